@@ -1,0 +1,159 @@
+//! Flows: who sends what to whom, over which links, by which transport.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One flow: one transport connection after another between two hosts, or one stream of datagrams.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Flow {
+    /// Unique name: `elephants[4]`, or `elephants[4].2` for the third of parallel streams.
+    pub name: String,
+    /// Name of the workload entry it comes from.
+    pub group: String,
+    /// Number within the group, from 0; parallel streams share it.
+    pub index: u32,
+    /// Number among parallel streams, from 0.
+    pub stream: u32,
+    /// What it is to the experiment.
+    pub role: Role,
+    /// Index of the sending node.
+    pub from: u32,
+    /// Index of the receiving node.
+    pub to: u32,
+    /// Indices of the links that data cross, in order.
+    pub path: Vec<u32>,
+    /// Indices of the links that acknowledgements cross, in order.
+    pub reverse_path: Vec<u32>,
+    /// Start.
+    pub start_ns: u64,
+    /// The source stops offering data at this instant; data already offered are not cut off.
+    pub stop_ns: Option<u64>,
+    /// Transport.
+    pub transport: Transport,
+    /// What is sent.
+    pub source: Source,
+    /// Differentiated-services code point.
+    #[serde(default)]
+    pub dscp: u8,
+}
+
+/// What a flow is to the experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Under test: metrics are about it.
+    Test,
+    /// Background traffic in the same direction.
+    Background,
+    /// Traffic in the reverse direction.
+    Reverse,
+}
+
+/// The transport of a flow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "protocol", deny_unknown_fields)]
+pub enum Transport {
+    /// TCP.
+    Tcp(Tcp),
+    /// UDP.
+    Udp(Udp),
+}
+
+/// Settings of a TCP connection.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Tcp {
+    /// Congestion control: a registered name, `linux:NAME`, or the path of a shared object.
+    pub cc: String,
+    /// Options of the congestion control, by name.
+    #[serde(default)]
+    pub cc_options: std::collections::BTreeMap<String, i64>,
+    /// Profile of the stack.
+    pub stack: Stack,
+    /// Payload of a full segment; the IP packet adds 20 + 20 bytes and the options.
+    pub mss_bytes: u32,
+    /// Timestamps option (12 bytes in every segment).
+    pub timestamps: bool,
+    /// Selective acknowledgements.
+    pub sack: bool,
+    /// Explicit congestion notification (RFC 3168).
+    pub ecn: bool,
+    /// Initial window, in segments.
+    pub initial_window: u32,
+    /// Most bytes sent and not acknowledged.
+    pub send_buffer_bytes: u64,
+    /// Most bytes received and not read, as advertised in the window.
+    pub receive_buffer_bytes: u64,
+    /// Pace even where the congestion control does not ask for it.
+    pub pacing: bool,
+    /// Acknowledgement policy of the receiver.
+    pub ack: Ack,
+}
+
+/// Profile of a TCP stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Stack {
+    /// Current Linux: RACK-TLP, PRR, small-queue back-pressure, HyStart where the congestion control has it.
+    #[serde(rename = "linux")]
+    Linux,
+    /// Linux 2.6: duplicate-ACK threshold and FACK, rate halving, no TLP, no back-pressure, HyStart or pacing.
+    #[serde(rename = "linux-2.6")]
+    Linux26,
+}
+
+/// Acknowledgement policy of a receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Ack {
+    /// Every second full segment, at once while in quick-ACK mode, at the latest after the delayed-ACK timer.
+    Delayed,
+    /// Every segment.
+    Every,
+}
+
+/// Settings of a UDP flow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Udp {
+    /// Payload of a datagram; the IP packet adds 28 bytes.
+    pub payload_bytes: u32,
+}
+
+/// What a flow sends.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "kind", deny_unknown_fields)]
+pub enum Source {
+    /// As much as the transport takes, from start to stop.
+    Bulk,
+    /// One transfer after another: wait, send, and go on when the last byte was acknowledged.
+    Transfers {
+        /// The transfers, in order.
+        transfers: Vec<Transfer>,
+        /// One connection for all of them, instead of one each.
+        keep_connection: bool,
+    },
+    /// Constant bit rate.
+    Cbr(Cbr),
+}
+
+/// One transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Transfer {
+    /// Wait after the end of the one before, or after the start of the flow.
+    pub wait_ns: u64,
+    /// Size.
+    pub bytes: u64,
+}
+
+/// A constant-bit-rate source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Cbr {
+    /// Rate of the IP packets, headers included.
+    pub rate_bps: u64,
+    /// ON and OFF periods in turn, beginning with ON; empty: always on.
+    #[serde(default)]
+    pub periods_ns: Vec<u64>,
+}

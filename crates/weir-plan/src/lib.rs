@@ -1,0 +1,130 @@
+//! The plan: what every method executes.
+//!
+//! A scenario is compiled into one plan per cell of its sweep and per repeat. A plan is concrete: nodes, directed links,
+//! flows with their paths, start times and sizes, every random draw of the workload already made. It is JSON; its schema
+//! is generated from these types. Units are in the names: `_ns` nanoseconds, `_bps` bits per second, `_bytes` bytes.
+//!
+//! The plan holds no behaviour beyond its own consistency check.
+
+mod flow;
+mod link;
+mod validate;
+
+pub use flow::{Ack, Cbr, Flow, Role, Source, Stack, Tcp, Transfer, Transport, Udp};
+pub use link::{Change, ChangeKind, CodelParams, Delay, Limit, Link, Loss, Mark, Queue, RedCurve};
+pub use validate::PlanError;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// One concrete experiment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Version of this format; 1.
+    pub version: u32,
+    /// Title of the scenario.
+    pub title: String,
+    /// Seed of everything still random while the plan runs (loss, jitter, RED). Differs between repeats.
+    pub seed: u64,
+    /// The run ends at this instant.
+    pub end_ns: u64,
+    /// Nodes; links name them by index.
+    pub nodes: Vec<Node>,
+    /// Directed links; flows name them by index.
+    pub links: Vec<Link>,
+    /// Flows, in the order of their start.
+    pub flows: Vec<Flow>,
+    /// Changes of links while the plan runs, in the order of their time.
+    #[serde(default)]
+    pub changes: Vec<Change>,
+    /// What is recorded and how often.
+    pub measure: Measure,
+    /// Named windows that metrics are computed on.
+    #[serde(default)]
+    pub phases: Vec<Phase>,
+}
+
+/// A node of the topology.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Node {
+    /// Unique name, such as `src3`.
+    pub name: String,
+    /// Whether flows may start or end here.
+    pub kind: NodeKind,
+}
+
+/// The kind of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeKind {
+    /// An end host with a transport stack.
+    Host,
+    /// Forwards packets.
+    Router,
+}
+
+/// What is recorded and how often. An interval of 0 switches a table off.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Measure {
+    /// Interval of table `goodput`.
+    pub goodput_ns: u64,
+    /// Interval of table `samples` (TCP_INFO-like state of each sender).
+    pub tcp_ns: u64,
+    /// Interval of table `links`.
+    pub links_ns: u64,
+    /// Per-packet trace.
+    #[serde(default)]
+    pub trace: Option<Trace>,
+}
+
+/// A per-packet trace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Trace {
+    /// Indices of the flows traced; empty: all.
+    #[serde(default)]
+    pub flows: Vec<u32>,
+    /// Start of the window traced.
+    pub from_ns: u64,
+    /// End of the window traced.
+    pub to_ns: u64,
+    /// No more than this many packets.
+    pub max_packets: u64,
+}
+
+/// A named window that metrics are computed on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    /// Unique name.
+    pub name: String,
+    /// Start, inclusive.
+    pub from_ns: u64,
+    /// End, exclusive.
+    pub to_ns: u64,
+}
+
+impl Plan {
+    /// Reads a plan and checks it.
+    ///
+    /// # Errors
+    /// When the text is not JSON of this schema, or the plan contradicts itself; the error says where.
+    pub fn from_json(text: &str) -> Result<Plan, PlanError> {
+        let plan: Plan = serde_json::from_str(text).map_err(|e| PlanError::new("plan", e.to_string()))?;
+        plan.validate()?;
+        Ok(plan)
+    }
+
+    /// The plan as canonical JSON: the text that `plan_hash` of a manifest is computed on.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("a plan holds no map with non-string keys")
+    }
+}
+
+/// The JSON schema of a plan.
+pub fn schema() -> serde_json::Value {
+    serde_json::to_value(schemars::schema_for!(Plan)).expect("a schema is JSON")
+}

@@ -1,0 +1,110 @@
+//! The consistency of a plan.
+
+use std::fmt;
+
+use crate::{Flow, Link, Plan, Source, Transport};
+
+/// A plan contradicts itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanError {
+    /// Where in the plan, as a path such as `flows[3].path`.
+    pub place: String,
+    /// What is wrong and what was expected.
+    pub problem: String,
+}
+
+impl PlanError {
+    pub(crate) fn new(place: impl Into<String>, problem: impl Into<String>) -> PlanError {
+        PlanError { place: place.into(), problem: problem.into() }
+    }
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.problem)
+    }
+}
+impl std::error::Error for PlanError {}
+
+fn check(ok: bool, place: impl FnOnce() -> String, problem: impl Into<String>) -> Result<(), PlanError> {
+    if ok { Ok(()) } else { Err(PlanError::new(place(), problem)) }
+}
+
+impl Plan {
+    /// Checks that indices exist, paths connect, sizes and rates are not zero and instants lie within the run.
+    ///
+    /// # Errors
+    /// The first contradiction found.
+    pub fn validate(&self) -> Result<(), PlanError> {
+        check(
+            self.version == 1,
+            || "version".into(),
+            format!("{} is not a version this weir reads; it reads 1", self.version),
+        )?;
+        check(self.end_ns > 0, || "end_ns".into(), "a run needs some time")?;
+        for (i, link) in self.links.iter().enumerate() {
+            self.validate_link(i, link)?;
+        }
+        for (i, flow) in self.flows.iter().enumerate() {
+            self.validate_flow(i, flow)?;
+        }
+        for (i, change) in self.changes.iter().enumerate() {
+            check(
+                (change.link as usize) < self.links.len(),
+                || format!("changes[{i}].link"),
+                format!("no link {}", change.link),
+            )?;
+        }
+        check(self.changes.is_sorted_by_key(|c| c.at_ns), || "changes".into(), "must be in the order of their time")?;
+        for (i, phase) in self.phases.iter().enumerate() {
+            check(phase.from_ns < phase.to_ns, || format!("phases[{i}]"), "must end after it begins")?;
+        }
+        Ok(())
+    }
+
+    fn validate_link(&self, i: usize, link: &Link) -> Result<(), PlanError> {
+        let at = |field: &str| format!("links[{i}] ({}).{field}", link.name);
+        check((link.from as usize) < self.nodes.len(), || at("from"), format!("no node {}", link.from))?;
+        check((link.to as usize) < self.nodes.len(), || at("to"), format!("no node {}", link.to))?;
+        check(link.rate_bps > 0, || at("rate_bps"), "must not be zero")?;
+        check(link.mtu_bytes >= 68, || at("mtu_bytes"), "IPv4 needs at least 68 bytes")
+    }
+
+    fn validate_flow(&self, i: usize, flow: &Flow) -> Result<(), PlanError> {
+        let at = |field: &str| format!("flows[{i}] ({}).{field}", flow.name);
+        self.validate_path(&flow.path, flow.from, flow.to).map_err(|p| PlanError::new(at("path"), p))?;
+        if let Transport::Tcp(tcp) = &flow.transport {
+            self.validate_path(&flow.reverse_path, flow.to, flow.from)
+                .map_err(|p| PlanError::new(at("reverse_path"), p))?;
+            check((1..=65_495).contains(&tcp.mss_bytes), || at("transport.mss_bytes"), "must be 1 to 65495")?;
+            check(tcp.initial_window > 0, || at("transport.initial_window"), "must not be zero")?;
+            let mss = u64::from(tcp.mss_bytes);
+            check(tcp.send_buffer_bytes >= mss, || at("transport.send_buffer_bytes"), "must hold one segment")?;
+            check(tcp.receive_buffer_bytes >= mss, || at("transport.receive_buffer_bytes"), "must hold one segment")?;
+            check(!matches!(flow.source, Source::Cbr(_)), || at("source"), "constant bit rate needs UDP")?;
+        }
+        if let Transport::Udp(udp) = &flow.transport {
+            check((1..=65_507).contains(&udp.payload_bytes), || at("transport.payload_bytes"), "must be 1 to 65507")?;
+            check(matches!(flow.source, Source::Cbr(_)), || at("source"), "UDP needs a constant-bit-rate source")?;
+        }
+        if let Source::Cbr(cbr) = &flow.source {
+            check(cbr.rate_bps > 0, || at("source.rate_bps"), "must not be zero")?;
+        }
+        Ok(())
+    }
+
+    fn validate_path(&self, path: &[u32], from: u32, to: u32) -> Result<(), String> {
+        let mut here = from;
+        for &id in path {
+            let link = self.links.get(id as usize).ok_or_else(|| format!("no link {id}"))?;
+            if link.from != here {
+                return Err(format!("link {id} ({}) does not leave node {here}", link.name));
+            }
+            here = link.to;
+        }
+        if path.is_empty() || here != to {
+            return Err(format!("does not lead from node {from} to node {to}"));
+        }
+        Ok(())
+    }
+}

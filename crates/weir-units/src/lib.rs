@@ -1,0 +1,11 @@
+//! Time, rate, bytes and seeded random streams.
+//!
+//! Every quantity inside weir is an integer: nanoseconds, bytes, bits per second. This crate gives them types so that
+//! they cannot be mixed up, and the one source of randomness: named substreams of a seed. It reads no clock and no
+//! entropy.
+
+mod quantity;
+mod random;
+
+pub use quantity::{Bytes, Dur, Rate, Time};
+pub use random::{Distribution, DistributionError, Sampler, Stream};

@@ -1,0 +1,154 @@
+"""The tables of a run: their columns, types, units and meaning.
+
+Every method writes these tables and every metric reads them; nothing else passes between the two. ``weir schema``
+prints them, and each Parquet file carries the descriptions in its field metadata.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+__all__ = ["TABLES", "Column", "Table", "arrow_schema"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its name (with its unit), Arrow type and meaning."""
+
+    name: str
+    type: pa.DataType
+    doc: str
+    nullable: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table of a run."""
+
+    name: str
+    doc: str
+    columns: tuple[Column, ...]
+
+
+_TIME = Column("time_ns", pa.uint64(), "End of the interval, since the start of the run.")
+_FLOW = Column("flow", pa.uint32(), "Index of the flow in the plan.")
+
+_FLOWS = Table(
+    "flows",
+    "One row a transfer; a bulk flow and a constant-bit-rate flow are one transfer each.",
+    (
+        _FLOW,
+        Column("transfer", pa.uint32(), "Number of the transfer within its flow, from 0."),
+        Column("start_ns", pa.uint64(), "The application asked for the transfer (before any handshake)."),
+        Column(
+            "established_ns",
+            pa.uint64(),
+            "The connection was established; null for UDP or if it never was.",
+            nullable=True,
+        ),
+        Column(
+            "end_ns",
+            pa.uint64(),
+            "The last byte was acknowledged (TCP) or sent (UDP); null if the run ended before.",
+            nullable=True,
+        ),
+        Column("bytes", pa.uint64(), "Size asked for; null for a bulk or constant-bit-rate flow.", nullable=True),
+        Column("delivered_bytes", pa.uint64(), "Payload handed to the receiving application, in order."),
+        Column("sent_bytes", pa.uint64(), "Payload sent, retransmissions included."),
+        Column("sent_packets", pa.uint64(), "Data packets sent, retransmissions included."),
+        Column("retransmitted_packets", pa.uint64(), "Data packets retransmitted."),
+        Column("lost_packets", pa.uint64(), "Data packets dropped on the path (by losses, queues or MTU)."),
+        Column("marked_packets", pa.uint64(), "Data packets marked congestion-experienced on the path."),
+        Column("timeouts", pa.uint64(), "Retransmission timeouts."),
+    ),
+)
+
+_GOODPUT = Table(
+    "goodput",
+    "Per flow and interval of `measure.goodput`: what the receiving application got and the sender sent.",
+    (
+        _TIME,
+        _FLOW,
+        Column("delivered_bytes", pa.uint64(), "Payload handed to the receiving application in the interval."),
+        Column("sent_bytes", pa.uint64(), "IP bytes of data packets sent in the interval: headers, retransmissions."),
+    ),
+)
+
+_SAMPLES = Table(
+    "samples",
+    "Per TCP flow and instant of `measure.tcp`: state of the sender while its connection is open.",
+    (
+        _TIME,
+        _FLOW,
+        Column("cwnd", pa.uint32(), "Congestion window, packets."),
+        Column("ssthresh", pa.uint32(), "Slow-start threshold, packets; null while infinite.", nullable=True),
+        Column("in_flight", pa.uint32(), "Packets in flight as the sender estimates them."),
+        Column("srtt_ns", pa.uint64(), "Smoothed round-trip time; null before the first sample.", nullable=True),
+        Column("min_rtt_ns", pa.uint64(), "Least round-trip time; null before the first sample.", nullable=True),
+        Column("pacing_rate_bps", pa.uint64(), "Pacing rate; null where the flow is not paced.", nullable=True),
+        Column("acked_bytes", pa.uint64(), "Payload acknowledged since the start of the flow."),
+        Column("sent_bytes", pa.uint64(), "Payload sent since the start of the flow, retransmissions included."),
+        Column("retransmitted_packets", pa.uint64(), "Packets retransmitted since the start of the flow."),
+        Column("timeouts", pa.uint32(), "Retransmission timeouts since the start of the flow."),
+        Column("ca_state", pa.uint8(), "0 open, 1 disorder, 2 CWR, 3 recovery, 4 loss."),
+    ),
+)
+
+_LINKS = Table(
+    "links",
+    "Per directed link and interval of `measure.links`. Bytes are IP bytes; the plan has the overhead of a packet.",
+    (
+        _TIME,
+        Column("link", pa.uint32(), "Index of the link in the plan."),
+        Column("in_packets", pa.uint64(), "Packets that arrived in the interval."),
+        Column("in_bytes", pa.uint64(), "Their IP bytes."),
+        Column("out_packets", pa.uint64(), "Packets whose transmission ended in the interval."),
+        Column("out_bytes", pa.uint64(), "Their IP bytes."),
+        Column("drop_packets", pa.uint64(), "Packets dropped in the interval: by losses, the queue or the MTU."),
+        Column("drop_bytes", pa.uint64(), "Their IP bytes."),
+        Column("mark_packets", pa.uint64(), "Packets marked congestion-experienced in the interval."),
+        Column("queue_bytes", pa.uint64(), "IP bytes waiting at the end of the interval, the one in transmission not counted."),
+        Column("queue_packets", pa.uint64(), "Packets waiting at the end of the interval."),
+        Column("queue_max_bytes", pa.uint64(), "Most bytes waiting at any instant of the interval."),
+        Column(
+            "queue_delay_ns",
+            pa.uint64(),
+            "Mean time in the queue of the packets whose transmission began in the interval; null if there was none.",
+            nullable=True,
+        ),
+        Column("queue_delay_max_ns", pa.uint64(), "Longest of these times; null if there was none.", nullable=True),
+    ),
+)
+
+_EVENTS = Table(
+    "events",
+    "What happened, in the order of time.",
+    (
+        Column("time_ns", pa.uint64(), "When, since the start of the run."),
+        Column(
+            "kind",
+            pa.dictionary(pa.uint8(), pa.string()),
+            "flow_start, established, transfer_start, transfer_end, flow_end, recovery, recovery_end, rto, tlp, undo, "
+            "cwr, local_congestion, link_change.",
+        ),
+        Column("flow", pa.uint32(), "Index of the flow; null where no flow is concerned.", nullable=True),
+        Column("link", pa.uint32(), "Index of the link; null where no link is concerned.", nullable=True),
+        Column("value", pa.int64(), "recovery, rto, cwr: cwnd before, in packets; link_change: new rate, bit/s; else 0."),
+    ),
+)
+
+TABLES: dict[str, Table] = {t.name: t for t in (_FLOWS, _GOODPUT, _SAMPLES, _LINKS, _EVENTS)}
+
+
+def arrow_schema(name: str) -> pa.Schema:
+    """The Arrow schema of table ``name``, with each description in the field's metadata.
+
+    Raises:
+        KeyError: no such table.
+    """
+    return pa.schema(
+        [pa.field(c.name, c.type, nullable=c.nullable, metadata={"doc": c.doc}) for c in TABLES[name].columns],
+        metadata={"weir.table": name},
+    )
