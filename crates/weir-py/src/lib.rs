@@ -1,1 +1,25 @@
-//! weir-py.
+//! The Python extension module `weir._weir`.
+//!
+//! It converts types, releases the GIL and turns errors into Python exceptions; it holds no logic. The stubs that mypy
+//! reads are in `python/weir/_weir.pyi`.
+
+mod plan;
+mod random;
+
+use pyo3::prelude::*;
+
+/// The version of the Rust side; the package refuses to work with another one.
+#[pyfunction]
+fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}
+
+/// The compiled half of weir.
+#[pymodule]
+fn _weir(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(version, module)?)?;
+    module.add_function(wrap_pyfunction!(plan::check_plan, module)?)?;
+    module.add_function(wrap_pyfunction!(plan::plan_schema, module)?)?;
+    module.add_function(wrap_pyfunction!(random::sample, module)?)?;
+    Ok(())
+}
