@@ -1,0 +1,75 @@
+# Every target sets up what it needs on the first call; later calls take seconds. `make help` lists them.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+DEPS := $(VENV)/.weir-deps
+EXT := $(VENV)/.weir-ext
+RUST := $(shell find crates cc -type f \( -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name '*.toml' \) 2>/dev/null)
+C := $(filter %.c %.h,$(RUST))
+
+# One interpreter for every cargo call, or PyO3 would be rebuilt each time.
+export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+export PYTHONDONTWRITEBYTECODE ?= 1
+
+.PHONY: help
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+
+.PHONY: setup
+setup: $(EXT) ## .venv with everything, the extension built
+
+$(DEPS): pyproject.toml scripts/setup scripts/requirements.py
+	@scripts/setup
+	@touch $@
+
+$(EXT): $(DEPS) $(RUST) Cargo.toml Cargo.lock
+	@echo '==> building the simulator (release; a few minutes the first time)' >&2
+	@. $(BIN)/activate && maturin develop --release --quiet
+	@touch $@
+
+.PHONY: demo
+demo: $(EXT) ## six TCP variants at full scale, and a report to look at
+	@$(BIN)/weir run demo --out runs/demo
+	@echo "Open runs/demo/report.html in a browser."
+
+.PHONY: test
+test: $(EXT) ## all tests, Rust then Python
+	@echo '==> cargo test' >&2
+	@cargo test --workspace --exclude weir-py --quiet
+	@echo '==> pytest' >&2
+	@$(BIN)/python -m pytest -q
+
+.PHONY: check
+check: $(EXT) ## formatting, lints, types, and documents that are generated
+	@echo '==> rustfmt' >&2; cargo fmt --all --check
+	@echo '==> clippy' >&2; cargo clippy --workspace --all-targets --quiet -- -D warnings
+	@echo '==> rustdoc' >&2; RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
+	@echo '==> clang-format' >&2; $(if $(C),$(BIN)/clang-format --dry-run --Werror $(C))
+	@echo '==> ruff' >&2; $(BIN)/ruff check && $(BIN)/ruff format --check
+	@echo '==> mypy' >&2; $(BIN)/mypy
+	@echo '==> generated documents' >&2; $(BIN)/python scripts/docs.py --check
+
+.PHONY: format
+format: $(DEPS) ## formats everything
+	@cargo fmt --all
+	@$(if $(C),$(BIN)/clang-format -i $(C))
+	@$(BIN)/ruff check --fix --quiet; $(BIN)/ruff format --quiet
+
+.PHONY: docs
+docs: $(EXT) ## writes the documents that are generated from code
+	@$(BIN)/python scripts/docs.py
+	@cargo doc --workspace --no-deps --quiet
+
+.PHONY: bench
+bench: $(EXT) ## how fast the simulator is here; JSON in benches/results/
+	@$(BIN)/python benches/run.py
+
+.PHONY: clean
+clean: ## removes what can be rebuilt, but no run
+	@rm -rf target build $(VENV) python/weir/*.so .pytest_cache .ruff_cache .mypy_cache .hypothesis
