@@ -1,1 +1,46 @@
-//! weir-elements.
+//! Network elements: what happens to a packet on a link.
+//!
+//! A packet that enters a link passes an [`Mtu`] check, a [`LossModel`], a queue, a [`Transmitter`] and a [`DelayLine`].
+//! Every element is sans-IO: the driver passes `now` and a named random [`weir_units::Stream`], and moves the packets. The
+//! elements know neither the simulator nor the emulator, read no clock and no entropy, and never allocate for a
+//! packet that finds room.
+//!
+//! Queues come in two forms that decide alike, because both call the same code:
+//!
+//! - [`Admission`] decides at the arrival of a packet only. It is all that drop-tail and RED need, and it lets a link be
+//!   *analytic* ([`FifoLink`]): the departure is known on arrival, no event is needed for serialisation.
+//! - [`Qdisc`] has an explicit dequeue, for disciplines that decide when a packet leaves (CoDel, FQ-CoDel), for links whose
+//!   rate changes, and for an emulator.
+//!
+//! # Trains
+//!
+//! A driver may hand over a train of packets in one piece (segmentation offload). Every element treats its packets one by
+//! one: [`Qdisc::enqueue_train`] takes the train apart, and the documentation of each other element says how it
+//! is asked for each packet. No element gives a 64 KB train one verdict.
+
+mod admission;
+mod analytic;
+mod any;
+mod delay;
+mod droptail;
+mod fifo;
+mod loss;
+mod mtu;
+mod packet;
+mod qdisc;
+mod red;
+mod registry;
+mod transmitter;
+
+pub use admission::{Admission, AdmissionQueue, Arrival, Backlog, Verdict};
+pub use analytic::{FifoLink, Offer};
+pub use any::AnyQdisc;
+pub use delay::DelayLine;
+pub use droptail::DropTail;
+pub use loss::LossModel;
+pub use mtu::Mtu;
+pub use packet::{Packet, Port};
+pub use qdisc::{Counters, Dequeued, DropReason, Enqueued, Qdisc, TrainOutcome};
+pub use red::Red;
+pub use registry::{ElementInfo, Parameter, REGISTRY};
+pub use transmitter::Transmitter;

@@ -1,0 +1,146 @@
+//! Admission at arrival: the decision of drop-tail and RED, and the queue with explicit dequeue built on it.
+
+use weir_plan::Queue;
+use weir_units::{Rate, Stream, Time};
+
+use crate::fifo::Fifo;
+use crate::qdisc::Drops;
+use crate::{Counters, Dequeued, DropReason, DropTail, Enqueued, Packet, Port, Qdisc, Red};
+
+/// A packet that arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Bytes on the wire.
+    pub bytes: u32,
+    /// See [`Packet::ecn_capable`].
+    pub ecn_capable: bool,
+    /// See [`Packet::dscp`].
+    pub dscp: u8,
+}
+
+/// What a packet finds at its arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backlog {
+    /// Bytes on the wire of the packets waiting, the one in transmission not counted.
+    pub bytes: u64,
+    /// Packets waiting, the one in transmission not counted.
+    pub packets: u64,
+    /// Since when the transmitter is idle; none while it is busy. Idle from the very instant the last packet departs.
+    pub idle_since: Option<Time>,
+}
+
+/// The decision on an arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Queue it.
+    Pass,
+    /// Mark it congestion-experienced and queue it.
+    Mark,
+    /// Drop it.
+    Drop(DropReason),
+}
+
+/// A discipline that decides at arrival only.
+#[derive(Clone, Debug)]
+pub enum Admission {
+    /// Drop-tail.
+    DropTail(DropTail),
+    /// RED and WRED.
+    Red(Box<Red>),
+}
+
+impl Admission {
+    /// The admission of the plan's queue; none when the discipline also decides at dequeue.
+    pub fn from_plan(queue: &Queue, port: &Port, stream: Stream) -> Option<Admission> {
+        match queue {
+            Queue::Droptail { limit } => Some(Admission::DropTail(DropTail::from_plan(limit))),
+            Queue::Red { .. } => Red::from_plan(queue, port, stream).map(|red| Admission::Red(Box::new(red))),
+            Queue::Codel { .. } | Queue::FqCodel { .. } | Queue::Pie { .. } => None,
+        }
+    }
+
+    /// Decides on a packet that arrives at `now` and finds `queue`.
+    #[inline]
+    pub fn admit(&mut self, now: Time, arrival: &Arrival, queue: &Backlog) -> Verdict {
+        match self {
+            Admission::DropTail(limit) if limit.fits(arrival.bytes, queue.bytes, queue.packets) => Verdict::Pass,
+            Admission::DropTail(_) => Verdict::Drop(DropReason::Overflow),
+            Admission::Red(red) => red.admit(now, arrival, queue),
+        }
+    }
+
+    /// Tells it that the transmitter runs at another rate.
+    pub fn set_rate(&mut self, rate: Rate) {
+        if let Admission::Red(red) = self {
+            red.set_rate(rate);
+        }
+    }
+}
+
+/// A first-in, first-out queue with explicit dequeue, whose only decisions are those of an [`Admission`].
+#[derive(Clone, Debug)]
+pub struct AdmissionQueue<P> {
+    admission: Admission,
+    port: Port,
+    fifo: Fifo<P>,
+    idle_since: Option<Time>,
+    counters: Counters,
+}
+
+impl<P: Packet> AdmissionQueue<P> {
+    /// An empty queue before an idle transmitter.
+    pub fn new(admission: Admission, port: Port) -> AdmissionQueue<P> {
+        let counters = Counters::default();
+        AdmissionQueue { admission, port, fifo: Fifo::default(), idle_since: Some(Time::ZERO), counters }
+    }
+}
+
+impl<P: Packet + Send> Qdisc<P> for AdmissionQueue<P> {
+    fn enqueue(&mut self, now: Time, mut packet: P, drops: &mut Drops<'_, P>) -> Enqueued {
+        let bytes = self.port.wire_bytes(&packet);
+        self.counters.arrived(bytes);
+        let arrival = Arrival { bytes, ecn_capable: packet.ecn_capable(), dscp: packet.dscp() };
+        let queue = Backlog { bytes: self.fifo.bytes(), packets: self.fifo.packets(), idle_since: self.idle_since };
+        let verdict = self.admission.admit(now, &arrival, &queue);
+        match verdict {
+            Verdict::Drop(reason) => {
+                self.counters.dropped(bytes, reason);
+                drops(packet, reason);
+                return Enqueued::Dropped;
+            }
+            Verdict::Mark => {
+                packet.mark_ce();
+                self.counters.marked_packets += 1;
+            }
+            Verdict::Pass => {}
+        }
+        self.fifo.push(packet, now, bytes);
+        if verdict == Verdict::Mark { Enqueued::Marked } else { Enqueued::Queued }
+    }
+
+    fn dequeue(&mut self, now: Time, _drops: &mut Drops<'_, P>) -> Option<Dequeued<P>> {
+        let Some(entry) = self.fifo.pop() else {
+            self.idle_since.get_or_insert(now);
+            return None;
+        };
+        self.idle_since = None;
+        self.counters.left(entry.bytes);
+        Some(Dequeued { packet: entry.packet, sojourn: now.since(entry.since) })
+    }
+
+    fn bytes(&self) -> u64 {
+        self.fifo.bytes()
+    }
+
+    fn packets(&self) -> u64 {
+        self.fifo.packets()
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    fn set_rate(&mut self, _now: Time, rate: Rate) {
+        self.admission.set_rate(rate);
+    }
+}

@@ -1,0 +1,53 @@
+//! Drop-tail: first in, first out; what does not fit is dropped.
+//!
+//! The limit is in bytes on the wire, in packets, or both; a packet that would pass either is dropped. Limits in time or in
+//! bandwidth-delay products were converted to bytes when the scenario was compiled. The packet in transmission does
+//! not count, so an idle link accepts every packet that the empty queue could hold.
+//!
+//! Train: each packet is offered on its own, so the first ones that fit are queued and the others are dropped.
+
+use weir_plan::Limit;
+
+/// A limit in bytes and packets; [`u64::MAX`] where there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DropTail {
+    max_bytes: u64,
+    max_packets: u64,
+}
+
+impl DropTail {
+    /// The limit of the plan.
+    pub fn from_plan(limit: &Limit) -> DropTail {
+        DropTail { max_bytes: limit.bytes.unwrap_or(u64::MAX), max_packets: limit.packets.unwrap_or(u64::MAX) }
+    }
+
+    /// Whether a packet of `bytes` fits behind `queue_packets` packets of `queue_bytes` bytes.
+    #[inline]
+    pub fn fits(&self, bytes: u32, queue_bytes: u64, queue_packets: u64) -> bool {
+        // `&`, not `&&`: two compares and no branch between them.
+        (queue_bytes + u64::from(bytes) <= self.max_bytes) & (queue_packets < self.max_packets)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_itself_is_allowed_and_one_more_is_not() {
+        let bytes = DropTail::from_plan(&Limit { bytes: Some(3000), packets: None });
+        assert!(bytes.fits(1500, 1500, 1));
+        assert!(!bytes.fits(1501, 1500, 1));
+        let packets = DropTail::from_plan(&Limit { bytes: None, packets: Some(2) });
+        assert!(packets.fits(9000, 9000, 1));
+        assert!(!packets.fits(1, 2, 2));
+    }
+
+    #[test]
+    fn with_two_limits_the_first_one_reached_decides() {
+        let both = DropTail::from_plan(&Limit { bytes: Some(10_000), packets: Some(2) });
+        assert!(!both.fits(100, 200, 2));
+        assert!(!both.fits(9000, 1500, 1));
+        assert!(both.fits(8500, 1500, 1));
+    }
+}

@@ -1,0 +1,26 @@
+//! The MTU check: a packet larger than a link carries is dropped, as with the don't-fragment bit of today's TCP.
+//!
+//! Train: the packets of a train are of one size but for a shorter last one, so its mean rounded up is checked; a train is
+//! dropped or passes as a whole because its packets do.
+
+use crate::Packet;
+
+/// The largest IP packet of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mtu {
+    max_bytes: u32,
+}
+
+impl Mtu {
+    /// A link that carries IP packets of up to `max_bytes`.
+    pub fn new(max_bytes: u32) -> Mtu {
+        Mtu { max_bytes }
+    }
+
+    /// Whether `packet` passes.
+    #[inline]
+    pub fn fits(&self, packet: &impl Packet) -> bool {
+        // Without a division: n packets of at most `max_bytes` have at most n times that.
+        u64::from(packet.ip_bytes()) <= u64::from(packet.segments()) * u64::from(self.max_bytes)
+    }
+}
