@@ -1,0 +1,105 @@
+//! Compiles every congestion control of `cc/registry.txt` and generates the table of their entry points.
+//!
+//! Refuses a folder that is not registered, a registered name without its folder, and a name given twice.
+
+use std::{
+    collections::BTreeSet,
+    env,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Folders of `cc/` that hold no congestion control.
+const NOT_A_CONTROL: [&str; 2] = ["include", "shim"];
+
+fn main() {
+    let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("cargo sets it"))
+        .join("../../cc")
+        .canonicalize()
+        .expect("the folder cc/ of the repository");
+    let names = registered(&root);
+    check_folders(&root, &names);
+    compile(&root, &names);
+    write_table(&names);
+    println!("cargo::rerun-if-changed={}", root.display());
+}
+
+fn registered(root: &Path) -> Vec<String> {
+    let text = fs::read_to_string(root.join("registry.txt")).expect("cc/registry.txt");
+    let names: Vec<String> = text
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or("").trim())
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect();
+    let mut seen = BTreeSet::new();
+    for name in &names {
+        assert!(seen.insert(name), "cc/registry.txt lists {name} twice");
+        assert!(
+            root.join(name).join(format!("{name}.c")).is_file(),
+            "cc/registry.txt lists {name}, but cc/{name}/{name}.c does not exist"
+        );
+    }
+    names
+}
+
+fn check_folders(root: &Path, names: &[String]) {
+    for entry in fs::read_dir(root).expect("cc/ is readable") {
+        let entry = entry.expect("cc/ is readable");
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !entry.path().is_dir() || NOT_A_CONTROL.contains(&name.as_str()) || name.starts_with('.') {
+            continue;
+        }
+        // A folder somebody has just started is not an error before it holds a source.
+        let has_source = entry.path().join(format!("{name}.c")).is_file();
+        assert!(
+            !has_source || names.contains(&name),
+            "cc/{name} is not listed in cc/registry.txt: add the line `{name}`"
+        );
+    }
+}
+
+fn compile(root: &Path, names: &[String]) {
+    let mut build = cc::Build::new();
+    build
+        .include(root.join("include"))
+        .std("gnu11")
+        .opt_level(2)
+        .warnings(true)
+        .extra_warnings(true)
+        .flag("-fno-strict-aliasing")
+        .flag("-fvisibility=hidden")
+        .flag("-Werror=discarded-qualifiers")
+        // No floating point: the kernel and BPF have none.
+        .flag_if_supported("-mgeneral-regs-only");
+    for name in names {
+        build.file(root.join(name).join(format!("{name}.c")));
+    }
+    build.file(PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("src/layout.c"));
+    println!("cargo::rerun-if-changed=src/layout.c");
+    build.compile("weir_cc");
+}
+
+fn write_table(names: &[String]) {
+    let mut text = String::new();
+    writeln!(text, "unsafe extern \"C\" {{").expect("a string");
+    for name in names {
+        writeln!(text, "    static weir_cc_{}: Ops;", identifier(name)).expect("a string");
+    }
+    writeln!(text, "}}").expect("a string");
+    writeln!(text, "/// The operations of every registered congestion control, with its folder's name.")
+        .expect("a string");
+    writeln!(text, "pub(crate) static BUILT_IN: [(&str, &Ops); {}] = [", names.len()).expect("a string");
+    for name in names {
+        writeln!(text, "    // SAFETY: a constant of the C source, never written.").expect("a string");
+        writeln!(text, "    (\"{name}\", unsafe {{ &weir_cc_{} }}),", identifier(name)).expect("a string");
+    }
+    writeln!(text, "];").expect("a string");
+    let out = PathBuf::from(env::var("OUT_DIR").expect("cargo sets it")).join("built_in.rs");
+    fs::write(out, text).expect("OUT_DIR is writable");
+}
+
+fn identifier(name: &str) -> String {
+    name.replace('-', "_")
+}

@@ -1,0 +1,186 @@
+//! A congestion control as a named, described set of operations.
+
+use crate::{
+    error::CcError,
+    ops::{ABI, Ops, OptionRow},
+    sock::{MAX_OPTIONS, PRIVATE_WORDS, Sock},
+};
+use serde::Serialize;
+use std::{
+    ffi::{CStr, c_char},
+    fmt,
+};
+
+/// Longest name, as Linux' `TCP_CA_NAME_MAX` without its terminator.
+const NAME_MAX: usize = 15;
+
+/// A congestion control: cheap to copy, valid for the life of the process.
+#[derive(Clone)]
+pub struct Algorithm {
+    pub(crate) ops: &'static Ops,
+}
+
+/// What a congestion control says about itself, for listings and manifests.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Description {
+    /// Registered name.
+    pub name: String,
+    /// Its name in prose.
+    pub title: String,
+    /// Year of the source.
+    pub year: u32,
+    /// Paper or RFC, with the section.
+    pub source: String,
+    /// Bytes of private state it uses.
+    pub state_bytes: u32,
+    /// Needs ECN on the connection.
+    pub needs_ecn: bool,
+    /// Sets the window in `cong_control` instead of `cong_avoid`.
+    pub has_cong_control: bool,
+    /// What a flow can set.
+    pub options: Vec<CcOption>,
+}
+
+/// One option of a congestion control.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CcOption {
+    /// Name as in a scenario.
+    pub name: String,
+    /// What it does, with its unit.
+    pub doc: String,
+    /// Value when not given.
+    pub default: u32,
+    /// Smallest value.
+    pub min: u32,
+    /// Largest value.
+    pub max: u32,
+}
+
+impl Algorithm {
+    /// Checks a table as Linux does when a module registers: mandatory operations, size of the state.
+    pub(crate) fn check(ops: &'static Ops) -> Result<Algorithm, CcError> {
+        let algorithm = Algorithm { ops };
+        let reason = if ops.abi != ABI {
+            format!("it was built for interface version {}, this is version {ABI}; build it again", ops.abi)
+        } else if ops.sock_size as usize != size_of::<Sock>() {
+            format!("its struct sock has {} bytes, expected {}", ops.sock_size, size_of::<Sock>())
+        } else if let Some(reason) = fault(ops) {
+            reason
+        } else {
+            return Ok(algorithm);
+        };
+        // An unknown interface version may have the name elsewhere: do not follow the pointer.
+        let name = if ops.abi == ABI { text(ops.name) } else { String::new() };
+        Err(CcError::Invalid { name, reason })
+    }
+
+    /// Registered name.
+    pub fn name(&self) -> &'static str {
+        str_of(self.ops.name)
+    }
+
+    /// `TCP_CONG_*` flags.
+    pub fn flags(&self) -> u32 {
+        self.ops.flags
+    }
+
+    /// Whether the connection must negotiate ECN.
+    pub fn needs_ecn(&self) -> bool {
+        self.ops.flags & 2 != 0
+    }
+
+    /// Whether it sets the window in `cong_control` instead of `cong_avoid`.
+    pub fn has_cong_control(&self) -> bool {
+        self.ops.cong_control.is_some() || self.ops.cong_control_rs.is_some()
+    }
+
+    /// Its options in the order of declaration.
+    pub fn options(&self) -> Vec<CcOption> {
+        self.rows().iter().map(CcOption::from).collect()
+    }
+
+    /// Everything it says about itself.
+    pub fn describe(&self) -> Description {
+        Description {
+            name: self.name().to_owned(),
+            title: text(self.ops.title),
+            year: self.ops.year,
+            source: text(self.ops.source),
+            state_bytes: self.ops.priv_size,
+            needs_ecn: self.needs_ecn(),
+            has_cong_control: self.has_cong_control(),
+            options: self.options(),
+        }
+    }
+
+    pub(crate) fn rows(&self) -> &'static [OptionRow] {
+        if self.ops.option_count == 0 {
+            return &[];
+        }
+        // SAFETY: pointer and count are of one constant array of the C source.
+        unsafe { std::slice::from_raw_parts(self.ops.options, self.ops.option_count as usize) }
+    }
+}
+
+impl fmt::Debug for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Algorithm").field(&self.name()).finish()
+    }
+}
+
+impl PartialEq for Algorithm {
+    fn eq(&self, other: &Algorithm) -> bool {
+        std::ptr::eq(self.ops, other.ops)
+    }
+}
+
+impl From<&OptionRow> for CcOption {
+    fn from(row: &OptionRow) -> CcOption {
+        CcOption { name: text(row.name), doc: text(row.doc), default: row.value, min: row.min, max: row.max }
+    }
+}
+
+impl OptionRow {
+    pub(crate) fn name(&self) -> &'static str {
+        str_of(self.name)
+    }
+}
+
+/// Why Linux would refuse these operations, or weir could not run them.
+fn fault(ops: &Ops) -> Option<String> {
+    if ops.ssthresh.is_none() {
+        return Some("it has no ssthresh operation".into());
+    }
+    if ops.undo_cwnd.is_none() {
+        return Some("it has no undo_cwnd operation".into());
+    }
+    if ops.cong_avoid.is_none() && ops.cong_control.is_none() && ops.cong_control_rs.is_none() {
+        return Some("it has neither a cong_avoid nor a cong_control operation".into());
+    }
+    if ops.cong_control.is_some() && ops.cong_control_rs.is_some() {
+        return Some("it has cong_control in both signatures; keep one".into());
+    }
+    if ops.priv_size as usize > PRIVATE_WORDS * 8 {
+        return Some(format!("its state has {} bytes, at most {} are there", ops.priv_size, PRIVATE_WORDS * 8));
+    }
+    if ops.option_count as usize > MAX_OPTIONS {
+        return Some(format!("it has {} options, at most {MAX_OPTIONS} are possible", ops.option_count));
+    }
+    let name = text(ops.name);
+    if name.is_empty() || name.len() > NAME_MAX {
+        return Some(format!("a name has 1 to {NAME_MAX} characters"));
+    }
+    None
+}
+
+fn str_of(pointer: *const c_char) -> &'static str {
+    if pointer.is_null() {
+        return "";
+    }
+    // SAFETY: a string literal of a C source that is never unloaded.
+    unsafe { CStr::from_ptr(pointer) }.to_str().unwrap_or("")
+}
+
+fn text(pointer: *const c_char) -> String {
+    str_of(pointer).to_owned()
+}

@@ -1,0 +1,211 @@
+//! One flow's congestion control.
+
+use crate::{
+    algorithm::Algorithm,
+    error::{CcError, nearest},
+    ops::Ops,
+    sock::{AckSample, RateSample, Sock},
+};
+use std::collections::BTreeMap;
+
+/// State of loss recovery, as Linux' `enum tcp_ca_state`.
+#[repr(u8)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CaState {
+    /// Nothing unusual.
+    Open = 0,
+    /// Selective or duplicate acknowledgements have arrived.
+    Disorder = 1,
+    /// The window is being reduced for a congestion mark.
+    Cwr = 2,
+    /// Fast retransmission.
+    Recovery = 3,
+    /// The retransmission timer has expired.
+    Loss = 4,
+}
+
+/// Events of the window, as Linux' `enum tcp_ca_event`.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CaEvent {
+    /// First transmission with nothing in flight.
+    TxStart = 0,
+    /// The window restarts after idling.
+    CwndRestart = 1,
+    /// A window reduction has ended.
+    CompleteCwr = 2,
+    /// The retransmission timer has expired.
+    Loss = 3,
+    /// A packet without a congestion mark arrived.
+    EcnNoCe = 4,
+    /// A packet with a congestion mark arrived.
+    EcnIsCe = 5,
+}
+
+/// A congestion control at work for one flow. Plain data: it may be moved, cloned and sent to another thread.
+///
+/// The transport keeps [`Instance::sock`] up to date before each call. An operation that the congestion control lacks
+/// costs one predictable branch.
+#[derive(Clone, Debug)]
+pub struct Instance {
+    /// The flow's transport state.
+    pub sock: Sock,
+    algorithm: Algorithm,
+}
+
+impl Instance {
+    /// A flow's congestion control with `options` by name; those not given have their defaults.
+    ///
+    /// # Errors
+    /// [`CcError::UnknownOption`] and [`CcError::OptionRange`].
+    pub fn new(algorithm: &Algorithm, options: &BTreeMap<String, i64>) -> Result<Instance, CcError> {
+        let mut sock = Sock::default();
+        let rows = algorithm.rows();
+        for (slot, row) in sock.options.iter_mut().zip(rows) {
+            *slot = row.value;
+        }
+        for (option, &value) in options {
+            let index = rows.iter().position(|row| row.name() == option).ok_or_else(|| {
+                let known: Vec<String> = rows.iter().map(|row| row.name().to_owned()).collect();
+                CcError::UnknownOption {
+                    cc: algorithm.name().to_owned(),
+                    option: option.clone(),
+                    nearest: nearest(option, &known),
+                    known,
+                }
+            })?;
+            let (min, max) = (rows[index].min, rows[index].max);
+            let in_range = u32::try_from(value).ok().filter(|value| (min..=max).contains(value));
+            sock.options[index] = in_range.ok_or_else(|| CcError::OptionRange {
+                cc: algorithm.name().to_owned(),
+                option: option.clone(),
+                value,
+                min,
+                max,
+            })?;
+        }
+        Ok(Instance { sock, algorithm: algorithm.clone() })
+    }
+
+    /// The congestion control this is an instance of.
+    pub fn algorithm(&self) -> &Algorithm {
+        &self.algorithm
+    }
+
+    #[inline]
+    fn ops(&self) -> &'static Ops {
+        self.algorithm.ops
+    }
+
+    /// The connection is established: clears the private state and calls `init`.
+    pub fn init(&mut self) {
+        self.sock.private = Default::default();
+        if let Some(init) = self.ops().init {
+            // SAFETY: `sock` has the layout the C source was compiled for, and is not aliased.
+            unsafe { init(&mut self.sock) }
+        }
+    }
+
+    /// The connection ends.
+    pub fn release(&mut self) {
+        if let Some(release) = self.ops().release {
+            // SAFETY: as in `init`.
+            unsafe { release(&mut self.sock) }
+        }
+    }
+
+    /// The slow-start threshold after a loss now, packets.
+    #[inline]
+    pub fn ssthresh(&mut self) -> u32 {
+        match self.ops().ssthresh {
+            // SAFETY: as in `init`.
+            Some(ssthresh) => unsafe { ssthresh(&mut self.sock) },
+            None => self.sock.snd_ssthresh,
+        }
+    }
+
+    /// An acknowledgement up to `ack` delivered `acked` packets: grow the window.
+    #[inline]
+    pub fn cong_avoid(&mut self, ack: u32, acked: u32) {
+        if let Some(cong_avoid) = self.ops().cong_avoid {
+            // SAFETY: as in `init`.
+            unsafe { cong_avoid(&mut self.sock, ack, acked) }
+        }
+    }
+
+    /// Loss recovery enters `state`; called before [`Sock::ca_state`] changes, as Linux does.
+    #[inline]
+    pub fn set_state(&mut self, state: CaState) {
+        if let Some(set_state) = self.ops().set_state {
+            // SAFETY: as in `init`.
+            unsafe { set_state(&mut self.sock, state as u8) }
+        }
+    }
+
+    /// Something happened to the window.
+    #[inline]
+    pub fn cwnd_event(&mut self, event: CaEvent) {
+        if let Some(cwnd_event) = self.ops().cwnd_event {
+            // SAFETY: as in `init`.
+            unsafe { cwnd_event(&mut self.sock, event as u32) }
+        }
+    }
+
+    /// An acknowledgement arrived; `flags` are Linux' `CA_ACK_*`.
+    #[inline]
+    pub fn in_ack_event(&mut self, flags: u32) {
+        if let Some(in_ack_event) = self.ops().in_ack_event {
+            // SAFETY: as in `init`.
+            unsafe { in_ack_event(&mut self.sock, flags) }
+        }
+    }
+
+    /// An acknowledgement's count of packets and round-trip time.
+    #[inline]
+    pub fn pkts_acked(&mut self, sample: &AckSample) {
+        if let Some(pkts_acked) = self.ops().pkts_acked {
+            // SAFETY: as in `init`; the sample outlives the call.
+            unsafe { pkts_acked(&mut self.sock, sample) }
+        }
+    }
+
+    /// The window to go back to when a loss turns out to be spurious, packets.
+    #[inline]
+    pub fn undo_cwnd(&mut self) -> u32 {
+        match self.ops().undo_cwnd {
+            // SAFETY: as in `init`.
+            Some(undo_cwnd) => unsafe { undo_cwnd(&mut self.sock) },
+            None => self.sock.snd_cwnd.max(self.sock.prior_cwnd),
+        }
+    }
+
+    /// Whether [`Instance::cong_control`] replaces `cong_avoid` and the transport's own window reduction.
+    #[inline]
+    pub fn has_cong_control(&self) -> bool {
+        self.algorithm.has_cong_control()
+    }
+
+    /// Sets window and pacing rate from an acknowledgement's delivery-rate sample.
+    #[inline]
+    pub fn cong_control(&mut self, ack: u32, flag: u32, sample: &RateSample) {
+        if let Some(cong_control) = self.ops().cong_control {
+            // SAFETY: as in `pkts_acked`.
+            unsafe { cong_control(&mut self.sock, ack, flag as i32, sample) }
+        } else if let Some(cong_control) = self.ops().cong_control_rs {
+            // SAFETY: as in `pkts_acked`.
+            unsafe { cong_control(&mut self.sock, sample) }
+        }
+    }
+
+    /// Fewest packets in a segmentation-offload train, if the congestion control has an opinion.
+    pub fn min_tso_segs(&mut self) -> Option<u32> {
+        // SAFETY: as in `init`.
+        self.ops().min_tso_segs.map(|ask| unsafe { ask(&mut self.sock) })
+    }
+
+    /// Factor of the window by which the send buffer grows, if the congestion control has an opinion.
+    pub fn sndbuf_expand(&mut self) -> Option<u32> {
+        // SAFETY: as in `init`.
+        self.ops().sndbuf_expand.map(|ask| unsafe { ask(&mut self.sock) })
+    }
+}

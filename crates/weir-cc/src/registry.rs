@@ -1,0 +1,39 @@
+//! The registered congestion controls and how a name finds one.
+
+use crate::{
+    algorithm::Algorithm,
+    error::{CcError, nearest},
+    ops::Ops,
+};
+
+include!(concat!(env!("OUT_DIR"), "/built_in.rs"));
+
+/// Every registered congestion control, in the order of `cc/registry.txt`.
+///
+/// # Panics
+/// If a source of `cc/` misses a mandatory operation or has another name than its folder: caught by this crate's tests.
+pub fn list() -> Vec<Algorithm> {
+    BUILT_IN
+        .iter()
+        .map(|(folder, ops)| {
+            let algorithm = Algorithm::check(ops).unwrap_or_else(|error| panic!("cc/{folder}: {error}"));
+            assert_eq!(algorithm.name(), *folder, "cc/{folder} registers another name");
+            algorithm
+        })
+        .collect()
+}
+
+/// The congestion control with a registered name, or of a shared object built by [`build`](crate::build).
+///
+/// A name that holds a `/` or ends in `.so` is a path.
+///
+/// # Errors
+/// [`CcError::Unknown`] with the nearest names, [`CcError::Load`], [`CcError::Invalid`].
+pub fn find(name: &str) -> Result<Algorithm, CcError> {
+    let all = list();
+    if let Some(algorithm) = all.iter().find(|algorithm| algorithm.name() == name) {
+        return Ok(algorithm.clone());
+    }
+    let known: Vec<String> = all.iter().map(|algorithm| algorithm.name().to_owned()).collect();
+    Err(CcError::Unknown { name: name.to_owned(), nearest: nearest(name, &known), known })
+}
