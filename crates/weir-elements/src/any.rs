@@ -4,12 +4,18 @@ use weir_plan::Queue;
 use weir_units::{Rate, Stream, Time};
 
 use crate::qdisc::Drops;
-use crate::{Admission, AdmissionQueue, Counters, Dequeued, Enqueued, Packet, Port, Qdisc};
+use crate::{Admission, AdmissionQueue, Codel, Counters, Dequeued, Enqueued, FqCodel, Packet, Pie, Port, Qdisc};
 
 /// A queue discipline of the plan.
 pub enum AnyQdisc<P> {
     /// Drop-tail, RED or WRED.
     Admission(AdmissionQueue<P>),
+    /// CoDel.
+    Codel(Codel<P>),
+    /// FQ-CoDel.
+    FqCodel(FqCodel<P>),
+    /// PIE.
+    Pie(Pie<P>),
 }
 
 impl<P: Packet + Send> AnyQdisc<P> {
@@ -17,10 +23,14 @@ impl<P: Packet + Send> AnyQdisc<P> {
     pub fn from_plan(queue: &Queue, port: Port, stream: Stream) -> AnyQdisc<P> {
         match queue {
             Queue::Droptail { .. } | Queue::Red { .. } => {
-                let admission = Admission::from_plan(queue, &port, stream).expect("it decides at arrival");
+                let admission = Admission::from_plan(queue, &port, stream).expect("both decide at arrival");
                 AnyQdisc::Admission(AdmissionQueue::new(admission, port))
             }
-            _ => unimplemented!(),
+            Queue::Codel { limit, codel } => AnyQdisc::Codel(Codel::from_plan(limit, codel, port)),
+            Queue::FqCodel { limit, buckets, quantum_bytes, codel } => {
+                AnyQdisc::FqCodel(FqCodel::from_plan(limit, *buckets, *quantum_bytes, codel, port, stream))
+            }
+            Queue::Pie { .. } => AnyQdisc::Pie(Pie::from_plan(queue, port, stream).expect("it is PIE")),
         }
     }
 }
@@ -29,6 +39,9 @@ macro_rules! each {
     ($self:ident, $queue:ident => $call:expr) => {
         match $self {
             AnyQdisc::Admission($queue) => $call,
+            AnyQdisc::Codel($queue) => $call,
+            AnyQdisc::FqCodel($queue) => $call,
+            AnyQdisc::Pie($queue) => $call,
         }
     };
 }

@@ -27,6 +27,11 @@ impl DropTail {
         // `&`, not `&&`: two compares and no branch between them.
         (queue_bytes + u64::from(bytes) <= self.max_bytes) & (queue_packets < self.max_packets)
     }
+
+    /// Whether a queue of this size is past the limit.
+    pub(crate) fn is_exceeded(&self, queue_bytes: u64, queue_packets: u64) -> bool {
+        queue_bytes > self.max_bytes || queue_packets > self.max_packets
+    }
 }
 
 #[cfg(test)]
