@@ -1,0 +1,61 @@
+//! What the two ends of a connection say to each other.
+//!
+//! Sequence space is counted in segments, not bytes: a connection cuts its stream into segments once, when they are
+//! first sent, and every later message names them by number. The driver maps them to packets of its own.
+
+/// A segment that the sender wants on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Segment {
+    /// Number of the segment.
+    pub seq: u64,
+    /// Payload bytes.
+    pub len: u32,
+    /// Sent before.
+    pub retransmission: bool,
+    /// The congestion-window-reduced flag of ECN (RFC 3168).
+    pub cwr: bool,
+    /// The sender's clock, for the timestamps option, in microseconds.
+    pub tsval: u32,
+}
+
+/// At most four selective-acknowledgement blocks (RFC 2018), most recent first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SackBlocks {
+    len: u8,
+    /// The first block reports a duplicate (RFC 2883).
+    pub dsack: bool,
+    blocks: [(u64, u64); 4],
+}
+
+impl SackBlocks {
+    /// Appends `[start, end)`; does nothing once `max` blocks are there.
+    pub fn push(&mut self, start: u64, end: u64, max: usize) {
+        if usize::from(self.len) < max.min(self.blocks.len()) {
+            self.blocks[usize::from(self.len)] = (start, end);
+            self.len += 1;
+        }
+    }
+
+    /// The blocks.
+    pub fn as_slice(&self) -> &[(u64, u64)] {
+        &self.blocks[..usize::from(self.len)]
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// An acknowledgement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Ack {
+    /// The next segment expected: all below arrived.
+    pub ack: u64,
+    /// What arrived above it.
+    pub sack: SackBlocks,
+    /// The echo of a congestion-experienced mark (RFC 3168).
+    pub ece: bool,
+    /// The echoed timestamp, in microseconds of the sender's clock.
+    pub tsecr: u32,
+}

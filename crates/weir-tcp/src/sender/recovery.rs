@@ -1,0 +1,493 @@
+//! The congestion state machine: Open, Disorder, CWR, Recovery, Loss, as Linux runs it.
+//!
+//! The `linux` stack reduces its window by proportional rate reduction (RFC 6937), `linux-2.6` by rate halving. Undo
+//! uses D-SACK (RFC 3708), timestamps (Eifel, RFC 3522) and, after a timeout, F-RTO (RFC 5682).
+
+use weir_cc::{CaEvent, CaState, INFINITE_SSTHRESH, RateSample};
+use weir_units::Time;
+
+use super::{Event, Notice, Sender, micros};
+
+/// Segments that `linux-2.6` lets a window exceed the flight by, when it leaves an unusual state.
+const MAX_BURST: u32 = 3;
+
+/// State of the reduction under way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Recovery {
+    /// The next new segment when the reduction began.
+    pub high_seq: u64,
+    /// First unacknowledged segment when the reduction began, while it may still be undone.
+    pub undo_marker: Option<u64>,
+    /// Retransmissions of this reduction that were not yet reported as duplicates.
+    pub undo_retransmissions: i32,
+    prior_cwnd: u32,
+    prior_ssthresh: u32,
+    prr_delivered: u32,
+    prr_out: u32,
+    /// Time of the first retransmission, for the Eifel test.
+    retransmitted_at: Option<u32>,
+    pub frto: bool,
+    /// F-RTO sends new data first and retransmits only if there is none.
+    frto_new_data: bool,
+    pub timeouts_in_row: u32,
+}
+
+impl Recovery {
+    #[inline]
+    pub fn note_sent(&mut self, ca_state: u8) {
+        if ca_state != 0 {
+            self.prr_out += 1;
+        }
+    }
+
+    pub fn note_retransmission(&mut self, now: Time) {
+        self.prr_out += 1;
+        self.retransmitted_at.get_or_insert(micros(now) as u32);
+        if self.undo_marker.is_some() {
+            self.undo_retransmissions = self.undo_retransmissions.max(0) + 1;
+        }
+    }
+}
+
+/// Whether the window is being reduced in this state.
+#[inline]
+pub(super) fn reduces_window(ca_state: u8) -> bool {
+    ca_state == CaState::Cwr as u8 || ca_state == CaState::Recovery as u8
+}
+
+impl Sender {
+    fn state(&self) -> u8 {
+        self.cc.sock.ca_state
+    }
+
+    fn in_state(&self, state: CaState) -> bool {
+        self.cc.sock.ca_state == state as u8
+    }
+
+    pub(super) fn set_state(&mut self, state: CaState) {
+        let leaving = self.in_state(CaState::Recovery) && state != CaState::Recovery;
+        self.cc.set_state(state);
+        self.cc.sock.ca_state = state as u8;
+        if leaving {
+            self.notice(Notice::RecoveryEnd);
+            self.age_reordering_window();
+        }
+    }
+
+    /// Whether lost segments may be retransmitted now.
+    #[inline]
+    pub(super) fn may_retransmit(&mut self) -> bool {
+        if self.state() < CaState::Recovery as u8 {
+            return false;
+        }
+        if self.recovery.frto_new_data {
+            self.recovery.frto_new_data = false;
+            if self.new_data_len() > 0 {
+                return false;
+            }
+            self.recovery.frto = false;
+        }
+        true
+    }
+
+    /// Something unusual: a duplicate, a hole, a mark, or the way out of one.
+    pub(super) fn alert(&mut self, now: Time, event: &mut Event) {
+        self.discount_dupacks(event);
+        if event.ece {
+            self.recovery.prior_ssthresh = 0;
+        }
+        if self.leave_state(now, event) {
+            return;
+        }
+        if self.in_state(CaState::Recovery) {
+            self.in_recovery(now, event);
+        } else if self.in_state(CaState::Loss) {
+            self.in_loss(now, event);
+        } else {
+            self.count_dupack(event);
+            if self.state() <= CaState::Disorder as u8 {
+                self.undo_by_dsack(now);
+            }
+            self.detect_losses(now, event);
+            self.recover_or_open(event);
+        }
+    }
+
+    /// The state ends when everything sent before it was acknowledged. True if there is nothing more to do.
+    fn leave_state(&mut self, now: Time, event: &Event) -> bool {
+        if self.in_state(CaState::Open) {
+            self.recovery.retransmitted_at = None;
+            return false;
+        }
+        if self.board.una < self.recovery.high_seq {
+            return false;
+        }
+        if self.in_state(CaState::Cwr) {
+            if self.board.una != self.recovery.high_seq {
+                self.end_reduction(now);
+                self.set_state(CaState::Open);
+            }
+        } else if self.in_state(CaState::Recovery) {
+            if self.try_undo_recovery(now, event) {
+                return true;
+            }
+            self.end_reduction(now);
+        }
+        false
+    }
+
+    fn in_recovery(&mut self, now: Time, event: &mut Event) {
+        if event.una_advanced {
+            if self.try_undo_partial(now, event) {
+                return;
+            }
+        } else {
+            self.count_dupack(event);
+        }
+        if self.undo_by_dsack(now) {
+            self.try_to_open(event);
+        }
+        self.detect_losses(now, event);
+        if !self.in_state(CaState::Recovery) {
+            self.recover_or_open(event);
+        }
+    }
+
+    fn in_loss(&mut self, now: Time, event: &mut Event) {
+        self.advance_loss(now, event);
+        self.detect_losses(now, event);
+        if self.in_state(CaState::Open) || event.lost_retransmission {
+            self.recover_or_open(event);
+        }
+    }
+
+    fn recover_or_open(&mut self, event: &Event) {
+        if self.cc.sock.lost_out > 0 {
+            self.enter_recovery(event.ece);
+        } else {
+            self.try_to_open(event);
+        }
+    }
+
+    /// F-RTO, and the end of the loss state (RFC 5682).
+    fn advance_loss(&mut self, now: Time, event: &Event) {
+        let recovered = self.board.una >= self.recovery.high_seq;
+        if event.una_advanced && self.try_undo_loss(now, event, false) {
+            return;
+        }
+        if self.recovery.frto {
+            if event.original_arrived && self.try_undo_loss(now, event, true) {
+                return;
+            }
+            if self.board.next > self.recovery.high_seq {
+                if event.newly_sacked || !event.una_advanced {
+                    self.recovery.frto = false;
+                }
+            } else if event.una_advanced && !recovered {
+                self.recovery.high_seq = self.board.next;
+                if self.new_data_len() > 0 {
+                    self.recovery.frto_new_data = true;
+                    return;
+                }
+                self.recovery.frto = false;
+            }
+        }
+        if recovered {
+            self.try_undo_recovery(now, event);
+            return;
+        }
+        if !self.sack {
+            if self.board.next > self.recovery.high_seq && !event.una_advanced {
+                self.cc.sock.sacked_out =
+                    (self.cc.sock.sacked_out + 1).min(self.cc.sock.packets_out - self.cc.sock.lost_out);
+            } else if event.una_advanced {
+                self.cc.sock.sacked_out = 0;
+            }
+        }
+    }
+
+    pub(super) fn enter_recovery(&mut self, ece: bool) {
+        self.notice(Notice::Recovery(self.cc.sock.snd_cwnd));
+        self.recovery.prior_ssthresh = 0;
+        self.start_undo();
+        if !reduces_window(self.state()) {
+            if !ece {
+                self.recovery.prior_ssthresh = self.current_ssthresh();
+            }
+            self.begin_reduction();
+        }
+        self.set_state(CaState::Recovery);
+    }
+
+    /// Reduces the window without a loss: a congestion mark, or a full queue of the host.
+    pub(super) fn enter_cwr(&mut self) {
+        self.recovery.prior_ssthresh = 0;
+        if self.state() < CaState::Cwr as u8 {
+            self.recovery.undo_marker = None;
+            self.begin_reduction();
+            self.set_state(CaState::Cwr);
+        }
+    }
+
+    /// The host's own queue is full: reduces the window once a round.
+    pub fn on_local_congestion(&mut self, now: Time) {
+        if self.state() < CaState::Cwr as u8 {
+            self.set_clock(now);
+            self.notice(Notice::LocalCongestion);
+            self.enter_cwr();
+            let in_flight = self.in_flight();
+            self.cc.sock.snd_cwnd = self.cc.sock.snd_cwnd.min(in_flight + 1);
+        }
+    }
+
+    pub(super) fn begin_reduction(&mut self) {
+        self.recovery.high_seq = self.board.next;
+        self.timer.forget_probe();
+        let sock = &mut self.cc.sock;
+        sock.snd_cwnd_cnt = 0;
+        self.recovery.prior_cwnd = sock.snd_cwnd;
+        sock.prior_cwnd = sock.snd_cwnd;
+        self.recovery.prr_delivered = 0;
+        self.recovery.prr_out = 0;
+        let ssthresh = self.cc.ssthresh();
+        self.cc.sock.snd_ssthresh = ssthresh;
+        self.cwr_pending |= self.ecn;
+    }
+
+    fn start_undo(&mut self) {
+        self.recovery.undo_marker = Some(self.board.una);
+        let resent = self.cc.sock.retrans_out as i32;
+        self.recovery.undo_retransmissions = if resent > 0 { resent } else { -1 };
+    }
+
+    /// Sets the window to the threshold at the end of a reduction.
+    pub(super) fn end_reduction(&mut self, now: Time) {
+        if self.cc.has_cong_control() {
+            return;
+        }
+        let complete = self.in_state(CaState::Cwr) || self.recovery.undo_marker.is_some();
+        let sock = &mut self.cc.sock;
+        if sock.snd_ssthresh < INFINITE_SSTHRESH && complete {
+            sock.snd_cwnd = if self.legacy { sock.snd_cwnd.min(sock.snd_ssthresh) } else { sock.snd_ssthresh };
+            self.stamp_cwnd(now);
+        }
+        self.cc.cwnd_event(CaEvent::CompleteCwr);
+    }
+
+    fn try_to_open(&mut self, event: &Event) {
+        let clean = self.cc.sock.retrans_out == 0;
+        if clean {
+            self.recovery.retransmitted_at = None;
+        }
+        if event.ece && self.state() < CaState::Cwr as u8 {
+            self.notice(Notice::Cwr(self.cc.sock.snd_cwnd));
+            self.enter_cwr();
+        }
+        if self.in_state(CaState::Cwr) {
+            return;
+        }
+        self.keep_open();
+        if self.legacy {
+            let limit = self.in_flight() + MAX_BURST;
+            self.cc.sock.snd_cwnd = self.cc.sock.snd_cwnd.min(limit);
+        }
+    }
+
+    pub(super) fn keep_open(&mut self) {
+        let sock = &self.cc.sock;
+        let state =
+            if sock.sacked_out + sock.lost_out + sock.retrans_out > 0 { CaState::Disorder } else { CaState::Open };
+        if !self.in_state(state) {
+            self.set_state(state);
+            self.recovery.high_seq = self.board.next;
+        }
+    }
+
+    /// Whether the retransmissions of this reduction were needless.
+    fn may_undo(&self, event: &Event) -> bool {
+        self.recovery.undo_marker.is_some()
+            && (self.recovery.undo_retransmissions == 0 || self.original_was_delayed(event))
+    }
+
+    /// Eifel detection (RFC 3522): the ACK echoes a time before the first retransmission.
+    fn original_was_delayed(&self, event: &Event) -> bool {
+        let Some(at) = self.recovery.retransmitted_at else { return false };
+        self.timestamps && event.una_advanced && (event.tsecr.wrapping_sub(at) as i32) < 0
+    }
+
+    fn try_undo_recovery(&mut self, now: Time, event: &Event) -> bool {
+        if self.may_undo(event) {
+            self.undo(now, false);
+        }
+        if !self.sack && self.board.una == self.recovery.high_seq {
+            // Hold the state until something above the hole is acknowledged (RFC 6582, section 5).
+            return true;
+        }
+        self.set_state(CaState::Open);
+        false
+    }
+
+    fn try_undo_partial(&mut self, now: Time, event: &Event) -> bool {
+        if self.recovery.undo_marker.is_none() || !self.original_was_delayed(event) {
+            return false;
+        }
+        self.note_reordering(event.prior_una, self.high_sacked.max(event.prior_una + 1));
+        if self.cc.sock.retrans_out > 0 {
+            return true;
+        }
+        self.recovery.retransmitted_at = None;
+        self.undo(now, true);
+        self.keep_open();
+        true
+    }
+
+    fn undo_by_dsack(&mut self, now: Time) -> bool {
+        if self.recovery.undo_marker.is_none() || self.recovery.undo_retransmissions != 0 {
+            return false;
+        }
+        self.undo(now, false);
+        true
+    }
+
+    fn try_undo_loss(&mut self, now: Time, event: &Event, by_frto: bool) -> bool {
+        if !by_frto && !self.may_undo(event) {
+            return false;
+        }
+        self.undo(now, true);
+        self.recovery.timeouts_in_row = 0;
+        self.recovery.frto = false;
+        self.recovery.frto_new_data = false;
+        if by_frto || self.sack {
+            self.set_state(CaState::Open);
+        }
+        true
+    }
+
+    fn undo(&mut self, now: Time, forgive: bool) {
+        if forgive {
+            self.board.forgive();
+            self.cc.sock.lost_out = 0;
+        }
+        if self.recovery.prior_ssthresh > 0 {
+            let cwnd = self.cc.undo_cwnd();
+            self.cc.sock.snd_cwnd = cwnd;
+            if self.recovery.prior_ssthresh > self.cc.sock.snd_ssthresh {
+                self.cc.sock.snd_ssthresh = self.recovery.prior_ssthresh;
+                self.cwr_pending = false;
+            }
+            self.notice(Notice::Undo);
+        }
+        self.stamp_cwnd(now);
+        self.recovery.undo_marker = None;
+        self.rack.force();
+    }
+
+    /// The retransmission timer expired.
+    pub(super) fn enter_loss(&mut self, now: Time) {
+        let new_recovery = self.state() < CaState::Recovery as u8;
+        self.notice(Notice::Rto(self.cc.sock.snd_cwnd));
+        if !self.sack {
+            self.cc.sock.sacked_out = 0;
+        }
+        self.mark_lost_after_timeout(now);
+        let first = self.state() <= CaState::Disorder as u8
+            || self.recovery.high_seq <= self.board.una
+            || self.in_state(CaState::Loss) && self.recovery.timeouts_in_row == 0;
+        if first {
+            self.recovery.prior_ssthresh = self.current_ssthresh();
+            self.recovery.prior_cwnd = self.cc.sock.snd_cwnd;
+            self.cc.sock.prior_cwnd = self.cc.sock.snd_cwnd;
+            let ssthresh = self.cc.ssthresh();
+            self.cc.sock.snd_ssthresh = ssthresh;
+            self.cc.cwnd_event(CaEvent::Loss);
+            self.start_undo();
+        }
+        self.cc.sock.snd_cwnd = self.in_flight() + 1;
+        self.cc.sock.snd_cwnd_cnt = 0;
+        self.stamp_cwnd(now);
+        self.set_state(CaState::Loss);
+        self.recovery.high_seq = self.board.next;
+        self.timer.forget_probe();
+        self.cwr_pending |= self.ecn;
+        self.recovery.frto = new_recovery || self.recovery.timeouts_in_row > 0;
+        self.recovery.frto_new_data = false;
+    }
+
+    /// Grows the window, or reduces it while a reduction is under way.
+    #[inline]
+    pub(super) fn control_window(&mut self, now: Time, event: &Event) {
+        if event.una_advanced {
+            self.recovery.timeouts_in_row = 0;
+        }
+        if self.cc.has_cong_control() {
+            let sample = self.rate_sample(now, event);
+            self.cc.cong_control(self.cc.sock.snd_una, 0, &sample);
+            self.delivery.roll(now, self.board.una);
+        } else if reduces_window(self.cc.sock.ca_state) {
+            if self.legacy { self.halve_rate() } else { self.proportional_reduction(event) }
+        } else if event.una_advanced || self.reordering_seen && event.newly_sacked {
+            self.grow(now, event);
+        }
+    }
+
+    #[inline]
+    fn grow(&mut self, now: Time, event: &Event) {
+        let ack = self.cc.sock.snd_una;
+        if !self.legacy {
+            self.cc.cong_avoid(ack, event.delivered);
+            return;
+        }
+        // Linux 2.6 counts ACKs, not segments (no appropriate byte counting), and asks the flight, not the last burst.
+        let cwnd = self.cc.sock.snd_cwnd;
+        let limited = event.prior_in_flight >= cwnd || 3 * (cwnd - event.prior_in_flight) < cwnd;
+        if limited && event.acked > 0 {
+            self.cc.sock.is_cwnd_limited = 1;
+            self.cc.cong_avoid(ack, 1);
+            self.cwnd_stamp = now;
+        }
+    }
+
+    /// Proportional rate reduction with the slow-start bound while the ACKs show progress (RFC 6937, section 3).
+    pub(super) fn proportional_reduction(&mut self, event: &Event) {
+        let recovery = &mut self.recovery;
+        if event.delivered == 0 || recovery.prior_cwnd == 0 {
+            return;
+        }
+        recovery.prr_delivered += event.delivered;
+        let ssthresh = self.cc.sock.snd_ssthresh;
+        let sock = &self.cc.sock;
+        let in_flight = (sock.packets_out + sock.retrans_out).saturating_sub(sock.sacked_out + sock.lost_out);
+        let mut send = if in_flight > ssthresh {
+            let share = u64::from(ssthresh) * u64::from(recovery.prr_delivered);
+            share.div_ceil(u64::from(recovery.prior_cwnd)) as i64 - i64::from(recovery.prr_out)
+        } else {
+            let credit = i64::from(recovery.prr_delivered) - i64::from(recovery.prr_out);
+            let mut send = credit.max(i64::from(event.delivered));
+            if event.una_advanced && event.newly_lost == 0 {
+                send += 1;
+            }
+            send.min(i64::from(ssthresh - in_flight))
+        };
+        // The first retransmission goes out whatever the arithmetic says.
+        send = send.max(i64::from(recovery.prr_out == 0));
+        self.cc.sock.snd_cwnd = (i64::from(in_flight) + send).max(1) as u32;
+    }
+
+    /// Rate halving: one segment less for every second ACK, down to half the threshold.
+    fn halve_rate(&mut self) {
+        let in_flight = self.in_flight();
+        let sock = &mut self.cc.sock;
+        let count = sock.snd_cwnd_cnt + 1;
+        sock.snd_cwnd_cnt = count & 1;
+        if sock.snd_cwnd > sock.snd_ssthresh / 2 {
+            sock.snd_cwnd -= count >> 1;
+        }
+        sock.snd_cwnd = sock.snd_cwnd.min(in_flight + 1).max(1);
+    }
+
+    #[inline]
+    fn rate_sample(&self, now: Time, event: &Event) -> RateSample {
+        let rtt_us = self.rtt.srtt_us8 >> 3;
+        self.delivery.sample(now, &self.cc.sock, event, self.rtt.min_us(), rtt_us)
+    }
+}

@@ -1,0 +1,223 @@
+//! The one timer of a connection, in its three roles: retransmission timeout (RFC 6298), tail-loss probe (RFC 8985,
+//! section 7) and RACK's reordering timer.
+
+use weir_cc::CaState;
+use weir_units::{Dur, Time};
+
+use super::{Event, Forced, MAX_SYNS, Notice, Phase, Sender};
+
+const MIN_RTO: Dur = Dur::from_millis(200);
+/// Two jiffies at HZ 1000.
+const MIN_PROBE_TIMEOUT: Dur = Dur::from_millis(2);
+const INITIAL_TIMEOUT: Dur = Dur::from_secs(1);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Role {
+    #[default]
+    None,
+    Rto,
+    Probe,
+    Reordering,
+}
+
+/// The timer of a connection.
+#[derive(Clone, Debug)]
+pub(super) struct Timer {
+    role: Role,
+    deadline: Time,
+    /// The next new segment when a probe was sent, while its outcome is open; whether it was a retransmission.
+    probe: Option<(u64, bool)>,
+}
+
+impl Default for Timer {
+    fn default() -> Self {
+        Timer { role: Role::None, deadline: Time::MAX, probe: None }
+    }
+}
+
+impl Timer {
+    fn arm(&mut self, role: Role, deadline: Time) {
+        self.role = role;
+        self.deadline = deadline;
+    }
+
+    #[inline]
+    pub fn arm_rto(&mut self, deadline: Time) {
+        self.arm(Role::Rto, deadline);
+    }
+
+    pub fn arm_reordering(&mut self, deadline: Time) {
+        self.arm(Role::Reordering, deadline);
+    }
+
+    #[inline]
+    pub fn clear(&mut self) {
+        self.arm(Role::None, Time::MAX);
+    }
+
+    #[inline]
+    pub fn probing(&self) -> bool {
+        self.probe.is_some()
+    }
+
+    pub fn forget_probe(&mut self) {
+        self.probe = None;
+    }
+
+    /// Whether a probe may be scheduled in place of what the timer does now.
+    #[inline]
+    pub fn may_probe(&self) -> bool {
+        self.role != Role::Reordering
+    }
+}
+
+impl Sender {
+    /// When [`Sender::on_timer`] wants to be called; [`Time::MAX`] for never.
+    #[inline]
+    pub fn deadline(&self) -> Time {
+        if self.held_by_pacing { self.timer.deadline.min(self.next_send) } else { self.timer.deadline }
+    }
+
+    /// A timer may have expired; afterwards the driver asks [`Sender::poll_transmit`].
+    pub fn on_timer(&mut self, now: Time) {
+        if now < self.timer.deadline {
+            return;
+        }
+        self.set_clock(now);
+        let role = std::mem::take(&mut self.timer.role);
+        self.timer.deadline = Time::MAX;
+        match role {
+            Role::None => {}
+            Role::Rto if self.phase == Phase::SynSent => self.retry_connect(),
+            Role::Rto => self.on_rto(now),
+            Role::Probe => self.send_probe(now),
+            Role::Reordering => self.on_reordering_timeout(now),
+        }
+    }
+
+    fn retry_connect(&mut self) {
+        if self.syns < MAX_SYNS {
+            self.counters.timeouts += 1;
+            self.pending_syn = true;
+        } else {
+            self.phase = Phase::Closed;
+        }
+    }
+
+    fn on_rto(&mut self, now: Time) {
+        if self.board.outstanding() == 0 {
+            return;
+        }
+        self.counters.timeouts += 1;
+        self.enter_loss(now);
+        self.recovery.timeouts_in_row += 1;
+        self.rtt.back_off();
+        self.forced = Some(Forced::Retransmission(self.board.una));
+        self.timer.arm_rto(now + self.rtt.rto());
+    }
+
+    fn on_reordering_timeout(&mut self, now: Time) {
+        let in_flight = self.in_flight();
+        let lost = self.rack_timeout(now);
+        if self.in_flight() != in_flight && self.cc.sock.ca_state != CaState::Recovery as u8 {
+            self.enter_recovery(false);
+            if !self.cc.has_cong_control() {
+                let event = Event { delivered: 1, newly_lost: lost, ..Event::default() };
+                self.proportional_reduction(&event);
+            }
+        }
+        if self.timer.role == Role::None {
+            self.rearm_rto(now);
+        }
+    }
+
+    /// Sets the timer after progress: a probe where one makes sense, else the retransmission timeout.
+    #[inline]
+    pub(super) fn rearm(&mut self, now: Time) {
+        if self.board.outstanding() == 0 {
+            self.timer.clear();
+        } else if !self.try_arm_probe(now, true) {
+            self.timer.arm_rto(now + self.rtt.rto());
+        }
+    }
+
+    fn rearm_rto(&mut self, now: Time) {
+        if self.board.outstanding() == 0 {
+            self.timer.clear();
+            return;
+        }
+        let due = Time(self.board.get(self.board.una).sent_ns) + self.rtt.rto();
+        self.timer.arm_rto(due.max(now + Dur::from_micros(1)));
+    }
+
+    #[inline]
+    pub(super) fn arm_probe(&mut self, now: Time) {
+        self.try_arm_probe(now, false);
+    }
+
+    /// Schedules a tail-loss probe two round trips from now; false where the RTO serves.
+    #[inline]
+    fn try_arm_probe(&mut self, now: Time, advancing: bool) -> bool {
+        let sock = &self.cc.sock;
+        let calm = sock.ca_state == CaState::Open as u8 || sock.ca_state == CaState::Cwr as u8;
+        if self.legacy || !self.sack || !calm || sock.packets_out == 0 || sock.sacked_out > 0 {
+            return false;
+        }
+        let mut timeout = if sock.srtt_us > 0 {
+            let slack = if sock.packets_out == 1 { MIN_RTO } else { MIN_PROBE_TIMEOUT };
+            Dur::from_micros(u64::from(sock.srtt_us >> 2)) + slack
+        } else {
+            INITIAL_TIMEOUT
+        };
+        let rto = self.rtt.rto();
+        if !advancing {
+            let left = (Time(self.board.get(self.board.una).sent_ns) + rto).since(now);
+            if left > Dur::ZERO {
+                timeout = timeout.min(left);
+            }
+        } else {
+            timeout = timeout.min(rto);
+        }
+        self.timer.arm(Role::Probe, now + timeout);
+        true
+    }
+
+    /// Sends new data if the windows but for cwnd allow it, else the last segment again.
+    fn send_probe(&mut self, now: Time) {
+        if self.board.outstanding() > 0 && self.timer.probe.is_none() {
+            self.notice(Notice::Tlp);
+            let fresh = self.new_data_len() > 0;
+            self.forced = Some(if fresh { Forced::NewData } else { Forced::Probe(self.board.next - 1) });
+            self.timer.probe = Some((self.board.next + u64::from(fresh), !fresh));
+            self.timer.arm_rto(now + self.rtt.rto());
+        } else {
+            self.rearm_rto(now);
+        }
+    }
+
+    /// Interprets what an acknowledgement says of a probe (RFC 8985, section 7.4).
+    pub(super) fn resolve_probe(&mut self, now: Time, event: &Event) {
+        let Some((next_at, retransmission)) = self.timer.probe else { return };
+        if self.board.una < next_at {
+            return;
+        }
+        if !retransmission || event.dsack {
+            // New data were probed with, or the probe was a duplicate: nothing was lost.
+            self.timer.probe = None;
+        } else if self.board.una > next_at {
+            self.timer.probe = None;
+            self.probe_repaired_a_loss(now);
+        } else if !event.newly_sacked && !event.una_advanced {
+            // A pure duplicate: both the original and the probe arrived.
+            self.timer.probe = None;
+        }
+    }
+
+    /// The probe filled a hole that nothing else showed: the window is reduced as for any loss.
+    fn probe_repaired_a_loss(&mut self, now: Time) {
+        self.begin_reduction();
+        self.set_state(CaState::Cwr);
+        self.end_reduction(now);
+        self.keep_open();
+    }
+}
