@@ -1,0 +1,31 @@
+"""Metrics: one definition each, computed from the tables of a run.
+
+Nothing here touches a host or a scenario; a metric sees a :class:`~weir.metrics.window.Window` and nothing else.
+``catalogue`` lists the metrics, ``compute`` (behind ``Run.metrics``) gives a frame, ``weir.metrics.expect`` judges
+claims.
+"""
+
+from __future__ import annotations
+
+from weir.metrics.errors import MetricError
+from weir.metrics.frame import compute
+from weir.metrics.reference import Reference, parse_reference
+from weir.metrics.registry import Category, MetricInfo, Param, View, catalogue, get, metric, names
+from weir.metrics.statistics import Summary, summarise
+
+__all__ = [
+    "Category",
+    "MetricError",
+    "MetricInfo",
+    "Param",
+    "Reference",
+    "Summary",
+    "View",
+    "catalogue",
+    "compute",
+    "get",
+    "metric",
+    "names",
+    "parse_reference",
+    "summarise",
+]

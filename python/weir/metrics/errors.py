@@ -1,0 +1,18 @@
+"""Errors of computing metrics."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = ["MetricError", "nearest"]
+
+
+class MetricError(Exception):
+    """A metric cannot be computed as asked; the message says what is wrong and what would do."""
+
+
+def nearest(word: str, words: Iterable[str]) -> str:
+    """`` Did you mean ...?`` with the closest of ``words``, or nothing if none is close."""
+    close = difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)
+    return f" Did you mean {close[0]!r}?" if close else ""

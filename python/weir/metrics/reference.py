@@ -1,0 +1,175 @@
+"""How a metric is named: ``name[.stat...][parameters][@phase][{factors}][(flows)]``.
+
+Examples::
+
+    goodput.mean
+    goodput.aggregate.max@twelve
+    fairness.alpha[alpha: 2]@twelve{cc: htcp, rtt: 100ms}
+    goodput.mean@twelve(elephants[11])
+    utilisation(bottleneck)
+    ks[baseline: {loss: 0%}]
+
+The parts after the name may come in any order, each once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from weir.metrics.errors import MetricError
+from weir.metrics.registry import UNIT, MetricInfo, Param, resolve
+from weir.metrics.scanner import ExpectError, Scanner
+from weir.run.quantity import ONE, parse_quantity
+
+__all__ = ["Argument", "Reference", "parse_reference", "scan_reference"]
+
+Argument = float | str | Mapping[str, str]
+"""Value of a parameter: a number in the parameter's unit, a name, or factor values."""
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A metric with everything that was said about it; ``text`` is how it was written."""
+
+    text: str
+    metric: MetricInfo = field(compare=False, hash=False)
+    name: str
+    stats: tuple[str, ...]
+    arguments: tuple[tuple[str, Argument], ...]
+    phase: str | None
+    factors: tuple[tuple[str, str], ...]
+    selector: str | None
+    column: int = field(default=1, compare=False)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What makes two references the same computation within one cell."""
+        arguments = tuple((k, tuple(v.items()) if isinstance(v, Mapping) else v) for k, v in self.arguments)
+        return (self.metric.name, self.stats, arguments, self.phase, self.selector)
+
+
+def parse_reference(text: str) -> Reference:
+    """Reads a reference that stands alone.
+
+    Raises:
+        MetricError: it is malformed, or names no metric or no parameter of it.
+    """
+    scanner = Scanner(text)
+    try:
+        reference = scan_reference(scanner)
+        if not scanner.done():
+            raise scanner.fail("the end of the metric")
+    except ExpectError as error:
+        raise MetricError(f"{text!r}, {error}") from error
+    return reference
+
+
+def scan_reference(scanner: Scanner) -> Reference:
+    """Reads a reference at the position of ``scanner``.
+
+    Raises:
+        ExpectError: it is malformed, or names no metric or no parameter of it.
+    """
+    start = scanner.skip()
+    name = scanner.name("the name of a metric")
+    while scanner.text.startswith(".", scanner.at):
+        scanner.at += 1
+        name += "." + scanner.name("the next part of a metric's name")
+    try:
+        metric, stats = resolve(name)
+    except MetricError as error:
+        raise ExpectError(str(error), start + 1, "the name of a metric") from error
+    parts = _scan_parts(scanner, metric)
+    text = scanner.text[start : scanner.at].strip()
+    return Reference(text, metric, name, stats, parts.arguments, parts.phase, parts.factors, parts.selector, start + 1)
+
+
+@dataclass
+class _Parts:
+    arguments: tuple[tuple[str, Argument], ...] = ()
+    phase: str | None = None
+    factors: tuple[tuple[str, str], ...] = ()
+    selector: str | None = None
+
+
+def _scan_parts(scanner: Scanner, metric: MetricInfo) -> _Parts:
+    parts, seen, end = _Parts(), set[str](), scanner.at
+    while symbol := scanner.sees("[", "@", "{", "("):
+        if symbol in seen:
+            raise scanner.fail("each part of a metric once", f"a second {symbol!r}")
+        seen.add(symbol)
+        if symbol == "[":
+            parts.arguments = _scan_arguments(scanner, metric)
+        elif symbol == "@":
+            scanner.need("@")
+            parts.phase = scanner.name("the name of a phase")
+        elif symbol == "{":
+            parts.factors = tuple(scan_factors(scanner).items())
+        else:
+            parts.selector = _scan_selector(scanner)
+        end = scanner.at
+    scanner.at = end
+    missing = [p.name for p in metric.params if p.required and p.name not in dict(parts.arguments)]
+    if missing:
+        raise scanner.fail(f"{metric.name}[{missing[0]}: ...]", f"{metric.name!r} needs {missing[0]!r}")
+    return parts
+
+
+def scan_factors(scanner: Scanner) -> dict[str, str]:
+    """Reads ``{cc: reno, rtt: 100ms}``."""
+    scanner.need("{")
+    found: dict[str, str] = {}
+    while True:
+        at = scanner.skip()
+        name = scanner.name("the name of a factor")
+        if name in found:
+            raise scanner.fail("each factor once", f"{name!r} twice", at)
+        scanner.need(":")
+        quoted = scanner.quoted()
+        found[name] = scanner.until(",}", f"a value of {name}") if quoted is None else quoted
+        if not scanner.take(","):
+            scanner.need("}")
+            return found
+
+
+def _scan_selector(scanner: Scanner) -> str:
+    scanner.need("(")
+    text = scanner.until(")", "flows, such as elephants[4]")
+    scanner.need(")")
+    return text
+
+
+def _scan_arguments(scanner: Scanner, metric: MetricInfo) -> tuple[tuple[str, Argument], ...]:
+    scanner.need("[")
+    known = {param.name: param for param in metric.params}
+    found: dict[str, Argument] = {}
+    while True:
+        at = scanner.skip()
+        name = scanner.name("the name of a parameter")
+        if name not in known or name in found:
+            have = ", ".join(known) or "none"
+            raise scanner.fail(f"a parameter of {metric.name}: {have}", f"unexpected {name!r}", at)
+        scanner.need(":")
+        found[name] = _scan_argument(scanner, known[name])
+        if not scanner.take(","):
+            scanner.need("]")
+            return tuple(sorted(found.items(), key=lambda item: item[0]))
+
+
+def _scan_argument(scanner: Scanner, param: Param) -> Argument:
+    if param.unit == "factors":
+        return MappingProxyType(scan_factors(scanner))
+    at = scanner.skip()
+    text = scanner.until(",]", f"a value of {param.name}")
+    if param.unit == "name":
+        return text
+    quantity = parse_quantity(text)
+    scale, dimension = UNIT[param.unit]
+    if quantity is None or quantity.dimension != dimension:
+        what = "a number" if dimension == ONE else f"a quantity in {param.unit}"
+        raise scanner.fail(f"{what} for {param.name}", f"found {text!r}", at)
+    return quantity.value / scale

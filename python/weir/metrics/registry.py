@@ -1,0 +1,267 @@
+"""The registry of metrics: what a metric declares, and how a name is resolved.
+
+A metric is a function of a :class:`~weir.metrics.window.Window` under the decorator :func:`metric`. A family of metrics
+is one module, named once in ``FAMILIES``; a family of another package registers itself when it is imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Literal, get_type_hints
+
+from weir.metrics.errors import MetricError, nearest
+from weir.metrics.results import Distribution, Result, Sample, Series, Values
+from weir.run.quantity import ONE, RATE, SIZE, TIME, Dimension
+
+__all__ = [
+    "FAMILIES",
+    "UNIT",
+    "Category",
+    "Kind",
+    "MetricInfo",
+    "Param",
+    "Scope",
+    "View",
+    "catalogue",
+    "get",
+    "metric",
+    "names",
+    "resolve",
+]
+
+FAMILIES = (
+    "throughput",
+    "fairness",
+)
+_LATER = (
+    "throughput",
+    "distribution",
+    "completion",
+    "links",
+    "delay",
+    "loss",
+    "reactivity",
+    "stability",
+    "fairness",
+    "convergence",
+    "robustness",
+    "deployability",
+    "qos",
+)
+"""One module of ``weir.metrics`` each."""
+
+Scope = Literal["flow", "group", "link", "run"]
+"""What one value is about: a flow (or a node), the flows selected together, a link, or several cells of a run."""
+
+Kind = Literal["series", "sample", "value", "distribution"]
+"""Over time; a population; one value a member; shares in bins."""
+
+
+class Category(StrEnum):
+    """The nine types of metrics of the thesis, section 2.3.1 (after RFC 5166)."""
+
+    THROUGHPUT = "throughput"
+    DELAY = "delay"
+    LOSS = "loss"
+    REACTIVITY = "reactivity"
+    STABILITY = "stability"
+    FAIRNESS = "fairness"
+    CONVERGENCE = "convergence"
+    ROBUSTNESS = "robustness"
+    DEPLOYABILITY = "deployability"
+
+
+class View(StrEnum):
+    """Whose question a metric answers (thesis, section 2.2 and Table 2.III)."""
+
+    END_USER = "end user"
+    DESIGNER = "protocol designer"
+    PROVIDER = "network provider"
+
+
+UNIT: Mapping[str, tuple[float, Dimension]] = {
+    "bit/s": (1.0, RATE),
+    "(bit/s)²": (1.0, (2, -2)),
+    "s": (1.0, TIME),
+    "B": (8.0, SIZE),
+    "1": (1.0, ONE),
+    "1/s": (1.0, (0, -1)),
+    "packets": (1.0, ONE),
+    "RTT": (1.0, ONE),
+    "count": (1.0, ONE),
+    "lines": (1.0, ONE),
+}
+"""The units that metrics may declare: their size in base units (bit, second), and their dimension."""
+
+
+@dataclass(frozen=True)
+class Param:
+    """A parameter of a metric: ``fairness.alpha[alpha: 2]``."""
+
+    name: str
+    unit: str
+    """A unit of ``UNIT``; ``name`` for a phase or a group, ``factors`` for a set of factor values."""
+    default: float | str | None
+    doc: str
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class MetricInfo:
+    """A metric: what ``weir metrics`` lists."""
+
+    name: str
+    symbol: str
+    formula: str
+    unit: str
+    category: Category
+    scope: Scope
+    views: tuple[View, ...]
+    source: str
+    kind: Kind
+    params: tuple[Param, ...]
+    tables: tuple[str, ...]
+    """Tables of a run that it reads."""
+    needs_baseline: bool
+    """Whether it compares with another cell, given by the parameter ``baseline``."""
+    doc: str
+    function: Callable[..., Result]
+
+    @property
+    def summary(self) -> str:
+        """First line of the description."""
+        return self.doc.splitlines()[0]
+
+
+_REGISTRY: dict[str, MetricInfo] = {}
+_STAT = re.compile(r"mean|max|min|sd|var|cov|median|last|sum|p\d{1,2}(_\d+)?")
+_NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
+_KINDS: dict[type, Kind] = {Series: "series", Sample: "sample", Values: "value", Distribution: "distribution"}
+
+
+def metric(
+    name: str,
+    *,
+    symbol: str,
+    formula: str,
+    unit: str,
+    category: Category,
+    scope: Scope,
+    views: tuple[View, ...],
+    source: str,
+    tables: tuple[str, ...],
+    params: tuple[Param, ...] = (),
+) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+    """Registers a metric function under ``name``; its parameters are the keyword-only arguments of the function.
+
+    Raises:
+        ValueError: the name is taken or malformed, the unit unknown, the docstring missing, or the arguments differ
+            from ``params``.
+    """
+
+    def register(function: Callable[..., Result]) -> Callable[..., Result]:
+        signature = inspect.signature(function)
+        keywords = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
+        needs_baseline = "baseline" in keywords
+        _check(name, unit, function, keywords, params)
+        _REGISTRY[name] = MetricInfo(
+            name=name,
+            symbol=symbol,
+            formula=formula,
+            unit=unit,
+            category=category,
+            scope=scope,
+            views=views,
+            source=source,
+            kind=_KINDS[get_type_hints(function)["return"]],
+            params=params,
+            tables=tables,
+            needs_baseline=needs_baseline,
+            doc=inspect.cleandoc(function.__doc__ or ""),
+            function=function,
+        )
+        return function
+
+    return register
+
+
+def _check(name: str, unit: str, function: Callable[..., Any], keywords: list[str], params: tuple[Param, ...]) -> None:
+    if name in _REGISTRY:
+        raise ValueError(f"metric {name!r} is registered twice")
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is not a name for a metric: lower-case words with dots")
+    if unit not in UNIT:
+        raise ValueError(f"metric {name!r}: unit {unit!r} is none of {', '.join(UNIT)}")
+    if not function.__doc__:
+        raise ValueError(f"metric {name!r} has no docstring")
+    if keywords != [p.name for p in params]:
+        raise ValueError(f"metric {name!r}: keyword arguments {keywords} differ from its params")
+
+
+def _load() -> None:
+    for family in FAMILIES:
+        importlib.import_module(f"weir.metrics.{family}")
+
+
+def catalogue() -> list[MetricInfo]:
+    """All metrics, in the order of their categories and names."""
+    _load()
+    order = list(Category)
+    return sorted(_REGISTRY.values(), key=lambda info: (order.index(info.category), info.name))
+
+
+def names() -> list[str]:
+    """Names of all metrics, sorted."""
+    _load()
+    return sorted(_REGISTRY)
+
+
+def get(name: str) -> MetricInfo:
+    """The metric registered under exactly ``name``.
+
+    Raises:
+        MetricError: there is none.
+    """
+    _load()
+    if name not in _REGISTRY:
+        raise MetricError(f"no metric {name!r}.{nearest(name, _REGISTRY)} `weir metrics` lists them")
+    return _REGISTRY[name]
+
+
+def resolve(name: str) -> tuple[MetricInfo, tuple[str, ...]]:
+    """The metric with the longest registered name that ``name`` begins with, and the statistics that follow it.
+
+    ``goodput.max`` is the metric ``goodput`` and the statistic ``max``.
+
+    Raises:
+        MetricError: no such metric, no such statistic, or more statistics than the metric has dimensions.
+    """
+    _load()
+    parts = name.split(".")
+    for cut in range(len(parts), 0, -1):
+        info = _REGISTRY.get(".".join(parts[:cut]))
+        if info is not None:
+            return info, _stats(info, name, tuple(parts[cut:]))
+    candidates = [*_REGISTRY, *(f"{n}.{s}" for n in _REGISTRY for s in ("mean", "max", "min", "sd", "cov"))]
+    raise MetricError(f"no metric {name!r}.{nearest(name, candidates)} `weir metrics` lists them")
+
+
+def _stats(info: MetricInfo, name: str, stats: tuple[str, ...]) -> tuple[str, ...]:
+    most = {"series": 2, "sample": 1, "value": 1, "distribution": 0}[info.kind]
+    for stat in stats:
+        if not _STAT.fullmatch(stat):
+            close = nearest(f"{info.name}.{stat}", _REGISTRY) or nearest(
+                stat, ["mean", "median", "max", "min", "sd", "cov"]
+            )
+            raise MetricError(
+                f"metric {info.name!r} has no {stat!r}.{close} A statistic is mean, median, min, max, sd, var, cov, "
+                "sum, last or a percentile such as p99"
+            )
+    if len(stats) > most:
+        raise MetricError(f"{name!r}: {info.name!r} is a {info.kind} and takes at most {most} statistics")
+    return stats

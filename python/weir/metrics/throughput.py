@@ -1,0 +1,219 @@
+"""Throughput: what the application gets, what the network carries for it, and the ratio of the two."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weir.metrics.registry import Category, View, metric
+from weir.metrics.results import Floats, Ints, Series
+from weir.metrics.window import Window
+
+__all__ = ["capacity_bps", "total"]
+
+_ALL = (View.END_USER, View.DESIGNER, View.PROVIDER)
+
+
+def total(series: Series) -> Series:
+    """The sum of the members at each instant at which any of them has a value; shape (instants,)."""
+    if not series.values or not sum(map(len, series.values)):
+        return Series("all", [0], [np.zeros(0, dtype=np.int64)], [np.zeros(0)])
+    times, place = np.unique(np.concatenate(series.times_ns), return_inverse=True)
+    return Series("all", [0], [times], [np.bincount(place, weights=np.concatenate(series.values)).astype(np.float64)])
+
+
+def capacity_bps(window: Window, ends_ns: Ints, link: int) -> Floats:
+    """The rate of a link at the instants ``ends_ns``, its changes included; shape (instants,)."""
+    rates = np.full(len(ends_ns), float(window.plan.links[link].rate_bps))
+    for at_ns, rate_bps in window.plan.rate_changes.get(link, ()):
+        rates[ends_ns > at_ns] = rate_bps
+    return rates
+
+
+@metric(
+    "goodput",
+    symbol="g_i(t)",
+    formula="8 · payload delivered in order in the interval / its length",
+    unit="bit/s",
+    category=Category.THROUGHPUT,
+    scope="flow",
+    views=(View.END_USER,),
+    source="thesis section 2.3.1; RR-6034 section 2.3; thesis eq. 2.6 for the mean",
+    tables=("goodput", "flows"),
+)
+def goodput(window: Window) -> Series:
+    """Goodput of a flow: what the receiving application gets, without headers and retransmissions.
+
+    One value a flow and interval of ``measure.goodput`` in which it is active. ``goodput.mean`` is the mean over the
+    intervals, then over the flows.
+    """
+    return window.rates("delivered_bytes")
+
+
+@metric(
+    "goodput.aggregate",
+    symbol="G(t)",
+    formula="Σ_i g_i(t)",
+    unit="bit/s",
+    category=Category.THROUGHPUT,
+    scope="group",
+    views=(View.END_USER,),
+    source="thesis eq. 2.1; RR-6034 section 2.3",
+    tables=("goodput", "flows"),
+)
+def goodput_aggregate(window: Window) -> Series:
+    """Goodput of all the flows selected together.
+
+    One value an interval of ``measure.goodput``.
+    """
+    return total(window.rates("delivered_bytes", whole=True))
+
+
+@metric(
+    "goodput.node",
+    symbol="g_n(t)",
+    formula="Σ g_i(t) over the parallel streams i of node n",
+    unit="bit/s",
+    category=Category.THROUGHPUT,
+    scope="flow",
+    views=(View.END_USER,),
+    source="thesis Tables 5.III and 5.IV",
+    tables=("goodput", "flows"),
+)
+def goodput_node(window: Window) -> Series:
+    """Goodput of a node: its parallel streams together.
+
+    One value a node and interval of ``measure.goodput`` in which one of its streams is active.
+    """
+    rates = window.rates("delivered_bytes")
+    place = {flow: k for k, flow in enumerate(rates.members)}
+    times, values = [], []
+    for flows in window.nodes:
+        some = [place[flow] for flow in flows]
+        node = total(Series("flow", flows, [rates.times_ns[k] for k in some], [rates.values[k] for k in some]))
+        times.append(node.times_ns[0])
+        values.append(node.values[0])
+    return Series("node", range(len(times)), times, values)
+
+
+@metric(
+    "throughput",
+    symbol="x_i(t)",
+    formula="8 · IP bytes of data packets sent in the interval / its length",
+    unit="bit/s",
+    category=Category.THROUGHPUT,
+    scope="flow",
+    views=(View.DESIGNER, View.PROVIDER),
+    source="thesis section 2.3.1; Table 2.III",
+    tables=("goodput", "flows"),
+)
+def throughput(window: Window) -> Series:
+    """Throughput of a flow: IP bytes that it sends, headers and retransmissions included.
+
+    One value a flow and interval of ``measure.goodput`` in which it is active.
+    """
+    return window.rates("sent_bytes")
+
+
+@metric(
+    "throughput.aggregate",
+    symbol="X(t)",
+    formula="Σ_i x_i(t)",
+    unit="bit/s",
+    category=Category.THROUGHPUT,
+    scope="group",
+    views=(View.DESIGNER, View.PROVIDER),
+    source="thesis eq. 2.2 and 2.11",
+    tables=("goodput", "flows"),
+)
+def throughput_aggregate(window: Window) -> Series:
+    """Throughput of all the flows selected together; its mean is equation 2.11.
+
+    One value an interval of ``measure.goodput``.
+    """
+    return total(window.rates("sent_bytes", whole=True))
+
+
+@metric(
+    "efficiency",
+    symbol="E(t)",
+    formula="G(t) / X(t)",
+    unit="1",
+    category=Category.THROUGHPUT,
+    scope="group",
+    views=(View.DESIGNER,),
+    source="thesis eq. 2.3",
+    tables=("goodput", "flows"),
+)
+def efficiency(window: Window) -> Series:
+    """Useful part of the traffic: aggregate goodput over aggregate throughput.
+
+    One value an interval of ``measure.goodput``; undefined where nothing was sent. It can pass 1 in an interval that
+    delivers what the one before sent.
+    """
+    useful = total(window.rates("delivered_bytes", whole=True))
+    sent = total(window.rates("sent_bytes", whole=True)).values[0]
+    ratio = np.full(len(sent), np.nan)
+    np.divide(useful.values[0], sent, out=ratio, where=sent > 0)
+    return Series("all", [0], useful.times_ns, [ratio])
+
+
+@metric(
+    "efficiency.capacity",
+    symbol="E_C(t)",
+    formula="G(t) / C(t)",
+    unit="1",
+    category=Category.THROUGHPUT,
+    scope="group",
+    views=(View.END_USER, View.PROVIDER),
+    source="thesis section 5.2.1",
+    tables=("goodput", "flows"),
+)
+def efficiency_capacity(window: Window) -> Series:
+    """Aggregate goodput over the capacity of the flows' bottleneck.
+
+    One value an interval of ``measure.goodput``; a link whose rate changes counts with its rate at the time.
+    """
+    useful = total(window.rates("delivered_bytes", whole=True))
+    links = window.links
+    rate = capacity_bps(window, useful.times_ns[0], links[0].id) if links else np.zeros(len(useful.times_ns[0]))
+    ratio = np.full(len(rate), np.nan)
+    np.divide(useful.values[0], rate, out=ratio, where=rate > 0)
+    return Series("all", [0], useful.times_ns, [ratio])
+
+
+@metric(
+    "cwnd",
+    symbol="cwnd_i(t)",
+    formula="congestion window at the instants of measure.tcp",
+    unit="packets",
+    category=Category.THROUGHPUT,
+    scope="flow",
+    views=(View.DESIGNER,),
+    source="thesis Table 2.III",
+    tables=("samples", "flows"),
+)
+def cwnd(window: Window) -> Series:
+    """Congestion window of a TCP flow.
+
+    One value a flow and instant of ``measure.tcp`` at which it is active.
+    """
+    return window.samples("cwnd")
+
+
+@metric(
+    "in_flight",
+    symbol="f_i(t)",
+    formula="packets in flight at the instants of measure.tcp",
+    unit="packets",
+    category=Category.THROUGHPUT,
+    scope="flow",
+    views=(View.DESIGNER,),
+    source="thesis section 1.3 (the window in use)",
+    tables=("samples", "flows"),
+)
+def in_flight(window: Window) -> Series:
+    """Packets in flight of a TCP flow, as its sender estimates them.
+
+    One value a flow and instant of ``measure.tcp`` at which it is active.
+    """
+    return window.samples("in_flight")

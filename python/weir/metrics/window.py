@@ -1,0 +1,265 @@
+"""What a metric function sees: one cell, some of its flows, and a window of time.
+
+The semantics that all metrics share are here and nowhere else:
+
+- a phase is ``from_ns`` inclusive to ``to_ns`` exclusive; an interval that is not wholly inside is left out;
+- a flow counts only while it is active: from its start until its source stops (``stop_ns``), its last transfer
+  completes, or the run ends; intervals not wholly inside are left out;
+- an aggregate over flows takes every interval of the window (without a phase: from the first start to the last end),
+  whatever part of it a flow was active in.
+
+Tables are read column by column, once a cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from weir.metrics.errors import MetricError, nearest
+from weir.metrics.results import Floats, Ints, Series
+from weir.metrics.selection import select_flows, select_links
+from weir.run import Cell, Flow, Link, Plan
+
+__all__ = ["CellData", "Grouped", "Window", "window"]
+
+
+class Grouped:
+    """Columns of a table, sorted by a key (``flow`` or ``link``) and then by time."""
+
+    def __init__(self, scan: pl.LazyFrame, key: str, ids: frozenset[int] | None) -> None:
+        self._scan = scan if ids is None else scan.filter(pl.col(key).is_in(sorted(ids)))
+        head = self._scan.select(key, "time_ns").collect()
+        keys = head[key].to_numpy()
+        times = head["time_ns"].to_numpy().astype(np.int64)
+        self._order = _stable_order(keys, times)
+        if self._order is not None:
+            keys, times = keys[self._order], times[self._order]
+        self._keys = keys
+        self.times_ns: Ints = times
+        self._columns: dict[str, Floats] = {}
+
+    def rows(self, key: int) -> slice:
+        """The rows of one flow or link."""
+        lo, hi = np.searchsorted(self._keys, [key, key + 1])
+        return slice(int(lo), int(hi))
+
+    def column(self, name: str) -> Floats:
+        """One column as floats, null as nan; shape (rows,)."""
+        if name not in self._columns:
+            values = self._scan.select(pl.col(name).cast(pl.Float64)).collect()[name].to_numpy()
+            self._columns[name] = values if self._order is None else values[self._order]
+        return self._columns[name]
+
+
+def _stable_order(keys: Ints, times: Ints) -> Ints | None:
+    """The permutation that sorts by key, then by time; ``None`` if the rows are sorted already."""
+    if len(keys) == 0:
+        return None
+    step = np.diff(keys.astype(np.int64))
+    if np.all((step > 0) | ((step == 0) & (np.diff(times) >= 0))):
+        return None
+    if np.all(np.diff(times) >= 0):
+        # 16-bit keys sort by radix, in one pass over the rows
+        return np.argsort(keys.astype(np.uint16) if keys.max() < 65_536 else keys, kind="stable")
+    return np.lexsort((times, keys))
+
+
+class CellData:
+    """A cell and the columns read from it so far."""
+
+    def __init__(self, cell: Cell) -> None:
+        self.cell = cell
+        self.plan: Plan = cell.plan
+        self._grouped: dict[tuple[str, frozenset[int] | None], Grouped] = {}
+
+    def grouped(self, table: str, ids: Sequence[int]) -> Grouped:
+        """Rows of ``table`` (goodput, samples, links) that belong to ``ids``.
+
+        Raises:
+            MetricError: the table was not recorded.
+            RunError: it cannot be read.
+        """
+        if self.plan.interval_ns(table) == 0:
+            name = {"goodput": "goodput", "samples": "tcp", "links": "links"}[table]
+            raise MetricError(f"needs the table {table!r}, which this run did not record (set `measure.{name}`)")
+        number = len(self.plan.links if table == "links" else self.plan.flows)
+        some = None if len(ids) == number else frozenset(ids)
+        if (table, some) not in self._grouped:
+            key = "link" if table == "links" else "flow"
+            self._grouped[table, some] = Grouped(self.cell.table(table), key, some)
+        return self._grouped[table, some]
+
+    @cached_property
+    def transfers(self) -> pl.DataFrame:
+        """Table ``flows``: one row a transfer."""
+        return self.cell.table("flows").collect()
+
+    @cached_property
+    def events(self) -> pl.DataFrame:
+        """Table ``events``, with ``kind`` as a string."""
+        return self.cell.table("events").with_columns(pl.col("kind").cast(pl.String)).collect()
+
+    @cached_property
+    def flow_ends_ns(self) -> Ints:
+        """When each flow stops being active; shape (flows,)."""
+        ends = np.full(len(self.plan.flows), self.plan.end_ns, dtype=np.int64)
+        last = self.transfers.group_by("flow").agg(
+            pl.col("end_ns").max(), pl.col("end_ns").is_null().any().alias("open"), pl.len().alias("count")
+        )
+        done = {row["flow"]: row for row in last.iter_rows(named=True)}
+        for flow in self.plan.flows:
+            row = done.get(flow.id)
+            if flow.stop_ns is not None:
+                ends[flow.id] = min(ends[flow.id], flow.stop_ns)
+            if flow.kind != "transfers" or not row or row["open"]:
+                continue
+            if row["count"] == len(flow.raw["source"]["transfers"]) or flow.stop_ns is not None:
+                ends[flow.id] = min(self.plan.end_ns, row["end_ns"])
+        return ends
+
+
+@dataclass(frozen=True)
+class Window:
+    """One cell, the flows selected, the links selected (if any were), and a window of time."""
+
+    data: CellData
+    flows: tuple[Flow, ...]
+    chosen_links: tuple[Link, ...]
+    phase: str | None
+    from_ns: int
+    to_ns: int
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the cell."""
+        return self.data.plan
+
+    @property
+    def flow_ids(self) -> list[int]:
+        """Indices of the flows selected, in the order of the plan."""
+        return [flow.id for flow in self.flows]
+
+    def span(self, flow: Flow) -> tuple[int, int]:
+        """The part of the window in which the flow is active (empty if the second is not larger)."""
+        return max(self.from_ns, flow.start_ns), min(self.to_ns, int(self.data.flow_ends_ns[flow.id]))
+
+    @property
+    def active_flows(self) -> tuple[Flow, ...]:
+        """The flows selected that are active at some time in the window."""
+        return tuple(flow for flow in self.flows if self.span(flow)[0] < self.span(flow)[1])
+
+    @property
+    def whole_span(self) -> tuple[int, int]:
+        """The window; without a phase, from the first start to the last end of the flows selected."""
+        if self.phase is not None or not self.flows:
+            return self.from_ns, self.to_ns
+        spans = [self.span(flow) for flow in self.flows]
+        return min(s[0] for s in spans), max(s[1] for s in spans)
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """The links selected, else the bottleneck of the flows selected.
+
+        The bottleneck is the link called ``bottleneck`` if one of the flows crosses it; else, of the links that most of
+        the flows cross, the slowest, and of these the first in the plan.
+        """
+        if self.chosen_links:
+            return self.chosen_links
+        crossed = [link for flow in self.flows for link in flow.path]
+        if not crossed:
+            return ()
+        named = [link for link in self.plan.links if link.name == "bottleneck" and link.id in crossed]
+        if named:
+            return (named[0],)
+        return (
+            min((self.plan.links[i] for i in set(crossed)), key=lambda x: (-crossed.count(x.id), x.rate_bps, x.id)),
+        )
+
+    @property
+    def nodes(self) -> list[list[int]]:
+        """The flows selected, parallel streams (same group and number) together: lists of flow indices."""
+        found: dict[tuple[str, int], list[int]] = {}
+        for flow in self.flows:
+            found.setdefault((flow.group, flow.index), []).append(flow.id)
+        return list(found.values())
+
+    def intervals(
+        self, table: str, key: int, from_ns: int, to_ns: int, ids: Sequence[int]
+    ) -> tuple[slice, Ints, Floats]:
+        """Rows of one flow or link whose interval lies within ``from_ns`` to ``to_ns``: rows, ends, widths in s."""
+        grouped = self.data.grouped(table, ids)
+        rows = grouped.rows(key)
+        ends = grouped.times_ns[rows]
+        step = self.plan.interval_ns(table)
+        widths = np.diff(ends, prepend=ends[0] - step) if len(ends) else ends
+        widths = np.where(widths > 1.5 * step, step, widths)  # rows before a gap were not recorded, not merged
+        inside = np.flatnonzero((ends - widths >= from_ns) & (ends <= to_ns) & (widths >= step / 2))
+        if len(inside) == 0:
+            return slice(rows.start, rows.start), ends[:0], np.zeros(0)
+        first, last = int(inside[0]), int(inside[-1]) + 1
+        return slice(rows.start + first, rows.start + last), ends[first:last], widths[first:last] / 1e9
+
+    def rates(self, column: str, whole: bool = False) -> Series:
+        """Bit/s of each flow in each interval of ``goodput``; ``column`` counts bytes.
+
+        Only intervals in which the flow is active; with ``whole``, all intervals of :attr:`whole_span`.
+        """
+        times, values = [], []
+        for flow in self.flows:
+            begin, end = self.whole_span if whole else self.span(flow)
+            rows, ends, widths = self.intervals("goodput", flow.id, begin, end, self.flow_ids)
+            counted = self.data.grouped("goodput", self.flow_ids).column(column)[rows]
+            times.append(ends)
+            values.append(8.0 * counted / widths)
+        return Series("flow", self.flow_ids, times, values)
+
+    def samples(self, column: str, scale: float = 1.0) -> Series:
+        """A column of ``samples`` at the instants of the window in which each TCP flow is active."""
+        times, values = [], []
+        flows = [flow for flow in self.flows if flow.protocol == "tcp"]
+        ids = [flow.id for flow in flows]
+        grouped = self.data.grouped("samples", ids)
+        for flow in flows:
+            begin, end = self.span(flow)
+            rows = grouped.rows(flow.id)
+            lo, hi = np.searchsorted(grouped.times_ns[rows], [begin, max(begin, end)])
+            part = slice(rows.start + int(lo), rows.start + int(hi))
+            times.append(grouped.times_ns[part])
+            values.append(grouped.column(column)[part] * scale)
+        return Series("flow", ids, times, values)
+
+    def link_intervals(self, *columns: str) -> list[tuple[Link, Ints, Floats, list[Floats]]]:
+        """For each link: ends and widths (s) of the intervals of the window, and the columns asked for."""
+        links = self.links
+        ids = [link.id for link in links]
+        found = []
+        begin, end = self.whole_span
+        for link in links:
+            rows, ends, widths = self.intervals("links", link.id, begin, end, ids)
+            grouped = self.data.grouped("links", ids)
+            found.append((link, ends, widths, [grouped.column(c)[rows] for c in columns]))
+        return found
+
+
+def window(data: CellData, phase: str | None = None, selector: str | None = None, link: bool = False) -> Window:
+    """The window of a phase (``None``: the whole run) on the flows, or the links, that ``selector`` names.
+
+    Raises:
+        MetricError: no such phase, flow or link.
+    """
+    plan = data.plan
+    flows = select_flows(plan, None if link else selector)
+    links = select_links(plan, selector) if link and selector else ()
+    if phase is None:
+        return Window(data, flows, links, None, 0, plan.end_ns)
+    for candidate in plan.phases:
+        if candidate.name == phase:
+            return Window(data, flows, links, phase, candidate.from_ns, min(candidate.to_ns, plan.end_ns))
+    have = [p.name for p in plan.phases]
+    known = ", ".join(have) or "it has none"
+    raise MetricError(f"no phase {phase!r} in this run ({known}).{nearest(phase, have)}")

@@ -1,0 +1,259 @@
+"""Synthetic runs with known answers: a plan and tables written by hand, in the format of ``weir schema``.
+
+Rates are given per flow and interval, so that every expected value can be computed on paper.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from weir.run import TABLES, arrow_schema
+
+SECOND = 1_000_000_000
+MS = 1_000_000
+
+
+@dataclass
+class FlowSpec:
+    """A flow of a synthetic cell; ``mbps`` is its goodput in each interval from its start on."""
+
+    mbps: Sequence[float] = ()
+    group: str = "elephants"
+    index: int = 0
+    stream: int = 0
+    role: str = "test"
+    start_s: float = 0.0
+    stop_s: float | None = None
+    sent_mbps: Sequence[float] | None = None
+    """Throughput in each interval; ``None``: the goodput."""
+    protocol: str = "tcp"
+    cc: str = "reno"
+    links: Sequence[int] = (0,)
+    transfers: Sequence[tuple[float, float | None, int]] | None = None
+    """(start s, end s, bytes); ``None``: a bulk flow."""
+    samples: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """Columns of ``samples``, one value an interval of ``tcp_ms`` from the start on."""
+    counters: Mapping[str, int] = field(default_factory=dict)
+    """Columns of the (first) row of ``flows``."""
+
+
+@dataclass
+class LinkSpec:
+    """A link of a synthetic cell; ``rows`` are columns of ``links``, one value an interval."""
+
+    name: str = "bottleneck"
+    rate_bps: int = 1_000_000_000
+    overhead_bytes: int = 38
+    delay_ms: float = 5.0
+    queue: Mapping[str, Any] = field(default_factory=lambda: {"kind": "droptail", "limit": {"packets": 100}})
+    rows: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+
+@dataclass
+class CellSpec:
+    """One cell."""
+
+    flows: Sequence[FlowSpec]
+    links: Sequence[LinkSpec] = field(default_factory=lambda: [LinkSpec()])
+    factors: Mapping[str, str] = field(default_factory=dict)
+    repeat: int = 0
+    end_s: float = 10.0
+    goodput_ms: float = 1000.0
+    tcp_ms: float = 0.0
+    links_ms: float = 0.0
+    phases: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    events: Sequence[tuple[float, str, int | None, int]] = ()
+    """(time s, kind, flow, value)."""
+    changes: Sequence[Mapping[str, Any]] = ()
+    warnings: Sequence[str] = ()
+
+
+def write_run(path: Path, cells: Sequence[CellSpec], complete: bool = True) -> Path:
+    """Writes a run of these cells; without ``complete``, an interrupted one."""
+    names = []
+    for number, cell in enumerate(cells):
+        names.append(f"{number:03d}")
+        write_cell(path / "cells" / names[-1], cell, names[-1])
+    if complete:
+        manifest = {"method": "synthetic", "warnings": [], "cells": [{"id": n} for n in names]}
+        (path / "manifest.json").write_text(json.dumps(manifest))
+    return path
+
+
+def write_cell(folder: Path, cell: CellSpec, name: str = "cell") -> Path:
+    """Writes one cell folder."""
+    folder.mkdir(parents=True)
+    manifest = {
+        "id": name,
+        "factors": dict(cell.factors),
+        "repeat": cell.repeat,
+        "warnings": list(cell.warnings),
+        "method": "synthetic",
+    }
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    (folder / "plan.json").write_text(json.dumps(_plan(cell)))
+    for table, rows in _tables(cell).items():
+        arrow = pa.Table.from_pylist(rows, schema=arrow_schema(table))
+        pq.write_table(arrow, folder / f"{table}.parquet", compression="zstd")
+    return folder
+
+
+def _plan(cell: CellSpec) -> dict[str, Any]:
+    return {
+        "version": 1,
+        "title": "synthetic",
+        "seed": 1,
+        "end_ns": _ns(cell.end_s),
+        "nodes": [{"name": "a", "kind": "host"}, {"name": "b", "kind": "host"}],
+        "links": [_link(link) for link in cell.links],
+        "flows": [_flow(flow) for flow in cell.flows],
+        "changes": list(cell.changes),
+        "measure": {
+            "goodput_ns": int(cell.goodput_ms * MS),
+            "tcp_ns": int(cell.tcp_ms * MS),
+            "links_ns": int(cell.links_ms * MS),
+        },
+        "phases": [
+            {"name": name, "from_ns": _ns(begin), "to_ns": _ns(end)} for name, (begin, end) in cell.phases.items()
+        ],
+    }
+
+
+def _link(link: LinkSpec) -> dict[str, Any]:
+    return {
+        "name": link.name,
+        "from": 0,
+        "to": 1,
+        "rate_bps": link.rate_bps,
+        "overhead_bytes": link.overhead_bytes,
+        "mtu_bytes": 1500,
+        "delay": {"kind": "fixed", "delay_ns": int(link.delay_ms * MS)},
+        "queue": dict(link.queue),
+    }
+
+
+def _flow(flow: FlowSpec) -> dict[str, Any]:
+    tcp: dict[str, Any] = {"protocol": "tcp", "cc": flow.cc, "mss_bytes": 1448, "timestamps": True, "ecn": False}
+    udp: dict[str, Any] = {"protocol": "udp", "payload_bytes": 1472}
+    source: dict[str, Any] = {"kind": "bulk"} if flow.protocol == "tcp" else {"kind": "cbr", "rate_bps": 1}
+    if flow.transfers is not None:
+        sizes = [{"wait_ns": 0, "bytes": size} for _, _, size in flow.transfers]
+        source = {"kind": "transfers", "transfers": sizes, "keep_connection": False}
+    return {
+        "name": f"{flow.group}[{flow.index}]" + (f".{flow.stream}" if flow.stream else ""),
+        "group": flow.group,
+        "index": flow.index,
+        "stream": flow.stream,
+        "role": flow.role,
+        "from": 0,
+        "to": 1,
+        "path": list(flow.links),
+        "reverse_path": list(flow.links),
+        "start_ns": _ns(flow.start_s),
+        "stop_ns": None if flow.stop_s is None else _ns(flow.stop_s),
+        "transport": tcp if flow.protocol == "tcp" else udp,
+        "source": source,
+    }
+
+
+def _tables(cell: CellSpec) -> dict[str, list[dict[str, Any]]]:
+    goodput, samples, flows = [], [], []
+    for number, flow in enumerate(cell.flows):
+        goodput += _goodput_rows(cell, number, flow)
+        samples += _sample_rows(cell, number, flow)
+        flows += _transfer_rows(number, flow)
+    links = [row for number, link in enumerate(cell.links) for row in _link_rows(cell, number, link)]
+    events = [
+        {"time_ns": _ns(at), "kind": kind, "flow": flow, "link": None, "value": value}
+        for at, kind, flow, value in sorted(cell.events, key=lambda event: event[0])
+    ]
+    by_time = lambda row: row["time_ns"]  # noqa: E731  (a method writes its tables in the order of time)
+    return {
+        "flows": flows,
+        "goodput": sorted(goodput, key=by_time),
+        "samples": sorted(samples, key=by_time),
+        "links": sorted(links, key=by_time),
+        "events": events,
+    }
+
+
+def _goodput_rows(cell: CellSpec, number: int, flow: FlowSpec) -> list[dict[str, Any]]:
+    step = int(cell.goodput_ms * MS)
+    first = _ns(flow.start_s) // step
+    sent = flow.mbps if flow.sent_mbps is None else flow.sent_mbps
+    return [
+        {
+            "time_ns": (first + k + 1) * step,
+            "flow": number,
+            "delivered_bytes": round(got * 1e6 / 8 * step / 1e9),
+            "sent_bytes": round(put * 1e6 / 8 * step / 1e9),
+        }
+        for k, (got, put) in enumerate(zip(flow.mbps, sent, strict=True))
+    ]
+
+
+_SAMPLE_DEFAULTS: dict[str, Any] = {
+    "cwnd": 10,
+    "ssthresh": None,
+    "in_flight": 0,
+    "srtt_ns": None,
+    "min_rtt_ns": None,
+    "pacing_rate_bps": None,
+    "acked_bytes": 0,
+    "sent_bytes": 0,
+    "retransmitted_packets": 0,
+    "timeouts": 0,
+    "ca_state": 0,
+}
+
+
+def _sample_rows(cell: CellSpec, number: int, flow: FlowSpec) -> list[dict[str, Any]]:
+    rows = max((len(column) for column in flow.samples.values()), default=0)
+    step = int(cell.tcp_ms * MS)
+    return [
+        {
+            "time_ns": _ns(flow.start_s) + (k + 1) * step,
+            "flow": number,
+            **_SAMPLE_DEFAULTS,
+            **{name: column[k] for name, column in flow.samples.items()},
+        }
+        for k in range(rows)
+    ]
+
+
+def _transfer_rows(number: int, flow: FlowSpec) -> list[dict[str, Any]]:
+    counters = dict.fromkeys([c.name for c in TABLES["flows"].columns], 0) | dict(flow.counters)
+    transfers: Sequence[tuple[float, float | None, int | None]] = flow.transfers or [(flow.start_s, flow.stop_s, None)]
+    return [
+        {
+            **(counters if k == 0 else dict.fromkeys(counters, 0)),
+            "flow": number,
+            "transfer": k,
+            "start_ns": _ns(begin),
+            "established_ns": _ns(begin),
+            "end_ns": None if end is None else _ns(end),
+            "bytes": size,
+        }
+        for k, (begin, end, size) in enumerate(transfers)
+    ]
+
+
+def _link_rows(cell: CellSpec, number: int, link: LinkSpec) -> list[dict[str, Any]]:
+    rows = max((len(column) for column in link.rows.values()), default=0)
+    step = int(cell.links_ms * MS)
+    zero = {c.name: None if c.nullable else 0 for c in TABLES["links"].columns}
+    return [
+        {**zero, **{name: column[k] for name, column in link.rows.items()}, "time_ns": (k + 1) * step, "link": number}
+        for k in range(rows)
+    ]
+
+
+def _ns(seconds: float) -> int:
+    return round(seconds * SECOND)
