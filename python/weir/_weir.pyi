@@ -5,6 +5,9 @@ from collections.abc import Mapping
 def version() -> str:
     """The version of the Rust side."""
 
+def build_info() -> dict[str, str]:
+    """What this was built with: ``rustc``, ``profile``, ``target``."""
+
 def check_plan(json: str) -> None:
     """Checks a plan.
 

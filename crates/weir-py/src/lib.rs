@@ -6,6 +6,8 @@
 mod plan;
 mod random;
 
+use std::collections::BTreeMap;
+
 use pyo3::prelude::*;
 
 /// The version of the Rust side; the package refuses to work with another one.
@@ -14,10 +16,21 @@ fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
+/// What this was built with: `rustc`, `profile`, `target`.
+#[pyfunction]
+fn build_info() -> BTreeMap<&'static str, &'static str> {
+    BTreeMap::from([
+        ("rustc", env!("WEIR_RUSTC")),
+        ("profile", env!("WEIR_PROFILE")),
+        ("target", env!("WEIR_TARGET")),
+    ])
+}
+
 /// The compiled half of weir.
 #[pymodule]
 fn _weir(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(version, module)?)?;
+    module.add_function(wrap_pyfunction!(build_info, module)?)?;
     module.add_function(wrap_pyfunction!(plan::check_plan, module)?)?;
     module.add_function(wrap_pyfunction!(plan::plan_schema, module)?)?;
     module.add_function(wrap_pyfunction!(random::sample, module)?)?;

@@ -1,0 +1,49 @@
+"""Executes scenarios: worker processes, run folders, resuming, progress.
+
+The engine knows cells and plans, not what is in them; a method executes a plan (:mod:`weir.methods`).
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from weir.engine._display import Display, display
+    from weir.engine._errors import DiskFullError, EngineError, FolderError, Interrupted, LockedError
+    from weir.engine._estimate import Estimate, estimate
+    from weir.engine._job import Cell, Failure, Scenario
+    from weir.engine._run import Result, default_workers, run
+
+__all__ = [
+    "Cell",
+    "DiskFullError",
+    "Display",
+    "EngineError",
+    "Estimate",
+    "Failure",
+    "FolderError",
+    "Interrupted",
+    "LockedError",
+    "Result",
+    "Scenario",
+    "default_workers",
+    "display",
+    "estimate",
+    "run",
+]
+
+_PLACES = {
+    **dict.fromkeys(("DiskFullError", "EngineError", "FolderError", "Interrupted", "LockedError"), "_errors"),
+    **dict.fromkeys(("Display", "display"), "_display"),
+    **dict.fromkeys(("Estimate", "estimate"), "_estimate"),
+    **dict.fromkeys(("Cell", "Failure", "Scenario"), "_job"),
+    **dict.fromkeys(("Result", "default_workers", "run"), "_run"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    # A worker process imports this package too, and must not pay for what only its parent needs.
+    if name in _PLACES:
+        return getattr(importlib.import_module(f"weir.engine.{_PLACES[name]}"), name)
+    raise AttributeError(f"module 'weir.engine' has no attribute {name!r}")

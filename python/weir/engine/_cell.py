@@ -1,0 +1,157 @@
+"""The folder of one cell: tables streamed into a temporary folder that is moved into place when complete."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from weir.engine._files import sync_folder, write_atomic, write_json
+from weir.engine._folder import PARTIAL
+from weir.run.tables import TABLES, arrow_schema
+
+__all__ = ["CellWriter"]
+
+_ROWS = 1 << 16
+"""Rows of a row group. Fixed, so that a file does not depend on how often rows were handed in."""
+
+_DICTIONARY = frozenset({"flow", "link", "kind", "transfer", "ca_state"})
+_SCHEMAS = {name: arrow_schema(name) for name in TABLES}
+
+
+class CellWriter:
+    """The sink of one cell.
+
+    Usable once, as a context manager: leaving it without :meth:`commit` removes everything written.
+    """
+
+    def __init__(self, run: Path, cell_id: str) -> None:
+        """Creates the temporary folder of cell ``cell_id`` in the folder ``run``.
+
+        Raises:
+            OSError: it cannot be created.
+        """
+        self._final = run / "cells" / cell_id
+        self._folder = run / PARTIAL / f"{cell_id}-{os.getpid()}"
+        self._tables: dict[str, _TableFile] = {}
+        self._files: dict[str, BinaryIO] = {}
+        self._folder.mkdir(parents=True)
+
+    def __enter__(self) -> CellWriter:
+        """Opens every table, so that an empty one exists too."""
+        try:
+            for name in TABLES:
+                self._tables[name] = _TableFile(self._folder / f"{name}.parquet", _SCHEMAS[name])
+        except BaseException:
+            self._abort()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Removes what was not committed."""
+        self._abort()
+
+    def write(self, table: str, rows: pa.RecordBatch) -> None:
+        """Appends ``rows``; see :class:`weir.methods.Sink`."""
+        self._tables[table].write(rows)
+
+    def open(self, name: str) -> BinaryIO:
+        """Opens a further file of the cell; see :class:`weir.methods.Sink`."""
+        if Path(name).name != name or name in {f"{t}.parquet" for t in TABLES}:
+            raise ValueError(f"{name!r} is not the name of a further file")
+        if name not in self._files:
+            self._files[name] = (self._folder / name).open("wb")
+        return self._files[name]
+
+    def commit(self, plan: str, manifest: Mapping[str, Any]) -> None:
+        """Completes the cell: closes and syncs every file, then moves the folder into place.
+
+        Raises:
+            OSError: something could not be written; leaving the context removes the folder.
+        """
+        for table in self._tables.values():
+            table.close()
+        for file in self._files.values():
+            file.close()
+        for name in [*(f"{t}.parquet" for t in self._tables), *self._files]:
+            _sync_file(self._folder / name)
+        write_atomic(self._folder / "plan.json", plan)
+        write_json(self._folder / "manifest.json", dict(manifest))
+        if self._final.exists():
+            shutil.rmtree(self._final)
+        self._folder.rename(self._final)
+        sync_folder(self._final.parent)
+
+    def _abort(self) -> None:
+        for table in self._tables.values():
+            table.discard()
+        for file in self._files.values():
+            _close_quietly(file)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class _TableFile:
+    """One Parquet file that grows by whole row groups."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._pending: list[pa.RecordBatch] = []
+        self._rows = 0
+        # A Python file, because its errors carry the errno that tells a full disk from others.
+        self._file = path.open("wb")
+        dictionary = [name for name in schema.names if name in _DICTIONARY]
+        self._writer = pq.ParquetWriter(
+            self._file,
+            schema,
+            compression="zstd",
+            use_dictionary=dictionary,
+            column_encoding={name: "DELTA_BINARY_PACKED" for name in schema.names if name not in _DICTIONARY},
+        )
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        if rows.num_rows == 0:
+            return
+        if not rows.schema.equals(self._schema):
+            raise ValueError(f"rows of another schema: {rows.schema} instead of {self._schema}")
+        self._pending.append(rows)
+        self._rows += rows.num_rows
+        if self._rows >= _ROWS:
+            self._flush(keep_rest=True)
+
+    def _flush(self, *, keep_rest: bool) -> None:
+        table = pa.Table.from_batches(self._pending, self._schema).combine_chunks()
+        whole = table.num_rows - table.num_rows % _ROWS if keep_rest else table.num_rows
+        if whole:
+            self._writer.write_table(table.slice(0, whole), row_group_size=_ROWS)
+        self._pending = table.slice(whole).to_batches()
+        self._rows = table.num_rows - whole
+
+    def close(self) -> None:
+        self._flush(keep_rest=False)
+        self._writer.close()
+        self._file.close()
+
+    def discard(self) -> None:
+        # The writer would write a footer when it is collected; closing the file first makes that fail here, quietly.
+        _close_quietly(self._writer)
+        _close_quietly(self._file)
+
+
+def _close_quietly(file: Any) -> None:
+    try:
+        file.close()
+    except (OSError, ValueError, pa.ArrowException):
+        return
+
+
+def _sync_file(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,151 @@
+"""What the user sees of a run while it goes: a bar on a terminal, lines in a log, nothing with ``-q``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Protocol
+
+from weir.engine._tally import Tally
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["Bar", "Display", "Lines", "Quiet", "display", "span"]
+
+_LINE_EVERY_S = 10.0
+_BAR_EVERY_S = 0.1
+
+
+class Display(Protocol):
+    """Shows a run."""
+
+    def begin(self, tally: Tally) -> None:
+        """The run begins; ``tally`` is kept up to date."""
+
+    def update(self, tally: Tally) -> None:
+        """Some time has passed."""
+
+    def note(self, text: str) -> None:
+        """Something the user should read."""
+
+    def ended(self, cell: str, wall_s: float | None, tally: Tally) -> None:
+        """A cell ended; ``wall_s`` is ``None`` if it failed."""
+
+    def close(self) -> None:
+        """The run is over."""
+
+
+def span(seconds: float | None) -> str:
+    """``1:02:03``, ``2:03`` or ``-:--``."""
+    if seconds is None:
+        return "-:--"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _state(tally: Tally) -> str:
+    now = time.monotonic()
+    return (
+        f"{tally.done + tally.failed}/{tally.total} cells, {tally.simulated_s:.4g} s simulated, "
+        f"{tally.real_time_factor(now):.3g} x real time, {span(tally.left_s(now))} left"
+    )
+
+
+class Quiet:
+    """Shows notes only."""
+
+    def begin(self, tally: Tally) -> None:
+        """Nothing."""
+
+    def update(self, tally: Tally) -> None:
+        """Nothing."""
+
+    def note(self, text: str) -> None:
+        """A line on standard error."""
+        print(text, file=sys.stderr, flush=True)
+
+    def ended(self, cell: str, wall_s: float | None, tally: Tally) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+class Lines(Quiet):
+    """A line now and then, for logs; a line a cell too if ``verbose``."""
+
+    def __init__(self, *, verbose: bool = False) -> None:
+        """Prints on standard error."""
+        self._verbose = verbose
+        self._last = time.monotonic()
+
+    def update(self, tally: Tally) -> None:
+        """The state, every ten seconds."""
+        if time.monotonic() - self._last >= _LINE_EVERY_S:
+            self._last = time.monotonic()
+            self.note(_state(tally))
+
+    def ended(self, cell: str, wall_s: float | None, tally: Tally) -> None:
+        """The cell, if verbose."""
+        if self._verbose and wall_s is not None:
+            self.note(f"{cell}: done in {span(wall_s)}")
+
+
+class Bar:
+    """A bar at the bottom of a terminal."""
+
+    def __init__(self, console: Console, *, verbose: bool = False) -> None:
+        """Draws on ``console``."""
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self._console = console
+        self._verbose = verbose
+        self._last = 0.0
+        self._progress = Progress(
+            BarColumn(bar_width=30),
+            TextColumn("{task.description}"),
+            console=console,
+            transient=True,
+            refresh_per_second=8,
+        )
+        self._task = self._progress.add_task("", total=1.0)
+
+    def begin(self, tally: Tally) -> None:
+        """Draws the bar."""
+        self._progress.start()
+        self.update(tally)
+
+    def update(self, tally: Tally) -> None:
+        """Moves the bar."""
+        now = time.monotonic()
+        if now - self._last >= _BAR_EVERY_S:
+            self._last = now
+            self._progress.update(self._task, completed=tally.fraction, description=_state(tally))
+
+    def note(self, text: str) -> None:
+        """A line above the bar."""
+        self._console.print(text, markup=False, highlight=False)
+
+    def ended(self, cell: str, wall_s: float | None, tally: Tally) -> None:
+        """The cell, if verbose; and the bar moves."""
+        if self._verbose and wall_s is not None:
+            self.note(f"{cell}: done in {span(wall_s)}")
+        self._last = 0.0
+        self.update(tally)
+
+    def close(self) -> None:
+        """Removes the bar."""
+        self._progress.stop()
+
+
+def display(*, quiet: bool = False, verbose: bool = False) -> Display:
+    """The display that fits standard error."""
+    if quiet:
+        return Quiet()
+    if not sys.stderr.isatty():
+        return Lines(verbose=verbose)
+    from rich.console import Console
+
+    return Bar(Console(stderr=True), verbose=verbose)

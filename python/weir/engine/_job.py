@@ -1,0 +1,125 @@
+"""One cell of a scenario as a piece of work."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import weir
+from weir.engine._estimate import Estimate, estimate
+from weir.engine._files import canonical
+
+__all__ = ["Cell", "Failure", "Job", "Scenario", "plan_hash"]
+
+
+class Cell(Protocol):
+    """One cell of a sweep and one repeat of it."""
+
+    @property
+    def id(self) -> str:
+        """Unique within the scenario, fit for a folder's name."""
+
+    @property
+    def factors(self) -> Mapping[str, str]:
+        """Swept parameters by short name, as the scenario's own text."""
+
+    @property
+    def repeat(self) -> int:
+        """Number of the repeat, from 0."""
+
+    def plan(self) -> dict[str, Any]:
+        """The plan; the same at every call."""
+
+
+class Scenario(Protocol):
+    """What the engine needs to know of a scenario."""
+
+    @property
+    def title(self) -> str:
+        """Title."""
+
+    @property
+    def text(self) -> str:
+        """The text of the file."""
+
+    @property
+    def path(self) -> Path | str | None:
+        """Where it was read."""
+
+    def cells(self) -> Sequence[Cell]:
+        """The cells, in the order of the sweep."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A cell that failed."""
+
+    cell: str
+    error: str
+    trace: str = ""
+    """Stack trace, if the failure is a defect of weir."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A cell, with what is known before it runs. Its plan may be large, and is compiled again when it is needed."""
+
+    cell: Cell
+    plan_hash: str
+    key: str
+    """Equal keys give equal results: plan, method, version of weir, files that the plan names."""
+    seed: int
+    estimate: Estimate
+    end_ns: int
+
+    @classmethod
+    def of(cls, cell: Cell, method: str) -> Job:
+        """The job of executing ``cell`` by ``method``."""
+        plan = cell.plan()
+        digest = plan_hash(canonical(plan))
+        key = canonical({"plan": digest, "method": method, "weir": weir.__version__, "inputs": _inputs(plan)})
+        return cls(cell, digest, key, plan["seed"], estimate(plan), plan["end_ns"])
+
+    @property
+    def cost(self) -> float:
+        """Relative amount of work."""
+        return float(self.estimate.packets + 1000)
+
+    def message(self, run: Path, method: str) -> dict[str, Any]:
+        """What a worker is told: see :mod:`weir.engine.worker`."""
+        return {
+            "id": self.cell.id,
+            "run": str(run.absolute()),
+            "method": method,
+            "plan": canonical(self.cell.plan()),
+            "manifest": {**self.facts(), "method": method, "key": self.key},
+        }
+
+    def facts(self) -> dict[str, Any]:
+        """What manifests say about the cell."""
+        return {
+            "id": self.cell.id,
+            "factors": dict(self.cell.factors),
+            "repeat": self.cell.repeat,
+            "seed": self.seed,
+            "plan_hash": self.plan_hash,
+        }
+
+
+def plan_hash(plan_text: str) -> str:
+    """The hash of a plan's canonical text."""
+    return "sha256:" + hashlib.sha256(plan_text.encode()).hexdigest()
+
+
+def _inputs(plan: dict[str, Any]) -> dict[str, str]:
+    """Hashes of the files that a plan names: congestion controls that users built."""
+    names = {flow["transport"].get("cc", "") for flow in plan["flows"]}
+    found = {}
+    for name in sorted(n for n in names if n.endswith(".so")):
+        with contextlib.suppress(OSError):  # a missing one is the method's error, with a better message
+            found[name] = hashlib.sha256(Path(name).read_bytes()).hexdigest()
+    return found

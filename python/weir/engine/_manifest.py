@@ -1,0 +1,61 @@
+"""The manifest of a run."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from weir.engine import _host
+from weir.engine._job import Failure, Job, Scenario
+
+__all__ = ["Outcomes", "run_manifest"]
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """What became of each job, by cell id."""
+
+    jobs: Sequence[Job]
+    manifests: Mapping[str, Mapping[str, Any]]
+    failures: Mapping[str, Failure]
+
+    def warnings(self, more: Iterable[str | None]) -> list[str]:
+        """Everything that makes a number of the run untrustworthy."""
+        found = [warning for warning in more if warning is not None]
+        for job in self.jobs:
+            cell = job.cell.id
+            if (failure := self.failures.get(cell)) is not None:
+                found.append(f"{cell}: failed: {failure.error}")
+            found.extend(f"{cell}: {warning}" for warning in self.manifests.get(cell, {}).get("warnings", ()))
+        return found
+
+    def entry(self, job: Job) -> dict[str, Any]:
+        """The line of ``job`` in the manifest."""
+        if (failure := self.failures.get(job.cell.id)) is not None:
+            return {**job.facts(), "status": "failed", "error": failure.error}
+        return {**job.facts(), "status": "done", "wall_s": self.manifests[job.cell.id].get("wall_s")}
+
+
+def run_manifest(
+    scenario: Scenario, identity: Mapping[str, Any], outcomes: Outcomes, host: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What is known about a run, without its times."""
+    return {
+        "format": identity["format"],
+        "title": scenario.title,
+        "scenario": {
+            "path": None if scenario.path is None else str(scenario.path),
+            "sha256": hashlib.sha256(scenario.text.encode()).hexdigest(),
+            "text": scenario.text,
+        },
+        "method": identity["method"],
+        "settings": identity["settings"],
+        "seed": outcomes.jobs[0].seed if outcomes.jobs else None,
+        "versions": _host.versions(),
+        "commit": _host.commit(),
+        "host": dict(host),
+        "wall_s": round(sum(m.get("wall_s", 0.0) for m in outcomes.manifests.values()), 3),
+        "cells": [outcomes.entry(job) for job in outcomes.jobs],
+    }

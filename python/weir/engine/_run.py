@@ -1,0 +1,236 @@
+"""Executes the cells of a scenario and writes the folder of the run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from weir import methods
+from weir.engine import _host
+from weir.engine._display import Display, Quiet
+from weir.engine._errors import DiskFullError, EngineError, Interrupted
+from weir.engine._files import is_disk_full, write_json
+from weir.engine._folder import RunFolder, identity_of, now
+from weir.engine._job import Cell, Failure, Job, Scenario
+from weir.engine._manifest import Outcomes, run_manifest
+from weir.engine._pool import Message, Pool
+from weir.engine._tally import Tally, Work
+
+__all__ = ["Result", "default_workers", "run"]
+
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a run."""
+
+    folder: Path
+    cells: int
+    executed: int
+    """Cells executed by this call; the others were there already."""
+    failures: tuple[Failure, ...]
+    wall_s: float
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass
+class _State:
+    """What there is to do, and what has happened to it."""
+
+    folder: RunFolder
+    waiting: list[Job] = field(default_factory=list)
+    manifests: dict[str, dict[str, Any]] = field(default_factory=dict)
+    failures: dict[str, Failure] = field(default_factory=dict)
+
+    def sort_in(self, job: Job) -> None:
+        """Takes what an earlier call finished; the rest waits."""
+        held = self.folder.finished(job.cell.id)
+        if held is not None and held.get("key") == job.key:
+            self.manifests[job.cell.id] = held
+        else:
+            self.folder.discard(job.cell.id)
+            self.waiting.append(job)
+
+
+def default_workers() -> int:
+    """As many workers as this process may use processors."""
+    return len(os.sched_getaffinity(0))
+
+
+def run(
+    scenario: Scenario,
+    out: Path,
+    *,
+    method: str = "sim",
+    workers: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    fresh: bool = False,
+    display: Display | None = None,
+) -> Result:
+    """Executes every cell of ``scenario`` that ``out`` does not hold yet, and writes the run's manifest.
+
+    A cell that fails is recorded and does not stop the others. Results do not depend on ``workers``.
+
+    Args:
+        scenario: the scenario, with overrides applied.
+        out: folder of the run; created, or continued if it holds the same run.
+        method: name of a method.
+        workers: number of processes; by default one a processor.
+        settings: what was changed about the scenario (``quick``, ``set``), to tell runs apart.
+        fresh: removes another run from ``out`` first.
+        display: where progress goes.
+
+    Raises:
+        EngineError: the run could not be done; complete cells are kept.
+        weir.methods.MethodError: the method is unknown or cannot run here.
+        OSError: ``out`` cannot be written.
+    """
+    display = display or Quiet()
+    executor = methods.get(method)
+    if (why := executor.available()) is not None:
+        raise methods.MethodError(f"method {method!r} cannot run here: {why}")
+    cells = scenario.cells()
+    _check_ids(cells)
+    jobs = [Job.of(cell, method) for cell in cells]
+    identity = identity_of(scenario.text, scenario.title, method, settings or {})
+    folder = RunFolder(out)
+    with folder.locked(), _disk_full_explained(out):
+        folder.claim(identity, scenario.text, fresh=fresh)
+        state = _State(folder)
+        for job in jobs:
+            state.sort_in(job)
+        begun = time.monotonic()
+        if state.waiting or (manifest := folder.manifest()) is None:
+            host = _host.facts()
+            count = _workers(workers, executor, state.waiting, display)
+            folder.reopen()
+            _execute(state, method, count, display)
+            outcomes = Outcomes(jobs, state.manifests, state.failures)
+            warnings = outcomes.warnings([_host.load_warning(host)] if executor.clock == "real" else [])
+            manifest = run_manifest(scenario, identity, outcomes, host) | {
+                "start": folder.start,
+                "end": now(),
+                "workers": count,
+                "warnings": warnings,
+            }
+            write_json(out / "manifest.json", manifest)
+        return Result(
+            folder=out,
+            cells=len(jobs),
+            executed=len(state.waiting),
+            failures=tuple(state.failures[job.cell.id] for job in jobs if job.cell.id in state.failures),
+            wall_s=time.monotonic() - begun,
+            warnings=tuple(manifest["warnings"]),
+        )
+
+
+def _check_ids(cells: Sequence[Cell]) -> None:
+    seen: set[str] = set()
+    for cell in cells:
+        if cell.id in seen or "/" in cell.id or cell.id.startswith("."):
+            raise EngineError(f"cell id {cell.id!r} is not unique or not fit for a folder's name")
+        seen.add(cell.id)
+
+
+def _workers(asked: int | None, method: methods.Method, waiting: list[Job], display: Display) -> int:
+    """How many workers: no more than there are jobs, than memory allows, or than one if the clock is real."""
+    count = max(1, min(asked or default_workers(), len(waiting)))
+    if method.clock == "real":
+        return 1
+    need = max((job.estimate.memory_bytes for job in waiting), default=0)
+    fitting = max(1, _host.available_bytes() // max(need, 1))
+    if fitting < count:
+        display.note(f"using {fitting} workers instead of {count}: a cell needs up to {need / 1e9:.1f} GB of memory")
+    return min(count, fitting)
+
+
+def _execute(state: _State, method: str, workers: int, display: Display) -> None:
+    """Executes what waits."""
+    if not state.waiting:
+        return
+    # The longest first, so that no worker is left with a long cell at the end.
+    order = iter(sorted(state.waiting, key=lambda job: -job.cost))
+    tally = Tally({job.cell.id: Work(job.cost, job.end_ns) for job in state.waiting}, time.monotonic())
+    with _stop_signals(), _shown(display, tally):
+        pool = Pool(workers, lambda: next((job.message(state.folder.path, method) for job in order), None))
+        try:
+            while tally.done + tally.failed < tally.total:
+                with contextlib.suppress(queue.Empty):
+                    _take(pool.messages.get(timeout=_POLL_S), state, tally, display)
+                display.update(tally)
+        except KeyboardInterrupt:
+            raise Interrupted(f"interrupted; {tally.done} of {tally.total} cells were finished and are kept") from None
+        finally:
+            pool.close()
+            state.folder.remove_partial()
+
+
+def _take(message: Message, state: _State, tally: Tally, display: Display) -> None:
+    """Acts on what a worker says."""
+    match message["type"]:
+        case "progress":
+            tally.progress(message["id"], message["now_ns"])
+        case "done":
+            state.manifests[message["id"]] = state.folder.finished(message["id"]) or {}
+            tally.finish(message["id"], ok=True)
+            display.ended(message["id"], message["wall_s"], tally)
+        case "failed" if message["kind"] == "disk_full":
+            raise DiskFullError(_disk_full(state.folder.path, tally))
+        case "failed":
+            state.failures[message["id"]] = Failure(message["id"], message["error"], message["trace"])
+            tally.finish(message["id"], ok=False)
+            display.note(f"cell {message['id']} failed: {message['error']}")
+            display.ended(message["id"], None, tally)
+        case "broken":
+            raise message["error"]
+
+
+def _disk_full(path: Path, tally: Tally | None = None) -> str:
+    kept = "" if tally is None else f" ({tally.done} of {tally.total} cells were finished and are kept)"
+    return f"no space left on the disk of {path}{kept}. Free some, then run the same command again to go on"
+
+
+@contextlib.contextmanager
+def _disk_full_explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if is_disk_full(error):
+            raise DiskFullError(_disk_full(path)) from error
+        raise
+
+
+@contextlib.contextmanager
+def _stop_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP end a run as Ctrl-C does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {s: signal.signal(s, stop) for s in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _shown(display: Display, tally: Tally) -> Iterator[None]:
+    display.begin(tally)
+    try:
+        yield
+    finally:
+        display.close()

@@ -1,0 +1,93 @@
+"""The process that executes cells, one at a time: ``python -m weir.engine.worker``.
+
+It reads jobs from standard input and writes messages to standard output, one JSON object a line. It ends at once when
+its standard input does, because then whoever started it is gone; the next run removes the folder it leaves behind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+from typing import Any, TextIO
+
+from weir import methods
+from weir.engine._files import is_disk_full
+
+__all__ = ["main"]
+
+_TELL_EVERY_S = 0.2
+
+
+def main() -> None:
+    """Executes jobs until standard input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    messages = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    os.dup2(2, 1)  # what a library prints must not become a message
+    jobs: queue.SimpleQueue[str] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(jobs,), daemon=True).start()
+    from weir.engine._cell import CellWriter  # noqa: F401  (imports Arrow while the first job is on its way)
+
+    while True:
+        job = json.loads(jobs.get())
+        _tell(messages, _attempt(job, messages))
+
+
+def _read(jobs: queue.SimpleQueue[str]) -> None:
+    for line in sys.stdin:
+        jobs.put(line)
+    os._exit(0)
+
+
+def _tell(messages: TextIO, message: dict[str, Any]) -> None:
+    try:
+        messages.write(json.dumps(message) + "\n")
+    except BrokenPipeError:
+        os._exit(0)
+
+
+def _attempt(job: dict[str, Any], messages: TextIO) -> dict[str, Any]:
+    """Executes ``job``; the last message about it."""
+    try:
+        return {"type": "done", "id": job["id"], **_execute(job, messages)}
+    except methods.MethodError as error:
+        return _failed(job, "method", str(error))
+    except OSError as error:
+        return _failed(job, "disk_full" if is_disk_full(error) else "io", str(error))
+    except BaseException as error:  # a panic of the simulator is not an Exception
+        return _failed(job, "bug", f"{type(error).__name__}: {error}", traceback.format_exc())
+
+
+def _failed(job: dict[str, Any], kind: str, error: str, trace: str = "") -> dict[str, Any]:
+    return {"type": "failed", "id": job["id"], "kind": kind, "error": error, "trace": trace}
+
+
+def _execute(job: dict[str, Any], messages: TextIO) -> dict[str, Any]:
+    from weir.engine._cell import CellWriter
+
+    method = methods.get(job["method"])
+    begin = last = time.monotonic()
+
+    def progress(now_ns: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= _TELL_EVERY_S:
+            last = now
+            _tell(messages, {"type": "progress", "id": job["id"], "now_ns": now_ns})
+
+    with CellWriter(Path(job["run"]), job["id"]) as cell:
+        outcome = method.execute(job["plan"], cell, progress)
+        wall_s = round(time.monotonic() - begin, 6)
+        warnings, stats = list(outcome.warnings), dict(outcome.stats)
+        cell.commit(job["plan"], {**job["manifest"], "warnings": warnings, "stats": stats, "wall_s": wall_s})
+    return {"warnings": warnings, "stats": stats, "wall_s": wall_s}
+
+
+if __name__ == "__main__":
+    main()
