@@ -35,15 +35,16 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Forgets the packets that have begun by `now`.
+    /// Forgets the packets that have begun by `now`, and tells of each when it began and its bytes.
     #[inline]
-    fn advance(&mut self, now: Time) {
+    fn advance(&mut self, now: Time, mut began: impl FnMut(Time, u32)) {
         while let Some(&(start, bytes)) = self.packets.front() {
             if start > now {
                 break;
             }
             self.bytes -= u64::from(bytes);
             self.packets.pop_front();
+            began(start, bytes);
         }
     }
 
@@ -71,7 +72,14 @@ impl FifoLink {
     /// Offers a packet at `now`; `now` never decreases from call to call.
     #[inline]
     pub fn offer(&mut self, now: Time, arrival: &Arrival) -> Offer {
-        let queue = self.backlog(now);
+        self.offer_observed(now, arrival, |_, _| {})
+    }
+
+    /// As [`offer`](FifoLink::offer); `began` is told of each packet that waited and has begun its transmission by `now`:
+    /// when, and its bytes on the wire. It is told in the order of time, before the decision on this packet.
+    #[inline]
+    pub fn offer_observed(&mut self, now: Time, arrival: &Arrival, began: impl FnMut(Time, u32)) -> Offer {
+        let queue = self.backlog_observed(now, began);
         let mark = match self.admission.admit(now, arrival, &queue) {
             Verdict::Drop(reason) => return Offer::Dropped(reason),
             verdict => verdict == Verdict::Mark,
@@ -87,7 +95,13 @@ impl FifoLink {
     /// The queue at `now`, the packet in transmission not counted.
     #[inline]
     pub fn backlog(&mut self, now: Time) -> Backlog {
-        self.waiting.advance(now);
+        self.backlog_observed(now, |_, _| {})
+    }
+
+    /// As [`backlog`](FifoLink::backlog), with the observer of [`offer_observed`](FifoLink::offer_observed).
+    #[inline]
+    pub fn backlog_observed(&mut self, now: Time, began: impl FnMut(Time, u32)) -> Backlog {
+        self.waiting.advance(now, began);
         let busy_until = self.transmitter.busy_until();
         let idle_since = (busy_until <= now).then_some(busy_until);
         Backlog { bytes: self.waiting.bytes, packets: self.waiting.packets.len() as u64, idle_since }
