@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
@@ -30,8 +31,8 @@ def estimate(plan: dict[str, Any]) -> Estimate:
     """Estimates ``plan``.
 
     Every flow asks for the least rate of its path while it is active, or for its size if that is less; every link then
-    scales its flows down to what it carries in the whole run. This ignores congestion control: it is an upper bound of
-    the packets delivered for bulk flows.
+    scales its flows down to what it carries in the whole run. Queues are counted where more is asked for than the link
+    carries. This ignores congestion control: it is an upper bound of the packets delivered for bulk flows.
     """
     links, end_ns = plan["links"], plan["end_ns"]
     demand = [_demand_bytes(flow, links, end_ns) for flow in plan["flows"]]
@@ -40,28 +41,27 @@ def estimate(plan: dict[str, Any]) -> Estimate:
         for link in flow["path"]:
             load[link] += wanted
     scale = {link: min(1.0, links[link]["rate_bps"] / 8e9 * end_ns / total) for link, total in load.items() if total}
-    packets = in_flight = 0.0
+    packets = 0.0
     for flow, wanted in zip(plan["flows"], demand, strict=True):
-        size = _packet_bytes(flow["transport"])
-        sent = wanted * min((scale.get(link, 1.0) for link in flow["path"]), default=1.0) / size
-        packets += sent
-        in_flight += _in_flight(flow, links, size)
-    ceiling = sum(_held_bytes(link) for link in links) / 1000
-    memory = _BASE_BYTES + _BYTES_PER_PACKET_IN_FLIGHT * min(in_flight, ceiling)
+        sent = wanted * min((scale.get(link, 1.0) for link in flow["path"]), default=1.0)
+        packets += sent / _packet_bytes(flow["transport"])
+    memory = _BASE_BYTES + _BYTES_PER_PACKET_IN_FLIGHT * _in_flight(plan)
     return Estimate(len(plan["flows"]), end_ns / 1e9, round(packets), round(memory))
+
+
+def _least_rate(flow: dict[str, Any], links: list[dict[str, Any]]) -> int:
+    rates = [links[link]["rate_bps"] for link in flow["path"]]
+    if flow["source"]["kind"] == "cbr":
+        rates.append(flow["source"]["rate_bps"])
+    return min(rates, default=0)
 
 
 def _demand_bytes(flow: dict[str, Any], links: list[dict[str, Any]], end_ns: int) -> float:
     stop_ns = min(flow.get("stop_ns") or end_ns, end_ns)
-    active_ns = max(0, stop_ns - flow["start_ns"])
-    rate = min((links[link]["rate_bps"] for link in flow["path"]), default=0)
-    source = flow["source"]
-    if source["kind"] == "cbr":
-        rate = min(rate, source["rate_bps"])
-    most = rate / 8e9 * active_ns
-    if source["kind"] == "transfers":
-        most = min(most, float(sum(transfer["bytes"] for transfer in source["transfers"])))
-    return float(most)
+    most = _least_rate(flow, links) / 8e9 * max(0, stop_ns - flow["start_ns"])
+    if flow["source"]["kind"] == "transfers":
+        return min(most, float(sum(transfer["bytes"] for transfer in flow["source"]["transfers"])))
+    return most
 
 
 def _packet_bytes(transport: dict[str, Any]) -> int:
@@ -69,17 +69,28 @@ def _packet_bytes(transport: dict[str, Any]) -> int:
     return int(payload) + _HEADER_BYTES
 
 
-def _in_flight(flow: dict[str, Any], links: list[dict[str, Any]], size: int) -> float:
-    rate = min((links[link]["rate_bps"] for link in flow["path"]), default=0)
-    path = [links[link] for link in (*flow["path"], *flow.get("reverse_path", []))]
-    bdp = rate / 8e9 * sum(link["delay"]["delay_ns"] for link in path)
-    queue = sum(_queue_bytes(link) for link in path)
-    window = flow["transport"].get("receive_buffer_bytes") or bdp + queue
-    return min(bdp + queue, float(window)) / size
+def _in_flight(plan: dict[str, Any]) -> float:
+    """Packets that links hold at once: an acknowledgement for every second data packet counts too."""
+    links = plan["links"]
+    offered: defaultdict[int, float] = defaultdict(float)
+    windows = 0.0
+    for flow in plan["flows"]:
+        rate = _least_rate(flow, links)
+        window = flow["transport"].get("receive_buffer_bytes") or math.inf
+        windows += 1.5 * window / _packet_bytes(flow["transport"])
+        for link in flow["path"]:
+            offered[link] += rate
+        for link in flow.get("reverse_path", []):
+            offered[link] += rate / 2
+    return min(windows, sum(_held(links[link], rate) for link, rate in offered.items()))
 
 
-def _held_bytes(link: dict[str, Any]) -> float:
-    return float(link["rate_bps"] / 8e9 * link["delay"]["delay_ns"]) + _queue_bytes(link)
+def _held(link: dict[str, Any], offered_bps: float) -> float:
+    """Packets that ``link`` holds when this is offered to it: those on their way, and its queue if it is too much."""
+    held = min(offered_bps, link["rate_bps"]) / 8e9 * link["delay"]["delay_ns"]
+    if offered_bps > link["rate_bps"]:
+        held += _queue_bytes(link)
+    return float(held / link["mtu_bytes"])
 
 
 def _queue_bytes(link: dict[str, Any]) -> float:

@@ -1,0 +1,122 @@
+"""The plans that the benchmark runs: dumbbells with the telemetry of scenario A on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["CASES", "Case"]
+
+_MS = 1_000_000
+_GBPS = 1_000_000_000
+_ACCESS_DELAY_NS = 10_000
+
+
+@dataclass(frozen=True)
+class Case:
+    """A dumbbell: ``flows`` bulk flows, each between hosts of its own, through one bottleneck."""
+
+    name: str
+    what: str
+    flows: int
+    access_bps: int
+    bottleneck_bps: int
+    rtt_ns: int
+    mtu_bytes: int
+    simulated_s: float
+    stagger_ns: int = 0
+    """Time between the starts of two flows."""
+
+    def plan(self, shorter: float = 1.0) -> dict[str, Any]:
+        """The plan; ``shorter`` scales the simulated time."""
+        bdp = self.bottleneck_bps * self.rtt_ns // (8 * 1_000 * _MS)
+        links = [self._link("bottleneck", 0, 1, self.bottleneck_bps, max(bdp, 125_000), nic=False)]
+        links.append(self._link("bottleneck back", 1, 0, self.bottleneck_bps, max(bdp, 125_000), nic=False))
+        nodes = [{"name": "left", "kind": "router"}, {"name": "right", "kind": "router"}]
+        flows = []
+        for i in range(self.flows):
+            source, sink = len(nodes), len(nodes) + 1
+            nodes += [{"name": f"src{i}", "kind": "host"}, {"name": f"dst{i}", "kind": "host"}]
+            first = len(links)
+            links += [
+                self._link(f"src{i}->left", source, 0, self.access_bps, 12_500_000, nic=True),
+                self._link(f"right->dst{i}", 1, sink, self.access_bps, 12_500_000, nic=False),
+                self._link(f"dst{i}->right", sink, 1, self.access_bps, 12_500_000, nic=True),
+                self._link(f"left->src{i}", 0, source, self.access_bps, 12_500_000, nic=False),
+            ]
+            path, back = [first, 0, first + 1], [first + 2, 1, first + 3]
+            flows.append(self._flow(i, source, sink, path, back, bdp))
+        return {
+            "version": 1,
+            "title": self.what,
+            "seed": 1,
+            "end_ns": round(self.simulated_s * shorter * 1e9),
+            "nodes": nodes,
+            "links": links,
+            "flows": flows,
+            "changes": [],
+            "measure": {"goodput_ns": 500 * _MS, "tcp_ns": 20 * _MS, "links_ns": 20 * _MS},
+            "phases": [],
+        }
+
+    def _link(self, name: str, start: int, end: int, rate: int, queue_bytes: int, *, nic: bool) -> dict[str, Any]:
+        bottleneck = name.startswith("bottleneck")
+        delay_ns = self.rtt_ns // 2 - 2 * _ACCESS_DELAY_NS if bottleneck else _ACCESS_DELAY_NS
+        return {
+            "name": name,
+            "from": start,
+            "to": end,
+            "rate_bps": rate,
+            "overhead_bytes": 38,
+            "mtu_bytes": self.mtu_bytes,
+            "delay": {"kind": "fixed", "delay_ns": delay_ns},
+            "queue": {"kind": "droptail", "limit": {"bytes": queue_bytes}},
+            "host_nic": nic,
+        }
+
+    def _flow(self, i: int, source: int, sink: int, path: list[int], back: list[int], bdp: int) -> dict[str, Any]:
+        return {
+            "name": f"elephants[{i}]",
+            "group": "elephants",
+            "index": i,
+            "stream": 0,
+            "role": "test",
+            "from": source,
+            "to": sink,
+            "path": path,
+            "reverse_path": back,
+            "start_ns": i * self.stagger_ns,
+            "stop_ns": None,
+            "transport": {
+                "protocol": "tcp",
+                "cc": "cubic",
+                "stack": "linux",
+                "mss_bytes": self.mtu_bytes - 52,
+                "timestamps": True,
+                "sack": True,
+                "ecn": False,
+                "initial_window": 10,
+                "send_buffer_bytes": max(50_000_000, 3 * bdp),
+                "receive_buffer_bytes": max(50_000_000, 3 * bdp),
+                "pacing": False,
+                "ack": "delayed",
+            },
+            "source": {"kind": "bulk"},
+            "dscp": 0,
+        }
+
+
+def _wide(name: str, flows: int, mtu: int, simulated_s: float) -> Case:
+    what = f"{flows} flows on 100 Gb/s, 100 ms, {mtu} B" if flows > 1 else f"1 flow on 100 Gb/s, 100 ms, {mtu} B"
+    return Case(name, what, flows, 100 * _GBPS, 100 * _GBPS, 100 * _MS, mtu, simulated_s, 1 * _MS)
+
+
+CASES = (
+    Case("a20", "12 x 1 Gb/s into 10 Gb/s, 20 ms", 12, _GBPS, 10 * _GBPS, 20 * _MS, 1500, 30, 100 * _MS),
+    Case("a100", "12 x 1 Gb/s into 10 Gb/s, 100 ms", 12, _GBPS, 10 * _GBPS, 100 * _MS, 1500, 30, 100 * _MS),
+    _wide("b1-1500", 1, 1500, 6),
+    _wide("b1-9000", 1, 9000, 10),
+    _wide("b128-1500", 128, 1500, 5),
+    _wide("b128-9000", 128, 9000, 10),
+    Case("c", "1000 flows on 1 Gb/s, 20 ms", 1000, _GBPS, _GBPS, 20 * _MS, 1500, 60, 1 * _MS),
+)

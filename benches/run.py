@@ -1,0 +1,170 @@
+"""How fast the simulator is on this machine: ``make bench``.
+
+Each case runs in a process of its own, which writes its tables as a run does; the median of some repeats counts. Then a
+small sweep runs with one worker and with two. Everything is printed, and stored in ``benches/results/latest.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from plans import CASES, Case
+
+HERE = Path(__file__).parent
+RESULT = "benches/results/latest.json"
+
+
+def main() -> None:
+    """Runs the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(case.name for case in CASES)}")
+    parser.add_argument("--repeats", type=int, default=3, help="runs of each case (default %(default)s)")
+    parser.add_argument("--shorter", type=float, default=1.0, help="scales the simulated time, for a smoke test")
+    parser.add_argument("--no-scaling", action="store_true", help="without the sweep")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        print(json.dumps(_measure(_case(arguments.child), arguments.shorter)))
+        return
+    chosen = [_case(name) for name in arguments.cases] or list(CASES)
+    print(f"{'case':<10} {'Gbit/wall s':>11} {'x real time':>11} {'packets/s':>11} {'peak MB':>8}  what")
+    report = {
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "host": _host(),
+        "cases": [_bench(case, arguments.repeats, arguments.shorter) for case in chosen],
+    }
+    if not arguments.no_scaling:
+        report["scaling"] = _scaling(arguments.shorter)
+    target = HERE / "results" / "latest.json"
+    target.parent.mkdir(exist_ok=True)
+    target.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    print(f"stored in {RESULT}")
+
+
+def _case(name: str) -> Case:
+    for case in CASES:
+        if case.name == name:
+            return case
+    raise SystemExit(f"no case {name!r}; there are {', '.join(case.name for case in CASES)}")
+
+
+def _bench(case: Case, repeats: int, shorter: float) -> dict[str, Any]:
+    command = [sys.executable, __file__, "--child", case.name, "--shorter", str(shorter)]
+    runs = [json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout) for _ in range(repeats)]
+    medians = {key: _median(runs, key) for key in runs[0]}
+    medians["spread"] = round(max(r["wall_s"] for r in runs) / min(r["wall_s"] for r in runs) - 1, 3)
+    print(
+        f"{case.name:<10} {medians['gbit_per_wall_s']:>11.1f} {medians['real_time_factor']:>11.2f} "
+        f"{medians['packets_per_s']:>11,.0f} {medians['peak_rss_bytes'] / 1e6:>8.0f}  {case.what}",
+        flush=True,
+    )
+    return {"case": case.name, "what": case.what, "repeats": repeats, **medians}
+
+
+def _median(runs: Sequence[dict[str, float]], key: str) -> float:
+    value = statistics.median(run[key] for run in runs)
+    return round(value, 4) if isinstance(value, float) else value
+
+
+def _measure(case: Case, shorter: float) -> dict[str, float]:
+    """Runs ``case`` in this process, as a worker would: tables are written to a disk."""
+    import pyarrow.parquet as pq
+
+    from weir import methods
+    from weir.engine._cell import CellWriter
+    from weir.engine._files import canonical
+
+    plan = case.plan(shorter)
+    text = canonical(plan)
+    method = methods.get("sim")
+    with tempfile.TemporaryDirectory() as folder:
+        before = _peak_rss_bytes()
+        begin = time.perf_counter()
+        with CellWriter(Path(folder), case.name) as cell:
+            outcome = method.execute(text, cell, lambda _now_ns: None)
+            cell.commit(text, {})
+        wall_s = time.perf_counter() - begin
+        peak = _peak_rss_bytes()
+        links = pq.read_table(Path(folder) / "cells" / case.name / "links.parquet", filters=[("link", "=", 0)])
+        carried_bits = 8 * sum(links["out_bytes"].to_pylist())
+    simulated_s = plan["end_ns"] / 1e9
+    return {
+        "gbit_per_wall_s": carried_bits / 1e9 / wall_s,
+        "real_time_factor": simulated_s / wall_s,
+        "packets_per_s": outcome.stats["packets"] / wall_s,
+        "events_per_s": outcome.stats["events"] / wall_s,
+        "wall_s": wall_s,
+        "simulated_s": simulated_s,
+        "carried_gbit": carried_bits / 1e9,
+        "utilisation": carried_bits / case.bottleneck_bps / simulated_s,
+        "packets": outcome.stats["packets"],
+        "peak_rss_bytes": peak,
+        "rss_before_bytes": before,
+    }
+
+
+def _peak_rss_bytes() -> int:
+    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    raise RuntimeError("/proc/self/status has no VmHWM")
+
+
+class _SweepCell:
+    """A cell of the sweep that scaling is measured with."""
+
+    factors: dict[str, str] = {}  # noqa: RUF012
+    repeat = 0
+
+    def __init__(self, case: Case, number: int, shorter: float) -> None:
+        self.id = f"{case.name}-{number}"
+        self._plan = case.plan(shorter) | {"seed": number}
+
+    def plan(self) -> dict[str, Any]:
+        """The plan."""
+        return self._plan
+
+
+class _Sweep:
+    title = "scaling"
+    text = "title: scaling\n"
+    path = None
+
+    def __init__(self, shorter: float) -> None:
+        self._cells = [_SweepCell(CASES[0], n, shorter / 2) for n in range(8)]
+
+    def cells(self) -> list[_SweepCell]:
+        """Eight cells of half the length of the first case."""
+        return self._cells
+
+
+def _scaling(shorter: float) -> dict[str, float]:
+    from weir import engine
+
+    wall = {}
+    for workers in (1, 2):
+        with tempfile.TemporaryDirectory() as folder:
+            wall[workers] = engine.run(_Sweep(shorter), Path(folder) / "run", workers=workers).wall_s
+    speed_up = wall[1] / wall[2]
+    print(f"a sweep of 8 cells: {wall[1]:.1f} s with 1 worker, {wall[2]:.1f} s with 2: {speed_up:.2f} x")
+    return {"one_worker_s": round(wall[1], 3), "two_workers_s": round(wall[2], 3), "speed_up": round(speed_up, 3)}
+
+
+def _host() -> dict[str, Any]:
+    from weir.engine import _host
+
+    return {**_host.facts(), **_host.versions(), "commit": _host.commit()}
+
+
+if __name__ == "__main__":
+    main()

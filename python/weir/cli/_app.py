@@ -1,0 +1,100 @@
+"""The top of the command line: subcommands, options that all of them have, and what an error becomes."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+import weir
+from weir.cli import _errors
+
+__all__ = ["COMMANDS", "cli", "main"]
+
+COMMANDS: dict[str, str] = {
+    "run": "Execute a scenario and report on it.",
+    "check": "List everything that is wrong with scenarios.",
+    "plan": "Show what a scenario would execute, and what it would take.",
+    "show": "Summarise a run on the terminal.",
+    "report": "Build the report of a run, and its figures.",
+    "catalogue": "List the scenarios that come with weir.",
+    "metrics": "List the metrics and their definitions.",
+    "schema": "Print the columns of a run, or a JSON schema.",
+    "cc": "List congestion controls, or build one of your own.",
+    "completion": "Print the completion script of a shell.",
+}
+"""Each subcommand and its line in the help; the module of the same name has it as ``command``."""
+
+
+class _Commands(click.Group):
+    """Finds subcommands by name, and imports only the one that is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"weir.cli.{cmd_name}").command
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            import difflib
+
+            close = difflib.get_close_matches(args[0], COMMANDS, 1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # click would end with 1, which says that a claim failed
+            _errors.silence_stdout()
+            ctx.exit(_errors.BROKEN_PIPE)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+_EPILOG = """\b
+Examples:
+  weir run A/large-flows --quick     a scenario of the catalogue, its quick version
+  weir run my.yaml --workers 8       your own; run it again to continue after an interruption
+  weir check my.yaml                 what is wrong with it
+
+\b
+Exit codes: 0 all is well, 1 a claim or a run failed, 2 the input is wrong."""
+
+
+@click.command(
+    "weir", cls=_Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(weir.__version__, prog_name="weir", message="%(prog)s %(version)s")
+def cli() -> None:
+    """weir evaluates transport protocols: one scenario, several methods, one set of metrics."""
+
+
+def main() -> None:
+    """Runs the command line and ends the process with its exit code."""
+    try:
+        code = cli.main(prog_name="weir", standalone_mode=False)
+    except Exception as error:
+        code = _errors.report(error)
+    except KeyboardInterrupt:
+        print("\nweir: interrupted", file=sys.stderr)
+        code = 130
+    _leave(code if isinstance(code, int) else 0)
+
+
+def _leave(code: int) -> None:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _errors.silence_stdout()
+        code = _errors.BROKEN_PIPE
+    sys.exit(code)

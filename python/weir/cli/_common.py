@@ -1,0 +1,93 @@
+"""What the subcommands share: their options, and how they print."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["console", "emit_json", "error_console", "examples", "json_option", "print_table", "verbosity_options"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def examples(*lines: tuple[str, str]) -> str:
+    """The end of a subcommand's help: each example and what it does."""
+    width = max(len(command) for command, _ in lines)
+    return "\b\nExamples:\n" + "\n".join(f"  {command:<{width}}  {meaning}" for command, meaning in lines)
+
+
+def verbosity_options(function: Function) -> Function:
+    """Adds ``-q`` and ``-v``; the function gets ``quiet: bool`` and ``verbose: int``."""
+    quiet = click.option("-q", "--quiet", is_flag=True, help="No progress, only results and problems.")
+    verbose = click.option("-v", "--verbose", count=True, help="More about what happens; -vv: stack traces.")
+    return quiet(verbose(function))
+
+
+def json_option(function: Function) -> Function:
+    """Adds ``--json``; the function gets ``as_json: bool``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON for a program.")(function)
+
+
+def emit_json(value: Any) -> None:
+    """Prints ``value`` as JSON; NaN and infinity become null."""
+    print(json.dumps(_finite(value), indent=2, ensure_ascii=False, default=str, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
+
+
+@functools.cache
+def console() -> Console:
+    """Standard output: coloured and as wide as the terminal, or plain and never cut when it is none."""
+    return _console(stderr=False)
+
+
+@functools.cache
+def error_console() -> Console:
+    """Standard error, likewise."""
+    return _console(stderr=True)
+
+
+def _console(*, stderr: bool) -> Console:
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else 10_000
+    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False, soft_wrap=not stream.isatty())
+
+
+def print_table(
+    headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[int] = (), styles: Sequence[str] = ()
+) -> None:
+    """Prints aligned columns; ``right`` are the columns with numbers, ``styles`` of the columns from the first."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    numbers = set(right)
+    for index, header in enumerate(headers):
+        style = styles[index] if index < len(styles) else ""
+        table.add_column(header, justify="right" if index in numbers else "left", style=style, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    out = console()
+    if out.is_terminal:
+        out.print(table)
+        return
+    with out.capture() as captured:
+        out.print(table)
+    print("\n".join(line.rstrip() for line in captured.get().splitlines()))

@@ -1,0 +1,79 @@
+"""What an error becomes: a message for people and an exit code, no stack trace for a user's mistake."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+
+import click
+
+__all__ = ["BAD_INPUT", "BROKEN_PIPE", "FAILED", "report", "silence_stdout"]
+
+FAILED = 1
+BAD_INPUT = 2
+BROKEN_PIPE = 141
+_INTERRUPTED = 130
+
+_KNOWN: tuple[tuple[str, str, int], ...] = (
+    ("weir.scenario", "ScenarioError", BAD_INPUT),
+    ("weir.run", "RunError", BAD_INPUT),
+    ("weir.metrics", "MetricError", BAD_INPUT),
+    ("weir.report", "ReportError", FAILED),
+    ("weir.methods", "UnknownMethodError", BAD_INPUT),
+    ("weir.methods", "MethodError", FAILED),
+    ("weir.engine._errors", "FolderError", BAD_INPUT),
+    ("weir.engine._errors", "Interrupted", _INTERRUPTED),
+    ("weir.engine._errors", "EngineError", FAILED),
+)
+"""Errors that speak to the user: module, class, exit code; the first that fits counts."""
+
+
+def report(error: Exception) -> int:
+    """Prints ``error`` on standard error; the exit code."""
+    if isinstance(error, click.exceptions.Exit):
+        return error.exit_code
+    if isinstance(error, click.Abort):
+        return _say(error, "interrupted", _INTERRUPTED)
+    if isinstance(error, click.ClickException):
+        error.show()
+        return BAD_INPUT
+    if isinstance(error, BrokenPipeError):
+        silence_stdout()
+        return BROKEN_PIPE
+    code = _known(error)
+    if code is not None:
+        return _say(error, str(error), code)
+    if isinstance(error, OSError) and error.strerror:
+        place = f"{error.filename}: " if error.filename else ""
+        return _say(error, f"{place}{error.strerror}", FAILED)
+    return _say(error, f"internal error: {type(error).__name__}: {error}\n{_ASK}", FAILED)
+
+
+_ASK = "This is a defect of weir. WEIR_DEBUG=1 or -vv shows where; please report it with that."
+
+
+def _known(error: Exception) -> int | None:
+    for module, name, code in _KNOWN:
+        # A module that was never imported cannot have raised anything.
+        known = getattr(sys.modules.get(module), name, None)
+        if known is not None and isinstance(error, known):
+            return code
+    return None
+
+
+def _say(error: Exception, text: str, code: int) -> int:
+    if debugging():
+        traceback.print_exception(error)
+    print(f"weir: {text}", file=sys.stderr)
+    return code
+
+
+def debugging() -> bool:
+    """Whether stack traces are wanted."""
+    return bool(os.environ.get("WEIR_DEBUG")) or "-vv" in sys.argv
+
+
+def silence_stdout() -> None:
+    """Nobody reads standard output any more: what is left in its buffer must not raise again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

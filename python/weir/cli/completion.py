@@ -1,0 +1,30 @@
+"""``weir completion``."""
+
+from __future__ import annotations
+
+import click
+
+from weir.cli._common import examples
+
+__all__ = ["command"]
+
+_EPILOG = examples(
+    ('eval "$(weir completion bash)"', "in ~/.bashrc"),
+    ('eval "$(weir completion zsh)"', "in ~/.zshrc"),
+    ("weir completion fish > ~/.config/fish/completions/weir.fish", "once"),
+)
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def command(shell: str) -> None:
+    """Print a script that makes SHELL complete commands, options, scenarios and metrics of weir."""
+    from click.shell_completion import get_completion_class
+
+    from weir.cli._app import cli
+
+    completer = get_completion_class(shell)
+    assert completer is not None  # the choices are what click has
+    source = completer(cli, {}, "weir", "_WEIR_COMPLETE")
+    # Only the text: `source()` of bash would start bash to look at its version.
+    print(source.source_template % source.source_vars())

@@ -1,0 +1,49 @@
+"""``weir schema``."""
+
+from __future__ import annotations
+
+import click
+
+from weir.cli._common import examples, json_option
+
+__all__ = ["command"]
+
+_EPILOG = examples(
+    ("weir schema", "every table of a run"),
+    ("weir schema samples", "one of them"),
+    ("weir schema scenario > scenario.schema.json", "for your editor"),
+    ("weir schema plan", "what a method executes"),
+)
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("name", metavar="[TABLE|plan|scenario]", required=False)
+@json_option
+def command(name: str | None, as_json: bool) -> None:
+    """Print the columns of the tables of a run, or the JSON schema of a plan or a scenario."""
+    if name in _SCHEMAS:
+        print(_SCHEMAS[name](), end="")
+        return
+    from weir.run import TABLES, describe_tables
+
+    if name is not None and name not in TABLES:
+        raise click.BadParameter(f"no table {name!r}; there are {', '.join(TABLES)}, plan and scenario")
+    names = None if name is None else [name]
+    print(describe_tables(names, "json" if as_json else "text"), end="")
+
+
+def _plan_schema() -> str:
+    from weir import _weir
+
+    return _weir.plan_schema()
+
+
+def _scenario_schema() -> str:
+    import json
+
+    from weir.scenario import json_schema
+
+    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+_SCHEMAS = {"plan": _plan_schema, "scenario": _scenario_schema}
