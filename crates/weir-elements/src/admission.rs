@@ -69,6 +69,15 @@ impl Admission {
         }
     }
 
+    /// Whether a packet of `bytes` on the wire that finds this queue is sure to be admitted; RED is never sure.
+    #[inline]
+    pub fn has_room(&self, bytes: u32, queue_bytes: u64, queue_packets: u64) -> bool {
+        match self {
+            Admission::DropTail(limit) => limit.fits(bytes, queue_bytes, queue_packets),
+            Admission::Red(_) => false,
+        }
+    }
+
     /// Tells it that the transmitter runs at another rate.
     pub fn set_rate(&mut self, rate: Rate) {
         if let Admission::Red(red) = self {
@@ -92,6 +101,12 @@ impl<P: Packet> AdmissionQueue<P> {
     pub fn new(admission: Admission, port: Port) -> AdmissionQueue<P> {
         let counters = Counters::default();
         AdmissionQueue { admission, port, fifo: Fifo::default(), idle_since: Some(Time::ZERO), counters }
+    }
+
+    /// Whether a packet of `bytes` on the wire is sure to be admitted; RED is never sure.
+    #[inline]
+    pub fn has_room(&self, bytes: u32) -> bool {
+        self.admission.has_room(bytes, self.fifo.bytes(), self.fifo.packets())
     }
 }
 

@@ -107,6 +107,13 @@ impl FifoLink {
         Backlog { bytes: self.waiting.bytes, packets: self.waiting.packets.len() as u64, idle_since }
     }
 
+    /// Whether a packet of `bytes` on the wire that arrives at `now` is sure to be admitted; RED is never sure.
+    #[inline]
+    pub fn has_room(&mut self, now: Time, bytes: u32) -> bool {
+        let queue = self.backlog(now);
+        self.admission.has_room(bytes, queue.bytes, queue.packets)
+    }
+
     /// The transmitter.
     pub fn transmitter(&self) -> &Transmitter {
         &self.transmitter
