@@ -27,3 +27,52 @@ def sample(seed: int, stream: str, distribution: Mapping[str, object] | str, n: 
     Raises:
         ValueError: no such distribution, or a parameter is out of range.
     """
+
+def cc_list() -> str:
+    """Every registered congestion control, as a JSON list of objects (name, title, year, source, options, ...)."""
+
+def cc_describe(name: str) -> str:
+    """The congestion control with a registered name, or of a shared object, as a JSON object.
+
+    Raises:
+        ValueError: there is none; the message has the nearest names.
+    """
+
+class Column:
+    """A column of a table: an immutable buffer of 8-, 32- or 64-bit integers (see ``memoryview``)."""
+
+    def __len__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+class Simulator:
+    """A simulation of one plan."""
+
+    def __new__(cls, plan: str) -> Simulator:
+        """A simulation of ``plan`` (JSON) at its start.
+
+        Raises:
+            ValueError: it is not a plan, or the simulator cannot execute it; the message says where.
+        """
+
+    def advance(self, until_ns: int) -> bool:
+        """Simulates until this instant; whether the plan has ended. Other threads run meanwhile."""
+
+    @property
+    def now_ns(self) -> int:
+        """The instant reached."""
+
+    def drain(self) -> dict[str, dict[str, Column]]:
+        """The rows recorded since the last call: table name -> column name -> values.
+
+        A value that may be null is the greatest value of its type instead; ``kind`` of ``events`` is an index into
+        :func:`event_kinds`.
+        """
+
+    def warnings(self) -> list[str]:
+        """What makes numbers of this run untrustworthy."""
+
+    def stats(self) -> dict[str, int]:
+        """How much work it was: ``packets``, ``events``."""
+
+def event_kinds() -> list[str]:
+    """Names of the values of column ``kind`` of table ``events``."""

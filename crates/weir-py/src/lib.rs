@@ -3,6 +3,7 @@
 //! It converts types, releases the GIL and turns errors into Python exceptions; it holds no logic. The stubs that mypy
 //! reads are in `python/weir/_weir.pyi`.
 
+mod cc;
 mod plan;
 mod random;
 
@@ -33,6 +34,8 @@ fn _weir(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(build_info, module)?)?;
     module.add_function(wrap_pyfunction!(plan::check_plan, module)?)?;
     module.add_function(wrap_pyfunction!(plan::plan_schema, module)?)?;
+    module.add_function(wrap_pyfunction!(cc::cc_list, module)?)?;
+    module.add_function(wrap_pyfunction!(cc::cc_describe, module)?)?;
     module.add_function(wrap_pyfunction!(random::sample, module)?)?;
     Ok(())
 }

@@ -71,9 +71,10 @@ Examples:
 Exit codes: 0 all is well, 1 a claim or a run failed, 2 the input is wrong."""
 
 
-@click.command(
-    "weir", cls=_Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
-)
+_CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@click.command("weir", cls=_Commands, epilog=_EPILOG, context_settings=_CONTEXT)
 @click.version_option(weir.__version__, prog_name="weir", message="%(prog)s %(version)s")
 def cli() -> None:
     """weir evaluates transport protocols: one scenario, several methods, one set of metrics."""

@@ -58,7 +58,7 @@ def _least_rate(flow: dict[str, Any], links: list[dict[str, Any]]) -> int:
 
 def _demand_bytes(flow: dict[str, Any], links: list[dict[str, Any]], end_ns: int) -> float:
     stop_ns = min(flow.get("stop_ns") or end_ns, end_ns)
-    most = _least_rate(flow, links) / 8e9 * max(0, stop_ns - flow["start_ns"])
+    most = float(_least_rate(flow, links) / 8e9 * max(0, stop_ns - flow["start_ns"]))
     if flow["source"]["kind"] == "transfers":
         return min(most, float(sum(transfer["bytes"] for transfer in flow["source"]["transfers"])))
     return most

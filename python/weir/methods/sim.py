@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import time
-from typing import Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import pyarrow as pa
 
 from weir.methods import MethodError, Outcome, Progress, Sink
+from weir.run.tables import TABLES, Column, arrow_schema
+
+if TYPE_CHECKING:
+    from weir import _weir
 
 __all__ = ["Sim"]
 
 _FIRST_STEP_NS = 10_000_000
+_LEAST_STEP_NS = 1_000_000
 _WALL_STEP_S = 0.2
 """How often the tables are drained and progress is told, in wall time; it changes no result."""
+
+_SCHEMAS = {name: arrow_schema(name) for name in TABLES}
 
 
 class Sim:
@@ -33,12 +44,14 @@ class Sim:
             simulator = _weir.Simulator(plan)
         except ValueError as error:
             raise MethodError(str(error)) from error
+        kinds = pa.array(_weir.event_kinds(), pa.string())
         finished = False
         step_ns = _FIRST_STEP_NS
         while not finished:
             begin = time.monotonic()
             finished = simulator.advance(simulator.now_ns + step_ns)
-            sink.write(simulator.drain())
+            for table, columns in simulator.drain().items():
+                sink.write(table, _rows(table, columns, kinds))
             progress(simulator.now_ns)
             step_ns = _next_step(step_ns, time.monotonic() - begin)
         return Outcome(tuple(simulator.warnings()), simulator.stats())
@@ -47,4 +60,24 @@ class Sim:
 def _next_step(step_ns: int, wall_s: float) -> int:
     """The virtual time that should take about ``_WALL_STEP_S``; it at most quadruples."""
     factor = _WALL_STEP_S / max(wall_s, 1e-4)
-    return max(1_000_000, int(step_ns * min(4.0, factor)))
+    return max(_LEAST_STEP_NS, int(step_ns * min(4.0, factor)))
+
+
+def _rows(table: str, columns: Mapping[str, _weir.Column], kinds: pa.Array) -> pa.RecordBatch:
+    arrays = [_array(column, columns[column.name], kinds) for column in TABLES[table].columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMAS[table])
+
+
+def _array(column: Column, values: _weir.Column, kinds: pa.Array) -> pa.Array:
+    """``values`` as an Arrow array; the greatest value of the type stands for null where null may be."""
+    if pa.types.is_dictionary(column.type):
+        return pa.DictionaryArray.from_arrays(_borrow(column.type.index_type, values), kinds)
+    if not column.nullable:
+        return _borrow(column.type, values)
+    numbers = np.asarray(memoryview(values))
+    return pa.array(numbers, column.type, mask=numbers == np.iinfo(numbers.dtype).max)
+
+
+def _borrow(type_: pa.DataType, values: _weir.Column) -> pa.Array:
+    """An Arrow array over the memory of ``values``."""
+    return pa.Array.from_buffers(type_, len(values), [None, pa.py_buffer(values)])

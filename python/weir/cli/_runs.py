@@ -1,0 +1,30 @@
+"""Opening runs for the command line."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from weir.run import Run
+
+__all__ = ["open_run"]
+
+
+def open_run(folder: Path, *, quiet: bool = False) -> Run:
+    """Opens the run in ``folder``; what the reader warns about goes to standard error unless ``quiet``.
+
+    Raises:
+        weir.run.RunError: there is no run that can be read.
+    """
+    from weir import run
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", run.RunWarning)
+        opened = run.open_run(folder)
+    if not quiet:
+        for warning in caught:
+            print(f"weir: {warning.message}", file=sys.stderr)
+    return opened
