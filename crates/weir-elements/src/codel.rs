@@ -6,17 +6,30 @@
 //! than one full packet is never in excess. A dropping state soon after the last one (within 16 intervals) begins at the
 //! rate that the last one had reached (section 5.5).
 //!
-//! With ECN, a capable packet is marked and sent where it would have been dropped (section 5.6 of the RFC leaves the place
-//! open; this is that of Linux).
+//! With ECN, a capable packet is marked and sent where it would have been dropped, as in Linux.
 //!
 //! Train: taken apart on arrival. A train dropped as a whole would be up to 44 signals where the control law asked for one.
 
 use weir_plan::{CodelParams, Limit, Mark};
 use weir_units::{Dur, Rate, Time};
 
+use crate::droptail::LIMIT;
 use crate::fifo::{Entry, Fifo};
 use crate::qdisc::Drops;
-use crate::{Counters, Dequeued, DropReason, DropTail, Enqueued, Packet, Port, Qdisc};
+use crate::registry::{Parameter, Place, parameter};
+use crate::{Counters, Dequeued, DropReason, DropTail, ElementInfo, Enqueued, Packet, Port, Qdisc};
+
+pub(crate) const INFO: ElementInfo = ElementInfo {
+    name: "codel",
+    place: Place::Queue,
+    title: "Controlled delay: drops from the head while packets wait too long",
+    source: "RFC 8289",
+    parameters: &[LIMIT, PARAMETERS],
+};
+
+/// The parameters of the control law, which FQ-CoDel shares.
+pub(crate) const PARAMETERS: Parameter =
+    parameter("codel", "target_ns, interval_ns, mark", "delay accepted, time in which it may be passed, drop or ecn");
 
 /// The parameters of the control law.
 #[derive(Clone, Copy, Debug)]
@@ -194,4 +207,175 @@ impl<P: Packet + Send> Qdisc<P> for Codel<P> {
 
     /// CoDel measures time, not rate.
     fn set_rate(&mut self, _now: Time, _rate: Rate) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TestPacket;
+
+    const PORT: Port = Port { rate: Rate::from_mbps(12), overhead_bytes: 0, mtu_bytes: 1500 };
+    const NO_LIMIT: Limit = Limit { bytes: None, packets: Some(1_000_000) };
+
+    fn ms(ms: u64) -> Time {
+        Time::ZERO + Dur::from_millis(ms)
+    }
+
+    fn codel(mark: Mark) -> Codel<TestPacket> {
+        Codel::from_plan(&NO_LIMIT, &CodelParams { target_ns: 5_000_000, interval_ns: 100_000_000, mark }, PORT)
+    }
+
+    /// A queue filled at instant 0 with `n` full packets: from 5 ms on every packet is in excess.
+    fn filled(mark: Mark, n: u32) -> Codel<TestPacket> {
+        let mut queue = codel(mark);
+        for id in 0..n {
+            queue.enqueue(Time::ZERO, TestPacket::new(id, 1500).with_ecn(), &mut |_, _| panic!("there is room"));
+        }
+        queue
+    }
+
+    /// Dequeues at `now`; the number of packets dropped on the way.
+    fn drops_at(queue: &mut Codel<TestPacket>, now: Time) -> usize {
+        let mut dropped = 0;
+        queue.dequeue(now, &mut |_, reason| {
+            assert_eq!(reason, DropReason::Early);
+            dropped += 1;
+        });
+        dropped
+    }
+
+    /// The milliseconds at which a queue that is dequeued every millisecond drops.
+    fn drop_times(queue: &mut Codel<TestPacket>, range: std::ops::RangeInclusive<u64>) -> Vec<u64> {
+        range.filter(|&t| drops_at(queue, ms(t)) > 0).collect()
+    }
+
+    /// By hand: above the target from 10 ms, first drop an interval later at 110, the next at 210, then 100/sqrt(2),
+    /// 100/sqrt(3), ... after each other: 280.71, 338.45, 388.45, 433.17; seen at the next dequeue.
+    #[test]
+    fn drops_follow_the_control_law() {
+        let mut queue = filled(Mark::Drop, 10_000);
+        assert_eq!(drop_times(&mut queue, 10..=434), [110, 210, 281, 339, 389, 434]);
+        assert_eq!(queue.control.count, 6);
+        // 433.1676 + 100/sqrt(6).
+        assert!((queue.control.drop_next.as_secs_f64() - 0.473_992_4).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_late_dequeue_makes_all_the_drops_that_are_due() {
+        let mut queue = filled(Mark::Drop, 10_000);
+        assert_eq!(drop_times(&mut queue, 10..=209), [110]);
+        // Due by 400: 210, 280.71, 338.45, 388.45.
+        assert_eq!(drops_at(&mut queue, ms(400)), 4);
+    }
+
+    #[test]
+    fn below_the_target_nothing_is_dropped() {
+        let mut queue = codel(Mark::Drop);
+        for t in 0..1000 {
+            queue.enqueue(ms(t), TestPacket::new(0, 1500), &mut |_, _| panic!());
+            queue.enqueue(ms(t), TestPacket::new(0, 1500), &mut |_, _| panic!());
+            assert_eq!(drops_at(&mut queue, ms(t + 4)), 0);
+            assert_eq!(drops_at(&mut queue, ms(t + 4)), 0);
+        }
+    }
+
+    #[test]
+    fn one_packet_below_the_target_ends_the_excess() {
+        let mut queue = filled(Mark::Drop, 50);
+        assert_eq!(drop_times(&mut queue, 60..=109), [0u64; 0]);
+        assert_eq!(queue.control.first_above, None, "it ran empty");
+        for id in 0..200 {
+            queue.enqueue(ms(112), TestPacket::new(id, 1500), &mut |_, _| panic!());
+        }
+        // Above since 60, but for the packets up to 116, which waited less than 5 ms: the interval begins anew at 117.
+        assert_eq!(drop_times(&mut queue, 113..=217), [217]);
+    }
+
+    #[test]
+    fn a_queue_of_one_full_packet_is_left_alone() {
+        let mut queue = codel(Mark::Drop);
+        for t in 1..100 {
+            queue.enqueue(ms(10 * t), TestPacket::new(0, 1500), &mut |_, _| panic!());
+            queue.enqueue(ms(10 * t), TestPacket::new(1, 1500), &mut |_, _| panic!());
+            assert_eq!(drops_at(&mut queue, ms(10 * t + 9)), 0);
+            assert_eq!(drops_at(&mut queue, ms(10 * t + 9)), 0);
+        }
+    }
+
+    /// Leaves the dropping state after its fifth drop, and returns to it at the instant given.
+    fn returns_to_dropping(at_ms: u64) -> Codel<TestPacket> {
+        let mut queue = filled(Mark::Drop, 10_000);
+        drop_times(&mut queue, 10..=400);
+        assert_eq!(queue.control.count, 5);
+        while queue.packets() > 1 {
+            queue.fifo.pop();
+        }
+        drops_at(&mut queue, ms(401));
+        assert!(!queue.control.dropping);
+        for id in 0..1000 {
+            queue.enqueue(ms(401), TestPacket::new(id, 1500), &mut |_, _| panic!());
+        }
+        assert_eq!(drop_times(&mut queue, at_ms - 100..=at_ms), [at_ms]);
+        queue
+    }
+
+    #[test]
+    fn a_dropping_state_soon_after_another_begins_at_its_rate() {
+        // Five drops, the first of which set the count to one: 5 - 1 = 4, so the next drop is 100/sqrt(4) = 50 ms away.
+        let queue = returns_to_dropping(600);
+        assert_eq!(queue.control.count, 4);
+        assert_eq!(queue.control.drop_next, ms(650));
+    }
+
+    #[test]
+    fn a_dropping_state_long_after_another_begins_at_one() {
+        // The next drop had been due at 433.17; sixteen intervals later is 2033.17.
+        assert_eq!(returns_to_dropping(2033).control.count, 4);
+        let queue = returns_to_dropping(2034);
+        assert_eq!(queue.control.count, 1);
+        assert_eq!(queue.control.drop_next, ms(2134));
+    }
+
+    #[test]
+    fn capable_packets_are_marked_at_the_same_instants_and_none_is_lost() {
+        let mut queue = filled(Mark::Ecn, 10_000);
+        let mut marked = Vec::new();
+        for t in 10..=434 {
+            let out = queue.dequeue(ms(t), &mut |_, _| panic!("nothing is dropped")).unwrap();
+            assert_eq!(u64::from(out.packet.id), t - 10);
+            if out.packet.ce {
+                marked.push(t);
+            }
+        }
+        assert_eq!(marked, [110, 210, 281, 339, 389, 434]);
+        assert_eq!(queue.counters().marked_packets, 6);
+    }
+
+    #[test]
+    fn with_ecn_a_packet_that_is_not_capable_is_dropped() {
+        let mut queue = codel(Mark::Ecn);
+        for id in 0..1000 {
+            queue.enqueue(Time::ZERO, TestPacket::new(id, 1500), &mut |_, _| panic!());
+        }
+        assert_eq!(drop_times(&mut queue, 10..=300), [110, 210, 281]);
+    }
+
+    #[test]
+    fn the_sojourn_time_is_given_with_the_packet() {
+        let mut queue = filled(Mark::Drop, 3);
+        let out = queue.dequeue(ms(7), &mut |_, _| panic!()).unwrap();
+        assert_eq!(out.sojourn, Dur::from_millis(7));
+    }
+
+    #[test]
+    fn the_hard_limit_drops_the_arrival() {
+        let limit = Limit { bytes: Some(3000), packets: None };
+        let params = CodelParams { target_ns: 5_000_000, interval_ns: 100_000_000, mark: Mark::Drop };
+        let mut queue = Codel::from_plan(&limit, &params, PORT);
+        let mut dropped = Vec::new();
+        for id in 0..3 {
+            queue.enqueue(Time::ZERO, TestPacket::new(id, 1500), &mut |p, reason| dropped.push((p.id, reason)));
+        }
+        assert_eq!(dropped, [(2, DropReason::Overflow)]);
+    }
 }

@@ -11,6 +11,42 @@
 use weir_plan::Delay;
 use weir_units::{Distribution, Dur, Sampler, Stream, Time};
 
+use crate::ElementInfo;
+use crate::registry::{Place, parameter};
+
+pub(crate) const FIXED: ElementInfo = ElementInfo {
+    name: "fixed",
+    place: Place::Delay,
+    title: "The same delay for every packet",
+    source: "",
+    parameters: &[parameter("delay_ns", "ns", "delay")],
+};
+
+pub(crate) const JITTER: ElementInfo = ElementInfo {
+    name: "jitter",
+    place: Place::Delay,
+    title: "A delay that deviates at random, in order or not",
+    source: "",
+    parameters: &[
+        parameter("delay_ns", "ns", "mean delay"),
+        parameter("jitter_ns", "ns", "half width (uniform) or standard deviation (normal)"),
+        parameter("normal", "true or false", "normal instead of uniform"),
+        parameter("reorder", "true or false", "whether a packet may overtake another one"),
+    ],
+};
+
+pub(crate) const REORDER: ElementInfo = ElementInfo {
+    name: "reorder",
+    place: Place::Delay,
+    title: "Makes some packets late, so that others overtake them",
+    source: "",
+    parameters: &[
+        parameter("delay_ns", "ns", "delay of the others"),
+        parameter("extra_ns", "ns", "by how much a chosen packet is later"),
+        parameter("probability", "probability", "that a packet is chosen"),
+    ],
+};
+
 /// Gives each packet the instant at which it reaches the far end.
 #[derive(Clone, Debug)]
 pub struct DelayLine {
@@ -105,6 +141,128 @@ impl Kind {
             }
             Delay::Reorder { delay_ns, extra_ns, probability } => {
                 Kind::Reorder { delay: Dur(delay_ns), extra: Dur(extra_ns), probability }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn line(delay: &Delay) -> DelayLine {
+        DelayLine::from_plan(delay, Stream::new(5, "delay"))
+    }
+
+    fn jitter(delay_ms: u64, jitter_ms: u64, normal: bool, reorder: bool) -> Delay {
+        Delay::Jitter { delay_ns: delay_ms * MS, jitter_ns: jitter_ms * MS, normal, reorder }
+    }
+
+    /// Delays, in ns, of packets far apart.
+    fn delays(delay: &Delay, n: u64) -> Vec<f64> {
+        let mut line = line(delay);
+        (0..n).map(|k| Time(k * 1_000 * MS)).map(|t| line.release_time(t).since(t).0 as f64).collect()
+    }
+
+    fn mean(values: &[f64]) -> f64 {
+        values.iter().sum::<f64>() / values.len() as f64
+    }
+
+    fn deviation(values: &[f64]) -> f64 {
+        let m = mean(values);
+        mean(&values.iter().map(|v| (v - m).powi(2)).collect::<Vec<_>>()).sqrt()
+    }
+
+    #[test]
+    fn a_fixed_delay_is_added() {
+        let mut line = line(&Delay::Fixed { delay_ns: 50 * MS });
+        assert_eq!(line.is_fixed(), Some(Dur::from_millis(50)));
+        assert_eq!(line.release_time(Time(3)), Time(50 * MS + 3));
+        assert!(!line.may_reorder());
+    }
+
+    #[test]
+    fn jitter_of_zero_is_a_fixed_delay() {
+        assert_eq!(line(&jitter(10, 0, true, true)).is_fixed(), Some(Dur::from_millis(10)));
+    }
+
+    #[test]
+    fn uniform_jitter_fills_its_range_and_no_more() {
+        let n = 200_000;
+        let delays = delays(&jitter(20, 4, false, true), n);
+        let (least, most) = delays.iter().fold((f64::MAX, 0.0f64), |(a, b), &d| (a.min(d), b.max(d)));
+        assert!((16.0 * MS as f64..16.001 * MS as f64).contains(&least), "least {least}");
+        assert!((23.999 * MS as f64..=24.0 * MS as f64).contains(&most), "most {most}");
+        let sd = 4.0 * MS as f64 / 3f64.sqrt();
+        assert!((mean(&delays) - 20.0 * MS as f64).abs() < 5.0 * sd / (n as f64).sqrt());
+        assert!((deviation(&delays) / sd - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn normal_jitter_has_its_mean_and_deviation() {
+        let n = 200_000;
+        let delays = delays(&jitter(20, 2, true, true), n);
+        let sd = 2.0 * MS as f64;
+        assert!((mean(&delays) - 20.0 * MS as f64).abs() < 5.0 * sd / (n as f64).sqrt());
+        assert!((deviation(&delays) / sd - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn a_delay_is_never_negative() {
+        for normal in [false, true] {
+            let delays = delays(&jitter(1, 10, normal, true), 10_000);
+            assert!(delays.contains(&0.0), "with a jitter of ten times the delay some are cut at zero");
+        }
+    }
+
+    #[test]
+    fn jitter_with_reordering_reorders() {
+        let mut line = line(&jitter(10, 5, false, true));
+        assert!(line.may_reorder());
+        let releases: Vec<Time> = (0..1000).map(|k| line.release_time(Time(k * 1000))).collect();
+        assert!(!releases.is_sorted());
+    }
+
+    #[test]
+    fn the_chosen_share_is_late() {
+        let (n, p) = (100_000, 0.05);
+        let delays = delays(&Delay::Reorder { delay_ns: 10 * MS, extra_ns: 3 * MS, probability: p }, n);
+        let late = delays.iter().filter(|&&d| d == 13.0 * MS as f64).count();
+        let on_time = delays.iter().filter(|&&d| d == 10.0 * MS as f64).count();
+        assert_eq!(late + on_time, n as usize);
+        assert!((late as f64 / n as f64 - p).abs() < 5.0 * (p * (1.0 - p) / n as f64).sqrt());
+    }
+
+    #[test]
+    fn a_line_that_keeps_the_order_keeps_it_across_a_change() {
+        let mut line = line(&jitter(100, 5, false, false));
+        let before = line.release_time(Time(0));
+        line.change(&jitter(10, 5, false, false));
+        assert!(line.release_time(Time(1)) >= before);
+        line.change(&Delay::Fixed { delay_ns: MS });
+        assert_eq!(line.release_time(Time(2)), Time(MS + 2), "a fixed delay is what it says");
+    }
+
+    proptest! {
+        #[test]
+        fn without_reordering_the_order_is_kept(
+            gaps in prop::collection::vec(0u64..5_000_000, 1..500),
+            normal: bool,
+            delay_ns in 0u64..50_000_000,
+            jitter_ns in 0u64..50_000_000,
+        ) {
+            let mut line = line(&Delay::Jitter { delay_ns, jitter_ns, normal, reorder: false });
+            prop_assert!(!line.may_reorder());
+            let (mut now, mut last) = (0, Time::ZERO);
+            for gap in gaps {
+                now += gap;
+                let release = line.release_time(Time(now));
+                prop_assert!(release >= last, "{release} after {last}");
+                prop_assert!(release >= Time(now));
+                last = release;
             }
         }
     }

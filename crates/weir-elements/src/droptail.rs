@@ -8,6 +8,21 @@
 
 use weir_plan::Limit;
 
+use crate::ElementInfo;
+use crate::registry::{Parameter, Place, parameter};
+
+pub(crate) const INFO: ElementInfo = ElementInfo {
+    name: "droptail",
+    place: Place::Queue,
+    title: "First in, first out; drops what does not fit",
+    source: "",
+    parameters: &[LIMIT],
+};
+
+/// The hard limit that every queue has.
+pub(crate) const LIMIT: Parameter =
+    parameter("limit", "bytes, packets", "most that waits, the one in transmission aside");
+
 /// A limit in bytes and packets; [`u64::MAX`] where there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropTail {

@@ -16,10 +16,25 @@ use std::collections::VecDeque;
 use weir_plan::{CodelParams, Limit};
 use weir_units::{Rate, Stream, Time};
 
-use crate::codel::{Control, Law};
+use crate::codel::{Control, Law, PARAMETERS};
+use crate::droptail::LIMIT;
 use crate::fifo::{Entry, Fifo};
 use crate::qdisc::Drops;
-use crate::{Counters, Dequeued, DropReason, DropTail, Enqueued, Packet, Port, Qdisc};
+use crate::registry::{Place, parameter};
+use crate::{Counters, Dequeued, DropReason, DropTail, ElementInfo, Enqueued, Packet, Port, Qdisc};
+
+pub(crate) const INFO: ElementInfo = ElementInfo {
+    name: "fq_codel",
+    place: Place::Queue,
+    title: "Flow queues in deficit round robin, each under CoDel",
+    source: "RFC 8290",
+    parameters: &[
+        LIMIT,
+        parameter("buckets", "number", "queues that flows are hashed to"),
+        parameter("quantum_bytes", "bytes", "what a queue may send a round"),
+        PARAMETERS,
+    ],
+};
 
 /// Most packets dropped at once when the limit is passed.
 const DROP_BATCH: u64 = 64;
@@ -193,4 +208,186 @@ impl<P: Packet + Send> Qdisc<P> for FqCodel<P> {
 
     /// Deficit round robin counts bytes and CoDel measures time: neither knows the rate.
     fn set_rate(&mut self, _now: Time, _rate: Rate) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TestPacket;
+    use weir_plan::Mark;
+
+    const PORT: Port = Port { rate: Rate::from_mbps(12), overhead_bytes: 0, mtu_bytes: 1500 };
+
+    fn fq_codel(packets: u64) -> FqCodel<TestPacket> {
+        let limit = Limit { bytes: None, packets: Some(packets) };
+        let params = CodelParams { target_ns: 5_000_000, interval_ns: 100_000_000, mark: Mark::Drop };
+        FqCodel::from_plan(&limit, 1024, 1500, &params, PORT, Stream::new(1, "salt"))
+    }
+
+    /// Flows A, B, C ... in different buckets.
+    fn flows<const N: usize>(queue: &FqCodel<TestPacket>) -> [u32; N] {
+        let flows = std::array::from_fn(|i| i as u32 + 1);
+        let buckets: std::collections::BTreeSet<_> = flows.iter().map(|&f| queue.bucket(f)).collect();
+        assert_eq!(buckets.len(), N, "these flows share a bucket: choose others");
+        flows
+    }
+
+    /// Offers packets with ids `ids` at instant 0; the ids dropped.
+    fn offer(queue: &mut FqCodel<TestPacket>, flow: u32, bytes: u32, ids: std::ops::Range<u32>) -> Vec<u32> {
+        let mut dropped = Vec::new();
+        for id in ids {
+            queue.enqueue(Time::ZERO, TestPacket::new(id, bytes).of_flow(flow), &mut |p, reason| {
+                assert_eq!(reason, DropReason::Overflow);
+                dropped.push(p.id);
+            });
+        }
+        dropped
+    }
+
+    fn next(queue: &mut FqCodel<TestPacket>) -> Option<u32> {
+        queue.dequeue(Time::ZERO, &mut |_, _| panic!("nothing waits long")).map(|out| out.packet.id)
+    }
+
+    fn take(queue: &mut FqCodel<TestPacket>, n: usize) -> Vec<u32> {
+        (0..n).filter_map(|_| next(queue)).collect()
+    }
+
+    #[test]
+    fn backlogged_flows_alternate_by_quantum() {
+        let mut queue = fq_codel(1000);
+        let [a, b] = flows(&queue);
+        offer(&mut queue, a, 1500, 100..104);
+        offer(&mut queue, b, 500, 200..209);
+        // A sends a packet a turn, B three of a third.
+        assert_eq!(take(&mut queue, 13), [100, 200, 201, 202, 101, 203, 204, 205, 102, 206, 207, 208, 103]);
+        assert_eq!(next(&mut queue), None);
+    }
+
+    #[test]
+    fn bytes_are_shared_evenly_whatever_the_packet_size() {
+        let mut queue = fq_codel(100_000);
+        let [a, b, c] = flows(&queue);
+        for (flow, bytes) in [(a, 1500), (b, 400), (c, 77)] {
+            offer(&mut queue, flow, bytes, 0..20_000);
+        }
+        let mut sent = [0u32; 4];
+        for _ in 0..10_000 {
+            let out = queue.dequeue(Time::ZERO, &mut |_, _| panic!()).unwrap().packet;
+            sent[out.flow as usize] += out.bytes;
+        }
+        let (least, most) = (sent[1].min(sent[2]).min(sent[3]), sent[1].max(sent[2]).max(sent[3]));
+        // Deficit round robin is never apart by more than a quantum and a packet.
+        assert!(most - least <= 3000, "{sent:?}");
+    }
+
+    #[test]
+    fn a_sparse_flow_goes_first() {
+        let mut queue = fq_codel(1000);
+        let [a, b, sparse] = flows(&queue);
+        offer(&mut queue, a, 1500, 100..150);
+        offer(&mut queue, b, 1500, 200..250);
+        take(&mut queue, 10);
+        offer(&mut queue, sparse, 100, 1..2);
+        assert_eq!(next(&mut queue), Some(1));
+    }
+
+    #[test]
+    fn a_new_flow_that_has_had_its_quantum_waits_like_the_others() {
+        let mut queue = fq_codel(1000);
+        let [a, b, new] = flows(&queue);
+        offer(&mut queue, a, 1500, 100..150);
+        offer(&mut queue, b, 1500, 200..250);
+        take(&mut queue, 10);
+        offer(&mut queue, new, 1500, 1..10);
+        // B, served last, is at the head of the old list with its credits spent: its next turn comes after the new flow's.
+        assert_eq!(take(&mut queue, 7), [1, 105, 2, 205, 106, 3, 206]);
+    }
+
+    /// The rule against starvation: an emptied new queue passes through the old list. A flow that returns meanwhile is not new.
+    #[test]
+    fn a_flow_that_returns_at_once_does_not_go_first_again() {
+        let mut queue = fq_codel(1000);
+        let [bulk, sparse] = flows(&queue);
+        offer(&mut queue, bulk, 500, 100..150);
+        take(&mut queue, 3);
+        offer(&mut queue, sparse, 100, 1..2);
+        assert_eq!(next(&mut queue), Some(1));
+        assert_eq!(next(&mut queue), Some(103), "the empty queue went to the end of the old list");
+        offer(&mut queue, sparse, 100, 2..3);
+        assert_eq!(take(&mut queue, 3), [104, 105, 2], "it is served in its turn");
+        // Empty in the old list: inactive after its next turn, and then new again.
+        assert_eq!(take(&mut queue, 4), [106, 107, 108, 109]);
+        offer(&mut queue, sparse, 100, 3..4);
+        assert_eq!(next(&mut queue), Some(3));
+    }
+
+    #[test]
+    fn past_the_limit_the_fattest_flow_loses_half_from_its_head() {
+        let mut queue = fq_codel(10);
+        let [fat, thin] = flows(&queue);
+        assert!(offer(&mut queue, fat, 1500, 100..108).is_empty());
+        assert!(offer(&mut queue, thin, 1500, 200..202).is_empty());
+        assert_eq!(offer(&mut queue, thin, 1500, 202..203), [100, 101, 102, 103]);
+        assert_eq!(queue.packets(), 7);
+    }
+
+    #[test]
+    fn fat_is_measured_in_bytes() {
+        let mut queue = fq_codel(10);
+        let [many, large] = flows(&queue);
+        offer(&mut queue, many, 100, 100..108);
+        offer(&mut queue, large, 1500, 200..202);
+        assert_eq!(offer(&mut queue, many, 100, 108..109), [200]);
+    }
+
+    #[test]
+    fn no_more_than_64_are_dropped_at_once() {
+        let mut queue = fq_codel(300);
+        let [flow] = flows(&queue);
+        assert_eq!(offer(&mut queue, flow, 1500, 0..301), (0..64).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn an_arrival_that_is_dropped_itself_is_reported() {
+        let limit = Limit { bytes: Some(1400), packets: None };
+        let params = CodelParams { target_ns: 5_000_000, interval_ns: 100_000_000, mark: Mark::Drop };
+        let mut queue: FqCodel<TestPacket> = FqCodel::from_plan(&limit, 8, 1500, &params, PORT, Stream::new(1, "salt"));
+        assert_eq!(queue.enqueue(Time::ZERO, TestPacket::new(0, 100), &mut |_, _| panic!()), Enqueued::Queued);
+        let mut dropped = Vec::new();
+        let outcome = queue.enqueue(Time::ZERO, TestPacket::new(1, 1500), &mut |p, _| dropped.push(p.id));
+        assert_eq!(outcome, Enqueued::Dropped);
+        assert!(dropped.contains(&1));
+    }
+
+    #[test]
+    fn each_flow_has_its_own_controller() {
+        let mut queue = fq_codel(100_000);
+        let [bulk, sparse] = flows(&queue);
+        offer(&mut queue, bulk, 1500, 1000..3000);
+        let ms = |t: u64| Time(t * 1_000_000);
+        let mut dropped = Vec::new();
+        for t in 10..=300 {
+            if t % 20 == 0 {
+                let packet = TestPacket::new(t as u32, 100).of_flow(sparse);
+                queue.enqueue(ms(t), packet, &mut |_, _| panic!());
+            }
+            queue.dequeue(ms(t), &mut |p, _| dropped.push((p.flow, t)));
+        }
+        // The bulk flow is served in every millisecond but those of the sparse packets (multiples of 20).
+        assert_eq!(dropped, [(bulk, 110), (bulk, 210), (bulk, 281)]);
+    }
+
+    #[test]
+    fn the_salt_changes_which_flows_share_a_bucket() {
+        let buckets = |seed| {
+            let params = CodelParams { target_ns: 1, interval_ns: 1, mark: Mark::Drop };
+            let limit = Limit { bytes: None, packets: Some(1) };
+            let queue: FqCodel<TestPacket> =
+                FqCodel::from_plan(&limit, 1024, 1500, &params, PORT, Stream::new(seed, "salt"));
+            (0..100).map(|flow| queue.bucket(flow)).collect::<Vec<_>>()
+        };
+        assert_ne!(buckets(1), buckets(2));
+        assert_eq!(buckets(1), buckets(1));
+        assert!(buckets(1).iter().all(|&b| b < 1024));
+    }
 }

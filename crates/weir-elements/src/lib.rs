@@ -33,6 +33,8 @@ mod pie;
 mod qdisc;
 mod red;
 mod registry;
+#[cfg(test)]
+mod testing;
 mod transmitter;
 
 pub use admission::{Admission, AdmissionQueue, Arrival, Backlog, Verdict};
@@ -48,5 +50,5 @@ pub use packet::{Packet, Port};
 pub use pie::Pie;
 pub use qdisc::{Counters, Dequeued, DropReason, Enqueued, Qdisc, TrainOutcome};
 pub use red::Red;
-pub use registry::{ElementInfo, Parameter, REGISTRY};
+pub use registry::{ElementInfo, Parameter, Place, REGISTRY};
 pub use transmitter::Transmitter;

@@ -13,6 +13,38 @@
 use weir_plan::Loss;
 use weir_units::Stream;
 
+use crate::ElementInfo;
+use crate::registry::{Place, parameter};
+
+pub(crate) const BERNOULLI: ElementInfo = ElementInfo {
+    name: "bernoulli",
+    place: Place::Loss,
+    title: "Independent losses",
+    source: "",
+    parameters: &[parameter("p", "probability", "each packet is lost with it")],
+};
+
+pub(crate) const GILBERT_ELLIOTT: ElementInfo = ElementInfo {
+    name: "gilbert_elliott",
+    place: Place::Loss,
+    title: "Losses in bursts: a Markov chain of a good and a bad state",
+    source: "Gilbert 1960, Elliott 1963",
+    parameters: &[
+        parameter("p", "probability", "from good to bad, a packet"),
+        parameter("r", "probability", "from bad to good, a packet"),
+        parameter("good", "probability", "of a loss in the good state"),
+        parameter("bad", "probability", "of a loss in the bad state"),
+    ],
+};
+
+pub(crate) const LIST: ElementInfo = ElementInfo {
+    name: "list",
+    place: Place::Loss,
+    title: "Loses the packets with these numbers",
+    source: "",
+    parameters: &[parameter("packets", "numbers", "counted from 1 over packets with payload")],
+};
+
 /// Probabilities are compared as integers of 63 bits, so that 0 and 1 are exact.
 const CERTAIN: u64 = 1 << 63;
 
@@ -66,7 +98,8 @@ impl LossModel {
                 lose: [Chance::new(*good), Chance::new(*bad)],
             },
             Loss::List { packets } => {
-                let mut packets = packets.clone();
+                // No packet has number 0; left in, it would never be reached and hide the others.
+                let mut packets: Vec<u64> = packets.iter().copied().filter(|&n| n > 0).collect();
                 packets.sort_unstable();
                 packets.dedup();
                 Kind::List { packets: packets.into_boxed_slice(), next: 0, seen: 0 }
@@ -101,5 +134,123 @@ impl LossModel {
     pub fn drops_train(&mut self, is_data: bool, segments: u32) -> u64 {
         assert!(segments <= u64::BITS, "a train has at most 64 packets");
         (0..segments).fold(0, |lost, i| lost | (u64::from(self.drops(is_data)) << i))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model(loss: &Loss) -> LossModel {
+        LossModel::from_plan(loss, Stream::new(42, "loss"))
+    }
+
+    fn losses(loss: &Loss, n: usize) -> Vec<bool> {
+        let mut model = model(loss);
+        (0..n).map(|_| model.drops(true)).collect()
+    }
+
+    fn share(lost: &[bool]) -> f64 {
+        lost.iter().filter(|&&l| l).count() as f64 / lost.len() as f64
+    }
+
+    /// Lengths of the runs of losses.
+    fn bursts(lost: &[bool]) -> Vec<usize> {
+        lost.split(|&l| !l).map(<[bool]>::len).filter(|&n| n > 0).collect()
+    }
+
+    #[test]
+    fn bernoulli_loses_its_share() {
+        let n = 1_000_000;
+        for p in [1e-4, 0.01, 0.3, 0.9] {
+            let got = share(&losses(&Loss::Bernoulli { p }, n));
+            // Five standard errors: a fair model fails once in two million seeds.
+            assert!((got - p).abs() < 5.0 * (p * (1.0 - p) / n as f64).sqrt(), "{got} of {p}");
+        }
+    }
+
+    #[test]
+    fn bernoulli_losses_are_independent() {
+        let p = 0.1;
+        let lengths = bursts(&losses(&Loss::Bernoulli { p }, 1_000_000));
+        let mean = lengths.iter().sum::<usize>() as f64 / lengths.len() as f64;
+        let error = (p / (1.0 - p).powi(2) / lengths.len() as f64).sqrt();
+        assert!((mean - 1.0 / (1.0 - p)).abs() < 5.0 * error, "runs of {mean}");
+    }
+
+    #[test]
+    fn probabilities_0_and_1_are_certain() {
+        assert_eq!(share(&losses(&Loss::Bernoulli { p: 0.0 }, 100_000)), 0.0);
+        assert_eq!(share(&losses(&Loss::Bernoulli { p: 1.0 }, 100_000)), 1.0);
+    }
+
+    #[test]
+    fn gilbert_elliott_has_its_stationary_share_and_burst_length() {
+        let n = 4_000_000;
+        for (p, r) in [(0.001, 0.1), (0.01, 0.5), (0.2, 0.25)] {
+            let lost = losses(&Loss::GilbertElliott { p, r, good: 0.0, bad: 1.0 }, n);
+            let expected = p / (p + r);
+            // Variance of the mean of a two-state chain with correlation c from packet to packet.
+            let c: f64 = 1.0 - p - r;
+            let error = (expected * (1.0 - expected) / n as f64 * (1.0 + c) / (1.0 - c)).sqrt();
+            assert!((share(&lost) - expected).abs() < 5.0 * error, "share {} of {expected}", share(&lost));
+            let lengths = bursts(&lost);
+            let mean = lengths.iter().sum::<usize>() as f64 / lengths.len() as f64;
+            let error = ((1.0 - r).sqrt() / r) / (lengths.len() as f64).sqrt();
+            assert!((mean - 1.0 / r).abs() < 5.0 * error, "bursts of {mean}, expected {}", 1.0 / r);
+        }
+    }
+
+    #[test]
+    fn both_states_of_gilbert_elliott_lose_their_share() {
+        let (p, r, good, bad) = (0.05, 0.2, 0.01, 0.5);
+        let n = 2_000_000;
+        let got = share(&losses(&Loss::GilbertElliott { p, r, good, bad }, n));
+        let in_bad = p / (p + r);
+        let expected = (1.0 - in_bad) * good + in_bad * bad;
+        // The chain is correlated over 1 / (p + r) = 4 packets: at most nine times the variance of independent ones.
+        assert!((got - expected).abs() < 15.0 * (expected * (1.0 - expected) / n as f64).sqrt(), "{got} of {expected}");
+    }
+
+    #[test]
+    fn gilbert_elliott_begins_in_the_good_state() {
+        assert!(!model(&Loss::GilbertElliott { p: 0.0, r: 0.0, good: 0.0, bad: 1.0 }).drops(true));
+        assert!(model(&Loss::GilbertElliott { p: 1.0, r: 0.0, good: 0.0, bad: 1.0 }).drops(true));
+    }
+
+    #[test]
+    fn a_list_loses_exactly_its_packets() {
+        let lost = losses(&Loss::List { packets: vec![1, 2, 7, 1000] }, 2000);
+        let numbers: Vec<usize> = (1..=2000).filter(|n| lost[n - 1]).collect();
+        assert_eq!(numbers, [1, 2, 7, 1000]);
+    }
+
+    #[test]
+    fn a_list_may_be_unordered_and_repeat_itself() {
+        let lost = losses(&Loss::List { packets: vec![5, 3, 3, 0] }, 10);
+        let numbers: Vec<usize> = (1..=10).filter(|n| lost[n - 1]).collect();
+        assert_eq!(numbers, [3, 5]);
+    }
+
+    #[test]
+    fn a_list_counts_packets_with_payload_only() {
+        let mut model = model(&Loss::List { packets: vec![2] });
+        assert_eq!(
+            [true, false, false, true, true].map(|is_data| model.drops(is_data)),
+            [false, false, false, true, false]
+        );
+    }
+
+    #[test]
+    fn a_train_is_judged_packet_by_packet() {
+        let loss = Loss::GilbertElliott { p: 0.1, r: 0.3, good: 0.02, bad: 0.7 };
+        let (mut single, mut train) = (model(&loss), model(&loss));
+        for n in 0..=64 {
+            let lost = train.drops_train(true, n);
+            for i in 0..n {
+                assert_eq!(lost >> i & 1 == 1, single.drops(true));
+            }
+            assert_eq!(lost.checked_shr(n).unwrap_or(0), 0);
+        }
     }
 }

@@ -3,7 +3,16 @@
 //! Train: the packets of a train are of one size but for a shorter last one, so its mean rounded up is checked; a train is
 //! dropped or passes as a whole because its packets do.
 
-use crate::Packet;
+use crate::registry::{Place, parameter};
+use crate::{ElementInfo, Packet};
+
+pub(crate) const INFO: ElementInfo = ElementInfo {
+    name: "mtu",
+    place: Place::Mtu,
+    title: "Drops packets larger than the link carries",
+    source: "RFC 791, RFC 8200",
+    parameters: &[parameter("mtu_bytes", "bytes", "largest IP packet")],
+};
 
 /// The largest IP packet of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,5 +31,25 @@ impl Mtu {
     pub fn fits(&self, packet: &impl Packet) -> bool {
         // Without a division: n packets of at most `max_bytes` have at most n times that.
         u64::from(packet.ip_bytes()) <= u64::from(packet.segments()) * u64::from(self.max_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::TestPacket;
+
+    #[test]
+    fn the_mtu_itself_passes_and_one_byte_more_does_not() {
+        let mtu = Mtu::new(1500);
+        assert!(mtu.fits(&TestPacket::new(0, 1500)));
+        assert!(!mtu.fits(&TestPacket::new(0, 1501)));
+    }
+
+    #[test]
+    fn a_train_is_judged_by_its_packets() {
+        let mtu = Mtu::new(1500);
+        assert!(mtu.fits(&TestPacket::new(0, 1500).train(43)));
+        assert!(!mtu.fits(&TestPacket::new(0, 1501).train(43)));
     }
 }

@@ -13,14 +13,30 @@
 //! code points its own thresholds and count; a code point without a curve is dropped by the limit alone.
 //!
 //! With ECN, a capable packet that is chosen is marked instead. Where *every* packet is signalled, capable ones are
-//! dropped too (RFC 3168, section 7: a queue past its upper threshold protects itself from those that ignore marks).
+//! dropped too (RFC 3168, section 7).
 //!
 //! Train: each packet is offered on its own, updates the average and makes its own draw.
 
 use weir_plan::{Mark, Queue, RedCurve};
-use weir_units::{Rate, Stream, Time};
+use weir_units::{Bytes, Rate, Stream, Time};
 
-use crate::{Arrival, Backlog, DropReason, DropTail, Port, Verdict};
+use crate::droptail::LIMIT;
+use crate::registry::{Place, parameter};
+use crate::{Arrival, Backlog, DropReason, DropTail, ElementInfo, Port, Verdict};
+
+pub(crate) const INFO: ElementInfo = ElementInfo {
+    name: "red",
+    place: Place::Queue,
+    title: "Random early detection; weighted (WRED) with several curves",
+    source: "Floyd and Jacobson 1993; gentle: Floyd 2000",
+    parameters: &[
+        LIMIT,
+        parameter("curves", "list", "a range of code points, two thresholds in bytes and max_p each"),
+        parameter("weight", "fraction", "w_q of the averaging filter"),
+        parameter("gentle", "true or false", "climb to 1 at twice the upper threshold instead of jumping"),
+        parameter("mark", "drop or ecn", "what happens to ECN-capable packets"),
+    ],
+};
 
 /// No curve serves this code point.
 const NO_CURVE: u8 = u8::MAX;
@@ -78,26 +94,19 @@ impl Red {
     /// The rate at which the average decays on an idle link.
     pub fn set_rate(&mut self, rate: Rate) {
         // A stopped link sends nothing in its idle time: the average keeps.
-        self.idle_packet_ns = if rate.0 == 0 {
-            u64::MAX
-        } else {
-            rate.time_for(weir_units::Bytes(self.idle_packet_bytes.into())).0.max(1)
-        };
+        self.idle_packet_ns =
+            if rate.0 == 0 { u64::MAX } else { rate.time_for(Bytes(self.idle_packet_bytes.into())).0.max(1) };
     }
 
     /// Decides on a packet that arrives at `now`.
     #[inline]
     pub fn admit(&mut self, now: Time, arrival: &Arrival, queue: &Backlog) -> Verdict {
         self.update_average(now, queue);
-        let signal = self.signal(arrival);
-        if signal == Verdict::Pass || signal == Verdict::Mark {
-            return if self.limit.fits(arrival.bytes, queue.bytes, queue.packets) {
-                signal
-            } else {
-                self.overflow(arrival)
-            };
+        match self.signal(arrival) {
+            dropped @ Verdict::Drop(_) => dropped,
+            verdict if self.limit.fits(arrival.bytes, queue.bytes, queue.packets) => verdict,
+            _ => self.overflow(arrival),
         }
-        signal
     }
 
     #[inline]
@@ -195,4 +204,213 @@ fn power(base: f64, n: u64) -> f64 {
         n >>= 1;
     }
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_plan::Limit;
+
+    const PORT: Port = Port { rate: Rate::from_mbps(12), overhead_bytes: 0, mtu_bytes: 1500 };
+    /// One full packet at 12 Mb/s.
+    const PACKET_NS: u64 = 1_000_000;
+    const ARRIVAL: Arrival = Arrival { bytes: 1500, ecn_capable: false, dscp: 0 };
+    const EARLY: Verdict = Verdict::Drop(DropReason::Early);
+    const FORCED: Verdict = Verdict::Drop(DropReason::Forced);
+
+    fn curve(min_bytes: u64, max_bytes: u64, max_p: f64) -> RedCurve {
+        RedCurve { dscp_from: 0, dscp_to: 63, min_bytes, max_bytes, max_p }
+    }
+
+    fn red(curves: Vec<RedCurve>, weight: f64, gentle: bool, mark: Mark) -> Red {
+        let limit = Limit { bytes: Some(1_000_000), packets: None };
+        let queue = Queue::Red { limit, curves, weight, gentle, mark };
+        Red::from_plan(&queue, &PORT, Stream::new(9, "red")).unwrap()
+    }
+
+    fn busy(bytes: u64) -> Backlog {
+        Backlog { bytes, packets: bytes / 1500, idle_since: None }
+    }
+
+    fn idle_since(ns: u64) -> Backlog {
+        Backlog { bytes: 0, packets: 0, idle_since: Some(Time(ns)) }
+    }
+
+    /// A RED whose average is pinned: what it does with packet after packet is then exactly known.
+    fn pinned(average: f64, curves: Vec<RedCurve>, gentle: bool, mark: Mark) -> Red {
+        let mut red = red(curves, 0.0, gentle, mark);
+        red.average = average;
+        red
+    }
+
+    #[test]
+    fn the_average_is_the_exponential_filter() {
+        let mut red = red(vec![curve(50_000, 100_000, 0.1)], 0.25, false, Mark::Drop);
+        let mut average = |queue| {
+            red.admit(Time(0), &ARRIVAL, &queue);
+            red.average_bytes()
+        };
+        // avg + (q - avg) / 4, by hand.
+        assert_eq!(average(idle_since(0)), 0.0);
+        assert_eq!(average(busy(1_000)), 250.0);
+        assert_eq!(average(busy(2_000)), 687.5);
+        assert_eq!(average(busy(2_000)), 1015.625);
+        assert_eq!(average(busy(0)), 761.71875);
+    }
+
+    #[test]
+    fn an_idle_link_decays_the_average_by_the_packets_it_could_have_sent() {
+        let mut red = pinned(4096.0, vec![curve(50_000, 100_000, 0.1)], false, Mark::Drop);
+        red.weight = 0.25;
+        // 3.7 packet times idle: m = 3, avg (3/4)^3.
+        red.admit(Time(5 * PACKET_NS + 700_000), &ARRIVAL, &idle_since(2 * PACKET_NS));
+        assert_eq!(red.average_bytes(), 1728.0);
+        // Less than one: nothing could have been sent.
+        red.admit(Time(10 * PACKET_NS), &ARRIVAL, &idle_since(10 * PACKET_NS - 1));
+        assert_eq!(red.average_bytes(), 1728.0);
+        // At half the rate a packet takes twice as long: m = 2.
+        red.set_rate(Rate::from_mbps(6));
+        red.admit(Time(20 * PACKET_NS), &ARRIVAL, &idle_since(15 * PACKET_NS));
+        assert_eq!(red.average_bytes(), 972.0);
+        // An hour: nothing is left.
+        red.admit(Time(3_600_000 * PACKET_NS), &ARRIVAL, &idle_since(20 * PACKET_NS));
+        assert_eq!(red.average_bytes(), 0.0);
+    }
+
+    #[test]
+    fn a_stopped_link_keeps_its_average() {
+        let mut red = pinned(4096.0, vec![curve(50_000, 100_000, 0.1)], false, Mark::Drop);
+        red.weight = 0.25;
+        red.set_rate(Rate(0));
+        red.admit(Time(3_600_000 * PACKET_NS), &ARRIVAL, &idle_since(0));
+        assert_eq!(red.average_bytes(), 4096.0);
+    }
+
+    #[test]
+    fn power_is_repeated_multiplication() {
+        for n in 0..200u64 {
+            let expected = (0..n).fold(1.0, |product, _| product * 0.998);
+            assert!((power(0.998, n) / expected - 1.0).abs() < 1e-12);
+        }
+        assert_eq!(power(1.0, u64::MAX), 1.0);
+        assert_eq!(power(0.5, u64::MAX), 0.0);
+    }
+
+    #[test]
+    fn the_slope_is_linear_and_gentle_goes_on_to_one() {
+        let c = Curve::from_plan(&curve(10_000, 30_000, 0.1));
+        let at = |average, gentle| c.probability(average, gentle);
+        for gentle in [false, true] {
+            assert_eq!(at(10_000.0, gentle), Some(0.0));
+            assert_eq!(at(15_000.0, gentle), Some(0.025));
+            assert_eq!(at(20_000.0, gentle), Some(0.05));
+        }
+        assert_eq!(at(30_000.0, false), None);
+        assert_eq!(at(30_000.0, true), Some(0.1));
+        assert_eq!(at(45_000.0, true), Some(0.55));
+        assert!((at(59_999.99, true).unwrap() - 1.0).abs() < 1e-6);
+        assert_eq!(at(60_000.0, true), None);
+    }
+
+    #[test]
+    fn below_the_lower_threshold_everything_passes_and_above_the_upper_nothing() {
+        let curves = vec![curve(10_000, 30_000, 0.5)];
+        let mut below = pinned(9_999.0, curves.clone(), false, Mark::Drop);
+        let mut above = pinned(30_000.0, curves.clone(), false, Mark::Drop);
+        let mut gentle = pinned(60_000.0, curves, true, Mark::Drop);
+        for _ in 0..1000 {
+            assert_eq!(below.admit(Time(0), &ARRIVAL, &busy(3000)), Verdict::Pass);
+            assert_eq!(above.admit(Time(0), &ARRIVAL, &busy(3000)), FORCED);
+            assert_eq!(gentle.admit(Time(0), &ARRIVAL, &busy(3000)), FORCED);
+        }
+    }
+
+    /// With p_b = 1/10 the packets from signal to signal are uniform over 1 to 9: the count runs from 1 after a signal, and
+    /// p_a = p_b / (1 - count p_b) is 1/9, 1/8, ... 1. Independent draws would be geometric, and pass 9 in four of ten.
+    #[test]
+    fn signals_are_spread_evenly() {
+        let mut red = pinned(20_000.0, vec![curve(10_000, 30_000, 0.2)], false, Mark::Drop);
+        let mut seen = [0u32; 12];
+        let mut gap = 0;
+        // The first packets follow no signal: their count begins at 0.
+        while red.admit(Time(0), &ARRIVAL, &busy(20_000)) != EARLY {}
+        let n = 90_000;
+        for _ in 0..n {
+            gap += 1;
+            while red.admit(Time(0), &ARRIVAL, &busy(20_000)) != EARLY {
+                gap += 1;
+            }
+            seen[gap.min(11)] += 1;
+            gap = 0;
+        }
+        assert_eq!((seen[0], seen[10], seen[11]), (0, 0, 0));
+        let error = (f64::from(n) / 9.0 * (8.0 / 9.0)).sqrt();
+        for (gap, &times) in seen.iter().enumerate().take(10).skip(1) {
+            assert!((f64::from(times) - f64::from(n) / 9.0).abs() < 5.0 * error, "gap {gap}: {times} times");
+        }
+    }
+
+    #[test]
+    fn falling_below_the_threshold_resets_the_count() {
+        let mut red = pinned(20_000.0, vec![curve(10_000, 30_000, 0.002)], false, Mark::Drop);
+        for _ in 0..100 {
+            red.admit(Time(0), &ARRIVAL, &busy(20_000));
+        }
+        assert!(red.curves[0].count >= 0);
+        red.average = 5_000.0;
+        red.admit(Time(0), &ARRIVAL, &busy(20_000));
+        assert_eq!(red.curves[0].count, -1);
+    }
+
+    #[test]
+    fn capable_packets_are_marked_and_others_dropped() {
+        let mut red = pinned(20_000.0, vec![curve(10_000, 30_000, 0.5)], false, Mark::Ecn);
+        let capable = Arrival { ecn_capable: true, ..ARRIVAL };
+        let verdicts: Vec<_> = (0..200).map(|_| red.admit(Time(0), &capable, &busy(20_000))).collect();
+        assert!(verdicts.contains(&Verdict::Mark));
+        assert!(verdicts.iter().all(|v| matches!(v, Verdict::Mark | Verdict::Pass)));
+        let verdicts: Vec<_> = (0..200).map(|_| red.admit(Time(0), &ARRIVAL, &busy(20_000))).collect();
+        assert!(verdicts.contains(&EARLY));
+        assert!(verdicts.iter().all(|v| matches!(v, Verdict::Drop(DropReason::Early) | Verdict::Pass)));
+    }
+
+    #[test]
+    fn past_the_upper_threshold_capable_packets_are_dropped_too() {
+        let mut red = pinned(40_000.0, vec![curve(10_000, 30_000, 0.5)], false, Mark::Ecn);
+        let capable = Arrival { ecn_capable: true, ..ARRIVAL };
+        assert_eq!(red.admit(Time(0), &capable, &busy(40_000)), FORCED);
+    }
+
+    #[test]
+    fn marking_makes_the_same_draws_as_dropping() {
+        let signals = |mark, ecn_capable| {
+            let mut red = pinned(20_000.0, vec![curve(10_000, 30_000, 0.1)], false, mark);
+            let arrival = Arrival { ecn_capable, ..ARRIVAL };
+            (0..5000).map(|_| red.admit(Time(0), &arrival, &busy(20_000)) != Verdict::Pass).collect::<Vec<_>>()
+        };
+        assert_eq!(signals(Mark::Ecn, true), signals(Mark::Drop, true));
+    }
+
+    #[test]
+    fn the_hard_limit_drops_whatever_the_average() {
+        let mut red = pinned(0.0, vec![curve(10_000, 30_000, 0.5)], false, Mark::Ecn);
+        assert_eq!(red.admit(Time(0), &ARRIVAL, &busy(998_500)), Verdict::Pass);
+        assert_eq!(red.admit(Time(0), &ARRIVAL, &busy(998_501)), Verdict::Drop(DropReason::Overflow));
+    }
+
+    #[test]
+    fn each_class_has_its_curve_and_count_and_all_share_the_average() {
+        let gold = RedCurve { dscp_from: 40, dscp_to: 46, ..curve(40_000, 50_000, 0.1) };
+        let bronze = RedCurve { dscp_from: 0, dscp_to: 9, ..curve(10_000, 20_000, 0.1) };
+        let others = RedCurve { dscp_from: 1, dscp_to: 0, ..curve(10_000, 30_000, 1.0) };
+        let mut red = pinned(30_000.0, vec![gold, bronze], false, Mark::Drop);
+        let with = |dscp| Arrival { dscp, ..ARRIVAL };
+        assert_eq!(red.admit(Time(0), &with(46), &busy(30_000)), Verdict::Pass);
+        assert_eq!(red.admit(Time(0), &with(0), &busy(30_000)), FORCED);
+        assert_eq!(red.admit(Time(0), &with(20), &busy(30_000)), Verdict::Pass, "no curve serves it");
+        assert_eq!((red.curves[0].count, red.curves[1].count), (-1, 0));
+        let mut red = pinned(30_000.0, vec![gold, bronze, others], false, Mark::Drop);
+        assert_eq!(red.admit(Time(0), &with(20), &busy(30_000)), FORCED, "the empty range serves the others");
+        assert_eq!(red.admit(Time(0), &with(46), &busy(30_000)), Verdict::Pass);
+    }
 }

@@ -9,6 +9,20 @@
 
 use weir_units::{Rate, Time};
 
+use crate::ElementInfo;
+use crate::registry::{Place, parameter};
+
+pub(crate) const INFO: ElementInfo = ElementInfo {
+    name: "transmitter",
+    place: Place::Transmitter,
+    title: "Puts packets on the wire one after the other",
+    source: "",
+    parameters: &[
+        parameter("rate_bps", "bit/s", "rate; zero stops it"),
+        parameter("overhead_bytes", "bytes", "added to each IP packet on the wire"),
+    ],
+};
+
 const BIT_NS_PER_BYTE: u64 = 8 * 1_000_000_000;
 
 /// How long a size takes: `ns + numerator / rate` nanoseconds.
@@ -117,5 +131,115 @@ impl Transmitter {
         self.cache[self.oldest] = entry;
         self.oldest ^= 1;
         (entry.ns, entry.numerator)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The end of `bytes` sent from instant 0, by the definition.
+    fn exact(bytes: u64, rate: u64) -> u64 {
+        (u128::from(bytes) * u128::from(BIT_NS_PER_BYTE)).div_ceil(u128::from(rate)) as u64
+    }
+
+    #[test]
+    fn a_million_departures_at_odd_rates_are_the_exact_rational_rounded_up() {
+        for rate in [9_999_999_937, 1_000_000_007, 999_983, 3, 1_000_000_000, 400_000_000_009, u64::MAX / 2] {
+            let mut transmitter = Transmitter::new(Rate(rate));
+            let mut sent = 0u64;
+            for k in 0..1_000_000u64 {
+                // Three sizes: more than the cache holds.
+                let bytes = [1538, 90, 1538, 590][(k % 4) as usize];
+                sent += u64::from(bytes);
+                if exact(sent, rate) > u64::MAX / 4 {
+                    break;
+                }
+                assert_eq!(transmitter.transmit(Time(0), bytes).0, exact(sent, rate), "packet {k} at {rate} bit/s");
+            }
+        }
+    }
+
+    #[test]
+    fn a_queue_drained_by_events_at_whole_nanoseconds_loses_no_time() {
+        let rate = Rate(9_999_999_937);
+        let (mut analytic, mut evented) = (Transmitter::new(rate), Transmitter::new(rate));
+        let mut now = Time(0);
+        for _ in 0..100_000 {
+            now = evented.transmit(now, 1538);
+            assert_eq!(analytic.transmit(Time(0), 1538), now);
+        }
+    }
+
+    #[test]
+    fn an_idle_transmitter_begins_at_the_arrival() {
+        let mut transmitter = Transmitter::new(Rate::from_gbps(1));
+        assert_eq!(transmitter.transmit(Time(0), 1500), Time(12_000));
+        assert!(!transmitter.is_idle(Time(11_999)));
+        assert!(transmitter.is_idle(Time(12_000)));
+        assert_eq!(transmitter.transmit(Time(1_000_000), 125), Time(1_001_000));
+    }
+
+    #[test]
+    fn a_new_rate_serves_the_next_packet_and_keeps_the_fraction() {
+        let mut transmitter = Transmitter::new(Rate(3));
+        // 8/3 s = 2666666666.67 ns, then 8/6 s: together 4 s.
+        assert_eq!(transmitter.transmit(Time(0), 1), Time(2_666_666_667));
+        transmitter.set_rate(Rate(6));
+        assert_eq!(transmitter.transmit(Time(0), 1), Time(4_000_000_000));
+    }
+
+    #[test]
+    fn a_stop_ends_the_packet_in_transmission_and_holds_the_next() {
+        let mut transmitter = Transmitter::new(Rate(3));
+        transmitter.transmit(Time(0), 1);
+        transmitter.set_rate(Rate(0));
+        assert!(transmitter.is_stopped());
+        assert_eq!(transmitter.busy_until(), Time(2_666_666_667));
+        transmitter.set_rate(Rate(8));
+        assert_eq!(transmitter.transmit(Time(5_000_000_000), 1), Time(6_000_000_000));
+    }
+
+    #[test]
+    #[should_panic(expected = "a stopped transmitter cannot transmit")]
+    fn transmitting_while_stopped_is_a_bug_of_the_driver() {
+        Transmitter::new(Rate(0)).transmit(Time(0), 1500);
+    }
+
+    proptest! {
+        /// A busy period that begins at `start` ends at `start` plus the exact time of its bytes, whatever came before.
+        #[test]
+        fn every_busy_period_is_exact(
+            rate in 1_000u64..1_000_000_000_000,
+            packets in prop::collection::vec((0u64..3_000_000, 1u32..65_536), 1..200),
+        ) {
+            let mut transmitter = Transmitter::new(Rate(rate));
+            let (mut now, mut start, mut bytes, mut end) = (0, 0, 0, 0);
+            for (gap, size) in packets {
+                now += gap;
+                if now > end {
+                    (start, bytes) = (now, 0);
+                }
+                bytes += u64::from(size);
+                end = start + exact(bytes, rate);
+                prop_assert_eq!(transmitter.transmit(Time(now), size), Time(end));
+            }
+        }
+
+        #[test]
+        fn a_train_departs_with_its_last_packet(rate in 1_000u64..400_000_000_000, size in 64u32..9038, n in 1u32..64) {
+            let (mut single, mut train) = (Transmitter::new(Rate(rate)), Transmitter::new(Rate(rate)));
+            let last = (0..n).map(|_| single.transmit(Time(7), size)).last();
+            prop_assert_eq!(last, Some(train.transmit(Time(7), n * size)));
+        }
+
+        #[test]
+        fn a_change_of_rate_never_shortens_what_was_sent(old in 1u64..1_000_000, new in 0u64..1_000_000, bytes in 1u32..9000) {
+            let mut transmitter = Transmitter::new(Rate(old));
+            let end = transmitter.transmit(Time(0), bytes);
+            transmitter.set_rate(Rate(new));
+            prop_assert_eq!(transmitter.busy_until(), end);
+        }
     }
 }

@@ -1,0 +1,129 @@
+//! What the property tests share: plans, arrivals, and a link driven by events.
+
+use proptest::prelude::*;
+use weir_elements::{DropReason, Port, Qdisc, Transmitter};
+use weir_plan::{CodelParams, Limit, Mark, Queue, RedCurve};
+use weir_units::{Rate, Time};
+
+use crate::testing::TestPacket;
+
+pub fn limit() -> impl Strategy<Value = Limit> {
+    prop_oneof![
+        (1_000u64..60_000).prop_map(|bytes| Limit { bytes: Some(bytes), packets: None }),
+        (1u64..40).prop_map(|packets| Limit { bytes: None, packets: Some(packets) }),
+        (1_000u64..60_000, 1u64..40).prop_map(|(b, p)| Limit { bytes: Some(b), packets: Some(p) }),
+    ]
+}
+
+pub fn mark() -> impl Strategy<Value = Mark> {
+    prop_oneof![Just(Mark::Drop), Just(Mark::Ecn)]
+}
+
+pub fn droptail() -> impl Strategy<Value = Queue> {
+    limit().prop_map(|limit| Queue::Droptail { limit })
+}
+
+/// RED with one curve or WRED with two; thresholds and weights at which the random arrivals cross every region.
+pub fn red() -> impl Strategy<Value = Queue> {
+    let curve = |dscp_from, dscp_to| {
+        (500u64..8_000, 500u64..20_000, 0.01f64..1.0).prop_map(move |(min_bytes, width, max_p)| RedCurve {
+            dscp_from,
+            dscp_to,
+            min_bytes,
+            max_bytes: min_bytes + width,
+            max_p,
+        })
+    };
+    let curves =
+        prop_oneof![curve(0, 63).prop_map(|c| vec![c]), (curve(0, 0), curve(1, 63)).prop_map(|(a, b)| vec![a, b])];
+    (limit(), curves, 0.002f64..0.9, any::<bool>(), mark())
+        .prop_map(|(limit, curves, weight, gentle, mark)| Queue::Red { limit, curves, weight, gentle, mark })
+}
+
+pub fn codel_params() -> impl Strategy<Value = CodelParams> {
+    // Short against the times of the arrivals, so that the controllers act.
+    (1_000u64..3_000_000, 1_000u64..20_000_000, mark()).prop_map(|(target_ns, interval_ns, mark)| CodelParams {
+        target_ns,
+        interval_ns,
+        mark,
+    })
+}
+
+pub fn any_queue() -> impl Strategy<Value = Queue> {
+    prop_oneof![
+        droptail(),
+        red(),
+        (limit(), codel_params()).prop_map(|(limit, codel)| Queue::Codel { limit, codel }),
+        (limit(), 1u32..16, 100u32..3000, codel_params()).prop_map(|(limit, buckets, quantum_bytes, codel)| {
+            Queue::FqCodel { limit, buckets, quantum_bytes, codel }
+        }),
+        (limit(), 1_000u64..3_000_000, 1_000u64..3_000_000, mark()).prop_map(|(limit, target_ns, update_ns, mark)| {
+            Queue::Pie { limit, target_ns, update_ns, alpha: 12.5, beta: 125.0, mark }
+        }),
+    ]
+}
+
+/// Ports from well above to well below the load of [`arrivals`], at odd rates.
+pub fn port() -> impl Strategy<Value = Port> {
+    (3_000_001u64..200_000_000, 0u32..40).prop_map(|(rate, overhead_bytes)| Port {
+        rate: Rate(rate),
+        overhead_bytes,
+        mtu_bytes: 1500,
+    })
+}
+
+/// Packets and the instants of their arrival: bursts, and now and then an idle time.
+pub fn arrivals() -> impl Strategy<Value = Vec<(Time, TestPacket)>> {
+    let gap = prop_oneof![3 => Just(0u64), 6 => 0u64..200_000, 1 => 0u64..20_000_000];
+    let packet = (gap, 40u32..=1500, 0u32..6, 0u8..2, any::<bool>());
+    prop::collection::vec(packet, 1..400).prop_map(|packets| {
+        let mut now = 0;
+        let with_time = |(id, (gap, bytes, flow, dscp, ecn))| {
+            now += gap;
+            let packet = TestPacket { dscp, ecn, ..TestPacket::new(id, bytes).of_flow(flow) };
+            (Time(now), packet)
+        };
+        (0..).zip(packets).map(with_time).collect()
+    })
+}
+
+/// A transmitter that draws on a queue by events, as a driver does it.
+pub struct EventedLink<Q> {
+    pub queue: Q,
+    transmitter: Transmitter,
+    port: Port,
+    in_transmission: Option<(Time, TestPacket)>,
+    pub departures: Vec<(Time, TestPacket)>,
+    pub dropped: Vec<(u32, DropReason)>,
+}
+
+impl<Q: Qdisc<TestPacket>> EventedLink<Q> {
+    pub fn new(queue: Q, port: Port) -> EventedLink<Q> {
+        let transmitter = Transmitter::new(port.rate);
+        EventedLink { queue, transmitter, port, in_transmission: None, departures: Vec::new(), dropped: Vec::new() }
+    }
+
+    /// Lets departures happen up to and including `now`.
+    pub fn advance(&mut self, now: Time) {
+        while let Some((departure, packet)) = self.in_transmission.take_if(|(departure, _)| *departure <= now) {
+            self.departures.push((departure, packet));
+            self.start(departure);
+        }
+    }
+
+    pub fn arrive(&mut self, now: Time, packet: TestPacket) {
+        self.advance(now);
+        self.queue.enqueue(now, packet, &mut |p, reason| self.dropped.push((p.id, reason)));
+        if self.in_transmission.is_none() {
+            self.start(now);
+        }
+    }
+
+    fn start(&mut self, now: Time) {
+        let out = self.queue.dequeue(now, &mut |p, reason| self.dropped.push((p.id, reason)));
+        if let Some(out) = out {
+            let departure = self.transmitter.transmit(now, self.port.wire_bytes(&out.packet));
+            self.in_transmission = Some((departure, out.packet));
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Properties of the elements through their public interface.
+
+mod common;
+mod conservation;
+mod equivalence;
+mod registry;
+#[path = "../../src/testing.rs"]
+mod testing;
+
+use weir_elements::Packet;
