@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -74,18 +75,33 @@ def test_a_cell_that_was_not_finished_is_ignored(tmp_path: Path) -> None:
     assert len(open_run(folder).cells) == 8
 
 
+def _empty_cells(folder: Path) -> None:
+    for cell in (folder / "cells").iterdir():
+        shutil.rmtree(cell)
+
+
+def _no_cells(folder: Path) -> None:
+    shutil.rmtree(folder / "cells")
+
+
+def _bad_manifest(folder: Path) -> None:
+    (folder / "manifest.json").write_text("[]")
+
+
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
         (shutil.rmtree, "no such folder"),
-        (lambda folder: shutil.rmtree(folder / "cells"), "is not a run"),
-        (lambda folder: [shutil.rmtree(cell) for cell in (folder / "cells").iterdir()], "no cell is complete"),
-        (lambda folder: (folder / "manifest.json").write_text("[]"), "not a JSON object"),
+        (_no_cells, "is not a run"),
+        (_empty_cells, "no cell is complete"),
+        (_bad_manifest, "not a JSON object"),
     ],
 )
-def test_what_is_not_a_run_is_refused_with_place_and_reason(tmp_path: Path, damage: object, problem: str) -> None:
+def test_what_is_not_a_run_is_refused_with_place_and_reason(
+    tmp_path: Path, damage: Callable[[Path], None], problem: str
+) -> None:
     folder = sweep(tmp_path / "run")
-    damage(folder)  # type: ignore[operator]
+    damage(folder)
     with pytest.raises(RunError, match=problem) as caught:
         open_run(folder)
     assert str(folder) in str(caught.value)

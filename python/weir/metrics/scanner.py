@@ -13,6 +13,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
 _UNIT = re.compile("|".join(re.escape(u) for u in sorted(UNITS, key=len, reverse=True)))
 _WORD = re.compile(r"\w")
+_CALL = re.compile(r"\w|\s*[(.]|\s+over\b")
 _END = "the end"
 
 
@@ -102,21 +103,22 @@ class Scanner:
         match = _NUMBER.match(self.text, self.at)
         if match is None:
             return None
-        start, self.at = self.at, match.end()
-        # a percent sign may stand apart; any other unit must touch its number, or `5 min(...)` would be minutes
+        self.at = end = match.end()
         if self.sees("%"):
             self.at += 1
             return float(match.group()) / 100, ONE, True
-        self.at = match.end()
-        scale, dimension = self._unit(start)
+        # no name can follow a number, so a unit may stand apart; `/s` must touch, or it is a division
+        if self.sees("/") or not _UNIT.match(self.text, self.at):
+            self.at = end
+        scale, dimension = self._unit()
         return float(match.group()) * scale, dimension, False
 
-    def _unit(self, start: int) -> tuple[float, Dimension]:
+    def _unit(self) -> tuple[float, Dimension]:
         match = _UNIT.match(self.text, self.at)
         end = match.end() if match else self.at
+        if match is not None and match.group().startswith("/") and _CALL.match(self.text, end):
+            return 1.0, ONE  # a division: `1/slope(...)`, `1/min(...)`
         if end < len(self.text) and _WORD.match(self.text, end):
-            if match is not None and match.group().startswith("/"):
-                return 1.0, ONE  # a division: `1/slope(...)`
             word = _NAME.match(self.text, self.at)
             raise ExpectError(
                 f"unknown unit {word.group() if word else self.text[self.at : end + 1]!r}",

@@ -1,0 +1,91 @@
+"""Claims as text, and their verdicts.
+
+>>> from weir.metrics.expect import parse
+>>> parse("goodput.aggregate.max{cc: reno} <= 3.5Gbps").metrics
+('goodput.aggregate.max',)
+
+A check compares metrics with quantities, with each other, and across the cells of a sweep::
+
+    goodput.aggregate.max <= 3.5Gbps
+    goodput.mean{cc: reno} < 0.5 * goodput.mean{cc: htcp}
+    jain@twelve within 5% of 0.95
+    r2(completion.mean over level) >= 0.98
+    argmin(completion.sd over cc) == "highspeed"
+    for each cc in {bic, cubic}: goodput.mean@five between 700Mbps and 941Mbps
+
+``parser`` has the grammar; ``weir.metrics.reference`` how a metric is written; ``evaluate`` the semantics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from weir.metrics.errors import nearest
+from weir.metrics.expect.evaluate import evaluate
+from weir.metrics.expect.parser import parse_check
+from weir.metrics.expect.syntax import MEMBERS, Call, Node, Quantified, references, walk
+from weir.metrics.expect.verdict import Expectation, Measurement, Outcome, Verdict
+from weir.metrics.scanner import ExpectError
+
+__all__ = ["Check", "ExpectError", "Expectation", "Measurement", "Outcome", "Verdict", "evaluate", "parse"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check that was read and verified."""
+
+    text: str
+    node: Node
+    metrics: tuple[str, ...]
+    """Names of the metrics, with their statistics."""
+    phases: tuple[str, ...]
+    factors: tuple[str, ...]
+    """Factors that it names."""
+    tables: tuple[str, ...]
+    """Tables of a run that its metrics read."""
+
+
+def parse(text: str, factors: Iterable[str] | None = None, phases: Iterable[str] | None = None) -> Check:
+    """Reads a check; with ``factors`` and ``phases``, verifies that it names no others.
+
+    Raises:
+        ExpectError: with the column, what was found and what was expected.
+    """
+    node = parse_check(text)
+    named = _factors(node)
+    found = references(node)
+    if factors is not None:
+        _known(named, list(factors), "factor", text)
+    if phases is not None:
+        _known([(r.phase, r.column) for r in found if r.phase], list(phases), "phase", text)
+    return Check(
+        text,
+        node,
+        tuple(dict.fromkeys(r.name for r in found)),
+        tuple(dict.fromkeys(r.phase for r in found if r.phase)),
+        tuple(dict.fromkeys(name for name, _ in named)),
+        tuple(dict.fromkeys(table for r in found for table in r.metric.tables)),
+    )
+
+
+def _factors(node: Node) -> list[tuple[str, int]]:
+    named: list[tuple[str, int]] = []
+    for part in walk(node):
+        if isinstance(part, Call):
+            named += [(name, part.column) for name in part.over if name not in MEMBERS]
+        if isinstance(part, Quantified):
+            named += [(choice.factor, part.column) for choice in part.choices]
+    named += [(name, r.column) for r in references(node) for name, _ in r.factors]
+    return named
+
+
+def _known(named: list[tuple[str, int]], known: list[str], what: str, text: str) -> None:
+    for name, column in named:
+        if name not in known:
+            at = text.find(name, column - 1)
+            raise ExpectError(
+                f"no {what} {name!r} in this scenario.{nearest(name, known)}",
+                (at if at >= 0 else column - 1) + 1,
+                ", ".join(known) or f"no {what}: the scenario has none",
+            )

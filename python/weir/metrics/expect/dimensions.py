@@ -1,0 +1,227 @@
+"""Checks that a check makes sense before any run is there: like is compared with like, functions get what they take."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from weir.metrics.expect.syntax import (
+    LABELS,
+    MEMBERS,
+    Between,
+    Binary,
+    Call,
+    Compare,
+    Logic,
+    Metric,
+    Negative,
+    Node,
+    Not,
+    Number,
+    OneOf,
+    Quantified,
+    Text,
+    Within,
+)
+from weir.metrics.reference import Reference
+from weir.metrics.registry import UNIT
+from weir.metrics.scanner import ExpectError
+from weir.run.quantity import ONE, Dimension
+
+__all__ = ["check_types", "dimension_of", "reference_dimension", "reference_scale"]
+
+_Type = Dimension | Literal["unknown", "text", "truth"]
+"""A dimension; or a number whose dimension depends on a factor's values; or a word; or true or false."""
+
+_NAMES = {"text": "a word", "truth": "a comparison", "unknown": "a number"}
+_UNITS: dict[Dimension, str] = {
+    (1, -1): "bit/s",
+    (0, 1): "seconds",
+    (1, 0): "bytes",
+    ONE: "a plain number",
+    (0, -1): "1/s",
+    (2, -2): "(bit/s)²",
+}
+
+
+def check_types(node: Node) -> None:
+    """Verifies a whole check.
+
+    Raises:
+        ExpectError: it is not a comparison, or compares unlike quantities.
+    """
+    if _type(node) != "truth":
+        raise ExpectError(f"{node.text!r} is not true or false", node.column + len(node.text), "a comparison")
+
+
+def dimension_of(node: Node) -> Dimension | None:
+    """The dimension of a value, or ``None`` if it is a word or depends on a factor's values."""
+    kind = _type(node)
+    return kind if isinstance(kind, tuple) else None
+
+
+def reference_scale(reference: Reference) -> float:
+    """How many base units one of the metric's units is, its variance's if it is asked for."""
+    scale = UNIT[reference.metric.unit][0]
+    return scale**2 if "var" in reference.stats else scale
+
+
+def reference_dimension(reference: Reference) -> Dimension:
+    """The dimension of a metric with its statistics: a variance is squared, a coefficient of variation has none."""
+    bits, seconds = UNIT[reference.metric.unit][1]
+    if "cov" in reference.stats:
+        return ONE
+    return (2 * bits, 2 * seconds) if "var" in reference.stats else (bits, seconds)
+
+
+def _type(node: Node) -> _Type:
+    match node:
+        case Number(dimension=dimension):
+            return dimension
+        case Text():
+            return "text"
+        case Metric(reference=reference):
+            return _metric(node, reference)
+        case Negative(part=part):
+            return _number(part)
+        case Binary():
+            return _arithmetic(node)
+        case Call():
+            return _call(node)
+        case Compare(left=left, right=right):
+            return _compare(node, left, right)
+        case Within(left=left, tolerance=tolerance, right=right):
+            _alike(left, right)
+            if not tolerance.percent:
+                _alike(right, tolerance)
+            return "truth"
+        case Between(part=part, low=low, high=high):
+            _alike(part, low)
+            _alike(part, high)
+            return "truth"
+        case OneOf(part=part):
+            if _type(part) != "text":
+                raise ExpectError(f"{part.text!r} is not a word", part.column, "argmin(...) or argmax(...)")
+            return "truth"
+        case Not(part=part):
+            return _truth(part)
+        case Logic(parts=parts):
+            for part in parts:
+                _truth(part)
+            return "truth"
+        case Quantified(body=body):
+            return _truth(body)
+        case _:
+            raise AssertionError(f"no such node: {node}")
+
+
+def _metric(node: Node, reference: Reference) -> _Type:
+    if reference.metric.kind == "distribution":
+        raise ExpectError(
+            f"{reference.metric.name!r} is a distribution, not a number",
+            node.column,
+            "goodput.share, goodput.mode_share, or a percentile such as completion.p95",
+        )
+    return reference_dimension(reference)
+
+
+def _describe(kind: _Type) -> str:
+    return _NAMES[kind] if isinstance(kind, str) else _UNITS.get(kind, f"bit^{kind[0]} s^{kind[1]}")
+
+
+def _number(node: Node) -> _Type:
+    kind = _type(node)
+    if kind in ("text", "truth"):
+        raise ExpectError(f"{node.text!r} is {_describe(kind)}", node.column, "a number")
+    return kind
+
+
+def _truth(node: Node) -> _Type:
+    if _type(node) != "truth":
+        raise ExpectError(f"{node.text!r} is not true or false", node.column, "a comparison")
+    return "truth"
+
+
+def _is_zero(node: Node) -> bool:
+    return isinstance(node, Number) and node.value == 0 and node.dimension == ONE
+
+
+def _alike(left: Node, right: Node) -> _Type:
+    a, b = _number(left), _number(right)
+    if a != b and "unknown" not in (a, b) and not _is_zero(left) and not _is_zero(right):
+        raise ExpectError(
+            f"{left.text!r} is in {_describe(a)} but {right.text!r} in {_describe(b)}", right.column, _describe(a)
+        )
+    return b if a == "unknown" else a
+
+
+def _compare(node: Compare, left: Node, right: Node) -> _Type:
+    kinds = (_type(left), _type(right))
+    if "text" in kinds:
+        if kinds != ("text", "text"):
+            raise ExpectError(f"{node.text!r} compares a word with a number", node.column, "two words or two numbers")
+        if node.operator not in ("==", "!="):
+            raise ExpectError(f"words have no order in {node.text!r}", node.column, "== or !=")
+        return "truth"
+    _alike(left, right)
+    return "truth"
+
+
+def _arithmetic(node: Binary) -> _Type:
+    if node.operator in "+-":
+        return _alike(node.left, node.right)
+    a, b = _number(node.left), _number(node.right)
+    if isinstance(a, str) or isinstance(b, str):
+        return "unknown"
+    sign = 1 if node.operator == "*" else -1
+    return (a[0] + sign * b[0], a[1] + sign * b[1])
+
+
+def _call(node: Call) -> _Type:
+    function, parts = node.function, node.parts
+    if function == "abs":
+        return _plain_call(node, 1)
+    if not node.over:
+        if function in ("min", "max") and len(parts) > 1:
+            return _plain_call(node, None)
+        raise ExpectError(
+            f"{function!r} needs to know over what", node.column, f"{function}({parts[0].text} over FACTOR)"
+        )
+    return _aggregate(node, parts[0])
+
+
+def _plain_call(node: Call, count: int | None) -> _Type:
+    if node.over or (count is not None and len(node.parts) != count):
+        raise ExpectError(f"{node.function!r} takes one number", node.column, f"{node.function}(number)")
+    kind = _number(node.parts[0])
+    for part in node.parts[1:]:
+        kind = _alike(node.parts[0], part)
+    return kind
+
+
+def _aggregate(node: Call, part: Node) -> _Type:
+    function = node.function
+    kind = _number(part)
+    wanted = 2 if function == "rank" else 1
+    if len(node.parts) != wanted or (function == "rank" and not isinstance(node.parts[1], Text)):
+        usage = "rank(x over FACTOR, 'value')" if function == "rank" else f"{function}(x over FACTOR)"
+        raise ExpectError(f"{node.text!r} has the wrong number of arguments", node.column, usage)
+    members = [name for name in node.over if name in MEMBERS]
+    if members:
+        _check_members(node, part, members)
+    elif len(node.over) > 1 and function in (*LABELS, "rank", "slope", "intercept", "r2", "spearman"):
+        raise ExpectError(f"{function!r} goes over one factor", node.column, f"{function}(x over FACTOR)")
+    if function in LABELS:
+        return "text"
+    if function in ("cov", "r2", "spearman", "rank"):
+        return ONE
+    return "unknown" if function == "slope" else kind
+
+
+def _check_members(node: Call, part: Node, members: list[str]) -> None:
+    simple = node.function in ("min", "max", "mean", "median", "sum", "sd", "cov", "spread")
+    if len(node.over) != 1 or not isinstance(part, Metric) or not simple:
+        raise ExpectError(
+            f"{node.text!r}: members are aggregated one metric at a time",
+            node.column,
+            f"min, max, mean, median, sum, sd, cov or spread of a metric over {members[0]}",
+        )

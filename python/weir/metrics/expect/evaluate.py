@@ -1,0 +1,229 @@
+"""Judges claims on a run.
+
+A check is evaluated at every combination of the factors that it leaves free, and holds if it holds at each (with
+``for some``, at one). A metric's value is its mean over repeats. The interval of a comparison's margin comes from
+leaving one repeat out at a time (:func:`weir.metrics.statistics.jackknife`), which treats repeats as paired: repeat k
+of one cell ran the same random draws as repeat k of another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from weir.metrics.expect.comparison import Comparison
+from weir.metrics.expect.parser import parse_check
+from weir.metrics.expect.source import Context, Source
+from weir.metrics.expect.syntax import Call, Choice, Logic, Metric, Node, Not, Quantified, children
+from weir.metrics.expect.values import UndecidedError
+from weir.metrics.expect.verdict import Expectation, Measurement, Outcome, Verdict
+from weir.metrics.scanner import ExpectError
+from weir.run import Run
+from weir.run.quantity import same_value
+
+__all__ = ["evaluate"]
+
+_MANY = 5
+
+
+def evaluate(run: Run, expectations: Iterable[Expectation | Mapping[str, Any]]) -> list[Verdict]:
+    """Judges each expectation on ``run``; a claim that cannot be judged is ``undecided`` and says why.
+
+    ``expectations`` are the entries of a scenario's ``expect`` list.
+    """
+    source = Source(run)
+    judges: list[_Judge | Verdict] = []
+    for entry in expectations:
+        expectation = Expectation.of(entry)
+        try:
+            judges.append(_Judge(expectation, parse_check(expectation.check), source))
+        except ExpectError as error:
+            judges.append(_unreadable(expectation, error))
+    ready = []
+    for judge in judges:
+        if isinstance(judge, _Judge):
+            try:
+                judge.context = judge.start()
+                ready.append((judge.node, judge.context))
+            except UndecidedError as reason:
+                judge.reason = str(reason)
+    _prepare(source, ready)
+    return [judge.verdict() if isinstance(judge, _Judge) else judge for judge in judges]
+
+
+def _prepare(source: Source, ready: Sequence[tuple[Node, Context]]) -> None:
+    usable = []
+    for node, context in ready:
+        try:
+            source.repeats(node, context)  # raises where a metric names a factor that the run does not have
+            usable.append((node, context))
+        except UndecidedError:
+            continue
+    source.prepare(usable)
+
+
+def _unreadable(expectation: Expectation, error: ExpectError) -> Verdict:
+    explanation = f"The check cannot be read: {error}."
+    return Verdict(
+        expectation.claim,
+        expectation.source,
+        expectation.check,
+        expectation.where or {},
+        "undecided",
+        (),
+        (),
+        explanation,
+        (explanation,),
+    )
+
+
+@dataclass
+class _Judge:
+    """Judges one expectation."""
+
+    expectation: Expectation
+    node: Node
+    source: Source
+    context: Context = field(default_factory=lambda: Context({}, {}))
+    reason: str = ""
+    measured: list[Measurement] = field(default_factory=list)
+
+    def start(self) -> Context:
+        """The context that ``where`` gives."""
+        bound: dict[str, str] = {}
+        allowed: dict[str, tuple[str, ...]] = {}
+        for path, value in (self.expectation.where or {}).items():
+            name = str(path).rpartition(".")[2]
+            self.source.check_factor(name)
+            if isinstance(value, list | tuple):
+                allowed[name] = tuple(str(v) for v in value)
+            else:
+                bound[name] = str(value)
+            self._check_values(name, allowed.get(name) or (bound[name],))
+        return Context(bound, allowed)
+
+    def _check_values(self, name: str, wanted: Sequence[str]) -> None:
+        have = self.source.run.factors[name]
+        if not any(same_value(h, w) for h in have for w in wanted):
+            raise UndecidedError(f"no cell of this run has {name} = {' or '.join(wanted)}; it has {', '.join(have)}")
+
+    def verdict(self) -> Verdict:
+        """The verdict."""
+        self.source.used.clear()
+        outcome: Outcome = "undecided"
+        if not self.reason:
+            try:
+                outcome = _outcome(self._free(self.node, self.context))
+            except UndecidedError as reason:
+                self.reason = str(reason)
+        ranked = sorted(self.measured, key=lambda m: (m.outcome != outcome, _rank(m)))
+        cells = self.source.used
+        warnings = [f"cell {cell.id}: {text}" for cell in cells.values() for text in cell.warnings]
+        if outcome != "undecided" and any(m.sure is False for m in ranked if m.outcome == outcome):
+            warnings.append("a margin's 95 % interval includes zero: more repeats could turn the verdict")
+        if outcome != "undecided" and all(math.isnan(m.margin_low) for m in ranked):
+            warnings.append("one repeat, or none that varies: no confidence interval")
+        return Verdict(
+            self.expectation.claim,
+            self.expectation.source,
+            self.expectation.check,
+            self.expectation.where or {},
+            outcome,
+            tuple(ranked),
+            tuple(cells),
+            self._explain(outcome, ranked),
+            tuple(dict.fromkeys(warnings)),
+        )
+
+    def _explain(self, outcome: Outcome, ranked: list[Measurement]) -> str:
+        if self.reason:
+            return f"Undecided: {self.reason}."
+        same = [m for m in ranked if m.outcome == outcome]
+        text = {"holds": "Holds", "fails": "Fails", "undecided": "Undecided"}[outcome]
+        if outcome != "undecided" and any(m.sure is False for m in same):
+            text += ", but not at 95 %"
+        if len(ranked) > 1:
+            text += f" ({len(same)} of {len(ranked)} comparisons)"
+        more = f"; and {len(same) - _MANY} more" if len(same) > _MANY else ""
+        return f"{text}: " + "; ".join(str(m) for m in same[:_MANY]) + more + "."
+
+    def _free(self, node: Node, context: Context) -> bool | None:
+        """Evaluates at each combination of the factors that the check leaves free."""
+        free = [name for name in self.source.run.factors if name in self._unbound(node) and name not in context.bound]
+        if not free or isinstance(node, Quantified):
+            return self._truth(node, context)
+        return _all(self._truth(node, context.bind(point)) for point in self.source.points(context, free))
+
+    def _unbound(self, node: Node) -> set[str]:
+        """The factors with several values that some metric in ``node`` does not fix."""
+        if isinstance(node, Metric):
+            own = self.source.tied(dict(node.reference.factors))
+            return {name for name, values in self.source.run.factors.items() if len(values) > 1} - own
+        found: set[str] = set().union(*(self._unbound(child) for child in children(node)))
+        if isinstance(node, Call):
+            return found - self.source.tied(node.over)
+        if isinstance(node, Quantified):
+            return found - {choice.factor for choice in node.choices}
+        return found
+
+    def _truth(self, node: Node, context: Context) -> bool | None:
+        match node:
+            case Quantified():
+                return self._quantified(node, context)
+            case Logic(operator=operator, parts=parts):
+                combine = _all if operator == "and" else _any
+                return combine([self._truth(part, context) for part in parts])
+            case Not(part=part):
+                inner = self._truth(part, context)
+                return None if inner is None else not inner
+            case _:
+                return self._leaf(node, context)
+
+    def _quantified(self, node: Quantified, context: Context) -> bool | None:
+        points = self._chosen(node.choices, context)
+        results = [self._free(node.body, context.bind(point)) for point in points]
+        return _all(results) if node.kind == "each" else _any(results)
+
+    def _chosen(self, choices: Sequence[Choice], context: Context) -> list[dict[str, str]]:
+        names = [choice.factor for choice in choices]
+        limits = {c.factor: c.values for c in choices if c.values}
+        found = [
+            point
+            for point in self.source.points(context, names)
+            if all(any(same_value(point[name], v) for v in values) for name, values in limits.items())
+        ]
+        if not found:
+            wanted = "; ".join(f"{name} in {', '.join(values)}" for name, values in limits.items())
+            raise UndecidedError(f"no cell of this run has {wanted or ', '.join(names)}")
+        return found
+
+    def _leaf(self, node: Node, context: Context) -> bool | None:
+        swept = self.source.run.factors
+        shown = {k: v for k, v in context.bound.items() if len(swept.get(k, ())) > 1}
+        measurement = Comparison(self.source, node).measure(context, shown)
+        self.measured.append(measurement)
+        return {"holds": True, "fails": False, "undecided": None}[measurement.outcome]
+
+
+def _outcome(truth: bool | None) -> Outcome:
+    return "undecided" if truth is None else "holds" if truth else "fails"
+
+
+def _all(results: Iterable[bool | None]) -> bool | None:
+    found = list(results)
+    return False if False in found else None if None in found else True
+
+
+def _any(results: Iterable[bool | None]) -> bool | None:
+    found = list(results)
+    return True if True in found else None if None in found else False
+
+
+def _rank(m: Measurement) -> float:
+    """Least margin first, relative to the threshold where there is one."""
+    if math.isnan(m.margin):
+        return math.inf
+    scale = abs(m.threshold) if isinstance(m.threshold, float) and m.threshold and math.isfinite(m.threshold) else 1.0
+    return m.margin / scale

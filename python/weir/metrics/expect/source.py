@@ -1,0 +1,216 @@
+"""Where a check gets its numbers: metrics of the cells of a run, each computed once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from weir.metrics.errors import MetricError, nearest
+from weir.metrics.expect.dimensions import reference_dimension, reference_scale
+from weir.metrics.expect.syntax import Call, Metric, Node, walk
+from weir.metrics.expect.values import Amount, UndecidedError
+from weir.metrics.frame import baseline_finder
+from weir.metrics.measure import Scalar, measure, to_scalar
+from weir.metrics.reference import Reference
+from weir.metrics.statistics import over_time
+from weir.metrics.window import CellData, Window, window
+from weir.run import Cell, Run, RunError
+from weir.run.quantity import same_value
+
+__all__ = ["Context", "Source"]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What is fixed while a part of a check is evaluated."""
+
+    bound: Mapping[str, str]
+    """Factors with one value: by ``where``, by a quantifier, or by ``over``."""
+    allowed: Mapping[str, tuple[str, ...]]
+    """Factors that ``where`` restricts to some values."""
+    without: int | None = None
+    """A repeat left out, for the interval."""
+
+    def bind(self, values: Mapping[str, str]) -> Context:
+        """The context with these factors fixed as well."""
+        return replace(self, bound={**self.bound, **values})
+
+
+_Key = tuple[object, ...]
+
+
+@dataclass
+class Source:
+    """The cells of a run, and the values of metrics computed from them so far."""
+
+    run: Run
+    used: dict[str, Cell] = field(default_factory=dict)
+    """Cells whose numbers were asked for, by id."""
+    _known: dict[tuple[str, _Key], Scalar | str] = field(default_factory=dict)
+    """By cell and metric: the value, or why there is none."""
+    _tied: dict[frozenset[str], frozenset[str]] = field(default_factory=dict)
+
+    def prepare(self, nodes: Iterable[tuple[Node, Context]]) -> None:
+        """Computes what these checks will ask for, one cell after another, so that a cell's tables are read once."""
+        wanted = [(r, over, context) for node, context in nodes for r, over in _wanted(node)]
+        for cell in self.run.cells:
+            data = CellData(cell)
+            for reference, over, context in wanted:
+                if self._matches(cell, reference, context):
+                    self._compute(data, reference, over)
+
+    def amount(self, reference: Reference, context: Context, over: str = "") -> Amount:
+        """The mean over repeats of a metric at the point that ``context`` and the reference's own factors fix.
+
+        ``over`` is empty, or ``function:member`` such as ``min:flow``.
+
+        Raises:
+            UndecidedError: no cell is there, several points match, or the metric is undefined.
+        """
+        cells = [cell for cell in self.run.cells if self._matches(cell, reference, context)]
+        points = {tuple(cell.factors.items()) for cell in cells}
+        if not cells:
+            raise UndecidedError(f"no cell of this run has {self._place(reference, context)}")
+        if len(points) > 1:
+            free = [f for f in self.run.factors if len({dict(p).get(f) for p in points}) > 1]
+            raise UndecidedError(f"{reference.text} matches several values of {', '.join(free)}")
+        found: list[Scalar] = []
+        reasons = []
+        for cell in cells:
+            if cell.repeat == context.without:
+                continue
+            self.used[cell.id] = cell
+            value = self._value(cell, reference, over)
+            if isinstance(value, str):
+                reasons.append(value)
+            elif not math.isnan(value.value):
+                found.append(value)
+        if not found:
+            raise UndecidedError(
+                reasons[0] if reasons else f"{reference.text} is undefined: nothing to compute it from"
+            )
+        mean = sum(v.value for v in found) / len(found) * reference_scale(reference)
+        return Amount(mean, reference_dimension(reference), "more" if any(v.censored for v in found) else "exact")
+
+    def repeats(self, node: Node, context: Context) -> tuple[int, ...]:
+        """The repeats that every metric in ``node`` has, where its factors are fixed by ``context``."""
+        common: set[int] | None = None
+        for reference, _ in _wanted(node):
+            have = {cell.repeat for cell in self.run.cells if self._matches(cell, reference, context)}
+            common = have if common is None else common & have
+        return tuple(sorted(common or ()))
+
+    def points(self, context: Context, names: Sequence[str]) -> list[dict[str, str]]:
+        """The combinations of values of the factors ``names`` that cells have, in the order of the sweep.
+
+        Raises:
+            UndecidedError: the run has no such factor.
+        """
+        for name in names:
+            self.check_factor(name)
+        open_ = replace(context, bound={k: v for k, v in context.bound.items() if k not in names})
+        found: dict[tuple[str, ...], None] = {}
+        for cell in self.run.cells:
+            if self._in_context(cell, open_, frozenset()):
+                found[tuple(cell.factors.get(name, "") for name in names)] = None
+        order = {name: {v: k for k, v in enumerate(self.run.factors[name])} for name in names}
+        ranked = sorted(found, key=lambda p: [order[n].get(v, -1) for n, v in zip(names, p, strict=True)])
+        return [dict(zip(names, point, strict=True)) for point in ranked]
+
+    def check_factor(self, name: str) -> None:
+        """Verifies that the run was swept over ``name``.
+
+        Raises:
+            UndecidedError: it was not.
+        """
+        if name not in self.run.factors:
+            known = ", ".join(self.run.factors) or "it has none"
+            raise UndecidedError(f"this run has no factor {name!r} ({known}).{nearest(name, self.run.factors)}")
+
+    def tied(self, names: Iterable[str]) -> frozenset[str]:
+        """The factors ``names`` and those zipped to one of them: each value of one goes with one value of the other."""
+        key = frozenset(names)
+        if key not in self._tied:
+            self._tied[key] = self._find_tied(key)
+        return self._tied[key]
+
+    def _find_tied(self, names: frozenset[str]) -> frozenset[str]:
+        if not self.run.complete:
+            return names  # an unfinished grid can look like a zip
+        found = set(names)
+        for name in names & set(self.run.factors):
+            for other in self.run.factors:
+                pairs = {(cell.factors.get(name), cell.factors.get(other)) for cell in self.run.cells}
+                if 1 < len(pairs) == len(self.run.factors[name]) == len(self.run.factors[other]):
+                    found.add(other)
+        return frozenset(found)
+
+    def _matches(self, cell: Cell, reference: Reference, context: Context) -> bool:
+        own = dict(reference.factors)
+        for name in own:
+            self.check_factor(name)
+        if any(not same_value(cell.factors.get(k, ""), v) for k, v in own.items()):
+            return False
+        return self._in_context(cell, context, self.tied(own))
+
+    @staticmethod
+    def _in_context(cell: Cell, context: Context, released: frozenset[str]) -> bool:
+        for name, value in context.bound.items():
+            if name not in released and not same_value(cell.factors.get(name, ""), value):
+                return False
+        return all(
+            name in released or any(same_value(cell.factors.get(name, ""), v) for v in values)
+            for name, values in context.allowed.items()
+        )
+
+    def _place(self, reference: Reference, context: Context) -> str:
+        values = {**context.bound, **dict(reference.factors)}
+        texts = [f"{k} = {v}" for k, v in values.items()]
+        texts += [f"{k} in {', '.join(v)}" for k, v in context.allowed.items() if k not in values]
+        return " and ".join(texts) or "that"
+
+    def _value(self, cell: Cell, reference: Reference, over: str) -> Scalar | str:
+        key = (cell.id, (*reference.key, over))
+        if key not in self._known:
+            self._compute(CellData(cell), reference, over)
+        return self._known[key]
+
+    def _compute(self, data: CellData, reference: Reference, over: str) -> None:
+        key = (data.cell.id, (*reference.key, over))
+        if key in self._known:
+            return
+        try:
+            self._known[key] = self._scalar(data, reference, over)
+        except (MetricError, RunError) as error:
+            self._known[key] = str(error)
+
+    def _scalar(self, data: CellData, reference: Reference, over: str) -> Scalar:
+        is_link = reference.metric.scope == "link"
+        find = baseline_finder(self.run)
+
+        def baseline(factors: Mapping[str, str]) -> Window:
+            return window(CellData(find(data.cell, factors)), reference.phase, reference.selector, is_link)
+
+        here = window(data, reference.phase, reference.selector, is_link)
+        function, _, member = over.partition(":")
+        measured = measure(reference, here, baseline, split_flows=member == "flow")
+        if not over:
+            return to_scalar(measured, reference.text)
+        if measured.axis != member:
+            raise MetricError(f"{reference.text} has no value for each {member}, so it cannot be taken over {member}")
+        values = measured.values
+        if function == "spread":
+            value = over_time(values, "max") - over_time(values, "min")
+        else:
+            value = over_time(values, function)
+        return Scalar(value, bool(measured.censored.any()))
+
+
+def _wanted(node: Node) -> list[tuple[Reference, str]]:
+    """The metrics that a node asks for, with what they are aggregated over inside a cell."""
+    inner: dict[int, str] = {}
+    for part in walk(node):
+        if isinstance(part, Call) and part.over and part.over[0] in ("flow", "node", "link"):
+            inner[id(part.parts[0])] = f"{part.function}:{part.over[0]}"
+    return [(part.reference, inner.get(id(part), "")) for part in walk(node) if isinstance(part, Metric)]

@@ -1,0 +1,217 @@
+"""Judging claims on synthetic sweeps whose answers are known."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weir.metrics.expect import Verdict, evaluate
+from weir.run import Run, RunWarning, open_run
+
+from .synthetic import CellSpec, FlowSpec, write_run
+
+REPEATS = (-1.0, 0.0, 1.0)
+
+# Mean goodput in Mb/s of each variant and RTT; repeats differ by -1, 0 and +1 Mb/s.
+GOODPUT = {
+    ("reno", "0ms"): 780.0,
+    ("reno", "100ms"): 300.0,
+    ("reno", "200ms"): 100.0,
+    ("htcp", "0ms"): 784.0,
+    ("htcp", "100ms"): 700.0,
+    ("htcp", "200ms"): 600.0,
+}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    cells = [
+        CellSpec(
+            [FlowSpec([mbps + off] * 10), FlowSpec([mbps + off] * 10, index=1)],
+            factors={"cc": cc, "rtt": rtt},
+            repeat=k,
+            phases={"late": (5, 10)},
+        )
+        for (cc, rtt), mbps in GOODPUT.items()
+        for k, off in enumerate(REPEATS)
+    ]
+    return open_run(write_run(tmp_path_factory.mktemp("run") / "run", cells))
+
+
+def judge(run: Run, check: str, **where: Any) -> Verdict:
+    return evaluate(run, [{"claim": "a claim", "check": check, "where": where, "source": "somewhere"}])[0]
+
+
+@pytest.mark.parametrize(
+    ("check", "where", "outcome"),
+    [
+        ("goodput.mean <= 301Mbps", {"cc": "reno", "rtt": "100ms"}, "holds"),
+        ("goodput.mean <= 299Mbps", {"cc": "reno", "rtt": "100ms"}, "fails"),
+        ("goodput.mean < 300Mbps", {"cc": "reno", "rtt": "100ms"}, "fails"),
+        ("goodput.mean <= 300Mbps", {"cc": "reno", "rtt": "0.1s"}, "holds"),
+        ("goodput.mean == 300Mbps", {"cc": "reno", "rtt": "100ms"}, "holds"),
+        ("goodput.mean != 300Mbps", {"cc": "reno", "rtt": "100ms"}, "fails"),
+        ("goodput.mean within 5% of 290Mbps", {"cc": "reno", "rtt": "100ms"}, "holds"),
+        ("goodput.mean within 3% of 290Mbps", {"cc": "reno", "rtt": "100ms"}, "fails"),
+        ("goodput.mean within 10Mbps of 290Mbps", {"cc": "reno", "rtt": "100ms"}, "holds"),
+        ("goodput.mean between 300Mbps and 400Mbps", {"cc": "reno", "rtt": "100ms"}, "holds"),
+        ("goodput.mean between 301Mbps and 400Mbps", {"cc": "reno", "rtt": "100ms"}, "fails"),
+        ("goodput.aggregate.mean == 2 * goodput.mean", {}, "holds"),
+        ("goodput.mean >= 90Mbps", {}, "holds"),
+        ("goodput.mean >= 110Mbps", {}, "fails"),
+        ("goodput.mean >= 110Mbps", {"rtt": ["0ms", "100ms"]}, "holds"),
+        ("goodput.mean{cc: reno} < 0.5 * goodput.mean{cc: htcp}", {"rtt": ["100ms", "200ms"]}, "holds"),
+        ("goodput.mean{cc: reno} < 0.5 * goodput.mean{cc: htcp}", {}, "fails"),
+        ("for each rtt in {100ms, 200ms}: goodput.mean{cc: reno} < 0.5 * goodput.mean{cc: htcp}", {}, "holds"),
+        ("for some rtt: goodput.mean{cc: reno} > 0.9 * goodput.mean{cc: htcp}", {}, "holds"),
+        ("for each rtt: goodput.mean{cc: reno} > 0.9 * goodput.mean{cc: htcp}", {}, "fails"),
+        ("argmin(goodput.mean over cc) == 'reno'", {}, "holds"),
+        ("argmax(goodput.mean over rtt) == '0ms'", {}, "holds"),
+        ("argmax(goodput.mean over rtt) in {100ms, 200ms}", {}, "fails"),
+        ("min(goodput.mean over rtt) == 100Mbps", {"cc": "reno"}, "holds"),
+        ("max over rtt, cc of goodput.mean == 784Mbps", {}, "holds"),
+        ("spread(goodput.mean over rtt) == 680Mbps", {"cc": "reno"}, "holds"),
+        ("mean(goodput.mean over cc) == 500Mbps", {"rtt": "100ms"}, "holds"),
+        ("slope(goodput.mean over rtt) between -4Gbps/1s and -3Gbps/1s", {"cc": "reno"}, "holds"),
+        ("slope(goodput.mean over rtt) == -3.4Gbps/1s", {"cc": "reno"}, "holds"),
+        ("r2(goodput.mean over rtt) >= 0.9", {"cc": "htcp"}, "holds"),
+        ("spearman(goodput.mean over rtt) == -1", {}, "holds"),
+        ("rank(goodput.mean over cc, 'reno') == 1", {}, "holds"),
+        ("rank(goodput.mean over cc, 'htcp') == 1", {}, "fails"),
+        ("goodput.mean@late == goodput.mean", {}, "holds"),
+        ("not goodput.mean > 1Gbps and (jain > 0.99 or jain < 0.1)", {}, "holds"),
+        ("min(goodput.mean over flow) == goodput.mean(elephants[0])", {}, "holds"),
+        ("sum(goodput.mean over flow) == goodput.aggregate.mean", {}, "holds"),
+        ("abs(goodput.mean{cc: reno} - goodput.mean{cc: htcp}) <= 4Mbps", {"rtt": "0ms"}, "holds"),
+        ("min(goodput.mean, goodput.mean{cc: reno}) == goodput.mean{cc: reno}", {}, "holds"),
+        ("goodput.mean{cc: reno} / goodput.mean{cc: htcp} < 45%", {"rtt": "100ms"}, "holds"),
+    ],
+)
+def test_outcomes(run: Run, check: str, where: dict[str, Any], outcome: str) -> None:
+    verdict = judge(run, check, **where)
+    assert verdict.outcome == outcome, verdict.explanation
+
+
+@pytest.mark.parametrize(
+    ("check", "where", "reason"),
+    [
+        ("goodput.mean > 1Mbps", {"rtt": "50ms"}, "no cell of this run has rtt = 50ms; it has 0ms, 100ms, 200ms"),
+        ("goodput.mean{rtt: 50ms} > 1Mbps", {}, "no cell of this run has cc = reno and rtt = 50ms"),
+        ("goodput.mean > 1Mbps", {"rttt": "50ms"}, "no factor 'rttt'.*Did you mean 'rtt'"),
+        ("goodput.mean{rttt: 5} > 1Mbps", {}, "no factor 'rttt'"),
+        ("goodput.mean@early > 1Mbps", {}, "no phase 'early'"),
+        ("goodput.mean(mice) > 1Mbps", {}, "no flow 'mice'"),
+        ("cwnd.max > 1", {}, "did not record"),
+        ("r2(goodput.mean over cc) > 0.5", {}, "needs numbers, but cc has the value 'reno'|two points"),
+        ("goodput.mean / (jain - jain) > 1bps", {}, "division by zero"),
+        ("goodput.mean >> 1", {}, "column 15"),
+    ],
+)
+def test_what_cannot_be_judged_is_undecided_and_says_why(
+    run: Run, check: str, where: dict[str, Any], reason: str
+) -> None:
+    verdict = judge(run, check, **where)
+    assert verdict.outcome == "undecided"
+    import re
+
+    assert re.search(reason, verdict.explanation), verdict.explanation
+
+
+def test_logic_is_three_valued(run: Run) -> None:
+    missing = "goodput.mean{rtt: 50ms} > 1Mbps"
+    assert judge(run, f"{missing} or jain > 0.5").outcome == "holds"
+    assert judge(run, f"{missing} and jain < 0.5").outcome == "fails"
+    assert judge(run, f"{missing} and jain > 0.5").outcome == "undecided"
+    assert judge(run, f"not ({missing})").outcome == "undecided"
+
+
+def test_measurement_margin_and_interval(run: Run) -> None:
+    verdict = judge(run, "goodput.mean <= 310Mbps", cc="reno", rtt="100ms")
+    found = verdict.decisive
+    assert found is not None
+    assert found.value == pytest.approx(300e6)
+    assert found.threshold == pytest.approx(310e6)
+    assert found.margin == pytest.approx(10e6)
+    # Student: t(2, 0.975) = 4.3027, s = 1 Mb/s, n = 3
+    half = 4.302652729911275 * 1e6 / math.sqrt(3)
+    assert (found.low, found.high) == pytest.approx((300e6 - half, 300e6 + half))
+    assert (found.margin_low, found.margin_high) == pytest.approx((10e6 - half, 10e6 + half))
+    assert found.repeats == 3
+    assert found.sure is True
+    assert len(verdict.cells) == 3
+
+
+def test_a_margin_that_the_interval_straddles_is_said(run: Run) -> None:
+    verdict = judge(run, "goodput.mean <= 301Mbps", cc="reno", rtt="100ms")
+    assert verdict.outcome == "holds"
+    assert "but not at 95 %" in verdict.explanation
+    assert any("includes zero" in text for text in verdict.warnings)
+
+
+def test_repeats_are_paired_when_cells_are_compared(run: Run) -> None:
+    """Both cells move together from repeat to repeat, so their difference has no spread at all."""
+    found = judge(run, "goodput.mean{cc: htcp} - goodput.mean{cc: reno} >= 399Mbps", rtt="100ms").decisive
+    assert found is not None
+    assert found.margin_low == pytest.approx(1e6)
+    assert found.margin_high == pytest.approx(1e6)
+
+
+def test_the_worst_combination_comes_first(run: Run) -> None:
+    verdict = judge(run, "goodput.mean >= 200Mbps")
+    assert verdict.outcome == "fails"
+    assert verdict.decisive is not None
+    assert verdict.decisive.factors == {"cc": "reno", "rtt": "200ms"}
+    assert "1 of 6" in verdict.explanation
+
+
+def test_one_repeat_has_no_interval_and_says_so(tmp_path: Path) -> None:
+    verdict = judge(open_run(write_run(tmp_path / "r", [CellSpec([FlowSpec([5.0] * 10)])])), "goodput.mean > 1Mbps")
+    assert verdict.outcome == "holds"
+    assert verdict.decisive is not None
+    assert math.isnan(verdict.decisive.low)
+    assert any("no confidence interval" in text for text in verdict.warnings)
+
+
+def test_warnings_of_the_cells_used_are_carried_on(tmp_path: Path) -> None:
+    cells = [
+        CellSpec([FlowSpec([5.0] * 10)], factors={"cc": cc}, warnings=[f"{cc} is late"]) for cc in ("reno", "cubic")
+    ]
+    verdict = judge(open_run(write_run(tmp_path / "r", cells)), "goodput.mean > 1Mbps", cc="cubic")
+    assert any("cubic is late" in text for text in verdict.warnings)
+    assert not any("reno is late" in text for text in verdict.warnings)
+
+
+def zipped(path: Path, complete: bool = True) -> Run:
+    cells = [
+        CellSpec([FlowSpec([mbps] * 10)], factors={"sources": n, "rate": rate})
+        for n, rate, mbps in (("2", "1Gbps", 100.0), ("20", "10Gbps", 200.0))
+    ]
+    return open_run(write_run(path, cells, complete))
+
+
+def test_zipped_factors_go_together(tmp_path: Path) -> None:
+    run = zipped(tmp_path / "r")
+    assert judge(run, "goodput.mean{sources: 2} == 0.5 * goodput.mean{sources: 20}").outcome == "holds"
+    assert judge(run, "argmax(goodput.mean over sources) == '20'").outcome == "holds"
+
+
+def test_an_unfinished_grid_is_not_taken_for_a_zip(tmp_path: Path) -> None:
+    with pytest.warns(RunWarning):
+        run = zipped(tmp_path / "r", complete=False)
+    assert judge(run, "goodput.mean{sources: 2} == 0.5 * goodput.mean{sources: 20}").outcome == "undecided"
+
+
+def test_a_verdict_is_json(run: Run) -> None:
+    verdicts = evaluate(run, [{"check": "goodput.mean > 1Mbps"}, {"check": "argmin(jain over cc) == 'x'"}])
+    text = json.dumps([verdict.to_json() for verdict in verdicts], allow_nan=False)
+    assert json.loads(text)[0]["outcome"] == "holds"
+
+
+def test_many_claims_are_judged_in_their_order(run: Run) -> None:
+    checks: Sequence[str] = ["goodput.mean > 1Mbps", "what?", "goodput.mean < 1Mbps"]
+    assert [v.outcome for v in evaluate(run, [{"check": c} for c in checks])] == ["holds", "undecided", "fails"]
