@@ -75,6 +75,9 @@ pub struct Measure {
     pub tcp_ns: u64,
     /// Interval of table `links`.
     pub links_ns: u64,
+    /// Indices of the links recorded; empty: all.
+    #[serde(default)]
+    pub links: Vec<u32>,
     /// Per-packet trace.
     #[serde(default)]
     pub trace: Option<Trace>,

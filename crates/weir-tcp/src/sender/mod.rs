@@ -268,6 +268,12 @@ impl Sender {
         self.una_bytes == self.written_bytes
     }
 
+    /// The first segment not acknowledged.
+    #[inline]
+    pub fn una(&self) -> u64 {
+        self.board.una
+    }
+
     /// Payload acknowledged.
     pub fn acked_bytes(&self) -> u64 {
         self.una_bytes

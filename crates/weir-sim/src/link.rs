@@ -1,0 +1,231 @@
+//! A directed link: MTU, losses, queue, transmitter and delay line of `weir-elements`, driven in virtual time.
+//!
+//! A first-in, first-out queue that decides at arrival (drop-tail, RED) at a constant rate is *analytic*: the moment a
+//! packet arrives, its departure is known, and no event is needed for its serialisation. All else is *evented*: a queue
+//! with an explicit dequeue whenever the transmitter becomes free.
+
+use weir_elements::{
+    Admission, AnyQdisc, Arrival, DelayLine, FifoLink, LossModel, Mtu, Offer, Packet as _, Port, Qdisc, Transmitter,
+};
+use weir_plan::ChangeKind;
+use weir_units::{Rate, Stream, Time};
+
+use crate::packet::Packet;
+use crate::pipe::Pipe;
+use crate::stats::LinkStats;
+
+/// What became of a packet that entered a link.
+pub(crate) enum Passage {
+    /// Its last bit leaves the near end at `departure` and it reaches the far end at `arrival`.
+    Sent { packet: Packet, departure: Time, arrival: Time },
+    /// It waits in an evented queue; the transmitter is free and must be started.
+    QueuedIdle,
+    /// It waits in an evented queue.
+    Queued,
+    /// It was dropped.
+    Dropped,
+}
+
+enum Discipline {
+    Analytic(FifoLink),
+    Evented(Box<Evented>),
+}
+
+struct Evented {
+    qdisc: AnyQdisc<Packet>,
+    transmitter: Transmitter,
+    /// The transmitter is at work until a pending event.
+    busy: bool,
+}
+
+/// A directed link.
+pub(crate) struct Link {
+    mtu: Mtu,
+    overhead: u32,
+    loss: Option<LossModel>,
+    discipline: Discipline,
+    delay: DelayLine,
+    pub stats: LinkStats,
+    pub pipe: Pipe,
+    /// The only packets that enter come from one analytic link with a fixed delay: they may enter ahead of the clock,
+    /// when they enter that link, since their order is already known.
+    pub fused: bool,
+    /// The stack of a host sees this link's queue.
+    pub host_nic: bool,
+    seed: u64,
+    name: String,
+    loss_changes: u32,
+}
+
+impl Link {
+    /// A link of the plan; `changes` tells whether its rate or delay will change.
+    pub fn new(plan: &weir_plan::Link, index: u32, seed: u64, interval_ns: u64, changes: bool) -> Link {
+        let port = Port::from(plan);
+        let stream = |what: &str| Stream::new(seed, &format!("link/{}/{what}", plan.name));
+        let admission = Admission::from_plan(&plan.queue, &port, stream("queue"));
+        let discipline = match admission.filter(|_| !changes) {
+            Some(admission) => Discipline::Analytic(FifoLink::new(admission, port.rate)),
+            None => Discipline::Evented(Box::new(Evented {
+                qdisc: AnyQdisc::from_plan(&plan.queue, port, stream("queue")),
+                transmitter: Transmitter::new(port.rate),
+                busy: false,
+            })),
+        };
+        let delay = DelayLine::from_plan(&plan.delay, stream("delay"));
+        let pipe = Pipe::new(delay.may_reorder() || changes);
+        Link {
+            mtu: Mtu::new(plan.mtu_bytes),
+            overhead: plan.overhead_bytes,
+            loss: plan.loss.as_ref().map(|loss| LossModel::from_plan(loss, stream("loss"))),
+            discipline,
+            delay,
+            stats: LinkStats::new(index, interval_ns),
+            pipe,
+            fused: false,
+            host_nic: plan.host_nic,
+            seed,
+            name: plan.name.clone(),
+            loss_changes: 0,
+        }
+    }
+
+    /// Whether its departures are known on arrival and its packets arrive in the order they enter.
+    pub fn is_analytic(&self) -> bool {
+        matches!(self.discipline, Discipline::Analytic(_)) && !self.delay.may_reorder()
+    }
+
+    /// A packet enters the link; what is dropped, this packet or one that gives way to it, is added to `lost`.
+    #[inline]
+    pub fn enter(&mut self, at: Time, mut packet: Packet, lost: &mut Vec<Packet>) -> Passage {
+        let bytes = packet.ip_bytes();
+        self.advance(at);
+        self.stats.arrived(at, bytes);
+        if !self.mtu.fits(&packet) || self.loss.as_mut().is_some_and(|loss| loss.drops(packet.is_data())) {
+            self.stats.dropped(bytes);
+            lost.push(packet);
+            return Passage::Dropped;
+        }
+        match &mut self.discipline {
+            Discipline::Analytic(fifo) => {
+                let wire = bytes + self.overhead;
+                let arrival = Arrival { bytes: wire, ecn_capable: packet.ecn_capable(), dscp: packet.dscp() };
+                let Offer::Sent { start, departure, mark } = fifo.offer(at, &arrival) else {
+                    self.stats.dropped(bytes);
+                    lost.push(packet);
+                    return Passage::Dropped;
+                };
+                if mark {
+                    packet.mark_ce();
+                    self.stats.marked();
+                }
+                if start > at {
+                    self.stats.queued(bytes);
+                } else {
+                    self.stats.sent(bytes);
+                }
+                self.stats.waited(start.since(at).0);
+                Passage::Sent { packet, departure, arrival: self.delay.release_time(departure) }
+            }
+            Discipline::Evented(_) => self.enqueue(at, packet, lost),
+        }
+    }
+
+    fn enqueue(&mut self, at: Time, packet: Packet, lost: &mut Vec<Packet>) -> Passage {
+        let Discipline::Evented(evented) = &mut self.discipline else { unreachable!("only evented links enqueue") };
+        let stats = &mut self.stats;
+        // The packet joins before another may be chosen to give way, so that the gauge never goes below zero.
+        stats.queued(packet.ip_bytes());
+        let outcome = evented.qdisc.enqueue(at, packet, &mut |dropped, _| {
+            stats.unqueued(dropped.ip_bytes());
+            stats.dropped(dropped.ip_bytes());
+            lost.push(dropped);
+        });
+        match outcome {
+            weir_elements::Enqueued::Dropped => return Passage::Dropped,
+            weir_elements::Enqueued::Marked => self.stats.marked(),
+            weir_elements::Enqueued::Queued => {}
+        }
+        if evented.busy || evented.transmitter.is_stopped() { Passage::Queued } else { Passage::QueuedIdle }
+    }
+
+    /// Starts the next transmission of an evented link; none when the queue is empty or the transmitter stopped.
+    /// Packets dropped on the way are added to `lost`.
+    pub fn start(&mut self, at: Time, lost: &mut Vec<Packet>) -> Option<(Packet, Time, Time)> {
+        let Discipline::Evented(evented) = &mut self.discipline else { return None };
+        evented.busy = false;
+        if evented.transmitter.is_stopped() {
+            return None;
+        }
+        self.stats.roll(at);
+        let stats = &mut self.stats;
+        let marks_before = evented.qdisc.counters().marked_packets;
+        let next = evented.qdisc.dequeue(at, &mut |dropped, _| {
+            stats.unqueued(dropped.ip_bytes());
+            stats.dropped(dropped.ip_bytes());
+            lost.push(dropped);
+        })?;
+        for _ in marks_before..evented.qdisc.counters().marked_packets {
+            self.stats.marked();
+        }
+        let bytes = next.packet.ip_bytes();
+        self.stats.began(at, bytes);
+        self.stats.waited(next.sojourn.0);
+        let departure = evented.transmitter.transmit(at, bytes + self.overhead);
+        evented.busy = true;
+        Some((next.packet, departure, self.delay.release_time(departure)))
+    }
+
+    /// Accounts for the packets that have begun transmission by `at`.
+    #[inline]
+    pub fn advance(&mut self, at: Time) {
+        if let Discipline::Analytic(fifo) = &mut self.discipline {
+            let (stats, overhead) = (&mut self.stats, self.overhead);
+            fifo.backlog_observed(at, |start, wire| stats.began(start, wire - overhead));
+        }
+    }
+
+    /// Whether a packet of `ip_bytes` finds room in the queue of a host; elsewhere, always.
+    #[inline]
+    pub fn has_room(&mut self, at: Time, ip_bytes: u32) -> bool {
+        if !self.host_nic {
+            return true;
+        }
+        let wire = ip_bytes + self.overhead;
+        self.advance(at);
+        match &mut self.discipline {
+            Discipline::Analytic(fifo) => fifo.has_room(at, wire),
+            Discipline::Evented(evented) => match &evented.qdisc {
+                AnyQdisc::Admission(queue) => queue.has_room(wire),
+                _ => true,
+            },
+        }
+    }
+
+    /// When half of what waits now will have been sent.
+    pub fn half_drained(&mut self, at: Time) -> Time {
+        let busy_until = match &self.discipline {
+            Discipline::Analytic(fifo) => fifo.transmitter().busy_until(),
+            Discipline::Evented(evented) => evented.transmitter.busy_until(),
+        };
+        Time(at.0 + (busy_until.since(at).0 / 2).max(1_000))
+    }
+
+    /// Applies a change; true if an idle transmitter has to be started.
+    pub fn change(&mut self, at: Time, change: &ChangeKind) -> bool {
+        match change {
+            ChangeKind::Rate { rate_bps } => {
+                let Discipline::Evented(evented) = &mut self.discipline else { return false };
+                evented.transmitter.set_rate(Rate::from_bps(*rate_bps));
+                evented.qdisc.set_rate(at, Rate::from_bps(*rate_bps));
+                return !evented.busy;
+            }
+            ChangeKind::Delay { delay } => self.delay.change(delay),
+            ChangeKind::Loss { loss } => {
+                self.loss_changes += 1;
+                let name = format!("link/{}/loss/{}", self.name, self.loss_changes);
+                self.loss = loss.as_ref().map(|loss| LossModel::from_plan(loss, Stream::new(self.seed, &name)));
+            }
+        }
+        false
+    }
+}

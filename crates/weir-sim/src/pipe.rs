@@ -1,0 +1,90 @@
+//! The packets under way on a link, in the order of their arrival at its far end.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, VecDeque};
+
+use weir_units::Time;
+
+use crate::packet::Packet;
+
+/// The packets under way on a link.
+pub(crate) enum Pipe {
+    /// Nothing overtakes: a ring.
+    Fifo(VecDeque<(Time, Packet)>),
+    /// Packets may overtake: a heap, with a serial number against ties.
+    Reordering(BinaryHeap<Reverse<Overtaking>>, u64),
+}
+
+/// A packet that may overtake others, ordered by (time, serial number).
+pub(crate) struct Overtaking {
+    at: Time,
+    serial: u64,
+    packet: Packet,
+}
+
+impl PartialEq for Overtaking {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for Overtaking {}
+impl PartialOrd for Overtaking {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Overtaking {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.at, self.serial).cmp(&(other.at, other.serial))
+    }
+}
+
+impl Pipe {
+    pub fn new(reordering: bool) -> Pipe {
+        if reordering { Pipe::Reordering(BinaryHeap::new(), 0) } else { Pipe::Fifo(VecDeque::new()) }
+    }
+
+    /// Adds a packet; true if it is now the first to arrive.
+    #[inline]
+    pub fn push(&mut self, at: Time, packet: Packet) -> bool {
+        match self {
+            Pipe::Fifo(ring) => {
+                debug_assert!(ring.back().is_none_or(|(last, _)| *last <= at), "a FIFO pipe must not reorder");
+                ring.push_back((at, packet));
+                ring.len() == 1
+            }
+            Pipe::Reordering(heap, serial) => {
+                *serial += 1;
+                let first = heap.peek().is_none_or(|Reverse(head)| at < head.at);
+                heap.push(Reverse(Overtaking { at, serial: *serial, packet }));
+                first
+            }
+        }
+    }
+
+    /// Removes the packet that arrives first.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Packet> {
+        match self {
+            Pipe::Fifo(ring) => ring.pop_front().map(|(_, packet)| packet),
+            Pipe::Reordering(heap, _) => heap.pop().map(|Reverse(first)| first.packet),
+        }
+    }
+
+    /// When the next packet arrives; [`Time::MAX`] for none.
+    #[inline]
+    pub fn next(&self) -> Time {
+        match self {
+            Pipe::Fifo(ring) => ring.front().map_or(Time::MAX, |(at, _)| *at),
+            Pipe::Reordering(heap, _) => heap.peek().map_or(Time::MAX, |Reverse(first)| first.at),
+        }
+    }
+
+    /// Packets under way.
+    pub fn len(&self) -> usize {
+        match self {
+            Pipe::Fifo(ring) => ring.len(),
+            Pipe::Reordering(heap, _) => heap.len(),
+        }
+    }
+}

@@ -1,0 +1,698 @@
+//! The event loop.
+
+use std::collections::BTreeMap;
+
+use weir_cc::Algorithm;
+use weir_plan::{Plan, Transport};
+use weir_tcp::{Ack, Arrival, Receiver, Segment, Sender, Transmit, header_bytes, sack_option_bytes};
+use weir_units::Time;
+
+use crate::calendar::Calendar;
+use crate::error::SimError;
+use crate::flow::{Active, Connection, Flow, UDP_HEADERS};
+use crate::link::{Link, Passage};
+use crate::packet::{CE, CWR_OR_ECE, ECT, Kind, Packet, RESENT, unwrap};
+use crate::sacks::Sacks;
+use crate::stats;
+use crate::tables::{EventKind, Tables};
+use crate::telemetry::Telemetry;
+use crate::topology::{Routes, mark_fused};
+
+/// Bytes of a SYN or SYN-ACK with its options.
+const SYN_BYTES: u32 = 60;
+
+/// How to simulate.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// One event for each packet and link: slower, and the oracle of the fast mode.
+    pub reference: bool,
+}
+
+/// What a simulation has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Packets that entered a first link.
+    pub packets: u64,
+    /// Events taken from the calendar.
+    pub events: u64,
+    /// Payload delivered to applications, bytes.
+    pub delivered_bytes: u64,
+    /// Most packets under way on all links, sampled at each drain.
+    pub max_in_flight: u64,
+}
+
+/// The calendar's slots: one event source each.
+#[derive(Clone, Copy)]
+struct Slots {
+    pipes: u32,
+    transmitters: u32,
+    senders: u32,
+    receivers: u32,
+    tcp_tick: u32,
+    goodput_tick: u32,
+    count: u32,
+}
+
+/// Changes of links come first: what happens at the same instant sees them.
+const CHANGES: u32 = 0;
+
+impl Slots {
+    fn new(plan: &Plan) -> Slots {
+        let (links, flows) = (plan.links.len() as u32, plan.flows.len() as u32);
+        let pipes = CHANGES + 1;
+        let transmitters = pipes + links;
+        let senders = transmitters + links;
+        let receivers = senders + flows;
+        let tcp_tick = receivers + flows;
+        Slots { pipes, transmitters, senders, receivers, tcp_tick, goodput_tick: tcp_tick + 1, count: tcp_tick + 2 }
+    }
+}
+
+/// A plan under execution.
+pub struct Simulation {
+    now: Time,
+    end: Time,
+    finished: bool,
+    plan: Plan,
+    slots: Slots,
+    calendar: Calendar,
+    links: Vec<Link>,
+    routes: Routes,
+    flows: Vec<Flow>,
+    sacks: Sacks,
+    lost: Vec<Packet>,
+    next_change: usize,
+    telemetry: Telemetry,
+    statistics: Statistics,
+}
+
+impl Simulation {
+    /// Prepares a plan.
+    ///
+    /// # Errors
+    /// When a congestion control is unknown or the plan exceeds what is simulated.
+    pub fn new(plan: &Plan) -> Result<Simulation, SimError> {
+        Simulation::with_options(plan, Options::default())
+    }
+
+    /// As [`Simulation::new`], with options.
+    ///
+    /// # Errors
+    /// As [`Simulation::new`].
+    pub fn with_options(plan: &Plan, options: Options) -> Result<Simulation, SimError> {
+        check_limits(plan)?;
+        let slots = Slots::new(plan);
+        let mut links = build_links(plan);
+        if !options.reference {
+            mark_fused(plan, &mut links);
+        }
+        let mut simulation = Simulation {
+            now: Time::ZERO,
+            end: Time(plan.end_ns),
+            finished: false,
+            slots,
+            calendar: Calendar::new(slots.count as usize),
+            links,
+            routes: Routes::new(plan),
+            flows: build_flows(plan)?,
+            sacks: Sacks::default(),
+            lost: Vec::new(),
+            next_change: 0,
+            telemetry: Telemetry::new(&plan.measure),
+            statistics: Statistics::default(),
+            plan: plan.clone(),
+        };
+        simulation.schedule_start();
+        Ok(simulation)
+    }
+
+    fn schedule_start(&mut self) {
+        for (i, flow) in self.flows.iter().enumerate() {
+            self.calendar.set(self.slots.senders + i as u32, flow.start);
+        }
+        if let Some(change) = self.plan.changes.first() {
+            self.calendar.set(CHANGES, Time(change.at_ns));
+        }
+        let first = |interval: u64| if interval == 0 { Time::MAX } else { Time(interval) };
+        self.calendar.set(self.slots.tcp_tick, first(self.plan.measure.tcp_ns));
+        self.calendar.set(self.slots.goodput_tick, first(self.plan.measure.goodput_ns));
+    }
+
+    /// The present of the simulation.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// What it has done so far.
+    pub fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+
+    /// Simulates up to and including `until`; true when the run has ended.
+    pub fn advance(&mut self, until: Time) -> bool {
+        let until = until.min(self.end);
+        loop {
+            let (at, slot) = self.calendar.first();
+            if at > until {
+                break;
+            }
+            self.now = at;
+            self.statistics.events += 1;
+            self.dispatch(slot);
+        }
+        self.now = until;
+        if until == self.end && !self.finished {
+            self.finished = true;
+            self.finish();
+        }
+        self.finished
+    }
+
+    /// Takes the rows recorded so far out of the simulation.
+    pub fn drain(&mut self) -> Tables {
+        let mut rows = Vec::new();
+        for link in &mut self.links {
+            link.advance(self.now);
+            link.stats.roll(self.now);
+            link.stats.drain(self.now, &mut rows);
+        }
+        let in_flight = self.links.iter().map(|link| link.pipe.len() as u64).sum();
+        self.statistics.max_in_flight = self.statistics.max_in_flight.max(in_flight);
+        stats::append_sorted(rows, &mut self.telemetry.tables.links);
+        std::mem::take(&mut self.telemetry.tables)
+    }
+
+    fn dispatch(&mut self, slot: u32) {
+        let slots = self.slots;
+        if slot >= slots.pipes && slot < slots.transmitters {
+            self.on_arrival(slot - slots.pipes);
+        } else if slot >= slots.senders && slot < slots.receivers {
+            self.on_sender_due((slot - slots.senders) as usize);
+        } else if slot >= slots.receivers && slot < slots.tcp_tick {
+            self.on_receiver_due((slot - slots.receivers) as usize);
+        } else if slot >= slots.transmitters && slot < slots.senders {
+            self.start_transmission(slot - slots.transmitters);
+        } else if slot == slots.tcp_tick {
+            self.telemetry.sample_tcp(self.now, &self.flows);
+            self.calendar.set(slot, Time(self.now.0 + self.plan.measure.tcp_ns));
+        } else if slot == slots.goodput_tick {
+            self.telemetry.sample_goodput(self.now, &mut self.flows);
+            self.calendar.set(slot, Time(self.now.0 + self.plan.measure.goodput_ns));
+        } else {
+            self.apply_change();
+        }
+    }
+
+    /// The first packet of a link reaches its far end.
+    #[inline]
+    fn on_arrival(&mut self, link: u32) {
+        let pipe = &mut self.links[link as usize].pipe;
+        let Some(mut packet) = pipe.pop() else { unreachable!("a pipe is due only while it holds a packet") };
+        self.calendar.set(self.slots.pipes + link, pipe.next());
+        packet.hop += 1;
+        match self.routes.link(packet.route, packet.hop) {
+            Some(next) => {
+                self.enter(next, packet, self.now);
+            }
+            None => self.deliver(packet),
+        }
+    }
+
+    /// Sends a packet over a link, and on over the links fused with it. Returns its departure from the first one, if
+    /// that is known and it was not lost there.
+    #[inline]
+    fn enter(&mut self, first: u32, packet: Packet, at: Time) -> Option<Time> {
+        let (mut link, mut packet, mut at) = (first, packet, at);
+        let mut first_departure = None;
+        loop {
+            match self.links[link as usize].enter(at, packet, &mut self.lost) {
+                Passage::Sent { packet: sent, departure, arrival } => {
+                    if link == first {
+                        first_departure = Some(departure);
+                    }
+                    let next = self.routes.link(sent.route, sent.hop + 1);
+                    if let Some(next) = next.filter(|next| self.links[*next as usize].fused) {
+                        (link, packet, at) = (next, sent, arrival);
+                        packet.hop += 1;
+                        continue;
+                    }
+                    self.send_down(link, sent, arrival);
+                }
+                Passage::QueuedIdle => {
+                    self.account_losses();
+                    self.start_transmission(link);
+                }
+                Passage::Queued | Passage::Dropped => self.account_losses(),
+            }
+            return first_departure;
+        }
+    }
+
+    #[inline]
+    fn send_down(&mut self, link: u32, packet: Packet, arrival: Time) {
+        if self.links[link as usize].pipe.push(arrival, packet) {
+            self.calendar.set(self.slots.pipes + link, arrival);
+        }
+    }
+
+    /// The transmitter of an evented link is free: the next packet begins.
+    fn start_transmission(&mut self, link: u32) {
+        let slot = self.slots.transmitters + link;
+        match self.links[link as usize].start(self.now, &mut self.lost) {
+            Some((packet, departure, arrival)) => {
+                self.calendar.set(slot, departure);
+                self.send_down(link, packet, arrival);
+            }
+            None => self.calendar.set(slot, Time::MAX),
+        }
+        self.account_losses();
+    }
+
+    #[inline]
+    fn account_losses(&mut self) {
+        while let Some(packet) = self.lost.pop() {
+            if packet.kind() == Kind::Ack {
+                self.sacks.take(packet.sack);
+            } else {
+                self.flows[packet.flow()].base.lost_packets += 1;
+            }
+        }
+    }
+
+    fn apply_change(&mut self) {
+        let change = self.plan.changes[self.next_change].clone();
+        self.next_change += 1;
+        let next = self.plan.changes.get(self.next_change).map_or(Time::MAX, |c| Time(c.at_ns));
+        self.calendar.set(CHANGES, next);
+        self.telemetry.link_change(self.now, &change);
+        if self.links[change.link as usize].change(self.now, &change.change) {
+            self.start_transmission(change.link);
+        }
+    }
+
+    /// A packet reached the end of its route.
+    #[inline]
+    fn deliver(&mut self, packet: Packet) {
+        match packet.kind() {
+            Kind::Data => self.deliver_data(packet),
+            Kind::Ack => self.deliver_ack(packet),
+            Kind::Datagram => self.deliver_datagram(packet),
+            Kind::Syn => self.deliver_syn(packet),
+            Kind::SynAck => self.deliver_syn_ack(packet),
+        }
+    }
+
+    #[inline]
+    fn deliver_data(&mut self, packet: Packet) {
+        let index = packet.flow();
+        let flow = &mut self.flows[index];
+        flow.base.marked_packets += u64::from(packet.has(CE));
+        if packet.connection != flow.connection_number {
+            return;
+        }
+        let Some(connection) = &mut flow.connection else { return };
+        if let Some(syn_ack_at) = connection.syn_ack_at.take() {
+            connection.receiver.set_rtt(self.now.since(syn_ack_at));
+        }
+        let receiver = &mut connection.receiver;
+        let arrival = Arrival {
+            seq: unwrap(packet.seq, receiver.next()),
+            len: u32::from(packet.ip_bytes) - connection.headers,
+            tsval: packet.stamp,
+            ce: packet.has(CE),
+            cwr: packet.has(CWR_OR_ECE),
+        };
+        let ack = receiver.on_data(self.now, arrival);
+        let deadline = receiver.deadline();
+        self.calendar.set_earlier(self.slots.receivers + index as u32, deadline);
+        if let Some(ack) = ack {
+            self.send_ack(index, &ack);
+        }
+    }
+
+    #[inline]
+    fn send_ack(&mut self, index: usize, ack: &Ack) {
+        let flow = &self.flows[index];
+        let Some(connection) = &flow.connection else { return };
+        let bytes = connection.headers + sack_option_bytes(ack.sack.as_slice().len());
+        let mut packet = Packet::new(Kind::Ack, 2 * index as u32 + 1, bytes, flow.connection_number, flow.dscp);
+        packet.seq = ack.ack as u32;
+        packet.stamp = ack.tsecr;
+        packet.set(CWR_OR_ECE, ack.ece);
+        packet.sack = self.sacks.put(ack.sack);
+        self.inject(packet);
+    }
+
+    /// Puts a packet on the first link of its route; returns its departure, if known.
+    #[inline]
+    fn inject(&mut self, packet: Packet) -> Option<Time> {
+        self.statistics.packets += 1;
+        let first = self.routes.link(packet.route, 0)?;
+        self.enter(first, packet, self.now)
+    }
+
+    fn on_receiver_due(&mut self, index: usize) {
+        let slot = self.slots.receivers + index as u32;
+        let Some(connection) = &mut self.flows[index].connection else {
+            self.calendar.set(slot, Time::MAX);
+            return;
+        };
+        let ack = connection.receiver.on_timer(self.now);
+        self.calendar.set(slot, connection.receiver.deadline());
+        if let Some(ack) = ack {
+            self.send_ack(index, &ack);
+        }
+    }
+
+    #[inline]
+    fn deliver_ack(&mut self, packet: Packet) {
+        let index = packet.flow();
+        let sack = self.sacks.take(packet.sack);
+        let flow = &mut self.flows[index];
+        if packet.connection != flow.connection_number {
+            return;
+        }
+        let Some(connection) = &mut flow.connection else { return };
+        let ack = Ack {
+            ack: unwrap(packet.seq, connection.sender.una()),
+            sack,
+            ece: packet.has(CWR_OR_ECE),
+            tsecr: packet.stamp,
+        };
+        connection.sender.on_ack(self.now, &ack);
+        let idle = connection.sender.is_idle();
+        if connection.sender.has_notices() {
+            self.telemetry.take_notices(self.now, index as u32, &mut connection.sender);
+        }
+        if idle && flow.active.is_some() {
+            self.end_transfer(index);
+        }
+        self.pump(index);
+    }
+
+    fn deliver_datagram(&mut self, packet: Packet) {
+        let base = &mut self.flows[packet.flow()].base;
+        base.delivered_bytes += u64::from(u32::from(packet.ip_bytes) - UDP_HEADERS);
+        base.marked_packets += u64::from(packet.has(CE));
+    }
+
+    fn deliver_syn(&mut self, packet: Packet) {
+        let flow = &mut self.flows[packet.flow()];
+        if packet.connection != flow.connection_number {
+            return;
+        }
+        if let Some(connection) = &mut flow.connection {
+            connection.syn_ack_at = Some(self.now);
+            let reply = Packet::new(Kind::SynAck, packet.route | 1, SYN_BYTES, packet.connection, flow.dscp);
+            self.inject(reply);
+        }
+    }
+
+    fn deliver_syn_ack(&mut self, packet: Packet) {
+        let index = packet.flow();
+        let flow = &mut self.flows[index];
+        if packet.connection != flow.connection_number {
+            return;
+        }
+        let Some(connection) = &mut flow.connection else { return };
+        if connection.sender.is_established() {
+            return;
+        }
+        connection.sender.on_syn_ack(self.now);
+        if let Some(active) = &mut flow.active {
+            active.established = Some(self.now);
+        }
+        self.telemetry.flow_event(self.now, EventKind::Established, index as u32, 0);
+        self.pump(index);
+    }
+
+    /// A flow's own time has come: its start, its application, its sender's timer, room in its host's queue.
+    fn on_sender_due(&mut self, index: usize) {
+        let flow = &mut self.flows[index];
+        if !flow.started {
+            self.start_flow(index);
+            return;
+        }
+        if flow.cbr.is_some() {
+            self.send_datagrams(index);
+            return;
+        }
+        if flow.writing && self.now >= flow.transfers.stop() {
+            flow.writing = false;
+            if let Some(connection) = &mut flow.connection {
+                connection.sender.stop_writing();
+            }
+            if flow.connection.as_ref().is_some_and(|c| c.sender.is_idle()) {
+                self.end_transfer(index);
+            }
+        }
+        let flow = &mut self.flows[index];
+        if let Some(connection) = &mut flow.connection {
+            connection.sender.on_timer(self.now);
+            if connection.sender.has_notices() {
+                self.telemetry.take_notices(self.now, index as u32, &mut connection.sender);
+            }
+        }
+        if flow.active.is_none() && flow.next_job.is_some_and(|job| job.at <= self.now) {
+            self.begin_transfer(index);
+        }
+        self.pump(index);
+        // An event that came early, or found nothing to do, is set to when there will be something.
+        let due = self.flows[index].due();
+        self.calendar.set(self.slots.senders + index as u32, due);
+    }
+
+    fn start_flow(&mut self, index: usize) {
+        let flow = &mut self.flows[index];
+        flow.started = true;
+        self.telemetry.flow_event(self.now, EventKind::FlowStart, index as u32, 0);
+        if flow.cbr.is_some() {
+            self.send_datagrams(index);
+            return;
+        }
+        flow.next_job = flow.transfers.next(self.now);
+        if flow.next_job.is_none() {
+            self.finish_flow(index);
+        }
+        let due = self.flows[index].due();
+        self.calendar.set(self.slots.senders + index as u32, due);
+    }
+
+    fn finish_flow(&mut self, index: usize) {
+        self.flows[index].finished = true;
+        self.telemetry.flow_event(self.now, EventKind::FlowEnd, index as u32, 0);
+    }
+
+    fn begin_transfer(&mut self, index: usize) {
+        let flow = &mut self.flows[index];
+        let Some(job) = flow.next_job.take() else { return };
+        self.telemetry.flow_event(self.now, EventKind::TransferStart, index as u32, job.bytes.unwrap_or(0) as i64);
+        let fresh = flow.connection.is_none() || !flow.transfers.keeps_connection();
+        if fresh {
+            flow.close();
+            flow.connection = Some(Box::new(open(flow)));
+            flow.connection_number = flow.connection_number.wrapping_add(1);
+            flow.local = Default::default();
+        }
+        let before = flow.totals();
+        let Some(connection) = &mut flow.connection else { unreachable!("it was opened above") };
+        connection.sender.write(self.now, job.bytes.unwrap_or(u64::MAX));
+        if fresh {
+            connection.sender.connect(self.now);
+        }
+        flow.active = Some(Active { job, established: (!fresh).then_some(self.now), before });
+        flow.writing = flow.transfers.is_bulk();
+    }
+
+    fn end_transfer(&mut self, index: usize) {
+        let now = self.now;
+        let flow = &mut self.flows[index];
+        self.telemetry.flow_row(index as u32, flow, Some(now));
+        self.telemetry.flow_event(now, EventKind::TransferEnd, index as u32, 0);
+        flow.active = None;
+        flow.next_job = flow.transfers.next(now);
+        match flow.next_job {
+            None => self.finish_flow(index),
+            Some(job) if job.at <= now => self.begin_transfer(index),
+            Some(_) => {}
+        }
+    }
+
+    /// Lets a sender transmit what it may.
+    #[inline]
+    fn pump(&mut self, index: usize) {
+        let first = self.plan.flows[index].path[0] as usize;
+        loop {
+            let now = self.now;
+            let flow = &mut self.flows[index];
+            let Some(connection) = &mut flow.connection else { break };
+            let sender = &mut connection.sender;
+            if flow.local_limited && !room_in_local_queue(&mut flow.local, sender, now, &mut flow.wake) {
+                break;
+            }
+            if !self.links[first].has_room(now, 1500) {
+                if sender.wants_to_send() {
+                    sender.on_local_congestion(now);
+                    flow.wake = self.links[first].half_drained(now);
+                }
+                break;
+            }
+            match sender.poll_transmit(now) {
+                None => break,
+                Some(Transmit::Syn) => self.send_syn(index),
+                Some(Transmit::Data(segment)) => self.send_segment(index, segment),
+            }
+        }
+        let due = self.flows[index].due();
+        self.calendar.set_earlier(self.slots.senders + index as u32, due);
+    }
+
+    fn send_syn(&mut self, index: usize) {
+        let flow = &self.flows[index];
+        let packet = Packet::new(Kind::Syn, 2 * index as u32, SYN_BYTES, flow.connection_number, flow.dscp);
+        self.inject(packet);
+    }
+
+    #[inline]
+    fn send_segment(&mut self, index: usize, segment: Segment) {
+        let flow = &self.flows[index];
+        let Some(connection) = &flow.connection else { return };
+        let bytes = segment.len + connection.headers;
+        let mut packet = Packet::new(Kind::Data, 2 * index as u32, bytes, flow.connection_number, flow.dscp);
+        packet.seq = segment.seq as u32;
+        packet.stamp = segment.tsval;
+        packet.set(ECT, connection.ecn && !segment.retransmission);
+        packet.set(CWR_OR_ECE, segment.cwr);
+        packet.set(RESENT, segment.retransmission);
+        let departure = self.inject(packet);
+        let flow = &mut self.flows[index];
+        if flow.local_limited
+            && let Some(departure) = departure
+        {
+            flow.local.push(departure, bytes);
+        }
+    }
+
+    fn send_datagrams(&mut self, index: usize) {
+        let Transport::Udp(udp) = &self.flows[index].transport else { return };
+        let bytes = udp.payload_bytes + UDP_HEADERS;
+        let slot = self.slots.senders + index as u32;
+        loop {
+            let flow = &mut self.flows[index];
+            let Some(clock) = &mut flow.cbr else { return };
+            match clock.due() {
+                None => {
+                    self.finish_flow(index);
+                    self.calendar.set(slot, Time::MAX);
+                    return;
+                }
+                Some(due) if due > self.now => {
+                    self.calendar.set(slot, due);
+                    return;
+                }
+                Some(_) => clock.sent(),
+            }
+            flow.datagrams = flow.datagrams.wrapping_add(1);
+            flow.last_sent = self.now;
+            flow.base.sent_ip_bytes += u64::from(bytes);
+            flow.base.counters.sent_bytes += u64::from(bytes - UDP_HEADERS);
+            flow.base.counters.sent_packets += 1;
+            let mut packet = Packet::new(Kind::Datagram, 2 * index as u32, bytes, 0, flow.dscp);
+            packet.seq = flow.datagrams;
+            self.inject(packet);
+        }
+    }
+
+    /// Writes what is still open at the end of the run.
+    fn finish(&mut self) {
+        for index in 0..self.flows.len() {
+            let flow = &mut self.flows[index];
+            if flow.cbr.is_some() && flow.started {
+                let end = flow.finished.then_some(flow.last_sent);
+                self.telemetry.flow_row(index as u32, flow, end);
+            } else if flow.active.is_some() {
+                self.telemetry.flow_row(index as u32, flow, None);
+            }
+        }
+        self.statistics.delivered_bytes = self.flows.iter().map(|flow| flow.totals().delivered_bytes).sum();
+    }
+}
+
+/// Whether a sender may put more into its host's queue; sets `wake` to when it may, if not now.
+#[inline]
+fn room_in_local_queue(local: &mut crate::flow::LocalQueue, sender: &mut Sender, now: Time, wake: &mut Time) -> bool {
+    local.expire(now);
+    let limit = sender.local_queue_limit();
+    if local.bytes < limit {
+        *wake = Time::MAX;
+        return true;
+    }
+    sender.transmit_blocked(now);
+    if *wake <= now || *wake == Time::MAX {
+        *wake = local.room_at(limit, sender.quantum_bytes() / 2);
+    }
+    false
+}
+
+fn open(flow: &Flow) -> Connection {
+    let (Some(tcp), Some(algorithm)) = (flow.tcp(), &flow.algorithm) else {
+        unreachable!("only TCP flows have transfers, and theirs have an algorithm")
+    };
+    Connection {
+        sender: Sender::new(tcp, algorithm).expect("the options were checked when the simulation was built"),
+        receiver: Receiver::new(tcp),
+        syn_ack_at: None,
+        headers: header_bytes(tcp.timestamps),
+        ecn: tcp.ecn,
+    }
+}
+
+fn check_limits(plan: &Plan) -> Result<(), SimError> {
+    let too_long = |path: &[u32]| path.len() > usize::from(u8::MAX);
+    if let Some(flow) = plan.flows.iter().find(|f| too_long(&f.path) || too_long(&f.reverse_path)) {
+        return Err(SimError::Unsupported(format!("flow {}: a path may cross 255 links at most", flow.name)));
+    }
+    let too_big = |flow: &&weir_plan::Flow| match &flow.transport {
+        Transport::Tcp(tcp) => tcp.mss_bytes + header_bytes(tcp.timestamps) > u32::from(u16::MAX),
+        Transport::Udp(udp) => udp.payload_bytes + UDP_HEADERS > u32::from(u16::MAX),
+    };
+    if let Some(flow) = plan.flows.iter().find(too_big) {
+        return Err(SimError::Unsupported(format!("flow {}: an IP packet holds 65535 bytes at most", flow.name)));
+    }
+    Ok(())
+}
+
+fn build_links(plan: &Plan) -> Vec<Link> {
+    let evented = |index: usize| {
+        plan.changes
+            .iter()
+            .any(|change| change.link as usize == index && !matches!(change.change, weir_plan::ChangeKind::Loss { .. }))
+    };
+    let measured = |index: u32| plan.measure.links.is_empty() || plan.measure.links.contains(&index);
+    let links = plan.links.iter().enumerate();
+    links
+        .map(|(i, link)| {
+            let interval = if measured(i as u32) { plan.measure.links_ns } else { 0 };
+            Link::new(link, i as u32, plan.seed, interval, evented(i))
+        })
+        .collect()
+}
+
+fn build_flows(plan: &Plan) -> Result<Vec<Flow>, SimError> {
+    let mut known: BTreeMap<&str, Algorithm> = BTreeMap::new();
+    let mut flows = Vec::with_capacity(plan.flows.len());
+    for flow in &plan.flows {
+        let mut algorithm = None;
+        if let Transport::Tcp(tcp) = &flow.transport {
+            let error = |problem: String| SimError::CongestionControl { flow: flow.name.clone(), problem };
+            if !known.contains_key(tcp.cc.as_str()) {
+                known.insert(&tcp.cc, weir_cc::find(&tcp.cc).map_err(|e| error(e.to_string()))?);
+            }
+            let found = known[tcp.cc.as_str()].clone();
+            Sender::new(tcp, &found).map_err(|e| error(e.to_string()))?;
+            algorithm = Some(found);
+        }
+        flows.push(Flow::new(flow, algorithm));
+    }
+    Ok(flows)
+}

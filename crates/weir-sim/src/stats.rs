@@ -1,0 +1,159 @@
+//! What a link reports: counters and its queue, in bins of `measure.links`.
+//!
+//! A link may be ahead of the clock of the simulation (see `Link::fused`), so its bins are closed by its own time and
+//! wait here until the simulation has passed them.
+
+use std::collections::VecDeque;
+
+use weir_units::Time;
+
+use crate::tables::{LinkRow, Links};
+
+/// The bins of one link.
+pub(crate) struct LinkStats {
+    link: u32,
+    interval_ns: u64,
+    bin_end: u64,
+    bin: Bin,
+    queue_bytes: u64,
+    queue_packets: u64,
+    closed: VecDeque<LinkRow>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Bin {
+    in_packets: u64,
+    in_bytes: u64,
+    out_packets: u64,
+    out_bytes: u64,
+    drop_packets: u64,
+    drop_bytes: u64,
+    mark_packets: u64,
+    queue_max_bytes: u64,
+    delay_sum: u64,
+    delay_count: u64,
+    delay_max: u64,
+}
+
+impl LinkStats {
+    /// Bins of `interval_ns`; 0 records nothing.
+    pub fn new(link: u32, interval_ns: u64) -> LinkStats {
+        let bin_end = if interval_ns == 0 { u64::MAX } else { interval_ns };
+        LinkStats {
+            link,
+            interval_ns,
+            bin_end,
+            bin: Bin::default(),
+            queue_bytes: 0,
+            queue_packets: 0,
+            closed: VecDeque::new(),
+        }
+    }
+
+    /// Closes the bins that end by `at`.
+    #[inline]
+    pub fn roll(&mut self, at: Time) {
+        while at.0 >= self.bin_end {
+            self.close();
+        }
+    }
+
+    #[cold]
+    fn close(&mut self) {
+        let bin = std::mem::take(&mut self.bin);
+        let waited = bin.delay_count > 0;
+        self.closed.push_back(LinkRow {
+            time_ns: self.bin_end,
+            link: self.link,
+            in_packets: bin.in_packets,
+            in_bytes: bin.in_bytes,
+            out_packets: bin.out_packets,
+            out_bytes: bin.out_bytes,
+            drop_packets: bin.drop_packets,
+            drop_bytes: bin.drop_bytes,
+            mark_packets: bin.mark_packets,
+            queue_bytes: self.queue_bytes,
+            queue_packets: self.queue_packets,
+            queue_max_bytes: bin.queue_max_bytes,
+            queue_delay_ns: if waited { bin.delay_sum / bin.delay_count } else { u64::MAX },
+            queue_delay_max_ns: if waited { bin.delay_max } else { u64::MAX },
+        });
+        self.bin.queue_max_bytes = self.queue_bytes;
+        self.bin_end += self.interval_ns;
+    }
+
+    /// A packet arrived.
+    #[inline]
+    pub fn arrived(&mut self, at: Time, ip_bytes: u32) {
+        self.roll(at);
+        self.bin.in_packets += 1;
+        self.bin.in_bytes += u64::from(ip_bytes);
+    }
+
+    /// A packet was dropped.
+    pub fn dropped(&mut self, ip_bytes: u32) {
+        self.bin.drop_packets += 1;
+        self.bin.drop_bytes += u64::from(ip_bytes);
+    }
+
+    /// A packet was marked.
+    pub fn marked(&mut self) {
+        self.bin.mark_packets += 1;
+    }
+
+    /// A packet joined the queue.
+    #[inline]
+    pub fn queued(&mut self, ip_bytes: u32) {
+        self.queue_bytes += u64::from(ip_bytes);
+        self.queue_packets += 1;
+        self.bin.queue_max_bytes = self.bin.queue_max_bytes.max(self.queue_bytes);
+    }
+
+    /// A packet left the queue other than for the transmitter.
+    pub fn unqueued(&mut self, ip_bytes: u32) {
+        self.queue_bytes -= u64::from(ip_bytes);
+        self.queue_packets -= 1;
+    }
+
+    /// A packet that had joined the queue began its transmission at `at`.
+    #[inline]
+    pub fn began(&mut self, at: Time, ip_bytes: u32) {
+        self.roll(at);
+        self.queue_bytes -= u64::from(ip_bytes);
+        self.queue_packets -= 1;
+        self.sent(ip_bytes);
+    }
+
+    /// A packet began its transmission.
+    #[inline]
+    pub fn sent(&mut self, ip_bytes: u32) {
+        self.bin.out_packets += 1;
+        self.bin.out_bytes += u64::from(ip_bytes);
+    }
+
+    /// A packet's time in the queue is known.
+    #[inline]
+    pub fn waited(&mut self, delay_ns: u64) {
+        self.bin.delay_sum += delay_ns;
+        self.bin.delay_count += 1;
+        self.bin.delay_max = self.bin.delay_max.max(delay_ns);
+    }
+
+    /// Moves the bins that end by `until` to the table; those in which nothing happened are left out.
+    pub fn drain(&mut self, until: Time, table: &mut Vec<LinkRow>) {
+        while self.closed.front().is_some_and(|row| row.time_ns <= until.0) {
+            let row = self.closed.pop_front().expect("there is a front");
+            if row.in_packets + row.out_packets + row.queue_packets + row.queue_max_bytes > 0 {
+                table.push(row);
+            }
+        }
+    }
+}
+
+/// Moves rows to the table in the order of time, then link.
+pub(crate) fn append_sorted(mut rows: Vec<LinkRow>, table: &mut Links) {
+    rows.sort_by_key(|row| (row.time_ns, row.link));
+    for row in rows {
+        table.push(row);
+    }
+}

@@ -1,0 +1,133 @@
+//! The tables of a run, column by column; `python/weir/run/tables.py` documents each column.
+//!
+//! A column that may be null holds the greatest value of its type instead.
+
+/// A column of one table, ready to be handed over.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Column {
+    /// 8-bit unsigned.
+    U8(Vec<u8>),
+    /// 32-bit unsigned; `u32::MAX` where nullable and null.
+    U32(Vec<u32>),
+    /// 64-bit unsigned; `u64::MAX` where nullable and null.
+    U64(Vec<u64>),
+    /// 64-bit signed.
+    I64(Vec<i64>),
+}
+
+macro_rules! table {
+    ($(#[$doc:meta])* $name:ident / $row:ident { $($column:ident: $type:ident as $variant:ident),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Default, PartialEq)]
+        #[allow(missing_docs)]
+        pub struct $name { $(pub $column: Vec<$type>),* }
+
+        /// One row of the table of the same name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) struct $row { $(pub $column: $type),* }
+
+        impl $name {
+            #[allow(dead_code)]
+            pub(crate) fn push(&mut self, row: $row) {
+                $(self.$column.push(row.$column);)*
+            }
+
+            /// Number of rows.
+            pub fn rows(&self) -> usize {
+                [$(self.$column.len()),*][0]
+            }
+
+            /// The columns by name.
+            pub fn into_columns(self) -> Vec<(&'static str, Column)> {
+                vec![$((stringify!($column), Column::$variant(self.$column))),*]
+            }
+        }
+    };
+}
+
+table! {
+    /// Table `flows`.
+    Flows / FlowRow {
+        flow: u32 as U32, transfer: u32 as U32, start_ns: u64 as U64, established_ns: u64 as U64, end_ns: u64 as U64,
+        bytes: u64 as U64, delivered_bytes: u64 as U64, sent_bytes: u64 as U64, sent_packets: u64 as U64,
+        retransmitted_packets: u64 as U64, lost_packets: u64 as U64, marked_packets: u64 as U64, timeouts: u64 as U64,
+    }
+}
+
+table! {
+    /// Table `goodput`.
+    Goodput / GoodputRow { time_ns: u64 as U64, flow: u32 as U32, delivered_bytes: u64 as U64, sent_bytes: u64 as U64 }
+}
+
+table! {
+    /// Table `samples`.
+    Samples / SampleRow {
+        time_ns: u64 as U64, flow: u32 as U32, cwnd: u32 as U32, ssthresh: u32 as U32, in_flight: u32 as U32,
+        srtt_ns: u64 as U64, min_rtt_ns: u64 as U64, pacing_rate_bps: u64 as U64, acked_bytes: u64 as U64,
+        sent_bytes: u64 as U64, retransmitted_packets: u64 as U64, timeouts: u32 as U32, ca_state: u8 as U8,
+    }
+}
+
+table! {
+    /// Table `links`.
+    Links / LinkRow {
+        time_ns: u64 as U64, link: u32 as U32, in_packets: u64 as U64, in_bytes: u64 as U64, out_packets: u64 as U64,
+        out_bytes: u64 as U64, drop_packets: u64 as U64, drop_bytes: u64 as U64, mark_packets: u64 as U64,
+        queue_bytes: u64 as U64, queue_packets: u64 as U64, queue_max_bytes: u64 as U64, queue_delay_ns: u64 as U64,
+        queue_delay_max_ns: u64 as U64,
+    }
+}
+
+table! {
+    /// Table `events`; `kind` is an index into [`EVENT_KINDS`].
+    Events / EventRow {
+        time_ns: u64 as U64, kind: u8 as U8, flow: u32 as U32, link: u32 as U32, value: i64 as I64,
+    }
+}
+
+/// The tables of a run, or of a part of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct Tables {
+    pub flows: Flows,
+    pub goodput: Goodput,
+    pub samples: Samples,
+    pub links: Links,
+    pub events: Events,
+}
+
+/// Names of the kinds of events.
+pub const EVENT_KINDS: [&str; 13] = [
+    "flow_start",
+    "established",
+    "transfer_start",
+    "transfer_end",
+    "flow_end",
+    "recovery",
+    "recovery_end",
+    "rto",
+    "tlp",
+    "undo",
+    "cwr",
+    "local_congestion",
+    "link_change",
+];
+
+/// An index into [`EVENT_KINDS`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum EventKind {
+    FlowStart,
+    Established,
+    TransferStart,
+    TransferEnd,
+    FlowEnd,
+    Recovery,
+    RecoveryEnd,
+    Rto,
+    Tlp,
+    Undo,
+    Cwr,
+    LocalCongestion,
+    LinkChange,
+}

@@ -1,0 +1,117 @@
+//! Rows for the tables.
+
+use weir_plan::{Change, ChangeKind, Measure};
+use weir_tcp::{Notice, Sender};
+use weir_units::Time;
+
+use crate::flow::Flow;
+use crate::tables::{EventKind, EventRow, FlowRow, GoodputRow, SampleRow, Tables};
+
+const NULL_U32: u32 = u32::MAX;
+const NULL_U64: u64 = u64::MAX;
+
+/// Collects the rows of a run.
+pub(crate) struct Telemetry {
+    pub tables: Tables,
+    goodput_ns: u64,
+}
+
+impl Telemetry {
+    pub fn new(measure: &Measure) -> Telemetry {
+        Telemetry { tables: Tables::default(), goodput_ns: measure.goodput_ns }
+    }
+
+    pub fn flow_event(&mut self, now: Time, kind: EventKind, flow: u32, value: i64) {
+        self.tables.events.push(EventRow { time_ns: now.0, kind: kind as u8, flow, link: NULL_U32, value });
+    }
+
+    pub fn link_change(&mut self, now: Time, change: &Change) {
+        let value = if let ChangeKind::Rate { rate_bps } = change.change { rate_bps as i64 } else { 0 };
+        let kind = EventKind::LinkChange as u8;
+        self.tables.events.push(EventRow { time_ns: now.0, kind, flow: NULL_U32, link: change.link, value });
+    }
+
+    #[cold]
+    pub fn take_notices(&mut self, now: Time, flow: u32, sender: &mut Sender) {
+        sender.take_notices(|notice| {
+            let (kind, value) = match notice {
+                Notice::Recovery(cwnd) => (EventKind::Recovery, cwnd),
+                Notice::RecoveryEnd => (EventKind::RecoveryEnd, 0),
+                Notice::Rto(cwnd) => (EventKind::Rto, cwnd),
+                Notice::Tlp => (EventKind::Tlp, 0),
+                Notice::Undo => (EventKind::Undo, 0),
+                Notice::Cwr(cwnd) => (EventKind::Cwr, cwnd),
+                Notice::LocalCongestion => (EventKind::LocalCongestion, 0),
+            };
+            self.flow_event(now, kind, flow, i64::from(value));
+        });
+    }
+
+    pub fn sample_tcp(&mut self, now: Time, flows: &[Flow]) {
+        for (index, flow) in flows.iter().enumerate() {
+            let Some(connection) = flow.connection.as_ref().filter(|_| flow.active.is_some()) else { continue };
+            let sender = &connection.sender;
+            let totals = flow.totals();
+            self.tables.samples.push(SampleRow {
+                time_ns: now.0,
+                flow: index as u32,
+                cwnd: sender.cwnd(),
+                ssthresh: sender.ssthresh().unwrap_or(NULL_U32),
+                in_flight: sender.in_flight(),
+                srtt_ns: sender.srtt().map_or(NULL_U64, |d| d.0),
+                min_rtt_ns: sender.min_rtt().map_or(NULL_U64, |d| d.0),
+                pacing_rate_bps: sender.pacing_rate().map_or(NULL_U64, |rate| rate.saturating_mul(8)),
+                acked_bytes: totals.acked_bytes,
+                sent_bytes: totals.counters.sent_bytes,
+                retransmitted_packets: totals.counters.retransmitted_packets,
+                timeouts: totals.counters.timeouts as u32,
+                ca_state: sender.ca_state(),
+            });
+        }
+    }
+
+    pub fn sample_goodput(&mut self, now: Time, flows: &mut [Flow]) {
+        for (index, flow) in flows.iter_mut().enumerate() {
+            if !flow.started {
+                continue;
+            }
+            let totals = flow.totals();
+            let (delivered, sent) = flow.sampled;
+            flow.sampled = (totals.delivered_bytes, totals.sent_ip_bytes);
+            let row = GoodputRow {
+                time_ns: now.0,
+                flow: index as u32,
+                delivered_bytes: totals.delivered_bytes - delivered,
+                sent_bytes: totals.sent_ip_bytes - sent,
+            };
+            // After its end a flow is silent; while it lasts, an interval without data is a row of zeros.
+            if !flow.finished || row.delivered_bytes + row.sent_bytes > 0 {
+                self.tables.goodput.push(row);
+            }
+        }
+        debug_assert!(self.goodput_ns > 0);
+    }
+
+    /// The row of the active transfer, or of a constant-bit-rate flow.
+    pub fn flow_row(&mut self, index: u32, flow: &Flow, end: Option<Time>) {
+        let totals = flow.totals();
+        let before = flow.active.map(|active| active.before).unwrap_or_default();
+        let job = flow.active.map(|active| active.job);
+        let established = flow.active.and_then(|active| active.established);
+        self.tables.flows.push(FlowRow {
+            flow: index,
+            transfer: job.map_or(0, |job| job.number),
+            start_ns: job.map_or(flow.start, |job| job.at).0,
+            established_ns: established.map_or(NULL_U64, |at| at.0),
+            end_ns: end.map_or(NULL_U64, |at| at.0),
+            bytes: job.and_then(|job| job.bytes).unwrap_or(NULL_U64),
+            delivered_bytes: totals.delivered_bytes - before.delivered_bytes,
+            sent_bytes: totals.counters.sent_bytes - before.counters.sent_bytes,
+            sent_packets: totals.counters.sent_packets - before.counters.sent_packets,
+            retransmitted_packets: totals.counters.retransmitted_packets - before.counters.retransmitted_packets,
+            lost_packets: totals.lost_packets - before.lost_packets,
+            marked_packets: totals.marked_packets - before.marked_packets,
+            timeouts: totals.counters.timeouts - before.counters.timeouts,
+        });
+    }
+}
