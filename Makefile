@@ -70,6 +70,16 @@ docs: $(EXT) ## writes the documents that are generated from code
 bench: $(EXT) ## how fast the simulator is here; JSON in benches/results/
 	@$(BIN)/python benches/run.py
 
+.PHONY: catalogue
+catalogue: $(EXT) ## runs the quick version of every scenario of the catalogue
+	@$(BIN)/python scripts/catalogue.py
+
+.PHONY: wheel
+wheel: $(DEPS) ## a wheel in dist/, with the catalogue in it
+	@rm -rf python/weir/catalogue && cp -r scenarios python/weir/catalogue
+	@trap 'rm -rf python/weir/catalogue' EXIT; . $(BIN)/activate && maturin build --release --quiet --out dist
+	@ls dist/*.whl
+
 .PHONY: clean
 clean: ## removes what can be rebuilt, but no run
-	@rm -rf target build $(VENV) python/weir/*.so .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	@rm -rf target build dist $(VENV) python/weir/*.so .pytest_cache .ruff_cache .mypy_cache .hypothesis

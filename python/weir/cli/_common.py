@@ -13,7 +13,16 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["console", "emit_json", "error_console", "examples", "json_option", "print_table", "verbosity_options"]
+__all__ = [
+    "console",
+    "emit_json",
+    "error_console",
+    "examples",
+    "json_option",
+    "plural",
+    "print_table",
+    "verbosity_options",
+]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -91,3 +100,8 @@ def print_table(
     with out.capture() as captured:
         out.print(table)
     print("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 cell`` or ``2 cells``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -62,7 +62,9 @@ def _describe(cc: dict[str, object]) -> None:
         print_table(("option", "default", "range", "what it does"), rows)
 
 
-@command.command(epilog=examples(("weir cc build my_cc.c", "writes my_cc.so"), ("weir cc build x.c -o y.so", "elsewhere")))
+@command.command(
+    epilog=examples(("weir cc build my_cc.c", "writes my_cc.so"), ("weir cc build x.c -o y.so", "elsewhere"))
+)
 @click.argument("source", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), help="Where; by default beside SOURCE.")
 def build(source: Path, out: Path | None) -> None:

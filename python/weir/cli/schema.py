@@ -6,7 +6,7 @@ import click
 
 from weir.cli._common import examples, json_option
 
-__all__ = ["command"]
+__all__ = ["command", "scenario_schema"]
 
 _EPILOG = examples(
     ("weir schema", "every table of a run"),
@@ -38,7 +38,8 @@ def _plan_schema() -> str:
     return _weir.plan_schema()
 
 
-def _scenario_schema() -> str:
+def scenario_schema() -> str:
+    """The JSON schema of scenarios, as text."""
     import json
 
     from weir.scenario import json_schema
@@ -46,4 +47,4 @@ def _scenario_schema() -> str:
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-_SCHEMAS = {"plan": _plan_schema, "scenario": _scenario_schema}
+_SCHEMAS = {"plan": _plan_schema, "scenario": scenario_schema}

@@ -29,7 +29,9 @@ _DEFAULT = ("goodput.aggregate.mean", "goodput.mean", "jain")
 @click.option("--phase", metavar="NAME", help="Compute metrics on this phase.")
 @json_option
 @verbosity_options
-def command(folder: Path, metrics: tuple[str, ...], phase: str | None, as_json: bool, quiet: bool, verbose: int) -> None:
+def command(
+    folder: Path, metrics: tuple[str, ...], phase: str | None, as_json: bool, quiet: bool, verbose: int
+) -> None:
     """Summarise the run in DIR: verdicts of its claims, and metrics of each cell with their confidence intervals."""
     from weir.cli._runs import open_run
 

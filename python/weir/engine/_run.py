@@ -168,7 +168,10 @@ def _execute(state: _State, method: str, workers: int, display: Display) -> None
                     _take(pool.messages.get(timeout=_POLL_S), state, tally, display)
                 display.update(tally)
         except KeyboardInterrupt:
-            raise Interrupted(f"interrupted; {tally.done} of {tally.total} cells were finished and are kept") from None
+            raise Interrupted(
+                f"interrupted; {tally.done} of {tally.total} cells were finished and are kept. "
+                "Run the same command again to go on"
+            ) from None
         finally:
             pool.close()
             state.folder.remove_partial()

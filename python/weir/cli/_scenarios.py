@@ -1,0 +1,141 @@
+"""Finding and loading scenarios for the command line: a file, or a name of the catalogue."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from weir.cli._common import plural
+
+if TYPE_CHECKING:
+    from weir.scenario import Scenario
+
+__all__ = [
+    "catalogue_files",
+    "complete_scenario",
+    "load",
+    "locate",
+    "parse_set",
+    "print_problems",
+    "scenario_options",
+    "settings",
+    "slug",
+]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def catalogue_folder() -> Path:
+    """The folder of the scenarios that come with weir."""
+    import weir
+
+    package = Path(weir.__file__).parent
+    inside = package / "catalogue"
+    return inside if inside.is_dir() else package.parent.parent / "scenarios"
+
+
+def catalogue_files() -> dict[str, Path]:
+    """Name (``A/large-flows``) and file of every scenario of the catalogue, in the order of names."""
+    root = catalogue_folder()
+    files = sorted(root.rglob("*.yaml"))
+    return {file.relative_to(root).with_suffix("").as_posix(): file for file in files}
+
+
+def complete_scenario(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[Any]:
+    """Completes names of the catalogue, and files."""
+    from click.shell_completion import CompletionItem
+
+    names = [CompletionItem(name) for name in catalogue_files() if name.startswith(incomplete)]
+    return [*names, CompletionItem(incomplete, type="file")]
+
+
+def locate(name: str) -> Path:
+    """The file of a scenario: ``name`` is a path, or a name of the catalogue.
+
+    Raises:
+        click.BadParameter: neither.
+    """
+    file = Path(name)
+    if file.is_file():
+        return file
+    known = catalogue_files()
+    if name in known:
+        return known[name]
+    if file.is_dir():
+        raise click.BadParameter(f"{name} is a folder; a scenario is a YAML file")
+    close = difflib.get_close_matches(name.casefold(), known, 1, 0.5)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    raise click.BadParameter(f"there is no file {name!r}, nor a scenario of that name in the catalogue.{hint}")
+
+
+def load(name: str, *, quick: bool = False, overrides: Sequence[str] = (), quiet: bool = False) -> Scenario:
+    """Loads the scenario called ``name``; its warnings go to standard error unless ``quiet``.
+
+    Raises:
+        click.BadParameter: there is none, or an override is not ``path=value``.
+        weir.scenario.ScenarioError: it is wrong; the error lists every problem.
+    """
+    from weir import scenario
+
+    loaded = scenario.load(locate(name), quick=quick, overrides=parse_set(overrides))
+    if not quiet:
+        print_problems(loaded.problems, file=sys.stderr)
+    return loaded
+
+
+def parse_set(overrides: Sequence[str]) -> dict[str, str]:
+    """``path=value`` words as a mapping.
+
+    Raises:
+        click.BadParameter: a word has no ``=``, or a path is given twice.
+    """
+    found: dict[str, str] = {}
+    for word in overrides:
+        path, equals, value = word.partition("=")
+        if not equals or not path.strip():
+            raise click.BadParameter(f"{word!r} is not path=value, such as transport.cc=htcp", param_hint="--set")
+        if path in found:
+            raise click.BadParameter(f"{path!r} is given twice", param_hint="--set")
+        found[path.strip()] = value
+    return found
+
+
+def settings(*, quick: bool, overrides: Sequence[str]) -> dict[str, Any]:
+    """What tells a changed run of a scenario from the scenario as it is; empty if nothing is changed."""
+    changed: dict[str, Any] = {"quick": True} if quick else {}
+    return changed | ({"set": parse_set(overrides)} if overrides else {})
+
+
+def slug(name: str, *, quick: bool) -> str:
+    """The name of the folder of a run: ``A/large-flows`` gives ``A-large-flows``, a file its name."""
+    is_file = Path(name).is_file()
+    base = Path(name).stem if is_file else name
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", base).strip("-.") + ("-quick" if quick else "")
+
+
+def scenario_options(function: Function) -> Function:
+    """Adds what changes a scenario: ``quick: bool`` and ``overrides: tuple[str, ...]``."""
+    quick = click.option("--quick", is_flag=True, help="The scenario's quick version: shorter, fewer cells.")
+    change = click.option(
+        "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change one value; may be repeated."
+    )
+    return quick(change(function))
+
+
+_STYLES = {"error": "red", "warning": "yellow", "info": "dim"}
+
+
+def print_problems(problems: Sequence[Any], file: Any = None) -> None:
+    """Prints problems as ``file:line:column: message``."""
+    from weir.cli._common import console, error_console
+
+    out = error_console() if file is sys.stderr else console()
+    for problem in problems:
+        out.print(str(problem), style=_STYLES[problem.severity])

@@ -1,0 +1,42 @@
+"""``weir report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from weir.cli._common import console, examples, verbosity_options
+
+__all__ = ["command"]
+
+_EPILOG = examples(
+    ("weir report runs/A-large-flows", "writes report.html in it"),
+    ("weir report runs/A-large-flows --open", "and opens it in the browser"),
+    ("weir report runs/A-large-flows --figures", "every figure as SVG and PDF, for a paper"),
+)
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.option("--figures", is_flag=True, help="Also write every figure as SVG and PDF.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder to write to; by default DIR.")
+@click.option("--open", "open_it", is_flag=True, help="Open the report in the browser.")
+@verbosity_options
+def command(folder: Path, figures: bool, out: Path | None, open_it: bool, quiet: bool, verbose: int) -> None:
+    """Build the report of the run in DIR: one HTML file that works offline."""
+    from weir import report
+    from weir.cli._runs import open_run
+
+    run = open_run(folder, quiet=quiet)
+    target = out or folder
+    target.mkdir(parents=True, exist_ok=True)
+    page = report.build(run, target / "report.html")
+    console().print(f"report: {page}")
+    if figures:
+        written = report.figures(run, target / "figures")
+        console().print(f"{len(written)} figures: {target / 'figures'}")
+        for path in written if verbose else ():
+            console().print(f"  {path}")
+    if open_it:
+        click.launch(str(page.absolute()))
