@@ -1,0 +1,93 @@
+"""Numbers for people: sensible significant digits, one unit a figure.
+
+Nothing here knows about charts or pages.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+__all__ = ["Unit", "natural_key", "number", "quantity", "unit_for"]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit to show values in: divide by ``factor``; ``suffix`` names a column in it."""
+
+    label: str
+    factor: float
+    suffix: str
+
+
+_LADDERS: dict[str, tuple[Unit, ...]] = {
+    "bit/s": (
+        Unit("bit/s", 1, "bps"),
+        Unit("kb/s", 1e3, "kbps"),
+        Unit("Mb/s", 1e6, "mbps"),
+        Unit("Gb/s", 1e9, "gbps"),
+        Unit("Tb/s", 1e12, "tbps"),
+    ),
+    "s": (Unit("ns", 1e-9, "ns"), Unit("µs", 1e-6, "us"), Unit("ms", 1e-3, "ms"), Unit("s", 1, "s")),
+    "bytes": (
+        Unit("B", 1, "bytes"),
+        Unit("kB", 1e3, "kbytes"),
+        Unit("MB", 1e6, "mbytes"),
+        Unit("GB", 1e9, "gbytes"),
+        Unit("TB", 1e12, "tbytes"),
+    ),
+}
+_SAME = {"bps": "bit/s", "b/s": "bit/s", "bit/s": "bit/s", "B": "bytes", "byte": "bytes", "bytes": "bytes", "s": "s"}
+_BARE = {"", "1", "-", "ratio", "none"}
+
+
+def unit_for(largest: float, base: str) -> Unit:
+    """The unit in which a figure whose largest value is ``largest`` (in ``base``: bit/s, s, bytes) reads best.
+
+    A base without multiples (packets, 1/s, %) comes back as it is.
+    """
+    ladder = _LADDERS.get(_SAME.get(base, base))
+    if ladder is None:
+        label = "" if base in _BARE else base
+        return Unit(label, 1, re.sub(r"\W+", "_", label.replace("%", "percent").replace("/s", "_per_s")).strip("_"))
+    if not math.isfinite(largest) or largest <= 0:
+        return next((u for u in ladder if u.factor == 1), ladder[0])
+    return max((u for u in ladder if u.factor <= abs(largest) * 1.0001), key=lambda u: u.factor, default=ladder[0])
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """``value`` with ``digits`` significant digits, never in scientific notation unless far from 1; a dash for none."""
+    if value is None or math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    if value == 0:
+        return "0"
+    size = math.floor(math.log10(abs(value)))
+    if size >= 7 or size < -4:
+        mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
+        return f"{mantissa}×10{_superscript(int(exponent))}".replace("-", "−")
+    decimals = max(0, digits - 1 - size)
+    return f"{round(value, digits - 1 - size):,.{decimals}f}".replace(",", "\u202f").replace("-", "−")
+
+
+def _superscript(value: int) -> str:
+    return str(value).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def quantity(value: float | None, base: str, digits: int = 3) -> str:
+    """``value`` (in ``base``) with its best unit: ``941 Mb/s``."""
+    if value is None or not math.isfinite(value):
+        return number(value)
+    unit = unit_for(abs(value), base)
+    text = number(value / unit.factor, digits)
+    if not unit.label:
+        return text
+    return f"{text}\u202f%" if unit.label == "%" else f"{text} {unit.label}"
+
+
+def natural_key(text: str) -> tuple[tuple[int, float, str], ...]:
+    """A sort key that orders ``flow[2]`` before ``flow[10]``."""
+    parts = re.findall(r"\d+|\D+", text)
+    return tuple((0, float(p), "") if p.isdigit() else (1, 0.0, p) for p in parts)

@@ -1,0 +1,232 @@
+// Draws the charts of a report. Everything it shows is in the page; it loads nothing.
+"use strict";
+(() => {
+  const AXIS_LEFT = 50, AXIS_RIGHT = 14, ROW_LABEL = 86;
+  const ERRORS_ONLY = 1;           // the log level that Vega calls Error
+  const live = new Map();          // figure -> {view, item}
+  const text = (tag, content, name) => {
+    const node = document.createElement(tag);
+    if (content) node.textContent = content;
+    if (name) node.className = name;
+    return node;
+  };
+
+  // ---- data -------------------------------------------------------------------------------------------------------
+  async function unpack(id) {
+    const packed = atob(document.getElementById(id).textContent.trim());
+    const bytes = Uint8Array.from(packed, (c) => c.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return JSON.parse(await new Response(stream).text());
+  }
+
+  function rows(columns) {
+    const names = Object.keys(columns);
+    const length = names.length ? columns[names[0]].length : 0;
+    return Array.from({ length }, (_, i) => Object.fromEntries(names.map((n) => [n, columns[n][i]])));
+  }
+
+  function csv(columns, headers) {
+    const names = Object.keys(columns);
+    const cell = (v) => (v === null ? "" : /[",\n]/.test(String(v)) ? `"${String(v).replaceAll('"', '""')}"` : String(v));
+    const lines = [names.map((n) => cell(headers[n] || n)).join(",")];
+    for (const row of rows(columns)) lines.push(names.map((n) => cell(row[n])).join(","));
+    return lines.join("\n") + "\n";
+  }
+
+  function save(name, type, content) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([content], { type }));
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  }
+
+  // ---- charts -----------------------------------------------------------------------------------------------------
+  function setWidth(spec, width, columns, spacing) {
+    if (spec.vconcat) spec.vconcat.forEach((part) => setWidth(part, width, columns, spacing));
+    else if (spec.spec) {
+      if ("columns" in spec) spec.columns = columns;
+      setWidth(spec.spec, (width - spacing * (columns - 1)) / columns, 1, 0);
+    } else spec.width = Math.max(40, Math.floor(width));
+  }
+
+  function fitted(item, outer) {
+    const spec = structuredClone(item.spec);
+    const grid = spec.facet && (spec.facet.row || spec.facet.column);
+    let columns = item.columns;
+    const own = item.columns > 1 && !grid;        // each panel has its own y axis beside it
+    if (own) columns = Math.max(1, Math.min(columns, Math.floor(outer / item.panel)));
+    const spacing = grid ? 8 : own ? 24 + 0 : 0;
+    const right = grid && spec.facet.row ? ROW_LABEL : AXIS_RIGHT;
+    let width = outer - AXIS_LEFT - right;
+    if (grid) width = Math.max(width, columns * item.panel);
+    setWidth(spec, width, columns, spacing);
+    spec.datasets = Object.fromEntries(Object.entries(item.data).map(([name, data]) => [name, rows(data)]));
+    return spec;
+  }
+
+  async function draw(figure, item) {
+    const holder = figure.querySelector(".plot");
+    const outer = holder.clientWidth;
+    if (!outer) return;
+    const old = live.get(figure);
+    if (old) old.result.finalize();
+    const result = await vegaEmbed(holder, fitted(item, outer), {
+      renderer: "svg", actions: false, ast: true, defaultStyle: false, hover: false,
+      tooltip: { theme: "weir", disableDefaultStyle: true }, mode: "vega-lite", logLevel: ERRORS_ONLY,
+    });
+    live.set(figure, { result, item, outer });
+    const cell = figure.closest(".cell");
+    if (cell && cell.window) show(result.view, cell.window);
+  }
+
+  function build(container, item, prefix) {
+    const figure = text("figure", "", "chart");
+    figure.id = `${prefix}-${item.name}`;
+    figure.append(text("h4", item.title), text("div", "", "plot"));
+    const caption = text("figcaption", item.caption);
+    for (const note of item.notes) caption.append(" ", text("span", note, "note"));
+    const tools = text("span", "", "tools");
+    const button = (label, action) => {
+      const b = text("button", label);
+      b.type = "button";
+      b.setAttribute("aria-label", `Save “${item.title}” as ${label}`);
+      b.addEventListener("click", action);
+      tools.append(b);
+    };
+    const name = `${figure.id}`.replace(/[^A-Za-z0-9._-]+/g, "_");
+    const view = () => live.get(figure).result.view;
+    button("SVG", async () => {
+      const svg = (await view().toSVG()).replaceAll("currentColor", "#111");
+      save(`${name}.svg`, "image/svg+xml", svg);
+    });
+    for (const [set, data] of Object.entries(item.data)) {
+      const several = Object.keys(item.data).length > 1;
+      button(several ? `CSV ${set}` : "CSV", () => save(`${name}-${set}.csv`, "text/csv", csv(data, item.csv)));
+    }
+    caption.append(tools);
+    figure.append(caption);
+    container.append(figure);
+    return figure;
+  }
+
+  async function fill(container) {
+    if (container.dataset.filled) return;
+    container.dataset.filled = "yes";
+    container.setAttribute("aria-busy", "true");
+    let items;
+    try {
+      items = await unpack(container.dataset.blob);
+    } catch (error) {
+      container.append(text("p", `The charts cannot be unpacked by this browser (${error}).`, "problem"));
+      return;
+    }
+    const prefix = container.dataset.blob;
+    let section = null;
+    const made = items.map((item) => {
+      if (item.section !== section) container.append(text("h3", (section = item.section)));
+      return [build(container, item, prefix), item];
+    });
+    for (const [figure, item] of made) {
+      try {
+        await draw(figure, item);
+      } catch (error) {
+        figure.append(text("p", `This chart could not be drawn (${error}).`, "problem"));
+        console.error(error);
+      }
+    }
+    container.removeAttribute("aria-busy");
+  }
+
+  // ---- window of time of a cell -----------------------------------------------------------------------------------
+  function show(view, [from, to]) {
+    try {
+      view.signal("tmin", from).signal("tmax", to).runAsync();
+    } catch { /* a chart without a time axis */ }
+  }
+
+  function setWindow(cell, from, to) {
+    cell.window = [from, to];
+    cell.querySelector("[name=from]").value = from;
+    cell.querySelector("[name=to]").value = to;
+    for (const b of cell.querySelectorAll(".window button"))
+      b.setAttribute("aria-pressed", String(Number(b.dataset.from) === from && Number(b.dataset.to) === to));
+    for (const [figure, { result }] of live) if (cell.contains(figure)) show(result.view, cell.window);
+  }
+
+  function wireWindow(cell) {
+    const form = cell.querySelector(".window");
+    if (!form) return;
+    for (const b of form.querySelectorAll("button"))
+      b.addEventListener("click", () => setWindow(cell, Number(b.dataset.from), Number(b.dataset.to)));
+    const typed = () => {
+      const [from, to] = ["from", "to"].map((n) => Number(form.querySelector(`[name=${n}]`).value));
+      if (from < to) setWindow(cell, from, to);
+    };
+    for (const input of form.querySelectorAll("input")) input.addEventListener("change", typed);
+    form.addEventListener("submit", (event) => event.preventDefault());
+  }
+
+  // ---- choosing a cell --------------------------------------------------------------------------------------------
+  const cells = [...document.querySelectorAll(".cell")];
+  const picker = document.getElementById("picker");
+
+  async function choose(cell) {
+    for (const other of cells) other.hidden = other !== cell;
+    if (picker) {
+      const factors = JSON.parse(cell.dataset.factors);
+      for (const select of picker.querySelectorAll("select")) select.value = factors[select.name];
+      picker.querySelector("output").textContent = `${cells.indexOf(cell) + 1} of ${cells.length}`;
+    }
+    const charts = cell.querySelector(".charts");
+    if (charts) await fill(charts);
+  }
+
+  function picked() {
+    const wanted = Object.fromEntries([...picker.querySelectorAll("select")].map((s) => [s.name, s.value]));
+    const same = (c) => Object.entries(wanted).filter(([k, v]) => JSON.parse(c.dataset.factors)[k] === v).length;
+    const best = cells.reduce((a, b) => (same(b) > same(a) ? b : a));
+    history.replaceState(null, "", `#${best.id}`);
+    choose(best);
+  }
+
+  function step(by) {
+    const now = cells.findIndex((c) => !c.hidden);
+    const next = cells[(now + by + cells.length) % cells.length];
+    history.replaceState(null, "", `#${next.id}`);
+    choose(next);
+  }
+
+  function fromHash() {
+    const wanted = cells.find((c) => `#${c.id}` === decodeURIComponent(location.hash));
+    if (wanted) { choose(wanted); wanted.scrollIntoView(); }
+    return Boolean(wanted);
+  }
+
+  async function start() {
+    document.documentElement.classList.add("js");
+    cells.forEach(wireWindow);
+    if (picker) {
+      picker.hidden = false;
+      picker.addEventListener("change", picked);
+      picker.querySelector("[data-step='-1']").addEventListener("click", () => step(-1));
+      picker.querySelector("[data-step='1']").addEventListener("click", () => step(1));
+      picker.addEventListener("submit", (event) => event.preventDefault());
+    }
+    window.addEventListener("hashchange", fromHash);
+    const overview = document.querySelector(".charts[data-blob=run]");
+    if (overview) await fill(overview);
+    if (cells.length && !fromHash()) await choose(cells[0]);
+    document.documentElement.dataset.ready = "yes";
+  }
+
+  let timer = 0;
+  window.addEventListener("resize", () => {
+    clearTimeout(timer);
+    timer = setTimeout(async () => {
+      for (const [figure, { item, outer }] of live)
+        if (Math.abs(figure.querySelector(".plot").clientWidth - outer) > 8) await draw(figure, item);
+    }, 250);
+  });
+  start();
+})();

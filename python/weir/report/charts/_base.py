@@ -1,0 +1,116 @@
+"""What a chart is: one small file that makes a `Drawing` of a cell or of a whole run, and one line in the registry.
+
+A chart never knows whether it is drawn on the page or for a paper beyond what its `Medium` tells: how many points are
+worth drawing, and whether a reader can point and click. Widths are set afterwards, by the page or by the figure writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import altair as alt
+import polars as pl
+
+from weir.report import theme
+from weir.report.view import CellView, RunView
+
+__all__ = ["CellChart", "Chart", "Drawing", "Medium", "RunChart", "Spec", "named", "time_axis", "tooltip", "window"]
+
+Spec: TypeAlias = alt.Chart | alt.LayerChart | alt.FacetChart | alt.VConcatChart
+
+
+@dataclass(frozen=True)
+class Medium:
+    """Where a chart is drawn."""
+
+    name: str
+    buckets: int
+    """Time buckets of a series as wide as the page or column; two points each."""
+    map_columns: int
+    """Time bins of a heat map."""
+    row_height: int
+    height: int
+
+    @property
+    def page(self) -> bool:
+        """Whether it is the interactive page."""
+        return self.name == theme.PAGE
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A chart with its data."""
+
+    spec: Spec
+    data: Mapping[str, pl.DataFrame]
+    """Named data sets that ``spec`` refers to; what the CSV files hold."""
+    alt: str
+    """What a reader who does not see the figure should know."""
+    notes: tuple[str, ...] = ()
+    """What was left out or thinned for this drawing."""
+    columns: int = 1
+    """Most panels beside each other."""
+    panel_width: int = 0
+    """Least width of a panel on a page, px; 0: the panels share the width whatever it is."""
+    span: Literal[1, 2] = 1
+    """Columns of a paper that it takes."""
+    csv_names: Mapping[str, str] = field(default_factory=dict)
+    """Headers of CSV columns, where they say more than the names in ``data``."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """What the registry knows of every chart."""
+
+    name: str
+    title: str
+    section: str
+    needs: tuple[str, ...]
+    """Tables or metrics it is drawn from."""
+    caption: str
+    """Definition and units of what is drawn."""
+
+
+@dataclass(frozen=True)
+class CellChart(Chart):
+    """A chart of one cell."""
+
+    draw: Callable[[CellView, Medium], Drawing | None]
+    """Makes the drawing; none where the cell has nothing to draw."""
+
+
+@dataclass(frozen=True)
+class RunChart(Chart):
+    """A chart across the cells of a run."""
+
+    draw: Callable[[RunView, Medium], Drawing | None]
+    """Makes the drawing; none where the run has nothing to draw."""
+
+
+def named(name: str) -> alt.NamedData:
+    """Refers to a data set of the drawing."""
+    return alt.NamedData(name=name)
+
+
+def time_axis(cell: CellView, medium: Medium, *, title: str | None = "Time (s)", field: str = "time_s") -> alt.X:
+    """The x axis of every time series of a cell; on the page the window shown can be set (parameters tmin, tmax)."""
+    domain: Any = alt.Scale(domain=[0, cell.duration_s], nice=False)
+    if medium.page:
+        low, high = alt.ExprRef(expr="tmin"), alt.ExprRef(expr="tmax")
+        domain = alt.Scale(domainMin=low, domainMax=high, nice=False)
+    axis = alt.Axis(grid=False, tickCount=8 if medium.page else 6)
+    return alt.X(f"{field}:Q", title=title, scale=domain, axis=axis)
+
+
+def window(cell: CellView, medium: Medium) -> list[alt.Parameter]:
+    """The parameters that `time_axis` refers to."""
+    if not medium.page:
+        return []
+    return [alt.param(name="tmin", value=0), alt.param(name="tmax", value=cell.duration_s)]
+
+
+def tooltip(medium: Medium, *fields: alt.Tooltip) -> Any:
+    """Tooltips on the page, none on paper."""
+    return list(fields) if medium.page else alt.Undefined

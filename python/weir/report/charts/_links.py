@@ -1,0 +1,77 @@
+"""What the charts of links share: one panel a bottleneck, several under each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import altair as alt
+import polars as pl
+
+from weir.report import theme
+from weir.report._text import Unit
+from weir.report.charts._base import Drawing, Medium, named, time_axis, window
+from weir.report.charts._series import band
+from weir.report.downsample import bucket_ns
+from weir.report.view import CellView
+
+__all__ = ["link_panels", "link_rows", "link_width"]
+
+
+def link_rows(cell: CellView) -> pl.LazyFrame | None:
+    """Rows of table ``links`` of the bottlenecks."""
+    frame = cell.table("links")
+    if frame is None or not cell.bottlenecks:
+        return None
+    return frame.filter(pl.col("link").is_in([k.id for k in cell.bottlenecks]))
+
+
+def link_width(cell: CellView, medium: Medium) -> int:
+    """Length of a bucket."""
+    return bucket_ns(cell.plan.end_ns, medium.buckets, cell.plan.interval_ns("links"))
+
+
+def link_panels(
+    cell: CellView,
+    medium: Medium,
+    rows: pl.DataFrame,
+    title: str,
+    unit: Unit,
+    *,
+    limits: Mapping[int, float] | None = None,
+    alt_text: str,
+    notes: tuple[str, ...],
+    colour: str = theme.ACCENT,
+) -> Drawing | None:
+    """An envelope a bottleneck (``rows``: ``link``, ``time_s``, ``low``, ``mean``, ``high``), with a rule at its limit."""
+    if rows.is_empty():
+        return None
+    names = pl.DataFrame(
+        {"link": [k.id for k in cell.bottlenecks], "name": [k.name for k in cell.bottlenecks]},
+        schema={"link": pl.UInt32, "name": pl.String},
+    )
+    rows = rows.join(names, on="link").sort("link", "time_s").select("name", "time_s", "low", "mean", "high")
+    if limits:
+        most = pl.DataFrame(
+            {"name": [names["name"][i] for i, k in enumerate(names["link"]) if k in limits],
+             "limit": [limits[k] / unit.factor for k in names["link"] if k in limits]}
+        )  # fmt: skip
+        rows = rows.join(most, on="name", how="left") if not most.is_empty() else rows.with_columns(limit=None)
+    several = len(cell.bottlenecks) > 1
+    layers = band(cell, medium, None, f"{title} ({unit.label})" if not several else "", colour=colour)
+    if limits:
+        rule = alt.Chart().mark_line(strokeDash=[4, 3], color=theme.SECOND, strokeWidth=1, clip=True)
+        layers.append(rule.encode(x=time_axis(cell, medium), y="limit:Q"))
+    layered = alt.layer(*layers, data=named("links"))
+    parameters = window(cell, medium)
+    if not several:
+        spec = layered.properties(height=medium.height).add_params(*parameters)
+        return Drawing(spec, {"links": rows}, alt_text, notes)
+    header = alt.Header(labelAnchor="start", title=None, labelPadding=1)
+    order = [k.name for k in cell.bottlenecks]
+    faceted = (
+        layered.properties(height=medium.height // 2)
+        .facet(facet=alt.Facet("name:N", sort=order, title=None, header=header), columns=1, spacing=6)
+        .properties(title=alt.TitleParams(f"{title} ({unit.label})", anchor="start"))
+        .add_params(*parameters)
+    )
+    return Drawing(faceted, {"links": rows}, alt_text, notes)

@@ -1,0 +1,211 @@
+"""Shapes shared by the time series: a band around a line, a row of panels, bands and a heat map for many flows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from weir.report import theme
+from weir.report._text import Unit
+from weir.report.charts._base import Drawing, Medium, named, time_axis, tooltip, window
+from weir.report.downsample import aggregate, bucket_ns, envelope, note
+from weir.report.view import CellView
+
+__all__ = ["FlowSeries", "band", "flow_panels", "flow_population", "scaled"]
+
+_QUANTILES = {"p05": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}
+
+
+@dataclass(frozen=True)
+class FlowSeries:
+    """One value a flow over time."""
+
+    table: str
+    value: pl.Expr
+    """In base units."""
+    unit: Unit
+    name: str
+    """What it is, for axis titles."""
+    more: Mapping[str, pl.Expr] = field(default_factory=dict)
+    """Further lines of a panel: the aggregate of each bucket, by column."""
+
+    @property
+    def title(self) -> str:
+        """Axis title with the unit."""
+        return f"{self.name} ({self.unit.label})" if self.unit.label else self.name
+
+
+def scaled(frame: pl.DataFrame, unit: Unit, columns: tuple[str, ...]) -> pl.DataFrame:
+    """``columns`` in ``unit`` instead of base units."""
+    return frame.with_columns([pl.col(c) / unit.factor for c in columns if c in frame.columns])
+
+
+def band(
+    cell: CellView,
+    medium: Medium,
+    data: str | None,
+    title: str,
+    *,
+    x_title: str | None = "Time (s)",
+    colour: Any = theme.ACCENT,
+    y_scale: alt.Scale | None = None,
+    values: list[float] | None = None,
+) -> list[alt.Chart]:
+    """Layers of data set ``data`` (an envelope): the band of its extremes and the line of its mean.
+
+    Without ``data`` the layers take that of the facet they are in.
+    """
+    x = time_axis(cell, medium, title=x_title)
+    y_axis = alt.Axis(values=values) if values else alt.Axis(tickCount=5)
+    scale = y_scale or alt.Scale(zero=True, nice=True)
+    base = alt.Chart(named(data)) if data else alt.Chart()
+    shown = tooltip(
+        medium,
+        alt.Tooltip("time_s:Q", title="Time (s)", format=".4~g"),
+        alt.Tooltip("mean:Q", title="mean", format=".4~g"),
+        alt.Tooltip("low:Q", title="least", format=".4~g"),
+        alt.Tooltip("high:Q", title="most", format=".4~g"),
+    )
+    area = base.mark_area(opacity=0.25, color=colour, clip=True, line=False, tooltip=None).encode(
+        x=x, y=alt.Y("low:Q", title=title, scale=scale, axis=y_axis), y2="high:Q"
+    )
+    line = base.mark_line(color=colour, clip=True).encode(
+        x=x, y=alt.Y("mean:Q", title=title, scale=scale, axis=y_axis), tooltip=shown
+    )
+    return [area, line]
+
+
+def flow_panels(cell: CellView, medium: Medium, series: FlowSeries) -> Drawing | None:
+    """One panel a flow under each other, all with the same scales."""
+    frame = cell.of_tested(series.table)
+    if frame is None:
+        return None
+    interval = cell.plan.interval_ns(series.table)
+    width = bucket_ns(cell.plan.end_ns, medium.buckets, interval)
+    rows = envelope(frame, series.value, by=["flow"], width_ns=width, more=series.more)
+    if rows.is_empty():
+        return None
+    columns = ("low", "mean", "high", *series.more)
+    rows = scaled(rows, series.unit, columns).join(cell.names(), on="flow").sort("flow", "time_s")
+    rows = rows.select("name", "time_s", *columns)
+    order = list(dict.fromkeys(rows["name"]))
+    top = _round_up(float(rows["high"].max() or 0))  # type: ignore[arg-type]
+    scale = alt.Scale(domain=[0, top], nice=False)
+    layers = band(cell, medium, None, "", y_scale=scale, values=[0, top])
+    for column in series.more:
+        dashed = alt.Chart().mark_line(color=theme.SECOND, strokeDash=[4, 3], clip=True, strokeWidth=1)
+        layers.append(dashed.encode(x=time_axis(cell, medium), y=alt.Y(f"{column}:Q")))
+    header = alt.Header(labelAnchor="start", labelPadding=1, title=None)
+    height = max(medium.row_height, (medium.height if medium.page else 60) // len(order))
+    spec = (
+        alt.layer(*layers, data=named("series"))
+        .properties(height=height)
+        .facet(facet=alt.Facet("name:N", sort=order, title=None, header=header), columns=1, spacing=4 if medium.page else 1)
+        .properties(title=alt.TitleParams(series.title, anchor="start"))
+        .add_params(*window(cell, medium))
+    )
+    text = f"{series.name} of {len(order)} flows over {cell.duration_s:g} s, one panel a flow."
+    return Drawing(spec, {"series": rows}, text, note(width, interval), span=2)
+
+
+def _round_up(value: float) -> float:
+    """The next number that makes a good end of an axis."""
+    if value <= 0:
+        return 1.0
+    scale = 10.0 ** math.floor(math.log10(value))
+    return next(float(step * scale) for step in (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if step * scale >= value * 0.9999)
+
+
+def flow_population(cell: CellView, medium: Medium, series: FlowSeries) -> Drawing | None:
+    """Many flows: percentiles over the flows against time, and a heat map with one row a flow (or a few flows)."""
+    frame = cell.of_tested(series.table)
+    if frame is None:
+        return None
+    interval = cell.plan.interval_ns(series.table)
+    width = bucket_ns(cell.plan.end_ns, medium.map_columns, interval)
+    mean = {"value": series.value.cast(pl.Float64).mean() / series.unit.factor}
+    cells = aggregate(frame, mean, by=["flow"], width_ns=width).drop_nulls("value")
+    if cells.is_empty():
+        return None
+    cells = cells.with_columns(time_s=(pl.col("time_s") * 1e9 / width).ceil() * (width / 1e9))
+    quantiles = [pl.col("value").quantile(q, "linear").alias(name) for name, q in _QUANTILES.items()]
+    bands = cells.group_by("time_s").agg(quantiles).sort("time_s")
+    heat = _heat(cell, cells, width)
+    names = cell.names()["name"].to_list()
+    spec = _population(cell, medium, series.title, names)
+    text = f"{series.name} of {len(names)} flows over {cell.duration_s:g} s: percentiles over the flows, and a heat map."
+    said = (f"Each column of the heat map is the mean of {width / 1e9:.3g} s.",)
+    return Drawing(spec, {"bands": bands, "heat": heat}, text, said, span=2)
+
+
+def _heat(cell: CellView, cells: pl.DataFrame, width: int) -> pl.DataFrame:
+    order = pl.DataFrame(
+        {"flow": [f.id for f in cell.tested], "row": range(len(cell.tested))},
+        schema={"flow": pl.UInt32, "row": pl.Int64},
+    )
+    edges = [
+        (pl.col("time_s") - width / 1e9).clip(lower_bound=0).alias("from_s"),
+        pl.col("time_s").clip(upper_bound=cell.duration_s).alias("to_s"),
+    ]
+    rows = cells.join(order, on="flow").join(cell.names(), on="flow").with_columns(edges)
+    return rows.select("row", "name", "from_s", "to_s", "value").sort("row", "from_s")
+
+
+def _population(cell: CellView, medium: Medium, title: str, names: list[str]) -> alt.VConcatChart:
+    quiet = time_axis(cell, medium, title=None)
+    base = alt.Chart(named("bands"))
+    outer = base.mark_area(opacity=0.18, color=theme.ACCENT, clip=True).encode(
+        x=quiet, y=alt.Y("p05:Q", title=title, scale=alt.Scale(zero=True)), y2="p95:Q"
+    )
+    inner = base.mark_area(opacity=0.3, color=theme.ACCENT, clip=True).encode(x=quiet, y="p25:Q", y2="p75:Q")
+    shown = tooltip(medium, *(alt.Tooltip(f"{c}:Q", format=".4~g") for c in ("time_s", *_QUANTILES)))
+    median = base.mark_line(color=theme.ACCENT, clip=True).encode(x=quiet, y="p50:Q", tooltip=shown)
+    layers = [outer, inner, median]
+    picked = alt.selection_point(
+        name="flow_picked",
+        fields=["name"],
+        bind={"name": alt.binding_select(options=[None, *names], labels=["none", *names], name="Highlight flow ")},
+        on="click",
+        clear=False,
+        empty=False,
+    )
+    if medium.page:
+        chosen = alt.Chart(named("heat")).transform_filter(picked)
+        layers.append(
+            chosen.mark_line(color=theme.SECOND, clip=True, interpolate="step").encode(
+                x=time_axis(cell, medium, title=None, field="from_s"), y="value:Q"
+            )
+        )
+    top = alt.layer(*layers).properties(height=medium.height)
+    heat = (
+        alt.Chart(named("heat"))
+        .mark_rect(clip=True, strokeWidth=0)
+        .encode(
+            x=time_axis(cell, medium, field="from_s"),
+            x2="to_s:Q",
+            y=alt.Y(
+                "row:Q",
+                title="Flow, in the order of the plan" if medium.page else "Flow",
+                scale=alt.Scale(domain=[0, len(names)], nice=False),
+                axis=alt.Axis(grid=False, tickCount=5),
+            ),
+            y2=alt.Y2("row_end:Q"),
+            color=alt.Color("value:Q", title=title, scale=alt.Scale(scheme="viridis", zero=True)),
+            tooltip=tooltip(
+                medium,
+                alt.Tooltip("name:N", title="flow"),
+                alt.Tooltip("from_s:Q", title="from (s)", format=".4~g"),
+                alt.Tooltip("value:Q", title=title, format=".4~g"),
+            ),
+        )
+        .transform_calculate(row_end="datum.row + 1")
+        .properties(height=max(medium.height, min(420, 2 * len(names)) if medium.page else medium.height))
+    )
+    if medium.page:
+        heat = heat.add_params(picked)
+    return alt.vconcat(top, heat).resolve_scale(color="independent").add_params(*window(cell, medium))

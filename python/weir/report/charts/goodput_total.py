@@ -1,0 +1,66 @@
+"""Goodput of all flows under test together."""
+
+from __future__ import annotations
+
+import altair as alt
+import polars as pl
+
+from weir.report import theme
+from weir.report._text import unit_for
+from weir.report.charts._base import CellChart, Drawing, Medium, named, time_axis, window
+from weir.report.charts._series import band, scaled
+from weir.report.downsample import bucket_ns, envelope, note
+from weir.report.view import CellView
+
+__all__ = ["CHART"]
+
+
+def _draw(cell: CellView, medium: Medium) -> Drawing | None:
+    frame = cell.of_tested("goodput")
+    if frame is None:
+        return None
+    interval = cell.plan.interval_ns("goodput")
+    width = bucket_ns(cell.plan.end_ns, medium.buckets, interval)
+    total = frame.group_by("time_ns").agg(pl.col("delivered_bytes").sum())
+    rows = envelope(total, pl.col("delivered_bytes") * 8e9 / interval, by=[], width_ns=width)
+    highest = float(rows["high"].max() or 0)  # type: ignore[arg-type]
+    unit = unit_for(highest, "bit/s")
+    rows = scaled(rows, unit, ("low", "mean", "high"))
+    data = {"total": rows, "phases": _phases(cell)}
+    layers = [_windows(cell, medium), *band(cell, medium, "total", f"Goodput ({unit.label})")]
+    spec = alt.layer(*layers).properties(height=medium.height).add_params(*window(cell, medium))
+    text = f"Aggregate goodput over {cell.duration_s:g} s; at most {highest / unit.factor:.3g} {unit.label}."
+    return Drawing(spec, data, text, note(width, interval))
+
+
+def _phases(cell: CellView) -> pl.DataFrame:
+    phases = cell.plan.phases
+    return pl.DataFrame(
+        {
+            "phase": [p.name for p in phases],
+            "from_s": [p.from_ns / 1e9 for p in phases],
+            "to_s": [p.to_ns / 1e9 for p in phases],
+        },
+        schema={"phase": pl.String, "from_s": pl.Float64, "to_s": pl.Float64},
+    )
+
+
+def _windows(cell: CellView, medium: Medium) -> alt.LayerChart:
+    base = alt.Chart(named("phases")).encode(x=time_axis(cell, medium, field="from_s"))
+    shade = base.mark_rect(color=theme.NEUTRAL, opacity=0.13, clip=True, tooltip=None).encode(x2="to_s:Q")
+    size = 11 if medium.page else 6
+    label = base.mark_text(align="left", baseline="bottom", dx=1, fontSize=size, opacity=0.75).encode(
+        y=alt.value(-3), text="phase:N"
+    )
+    return shade + label
+
+
+CHART = CellChart(
+    name="goodput-total",
+    title="Aggregate goodput",
+    section="Time series",
+    needs=("goodput",),
+    caption="Payload handed to the receiving applications of all flows under test in an interval of measure.goodput, "
+    "divided by the interval. Shaded: the named phases.",
+    draw=_draw,
+)

@@ -1,0 +1,153 @@
+"""A metric against the swept parameters: a numeric factor is the x axis, a categorical one the colour.
+
+One panel a phase (and a combination of any further factors), as in the papers' figures against RTT.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import altair as alt
+import polars as pl
+
+from weir.report import theme
+from weir.report._text import unit_for
+from weir.report.charts._base import Drawing, Medium, RunChart, named, tooltip
+from weir.report.view import Factor, RunView
+
+__all__ = ["chart"]
+
+
+def chart(metric: str, title: str, caption: str, section: str = "Metrics against the swept parameters") -> RunChart:
+    """The chart of ``metric``, a reference of `weir.metrics`."""
+    return RunChart(
+        name=f"by-{metric.replace('.', '-').replace('_', '-')}",
+        title=title,
+        section=section,
+        needs=(metric,),
+        caption=f"{caption} Mean over the repeats; shaded or barred: 95 % confidence interval.",
+        draw=partial(_draw, metric=metric, title=title),
+    )
+
+
+def _draw(run: RunView, medium: Medium, *, metric: str, title: str) -> Drawing | None:
+    if run.axis is None and run.series is None:
+        return None
+    summary = run.summary(metric).filter(pl.col("value").is_not_null())
+    if summary.is_empty():
+        return None
+    rows, label = _rows(run, summary, title)
+    names = {"value": label, "low": "95 % confidence, low", "high": "95 % confidence, high", "n": "repeats"}
+    panels = list(dict.fromkeys(rows["panel"]))
+    layers = _against(run, medium, run.axis, rows, label) if run.axis else _by_name(run, medium, rows, label)
+    if run.axis:
+        names["x"] = f"{run.axis.name} ({unit_for(max(run.axis.numbers or (0,)), run.axis.base).label})"
+    if run.series:
+        names["series"] = run.series.name
+    height = medium.height if run.axis else max(60, 22 * len(set(rows["series"])))
+    layered = alt.layer(*layers, data=named("metric")).properties(height=height)
+    text = _say(run, rows, title, label)
+    if len(panels) == 1:
+        return Drawing(layered, {"metric": rows}, text, csv_names=names)
+    header = alt.Header(labelAnchor="start", title=None)
+    columns = min(len(panels), 2)
+    spec = layered.facet(facet=alt.Facet("panel:N", sort=panels, title=None, header=header), columns=columns, spacing=24)
+    spec = spec.properties(title=alt.TitleParams(label, anchor="start")) if medium.page else spec
+    return Drawing(spec, {"metric": rows}, text, columns=columns, panel_width=300, span=2, csv_names=names)
+
+
+def _rows(run: RunView, summary: pl.DataFrame, title: str) -> tuple[pl.DataFrame, str]:
+    unit = unit_for(float(summary["value"].abs().max() or 0), summary["unit"][0])  # type: ignore[arg-type]
+    label = f"{title} ({unit.label})" if unit.label else title
+    exprs = [
+        _panel(run).alias("panel"),
+        (pl.col("value") / unit.factor).alias("value"),
+        (pl.col("ci_low") / unit.factor).alias("low"),
+        (pl.col("ci_high") / unit.factor).alias("high"),
+        pl.col("n"),
+    ]
+    if run.series:
+        exprs.insert(0, pl.col(run.series.name).alias("series"))
+    if run.axis:
+        exprs.insert(0, _axis_number(run.axis).alias("x"))
+    return summary.select(exprs), label
+
+
+def _axis_number(axis: Factor) -> pl.Expr:
+    numbers = axis.numbers or ()
+    unit = unit_for(max(numbers, default=0), axis.base)
+    shown = {value: number / unit.factor for value, number in zip(axis.values, numbers, strict=True)}
+    return pl.col(axis.name).replace_strict(shown, return_dtype=pl.Float64, default=None)
+
+
+def _panel(run: RunView) -> pl.Expr:
+    parts: list[pl.Expr] = [pl.col("phase").fill_null("whole run")]
+    for factor in run.panels:
+        parts += [pl.lit(f", {factor.name} "), pl.col(factor.name)]
+    return pl.concat_str(parts)
+
+
+def _look(run: RunView) -> dict[str, alt.Color | alt.StrokeDash | alt.Shape]:
+    if run.series is None:
+        return {}
+    scales = theme.categories(run.series.values)
+    return {
+        "color": alt.Color("series:N", title=run.series.name, scale=alt.Scale(**scales["color"])),
+        "strokeDash": alt.StrokeDash("series:N", title=run.series.name, scale=alt.Scale(**scales["strokeDash"])),
+        "shape": alt.Shape("series:N", title=run.series.name, scale=alt.Scale(**scales["shape"])),
+    }
+
+
+def _silent(run: RunView) -> alt.Color:
+    """The colour without a legend: the lines have one."""
+    scale = alt.Scale(**theme.categories(run.series.values if run.series else ())["color"])
+    return alt.Color("series:N", scale=scale, legend=None)
+
+
+def _tips(medium: Medium, label: str) -> object:
+    fields = [alt.Tooltip("value:Q", title=label, format=".4~g"), alt.Tooltip("low:Q", title="95 % from", format=".4~g"),
+              alt.Tooltip("high:Q", title="to", format=".4~g"), alt.Tooltip("n:Q", title="repeats")]  # fmt: skip
+    return tooltip(medium, *fields)
+
+
+def _against(run: RunView, medium: Medium, axis: Factor, rows: pl.DataFrame, label: str) -> list[alt.Chart]:
+    unit = unit_for(max(axis.numbers or (0,)), axis.base)
+    x_title = f"{axis.name} ({unit.label})" if unit.label else axis.name
+    ticks = [n / unit.factor for n in axis.numbers or ()]
+    x = alt.X("x:Q", title=x_title, axis=alt.Axis(values=ticks, format="~g", grid=False), scale=alt.Scale(nice=False, padding=6))
+    several = rows["panel"].n_unique() > 1 and medium.page
+    y = alt.Y("value:Q", title=None if several else label, scale=alt.Scale(zero=True, nice=True))
+    base, look = alt.Chart(), _look(run)
+    layers = []
+    if rows["low"].is_not_null().any():
+        shade = base.mark_area(opacity=0.14, clip=True).encode(x=x, y=alt.Y("low:Q", title=y["title"]), y2="high:Q")
+        layers.append(shade.encode(color=_silent(run)) if look else shade.encode(color=alt.value(theme.ACCENT)))
+    line = base.mark_line().encode(x=x, y=y)
+    point = base.mark_point(opacity=1).encode(x=x, y=y, tooltip=_tips(medium, label))
+    if look:
+        line = line.encode(color=look["color"], strokeDash=look["strokeDash"])
+        point = point.encode(color=look["color"], shape=look["shape"])
+    if look and medium.page:
+        chosen = alt.selection_point(name="legend_pick", fields=["series"], bind="legend")
+        dim = alt.condition(chosen, alt.value(1.0), alt.value(0.15))
+        line = line.encode(opacity=dim).add_params(chosen)
+        point = point.encode(opacity=dim)
+    return [*layers, line, point]
+
+
+def _by_name(run: RunView, medium: Medium, rows: pl.DataFrame, label: str) -> list[alt.Chart]:
+    """No numeric factor: a dot and its interval for each name."""
+    assert run.series is not None
+    names = [v for v in run.series.values if v in set(rows["series"])]
+    y = alt.Y("series:N", sort=names, title=run.series.name, axis=alt.Axis(grid=True))
+    base = alt.Chart()
+    x = alt.X("value:Q", title=label, scale=alt.Scale(zero=True), axis=alt.Axis(grid=True))
+    dot = base.mark_point(color=theme.ACCENT, opacity=1).encode(x=x, y=y, tooltip=_tips(medium, label))
+    bar = base.mark_rule(color=theme.ACCENT).encode(x=alt.X("low:Q", title=label), x2="high:Q", y=y)
+    return [bar, dot] if rows["low"].is_not_null().any() else [dot]
+
+
+def _say(run: RunView, rows: pl.DataFrame, title: str, label: str) -> str:
+    axes = " and ".join(f.name for f in (run.axis, run.series) if f is not None)
+    low, high = rows["value"].min(), rows["value"].max()
+    return f"{title} by {axes}: from {low:.3g} to {high:.3g} ({label})."

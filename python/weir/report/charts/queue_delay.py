@@ -1,0 +1,46 @@
+"""Time packets spend in the queues of the bottlenecks."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from weir.report._text import unit_for
+from weir.report.charts._base import CellChart, Drawing, Medium
+from weir.report.charts._links import link_panels, link_rows, link_width
+from weir.report.charts._series import scaled
+from weir.report.downsample import aggregate, note
+from weir.report.view import CellView
+
+__all__ = ["CHART"]
+
+
+def _draw(cell: CellView, medium: Medium) -> Drawing | None:
+    frame = link_rows(cell)
+    if frame is None:
+        return None
+    width = link_width(cell, medium)
+    delay = pl.col("queue_delay_ns").cast(pl.Float64) / 1e9
+    most = pl.col("queue_delay_max_ns").cast(pl.Float64).max() / 1e9
+    sent = pl.col("out_packets").cast(pl.Float64)
+    mean = (delay * sent).sum() / pl.when(delay.is_not_null()).then(sent).sum()
+    valued = frame.filter(pl.col("queue_delay_ns").is_not_null() & (pl.col("out_packets") > 0))
+    rows = aggregate(valued, {"low": delay.min(), "mean": mean, "high": most}, by=["link"], width_ns=width)
+    if rows.is_empty():
+        return None
+    highest = float(rows["high"].max() or 0)  # type: ignore[arg-type]
+    unit = unit_for(highest, "s")
+    text = f"Queueing delay of {', '.join(k.name for k in cell.bottlenecks)}; at most {highest / unit.factor:.3g} {unit.label}."
+    rows = scaled(rows, unit, ("low", "mean", "high"))
+    said = note(width, cell.plan.interval_ns("links"))
+    return link_panels(cell, medium, rows, "Queueing delay", unit, alt_text=text, notes=said)
+
+
+CHART = CellChart(
+    name="queue-delay",
+    title="Queueing delay at the bottleneck",
+    section="Time series",
+    needs=("links",),
+    caption="Time in the queue of the packets whose transmission began in an interval of measure.links: mean over the "
+    "packets (line), least interval mean and longest time of any packet (band).",
+    draw=_draw,
+)

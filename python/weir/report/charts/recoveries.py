@@ -1,0 +1,151 @@
+"""When each flow lost: recoveries and timeouts, to see whether losses are synchronised."""
+
+from __future__ import annotations
+
+import altair as alt
+import polars as pl
+
+from weir.report import theme
+from weir.report.charts._base import CellChart, Drawing, Medium, named, time_axis, tooltip, window
+from weir.report.downsample import bucket_ns
+from weir.report.view import CellView
+
+__all__ = ["CHART"]
+
+_KINDS = {"recovery": "recovery", "rto": "timeout", "cwr": "ECN reduction", "local_congestion": "local congestion"}
+# An upright stroke is not among the named shapes.
+_SHAPES = ["M0,-0.7L0,0.7", "triangle-down", "diamond", "square"]
+_COLOURS = [theme.ACCENT, theme.SECOND, theme.THIRD, "#CC79A7"]
+
+
+def _draw(cell: CellView, medium: Medium) -> Drawing | None:
+    frame = cell.of_tested("events")
+    if frame is None:
+        return None
+    width = bucket_ns(cell.plan.end_ns, medium.buckets if cell.few else medium.map_columns, 1)
+    events = frame.with_columns(pl.col("kind").cast(pl.String)).filter(pl.col("kind").is_in(list(_KINDS)))
+    binned = events.with_columns((pl.col("time_ns") // width).alias("bin"))
+    order = pl.LazyFrame(
+        {"flow": [f.id for f in cell.tested], "row": range(len(cell.tested))},
+        schema={"flow": pl.UInt32, "row": pl.Int64},
+    )
+    counted = binned.group_by("flow", "kind", "bin").agg(
+        count=pl.len(), time_s=pl.col("time_ns").min() / 1e9, end_s=(pl.col("bin").first() + 1) * (width / 1e9)
+    )
+    rows = counted.join(order, on="flow").join(cell.names().lazy(), on="flow").collect()
+    if rows.is_empty():
+        return None
+    rows = rows.with_columns(event=pl.col("kind").replace_strict(_KINDS, return_dtype=pl.String))
+    marks = rows.select("name", "row", "event", "time_s", "end_s", "count").sort("row", "time_s", "event")
+    shares = _synchrony(cell, medium, rows)
+    text = (
+        f"{int(marks['count'].sum())} reductions of {marks['row'].n_unique()} flows; "
+        f"at most {shares['share'].max():.0f} % of the flows within {shares['window_s'].max():.3g} s."
+    )
+    if cell.few:
+        raster = _marks(cell, medium, marks)
+        said: tuple[str, ...] = ()
+        marks = marks.drop("end_s")
+    else:
+        marks = _counts(marks, width)
+        raster = _counted(cell, medium)
+        said = (f"Each field of the map counts the reductions of a flow in {width / 1e9:.3g} s.",)
+    spec = alt.vconcat(_bars(cell, medium), raster).resolve_scale(color="independent", shape="independent").add_params(*window(cell, medium))
+    return Drawing(spec, {"events": marks, "shares": shares}, text, said, span=2)
+
+
+def _counts(marks: pl.DataFrame, width: int) -> pl.DataFrame:
+    """All kinds together, by flow and field of the map."""
+    fields = marks.with_columns(from_s=pl.col("end_s") - width / 1e9)
+    counted = fields.group_by("name", "row", "from_s", "end_s").agg(pl.col("count").sum())
+    return counted.sort("row", "from_s")
+
+
+def _synchrony(cell: CellView, medium: Medium, rows: pl.DataFrame) -> pl.DataFrame:
+    """Share of the flows started so far that reduced within each window, about two pixels wide."""
+    window_s = max(cell.duration_s / (medium.buckets / 2), 1e-3)
+    binned = rows.with_columns((pl.col("time_s") / window_s).floor().cast(pl.Int64).alias("bin"))
+    hit = binned.group_by("bin").agg(pl.col("row").n_unique().alias("hit")).sort("bin")
+    starts = sorted(f.start_ns / 1e9 for f in cell.tested)
+    ends = ((hit["bin"] + 1) * window_s).to_list()
+    started = [max(1, sum(s <= end for s in starts)) for end in ends]
+    return pl.DataFrame(
+        {
+            "time_s": (hit["bin"] * window_s).to_list(),
+            "window_s": [window_s] * len(ends),
+            "share": [100 * h / n for h, n in zip(hit["hit"], started, strict=True)],
+        }
+    )
+
+
+def _bars(cell: CellView, medium: Medium) -> alt.Chart:
+    scale, axis = alt.Scale(domain=[0, 100]), alt.Axis(tickCount=2)
+    return (
+        alt.Chart(named("shares"))
+        .mark_rule(color=theme.NEUTRAL, clip=True, strokeWidth=1.5 if medium.page else 0.6)
+        .transform_calculate(floor="0")
+        .encode(
+            x=time_axis(cell, medium, title=None),
+            y=alt.Y("share:Q", title="Flows reducing together (%)" if medium.page else "Together (%)", scale=scale, axis=axis),
+            y2="floor:Q",
+            tooltip=tooltip(medium, alt.Tooltip("time_s:Q", title="Time (s)"), alt.Tooltip("share:Q", title="%", format=".3~g")),
+        )
+        .properties(height=70 if medium.page else 30)
+    )
+
+
+def _counted(cell: CellView, medium: Medium) -> alt.Chart:
+    flows = len(cell.tested)
+    axis = alt.Axis(grid=False, tickCount=5)
+    return (
+        alt.Chart(named("events"))
+        .transform_calculate(row_end="datum.row + 1")
+        .mark_rect(clip=True, strokeWidth=0)
+        .encode(
+            x=time_axis(cell, medium, field="from_s"),
+            x2="end_s:Q",
+            y=alt.Y("row:Q", title="Flow" if not medium.page else "Flow, in the order of the plan", axis=axis,
+                    scale=alt.Scale(domain=[0, flows], nice=False)),
+            y2="row_end:Q",
+            color=alt.Color("count:Q", title="reductions", scale=alt.Scale(scheme="viridis", zero=True)),
+            tooltip=tooltip(medium, alt.Tooltip("name:N", title="flow"), alt.Tooltip("from_s:Q", title="from (s)"),
+                            alt.Tooltip("count:Q")),
+        )
+        .properties(height=min(420, 2 * flows) if medium.page else medium.height)
+    )  # fmt: skip
+
+
+def _marks(cell: CellView, medium: Medium, marks: pl.DataFrame) -> alt.Chart:
+    names = list(_KINDS.values())
+    kinds = [k for k in names if k in set(marks["event"])]
+    colours = [_COLOURS[names.index(k)] for k in kinds]
+    shapes = [_SHAPES[names.index(k)] for k in kinds]
+    flows = len(cell.tested)
+    pitch = max(2.0, min(16.0, (300 if medium.page else 100) / flows))
+    axis = alt.Axis(grid=False, tickCount=min(flows, 6), format="d", tickMinStep=1)
+    return (
+        alt.Chart(named("events"))
+        .mark_point(clip=True, filled=False, strokeWidth=1.2 if medium.page else 0.6)
+        .encode(
+            x=time_axis(cell, medium),
+            y=alt.Y("row:Q", title="Flow, in the order of the plan" if medium.page else "Flow", axis=axis,
+                    scale=alt.Scale(domain=[-0.7, flows - 0.3], nice=False, zero=False)),
+            color=alt.Color("event:N", title=None, scale=alt.Scale(domain=kinds, range=colours)),
+            shape=alt.Shape("event:N", title=None, scale=alt.Scale(domain=kinds, range=shapes)),
+            size=alt.value(min(60.0, pitch * pitch * 0.6)),
+            tooltip=tooltip(medium, alt.Tooltip("name:N", title="flow"), alt.Tooltip("event:N"),
+                            alt.Tooltip("time_s:Q", title="Time (s)", format=".6~g"), alt.Tooltip("count:Q")),
+        )
+        .properties(height=pitch * flows)
+    )  # fmt: skip
+
+
+CHART = CellChart(
+    name="recoveries",
+    title="Recoveries and timeouts",
+    section="Events",
+    needs=("events",),
+    caption="Each mark is a window reduction of one flow (fast recovery, retransmission timeout, ECN). Above: the share of the "
+    "flows started so far that reduced within the same instant of the drawing; tall bars mean synchronised losses.",
+    draw=_draw,
+)

@@ -1,0 +1,60 @@
+"""Round-trip time as the senders see it."""
+
+from __future__ import annotations
+
+import altair as alt
+import polars as pl
+
+from weir.report import theme
+from weir.report._text import unit_for
+from weir.report.charts._base import CellChart, Drawing, Medium, named, time_axis, tooltip, window
+from weir.report.charts._series import scaled
+from weir.report.downsample import aggregate, bucket_ns
+from weir.report.view import CellView
+
+__all__ = ["CHART"]
+
+
+def _draw(cell: CellView, medium: Medium) -> Drawing | None:
+    frame = cell.of_tested("samples")
+    if frame is None:
+        return None
+    frame = frame.filter(pl.col("srtt_ns").is_not_null())
+    width = bucket_ns(cell.plan.end_ns, medium.buckets, cell.plan.interval_ns("samples"))
+    rtt = pl.col("srtt_ns").cast(pl.Float64) / 1e9
+    values = {
+        "low": rtt.min(),
+        "median": rtt.median(),
+        "high": rtt.max(),
+        "least": pl.col("min_rtt_ns").cast(pl.Float64).min() / 1e9,
+    }
+    rows = aggregate(frame, values, by=[], width_ns=width)
+    if rows.is_empty():
+        return None
+    highest = float(rows["high"].max())  # type: ignore[arg-type]
+    unit = unit_for(highest, "s")
+    rows = scaled(rows, unit, tuple(values))
+    x = time_axis(cell, medium)
+    title = f"Smoothed RTT ({unit.label})"
+    base = alt.Chart(named("rtt"))
+    area = base.mark_area(opacity=0.25, color=theme.ACCENT, clip=True).encode(
+        x=x, y=alt.Y("low:Q", title=title, scale=alt.Scale(zero=True, nice=True)), y2="high:Q"
+    )
+    shown = tooltip(medium, *(alt.Tooltip(f"{c}:Q", format=".4~g") for c in ("time_s", *values)))
+    line = base.mark_line(color=theme.ACCENT, clip=True).encode(x=x, y="median:Q", tooltip=shown)
+    least = base.mark_line(color=theme.SECOND, strokeDash=[4, 3], clip=True, strokeWidth=1).encode(x=x, y="least:Q")
+    spec = alt.layer(area, line, least).properties(height=medium.height).add_params(*window(cell, medium))
+    text = f"Smoothed round-trip time over {cell.duration_s:g} s; at most {highest / unit.factor:.3g} {unit.label}."
+    said = (f"Drawn in steps of {width / 1e9:.3g} s.",) if width > cell.plan.interval_ns("samples") else ()
+    return Drawing(spec, {"rtt": rows}, text, said)
+
+
+CHART = CellChart(
+    name="rtt",
+    title="Round-trip time",
+    section="Time series",
+    needs=("samples",),
+    caption="Smoothed round-trip time (srtt) of the senders: median over all flows under test (line), least and "
+    "greatest (band); dashed: the least round-trip time any of them has seen so far.",
+    draw=_draw,
+)

@@ -1,0 +1,69 @@
+"""Long time series made short enough to draw, keeping what an eye would see.
+
+A series is cut into buckets of equal duration, about one a pixel. Of each bucket the least, the mean and the greatest
+value stay: drawn as a band around a line they cover the pixels that the full series would, and no extreme is lost. The
+outcome depends on the data alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+__all__ = ["BAND", "aggregate", "bucket_ns", "envelope", "note"]
+
+BAND = ("low", "mean", "high")
+"""Columns of an envelope."""
+
+
+def bucket_ns(duration_ns: int, buckets: int, interval_ns: int) -> int:
+    """Length of a bucket when ``duration_ns`` is cut into at most ``buckets``: a whole number of intervals."""
+    interval = max(1, interval_ns)
+    wanted = -(-duration_ns // max(1, buckets))
+    return max(interval, -(-wanted // interval) * interval)
+
+
+def _bucket(width_ns: int) -> pl.Expr:
+    # Instants end an interval: (0, width] is the first bucket.
+    return (pl.max_horizontal(pl.col("time_ns"), pl.lit(1, pl.UInt64)) - 1) // width_ns
+
+
+def aggregate(frame: pl.LazyFrame, values: dict[str, pl.Expr], *, by: list[str], width_ns: int) -> pl.DataFrame:
+    """Aggregates of each bucket, with ``time_s``, the mean instant of its rows.
+
+    Args:
+        frame: rows of a long table with ``time_ns``, the end of an interval.
+        values: the aggregating expression of each column of the outcome.
+        by: columns that name a series.
+        width_ns: length of a bucket; see `bucket_ns`.
+
+    Returns:
+        Columns ``by``, ``time_s`` and ``values``, ordered by series and time.
+    """
+    time = (pl.col("time_ns").cast(pl.Float64).mean() / 1e9).alias("time_s")
+    grouped = frame.group_by([*by, _bucket(width_ns).alias("_bucket")])
+    out = grouped.agg([time, *(e.alias(name) for name, e in values.items())])
+    return out.sort([*by, "_bucket"]).drop("_bucket").collect()
+
+
+def envelope(
+    frame: pl.LazyFrame, value: pl.Expr, *, by: list[str], width_ns: int, more: Mapping[str, pl.Expr] | None = None
+) -> pl.DataFrame:
+    """Least, mean and greatest ``value`` of each bucket: columns ``by``, ``time_s``, ``low``, ``mean``, ``high``.
+
+    Buckets in which every value is null are left out. ``more`` adds further aggregates, by column.
+    """
+    valued = frame.with_columns(value.cast(pl.Float64).alias("_value")).filter(pl.col("_value").is_not_null())
+    v = pl.col("_value")
+    values = {"low": v.min(), "mean": v.mean(), "high": v.max(), **(more or {})}
+    return aggregate(valued, values, by=by, width_ns=width_ns)
+
+
+def note(width_ns: int, interval_ns: int) -> tuple[str, ...]:
+    """What to say of a thinned series; nothing if each sample is drawn."""
+    samples = width_ns // max(1, interval_ns)
+    if samples <= 1:
+        return ()
+    width = f"{width_ns / 1e9:.3g} s" if width_ns >= 10**9 else f"{width_ns / 1e6:.3g} ms"
+    return (f"Thinned for drawing: the line is the mean of {samples} samples ({width}), the band their extremes.",)

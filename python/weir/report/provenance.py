@@ -1,0 +1,82 @@
+"""Where the numbers come from: the manifest in a form to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from weir.report._text import quantity
+from weir.report.view import RunView
+
+__all__ = ["facts", "plans", "provenance", "warnings"]
+
+_HIDDEN = frozenset({"cells", "warnings", "text"})
+_FIRST = ("method", "seed", "scenario", "versions", "commit", "kernel", "cpu", "start", "end")
+
+
+def facts(run: RunView) -> list[tuple[str, str]]:
+    """What a reader wants to know before the first figure."""
+    cells = len(run.combinations)
+    repeats = f"{run.repeats} repeats" if run.repeats > 1 else "1 repeat"
+    found = [("Method", str(run.run.manifest.get("method") or _first(run, "method")))]
+    if run.swept:
+        sizes = " × ".join(f"{len(f.values)} {f.name}" for f in run.swept)
+        found.append(("Sweep", f"{sizes}, {repeats}, {cells} cells"))
+    else:
+        found.append(("Cells", f"1, {repeats}"))
+    if run.cells:
+        first = run.cells[0]
+        found += [("Flows", str(len(first.plan.flows))), ("Simulated time" if found[0][1] == "sim" else "Time", f"{first.duration_s:g} s")]
+    end = run.run.manifest.get("end")
+    if isinstance(end, str):
+        found.append(("Finished", end.replace("T", " ").removesuffix("Z")[:16] + (" UTC" if end.endswith("Z") else "")))
+    return [(name, value) for name, value in found if value]
+
+
+def _first(run: RunView, key: str) -> str:
+    return str(run.cells[0].cell.manifest.get(key, "")) if run.cells else ""
+
+
+def warnings(run: RunView) -> list[str]:
+    """Everything that makes a number less trustworthy, each once: of the run, of its cells, of reading it."""
+    found = [*run.run.warnings, *run.problems]
+    found += [problem for view in run.cells for problem in view.problems]
+    for cell in run.listed_failures:
+        why = f": {cell['error']}" if cell.get("error") else ""
+        found.append(f"cell {cell.get('id')} has no result{why}")
+    return list(dict.fromkeys(str(w) for w in found))
+
+
+def provenance(run: RunView) -> list[tuple[str, str]]:
+    """The manifest as names and values, known names first."""
+    manifest = run.run.manifest
+    if not manifest:
+        return [("run", run.run.path.name), ("manifest", "missing: the run is not complete")]
+    keys = [k for k in _FIRST if k in manifest] + [k for k in manifest if k not in _FIRST]
+    return [pair for k in keys if k not in _HIDDEN for pair in _flatten(k, manifest[k])]
+
+
+def _flatten(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    label = name.replace("_", " ")
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if key not in _HIDDEN:
+                yield from _flatten(f"{name} {key}", inner)
+    elif isinstance(value, list):
+        yield label, ", ".join(str(v) for v in value) or "none"
+    elif isinstance(value, bool):
+        yield label, "yes" if value else "no"
+    elif value is not None:
+        yield label, str(value)
+
+
+def plans(run: RunView) -> list[dict[str, str]]:
+    """What was executed in each cell and repeat."""
+    found = []
+    for view in run.cells:
+        m = view.cell.manifest
+        wall = m.get("wall_s")
+        row = {k: str(m.get(k, "")) for k in ("seed", "plan_hash")}
+        wall_text = quantity(float(wall), "s") if isinstance(wall, int | float) else ""
+        found.append({"id": view.id, "repeat": str(view.cell.repeat), "wall": wall_text, **row})
+    return found

@@ -1,0 +1,77 @@
+"""From a drawing to a Vega-Lite specification: configuration, data and, for paper, exact widths.
+
+The page sets widths itself, to what the window of its reader allows; `set_width` is the same rule for paper.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+import polars as pl
+
+from weir.report import theme
+from weir.report.charts._base import Chart, Drawing, Medium
+
+__all__ = ["columns_of", "rows_of", "set_width", "specification"]
+
+_DIGITS = 5
+
+
+def specification(chart: Chart, drawing: Drawing, medium: Medium) -> dict[str, Any]:
+    """The specification of a drawing, without data; deterministic."""
+    spec: dict[str, Any] = drawing.spec.to_dict(validate=False, format="vega-lite")
+    spec.pop("$schema", None)
+    spec["config"] = theme.config(medium.name)
+    spec["description"] = f"{chart.title}. {drawing.alt}"
+    return _rename_views(spec)
+
+
+def _rename_views(spec: dict[str, Any]) -> dict[str, Any]:
+    """Numbers the views from 0: Altair counts on from build to build."""
+    names = dict.fromkeys(re.findall(r'"(view_\d+)"', json.dumps(spec)))
+    text = json.dumps(spec)
+    for i, name in enumerate(names):
+        text = text.replace(f'"{name}"', f'"plot_{i}"')
+    renamed: dict[str, Any] = json.loads(text)
+    return renamed
+
+
+def rounded(frame: pl.DataFrame) -> pl.DataFrame:
+    """Floats with no more digits than can be seen."""
+    floats = [c for c, t in frame.schema.items() if t.is_float()]
+    return frame.with_columns([pl.col(c).round_sig_figs(_DIGITS if c.endswith("_s") else _DIGITS - 1) for c in floats])
+
+
+def columns_of(frame: pl.DataFrame) -> dict[str, list[Any]]:
+    """A data set column by column, ready for JSON: not-a-number and infinity become null."""
+    return {c: [_plain(v) for v in rounded(frame)[c].to_list()] for c in frame.columns}
+
+
+def rows_of(frame: pl.DataFrame) -> list[dict[str, Any]]:
+    """A data set row by row, as Vega reads it."""
+    columns = columns_of(frame)
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        return int(value) if value.is_integer() and abs(value) < 1e15 else value
+    return value
+
+
+def set_width(spec: dict[str, Any], width: float, columns: int = 1, spacing: float = 0) -> None:
+    """Gives every plot of ``spec`` its part of ``width``, the space for plots alone (axes not counted)."""
+    if "vconcat" in spec:
+        for part in spec["vconcat"]:
+            set_width(part, width, columns, spacing)
+    elif "spec" in spec:
+        if "columns" in spec:
+            spec["columns"] = columns
+        set_width(spec["spec"], (width - spacing * (columns - 1)) / columns)
+    else:
+        spec["width"] = max(10, math.floor(width))

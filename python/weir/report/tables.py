@@ -1,0 +1,201 @@
+"""The summary tables: metric by cell, with confidence intervals over repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from weir.metrics import MetricInfo, catalogue
+from weir.report._text import Unit, number, unit_for
+from weir.report.view import CellView, Factor, RunView
+
+__all__ = ["SUMMARY", "Field", "Grid", "cell_tables", "summary_metrics", "summary_tables"]
+
+SUMMARY: tuple[str, ...] = (
+    "goodput.mean",
+    "goodput.aggregate.mean",
+    "goodput.aggregate.max",
+    "jain",
+)
+"""Metrics of the summary, where a run can give them."""
+
+_OPEN = 2
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a table."""
+
+    text: str
+    interval: str = ""
+    numeric: bool = True
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table ready to be shown."""
+
+    title: str
+    """Shown as the summary of a fold; empty: not folded."""
+    note: str
+    caption: str
+    corner: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Field, ...]], ...]
+    open: bool = True
+    matrix: bool = True
+
+
+def summary_metrics(run: RunView) -> list[tuple[str, MetricInfo | None, pl.DataFrame]]:
+    """The metrics of the summary that have a value somewhere: name, what it is, values."""
+    known = {info.name: info for info in catalogue()}
+    run.prepare(SUMMARY)
+    found = []
+    for name in SUMMARY:
+        frame = run.summary(name)
+        if not frame.is_empty() and frame["value"].is_not_null().any():
+            info = next((known[n] for n in sorted(known, key=len, reverse=True) if name == n or name.startswith(f"{n}.")), None)
+            found.append((name, info, frame))
+    return found
+
+
+def summary_tables(run: RunView) -> list[Grid]:
+    """A matrix of the cells for each metric and phase; for a single combination, one table of all metrics."""
+    metrics = summary_metrics(run)
+    if not run.swept:
+        return [_single(run, metrics)] if metrics else []
+    grids: list[Grid] = []
+    for k, (name, info, frame) in enumerate(metrics):
+        grids += _matrices(run, name, info, frame, k < _OPEN)
+    return grids
+
+
+def cell_tables(run: RunView, cell: CellView) -> list[Grid]:
+    """Metrics of one combination, and its flows."""
+    grids = []
+    if run.swept:
+        wanted = [pl.col(f.name) == cell.cell.factors.get(f.name) for f in run.factors]
+        own = [(name, info, frame.filter(wanted)) for name, info, frame in summary_metrics(run)]
+        own = [entry for entry in own if not entry[2].is_empty()]
+        if own:
+            grids.append(_single(run, own))
+    flows = _flows(cell)
+    return [*grids, flows] if flows else grids
+
+
+def _fields(rows: Iterable[dict[str, object]], unit: Unit) -> list[Field]:
+    return [_field(row, unit) for row in rows]
+
+
+def _field(row: dict[str, object], unit: Unit) -> Field:
+    value, low, high = (row[c] for c in ("value", "ci_low", "ci_high"))
+    if not isinstance(value, float):
+        return Field("–")
+    text = number(value / unit.factor)
+    if row.get("censored"):
+        text = f"> {text}"
+    if not isinstance(low, float) or not isinstance(high, float):
+        return Field(text)
+    return Field(text, _half((high - low) / 2 / unit.factor, text))
+
+
+def _half(half: float, value: str) -> str:
+    """The half width of an interval, with no more decimals than the value it belongs to."""
+    decimals = len(value.partition(".")[2])
+    least = 10.0**-decimals
+    return f"± <{least:.{decimals}f}" if 0 < half < least / 2 else f"± {half:.{decimals}f}"
+
+
+def _caption(info: MetricInfo | None, name: str, unit: Unit) -> str:
+    said = [info.summary.rstrip(".") + "." if info else "", f"Formula: {info.formula}." if info else ""]
+    said.append(f"In {unit.label}." if unit.label else "Without unit.")
+    return " ".join(s for s in said if s)
+
+
+def _unit(frame: pl.DataFrame) -> Unit:
+    largest = frame["value"].abs().max()
+    return unit_for(float(largest or 0), frame["unit"][0])  # type: ignore[arg-type]
+
+
+def _single(run: RunView, metrics: Sequence[tuple[str, MetricInfo | None, pl.DataFrame]]) -> Grid:
+    phases = list(dict.fromkeys(p for _, _, frame in metrics for p in frame["phase"]))
+    rows = []
+    for name, _, frame in metrics:
+        unit = _unit(frame)
+        by_phase = {row["phase"]: row for row in frame.iter_rows(named=True)}
+        fields = [_field(by_phase[p], unit) if p in by_phase else Field("–") for p in phases]
+        label = f"{name} ({unit.label})" if unit.label else name
+        rows.append((label, tuple(fields)))
+    caption = "± 95 % confidence over the repeats." if run.repeats > 1 else "One repeat: no confidence interval."
+    columns = tuple(p or "whole run" for p in phases)
+    return Grid("Metrics", "", caption, "Metric", columns, tuple(rows))
+
+
+def _matrices(run: RunView, name: str, info: MetricInfo | None, frame: pl.DataFrame, opened: bool) -> list[Grid]:
+    unit = _unit(frame)
+    across = run.axis or (run.series if len(run.swept) > 1 else None)
+    downs = [f for f in run.swept if f is not across]
+    grids = []
+    phases = list(dict.fromkeys(frame["phase"]))
+    if across is None:
+        return [_by_phase(run, name, info, frame, unit, opened, phases)]
+    for phase in phases:
+        part = frame.filter(pl.col("phase").eq_missing(pl.lit(phase)))
+        fields = {tuple(r[f.name] for f in (*downs, across)): r for r in part.iter_rows(named=True)}
+        keys = list(dict.fromkeys(k[:-1] for k in sorted(fields, key=_order((*downs, across)))))
+        rows = []
+        for key in keys:
+            values = [fields.get((*key, v)) for v in across.values]
+            rows.append((", ".join(key) or "all", tuple(Field("–") if v is None else _field(v, unit) for v in values)))
+        title = f"{name}" + (f" @ {phase}" if phase else "")
+        note = f"{unit.label}, by {', '.join(f.name for f in (*downs, across))}".lstrip(", ")
+        corner = " · ".join([*(f.name for f in downs), f"{across.name} →"])
+        grids.append(Grid(title, note, _caption(info, name, unit), corner, across.values, tuple(rows), opened))
+    return grids
+
+
+def _order(factors: Sequence[Factor]) -> Callable[[tuple[str, ...]], tuple[int, ...]]:
+    places = [{v: i for i, v in enumerate(f.values)} for f in factors]
+    return lambda key: tuple(p.get(v, -1) for p, v in zip(places, key, strict=True))
+
+
+def _by_phase(
+    run: RunView, name: str, info: MetricInfo | None, frame: pl.DataFrame, unit: Unit, opened: bool, phases: list[str | None]
+) -> Grid:
+    factor = run.swept[0]
+    fields = {(r[factor.name], r["phase"]): r for r in frame.iter_rows(named=True)}
+    rows = []
+    for value in factor.values:
+        row = [fields.get((value, p)) for p in phases]
+        rows.append((value, tuple(Field("–") if r is None else _field(r, unit) for r in row)))
+    columns = tuple(p or "whole run" for p in phases)
+    note = f"{unit.label}, by {factor.name}".lstrip(", ")
+    return Grid(name, note, _caption(info, name, unit), factor.name, columns, tuple(rows), opened)
+
+
+_MOST_FLOWS = 250
+
+
+def _flows(cell: CellView) -> Grid | None:
+    frame = cell.table("flows")
+    if frame is None:
+        return None
+    sums = [pl.col(c).sum() for c in ("delivered_bytes", "sent_packets", "retransmitted_packets", "lost_packets", "timeouts")]
+    done = pl.col("end_ns").is_not_null().sum().alias("done")
+    found = frame.group_by("flow").agg(pl.len().alias("transfers"), done, *sums).sort("flow").collect()
+    by_flow = {row["flow"]: row for row in found.iter_rows(named=True)}
+    rows = []
+    for flow in [f for f in cell.plan.flows if f.id in by_flow][:_MOST_FLOWS]:
+        row = by_flow[flow.id]
+        lost = 100 * row["lost_packets"] / row["sent_packets"] if row["sent_packets"] else None
+        kind = f"{flow.protocol}, {flow.cc}" if flow.cc else flow.protocol
+        fields = [Field(kind, numeric=False), Field(number(flow.start_ns / 1e9, 4)), Field(f"{row['done']} of {row['transfers']}"),
+                  Field(number(row["delivered_bytes"] / 1e6, 4)), Field(number(row["retransmitted_packets"], 6)),
+                  Field(number(lost, 2)), Field(number(row["timeouts"], 6))]  # fmt: skip
+        rows.append((flow.name, tuple(fields)))
+    columns = ("Transport", "Start (s)", "Transfers done", "Delivered (MB)", "Retransmitted (packets)", "Lost (%)", "Timeouts")
+    more = len(by_flow) - len(rows)
+    caption = "Of this repeat, whole run." + (f" {more} more flows are in the table `flows` of the run." if more > 0 else "")
+    return Grid("Flows", f"{len(by_flow)}", caption, "Flow", columns, tuple(rows), False, False)

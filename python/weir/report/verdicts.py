@@ -1,0 +1,118 @@
+"""The verdicts of ``expect`` in the words of the report."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from weir.metrics.expect import Measurement, Verdict, evaluate
+from weir.report.view import RunView
+
+__all__ = ["Comparison", "Headline", "ShownVerdict", "headline", "verdicts"]
+
+
+_MOST = 60
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One comparison of a check."""
+
+    place: str
+    value: str
+    interval: str
+    threshold: str
+    outcome: str
+    note: str
+
+
+@dataclass(frozen=True)
+class ShownVerdict:
+    """One claim with its verdict."""
+
+    claim: str
+    outcome: str
+    """``holds``, ``fails`` or ``undecided``."""
+    details: tuple[tuple[str, str], ...]
+    """Name and text of what supports it, in the order shown."""
+    comparisons: tuple[Comparison, ...] = ()
+    """Every comparison made, where there are several; the decisive ones first."""
+    more: int = 0
+    """Comparisons not listed."""
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The first sentence of a report."""
+
+    strong: str
+    rest: str = ""
+
+
+def headline(shown: Sequence[ShownVerdict]) -> Headline:
+    """How many claims hold."""
+    if not shown:
+        return Headline("No claims to check", "the scenario has no expect section.")
+    count = Counter(v.outcome for v in shown)
+    holds, total = count["holds"], len(shown)
+    noun = "claim" if total == 1 else "claims"
+    if holds == total:
+        return Headline(f"All {total} {noun} hold." if total > 1 else "The claim holds.")
+    rest = [f"{count['fails']} {'fails' if count['fails'] == 1 else 'fail'}"] if count["fails"] else []
+    rest += [f"{count['undecided']} undecided"] if count["undecided"] else []
+    return Headline(f"{holds} of {total} {noun} {'holds' if holds == 1 else 'hold'}", f"· {', '.join(rest)}")
+
+
+def verdicts(run: RunView) -> list[ShownVerdict]:
+    """The verdict of every claim that the run's scenario makes, in its order."""
+    entries = run.run.manifest.get("expect", ())
+    return [_shown(verdict) for verdict in evaluate(run.run, entries)] if entries else []
+
+
+def _shown(verdict: Verdict) -> ShownVerdict:
+    details = [("source", verdict.source), ("check", verdict.check), ("where", _places(verdict.where))]
+    decisive = verdict.decisive
+    if decisive is not None:
+        details.append(("measured", _measured(decisive)))
+    if verdict.explanation and not (decisive is not None and len(verdict.measured) == 1 and _plain(verdict)):
+        details.append(("explanation", verdict.explanation))
+    details += [("warning", text) for text in verdict.warnings]
+    shown = tuple((name, text) for name, text in details if text)
+    comparisons = tuple(_comparison(m) for m in verdict.measured[:_MOST]) if len(verdict.measured) > 1 else ()
+    return ShownVerdict(
+        verdict.claim or verdict.check, verdict.outcome, shown, comparisons, max(0, len(verdict.measured) - _MOST)
+    )
+
+
+def _plain(verdict: Verdict) -> bool:
+    """Whether the explanation says no more than the measurement shown above it."""
+    return verdict.outcome != "undecided" and not verdict.measured[0].note and "not at 95" not in verdict.explanation
+
+
+def _places(where: Mapping[str, Any]) -> str:
+    return ", ".join(f"{k} = {' or '.join(map(str, v)) if isinstance(v, list) else v}" for k, v in where.items())
+
+
+def _measured(m: Measurement) -> str:
+    value = m.show(m.value) if isinstance(m.value, str) or math.isfinite(m.value) else "undefined"
+    text = f"{value}{_interval(m)}"
+    if m.threshold != "":
+        text += f", against {m.show(m.threshold)}"
+    place = _places(m.factors)
+    return f"{text} (at {place})" if place else text
+
+
+def _interval(m: Measurement) -> str:
+    if not isinstance(m.value, float) or not math.isfinite(m.low) or not math.isfinite(m.high):
+        return ""
+    return f" [95 %: {m.show(m.low)} to {m.show(m.high)}, {m.repeats} repeats]"
+
+
+def _comparison(m: Measurement) -> Comparison:
+    value = m.show(m.value) if isinstance(m.value, str) or math.isfinite(m.value) else "–"
+    threshold = m.show(m.threshold) if m.threshold != "" else ""
+    interval = f"{m.show(m.low)} to {m.show(m.high)}" if _interval(m) else "–"
+    return Comparison(_places(m.factors), value, interval, threshold, m.outcome, m.note)

@@ -1,0 +1,270 @@
+"""What the charts see of a run: cells with their factors, flows under test, links that matter, and tables.
+
+A thin layer over `weir.run` that decides what is worth showing and reads no more of a table than a chart asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import polars as pl
+
+from weir.metrics import MetricError, compute, parse_reference
+from weir.report._text import natural_key
+from weir.run import Cell, Flow, Link, Phase, Plan, Run, RunError
+from weir.run.quantity import RATE, SIZE, TIME, parse_quantity
+
+__all__ = ["FEW_FLOWS", "CellView", "Factor", "RunView"]
+
+FEW_FLOWS = 16
+"""Up to this many flows each has a panel of its own; more are shown as bands and heat maps."""
+
+_WHOLE = "whole run"
+_NO_SUMMARY = {"phase": pl.String, "metric": pl.String, "unit": pl.String, "value": pl.Float64, "sd": pl.Float64,
+               "n": pl.UInt32, "ci_low": pl.Float64, "ci_high": pl.Float64, "censored": pl.Boolean}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A swept parameter: its values in their order, and as numbers where all of them are quantities of one kind."""
+
+    name: str
+    values: tuple[str, ...]
+    numbers: tuple[float, ...] | None
+    base: str
+    """Unit of ``numbers``: ``s``, ``bit/s``, ``bytes`` or another word."""
+
+    @property
+    def numeric(self) -> bool:
+        """Whether it can be an axis."""
+        return self.numbers is not None
+
+
+class CellView:
+    """One cell and repeat of a run. Tables that are missing, damaged or empty read as ``None``."""
+
+    def __init__(self, cell: Cell) -> None:
+        self.cell = cell
+        self.problems: list[str] = []
+        """What could not be read, found so far."""
+        self._tables: dict[str, pl.LazyFrame | None] = {}
+
+    @property
+    def id(self) -> str:
+        """Name of its folder."""
+        return self.cell.id
+
+    @property
+    def plan(self) -> Plan:
+        """What was executed."""
+        return self.cell.plan
+
+    @property
+    def label(self) -> str:
+        """Its factors in words: ``cc reno, rtt 100ms``."""
+        return ", ".join(f"{k} {v}" for k, v in self.cell.factors.items()) or self.id
+
+    @property
+    def duration_s(self) -> float:
+        """Length of the experiment."""
+        return self.plan.end_ns / 1e9
+
+    def table(self, name: str) -> pl.LazyFrame | None:
+        """A table of the cell, or none if it cannot be read or holds no row."""
+        if name not in self._tables:
+            self._tables[name] = self._open(name)
+        return self._tables[name]
+
+    def _open(self, name: str) -> pl.LazyFrame | None:
+        try:
+            frame = self.cell.table(name)
+            rows = int(frame.select(pl.len()).collect().item())
+        except RunError as error:
+            self.problems.append(f"{self.id}: table {name} {error.problem}")
+            return None
+        return frame if rows else None
+
+    @cached_property
+    def phases(self) -> tuple[Phase, ...]:
+        """Its named windows; one window over the whole run where the scenario names none."""
+        return self.plan.phases or (Phase(_WHOLE, 0, self.plan.end_ns),)
+
+    @cached_property
+    def tested(self) -> tuple[Flow, ...]:
+        """Flows under test; all flows where the plan marks none."""
+        return tuple(f for f in self.plan.flows if f.role == "test") or self.plan.flows
+
+    @property
+    def few(self) -> bool:
+        """Whether each flow under test can have a panel of its own."""
+        return len(self.tested) <= FEW_FLOWS
+
+    def names(self) -> pl.DataFrame:
+        """Columns ``flow`` and ``name`` of the flows under test."""
+        return pl.DataFrame(
+            {"flow": [f.id for f in self.tested], "name": [f.name for f in self.tested]},
+            schema={"flow": pl.UInt32, "name": pl.String},
+        )
+
+    def of_tested(self, name: str) -> pl.LazyFrame | None:
+        """Rows of a table that belong to flows under test."""
+        frame = self.table(name)
+        return None if frame is None else frame.filter(pl.col("flow").is_in([f.id for f in self.tested]))
+
+    @cached_property
+    def bottlenecks(self) -> tuple[Link, ...]:
+        """The links worth a chart: up to three that dropped, marked or queued most; no host's own link if possible."""
+        frame = self.table("links")
+        if frame is None:
+            return ()
+        bad = (pl.col("drop_packets") + pl.col("mark_packets")).sum().alias("bad")
+        queued = pl.col("queue_max_bytes").cast(pl.Float64).mean().alias("queued")
+        found = frame.group_by("link").agg(bad, queued, pl.col("out_bytes").sum()).collect().to_dicts()
+        seen = {int(row["link"]): row for row in found if row["out_bytes"] > 0}
+        links = [k for k in self.plan.links if k.id in seen]
+        links.sort(key=lambda k: (is_nic(k), -seen[k.id]["bad"], -seen[k.id]["queued"], k.id))
+        busy = [k for k in links if not is_nic(k) and (seen[k.id]["bad"] > 0 or seen[k.id]["queued"] > k.mtu_bytes * 2)]
+        return tuple(busy[:3] or links[:1])
+
+
+def is_nic(link: Link) -> bool:
+    """Whether this is the first link of a host."""
+    return bool(link.raw.get("host_nic", False))
+
+
+class RunView:
+    """A run: its cells, its factors and which of them is the x axis, the colour, a panel."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.cells = tuple(CellView(cell) for cell in run.cells)
+        self.factors = _factors(run)
+        self.problems: list[str] = []
+        """What could not be computed, found so far."""
+        self._summaries: dict[str, pl.DataFrame] = {}
+
+    @cached_property
+    def title(self) -> str:
+        """Title of the scenario."""
+        return str(self.cells[0].plan.title) if self.cells else self.run.path.name
+
+    @cached_property
+    def combinations(self) -> tuple[CellView, ...]:
+        """One cell of each combination of factors, its first repeat, in the order of the factors' values."""
+        seen: dict[tuple[str, ...], CellView] = {}
+        for view in sorted(self.cells, key=lambda v: v.cell.repeat):
+            seen.setdefault(self.values(view), view)
+        order = {f.name: {v: i for i, v in enumerate(f.values)} for f in self.factors}
+
+        def rank(view: CellView) -> list[int]:
+            return [order[f.name].get(view.cell.factors.get(f.name, ""), -1) for f in self.factors]
+
+        return tuple(sorted(seen.values(), key=rank))
+
+    def values(self, view: CellView) -> tuple[str, ...]:
+        """The factor values of a cell, in the order of ``factors``."""
+        return tuple(view.cell.factors.get(f.name, "") for f in self.factors)
+
+    @property
+    def repeats(self) -> int:
+        """How many repeats there are."""
+        return len(self.run.repeats)
+
+    @property
+    def swept(self) -> tuple[Factor, ...]:
+        """Factors with more than one value."""
+        return tuple(f for f in self.factors if len(f.values) > 1)
+
+    @cached_property
+    def axis(self) -> Factor | None:
+        """The factor that becomes the x axis: the numeric one with most values."""
+        return max((f for f in self.swept if f.numeric), key=lambda f: len(f.values), default=None)
+
+    @cached_property
+    def series(self) -> Factor | None:
+        """The factor that becomes the colour: the first categorical one, else another numeric one."""
+        left = [f for f in self.swept if f is not self.axis]
+        return next((f for f in left if not f.numeric), left[0] if left else None)
+
+    @cached_property
+    def panels(self) -> tuple[Factor, ...]:
+        """Factors that are neither: each combination of their values becomes a panel."""
+        return tuple(f for f in self.swept if f not in (self.axis, self.series))
+
+    def summary(self, metric: str) -> pl.DataFrame:
+        """A metric over all combinations of factors and all phases; see `weir.metrics.compute`.
+
+        Empty where the run cannot give it; why is then in ``problems``. Cells that lack a table it needs are left out.
+        """
+        if metric not in self._summaries:
+            self._summaries[metric] = self._summarise(metric)
+        return self._summaries[metric]
+
+    def _summarise(self, metric: str) -> pl.DataFrame:
+        try:
+            return self._compute((metric,))
+        except (MetricError, RunError) as error:
+            self.problems.append(f"metric {metric}: {error}")
+            return pl.DataFrame(schema=_NO_SUMMARY)
+
+    def prepare(self, metrics: Sequence[str]) -> None:
+        """Computes several metrics in one pass over the tables; any that fails is left to `summary`."""
+        wanted = [m for m in metrics if m not in self._summaries]
+        try:
+            frame = self._compute(wanted) if wanted else None
+        except (MetricError, RunError):
+            return
+        if frame is not None:
+            for metric in wanted:
+                self._summaries[metric] = frame.filter(pl.col("metric") == metric)
+
+    def _compute(self, metrics: Sequence[str]) -> pl.DataFrame:
+        tables = {t for m in metrics for t in parse_reference(m).metric.tables}
+        usable = [v.cell for v in self.cells if all(v.table(t) is not None for t in tables)]
+        if not usable:
+            return pl.DataFrame(schema=_NO_SUMMARY)
+        part = Run(self.run.path, usable, self.run.manifest, self.run.notes)
+        return compute(part, *metrics, by=list(part.factors), phase="*" if usable[0].plan.phases else None)
+
+    @cached_property
+    def listed_failures(self) -> tuple[Mapping[str, Any], ...]:
+        """Cells that the run's manifest lists and that have no result."""
+        have = {view.id for view in self.cells}
+        listed = self.run.manifest.get("cells", ())
+        return tuple(c for c in listed if isinstance(c, Mapping) and str(c.get("id")) not in have)
+
+
+def _factors(run: Run) -> tuple[Factor, ...]:
+    listed = [c.get("factors", {}) for c in run.manifest.get("cells", ()) if isinstance(c, Mapping)]
+    listed += [cell.factors for cell in run.cells]
+    values: dict[str, dict[str, None]] = {}
+    for factors in listed:
+        for name, value in factors.items():
+            if name in run.factors:
+                values.setdefault(str(name), {})[str(value)] = None
+    return tuple(_factor(name, list(found)) for name, found in values.items())
+
+
+def _factor(name: str, values: Sequence[str]) -> Factor:
+    parsed = [_number(v) for v in values]
+    bases = {p[1] for p in parsed if p is not None}
+    if any(p is None for p in parsed) or len(bases) != 1:
+        ordered = values if len(values) < 20 else sorted(values, key=natural_key)
+        return Factor(name, tuple(ordered), None, "")
+    pairs = sorted((p[0], v) for p, v in zip(parsed, values, strict=True) if p is not None)
+    return Factor(name, tuple(v for _, v in pairs), tuple(n for n, _ in pairs), bases.pop())
+
+
+def _number(text: str) -> tuple[float, str] | None:
+    """A factor value as a number and its base unit; a share of the BDP is a number, too."""
+    share = text.strip().lower().removesuffix("bdp")
+    quantity = parse_quantity(share) if share != text.strip().lower() else parse_quantity(text)
+    if quantity is None:
+        return None
+    if share != text.strip().lower():
+        return quantity.value, "BDP"
+    base = {RATE: "bit/s", TIME: "s", SIZE: "bytes"}.get(quantity.dimension, "")
+    return quantity.value / (8 if base == "bytes" else 1), base

@@ -1,0 +1,373 @@
+"""Synthetic runs in the format of a run folder: plausible saw-tooth flows, made in a second, no simulator needed.
+
+They look like TCP sharing a dumbbell, but nothing here is a result: the report is tested on them, not TCP.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from weir.run.tables import TABLES, arrow_schema
+
+__all__ = ["Cell", "Dumbbell", "write_run"]
+
+_SECOND = 1_000_000_000
+_PACKET = 1500
+_PAYLOAD = 1448
+
+# Packets gained a round trip as a function of the window, and the share of the window kept after a loss.
+_GROWTH: dict[str, tuple[Callable[[np.ndarray], np.ndarray], float]] = {
+    "reno": (lambda w: np.ones_like(w), 0.5),
+    "bic": (lambda w: np.full_like(w, 24.0), 0.8),
+    "cubic": (lambda w: np.full_like(w, 14.0), 0.7),
+    "highspeed": (lambda w: 1 + w**0.45 / 2, 0.68),
+    "htcp": (lambda w: np.full_like(w, 18.0), 0.55),
+    "scalable": (lambda w: np.maximum(1, 0.01 * w), 0.875),
+}
+
+
+@dataclass(frozen=True)
+class Dumbbell:
+    """What is simulated; times in seconds, rates in bit/s."""
+
+    flows: int = 12
+    access: float = 1e9
+    capacity: float = 10e9
+    queue_bytes: float = 12.5e6
+    duration: float = 60.0
+    every: float = 3.0
+    step: float = 0.1
+    protocol: str = "tcp"
+    sizes: tuple[int, ...] = ()
+
+    def phases(self) -> list[dict[str, Any]]:
+        """Two named windows, as in the papers: five flows active, and all of them."""
+        last = int(self.every * (self.flows - 1) * _SECOND)
+        windows = [("all", last, int(self.duration * _SECOND))]
+        if self.flows > 5:
+            windows.insert(0, ("five", int(4 * self.every * _SECOND), int(5 * self.every * _SECOND)))
+        return [{"name": name, "from_ns": start, "to_ns": stop} for name, start, stop in windows if start < stop]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of the sweep: its factors, and what is to go wrong with it."""
+
+    factors: dict[str, str] = field(default_factory=dict)
+    repeat: int = 0
+    missing: bool = False
+    failed: bool = False
+    empty: bool = False
+    drop_tables: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """Folder name."""
+        parts = [f"{k}={v}" for k, v in self.factors.items()]
+        return ",".join([*parts, f"r{self.repeat}"])
+
+
+class _Trace:
+    """The state of all flows at every step."""
+
+    def __init__(self, bell: Dumbbell, cc: str, rtt: float, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        growth, keep = _GROWTH.get(cc, _GROWTH["reno"])
+        steps, n = int(bell.duration / bell.step), bell.flows
+        self.time = ((np.arange(steps) + 1) * bell.step * _SECOND).astype(np.uint64)
+        self.start = np.arange(n) * bell.every
+        self.rate, self.cwnd, self.ssthresh = (np.zeros((steps, n)) for _ in range(3))
+        self.srtt, self.lost = np.zeros((steps, n)), np.zeros((steps, n))
+        self.queue, self.drops = np.zeros(steps), np.zeros(steps)
+        self.events: list[tuple[int, str, int, int]] = []
+        window, threshold, queue = np.full(n, 10.0), np.full(n, np.inf), 0.0
+        base = max(rtt, 1e-4)
+        for i in range(steps):
+            now = (i + 1) * bell.step
+            active = self.start < now
+            delay = base + queue * 8 / bell.capacity
+            rate = np.where(active, np.minimum(window * _PACKET * 8 / delay, bell.access * 0.986), 0.0)
+            rate *= 1 + 0.01 * rng.standard_normal(n)
+            queue = max(0.0, queue + (rate.sum() - bell.capacity) / 8 * bell.step)
+            slow_start = window < threshold
+            gain = np.where(slow_start, window, growth(window)) * bell.step / delay
+            room = window * _PACKET * 8 / delay < bell.access * 1.02
+            window = np.where(active & room, np.minimum(window + gain, 2 * window), window)
+            if queue > bell.queue_bytes:
+                hit = active & (rng.random(n) < 0.65)
+                for flow in np.flatnonzero(hit):
+                    kind = "rto" if rng.random() < 0.06 else "recovery"
+                    self.events.append((int(self.time[i]), kind, int(flow), int(window[flow])))
+                self.lost[i, hit] = 1 + rng.integers(0, 40, hit.sum())
+                window = np.where(hit, np.maximum(2, window * keep), window)
+                threshold = np.where(hit, window, threshold)
+                queue = 0.9 * bell.queue_bytes
+            share = rate * min(1.0, bell.capacity / max(rate.sum(), 1.0))
+            self.rate[i], self.cwnd[i], self.ssthresh[i] = share, window, threshold
+            self.srtt[i], self.queue[i], self.drops[i] = delay, queue, self.lost[i].sum()
+
+
+def _table(name: str, columns: dict[str, Any]) -> pa.Table:
+    """A table of the run's schema; columns not given are null or zero."""
+    rows = len(next(iter(columns.values())))
+    schema, arrays = arrow_schema(name), []
+    for column in schema:
+        values = columns.get(column.name)
+        if values is None:
+            values = [None if column.nullable else 0] * rows
+        arrays.append(pa.array(list(values), type=column.type))
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _grid(trace: _Trace, keep: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    steps, flows = trace.rate.shape
+    time = np.repeat(trace.time, flows)[keep.ravel()]
+    return time, np.tile(np.arange(flows), steps)[keep.ravel()]
+
+
+def _goodput(trace: _Trace, bell: Dumbbell) -> pa.Table:
+    keep = trace.rate > 0
+    time, flow = _grid(trace, keep)
+    sent = trace.rate[keep] / 8 * bell.step
+    delivered = sent * _PAYLOAD / _PACKET
+    return _table(
+        "goodput",
+        {"time_ns": time, "flow": flow, "delivered_bytes": delivered.astype(int), "sent_bytes": sent.astype(int)},
+    )
+
+
+def _samples(trace: _Trace) -> pa.Table:
+    keep = trace.rate > 0
+    time, flow = _grid(trace, keep)
+    threshold = [None if np.isinf(v) else int(v) for v in trace.ssthresh[keep]]
+    cwnd = trace.cwnd[keep].astype(int)
+    srtt = (trace.srtt[keep] * _SECOND).astype(int)
+    columns = {
+        "time_ns": time,
+        "flow": flow,
+        "cwnd": cwnd,
+        "ssthresh": threshold,
+        "in_flight": cwnd,
+        "srtt_ns": srtt,
+        "min_rtt_ns": np.full(len(srtt), srtt.min(initial=10**15)),
+        "acked_bytes": np.cumsum(trace.rate, axis=0)[keep].astype(int) // 8,
+        "retransmitted_packets": np.cumsum(trace.lost, axis=0)[keep].astype(int),
+    }
+    return _table("samples", columns)
+
+
+def _links(trace: _Trace, bell: Dumbbell, bottleneck: int) -> pa.Table:
+    steps, flows = trace.rate.shape
+    blocks: list[dict[str, Any]] = []
+    for link in range(flows):
+        volume = (trace.rate[:, link] / 8 * bell.step).astype(int)
+        blocks.append({"link": np.full(steps, link), "out_bytes": volume, "in_bytes": volume, "queue": np.zeros(steps)})
+    out = (np.minimum(trace.rate.sum(axis=1), bell.capacity) / 8 * bell.step).astype(int)
+    blocks.append({"link": np.full(steps, bottleneck), "out_bytes": out, "in_bytes": out, "queue": trace.queue})
+    joined = {key: np.concatenate([b[key] for b in blocks]) for key in ("link", "out_bytes", "in_bytes", "queue")}
+    drops = np.concatenate([np.zeros(steps * flows), trace.drops]).astype(int)
+    queue = joined["queue"].astype(int)
+    delay = (joined["queue"] * 8 / bell.capacity * _SECOND).astype(int)
+    columns = {
+        "time_ns": np.tile(trace.time, flows + 1),
+        "link": joined["link"],
+        "in_packets": joined["in_bytes"] // _PACKET + drops,
+        "in_bytes": joined["in_bytes"] + drops * _PACKET,
+        "out_packets": joined["out_bytes"] // _PACKET,
+        "out_bytes": joined["out_bytes"],
+        "drop_packets": drops,
+        "drop_bytes": drops * _PACKET,
+        "queue_bytes": queue,
+        "queue_packets": queue // _PACKET,
+        "queue_max_bytes": (queue * 1.05).astype(int),
+        "queue_delay_ns": delay,
+        "queue_delay_max_ns": (delay * 1.05).astype(int),
+    }
+    return _table("links", columns)
+
+
+def _flows(trace: _Trace, bell: Dumbbell, seed: int) -> pa.Table:
+    delivered = (trace.rate.sum(axis=0) / 8 * bell.step * _PAYLOAD / _PACKET).astype(int)
+    sent = (delivered * 1.001).astype(int)
+    lost = trace.lost.sum(axis=0).astype(int)
+    if not bell.sizes:
+        columns: dict[str, Any] = {
+            "flow": range(bell.flows),
+            "start_ns": (trace.start * _SECOND).astype(int),
+            "established_ns": (trace.start * _SECOND).astype(int) + 10**7,
+            "delivered_bytes": delivered,
+            "sent_bytes": sent,
+            "sent_packets": sent // _PAYLOAD,
+            "retransmitted_packets": lost,
+            "lost_packets": lost,
+            "timeouts": lost // 30,
+        }
+        return _table("flows", columns)
+    return _table("flows", _transfers(trace, bell, seed))
+
+
+def _transfers(trace: _Trace, bell: Dumbbell, seed: int) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    rows: dict[str, list[Any]] = {k: [] for k in ("flow", "transfer", "start_ns", "established_ns", "end_ns", "bytes")}
+    delivered: list[int] = []
+    for flow in range(bell.flows):
+        now = float(trace.start[flow])
+        for number, size in enumerate(bell.sizes):
+            took = 0.05 + size * 8 / (bell.access * rng.uniform(0.2, 0.9))
+            done = now + took <= bell.duration
+            rows["flow"].append(flow)
+            rows["transfer"].append(number)
+            rows["start_ns"].append(int(now * _SECOND))
+            rows["established_ns"].append(int(now * _SECOND) + 10**7)
+            rows["end_ns"].append(int((now + took) * _SECOND) if done else None)
+            rows["bytes"].append(size)
+            delivered.append(size if done else size // 2)
+            now += took
+    return {**rows, "delivered_bytes": delivered, "sent_bytes": delivered, "sent_packets": np.array(delivered) // 1448}
+
+
+def _events(trace: _Trace) -> pa.Table:
+    starts = [(int(s * _SECOND), "flow_start", i, 0) for i, s in enumerate(trace.start)]
+    rows = sorted([*starts, *trace.events])
+    return _table(
+        "events",
+        {
+            "time_ns": [r[0] for r in rows],
+            "kind": [r[1] for r in rows],
+            "flow": [r[2] for r in rows],
+            "value": [r[3] for r in rows],
+        },
+    )
+
+
+def _plan(bell: Dumbbell, cc: str, rtt: float, title: str, seed: int) -> dict[str, Any]:
+    n = bell.flows
+    hosts = [{"name": f"src{i}", "kind": "host"} for i in range(n)] + [{"name": f"dst{i}", "kind": "host"} for i in range(n)]
+    nodes = [*hosts, {"name": "left", "kind": "router"}, {"name": "right", "kind": "router"}]
+    left, right = 2 * n, 2 * n + 1
+    delay = {"kind": "fixed", "delay_ns": int(rtt / 2 * _SECOND)}
+
+    def link(name: str, a: int, b: int, rate: float, nic: bool = False) -> dict[str, Any]:
+        queue = {"kind": "droptail", "limit": {"bytes": int(bell.queue_bytes)}}
+        hop = delay if {a, b} == {left, right} else {"kind": "fixed", "delay_ns": 1000}
+        return {"name": name, "from": a, "to": b, "rate_bps": int(rate), "overhead_bytes": 38, "mtu_bytes": 1500,
+                "delay": hop, "queue": queue, "loss": None, "host_nic": nic}  # fmt: skip
+
+    links = [link(f"src{i}->left", i, left, bell.access, True) for i in range(n)]
+    links += [link("bottleneck", left, right, bell.capacity)]
+    links += [link(f"right->dst{i}", right, n + i, bell.access) for i in range(n)]
+    links += [link(f"dst{i}->right", n + i, right, bell.access, True) for i in range(n)]
+    links += [link("bottleneck.reverse", right, left, bell.capacity)]
+    links += [link(f"left->src{i}", left, i, bell.access) for i in range(n)]
+    flows = [_flow(bell, cc, i) for i in range(n)]
+    return {"version": 1, "title": title, "seed": seed, "end_ns": int(bell.duration * _SECOND), "nodes": nodes,
+            "links": links, "flows": flows, "changes": [], "phases": bell.phases(),
+            "measure": {"goodput_ns": int(bell.step * _SECOND), "tcp_ns": int(bell.step * _SECOND),
+                        "links_ns": int(bell.step * _SECOND), "trace": None}}  # fmt: skip
+
+
+def _flow(bell: Dumbbell, cc: str, i: int) -> dict[str, Any]:
+    n = bell.flows
+    tcp = {"protocol": "tcp", "cc": cc, "cc_options": {}, "stack": "linux-2.6", "mss_bytes": _PAYLOAD,
+           "timestamps": True, "sack": True, "ecn": False, "initial_window": 3, "send_buffer_bytes": 50_000_000,
+           "receive_buffer_bytes": 50_000_000, "pacing": False, "ack": "delayed"}  # fmt: skip
+    transport = tcp if bell.protocol == "tcp" else {"protocol": "udp", "payload_bytes": 1472}
+    source: dict[str, Any] = {"kind": "bulk"} if bell.protocol == "tcp" else {"kind": "cbr", "rate_bps": 500_000_000}
+    if bell.sizes:
+        transfers = [{"wait_ns": 0, "bytes": size} for size in bell.sizes]
+        source = {"kind": "transfers", "transfers": transfers, "keep_connection": False}
+    return {"name": f"elephants[{i}]", "group": "elephants", "index": i, "stream": 0, "role": "test", "from": i,
+            "to": n + i, "path": [i, n, n + 1 + i], "reverse_path": [2 * n + 1 + i, 3 * n + 1, 3 * n + 2 + i],
+            "start_ns": int(i * bell.every * _SECOND), "stop_ns": None, "transport": transport, "source": source,
+            "dscp": 0}  # fmt: skip
+
+
+def _rtt_seconds(text: str) -> float:
+    return float(text.removesuffix("ms")) / 1000
+
+
+def _write_cell(folder: Path, cell: Cell, bell: Dumbbell, title: str, seed: int) -> dict[str, Any]:
+    cc, rtt = cell.factors.get("cc", "reno"), _rtt_seconds(cell.factors.get("rtt", "20ms"))
+    plan = _plan(bell, cc, rtt, title, seed)
+    text = json.dumps(plan, sort_keys=True)
+    manifest = {"id": cell.id, "factors": cell.factors, "repeat": cell.repeat, "seed": seed, "method": "sim",
+                "plan_hash": hashlib.sha256(text.encode()).hexdigest(), "warnings": list(cell.warnings),
+                "wall_s": 1.25}  # fmt: skip
+    if cell.failed:
+        return {**manifest, "error": "the simulator stopped: out of memory"}
+    folder.mkdir(parents=True)
+    (folder / "plan.json").write_text(text)
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    trace = _Trace(bell, cc, rtt, seed)
+    tables = {
+        "flows": _flows(trace, bell, seed),
+        "goodput": _goodput(trace, bell),
+        "samples": _samples(trace) if bell.protocol == "tcp" else _table("samples", {"time_ns": []}),
+        "links": _links(trace, bell, bell.flows),
+        "events": _events(trace),
+    }
+    assert set(tables) == set(TABLES)
+    for name, table in tables.items():
+        if name not in cell.drop_tables:
+            pq.write_table(table.slice(0, 0) if cell.empty else table, folder / f"{name}.parquet", compression="zstd")
+    return manifest
+
+
+def write_run(
+    root: Path,
+    cells: Sequence[Cell] | None = None,
+    *,
+    bell: Dumbbell | None = None,
+    title: str = "Twelve 1 Gb/s sources share a 10 Gb/s bottleneck",
+    expect: Sequence[dict[str, Any]] = (),
+    warnings: Sequence[str] = (),
+    complete: bool = True,
+) -> Path:
+    """Writes a run folder to ``root`` and returns it.
+
+    Args:
+        root: the folder; made.
+        cells: cells of the sweep; without, a single cell with no factor.
+        bell: what each cell simulates.
+        title: title of the scenario.
+        expect: claims of the scenario.
+        warnings: warnings of the run.
+        complete: whether the run gets its manifest.
+    """
+    bell = bell or Dumbbell()
+    root.mkdir(parents=True, exist_ok=True)
+    scenario = f"title: {json.dumps(title)}\nsource: RR-6034, section 4.1\nseed: 1\n"
+    (root / "scenario.yaml").write_text(scenario)
+    listed = []
+    for number, cell in enumerate(cells or [Cell()]):
+        if not cell.missing:
+            manifest = _write_cell(root / "cells" / cell.id, cell, bell, title, 1000 + number)
+        else:
+            manifest = {"id": cell.id, "factors": cell.factors, "repeat": cell.repeat, "seed": 0, "warnings": []}
+        listed.append(manifest)
+    manifest = {
+        "weir_version": "0.1.0", "scenario": {"path": "scenarios/A/large-flows.yaml", "text": scenario,
+        "sha256": hashlib.sha256(scenario.encode()).hexdigest()}, "seed": 1, "commit": "0123456789abcdef",
+        "versions": {"weir": "0.1.0", "python": "3.11.2", "rustc": "1.90.0"}, "kernel": "Linux 6.1.0", "method": "sim",
+        "cpu": "AMD EPYC 7B13, 2 cores", "start": "2026-11-21T20:14:00Z", "end": "2026-11-21T20:19:30Z",
+        "expect": list(expect), "warnings": list(warnings), "cells": listed,
+    }  # fmt: skip
+    if complete:
+        (root / "manifest.json").write_text(json.dumps(manifest, indent=1))
+    return root
+
+
+def sweep(ccs: Sequence[str], rtts: Sequence[str], repeats: int = 1) -> list[Cell]:
+    """The cells of a grid of congestion controls, round-trip times and repeats."""
+    return [Cell({"cc": cc, "rtt": rtt}, repeat) for cc, rtt, repeat in product(ccs, rtts, range(repeats))]
