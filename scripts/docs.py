@@ -68,9 +68,8 @@ def _congestion_controls() -> str:
         lines += ["", f"## `{cc['name']}`: {cc['title']}", "", f"{cc['source']}.", ""]
         lines += ["| option | default | range | what it does |", "|---|---|---|---|"]
         for o in cc["options"]:
-            lines.append(
-                f"| `{o['name']}` | {o['default']} | {o['min']} to {o['max']} | {o['doc'].replace('|', chr(92) + '|')} |"
-            )
+            doc = o["doc"].replace("|", r"\|")
+            lines.append(f"| `{o['name']}` | {o['default']} | {o['min']} to {o['max']} | {doc} |")
     return _NOTE + "\n".join(lines) + "\n"
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import fake
 import pytest
-from helpers import drive, leftovers, results
+from engine_support import drive, leftovers, results
 
 from weir import engine
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import fake
 import pyarrow.parquet as pq
 import pytest
-from helpers import leftovers, results
+from engine_support import leftovers, results
 
 from weir import engine, methods
 from weir.engine._estimate import estimate

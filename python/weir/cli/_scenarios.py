@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import functools
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -11,8 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-
-from weir.cli._common import plural
 
 if TYPE_CHECKING:
     from weir.scenario import Scenario

@@ -1,0 +1,210 @@
+"""What holds for every subcommand: help, exit codes, messages, pipes, colours."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from cli_support import Weir
+
+import weir as package
+from weir.cli._app import COMMANDS, cli
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command, with the words that call it."""
+    yield path, command
+    if isinstance(command, click.Group):
+        ctx = click.Context(command)
+        for name in command.list_commands(ctx):
+            child = command.get_command(ctx, name)
+            assert child is not None
+            yield from leaves(child, (*path, name))
+
+
+ALL = list(leaves(cli))
+
+
+def spawn(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "weir.cli", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "python"), **environment},
+    )
+
+
+@pytest.mark.parametrize(("path", "command"), ALL, ids=[" ".join(path) or "weir" for path, _ in ALL])
+def test_every_command_has_help_with_an_example(path: tuple[str, ...], command: click.Command, weir: Weir) -> None:
+    ran = weir(*path, "--help")
+    assert ran.code == 0
+    assert ran.out.startswith(f"Usage: weir {' '.join(path)}".rstrip())
+    assert "Examples:\n" in ran.out
+    assert "    weir " in ran.out or 'eval "$(weir' in ran.out
+    if not path:
+        assert all(summary in ran.out for summary in COMMANDS.values())
+
+
+def test_every_example_names_a_command_and_options_that_exist() -> None:
+    for path, command in ALL:
+        for line in (command.epilog or "").splitlines():
+            words = line.partition("  weir ")[2].split("  ")[0].split()
+            if not words or words[0] not in COMMANDS:
+                assert "  weir " not in line, line
+                continue
+            found = cli
+            for word in words:
+                if isinstance(found, click.Group) and not word.startswith("-"):
+                    child = found.get_command(click.Context(found), word)
+                    assert child is not None, line
+                    found = child  # type: ignore[assignment]
+            known = {option for parameter in found.params for option in (*parameter.opts, *parameter.secondary_opts)}
+            used = {word for word in words if word.startswith("-")}
+            assert used <= known, f"{' '.join(path)}: {line}"
+
+
+def test_version(weir: Weir) -> None:
+    assert weir("--version").out == f"weir {package.__version__}\n"
+
+
+def test_without_a_command_there_is_help_and_code_2(weir: Weir) -> None:
+    ran = weir()
+    assert ran.code == 2
+    assert "Commands:" in ran.out + ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("rum",), "No such command 'rum'. Did you mean 'run'?"),
+        (("metrics", "godput"), "no metric 'godput'. Did you mean 'goodput'?"),
+        (("metrics", "--category", "speed"), "'speed' is none of throughput, delay"),
+        (("schema", "flwos"), "no table 'flwos'; there are flows, goodput"),
+        (("run", "no-such-file.yaml"), "there is no file 'no-such-file.yaml', nor a scenario of that name"),
+        (("run", "/"), "is a folder; a scenario is a YAML file"),
+        (("check", "no-such-file.yaml"), "there is no file 'no-such-file.yaml'"),
+        (("run", "x.yaml", "--workers", "0"), "0 is not in the range x>=1"),
+        (("show", "no-such-folder"), "no-such-folder: there is no such folder"),
+        (("report", "/dev"), "/dev: is not a run"),
+        (("cc", "list", "cubik"), 'no congestion control is called "cubik"; did you mean cubic'),
+        (("completion", "tcsh"), "'tcsh' is not one of 'bash', 'zsh', 'fish'"),
+    ],
+)
+def test_bad_input_gives_code_2_a_reason_and_no_stack_trace(weir: Weir, arguments: tuple[str, ...], said: str) -> None:
+    ran = weir(*arguments)
+    assert ran.code == 2
+    assert said in ran.err
+    assert "Traceback" not in ran.err
+    assert ran.out == ""
+
+
+def test_a_stack_trace_is_there_for_who_asks(weir: Weir, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "Traceback" not in weir("show", "no-such-folder").err
+    monkeypatch.setenv("WEIR_DEBUG", "1")
+    ran = weir("show", "no-such-folder")
+    assert "Traceback" in ran.err
+    assert ran.err.rstrip().endswith("expected the folder of a run")
+
+
+def test_a_defect_asks_for_a_report(weir: Weir, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr("weir.metrics.catalogue", broken)
+    ran = weir("metrics")
+    assert ran.code == 1
+    assert "internal error: ZeroDivisionError: oops" in ran.err
+    assert "WEIR_DEBUG=1" in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_a_closed_pipe_is_no_error() -> None:
+    command = f"{sys.executable} -m weir.cli schema plan | head -n 1; exit ${{PIPESTATUS[0]}}"
+    ran = subprocess.run(
+        ["bash", "-c", command],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
+    )
+    assert ran.stdout == "{\n"
+    assert ran.stderr == ""
+    assert ran.returncode in (0, 141)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_name_the_program(weir: Weir, shell: str) -> None:
+    ran = weir("completion", shell)
+    assert ran.code == 0
+    assert f"_WEIR_COMPLETE={shell}_complete" in ran.out
+
+
+def test_completion_offers_commands_options_and_metrics() -> None:
+    for words, wanted in (
+        ("weir m", "metrics"),
+        ("weir run --qu", "--quiet"),
+        ("weir metrics goodput.a", "goodput.aggregate"),
+    ):
+        ran = spawn(_WEIR_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=str(len(words.split()) - 1))
+        assert f"plain,{wanted}" in ran.stdout.splitlines(), ran
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from weir.cli._app import cli; cli(['--help'], standalone_mode=False); print(sorted(sys.modules))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
+    )
+    loaded = ran.stdout.splitlines()[-1]
+    for heavy in ("numpy", "polars", "pyarrow", "pandas", "altair", "rich", "ruamel", "weir._weir"):
+        assert f"'{heavy}'" not in loaded, heavy
+
+
+def test_json_is_json(weir: Weir) -> None:
+    metrics = json.loads(weir("metrics", "--json").out)
+    assert {"name", "formula", "unit", "category", "views", "source"} <= metrics[0].keys()
+    assert json.loads(weir("metrics", "goodput", "--json").out)[0]["unit"] == "bit/s"
+    assert "flows" in json.loads(weir("schema", "--json").out)
+    assert "properties" in json.loads(weir("schema", "plan").out)
+    assert {cc["name"] for cc in json.loads(weir("cc", "list", "--json").out)} >= {"reno", "cubic"}
+
+
+def test_tables_are_never_cut_when_nobody_looks(weir: Weir) -> None:
+    ran = weir("metrics")
+    assert "…" not in ran.out
+    assert "\x1b" not in ran.out
+    assert not any(line.endswith(" ") for line in ran.out.splitlines())
+
+
+@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
+def test_colours_are_for_terminals_and_no_color_is_honoured(no_color: str, *, coloured: bool) -> None:
+    """Runs on a pseudo-terminal and looks for an escape that sets a colour."""
+    import pty
+    import re
+
+    leader, follower = pty.openpty()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "TERM": "xterm-256color", "NO_COLOR": no_color}
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from weir.cli._common import console; console().print('x', style='red')"],
+        stdout=follower,
+        env=environment,
+    )
+    process.wait()
+    os.close(follower)
+    printed = os.read(leader, 1000).decode()
+    os.close(leader)
+    assert bool(re.search(r"\x1b\[3\dm", printed)) == coloured
