@@ -292,14 +292,20 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_of_one_full_packet_is_left_alone() {
-        let mut queue = codel(Mark::Drop);
-        for t in 1..100 {
-            queue.enqueue(ms(10 * t), TestPacket::new(0, 1500), &mut |_, _| panic!());
-            queue.enqueue(ms(10 * t), TestPacket::new(1, 1500), &mut |_, _| panic!());
-            assert_eq!(drops_at(&mut queue, ms(10 * t + 9)), 0);
-            assert_eq!(drops_at(&mut queue, ms(10 * t + 9)), 0);
-        }
+    fn a_queue_of_one_full_packet_is_left_alone_and_one_byte_more_is_not() {
+        // One packet stays behind each one that leaves, for ever, 10 ms old.
+        let drops_with = |bytes_left| {
+            let mut queue = codel(Mark::Drop);
+            queue.enqueue(ms(0), TestPacket::new(0, bytes_left), &mut |_, _| panic!());
+            (1..100)
+                .map(|t| {
+                    queue.enqueue(ms(10 * t), TestPacket::new(0, bytes_left), &mut |_, _| panic!());
+                    drops_at(&mut queue, ms(10 * t))
+                })
+                .sum::<usize>()
+        };
+        assert_eq!(drops_with(1500), 0);
+        assert!(drops_with(1501) > 0);
     }
 
     /// Leaves the dropping state after its fifth drop, and returns to it at the instant given.

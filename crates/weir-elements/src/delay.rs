@@ -202,6 +202,14 @@ mod tests {
     }
 
     #[test]
+    fn both_ends_of_a_uniform_jitter_are_reached() {
+        let delays = delays(&Delay::Jitter { delay_ns: 10, jitter_ns: 1, normal: false, reorder: true }, 1000);
+        assert!(
+            [9.0, 10.0, 11.0].iter().all(|d| delays.contains(d)) && delays.iter().all(|d| (9.0..=11.0).contains(d))
+        );
+    }
+
+    #[test]
     fn normal_jitter_has_its_mean_and_deviation() {
         let n = 200_000;
         let delays = delays(&jitter(20, 2, true, true), n);

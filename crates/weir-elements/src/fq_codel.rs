@@ -341,6 +341,24 @@ mod tests {
     }
 
     #[test]
+    fn of_equally_fat_flows_the_lowest_bucket_loses() {
+        let lowest_loses = |first: usize| {
+            let mut queue = fq_codel(10);
+            let mut pair: [u32; 2] = flows(&queue);
+            pair.sort_by_key(|&flow| queue.bucket(flow));
+            let [low, high] = pair;
+            // Whichever came first and stands first in the lists.
+            for flow in if first == 0 { [low, high] } else { [high, low] } {
+                offer(&mut queue, flow, 1000, if flow == low { 100..105 } else { 200..205 });
+            }
+            let [_, _, thin] = flows(&queue);
+            offer(&mut queue, thin, 10, 1..2)
+        };
+        assert_eq!(lowest_loses(0), [100, 101]);
+        assert_eq!(lowest_loses(1), [100, 101]);
+    }
+
+    #[test]
     fn no_more_than_64_are_dropped_at_once() {
         let mut queue = fq_codel(300);
         let [flow] = flows(&queue);

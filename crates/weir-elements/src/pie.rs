@@ -471,6 +471,28 @@ mod tests {
         assert!(plain.into_iter().any(|o| o == Enqueued::Dropped), "a packet that is not capable is dropped");
     }
 
+    #[test]
+    fn a_drop_at_the_limit_restarts_the_spacing() {
+        let mut queue = pinned(0.01, Mark::Drop);
+        for _ in 0..50 {
+            offer(&mut queue, TestPacket::new(0, 1500));
+        }
+        assert!(queue.accumulated > 0.4);
+        while queue.enqueue(Time::ZERO, TestPacket::new(0, 1500), &mut |_, _| {}) == Enqueued::Queued {}
+        assert_eq!(queue.accumulated, 0.0);
+    }
+
+    #[test]
+    fn updates_before_a_change_of_rate_use_the_old_one() {
+        let mut queue = pinned(0.2, Mark::Drop);
+        queue.next_update = Time(UPDATE);
+        queue.set_rate(Time(UPDATE), Rate::from_mbps(120));
+        // 20 packets at 12 Mb/s: 20 ms.
+        assert_close(queue.control.delay, 0.02);
+        queue.catch_up(Time(2 * UPDATE));
+        assert_close(queue.control.delay, 0.002);
+    }
+
     /// A load of twice the rate that does not react: half of it must go, and the queue settles at the target.
     #[test]
     fn the_delay_settles_at_the_target() {

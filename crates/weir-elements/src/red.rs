@@ -399,6 +399,20 @@ mod tests {
     }
 
     #[test]
+    fn a_drop_at_the_limit_restarts_the_spacing() {
+        let mut red = pinned(10_001.0, vec![curve(10_000, 30_000, 0.001)], false, Mark::Drop);
+        for _ in 0..100 {
+            red.admit(Time(0), &ARRIVAL, &busy(10_000));
+        }
+        assert_eq!(red.curves[0].count, 99);
+        red.admit(Time(0), &ARRIVAL, &busy(1_000_000));
+        assert_eq!(red.curves[0].count, 0);
+        red.average = 0.0;
+        red.admit(Time(0), &ARRIVAL, &busy(1_000_000));
+        assert_eq!(red.curves[0].count, -1, "below the threshold there is no spacing to restart");
+    }
+
+    #[test]
     fn each_class_has_its_curve_and_count_and_all_share_the_average() {
         let gold = RedCurve { dscp_from: 40, dscp_to: 46, ..curve(40_000, 50_000, 0.1) };
         let bronze = RedCurve { dscp_from: 0, dscp_to: 9, ..curve(10_000, 20_000, 0.1) };

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use weir_elements::{DropReason, Port, Qdisc, Transmitter};
 use weir_plan::{CodelParams, Limit, Mark, Queue, RedCurve};
-use weir_units::{Rate, Time};
+use weir_units::{Bytes, Rate, Time};
 
 use crate::testing::TestPacket;
 
@@ -82,6 +82,20 @@ pub fn arrivals() -> impl Strategy<Value = Vec<(Time, TestPacket)>> {
             now += gap;
             let packet = TestPacket { dscp, ecn, ..TestPacket::new(id, bytes).of_flow(flow) };
             (Time(now), packet)
+        };
+        (0..).zip(packets).map(with_time).collect()
+    })
+}
+
+/// Packets of one size on a grid of their transmission time, so that arrivals fall on the instants of departures.
+pub fn arrivals_on_departures(port: Port) -> impl Strategy<Value = Vec<(Time, TestPacket)>> {
+    let slot = port.rate.time_for(Bytes(1500 + u64::from(port.overhead_bytes)));
+    prop::collection::vec((0u64..4, 0u8..2), 1..300).prop_map(move |packets| {
+        let mut now = Time::ZERO;
+        let with_time = |(id, (slots, dscp)): (u32, (u64, u8))| {
+            // Three of four go on within the slot: bursts.
+            now += slot * slots.saturating_sub(1);
+            (now, TestPacket { dscp, ecn: id % 2 == 0, ..TestPacket::new(id, 1500) })
         };
         (0..).zip(packets).map(with_time).collect()
     })

@@ -6,7 +6,7 @@ use weir_elements::{Admission, AdmissionQueue, Arrival, DropReason, FifoLink, Of
 use weir_plan::{Limit, Mark, Queue, RedCurve};
 use weir_units::{Rate, Stream, Time};
 
-use crate::common::{EventedLink, arrivals, droptail, port, red};
+use crate::common::{EventedLink, arrivals, arrivals_on_departures, droptail, port, red};
 use crate::testing::TestPacket;
 
 /// What became of the packets of one mode.
@@ -68,6 +68,54 @@ proptest! {
     #[test]
     fn red_and_wred_links_are_equal(queue in red(), port in port(), arrivals in arrivals()) {
         prop_assert_eq!(analytic(&queue, port, &arrivals), evented(&queue, port, &arrivals));
+    }
+}
+
+/// Full packets take a whole microsecond: arrivals and departures coincide.
+const EXACT: Port = Port { rate: Rate(12_000_000_000), overhead_bytes: 0, mtu_bytes: 1500 };
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// A departure comes before an arrival of the same instant, in both modes.
+    #[test]
+    fn links_are_equal_at_ties(queue in prop_oneof![droptail(), red()], arrivals in arrivals_on_departures(EXACT)) {
+        prop_assert_eq!(analytic(&queue, EXACT, &arrivals), evented(&queue, EXACT, &arrivals));
+    }
+
+    /// What is sure to be admitted is admitted, and of drop-tail one is sure.
+    #[test]
+    fn room_is_told_truly(queue in prop_oneof![droptail(), red()], port in port(), arrivals in arrivals()) {
+        let mut link = FifoLink::new(admission(&queue, &port), port.rate);
+        let decider = admission(&queue, &port);
+        for (now, packet) in arrivals {
+            let arrival = Arrival { bytes: port.wire_bytes(&packet), ecn_capable: packet.ecn, dscp: packet.dscp };
+            let found = link.backlog(now);
+            let has_room = decider.has_room(arrival.bytes, found.bytes, found.packets);
+            let is_sent = matches!(link.offer(now, &arrival), Offer::Sent { .. });
+            prop_assert_eq!(has_room, is_sent && matches!(queue, Queue::Droptail { .. }));
+        }
+    }
+
+    /// The observer is told of every packet that waited, once, at the instant at which it began, in order.
+    #[test]
+    fn the_observer_sees_every_wait_end(queue in droptail(), port in port(), arrivals in arrivals()) {
+        let mut link = FifoLink::new(admission(&queue, &port), port.rate);
+        let (mut expected, mut seen) = (Vec::new(), Vec::new());
+        for (now, packet) in arrivals {
+            let bytes = port.wire_bytes(&packet);
+            let arrival = Arrival { bytes, ecn_capable: false, dscp: 0 };
+            if let Offer::Sent { start, .. } = link.offer_observed(now, &arrival, |at, bytes| {
+                assert!(at <= now);
+                seen.push((at, bytes));
+            }) && start > now
+            {
+                expected.push((start, bytes));
+            }
+        }
+        let end = link.backlog_observed(Time::MAX, |at, bytes| seen.push((at, bytes)));
+        prop_assert_eq!((end.bytes, end.packets), (0, 0));
+        prop_assert_eq!(seen, expected);
     }
 }
 
