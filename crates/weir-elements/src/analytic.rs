@@ -107,11 +107,11 @@ impl FifoLink {
         Backlog { bytes: self.waiting.bytes, packets: self.waiting.packets.len() as u64, idle_since }
     }
 
-    /// Whether a packet of `bytes` on the wire that arrives at `now` is sure to be admitted; RED is never sure.
+    /// Whether a packet of `bytes` on the wire would have been admitted for sure at the last call that passed the time.
+    /// What had room then has room now; RED is never sure.
     #[inline]
-    pub fn has_room(&mut self, now: Time, bytes: u32) -> bool {
-        let queue = self.backlog(now);
-        self.admission.has_room(bytes, queue.bytes, queue.packets)
+    pub fn had_room(&self, bytes: u32) -> bool {
+        self.admission.has_room(bytes, self.waiting.bytes, self.waiting.packets.len() as u64)
     }
 
     /// The transmitter.

@@ -33,9 +33,17 @@ fn main() {
         if std::env::var_os("SHOW").is_some() {
             let last = tables.samples.rows().saturating_sub(1);
             if last > 0 {
-                println!("{at} cwnd {} srtt {} inflight {} retrans {} to {} link out {} drop {} q {}",
-                    tables.samples.cwnd[last], tables.samples.srtt_ns[last], tables.samples.in_flight[last], tables.samples.retransmitted_packets[last], tables.samples.timeouts[last],
-                    tables.links.out_bytes.iter().sum::<u64>() * 8 / 1_000_000, tables.links.drop_packets.iter().sum::<u64>(), tables.links.queue_bytes.last().unwrap());
+                println!(
+                    "{at} cwnd {} srtt {} inflight {} retrans {} to {} link out {} drop {} q {}",
+                    tables.samples.cwnd[last],
+                    tables.samples.srtt_ns[last],
+                    tables.samples.in_flight[last],
+                    tables.samples.retransmitted_packets[last],
+                    tables.samples.timeouts[last],
+                    tables.links.out_bytes.iter().sum::<u64>() * 8 / 1_000_000,
+                    tables.links.drop_packets.iter().sum::<u64>(),
+                    tables.links.queue_bytes.last().unwrap()
+                );
             }
         }
     }

@@ -14,6 +14,7 @@ mod flow;
 mod link;
 mod packet;
 mod pipe;
+mod ring;
 mod sacks;
 mod simulation;
 mod stats;

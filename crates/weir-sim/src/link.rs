@@ -95,22 +95,22 @@ impl Link {
     }
 
     /// A packet enters the link; what is dropped, this packet or one that gives way to it, is added to `lost`.
-    #[inline]
+    #[inline(always)]
     pub fn enter(&mut self, at: Time, mut packet: Packet, lost: &mut Vec<Packet>) -> Passage {
         let bytes = packet.ip_bytes();
-        self.advance(at);
-        self.stats.arrived(at, bytes);
         if !self.mtu.fits(&packet) || self.loss.as_mut().is_some_and(|loss| loss.drops(packet.is_data())) {
-            self.stats.dropped(bytes);
-            lost.push(packet);
+            self.refuse(at, packet, lost);
             return Passage::Dropped;
         }
         match &mut self.discipline {
             Discipline::Analytic(fifo) => {
-                let wire = bytes + self.overhead;
+                let (stats, overhead) = (&mut self.stats, self.overhead);
+                let wire = bytes + overhead;
                 let arrival = Arrival { bytes: wire, ecn_capable: packet.ecn_capable(), dscp: packet.dscp() };
-                let Offer::Sent { start, departure, mark } = fifo.offer(at, &arrival) else {
-                    self.stats.dropped(bytes);
+                let offer = fifo.offer_observed(at, &arrival, |start, wire| stats.began(start, wire - overhead));
+                stats.arrived(at, bytes);
+                let Offer::Sent { start, departure, mark } = offer else {
+                    stats.dropped(bytes);
                     lost.push(packet);
                     return Passage::Dropped;
                 };
@@ -130,9 +130,18 @@ impl Link {
         }
     }
 
+    #[cold]
+    fn refuse(&mut self, at: Time, packet: Packet, lost: &mut Vec<Packet>) {
+        self.advance(at);
+        self.stats.arrived(at, packet.ip_bytes());
+        self.stats.dropped(packet.ip_bytes());
+        lost.push(packet);
+    }
+
     fn enqueue(&mut self, at: Time, packet: Packet, lost: &mut Vec<Packet>) -> Passage {
         let Discipline::Evented(evented) = &mut self.discipline else { unreachable!("only evented links enqueue") };
         let stats = &mut self.stats;
+        stats.arrived(at, packet.ip_bytes());
         // The packet joins before another may be chosen to give way, so that the gauge never goes below zero.
         stats.queued(packet.ip_bytes());
         let outcome = evented.qdisc.enqueue(at, packet, &mut |dropped, _| {
@@ -191,9 +200,14 @@ impl Link {
             return true;
         }
         let wire = ip_bytes + self.overhead;
+        if let Discipline::Analytic(fifo) = &self.discipline
+            && fifo.had_room(wire)
+        {
+            return true;
+        }
         self.advance(at);
         match &mut self.discipline {
-            Discipline::Analytic(fifo) => fifo.has_room(at, wire),
+            Discipline::Analytic(fifo) => fifo.had_room(wire),
             Discipline::Evented(evented) => match &evented.qdisc {
                 AnyQdisc::Admission(queue) => queue.has_room(wire),
                 _ => true,

@@ -27,35 +27,118 @@ pub(crate) const RESENT: u8 = 64;
 pub(crate) const NO_SACK: u32 = u32::MAX;
 
 /// A packet in flight.
-#[derive(Clone, Copy, Debug)]
+///
+/// Three words, read and written whole: a packet is copied from ring to ring millions of times a second, and a copy that
+/// follows narrower writes stalls the processor.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Packet {
-    /// Twice the flow, plus one on the reverse path.
-    pub route: u32,
-    /// Segment, or acknowledged segment, or datagram: the low 32 bits of its number.
-    pub seq: u32,
-    /// Timestamp: of the sender on data, echoed on an ACK.
-    pub stamp: u32,
-    /// Index of the SACK blocks of an ACK.
-    pub sack: u32,
-    /// Bytes of the IP packet.
-    pub ip_bytes: u16,
-    flags: u8,
-    /// Links already crossed.
-    pub hop: u8,
-    /// Number of the connection within its flow, modulo 256: leftovers of an earlier one are ignored.
-    pub connection: u8,
-    dscp: u8,
+    /// Low half: route, twice the flow, plus one on the reverse path. High half: low 32 bits of the number of the
+    /// segment, of the acknowledged segment, or of the datagram.
+    address: u64,
+    /// Low half: timestamp, of the sender on data, echoed on an ACK. High half: where the SACK blocks are kept.
+    options: u64,
+    /// From the low end: bytes of the IP packet (16 bits), kind and flags, links already crossed, number of the
+    /// connection within its flow modulo 256 (leftovers of an earlier one are ignored), code point (8 bits each).
+    header: u64,
 }
 
+const FLAGS_SHIFT: u32 = 16;
+const HOP_SHIFT: u32 = 24;
+const CONNECTION_SHIFT: u32 = 32;
+const DSCP_SHIFT: u32 = 40;
+
 impl Packet {
+    #[inline]
     pub fn new(kind: Kind, route: u32, ip_bytes: u32, connection: u8, dscp: u8) -> Packet {
-        let ip_bytes = ip_bytes as u16;
-        Packet { route, seq: 0, stamp: 0, sack: NO_SACK, ip_bytes, flags: kind as u8, hop: 0, connection, dscp }
+        let header = u64::from(ip_bytes as u16)
+            | (kind as u64) << FLAGS_SHIFT
+            | u64::from(connection) << CONNECTION_SHIFT
+            | u64::from(dscp) << DSCP_SHIFT;
+        Packet { address: u64::from(route), options: u64::from(NO_SACK) << 32, header }
+    }
+
+    /// The number of what it carries or acknowledges.
+    #[inline]
+    pub fn numbered(mut self, number: u64) -> Packet {
+        self.address |= number << 32;
+        self
+    }
+
+    /// The timestamps option.
+    #[inline]
+    pub fn stamped(mut self, stamp: u32) -> Packet {
+        self.options |= u64::from(stamp);
+        self
+    }
+
+    /// SACK blocks kept at `place`.
+    #[inline]
+    pub fn with_sack(mut self, place: u32) -> Packet {
+        self.options = (self.options & u64::from(u32::MAX)) | u64::from(place) << 32;
+        self
+    }
+
+    #[inline]
+    pub fn flagged(mut self, flag: u8, on: bool) -> Packet {
+        self.header |= (if on { u64::from(flag) } else { 0 }) << FLAGS_SHIFT;
+        self
+    }
+
+    /// The same packet, one link further.
+    #[inline]
+    pub fn hopped(mut self) -> Packet {
+        self.header += 1 << HOP_SHIFT;
+        self
+    }
+
+    #[inline]
+    pub fn route(&self) -> u32 {
+        self.address as u32
+    }
+
+    #[inline]
+    pub fn flow(&self) -> usize {
+        (self.route() >> 1) as usize
+    }
+
+    #[inline]
+    pub fn number(&self) -> u32 {
+        (self.address >> 32) as u32
+    }
+
+    #[inline]
+    pub fn stamp(&self) -> u32 {
+        self.options as u32
+    }
+
+    #[inline]
+    pub fn sack(&self) -> u32 {
+        (self.options >> 32) as u32
+    }
+
+    #[inline]
+    pub fn bytes(&self) -> u32 {
+        u32::from(self.header as u16)
+    }
+
+    #[inline]
+    fn flags(&self) -> u8 {
+        (self.header >> FLAGS_SHIFT) as u8
+    }
+
+    #[inline]
+    pub fn hop(&self) -> u8 {
+        (self.header >> HOP_SHIFT) as u8
+    }
+
+    #[inline]
+    pub fn connection(&self) -> u8 {
+        (self.header >> CONNECTION_SHIFT) as u8
     }
 
     #[inline]
     pub fn kind(&self) -> Kind {
-        match self.flags & KIND_MASK {
+        match self.flags() & KIND_MASK {
             0 => Kind::Data,
             1 => Kind::Ack,
             2 => Kind::Syn,
@@ -65,25 +148,15 @@ impl Packet {
     }
 
     #[inline]
-    pub fn flow(&self) -> usize {
-        (self.route >> 1) as usize
-    }
-
-    #[inline]
-    pub fn set(&mut self, flag: u8, on: bool) {
-        self.flags |= if on { flag } else { 0 };
-    }
-
-    #[inline]
     pub fn has(&self, flag: u8) -> bool {
-        self.flags & flag != 0
+        self.flags() & flag != 0
     }
 }
 
 impl ElementPacket for Packet {
     #[inline]
     fn ip_bytes(&self) -> u32 {
-        u32::from(self.ip_bytes)
+        self.bytes()
     }
     #[inline]
     fn is_data(&self) -> bool {
@@ -95,16 +168,16 @@ impl ElementPacket for Packet {
     }
     #[inline]
     fn mark_ce(&mut self) {
-        self.flags |= CE;
+        self.header |= u64::from(CE) << FLAGS_SHIFT;
     }
     #[inline]
     fn flow_hash(&self) -> u32 {
         // Multiplicative hashing spreads neighbouring flow numbers over all bits.
-        (self.route | 1).wrapping_mul(0x9e37_79b1).rotate_left(15).wrapping_mul(0x85eb_ca77)
+        (self.route() | 1).wrapping_mul(0x9e37_79b1).rotate_left(15).wrapping_mul(0x85eb_ca77)
     }
     #[inline]
     fn dscp(&self) -> u8 {
-        self.dscp
+        (self.header >> DSCP_SHIFT) as u8
     }
 }
 

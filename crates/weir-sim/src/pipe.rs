@@ -1,16 +1,17 @@
 //! The packets under way on a link, in the order of their arrival at its far end.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 
 use weir_units::Time;
 
 use crate::packet::Packet;
+use crate::ring::Ring;
 
 /// The packets under way on a link.
 pub(crate) enum Pipe {
     /// Nothing overtakes: a ring.
-    Fifo(VecDeque<(Time, Packet)>),
+    Fifo(Ring<(Time, Packet)>),
     /// Packets may overtake: a heap, with a serial number against ties.
     Reordering(BinaryHeap<Reverse<Overtaking>>, u64),
 }
@@ -41,7 +42,7 @@ impl Ord for Overtaking {
 
 impl Pipe {
     pub fn new(reordering: bool) -> Pipe {
-        if reordering { Pipe::Reordering(BinaryHeap::new(), 0) } else { Pipe::Fifo(VecDeque::new()) }
+        if reordering { Pipe::Reordering(BinaryHeap::new(), 0) } else { Pipe::Fifo(Ring::new()) }
     }
 
     /// Adds a packet; true if it is now the first to arrive.
@@ -50,7 +51,7 @@ impl Pipe {
         match self {
             Pipe::Fifo(ring) => {
                 debug_assert!(ring.back().is_none_or(|(last, _)| *last <= at), "a FIFO pipe must not reorder");
-                ring.push_back((at, packet));
+                ring.push((at, packet));
                 ring.len() == 1
             }
             Pipe::Reordering(heap, serial) => {
@@ -66,7 +67,7 @@ impl Pipe {
     #[inline]
     pub fn pop(&mut self) -> Option<Packet> {
         match self {
-            Pipe::Fifo(ring) => ring.pop_front().map(|(_, packet)| packet),
+            Pipe::Fifo(ring) => ring.pop().map(|(_, packet)| packet),
             Pipe::Reordering(heap, _) => heap.pop().map(|Reverse(first)| first.packet),
         }
     }

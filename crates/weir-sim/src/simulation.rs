@@ -204,13 +204,13 @@ impl Simulation {
     }
 
     /// The first packet of a link reaches its far end.
-    #[inline]
+    #[inline(always)]
     fn on_arrival(&mut self, link: u32) {
         let pipe = &mut self.links[link as usize].pipe;
-        let Some(mut packet) = pipe.pop() else { unreachable!("a pipe is due only while it holds a packet") };
+        let Some(packet) = pipe.pop() else { unreachable!("a pipe is due only while it holds a packet") };
         self.calendar.set(self.slots.pipes + link, pipe.next());
-        packet.hop += 1;
-        match self.routes.link(packet.route, packet.hop) {
+        let packet = packet.hopped();
+        match self.routes.link(packet.route(), packet.hop()) {
             Some(next) => {
                 self.enter(next, packet, self.now);
             }
@@ -230,10 +230,9 @@ impl Simulation {
                     if link == first {
                         first_departure = Some(departure);
                     }
-                    let next = self.routes.link(sent.route, sent.hop + 1);
+                    let next = self.routes.link(sent.route(), sent.hop() + 1);
                     if let Some(next) = next.filter(|next| self.links[*next as usize].fused) {
-                        (link, packet, at) = (next, sent, arrival);
-                        packet.hop += 1;
+                        (link, packet, at) = (next, sent.hopped(), arrival);
                         continue;
                     }
                     self.send_down(link, sent, arrival);
@@ -248,7 +247,7 @@ impl Simulation {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn send_down(&mut self, link: u32, packet: Packet, arrival: Time) {
         if self.links[link as usize].pipe.push(arrival, packet) {
             self.calendar.set(self.slots.pipes + link, arrival);
@@ -272,7 +271,7 @@ impl Simulation {
     fn account_losses(&mut self) {
         while let Some(packet) = self.lost.pop() {
             if packet.kind() == Kind::Ack {
-                self.sacks.take(packet.sack);
+                self.sacks.take(packet.sack());
             } else {
                 self.flows[packet.flow()].base.lost_packets += 1;
             }
@@ -307,7 +306,7 @@ impl Simulation {
         let index = packet.flow();
         let flow = &mut self.flows[index];
         flow.base.marked_packets += u64::from(packet.has(CE));
-        if packet.connection != flow.connection_number {
+        if packet.connection() != flow.connection_number {
             return;
         }
         let Some(connection) = &mut flow.connection else { return };
@@ -316,9 +315,9 @@ impl Simulation {
         }
         let receiver = &mut connection.receiver;
         let arrival = Arrival {
-            seq: unwrap(packet.seq, receiver.next()),
-            len: u32::from(packet.ip_bytes) - connection.headers,
-            tsval: packet.stamp,
+            seq: unwrap(packet.number(), receiver.next()),
+            len: packet.bytes() - connection.headers,
+            tsval: packet.stamp(),
             ce: packet.has(CE),
             cwr: packet.has(CWR_OR_ECE),
         };
@@ -335,11 +334,11 @@ impl Simulation {
         let flow = &self.flows[index];
         let Some(connection) = &flow.connection else { return };
         let bytes = connection.headers + sack_option_bytes(ack.sack.as_slice().len());
-        let mut packet = Packet::new(Kind::Ack, 2 * index as u32 + 1, bytes, flow.connection_number, flow.dscp);
-        packet.seq = ack.ack as u32;
-        packet.stamp = ack.tsecr;
-        packet.set(CWR_OR_ECE, ack.ece);
-        packet.sack = self.sacks.put(ack.sack);
+        let packet = Packet::new(Kind::Ack, 2 * index as u32 + 1, bytes, flow.connection_number, flow.dscp)
+            .numbered(ack.ack)
+            .stamped(ack.tsecr)
+            .flagged(CWR_OR_ECE, ack.ece)
+            .with_sack(self.sacks.put(ack.sack));
         self.inject(packet);
     }
 
@@ -347,7 +346,7 @@ impl Simulation {
     #[inline]
     fn inject(&mut self, packet: Packet) -> Option<Time> {
         self.statistics.packets += 1;
-        let first = self.routes.link(packet.route, 0)?;
+        let first = self.routes.link(packet.route(), 0)?;
         self.enter(first, packet, self.now)
     }
 
@@ -367,17 +366,17 @@ impl Simulation {
     #[inline]
     fn deliver_ack(&mut self, packet: Packet) {
         let index = packet.flow();
-        let sack = self.sacks.take(packet.sack);
+        let sack = self.sacks.take(packet.sack());
         let flow = &mut self.flows[index];
-        if packet.connection != flow.connection_number {
+        if packet.connection() != flow.connection_number {
             return;
         }
         let Some(connection) = &mut flow.connection else { return };
         let ack = Ack {
-            ack: unwrap(packet.seq, connection.sender.una()),
+            ack: unwrap(packet.number(), connection.sender.una()),
             sack,
             ece: packet.has(CWR_OR_ECE),
-            tsecr: packet.stamp,
+            tsecr: packet.stamp(),
         };
         connection.sender.on_ack(self.now, &ack);
         let idle = connection.sender.is_idle();
@@ -392,18 +391,18 @@ impl Simulation {
 
     fn deliver_datagram(&mut self, packet: Packet) {
         let base = &mut self.flows[packet.flow()].base;
-        base.delivered_bytes += u64::from(u32::from(packet.ip_bytes) - UDP_HEADERS);
+        base.delivered_bytes += u64::from(packet.bytes() - UDP_HEADERS);
         base.marked_packets += u64::from(packet.has(CE));
     }
 
     fn deliver_syn(&mut self, packet: Packet) {
         let flow = &mut self.flows[packet.flow()];
-        if packet.connection != flow.connection_number {
+        if packet.connection() != flow.connection_number {
             return;
         }
         if let Some(connection) = &mut flow.connection {
             connection.syn_ack_at = Some(self.now);
-            let reply = Packet::new(Kind::SynAck, packet.route | 1, SYN_BYTES, packet.connection, flow.dscp);
+            let reply = Packet::new(Kind::SynAck, packet.route() | 1, SYN_BYTES, packet.connection(), flow.dscp);
             self.inject(reply);
         }
     }
@@ -411,7 +410,7 @@ impl Simulation {
     fn deliver_syn_ack(&mut self, packet: Packet) {
         let index = packet.flow();
         let flow = &mut self.flows[index];
-        if packet.connection != flow.connection_number {
+        if packet.connection() != flow.connection_number {
             return;
         }
         let Some(connection) = &mut flow.connection else { return };
@@ -558,12 +557,12 @@ impl Simulation {
         let flow = &self.flows[index];
         let Some(connection) = &flow.connection else { return };
         let bytes = segment.len + connection.headers;
-        let mut packet = Packet::new(Kind::Data, 2 * index as u32, bytes, flow.connection_number, flow.dscp);
-        packet.seq = segment.seq as u32;
-        packet.stamp = segment.tsval;
-        packet.set(ECT, connection.ecn && !segment.retransmission);
-        packet.set(CWR_OR_ECE, segment.cwr);
-        packet.set(RESENT, segment.retransmission);
+        let packet = Packet::new(Kind::Data, 2 * index as u32, bytes, flow.connection_number, flow.dscp)
+            .numbered(segment.seq)
+            .stamped(segment.tsval)
+            .flagged(ECT, connection.ecn && !segment.retransmission)
+            .flagged(CWR_OR_ECE, segment.cwr)
+            .flagged(RESENT, segment.retransmission);
         let departure = self.inject(packet);
         let flow = &mut self.flows[index];
         if flow.local_limited
@@ -597,8 +596,8 @@ impl Simulation {
             flow.base.sent_ip_bytes += u64::from(bytes);
             flow.base.counters.sent_bytes += u64::from(bytes - UDP_HEADERS);
             flow.base.counters.sent_packets += 1;
-            let mut packet = Packet::new(Kind::Datagram, 2 * index as u32, bytes, 0, flow.dscp);
-            packet.seq = flow.datagrams;
+            let packet =
+                Packet::new(Kind::Datagram, 2 * index as u32, bytes, 0, flow.dscp).numbered(u64::from(flow.datagrams));
             self.inject(packet);
         }
     }

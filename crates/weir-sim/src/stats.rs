@@ -85,6 +85,9 @@ impl LinkStats {
     /// A packet arrived.
     #[inline]
     pub fn arrived(&mut self, at: Time, ip_bytes: u32) {
+        if self.interval_ns == 0 {
+            return;
+        }
         self.roll(at);
         self.bin.in_packets += 1;
         self.bin.in_bytes += u64::from(ip_bytes);
@@ -104,6 +107,9 @@ impl LinkStats {
     /// A packet joined the queue.
     #[inline]
     pub fn queued(&mut self, ip_bytes: u32) {
+        if self.interval_ns == 0 {
+            return;
+        }
         self.queue_bytes += u64::from(ip_bytes);
         self.queue_packets += 1;
         self.bin.queue_max_bytes = self.bin.queue_max_bytes.max(self.queue_bytes);
@@ -111,6 +117,9 @@ impl LinkStats {
 
     /// A packet left the queue other than for the transmitter.
     pub fn unqueued(&mut self, ip_bytes: u32) {
+        if self.interval_ns == 0 {
+            return;
+        }
         self.queue_bytes -= u64::from(ip_bytes);
         self.queue_packets -= 1;
     }
@@ -118,6 +127,9 @@ impl LinkStats {
     /// A packet that had joined the queue began its transmission at `at`.
     #[inline]
     pub fn began(&mut self, at: Time, ip_bytes: u32) {
+        if self.interval_ns == 0 {
+            return;
+        }
         self.roll(at);
         self.queue_bytes -= u64::from(ip_bytes);
         self.queue_packets -= 1;
@@ -127,6 +139,9 @@ impl LinkStats {
     /// A packet began its transmission.
     #[inline]
     pub fn sent(&mut self, ip_bytes: u32) {
+        if self.interval_ns == 0 {
+            return;
+        }
         self.bin.out_packets += 1;
         self.bin.out_bytes += u64::from(ip_bytes);
     }
@@ -134,6 +149,9 @@ impl LinkStats {
     /// A packet's time in the queue is known.
     #[inline]
     pub fn waited(&mut self, delay_ns: u64) {
+        if self.interval_ns == 0 {
+            return;
+        }
         self.bin.delay_sum += delay_ns;
         self.bin.delay_count += 1;
         self.bin.delay_max = self.bin.delay_max.max(delay_ns);
