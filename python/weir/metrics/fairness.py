@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
-from weir.metrics.registry import Category, View, metric
+from weir.metrics.errors import MetricError
+from weir.metrics.reactivity import first_reach
+from weir.metrics.registry import Category, Param, View, metric
 from weir.metrics.results import Floats, Series, Values
+from weir.metrics.selection import select_flows
 from weir.metrics.statistics import over_time
+from weir.metrics.throughput import capacity_bps, goodput_node
 from weir.metrics.window import Window
+from weir.run import Flow
 
-__all__ = ["alpha_fairness", "jain_index"]
+__all__ = ["alpha_fairness", "jain_index", "max_min_shares"]
 
 
 def jain_index(shares: Floats) -> float:
@@ -68,3 +74,203 @@ def jain(window: Window) -> Values:
     Flows without one whole interval in the window are left out.
     """
     return _one(jain_index(_means(window.rates("delivered_bytes"))))
+
+
+@metric(
+    "jain.node",
+    symbol="J_n",
+    formula="(Σ ḡ_n)² / (N Σ ḡ_n²), ḡ_n summed over the parallel streams of node n",
+    unit="1",
+    category=Category.FAIRNESS,
+    scope="group",
+    views=(View.END_USER, View.DESIGNER),
+    source="thesis Tables 5.III and 5.IV",
+    tables=("goodput", "flows"),
+)
+def jain_node(window: Window) -> Values:
+    """Jain's index of the nodes' mean goodputs, the parallel streams of a node together."""
+    return _one(jain_index(_means(_node_rates(window))))
+
+
+def _node_rates(window: Window) -> Series:
+    rates = goodput_node(window)
+    assert isinstance(rates, Series)
+    return rates
+
+
+@metric(
+    "fairness.minmax",
+    symbol="min/max",
+    formula="min_i ḡ_i / max_i ḡ_i",
+    unit="1",
+    category=Category.FAIRNESS,
+    scope="group",
+    views=(View.PROVIDER,),
+    source="RFC 5166 section 2.5 (after Marbach 2002)",
+    tables=("goodput", "flows"),
+)
+def fairness_minmax(window: Window) -> Values:
+    """Least mean goodput over the largest: 1 if all are equal, 0 if a flow gets nothing."""
+    means = _means(window.rates("delivered_bytes"))
+    means = means[~np.isnan(means)]
+    top = float(np.max(means, initial=0.0))
+    return _one(float(np.min(means)) / top if top > 0 else math.nan)
+
+
+@metric(
+    "fairness.maxmin",
+    symbol="F_mm",
+    formula="min_i ḡ_i / m_i, m the max-min fair allocation of the rates that the flows' links give",
+    unit="1",
+    category=Category.FAIRNESS,
+    scope="group",
+    views=(View.PROVIDER,),
+    source="thesis Table 2.III; Bertsekas and Gallager 1992 section 6.5 (progressive filling)",
+    tables=("goodput", "flows"),
+)
+def fairness_maxmin(window: Window) -> Values:
+    """How much of its max-min fair share the worst-off flow gets.
+
+    The fair shares come from progressive filling over the links of the plan (their rates at the start of the window),
+    among the flows selected that are active in the window, in payload of full packets. 1 or a little less where sharing
+    is max-min fair and the links are full; small where a flow is far below its share, for whatever reason.
+    """
+    flows = window.active_flows
+    means = dict(zip(window.flow_ids, _means(window.rates("delivered_bytes")), strict=True))
+    shares = max_min_shares(window, flows)
+    ratios = [
+        means[flow.id] / share for flow, share in zip(flows, shares, strict=True) if not math.isnan(means[flow.id])
+    ]
+    return _one(min(ratios) if ratios else math.nan)
+
+
+def max_min_shares(window: Window, flows: tuple[Flow, ...]) -> Floats:
+    """Max-min fair goodputs of bulk flows over the plan's links, bit/s of payload; shape (flows,)."""
+    weights = {}  # wire bits a payload bit of each flow costs on each link
+    for flow in flows:
+        for link in flow.path:
+            overhead = window.plan.links[link].overhead_bytes
+            weights[flow.id, link] = (flow.packet_bytes + overhead) / flow.payload_bytes
+    at = np.array([window.from_ns + 1])
+    left = {link: float(capacity_bps(window, at, link)[0]) for link in {k for f in flows for k in f.path}}
+    open_ = {flow.id: flow for flow in flows}
+    shares = dict.fromkeys(open_, 0.0)
+    while open_:
+        load = {k: sum(weights[f.id, k] for f in open_.values() if k in f.path) for k in left}
+        step = min(left[k] / load[k] for k in left if load[k] > 0)
+        for flow in open_.values():
+            shares[flow.id] += step
+        left = {k: left[k] - step * load[k] for k in left}
+        full = {k for k in left if load[k] > 0 and left[k] <= 1e-9 * window.plan.links[k].rate_bps}
+        open_ = {i: f for i, f in open_.items() if not full & set(f.path)}
+    return np.array([shares[flow.id] for flow in flows], dtype=np.float64)
+
+
+@metric(
+    "fairness.alpha",
+    symbol="F_α",
+    formula="((1/N) Σ ḡ_i^(1-α))^(1/(1-α)) / ((1/N) Σ ḡ_i)",
+    unit="1",
+    category=Category.FAIRNESS,
+    scope="group",
+    views=(View.PROVIDER,),
+    source="thesis Table 2.III; Mo and Walrand 2000",
+    tables=("goodput", "flows"),
+    params=(Param("alpha", "1", 2.0, "0: efficiency alone; 1: proportional; 2: least delay; large: max-min."),),
+)
+def fairness_alpha(window: Window, *, alpha: float = 2.0) -> Values:
+    """The equal goodput that the alpha-fair utility values like the flows' mean goodputs, over their mean.
+
+    Between 0 and 1, 1 if all are equal; the larger alpha, the more the worst-off flow counts. Raises MetricError if
+    alpha is negative.
+    """
+    if alpha < 0:
+        raise MetricError("alpha must not be negative")
+    return _one(alpha_fairness(_means(window.rates("delivered_bytes")), alpha))
+
+
+@metric(
+    "fairness.proportional",
+    symbol="F_1",
+    formula="(Π ḡ_i)^(1/N) / ((1/N) Σ ḡ_i)",
+    unit="1",
+    category=Category.FAIRNESS,
+    scope="group",
+    views=(View.PROVIDER,),
+    source="thesis Table 2.III; Kelly 1997 (alpha = 1 of Mo and Walrand 2000)",
+    tables=("goodput", "flows"),
+)
+def fairness_proportional(window: Window) -> Values:
+    """Geometric over arithmetic mean of the flows' mean goodputs: the alpha-fair measure for alpha = 1."""
+    return _one(alpha_fairness(_means(window.rates("delivered_bytes")), 1.0))
+
+
+@metric(
+    "fairness.delta",
+    symbol="δ_f",
+    formula="min{t | (1-δ)/N ≤ g_i(t) / G(t) ≤ (1+δ)/N for every i}",
+    unit="s",
+    category=Category.FAIRNESS,
+    scope="group",
+    views=(View.END_USER,),
+    source="thesis Table 2.III; Bansal et al. 2001, for N flows instead of two",
+    tables=("goodput", "flows"),
+    params=(Param("delta", "1", 0.1, "Deviation from the equal share that is still fair."),),
+)
+def fairness_delta(window: Window, *, delta: float = 0.1) -> Values:
+    """Delta-fair convergence: time until every active flow is within delta of an equal share.
+
+    From the beginning of the window, or the last start in it, to the end of the first interval of ``measure.goodput``
+    in which each flow that is active in all of the rest has between (1 - delta) and (1 + delta) times the mean. A
+    bound if that never happens; undefined with fewer than two flows.
+    """
+    flows = window.active_flows
+    if len(flows) < 2:
+        return _one(math.nan)
+    rates = window.rates("delivered_bytes")
+    begin = max(window.span(flow)[0] for flow in flows)
+    table = _aligned(rates, [window.flow_ids.index(flow.id) for flow in flows], begin)
+    if len(table.times_ns[0]) == 0:
+        return _one(math.nan)
+    values = np.stack(table.values)
+    off = np.max(np.abs(values / np.maximum(values.mean(axis=0), 1e-9) - 1), axis=0)
+    near = Series("all", [0], [table.times_ns[0]], [np.where(values.mean(axis=0) > 0, -off, -math.inf)])
+    return first_reach(near, np.array([-delta - 1e-12]), np.array([begin], dtype=np.float64))
+
+
+def _aligned(rates: Series, rows: list[int], begin_ns: int) -> Series:
+    """The members ``rows`` at the instants after ``begin_ns`` at which all of them have a value."""
+    common = rates.times_ns[rows[0]]
+    for row in rows[1:]:
+        common = np.intersect1d(common, rates.times_ns[row], assume_unique=True)
+    common = common[common > begin_ns]
+    values = [rates.values[row][np.searchsorted(rates.times_ns[row], common)] for row in rows]
+    return Series("flow", rows, [common] * len(rows), values)
+
+
+@metric(
+    "uif",
+    symbol="UIF",
+    formula="(1/N Σ x̄_i of N legacy flows beside the new one) / (1/(N+1) Σ x̄_i of N+1 legacy flows alone)",
+    unit="1",
+    category=Category.FAIRNESS,
+    scope="run",
+    views=(View.END_USER, View.PROVIDER),
+    source="DataTAG eq. 2",
+    tables=("goodput", "flows"),
+    params=(
+        Param("legacy", "name", None, "Group of the legacy flows.", required=True),
+        Param("baseline", "factors", None, "Factor values of the cells in which every flow is legacy.", required=True),
+    ),
+)
+def uif(window: Window, *, legacy: str, baseline: Window) -> Values:
+    """User impact factor: throughput of a legacy flow beside a new protocol over what it has among its own kind.
+
+    Below 1 the new flow takes from the legacy flows. The baseline cell has the same factors but those of
+    ``baseline``, and all its flows under test are legacy there: ``uif[legacy: vanilla, baseline: {cc: reno}]``.
+    Raises MetricError if there is no such group.
+    """
+    beside = replace(window, flows=select_flows(window.plan, legacy))
+    mixed = over_time(_means(beside.rates("sent_bytes")), "mean")
+    alone = over_time(_means(baseline.rates("sent_bytes")), "mean")
+    return _one(mixed / alone if alone else math.nan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -55,9 +56,13 @@ def result(reference: Reference, window: Window, find_baseline: FindBaseline) ->
     if isinstance(baseline, Mapping):
         arguments["baseline"] = find_baseline(baseline)
     try:
-        return metric.function(window, **arguments)
+        return metric.function(window, **{_keyword(name): value for name, value in arguments.items()})
     except MetricError as error:
         raise MetricError(f"{reference.text}: {error}") from error
+
+
+def _keyword(name: str) -> str:
+    return f"{name}_" if keyword.iskeyword(name) else name
 
 
 def measure(reference: Reference, window: Window, find_baseline: FindBaseline, split_flows: bool = False) -> Measured:
@@ -103,7 +108,7 @@ def to_scalar(measured: Measured, text: str) -> Scalar:
 
 
 def _series(found: Series, stats: tuple[str, ...]) -> Measured:
-    stat = stats[0] if stats else "mean"
+    stat = stats[0] if stats else found.default
     weights: Sequence[Floats | None] = found.weights if found.weights is not None else [None] * len(found.values)
     values = np.array([over_time(v, stat, w) for v, w in zip(found.values, weights, strict=True)], dtype=np.float64)
     across = stats[1] if len(stats) == 2 else (stat if stat in ("min", "max") else "mean")

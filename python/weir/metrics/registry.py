@@ -36,10 +36,6 @@ __all__ = [
 
 FAMILIES = (
     "throughput",
-    "fairness",
-)
-_LATER = (
-    "throughput",
     "distribution",
     "completion",
     "links",
@@ -159,6 +155,8 @@ def metric(
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
     """Registers a metric function under ``name``; its parameters are the keyword-only arguments of the function.
 
+    A parameter called like a Python keyword has an underscore after its name in the function: ``from_``.
+
     Raises:
         ValueError: the name is taken or malformed, the unit unknown, the docstring missing, or the arguments differ
             from ``params``.
@@ -166,7 +164,7 @@ def metric(
 
     def register(function: Callable[..., Result]) -> Callable[..., Result]:
         signature = inspect.signature(function)
-        keywords = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
+        keywords = [p.name.rstrip("_") for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
         needs_baseline = "baseline" in keywords
         _check(name, unit, function, keywords, params)
         _REGISTRY[name] = MetricInfo(

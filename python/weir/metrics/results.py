@@ -32,6 +32,8 @@ class Series:
     values: Sequence[Floats]
     weights: Sequence[Floats] | None = None
     """Weights of the mean, deviation and percentiles over time; ``None``: all alike."""
+    default: str = "mean"
+    """The statistic where the name of the metric asks for none."""
 
 
 @dataclass(frozen=True)

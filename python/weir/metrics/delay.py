@@ -1,0 +1,145 @@
+"""Delay: round trips as senders see them, and time in queues as links see it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weir.metrics.registry import Category, View, metric
+from weir.metrics.results import Series
+from weir.metrics.window import Window
+
+__all__: list[str] = []
+
+_NETWORK = (View.DESIGNER, View.PROVIDER)
+
+
+@metric(
+    "rtt",
+    symbol="RTT_i(t)",
+    formula="smoothed round-trip time",
+    unit="s",
+    category=Category.DELAY,
+    scope="flow",
+    views=(View.END_USER,),
+    source="thesis Table 2.III",
+    tables=("samples", "flows"),
+)
+def rtt(window: Window) -> Series:
+    """Smoothed round-trip time of a TCP flow; undefined before its first measurement.
+
+    One value a flow and instant of ``measure.tcp`` at which it is active.
+    """
+    return window.samples("srtt_ns", 1e-9)
+
+
+@metric(
+    "rtt.queueing",
+    symbol="q_i(t)",
+    formula="smoothed - least round-trip time",
+    unit="s",
+    category=Category.DELAY,
+    scope="flow",
+    views=_NETWORK,
+    source="thesis section 2.3.1 (queueing delay q)",
+    tables=("samples", "flows"),
+)
+def rtt_queueing(window: Window) -> Series:
+    """Queueing delay as a TCP sender sees it: the round-trip time above the least one it has seen.
+
+    One value a flow and instant of ``measure.tcp`` at which it is active. A standing queue that was there from the
+    start does not show; ``queue.delay`` has it.
+    """
+    smoothed, least = window.samples("srtt_ns", 1e-9), window.samples("min_rtt_ns", 1e-9)
+    values = [np.maximum(s - m, 0.0) for s, m in zip(smoothed.values, least.values, strict=True)]
+    return Series("flow", smoothed.members, smoothed.times_ns, values)
+
+
+@metric(
+    "rtt.jitter",
+    symbol="j_i(t)",
+    formula="|RTT_i(t) - RTT_i(t - Δ)|",
+    unit="s",
+    category=Category.STABILITY,
+    scope="flow",
+    views=(View.END_USER,),
+    source="thesis section 2.3.1 (stability: delay jitter); section 2.3.2.3",
+    tables=("samples", "flows"),
+)
+def rtt_jitter(window: Window) -> Series:
+    """Change of the smoothed round-trip time from one instant of ``measure.tcp`` to the next.
+
+    Smoothing hides what single packets see, so that this is a lower bound of the packets' jitter.
+    """
+    smoothed = window.samples("srtt_ns", 1e-9)
+    values = [np.abs(np.diff(v)) for v in smoothed.values]
+    return Series("flow", smoothed.members, [t[1:] for t in smoothed.times_ns], values)
+
+
+@metric(
+    "queue.delay",
+    symbol="q_l(t)",
+    formula="mean time in the queue of the packets of an interval",
+    unit="s",
+    category=Category.DELAY,
+    scope="link",
+    views=_NETWORK,
+    source="thesis Table 2.III",
+    tables=("links", "flows"),
+)
+def queue_delay(window: Window) -> Series:
+    """Queueing delay at a link, weighted by packets: ``queue.delay.mean`` is that of all packets of the window.
+
+    One value an interval of ``measure.links`` in which a packet left. Percentiles are of the intervals' means: they are
+    below those of the packets if ``measure.links`` is coarse; ``queue.delay.max`` is exact.
+    """
+    return _queue_delay(window, "queue_delay_ns")
+
+
+@metric(
+    "queue.delay.max",
+    symbol="max q_l",
+    formula="longest time in the queue of any packet",
+    unit="s",
+    category=Category.DELAY,
+    scope="link",
+    views=_NETWORK,
+    source="thesis Table 2.III",
+    tables=("links", "flows"),
+)
+def queue_delay_max(window: Window) -> Series:
+    """Longest queueing delay of any packet in each interval of ``measure.links``; alone, the longest of the window."""
+    return _queue_delay(window, "queue_delay_max_ns")
+
+
+def _queue_delay(window: Window, column: str) -> Series:
+    found = window.link_intervals(column, "out_packets")
+    return Series(
+        "link",
+        [link.id for link, *_ in found],
+        [ends for _, ends, _, _ in found],
+        [delay * 1e-9 for *_, (delay, _) in found],
+        [packets for *_, (_, packets) in found] if column == "queue_delay_ns" else None,
+        default="mean" if column == "queue_delay_ns" else "max",
+    )
+
+
+@metric(
+    "queue.length",
+    symbol="b_l(t)",
+    formula="IP bytes waiting at the end of the interval",
+    unit="B",
+    category=Category.DELAY,
+    scope="link",
+    views=_NETWORK,
+    source="thesis section 2.4 (queue occupancy)",
+    tables=("links", "flows"),
+)
+def queue_length(window: Window) -> Series:
+    """Bytes waiting in a link's queue; one value an interval of ``measure.links``."""
+    found = window.link_intervals("queue_bytes")
+    return Series(
+        "link",
+        [link.id for link, *_ in found],
+        [ends for _, ends, _, _ in found],
+        [size for *_, (size,) in found],
+    )

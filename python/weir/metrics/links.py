@@ -1,0 +1,89 @@
+"""What a link carries. Without a selection, the link is the bottleneck of the flows under test."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weir.metrics.registry import Category, View, metric
+from weir.metrics.results import Series
+from weir.metrics.throughput import capacity_bps
+from weir.metrics.window import Window
+
+__all__: list[str] = []
+
+_PROVIDER = (View.PROVIDER,)
+_UNSEEN_BYTES = 20
+"""Preamble (8) and inter-frame gap (12): on the wire but in no frame, so an Ethernet counter does not show them."""
+
+
+def _rate(window: Window, extra: int | None) -> Series:
+    """Bit/s of each link, with its overhead less ``extra`` bytes a packet; ``None``: IP bytes alone."""
+    times, values, ids = [], [], []
+    for link, ends, widths, (packets, size) in window.link_intervals("out_packets", "out_bytes"):
+        added = 0 if extra is None else max(link.overhead_bytes - extra, 0)
+        ids.append(link.id)
+        times.append(ends)
+        values.append(8 * (size + added * packets) / widths)
+    return Series("link", ids, times, values)
+
+
+@metric(
+    "link.throughput",
+    symbol="X_l(t)",
+    formula="8 · IP bytes that left / length of the interval",
+    unit="bit/s",
+    category=Category.THROUGHPUT,
+    scope="link",
+    views=_PROVIDER,
+    source="thesis Table 2.III; LIP 2006-38 Table 1",
+    tables=("links", "flows"),
+)
+def link_throughput(window: Window) -> Series:
+    """IP bytes that a link carries, all flows together; one value an interval of ``measure.links``."""
+    return _rate(window, None)
+
+
+@metric(
+    "link.frames",
+    symbol="X_eth(t)",
+    formula="8 · (IP bytes + (overhead - 20) · packets) / length of the interval",
+    unit="bit/s",
+    category=Category.THROUGHPUT,
+    scope="link",
+    views=_PROVIDER,
+    source="RR-6034 sections 2.3 and 4.1.2",
+    tables=("links", "flows"),
+)
+def link_frames(window: Window) -> Series:
+    """Bytes of Ethernet frames that a link carries, as a counter in the path sees them.
+
+    Headers and check sequence are counted, preamble and inter-frame gap are not: a saturated 10 Gb/s link with packets
+    of 1500 B shows 10 Gb/s · 1518 / 1538. One value an interval of ``measure.links``.
+    """
+    return _rate(window, _UNSEEN_BYTES)
+
+
+@metric(
+    "utilisation",
+    symbol="U_l(t)",
+    formula="8 · (IP bytes + overhead · packets) / (C_l(t) · length of the interval)",
+    unit="1",
+    category=Category.THROUGHPUT,
+    scope="link",
+    views=_PROVIDER,
+    source="thesis section 2.3.2.1 and Table 2.III",
+    tables=("links", "flows"),
+)
+def utilisation(window: Window) -> Series:
+    """Part of the time that a link transmits; 1 is saturated. A link that is stopped (rate 0) is undefined.
+
+    One value an interval of ``measure.links``; an interval in which the rate changes counts with the rate at its end.
+    """
+    wire = _rate(window, 0)
+    values = []
+    for link, ends, rate in zip(wire.members, wire.times_ns, wire.values, strict=True):
+        capacity = capacity_bps(window, ends, link)
+        share = np.full(len(rate), np.nan)
+        np.divide(rate, capacity, out=share, where=capacity > 0)
+        values.append(share)
+    return Series("link", wire.members, wire.times_ns, values)

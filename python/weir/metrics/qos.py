@@ -1,0 +1,76 @@
+"""Quality of service: how a class of traffic uses what it was allocated (DataTAG, section 7)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from weir.metrics.errors import MetricError
+from weir.metrics.registry import Category, Param, View, metric
+from weir.metrics.results import Series, Values
+from weir.metrics.statistics import over_time
+from weir.metrics.throughput import total
+from weir.metrics.window import Window
+
+__all__: list[str] = []
+
+_ALLOCATED = Param("allocated", "bit/s", None, "Bandwidth allocated to the class, as IP bytes.", required=True)
+
+
+@metric(
+    "qef",
+    symbol="QEF",
+    formula="Σ_i x_i(t) / allocated bandwidth",
+    unit="1",
+    category=Category.THROUGHPUT,
+    scope="group",
+    views=(View.END_USER, View.PROVIDER),
+    source="DataTAG eq. 3 and 4",
+    tables=("goodput", "flows"),
+    params=(_ALLOCATED,),
+)
+def qef(window: Window, *, allocated: float) -> Series:
+    """QoS efficiency factor: what arrives of a class over what the class was allocated.
+
+    What arrives is payload with the headers of full packets, in IP bytes, summed over the flows selected. AF-s is
+    ``qef[allocated: 900Mbps]@steady(af)``, AF-ts the same over the phase with the transient. Above 1 the class takes
+    what another leaves. Raises MetricError if the allocation is not positive.
+    """
+    if allocated <= 0:
+        raise MetricError("the allocated bandwidth must be positive")
+    delivered = window.rates("delivered_bytes", whole=True)
+    headers = [flow.packet_bytes / flow.payload_bytes for flow in window.flows]
+    arrived = [v * h for v, h in zip(delivered.values, headers, strict=True)]
+    series = total(Series("flow", delivered.members, delivered.times_ns, arrived))
+    return Series("all", [0], series.times_ns, [series.values[0] / allocated])
+
+
+@metric(
+    "qef.transient",
+    symbol="AF-s - AF-ts",
+    formula="QEF over the steady phase - QEF over the window",
+    unit="1",
+    category=Category.CONVERGENCE,
+    scope="group",
+    views=(View.DESIGNER,),
+    source="DataTAG section 7.1 and figure 9",
+    tables=("goodput", "flows"),
+    params=(_ALLOCATED, Param("steady", "name", None, "Phase without the transient.", required=True)),
+)
+def qef_transient(window: Window, *, allocated: float, steady: str) -> Values:
+    """Price of the transient: how much of the steady efficiency is lost by counting the time before it.
+
+    Near 0 if a class converges fast. Raises MetricError if there is no such phase.
+    """
+    phase = next((p for p in window.plan.phases if p.name == steady), None)
+    if phase is None:
+        raise MetricError(f"no phase {steady!r} in this run")
+    calm = replace(window, phase=steady, from_ns=phase.from_ns, to_ns=min(phase.to_ns, window.plan.end_ns))
+    found = []
+    for part in (calm, window):
+        series = qef(part, allocated=allocated)
+        assert isinstance(series, Series)
+        found.append(over_time(series.values[0], "mean") if series.values else math.nan)
+    return Values("all", [0], np.array([found[0] - found[1]]))

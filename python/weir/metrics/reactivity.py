@@ -1,0 +1,233 @@
+"""Reactivity: how fast flows change their rate when conditions change (thesis equations 2.4, 2.5 and 2.13).
+
+A phase that begins where the conditions change is the natural window for these.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from weir.metrics.errors import MetricError
+from weir.metrics.registry import Category, Param, View, metric
+from weir.metrics.results import Floats, Series, Values
+from weir.metrics.throughput import total
+from weir.metrics.window import Window
+from weir.run import Flow
+
+__all__ = ["StepRates", "first_reach", "step_rates"]
+
+
+@dataclass(frozen=True)
+class StepRates:
+    """Throughput of one flow over consecutive steps of one round trip, counted from the beginning of the window."""
+
+    step_s: float
+    """Length of a step: the base RTT, or the interval of the table where that is coarser."""
+    before: float
+    """Throughput over the step that ends where the window begins, bit/s; nan if the flow was not active then."""
+    rates: Floats
+    """Bit/s of each whole step while the flow is active in the window."""
+    rtt_s: float
+    """Base RTT of the flow."""
+
+
+def step_rates(window: Window, flow: Flow) -> StepRates:
+    """Throughput of ``flow`` in steps of its base RTT, interpolated in the finest counter that the run has.
+
+    That is ``samples.sent_bytes`` (payload sent) for a TCP flow if samples were recorded, else ``goodput.sent_bytes``.
+    """
+    times, counted, interval = _counter(window, flow)
+    rtt = window.plan.base_rtt_ns(flow)
+    step = max(rtt, interval)
+    begin, end = window.span(flow)
+    end = min(end, int(times[-1]))
+    number = max(0, (end - begin) // step)
+    marks = begin + step * np.arange(number + 1, dtype=np.int64)
+    rates = 8e9 * np.diff(np.interp(marks, times, counted)) / step
+    before = math.nan
+    if begin - step >= flow.start_ns:
+        earlier, now = np.interp([begin - step, begin], times, counted)
+        before = float(8e9 * (now - earlier) / step)
+    return StepRates(step / 1e9, before, rates, rtt / 1e9)
+
+
+def _counter(window: Window, flow: Flow) -> tuple[Floats, Floats, int]:
+    """Instants, bytes sent up to them, and the table's interval."""
+    if flow.protocol == "tcp" and window.plan.interval_ns("samples"):
+        grouped = window.data.grouped("samples", [f.id for f in window.flows if f.protocol == "tcp"])
+        rows = grouped.rows(flow.id)
+        times, counted = grouped.times_ns[rows], grouped.column("sent_bytes")[rows]
+        interval = window.plan.interval_ns("samples")
+    else:
+        grouped = window.data.grouped("goodput", window.flow_ids)
+        rows = grouped.rows(flow.id)
+        times, counted = grouped.times_ns[rows], np.cumsum(grouped.column("sent_bytes")[rows])
+        interval = window.plan.interval_ns("goodput")
+    after = times > flow.start_ns
+    return (
+        np.concatenate([[float(flow.start_ns)], times[after].astype(np.float64)]),
+        np.concatenate([[0.0], counted[after]]),
+        interval,
+    )
+
+
+@metric(
+    "responsiveness",
+    symbol="R",
+    formula="min{u | x_i(t + u·RTT) ≤ x_i(t) / 2}",
+    unit="RTT",
+    category=Category.REACTIVITY,
+    scope="flow",
+    views=(View.DESIGNER,),
+    source="thesis eq. 2.4; Floyd et al. 2000",
+    tables=("samples", "goodput", "flows"),
+)
+def responsiveness(window: Window) -> Values:
+    """Round trips until a flow has halved its throughput, from the beginning of the window.
+
+    x_i(t) is the throughput over the step before the window; steps are one base RTT, or the interval of the samples
+    where that is longer (the resolution of the answer). Undefined for a flow that was not active before the window,
+    or sent nothing; a bound (the steps there were) if it did not halve within the window.
+    """
+    values, censored = [], []
+    for flow in window.flows:
+        steps = step_rates(window, flow)
+        low = np.flatnonzero(steps.rates <= steps.before / 2)
+        known = not math.isnan(steps.before) and steps.before > 0 and len(steps.rates) > 0
+        count = float(low[0] + 1) if len(low) else float(len(steps.rates))
+        values.append(count * steps.step_s / steps.rtt_s if known else math.nan)
+        censored.append(known and not len(low))
+    return Values("flow", window.flow_ids, np.array(values, dtype=np.float64), np.array(censored, dtype=bool))
+
+
+@metric(
+    "responsiveness.average",
+    symbol="R̄_X",
+    formula="max{t : |Σ x_i(t) - Σ x̄_i| / Σ x̄_i > tolerance}",
+    unit="s",
+    category=Category.REACTIVITY,
+    scope="group",
+    views=(View.DESIGNER,),
+    source="thesis eq. 2.13; Low et al. 2005",
+    tables=("goodput", "flows"),
+    params=(Param("tolerance", "1", 0.1, "Deviation from the mean that still counts as equilibrium."),),
+)
+def responsiveness_average(window: Window, *, tolerance: float = 0.1) -> Values:
+    """Time until the aggregate throughput stays within 10 % of its mean, from the beginning of the window.
+
+    Resolution: the interval of ``measure.goodput``. 0 if it is always within; a bound if the last interval is not.
+    """
+    series = total(window.rates("sent_bytes", whole=True))
+    rates, times = series.values[0], series.times_ns[0]
+    mean = float(np.mean(rates)) if len(rates) else 0.0
+    if mean == 0.0:
+        return Values("all", [0], np.array([math.nan]))
+    outside = np.flatnonzero(np.abs(rates - mean) / mean > tolerance)
+    last = (int(times[outside[-1]]) - window.whole_span[0]) / 1e9 if len(outside) else 0.0
+    unsettled = len(outside) > 0 and int(outside[-1]) == len(rates) - 1
+    return Values("all", [0], np.array([last]), np.array([unsettled]))
+
+
+@metric(
+    "aggressiveness",
+    symbol="A",
+    formula="max_t {x_i(t + RTT) - x_i(t)}",
+    unit="bit/s",
+    category=Category.REACTIVITY,
+    scope="flow",
+    views=(View.END_USER, View.DESIGNER, View.PROVIDER),
+    source="thesis eq. 2.5; Floyd et al. 2000",
+    tables=("samples", "goodput", "flows"),
+)
+def aggressiveness(window: Window) -> Values:
+    """Largest increase of a flow's throughput from one round trip to the next.
+
+    Steps are one base RTT, or the interval of the samples where that is longer (an increase over a longer step is then
+    what is given). Undefined with fewer than two steps; negative if the throughput only fell.
+    """
+    values = []
+    for flow in window.flows:
+        steps = step_rates(window, flow)
+        known = [steps.before] if not math.isnan(steps.before) else []
+        rises = np.diff(np.concatenate([known, steps.rates]))
+        values.append(float(np.max(rises)) if len(rises) else math.nan)
+    return Values("flow", window.flow_ids, np.array(values, dtype=np.float64))
+
+
+def first_reach(series: Series, level: Floats, origin_ns: Floats) -> Values:
+    """Seconds from each member's ``origin_ns`` to the end of its first interval at or above ``level``.
+
+    A bound (the time to the last interval) where it is never reached; nan without values.
+    """
+    values, censored = [], []
+    for times, found, least, origin in zip(series.times_ns, series.values, level, origin_ns, strict=True):
+        if len(found) == 0 or math.isnan(least):
+            values.append(math.nan)
+            censored.append(False)
+            continue
+        high = np.flatnonzero(found >= least)
+        values.append((float(times[high[0] if len(high) else -1]) - float(origin)) / 1e9)
+        censored.append(len(high) == 0)
+    return Values(series.axis, series.members, np.array(values, dtype=np.float64), np.array(censored, dtype=bool))
+
+
+_REACH_PARAMS = (
+    Param("rate", "bit/s", None, "Goodput to reach; or `share`."),
+    Param("share", "1", None, "Part to reach of the rate of the path's slowest link; or `rate`."),
+)
+
+
+def _level(rate: float | None, share: float | None, reference: Floats) -> Floats:
+    if (rate is None) == (share is None):
+        raise MetricError("expected one of the parameters rate and share, as in [rate: 500Mbps] or [share: 0.9]")
+    return np.full(len(reference), rate) if rate is not None else np.asarray(reference * (share or 0.0))
+
+
+@metric(
+    "goodput.reach",
+    symbol="t(g_i ≥ g)",
+    formula="min{t | g_i(t) ≥ rate} - beginning",
+    unit="s",
+    category=Category.REACTIVITY,
+    scope="flow",
+    views=(View.END_USER,),
+    source="thesis section 4.2.4 and figure 5.2 (time to recover, time to full rate)",
+    tables=("goodput", "flows"),
+    params=_REACH_PARAMS,
+)
+def goodput_reach(window: Window, *, rate: float | None = None, share: float | None = None) -> Values:
+    """Time until a flow's goodput reaches a rate, from the beginning of the window or its start if that is later.
+
+    To the end of the first interval of ``measure.goodput`` at or above it; a bound if it never is. Raises MetricError
+    unless one of ``rate`` and ``share`` is given.
+    """
+    rates = np.array([window.plan.path_rate_bps(flow) for flow in window.flows], dtype=np.float64)
+    origin = np.array([window.span(flow)[0] for flow in window.flows], dtype=np.float64)
+    return first_reach(window.rates("delivered_bytes"), _level(rate, share, rates), origin)
+
+
+@metric(
+    "goodput.aggregate.reach",
+    symbol="t(G ≥ g)",
+    formula="min{t | G(t) ≥ rate} - beginning",
+    unit="s",
+    category=Category.REACTIVITY,
+    scope="group",
+    views=(View.END_USER, View.DESIGNER),
+    source="RR-6034 section 4.2.1 (time to fill the link)",
+    tables=("goodput", "flows"),
+    params=(_REACH_PARAMS[0], Param("share", "1", None, "Part to reach of the bottleneck's rate; or `rate`.")),
+)
+def goodput_aggregate_reach(window: Window, *, rate: float | None = None, share: float | None = None) -> Values:
+    """Time until the aggregate goodput reaches a rate, from the beginning of the window.
+
+    To the end of the first interval of ``measure.goodput`` at or above it; a bound if it never is. Raises MetricError
+    unless one of ``rate`` and ``share`` is given.
+    """
+    bottleneck = float(window.links[0].rate_bps) if window.links else math.nan
+    level = _level(rate, share, np.array([bottleneck]))
+    series = total(window.rates("delivered_bytes", whole=True))
+    return first_reach(series, level, np.array([window.whole_span[0]], dtype=np.float64))

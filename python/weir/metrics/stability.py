@@ -1,0 +1,179 @@
+"""Stability: how far flows move around their mean, and how evenly they send."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import polars as pl
+
+from weir.metrics.registry import Category, Param, View, metric
+from weir.metrics.results import Floats, Sample, Series, Values
+from weir.metrics.statistics import over_time
+from weir.metrics.window import Window
+
+__all__: list[str] = []
+
+
+def _per_flow(series: Series, stat: str) -> Floats:
+    return np.array([over_time(values, stat) for values in series.values], dtype=np.float64)
+
+
+@metric(
+    "goodput.sd",
+    symbol="σ_i",
+    formula="sqrt(1/T Σ_t (g_i(t) - ḡ_i)²)",
+    unit="bit/s",
+    category=Category.STABILITY,
+    scope="flow",
+    views=(View.END_USER, View.DESIGNER),
+    source="thesis eq. 2.6; RR-6034 section 2.3 and figure 18",
+    tables=("goodput", "flows"),
+)
+def goodput_sd(window: Window) -> Values:
+    """Standard deviation of a flow's goodput over the intervals of the window (of the population: divided by T)."""
+    return Values("flow", window.flow_ids, _per_flow(window.rates("delivered_bytes"), "sd"))
+
+
+@metric(
+    "goodput.variance",
+    symbol="σ_i²",
+    formula="1/T Σ_t (g_i(t) - ḡ_i)²",
+    unit="(bit/s)²",
+    category=Category.STABILITY,
+    scope="flow",
+    views=(View.END_USER, View.DESIGNER),
+    source="thesis Table 2.II; LIP 2006-38 Tables 2 to 7",
+    tables=("goodput", "flows"),
+)
+def goodput_variance(window: Window) -> Values:
+    """Variance of a flow's goodput over the intervals of the window."""
+    return Values("flow", window.flow_ids, _per_flow(window.rates("delivered_bytes"), "var"))
+
+
+@metric(
+    "goodput.cov",
+    symbol="CoV_i",
+    formula="σ_i / ḡ_i",
+    unit="1",
+    category=Category.STABILITY,
+    scope="flow",
+    views=(View.PROVIDER,),
+    source="thesis eq. 2.8; DataTAG section 4",
+    tables=("goodput", "flows"),
+)
+def goodput_cov(window: Window) -> Values:
+    """Coefficient of variation of a flow's goodput over the intervals of the window; undefined if it got nothing."""
+    return Values("flow", window.flow_ids, _per_flow(window.rates("delivered_bytes"), "cov"))
+
+
+@metric(
+    "goodput.normalised_sd",
+    symbol="σ̄ / ḡ",
+    formula="(1/N Σ_i σ_i) / (1/N Σ_i ḡ_i)",
+    unit="1",
+    category=Category.STABILITY,
+    scope="group",
+    views=(View.DESIGNER, View.PROVIDER),
+    source="RR-6034 Table 1 and figure 19",
+    tables=("goodput", "flows"),
+)
+def goodput_normalised_sd(window: Window) -> Values:
+    """Mean of the flows' deviations over the mean of their goodputs."""
+    series = window.rates("delivered_bytes")
+    deviation, mean = over_time(_per_flow(series, "sd"), "mean"), over_time(_per_flow(series, "mean"), "mean")
+    return Values("all", [0], np.array([deviation / mean if mean else math.nan]))
+
+
+@metric(
+    "throughput.cov",
+    symbol="CoV_X",
+    formula="sqrt(1/(T-1) Σ_t (x_i(t) - x̄_i)²) / x̄_i",
+    unit="1",
+    category=Category.STABILITY,
+    scope="flow",
+    views=(View.PROVIDER,),
+    source="thesis eq. 2.12; Low et al. 2005",
+    tables=("goodput", "flows"),
+)
+def throughput_cov(window: Window) -> Values:
+    """Coefficient of variation of a flow's throughput, of a sample (divided by T - 1); undefined below two intervals."""
+    values = [
+        float(np.std(v, ddof=1) / np.mean(v)) if len(v) > 1 and np.mean(v) > 0 else math.nan
+        for v in window.rates("sent_bytes").values
+    ]
+    return Values("flow", window.flow_ids, np.array(values, dtype=np.float64))
+
+
+@metric(
+    "smoothness",
+    symbol="S",
+    formula="max_t |x_i(t + δ_t) - x_i(t)|",
+    unit="bit/s",
+    category=Category.STABILITY,
+    scope="flow",
+    views=(View.DESIGNER,),
+    source="thesis eq. 2.7; Yang et al. 2001",
+    tables=("goodput", "flows"),
+)
+def smoothness(window: Window) -> Values:
+    """Largest change of a flow's throughput from one interval of ``measure.goodput`` (δ_t) to the next.
+
+    Undefined with fewer than two intervals.
+    """
+    values = [float(np.max(np.abs(np.diff(v)))) if len(v) > 1 else math.nan for v in window.rates("sent_bytes").values]
+    return Values("flow", window.flow_ids, np.array(values, dtype=np.float64))
+
+
+@metric(
+    "sawtooth",
+    symbol="τ_i",
+    formula="time from one `recovery` event of a flow to its next",
+    unit="s",
+    category=Category.STABILITY,
+    scope="group",
+    views=(View.DESIGNER,),
+    source="thesis sections 1.2.2.3 and 4.4 (period of the saw-tooth, time from W/2 to W)",
+    tables=("events", "flows"),
+)
+def sawtooth(window: Window) -> Sample:
+    """Time between two recoveries of a flow: the period of its saw-tooth; a population over the flows selected.
+
+    Only periods that lie wholly in the window, and without a timeout in between.
+    """
+    kinds = pl.col("kind").is_in(("recovery", "rto"))
+    events = window.data.events.filter(kinds, pl.col("flow").is_in(window.flow_ids)).sort("flow", "time_ns")
+    owner, times = (events[name].to_numpy().astype(np.int64) for name in ("flow", "time_ns"))
+    recovery = (events["kind"] == "recovery").to_numpy()
+    inside = (times >= window.from_ns) & (times < window.to_ns)
+    pair = (np.diff(owner) == 0) & recovery[:-1] & recovery[1:] & inside[:-1] & inside[1:]
+    return Sample(owner[1:][pair], np.diff(times)[pair] / 1e9)
+
+
+@metric(
+    "starvation",
+    symbol="z_i",
+    formula="longest time with g_i(t) < level · ḡ_fair",
+    unit="s",
+    category=Category.STABILITY,
+    scope="flow",
+    views=(View.END_USER, View.PROVIDER),
+    source="LIP 2006-38 section 4.1 (one flow starves for over 100 ms)",
+    tables=("goodput", "flows"),
+    params=(Param("level", "1", 0.01, "Part of the mean goodput of the flows selected below which a flow starves."),),
+)
+def starvation(window: Window, *, level: float = 0.01) -> Values:
+    """Longest time for which a flow gets less than 1 % of the flows' mean goodput in every interval.
+
+    In multiples of ``measure.goodput``; 0 if it never starves.
+    """
+    series = window.rates("delivered_bytes")
+    fair = over_time(_per_flow(series, "mean"), "mean")
+    step = window.plan.interval_ns("goodput") / 1e9
+    values = [_longest_run(v < level * fair) * step if len(v) else math.nan for v in series.values]
+    return Values("flow", window.flow_ids, np.array(values, dtype=np.float64))
+
+
+def _longest_run(truth: np.typing.NDArray[np.bool_]) -> int:
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], truth, [False]]).astype(np.int8)))
+    return int(np.max(edges[1::2] - edges[::2])) if len(edges) else 0
