@@ -473,12 +473,24 @@ mod tests {
 
     #[test]
     fn a_drop_at_the_limit_restarts_the_spacing() {
-        let mut queue = pinned(0.01, Mark::Drop);
-        for _ in 0..50 {
-            offer(&mut queue, TestPacket::new(0, 1500));
+        // Too improbable to drop one of a thousand packets.
+        let mut queue = pinned(1e-4, Mark::Drop);
+        let mut reason = None;
+        while reason.is_none() {
+            assert!(queue.packets() == 20 || queue.accumulated > 0.0);
+            queue.enqueue(Time::ZERO, TestPacket::new(0, 1500), &mut |_, r| reason = Some(r));
         }
-        assert!(queue.accumulated > 0.4);
-        while queue.enqueue(Time::ZERO, TestPacket::new(0, 1500), &mut |_, _| {}) == Enqueued::Queued {}
+        assert_eq!((reason, queue.packets()), (Some(DropReason::Overflow), 1000));
+        assert_eq!(queue.accumulated, 0.0);
+    }
+
+    #[test]
+    fn a_probability_of_zero_forgets_what_had_accumulated() {
+        let mut queue = pinned(0.5, Mark::Drop);
+        offer(&mut queue, TestPacket::new(0, 1500));
+        assert_eq!(queue.accumulated, 0.5);
+        queue.control.probability = 0.0;
+        offer(&mut queue, TestPacket::new(0, 1500));
         assert_eq!(queue.accumulated, 0.0);
     }
 
@@ -486,6 +498,7 @@ mod tests {
     fn updates_before_a_change_of_rate_use_the_old_one() {
         let mut queue = pinned(0.2, Mark::Drop);
         queue.next_update = Time(UPDATE);
+        queue.control.delay = 0.0;
         queue.set_rate(Time(UPDATE), Rate::from_mbps(120));
         // 20 packets at 12 Mb/s: 20 ms.
         assert_close(queue.control.delay, 0.02);
