@@ -16,6 +16,8 @@ const QUICK_ACKS: u32 = 16;
 /// SACK-only ACKs that are sent at once before compression starts: the duplicate-ACK threshold.
 const UNCOMPRESSED_DUPACKS: u32 = 3;
 const MAX_COMPRESSED: u32 = 44;
+/// Blocks that a compressed ACK may hold back without risk of losing one.
+const EXPECTED_BLOCKS: usize = 2;
 const MAX_COMPRESSION_DELAY: Dur = Dur::from_millis(1);
 
 /// A data segment as it arrives.
@@ -167,7 +169,11 @@ impl Receiver {
             return Some(self.fill_hole(arrival.len));
         }
         self.out_of_order.insert(seq, seq + 1, u64::from(arrival.len), |_, _| {});
-        self.remember(seq);
+        let fresh = self.remember(seq);
+        if fresh && self.recent_len > EXPECTED_BLOCKS {
+            // Waiting could push a block out of the list before it was ever reported.
+            return Some(self.acknowledge());
+        }
         self.out_of_order_ack(now)
     }
 
@@ -245,15 +251,17 @@ impl Receiver {
         blocks
     }
 
-    fn remember(&mut self, seq: u64) {
-        if self.recent_len > 0 && self.out_of_order.find(self.recent[0]).is_some_and(|r| r.start <= seq && seq < r.end)
-        {
-            return;
+    /// Puts the block of `seq` first in the list; false if it was there.
+    fn remember(&mut self, seq: u64) -> bool {
+        let first = self.recent[..self.recent_len].first();
+        if first.is_some_and(|&first| self.out_of_order.find(first) == self.out_of_order.find(seq)) {
+            return false;
         }
         let keep = self.recent_len.min(self.recent.len() - 1);
         self.recent.copy_within(0..keep, 1);
         self.recent[0] = seq;
         self.recent_len = keep + 1;
+        true
     }
 
     /// Adapts the delayed-ACK timeout to the gaps between segments, as Linux does.
