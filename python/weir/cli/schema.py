@@ -42,9 +42,9 @@ def scenario_schema() -> str:
     """The JSON schema of scenarios, as text."""
     import json
 
-    from weir.scenario import json_schema
+    from weir.scenario import schema
 
-    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 _SCHEMAS = {"plan": _plan_schema, "scenario": scenario_schema}

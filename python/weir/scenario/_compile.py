@@ -1,0 +1,264 @@
+"""From one cell of a scenario to a plan, and whether physics and this machine can bear it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ._flows import Group, groups_of
+from ._lang_scenario import Body, Change, Instant
+from ._lang_workload import Selector
+from ._network import Network, delay_plan, loss_plan
+from ._problem import Invalid, Log, choose
+from ._topologies import build
+from ._units import show_duration
+
+__all__ = ["Context", "compile_plan"]
+
+PLAN_VERSION = 1
+_FIRST_RTO_NS = 1_000_000_000
+_WARN_ROWS, _MOST_ROWS = 100_000_000, 10_000_000_000
+_WARN_MEMORY, _MOST_MEMORY = 4 << 30, 64 << 30
+_BYTES_A_PACKET = 64
+_SHORTEST_INTERVAL_NS = 1000
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a plan has besides the body of the scenario: its title, the seed of the repeat, the scenario's folder."""
+
+    title: str
+    seed: int
+    folder: str = ""
+
+
+def compile_plan(body: Body, context: Context, log: Log) -> dict[str, Any]:
+    """The plan of one cell, as ``weir-plan`` defines it.
+
+    Raises:
+        Invalid: there is no such plan; the reasons are in ``log``.
+    """
+    net = build(body.topology, log)
+    groups = groups_of(body, net, context.seed, context.folder, log)
+    if log.failed:
+        raise Invalid
+    end = _end(body, groups, log)
+    links = [link.plan(net.rtt, log) for link in net.links]
+    flows = _flows(groups, end, body, log)
+    plan = {
+        "version": PLAN_VERSION,
+        "title": context.title,
+        "seed": context.seed,
+        "end_ns": end,
+        "nodes": [{"name": name, "kind": "host" if host else "router"} for name, host in net.nodes],
+        "links": links,
+        "flows": flows,
+        "changes": _changes(body, net, end, log),
+        "measure": _measure(body, flows, groups, end, log),
+        "phases": _phases(body, groups, end, log),
+    }
+    _check_times(body, groups, end, log)
+    _check_size(body, plan, log)
+    if log.failed:
+        raise Invalid
+    return plan
+
+
+def _end(body: Body, groups: list[Group], log: Log) -> int:
+    if body.duration is not None:
+        if body.duration == 0:
+            raise log.error(body.at("duration"), "a run of no time")
+        return body.duration
+    stops = [flow.stop for group in groups for flow in group.flows if flow.stop is not None]
+    if not stops:
+        raise log.error(body.mark, "nothing says when the run ends: give `duration`, or `until` in the workload")
+    return max(stops)
+
+
+def _flows(groups: list[Group], end: int, body: Body, log: Log) -> list[dict[str, Any]]:
+    flows: list[dict[str, Any]] = []
+    for group in groups:
+        try:
+            flows += group.plans(end)
+        except Invalid:
+            continue
+    if not flows and not log.failed:
+        log.warn(body.at("workload"), "no traffic at all: every level is 0")
+    return sorted(flows, key=lambda flow: flow["start_ns"])
+
+
+def _changes(body: Body, net: Network, end: int, log: Log) -> list[dict[str, Any]]:
+    """Changes in the order of their time; a link's delay and jitter are followed through them."""
+    steps = sorted(
+        ((at, i, change) for i, change in enumerate(body.changes) for at in change.at_), key=lambda step: step[:2]
+    )
+    now = {i: (link.delay, link.jitter, link.reorder) for i, link in enumerate(net.links)}
+    plans: list[dict[str, Any]] = []
+    for at, _, change in steps:
+        if at >= end:
+            where = f"at {show_duration(at)}, and the run ends at {show_duration(end)}"
+            log.warn(change.at("at"), f"this change never happens: it would {where}")
+        for name in change.link:
+            index = net.link_by_name.get(name)
+            if index is None:
+                log.error(change.at("link"), f"there is no link `{name}`{choose(name, net.link_by_name)}")
+                continue
+            plans += [{"at_ns": at, "link": index, "change": kind} for kind in _kinds(change, index, now, log)]
+    return plans
+
+
+def _kinds(change: Change, index: int, now: dict[int, Any], log: Log) -> list[dict[str, Any]]:
+    kinds: list[dict[str, Any]] = []
+    if change.rate is not None:
+        kinds.append({"kind": "rate", "rate_bps": change.rate})
+    if change.jitter is not None and change.reorder is not None:
+        log.error(change.at("reorder"), "`jitter` and `reorder` exclude each other; give one")
+    elif change.delay is not None or change.jitter is not None or change.reorder is not None:
+        delay, jitter, reorder = now[index]
+        delay = change.delay if change.delay is not None else delay
+        if change.jitter is not None or change.reorder is not None:
+            jitter, reorder = change.jitter, change.reorder
+        now[index] = (delay, jitter, reorder)
+        kinds.append({"kind": "delay", "delay": delay_plan(delay, jitter, reorder)})
+    if change.loss is not None:
+        kinds.append({"kind": "loss", "loss": loss_plan(change.loss)})
+    if not kinds and not log.failed:
+        log.error(change.mark, "this changes nothing: give `rate`, `delay`, `jitter`, `reorder` or `loss`")
+    return kinds
+
+
+def _measure(body: Body, flows: list[dict[str, Any]], groups: list[Group], end: int, log: Log) -> dict[str, Any]:
+    measure = body.measure
+    for name in ("goodput", "tcp", "links"):
+        interval: int = getattr(measure, name)
+        if 0 < interval < _SHORTEST_INTERVAL_NS:
+            log.error(measure.at(name), f"an interval of {interval}ns is too short; the shortest is 1us")
+        elif interval > end:
+            log.warn(measure.at(name), f"the interval is longer than the run ({show_duration(end)})")
+    trace = measure.trace
+    if trace is None:
+        plan = None
+    else:
+        to = end if trace.to is None else trace.to
+        if trace.from_ >= to or trace.from_ >= end:
+            log.error(trace.at("from"), f"a trace from {show_duration(trace.from_)} to {show_duration(min(to, end))}")
+        chosen = [i for s in trace.flows for i in _traced(s, flows, groups, log)]
+        window = {"from_ns": trace.from_, "to_ns": to, "max_packets": trace.max_packets}
+        plan = {"flows": sorted(set(chosen)), **window}
+    return {"goodput_ns": measure.goodput, "tcp_ns": measure.tcp, "links_ns": measure.links, "trace": plan}
+
+
+def _group(selector: Selector, groups: list[Group], log: Log) -> Group:
+    for group in groups:
+        if group.entry.name == selector.name:
+            return group
+    names = [g.entry.name for g in groups]
+    raise log.error(selector.mark, f"there is no workload entry `{selector.name}`{choose(selector.name, names)}")
+
+
+def _traced(selector: Selector, flows: list[dict[str, Any]], groups: list[Group], log: Log) -> list[int]:
+    try:
+        count = len(_group(selector, groups, log).flows)
+    except Invalid:
+        return []
+    if selector.indices is not None and max(selector.indices) >= count:
+        log.error(selector.mark, f"no flow {max(selector.indices)} in `{selector.name}`: it has {count}, from 0")
+    wanted = selector.indices
+    return [i for i, f in enumerate(flows) if f["group"] == selector.name and (wanted is None or f["index"] in wanted)]
+
+
+def _phases(body: Body, groups: list[Group], end: int, log: Log) -> list[dict[str, Any]]:
+    plans = []
+    for name, phase in (body.phases or {}).items():
+        try:
+            start = _instant(phase.from_, groups, log)
+            stop = end if phase.to is None else _instant(phase.to, groups, log)
+        except Invalid:
+            continue
+        window = f"from {show_duration(start)} to {show_duration(stop)}"
+        if start >= stop:
+            log.error(phase.at("to"), f"phase `{name}` ends before it begins: {window}")
+        elif stop > end:
+            log.error(phase.at("to"), f"phase `{name}` {window} ends after the run, at {show_duration(end)}")
+        plans.append({"name": name, "from_ns": start, "to_ns": stop})
+    return plans
+
+
+def _instant(instant: Instant, groups: list[Group], log: Log) -> int:
+    base = 0
+    selector = instant.flow
+    if selector is not None:
+        flows = _group(selector, groups, log).flows
+        if selector.indices is None or len(selector.indices) != 1:
+            raise log.error(selector.mark, f"expected one flow, such as `{selector.name}[0]`")
+        index = selector.indices[0]
+        if index >= len(flows):
+            raise log.error(selector.mark, f"no flow {index} in `{selector.name}`: it has {len(flows)}, from 0")
+        flow = flows[index]
+        base = flow.start
+        if instant.at_ == "stop":
+            if flow.stop is None:
+                raise log.error(selector.mark, f"flow `{selector.name}[{index}]` has no stop that is known beforehand")
+            base = flow.stop
+    if base + instant.plus < instant.minus:
+        raise log.error(instant.mark, "this instant is before the run")
+    return base + instant.plus - instant.minus
+
+
+def _check_times(body: Body, groups: list[Group], end: int, log: Log) -> None:
+    """Warns about times that make results useless."""
+    for group in groups:
+        if not group.flows:
+            continue
+        entry = group.entry
+        late = [flow for flow in group.flows if flow.stop is not None and flow.stop > end]
+        if late:
+            text = f"flow `{entry.name}[{late[0].index}]` would stop after the run, which ends at {show_duration(end)}"
+            log.warn(next((entry.at(n) for n in ("until", "stop", "duration") if entry.has(n)), entry.mark), text)
+        rtt = max(flow.rtt for flow in group.flows)
+        if rtt >= _FIRST_RTO_NS and not group.udp:
+            text = (
+                f"an RTT of {show_duration(rtt)} is beyond the first RTO of 1 s: every connection starts with a timeout"
+            )
+            log.warn(body.topology.at("rtt"), text)
+        if any((flow.stop or end) - flow.start < 10 * flow.rtt for flow in group.flows):
+            log.warn(entry.mark, f"flows of `{entry.name}` last less than 10 RTTs of {show_duration(rtt)}")
+
+
+def _check_size(body: Body, plan: dict[str, Any], log: Log) -> None:
+    """Refuses runs that no machine can hold, warns about large ones."""
+    end, measure, mark = plan["end_ns"], body.measure, body.measure.mark
+    counts = {"goodput": len(plan["flows"]), "tcp": len(plan["flows"]), "links": len(plan["links"])}
+    for name, count in counts.items():
+        interval: int = getattr(measure, name)
+        rows = count * end // interval if interval else 0
+        place = measure.at(name) if measure.marks else mark
+        if rows > _MOST_ROWS:
+            log.error(place, f"table of `{name}` would have {rows:.2g} rows; take a longer interval")
+        elif rows > _WARN_ROWS:
+            log.warn(place, f"table of `{name}` will have {rows:.2g} rows; a longer interval will do")
+    memory = _memory(plan)
+    if memory > _MOST_MEMORY:
+        log.error(
+            body.at("topology"), f"about {memory / 2**30:.0f} GiB of packets could be in flight; no simulation holds it"
+        )
+    elif memory > _WARN_MEMORY:
+        log.warn(body.at("topology"), f"up to {memory / 2**30:.1f} GiB of packets could be in flight")
+
+
+def _memory(plan: dict[str, Any]) -> int:
+    """Bytes for the packets in flight: no more than windows allow, and no more than links and queues hold."""
+    held = 0
+    for link in plan["links"]:
+        packet = link["mtu_bytes"] + link["overhead_bytes"]
+        limit = link["queue"]["limit"]
+        held += limit["packets"] if limit["packets"] is not None else limit["bytes"] // packet
+        held += link["rate_bps"] * link["delay"]["delay_ns"] // (8_000_000_000 * packet)
+    windows = 0
+    for flow in plan["flows"]:
+        tcp = flow["transport"]
+        if tcp["protocol"] == "udp":
+            windows = held
+            break
+        windows += min(tcp["send_buffer_bytes"], tcp["receive_buffer_bytes"]) // tcp["mss_bytes"]
+    return min(held, windows) * _BYTES_A_PACKET

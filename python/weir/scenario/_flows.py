@@ -1,0 +1,405 @@
+"""From workload entries to flows: who, when, how much; every random draw is made here.
+
+Each draw comes from a substream named after the entry, the flow and the purpose, so that a flow keeps its draws when
+others are added, and the first flows keep theirs when an entry gets more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate
+from typing import Any
+
+from . import _lang_workload as lang
+from ._distribution import Distribution, duty
+from ._lang_scenario import Body
+from ._network import Network, Path
+from ._problem import Invalid, Log, choose, listing
+from ._transport import UDP_HEADERS, Resolved, merge, tcp_plan
+from ._units import show_duration, show_rate
+
+__all__ = ["Flow", "Group", "groups_of"]
+
+MAX_FLOWS = 100_000
+MAX_TRANSFERS = 2_000_000
+_LEVEL_TOLERANCE = 0.01
+
+
+@dataclass
+class Flow:
+    """One flow of an entry, all of its parallel streams: the ends and the times are known, not yet what is sent."""
+
+    index: int
+    ends: tuple[int, int]
+    path: Path
+    back: Path
+    start: int
+    stop: int | None
+
+    @property
+    def rtt(self) -> int:
+        """Base RTT, ns."""
+        return self.path.delay + self.back.delay
+
+
+class Group:
+    """The flows of one workload entry."""
+
+    def __init__(self, entry: lang.Workload, body: Body, net: Network, seed: int, folder: str) -> None:
+        self.entry = entry
+        self._net = net
+        self._seed = seed
+        self._log = net.log
+        self.udp = isinstance(entry, lang.Cbr) or (isinstance(entry, lang.OnOff) and not entry.on.tcp)
+        self._transport = (
+            None if self.udp else Resolved(merge(body.transport, entry.transport), entry.mark, folder, net.log)
+        )
+        if len(entry.levels) > 1:
+            raise self._log.error(
+                entry.at(list(entry.levels)[1]), f"{listing(entry.levels)} are alternatives; give one"
+            )
+        self.reverse = entry.reverse or entry.reverse_level is not None
+        self.rates: list[int] = []
+        self._spent = 0
+        pairs = self._pairs()
+        self._check_kind()
+        count = self._count(pairs)
+        if count * entry.streams > MAX_FLOWS:
+            raise self._log.error(entry.mark, f"{count * entry.streams} flows are too many; the limit is {MAX_FLOWS}")
+        self.flows = self._place(pairs, count)
+
+    @property
+    def role(self) -> str:
+        """The role of its flows, as the plan names it."""
+        if self.reverse:
+            return "reverse"
+        return "background" if self.entry.background or self.entry.background_level is not None else "test"
+
+    # Who -----------------------------------------------------------------------------------------------------------
+
+    def _pairs(self) -> list[tuple[int, int]]:
+        between = self.entry.between
+        pairs = self._group_pairs(between.pairs) if between.pairs is not None else self._ends(between)
+        return [(b, a) for a, b in pairs] if self.reverse else pairs
+
+    def _group_pairs(self, selector: lang.Selector) -> list[tuple[int, int]]:
+        groups = self._net.groups
+        if selector.name not in groups:
+            hint = choose(selector.name, groups) if groups else "; this topology has none, give `[from, to]`"
+            raise self._log.error(selector.mark, f"`{selector.name}` is not a group of pairs{hint}")
+        pairs = groups[selector.name]
+        if selector.indices is None:
+            if not pairs:
+                raise self._log.error(selector.mark, f"there are no pairs in `{selector.name}`")
+            return pairs
+        last = max(selector.indices)
+        if last >= len(pairs):
+            have = f"there are {len(pairs)}, from 0" if pairs else "there are none"
+            raise self._log.error(selector.mark, f"no pair {last} in `{selector.name}`: {have}")
+        return [pairs[i] for i in selector.indices]
+
+    def _ends(self, between: lang.Between) -> list[tuple[int, int]]:
+        sources = [h for s in between.sources for h in self._hosts(s)]
+        sinks = [h for s in between.sinks for h in self._hosts(s)]
+        n = max(len(sources), len(sinks))
+        if len(sources) not in (1, n) or len(sinks) not in (1, n):
+            counts = f"{len(sources)} senders and {len(sinks)} receivers"
+            raise self._log.error(between.mark, f"{counts}: expected as many, or one on one side")
+        pairs = list(zip(sources * (n // len(sources)), sinks * (n // len(sinks)), strict=True))
+        same = next((a for a, b in pairs if a == b), None)
+        if same is not None:
+            raise self._log.error(between.mark, f"a flow from `{self._net.nodes[same][0]}` to itself")
+        return pairs
+
+    def _hosts(self, selector: lang.Selector) -> list[int]:
+        names = [selector.name] if selector.indices is None else [f"{selector.name}{i}" for i in selector.indices]
+        found = []
+        for name in names:
+            node = self._net.by_name.get(name)
+            if node is None:
+                raise self._log.error(selector.mark, f"there is no host `{name}`{choose(name, self._net.hosts())}")
+            if not self._net.nodes[node][1]:
+                raise self._log.error(selector.mark, f"`{name}` is a router; flows begin and end at hosts")
+            found.append(node)
+        return found
+
+    # How many ------------------------------------------------------------------------------------------------------
+
+    def _check_kind(self) -> None:
+        entry = self.entry
+        if self.udp and entry.transport.marks:
+            raise self._log.error(
+                entry.transport.mark, "UDP has no TCP settings; `packet` gives the size of the packets"
+            )
+        if isinstance(entry, lang.OnOff) and not self.udp:
+            for name in ("rate", "packet"):
+                if entry.has(name):
+                    raise self._log.error(entry.at(name), f"`{name}` is for UDP; give `on` as a duration")
+        if isinstance(entry, lang.OnOff) and self.udp and entry.has("keep_connection"):
+            raise self._log.error(entry.at("keep_connection"), "UDP has no connections")
+        if self.udp and entry.rate is None and not entry.levels:  # type: ignore[attr-defined]
+            raise self._log.error(entry.mark, "`rate` is missing: the rate of the IP packets (or a level)")
+
+    def _count(self, pairs: Sequence[tuple[int, int]]) -> int:
+        """The number of flows; sets the rates of UDP flows."""
+        entry = self.entry
+        rates = entry.rate if self.udp else None  # type: ignore[attr-defined]
+        if entry.levels:
+            return self._count_for_level(pairs, rates)
+        count = entry.flows if entry.flows is not None else len(pairs)
+        if rates is not None:
+            self.rates = self._each(rates, count, "rate")
+        return count
+
+    def _count_for_level(self, pairs: Sequence[tuple[int, int]], rates: tuple[int, ...] | None) -> int:
+        name, level = next(iter(self.entry.levels.items()))
+        mark = self.entry.at(name)
+        if self.entry.flows is not None and (not self.udp or rates is not None):
+            raise self._log.error(self.entry.at("flows"), f"`{name}` gives the number of flows; leave `flows` out")
+        wanted = level * self._capacity(pairs)
+        if level == 0:
+            return 0
+        if self.udp and rates is None:
+            count = self.entry.flows if self.entry.flows is not None else len(pairs)
+            self.rates = [max(1, round(wanted / (count * self.entry.streams * self._duty())))] * count
+            return count
+        if rates is not None and len(rates) > 1:
+            raise self._log.error(self.entry.at("rate"), f"`{name}` needs one rate for all flows")
+        each = [rates[0] * self.entry.streams] * len(pairs) if rates is not None else [self._access(p) for p in pairs]
+        totals = [0.0, *accumulate(rate * self._duty() for rate in each)]
+        count = min(range(len(totals)), key=lambda i: abs(totals[i] - wanted))
+        if count == len(pairs) and totals[-1] < wanted * (1 - _LEVEL_TOLERANCE):
+            have = f"all {len(pairs)} sources make {totals[-1] / wanted * level:.3g}"
+            raise self._log.error(mark, f"`{name}` {level:g} cannot be reached: {have}")
+        if count == 0:
+            raise self._log.error(mark, f"`{name}` {level:g} is less than half of one source")
+        if abs(totals[count] / wanted - 1) > _LEVEL_TOLERANCE:
+            self._log.warn(
+                mark, f"`{name}` {level:g} becomes {totals[count] / wanted * level:.4g} with {count} sources"
+            )
+        self.rates = [rates[0]] * count if rates is not None else []
+        return count
+
+    def _duty(self) -> float:
+        entry = self.entry
+        if isinstance(entry, lang.OnOff) and self.udp:
+            return max(duty(entry.on.distribution, entry.off), 1e-9)
+        if isinstance(entry, lang.Cbr) and entry.periods:
+            return max(sum(entry.periods[::2]) / sum(entry.periods), 1e-9) if sum(entry.periods) else 1.0
+        return 1.0
+
+    def _access(self, pair: tuple[int, int]) -> int:
+        path = self._net.path(*pair)
+        return self._net.links[path.links[0]].rate if path is not None else 0
+
+    def _capacity(self, pairs: Sequence[tuple[int, int]]) -> int:
+        """The rate that levels are shares of: the topology's bottleneck, else the slowest link all pairs share."""
+        net = self._net
+        if net.bottleneck is not None:
+            return net.links[net.bottleneck[1 if self.reverse else 0]].rate
+        paths = [net.path(*p) for p in pairs]
+        shared = set.intersection(*(set(p.links if p else ()) for p in paths))
+        if not shared:
+            name = next(iter(self.entry.levels))
+            raise self._log.error(
+                self.entry.at(name), f"`{name}` needs a link that all its flows share; name one `bottleneck`"
+            )
+        return min(net.links[i].rate for i in shared)
+
+    def _each(self, values: tuple[int, ...], count: int, name: str) -> list[int]:
+        if len(values) == 1:
+            return list(values) * count
+        if len(values) < count or (len(values) > count and not self.entry.levels):
+            raise self._log.error(self.entry.at(name), f"{len(values)} values for {count} flows; expected 1 or {count}")
+        return list(values[:count])
+
+    # When ----------------------------------------------------------------------------------------------------------
+
+    def _place(self, pairs: Sequence[tuple[int, int]], count: int) -> list[Flow]:
+        if count == 0:
+            return []
+        entry, log = self.entry, self._log
+        ends = [n for n in ("until", "stop", "duration") if entry.has(n)]
+        if len(ends) > 1:
+            raise log.error(entry.at(ends[1]), f"{listing(ends)} are alternatives; give one")
+        starts = self._instants(entry.start, count, "start")
+        stops: Sequence[int | None] = [None] * count
+        if entry.until is not None:
+            stops = [entry.until] * count
+        elif entry.stop is not None:
+            stops = self._instants(entry.stop, count, "stop")
+        elif entry.duration is not None:
+            stops = [s + d for s, d in zip(starts, self._each(entry.duration, count, "duration"), strict=True)]
+        flows = []
+        for i, (start, stop) in enumerate(zip(starts, stops, strict=True)):
+            if stop is not None and stop <= start:
+                times = f"starts at {show_duration(start)} and stops at {show_duration(stop)}"
+                raise log.error(entry.at(ends[0]), f"flow `{entry.name}[{i}]` {times}")
+            pair = pairs[i % len(pairs)]
+            flows.append(Flow(i, pair, self._path(*pair), self._path(*reversed(pair)), start, stop))
+        return flows
+
+    def _path(self, a: int, b: int) -> Path:
+        path = self._net.path(a, b)
+        if path is None:
+            names = f"`{self._net.nodes[a][0]}` to `{self._net.nodes[b][0]}`"
+            raise self._log.error(self.entry.at("between"), f"there is no path from {names}")
+        return path
+
+    def _instants(self, starts: lang.Starts, count: int, name: str) -> list[int]:
+        if starts.instants is not None:
+            return self._each(starts.instants, count, name)
+        stream = f"{self.entry.name}/{name}"
+        if starts.drawn is not None:
+            return [starts.drawn.sample(self._seed, f"{self.entry.name}[{i}]/{name}", 1)[0] for i in range(count)]
+        every = starts.every
+        assert every is not None  # a Starts has one of three
+        gaps = every.every.sample(self._seed, stream, count - 1) if every.every is not None else [0] * (count - 1)
+        instants = [every.first, *accumulate(gaps, initial=every.first)][1:]
+        if every.jitter is not None:
+            jitter = every.jitter
+            own = [jitter.sample(self._seed, f"{self.entry.name}[{i}]/{name} jitter", 1)[0] for i in range(count)]
+            instants = [a + b for a, b in zip(instants, own, strict=True)]
+        return instants
+
+    # What ----------------------------------------------------------------------------------------------------------
+
+    def plans(self, end: int) -> list[dict[str, Any]]:
+        """The flows as the plan has them, for a run that ends at ``end`` ns."""
+        return [self._plan(flow, stream, end) for flow in self.flows for stream in range(self.entry.streams)]
+
+    def _plan(self, flow: Flow, stream: int, end: int) -> dict[str, Any]:
+        entry = self.entry
+        name = f"{entry.name}[{flow.index}]"
+        if flow.start >= end:
+            times = f"at {show_duration(flow.start)}, and the run ends at {show_duration(end)}"
+            raise self._log.error(entry.at("start"), f"flow `{name}` never starts: it would {times}")
+        plan = {
+            "name": f"{name}.{stream}" if entry.streams > 1 else name,
+            "group": entry.name,
+            "index": flow.index,
+            "stream": stream,
+            "role": self.role,
+            "from": flow.ends[0],
+            "to": flow.ends[1],
+            "path": list(flow.path.links),
+            "reverse_path": list(flow.back.links),
+            "start_ns": flow.start,
+            "stop_ns": flow.stop,
+            "dscp": entry.dscp,
+        }
+        horizon = (end if flow.stop is None else min(flow.stop, end)) - flow.start
+        name = plan["name"] = str(plan["name"])
+        if self._transport is None:
+            source = self._datagrams(flow, name, horizon)
+            return {**plan, "transport": self._udp(flow), "source": source}
+        tcp = tcp_plan(self._transport, flow.path, flow.rtt)
+        return {**plan, "transport": tcp, "source": self._tcp_source(flow, name, horizon)}
+
+    def _tcp_source(self, flow: Flow, name: str, horizon: int) -> dict[str, Any]:
+        entry = self.entry
+        match entry:
+            case lang.Transfer():
+                limited = entry.count is not None or flow.stop is None or entry.wait is None
+                count = (entry.count or 1) if limited else None
+                sizes, waits = entry.size, entry.wait
+            case lang.OnOff():
+                count, sizes, waits = None, entry.on.distribution, entry.off
+            case _:
+                return {"kind": "bulk"}
+        n = count if count is not None else self._enough(flow, name, sizes, waits, horizon)
+        self._spend(n)
+        bytes_ = sizes.sample(self._seed, f"{name}/size", n, least=1)
+        gaps = waits.sample(self._seed, f"{name}/wait", n - 1) if waits is not None else [0] * (n - 1)
+        transfers = [{"wait_ns": w, "bytes": b} for w, b in zip([0, *gaps], bytes_, strict=True)]
+        return {"kind": "transfers", "transfers": transfers, "keep_connection": entry.keep_connection}
+
+    def _enough(self, flow: Flow, name: str, sizes: Distribution, waits: Distribution | None, horizon: int) -> int:
+        """So many transfers that no more fit: each takes at least an RTT, and its size at the path's rate."""
+        n = 64
+        while True:
+            drawn = sizes.sample(self._seed, f"{name}/size", n, least=1)
+            gaps = waits.sample(self._seed, f"{name}/wait", n) if waits is not None else [0] * n
+            ns_a_byte = Fraction(8_000_000_000, flow.path.rate)
+            least = accumulate(max(1, int(b * ns_a_byte)) + flow.rtt + w for b, w in zip(drawn, gaps, strict=True))
+            fit = next((i + 1 for i, t in enumerate(least) if t >= horizon), None)
+            if fit is not None:
+                return fit
+            self._spend(n, keep=False)
+            n *= 2
+
+    def _spend(self, n: int, *, keep: bool = True) -> None:
+        if self._spent + n > MAX_TRANSFERS:
+            message = f"more than {MAX_TRANSFERS} transfers or periods; make them longer or the run shorter"
+            raise self._log.error(self.entry.mark, message)
+        self._spent += n if keep else 0
+
+    def _udp(self, flow: Flow) -> dict[str, Any]:
+        packet = self.entry.packet  # type: ignore[attr-defined]
+        mtu = flow.path.mtu
+        size = mtu if packet is None else packet
+        if size > mtu:
+            raise self._log.error(self.entry.at("packet"), f"packets of {size} bytes exceed the path's MTU of {mtu}")
+        if size <= UDP_HEADERS:
+            message = f"packets of {size} bytes have no room for data after {UDP_HEADERS} bytes of headers"
+            raise self._log.error(self.entry.at("packet"), message)
+        return {"protocol": "udp", "payload_bytes": size - UDP_HEADERS}
+
+    def _datagrams(self, flow: Flow, name: str, horizon: int) -> dict[str, Any]:
+        rate = self.rates[flow.index]
+        if rate == 0:
+            raise self._log.error(self.entry.at("rate"), "a rate of 0 sends nothing")
+        first = self._net.links[flow.path.links[0]]
+        if rate * self.entry.streams > first.rate and flow.index == 0:
+            text = f"{show_rate(rate * self.entry.streams)} exceed the {show_rate(first.rate)} of link `{first.name}`"
+            self._log.warn(self.entry.at("rate"), f"flow `{self.entry.name}[{flow.index}]`: {text}")
+        return {"kind": "cbr", "rate_bps": rate, "periods_ns": self._periods(name, horizon)}
+
+    def _periods(self, name: str, horizon: int) -> list[int]:
+        """ON and OFF periods in turn until the flow stops; empty: always on."""
+        entry = self.entry
+        if isinstance(entry, lang.Cbr):
+            return self._repeated(entry.periods, horizon) if entry.periods else []
+        assert isinstance(entry, lang.OnOff)  # the only other kind over UDP
+        n = 64
+        while True:
+            on = entry.on.distribution.sample(self._seed, f"{name}/on", n, least=1)
+            off = entry.off.sample(self._seed, f"{name}/off", n)
+            periods = [p for both in zip(on, off, strict=True) for p in both]
+            fit = next((i + 1 for i, t in enumerate(accumulate(periods)) if t >= horizon), None)
+            if fit is not None:
+                self._spend(fit)
+                return periods[:fit]
+            self._spend(2 * n, keep=False)
+            n *= 2
+
+    def _repeated(self, periods: tuple[int, ...], horizon: int) -> list[int]:
+        if len(periods) % 2:
+            raise self._log.error(
+                self.entry.at("periods"), "expected ON and OFF periods in turn: an even number of them"
+            )
+        if not all(periods[::2]):
+            raise self._log.error(self.entry.at("periods"), "an ON period of 0 sends nothing")
+        whole, length = sum(periods), len(periods)
+        rounds = -(-horizon // whole)
+        self._spend(rounds * length)
+        every = list(periods) * rounds
+        fit = next((i + 1 for i, t in enumerate(accumulate(every)) if t >= horizon), len(every))
+        return every[:fit]
+
+
+def groups_of(body: Body, net: Network, seed: int, folder: str, log: Log) -> list[Group]:
+    """The groups of all entries, in the order written; an entry that fails is left out, its problems are in the log."""
+    groups: list[Group] = []
+    names: set[str] = set()
+    for entry in body.workload:
+        if entry.name in names:
+            log.error(entry.at("name"), f"a second workload entry named `{entry.name}`")
+        names.add(entry.name)
+        try:
+            groups.append(Group(entry, body, net, seed, folder))
+        except Invalid:
+            continue
+    return groups

@@ -1,0 +1,463 @@
+"""The language's words for transports and workloads.
+
+Only what may be written and what it means; `_flows.py` makes flows from it.
+"""
+
+# ruff: noqa: RUF009 - `key` makes a field of a dataclass, like `dataclasses.field`
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from . import _units
+from ._distribution import Distribution, DistributionType
+from ._lang_network import DSCP, OneOrEach
+from ._problem import NOWHERE, Invalid, Log, Mark, choose
+from ._spec import (
+    BOOLEAN,
+    DURATION,
+    NAME,
+    RATE,
+    SIZE,
+    AmountType,
+    Choice,
+    Definitions,
+    Integer,
+    Kind,
+    ListOf,
+    Number,
+    Spec,
+    Struct,
+    Text,
+    key,
+)
+from ._units import Amount
+from ._yaml import Map, Node, Scalar, describe
+
+__all__ = [
+    "LINUX",
+    "LINUX26",
+    "WORKLOAD",
+    "Between",
+    "Bulk",
+    "Cbr",
+    "CongestionControl",
+    "Every",
+    "On",
+    "OnOff",
+    "Selector",
+    "StackDefaults",
+    "Starts",
+    "Transfer",
+    "Transport",
+    "Workload",
+]
+
+INSTANT = DURATION
+SIZES = DistributionType(SIZE, "size", "{exponential: {mean: 1MB}}")
+WAITS = DistributionType(DURATION, "duration", "{exponential: {mean: 1s}}")
+_CC = Text(
+    "a congestion control: a name such as `cubic`, `linux:NAME` for one of this host's kernel, or the path of a `.so`",
+    r"(linux:)?[a-z][a-z0-9_-]{0,31}|[^\x00-\x1f]{1,1000}\.so",
+    1000,
+)
+
+
+@dataclass(frozen=True)
+class CongestionControl:
+    """A congestion control and its options; truth values are 1 and 0."""
+
+    name: str
+    options: tuple[tuple[str, int], ...] = ()
+    mark: Mark = NOWHERE
+
+
+class _CongestionControlType:
+    """``cubic``, or ``{name: cubic, hystart: false}``."""
+
+    what = f"{_CC.what}, or a mapping with `name` and options"
+    _option = Integer(-(2**31), 2**31 - 1, "`true`, `false` or a whole number")
+
+    def parse(self, node: Node, log: Log) -> CongestionControl:
+        if not isinstance(node, Map):
+            return CongestionControl(_CC.parse(node, log), (), node.mark)
+        name = node.get("name")
+        if name is None:
+            raise log.error(node.mark, f"`name` is missing: {_CC.what}")
+        parsed = _CC.parse(name, log)
+        options: list[tuple[str, int]] = []
+        failed = False
+        for entry in node.entries:
+            try:
+                if entry.key.text != "name":
+                    options.append((NAME.parse(entry.key, log), self._parse_option(entry.value, log)))
+            except Invalid:
+                failed = True
+        if failed:
+            raise Invalid
+        return CongestionControl(parsed, tuple(sorted(options)), name.mark)
+
+    def _parse_option(self, node: Node, log: Log) -> int:
+        if isinstance(node, Scalar) and node.plain and node.text in ("true", "false"):
+            return int(node.text == "true")
+        return self._option.parse(node, log)
+
+    def schema(self, defs: Definitions) -> dict[str, Any]:
+        option = {"anyOf": [{"type": "boolean"}, self._option.schema(defs)]}
+        mapping = {
+            "type": "object",
+            "properties": {"name": _CC.schema(defs)},
+            "required": ["name"],
+            "additionalProperties": option,
+        }
+        return {"anyOf": [_CC.schema(defs), mapping]}
+
+
+@dataclass(frozen=True)
+class StackDefaults:
+    """What a stack profile sets where the scenario does not; all of it is written into the plan."""
+
+    initial_window: int
+    sack: bool
+    timestamps: bool
+    send_buffer: int
+    receive_buffer: int
+
+
+LINUX = StackDefaults(10, True, True, 4 << 20, 6 << 20)
+LINUX26 = StackDefaults(3, True, True, 128 << 10, 174_760)
+
+_BUFFER = AmountType("bytes", "bdp")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transport(Spec):
+    """TCP settings. Those of a workload entry take precedence over the scenario's."""
+
+    cc: CongestionControl | None = key(
+        _CongestionControlType(),
+        "Congestion control: a name (`cubic`), a name with options (`{name: cubic, hystart: false}`), `linux:NAME` for "
+        "one of the kernel's, or the path of a shared object, relative to the scenario file.",
+        default=None,
+    )
+    stack: str | None = key(
+        Choice(
+            "a stack profile",
+            {
+                "linux": "current Linux: RACK-TLP, PRR, initial window 10; buffers of 4 MiB and 6 MiB",
+                "linux-2.6": "Linux 2.6: no RACK, TLP or pacing, initial window 3; buffers of 128 KiB and 174760 B",
+            },
+        ),
+        "Profile of the stack; `linux`.",
+        default=None,
+    )
+    buffers: Amount | None = key(_BUFFER, "Send and receive buffer, in bytes or BDPs of the flow's path.", default=None)
+    send_buffer: Amount | None = key(_BUFFER, "Most bytes sent and not acknowledged.", default=None)
+    receive_buffer: Amount | None = key(_BUFFER, "Most bytes received and not read.", default=None)
+    sack: bool | None = key(BOOLEAN, "Selective acknowledgements; on.", default=None)
+    ecn: bool | None = key(BOOLEAN, "Explicit congestion notification (RFC 3168); off.", default=None)
+    timestamps: bool | None = key(BOOLEAN, "Timestamps option; on.", default=None)
+    initial_window: int | None = key(
+        Integer(1, 65_535, "a number of segments"),
+        "Initial window in segments; 10, or 3 with `linux-2.6`.",
+        default=None,
+    )
+    mss: int | None = key(
+        SIZE, "Payload of a full segment; the path's MTU less 40 bytes, and less 12 with timestamps.", default=None
+    )
+    pacing: bool | None = key(BOOLEAN, "Pace even where the congestion control does not ask for it; off.", default=None)
+    ack: str | None = key(
+        Choice(
+            "an acknowledgement policy",
+            {"delayed": "every second full segment, or after the delayed-ACK timer", "every": "every segment"},
+        ),
+        "Acknowledgement policy of the receiver; `delayed`.",
+        default=None,
+    )
+
+
+@dataclass(frozen=True)
+class Selector:
+    """``name``, ``name[3]``, ``name[0..4]`` or ``name[0,2,5]``; no indices: all of that name."""
+
+    name: str
+    indices: tuple[int, ...] | None
+    mark: Mark = NOWHERE
+
+
+_SELECTOR = re.compile(r"([A-Za-z][A-Za-z0-9_.-]*)(?:\[([0-9 ,.]{1,200})\])?\Z")
+_RANGE = re.compile(r" *([0-9]{1,6}) *(?:\.\. *([0-9]{1,6}) *)?\Z")
+
+
+class SelectorType:
+    """A name, with or without indices."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+
+    def parse(self, node: Node, log: Log) -> Selector:
+        match = _SELECTOR.match(node.text) if isinstance(node, Scalar) and not node.null else None
+        if match is None:
+            raise log.error(node.mark, f"expected {self.what}, found {describe(node)}")
+        if match[2] is None:
+            return Selector(match[1], None, node.mark)
+        indices: list[int] = []
+        for part in match[2].split(","):
+            found = _RANGE.match(part)
+            if found is None or (found[2] is not None and int(found[2]) < int(found[1])):
+                raise log.error(node.mark, f"`[{match[2]}]` is not a list of indices such as `3`, `0..4` or `0,2,5`")
+            indices.extend(range(int(found[1]), int(found[2] or found[1]) + 1))
+            if len(indices) > 100_000:
+                raise log.error(node.mark, "more than 100000 indices")
+        if len(set(indices)) < len(indices):
+            raise log.error(node.mark, f"`[{match[2]}]` has an index twice")
+        return Selector(match[1], tuple(indices), node.mark)
+
+    def schema(self, defs: Definitions) -> dict[str, Any]:
+        return {"type": "string", "pattern": r"^[A-Za-z][A-Za-z0-9_.-]*(\[[0-9 ,.]{1,200}\])?$"}
+
+
+@dataclass(frozen=True)
+class Between:
+    """Who sends to whom: a group of pairs of the topology, or the hosts of both ends."""
+
+    pairs: Selector | None
+    sources: tuple[Selector, ...] = ()
+    sinks: tuple[Selector, ...] = ()
+    mark: Mark = NOWHERE
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ends(Spec):
+    """The hosts of both ends; as many on both sides, or one on one side."""
+
+    from_: tuple[Selector, ...] = key(OneOrEach(SelectorType("a host such as `h0`, or several: `h[0..3]`")), "Senders.")
+    to: tuple[Selector, ...] = key(OneOrEach(SelectorType("a host such as `h0`, or several: `h[0..3]`")), "Receivers.")
+
+
+class _BetweenType:
+    what = "`pairs`, some of them (`pairs[0..4]`), `[from, to]`, or `{from: ..., to: ...}`"
+    _group = SelectorType("a group of pairs such as `pairs` or `pairs[0..4]`")
+    _host = SelectorType("a host such as `h0`, or several: `h[0..3]`")
+
+    def parse(self, node: Node, log: Log) -> Between:
+        if isinstance(node, Scalar):
+            return Between(self._group.parse(node, log), mark=node.mark)
+        if isinstance(node, Map):
+            ends = Struct(_Ends).parse(node, log)
+            return Between(None, ends.from_, ends.to, node.mark)
+        if len(node.items) != 2:
+            raise log.error(node.mark, f"expected `[from, to]`, found a list of {len(node.items)}")
+        source, sink = ListOf(self._host).parse(node, log)
+        return Between(None, (source,), (sink,), node.mark)
+
+    def schema(self, defs: Definitions) -> dict[str, Any]:
+        return {
+            "anyOf": [
+                self._group.schema(defs),
+                ListOf(self._host, 2, 2).schema(defs),
+                Struct(_Ends).schema(defs),
+            ]
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Every(Spec):
+    """One flow after another: the first at `first`, each other `every` after the one before, plus `jitter`."""
+
+    every: Distribution | None = key(WAITS, "Time from one flow to the next.", default=None)
+    first: int = key(INSTANT, "The first flow; 0.", default=0)
+    jitter: Distribution | None = key(WAITS, "Added to each flow's instant, drawn for each.", default=None)
+
+
+@dataclass(frozen=True)
+class Starts:
+    """Instants of the flows of an entry: a list (one: for all), one after another, or drawn for each."""
+
+    instants: tuple[int, ...] | None = None
+    every: Every | None = None
+    drawn: Distribution | None = None
+    mark: Mark = NOWHERE
+
+
+class _StartsType:
+    what = "an instant such as `10s`, a list of them, `{every: 200s}`, or a distribution such as `{uniform: [0s, 10s]}`"
+    _list = ListOf(INSTANT, 1, 100_000)
+
+    def parse(self, node: Node, log: Log) -> Starts:
+        if isinstance(node, Map):
+            names = {e.key.text for e in node.entries}
+            if names & {"every", "first", "jitter"} or not names & set(DistributionType.names()):
+                return self._parse_every(node, log)
+            return Starts(drawn=WAITS.parse(node, log), mark=node.mark)
+        if isinstance(node, Scalar):
+            if node.null:
+                raise log.error(node.mark, f"expected {self.what}, found nothing")
+            return Starts((INSTANT.parse(node, log),), mark=node.mark)
+        return Starts(self._list.parse(node, log), mark=node.mark)
+
+    @staticmethod
+    def _parse_every(node: Map, log: Log) -> Starts:
+        known = ["every", "first", "jitter"]
+        unknown = [e.key for e in node.entries if e.key.text not in known]
+        for name in unknown:
+            log.error(
+                name.mark, f"unknown key {describe(name)}{choose(name.text, [*known, *DistributionType.names()])}"
+            )
+        if unknown:
+            raise Invalid
+        return Starts(every=Struct(Every).parse_map(node, log), mark=node.mark)
+
+    def schema(self, defs: Definitions) -> dict[str, Any]:
+        return {"anyOf": [WAITS.schema(defs), Struct(Every).schema(defs)]}
+
+
+STARTS = _StartsType()
+_LEVEL = Number(0, 100)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload(Spec):
+    """What every workload entry has."""
+
+    name: str = key(NAME, "Unique name; its flows are `name[0]`, `name[1]` and so on.")
+    between: Between = key(
+        _BetweenType(),
+        "Who sends to whom: `pairs` or some of them (`pairs[0..4]`), two hosts (`[a, b]`), or `{from: ..., to: ...}`.",
+    )
+    flows: int | None = key(
+        Integer(1, 100_000, "a number of flows"),
+        "Number of flows, dealt to the pairs in turn; one a pair.",
+        default=None,
+    )
+    streams: int = key(
+        Integer(1, 1000, "a number of streams"), "Parallel streams of each flow, N_s of the thesis; 1.", default=1
+    )
+    start: Starts = key(
+        STARTS,
+        "Start: an instant for all, a list with one for each flow, `{every: 200s, first: 10s}`, or a distribution.",
+        default=Starts((0,)),
+    )
+    until: int | None = key(INSTANT, "Instant at which all flows stop.", default=None)
+    stop: Starts | None = key(STARTS, "Instants at which the flows stop, written like `start`.", default=None)
+    duration: tuple[int, ...] | None = key(
+        OneOrEach(DURATION), "How long each flow lasts from its start.", default=None
+    )
+    reverse: bool = key(BOOLEAN, "Send from sink to source: reverse traffic.", default=False)
+    background: bool = key(BOOLEAN, "Background traffic: metrics are not about it.", default=False)
+    congestion_level: float | None = key(
+        _LEVEL,
+        "Congestion level C_g: as many sources as make the sum of their mean rates this share of the bottleneck.",
+        default=None,
+    )
+    background_level: float | None = key(
+        _LEVEL, "Background traffic B_g as a share of the bottleneck; implies `background`.", default=None
+    )
+    reverse_level: float | None = key(
+        _LEVEL, "Reverse traffic R as a share of the bottleneck; implies `reverse`.", default=None
+    )
+    transport: Transport = key(Struct(Transport), "TCP settings of this entry.", default=Transport())
+    dscp: int = key(DSCP, "Differentiated-services code point, by number or name (`ef`); 0.", default=0)
+
+    @property
+    def levels(self) -> dict[str, float]:
+        """The traffic levels given."""
+        names = ("congestion_level", "background_level", "reverse_level")
+        return {n: getattr(self, n) for n in names if getattr(self, n) is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bulk(Workload):
+    """A TCP flow that sends as much as it can until it stops."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transfer(Workload):
+    """Transfers of given sizes over TCP, one after another."""
+
+    size: Distribution = key(SIZES, "Size of a transfer.")
+    count: int | None = key(
+        Integer(1, 1_000_000, "a number of transfers"),
+        "Transfers of each flow; 1, or without limit if the entry has a stop and a `wait`.",
+        default=None,
+    )
+    wait: Distribution | None = key(WAITS, "Think time between the end of a transfer and the next.", default=None)
+    keep_connection: bool = key(
+        BOOLEAN, "One connection for all transfers of a flow, instead of one each.", default=False
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Datagrams(Workload):
+    rate: tuple[int, ...] | None = key(
+        OneOrEach(RATE), "Rate of the IP packets, headers included; one for all flows, or a list.", default=None
+    )
+    packet: int | None = key(SIZE, "Size of the IP packets, headers included; the path's MTU.", default=None)
+
+
+@dataclass(frozen=True)
+class On:
+    """What a source sends while on: sizes over TCP, or durations over UDP."""
+
+    tcp: bool
+    distribution: Distribution
+
+
+class _OnType:
+    what = f"{SIZES.what}; or the same with durations, for UDP"
+
+    def parse(self, node: Node, log: Log) -> On:
+        udp = any(_is_duration(text) for text in _texts(node))
+        return On(not udp, (WAITS if udp else SIZES).parse(node, log))
+
+    def schema(self, defs: Definitions) -> dict[str, Any]:
+        return {"anyOf": [SIZES.schema(defs), WAITS.schema(defs)]}
+
+
+def _texts(node: Node) -> Iterator[str]:
+    match node:
+        case Scalar():
+            yield node.text
+        case Map():
+            for entry in node.entries:
+                yield from _texts(entry.value)
+        case _:
+            for item in node.items:
+                yield from _texts(item)
+
+
+def _is_duration(text: str) -> bool:
+    return re.fullmatch(rf"[0-9.]+([eE][-+]?[0-9]+)? ?({'|'.join(_units.DURATION.units)})", text[:80]) is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnOff(_Datagrams):
+    """A source in turn on and off: over TCP it sends `on` bytes, over UDP at `rate` for the time `on`."""
+
+    on: On = key(_OnType(), "What it sends while on: a size (TCP), or a duration (UDP).")
+    off: Distribution = key(WAITS, "How long it is off.")
+    keep_connection: bool = key(
+        BOOLEAN, "TCP: one connection for all transfers of a flow, instead of one each.", default=False
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cbr(_Datagrams):
+    """Datagrams at a constant bit rate."""
+
+    periods: tuple[int, ...] | None = key(
+        ListOf(DURATION, 1, 100_000), "ON and OFF periods in turn, beginning with ON; always on.", default=None
+    )
+
+
+WORKLOAD: Kind[Workload] = Kind(
+    "a kind of workload",
+    {
+        "bulk": Struct(Bulk),
+        "transfer": Struct(Transfer),
+        "onoff": Struct(OnOff),
+        "cbr": Struct(Cbr),
+    },
+)

@@ -1,0 +1,134 @@
+"""Problems of a scenario: where they are, what is wrong, and how they are collected.
+
+A parser that stops at the first mistake wastes its user's time; everything here exists so that one pass reports all.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["NOWHERE", "Invalid", "Log", "Mark", "Problem", "ScenarioError", "Severity", "choose", "listing"]
+
+Severity = Literal["error", "warning", "info"]
+_ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
+_MOST_NAMES = 16
+_MOST_PROBLEMS = 500
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Mark:
+    """A place in a text: line and column, both from 1; the column counts characters.
+
+    ``file`` is only for what is not in the scenario file itself, such as a value given on the command line.
+    """
+
+    line: int
+    column: int
+    file: str = ""
+
+    def shifted(self, columns: int) -> Mark:
+        """The mark ``columns`` to the right on the same line."""
+        return Mark(self.line, self.column + columns, self.file)
+
+
+NOWHERE = Mark(1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong, or worth knowing, about a scenario file."""
+
+    file: str
+    line: int
+    column: int
+    message: str
+    severity: Severity = "error"
+
+    def __str__(self) -> str:
+        kind = "" if self.severity == "error" else f"{self.severity}: "
+        return f"{self.file}:{self.line}:{self.column}: {kind}{self.message}"
+
+
+class ScenarioError(ValueError):
+    """A scenario cannot be used; ``problems`` has every reason, in the order of the file (warnings included)."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = list(problems)
+        super().__init__("\n".join(str(p) for p in self.problems))
+
+
+class Invalid(Exception):  # noqa: N818 - control flow inside the parser, never seen outside
+    """A value could not be parsed; the reason is in the log already."""
+
+
+class Log:
+    """Collects problems of one file, each once."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self._problems: dict[Problem, None] = {}
+
+    def error(self, mark: Mark, message: str) -> Invalid:
+        """Records an error and returns the exception that ``raise`` wants where parsing cannot go on."""
+        self._add(mark, message, "error")
+        return Invalid(message)
+
+    def warn(self, mark: Mark, message: str) -> None:
+        """Records a warning: the scenario runs, but may not do what its author expects."""
+        self._add(mark, message, "warning")
+
+    def info(self, mark: Mark, message: str) -> None:
+        """Records a note: nothing is wrong, but a reader of the results should know."""
+        self._add(mark, message, "info")
+
+    def extend(self, other: Log) -> None:
+        """Adds the problems of another log."""
+        for problem in other._problems:
+            if len(self._problems) < _MOST_PROBLEMS:
+                self._problems[problem] = None
+
+    def _add(self, mark: Mark, message: str, severity: Severity) -> None:
+        if len(self._problems) < _MOST_PROBLEMS:
+            self._problems[Problem(mark.file or self.file, mark.line, mark.column, message, severity)] = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether an error was recorded."""
+        return any(p.severity == "error" for p in self._problems)
+
+    @property
+    def problems(self) -> list[Problem]:
+        """All problems in the order of the file."""
+        return sorted(self._problems, key=lambda p: (p.file != self.file, p.file, p.line, p.column, _ORDER[p.severity]))
+
+    def raise_if_failed(self) -> None:
+        """Raises :class:`ScenarioError` if an error was recorded."""
+        if self.failed:
+            raise ScenarioError(self.problems)
+
+
+def choose(name: str, names: Iterable[str]) -> str:
+    """The end of a message about an unknown ``name``: the nearest valid one, or what is valid.
+
+    >>> choose("droptial", ["droptail", "red"])
+    '; did you mean `droptail`?'
+    >>> choose("zzz", ["droptail", "red"])
+    '; expected `droptail` or `red`'
+    """
+    known = list(names)
+    folded = {k.casefold(): k for k in reversed(known)}
+    near = difflib.get_close_matches(name[:64].casefold(), folded, n=1, cutoff=0.6)
+    if near:
+        return f"; did you mean `{folded[near[0]]}`?"
+    return f"; expected {listing(known)}" if known else ""
+
+
+def listing(names: Iterable[str]) -> str:
+    """Names for a sentence: ``a``, ``b`` or ``c``; long lists are cut."""
+    quoted = [f"`{n}`" for n in names]
+    if len(quoted) > _MOST_NAMES:
+        return ", ".join(quoted[:_MOST_NAMES]) + f" ... ({len(quoted)} in all)"
+    return " or ".join(filter(None, [", ".join(quoted[:-1]), quoted[-1] if quoted else ""]))

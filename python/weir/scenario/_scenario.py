@@ -1,0 +1,322 @@
+"""Scenarios and their cells: the whole way from a text to plans."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ._compile import Context, compile_plan
+from ._lang_scenario import BODY, HEAD, Body, Claim, Head, scenario_schema
+from ._problem import Invalid, Log, Mark, Problem, ScenarioError, choose
+from ._sweep import MANY_CELLS, MAX_CELLS, Factor, Sweep, override, parse_sweep, substitute
+from ._yaml import MAX_BYTES, Map, Node, Scalar, describe, read
+
+__all__ = ["Cell", "Expectation", "Scenario", "check", "load", "parse", "schema"]
+
+T = TypeVar("T")
+_HEAD_KEYS = frozenset(HEAD.keys)
+_BODY_KEYS = frozenset(BODY.keys)
+_MOST_CHECKED = 500
+_MOST_WORK = 200_000  # links, flows and transfers compiled to check the cells of a sweep
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """A claim about the results of the cells whose factors have the values in ``where`` (none: all cells)."""
+
+    claim: str
+    where: dict[str, str]
+    check: str
+    source: str
+    note: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run: a combination of swept values, and one of its repeats.
+
+    Attributes:
+        id: Number of the combination and of the repeat, such as ``0003-r1``; the name of the cell's folder.
+        factors: The swept values by short name, as the scenario has them.
+        repeat: Number of the repeat, from 0.
+        seed: Seed of this repeat: of its draws, and of all that is random while it runs. Cells that differ only in
+            their factors share it, so that they get the same workload.
+    """
+
+    id: str
+    factors: dict[str, str]
+    repeat: int
+    seed: int
+    _scenario: Scenario = field(repr=False, compare=False)
+    _values: tuple[Factor, ...] = field(repr=False, compare=False)
+
+    def plan(self) -> dict[str, Any]:
+        """The plan, as ``crates/weir-plan`` defines it: JSON-like data.
+
+        Raises:
+            ScenarioError: there is no plan for these values.
+            ImportError: weir's extension, which makes random draws, is not built.
+        """
+        log = Log(self._scenario.file)
+        try:
+            return self._scenario._compile(self._values, self.seed, log)
+        except Invalid:
+            raise ScenarioError(log.problems) from None
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A parsed scenario.
+
+    Attributes:
+        file: What problems name: the path as it was given, or another name in angle brackets.
+        text: The text of the file, without the changes of its ``quick`` section or the command line.
+        factors: The swept factors by short name, each with the texts of its values.
+        expect: Claims about its results.
+        problems: What was found that is not an error: warnings and notes.
+    """
+
+    file: str
+    text: str
+    title: str
+    source: str
+    rationale: str
+    tags: tuple[str, ...]
+    seed: int
+    repeat: int
+    factors: dict[str, tuple[str, ...]]
+    expect: tuple[Expectation, ...]
+    problems: tuple[Problem, ...]
+    _tree: Map = field(repr=False, compare=False)
+    _sweep: Sweep = field(repr=False, compare=False)
+    _quick: Scenario | None = field(repr=False, compare=False)
+
+    @property
+    def path(self) -> Path | None:
+        """The file, if there is one."""
+        return None if self.file.startswith("<") else Path(self.file)
+
+    def quick(self) -> Scenario:
+        """The scenario with the changes of its ``quick`` section; itself, if it has none."""
+        return self if self._quick is None else self._quick
+
+    def cells(self, quick: bool = False) -> list[Cell]:
+        """The cells in the order of the sweep (the last factor varies fastest), repeats of a cell one after another.
+
+        Their plans are compiled when they are asked for.
+        """
+        if quick:
+            return self.quick().cells()
+        seeds = [derive_seed(self.seed, r) for r in range(self.repeat)]
+        cells = []
+        for number, values in enumerate(self._sweep.combinations()):
+            factors = {name: text for value in values for name, text in value.names}
+            cells += [Cell(f"{number:04d}-r{r}", factors, r, seed, self, values) for r, seed in enumerate(seeds)]
+        return cells
+
+    def _compile(self, values: tuple[Factor, ...], seed: int, log: Log) -> dict[str, Any]:
+        """The plan of a combination of swept values; raises ``Invalid`` with the reasons in ``log``."""
+        node: Node = self._tree
+        for factor in values:
+            for steps, value in factor.values:
+                node = substitute(node, steps, value, log)
+        body = BODY.parse_map(node, log, _HEAD_KEYS) if isinstance(node, Map) else None
+        if body is None:
+            raise Invalid
+        folder = "" if self.path is None else str(self.path.parent)
+        return compile_plan(body, Context(self.title, seed, folder), log)
+
+
+def derive_seed(seed: int, repeat: int) -> int:
+    """The seed of a repeat: under 2^53, so that every reader of JSON keeps it exactly."""
+    digest = hashlib.blake2b(f"{seed}/{repeat}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 11
+
+
+def load(path: str | os.PathLike[str], *, quick: bool = False, overrides: Mapping[str, str] | None = None) -> Scenario:
+    """Reads and checks a scenario file.
+
+    Args:
+        quick: Apply the changes of its ``quick`` section.
+        overrides: Values by dotted path, as YAML text, applied last; a swept path keeps its factor with this one value.
+
+    Raises:
+        ScenarioError: the file cannot be read, or has errors; all of them are in ``problems``.
+    """
+    file = os.fspath(path)
+    return _parse(_bytes_of(file), file, quick, overrides or {})
+
+
+def parse(
+    text: str | bytes, file: str = "<text>", *, quick: bool = False, overrides: Mapping[str, str] | None = None
+) -> Scenario:
+    """Reads and checks a scenario like :func:`load`; ``file`` is what problems name.
+
+    Raises:
+        ScenarioError: there are errors; all of them are in ``problems``.
+    """
+    return _parse(text, file, quick, overrides or {})
+
+
+def check(path: str | os.PathLike[str]) -> list[Problem]:
+    """All problems of a scenario file in its order, also warnings and notes; never raises for bad content."""
+    try:
+        return list(load(path).problems)
+    except ScenarioError as e:
+        return e.problems
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of a scenario file, made from the definitions that the parser uses."""
+    return scenario_schema()
+
+
+def _bytes_of(file: str) -> bytes:
+    try:
+        with Path(file).open("rb") as stream:
+            return stream.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as e:
+        reason = getattr(e, "strerror", None) or str(e)
+        raise ScenarioError([Problem(file, 1, 1, f"cannot be read: {reason}")]) from None
+
+
+def _parse(text: str | bytes, file: str, quick: bool, overrides: Mapping[str, str]) -> Scenario:
+    log = Log(file)
+    try:
+        scenario = _scenario(text, log, overrides)
+    except Invalid:
+        raise ScenarioError(log.problems) from None
+    log.raise_if_failed()
+    full = replace(scenario, problems=tuple(log.problems))
+    if full._quick is not None:
+        full = replace(full, _quick=replace(full._quick, problems=full.problems))
+    return full.quick() if quick else full
+
+
+def _scenario(text: str | bytes, log: Log, overrides: Mapping[str, str]) -> Scenario:
+    """The scenario and its quick version, both checked."""
+    root = read(text, log)
+    if not isinstance(root, Map):
+        raise log.error(root.mark, f"expected a mapping with `title`, `topology`, `workload`; found {describe(root)}")
+    written = text if isinstance(text, str) else text.decode("utf-8")
+    changes = [_override(path, value, log) for path, value in overrides.items()]
+    section = root.get("quick")
+    bare = root.without("quick")
+    full = _variant(override(bare, changes, log), written, log)
+    if section is None:
+        return full
+    if not isinstance(section, Map):
+        raise log.error(section.mark, f"expected a mapping of dotted paths to values, found {describe(section)}")
+    shorter = override(bare, ((e.key, e.value) for e in section.entries), log)
+    return replace(full, _quick=_variant(override(shorter, changes, log), written, log))
+
+
+def _override(path: str, value: str, log: Log) -> tuple[Scalar, Node]:
+    source = f"--set {path[:60]}"
+    return Scalar(Mark(1, 1, source), path), read(value, log, source)
+
+
+def _variant(root: Map, text: str, log: Log) -> Scenario:
+    """The scenario of one tree, checked as far as its cells go."""
+    _check_keys(root, log)
+    head = _tried(lambda: HEAD.parse_map(root, log, _BODY_KEYS))
+    sweep = _tried(lambda: parse_sweep(root.get("sweep"), log))
+    body = _tried(lambda: BODY.parse_map(root, log, _HEAD_KEYS))
+    if head is None or sweep is None:
+        raise Invalid
+    scenario = Scenario(
+        file=log.file,
+        text=text,
+        title=head.title,
+        source=head.source,
+        rationale=head.rationale,
+        tags=head.tags,
+        seed=head.seed,
+        repeat=head.repeat,
+        factors=sweep.values(),
+        expect=_expectations(head, sweep, body, log),
+        problems=(),
+        _tree=root,
+        _sweep=sweep,
+        _quick=None,
+    )
+    runs = len(sweep) * head.repeat
+    if runs > MAX_CELLS:
+        raise log.error(
+            head.at("repeat"), f"{runs} runs ({len(sweep)} cells, {head.repeat} repeats): at most {MAX_CELLS}"
+        )
+    if runs > MANY_CELLS:
+        log.warn(head.at("sweep"), f"{runs} runs ({len(sweep)} cells, {head.repeat} repeats) will take long")
+    if body is not None:
+        _check_cells(scenario, log)
+    return scenario
+
+
+def _check_keys(root: Map, log: Log) -> None:
+    known = [*HEAD.keys, *BODY.keys]
+    for entry in root.entries:
+        if entry.key.text not in known:
+            rest = [name for name in known if root.get(name) is None]
+            log.error(entry.key.mark, f"unknown key {describe(entry.key)}{choose(entry.key.text, rest)}")
+
+
+def _tried(part: Callable[[], T]) -> T | None:
+    try:
+        return part()
+    except Invalid:
+        return None
+
+
+def _check_cells(scenario: Scenario, log: Log) -> None:
+    """Compiles cells to find what is wrong with them: all, or a selection where that would take long."""
+    work = 0
+    for values in scenario._sweep.probes(_MOST_CHECKED):
+        cell = Log(log.file)
+        plan = _tried(lambda v=values, c=cell: scenario._compile(v, derive_seed(scenario.seed, 0), c))  # type: ignore[misc]
+        log.extend(cell)
+        work += _weight(plan)
+        if work > _MOST_WORK:
+            return
+
+
+def _weight(plan: dict[str, Any] | None) -> int:
+    if plan is None:
+        return 1
+    sent = sum(len(f["source"].get("transfers", ())) + len(f["source"].get("periods_ns", ())) for f in plan["flows"])
+    return len(plan["links"]) + len(plan["flows"]) + sent // 10
+
+
+def _expectations(head: Head, sweep: Sweep, body: Body | None, log: Log) -> tuple[Expectation, ...]:
+    phases = None if body is None else list(body.phases or {})
+    return tuple(_expectation(claim, sweep, phases, log) for claim in head.expect)
+
+
+def _expectation(claim: Claim, sweep: Sweep, phases: list[str] | None, log: Log) -> Expectation:
+    factors = sweep.values()
+    where: dict[str, str] = {}
+    for name, (text, node) in (claim.where or {}).items():
+        where[name] = text
+        if name not in factors:
+            hint = choose(name, factors) if factors else "; nothing is swept"
+            log.error(node.mark, f"`{name}` is not a swept factor{hint}")
+        elif text not in factors[name]:
+            log.error(node.mark, f"`{text[:60]}` is not a value of `{name}` in the sweep{choose(text, factors[name])}")
+    _check_syntax(claim, list(factors), phases, log)
+    return Expectation(claim.claim, where, claim.check, claim.source, claim.note, claim.mark.line)
+
+
+def _check_syntax(claim: Claim, factors: list[str], phases: list[str] | None, log: Log) -> None:
+    """Has the metrics' own parser read a check; imported late, because it brings every metric with it."""
+    expect = importlib.import_module("weir.metrics.expect")
+    try:
+        expect.parse(claim.check, factors=factors, phases=phases)
+    except expect.ExpectError as e:
+        # Quotes or a block would shift the column of the check's text; only the place of the value is exact.
+        expected = f"; expected {e.expected}" if e.expected else ""
+        log.error(claim.at("check"), f"check, at its character {e.column}: {e.message}{expected}")

@@ -1,0 +1,335 @@
+"""Sweeps: dotted paths, the values they take, and the trees of the cells.
+
+A value is put into the tree of nodes before anything of it is parsed, and keeps the mark it has in the file. So a cell
+is parsed like a scenario that was written out, and its problems point at the value of the sweep that caused them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from ._problem import Invalid, Log, Mark, choose
+from ._yaml import Map, Node, Scalar, Seq, describe, flow_text
+
+__all__ = ["Factor", "Sweep", "override", "parse_sweep", "substitute"]
+
+MAX_CELLS = 100_000
+MANY_CELLS = 5_000
+_LONGEST_NAME = 60
+_STEP = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)((?:\[[0-9]{1,6}\])*)\Z")
+# Everything that is not part of the experiment itself.
+_HEAD = ("title", "source", "rationale", "tags", "seed", "repeat", "sweep", "quick", "expect")
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One step of a path: a key, or an index into a list."""
+
+    name: str
+    index: int | None
+    key: Scalar
+
+
+@dataclass(frozen=True)
+class Factor:
+    """What one row of values sets: paths and nodes, and what they are called in results."""
+
+    values: tuple[tuple[tuple[_Step, ...], Node], ...]
+    names: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The axes of a sweep; each is a list of alternatives, and every combination of alternatives is one cell."""
+
+    axes: tuple[tuple[Factor, ...], ...]
+
+    def __len__(self) -> int:
+        n = 1
+        for axis in self.axes:
+            n *= len(axis)
+        return n
+
+    def combinations(self) -> Iterator[tuple[Factor, ...]]:
+        """The cells, the last axis varying fastest."""
+        return itertools.product(*self.axes)
+
+    def probes(self, most: int) -> list[tuple[Factor, ...]]:
+        """Cells to check: all, or where they are too many each value once and a regular selection of the rest."""
+        if len(self) <= most:
+            return list(self.combinations())
+        first = tuple(axis[0] for axis in self.axes)
+        chosen = {first: None}
+        for i, axis in enumerate(self.axes):
+            chosen |= {(*first[:i], value, *first[i + 1 :]): None for value in axis}
+        stride = -(-len(self) // most)
+        chosen |= dict.fromkeys(itertools.islice(self.combinations(), 0, None, stride))
+        return list(chosen)
+
+    def values(self) -> dict[str, tuple[str, ...]]:
+        """The factors by short name, each with the texts of its values."""
+        found: dict[str, dict[str, None]] = {}
+        for axis in self.axes:
+            for factor in axis:
+                for name, text in factor.names:
+                    found.setdefault(name, {})[text] = None
+        return {name: tuple(texts) for name, texts in found.items()}
+
+
+def parse_path(key: Scalar, log: Log) -> tuple[_Step, ...]:
+    """The steps of a dotted path such as ``workload[0].start``; each knows its own column."""
+    steps: list[_Step] = []
+    column = 0
+    for part in key.text.split("."):
+        match = _STEP.match(part)
+        mark = key.mark.shifted(column) if key.plain else key.mark
+        if match is None or len(key.text) > 500:
+            message = f"{describe(key)} is not a path such as `transport.cc` or `workload[0].until`"
+            raise log.error(mark, message)
+        steps.append(_Step(match[1], None, Scalar(mark, match[1])))
+        steps += [_Step(f"[{i}]", int(i), Scalar(mark, match[1])) for i in re.findall(r"[0-9]+", match[2])]
+        column += len(part) + 1
+    return tuple(steps)
+
+
+def substitute(node: Node, steps: tuple[_Step, ...], value: Node, log: Log) -> Node:
+    """A copy of ``node`` in which the place that ``steps`` lead to has ``value``; mappings on the way are made."""
+    if not steps:
+        return value
+    step, rest = steps[0], steps[1:]
+    if step.index is not None:
+        return _in_list(node, step, rest, value, log)
+    if isinstance(node, Seq):
+        return _in_named(node, step, rest, value, log)
+    if not isinstance(node, Map):
+        raise log.error(step.key.mark, f"`{step.name}` cannot be set: here stands {describe(node)}, not a mapping")
+    below = node.get(step.name)
+    if below is None or (isinstance(below, Scalar) and below.null):
+        below = Map(step.key.mark, ())
+    if rest and isinstance(below, Scalar):
+        # A word that stands for a mapping without keys, such as `queue: codel`.
+        below = Map(below.mark, ())
+    return node.with_entry(step.key, substitute(below, rest, value, log))
+
+
+def _in_list(node: Node, step: _Step, rest: tuple[_Step, ...], value: Node, log: Log) -> Node:
+    index = step.index or 0
+    if not isinstance(node, Seq):
+        raise log.error(step.key.mark, f"`{step.name}` is an index, and here stands {describe(node)}, not a list")
+    if index >= len(node.items):
+        raise log.error(step.key.mark, f"no item {step.name}: the list has {len(node.items)}, from 0")
+    items = list(node.items)
+    items[index] = substitute(items[index], rest, value, log)
+    return Seq(node.mark, tuple(items))
+
+
+def _in_named(node: Seq, step: _Step, rest: tuple[_Step, ...], value: Node, log: Log) -> Node:
+    """A list whose items have names: ``workload.elephants.until``."""
+    names: list[str] = []
+    for i, item in enumerate(node.items):
+        name = item.get("name") if isinstance(item, Map) else None
+        if isinstance(name, Scalar):
+            names.append(name.text)
+            if name.text == step.name:
+                items = list(node.items)
+                items[i] = substitute(item, rest, value, log)
+                return Seq(node.mark, tuple(items))
+    hint = choose(step.name, names) if names else "; give its index: `[0]`"
+    raise log.error(step.key.mark, f"no item of this list is named `{step.name}`{hint}")
+
+
+def override(root: Map, changes: Iterable[tuple[Scalar, Node]], log: Log) -> Map:
+    """``root`` with the changes of a ``quick`` section or of the command line.
+
+    Raises:
+        Invalid: a path leads nowhere; the reasons are in ``log``.
+    """
+    result: Node = root
+    failed = False
+    for key, value in changes:
+        try:
+            steps = parse_path(key, log) if not key.text.startswith("sweep.") else ()
+            swept = _swept(root).get(key.text)
+            if not steps:
+                result = substitute(result, _sweep_steps(key, root, log), value, log)
+            elif steps[0].name == "quick":
+                raise log.error(key.mark, "`quick` cannot be changed here")
+            elif swept is not None:
+                # The factor stays, with this one value: results keep their column, claims their `where`.
+                result = substitute(
+                    result, (_sweep_step(key), _Step(key.text, None, swept)), Seq(value.mark, (value,)), log
+                )
+            else:
+                result = substitute(result, steps, value, log)
+        except Invalid:
+            failed = True
+    if failed or not isinstance(result, Map):
+        raise Invalid
+    return result
+
+
+def _swept(root: Map) -> dict[str, Scalar]:
+    """The keys of the sweep, by their text."""
+    sweep = root.get("sweep")
+    return {e.key.text: e.key for e in sweep.entries} if isinstance(sweep, Map) else {}
+
+
+def _sweep_step(key: Scalar) -> _Step:
+    return _Step("sweep", None, Scalar(key.mark, "sweep"))
+
+
+def _sweep_steps(key: Scalar, root: Map, log: Log) -> tuple[_Step, ...]:
+    """The steps to an axis of the sweep: what follows ``sweep.`` is one key, itself a path."""
+    rest = key.text.removeprefix("sweep.")
+    mark = key.mark.shifted(len("sweep.")) if key.plain else key.mark
+    known = _swept(root)
+    if rest not in known:
+        raise log.error(mark, f"`{rest[:_LONGEST_NAME]}` is not swept{choose(rest, known)}")
+    return (_sweep_step(key), _Step(rest, None, Scalar(mark, rest)))
+
+
+def parse_sweep(node: Node | None, log: Log) -> Sweep:
+    """The sweep of a scenario; one cell if there is none.
+
+    Raises:
+        Invalid: it is no sweep, or one of too many cells; the reasons are in ``log``.
+    """
+    if node is None:
+        return Sweep(())
+    axes = _axes(node, log)
+    paths = [steps for axis in axes for steps, _, _ in axis[0]]
+    for steps in paths:
+        if sum(_path_text(steps) == _path_text(other) for other in paths) > 1:
+            raise log.error(steps[0].key.mark, f"`{_path_text(steps)}` is swept twice")
+    short = _short_names(paths)
+    sweep = Sweep(tuple(_named(axis, short, log) for axis in axes))
+    if len(sweep) > MAX_CELLS:
+        raise log.error(node.mark, f"a sweep of {len(sweep)} cells is too large; the limit is {MAX_CELLS}")
+    return sweep
+
+
+_Row = list[tuple[tuple[_Step, ...], Node, str | None]]
+_CASE = (_Step("case", None, Scalar(Mark(1, 1), "case")),)
+
+
+def _axes(node: Node, log: Log) -> list[list[_Row]]:
+    if isinstance(node, Seq):
+        return [_rows(node, log)]
+    if not isinstance(node, Map):
+        raise log.error(node.mark, f"expected a mapping of dotted paths to lists of values, found {describe(node)}")
+    axes: list[list[_Row]] = []
+    failed = False
+    for entry in node.entries:
+        try:
+            if entry.key.text == "zip":
+                axes.append(_zip(entry.value, log))
+            else:
+                steps = _swept_path(entry.key, log)
+                axes.append([[(steps, value, label)] for label, value in _values(entry.value, log)])
+        except Invalid:
+            failed = True
+    if failed:
+        raise Invalid
+    return axes
+
+
+def _swept_path(key: Scalar, log: Log) -> tuple[_Step, ...]:
+    steps = parse_path(key, log)
+    if steps[0].name in _HEAD:
+        raise log.error(key.mark, f"`{steps[0].name}` cannot be swept; only the experiment itself can")
+    return steps
+
+
+def _values(node: Node, log: Log) -> list[tuple[str | None, Node]]:
+    """A list of values, or a mapping from labels to values."""
+    if isinstance(node, Map) and node.entries:
+        return [(e.key.text, e.value) for e in node.entries]
+    if isinstance(node, Seq) and node.items:
+        return [(None, item) for item in node.items]
+    raise log.error(
+        node.mark, f"expected a list of values, found {'an empty one' if isinstance(node, Seq) else describe(node)}"
+    )
+
+
+def _zip(node: Node, log: Log) -> list[_Row]:
+    if isinstance(node, Seq):
+        return _rows(node, log)
+    if not isinstance(node, Map) or not node.entries:
+        raise log.error(node.mark, f"expected a list of mappings, found {describe(node)}")
+    columns = [(_swept_path(e.key, log), _values(e.value, log), e.value.mark) for e in node.entries]
+    length = len(columns[0][1])
+    for _, values, mark in columns:
+        if len(values) != length:
+            raise log.error(
+                mark, f"{len(values)} values, and {length} in the first list of this `zip`; expected as many"
+            )
+    return [[(steps, values[i][1], values[i][0]) for steps, values, _ in columns] for i in range(length)]
+
+
+def _rows(node: Seq, log: Log) -> list[_Row]:
+    """Rows of values taken together; each has the same keys."""
+    rows: list[_Row] = []
+    first: Map | None = None
+    for item in node.items:
+        if not isinstance(item, Map) or not item.entries:
+            raise log.error(item.mark, f"expected a mapping of dotted paths to values, found {describe(item)}")
+        first = first or item
+        keys, expected = {e.key.text for e in item.entries}, {e.key.text for e in first.entries}
+        if keys != expected:
+            odd = sorted(keys ^ expected)[0]
+            raise log.error(item.mark, f"every row needs the same keys; `{odd[:_LONGEST_NAME]}` is not in all of them")
+        rows.append([_cell_value(e.key, e.value, log) for e in item.entries])
+    if not rows:
+        raise log.error(node.mark, "expected a list of mappings, found an empty one")
+    return rows
+
+
+def _cell_value(key: Scalar, value: Node, log: Log) -> tuple[tuple[_Step, ...], Node, str | None]:
+    if key.text != "case":
+        return _swept_path(key, log), value, None
+    if not isinstance(value, Scalar) or value.null:
+        raise log.error(value.mark, f"expected a name of this row, found {describe(value)}")
+    return _CASE, value, value.text
+
+
+def _path_text(steps: tuple[_Step, ...]) -> str:
+    return ".".join(s.name for s in steps).replace(".[", "[")
+
+
+def _short_names(paths: list[tuple[_Step, ...]]) -> dict[str, str]:
+    """The shortest ends of the paths that tell them apart: ``cc``, or ``bottleneck_rate`` besides ``access_rate``.
+
+    They are names of factors in checks, so they have no dots.
+    """
+    # The index of an item is part of its name only where it is needed, or comes last.
+    words = [[s.name.strip("[]").replace("-", "_") for s in steps] for steps in paths]
+    plain = [
+        [w for w, s in zip(own, steps, strict=True) if s.index is None] for own, steps in zip(words, paths, strict=True)
+    ]
+    ends = [own if steps[-1].index is None else full for own, full, steps in zip(plain, words, paths, strict=True)]
+    names: dict[str, str] = {}
+    for full, own, steps in zip(words, ends, paths, strict=True):
+        candidates = ["_".join(own[-n:]) for n in range(1, len(own) + 1)]
+        unique = (n for n in candidates if n[0].isalpha() and sum(_ends_with(other, n) for other in ends) == 1)
+        names[_path_text(steps)] = next(unique, "_".join(full))
+    return names
+
+
+def _ends_with(words: list[str], name: str) -> bool:
+    return f"_{'_'.join(words)}".endswith(f"_{name}")
+
+
+def _named(axis: list[_Row], short: dict[str, str], log: Log) -> tuple[Factor, ...]:
+    factors: list[Factor] = []
+    seen: set[tuple[tuple[str, str], ...]] = set()
+    for row in axis:
+        names = tuple((short[_path_text(s)], flow_text(v) if label is None else label) for s, v, label in row)
+        if names in seen:
+            text = ", ".join(text for _, text in names)[:_LONGEST_NAME]
+            raise log.error(row[0][1].mark, f"`{text}` is in this sweep already")
+        seen.add(names)
+        factors.append(Factor(tuple((steps, value) for steps, value, _ in row if steps is not _CASE), names))
+    return tuple(factors)

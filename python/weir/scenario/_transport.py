@@ -1,0 +1,112 @@
+"""From TCP settings of a scenario and an entry to the settings of one flow."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import fields, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from ._lang_workload import LINUX, LINUX26, CongestionControl, Transport
+from ._network import Path as Way
+from ._problem import Log, Mark
+from ._units import Amount
+
+__all__ = ["IP_TCP_HEADERS", "TIMESTAMPS", "UDP_HEADERS", "Resolved", "merge", "tcp_plan"]
+
+IP_TCP_HEADERS = 40
+TIMESTAMPS = 12
+UDP_HEADERS = 28
+_MAX_MSS = 65_495
+
+
+def merge(base: Transport, over: Transport) -> Transport:
+    """The settings of an entry: its own where given, else the scenario's."""
+    given = {f.name: getattr(over, f.name) for f in fields(over) if f.metadata and getattr(over, f.name) is not None}
+    if over.buffers is not None:
+        # Both buffers at once are closer to this entry than one of the scenario's.
+        base = replace(base, send_buffer=None, receive_buffer=None)
+    marks = {**base.marks, **over.marks}
+    return replace(base, **given, marks=marks, mark=over.mark if over.marks else base.mark)
+
+
+class Resolved:
+    """The TCP settings of an entry, for any of its flows."""
+
+    def __init__(self, transport: Transport, mark: Mark, folder: str, log: Log) -> None:
+        self.spec = transport
+        self.log = log
+        self.mark = mark
+        if transport.cc is None:
+            raise log.error(mark, "no congestion control: give `transport: {cc: ...}` here or for the whole scenario")
+        self.cc = _located(transport.cc, folder, log)
+        self.stack = transport.stack or "linux"
+        defaults = LINUX26 if self.stack == "linux-2.6" else LINUX
+        self.initial_window = _or(transport.initial_window, defaults.initial_window)
+        self.sack: bool = _or(transport.sack, defaults.sack)
+        self.timestamps: bool = _or(transport.timestamps, defaults.timestamps)
+        own = transport.buffers
+        self.send = _or(transport.send_buffer, _or(own, Amount(Fraction(defaults.send_buffer), "bytes")))
+        self.receive = _or(transport.receive_buffer, _or(own, Amount(Fraction(defaults.receive_buffer), "bytes")))
+
+
+def _or(value: Any, default: Any) -> Any:
+    return default if value is None else value
+
+
+def _located(cc: CongestionControl, folder: str, log: Log) -> CongestionControl:
+    """A shared object is found relative to the scenario's folder."""
+    if not cc.name.endswith(".so"):
+        return cc
+    path = Path(folder, cc.name)
+    if not path.is_file():
+        log.warn(cc.mark, f"there is no file `{path}` yet; `weir cc build` makes it")
+    # A path without a slash would look like a name.
+    return replace(cc, name=str(path) if len(path.parts) > 1 else f".{os.sep}{path}")
+
+
+def tcp_plan(settings: Resolved, path: Way, rtt: int) -> dict[str, Any]:
+    """The TCP settings of a flow on ``path`` with base RTT ``rtt`` (ns), as the plan has them."""
+    spec, log = settings.spec, settings.log
+    headers = IP_TCP_HEADERS + (TIMESTAMPS if settings.timestamps else 0)
+    mss = _or(spec.mss, min(path.mtu - headers, _MAX_MSS))
+    mark = spec.marks.get("mss", settings.mark)
+    if mss < 1:
+        raise log.error(mark, f"an MTU of {path.mtu} bytes leaves no room for data after {headers} bytes of headers")
+    if mss + headers > path.mtu or mss > _MAX_MSS:
+        largest = min(path.mtu - headers, _MAX_MSS)
+        raise log.error(mark, f"an MSS of {mss} bytes does not fit the path's MTU of {path.mtu}; at most {largest} do")
+    send = _buffer(settings, "send", settings.send, path, rtt, mss)
+    receive = _buffer(settings, "receive", settings.receive, path, rtt, mss)
+    bdp = path.rate * rtt // 8_000_000_000
+    if min(send, receive) < bdp:
+        which = "send" if send <= receive else "receive"
+        place = spec.marks.get(f"{which}_buffer", spec.marks.get("buffers", settings.mark))
+        log.info(place, f"the {which} buffer of {min(send, receive)} bytes is below the path's BDP of {bdp} bytes")
+    return {
+        "protocol": "tcp",
+        "cc": settings.cc.name,
+        "cc_options": dict(settings.cc.options),
+        "stack": settings.stack,
+        "mss_bytes": mss,
+        "timestamps": settings.timestamps,
+        "sack": settings.sack,
+        "ecn": _or(spec.ecn, False),
+        "initial_window": settings.initial_window,
+        "send_buffer_bytes": send,
+        "receive_buffer_bytes": receive,
+        "pacing": _or(spec.pacing, False),
+        "ack": _or(spec.ack, "delayed"),
+    }
+
+
+def _buffer(settings: Resolved, name: str, amount: Amount, path: Way, rtt: int, mss: int) -> int:
+    size = int(amount.value)
+    if amount.unit == "bdp":
+        size = int(Fraction(path.rate * rtt) * amount.value / 8_000_000_000)
+    if size < mss:
+        spec = settings.spec
+        place = spec.marks.get(f"{name}_buffer", spec.marks.get("buffers", settings.mark))
+        raise settings.log.error(place, f"a {name} buffer of {size} bytes cannot hold one segment of {mss} bytes")
+    return size

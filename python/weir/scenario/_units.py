@@ -1,0 +1,219 @@
+"""Quantities with units: text to exact integers and back.
+
+Times are nanoseconds, rates bits a second, sizes bytes, all integers, as everywhere in weir. Numbers are read as exact
+decimals, so that ``11.5ms`` is 11 500 000 ns and not nearly so.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from ._problem import choose
+
+__all__ = [
+    "DURATION",
+    "PROBABILITY",
+    "RATE",
+    "SIZE",
+    "Amount",
+    "Quantity",
+    "amount_hint",
+    "amount_pattern",
+    "parse_amount",
+    "show_duration",
+    "show_rate",
+]
+
+_NUMBER = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?(?:[eE][-+]?[0-9]{1,2})?) ?(.*)\Z", re.DOTALL)
+_NUMBER_PATTERN = r"[0-9]{1,20}(\.[0-9]{1,20})?([eE][-+]?[0-9]{1,2})?"
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A kind of quantity: its units, each with its factor to the base unit, and the largest sensible value."""
+
+    name: str
+    example: str
+    units: dict[str, Fraction]
+    most: int
+    most_text: str
+
+    def parse(self, text: str) -> int:
+        """``text`` in the base unit.
+
+        Raises:
+            ValueError: not such a quantity; the message says what is wrong and what was expected.
+        """
+        return round(self.exact(text))
+
+    def exact(self, text: str) -> Fraction:
+        """``text`` in the base unit, a whole number of them; raises like :meth:`parse`."""
+        number, unit = _split(text, self.name, self.hint())
+        if unit == "" and number == 0:
+            return Fraction(0)
+        if unit == "":
+            raise ValueError(f"`{_cut(text)}` needs a unit; expected {self.hint()}")
+        if unit not in self.units:
+            raise ValueError(f"`{_cut(unit)}` is not a unit of a {self.name}{choose(unit, self.units)}")
+        value = number * self.units[unit]
+        if value > self.most:
+            raise ValueError(f"`{_cut(text)}` is out of range; the largest {self.name} is {self.most_text}")
+        whole = Fraction(round(value))
+        if whole == 0 and value > 0:
+            raise ValueError(
+                f"`{_cut(text)}` is too small; a {self.name} is a whole number of {next(iter(self.units))}"
+            )
+        return whole
+
+    def hint(self) -> str:
+        """What a value looks like."""
+        return f"a {self.name} such as `{self.example}` (units: {', '.join(self.units)})"
+
+    def pattern(self) -> str:
+        """A regular expression for the JSON schema."""
+        return _pattern(self.units)
+
+
+def _pattern(units: dict[str, Fraction]) -> str:
+    return f"^(0|{_NUMBER_PATTERN} ?({'|'.join(units)}))$"
+
+
+def _cut(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= 40 else text[:40] + "..."
+
+
+def _split(text: str, name: str, hint: str) -> tuple[Fraction, str]:
+    if text.startswith("-") and _NUMBER.match(text[1:]):
+        raise ValueError(f"`{_cut(text)}` is negative; expected {hint}")
+    match = _NUMBER.match(text)
+    if match is None:
+        raise ValueError(f"`{_cut(text)}` is not a {name}; expected {hint}")
+    return Fraction(match[1]), match[2]
+
+
+def _decimal(base: str, prefixes: str, step: int = 1000, power: int = 0) -> dict[str, Fraction]:
+    return {f"{p.strip()}{base}": Fraction(step) ** (power + i) for i, p in enumerate(prefixes)}
+
+
+RATE = Quantity(
+    "rate",
+    "100Mbps",
+    {**_decimal("bps", " kMGT"), **_decimal("bit/s", " kMGT")},
+    10**15,
+    "1000Tbps",
+)
+DURATION = Quantity(
+    "duration",
+    "11.5ms",
+    {
+        "ns": Fraction(1),
+        "us": Fraction(10**3),
+        "µs": Fraction(10**3),
+        "ms": Fraction(10**6),
+        "s": Fraction(10**9),
+        "min": Fraction(60 * 10**9),
+        "h": Fraction(3600 * 10**9),
+        "d": Fraction(86400 * 10**9),
+    },
+    3650 * 86400 * 10**9,
+    "3650d",
+)
+SIZE = Quantity("size", "50MB", {**_decimal("B", " kMGTP"), **_decimal("iB", "KMGTP", 1024, 1)}, 10**18, "1000PB")
+_PACKETS = Quantity("number of packets", "100packets", {"packets": Fraction(1), "packet": Fraction(1)}, 10**12, "10^12")
+_BDP = Quantity("multiple of the BDP", "0.5bdp", {"bdp": Fraction(1)}, 10**6, "10^6")
+
+# A probability has no base unit to round to; it is not a Quantity.
+_PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,20})?(?:[eE]-[0-9]{1,2})?) ?%\Z")
+_FRACTION = re.compile(r"0(?:\.[0-9]{1,20})?\Z|[0-9](?:\.[0-9]{1,20})?[eE]-[0-9]{1,2}\Z")
+
+
+class _Probability:
+    name = "probability"
+
+    def parse(self, text: str) -> float:
+        """``1%`` or ``0.01`` as a number from 0 to 1; raises ``ValueError`` like :meth:`Quantity.parse`."""
+        match = _PERCENT.match(text)
+        if match:
+            value = Fraction(match[1]) / 100
+        elif _FRACTION.match(text):
+            value = Fraction(text)
+        else:
+            raise ValueError(f"`{_cut(text)}` is not a probability; expected {self.hint()}")
+        if value > 1:
+            raise ValueError(f"`{_cut(text)}` is out of range; a probability is at most 100%")
+        return float(value)
+
+    def hint(self) -> str:
+        """What a value looks like."""
+        return "a percentage such as `1%`, or a number under 1 such as `0.01`"
+
+    def pattern(self) -> str:
+        """A regular expression for the JSON schema."""
+        return r"^(0|[0-9]{1,3}(\.[0-9]{1,20})?([eE]-[0-9]{1,2})? ?%)$"
+
+
+PROBABILITY = _Probability()
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A size of a queue or buffer in one of the units it may have."""
+
+    value: Fraction
+    unit: Literal["bytes", "packets", "ns", "bdp"]
+
+
+def parse_amount(text: str, units: tuple[str, ...]) -> Amount:
+    """A size of a queue or buffer; ``units`` are those allowed, of ``bytes``, ``packets``, ``ns``, ``bdp``.
+
+    Raises:
+        ValueError: not such a size; the message says what is wrong and what was expected.
+    """
+    kinds = {"bytes": SIZE, "packets": _PACKETS, "ns": DURATION, "bdp": _BDP}
+    allowed = {name: kinds[name] for name in units}
+    every = {unit: name for name, kind in allowed.items() for unit in kind.units}
+    number, unit = _split(text, "size", amount_hint(units))
+    if unit == "" and number != 0:
+        raise ValueError(f"`{_cut(text)}` needs a unit; expected {amount_hint(units)}")
+    if unit == "":
+        return Amount(Fraction(0), "bytes")
+    if unit not in every:
+        raise ValueError(f"`{_cut(unit)}` is not a unit of a size here{choose(unit, every)}")
+    name = every[unit]
+    if name == "bdp":
+        if number > _BDP.most:
+            raise ValueError(f"`{_cut(text)}` is out of range; the largest {_BDP.name} is {_BDP.most_text}")
+        return Amount(number, "bdp")
+    return Amount(allowed[name].exact(text), name)  # type: ignore[arg-type]
+
+
+def amount_hint(units: tuple[str, ...]) -> str:
+    """What a size of a queue or buffer looks like."""
+    examples = {"bytes": "`64KiB`", "packets": "`100packets`", "ns": "`100ms`", "bdp": "`0.5bdp`"}
+    return "a size such as " + ", ".join(examples[u] for u in units)
+
+
+def amount_pattern(units: tuple[str, ...]) -> str:
+    """A regular expression for the JSON schema."""
+    kinds = {"bytes": SIZE, "packets": _PACKETS, "ns": DURATION, "bdp": _BDP}
+    return _pattern({unit: factor for name in units for unit, factor in kinds[name].units.items()})
+
+
+def show_duration(ns: int) -> str:
+    """A duration for a message, in the largest unit that keeps it a whole number or short."""
+    for unit, factor in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
+        if ns >= factor:
+            return f"{ns / factor:.6g}{unit}"
+    return f"{ns}ns"
+
+
+def show_rate(bps: int | float) -> str:
+    """A rate for a message."""
+    for unit, factor in (("Tbps", 1e12), ("Gbps", 1e9), ("Mbps", 1e6), ("kbps", 1e3)):
+        if bps >= factor:
+            return f"{bps / factor:.6g}{unit}"
+    return f"{bps:.6g}bps"
