@@ -110,6 +110,7 @@ def _measure(case: Case, shorter: float) -> dict[str, float]:
         "packets": outcome.stats["packets"],
         "peak_rss_bytes": peak,
         "rss_before_bytes": before,
+        "max_packets_in_flight": outcome.stats["max_in_flight"],
     }
 
 

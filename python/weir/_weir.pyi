@@ -68,11 +68,8 @@ class Simulator:
         :func:`event_kinds`.
         """
 
-    def warnings(self) -> list[str]:
-        """What makes numbers of this run untrustworthy."""
-
     def stats(self) -> dict[str, int]:
-        """How much work it was: ``packets``, ``events``."""
+        """How much work it was: ``packets``, ``events``, ``delivered_bytes``, ``max_in_flight`` (packets)."""
 
 def event_kinds() -> list[str]:
     """Names of the values of column ``kind`` of table ``events``."""

@@ -4,8 +4,10 @@
 //! reads are in `python/weir/_weir.pyi`.
 
 mod cc;
+mod column;
 mod plan;
 mod random;
+mod simulator;
 
 use std::collections::BTreeMap;
 
@@ -37,5 +39,8 @@ fn _weir(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cc::cc_list, module)?)?;
     module.add_function(wrap_pyfunction!(cc::cc_describe, module)?)?;
     module.add_function(wrap_pyfunction!(random::sample, module)?)?;
+    module.add_function(wrap_pyfunction!(simulator::event_kinds, module)?)?;
+    module.add_class::<simulator::Simulator>()?;
+    module.add_class::<column::Column>()?;
     Ok(())
 }

@@ -82,6 +82,7 @@ class CellWriter:
             _sync_file(self._folder / name)
         write_atomic(self._folder / "plan.json", plan)
         write_json(self._folder / "manifest.json", dict(manifest))
+        self._final.parent.mkdir(exist_ok=True)
         if self._final.exists():
             shutil.rmtree(self._final)
         self._folder.rename(self._final)

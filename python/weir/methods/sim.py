@@ -54,7 +54,7 @@ class Sim:
                 sink.write(table, _rows(table, columns, kinds))
             progress(simulator.now_ns)
             step_ns = _next_step(step_ns, time.monotonic() - begin)
-        return Outcome(tuple(simulator.warnings()), simulator.stats())
+        return Outcome(stats=simulator.stats())
 
 
 def _next_step(step_ns: int, wall_s: float) -> int:
