@@ -37,4 +37,12 @@
 #include "../shim/native.h"
 #endif
 
+/* The options of weir_slow_start.h, spliced into a source's own list. */
+#define WEIR_SLOW_START_OPTIONS(OPTION, hystart_default)                                                             \
+	OPTION(max_ssthresh, 0, 0, 1000000000, "limited slow start above this window, packets (RFC 3742); 0 is off") \
+	OPTION(hystart, hystart_default, 0, 2, "leave slow start early: 0 never, 1 HyStart, 2 HyStart++ (RFC 9406)") \
+	OPTION(hystart_detect, 3, 0, 3, "HyStart's signals: 1 ACK train, 2 delay increase, 3 both")                  \
+	OPTION(hystart_low_window, 16, 0, 1000000000, "HyStart is silent below this window, packets")                \
+	OPTION(hystart_ack_delta, 2000, 0, 1000000, "largest gap between the ACKs of a train, microseconds")
+
 #endif

@@ -1,38 +1,61 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
 /*
- * Reno: slow start, one packet a round trip in congestion avoidance, half the window on loss.
- *
- * RFC 5681 section 3.1 (increase) and equation 4 (decrease), counted in packets with appropriate byte counting (RFC
- * 3465). Recovery itself is the transport's.
+ * Reno: one packet a round trip in congestion avoidance, half the window on loss (RFC 5681, with appropriate byte
+ * counting). Loss recovery itself is the transport's.
  */
 #include "weir_cc.h"
 
-#define RENO_OPTIONS(OPTION)                                                                         \
-	OPTION(max_ssthresh, 0, 0, 1000000, "limited slow start above this window, packets; 0 is off")
+#define RENO_OPTIONS(OPTION) WEIR_SLOW_START_OPTIONS(OPTION, 0)
 WEIR_CC_OPTIONS(RENO_OPTIONS)
 
+#include "weir_slow_start.h"
+
 struct reno {
-	u32 unused;
+	struct weir_slow_start ss;
 };
+
+static void reno_init(struct sock *sk)
+{
+	struct reno *ca = inet_csk_ca(sk);
+
+	weir_ss_start(sk, &ca->ss);
+}
 
 static void reno_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
+	struct reno *ca = inet_csk_ca(sk);
 
 	(void)ack;
 	if (!tcp_is_cwnd_limited(sk))
 		return;
 	if (tcp_in_slow_start(tp)) {
-		acked = tcp_slow_start(tp, acked);
+		acked = weir_ss_acked(sk, &ca->ss, acked);
 		if (!acked)
 			return;
 	}
 	tcp_cong_avoid_ai(tp, tp->snd_cwnd, acked);
 }
 
+static void reno_pkts_acked(struct sock *sk, const struct ack_sample *sample)
+{
+	struct reno *ca = inet_csk_ca(sk);
+
+	weir_ss_sample(sk, &ca->ss, sample->rtt_us);
+}
+
+static void reno_set_state(struct sock *sk, u8 new_state)
+{
+	if (new_state == TCP_CA_Loss)
+		reno_init(sk);
+}
+
 #define RENO_OPS(OP)                    \
+	OP(init, reno_init)             \
 	OP(ssthresh, tcp_reno_ssthresh) \
 	OP(cong_avoid, reno_cong_avoid) \
+	OP(pkts_acked, reno_pkts_acked) \
+	OP(set_state, reno_set_state)   \
 	OP(undo_cwnd, tcp_reno_undo_cwnd)
 
 WEIR_CC_ABOUT("TCP Reno", 2009, "RFC 5681, section 3.1")

@@ -29,7 +29,8 @@ typedef int64_t s64;
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-/* Raised whenever a struct below or the meaning of a field changes; a shared object built against another is refused. */
+/* Raised whenever a struct below or the meaning of a field changes; a shared object built against another is refused.
+ */
 #define WEIR_CC_ABI 1
 #define WEIR_CC_MAX_OPTIONS 20
 
@@ -81,40 +82,40 @@ enum tcp_ca_ack_event_flags {
 #define SK_PACING_FQ 2
 
 struct tcp_sock {
-	u32 snd_cwnd;	     /* congestion window, packets */
-	u32 snd_cwnd_cnt;    /* packets acknowledged since the last linear increase */
-	u32 snd_cwnd_stamp;  /* jiffies32 of the last change by validation or undo */
-	u32 snd_ssthresh;    /* slow-start threshold, packets */
-	const u32 snd_cwnd_clamp; /* never above this, packets */
-	const u32 packets_out;	  /* packets sent and not cumulatively acknowledged */
-	const u32 sacked_out;	  /* of those, selectively acknowledged */
-	const u32 lost_out;	  /* of those, marked lost */
-	const u32 retrans_out;	  /* retransmissions in flight */
-	const u32 max_packets_out;	/* most packets in flight in the last window */
-	const u32 snd_una;		/* first byte not acknowledged, wraps */
-	const u32 snd_nxt;		/* next byte to send, wraps */
-	const u32 srtt_us;		/* smoothed RTT << 3, microseconds */
-	const u32 mdev_us;		/* mean deviation << 2, microseconds */
-	const u32 weir_rtt_min_us;	/* windowed minimum RTT; read through tcp_min_rtt() */
-	const u32 mss_cache;		/* bytes a packet carries */
-	const u64 tcp_mstamp;		/* the flow's clock, microseconds */
-	const u64 delivered_mstamp;	/* time of the last delivery, microseconds */
-	const u64 first_tx_mstamp;	/* send time of the packet delivered first in the window, microseconds */
-	const u32 delivered;		/* packets delivered, retransmissions included */
-	const u32 delivered_ce;		/* of those, with a congestion mark */
-	const u32 lost;			/* packets ever marked lost */
-	u32 app_limited;		/* 0, or the value of delivered until which samples are application-limited */
-	const u32 prior_cwnd;		/* congestion window before recovery */
-	const u32 prior_ssthresh;	/* threshold before recovery */
-	const u32 lsndtime;		/* jiffies32 of the last data packet sent */
-	const u8 is_cwnd_limited;	/* the window, not the application, limited the last flight */
-	u8 ecn_flags;			/* TCP_ECN_* */
+	u32 snd_cwnd;               /* congestion window, packets */
+	u32 snd_cwnd_cnt;           /* packets acknowledged since the last linear increase */
+	u32 snd_cwnd_stamp;         /* jiffies32 of the last change by validation or undo */
+	u32 snd_ssthresh;           /* slow-start threshold, packets */
+	const u32 snd_cwnd_clamp;   /* never above this, packets */
+	const u32 packets_out;      /* packets sent and not cumulatively acknowledged */
+	const u32 sacked_out;       /* of those, selectively acknowledged */
+	const u32 lost_out;         /* of those, marked lost */
+	const u32 retrans_out;      /* retransmissions in flight */
+	const u32 max_packets_out;  /* most packets in flight in the last window */
+	const u32 snd_una;          /* first byte not acknowledged, wraps */
+	const u32 snd_nxt;          /* next byte to send, wraps */
+	const u32 srtt_us;          /* smoothed RTT << 3, microseconds */
+	const u32 mdev_us;          /* mean deviation << 2, microseconds */
+	const u32 weir_rtt_min_us;  /* windowed minimum RTT; read through tcp_min_rtt() */
+	const u32 mss_cache;        /* bytes a packet carries */
+	const u64 tcp_mstamp;       /* the flow's clock, microseconds */
+	const u64 delivered_mstamp; /* time of the last delivery, microseconds */
+	const u64 first_tx_mstamp;  /* send time of the packet delivered first in the window, microseconds */
+	const u32 delivered;        /* packets delivered, retransmissions included */
+	const u32 delivered_ce;     /* of those, with a congestion mark */
+	const u32 lost;             /* packets ever marked lost */
+	u32 app_limited;            /* 0, or the value of delivered until which samples are application-limited */
+	const u32 prior_cwnd;       /* congestion window before recovery */
+	const u32 prior_ssthresh;   /* threshold before recovery */
+	const u32 lsndtime;         /* jiffies32 of the last data packet sent */
+	const u8 is_cwnd_limited;   /* the window, not the application, limited the last flight */
+	u8 ecn_flags;               /* TCP_ECN_* */
 	const u8 weir_reserved[2];
 };
 
 struct inet_connection_sock {
 	u64 icsk_ca_priv[ICSK_CA_PRIV_SIZE / sizeof(u64)];
-	const u8 icsk_ca_state;	  /* enum tcp_ca_state */
+	const u8 icsk_ca_state;    /* enum tcp_ca_state */
 	const u8 icsk_retransmits; /* timeouts in a row */
 	const u8 weir_reserved[6];
 };
@@ -122,12 +123,16 @@ struct inet_connection_sock {
 struct sock {
 	struct tcp_sock weir_tcp;
 	struct inet_connection_sock weir_icsk;
-	u64 sk_pacing_rate;	       /* bytes a second; ~0 is unlimited */
-	const u64 sk_max_pacing_rate;  /* bytes a second */
-	u32 sk_pacing_status;	       /* SK_PACING_* */
-	const u32 weir_hz;	       /* jiffies a second */
+	u64 sk_pacing_rate;           /* bytes a second; ~0 is unlimited */
+	const u64 sk_max_pacing_rate; /* bytes a second */
+	u32 sk_pacing_status;         /* SK_PACING_* */
+	const u32 weir_hz;            /* jiffies a second */
 	const u32 weir_options[WEIR_CC_MAX_OPTIONS];
 };
+
+/* Linux' accessors drop const as well: what may be written is decided field by field. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wcast-qual"
 
 static inline struct tcp_sock *tcp_sk(const struct sock *sk)
 {
@@ -144,6 +149,8 @@ static inline void *inet_csk_ca(const struct sock *sk)
 	return (void *)sk->weir_icsk.icsk_ca_priv;
 }
 
+#pragma GCC diagnostic pop
+
 struct ack_sample {
 	u32 pkts_acked;
 	s32 rtt_us; /* negative: no sample */
@@ -151,17 +158,17 @@ struct ack_sample {
 };
 
 struct rate_sample {
-	u64 prior_mstamp;     /* start of the sample, microseconds */
-	u32 prior_delivered;  /* tcp_sock.delivered at prior_mstamp */
+	u64 prior_mstamp;    /* start of the sample, microseconds */
+	u32 prior_delivered; /* tcp_sock.delivered at prior_mstamp */
 	u32 prior_delivered_ce;
-	s32 delivered;	      /* packets delivered over the interval; negative: no sample */
+	s32 delivered; /* packets delivered over the interval; negative: no sample */
 	s32 delivered_ce;
-	s64 interval_us;      /* negative: no sample */
+	s64 interval_us; /* negative: no sample */
 	u32 snd_interval_us;
 	u32 rcv_interval_us;
-	s64 rtt_us;	      /* of the last packet acknowledged; negative: no sample */
-	s32 losses;	      /* packets marked lost on this ACK */
-	u32 acked_sacked;     /* packets newly acknowledged or selectively acknowledged */
+	s64 rtt_us;       /* of the last packet acknowledged; negative: no sample */
+	s32 losses;       /* packets marked lost on this ACK */
+	u32 acked_sacked; /* packets newly acknowledged or selectively acknowledged */
 	u32 prior_in_flight;
 	u32 last_end_seq;
 	u8 is_app_limited;
@@ -219,164 +226,83 @@ static inline u32 weir_jiffies32(const struct sock *sk)
 
 /* Arithmetic ---------------------------------------------------------------------------------------------------- */
 
-#define min(a, b)                        \
-	({                               \
-		__typeof__(a) _min_a = (a); \
-		__typeof__(b) _min_b = (b); \
-		_min_a < _min_b ? _min_a : _min_b; \
-	})
-#define max(a, b)                        \
-	({                               \
-		__typeof__(a) _max_a = (a); \
-		__typeof__(b) _max_b = (b); \
-		_max_a > _max_b ? _max_a : _max_b; \
-	})
-#define min_t(type, a, b) min((type)(a), (type)(b))
-#define max_t(type, a, b) max((type)(a), (type)(b))
-
 static inline u64 div64_u64(u64 dividend, u64 divisor)
 {
 	return dividend / divisor;
 }
 
-static inline bool before(u32 seq1, u32 seq2)
-{
-	return (s32)(seq1 - seq2) < 0;
-}
-#define after(seq2, seq1) before(seq1, seq2)
+/* Accessors whose kernel side is a bit field or an array --------------------------------------------------------- */
 
-/* What Linux gives to every congestion control ------------------------------------------------------------------- */
+static inline bool weir_cwnd_limited_flag(const struct tcp_sock *tp)
+{
+	return tp->is_cwnd_limited;
+}
+
+static inline u8 weir_ca_state(const struct sock *sk)
+{
+	return sk->weir_icsk.icsk_ca_state;
+}
 
 static inline u32 tcp_min_rtt(const struct tcp_sock *tp)
 {
 	return tp->weir_rtt_min_us;
 }
 
-static inline u32 tcp_packets_in_flight(const struct tcp_sock *tp)
-{
-	return tp->packets_out - (tp->sacked_out + tp->lost_out) + tp->retrans_out;
-}
-
-static inline bool tcp_in_slow_start(const struct tcp_sock *tp)
-{
-	return tp->snd_cwnd < tp->snd_ssthresh;
-}
-
-/*
- * Did the congestion window limit the sender (RFC 7661)? In slow start half a window in flight is enough to go on
- * growing, because the window doubles each round trip.
- */
-static inline bool tcp_is_cwnd_limited(const struct sock *sk)
-{
-	const struct tcp_sock *tp = tcp_sk(sk);
-
-	if (tp->is_cwnd_limited)
-		return true;
-	return tcp_in_slow_start(tp) && tp->snd_cwnd / 2 < tp->max_packets_out;
-}
-
-/*
- * Slow start with appropriate byte counting (RFC 5681 section 3.1, RFC 3465): one packet for each packet acknowledged,
- * up to the threshold. Returns how many acknowledged packets are left for congestion avoidance.
- */
-static inline u32 tcp_slow_start(struct tcp_sock *tp, u32 acked)
-{
-	u32 room = tp->snd_ssthresh > tp->snd_cwnd ? tp->snd_ssthresh - tp->snd_cwnd : 0;
-	u32 used = min(acked, room);
-
-	tp->snd_cwnd = min(tp->snd_cwnd + used, tp->snd_cwnd_clamp);
-	return acked - used;
-}
-
-/*
- * Additive increase: one packet for every w packets acknowledged. Credit saved under a larger w is worth at most one
- * packet, so that a w that shrinks causes no burst.
- */
-static inline void tcp_cong_avoid_ai(struct tcp_sock *tp, u32 w, u32 acked)
-{
-	u32 cwnd = tp->snd_cwnd;
-	u32 count = tp->snd_cwnd_cnt;
-
-	w = max(w, 1U);
-	if (count >= w) {
-		count = 0;
-		cwnd++;
-	}
-	count += acked;
-	if (count >= w) {
-		cwnd += count / w;
-		count %= w;
-	}
-	tp->snd_cwnd_cnt = count;
-	tp->snd_cwnd = min(cwnd, tp->snd_cwnd_clamp);
-}
-
-/* Half the window, at least two packets (RFC 5681 equation 4). */
-static inline u32 tcp_reno_ssthresh(struct sock *sk)
-{
-	return max(tcp_sk(sk)->snd_cwnd >> 1U, 2U);
-}
-
-/* Loss recovery was a mistake: back to the window before it. */
-static inline u32 tcp_reno_undo_cwnd(struct sock *sk)
-{
-	const struct tcp_sock *tp = tcp_sk(sk);
-
-	return max(tp->snd_cwnd, tp->prior_cwnd);
-}
+#include "../include/weir_tcp.h"
 
 /* Options ------------------------------------------------------------------------------------------------------- */
 
 #define WEIR_OPTION_FIELD(name, value, min, max, doc) u32 name;
 #define WEIR_OPTION_ROW(name, value, min, max, doc) {#name, doc, value, min, max, 0},
-#define WEIR_OPTION_CHECK(name, value, min, max, doc)                                     \
-	_Static_assert((min) <= (value) && (value) <= (max), "default of option " #name); \
+#define WEIR_OPTION_CHECK(name, value, min, max, doc) \
+	_Static_assert((value) >= (min) + 0LL && (value) <= (max) + 0LL, "default of option " #name);
 
-#define WEIR_CC_OPTIONS(LIST)                                                                        \
-	struct weir_cc_options {                                                                     \
-		LIST(WEIR_OPTION_FIELD)                                                              \
-	};                                                                                           \
-	LIST(WEIR_OPTION_CHECK)                                                                      \
-	_Static_assert(sizeof(struct weir_cc_options) <= WEIR_CC_MAX_OPTIONS * sizeof(u32),          \
-		       "a congestion control has at most WEIR_CC_MAX_OPTIONS options");              \
+#define WEIR_CC_OPTIONS(LIST)                                                               \
+	struct weir_cc_options {                                                            \
+		LIST(WEIR_OPTION_FIELD)                                                     \
+	};                                                                                  \
+	LIST(WEIR_OPTION_CHECK)                                                             \
+	_Static_assert(sizeof(struct weir_cc_options) <= WEIR_CC_MAX_OPTIONS * sizeof(u32), \
+		       "a congestion control has at most WEIR_CC_MAX_OPTIONS options");     \
 	static const struct weir_cc_option weir_option_rows[] = {LIST(WEIR_OPTION_ROW)};
 
 #define OPT(sk, name) (((const struct weir_cc_options *)(sk)->weir_options)->name)
 
 /* Registration -------------------------------------------------------------------------------------------------- */
 
-#define WEIR_CC_ABOUT(title_, year_, source_)             \
-	static const char weir_about_title[] = title_;    \
-	static const char weir_about_source[] = source_;  \
-	enum { weir_about_year = (year_) };
+#define WEIR_CC_ABOUT(title_, year_, source_)            \
+	static const char weir_about_title[] = title_;   \
+	static const char weir_about_source[] = source_; \
+	enum {                                           \
+		weir_about_year = (year_)                \
+	};
 
 #define WEIR_OP_SLOT(op, function) .op = function,
 
 #ifdef WEIR_CC_SHARED
 #define WEIR_CC_SYMBOL(id) weir_cc_entry
-#define WEIR_CC_EXPORT_ABI                                                          \
-	__attribute__((visibility("default"))) const u32 weir_cc_abi = WEIR_CC_ABI;
+#define WEIR_CC_EXPORT_ABI __attribute__((visibility("default"))) const u32 weir_cc_abi = WEIR_CC_ABI;
 #else
 #define WEIR_CC_SYMBOL(id) weir_cc_##id
 #define WEIR_CC_EXPORT_ABI
 #endif
 
-#define WEIR_CC_REGISTER(id, name_, flags_, state, OPS)                                              \
-	_Static_assert(sizeof(state) <= ICSK_CA_PRIV_SIZE, "private state exceeds 104 bytes");       \
-	_Static_assert(_Alignof(state) <= _Alignof(u64), "private state is aligned to 8 bytes");     \
-	_Static_assert(sizeof(name_) <= TCP_CA_NAME_MAX, "a name has at most 15 characters");        \
-	WEIR_CC_EXPORT_ABI                                                                           \
+#define WEIR_CC_REGISTER(id, name_, flags_, state, OPS)                                               \
+	_Static_assert(sizeof(state) <= ICSK_CA_PRIV_SIZE, "private state exceeds 104 bytes");        \
+	_Static_assert(_Alignof(state) <= _Alignof(u64), "private state is aligned to 8 bytes");      \
+	_Static_assert(sizeof(name_) <= TCP_CA_NAME_MAX, "a name has at most 15 characters");         \
+	WEIR_CC_EXPORT_ABI                                                                            \
 	__attribute__((visibility("default"))) const struct tcp_congestion_ops WEIR_CC_SYMBOL(id) = { \
-		.abi = WEIR_CC_ABI,                                                                  \
-		.sock_size = sizeof(struct sock),                                                    \
-		.priv_size = sizeof(state),                                                          \
-		.flags = (flags_),                                                                   \
-		.name = name_,                                                                       \
-		.title = weir_about_title,                                                           \
-		.source = weir_about_source,                                                         \
-		.year = weir_about_year,                                                             \
-		.option_count = sizeof(weir_option_rows) / sizeof(weir_option_rows[0]),              \
-		.options = weir_option_rows,                                                         \
+		.abi = WEIR_CC_ABI,                                                                   \
+		.sock_size = sizeof(struct sock),                                                     \
+		.priv_size = sizeof(state),                                                           \
+		.flags = (flags_),                                                                    \
+		.name = name_,                                                                        \
+		.title = weir_about_title,                                                            \
+		.source = weir_about_source,                                                          \
+		.year = weir_about_year,                                                              \
+		.option_count = sizeof(weir_option_rows) / sizeof(weir_option_rows[0]),               \
+		.options = weir_option_rows,                                                          \
 		OPS(WEIR_OP_SLOT)};
 
 #endif

@@ -48,23 +48,12 @@ const u32 weir_layout_sock[] = {
 
 #define RATE(field) offsetof(struct rate_sample, field)
 const u32 weir_layout_rate_sample[] = {
-	RATE(prior_mstamp),
-	RATE(prior_delivered),
-	RATE(prior_delivered_ce),
-	RATE(delivered),
-	RATE(delivered_ce),
-	RATE(interval_us),
-	RATE(snd_interval_us),
-	RATE(rcv_interval_us),
-	RATE(rtt_us),
-	RATE(losses),
-	RATE(acked_sacked),
-	RATE(prior_in_flight),
-	RATE(last_end_seq),
-	RATE(is_app_limited),
-	RATE(is_retrans),
-	RATE(is_ack_delayed),
-	sizeof(struct rate_sample),
+	RATE(prior_mstamp),    RATE(prior_delivered),      RATE(prior_delivered_ce),
+	RATE(delivered),       RATE(delivered_ce),         RATE(interval_us),
+	RATE(snd_interval_us), RATE(rcv_interval_us),      RATE(rtt_us),
+	RATE(losses),          RATE(acked_sacked),         RATE(prior_in_flight),
+	RATE(last_end_seq),    RATE(is_app_limited),       RATE(is_retrans),
+	RATE(is_ack_delayed),  sizeof(struct rate_sample),
 };
 
 #define OPS(field) offsetof(struct tcp_congestion_ops, field)

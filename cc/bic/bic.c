@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0
+/*
+ * BIC: after a loss, a binary search for the window between the one that lost and the one kept, with the step bounded
+ * on both sides; beyond it, slow start away from it.
+ *
+ * L. Xu, K. Harfoush, I. Rhee, "Binary increase congestion control (BIC) for fast long-distance networks", INFOCOM
+ * 2004, section III. Windows are in 1/1024 packet, so that the smallest step (0.01 packet) can be told.
+ */
+#include "weir_cc.h"
+
+#define BIC_OPTIONS(OPTION)                                                                             \
+	OPTION(s_max, 32, 1, 1000000, "largest increase a round trip, packets")                         \
+	OPTION(s_min, 10, 1, 1024, "smallest step of the search, 1/1024 packet")                        \
+	OPTION(keep, 896, 1, 1023, "share of the window kept on loss (1 - beta), in 1/1024")            \
+	OPTION(low_window, 14, 0, 1000000000, "standard TCP below this window, packets")                \
+	OPTION(divisor, 2, 2, 16, "a step is the distance to the maximum divided by this; 2 is binary") \
+	OPTION(fast_convergence, 1, 0, 1, "leave room for others when the maximum has fallen")          \
+	WEIR_SLOW_START_OPTIONS(OPTION, 0)
+WEIR_CC_OPTIONS(BIC_OPTIONS)
+
+#include "weir_slow_start.h"
+#include "weir_window.h"
+
+struct bic {
+	struct weir_slow_start ss;
+	u32 loss_window;       /* window at the last loss; 0 is none */
+	u64 credit;            /* of weir_increase */
+	u32 target;            /* maximum being searched for; 0 when there is none, above it */
+	u32 probe;             /* increase a round trip beyond the maximum, packets */
+	u32 probe_end;         /* window at which it doubles */
+	u32 saved_loss_window; /* for undo */
+	u32 saved_target;
+	u32 saved_probe;
+	u32 saved_probe_end;
+};
+
+static void bic_init(struct sock *sk)
+{
+	struct bic *ca = inet_csk_ca(sk);
+
+	ca->loss_window = 0;
+	ca->credit = 0;
+	ca->target = 0;
+	ca->probe = OPT(sk, s_max);
+	ca->probe_end = 0;
+	weir_ss_start(sk, &ca->ss);
+}
+
+/* Beyond the maximum: one packet a round trip, then twice as fast each time that much has been gained, up to s_max. */
+static u32 bic_probe(struct sock *sk, struct bic *ca)
+{
+	u32 cwnd = tcp_sk(sk)->snd_cwnd;
+	u32 s_max = OPT(sk, s_max);
+
+	if (ca->target) {
+		ca->target = 0;
+		ca->probe = 1;
+		ca->probe_end = cwnd + 1;
+	}
+	if (ca->probe < s_max && cwnd >= ca->probe_end) {
+		ca->probe = min(2 * ca->probe, s_max);
+		ca->probe_end = cwnd + ca->probe;
+	}
+	return ca->probe * WEIR_ONE;
+}
+
+/* The window's increase for the next round trip, in 1/1024 packet. */
+static u32 bic_gain(struct sock *sk, struct bic *ca)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u64 largest = (u64)OPT(sk, s_max) * WEIR_ONE;
+	u64 distance, step;
+
+	if (tp->snd_cwnd < OPT(sk, low_window))
+		return WEIR_ONE;
+	if (!ca->target || tp->snd_cwnd >= ca->target)
+		return bic_probe(sk, ca);
+	distance = (u64)(ca->target - tp->snd_cwnd) * WEIR_ONE;
+	if (distance > largest * OPT(sk, divisor))
+		return largest;
+	distance -= min(distance, div64_u64(ca->credit, tp->snd_cwnd));
+	step = distance / OPT(sk, divisor);
+	if (step > OPT(sk, s_min))
+		return step;
+	/* The search has ended: the maximum is reached. */
+	tp->snd_cwnd = min(ca->target, tp->snd_cwnd_clamp);
+	ca->credit = 0;
+	return bic_probe(sk, ca);
+}
+
+static void bic_cong_avoid(struct sock *sk, u32 ack, u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct bic *ca = inet_csk_ca(sk);
+
+	(void)ack;
+	if (!tcp_is_cwnd_limited(sk))
+		return;
+	if (tcp_in_slow_start(tp)) {
+		acked = weir_ss_acked(sk, &ca->ss, acked);
+		if (!acked)
+			return;
+	}
+	weir_increase(tp, &ca->credit, bic_gain(sk, ca), acked);
+}
+
+static u32 bic_ssthresh(struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct bic *ca = inet_csk_ca(sk);
+	u32 last = ca->loss_window, kept;
+
+	ca->saved_loss_window = last;
+	ca->saved_target = ca->target;
+	ca->saved_probe = ca->probe;
+	ca->saved_probe_end = ca->probe_end;
+	ca->credit = 0;
+	if (tp->snd_cwnd < OPT(sk, low_window))
+		return tcp_reno_ssthresh(sk);
+	kept = weir_decrease(tp, OPT(sk, keep));
+	ca->loss_window = tp->snd_cwnd;
+	ca->target = tp->snd_cwnd;
+	if (OPT(sk, fast_convergence) && tp->snd_cwnd < last)
+		ca->target = kept + (tp->snd_cwnd - min(kept, tp->snd_cwnd)) / 2;
+	return kept;
+}
+
+static u32 bic_undo_cwnd(struct sock *sk)
+{
+	struct bic *ca = inet_csk_ca(sk);
+
+	ca->loss_window = ca->saved_loss_window;
+	ca->target = ca->saved_target;
+	ca->probe = ca->saved_probe;
+	ca->probe_end = ca->saved_probe_end;
+	return tcp_reno_undo_cwnd(sk);
+}
+
+static void bic_pkts_acked(struct sock *sk, const struct ack_sample *sample)
+{
+	struct bic *ca = inet_csk_ca(sk);
+
+	weir_ss_sample(sk, &ca->ss, sample->rtt_us);
+}
+
+static void bic_set_state(struct sock *sk, u8 new_state)
+{
+	if (new_state == TCP_CA_Loss)
+		bic_init(sk);
+}
+
+#define BIC_OPS(OP)                    \
+	OP(init, bic_init)             \
+	OP(ssthresh, bic_ssthresh)     \
+	OP(cong_avoid, bic_cong_avoid) \
+	OP(pkts_acked, bic_pkts_acked) \
+	OP(set_state, bic_set_state)   \
+	OP(undo_cwnd, bic_undo_cwnd)
+
+WEIR_CC_ABOUT("BIC-TCP", 2004, "L. Xu, K. Harfoush, I. Rhee, Binary increase congestion control, INFOCOM 2004")
+WEIR_CC_REGISTER(bic, "bic", 0, struct bic, BIC_OPS)

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0
+/*
+ * CUBIC: the window follows a cubic function of the time since the last loss, flat around the window that lost.
+ *
+ * RFC 9438; section numbers below are its. The README lists the one addition (growth before the first loss) and what
+ * Linux does otherwise.
+ */
+#include "weir_cc.h"
+
+#define CUBIC_OPTIONS(OPTION)                                                                                   \
+	OPTION(c, 400, 1, 2000, "C, 1/1000 packet / s^3 (section 4.1)")                                         \
+	OPTION(beta, 717, 1, 1023, "share of the window kept on loss, in 1/1024 (section 4.6)")                 \
+	OPTION(tcp_friendliness, 1, 0, 1, "never slower than Reno would be (section 4.3)")                      \
+	OPTION(fast_convergence, 1, 0, 1, "leave room for others when W_max has fallen (section 4.7)")          \
+	OPTION(first_growth, 20, 0, 1000000,                                                                    \
+	       "until a loss is known, one packet for at most this many acknowledged, as Linux; 0 is RFC 9438") \
+	WEIR_SLOW_START_OPTIONS(OPTION, 1)
+WEIR_CC_OPTIONS(CUBIC_OPTIONS)
+
+#include "weir_cubic.h"
+#include "weir_slow_start.h"
+#include "weir_window.h"
+
+struct cubic {
+	struct weir_slow_start ss;
+	u32 k;         /* ticks from the epoch to the curve's flat point */
+	u64 epoch;     /* start of the congestion-avoidance stage, microseconds; 0 is none */
+	u64 credit;    /* of weir_increase */
+	u32 w_max;     /* packets; 0 before the first loss */
+	u32 origin;    /* of the curve, packets */
+	u32 w_est;     /* window of an AIMD flow in the same place (section 4.3), packets */
+	u32 est_acked; /* acknowledged packets not yet turned into w_est */
+	u32 gain_q10;  /* increase of the window over the next round trip, 1/1024 packet */
+	u32 gain_cwnd; /* the window and the tick it was computed for */
+	u32 gain_tick;
+	u32 saved_w_max; /* for undo (section 4.9) */
+	u32 saved_origin;
+	u32 saved_k;
+	u64 saved_epoch;
+};
+
+static void cubic_reset(struct sock *sk, struct cubic *ca)
+{
+	ca->epoch = 0;
+	ca->credit = 0;
+	ca->w_max = 0;
+	weir_ss_start(sk, &ca->ss);
+}
+
+static void cubic_init(struct sock *sk)
+{
+	cubic_reset(sk, inet_csk_ca(sk));
+}
+
+/* Section 4.2: the stage begins at the present window and aims at W_max, or upwards if it is there already. */
+static __always_inline void cubic_begin_epoch(struct sock *sk, struct cubic *ca)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+
+	ca->epoch = max_t(u64, tp->tcp_mstamp, 1);
+	ca->origin = max(ca->w_max, tp->snd_cwnd);
+	ca->k = weir_cubic_k(ca->origin - tp->snd_cwnd, OPT(sk, c));
+	ca->credit = 0;
+	ca->w_est = tp->snd_cwnd;
+	ca->est_acked = 0;
+	ca->gain_cwnd = 0;
+}
+
+/*
+ * Section 4.3: W_est grows by alpha packets for each W acknowledged, alpha = 3 (1 - beta) / (1 + beta), and by one once
+ * it has regained the window before the loss.
+ */
+static __always_inline void cubic_estimate_reno(struct sock *sk, struct cubic *ca, u32 acked)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 beta = OPT(sk, beta);
+	u64 numerator = 3 * (WEIR_ONE - beta);
+	u64 denominator = WEIR_ONE + beta;
+	u64 have, packet, grown;
+
+	if (ca->w_est >= tp->prior_cwnd)
+		numerator = denominator = 1;
+	ca->est_acked += acked;
+	have = ca->est_acked * numerator;
+	packet = max(tp->snd_cwnd, 1U) * denominator;
+	if (have < packet)
+		return;
+	grown = div64_u64(have, packet);
+	ca->w_est = min_t(u64, ca->w_est + grown, tp->snd_cwnd_clamp);
+	ca->est_acked = div64_u64(have - grown * packet, numerator);
+}
+
+/* Section 4.2, 4.4, 4.5: towards W(t + RTT), at most half a window a round trip. */
+static __always_inline void cubic_aim(struct sock *sk, struct cubic *ca, u64 elapsed)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u64 cwnd_q10 = (u64)tp->snd_cwnd << 10;
+	u64 t = weir_ticks(elapsed + (tp->srtt_us >> 3));
+	u64 target = weir_cubic_window_q10(t, ca->k, ca->origin, OPT(sk, c));
+	u64 gain = target > cwnd_q10 ? target - cwnd_q10 : 0;
+
+	if (!ca->w_max && OPT(sk, first_growth))
+		gain = max_t(u64, gain, cwnd_q10 / OPT(sk, first_growth));
+	ca->gain_q10 = min_t(u64, min(gain, cwnd_q10 / 2), ~0U);
+}
+
+/* In the Reno-friendly region the window is W_est, approached by at most half a packet for each acknowledged. */
+static __always_inline void cubic_follow_reno(struct sock *sk, struct cubic *ca, u64 elapsed, u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u64 curve;
+	u32 step;
+
+	if (ca->w_est <= tp->snd_cwnd)
+		return;
+	curve = weir_cubic_window_q10(weir_ticks(elapsed), ca->k, ca->origin, OPT(sk, c));
+	if (curve >= (u64)ca->w_est << 10)
+		return;
+	step = min(ca->w_est - tp->snd_cwnd, max(acked / 2, 1U));
+	tp->snd_cwnd = min_t(u64, (u64)tp->snd_cwnd + step, tp->snd_cwnd_clamp);
+	ca->credit = 0;
+}
+
+static void cubic_cong_avoid(struct sock *sk, u32 ack, u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct cubic *ca = inet_csk_ca(sk);
+	u64 elapsed;
+	u32 tick;
+
+	(void)ack;
+	if (!tcp_is_cwnd_limited(sk))
+		return;
+	if (tcp_in_slow_start(tp)) {
+		acked = weir_ss_acked(sk, &ca->ss, acked);
+		if (!acked)
+			return;
+	}
+	if (!ca->epoch)
+		cubic_begin_epoch(sk, ca);
+	elapsed = tp->tcp_mstamp > ca->epoch ? tp->tcp_mstamp - ca->epoch : 0;
+	tick = weir_ticks(elapsed);
+	if (ca->gain_cwnd != tp->snd_cwnd || ca->gain_tick != tick) {
+		ca->gain_cwnd = tp->snd_cwnd;
+		ca->gain_tick = tick;
+		cubic_aim(sk, ca, elapsed);
+	}
+	weir_increase(tp, &ca->credit, ca->gain_q10, acked);
+	if (OPT(sk, tcp_friendliness)) {
+		cubic_estimate_reno(sk, ca, acked);
+		cubic_follow_reno(sk, ca, elapsed, acked);
+	}
+}
+
+/* Sections 4.6 and 4.7. */
+static u32 cubic_ssthresh(struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct cubic *ca = inet_csk_ca(sk);
+	u32 beta = OPT(sk, beta);
+
+	ca->saved_w_max = ca->w_max;
+	ca->saved_origin = ca->origin;
+	ca->saved_k = ca->k;
+	ca->saved_epoch = ca->epoch;
+	ca->epoch = 0;
+	if (OPT(sk, fast_convergence) && tp->snd_cwnd < ca->w_max)
+		ca->w_max = (u64)tp->snd_cwnd * (WEIR_ONE + beta) / (2 * WEIR_ONE);
+	else
+		ca->w_max = tp->snd_cwnd;
+	return weir_decrease(tp, beta);
+}
+
+/* Section 4.9: the loss was none; the stage before it goes on. */
+static u32 cubic_undo_cwnd(struct sock *sk)
+{
+	struct cubic *ca = inet_csk_ca(sk);
+
+	ca->w_max = ca->saved_w_max;
+	ca->origin = ca->saved_origin;
+	ca->k = ca->saved_k;
+	ca->epoch = ca->saved_epoch;
+	ca->gain_cwnd = 0;
+	return tcp_reno_undo_cwnd(sk);
+}
+
+/* Section 5.8: time spent idle is no time on the curve. */
+static void cubic_cwnd_event(struct sock *sk, enum tcp_ca_event event)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct cubic *ca = inet_csk_ca(sk);
+	s32 idle;
+
+	if (event != CA_EVENT_TX_START || !ca->epoch)
+		return;
+	idle = (s32)(tcp_jiffies32 - tp->lsndtime);
+	if (idle <= 0)
+		return;
+	ca->epoch = min_t(u64, ca->epoch + (u64)idle * USEC_PER_SEC / HZ, tp->tcp_mstamp);
+	ca->gain_cwnd = 0;
+}
+
+/* Samples of the first second of a stage are left out: loss recovery stretches them. */
+static void cubic_pkts_acked(struct sock *sk, const struct ack_sample *sample)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	struct cubic *ca = inet_csk_ca(sk);
+
+	if (ca->epoch && tp->tcp_mstamp - ca->epoch < USEC_PER_SEC)
+		return;
+	weir_ss_sample(sk, &ca->ss, sample->rtt_us);
+}
+
+/* Section 4.8: after a timeout W_max is the window that slow start reaches, and K is zero. */
+static void cubic_set_state(struct sock *sk, u8 new_state)
+{
+	if (new_state == TCP_CA_Loss)
+		cubic_reset(sk, inet_csk_ca(sk));
+}
+
+#define CUBIC_OPS(OP)                    \
+	OP(init, cubic_init)             \
+	OP(ssthresh, cubic_ssthresh)     \
+	OP(cong_avoid, cubic_cong_avoid) \
+	OP(cwnd_event, cubic_cwnd_event) \
+	OP(pkts_acked, cubic_pkts_acked) \
+	OP(set_state, cubic_set_state)   \
+	OP(undo_cwnd, cubic_undo_cwnd)
+
+WEIR_CC_ABOUT("CUBIC", 2023, "RFC 9438")
+WEIR_CC_REGISTER(cubic, "cubic", 0, struct cubic, CUBIC_OPS)

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0 */
+/*
+ * BPF shim: the same source as a struct_ops program, `clang -target bpf -O2 -g -c -I cc/include cc/NAME/NAME.c`.
+ *
+ * Self-contained: the kernel's types are declared with the fields a congestion control sees, and CO-RE relocates them
+ * to the running kernel's layout at load time; no vmlinux.h, no libbpf headers. An option is a constant that the loader
+ * may set before loading (const volatile weir_opt_NAME); HZ is weir_hz, set by the loader as well.
+ *
+ * The registered name is the identifier with a prefix: the kernel has names like cubic already and takes no hyphen.
+ */
+#ifndef WEIR_SHIM_BPF_H
+#define WEIR_SHIM_BPF_H
+
+typedef _Bool bool;
+#define true 1
+#define false 0
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef signed char s8;
+typedef short s16;
+typedef int s32;
+typedef long long s64;
+
+#define SEC(name) __attribute__((section(name), used))
+#undef __always_inline
+#define __always_inline inline __attribute__((always_inline))
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+#ifndef WEIR_KERNEL_PREFIX
+#define WEIR_KERNEL_PREFIX "weir_"
+#endif
+
+#define ICSK_CA_PRIV_SIZE 104
+#define TCP_CA_NAME_MAX 16
+#define TCP_INFINITE_SSTHRESH 0x7fffffff
+#define TCP_INIT_CWND 10
+
+#define USEC_PER_SEC 1000000UL
+#define USEC_PER_MSEC 1000UL
+#define MSEC_PER_SEC 1000UL
+
+enum tcp_ca_state {
+	TCP_CA_Open = 0,
+	TCP_CA_Disorder = 1,
+	TCP_CA_CWR = 2,
+	TCP_CA_Recovery = 3,
+	TCP_CA_Loss = 4,
+};
+
+enum tcp_ca_event {
+	CA_EVENT_TX_START,
+	CA_EVENT_CWND_RESTART,
+	CA_EVENT_COMPLETE_CWR,
+	CA_EVENT_LOSS,
+	CA_EVENT_ECN_NO_CE,
+	CA_EVENT_ECN_IS_CE,
+};
+
+enum tcp_ca_ack_event_flags {
+	CA_ACK_SLOWPATH = 1 << 0,
+	CA_ACK_WIN_UPDATE = 1 << 1,
+	CA_ACK_ECE = 1 << 2,
+};
+
+#define TCP_CONG_NON_RESTRICTED 0x1
+#define TCP_CONG_NEEDS_ECN 0x2
+
+#define TCP_ECN_OK 1
+#define TCP_ECN_QUEUE_CWR 2
+#define TCP_ECN_DEMAND_CWR 4
+#define TCP_ECN_SEEN 8
+
+#define SK_PACING_NONE 0
+#define SK_PACING_NEEDED 1
+#define SK_PACING_FQ 2
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+/* Only names and types matter here; order and padding are the running kernel's. const as in native.h. */
+struct sock {
+	unsigned long sk_pacing_rate;
+	const unsigned long sk_max_pacing_rate;
+	u32 sk_pacing_status;
+};
+
+struct inet_sock {
+	struct sock sk;
+};
+
+struct inet_connection_sock {
+	struct inet_sock icsk_inet;
+	const u8 icsk_ca_state : 5;
+	const u8 icsk_retransmits;
+	u64 icsk_ca_priv[ICSK_CA_PRIV_SIZE / sizeof(u64)];
+};
+
+struct minmax_sample {
+	u32 t;
+	u32 v;
+};
+
+struct minmax {
+	struct minmax_sample s[3];
+};
+
+struct tcp_sock {
+	struct inet_connection_sock inet_conn;
+	u32 snd_cwnd;
+	u32 snd_cwnd_cnt;
+	u32 snd_cwnd_stamp;
+	u32 snd_ssthresh;
+	const u32 snd_cwnd_clamp;
+	const u32 packets_out;
+	const u32 sacked_out;
+	const u32 lost_out;
+	const u32 retrans_out;
+	const u32 max_packets_out;
+	const u32 snd_una;
+	const u32 snd_nxt;
+	const u32 srtt_us;
+	const u32 mdev_us;
+	const struct minmax rtt_min;
+	const u32 mss_cache;
+	const u64 tcp_mstamp;
+	const u64 delivered_mstamp;
+	const u64 first_tx_mstamp;
+	const u32 delivered;
+	const u32 delivered_ce;
+	const u32 lost;
+	u32 app_limited;
+	const u32 prior_cwnd;
+	const u32 prior_ssthresh;
+	const u32 lsndtime;
+	const u8 is_cwnd_limited : 1;
+	u8 ecn_flags;
+};
+
+struct ack_sample {
+	u32 pkts_acked;
+	s32 rtt_us;
+	u32 in_flight;
+};
+
+struct rate_sample {
+	u64 prior_mstamp;
+	u32 prior_delivered;
+	u32 prior_delivered_ce;
+	s32 delivered;
+	s32 delivered_ce;
+	long interval_us;
+	u32 snd_interval_us;
+	u32 rcv_interval_us;
+	long rtt_us;
+	int losses;
+	u32 acked_sacked;
+	u32 prior_in_flight;
+	u32 last_end_seq;
+	bool is_app_limited;
+	bool is_retrans;
+	bool is_ack_delayed;
+};
+
+struct tcp_congestion_ops {
+	u32 (*ssthresh)(struct sock *sk);
+	void (*cong_avoid)(struct sock *sk, u32 ack, u32 acked);
+	void (*set_state)(struct sock *sk, u8 new_state);
+	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event ev);
+	void (*in_ack_event)(struct sock *sk, u32 flags);
+	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
+	u32 (*min_tso_segs)(struct sock *sk);
+	void (*cong_control)(struct sock *sk, u32 ack, int flag, const struct rate_sample *rs);
+	u32 (*undo_cwnd)(struct sock *sk);
+	u32 (*sndbuf_expand)(struct sock *sk);
+	char name[TCP_CA_NAME_MAX];
+	u32 flags;
+	void (*init)(struct sock *sk);
+	void (*release)(struct sock *sk);
+};
+
+#pragma clang attribute pop
+
+/* A struct sock of a congestion control is the start of a struct tcp_sock; the verifier knows it as one. */
+static __always_inline struct tcp_sock *tcp_sk(const struct sock *sk)
+{
+	return (struct tcp_sock *)sk;
+}
+
+static __always_inline struct inet_connection_sock *inet_csk(const struct sock *sk)
+{
+	return (struct inet_connection_sock *)sk;
+}
+
+static __always_inline void *inet_csk_ca(const struct sock *sk)
+{
+	return (void *)inet_csk(sk)->icsk_ca_priv;
+}
+
+/* A bit field's place is known only when the program is loaded (enum bpf_field_info_kind). */
+#define WEIR_BPF_BITFIELD(object, field)                                                                  \
+	({                                                                                                \
+		const u8 *_at = (const u8 *)(object) + __builtin_preserve_field_info((object)->field, 0); \
+		u64 _value = 0;                                                                           \
+		switch (__builtin_preserve_field_info((object)->field, 1)) {                              \
+		case 1:                                                                                   \
+			_value = *(const u8 *)_at;                                                        \
+			break;                                                                            \
+		case 2:                                                                                   \
+			_value = *(const u16 *)_at;                                                       \
+			break;                                                                            \
+		case 4:                                                                                   \
+			_value = *(const u32 *)_at;                                                       \
+			break;                                                                            \
+		case 8:                                                                                   \
+			_value = *(const u64 *)_at;                                                       \
+			break;                                                                            \
+		}                                                                                         \
+		_value <<= __builtin_preserve_field_info((object)->field, 4);                             \
+		_value >>= __builtin_preserve_field_info((object)->field, 5);                             \
+		_value;                                                                                   \
+	})
+
+static __always_inline bool weir_cwnd_limited_flag(const struct tcp_sock *tp)
+{
+	return WEIR_BPF_BITFIELD(tp, is_cwnd_limited) != 0;
+}
+
+static __always_inline u8 weir_ca_state(const struct sock *sk)
+{
+	return WEIR_BPF_BITFIELD(inet_csk(sk), icsk_ca_state);
+}
+
+static __always_inline u32 tcp_min_rtt(const struct tcp_sock *tp)
+{
+	return tp->rtt_min.s[0].v;
+}
+
+/* Time: helper 118 is bpf_jiffies64 (include/uapi/linux/bpf.h). */
+static u64 (*const bpf_jiffies64)(void) = (void *)118;
+const volatile u32 weir_hz = 1000;
+#define HZ weir_hz
+#define tcp_jiffies32 ((u32)bpf_jiffies64())
+
+static __always_inline u64 div64_u64(u64 dividend, u64 divisor)
+{
+	return dividend / divisor;
+}
+
+#include "../include/weir_tcp.h"
+
+/* Options ------------------------------------------------------------------------------------------------------- */
+
+#define WEIR_OPTION_GLOBAL(name, value, min, max, doc) const volatile u32 weir_opt_##name = value;
+#define WEIR_CC_OPTIONS(LIST) LIST(WEIR_OPTION_GLOBAL)
+#define OPT(sk, name) ((void)(sk), weir_opt_##name)
+
+/* Registration -------------------------------------------------------------------------------------------------- */
+
+#define WEIR_CC_ABOUT(title, year, source)
+
+#define WEIR_BPF_VOID(op, call)                      \
+	SEC("struct_ops") int weir_op_##op(u64 *ctx) \
+	{                                            \
+		call;                                \
+		return 0;                            \
+	}
+#define WEIR_BPF_U32(op, call)                       \
+	SEC("struct_ops") u32 weir_op_##op(u64 *ctx) \
+	{                                            \
+		return call;                         \
+	}
+#define WEIR_BPF_SK ((struct sock *)ctx[0])
+
+#define WEIR_BPF_PROGRAM_init(f) WEIR_BPF_VOID(init, f(WEIR_BPF_SK))
+#define WEIR_BPF_PROGRAM_release(f) WEIR_BPF_VOID(release, f(WEIR_BPF_SK))
+#define WEIR_BPF_PROGRAM_ssthresh(f) WEIR_BPF_U32(ssthresh, f(WEIR_BPF_SK))
+#define WEIR_BPF_PROGRAM_cong_avoid(f) WEIR_BPF_VOID(cong_avoid, f(WEIR_BPF_SK, ctx[1], ctx[2]))
+#define WEIR_BPF_PROGRAM_set_state(f) WEIR_BPF_VOID(set_state, f(WEIR_BPF_SK, ctx[1]))
+#define WEIR_BPF_PROGRAM_cwnd_event(f) WEIR_BPF_VOID(cwnd_event, f(WEIR_BPF_SK, ctx[1]))
+#define WEIR_BPF_PROGRAM_in_ack_event(f) WEIR_BPF_VOID(in_ack_event, f(WEIR_BPF_SK, ctx[1]))
+#define WEIR_BPF_PROGRAM_undo_cwnd(f) WEIR_BPF_U32(undo_cwnd, f(WEIR_BPF_SK))
+#define WEIR_BPF_PROGRAM_pkts_acked(f) WEIR_BPF_VOID(pkts_acked, f(WEIR_BPF_SK, (const struct ack_sample *)ctx[1]))
+#define WEIR_BPF_PROGRAM_min_tso_segs(f) WEIR_BPF_U32(min_tso_segs, f(WEIR_BPF_SK))
+#define WEIR_BPF_PROGRAM_sndbuf_expand(f) WEIR_BPF_U32(sndbuf_expand, f(WEIR_BPF_SK))
+
+/* cong_control has two parameters before Linux 6.10 (WEIR_OLD_CONG_CONTROL), four since. */
+#ifdef WEIR_OLD_CONG_CONTROL
+#define WEIR_BPF_PROGRAM_cong_control(f) \
+	WEIR_BPF_VOID(cong_control, f(WEIR_BPF_SK, 0, 0, (const struct rate_sample *)ctx[1]))
+#define WEIR_BPF_PROGRAM_cong_control_rs(f) \
+	WEIR_BPF_VOID(cong_control, f(WEIR_BPF_SK, (const struct rate_sample *)ctx[1]))
+#else
+#define WEIR_BPF_PROGRAM_cong_control(f) \
+	WEIR_BPF_VOID(cong_control, f(WEIR_BPF_SK, ctx[1], ctx[2], (const struct rate_sample *)ctx[3]))
+#define WEIR_BPF_PROGRAM_cong_control_rs(f) \
+	WEIR_BPF_VOID(cong_control, f(WEIR_BPF_SK, (const struct rate_sample *)ctx[3]))
+#endif
+
+#define WEIR_BPF_PROGRAM(op, function) WEIR_BPF_PROGRAM_##op(function)
+
+#define WEIR_BPF_SLOT(op, function) WEIR_BPF_SLOT_##op
+#define WEIR_BPF_SLOT_init .init = (void *)weir_op_init,
+#define WEIR_BPF_SLOT_release .release = (void *)weir_op_release,
+#define WEIR_BPF_SLOT_ssthresh .ssthresh = (void *)weir_op_ssthresh,
+#define WEIR_BPF_SLOT_cong_avoid .cong_avoid = (void *)weir_op_cong_avoid,
+#define WEIR_BPF_SLOT_set_state .set_state = (void *)weir_op_set_state,
+#define WEIR_BPF_SLOT_cwnd_event .cwnd_event = (void *)weir_op_cwnd_event,
+#define WEIR_BPF_SLOT_in_ack_event .in_ack_event = (void *)weir_op_in_ack_event,
+#define WEIR_BPF_SLOT_undo_cwnd .undo_cwnd = (void *)weir_op_undo_cwnd,
+#define WEIR_BPF_SLOT_pkts_acked .pkts_acked = (void *)weir_op_pkts_acked,
+#define WEIR_BPF_SLOT_cong_control .cong_control = (void *)weir_op_cong_control,
+#define WEIR_BPF_SLOT_cong_control_rs .cong_control = (void *)weir_op_cong_control,
+#define WEIR_BPF_SLOT_min_tso_segs .min_tso_segs = (void *)weir_op_min_tso_segs,
+#define WEIR_BPF_SLOT_sndbuf_expand .sndbuf_expand = (void *)weir_op_sndbuf_expand,
+
+#define WEIR_CC_REGISTER(id, name_, flags_, state, OPS)                                        \
+	_Static_assert(sizeof(state) <= ICSK_CA_PRIV_SIZE, "private state exceeds 104 bytes"); \
+	_Static_assert(sizeof(WEIR_KERNEL_PREFIX #id) <= TCP_CA_NAME_MAX,                      \
+		       "an identifier has at most 15 characters with its prefix");             \
+	char _license[] SEC("license") = "Dual MIT/GPL";                                       \
+	OPS(WEIR_BPF_PROGRAM)                                                                  \
+	SEC(".struct_ops")                                                                     \
+	struct tcp_congestion_ops weir_cc_##id = {                                             \
+		OPS(WEIR_BPF_SLOT).name = WEIR_KERNEL_PREFIX #id,                              \
+		.flags = (flags_),                                                             \
+	};
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0 */
+/*
+ * Kernel-module shim: the same source as a loadable congestion control, with the kernel's own types and helpers.
+ *
+ * Kbuild:  obj-m := NAME.o   ccflags-y := -I $(weir)/cc/include
+ *
+ * An option is a module parameter, the same for all flows. The registered name is the identifier with a prefix, as in
+ * bpf.h.
+ */
+#ifndef WEIR_SHIM_KMOD_H
+#define WEIR_SHIM_KMOD_H
+
+#include <linux/jiffies.h>
+#include <linux/math64.h>
+#include <linux/minmax.h>
+#include <linux/module.h>
+#include <linux/moduleparam.h>
+#include <linux/version.h>
+#include <net/tcp.h>
+
+#ifndef CONFIG_64BIT
+#error "a congestion control of weir divides 64-bit numbers: it needs a 64-bit kernel"
+#endif
+
+#ifndef WEIR_KERNEL_PREFIX
+#define WEIR_KERNEL_PREFIX "weir_"
+#endif
+
+static inline bool weir_cwnd_limited_flag(const struct tcp_sock *tp)
+{
+	return tp->is_cwnd_limited;
+}
+
+static inline u8 weir_ca_state(const struct sock *sk)
+{
+	return inet_csk(sk)->icsk_ca_state;
+}
+
+/* Options ------------------------------------------------------------------------------------------------------- */
+
+#define WEIR_OPTION_PARAMETER(name, value, min, max, doc)                                                         \
+	static uint weir_opt_##name = value;                                                                      \
+	module_param_cb(name, &weir_parameter_ops, (&(struct weir_parameter){&weir_opt_##name, min, max}), 0644); \
+	MODULE_PARM_DESC(name, doc);
+
+struct weir_parameter {
+	uint *value;
+	uint min;
+	uint max;
+};
+
+static int weir_parameter_set(const char *text, const struct kernel_param *parameter)
+{
+	const struct weir_parameter *option = parameter->arg;
+	uint value;
+	int error = kstrtouint(text, 0, &value);
+
+	if (error)
+		return error;
+	if (value < option->min || value > option->max)
+		return -EINVAL;
+	*option->value = value;
+	return 0;
+}
+
+static int weir_parameter_get(char *buffer, const struct kernel_param *parameter)
+{
+	const struct weir_parameter *option = parameter->arg;
+
+	return scnprintf(buffer, PAGE_SIZE, "%u\n", *option->value);
+}
+
+static const struct kernel_param_ops weir_parameter_ops = {.set = weir_parameter_set, .get = weir_parameter_get};
+
+#define WEIR_CC_OPTIONS(LIST) LIST(WEIR_OPTION_PARAMETER)
+#define OPT(sk, name) ((void)(sk), READ_ONCE(weir_opt_##name))
+
+/* Registration -------------------------------------------------------------------------------------------------- */
+
+#define WEIR_CC_ABOUT(title, year, source) MODULE_DESCRIPTION(title ": " source);
+
+#define WEIR_KMOD_SLOT(op, function) WEIR_KMOD_SLOT_##op(function)
+#define WEIR_KMOD_SLOT_init(f) .init = f,
+#define WEIR_KMOD_SLOT_release(f) .release = f,
+#define WEIR_KMOD_SLOT_ssthresh(f) .ssthresh = f,
+#define WEIR_KMOD_SLOT_cong_avoid(f) .cong_avoid = f,
+#define WEIR_KMOD_SLOT_set_state(f) .set_state = f,
+#define WEIR_KMOD_SLOT_cwnd_event(f) .cwnd_event = f,
+#define WEIR_KMOD_SLOT_in_ack_event(f) .in_ack_event = f,
+#define WEIR_KMOD_SLOT_undo_cwnd(f) .undo_cwnd = f,
+#define WEIR_KMOD_SLOT_pkts_acked(f) .pkts_acked = f,
+#define WEIR_KMOD_SLOT_min_tso_segs(f) .min_tso_segs = f,
+#define WEIR_KMOD_SLOT_sndbuf_expand(f) .sndbuf_expand = f,
+#define WEIR_KMOD_SLOT_cong_control(f) .cong_control = weir_adapt_cong_control,
+#define WEIR_KMOD_SLOT_cong_control_rs(f) .cong_control = weir_adapt_cong_control,
+
+/* cong_control has two parameters before Linux 6.10, four since; a source may be written either way. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 10, 0)
+#define WEIR_KMOD_CONTROL(call)                                                            \
+	static void weir_adapt_cong_control(struct sock *sk, const struct rate_sample *rs) \
+	{                                                                                  \
+		u32 ack = tcp_sk(sk)->snd_una;                                             \
+		int flag = 0;                                                              \
+                                                                                           \
+		(void)ack;                                                                 \
+		(void)flag;                                                                \
+		call;                                                                      \
+	}
+#else
+#define WEIR_KMOD_CONTROL(call)                                                                               \
+	static void weir_adapt_cong_control(struct sock *sk, u32 ack, int flag, const struct rate_sample *rs) \
+	{                                                                                                     \
+		call;                                                                                         \
+	}
+#endif
+
+#define WEIR_KMOD_ADAPT(op, function) WEIR_KMOD_ADAPT_##op(function)
+#define WEIR_KMOD_ADAPT_init(f)
+#define WEIR_KMOD_ADAPT_release(f)
+#define WEIR_KMOD_ADAPT_ssthresh(f)
+#define WEIR_KMOD_ADAPT_cong_avoid(f)
+#define WEIR_KMOD_ADAPT_set_state(f)
+#define WEIR_KMOD_ADAPT_cwnd_event(f)
+#define WEIR_KMOD_ADAPT_in_ack_event(f)
+#define WEIR_KMOD_ADAPT_undo_cwnd(f)
+#define WEIR_KMOD_ADAPT_pkts_acked(f)
+#define WEIR_KMOD_ADAPT_min_tso_segs(f)
+#define WEIR_KMOD_ADAPT_sndbuf_expand(f)
+#define WEIR_KMOD_ADAPT_cong_control(f) WEIR_KMOD_CONTROL(f(sk, ack, flag, rs))
+#define WEIR_KMOD_ADAPT_cong_control_rs(f) WEIR_KMOD_CONTROL(f(sk, rs))
+
+#define WEIR_CC_REGISTER(id, name_, flags_, state, OPS)                                       \
+	static_assert(sizeof(state) <= ICSK_CA_PRIV_SIZE, "private state exceeds 104 bytes"); \
+	static_assert(sizeof(WEIR_KERNEL_PREFIX #id) <= TCP_CA_NAME_MAX,                      \
+		      "an identifier has at most 15 characters with its prefix");             \
+	OPS(WEIR_KMOD_ADAPT)                                                                  \
+	static struct tcp_congestion_ops weir_cc_##id __read_mostly = {                       \
+		OPS(WEIR_KMOD_SLOT).name = WEIR_KERNEL_PREFIX #id,                            \
+		.flags = (flags_),                                                            \
+		.owner = THIS_MODULE,                                                         \
+	};                                                                                    \
+	static int __init weir_cc_register(void)                                              \
+	{                                                                                     \
+		return tcp_register_congestion_control(&weir_cc_##id);                        \
+	}                                                                                     \
+	static void __exit weir_cc_unregister(void)                                           \
+	{                                                                                     \
+		tcp_unregister_congestion_control(&weir_cc_##id);                             \
+	}                                                                                     \
+	module_init(weir_cc_register);                                                        \
+	module_exit(weir_cc_unregister);                                                      \
+	MODULE_LICENSE("Dual MIT/GPL");
+
+#endif
