@@ -6,6 +6,7 @@
 //!
 //! The plan holds no behaviour beyond its own consistency check.
 
+mod elements;
 mod flow;
 mod link;
 mod validate;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Flow, Link, Plan, Source, Transport};
+use crate::{ChangeKind, Flow, Link, Plan, Source, Transport};
 
 /// A plan contradicts itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl fmt::Display for PlanError {
 }
 impl std::error::Error for PlanError {}
 
-fn check(ok: bool, place: impl FnOnce() -> String, problem: impl Into<String>) -> Result<(), PlanError> {
+pub(crate) fn check(ok: bool, place: impl FnOnce() -> String, problem: impl Into<String>) -> Result<(), PlanError> {
     if ok { Ok(()) } else { Err(PlanError::new(place(), problem)) }
 }
 
@@ -54,6 +54,11 @@ impl Plan {
                 || format!("changes[{i}].link"),
                 format!("no link {}", change.link),
             )?;
+            match &change.change {
+                ChangeKind::Rate { .. } | ChangeKind::Loss { loss: None } => {}
+                ChangeKind::Loss { loss: Some(loss) } => loss.validate(&format!("changes[{i}].change.loss"))?,
+                ChangeKind::Delay { delay } => delay.validate(&format!("changes[{i}].change.delay"))?,
+            }
         }
         check(self.changes.is_sorted_by_key(|c| c.at_ns), || "changes".into(), "must be in the order of their time")?;
         for (i, phase) in self.phases.iter().enumerate() {
@@ -67,7 +72,10 @@ impl Plan {
         check((link.from as usize) < self.nodes.len(), || at("from"), format!("no node {}", link.from))?;
         check((link.to as usize) < self.nodes.len(), || at("to"), format!("no node {}", link.to))?;
         check(link.rate_bps > 0, || at("rate_bps"), "must not be zero")?;
-        check(link.mtu_bytes >= 68, || at("mtu_bytes"), "IPv4 needs at least 68 bytes")
+        check(link.mtu_bytes >= 68, || at("mtu_bytes"), "IPv4 needs at least 68 bytes")?;
+        link.queue.validate(&at("queue"))?;
+        link.loss.as_ref().map_or(Ok(()), |loss| loss.validate(&at("loss")))?;
+        link.delay.validate(&at("delay"))
     }
 
     fn validate_flow(&self, i: usize, flow: &Flow) -> Result<(), PlanError> {
