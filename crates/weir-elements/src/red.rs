@@ -10,7 +10,8 @@
 //!
 //! Thresholds and the queue are in bytes on the wire, the packet in transmission not counted. The size of a packet does
 //! not change its probability (RFC 7141). Several curves make it weighted: one average for the queue, and for each class of
-//! code points its own thresholds and count; a code point without a curve is dropped by the limit alone.
+//! code points its own thresholds and count. Ranges with the same curve are one class; a code point without a curve is
+//! dropped by the limit alone.
 //!
 //! With ECN, a capable packet that is chosen is marked instead. Where *every* packet is signalled, capable ones are
 //! dropped too (RFC 3168, section 7).
@@ -70,14 +71,15 @@ impl Red {
     /// The RED or WRED of the plan; none for another discipline.
     pub fn from_plan(queue: &Queue, port: &Port, stream: Stream) -> Option<Red> {
         let Queue::Red { limit, curves, weight, gentle, mark } = queue else { return None };
+        let (class, curves) = classes(curves);
         let mut red = Red {
             limit: DropTail::from_plan(limit),
             weight: *weight,
             gentle: *gentle,
             ecn: *mark == Mark::Ecn,
             average: 0.0,
-            curves: curves.iter().map(Curve::from_plan).collect(),
-            class: classes(curves),
+            curves,
+            class,
             idle_packet_bytes: port.full_packet(),
             idle_packet_ns: 0,
             stream,
@@ -183,14 +185,24 @@ impl Curve {
     }
 }
 
-/// The first curve whose range holds a code point serves it; a curve with an empty range serves all that have none.
-fn classes(curves: &[RedCurve]) -> [u8; 64] {
-    let position = |found: Option<usize>| found.map(|i| i as u8);
-    let others = position(curves.iter().position(|c| c.dscp_from > c.dscp_to));
-    std::array::from_fn(|dscp| {
-        let dscp = dscp as u8;
-        position(curves.iter().position(|c| (c.dscp_from..=c.dscp_to).contains(&dscp))).or(others).unwrap_or(NO_CURVE)
-    })
+/// The class of each code point, and the curve of each class. The first range that holds a code point serves it; an empty
+/// range serves those that no other one holds.
+fn classes(ranges: &[RedCurve]) -> ([u8; 64], Box<[Curve]>) {
+    let mut curves: Vec<RedCurve> = Vec::new();
+    let others = ranges.iter().find(|range| range.dscp_from > range.dscp_to);
+    let class = std::array::from_fn(|dscp| {
+        let holds = |range: &&RedCurve| (range.dscp_from..=range.dscp_to).contains(&(dscp as u8));
+        let Some(range) = ranges.iter().find(holds).or(others) else { return NO_CURVE };
+        let is_same = |curve: &RedCurve| {
+            (curve.min_bytes, curve.max_bytes, curve.max_p) == (range.min_bytes, range.max_bytes, range.max_p)
+        };
+        let index = curves.iter().position(is_same).unwrap_or_else(|| {
+            curves.push(*range);
+            curves.len() - 1
+        });
+        index as u8
+    });
+    (class, curves.iter().map(Curve::from_plan).collect())
 }
 
 /// `base^n` by squaring: the same on every machine, unlike the libraries' `pow`.
@@ -413,6 +425,21 @@ mod tests {
     }
 
     #[test]
+    fn ranges_with_the_same_curve_are_one_class() {
+        let range = |from, to, max_p| RedCurve { dscp_from: from, dscp_to: to, ..curve(10_000, 30_000, max_p) };
+        let curves = vec![range(0, 9, 0.2), range(10, 10, 0.9), range(11, 63, 0.2)];
+        let mut red = pinned(20_000.0, curves, false, Mark::Drop);
+        assert_eq!(red.curves.len(), 2);
+        // Packets of both ranges in turn: the spacing of one class, 9 packets at most.
+        let mut gap = 0;
+        for i in 0..10_000 {
+            let arrival = Arrival { dscp: if i % 2 == 0 { 3 } else { 40 }, ..ARRIVAL };
+            gap = if red.admit(Time(0), &arrival, &busy(20_000)) == EARLY { 0 } else { gap + 1 };
+            assert!(gap <= 10);
+        }
+    }
+
+    #[test]
     fn each_class_has_its_curve_and_count_and_all_share_the_average() {
         let gold = RedCurve { dscp_from: 40, dscp_to: 46, ..curve(40_000, 50_000, 0.1) };
         let bronze = RedCurve { dscp_from: 0, dscp_to: 9, ..curve(10_000, 20_000, 0.1) };
@@ -422,7 +449,8 @@ mod tests {
         assert_eq!(red.admit(Time(0), &with(46), &busy(30_000)), Verdict::Pass);
         assert_eq!(red.admit(Time(0), &with(0), &busy(30_000)), FORCED);
         assert_eq!(red.admit(Time(0), &with(20), &busy(30_000)), Verdict::Pass, "no curve serves it");
-        assert_eq!((red.curves[0].count, red.curves[1].count), (-1, 0));
+        let count = |red: &Red, dscp: usize| red.curves[usize::from(red.class[dscp])].count;
+        assert_eq!((count(&red, 46), count(&red, 0)), (-1, 0));
         let mut red = pinned(30_000.0, vec![gold, bronze, others], false, Mark::Drop);
         assert_eq!(red.admit(Time(0), &with(20), &busy(30_000)), FORCED, "the empty range serves the others");
         assert_eq!(red.admit(Time(0), &with(46), &busy(30_000)), Verdict::Pass);
