@@ -5,11 +5,9 @@
 //!
 //! Train: offer each packet on its own.
 
-use std::collections::VecDeque;
-
 use weir_units::{Rate, Time};
 
-use crate::{Admission, Arrival, Backlog, DropReason, Transmitter, Verdict};
+use crate::{Admission, Arrival, Backlog, DropReason, Ring, Transmitter, Verdict};
 
 /// The answer to an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +28,7 @@ pub enum Offer {
 /// Packets that wait for their transmission: when each begins, and its bytes.
 #[derive(Clone, Debug, Default)]
 struct Waiting {
-    packets: VecDeque<(Time, u32)>,
+    packets: Ring<(Time, u32)>,
     bytes: u64,
 }
 
@@ -43,14 +41,14 @@ impl Waiting {
                 break;
             }
             self.bytes -= u64::from(bytes);
-            self.packets.pop_front();
+            self.packets.pop();
             began(start, bytes);
         }
     }
 
     #[inline]
     fn push(&mut self, start: Time, bytes: u32) {
-        self.packets.push_back((start, bytes));
+        self.packets.push((start, bytes));
         self.bytes += u64::from(bytes);
     }
 }

@@ -33,6 +33,7 @@ mod pie;
 mod qdisc;
 mod red;
 mod registry;
+mod ring;
 #[cfg(test)]
 mod testing;
 mod transmitter;
@@ -51,4 +52,5 @@ pub use pie::Pie;
 pub use qdisc::{Counters, Dequeued, DropReason, Enqueued, Qdisc, TrainOutcome};
 pub use red::Red;
 pub use registry::{ElementInfo, Parameter, Place, REGISTRY};
+pub use ring::Ring;
 pub use transmitter::Transmitter;

@@ -16,6 +16,8 @@ pub(crate) struct Connection {
     pub syn_ack_at: Option<Time>,
     /// Bytes of the headers of a data segment.
     pub headers: u32,
+    /// Bytes of the IP packet of a full segment.
+    pub full_bytes: u32,
     pub ecn: bool,
 }
 
@@ -83,6 +85,10 @@ pub(crate) struct Flow {
     pub transport: Transport,
     pub algorithm: Option<Algorithm>,
     pub start: Time,
+    /// Where its path and its reverse path begin in the routes.
+    pub forward_start: u32,
+    pub reverse_start: u32,
+    pub first_link: usize,
     pub dscp: u8,
     pub connection: Option<Box<Connection>>,
     pub connection_number: u8,
@@ -105,7 +111,7 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    pub fn new(plan: &weir_plan::Flow, algorithm: Option<Algorithm>) -> Flow {
+    pub fn new(plan: &weir_plan::Flow, algorithm: Option<Algorithm>, starts: (u32, u32)) -> Flow {
         let start = Time(plan.start_ns);
         let cbr = match (&plan.source, &plan.transport) {
             (Source::Cbr(cbr), Transport::Udp(udp)) => {
@@ -118,6 +124,9 @@ impl Flow {
             transport: plan.transport.clone(),
             algorithm,
             start,
+            forward_start: starts.0,
+            reverse_start: starts.1,
+            first_link: plan.path[0] as usize,
             dscp: plan.dscp,
             connection: None,
             connection_number: 0,

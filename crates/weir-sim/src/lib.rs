@@ -14,7 +14,6 @@ mod flow;
 mod link;
 mod packet;
 mod pipe;
-mod ring;
 mod sacks;
 mod simulation;
 mod stats;

@@ -32,29 +32,33 @@ pub(crate) const NO_SACK: u32 = u32::MAX;
 /// follows narrower writes stalls the processor.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Packet {
-    /// Low half: route, twice the flow, plus one on the reverse path. High half: low 32 bits of the number of the
-    /// segment, of the acknowledged segment, or of the datagram.
+    /// Low half: place on its route (see `Routes`). High half: low 32 bits of the number of the segment, of the
+    /// acknowledged segment, or of the datagram.
     address: u64,
     /// Low half: timestamp, of the sender on data, echoed on an ACK. High half: where the SACK blocks are kept.
     options: u64,
-    /// From the low end: bytes of the IP packet (16 bits), kind and flags, links already crossed, number of the
-    /// connection within its flow modulo 256 (leftovers of an earlier one are ignored), code point (8 bits each).
+    /// From the low end: bytes of the IP packet (16 bits), kind and flags, number of the connection within its flow
+    /// modulo 256 (leftovers of an earlier one are ignored), code point (8 bits each); flow, on the forward and the
+    /// reverse path alike (24 bits).
     header: u64,
 }
 
 const FLAGS_SHIFT: u32 = 16;
-const HOP_SHIFT: u32 = 24;
-const CONNECTION_SHIFT: u32 = 32;
-const DSCP_SHIFT: u32 = 40;
+const CONNECTION_SHIFT: u32 = 24;
+const DSCP_SHIFT: u32 = 32;
+const FLOW_SHIFT: u32 = 40;
+/// Flows that a packet can tell apart.
+pub(crate) const MAX_FLOWS: usize = 1 << (64 - FLOW_SHIFT);
 
 impl Packet {
     #[inline]
-    pub fn new(kind: Kind, route: u32, ip_bytes: u32, connection: u8, dscp: u8) -> Packet {
+    pub fn new(kind: Kind, flow: usize, place: u32, ip_bytes: u32, connection: u8, dscp: u8) -> Packet {
         let header = u64::from(ip_bytes as u16)
             | (kind as u64) << FLAGS_SHIFT
             | u64::from(connection) << CONNECTION_SHIFT
-            | u64::from(dscp) << DSCP_SHIFT;
-        Packet { address: u64::from(route), options: u64::from(NO_SACK) << 32, header }
+            | u64::from(dscp) << DSCP_SHIFT
+            | (flow as u64) << FLOW_SHIFT;
+        Packet { address: u64::from(place), options: u64::from(NO_SACK) << 32, header }
     }
 
     /// The number of what it carries or acknowledges.
@@ -84,21 +88,21 @@ impl Packet {
         self
     }
 
-    /// The same packet, one link further.
+    /// The same packet, one place further on its route.
     #[inline]
     pub fn hopped(mut self) -> Packet {
-        self.header += 1 << HOP_SHIFT;
+        self.address += 1;
         self
     }
 
     #[inline]
-    pub fn route(&self) -> u32 {
+    pub fn place(&self) -> u32 {
         self.address as u32
     }
 
     #[inline]
     pub fn flow(&self) -> usize {
-        (self.route() >> 1) as usize
+        (self.header >> FLOW_SHIFT) as usize
     }
 
     #[inline]
@@ -124,11 +128,6 @@ impl Packet {
     #[inline]
     fn flags(&self) -> u8 {
         (self.header >> FLAGS_SHIFT) as u8
-    }
-
-    #[inline]
-    pub fn hop(&self) -> u8 {
-        (self.header >> HOP_SHIFT) as u8
     }
 
     #[inline]
@@ -173,7 +172,7 @@ impl ElementPacket for Packet {
     #[inline]
     fn flow_hash(&self) -> u32 {
         // Multiplicative hashing spreads neighbouring flow numbers over all bits.
-        (self.route() | 1).wrapping_mul(0x9e37_79b1).rotate_left(15).wrapping_mul(0x85eb_ca77)
+        (self.flow() as u32).wrapping_add(1).wrapping_mul(0x9e37_79b1).rotate_left(15).wrapping_mul(0x85eb_ca77)
     }
     #[inline]
     fn dscp(&self) -> u8 {

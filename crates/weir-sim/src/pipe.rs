@@ -3,10 +3,10 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
+use weir_elements::Ring;
 use weir_units::Time;
 
 use crate::packet::Packet;
-use crate::ring::Ring;
 
 /// The packets under way on a link.
 pub(crate) enum Pipe {

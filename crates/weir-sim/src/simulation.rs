@@ -11,12 +11,12 @@ use crate::calendar::Calendar;
 use crate::error::SimError;
 use crate::flow::{Active, Connection, Flow, UDP_HEADERS};
 use crate::link::{Link, Passage};
-use crate::packet::{CE, CWR_OR_ECE, ECT, Kind, Packet, RESENT, unwrap};
+use crate::packet::{CE, CWR_OR_ECE, ECT, Kind, MAX_FLOWS, Packet, RESENT, unwrap};
 use crate::sacks::Sacks;
 use crate::stats;
 use crate::tables::{EventKind, Tables};
 use crate::telemetry::Telemetry;
-use crate::topology::{Routes, mark_fused};
+use crate::topology::{Routes, Stop, mark_fused};
 
 /// Bytes of a SYN or SYN-ACK with its options.
 const SYN_BYTES: u32 = 60;
@@ -106,6 +106,7 @@ impl Simulation {
         if !options.reference {
             mark_fused(plan, &mut links);
         }
+        let routes = Routes::new(plan, &links);
         let mut simulation = Simulation {
             now: Time::ZERO,
             end: Time(plan.end_ns),
@@ -113,8 +114,8 @@ impl Simulation {
             slots,
             calendar: Calendar::new(slots.count as usize),
             links,
-            routes: Routes::new(plan),
-            flows: build_flows(plan)?,
+            flows: build_flows(plan, &routes)?,
+            routes,
             sacks: Sacks::default(),
             lost: Vec::new(),
             next_change: 0,
@@ -210,11 +211,11 @@ impl Simulation {
         let Some(packet) = pipe.pop() else { unreachable!("a pipe is due only while it holds a packet") };
         self.calendar.set(self.slots.pipes + link, pipe.next());
         let packet = packet.hopped();
-        match self.routes.link(packet.route(), packet.hop()) {
-            Some(next) => {
+        match self.routes.stop(packet.place()) {
+            Stop::End(_) => self.deliver(packet),
+            Stop::Link(next) | Stop::Fused(next) => {
                 self.enter(next, packet, self.now);
             }
-            None => self.deliver(packet),
         }
     }
 
@@ -230,8 +231,7 @@ impl Simulation {
                     if link == first {
                         first_departure = Some(departure);
                     }
-                    let next = self.routes.link(sent.route(), sent.hop() + 1);
-                    if let Some(next) = next.filter(|next| self.links[*next as usize].fused) {
+                    if let Stop::Fused(next) = self.routes.stop(sent.place() + 1) {
                         (link, packet, at) = (next, sent.hopped(), arrival);
                         continue;
                     }
@@ -334,7 +334,7 @@ impl Simulation {
         let flow = &self.flows[index];
         let Some(connection) = &flow.connection else { return };
         let bytes = connection.headers + sack_option_bytes(ack.sack.as_slice().len());
-        let packet = Packet::new(Kind::Ack, 2 * index as u32 + 1, bytes, flow.connection_number, flow.dscp)
+        let packet = Packet::new(Kind::Ack, index, flow.reverse_start, bytes, flow.connection_number, flow.dscp)
             .numbered(ack.ack)
             .stamped(ack.tsecr)
             .flagged(CWR_OR_ECE, ack.ece)
@@ -346,8 +346,10 @@ impl Simulation {
     #[inline]
     fn inject(&mut self, packet: Packet) -> Option<Time> {
         self.statistics.packets += 1;
-        let first = self.routes.link(packet.route(), 0)?;
-        self.enter(first, packet, self.now)
+        match self.routes.stop(packet.place()) {
+            Stop::End(_) => None,
+            Stop::Link(first) | Stop::Fused(first) => self.enter(first, packet, self.now),
+        }
     }
 
     fn on_receiver_due(&mut self, index: usize) {
@@ -402,7 +404,8 @@ impl Simulation {
         }
         if let Some(connection) = &mut flow.connection {
             connection.syn_ack_at = Some(self.now);
-            let reply = Packet::new(Kind::SynAck, packet.route() | 1, SYN_BYTES, packet.connection(), flow.dscp);
+            let reply =
+                Packet::new(Kind::SynAck, packet.flow(), flow.reverse_start, SYN_BYTES, packet.connection(), flow.dscp);
             self.inject(reply);
         }
     }
@@ -520,7 +523,7 @@ impl Simulation {
     /// Lets a sender transmit what it may.
     #[inline]
     fn pump(&mut self, index: usize) {
-        let first = self.plan.flows[index].path[0] as usize;
+        let first = self.flows[index].first_link;
         loop {
             let now = self.now;
             let flow = &mut self.flows[index];
@@ -529,7 +532,7 @@ impl Simulation {
             if flow.local_limited && !room_in_local_queue(&mut flow.local, sender, now, &mut flow.wake) {
                 break;
             }
-            if !self.links[first].has_room(now, 1500) {
+            if !self.links[first].has_room(now, connection.full_bytes) {
                 if sender.wants_to_send() {
                     sender.on_local_congestion(now);
                     flow.wake = self.links[first].half_drained(now);
@@ -548,7 +551,7 @@ impl Simulation {
 
     fn send_syn(&mut self, index: usize) {
         let flow = &self.flows[index];
-        let packet = Packet::new(Kind::Syn, 2 * index as u32, SYN_BYTES, flow.connection_number, flow.dscp);
+        let packet = Packet::new(Kind::Syn, index, flow.forward_start, SYN_BYTES, flow.connection_number, flow.dscp);
         self.inject(packet);
     }
 
@@ -557,7 +560,7 @@ impl Simulation {
         let flow = &self.flows[index];
         let Some(connection) = &flow.connection else { return };
         let bytes = segment.len + connection.headers;
-        let packet = Packet::new(Kind::Data, 2 * index as u32, bytes, flow.connection_number, flow.dscp)
+        let packet = Packet::new(Kind::Data, index, flow.forward_start, bytes, flow.connection_number, flow.dscp)
             .numbered(segment.seq)
             .stamped(segment.tsval)
             .flagged(ECT, connection.ecn && !segment.retransmission)
@@ -596,8 +599,8 @@ impl Simulation {
             flow.base.sent_ip_bytes += u64::from(bytes);
             flow.base.counters.sent_bytes += u64::from(bytes - UDP_HEADERS);
             flow.base.counters.sent_packets += 1;
-            let packet =
-                Packet::new(Kind::Datagram, 2 * index as u32, bytes, 0, flow.dscp).numbered(u64::from(flow.datagrams));
+            let packet = Packet::new(Kind::Datagram, index, flow.forward_start, bytes, 0, flow.dscp)
+                .numbered(u64::from(flow.datagrams));
             self.inject(packet);
         }
     }
@@ -642,14 +645,14 @@ fn open(flow: &Flow) -> Connection {
         receiver: Receiver::new(tcp),
         syn_ack_at: None,
         headers: header_bytes(tcp.timestamps),
+        full_bytes: tcp.mss_bytes + header_bytes(tcp.timestamps),
         ecn: tcp.ecn,
     }
 }
 
 fn check_limits(plan: &Plan) -> Result<(), SimError> {
-    let too_long = |path: &[u32]| path.len() > usize::from(u8::MAX);
-    if let Some(flow) = plan.flows.iter().find(|f| too_long(&f.path) || too_long(&f.reverse_path)) {
-        return Err(SimError::Unsupported(format!("flow {}: a path may cross 255 links at most", flow.name)));
+    if plan.flows.len() > MAX_FLOWS {
+        return Err(SimError::Unsupported(format!("{} flows: {MAX_FLOWS} at most", plan.flows.len())));
     }
     let too_big = |flow: &&weir_plan::Flow| match &flow.transport {
         Transport::Tcp(tcp) => tcp.mss_bytes + header_bytes(tcp.timestamps) > u32::from(u16::MAX),
@@ -677,7 +680,7 @@ fn build_links(plan: &Plan) -> Vec<Link> {
         .collect()
 }
 
-fn build_flows(plan: &Plan) -> Result<Vec<Flow>, SimError> {
+fn build_flows(plan: &Plan, routes: &Routes) -> Result<Vec<Flow>, SimError> {
     let mut known: BTreeMap<&str, Algorithm> = BTreeMap::new();
     let mut flows = Vec::with_capacity(plan.flows.len());
     for flow in &plan.flows {
@@ -691,7 +694,9 @@ fn build_flows(plan: &Plan) -> Result<Vec<Flow>, SimError> {
             Sender::new(tcp, &found).map_err(|e| error(e.to_string()))?;
             algorithm = Some(found);
         }
-        flows.push(Flow::new(flow, algorithm));
+        let route = 2 * flows.len() as u32;
+        let starts = (routes.start(route), routes.start(route + 1));
+        flows.push(Flow::new(flow, algorithm, starts));
     }
     Ok(flows)
 }

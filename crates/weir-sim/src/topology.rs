@@ -4,34 +4,57 @@ use weir_plan::Plan;
 
 use crate::link::Link;
 
-/// End of a route.
-const END: u32 = u32::MAX;
+/// What a packet meets at a place of its route.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stop {
+    /// A link to enter when the packet gets there.
+    Link(u32),
+    /// A link to enter ahead of the clock, together with the one before.
+    Fused(u32),
+    /// The end of this route: twice the flow, plus one on the reverse path.
+    End(u32),
+}
 
-/// The links of every route, one after another.
+const KIND_SHIFT: u32 = 30;
+const FUSED: u32 = 1;
+const END: u32 = 2;
+
+/// The links of every route, one after another; a packet carries its place in this list.
 pub(crate) struct Routes {
-    links: Vec<u32>,
+    stops: Vec<u32>,
     start: Vec<u32>,
 }
 
 impl Routes {
     /// Route `2 f` is the path of flow `f`, route `2 f + 1` its reverse path.
-    pub fn new(plan: &Plan) -> Routes {
-        let mut routes = Routes { links: Vec::new(), start: Vec::new() };
-        for flow in &plan.flows {
-            for path in [&flow.path, &flow.reverse_path] {
-                routes.start.push(routes.links.len() as u32);
-                routes.links.extend_from_slice(path);
-                routes.links.push(END);
-            }
+    pub fn new(plan: &Plan, links: &[Link]) -> Routes {
+        let mut routes = Routes { stops: Vec::new(), start: Vec::new() };
+        for path in plan.flows.iter().flat_map(|f| [&f.path, &f.reverse_path]) {
+            let route = routes.start.len() as u32;
+            routes.start.push(routes.stops.len() as u32);
+            let fused = |link: &u32| u32::from(links[*link as usize].fused) * FUSED;
+            routes.stops.extend(path.iter().map(|link| fused(link) << KIND_SHIFT | link));
+            routes.stops.push(END << KIND_SHIFT | route);
         }
         routes
     }
 
-    /// The link after `hop` links of a route; none at its end.
+    /// Where a route begins; its first link is there, unless it has none.
     #[inline]
-    pub fn link(&self, route: u32, hop: u8) -> Option<u32> {
-        let link = self.links[self.start[route as usize] as usize + hop as usize];
-        (link != END).then_some(link)
+    pub fn start(&self, route: u32) -> u32 {
+        self.start[route as usize]
+    }
+
+    /// What is at a place.
+    #[inline]
+    pub fn stop(&self, place: u32) -> Stop {
+        let stop = self.stops[place as usize];
+        let index = stop & ((1 << KIND_SHIFT) - 1);
+        match stop >> KIND_SHIFT {
+            0 => Stop::Link(index),
+            FUSED => Stop::Fused(index),
+            _ => Stop::End(index),
+        }
     }
 }
 

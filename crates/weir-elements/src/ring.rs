@@ -1,4 +1,4 @@
-//! A growing ring buffer of small records.
+//! A growing ring buffer of small records, for queues and delay lines.
 //!
 //! As `VecDeque`, with a mask in place of wrap-around arithmetic and a hint to the processor: a simulation walks dozens
 //! of rings at once, more streams than hardware prefetchers follow, and each record is touched once per round trip.
@@ -7,17 +7,21 @@
 const AHEAD: usize = 6;
 
 /// A first-in, first-out buffer.
-pub(crate) struct Ring<T> {
+#[derive(Clone, Debug)]
+pub struct Ring<T> {
     slots: Vec<T>,
     head: usize,
     len: usize,
 }
 
 impl<T: Copy + Default> Ring<T> {
+    /// An empty buffer.
     pub fn new() -> Ring<T> {
         Ring { slots: vec![T::default(); 16], head: 0, len: 0 }
     }
 
+    /// Records held.
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
@@ -27,15 +31,24 @@ impl<T: Copy + Default> Ring<T> {
         (self.head + index) & (self.slots.len() - 1)
     }
 
+    /// Whether it holds none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The oldest record.
     #[inline]
     pub fn front(&self) -> Option<&T> {
         (self.len > 0).then(|| &self.slots[self.at(0)])
     }
 
+    /// The newest record.
     pub fn back(&self) -> Option<&T> {
         (self.len > 0).then(|| &self.slots[self.at(self.len - 1)])
     }
 
+    /// Adds a record.
     #[inline]
     pub fn push(&mut self, record: T) {
         if self.len == self.slots.len() {
@@ -47,6 +60,7 @@ impl<T: Copy + Default> Ring<T> {
         self.len += 1;
     }
 
+    /// Removes the oldest record.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         if self.len == 0 {
@@ -78,6 +92,12 @@ fn prefetch<T>(record: &T) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = record;
+}
+
+impl<T: Copy + Default> Default for Ring<T> {
+    fn default() -> Self {
+        Ring::new()
+    }
 }
 
 #[cfg(test)]
