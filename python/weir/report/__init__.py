@@ -5,6 +5,8 @@ Everything shown comes from a run's tables and from `weir.metrics`; nothing is m
 
 from __future__ import annotations
 
+from weir.report.errors import ReportError
+from weir.report.figures import figures
 from weir.report.page import build
 
-__all__ = ["build"]
+__all__ = ["ReportError", "build", "figures"]

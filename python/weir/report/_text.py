@@ -23,11 +23,11 @@ class Unit:
 
 _LADDERS: dict[str, tuple[Unit, ...]] = {
     "bit/s": (
-        Unit("bit/s", 1, "bps"),
-        Unit("kb/s", 1e3, "kbps"),
-        Unit("Mb/s", 1e6, "mbps"),
-        Unit("Gb/s", 1e9, "gbps"),
-        Unit("Tb/s", 1e12, "tbps"),
+        Unit("bps", 1, "bps"),
+        Unit("kbps", 1e3, "kbps"),
+        Unit("Mbps", 1e6, "mbps"),
+        Unit("Gbps", 1e9, "gbps"),
+        Unit("Tbps", 1e12, "tbps"),
     ),
     "s": (Unit("ns", 1e-9, "ns"), Unit("µs", 1e-6, "us"), Unit("ms", 1e-3, "ms"), Unit("s", 1, "s")),
     "bytes": (
@@ -77,7 +77,7 @@ def _superscript(value: int) -> str:
 
 
 def quantity(value: float | None, base: str, digits: int = 3) -> str:
-    """``value`` (in ``base``) with its best unit: ``941 Mb/s``."""
+    """``value`` (in ``base``) with its best unit: ``941 Mbps``."""
     if value is None or not math.isfinite(value):
         return number(value)
     unit = unit_for(abs(value), base)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -11,13 +11,26 @@ from weir.metrics import MetricInfo, catalogue
 from weir.report._text import Unit, number, unit_for
 from weir.report.view import CellView, Factor, RunView
 
-__all__ = ["SUMMARY", "Field", "Grid", "cell_tables", "summary_metrics", "summary_tables"]
+__all__ = ["SUMMARY", "Field", "Grid", "Part", "cell_tables", "summary_metrics", "summary_tables"]
 
 SUMMARY: tuple[str, ...] = (
     "goodput.mean",
     "goodput.aggregate.mean",
     "goodput.aggregate.max",
     "jain",
+    "goodput.sd",
+    "goodput.cov",
+    "utilisation",
+    "queue.delay",
+    "link.loss",
+    "rtt",
+    "retransmissions.rate",
+    "timeouts.rate",
+    "loss.synchronisation",
+    "completion.mean",
+    "completion.sd",
+    "completion.cov",
+    "completion.unfinished",
 )
 """Metrics of the summary, where a run can give them."""
 
@@ -34,18 +47,26 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Grid:
-    """A table ready to be shown."""
+class Part:
+    """One table of a fold."""
 
     title: str
-    """Shown as the summary of a fold; empty: not folded."""
-    note: str
-    caption: str
     corner: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[Field, ...]], ...]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A fold with one table or several beside each other."""
+
+    title: str
+    note: str
+    caption: str
+    parts: tuple[Part, ...]
     open: bool = True
-    matrix: bool = True
+    wide: bool = False
+    """Whether a table takes the whole width."""
 
 
 def summary_metrics(run: RunView) -> list[tuple[str, MetricInfo | None, pl.DataFrame]]:
@@ -68,7 +89,7 @@ def summary_tables(run: RunView) -> list[Grid]:
         return [_single(run, metrics)] if metrics else []
     grids: list[Grid] = []
     for k, (name, info, frame) in enumerate(metrics):
-        grids += _matrices(run, name, info, frame, k < _OPEN)
+        grids.append(_matrices(run, name, info, frame, k < _OPEN))
     return grids
 
 
@@ -83,10 +104,6 @@ def cell_tables(run: RunView, cell: CellView) -> list[Grid]:
             grids.append(_single(run, own))
     flows = _flows(cell)
     return [*grids, flows] if flows else grids
-
-
-def _fields(rows: Iterable[dict[str, object]], unit: Unit) -> list[Field]:
-    return [_field(row, unit) for row in rows]
 
 
 def _field(row: dict[str, object], unit: Unit) -> Field:
@@ -108,7 +125,7 @@ def _half(half: float, value: str) -> str:
     return f"± <{least:.{decimals}f}" if 0 < half < least / 2 else f"± {half:.{decimals}f}"
 
 
-def _caption(info: MetricInfo | None, name: str, unit: Unit) -> str:
+def _caption(info: MetricInfo | None, unit: Unit) -> str:
     said = [info.summary.rstrip(".") + "." if info else "", f"Formula: {info.formula}." if info else ""]
     said.append(f"In {unit.label}." if unit.label else "Without unit.")
     return " ".join(s for s in said if s)
@@ -130,30 +147,31 @@ def _single(run: RunView, metrics: Sequence[tuple[str, MetricInfo | None, pl.Dat
         rows.append((label, tuple(fields)))
     caption = "± 95 % confidence over the repeats." if run.repeats > 1 else "One repeat: no confidence interval."
     columns = tuple(p or "whole run" for p in phases)
-    return Grid("Metrics", "", caption, "Metric", columns, tuple(rows))
+    return Grid("Metrics", "", caption, (Part("", "Metric", columns, tuple(rows)),))
 
 
-def _matrices(run: RunView, name: str, info: MetricInfo | None, frame: pl.DataFrame, opened: bool) -> list[Grid]:
+def _matrices(run: RunView, name: str, info: MetricInfo | None, frame: pl.DataFrame, opened: bool) -> Grid:
     unit = _unit(frame)
     across = run.axis or (run.series if len(run.swept) > 1 else None)
     downs = [f for f in run.swept if f is not across]
-    grids = []
-    phases = list(dict.fromkeys(frame["phase"]))
+    phases: list[str | None] = list(dict.fromkeys(frame["phase"]))
     if across is None:
-        return [_by_phase(run, name, info, frame, unit, opened, phases)]
-    for phase in phases:
-        part = frame.filter(pl.col("phase").eq_missing(pl.lit(phase)))
-        fields = {tuple(r[f.name] for f in (*downs, across)): r for r in part.iter_rows(named=True)}
-        keys = list(dict.fromkeys(k[:-1] for k in sorted(fields, key=_order((*downs, across)))))
-        rows = []
-        for key in keys:
-            values = [fields.get((*key, v)) for v in across.values]
-            rows.append((", ".join(key) or "all", tuple(Field("–") if v is None else _field(v, unit) for v in values)))
-        title = f"{name}" + (f" @ {phase}" if phase else "")
-        note = f"{unit.label}, by {', '.join(f.name for f in (*downs, across))}".lstrip(", ")
-        corner = " · ".join([*(f.name for f in downs), f"{across.name} →"])
-        grids.append(Grid(title, note, _caption(info, name, unit), corner, across.values, tuple(rows), opened))
-    return grids
+        parts = [_by_phase(run, frame, unit, phases)]
+    else:
+        parts = [_matrix(frame.filter(pl.col("phase").eq_missing(pl.lit(p, pl.String))), unit, downs, across, p) for p in phases]
+    note = ", ".join(s for s in (unit.label, f"by {', '.join(f.name for f in run.swept)}") if s)
+    return Grid(name, note, _caption(info, unit), tuple(parts), opened)
+
+
+def _matrix(part: pl.DataFrame, unit: Unit, downs: Sequence[Factor], across: Factor, phase: str | None) -> Part:
+    fields = {tuple(r[f.name] for f in (*downs, across)): r for r in part.iter_rows(named=True)}
+    keys = list(dict.fromkeys(k[:-1] for k in sorted(fields, key=_order((*downs, across)))))
+    rows = []
+    for key in keys:
+        values = [fields.get((*key, v)) for v in across.values]
+        rows.append((", ".join(key) or "all", tuple(Field("–") if v is None else _field(v, unit) for v in values)))
+    corner = " · ".join([*(f.name for f in downs), f"{across.name} →"])
+    return Part(phase or "", corner, across.values, tuple(rows))
 
 
 def _order(factors: Sequence[Factor]) -> Callable[[tuple[str, ...]], tuple[int, ...]]:
@@ -161,18 +179,14 @@ def _order(factors: Sequence[Factor]) -> Callable[[tuple[str, ...]], tuple[int, 
     return lambda key: tuple(p.get(v, -1) for p, v in zip(places, key, strict=True))
 
 
-def _by_phase(
-    run: RunView, name: str, info: MetricInfo | None, frame: pl.DataFrame, unit: Unit, opened: bool, phases: list[str | None]
-) -> Grid:
+def _by_phase(run: RunView, frame: pl.DataFrame, unit: Unit, phases: list[str | None]) -> Part:
     factor = run.swept[0]
     fields = {(r[factor.name], r["phase"]): r for r in frame.iter_rows(named=True)}
     rows = []
     for value in factor.values:
         row = [fields.get((value, p)) for p in phases]
         rows.append((value, tuple(Field("–") if r is None else _field(r, unit) for r in row)))
-    columns = tuple(p or "whole run" for p in phases)
-    note = f"{unit.label}, by {factor.name}".lstrip(", ")
-    return Grid(name, note, _caption(info, name, unit), factor.name, columns, tuple(rows), opened)
+    return Part("", factor.name, tuple(p or "whole run" for p in phases), tuple(rows))
 
 
 _MOST_FLOWS = 250
@@ -198,4 +212,4 @@ def _flows(cell: CellView) -> Grid | None:
     columns = ("Transport", "Start (s)", "Transfers done", "Delivered (MB)", "Retransmitted (packets)", "Lost (%)", "Timeouts")
     more = len(by_flow) - len(rows)
     caption = "Of this repeat, whole run." + (f" {more} more flows are in the table `flows` of the run." if more > 0 else "")
-    return Grid("Flows", f"{len(by_flow)}", caption, "Flow", columns, tuple(rows), False, False)
+    return Grid("Flows", f"{len(by_flow)}", caption, (Part("", "Flow", columns, tuple(rows)),), False, True)

@@ -77,8 +77,7 @@ def _shown(verdict: Verdict) -> ShownVerdict:
     decisive = verdict.decisive
     if decisive is not None:
         details.append(("measured", _measured(decisive)))
-    if verdict.explanation and not (decisive is not None and len(verdict.measured) == 1 and _plain(verdict)):
-        details.append(("explanation", verdict.explanation))
+    details.append(("explanation", _explanation(verdict)))
     details += [("warning", text) for text in verdict.warnings]
     shown = tuple((name, text) for name, text in details if text)
     comparisons = tuple(_comparison(m) for m in verdict.measured[:_MOST]) if len(verdict.measured) > 1 else ()
@@ -87,9 +86,14 @@ def _shown(verdict: Verdict) -> ShownVerdict:
     )
 
 
-def _plain(verdict: Verdict) -> bool:
-    """Whether the explanation says no more than the measurement shown above it."""
-    return verdict.outcome != "undecided" and not verdict.measured[0].note and "not at 95" not in verdict.explanation
+def _explanation(verdict: Verdict) -> str:
+    """What the measurement shown does not say itself."""
+    if verdict.outcome == "undecided" or not verdict.measured:
+        return verdict.explanation
+    same = sum(m.outcome == verdict.outcome for m in verdict.measured)
+    if len(verdict.measured) > 1:
+        return f"{verdict.outcome.capitalize()} in {same} of {len(verdict.measured)} comparisons; the closest is shown."
+    return verdict.measured[0].note
 
 
 def _places(where: Mapping[str, Any]) -> str:

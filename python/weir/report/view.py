@@ -46,8 +46,9 @@ class Factor:
 class CellView:
     """One cell and repeat of a run. Tables that are missing, damaged or empty read as ``None``."""
 
-    def __init__(self, cell: Cell) -> None:
+    def __init__(self, cell: Cell, run: Run) -> None:
         self.cell = cell
+        self._run = run
         self.problems: list[str] = []
         """What could not be read, found so far."""
         self._tables: dict[str, pl.LazyFrame | None] = {}
@@ -97,6 +98,19 @@ class CellView:
         """Flows under test; all flows where the plan marks none."""
         return tuple(f for f in self.plan.flows if f.role == "test") or self.plan.flows
 
+    def metric(self, name: str, *by: str) -> pl.DataFrame:
+        """A metric in every phase, over all repeats of this combination of factors; see `weir.metrics.compute`.
+
+        Empty where it cannot be computed.
+        """
+        repeats = [c for c in self._run.cells if c.factors == self.cell.factors]
+        part = Run(self._run.path, repeats, self._run.manifest, self._run.notes)
+        try:
+            return compute(part, name, by=list(by), phase="*" if self.plan.phases else None)
+        except (MetricError, RunError) as error:
+            self.problems.append(f"{self.id}: metric {name}: {error}")
+            return pl.DataFrame(schema=_NO_SUMMARY)
+
     @property
     def few(self) -> bool:
         """Whether each flow under test can have a panel of its own."""
@@ -140,7 +154,7 @@ class RunView:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.cells = tuple(CellView(cell) for cell in run.cells)
+        self.cells = tuple(CellView(cell, run) for cell in run.cells)
         self.factors = _factors(run)
         self.problems: list[str] = []
         """What could not be computed, found so far."""

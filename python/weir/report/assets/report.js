@@ -1,7 +1,7 @@
 // Draws the charts of a report. Everything it shows is in the page; it loads nothing.
 "use strict";
 (() => {
-  const AXIS_LEFT = 50, AXIS_RIGHT = 14, ROW_LABEL = 86;
+  const AXIS_LEFT = 50, AXIS_RIGHT = 14;
   const ERRORS_ONLY = 1;           // the log level that Vega calls Error
   const live = new Map();          // figure -> {view, item}
   const text = (tag, content, name) => {
@@ -56,8 +56,9 @@
     let columns = item.columns;
     const own = item.columns > 1 && !grid;        // each panel has its own y axis beside it
     if (own) columns = Math.max(1, Math.min(columns, Math.floor(outer / item.panel)));
-    const spacing = grid ? 8 : own ? 24 + 0 : 0;
-    const right = grid && spec.facet.row ? ROW_LABEL : AXIS_RIGHT;
+    const spacing = typeof spec.spacing === "number" ? spec.spacing : 0;
+    const labels = grid && spec.facet.row ? spec.facet.row.sort : [];
+    const right = Math.max(AXIS_RIGHT, ...labels.map((label) => 12 + 6.4 * label.length));
     let width = outer - AXIS_LEFT - right;
     if (grid) width = Math.max(width, columns * item.panel);
     setWidth(spec, width, columns, spacing);

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from weir.report.charts import (
+    completion,
+    completion_sweep,
     cwnd,
+    distribution,
+    distribution_grid,
+    fairness_time,
+    flow_shares,
     goodput_flows,
     goodput_grid,
     goodput_total,
@@ -18,21 +24,39 @@ from weir.report.charts._base import CellChart, Chart, Drawing, Medium, RunChart
 
 __all__ = ["CELL_CHARTS", "CHARTS", "RUN_CHARTS", "CellChart", "Chart", "Drawing", "Medium", "RunChart"]
 
+_by = metric_by_factor.chart
+
 RUN_CHARTS: tuple[RunChart, ...] = (
     goodput_grid.CHART,
-    metric_by_factor.chart("goodput.mean", "Mean goodput", "Mean over time of a flow's goodput, then over the flows."),
-    metric_by_factor.chart("goodput.aggregate.mean", "Aggregate goodput", "Mean over time of the flows' goodput together."),
-    metric_by_factor.chart("jain", "Jain's fairness index", "Of the flows' mean goodputs: 1 all equal, 1/N one has all."),
+    _by("goodput.mean", "Mean goodput", "Mean over time of a flow's goodput, then over the flows."),
+    _by("goodput.aggregate.mean", "Aggregate goodput", "Mean over time of the flows' goodput together."),
+    _by("jain", "Jain's fairness index", "Of the flows' mean goodputs: 1 if all are equal, 1/N if one of N has all."),
+    _by("goodput.sd", "Standard deviation of goodput", "Deviation over time of a flow's goodput, mean over the flows."),
+    _by("goodput.cov", "Normalised deviation of goodput", "Deviation over time over the mean, mean over the flows."),
+    _by("utilisation", "Utilisation of the bottleneck", "Part of the time that the bottleneck transmits."),
+    _by("queue.delay", "Queueing delay at the bottleneck", "Mean over the packets of the phase."),
+    _by("link.loss", "Loss rate at the bottleneck", "Packets dropped over packets arrived."),
+    _by("retransmissions.rate", "Retransmissions", "Retransmitted packets a second, mean over the flows."),
+    _by("timeouts.rate", "Timeouts", "Retransmission timeouts a second, mean over the flows."),
+    _by("loss.synchronisation", "Loss synchronisation", "Share of the flows that back off within one round trip."),
+    _by("completion.mean", "Mean completion time", "Mean over the transfers that completed."),
+    _by("completion.cov", "Spread of completion times", "Deviation over mean of the transfers that completed."),
+    distribution_grid.CHART,
+    completion_sweep.CHART,
 )
 
 CELL_CHARTS: tuple[CellChart, ...] = (
     goodput_total.CHART,
     goodput_flows.CHART,
     cwnd.CHART,
-    rtt.CHART,
     queue.CHART,
     queue_delay.CHART,
     loss.CHART,
+    rtt.CHART,
+    distribution.CHART,
+    flow_shares.CHART,
+    fairness_time.CHART,
+    completion.CHART,
     recoveries.CHART,
 )
 

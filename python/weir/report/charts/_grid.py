@@ -56,7 +56,8 @@ def facet(
     layered = alt.layer(*layers, data=named(source)).properties(height=height)
     across = alt.Column("column:N", sort=columns, title=None, header=alt.Header(labelAnchor="start"))
     if len(rows) > 1:
-        header = alt.Header(labelAngle=0, labelAlign="left", labelOrient="right", labelPadding=6)
+        # Vega shifts a level label by its own width once more: aligned to the right it begins beside the panel.
+        header = alt.Header(labelAngle=0, labelAlign="right", labelOrient="right", labelPadding=4)
         down = alt.Row("row:N", sort=rows, title=None, header=header)
         spec = layered.facet(row=down, column=across, spacing=8 if medium.page else 4)
     else:

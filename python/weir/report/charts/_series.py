@@ -137,9 +137,11 @@ def flow_population(cell: CellView, medium: Medium, series: FlowSeries) -> Drawi
     bands = cells.group_by("time_s").agg(quantiles).sort("time_s")
     heat = _heat(cell, cells, width)
     names = cell.names()["name"].to_list()
-    spec = _population(cell, medium, series.title, names)
+    # A few fast flows would leave the rest in one colour.
+    bright = float(heat["value"].quantile(0.98) or 1.0)
+    spec = _population(cell, medium, series.title, names, bright)
     text = f"{series.name} of {len(names)} flows over {cell.duration_s:g} s: percentiles over the flows, and a heat map."
-    said = (f"Each column of the heat map is the mean of {width / 1e9:.3g} s.",)
+    said = (f"Each column of the heat map is the mean of {width / 1e9:.3g} s; its colours end at the 98th percentile.",)
     return Drawing(spec, {"bands": bands, "heat": heat}, text, said, span=2)
 
 
@@ -156,7 +158,7 @@ def _heat(cell: CellView, cells: pl.DataFrame, width: int) -> pl.DataFrame:
     return rows.select("row", "name", "from_s", "to_s", "value").sort("row", "from_s")
 
 
-def _population(cell: CellView, medium: Medium, title: str, names: list[str]) -> alt.VConcatChart:
+def _population(cell: CellView, medium: Medium, title: str, names: list[str], bright: float) -> alt.VConcatChart:
     quiet = time_axis(cell, medium, title=None)
     base = alt.Chart(named("bands"))
     outer = base.mark_area(opacity=0.18, color=theme.ACCENT, clip=True).encode(
@@ -195,7 +197,7 @@ def _population(cell: CellView, medium: Medium, title: str, names: list[str]) ->
                 axis=alt.Axis(grid=False, tickCount=5),
             ),
             y2=alt.Y2("row_end:Q"),
-            color=alt.Color("value:Q", title=title, scale=alt.Scale(scheme="viridis", zero=True)),
+            color=alt.Color("value:Q", title=title, scale=alt.Scale(scheme="viridis", domain=[0, bright], clamp=True)),
             tooltip=tooltip(
                 medium,
                 alt.Tooltip("name:N", title="flow"),

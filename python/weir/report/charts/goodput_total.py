@@ -49,8 +49,8 @@ def _windows(cell: CellView, medium: Medium) -> alt.LayerChart:
     base = alt.Chart(named("phases")).encode(x=time_axis(cell, medium, field="from_s"))
     shade = base.mark_rect(color=theme.NEUTRAL, opacity=0.13, clip=True, tooltip=None).encode(x2="to_s:Q")
     size = 11 if medium.page else 6
-    label = base.mark_text(align="left", baseline="bottom", dx=1, fontSize=size, opacity=0.75).encode(
-        y=alt.value(-3), text="phase:N"
+    label = base.mark_text(align="left", baseline="bottom", dx=3, fontSize=size, clip=True, opacity=0.75).encode(
+        y=alt.value(medium.height - 3), text="phase:N"
     )
     return shade + label
 

@@ -25,7 +25,7 @@ def chart(metric: str, title: str, caption: str, section: str = "Metrics against
         title=title,
         section=section,
         needs=(metric,),
-        caption=f"{caption} Mean over the repeats; shaded or barred: 95 % confidence interval.",
+        caption=f"{caption} Mean over the repeats; shaded: 95 % confidence interval, cut off where it leaves the figure.",
         draw=partial(_draw, metric=metric, title=title),
     )
 
@@ -91,17 +91,26 @@ def _look(run: RunView) -> dict[str, alt.Color | alt.StrokeDash | alt.Shape]:
     if run.series is None:
         return {}
     scales = theme.categories(run.series.values)
+    legend = alt.Legend(symbolOpacity=1)  # not that of the band
+    title = run.series.name
     return {
-        "color": alt.Color("series:N", title=run.series.name, scale=alt.Scale(**scales["color"])),
-        "strokeDash": alt.StrokeDash("series:N", title=run.series.name, scale=alt.Scale(**scales["strokeDash"])),
-        "shape": alt.Shape("series:N", title=run.series.name, scale=alt.Scale(**scales["shape"])),
+        "color": alt.Color("series:N", title=title, scale=alt.Scale(**scales["color"]), legend=legend),
+        "strokeDash": alt.StrokeDash("series:N", title=title, scale=alt.Scale(**scales["strokeDash"]), legend=legend),
+        "shape": alt.Shape("series:N", title=title, scale=alt.Scale(**scales["shape"]), legend=legend),
     }
 
 
-def _silent(run: RunView) -> alt.Color:
-    """The colour without a legend: the lines have one."""
-    scale = alt.Scale(**theme.categories(run.series.values if run.series else ())["color"])
-    return alt.Color("series:N", scale=scale, legend=None)
+def _height(rows: pl.DataFrame, bounded: bool) -> alt.Scale:
+    """From zero to a little above the greatest value: the huge intervals of two repeats must not flatten the lines."""
+    values = rows["value"]
+    low, high = float(values.min() or 0), float(values.max() or 0)  # type: ignore[arg-type]
+    if low < 0 or high <= 0:
+        return alt.Scale(zero=True, nice=True)
+    band = rows["high"].max()
+    top = max(high, min(float(band), 1.25 * high)) if band is not None else high  # type: ignore[arg-type]
+    if bounded and high <= 1:
+        top = min(top, 1 / 1.02)
+    return alt.Scale(domain=[0, top * 1.02], nice=band is None and not (bounded and high > 0.5))
 
 
 def _tips(medium: Medium, label: str) -> object:
@@ -114,15 +123,15 @@ def _against(run: RunView, medium: Medium, axis: Factor, rows: pl.DataFrame, lab
     unit = unit_for(max(axis.numbers or (0,)), axis.base)
     x_title = f"{axis.name} ({unit.label})" if unit.label else axis.name
     ticks = [n / unit.factor for n in axis.numbers or ()]
-    x = alt.X("x:Q", title=x_title, axis=alt.Axis(values=ticks, format="~g", grid=False), scale=alt.Scale(nice=False, padding=6))
+    x = alt.X("x:Q", title=x_title, axis=alt.Axis(values=ticks, format=".6~g", grid=False), scale=alt.Scale(nice=False, padding=6))
     several = rows["panel"].n_unique() > 1 and medium.page
-    y = alt.Y("value:Q", title=None if several else label, scale=alt.Scale(zero=True, nice=True))
+    y = alt.Y("value:Q", title=None if several else label, scale=_height(rows, not label.endswith(")")))
     base, look = alt.Chart(), _look(run)
     layers = []
     if rows["low"].is_not_null().any():
-        shade = base.mark_area(opacity=0.14, clip=True).encode(x=x, y=alt.Y("low:Q", title=y["title"]), y2="high:Q")
-        layers.append(shade.encode(color=_silent(run)) if look else shade.encode(color=alt.value(theme.ACCENT)))
-    line = base.mark_line().encode(x=x, y=y)
+        shade = base.mark_area(opacity=0.14, clip=True).encode(x=x, y=alt.Y("low:Q", title=y["title"], scale=y["scale"]), y2="high:Q")
+        layers.append(shade.encode(color=look["color"]) if look else shade.encode(color=alt.value(theme.ACCENT)))
+    line = base.mark_line(clip=True).encode(x=x, y=y)
     point = base.mark_point(opacity=1).encode(x=x, y=y, tooltip=_tips(medium, label))
     if look:
         line = line.encode(color=look["color"], strokeDash=look["strokeDash"])

@@ -1,0 +1,61 @@
+"""Completion times across a sweep: one curve a name, one panel a value of the axis."""
+
+from __future__ import annotations
+
+import altair as alt
+import polars as pl
+
+from weir.report import theme
+from weir.report._text import unit_for
+from weir.report.charts import _grid
+from weir.report.charts._base import Drawing, Medium, RunChart, named
+from weir.report.charts.completion import cumulative
+from weir.report.view import RunView
+
+__all__ = ["CHART"]
+
+
+def _draw(run: RunView, medium: Medium) -> Drawing | None:
+    frames = []
+    grid = _grid.places(run)
+    for place in grid:
+        rows = cumulative(place.view)
+        if rows is not None and not rows.is_empty():
+            frames.append(rows.with_columns(row=pl.lit(place.row or "all"), column=pl.lit(place.column)))
+    if not frames:
+        return None
+    data = pl.concat(frames)
+    longest = float(data["seconds"].max())  # type: ignore[arg-type]
+    unit = unit_for(longest, "s")
+    data = data.with_columns(time=pl.col("seconds") / unit.factor).drop("seconds")
+    names = list(dict.fromkeys(p.row or "all" for p in grid))
+    columns = list(dict.fromkeys(p.column for p in grid))
+    scales = theme.categories(names)
+    line = alt.Chart().mark_line(interpolate="step-after", strokeWidth=1.2).encode(
+        x=alt.X("time:Q", title=f"Completion time ({unit.label})", axis=alt.Axis(grid=False, tickCount=4)),
+        y=alt.Y("percent:Q", title=None, scale=alt.Scale(domain=[0, 100]), axis=alt.Axis(tickCount=5)),
+        color=alt.Color("row:N", title=None, scale=alt.Scale(**scales["color"])),
+        strokeDash=alt.StrokeDash("row:N", title=None, scale=alt.Scale(**scales["strokeDash"])),
+        detail="group:N",
+    )  # fmt: skip
+    header = alt.Header(labelAnchor="start", title=None)
+    spec = (
+        alt.layer(line, data=named("completion"))
+        .properties(height=medium.height if medium.page else 70)
+        .facet(facet=alt.Facet("column:N", sort=columns, title=None, header=header), columns=min(4, len(columns)), spacing=18)
+        .properties(title=alt.TitleParams("Transfers completed (%)", anchor="start"))
+    )
+    text = f"Completion times of {len(frames)} cells, up to {longest / unit.factor:.3g} {unit.label}."
+    return Drawing(spec, {"completion": data}, text, columns=min(4, len(columns)), panel_width=220, span=2,
+                   csv_names={"time": f"time ({unit.label})"})  # fmt: skip
+
+
+CHART = RunChart(
+    name="completion-sweep",
+    title="Completion times across the sweep",
+    section="Distributions across the sweep",
+    needs=("flows",),
+    caption="Share of the transfers of a known size that completed within a time of being asked for; first repeat of each cell. "
+    "A curve that ends below 100 % has transfers that did not complete.",
+    draw=_draw,
+)

@@ -1,0 +1,52 @@
+"""Goodput distributions of all cells of a sweep."""
+
+from __future__ import annotations
+
+import altair as alt
+import polars as pl
+
+from weir.report import theme
+from weir.report.charts import _grid
+from weir.report.charts._base import Drawing, Medium, RunChart
+from weir.report.charts.distribution import METRIC, shares
+from weir.report.view import RunView
+
+__all__ = ["CHART"]
+
+
+def _draw(run: RunView, medium: Medium) -> Drawing | None:
+    grid = _grid.places(run)
+    summary = run.summary(METRIC) if grid else None
+    if summary is None or summary.is_empty():
+        return None
+    phase = summary["phase"].drop_nulls()
+    last = phase[-1] if len(phase) else None
+    frames = []
+    for place in grid:
+        own = [pl.col(f.name) == place.view.cell.factors.get(f.name) for f in run.factors]
+        rows = shares(summary.filter(pl.col("phase").eq_missing(pl.lit(last, pl.String)), *own))
+        if not rows.is_empty():
+            frames.append(rows.with_columns(row=pl.lit(place.row), column=pl.lit(place.column)))
+    if not frames:
+        return None
+    x = alt.X("from_percent:Q", title="Goodput (%)", scale=alt.Scale(domain=[0, 101], nice=False),
+              axis=alt.Axis(values=[0, 50, 100], grid=False))  # fmt: skip
+    y = alt.Y("share_percent:Q", title=None, axis=alt.Axis(tickCount=2))
+    bars = alt.Chart().mark_rect(color=theme.ACCENT, strokeWidth=0).transform_calculate(floor="0")
+    layer = bars.encode(x=x, x2="to_percent:Q", y=y, y2="floor:Q")
+    where = f", phase {last}" if last else ""
+    data = {"distributions": pl.concat(frames)}
+    text = f"Goodput distributions of {len(frames)} cells{where}, in bins of 1 %."
+    title = f"Share of time (%){where}"
+    return _grid.facet([layer], grid, data, medium, height=46 if medium.page else 30, title=title, alt_text=text)
+
+
+CHART = RunChart(
+    name="distribution-grid",
+    title="Goodput distribution in every cell",
+    section="Distributions across the sweep",
+    needs=(METRIC,),
+    caption="Share of time that a flow's goodput spends in each 1 % of the rate of the slowest link on its path, mean over the "
+    "flows and repeats, in the last phase of the scenario.",
+    draw=_draw,
+)

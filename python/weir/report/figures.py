@@ -1,0 +1,149 @@
+"""Figures for a paper: every chart as SVG and PDF of a column's width, and its data as CSV.
+
+A PDF carries its fonts. An SVG names Liberation Sans, then Arial and Helvetica, whose letters have the same widths.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import vl_convert
+
+from weir.metrics.errors import nearest
+from weir.report import theme
+from weir.report.charts import CELL_CHARTS, CHARTS, RUN_CHARTS, Chart, Drawing, Medium
+from weir.report.errors import ReportError
+from weir.report.spec import rows_of, set_width, specification
+from weir.report.view import CellView, RunView
+from weir.run import Run
+
+__all__ = ["COLUMN_PT", "Format", "figures"]
+
+Format = Literal["svg", "pdf", "csv"]
+
+COLUMN_PT = {1: 252, 2: 516}
+"""Width of a figure that takes one column, or both, of a two-column paper; points of 1/72 inch."""
+
+PAPER = Medium(theme.PAPER, buckets=300, map_columns=90, row_height=17, height=100)
+
+
+@dataclass(frozen=True)
+class _Figure:
+    folder: str
+    chart: Chart
+    drawing: Drawing
+
+
+def figures(
+    run: Run, out_dir: Path, formats: Sequence[str] = ("svg", "pdf", "csv"), only: Collection[str] | None = None
+) -> list[Path]:
+    """Writes the figures of a run and returns their paths, sorted.
+
+    Charts across the sweep go to ``out_dir``, those of a cell to a folder named by its factors; a run of one cell has no
+    such folder. The same run gives the same bytes.
+
+    Args:
+        run: an opened run.
+        out_dir: the folder to write to; made if need be.
+        formats: any of ``svg``, ``pdf``, ``csv``.
+        only: names of charts; default all.
+
+    Raises:
+        ReportError: no such format or chart.
+        RunError: a plan of the run cannot be read.
+        OSError: a file cannot be written.
+    """
+    _check("format", formats, get_args(Format))
+    _check("chart", only or (), [c.name for c in CHARTS])
+    view = RunView(run)
+    written: list[Path] = []
+    for figure in _drawn(view, only):
+        folder = out_dir / figure.folder
+        folder.mkdir(parents=True, exist_ok=True)
+        written += _write(figure, folder, formats)
+    return sorted(written)
+
+
+def _check(what: str, given: Collection[str], known: Sequence[str]) -> None:
+    for name in given:
+        if name not in known:
+            raise ReportError(f"no {what} {name!r}.{nearest(name, known)} Expected {', '.join(known)}")
+
+
+def _drawn(view: RunView, only: Collection[str] | None) -> Iterator[_Figure]:
+    for chart in RUN_CHARTS:
+        if only is None or chart.name in only:
+            drawing = chart.draw(view, PAPER)
+            if drawing is not None:
+                yield _Figure("", chart, drawing)
+    for cell in view.combinations:
+        folder = _folder(cell) if len(view.combinations) > 1 else ""
+        for cell_chart in CELL_CHARTS:
+            if only is None or cell_chart.name in only:
+                drawing = cell_chart.draw(cell, PAPER)
+                if drawing is not None:
+                    yield _Figure(folder, cell_chart, drawing)
+
+
+def _folder(cell: CellView) -> str:
+    """A folder name from the factors of a cell."""
+    text = "_".join(f"{k}-{v}" for k, v in cell.cell.factors.items()) or cell.id
+    return re.sub(r"[^A-Za-z0-9.+-]+", "_", text).strip("._") or "cell"
+
+
+def _write(figure: _Figure, folder: Path, formats: Sequence[str]) -> list[Path]:
+    written = []
+    name = figure.chart.name
+    if "csv" in formats:
+        for data, frame in figure.drawing.data.items():
+            path = folder / (f"{name}.csv" if len(figure.drawing.data) == 1 else f"{name}-{data}.csv")
+            titles = {k: v for k, v in figure.drawing.csv_names.items() if k in frame.columns}
+            frame.rename(titles).write_csv(path)
+            written.append(path)
+    if "svg" not in formats and "pdf" not in formats:
+        return written
+    svg = render_svg(figure.chart, figure.drawing)
+    if "svg" in formats:
+        written.append(folder / f"{name}.svg")
+        written[-1].write_text(svg, encoding="utf-8")
+    if "pdf" in formats:
+        written.append(folder / f"{name}.pdf")
+        written[-1].write_bytes(vl_convert.svg_to_pdf(svg))
+    return written
+
+
+def render_svg(chart: Chart, drawing: Drawing) -> str:
+    """The figure as SVG, exactly as wide as its columns."""
+    spec = specification(chart, drawing, PAPER)
+    spec["datasets"] = {name: rows_of(frame) for name, frame in drawing.data.items()}
+    wanted = COLUMN_PT[drawing.span]
+    # What axes and legends need is known once they are drawn.
+    plot = wanted - 44.0
+    set_width(spec, plot, drawing.columns, _spacing(spec))
+    missing = wanted - _width(_convert(spec))
+    set_width(spec, plot + missing, drawing.columns, _spacing(spec))
+    return _convert(spec)
+
+
+def _spacing(spec: dict[str, Any]) -> float:
+    value = spec.get("spacing", 0)
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _convert(spec: dict[str, Any]) -> str:
+    svg = str(vl_convert.vegalite_to_svg(spec, allowed_base_urls=[]))
+    # Vega counts its clip paths and gradients from figure to figure.
+    for prefix in ("clip", "gradient_"):
+        ids = dict.fromkeys(re.findall(rf'id="({prefix}\d+)"', svg))
+        for i, old in enumerate(ids):
+            svg = re.sub(rf"\b{old}\b", f"{prefix}-{i}", svg)
+    return svg
+
+
+def _width(svg: str) -> float:
+    match = re.search(r'<svg[^>]*? width="([\d.]+)"', svg)
+    return float(match[1]) if match else 0.0
