@@ -139,7 +139,8 @@ class _SweepCell:
 class _Sweep:
     title = "scaling"
     text = "title: scaling\n"
-    path = None
+    file = "benches/run.py"
+    expect = ()
 
     def __init__(self, shorter: float) -> None:
         self._cells = [_SweepCell(CASES[0], n, shorter / 2) for n in range(8)]

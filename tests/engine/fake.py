@@ -158,13 +158,23 @@ class FakeCell:
 
 
 @dataclass(frozen=True)
+class FakeClaim:
+    check: str
+    claim: str = ""
+    where: Mapping[str, str] = field(default_factory=dict)
+    source: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
 class FakeScenario:
     """A scenario whose cells are given."""
 
     cell_list: tuple[FakeCell, ...]
     title: str = "Fake"
     text: str = "title: Fake\n"
-    path: str | None = "fake.yaml"
+    file: str = "fake.yaml"
+    expect: tuple[FakeClaim, ...] = ()
 
     def cells(self) -> tuple[FakeCell, ...]:
         return self.cell_list

@@ -18,7 +18,7 @@ __all__ = ["command"]
 
 _EPILOG = examples(
     ("weir plan my.yaml", "cells, and what they would take"),
-    ("weir plan my.yaml --cell reno-100ms-0", "the plan of one cell, as JSON"),
+    ("weir plan my.yaml --cell 0003-r0", "the plan of one cell, as JSON"),
 )
 _PACKETS_PER_S = 5e6
 """Order of magnitude of the simulator's speed, for a first idea only; `make bench` measures it."""
@@ -41,10 +41,11 @@ def command(scenario: str, quick: bool, overrides: tuple[str, ...], cell_id: str
     if as_json:
         emit_json([_as_dict(cell, e) for cell, e in zip(cells, estimates, strict=True)])
         return
+    factors = list(cells[0].factors)
     print_table(
-        ("cell", "flows", "simulated", "packets", "time", "memory"),
-        [(cell.id, *_shown(e)) for cell, e in zip(cells, estimates, strict=True)],
-        right=range(1, 6),
+        ("cell", *factors, "flows", "simulated", "packets", "time", "memory"),
+        [(cell.id, *cell.factors.values(), *_shown(e)) for cell, e in zip(cells, estimates, strict=True)],
+        right=range(1 + len(factors), 6 + len(factors)),
     )
     packets = sum(e.packets for e in estimates)
     about = _span(packets / _PACKETS_PER_S)

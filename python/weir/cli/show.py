@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from weir.cli._verdicts import print_verdicts, verdicts_of
 if TYPE_CHECKING:
     from weir.run import Run
 
-__all__ = ["command", "summary"]
+__all__ = ["command"]
 
 _EPILOG = examples(
     ("weir show runs/A-large-flows", "verdicts and a table"),
@@ -37,7 +38,7 @@ def command(
 
     run = open_run(folder, quiet=quiet or as_json)
     verdicts = verdicts_of(run)
-    table = summary(run, metrics or _DEFAULT, phase)
+    table = summary(run, metrics, phase) if metrics else _usual(run, phase)
     if as_json:
         emit_json(
             {
@@ -60,10 +61,30 @@ def command(
             console().print(f"warning: {warning}", style="yellow")
 
 
-def summary(run: Run, metrics: tuple[str, ...], phase: str | None = None) -> list[dict[str, Any]]:
+def summary(run: Run, metrics: Sequence[str], phase: str | None = None) -> list[dict[str, Any]]:
     """One row a metric and combination of factors; see :func:`weir.metrics.compute` for the columns."""
-    options = {} if phase is None else {"phase": phase}
-    return run.metrics(*metrics, by=list(run.factors), **options).to_dicts()
+    rows: list[dict[str, Any]] = run.metrics(*metrics, as_="polars", by=list(run.factors), phase=phase).to_dicts()
+    return rows
+
+
+def _usual(run: Run, phase: str | None) -> list[dict[str, Any]]:
+    """The usual metrics, without those that this run cannot give.
+
+    Raises:
+        weir.metrics.MetricError: none of them can be given.
+    """
+    from weir.metrics import MetricError
+
+    rows: list[dict[str, Any]] = []
+    last: MetricError | None = None
+    for name in _DEFAULT:
+        try:
+            rows += summary(run, [name], phase)
+        except MetricError as error:
+            last = error
+    if not rows and last is not None:
+        raise last
+    return rows
 
 
 def print_metrics(rows: list[dict[str, Any]], factors: list[str]) -> None:

@@ -13,7 +13,7 @@ import weir
 from weir.engine._estimate import Estimate, estimate
 from weir.engine._files import canonical
 
-__all__ = ["Cell", "Failure", "Job", "Scenario", "plan_hash"]
+__all__ = ["Cell", "Expectation", "Failure", "Job", "Scenario", "plan_hash"]
 
 
 class Cell(Protocol):
@@ -35,6 +35,30 @@ class Cell(Protocol):
         """The plan; the same at every call."""
 
 
+class Expectation(Protocol):
+    """A claim about the results; the engine only copies it into the manifest."""
+
+    @property
+    def claim(self) -> str:
+        """In words."""
+
+    @property
+    def where(self) -> Mapping[str, str]:
+        """Factor values of the cells it is about."""
+
+    @property
+    def check(self) -> str:
+        """As an expression."""
+
+    @property
+    def source(self) -> str:
+        """Where it comes from."""
+
+    @property
+    def note(self) -> str:
+        """What a reader should know."""
+
+
 class Scenario(Protocol):
     """What the engine needs to know of a scenario."""
 
@@ -47,8 +71,12 @@ class Scenario(Protocol):
         """The text of the file."""
 
     @property
-    def path(self) -> Path | str | None:
+    def file(self) -> str:
         """Where it was read."""
+
+    @property
+    def expect(self) -> Sequence[Expectation]:
+        """Its claims."""
 
     def cells(self) -> Sequence[Cell]:
         """The cells, in the order of the sweep."""

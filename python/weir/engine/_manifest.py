@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weir.engine import _host
-from weir.engine._job import Failure, Job, Scenario
+from weir.engine._job import Expectation, Failure, Job, Scenario
 
 __all__ = ["Outcomes", "run_manifest"]
 
@@ -46,7 +46,7 @@ def run_manifest(
         "format": identity["format"],
         "title": scenario.title,
         "scenario": {
-            "path": None if scenario.path is None else str(scenario.path),
+            "path": scenario.file,
             "sha256": hashlib.sha256(scenario.text.encode()).hexdigest(),
             "text": scenario.text,
         },
@@ -57,5 +57,16 @@ def run_manifest(
         "commit": _host.commit(),
         "host": dict(host),
         "wall_s": round(sum(m.get("wall_s", 0.0) for m in outcomes.manifests.values()), 3),
+        "expect": [_claim(expectation) for expectation in scenario.expect],
         "cells": [outcomes.entry(job) for job in outcomes.jobs],
+    }
+
+
+def _claim(expectation: Expectation) -> dict[str, Any]:
+    return {
+        "claim": expectation.claim,
+        "where": dict(expectation.where),
+        "check": expectation.check,
+        "source": expectation.source,
+        "note": expectation.note,
     }
