@@ -46,7 +46,8 @@ def alpha_fairness(shares: Floats, alpha: float) -> float:
     if math.isclose(alpha, 1.0):
         return float(np.exp(np.mean(np.log(ratio))))
     least = float(np.min(ratio)) if alpha > 1 else 1.0
-    return float(least * np.mean((ratio / least) ** (1 - alpha)) ** (1 / (1 - alpha)))
+    with np.errstate(over="ignore"):  # a share that is infinitely many times the least one counts for nothing
+        return float(least * np.mean((ratio / least) ** (1 - alpha)) ** (1 / (1 - alpha)))
 
 
 def _means(series: Series) -> Floats:

@@ -149,15 +149,9 @@ def _cell_rows(data: CellData, plan: _Plan, find: Callable[[Cell, Mapping[str, s
                         "group": group,
                         "phase": name,
                         "metric": reference.text,
-                        "unit": reference.metric.unit
-                        if "var" not in reference.stats
-                        else _squared(reference.metric.unit),
+                        "unit": reference.unit,
                         **row,
                     }
-
-
-def _squared(unit: str) -> str:
-    return "1" if unit == "1" else f"({unit})²"
 
 
 def _split(whole: Window, members: set[str]) -> Iterable[tuple[str | None, Window]]:

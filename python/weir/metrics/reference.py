@@ -46,6 +46,14 @@ class Reference:
     column: int = field(default=1, compare=False)
 
     @property
+    def unit(self) -> str:
+        """Unit of the value: that of the metric, squared for a variance, none for a coefficient of variation."""
+        if "cov" in self.stats:
+            return "1"
+        squared = "var" in self.stats and self.metric.unit != "1"
+        return f"({self.metric.unit})²" if squared else self.metric.unit
+
+    @property
     def key(self) -> tuple[object, ...]:
         """What makes two references the same computation within one cell."""
         arguments = tuple((k, tuple(v.items()) if isinstance(v, Mapping) else v) for k, v in self.arguments)

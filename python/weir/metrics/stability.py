@@ -97,7 +97,7 @@ def goodput_normalised_sd(window: Window) -> Values:
     tables=("goodput", "flows"),
 )
 def throughput_cov(window: Window) -> Values:
-    """Coefficient of variation of a flow's throughput, of a sample (divided by T - 1); undefined below two intervals."""
+    """Coefficient of variation of a flow's throughput, of a sample (T - 1); undefined below two intervals."""
     values = [
         float(np.std(v, ddof=1) / np.mean(v)) if len(v) > 1 and np.mean(v) > 0 else math.nan
         for v in window.rates("sent_bytes").values

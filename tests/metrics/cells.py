@@ -1,0 +1,198 @@
+"""Cells whose metrics can be computed on paper; ``test_values.py`` has the answers.
+
+Packets are 1448 B of payload, 1500 B of IP, 1538 B on the wire. The base RTT of the default link (1 Gb/s, 5 ms each
+way) is 10 ms + (1538 + 52 + 38) · 8 ns = 10.013024 ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .synthetic import MS, CellSpec, FlowSpec, LinkSpec
+
+FAST = 10**12
+"""A rate at which transmission takes no time that matters."""
+
+
+def _counter(*per_sample: tuple[int, float]) -> list[int]:
+    """A cumulative counter: (number of samples, growth in each) one after another."""
+    found, total = [], 0.0
+    for number, growth in per_sample:
+        for _ in range(number):
+            total += growth
+            found.append(round(total))
+    return found
+
+
+_PAIR = CellSpec([FlowSpec([100.0] * 10), FlowSpec([300.0] * 10, index=1)], phases={"early": (0, 5)})
+
+_STEPS = CellSpec(
+    [FlowSpec([100, 200, 300, 400], sent_mbps=[110, 220, 330, 440], start_s=2, stop_s=6)],
+    phases={"late": (3.5, 6), "nothing": (7, 9)},
+)
+
+_SETTLE = CellSpec([FlowSpec([100.0] + [200.0] * 9)])
+
+_STREAMS = CellSpec(
+    [FlowSpec([100.0] * 4, index=0), FlowSpec([100.0] * 4, index=1), FlowSpec([100.0] * 4, index=1, stream=1)],
+    end_s=4,
+)
+
+_TRANSFERS = CellSpec(
+    [
+        FlowSpec(transfers=[(0, 2, 1_000_000), (2, 6, 1_000_000)]),
+        FlowSpec(index=1, transfers=[(0, 1, 250_000), (4, None, 1_000_000)]),
+    ],
+    phases={"first": (0, 3)},
+)
+
+_FINISHED = CellSpec([FlowSpec(start_s=1, transfers=[(1, 2, 1000), (2, 6, 1000)])])
+
+_LINK = CellSpec(
+    [FlowSpec([1.0, 1.0])],
+    [
+        LinkSpec(
+            rows={
+                "in_packets": [100, 100],
+                "out_packets": [80, 100],
+                "out_bytes": [120_000, 150_000],
+                "drop_packets": [20, 0],
+                "mark_packets": [5, 5],
+                "queue_bytes": [1500, 4500],
+                "queue_delay_ns": [1 * MS, 3 * MS],
+                "queue_delay_max_ns": [2 * MS, 5 * MS],
+            }
+        )
+    ],
+    links_ms=1000,
+    end_s=2,
+)
+
+_SLOWER = CellSpec(
+    _LINK.flows,
+    _LINK.links,
+    links_ms=1000,
+    end_s=2,
+    changes=[{"at_ns": 1000 * MS, "link": 0, "change": {"kind": "rate", "rate_bps": 500_000_000}}],
+)
+
+_TCP = CellSpec(
+    [
+        FlowSpec(
+            [1.0],
+            samples={
+                "cwnd": [100 * (k + 1) for k in range(10)],
+                "ssthresh": [None, None, None, *[50] * 7],
+                "in_flight": [90 * (k + 1) for k in range(10)],
+                "srtt_ns": [None, 20 * MS, 30 * MS, *[25 * MS] * 7],
+                "min_rtt_ns": [None, *[10 * MS] * 9],
+                "acked_bytes": _counter((3, 1000), (7, 1000)),
+                "retransmitted_packets": _counter((5, 0), (5, 4)),
+                "timeouts": _counter((9, 0), (1, 2)),
+            },
+            counters={
+                "sent_packets": 200,
+                "lost_packets": 10,
+                "marked_packets": 20,
+                "retransmitted_packets": 12,
+                "timeouts": 3,
+            },
+        )
+    ],
+    tcp_ms=100,
+    end_s=1,
+    phases={"half": (0.5, 1)},
+)
+
+_REACT = CellSpec(
+    [
+        # 100 kB in each 100 ms (8 Mb/s) up to 1.2 s, half of that in the next sample, a quarter from 1.3 s on
+        FlowSpec([1.0], samples={"sent_bytes": _counter((12, 100_000), (1, 62_500), (7, 25_000))}),
+        # 2 Mb/s up to 1.4 s, 6 Mb/s in the next sample, then 7 Mb/s
+        FlowSpec([1.0], index=1, samples={"sent_bytes": _counter((14, 25_000), (1, 75_000), (5, 87_500))}),
+    ],
+    [LinkSpec(rate_bps=FAST, delay_ms=50)],
+    tcp_ms=100,
+    end_s=2,
+    phases={"after": (1, 2)},
+)
+
+_EVENTS = CellSpec(
+    [FlowSpec([1.0] * 10, index=k) for k in range(3)],
+    events=[
+        (1.0, "recovery", 0, 100),
+        (1.005, "recovery", 1, 100),
+        (3.0, "recovery", 0, 100),
+        (5.0, "rto", 2, 100),
+        (7.0, "recovery", 0, 100),
+        (7.5, "rto", 0, 100),
+        (8.0, "recovery", 0, 100),
+        (9.0, "cwr", 1, 100),
+        (9.0, "tlp", 1, 0),
+    ],
+    phases={"start": (0, 4)},
+)
+
+_SHARES = CellSpec(
+    [FlowSpec([900.0, 700.0, 520.0, 500.0]), FlowSpec([100.0, 300.0, 480.0, 500.0], index=1)],
+    end_s=4,
+    phases={"before": (0, 2), "after": (2, 4)},
+)
+
+_KS = CellSpec([FlowSpec([1, 2, 3, 4, 3, 4, 5, 6])], end_s=8, phases={"calm": (0, 4), "storm": (4, 8)})
+
+_QOS = CellSpec(
+    [FlowSpec([50.0, 100.0, 100.0, 100.0], group="af", protocol="udp")],
+    end_s=4,
+    phases={"steady": (1, 4)},
+)
+
+_STARVED = CellSpec([FlowSpec([200.0] * 6), FlowSpec([200.0, 0.5, 1.0, 200.0, 0.0, 200.0], index=1)], end_s=6)
+
+_QUEUES = CellSpec(
+    [FlowSpec([1.0] * 10, links=(0, 1))],
+    [LinkSpec("access"), LinkSpec("bottleneck", queue={"kind": "codel"})],
+)
+
+_PARKING = CellSpec(
+    # two links of 1 and 2 Gb/s: flow 0 crosses both, flow 1 the first, flow 2 the second
+    [
+        FlowSpec([200.0] * 4, links=(0, 1)),
+        FlowSpec([500.0] * 4, index=1, links=(0,)),
+        FlowSpec([600.0] * 4, index=2, links=(1,)),
+    ],
+    [LinkSpec("one", overhead_bytes=0), LinkSpec("two", rate_bps=2_000_000_000, overhead_bytes=0)],
+    end_s=4,
+)
+
+
+def _uif(cc: str, legacy: float, new: float) -> CellSpec:
+    flows = [FlowSpec([legacy] * 4, "vanilla", k) for k in range(2)]
+    return CellSpec([*flows, FlowSpec([new] * 4, "challenger")], factors={"cc": cc}, end_s=4)
+
+
+def _lossy(loss: str, rates: Sequence[float]) -> CellSpec:
+    return CellSpec([FlowSpec(rates)], factors={"loss": loss}, end_s=4)
+
+
+RUNS: dict[str, list[CellSpec]] = {
+    "pair": [_PAIR],
+    "steps": [_STEPS],
+    "settle": [_SETTLE],
+    "streams": [_STREAMS],
+    "transfers": [_TRANSFERS],
+    "finished": [_FINISHED],
+    "link": [_LINK],
+    "slower": [_SLOWER],
+    "tcp": [_TCP],
+    "react": [_REACT],
+    "events": [_EVENTS],
+    "shares": [_SHARES],
+    "ks": [_KS],
+    "qos": [_QOS],
+    "starved": [_STARVED],
+    "queues": [_QUEUES],
+    "parking": [_PARKING],
+    "uif": [_uif("reno", 300.0, 400.0), _uif("scalable", 100.0, 800.0)],
+    "lossy": [_lossy("0%", [1, 2, 3, 4]), _lossy("1%", [3, 4, 5, 6])],
+}

@@ -1,0 +1,100 @@
+"""What must hold of fairness and distribution measures whatever the shares."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats
+
+from weir.metrics.distribution import histogram
+from weir.metrics.fairness import alpha_fairness, jain_index
+from weir.metrics.results import Series
+from weir.metrics.robustness import kolmogorov_smirnov
+
+Floats = NDArray[np.float64]
+
+SHARES = st.lists(st.floats(0, 1e11), min_size=1, max_size=40).map(np.array)
+SCALES = st.floats(1e-6, 1e6)
+
+
+@given(SHARES)
+def test_jain_is_between_one_nth_and_one(shares: Floats) -> None:
+    assume(shares.max() > 0)
+    index = jain_index(shares)
+    assert 1 / len(shares) - 1e-9 <= index <= 1 + 1e-9
+
+
+@given(SHARES, SCALES)
+def test_jain_does_not_change_with_the_unit(shares: Floats, scale: float) -> None:
+    assume(shares.max() > 1)
+    assert jain_index(shares * scale) == pytest.approx(jain_index(shares), rel=1e-9)
+
+
+@given(st.floats(1e-300, 1e300), st.integers(1, 50))
+def test_jain_of_equal_shares_is_one(share: float, number: int) -> None:
+    assert jain_index(np.full(number, share)) == pytest.approx(1.0)
+
+
+@given(st.integers(1, 50))
+def test_jain_is_one_nth_if_one_has_everything(number: int) -> None:
+    assert jain_index(np.eye(number)[0]) == pytest.approx(1 / number)
+
+
+def test_jain_without_anything_is_undefined() -> None:
+    assert math.isnan(jain_index(np.zeros(3)))
+    assert math.isnan(jain_index(np.array([])))
+
+
+@given(SHARES, st.floats(0, 20))
+def test_alpha_fairness_is_between_zero_and_one(shares: Floats, alpha: float) -> None:
+    assume(shares.max() > 1)
+    assert -1e-9 <= alpha_fairness(shares, alpha) <= 1 + 1e-6
+
+
+@given(SHARES, SCALES, st.floats(0, 10))
+def test_alpha_fairness_does_not_change_with_the_unit(shares: Floats, scale: float, alpha: float) -> None:
+    assume(shares.max() > 1)
+    assert alpha_fairness(shares * scale, alpha) == pytest.approx(alpha_fairness(shares, alpha), rel=1e-5, abs=1e-9)
+
+
+@given(st.lists(st.floats(1, 1e10), min_size=2, max_size=20).map(np.array), st.floats(0, 5), st.floats(0.01, 5))
+def test_alpha_fairness_falls_as_alpha_grows(shares: Floats, alpha: float, more: float) -> None:
+    assert alpha_fairness(shares, alpha + more) <= alpha_fairness(shares, alpha) + 1e-6
+
+
+@given(st.lists(st.floats(1, 1e10), min_size=1, max_size=20).map(np.array))
+def test_alpha_fairness_tends_to_min_over_mean(shares: Floats) -> None:
+    assert alpha_fairness(shares, 3000.0) == pytest.approx(float(shares.min() / shares.mean()), rel=5e-3)
+
+
+@given(st.lists(st.lists(st.floats(0, 3e9), max_size=60).map(np.array), min_size=1, max_size=5))
+def test_shares_of_a_histogram_sum_to_one(values: list[Floats]) -> None:
+    times = [np.arange(len(v), dtype=np.int64) for v in values]
+    shares = histogram(Series("flow", range(len(values)), times, values), np.full(len(values), 1e9))
+    for row, found in zip(shares, values, strict=True):
+        if len(found):
+            assert row.sum() == pytest.approx(1.0)
+            assert row.min() >= 0
+        else:
+            assert np.isnan(row).all()
+
+
+SAMPLES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60).map(np.array)
+
+
+@given(SAMPLES, SAMPLES)
+def test_kolmogorov_smirnov_agrees_with_scipy(one: Floats, other: Floats) -> None:
+    found = kolmogorov_smirnov(one, other, weighted=False)
+    assert found == pytest.approx(stats.ks_2samp(one, other, method="asymp").statistic)
+    assert kolmogorov_smirnov(other, one, weighted=False) == pytest.approx(found)
+
+
+@given(SAMPLES)
+def test_kolmogorov_smirnov_of_a_sample_with_itself_is_zero(one: Floats) -> None:
+    assert kolmogorov_smirnov(one, one, weighted=False) == 0
+    assert kolmogorov_smirnov(one, one, weighted=True) == 0
