@@ -98,24 +98,30 @@ _SAMPLES = Table(
 
 _LINKS = Table(
     "links",
-    "Per directed link and interval of `measure.links`. Bytes are IP bytes; the plan has the overhead of a packet.",
+    "Per directed link recorded and interval of `measure.links`; intervals without a packet or a queue are left out. "
+    "Bytes are IP bytes; the plan has the overhead of a packet.",
     (
         _TIME,
         Column("link", pa.uint32(), "Index of the link in the plan."),
         Column("in_packets", pa.uint64(), "Packets that arrived in the interval."),
         Column("in_bytes", pa.uint64(), "Their IP bytes."),
-        Column("out_packets", pa.uint64(), "Packets whose transmission ended in the interval."),
+        Column("out_packets", pa.uint64(), "Packets whose transmission began in the interval."),
         Column("out_bytes", pa.uint64(), "Their IP bytes."),
         Column("drop_packets", pa.uint64(), "Packets dropped in the interval: by losses, the queue or the MTU."),
         Column("drop_bytes", pa.uint64(), "Their IP bytes."),
         Column("mark_packets", pa.uint64(), "Packets marked congestion-experienced in the interval."),
-        Column("queue_bytes", pa.uint64(), "IP bytes waiting at the end of the interval, the one in transmission not counted."),
+        Column(
+            "queue_bytes",
+            pa.uint64(),
+            "IP bytes waiting at the end of the interval, the one in transmission not counted.",
+        ),
         Column("queue_packets", pa.uint64(), "Packets waiting at the end of the interval."),
         Column("queue_max_bytes", pa.uint64(), "Most bytes waiting at any instant of the interval."),
         Column(
             "queue_delay_ns",
             pa.uint64(),
-            "Mean time in the queue of the packets whose transmission began in the interval; null if there was none.",
+            "Mean time in the queue, over the packets whose time became known in the interval: at admission to a queue "
+            "that is first in, first out, at the start of transmission elsewhere. Null if there was none.",
             nullable=True,
         ),
         Column("queue_delay_max_ns", pa.uint64(), "Longest of these times; null if there was none.", nullable=True),
@@ -135,7 +141,9 @@ _EVENTS = Table(
         ),
         Column("flow", pa.uint32(), "Index of the flow; null where no flow is concerned.", nullable=True),
         Column("link", pa.uint32(), "Index of the link; null where no link is concerned.", nullable=True),
-        Column("value", pa.int64(), "recovery, rto, cwr: cwnd before, in packets; link_change: new rate, bit/s; else 0."),
+        Column(
+            "value", pa.int64(), "recovery, rto, cwr: cwnd before, in packets; link_change: new rate, bit/s; else 0."
+        ),
     ),
 )
 
