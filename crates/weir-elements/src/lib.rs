@@ -17,6 +17,28 @@
 //! A driver may hand over a train of packets in one piece (segmentation offload). Every element treats its packets one by
 //! one: [`Qdisc::enqueue_train`] takes the train apart, and the documentation of each other element says how it
 //! is asked for each packet. No element gives a 64 KB train one verdict.
+//!
+//! # Example
+//!
+//! ```
+//! use weir_elements::{Admission, Arrival, DelayLine, FifoLink, Offer, Port};
+//! use weir_plan::{Delay, Limit, Queue};
+//! use weir_units::{Rate, Stream, Time};
+//!
+//! let queue = Queue::Droptail { limit: Limit { bytes: None, packets: Some(1) } };
+//! let port = Port { rate: Rate::from_gbps(1), overhead_bytes: 38, mtu_bytes: 1500 };
+//! let admission = Admission::from_plan(&queue, &port, Stream::new(1, "queue")).expect("drop-tail decides at arrival");
+//! let mut link = FifoLink::new(admission, port.rate);
+//! let mut line = DelayLine::from_plan(&Delay::Fixed { delay_ns: 1_000_000 }, Stream::new(1, "delay"));
+//!
+//! // Three full packets at once: one is transmitted, one waits, one is dropped.
+//! let arrival = Arrival { bytes: 1538, ecn_capable: false, dscp: 0 };
+//! let offers = [(); 3].map(|()| link.offer(Time(0), &arrival));
+//! let Offer::Sent { departure, .. } = offers[1] else { panic!("it waits") };
+//! assert_eq!(departure, Time(2 * 12_304));
+//! assert_eq!(line.release_time(departure), Time(1_024_608));
+//! assert!(matches!(offers[2], Offer::Dropped(_)));
+//! ```
 
 mod admission;
 mod analytic;

@@ -1,0 +1,300 @@
+//! PIE against values computed by hand from RFC 8033.
+
+use super::*;
+use crate::testing::TestPacket;
+use proptest::prelude::*;
+
+const PORT: Port = Port { rate: Rate::from_mbps(12), overhead_bytes: 0, mtu_bytes: 1500 };
+const UPDATE: u64 = 15_000_000;
+
+fn pie(mark: Mark) -> Pie<TestPacket> {
+    let queue = weir_plan::Queue::Pie {
+        limit: Limit { bytes: None, packets: Some(1000) },
+        target_ns: 15_000_000,
+        update_ns: UPDATE,
+        alpha: 0.125,
+        beta: 1.25,
+        mark,
+    };
+    Pie::from_plan(&queue, PORT, Stream::new(3, "pie")).unwrap()
+}
+
+/// A PIE with a standing queue of 20 packets whose probability stays as it is.
+fn pinned(probability: f64, mark: Mark) -> Pie<TestPacket> {
+    let mut queue = pie(mark);
+    for id in 0..20 {
+        queue.enqueue(Time::ZERO, TestPacket::new(id, 1500), &mut |_, _| panic!());
+    }
+    queue.control = Control { probability, delay: 0.02, burst_allowance: Dur::ZERO };
+    queue.next_update = Time::MAX;
+    queue
+}
+
+/// Offers a packet and takes one, so that the queue stays as long.
+fn offer(queue: &mut Pie<TestPacket>, packet: TestPacket) -> Enqueued {
+    let outcome = queue.enqueue(Time::ZERO, packet, &mut |_, reason| assert_eq!(reason, DropReason::Early));
+    if outcome != Enqueued::Dropped {
+        queue.dequeue(Time::ZERO, &mut |_, _| panic!());
+    }
+    outcome
+}
+
+fn updated(control: Control, delay: f64) -> Control {
+    let mut control = control;
+    control.update(&pie(Mark::Drop).params, delay);
+    control
+}
+
+fn assert_close(got: f64, expected: f64) {
+    assert!((got - expected).abs() <= 1e-12 * expected.abs(), "{got}, expected {expected}");
+}
+
+/// From rest with 30 ms of delay: (0.125 * 0.015 + 1.25 * 0.030) / 2048; then, the delay unchanged and the probability under
+/// 10^-4, + 0.125 * 0.015 / 128; by hand.
+#[test]
+fn the_probability_follows_the_delay_and_its_change() {
+    let first = updated(Control::START, 0.030);
+    assert_close(first.probability, 0.039375 / 2048.0);
+    let second = updated(first, 0.030);
+    assert_close(second.probability, 0.039375 / 2048.0 + 0.001875 / 128.0);
+}
+
+#[test]
+fn the_change_is_scaled_to_the_probability() {
+    // The delay is 8 ms over its target and unchanged: alpha * 0.008 = 0.001.
+    for (probability, divisor) in [
+        (0.0, 2048.0),
+        (0.99e-6, 2048.0),
+        (1e-6, 512.0),
+        (0.99e-5, 512.0),
+        (1e-5, 128.0),
+        (0.99e-4, 128.0),
+        (1e-4, 32.0),
+        (0.99e-3, 32.0),
+        (1e-3, 8.0),
+        (0.99e-2, 8.0),
+        (1e-2, 2.0),
+        (0.99e-1, 2.0),
+        (1e-1, 1.0),
+        (0.5, 1.0),
+    ] {
+        let control = Control { probability, delay: 0.023, burst_allowance: Dur::ZERO };
+        let grown = updated(control, 0.023).probability - probability;
+        assert!((grown * divisor / 0.001 - 1.0).abs() < 1e-9, "{probability}: grew by {grown}");
+    }
+}
+
+#[test]
+fn growth_is_capped_from_ten_per_cent_on() {
+    // beta * 0.1 = 0.125, far more than 2 %.
+    let grown = |probability| {
+        let control = Control { probability, delay: 0.0, burst_allowance: Dur::ZERO };
+        updated(control, 0.1).probability - probability
+    };
+    assert_close(grown(0.5), 0.02);
+    assert!(grown(0.09) > 0.02, "not under ten per cent");
+}
+
+#[test]
+fn without_delay_the_probability_decays_and_it_stays_within_0_and_1() {
+    let at = |probability, delay| Control { probability, delay, burst_allowance: Dur::ZERO };
+    // (0.5 - alpha * 0.015) * 0.98.
+    assert_close(updated(at(0.5, 0.0), 0.0).probability, 0.498125 * 0.98);
+    assert_eq!(updated(at(1e-9, 0.0), 0.0).probability, 0.0);
+    assert_eq!(updated(at(0.999, 1.0), 2.0).probability, 1.0);
+}
+
+#[test]
+fn a_burst_of_150_ms_passes_whatever_the_probability() {
+    let mut queue = pie(Mark::Drop);
+    for id in 0..100 {
+        queue.enqueue(Time::ZERO, TestPacket::new(id, 1500), &mut |_, _| panic!());
+    }
+    // 100 packets of 1 ms: every update finds a delay of 100 ms.
+    let mut first_drop = None;
+    for t in 1..400_000u64 {
+        let now = Time(t * 1_000);
+        queue.control.probability = queue.control.probability.max(0.5);
+        if queue.enqueue(now, TestPacket::new(0, 1500), &mut |_, _| {}) == Enqueued::Dropped {
+            first_drop = Some(now);
+            break;
+        }
+        queue.dequeue(now, &mut |_, _| panic!());
+    }
+    // Ten updates use the allowance up.
+    let first_drop = first_drop.expect("the allowance ends");
+    assert!((Time(10 * UPDATE)..Time(10 * UPDATE + 100_000)).contains(&first_drop), "first drop at {first_drop}");
+}
+
+#[test]
+fn the_allowance_returns_when_nothing_is_congested() {
+    let mut queue = pie(Mark::Drop);
+    queue.control.burst_allowance = Dur::ZERO;
+    queue.enqueue(Time(1), TestPacket::new(0, 1500), &mut |_, _| panic!());
+    assert_eq!(queue.control.burst_allowance, MAX_BURST);
+    for spoiled in [
+        Control { probability: 0.001, delay: 0.0, burst_allowance: Dur::ZERO },
+        Control { probability: 0.0, delay: 0.008, burst_allowance: Dur::ZERO },
+    ] {
+        queue.control = spoiled;
+        queue.enqueue(Time(1), TestPacket::new(0, 1500), &mut |_, _| panic!());
+        assert_eq!(queue.control.burst_allowance, Dur::ZERO);
+    }
+}
+
+#[test]
+fn a_short_queue_is_spared() {
+    let mut queue = pie(Mark::Drop);
+    queue.next_update = Time::MAX;
+    queue.control = Control { probability: 1.0, delay: 0.02, burst_allowance: Dur::ZERO };
+    let offered: Vec<_> = (0..4).map(|id| queue.enqueue(Time(1), TestPacket::new(id, 1500), &mut |_, _| {})).collect();
+    // Two full packets wait: the third is still let in, the fourth finds three.
+    assert_eq!(offered, [Enqueued::Queued, Enqueued::Queued, Enqueued::Queued, Enqueued::Dropped]);
+}
+
+#[test]
+fn a_low_delay_is_spared_below_a_probability_of_a_fifth() {
+    let drops = |probability, delay| {
+        let mut queue = pinned(probability, Mark::Drop);
+        queue.control.delay = delay;
+        (0..1000).filter(|_| offer(&mut queue, TestPacket::new(0, 1500)) == Enqueued::Dropped).count()
+    };
+    assert_eq!(drops(0.19, 0.0074), 0);
+    assert!(drops(0.19, 0.0076) > 0);
+    assert!(drops(0.21, 0.0074) > 0);
+}
+
+/// With a probability of 0.05: no drop before 0.85 / 0.05 = 17 packets, a certain one at 8.5 / 0.05 = 170, and in between
+/// each with 0.05, so that the mean is near 16 + 1 / 0.05 = 36.
+#[test]
+fn drops_are_neither_too_close_nor_too_far_apart() {
+    let mut queue = pinned(0.05, Mark::Drop);
+    let mut gaps = Vec::new();
+    let mut gap = 0u32;
+    while gaps.len() < 20_000 {
+        gap += 1;
+        if offer(&mut queue, TestPacket::new(0, 1500)) == Enqueued::Dropped {
+            gaps.push(gap);
+            gap = 0;
+            offer(&mut queue, TestPacket::new(0, 1500));
+            gap += 1;
+        }
+    }
+    // The accumulated sum of a twentieth is below 0.85 by rounding at the 17th packet or not.
+    assert!((17..=18).contains(gaps.iter().min().unwrap()));
+    assert!((169..=171).contains(gaps.iter().max().unwrap()), "{:?}", gaps.iter().max());
+    let mean = f64::from(gaps.iter().sum::<u32>()) / gaps.len() as f64;
+    assert!((35.0..38.0).contains(&mean), "{mean}");
+}
+
+#[test]
+fn capable_packets_are_marked_under_ten_per_cent_and_dropped_above() {
+    let outcomes = |probability| {
+        let mut queue = pinned(probability, Mark::Ecn);
+        let outcomes: Vec<_> = (0..2000).map(|_| offer(&mut queue, TestPacket::new(0, 1500).with_ecn())).collect();
+        let count = |o| outcomes.iter().filter(|&&x| x == o).count();
+        (count(Enqueued::Marked) > 0, count(Enqueued::Dropped) > 0)
+    };
+    assert_eq!(outcomes(0.099), (true, false));
+    assert_eq!(outcomes(0.1), (false, true));
+    let mut queue = pinned(0.05, Mark::Ecn);
+    let plain = (0..2000).map(|_| offer(&mut queue, TestPacket::new(0, 1500)));
+    assert!(plain.into_iter().any(|o| o == Enqueued::Dropped), "a packet that is not capable is dropped");
+}
+
+#[test]
+fn a_drop_at_the_limit_restarts_the_spacing() {
+    // Too improbable to drop one of a thousand packets.
+    let mut queue = pinned(1e-4, Mark::Drop);
+    let mut reason = None;
+    while reason.is_none() {
+        assert!(queue.packets() == 20 || queue.accumulated > 0.0);
+        queue.enqueue(Time::ZERO, TestPacket::new(0, 1500), &mut |_, r| reason = Some(r));
+    }
+    assert_eq!((reason, queue.packets()), (Some(DropReason::Overflow), 1000));
+    assert_eq!(queue.accumulated, 0.0);
+}
+
+#[test]
+fn a_probability_of_zero_forgets_what_had_accumulated() {
+    let mut queue = pinned(0.5, Mark::Drop);
+    offer(&mut queue, TestPacket::new(0, 1500));
+    assert_eq!(queue.accumulated, 0.5);
+    queue.control.probability = 0.0;
+    offer(&mut queue, TestPacket::new(0, 1500));
+    assert_eq!(queue.accumulated, 0.0);
+}
+
+#[test]
+fn updates_before_a_change_of_rate_use_the_old_one() {
+    let mut queue = pinned(0.2, Mark::Drop);
+    queue.next_update = Time(UPDATE);
+    queue.control.delay = 0.0;
+    queue.set_rate(Time(UPDATE), Rate::from_mbps(120));
+    // 20 packets at 12 Mb/s: 20 ms.
+    assert_close(queue.control.delay, 0.02);
+    queue.catch_up(Time(2 * UPDATE));
+    assert_close(queue.control.delay, 0.002);
+}
+
+/// A load of twice the rate that does not react: half of it must go, and the queue settles at the target.
+#[test]
+fn the_delay_settles_at_the_target() {
+    let mut queue = pie(Mark::Drop);
+    let (mut sum, mut n, mut dropped) = (0.0, 0, 0);
+    // A packet takes 1 ms and one arrives every half.
+    for step in 0..400_000u64 {
+        let now = Time(step * 500_000);
+        if step % 2 == 0 {
+            queue.dequeue(now, &mut |_, _| panic!());
+        }
+        queue.enqueue(now, TestPacket::new(0, 1500), &mut |_, _| dropped += u32::from(step >= 200_000));
+        if step >= 200_000 {
+            sum += queue.delay();
+            n += 1;
+        }
+    }
+    let (mean, share) = (sum / f64::from(n), f64::from(dropped) / f64::from(n));
+    assert!((share - 0.5).abs() < 0.005, "dropped {share}");
+    assert!((0.012..0.018).contains(&mean), "mean delay {mean} s");
+}
+
+#[test]
+fn a_long_idle_time_costs_no_time() {
+    let mut queue = pinned(0.7, Mark::Drop);
+    while queue.dequeue(Time::ZERO, &mut |_, _| panic!()).is_some() {}
+    queue.next_update = Time(UPDATE);
+    // Centuries of updates.
+    let now = Time(UPDATE * 1_000_000_000_000 + 1);
+    queue.catch_up(now);
+    assert_eq!(queue.probability(), 0.0);
+    assert!(queue.next_update > now && queue.next_update <= now + Dur(UPDATE));
+    assert_eq!(queue.next_update.0 % UPDATE, 0);
+}
+
+proptest! {
+    /// Updates made late are the updates that a timer would have made.
+    #[test]
+    fn late_updates_equal_a_timer(ops in prop::collection::vec((0u64..40_000_000, 0u8..4), 1..600)) {
+        let (mut lazy, mut timed) = (pie(Mark::Drop), pie(Mark::Drop));
+        let (mut now, mut tick) = (0, UPDATE);
+        for (gap, op) in ops {
+            now += gap / 8;
+            while tick <= now {
+                timed.catch_up(Time(tick));
+                tick += UPDATE;
+            }
+            for _ in 0..op {
+                let outcomes = [&mut lazy, &mut timed].map(|q| q.enqueue(Time(now), TestPacket::new(0, 1500), &mut |_, _| {}));
+                prop_assert_eq!(outcomes[0], outcomes[1]);
+            }
+            if op < 2 {
+                lazy.dequeue(Time(now), &mut |_, _| {});
+                timed.dequeue(Time(now), &mut |_, _| {});
+            }
+            prop_assert_eq!(lazy.packets(), timed.packets());
+        }
+        lazy.catch_up(Time(now));
+        prop_assert_eq!(lazy.control, timed.control);
+    }
+}
