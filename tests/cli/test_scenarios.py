@@ -1,0 +1,229 @@
+"""Scenarios through the command line: check, plan, run, show, report, and what happens when it goes wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from cli_support import Weir
+
+from weir import _weir
+
+ROOT = Path(__file__).parent.parent.parent
+SCENARIO = """\
+title: {title}
+source: a test
+seed: 7
+topology:
+  dumbbell:
+    pairs: 2
+    access: {{rate: 20Mbps}}
+    bottleneck: {{rate: 10Mbps, queue: {{droptail: {{size: 50ms}}}}}}
+    rtt: 10ms
+transport: {{cc: reno}}
+workload:
+  - {{name: elephants, between: pairs, kind: bulk, until: 2s}}
+measure: {{goodput: 100ms, tcp: 100ms, links: 100ms}}
+sweep:
+  transport.cc: [reno, cubic]
+expect:
+  - {{claim: The path is used, check: goodput.aggregate.mean >= {least}}}
+quick:
+  workload[0].until: 1s
+"""
+
+
+def write(folder: Path, *, title: str = "Two flows", least: str = "5Mbps", name: str = "two.yaml") -> Path:
+    path = folder / name
+    path.write_text(SCENARIO.format(title=title, least=least), encoding="utf-8")
+    return path
+
+
+def test_a_run_ends_with_verdicts_the_report_and_0(weir: Weir, here: Path) -> None:
+    write(here)
+    ran = weir("run", "two.yaml")
+    assert ran.code == 0, ran
+    lines = ran.out.splitlines()
+    assert lines[0].startswith("holds      The path is used")
+    assert "1 of 1 claim holds" in lines
+    assert lines[-2].startswith("2 cells executed in 0:0")
+    assert lines[-1] == "report: runs/two/report.html"
+    assert (here / "runs/two/report.html").stat().st_size > 10_000
+    assert ran.err == ""
+    again = weir("run", "two.yaml")
+    assert again.code == 0
+    assert "0 cells executed in 0:00, 2 kept from before: runs/two" in again.out
+
+
+def test_a_claim_that_fails_gives_1_unless_told_otherwise(weir: Weir, here: Path) -> None:
+    write(here, least="11Mbps")
+    ran = weir("run", "two.yaml")
+    assert ran.code == 1
+    assert ran.out.startswith("FAILS      The path is used\n")
+    assert "goodput.aggregate.mean >= 11Mbps" in ran.out
+    assert "against 11 Mbps" in ran.out
+    assert weir("run", "two.yaml", "--no-verdict").code == 0
+
+
+def test_json_of_a_run(weir: Weir, here: Path) -> None:
+    write(here, least="11Mbps")
+    ran = weir("run", "two.yaml", "--json", "--no-report")
+    assert ran.code == 1
+    told = json.loads(ran.out)
+    assert (told["cells"], told["executed"], told["failures"], told["report"]) == (2, 2, [], None)
+    assert [v["outcome"] for v in told["verdicts"]] == ["fails"]
+    assert not (here / "runs/two/report.html").exists()
+
+
+def test_quick_and_set_make_runs_of_their_own(weir: Weir, here: Path) -> None:
+    write(here)
+    assert weir("run", "two.yaml", "--quick", "--no-report").code == 0
+    plan = json.loads((here / "runs/two-quick/cells/0000-r0/plan.json").read_text())
+    assert plan["end_ns"] == 1_000_000_000
+    refused = weir("run", "two.yaml", "--quick", "--set", "topology.dumbbell.rtt=20ms")
+    assert refused.code == 2
+    assert "holds another run: with other settings (quick=True instead of" not in refused.err
+    assert "runs/two-quick holds another run: with other settings (quick instead of quick set=" in refused.err
+    assert "--fresh" in refused.err
+    replaced = weir("run", "two.yaml", "--quick", "--set", "topology.dumbbell.rtt=20ms", "--fresh", "--no-report")
+    assert replaced.code == 0
+    assert json.loads((here / "runs/two-quick/manifest.json").read_text())["settings"] == {
+        "quick": True,
+        "set": {"topology.dumbbell.rtt": "20ms"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("transport.cc", "'transport.cc' is not path=value"),
+        ("=x", "'=x' is not path=value"),
+        ("transport.ccc=reno", "transport.ccc"),
+    ],
+)
+def test_a_bad_set_is_refused(weir: Weir, here: Path, word: str, said: str) -> None:
+    write(here)
+    ran = weir("run", "two.yaml", "--set", word)
+    assert ran.code == 2
+    assert said in ran.err
+    assert not (here / "runs").exists()
+
+
+def test_a_bad_scenario_lists_every_problem_with_its_place(weir: Weir, here: Path) -> None:
+    path = write(here)
+    path.write_text(path.read_text().replace("10ms", "10mz").replace("kind: bulk", "kind: bukl"))
+    for command in ("check", "run", "plan"):
+        ran = weir(command, "two.yaml")
+        assert ran.code == 2, command
+        told = ran.out + ran.err
+        assert "two.yaml:9:10: " in told
+        assert "two.yaml:12:" in told
+        assert "Traceback" not in told
+    problems = json.loads(weir("check", "two.yaml", "--json").out)
+    assert {"file", "line", "column", "message", "severity"} == problems[0].keys()
+    assert not (here / "runs").exists()
+
+
+def test_check_is_content_with_a_good_scenario(weir: Weir, here: Path) -> None:
+    write(here)
+    ran = weir("check", "two.yaml")
+    assert (ran.code, ran.out) == (0, "1 scenario: no errors\n")
+    assert weir("check", "two.yaml", "-q").out == ""
+
+
+def test_plan_shows_cells_and_prints_valid_plans(weir: Weir, here: Path) -> None:
+    write(here)
+    ran = weir("plan", "two.yaml")
+    header, first = ran.out.splitlines()[:2]
+    assert header.split() == ["cell", "cc", "flows", "simulated", "packets", "time", "memory"]
+    assert first.split()[:4] == ["0000-r0", "reno", "2", "2"]
+    _weir.check_plan(weir("plan", "two.yaml", "--cell", "0001-r0").out)
+    assert "no cell '7'; there are 0000-r0, 0001-r0" in weir("plan", "two.yaml", "--cell", "7").err
+    assert [cell["factors"] for cell in json.loads(weir("plan", "two.yaml", "--json").out)] == [
+        {"cc": "reno"},
+        {"cc": "cubic"},
+    ]
+
+
+def test_show_and_report_of_a_run(weir: Weir, here: Path) -> None:
+    write(here)
+    weir("run", "two.yaml", "--no-report")
+    ran = weir("show", "runs/two")
+    assert ran.code == 0
+    assert ran.out.startswith("Two flows: 2 cells\n")
+    assert [line.split()[0] for line in ran.out.splitlines()[2:5]] == ["cc", "reno", "cubic"]
+    assert "holds      The path is used" in ran.out
+    assert weir("show", "runs/two", "-m", "jian").code == 2
+    told = json.loads(weir("show", "runs/two", "-m", "jain", "--json").out)
+    assert [row["metric"] for row in told["metrics"]] == ["jain", "jain"]
+    assert told["complete"] is True
+    assert weir("report", "runs/two").out == "report: runs/two/report.html\n"
+    assert weir("report", "runs/two", "--out", "elsewhere").out == "report: elsewhere/report.html\n"
+
+
+def test_a_cell_that_fails_gives_1_and_is_named(weir: Weir, here: Path) -> None:
+    write(here, title="refuse")
+    ran = weir("run", "two.yaml", "--method", "fake:Fake")
+    assert ran.code == 1
+    assert "cell 0000-r0 failed: flows[0]: no such congestion control" in ran.out
+    assert "Traceback" not in ran.out + ran.err
+
+
+def test_a_defect_in_a_cell_shows_its_trace_to_who_asks(weir: Weir, here: Path) -> None:
+    write(here, title="bug")
+    assert "Traceback" not in weir("run", "two.yaml", "--method", "fake:Fake").out
+    assert "ZeroDivisionError: a defect" in weir("run", "two.yaml", "--method", "fake:Fake", "-vv").out
+
+
+def test_unknown_methods_give_2_and_unavailable_ones_1(weir: Weir, here: Path) -> None:
+    write(here)
+    assert weir("run", "two.yaml", "--method", "lab2").code == 2
+    ran = weir("run", "two.yaml", "--method", "fake:Unavailable")
+    assert ran.code == 1
+    assert "cannot run here: there is no moon" in ran.err
+
+
+def test_ctrl_c_says_how_to_go_on_and_the_same_command_does(here: Path) -> None:
+    write(here, title="rows=30 batch=1 sleep=0.1")
+    command = [
+        sys.executable,
+        "-m",
+        "weir.cli",
+        "run",
+        "two.yaml",
+        "--method",
+        "fake:Fake",
+        "--workers",
+        "1",
+        "--no-report",
+    ]
+    paths = (ROOT / "python", ROOT / "tests/engine")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    deadline = time.monotonic() + 30
+    while not list(here.glob("runs/two/.partial/0001-r0-*")):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "interrupted; 1 of 2 cells were finished and are kept. Run the same command again to go on" in errors
+    assert not list(here.glob("runs/two/.partial/*"))
+    done = subprocess.run([*command, "--no-verdict"], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "1 cell executed" in done.stdout
+    assert "1 kept from before" in done.stdout
+
+
+def test_verbosity(weir: Weir, here: Path) -> None:
+    write(here)
+    quiet = weir("run", "two.yaml", "--no-report", "-q")
+    assert quiet.err == ""
+    verbose = weir("run", "two.yaml", "--no-report", "--fresh", "-v")
+    assert "0000-r0: done in 0:00" in verbose.err
