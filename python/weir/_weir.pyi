@@ -1,6 +1,9 @@
 """The compiled half of weir (crates/weir-py)."""
 
 from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Literal
 
 def version() -> str:
     """The version of the Rust side."""
@@ -36,6 +39,27 @@ def cc_describe(name: str) -> str:
 
     Raises:
         ValueError: there is none; the message has the nearest names.
+    """
+
+def cc_build(source: str | PathLike[str], out: str | PathLike[str]) -> Path:
+    """Compiles the congestion control ``source`` to the shared object ``out`` (or into the folder ``out``).
+
+    Raises:
+        ValueError: there is no compiler, it does not compile, or weir refuses it; the message has the reasons.
+    """
+
+def cc_check_bpf(source: str | PathLike[str]) -> tuple[Literal["accepted", "refused", "no clang"], str]:
+    """Whether ``source`` compiles for BPF, and the compiler's messages or the command that was tried.
+
+    Raises:
+        ValueError: the file cannot be read.
+    """
+
+def cc_headers(folder: str | PathLike[str]) -> Path:
+    """Writes the headers that a congestion control includes below ``folder``; the include path.
+
+    Raises:
+        ValueError: they cannot be written.
     """
 
 class Column:

@@ -227,3 +227,14 @@ def test_verbosity(weir: Weir, here: Path) -> None:
     assert quiet.err == ""
     verbose = weir("run", "two.yaml", "--no-report", "--fresh", "-v")
     assert "0000-r0: done in 0:00" in verbose.err
+
+
+def test_figures_are_written_where_asked(weir: Weir, here: Path) -> None:
+    write(here)
+    weir("run", "two.yaml", "--no-report")
+    ran = weir("report", "runs/two", "--figures", "--only", "goodput-total", "-v")
+    assert ran.code == 0, ran
+    files = [line.strip() for line in ran.out.splitlines() if line.startswith("  ")]
+    assert {Path(file).suffix for file in files} == {".svg", ".pdf", ".csv"}
+    assert all((here / file).stat().st_size > 100 for file in files)
+    assert weir("report", "runs/two", "--figures", "--only", "no-such-chart").code == 2

@@ -56,8 +56,7 @@ impl Column {
             // One dimension: its extent is not `len`, which counts bytes, so it needs a place of its own.
             (*view).internal = Box::into_raw(Box::new(count as isize)).cast();
             (*view).shape = if wants(ffi::PyBUF_ND) { (*view).internal.cast() } else { std::ptr::null_mut() };
-            (*view).strides =
-                if wants(ffi::PyBUF_STRIDES) { &raw mut (*view).itemsize } else { std::ptr::null_mut() };
+            (*view).strides = if wants(ffi::PyBUF_STRIDES) { &raw mut (*view).itemsize } else { std::ptr::null_mut() };
             (*view).suboffsets = std::ptr::null_mut();
             (*view).obj = slf.into_any().into_ptr();
         }

@@ -22,11 +22,7 @@ fn version() -> &'static str {
 /// What this was built with: `rustc`, `profile`, `target`.
 #[pyfunction]
 fn build_info() -> BTreeMap<&'static str, &'static str> {
-    BTreeMap::from([
-        ("rustc", env!("WEIR_RUSTC")),
-        ("profile", env!("WEIR_PROFILE")),
-        ("target", env!("WEIR_TARGET")),
-    ])
+    BTreeMap::from([("rustc", env!("WEIR_RUSTC")), ("profile", env!("WEIR_PROFILE")), ("target", env!("WEIR_TARGET"))])
 }
 
 /// The compiled half of weir.
@@ -38,6 +34,9 @@ fn _weir(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(plan::plan_schema, module)?)?;
     module.add_function(wrap_pyfunction!(cc::cc_list, module)?)?;
     module.add_function(wrap_pyfunction!(cc::cc_describe, module)?)?;
+    module.add_function(wrap_pyfunction!(cc::cc_build, module)?)?;
+    module.add_function(wrap_pyfunction!(cc::cc_check_bpf, module)?)?;
+    module.add_function(wrap_pyfunction!(cc::cc_headers, module)?)?;
     module.add_function(wrap_pyfunction!(random::sample, module)?)?;
     module.add_function(wrap_pyfunction!(simulator::event_kinds, module)?)?;
     module.add_class::<simulator::Simulator>()?;

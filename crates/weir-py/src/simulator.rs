@@ -21,9 +21,8 @@ pub(crate) struct Simulator {
 impl Simulator {
     #[new]
     fn new(py: Python<'_>, plan: &str) -> PyResult<Simulator> {
-        let simulation = py.detach(|| {
-            Simulation::new(&parse(plan)?).map_err(|error| PyValueError::new_err(error.to_string()))
-        })?;
+        let simulation =
+            py.detach(|| Simulation::new(&parse(plan)?).map_err(|error| PyValueError::new_err(error.to_string())))?;
         Ok(Simulator { simulation })
     }
 

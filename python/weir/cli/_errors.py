@@ -19,7 +19,7 @@ _KNOWN: tuple[tuple[str, str, int], ...] = (
     ("weir.scenario", "ScenarioError", BAD_INPUT),
     ("weir.run", "RunError", BAD_INPUT),
     ("weir.metrics", "MetricError", BAD_INPUT),
-    ("weir.report", "ReportError", FAILED),
+    ("weir.report", "ReportError", BAD_INPUT),
     ("weir.methods", "UnknownMethodError", BAD_INPUT),
     ("weir.methods", "MethodError", FAILED),
     ("weir.engine._errors", "FolderError", BAD_INPUT),

@@ -62,22 +62,46 @@ def _describe(cc: dict[str, object]) -> None:
         print_table(("option", "default", "range", "what it does"), rows)
 
 
-@command.command(
-    epilog=examples(("weir cc build my_cc.c", "writes my_cc.so"), ("weir cc build x.c -o y.so", "elsewhere"))
+_BUILD = examples(
+    ("weir cc build my_cc.c", "writes my_cc.so"),
+    ("weir cc build my_cc.c --bpf", "and checks that a kernel could take it"),
 )
+
+
+@command.command(epilog=_BUILD)
 @click.argument("source", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), help="Where; by default beside SOURCE.")
-def build(source: Path, out: Path | None) -> None:
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="File or folder; by default beside SOURCE.")
+@click.option("--bpf", is_flag=True, help="Also check that it compiles for BPF; needs clang.")
+def build(source: Path, out: Path | None, bpf: bool) -> None:
     """Build the congestion control in SOURCE, one C file against weir's kernel-like interface, as a shared object.
 
     It is checked as a registered one is: it writes only the fields that BPF may write and keeps at most 104 bytes.
     """
     from weir import _weir
 
-    target = out or source.with_suffix(".so")
     try:
-        described = json.loads(_weir.cc_build(str(source), str(target)))
+        built = _weir.cc_build(source, out or source.with_suffix(".so"))
+        described = json.loads(_weir.cc_describe(str(built.absolute())))
+        verdict, reason = _weir.cc_check_bpf(source) if bpf else ("accepted", "")
     except ValueError as error:
         raise click.ClickException(str(error)) from error
-    shown = target if target.is_absolute() else f"./{target}"
+    shown = built if built.is_absolute() else f"./{built}"
     console().print(f"{shown}: {described['title']} ({described['name']}). In a scenario: `cc: {shown}`")
+    if verdict == "no clang":
+        raise click.ClickException(f"there is no {reason!r} to check it for BPF; install clang or set WEIR_CLANG")
+    if verdict == "refused":
+        raise click.ClickException(f"it does not compile for BPF:\n{reason}")
+    if bpf:
+        console().print("it compiles for BPF too")
+
+
+@command.command(epilog=examples(("weir cc headers include", "then: cc -Iinclude/include ...")))
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+def headers(folder: Path) -> None:
+    """Write the headers that a congestion control includes below FOLDER, for an editor."""
+    from weir import _weir
+
+    try:
+        console().print(str(_weir.cc_headers(folder)))
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from weir.cli._common import console, examples, verbosity_options
+from weir.cli._common import console, examples, plural, verbosity_options
 
 __all__ = ["command"]
 
@@ -19,11 +19,14 @@ _EPILOG = examples(
 
 @click.command(epilog=_EPILOG)
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("--figures", is_flag=True, help="Also write every figure as SVG and PDF.")
+@click.option("--figures", is_flag=True, help="Also write every figure as SVG and PDF, and its data as CSV.")
+@click.option("--only", multiple=True, metavar="CHART", help="With --figures: only this chart; may be repeated.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder to write to; by default DIR.")
 @click.option("--open", "open_it", is_flag=True, help="Open the report in the browser.")
 @verbosity_options
-def command(folder: Path, figures: bool, out: Path | None, open_it: bool, quiet: bool, verbose: int) -> None:
+def command(
+    folder: Path, figures: bool, only: tuple[str, ...], out: Path | None, open_it: bool, quiet: bool, verbose: int
+) -> None:
     """Build the report of the run in DIR: one HTML file that works offline."""
     from weir import report
     from weir.cli._runs import open_run
@@ -34,8 +37,8 @@ def command(folder: Path, figures: bool, out: Path | None, open_it: bool, quiet:
     page = report.build(run, target / "report.html")
     console().print(f"report: {page}")
     if figures:
-        written = report.figures(run, target / "figures")
-        console().print(f"{len(written)} figures: {target / 'figures'}")
+        written = report.figures(run, target / "figures", only=only or None)
+        console().print(f"{plural(len(written), 'file')}: {target / 'figures'}")
         for path in written if verbose else ():
             console().print(f"  {path}")
     if open_it:

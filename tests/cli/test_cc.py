@@ -1,0 +1,70 @@
+"""A congestion control of one's own, from C to a run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from cli_support import Weir
+from test_scenarios import write
+
+RENO = Path(__file__).parent.parent.parent / "cc" / "reno" / "reno.c"
+
+
+def own_source(folder: Path) -> Path:
+    path = folder / "my_cc.c"
+    path.write_text(RENO.read_text(encoding="utf-8").replace('"reno"', '"my_cc"'), encoding="utf-8")
+    return path
+
+
+def test_build_and_run_without_rebuilding_weir(weir: Weir, here: Path) -> None:
+    own_source(here)
+    built = weir("cc", "build", "my_cc.c")
+    assert built.code == 0
+    assert built.out.startswith("./my_cc.so: ")
+    assert "In a scenario: `cc: ./my_cc.so`" in built.out
+    assert weir("cc", "list", "./my_cc.so").out.startswith("my_cc: ")
+    path = write(here)
+    path.write_text(path.read_text().replace("[reno, cubic]", "[reno, ./my_cc.so]"))
+    ran = weir("run", "two.yaml", "--no-report")
+    assert ran.code == 0, ran
+    rows = json.loads(weir("show", "runs/two", "-m", "goodput.aggregate.mean", "--json").out)["metrics"]
+    assert [row["cc"] for row in rows] == ["reno", "./my_cc.so"]
+    assert rows[0]["value"] == rows[1]["value"]  # the same source under another name
+
+
+def test_what_does_not_compile_is_refused_with_the_compilers_words(weir: Weir, here: Path) -> None:
+    (here / "bad.c").write_text("int x(\n")
+    ran = weir("cc", "build", "bad.c")
+    assert ran.code == 2
+    assert "bad.c:1:" in ran.err
+    assert not (here / "bad.so").exists()
+
+
+def test_what_bpf_would_refuse_is_refused(weir: Weir, here: Path) -> None:
+    source = own_source(here)
+    source.write_text(source.read_text().replace("(void)ack;", "(void)ack; tp->packets_out = 0;"))
+    ran = weir("cc", "build", "my_cc.c")
+    assert ran.code == 2
+    assert "packets_out" in ran.err
+
+
+@pytest.mark.skipif(shutil.which("clang") is None, reason="needs clang")
+def test_bpf_is_checked_on_demand(weir: Weir, here: Path) -> None:
+    own_source(here)
+    assert "it compiles for BPF too" in weir("cc", "build", "my_cc.c", "--bpf").out
+
+
+def test_without_clang_the_check_says_so(weir: Weir, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own_source(here)
+    monkeypatch.setenv("WEIR_CLANG", "no-such-clang")
+    ran = weir("cc", "build", "my_cc.c", "--bpf")
+    assert ran.code == 2
+    assert "install clang" in ran.err
+
+
+def test_headers_are_written_for_an_editor(weir: Weir, here: Path) -> None:
+    assert weir("cc", "headers", "h").code == 0
+    assert (here / "h/include/weir_cc.h").is_file()
