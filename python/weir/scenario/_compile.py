@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ._flows import Group, groups_of
 from ._lang_scenario import Body, Change, Instant
 from ._lang_workload import Selector
 from ._network import Network, delay_plan, loss_plan
-from ._problem import Invalid, Log, choose
+from ._problem import Invalid, Log, choose, gather
 from ._topologies import build
 from ._units import show_duration
 
@@ -39,11 +41,12 @@ def compile_plan(body: Body, context: Context, log: Log) -> dict[str, Any]:
         Invalid: there is no such plan; the reasons are in ``log``.
     """
     net = build(body.topology, log)
+    with suppress(Invalid):
+        links = gather(partial(link.plan, net.rtt, log) for link in net.links)
     groups = groups_of(body, net, context.seed, context.folder, log)
     if log.failed:
         raise Invalid
     end = _end(body, groups, log)
-    links = [link.plan(net.rtt, log) for link in net.links]
     flows = _flows(groups, end, body, log)
     plan = {
         "version": PLAN_VERSION,
@@ -51,10 +54,10 @@ def compile_plan(body: Body, context: Context, log: Log) -> dict[str, Any]:
         "seed": context.seed,
         "end_ns": end,
         "nodes": [{"name": name, "kind": "host" if host else "router"} for name, host in net.nodes],
-        "links": links,
+        "links": list(links),
         "flows": flows,
         "changes": _changes(body, net, end, log),
-        "measure": _measure(body, flows, groups, end, log),
+        "measure": _measure(body, flows, groups, end, log) | {"links": _recorded(body, net)},
         "phases": _phases(body, groups, end, log),
     }
     _check_times(body, groups, end, log)
@@ -96,8 +99,8 @@ def _changes(body: Body, net: Network, end: int, log: Log) -> list[dict[str, Any
     plans: list[dict[str, Any]] = []
     for at, _, change in steps:
         if at >= end:
-            where = f"at {show_duration(at)}, and the run ends at {show_duration(end)}"
-            log.warn(change.at("at"), f"this change never happens: it would {where}")
+            text = f"a change at {show_duration(at)} never happens: the run ends at {show_duration(end)}"
+            log.warn(change.at("at"), text)
         for name in change.link:
             index = net.link_by_name.get(name)
             if index is None:
@@ -125,6 +128,14 @@ def _kinds(change: Change, index: int, now: dict[int, Any], log: Log) -> list[di
     if not kinds and not log.failed:
         log.error(change.mark, "this changes nothing: give `rate`, `delay`, `jitter`, `reorder` or `loss`")
     return kinds
+
+
+def _recorded(body: Body, net: Network) -> list[int]:
+    """Indices of the links recorded; empty for all of them, as in the plan."""
+    if body.measure.record == "all":
+        return []
+    hosts = [host for _, host in net.nodes]
+    return [i for i, link in enumerate(net.links) if not (hosts[link.start] or hosts[link.end])]
 
 
 def _measure(body: Body, flows: list[dict[str, Any]], groups: list[Group], end: int, log: Log) -> dict[str, Any]:
@@ -221,14 +232,18 @@ def _check_times(body: Body, groups: list[Group], end: int, log: Log) -> None:
                 f"an RTT of {show_duration(rtt)} is beyond the first RTO of 1 s: every connection starts with a timeout"
             )
             log.warn(body.topology.at("rtt"), text)
-        if any((flow.stop or end) - flow.start < 10 * flow.rtt for flow in group.flows):
+        if any(0 < (flow.stop or end) - flow.start < 10 * flow.rtt for flow in group.flows):
             log.warn(entry.mark, f"flows of `{entry.name}` last less than 10 RTTs of {show_duration(rtt)}")
 
 
 def _check_size(body: Body, plan: dict[str, Any], log: Log) -> None:
     """Refuses runs that no machine can hold, warns about large ones."""
     end, measure, mark = plan["end_ns"], body.measure, body.measure.mark
-    counts = {"goodput": len(plan["flows"]), "tcp": len(plan["flows"]), "links": len(plan["links"])}
+    counts = {
+        "goodput": len(plan["flows"]),
+        "tcp": len(plan["flows"]),
+        "links": len(plan["measure"]["links"]) or len(plan["links"]),
+    }
     for name, count in counts.items():
         interval: int = getattr(measure, name)
         rows = count * end // interval if interval else 0

@@ -23,8 +23,16 @@ from ._units import show_duration, show_rate
 __all__ = ["Flow", "Group", "groups_of"]
 
 MAX_FLOWS = 100_000
-MAX_TRANSFERS = 2_000_000
+MAX_TRANSFERS = 1_000_000
 _LEVEL_TOLERANCE = 0.01
+
+
+@dataclass
+class Budget:
+    """What all entries together have used of the limits of a plan."""
+
+    flows: int = 0
+    spent: int = 0  # transfers and periods
 
 
 @dataclass
@@ -47,7 +55,7 @@ class Flow:
 class Group:
     """The flows of one workload entry."""
 
-    def __init__(self, entry: lang.Workload, body: Body, net: Network, seed: int, folder: str) -> None:
+    def __init__(self, entry: lang.Workload, body: Body, net: Network, seed: int, folder: str, budget: Budget) -> None:
         self.entry = entry
         self._net = net
         self._seed = seed
@@ -62,12 +70,13 @@ class Group:
             )
         self.reverse = entry.reverse or entry.reverse_level is not None
         self.rates: list[int] = []
-        self._spent = 0
+        self._budget = budget
         pairs = self._pairs()
         self._check_kind()
         count = self._count(pairs)
-        if count * entry.streams > MAX_FLOWS:
-            raise self._log.error(entry.mark, f"{count * entry.streams} flows are too many; the limit is {MAX_FLOWS}")
+        budget.flows += count * entry.streams
+        if budget.flows > MAX_FLOWS:
+            raise self._log.error(entry.mark, f"{budget.flows} flows are too many; the limit is {MAX_FLOWS}")
         self.flows = self._place(pairs, count)
 
     @property
@@ -274,8 +283,8 @@ class Group:
         entry = self.entry
         name = f"{entry.name}[{flow.index}]"
         if flow.start >= end:
-            times = f"at {show_duration(flow.start)}, and the run ends at {show_duration(end)}"
-            raise self._log.error(entry.at("start"), f"flow `{name}` never starts: it would {times}")
+            times = f"at {show_duration(flow.start)} the run is over, it ends at {show_duration(end)}"
+            raise self._log.error(entry.at("start"), f"flow `{name}` never starts: {times}")
         plan = {
             "name": f"{name}.{stream}" if entry.streams > 1 else name,
             "group": entry.name,
@@ -331,10 +340,10 @@ class Group:
             n *= 2
 
     def _spend(self, n: int, *, keep: bool = True) -> None:
-        if self._spent + n > MAX_TRANSFERS:
+        if self._budget.spent + n > MAX_TRANSFERS:
             message = f"more than {MAX_TRANSFERS} transfers or periods; make them longer or the run shorter"
             raise self._log.error(self.entry.mark, message)
-        self._spent += n if keep else 0
+        self._budget.spent += n if keep else 0
 
     def _udp(self, flow: Flow) -> dict[str, Any]:
         packet = self.entry.packet  # type: ignore[attr-defined]
@@ -394,12 +403,13 @@ def groups_of(body: Body, net: Network, seed: int, folder: str, log: Log) -> lis
     """The groups of all entries, in the order written; an entry that fails is left out, its problems are in the log."""
     groups: list[Group] = []
     names: set[str] = set()
+    budget = Budget()
     for entry in body.workload:
         if entry.name in names:
             log.error(entry.at("name"), f"a second workload entry named `{entry.name}`")
         names.add(entry.name)
         try:
-            groups.append(Group(entry, body, net, seed, folder))
+            groups.append(Group(entry, body, net, seed, folder, budget))
         except Invalid:
             continue
     return groups

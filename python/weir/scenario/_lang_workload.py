@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from . import _units
@@ -72,6 +72,7 @@ class CongestionControl:
     name: str
     options: tuple[tuple[str, int], ...] = ()
     mark: Mark = NOWHERE
+    marks: dict[str, Mark] = field(default_factory=dict, compare=False, repr=False)
 
 
 class _CongestionControlType:
@@ -82,7 +83,7 @@ class _CongestionControlType:
 
     def parse(self, node: Node, log: Log) -> CongestionControl:
         if not isinstance(node, Map):
-            return CongestionControl(_CC.parse(node, log), (), node.mark)
+            return CongestionControl(_CC.parse(node, log), mark=node.mark)
         name = node.get("name")
         if name is None:
             raise log.error(node.mark, f"`name` is missing: {_CC.what}")
@@ -97,7 +98,8 @@ class _CongestionControlType:
                 failed = True
         if failed:
             raise Invalid
-        return CongestionControl(parsed, tuple(sorted(options)), name.mark)
+        marks = {e.key.text: e.value.mark for e in node.entries}
+        return CongestionControl(parsed, tuple(sorted(options)), name.mark, marks)
 
     def _parse_option(self, node: Node, log: Log) -> int:
         if isinstance(node, Scalar) and node.plain and node.text in ("true", "false"):

@@ -18,6 +18,7 @@ from ._units import Amount, show_rate
 
 __all__ = ["Link", "Network", "Path", "check_link", "delay_plan", "loss_plan", "queue_plan", "resolve"]
 
+MAX_ROUTERS = 2_000
 _MIN_MTU = 68
 _FIRST_RTO_NS = 1_000_000_000
 
@@ -78,15 +79,19 @@ class Network:
     rtt: int | None = None  # what `bdp` of a queue is computed with
     by_name: dict[str, int] = field(default_factory=dict)
     link_by_name: dict[str, int] = field(default_factory=dict)
+    _routers: int = 0
     _leaving: dict[int, list[int]] = field(default_factory=dict)  # links from each host
     _arriving: dict[int, list[int]] = field(default_factory=dict)  # links to each host
     _core: dict[int, list[int]] = field(default_factory=dict)
-    _tables: dict[int, dict[int, tuple[int, int, tuple[int, ...]]]] = field(default_factory=dict)
+    _tables: dict[int, dict[int, _Reached]] = field(default_factory=dict)
 
     def node(self, name: str, *, host: bool, mark: Mark) -> int:
         """Adds a node."""
         if name in self.by_name:
             raise self.log.error(mark, f"node `{name}` is given twice")
+        self._routers += not host
+        if self._routers > MAX_ROUTERS:
+            raise self.log.error(mark, f"more than {MAX_ROUTERS} routers")
         self.by_name[name] = len(self.nodes)
         self.nodes.append((name, host))
         return len(self.nodes) - 1
@@ -118,44 +123,64 @@ class Network:
 
     def path(self, source: int, sink: int) -> Path | None:
         """The path of least delay, then fewest links, then first written; hosts do not forward."""
-        best: tuple[int, int, tuple[int, ...]] | None = None
+        best: tuple[int, int, int, int] | None = None
         for first in self._leaving.get(source, []):
             for last in self._arriving.get(sink, []):
-                way = self._through(first, last)
-                best = way if best is None or (way is not None and way < best) else best
+                through = self._through(first, last)
+                if through is not None and (best is None or (*through, first, last) < best):
+                    best = (*through, first, last)
         if best is None:
             return None
-        links = [self.links[i] for i in best[2]]
-        return Path(best[2], best[0], min(x.rate for x in links), min(x.mtu for x in links))
+        indices = self._links_between(best[2], best[3])
+        links = [self.links[i] for i in indices]
+        return Path(indices, best[0], min(x.rate for x in links), min(x.mtu for x in links))
 
-    def _through(self, first: int, last: int) -> tuple[int, int, tuple[int, ...]] | None:
+    def _through(self, first: int, last: int) -> tuple[int, int] | None:
+        """Delay and number of links of the best way that begins and ends with these links."""
         if first == last:
-            return self.links[first].delay, 1, (first,)
+            return self.links[first].delay, 1
         enter, leave = self.links[first].end, self.links[last].start
-        if self.nodes[enter][1] or self.nodes[leave][1]:
+        if self.nodes[enter][1] or self.nodes[leave][1] or leave not in self._table(enter):
             return None
-        core = self._table(enter).get(leave)
-        if core is None:
-            return None
-        delay = self.links[first].delay + core[0] + self.links[last].delay
-        return delay, core[1] + 2, (first, *core[2], last)
+        core = self._table(enter)[leave]
+        return self.links[first].delay + core.delay + self.links[last].delay, core.hops + 2
 
-    def _table(self, router: int) -> dict[int, tuple[int, int, tuple[int, ...]]]:
-        """The best way from a router to every other one (Dijkstra over routers only)."""
+    def _links_between(self, first: int, last: int) -> tuple[int, ...]:
+        if first == last:
+            return (first,)
+        start, here = self.links[first].end, self.links[last].start
+        backwards = [last]
+        while here != start:
+            link = self._table(start)[here].link
+            backwards.append(link)
+            here = self.links[link].start
+        return (first, *reversed(backwards))
+
+    def _table(self, router: int) -> dict[int, _Reached]:
+        """How every other router is reached best from this one (Dijkstra over routers only)."""
         if router not in self._tables:
-            done: dict[int, tuple[int, int, tuple[int, ...]]] = {}
-            heap: list[tuple[int, int, tuple[int, ...], int]] = [(0, 0, (), router)]
+            done: dict[int, _Reached] = {}
+            heap: list[tuple[int, int, int, int]] = [(0, 0, -1, router)]
             while heap:
-                delay, hops, links, here = heapq.heappop(heap)
+                delay, hops, link, here = heapq.heappop(heap)
                 if here in done:
                     continue
-                done[here] = (delay, hops, links)
+                done[here] = _Reached(delay, hops, link)
                 for index in self._core.get(here, []):
-                    link = self.links[index]
-                    if link.end not in done:
-                        heapq.heappush(heap, (delay + link.delay, hops + 1, (*links, index), link.end))
+                    after = self.links[index]
+                    if after.end not in done:
+                        heapq.heappush(heap, (delay + after.delay, hops + 1, index, after.end))
             self._tables[router] = done
         return self._tables[router]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    """How a router is reached: the delay and number of links up to it, and the last of them."""
+
+    delay: int
+    hops: int
+    link: int
 
 
 def delay_plan(delay: int, jitter: lang.Jitter | None, reorder: lang.Reorder | None) -> dict[str, Any]:
@@ -207,16 +232,15 @@ def _limit(size: Amount, link: Link, rtt: int | None, log: Log, mark: Mark) -> d
         return {"bytes": None, "packets": int(size.value)}
     limit = resolve(size, link, rtt, log, mark)
     packet = link.mtu + link.overhead
+    name = link.name.removesuffix(".reverse")  # both directions are one line of the scenario
     if limit == 0:
         why = " (the RTT is 0, and so is the BDP)" if size.unit == "bdp" and rtt == 0 else ""
-        raise log.error(mark, f"the queue of link `{link.name}` holds 0 bytes{why}; give it room for some packets")
+        raise log.error(mark, f"the queue of link `{name}` holds 0 bytes{why}; give it room for some packets")
     if limit < packet:
-        log.warn(
-            mark, f"the queue of link `{link.name}` holds {limit} bytes, less than one full packet ({packet} bytes)"
-        )
+        log.warn(mark, f"the queue of link `{name}` holds {limit} bytes, less than one full packet ({packet} bytes)")
     if limit * 8_000_000_000 > link.rate * _FIRST_RTO_NS:
         drain = limit * 8 / link.rate
-        log.warn(mark, f"the queue of link `{link.name}` takes {drain:.3g}s to drain, beyond the first RTO of 1 s")
+        log.warn(mark, f"the queue of link `{name}` takes {drain:.3g}s to drain, beyond the first RTO of 1 s")
     return {"bytes": limit, "packets": None}
 
 

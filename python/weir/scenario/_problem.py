@@ -6,16 +6,31 @@ A parser that stops at the first mistake wastes its user's time; everything here
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from itertools import islice
+from typing import Literal, TypeVar
 
-__all__ = ["NOWHERE", "Invalid", "Log", "Mark", "Problem", "ScenarioError", "Severity", "choose", "listing"]
+__all__ = [
+    "NOWHERE",
+    "Enough",
+    "Invalid",
+    "Log",
+    "Mark",
+    "Problem",
+    "ScenarioError",
+    "Severity",
+    "choose",
+    "gather",
+    "listing",
+]
 
+T = TypeVar("T")
 Severity = Literal["error", "warning", "info"]
 _ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 _MOST_NAMES = 16
-_MOST_PROBLEMS = 500
+_MOST_COMPARED = 2000
+_MOST_PROBLEMS = 200
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -64,8 +79,12 @@ class Invalid(Exception):  # noqa: N818 - control flow inside the parser, never 
     """A value could not be parsed; the reason is in the log already."""
 
 
+class Enough(Exception):  # noqa: N818 - like Invalid
+    """So many problems that the rest would not be read: checking ends here."""
+
+
 class Log:
-    """Collects problems of one file, each once."""
+    """Collects problems of one file, each once; ends the checking with ``Enough`` when there are very many."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -87,12 +106,17 @@ class Log:
     def extend(self, other: Log) -> None:
         """Adds the problems of another log."""
         for problem in other._problems:
-            if len(self._problems) < _MOST_PROBLEMS:
-                self._problems[problem] = None
+            self._put(problem)
 
     def _add(self, mark: Mark, message: str, severity: Severity) -> None:
-        if len(self._problems) < _MOST_PROBLEMS:
-            self._problems[Problem(mark.file or self.file, mark.line, mark.column, message, severity)] = None
+        self._put(Problem(mark.file or self.file, mark.line, mark.column, message, severity))
+
+    def _put(self, problem: Problem) -> None:
+        self._problems[problem] = None
+        if len(self._problems) >= _MOST_PROBLEMS:
+            text = f"these are {_MOST_PROBLEMS} problems; what follows was not checked"
+            self._problems[Problem(self.file, problem.line, problem.column, text)] = None
+            raise Enough
 
     @property
     def failed(self) -> bool:
@@ -110,25 +134,46 @@ class Log:
             raise ScenarioError(self.problems)
 
 
-def choose(name: str, names: Iterable[str]) -> str:
+def choose(name: str, names: Iterable[str], free: Iterable[str] | None = None) -> str:
     """The end of a message about an unknown ``name``: the nearest valid one, or what is valid.
+
+    ``free`` are those that are not used yet; only they are listed.
 
     >>> choose("droptial", ["droptail", "red"])
     '; did you mean `droptail`?'
     >>> choose("zzz", ["droptail", "red"])
     '; expected `droptail` or `red`'
     """
-    known = list(names)
+    known = list(islice(names, _MOST_COMPARED))
     folded = {k.casefold(): k for k in reversed(known)}
     near = difflib.get_close_matches(name[:64].casefold(), folded, n=1, cutoff=0.6)
     if near:
         return f"; did you mean `{folded[near[0]]}`?"
-    return f"; expected {listing(known)}" if known else ""
+    left = known if free is None else list(free)
+    return f"; expected {listing(left)}" if left else ""
 
 
-def listing(names: Iterable[str]) -> str:
+def gather(parts: Iterable[Callable[[], T]]) -> tuple[T, ...]:
+    """The values of all parts; every part is tried even when one fails.
+
+    Raises:
+        Invalid: a part raised it.
+    """
+    values = []
+    failure: Invalid | None = None
+    for part in parts:
+        try:
+            values.append(part())
+        except Invalid as e:
+            failure = e
+    if failure is not None:
+        raise failure
+    return tuple(values)
+
+
+def listing(names: Iterable[str], last: str = "or") -> str:
     """Names for a sentence: ``a``, ``b`` or ``c``; long lists are cut."""
     quoted = [f"`{n}`" for n in names]
     if len(quoted) > _MOST_NAMES:
         return ", ".join(quoted[:_MOST_NAMES]) + f" ... ({len(quoted)} in all)"
-    return " or ".join(filter(None, [", ".join(quoted[:-1]), quoted[-1] if quoted else ""]))
+    return f" {last} ".join(filter(None, [", ".join(quoted[:-1]), quoted[-1] if quoted else ""]))

@@ -6,21 +6,21 @@ import hashlib
 import importlib
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ._compile import Context, compile_plan
 from ._lang_scenario import BODY, HEAD, Body, Claim, Head, scenario_schema
-from ._problem import Invalid, Log, Mark, Problem, ScenarioError, choose
+from ._problem import Enough, Invalid, Log, Mark, Problem, ScenarioError, choose
 from ._sweep import MANY_CELLS, MAX_CELLS, Factor, Sweep, override, parse_sweep, substitute
 from ._yaml import MAX_BYTES, Map, Node, Scalar, describe, read
 
 __all__ = ["Cell", "Expectation", "Scenario", "check", "load", "parse", "schema"]
 
 T = TypeVar("T")
-_HEAD_KEYS = frozenset(HEAD.keys)
-_BODY_KEYS = frozenset(BODY.keys)
 _MOST_CHECKED = 500
 _MOST_WORK = 200_000  # links, flows and transfers compiled to check the cells of a sweep
 
@@ -66,7 +66,7 @@ class Cell:
         log = Log(self._scenario.file)
         try:
             return self._scenario._compile(self._values, self.seed, log)
-        except Invalid:
+        except (Invalid, Enough):
             raise ScenarioError(log.problems) from None
 
 
@@ -122,12 +122,14 @@ class Scenario:
 
     def _compile(self, values: tuple[Factor, ...], seed: int, log: Log) -> dict[str, Any]:
         """The plan of a combination of swept values; raises ``Invalid`` with the reasons in ``log``."""
-        node: Node = self._tree
+        tree = self._tree
         for factor in values:
             for steps, value in factor.values:
-                node = substitute(node, steps, value, log)
-        body = BODY.parse_map(node, log, _HEAD_KEYS) if isinstance(node, Map) else None
-        if body is None:
+                with suppress(Invalid):
+                    # The first step of a path is a key, so this stays a mapping.
+                    tree = cast(Map, substitute(tree, steps, value, log))
+        body = _parse_body(tree, log)
+        if log.failed:
             raise Invalid
         folder = "" if self.path is None else str(self.path.parent)
         return compile_plan(body, Context(self.title, seed, folder), log)
@@ -190,7 +192,7 @@ def _parse(text: str | bytes, file: str, quick: bool, overrides: Mapping[str, st
     log = Log(file)
     try:
         scenario = _scenario(text, log, overrides)
-    except Invalid:
+    except (Invalid, Enough):
         raise ScenarioError(log.problems) from None
     log.raise_if_failed()
     full = replace(scenario, problems=tuple(log.problems))
@@ -225,9 +227,9 @@ def _override(path: str, value: str, log: Log) -> tuple[Scalar, Node]:
 def _variant(root: Map, text: str, log: Log) -> Scenario:
     """The scenario of one tree, checked as far as its cells go."""
     _check_keys(root, log)
-    head = _tried(lambda: HEAD.parse_map(root, log, _BODY_KEYS))
-    sweep = _tried(lambda: parse_sweep(root.get("sweep"), log))
-    body = _tried(lambda: BODY.parse_map(root, log, _HEAD_KEYS))
+    head = _tried(partial(HEAD.parse_map, root, log, _keys_of(root)))
+    sweep = _tried(partial(parse_sweep, root.get("sweep"), log))
+    body = _tried(partial(_parse_body, root, log))
     if head is None or sweep is None:
         raise Invalid
     scenario = Scenario(
@@ -258,6 +260,15 @@ def _variant(root: Map, text: str, log: Log) -> Scenario:
     return scenario
 
 
+def _parse_body(root: Map, log: Log) -> Body:
+    return BODY.parse_map(root, log, _keys_of(root))
+
+
+def _keys_of(root: Map) -> frozenset[str]:
+    """All keys at the top: who reads some of them leaves the rest to others, and unknown ones to `_check_keys`."""
+    return frozenset(e.key.text for e in root.entries)
+
+
 def _check_keys(root: Map, log: Log) -> None:
     known = [*HEAD.keys, *BODY.keys]
     for entry in root.entries:
@@ -278,7 +289,10 @@ def _check_cells(scenario: Scenario, log: Log) -> None:
     work = 0
     for values in scenario._sweep.probes(_MOST_CHECKED):
         cell = Log(log.file)
-        plan = _tried(lambda v=values, c=cell: scenario._compile(v, derive_seed(scenario.seed, 0), c))  # type: ignore[misc]
+        try:
+            plan = _tried(partial(scenario._compile, values, derive_seed(scenario.seed, 0), cell))
+        except Enough:
+            plan = None
         log.extend(cell)
         work += _weight(plan)
         if work > _MOST_WORK:

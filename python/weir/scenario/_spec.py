@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from . import _units
-from ._problem import NOWHERE, Invalid, Log, Mark, choose, listing
+from ._problem import NOWHERE, Invalid, Log, Mark, choose, gather, listing
 from ._yaml import Entry, Map, Node, Scalar, Seq, describe
 
 __all__ = [
@@ -258,24 +258,10 @@ class ListOf(Generic[T]):
         if not self._least <= len(node.items) <= self._most:
             limits = f"{self._least} to {self._most}"
             raise log.error(node.mark, f"expected a list of {limits} values, found {len(node.items)}")
-        return _all([partial(self._item.parse, item, log) for item in node.items])
+        return gather([partial(self._item.parse, item, log) for item in node.items])
 
     def schema(self, defs: Definitions) -> dict[str, Any]:
         return {"type": "array", "items": self._item.schema(defs), "minItems": self._least, "maxItems": self._most}
-
-
-def _all(parts: Sequence[Callable[[], T]]) -> tuple[T, ...]:
-    """The values of all parts; every part is tried even when one fails."""
-    values = []
-    failure: Invalid | None = None
-    for part in parts:
-        try:
-            values.append(part())
-        except Invalid as e:
-            failure = e
-    if failure is not None:
-        raise failure
-    return tuple(values)
 
 
 class MapOf(Generic[T]):
@@ -288,7 +274,7 @@ class MapOf(Generic[T]):
     def parse(self, node: Node, log: Log) -> dict[str, T]:
         if not isinstance(node, Map):
             raise _expected(node, self.what, log)
-        return dict(_all([partial(self._parse_entry, e, log) for e in node.entries]))
+        return dict(gather([partial(self._parse_entry, e, log) for e in node.entries]))
 
     def _parse_entry(self, entry: Entry, log: Log) -> tuple[str, T]:
         return self._parse_key(entry.key, log), self._value.parse(entry.value, log)
@@ -384,19 +370,20 @@ class Struct(Generic[S]):
     def parse_map(self, node: Map, log: Log, ignore: frozenset[str] = frozenset()) -> S:
         """Like :meth:`parse`; keys in ``ignore`` are someone else's business."""
         parts: list[Callable[[], tuple[str, Any]]] = []
+        free = [k for k in self.keys if node.get(k) is None]
         for entry in node.entries:
             name = entry.key.text
             if name in self.keys:
                 parts.append(partial(self._parse_value, name, entry.value, log))
             elif name not in ignore:
-                message = f"unknown key `{name[:60]}`{choose(name, [k for k in self.keys if node.get(k) is None])}"
+                message = f"unknown key `{name[:60]}`{choose(name, self.keys, free)}"
                 parts.append(partial(_fail, entry.key.mark, message, log))
         parts += [
-            partial(_fail, node.mark, f"`{k.name}` is missing: {k.type.what}", log)
+            partial(_fail, node.mark, f"`{k.name}` is missing; expected {k.type.what}", log)
             for k in self.keys.values()
             if k.required and node.get(k.name) is None
         ]
-        values = {_field_name(self._cls, name): value for name, value in _all(parts)}
+        values = {_field_name(self._cls, name): value for name, value in gather(parts)}
         marks = {e.key.text: e.value.mark for e in node.entries}
         return self._cls(mark=node.mark, marks=marks, **values)
 
@@ -466,14 +453,14 @@ class OneOf(Generic[S]):
             raise _expected(node, self.what, log)
         unknown = [e.key for e in node.entries if e.key.text not in self._kinds]
         for name in unknown:
-            rest = [k for k in self._kinds if node.get(k) is None]
-            log.error(name.mark, f"{describe(name)} is not {self._what}{choose(name.text, rest)}")
+            free = [k for k in self._kinds if node.get(k) is None]
+            log.error(name.mark, f"{describe(name)} is not {self._what}{choose(name.text, self._kinds, free)}")
         if unknown:
             raise Invalid
         if len(node.entries) > 1:
             second = node.entries[1].key
             first = node.entries[0].key.text
-            raise log.error(second.mark, f"`{second.text}` besides `{first}`: expected one {self._what}")
+            raise log.error(second.mark, f"`{second.text}` besides `{first}`: only one can be given")
         return self._kinds[node.entries[0].key.text].parse(node.entries[0].value, log)
 
     def _parse_scalar(self, node: Scalar, log: Log) -> S:
@@ -483,7 +470,7 @@ class OneOf(Generic[S]):
                 raise log.error(node.mark, f"`{node.text}` needs {kind.what}")
             missing = [k.name for k in kind.keys.values() if k.required]
             if missing:
-                raise log.error(node.mark, f"`{node.text}` needs {listing(missing)}: `{{{node.text}: {{...}}}}`")
+                raise log.error(node.mark, f"`{node.text}` needs {listing(missing, 'and')}: `{{{node.text}: {{...}}}}`")
             return cast(S, kind.parse_map(Map(node.mark, ()), log))
         if self._shorthand is not None and not re.fullmatch("[A-Za-z_]+", node.text):
             return self._shorthand.parse(node, log)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ._problem import Invalid, Log, Mark, choose
-from ._yaml import Map, Node, Scalar, Seq, describe, flow_text
+from ._yaml import Entry, Map, Node, Scalar, Seq, describe, flow_text
 
 __all__ = ["Factor", "Sweep", "override", "parse_sweep", "substitute"]
 
@@ -110,9 +110,18 @@ def substitute(node: Node, steps: tuple[_Step, ...], value: Node, log: Log) -> N
     if below is None or (isinstance(below, Scalar) and below.null):
         below = Map(step.key.mark, ())
     if rest and isinstance(below, Scalar):
-        # A word that stands for a mapping without keys, such as `queue: codel`.
-        below = Map(below.mark, ())
+        below = _written_out(below, step, rest[0], log)
     return node.with_entry(step.key, substitute(below, rest, value, log))
+
+
+def _written_out(word: Scalar, step: _Step, below: _Step, log: Log) -> Map:
+    """The mapping that a word stands for: ``codel`` for ``{codel: {}}``, a congestion control for ``{name: reno}``."""
+    if below.name == word.text:
+        return Map(word.mark, (Entry(Scalar(word.mark, word.text), Map(word.mark, ())),))
+    if step.name == "cc":
+        return Map(word.mark, (Entry(Scalar(word.mark, "name"), word),))
+    message = f"`{below.name}` cannot be set: `{step.name}` is {describe(word)} here; write it out as a mapping"
+    raise log.error(below.key.mark, message)
 
 
 def _in_list(node: Node, step: _Step, rest: tuple[_Step, ...], value: Node, log: Log) -> Node:

@@ -7,19 +7,21 @@ link of the host, and see to it that the propagation delays of a pair add up to 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from . import _lang_network as lang
 from ._network import Link, Network, check_link
-from ._problem import Log, Mark, choose
+from ._problem import Invalid, Log, Mark, choose, gather
 from ._spec import Spec
 from ._units import Amount, show_duration
 
 __all__ = ["build"]
 
-MAX_LINKS = 200_000
+MAX_LINKS = 100_000
 
 
 def build(topology: Spec, log: Log) -> Network:
@@ -30,8 +32,7 @@ def build(topology: Spec, log: Log) -> Network:
     """
     network = Network(log)
     _BUILDERS[type(topology)](topology, network)
-    for link in network.links:
-        check_link(link, log)
+    gather(partial(check_link, link, log) for link in network.links)
     return network
 
 
@@ -61,16 +62,22 @@ def _side(access: lang.Access, default: Sequence[int] | None, n: int, log: Log) 
     return _Side(rates, delays, access.queue, access.at("rate"))
 
 
-def _one_name(spec: Spec, names: tuple[str, str], log: Log) -> str | None:
-    """Which of two names of one parameter is used; an error if both are."""
-    given = [n for n in names if spec.has(n)]
-    if len(given) == 2:
-        raise log.error(spec.at(given[1]), f"`{given[1]}` and `{given[0]}` are names of the same; give one")
-    return given[0] if given else None
+def _check_names(spec: lang.Dumbbell | lang.Hierarchical, log: Log) -> None:
+    """Refuses two names of one parameter."""
+    link = spec.bottleneck if spec.bottleneck is not None else lang.LinkSpec()
+    access = spec.access if spec.access is not None else lang.Access()
+    twice = {
+        "multiplexing": ("`pairs`", spec.pairs is not None),
+        "capacity": ("`bottleneck.rate`", link.rate is not None),
+        "buffer": ("`bottleneck.queue`", link.queue is not None),
+        "aggregation": ("`access.rate`", access.rate is not None),
+    }
+    for name, (other, given) in twice.items():
+        if given and spec.has(name):
+            log.error(spec.at(name), f"`{name}` and {other} say the same; give one")
 
 
 def _pairs(spec: lang.Dumbbell | lang.Hierarchical, log: Log) -> int:
-    _one_name(spec, ("pairs", "multiplexing"), log)
     n = spec.pairs if spec.pairs is not None else spec.multiplexing
     if n is None:
         raise log.error(spec.mark, "`pairs` is missing: the number of pairs of source and sink")
@@ -81,12 +88,8 @@ def _shared_link(spec: lang.Dumbbell | lang.Hierarchical, log: Log) -> lang.Link
     """The shared link, from `bottleneck` and the thesis' own names for its parameters."""
     link = spec.bottleneck if spec.bottleneck is not None else lang.LinkSpec(mark=spec.mark)
     if spec.capacity is not None:
-        if link.rate is not None:
-            raise log.error(spec.at("capacity"), "`capacity` and `bottleneck.rate` are the same; give one")
         link = replace(link, rate=spec.capacity, marks={**link.marks, "rate": spec.at("capacity")})
     if spec.buffer is not None:
-        if link.queue is not None:
-            raise log.error(spec.at("buffer"), "`buffer` and `bottleneck.queue` are the same; give one")
         mark = spec.at("buffer")
         queue = lang.Droptail(mark=mark, marks={"size": mark}, size=spec.buffer)
         link = replace(link, queue=queue, marks={**link.marks, "queue": mark})
@@ -97,10 +100,6 @@ def _shared_link(spec: lang.Dumbbell | lang.Hierarchical, log: Log) -> lang.Link
 
 def _access_sides(spec: lang.Dumbbell | lang.Hierarchical, capacity: int, n: int, log: Log) -> tuple[_Side, _Side]:
     access = spec.access
-    if spec.aggregation is not None and access is not None and access.rate is not None:
-        raise log.error(
-            spec.at("aggregation"), "`aggregation` gives the rate of the access links, and so does `access.rate`"
-        )
     rates = None if spec.aggregation is None else [round(Fraction(capacity) / Fraction(spec.aggregation))]
     if access is None and rates is None:
         raise log.error(
@@ -130,10 +129,13 @@ def _links_of(spec: lang.LinkSpec, reverse: lang.LinkSpec | None, common: Any) -
     return forward, back
 
 
-def _default_queue(settings: dict[str, Any], name: str, log: Log) -> None:
+def _complete(settings: dict[str, Any], name: str, log: Log) -> None:
+    """What a link has that was not given: no delay, and a drop-tail queue of one BDP, which is worth a note."""
+    settings["delay"] = settings["delay"] or 0
     if settings["queue"] is None:
         settings["queue"] = Amount(Fraction(1), "bdp")
-        log.info(settings["mark"], f"link `{name}` has no `queue`; a drop-tail queue of 1bdp is taken")
+        both = name.removesuffix(".reverse")
+        log.info(settings["mark"], f"link `{both}` has no `queue`; a drop-tail queue of 1bdp is taken")
 
 
 def _host_links(net: Network, name: str, router: int, side: _Side, i: int, common: Any) -> tuple[int, int, int]:
@@ -170,42 +172,61 @@ def _check_size(links: int, mark: Mark, log: Log) -> None:
         raise log.error(mark, f"{links} links are too many; the limit is {MAX_LINKS}")
 
 
-def _paired(spec: lang.Dumbbell | lang.Hierarchical, net: Network, levels: Sequence[lang.Level]) -> None:
-    """A dumbbell, hierarchical if there are levels."""
-    log = net.log
+@dataclass(frozen=True)
+class _Plan:
+    """What a dumbbell is built from."""
+
+    n: int
+    forward: dict[str, Any]
+    back: dict[str, Any]
+    sides: tuple[_Side, _Side]
+    rtts: list[int] | None
+    free: bool  # whether the bottleneck's delay is what the RTT leaves
+
+
+def _plan(spec: lang.Dumbbell | lang.Hierarchical, log: Log) -> _Plan:
+    _check_names(spec, log)
     n = _pairs(spec, log)
     shared = _shared_link(spec, log)
-    sources, sinks = _access_sides(spec, shared.rate or 0, n, log)
     forward, back = _links_of(shared, spec.reverse, spec)
-    rtts = _spread(spec.rtt, n, "pairs", spec.at("rtt"), log) if spec.rtt is not None else None
     free = forward["delay"] is None and back["delay"] is None
-    if rtts is None and free:
+    rtts, sides = None, None
+    with suppress(Invalid):
+        sides = _access_sides(spec, shared.rate or 0, n, log)
+    if spec.rtt is not None:
+        rtts = _spread(spec.rtt, n, "pairs", spec.at("rtt"), log)
+    elif free:
         raise log.error(spec.mark, "`rtt` is missing (or the `delay` of the bottleneck)")
+    if sides is None or log.failed:
+        raise Invalid
     for settings, name in ((forward, "bottleneck"), (back, "bottleneck.reverse")):
-        settings["delay"] = settings["delay"] or 0
-        _default_queue(settings, name, log)
+        _complete(settings, name, log)
+    return _Plan(n, forward, back, sides, rtts, free)
+
+
+def _paired(spec: lang.Dumbbell | lang.Hierarchical, net: Network, levels: Sequence[lang.Level]) -> None:
+    """A dumbbell, hierarchical if there are levels."""
+    plan = _plan(spec, net.log)
     left = net.node("left", host=False, mark=spec.mark)
     right = net.node("right", host=False, mark=spec.mark)
-    net.bottleneck = (
-        net.link(Link("bottleneck", left, right, **forward)),
-        net.link(Link("bottleneck.reverse", right, left, **back)),
-    )
-    source_leaves = _tree(net, left, levels, spec)
-    sink_leaves = _tree(net, right, levels, spec)
-    _check_size(4 * n + len(net.links), spec.mark, log)
+    there = net.link(Link("bottleneck", left, right, **plan.forward))
+    back = net.link(Link("bottleneck.reverse", right, left, **plan.back))
+    net.bottleneck = (there, back)
+    leaves = _tree(net, left, levels, spec), _tree(net, right, levels, spec)
+    _check_size(4 * plan.n + len(net.links), spec.mark, net.log)
     pairs: list[tuple[int, int]] = []
     ends: list[tuple[int, int]] = []
-    for i in range(n):
-        source, _, _ = _host_links(net, f"src{i}", source_leaves[i % len(source_leaves)], sources, i, spec)
-        sink, up, down = _host_links(net, f"dst{i}", sink_leaves[i % len(sink_leaves)], sinks, i, spec)
+    for i in range(plan.n):
+        source, _, _ = _host_links(net, f"src{i}", leaves[0][i % len(leaves[0])], plan.sides[0], i, spec)
+        sink, up, down = _host_links(net, f"dst{i}", leaves[1][i % len(leaves[1])], plan.sides[1], i, spec)
         pairs.append((source, sink))
         ends.append((down, up))
     net.groups["pairs"] = pairs
     own = [_own_rtt(net, pair) for pair in pairs]
-    if rtts is not None:
-        _fit_rtts(net, spec, own, rtts, ends, free)
-    mean = rtts if rtts is not None else own
-    net.rtt = round(Fraction(sum(mean), n))
+    if plan.rtts is not None:
+        _fit_rtts(net, spec.at("rtt"), own, plan.rtts, ends, [net.bottleneck] if plan.free else [])
+    rtts = plan.rtts if plan.rtts is not None else own
+    net.rtt = round(Fraction(sum(rtts), len(rtts)))
 
 
 def _own_rtt(net: Network, pair: tuple[int, int]) -> int:
@@ -214,18 +235,27 @@ def _own_rtt(net: Network, pair: tuple[int, int]) -> int:
 
 
 def _fit_rtts(
-    net: Network, spec: Spec, own: list[int], rtts: list[int], ends: list[tuple[int, int]], free: bool
+    net: Network,
+    mark: Mark,
+    own: list[int],
+    rtts: list[int],
+    ends: list[tuple[int, int]],
+    shared: list[tuple[int, int]],
 ) -> None:
-    """Adds delay so that each pair has its RTT: on the bottleneck if its delay is free, else at the receivers."""
+    """Adds delay so that each pair has its RTT.
+
+    What all pairs lack is spread over the ``shared`` links (there and back), what some lack in addition goes to the
+    receivers' access links ``ends`` (to and from).
+    """
     missing = [rtt - has for rtt, has in zip(rtts, own, strict=True)]
     worst = min(range(len(missing)), key=missing.__getitem__)
     if missing[worst] < 0:
-        _refuse_rtt(net, spec.at("rtt"), rtts[worst], own[worst])
-    if free and net.bottleneck is not None:
-        _lengthen(net, *net.bottleneck, missing[worst])
-        missing = [m - missing[worst] for m in missing]
+        _refuse_rtt(net, mark, rtts[worst], own[worst])
+    common = missing[worst] if shared else 0
+    for i, (there, back) in enumerate(shared):
+        _lengthen(net, there, back, common * (i + 1) // len(shared) - common * i // len(shared))
     for m, (down, up) in zip(missing, ends, strict=True):
-        _lengthen(net, down, up, m)
+        _lengthen(net, down, up, m - common)
 
 
 def _tree(net: Network, root: int, levels: Sequence[lang.Level], spec: lang.Dumbbell | lang.Hierarchical) -> list[int]:
@@ -257,8 +287,7 @@ def _branch(
     # Losses and jitter are on the way of the data: towards the shared link on the left, away from it on the right.
     first, second = (towards, away) if inwards else (away, towards)
     for settings, name in ((first, up), (second, down)):
-        settings["delay"] = settings["delay"] or 0
-        _default_queue(settings, name, net.log)
+        _complete(settings, name, net.log)
     net.link(Link(up, child, parent, **first))
     net.link(Link(down, parent, child, **second))
     return child
@@ -287,8 +316,7 @@ def _parking_lot(spec: lang.ParkingLot, net: Network) -> None:
     for i, link in enumerate(specs):
         forward, back = _links_of(link, None, spec)
         for settings, name in ((forward, f"bottleneck{i}"), (back, f"bottleneck{i}.reverse")):
-            settings["delay"] = settings["delay"] or 0
-            _default_queue(settings, name, log)
+            _complete(settings, name, log)
         there = net.link(Link(f"bottleneck{i}", routers[i], routers[i + 1], **forward))
         chain.append((there, net.link(Link(f"bottleneck{i}.reverse", routers[i + 1], routers[i], **back))))
     net.bottleneck = min(chain, key=lambda ends: net.links[ends[0]].rate)
@@ -330,15 +358,7 @@ def _parking_rtts(
     own = [_own_rtt(net, pair) for pair in pairs]
     if spec.rtt is not None:
         rtts = _spread(spec.rtt, len(pairs), "pairs", spec.at("rtt"), net.log)
-        missing = [rtt - has for rtt, has in zip(rtts, own, strict=True)]
-        worst = min(range(len(missing)), key=missing.__getitem__)
-        if missing[worst] < 0:
-            _refuse_rtt(net, spec.at("rtt"), rtts[worst], own[worst])
-        spread = missing[worst] if free else 0
-        for i, (there, back) in enumerate(chain):
-            _lengthen(net, there, back, spread * (i + 1) // len(chain) - spread * i // len(chain))
-        for m, (down, up) in zip(missing, ends["pairs"], strict=True):
-            _lengthen(net, down, up, m - spread)
+        _fit_rtts(net, spec.at("rtt"), own, rtts, ends["pairs"], chain if free else [])
         own = rtts
     net.rtt = round(Fraction(sum(own), len(own)))
     if spec.cross_rtt is not None:
@@ -384,8 +404,7 @@ def _graph(spec: lang.Graph, net: Network) -> None:
         net.node(name, host=True, mark=spec.at("hosts"))
     for name in spec.routers:
         net.node(name, host=False, mark=spec.at("routers"))
-    for link in spec.links:
-        _graph_link(link, spec, net)
+    gather(partial(_graph_link, link, spec, net) for link in spec.links)
     shared = net.link_by_name.get("bottleneck")
     if shared is not None:
         net.bottleneck = (shared, net.link_by_name.get("bottleneck.reverse", shared))
@@ -420,12 +439,10 @@ def _graph_link(link: lang.GraphLink, spec: lang.Graph, net: Network) -> None:
         message = "both ends of this link are hosts, which have transmit queues: give `host_queue` instead of `queue`"
         raise log.error(link.at("queue"), message)
     for name, start, end, settings in ways:
-        settings["delay"] = settings["delay"] or 0
         nic = net.nodes[start][1]
         if nic or (net.nodes[end][1] and settings["queue"] is None):
             settings["queue"] = link.host_queue
-        else:
-            _default_queue(settings, name, log)
+        _complete(settings, name, log)
         net.link(Link(name, start, end, nic=nic, **settings))
 
 

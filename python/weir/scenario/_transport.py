@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 import os
 from dataclasses import fields, replace
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ._lang_workload import LINUX, LINUX26, CongestionControl, Transport
 from ._network import Path as Way
-from ._problem import Log, Mark
+from ._problem import Log, Mark, choose
 from ._units import Amount
 
 __all__ = ["IP_TCP_HEADERS", "TIMESTAMPS", "UDP_HEADERS", "Resolved", "merge", "tcp_plan"]
@@ -40,7 +43,7 @@ class Resolved:
         self.mark = mark
         if transport.cc is None:
             raise log.error(mark, "no congestion control: give `transport: {cc: ...}` here or for the whole scenario")
-        self.cc = _located(transport.cc, folder, log)
+        self.cc = _found(transport.cc, folder, log)
         self.stack = transport.stack or "linux"
         defaults = LINUX26 if self.stack == "linux-2.6" else LINUX
         self.initial_window = _or(transport.initial_window, defaults.initial_window)
@@ -55,10 +58,38 @@ def _or(value: Any, default: Any) -> Any:
     return default if value is None else value
 
 
+def _found(cc: CongestionControl, folder: str, log: Log) -> CongestionControl:
+    """The congestion control, checked as far as that is possible without loading or asking a kernel."""
+    if cc.name.endswith(".so"):
+        return _located(cc, folder, log)
+    if not cc.name.startswith("linux:"):
+        _check_registered(cc, log)
+    return cc
+
+
+@cache
+def _registry() -> dict[str, dict[str, tuple[int, int]]]:
+    """The registered congestion controls, and the ranges of their options."""
+    described = json.loads(importlib.import_module("weir._weir").cc_list())
+    return {cc["name"]: {o["name"]: (o["min"], o["max"]) for o in cc["options"]} for cc in described}
+
+
+def _check_registered(cc: CongestionControl, log: Log) -> None:
+    known = _registry()
+    if cc.name not in known:
+        raise log.error(cc.mark, f"there is no congestion control `{cc.name}`{choose(cc.name, known)}")
+    ranges = known[cc.name]
+    for name, value in cc.options:
+        mark = cc.marks.get(name, cc.mark)
+        if name not in ranges:
+            raise log.error(mark, f"`{name}` is not an option of `{cc.name}`{choose(name, ranges)}")
+        low, high = ranges[name]
+        if not low <= value <= high:
+            raise log.error(mark, f"`{name}` of `{cc.name}` is {low} to {high}, not {value}")
+
+
 def _located(cc: CongestionControl, folder: str, log: Log) -> CongestionControl:
     """A shared object is found relative to the scenario's folder."""
-    if not cc.name.endswith(".so"):
-        return cc
     path = Path(folder, cc.name)
     if not path.is_file():
         log.warn(cc.mark, f"there is no file `{path}` yet; `weir cc build` makes it")

@@ -7,6 +7,7 @@ decimals, so that ``11.5ms`` is 11 500 000 ns and not nearly so.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -57,7 +58,7 @@ class Quantity:
         if unit == "":
             raise ValueError(f"`{_cut(text)}` needs a unit; expected {self.hint()}")
         if unit not in self.units:
-            raise ValueError(f"`{_cut(unit)}` is not a unit of a {self.name}{choose(unit, self.units)}")
+            raise ValueError(f"`{_cut(unit)}` is not a unit of a {self.name}{_choose_unit(unit, self.units)}")
         value = number * self.units[unit]
         if value > self.most:
             raise ValueError(f"`{_cut(text)}` is out of range; the largest {self.name} is {self.most_text}")
@@ -77,6 +78,31 @@ class Quantity:
         return _pattern(self.units)
 
 
+# Other spellings, too far from ours for a comparison of letters.
+_SPELLINGS = {
+    "s": ("sec", "secs", "second", "seconds"),
+    "ms": ("msec", "msecs", "millisecond", "milliseconds"),
+    "us": ("usec", "usecs", "microsecond", "microseconds"),
+    "ns": ("nsec", "nanosecond", "nanoseconds"),
+    "min": ("m", "mins", "minute", "minutes"),
+    "h": ("hr", "hour", "hours"),
+    "d": ("day", "days"),
+    "packets": ("p", "pkt", "pkts", "pckts"),
+    "B": ("byte", "bytes"),
+    "Mbps": ("M", "Mb", "Mb/s", "Mbit"),
+    "Gbps": ("G", "Gb", "Gb/s", "Gbit"),
+    "kbps": ("k", "kb", "kb/s", "kbit"),
+}
+
+
+def _choose_unit(unit: str, known: Iterable[str]) -> str:
+    ours = list(known)
+    for meant, spellings in _SPELLINGS.items():
+        if unit in spellings and meant in ours:
+            return f"; did you mean `{meant}`?"
+    return choose(unit, ours)
+
+
 def _pattern(units: dict[str, Fraction]) -> str:
     return f"^(0|{_NUMBER_PATTERN} ?({'|'.join(units)}))$"
 
@@ -90,8 +116,9 @@ def _split(text: str, name: str, hint: str) -> tuple[Fraction, str]:
     if text.startswith("-") and _NUMBER.match(text[1:]):
         raise ValueError(f"`{_cut(text)}` is negative; expected {hint}")
     match = _NUMBER.match(text)
-    if match is None:
-        raise ValueError(f"`{_cut(text)}` is not a {name}; expected {hint}")
+    if match is None or re.match("[0-9]+,[0-9]", text):
+        comma = " (write a decimal point, not a comma)" if match else ""
+        raise ValueError(f"`{_cut(text)}` is not a {name}{comma}; expected {hint}")
     return Fraction(match[1]), match[2]
 
 
@@ -182,7 +209,7 @@ def parse_amount(text: str, units: tuple[str, ...]) -> Amount:
     if unit == "":
         return Amount(Fraction(0), "bytes")
     if unit not in every:
-        raise ValueError(f"`{_cut(unit)}` is not a unit of a size here{choose(unit, every)}")
+        raise ValueError(f"`{_cut(unit)}` is not a unit of a size here{_choose_unit(unit, every)}")
     name = every[unit]
     if name == "bdp":
         if number > _BDP.most:

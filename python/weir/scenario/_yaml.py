@@ -202,7 +202,8 @@ class _Builder:
 
     def _refuse_tag(self, event: Any) -> None:
         if event.tag is not None:
-            raise self._log.error(self._mark(event), f"tags such as `{event.tag}` are not allowed in a scenario")
+            tag = str(event.tag).replace("tag:yaml.org,2002:", "!!")[:60]
+            raise self._log.error(self._mark(event), f"tags such as `{tag}` are not allowed in a scenario")
 
     def _open(self, event: Any) -> None:
         mark = self._mark(event)
