@@ -236,5 +236,5 @@ def test_figures_are_written_where_asked(weir: Weir, here: Path) -> None:
     assert ran.code == 0, ran
     files = [line.strip() for line in ran.out.splitlines() if line.startswith("  ")]
     assert {Path(file).suffix for file in files} == {".svg", ".pdf", ".csv"}
-    assert all((here / file).stat().st_size > 100 for file in files)
+    assert all((here / file).stat().st_size > 0 for file in files)
     assert weir("report", "runs/two", "--figures", "--only", "no-such-chart").code == 2
