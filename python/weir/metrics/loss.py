@@ -9,7 +9,7 @@ import polars as pl
 
 from weir.metrics.errors import MetricError
 from weir.metrics.registry import Category, Param, View, metric
-from weir.metrics.results import Floats, Values
+from weir.metrics.results import Floats, Ints, Values
 from weir.metrics.window import Window
 from weir.run import Flow
 
@@ -272,14 +272,22 @@ def loss_synchronisation(window: Window, *, within: float = 0.0) -> Values:
     times, flows = (chosen[name].to_numpy().astype(np.int64) for name in ("time_ns", "flow"))
     inside = (times >= begin) & (times < end)
     times, flows = times[inside], flows[inside]
+    shares = _epoch_shares(times, flows, length, [window.span(flow) for flow in window.flows])
+    return Values("all", [0], np.array([np.mean(shares) if shares else math.nan]))
+
+
+def _epoch_shares(times: Ints, flows: Ints, length: float, spans: list[tuple[int, int]]) -> list[float]:
+    """For each epoch with two active flows or more: the flows that have an event in it over those active."""
+    begins, ends = np.sort([s for s, e in spans if s < e]), np.sort([e for s, e in spans if s < e])
+    actives = np.searchsorted(begins, times, side="right") - np.searchsorted(ends, times, side="right")
+    afters = np.searchsorted(times, times + length, side="right").tolist()
     shares, at = [], 0
     while at < len(times):
-        after = int(np.searchsorted(times, times[at] + length, side="right"))
-        active = sum(s <= times[at] < e for s, e in map(window.span, window.flows))
+        active = int(actives[at])
         if active > 1:
-            shares.append(min(len(set(flows[at:after].tolist())) / active, 1.0))
-        at = after
-    return Values("all", [0], np.array([np.mean(shares) if shares else math.nan]))
+            shares.append(min(len(set(flows[at : afters[at]].tolist())) / active, 1.0))
+        at = afters[at]
+    return shares
 
 
 def _epoch_ns(window: Window) -> float:
