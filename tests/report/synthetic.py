@@ -253,7 +253,9 @@ def _events(trace: _Trace) -> pa.Table:
 
 def _plan(bell: Dumbbell, cc: str, rtt: float, title: str, seed: int) -> dict[str, Any]:
     n = bell.flows
-    hosts = [{"name": f"src{i}", "kind": "host"} for i in range(n)] + [{"name": f"dst{i}", "kind": "host"} for i in range(n)]
+    hosts = [{"name": f"src{i}", "kind": "host"} for i in range(n)] + [
+        {"name": f"dst{i}", "kind": "host"} for i in range(n)
+    ]
     nodes = [*hosts, {"name": "left", "kind": "router"}, {"name": "right", "kind": "router"}]
     left, right = 2 * n, 2 * n + 1
     delay = {"kind": "fixed", "delay_ns": int(rtt / 2 * _SECOND)}

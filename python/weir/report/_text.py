@@ -9,7 +9,9 @@ import math
 import re
 from dataclasses import dataclass
 
-__all__ = ["Unit", "natural_key", "number", "quantity", "unit_for"]
+import polars as pl
+
+__all__ = ["Unit", "greatest", "least", "natural_key", "number", "quantity", "unit_for"]
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,18 @@ def quantity(value: float | None, base: str, digits: int = 3) -> str:
     if not unit.label:
         return text
     return f"{text}\u202f%" if unit.label == "%" else f"{text} {unit.label}"
+
+
+def greatest(values: pl.Series) -> float:
+    """The greatest of a column of numbers, nulls left out; 0 if there is none."""
+    found = values.max()
+    return float(found) if isinstance(found, int | float) else 0.0
+
+
+def least(values: pl.Series) -> float:
+    """The least of a column of numbers, nulls left out; 0 if there is none."""
+    found = values.min()
+    return float(found) if isinstance(found, int | float) else 0.0
 
 
 def natural_key(text: str) -> tuple[tuple[int, float, str], ...]:

@@ -43,8 +43,8 @@ def figures(
 ) -> list[Path]:
     """Writes the figures of a run and returns their paths, sorted.
 
-    Charts across the sweep go to ``out_dir``, those of a cell to a folder named by its factors; a run of one cell has no
-    such folder. The same run gives the same bytes.
+    Charts across the sweep go to ``out_dir``, those of a cell to a folder named by its factors; a run of one cell has
+    no such folder. The same run gives the same bytes.
 
     Args:
         run: an opened run.
@@ -112,7 +112,7 @@ def _write(figure: _Figure, folder: Path, formats: Sequence[str]) -> list[Path]:
         written[-1].write_text(svg, encoding="utf-8")
     if "pdf" in formats:
         written.append(folder / f"{name}.pdf")
-        written[-1].write_bytes(vl_convert.svg_to_pdf(svg))
+        written[-1].write_bytes(_in_order(vl_convert.svg_to_pdf(svg)))
     return written
 
 
@@ -142,6 +142,21 @@ def _convert(spec: dict[str, Any]) -> str:
         for i, old in enumerate(ids):
             svg = re.sub(rf"\b{old}\b", f"{prefix}-{i}", svg)
     return svg
+
+
+def _in_order(pdf: bytes) -> bytes:
+    """The same PDF with the entries of its resource dictionaries in order; the converter writes them in any.
+
+    The entries stay where they are but for their order, so every offset in the file stays right.
+    """
+
+    def sort(match: re.Match[bytes]) -> bytes:
+        return b"".join(sorted(re.findall(_RESOURCE, match[0])))
+
+    return re.sub(b"(?:%s){2,}" % _RESOURCE, sort, pdf)
+
+
+_RESOURCE = rb"\n +/[a-z]+\d+ \d+ 0 R"
 
 
 def _width(svg: str) -> float:

@@ -86,6 +86,7 @@ def render(view: RunView) -> str:
     """The page as text."""
     drawn = medium(len(view.combinations))
     blobs: list[tuple[str, Markup]] = []
+    view.prepare(tables.SUMMARY)
     across = [_item(chart, chart.draw(view, drawn), drawn) for chart in RUN_CHARTS]
     run_items = [item for item in across if item]
     if run_items:
@@ -94,32 +95,36 @@ def render(view: RunView) -> str:
     shown, grids = verdicts(view), tables.summary_tables(view)
     css = (_ASSETS / "report.css").read_text(encoding="utf-8")
     script = (_ASSETS / "report.js").read_text(encoding="utf-8")
-    return _environment().get_template("report.html.j2").render(
-        title=view.title,
-        source=_source(view),
-        headline=headline(shown),
-        facts=provenance.facts(view),
-        warnings=provenance.warnings(view),
-        sections=[s for s in _SECTIONS if s[0] != "sweep" or run_items],
-        verdicts=shown,
-        no_verdicts="The scenario makes no claim: it has no expect section."
-        if view.run.complete
-        else "The run is not complete: its claims are judged when it is.",
-        tables=grids,
-        tables_note=_tables_note(view),
-        has_run_charts=bool(run_items),
-        cells=cells,
-        repeats=view.repeats,
-        factors=[_Factor(f.name, f.values) for f in view.swept],
-        provenance=provenance.provenance(view),
-        plans=provenance.plans(view),
-        scenario=view.run.scenario,
-        version=metadata.version("weir") if _installed() else "",
-        blobs=blobs,
-        css=Markup(css),
-        library=Markup(_library()),
-        script=Markup(script),
-        csp=_policy(css, _library(), script),
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            title=view.title,
+            source=_source(view),
+            headline=headline(shown),
+            facts=provenance.facts(view),
+            warnings=provenance.warnings(view),
+            sections=[s for s in _SECTIONS if s[0] != "sweep" or run_items],
+            verdicts=shown,
+            no_verdicts="The scenario makes no claim: it has no expect section."
+            if view.run.complete
+            else "The run is not complete: its claims are judged when it is.",
+            tables=grids,
+            tables_note=_tables_note(view),
+            has_run_charts=bool(run_items),
+            cells=cells,
+            repeats=view.repeats,
+            factors=[_Factor(f.name, f.values) for f in view.swept],
+            provenance=provenance.provenance(view),
+            plans=provenance.plans(view),
+            scenario=view.run.scenario,
+            version=metadata.version("weir") if _installed() else "",
+            blobs=blobs,
+            css=Markup(css),
+            library=Markup(_library()),
+            script=Markup(script),
+            csp=_policy(css, _library(), script),
+        )
     )
 
 
@@ -188,7 +193,7 @@ def _pack(items: list[dict[str, Any]]) -> Markup:
 @lru_cache(maxsize=1)
 def _library() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script."""
-    return str(vl_convert.javascript_bundle())
+    return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
 
 
 def _policy(css: str, *scripts: str) -> str:

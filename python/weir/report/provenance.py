@@ -26,7 +26,10 @@ def facts(run: RunView) -> list[tuple[str, str]]:
         found.append(("Cells", f"1, {repeats}"))
     if run.cells:
         first = run.cells[0]
-        found += [("Flows", str(len(first.plan.flows))), ("Simulated time" if found[0][1] == "sim" else "Time", f"{first.duration_s:g} s")]
+        found += [
+            ("Flows", str(len(first.plan.flows))),
+            ("Simulated time" if found[0][1] == "sim" else "Time", f"{first.duration_s:g} s"),
+        ]
     end = run.run.manifest.get("end")
     if isinstance(end, str):
         found.append(("Finished", end.replace("T", " ").removesuffix("Z")[:16] + (" UTC" if end.endswith("Z") else "")))

@@ -5,9 +5,8 @@ The page sets widths itself, to what the window of its reader allows; `set_width
 
 from __future__ import annotations
 
-import json
+import copy
 import math
-import re
 from typing import Any
 
 import polars as pl
@@ -21,22 +20,9 @@ _DIGITS = 5
 
 
 def specification(chart: Chart, drawing: Drawing, medium: Medium) -> dict[str, Any]:
-    """The specification of a drawing, without data; deterministic."""
-    spec: dict[str, Any] = drawing.spec.to_dict(validate=False, format="vega-lite")
-    spec.pop("$schema", None)
-    spec["config"] = theme.config(medium.name)
-    spec["description"] = f"{chart.title}. {drawing.alt}"
-    return _rename_views(spec)
-
-
-def _rename_views(spec: dict[str, Any]) -> dict[str, Any]:
-    """Numbers the views from 0: Altair counts on from build to build."""
-    names = dict.fromkeys(re.findall(r'"(view_\d+)"', json.dumps(spec)))
-    text = json.dumps(spec)
-    for i, name in enumerate(names):
-        text = text.replace(f'"{name}"', f'"plot_{i}"')
-    renamed: dict[str, Any] = json.loads(text)
-    return renamed
+    """The specification of a drawing, without data; a copy that may be changed."""
+    description = f"{chart.title}. {drawing.alt}"
+    return {**copy.deepcopy(dict(drawing.spec)), "config": theme.config(medium.name), "description": description}
 
 
 def rounded(frame: pl.DataFrame) -> pl.DataFrame:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from weir.metrics import MetricInfo, catalogue
-from weir.report._text import Unit, number, unit_for
+from weir.report._text import Unit, greatest, number, unit_for
 from weir.report.view import CellView, Factor, RunView
 
 __all__ = ["SUMMARY", "Field", "Grid", "Part", "cell_tables", "summary_metrics", "summary_tables"]
@@ -72,12 +72,13 @@ class Grid:
 def summary_metrics(run: RunView) -> list[tuple[str, MetricInfo | None, pl.DataFrame]]:
     """The metrics of the summary that have a value somewhere: name, what it is, values."""
     known = {info.name: info for info in catalogue()}
-    run.prepare(SUMMARY)
     found = []
     for name in SUMMARY:
         frame = run.summary(name)
         if not frame.is_empty() and frame["value"].is_not_null().any():
-            info = next((known[n] for n in sorted(known, key=len, reverse=True) if name == n or name.startswith(f"{n}.")), None)
+            info = next(
+                (known[n] for n in sorted(known, key=len, reverse=True) if name == n or name.startswith(f"{n}.")), None
+            )
             found.append((name, info, frame))
     return found
 
@@ -132,8 +133,7 @@ def _caption(info: MetricInfo | None, unit: Unit) -> str:
 
 
 def _unit(frame: pl.DataFrame) -> Unit:
-    largest = frame["value"].abs().max()
-    return unit_for(float(largest or 0), frame["unit"][0])  # type: ignore[arg-type]
+    return unit_for(greatest(frame["value"].abs()), frame["unit"][0])
 
 
 def _single(run: RunView, metrics: Sequence[tuple[str, MetricInfo | None, pl.DataFrame]]) -> Grid:
@@ -158,7 +158,10 @@ def _matrices(run: RunView, name: str, info: MetricInfo | None, frame: pl.DataFr
     if across is None:
         parts = [_by_phase(run, frame, unit, phases)]
     else:
-        parts = [_matrix(frame.filter(pl.col("phase").eq_missing(pl.lit(p, pl.String))), unit, downs, across, p) for p in phases]
+        parts = [
+            _matrix(frame.filter(pl.col("phase").eq_missing(pl.lit(p, pl.String))), unit, downs, across, p)
+            for p in phases
+        ]
     note = ", ".join(s for s in (unit.label, f"by {', '.join(f.name for f in run.swept)}") if s)
     return Grid(name, note, _caption(info, unit), tuple(parts), opened)
 
@@ -196,7 +199,10 @@ def _flows(cell: CellView) -> Grid | None:
     frame = cell.table("flows")
     if frame is None:
         return None
-    sums = [pl.col(c).sum() for c in ("delivered_bytes", "sent_packets", "retransmitted_packets", "lost_packets", "timeouts")]
+    sums = [
+        pl.col(c).sum()
+        for c in ("delivered_bytes", "sent_packets", "retransmitted_packets", "lost_packets", "timeouts")
+    ]
     done = pl.col("end_ns").is_not_null().sum().alias("done")
     found = frame.group_by("flow").agg(pl.len().alias("transfers"), done, *sums).sort("flow").collect()
     by_flow = {row["flow"]: row for row in found.iter_rows(named=True)}
@@ -205,11 +211,26 @@ def _flows(cell: CellView) -> Grid | None:
         row = by_flow[flow.id]
         lost = 100 * row["lost_packets"] / row["sent_packets"] if row["sent_packets"] else None
         kind = f"{flow.protocol}, {flow.cc}" if flow.cc else flow.protocol
-        fields = [Field(kind, numeric=False), Field(number(flow.start_ns / 1e9, 4)), Field(f"{row['done']} of {row['transfers']}"),
-                  Field(number(row["delivered_bytes"] / 1e6, 4)), Field(number(row["retransmitted_packets"], 6)),
-                  Field(number(lost, 2)), Field(number(row["timeouts"], 6))]  # fmt: skip
-        rows.append((flow.name, tuple(fields)))
-    columns = ("Transport", "Start (s)", "Transfers done", "Delivered (MB)", "Retransmitted (packets)", "Lost (%)", "Timeouts")
+        texts = [
+            number(flow.start_ns / 1e9, 4),
+            f"{row['done']} of {row['transfers']}",
+            number(row["delivered_bytes"] / 1e6, 4),
+            number(row["retransmitted_packets"], 6),
+            number(lost, 2),
+            number(row["timeouts"], 6),
+        ]
+        rows.append((flow.name, (Field(kind, numeric=False), *map(Field, texts))))
+    columns = (
+        "Transport",
+        "Start (s)",
+        "Transfers done",
+        "Delivered (MB)",
+        "Retransmitted (packets)",
+        "Lost (%)",
+        "Timeouts",
+    )
     more = len(by_flow) - len(rows)
-    caption = "Of this repeat, whole run." + (f" {more} more flows are in the table `flows` of the run." if more > 0 else "")
+    caption = "Of this repeat, whole run." + (
+        f" {more} more flows are in the table `flows` of the run." if more > 0 else ""
+    )
     return Grid("Flows", f"{len(by_flow)}", caption, (Part("", "Flow", columns, tuple(rows)),), False, True)

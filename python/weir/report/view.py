@@ -46,9 +46,9 @@ class Factor:
 class CellView:
     """One cell and repeat of a run. Tables that are missing, damaged or empty read as ``None``."""
 
-    def __init__(self, cell: Cell, run: Run) -> None:
+    def __init__(self, cell: Cell, run: RunView) -> None:
         self.cell = cell
-        self._run = run
+        self.run = run
         self.problems: list[str] = []
         """What could not be read, found so far."""
         self._tables: dict[str, pl.LazyFrame | None] = {}
@@ -98,17 +98,20 @@ class CellView:
         """Flows under test; all flows where the plan marks none."""
         return tuple(f for f in self.plan.flows if f.role == "test") or self.plan.flows
 
-    def metric(self, name: str, *by: str) -> pl.DataFrame:
-        """A metric in every phase, over all repeats of this combination of factors; see `weir.metrics.compute`.
+    def summary(self, metric: str) -> pl.DataFrame:
+        """A metric in every phase, over all repeats of this combination of factors; empty where there is none."""
+        own = [pl.col(f.name) == self.cell.factors.get(f.name) for f in self.run.factors]
+        found = self.run.summary(metric)
+        return found.filter(own) if own and not found.is_empty() else found
 
-        Empty where it cannot be computed.
-        """
-        repeats = [c for c in self._run.cells if c.factors == self.cell.factors]
-        part = Run(self._run.path, repeats, self._run.manifest, self._run.notes)
+    def by_flow(self, metric: str) -> pl.DataFrame:
+        """The same for each flow under test: with a column ``flow``."""
+        run = self.run.run
+        part = Run(run.path, [c for c in run.cells if c.factors == self.cell.factors], run.manifest, run.notes)
         try:
-            return compute(part, name, by=list(by), phase="*" if self.plan.phases else None)
+            return compute(part, metric, by="flow", phase="*" if self.plan.phases else None)
         except (MetricError, RunError) as error:
-            self.problems.append(f"{self.id}: metric {name}: {error}")
+            self.problems.append(f"{self.id}: metric {metric}: {error}")
             return pl.DataFrame(schema=_NO_SUMMARY)
 
     @property
@@ -154,7 +157,7 @@ class RunView:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.cells = tuple(CellView(cell, run) for cell in run.cells)
+        self.cells = tuple(CellView(cell, self) for cell in run.cells)
         self.factors = _factors(run)
         self.problems: list[str] = []
         """What could not be computed, found so far."""
@@ -225,15 +228,18 @@ class RunView:
             return pl.DataFrame(schema=_NO_SUMMARY)
 
     def prepare(self, metrics: Sequence[str]) -> None:
-        """Computes several metrics in one pass over the tables; any that fails is left to `summary`."""
+        """Computes several metrics in one pass over the tables; what fails is left to `summary`, one by one."""
         wanted = [m for m in metrics if m not in self._summaries]
         try:
             frame = self._compute(wanted) if wanted else None
         except (MetricError, RunError):
             return
-        if frame is not None:
-            for metric in wanted:
-                self._summaries[metric] = frame.filter(pl.col("metric") == metric)
+        if frame is None:
+            return
+        for metric in wanted:
+            part = frame.filter(pl.col("metric") == metric)
+            bins = [c for c in ("bin_low", "bin_high") if c in part.columns and part[c].is_null().all()]
+            self._summaries[metric] = part.drop(bins)
 
     def _compute(self, metrics: Sequence[str]) -> pl.DataFrame:
         tables = {t for m in metrics for t in parse_reference(m).metric.tables}

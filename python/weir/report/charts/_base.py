@@ -1,14 +1,20 @@
 """What a chart is: one small file that makes a `Drawing` of a cell or of a whole run, and one line in the registry.
 
+Its look, a Vega-Lite specification made with Altair, depends on a few plain values and is made once for all cells that
+share them (`shape`); the data are each cell's own.
+
 A chart never knows whether it is drawn on the page or for a paper beyond what its `Medium` tells: how many points are
 worth drawing, and whether a reader can point and click. Widths are set afterwards, by the page or by the figure writer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from functools import lru_cache, wraps
+from typing import Any, Literal, ParamSpec, TypeAlias
 
 import altair as alt
 import polars as pl
@@ -16,9 +22,59 @@ import polars as pl
 from weir.report import theme
 from weir.report.view import CellView, RunView
 
-__all__ = ["CellChart", "Chart", "Drawing", "Medium", "RunChart", "Spec", "named", "time_axis", "tooltip", "window"]
+__all__ = [
+    "CellChart",
+    "Chart",
+    "Drawing",
+    "Medium",
+    "RunChart",
+    "Spec",
+    "category_scale",
+    "named",
+    "plain_spec",
+    "shape",
+    "time_axis",
+    "tooltip",
+    "window",
+]
 
 Spec: TypeAlias = alt.Chart | alt.LayerChart | alt.FacetChart | alt.VConcatChart
+
+_P = ParamSpec("_P")
+
+
+def shape(function: Callable[_P, Spec]) -> Callable[_P, dict[str, Any]]:
+    """Makes a function that builds a chart give its specification, and remember it; its arguments must be hashable.
+
+    The specification is shared: whoever changes it takes a copy.
+    """
+
+    @lru_cache(maxsize=256)
+    def once(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        return plain_spec(function(*args, **kwargs))
+
+    @wraps(function)
+    def shared(*args: _P.args, **kwargs: _P.kwargs) -> dict[str, Any]:
+        return once(*args, **kwargs)  # type: ignore[arg-type]  # that they are hashable is the contract
+
+    return shared
+
+
+def plain_spec(spec: Spec) -> dict[str, Any]:
+    """The specification of a chart that is drawn once: without configuration, and the same each time."""
+    found: dict[str, Any] = spec.to_dict(validate=False, format="vega-lite")
+    found.pop("$schema", None)
+    found.pop("config", None)
+    return _rename_views(found)
+
+
+def _rename_views(spec: dict[str, Any]) -> dict[str, Any]:
+    """Numbers the views from 0: Altair counts on from build to build."""
+    text = json.dumps(spec)
+    for i, name in enumerate(dict.fromkeys(re.findall(r'"(view_\d+)"', text))):
+        text = text.replace(f'"{name}"', f'"plot_{i}"')
+    renamed: dict[str, Any] = json.loads(text)
+    return renamed
 
 
 @dataclass(frozen=True)
@@ -43,7 +99,8 @@ class Medium:
 class Drawing:
     """A chart with its data."""
 
-    spec: Spec
+    spec: Mapping[str, Any]
+    """Vega-Lite, without data, configuration and widths; see `shape`."""
     data: Mapping[str, pl.DataFrame]
     """Named data sets that ``spec`` refers to; what the CSV files hold."""
     alt: str
@@ -89,14 +146,20 @@ class RunChart(Chart):
     """Makes the drawing; none where the run has nothing to draw."""
 
 
+def category_scale(names: Sequence[str], channel: str) -> alt.Scale:
+    """The scale that gives each of ``names`` its look in ``channel``: color, strokeDash or shape."""
+    look = theme.categories(names)[channel]
+    return alt.Scale(domain=look["domain"], range=look["range"])
+
+
 def named(name: str) -> alt.NamedData:
     """Refers to a data set of the drawing."""
     return alt.NamedData(name=name)
 
 
-def time_axis(cell: CellView, medium: Medium, *, title: str | None = "Time (s)", field: str = "time_s") -> alt.X:
+def time_axis(end_s: float, medium: Medium, *, title: str | None = "Time (s)", field: str = "time_s") -> alt.X:
     """The x axis of every time series of a cell; on the page the window shown can be set (parameters tmin, tmax)."""
-    domain: Any = alt.Scale(domain=[0, cell.duration_s], nice=False)
+    domain: Any = alt.Scale(domain=[0, end_s], nice=False)
     if medium.page:
         low, high = alt.ExprRef(expr="tmin"), alt.ExprRef(expr="tmax")
         domain = alt.Scale(domainMin=low, domainMax=high, nice=False)
@@ -104,13 +167,15 @@ def time_axis(cell: CellView, medium: Medium, *, title: str | None = "Time (s)",
     return alt.X(f"{field}:Q", title=title, scale=domain, axis=axis)
 
 
-def window(cell: CellView, medium: Medium) -> list[alt.Parameter]:
+def window(end_s: float, medium: Medium) -> list[alt.Parameter]:
     """The parameters that `time_axis` refers to."""
     if not medium.page:
         return []
-    return [alt.param(name="tmin", value=0), alt.param(name="tmax", value=cell.duration_s)]
+    return [alt.param(name="tmin", value=0), alt.param(name="tmax", value=end_s)]
 
 
-def tooltip(medium: Medium, *fields: alt.Tooltip) -> Any:
-    """Tooltips on the page, none on paper."""
-    return list(fields) if medium.page else alt.Undefined
+def tooltip(medium: Medium, *fields: tuple[str, str] | tuple[str, str, str]) -> Any:
+    """What to show under the pointer on the page (field, title and perhaps number format); nothing on paper."""
+    if not medium.page:
+        return alt.Undefined
+    return [alt.Tooltip(f[0], title=f[1], format=f[2] if len(f) > 2 else alt.Undefined) for f in fields]

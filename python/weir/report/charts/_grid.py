@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import altair as alt
 import polars as pl
 
-from weir.report.charts._base import Drawing, Medium, named
+from weir.report.charts._base import Drawing, Medium, named, plain_spec
 from weir.report.view import CellView, RunView
 
 __all__ = ["MOST_PANELS", "Place", "facet", "places"]
@@ -63,4 +63,4 @@ def facet(
     else:
         spec = layered.facet(column=across, spacing=8 if medium.page else 4)
     spec = spec.properties(title=alt.TitleParams(title, anchor="start"))
-    return Drawing(spec, data, alt_text, notes, columns=len(columns), panel_width=64, span=2)
+    return Drawing(plain_spec(spec), data, alt_text, notes, columns=len(columns), panel_width=64, span=2)

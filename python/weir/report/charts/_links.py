@@ -9,7 +9,7 @@ import polars as pl
 
 from weir.report import theme
 from weir.report._text import Unit
-from weir.report.charts._base import Drawing, Medium, named, time_axis, window
+from weir.report.charts._base import Drawing, Medium, Spec, named, shape, time_axis, window
 from weir.report.charts._series import band
 from weir.report.downsample import bucket_ns
 from weir.report.view import CellView
@@ -42,7 +42,10 @@ def link_panels(
     notes: tuple[str, ...],
     colour: str = theme.ACCENT,
 ) -> Drawing | None:
-    """An envelope a bottleneck (``rows``: ``link``, ``time_s``, ``low``, ``mean``, ``high``), with a rule at its limit."""
+    """An envelope a bottleneck, with a rule at its limit.
+
+    ``rows`` has the columns ``link``, ``time_s``, ``low``, ``mean`` and ``high``.
+    """
     if rows.is_empty():
         return None
     names = pl.DataFrame(
@@ -56,22 +59,25 @@ def link_panels(
              "limit": [limits[k] / unit.factor for k in names["link"] if k in limits]}
         )  # fmt: skip
         rows = rows.join(most, on="name", how="left") if not most.is_empty() else rows.with_columns(limit=None)
-    several = len(cell.bottlenecks) > 1
-    layers = band(cell, medium, None, f"{title} ({unit.label})" if not several else "", colour=colour)
-    if limits:
+    shown = tuple(k.name for k in cell.bottlenecks)
+    spec = _spec(medium, cell.duration_s, f"{title} ({unit.label})", shown, bool(limits), colour)
+    return Drawing(spec, {"links": rows}, alt_text, notes)
+
+
+@shape
+def _spec(medium: Medium, end_s: float, title: str, names: tuple[str, ...], limited: bool, colour: str) -> Spec:
+    several = len(names) > 1
+    layers = band(end_s, medium, None, title if not several else "", colour=colour)
+    if limited:
         rule = alt.Chart().mark_line(strokeDash=[4, 3], color=theme.SECOND, strokeWidth=1, clip=True)
-        layers.append(rule.encode(x=time_axis(cell, medium), y="limit:Q"))
+        layers.append(rule.encode(x=time_axis(end_s, medium), y="limit:Q"))
     layered = alt.layer(*layers, data=named("links"))
-    parameters = window(cell, medium)
     if not several:
-        spec = layered.properties(height=medium.height).add_params(*parameters)
-        return Drawing(spec, {"links": rows}, alt_text, notes)
+        return layered.properties(height=medium.height).add_params(*window(end_s, medium))
     header = alt.Header(labelAnchor="start", title=None, labelPadding=1)
-    order = [k.name for k in cell.bottlenecks]
-    faceted = (
+    return (
         layered.properties(height=medium.height // 2)
-        .facet(facet=alt.Facet("name:N", sort=order, title=None, header=header), columns=1, spacing=6)
-        .properties(title=alt.TitleParams(f"{title} ({unit.label})", anchor="start"))
-        .add_params(*parameters)
+        .facet(facet=alt.Facet("name:N", sort=list(names), title=None, header=header), columns=1, spacing=6)
+        .properties(title=alt.TitleParams(title, anchor="start"))
+        .add_params(*window(end_s, medium))
     )
-    return Drawing(faceted, {"links": rows}, alt_text, notes)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import altair as alt
 import polars as pl
 
 from weir.report import theme
-from weir.report._text import Unit
-from weir.report.charts._base import Drawing, Medium, named, time_axis, tooltip, window
+from weir.report._text import Unit, greatest
+from weir.report.charts._base import Drawing, Medium, Spec, named, shape, time_axis, tooltip, window
 from weir.report.downsample import aggregate, bucket_ns, envelope, note
 from weir.report.view import CellView
 
@@ -46,7 +46,7 @@ def scaled(frame: pl.DataFrame, unit: Unit, columns: tuple[str, ...]) -> pl.Data
 
 
 def band(
-    cell: CellView,
+    end_s: float,
     medium: Medium,
     data: str | None,
     title: str,
@@ -60,16 +60,16 @@ def band(
 
     Without ``data`` the layers take that of the facet they are in.
     """
-    x = time_axis(cell, medium, title=x_title)
+    x = time_axis(end_s, medium, title=x_title)
     y_axis = alt.Axis(values=values) if values else alt.Axis(tickCount=5)
     scale = y_scale or alt.Scale(zero=True, nice=True)
     base = alt.Chart(named(data)) if data else alt.Chart()
     shown = tooltip(
         medium,
-        alt.Tooltip("time_s:Q", title="Time (s)", format=".4~g"),
-        alt.Tooltip("mean:Q", title="mean", format=".4~g"),
-        alt.Tooltip("low:Q", title="least", format=".4~g"),
-        alt.Tooltip("high:Q", title="most", format=".4~g"),
+        ("time_s:Q", "Time (s)", ".4~g"),
+        ("mean:Q", "mean", ".4~g"),
+        ("low:Q", "least", ".4~g"),
+        ("high:Q", "most", ".4~g"),
     )
     area = base.mark_area(opacity=0.25, color=colour, clip=True, line=False, tooltip=None).encode(
         x=x, y=alt.Y("low:Q", title=title, scale=scale, axis=y_axis), y2="high:Q"
@@ -94,23 +94,33 @@ def flow_panels(cell: CellView, medium: Medium, series: FlowSeries) -> Drawing |
     rows = scaled(rows, series.unit, columns).join(cell.names(), on="flow").sort("flow", "time_s")
     rows = rows.select("name", "time_s", *columns)
     order = list(dict.fromkeys(rows["name"]))
-    top = _round_up(float(rows["high"].max() or 0))  # type: ignore[arg-type]
-    scale = alt.Scale(domain=[0, top], nice=False)
-    layers = band(cell, medium, None, "", y_scale=scale, values=[0, top])
-    for column in series.more:
-        dashed = alt.Chart().mark_line(color=theme.SECOND, strokeDash=[4, 3], clip=True, strokeWidth=1)
-        layers.append(dashed.encode(x=time_axis(cell, medium), y=alt.Y(f"{column}:Q")))
-    header = alt.Header(labelAnchor="start", labelPadding=1, title=None)
-    height = max(medium.row_height, (medium.height if medium.page else 60) // len(order))
-    spec = (
-        alt.layer(*layers, data=named("series"))
-        .properties(height=height)
-        .facet(facet=alt.Facet("name:N", sort=order, title=None, header=header), columns=1, spacing=4 if medium.page else 1)
-        .properties(title=alt.TitleParams(series.title, anchor="start"))
-        .add_params(*window(cell, medium))
-    )
+    top = _round_up(greatest(rows["high"]))
+    spec = _panels(medium, cell.duration_s, series.title, tuple(order), top, tuple(series.more))
     text = f"{series.name} of {len(order)} flows over {cell.duration_s:g} s, one panel a flow."
     return Drawing(spec, {"series": rows}, text, note(width, interval), span=2)
+
+
+@shape
+def _panels(
+    medium: Medium, end_s: float, title: str, order: tuple[str, ...], top: float, more: tuple[str, ...]
+) -> Spec:
+    layers = band(end_s, medium, None, "", y_scale=alt.Scale(domain=[0, top], nice=False), values=[0, top])
+    for column in more:
+        dashed = alt.Chart().mark_line(color=theme.SECOND, strokeDash=[4, 3], clip=True, strokeWidth=1)
+        layers.append(dashed.encode(x=time_axis(end_s, medium), y=alt.Y(f"{column}:Q")))
+    header = alt.Header(labelAnchor="start", labelPadding=1, title=None)
+    height = max(medium.row_height, (medium.height if medium.page else 60) // len(order))
+    return (
+        alt.layer(*layers, data=named("series"))
+        .properties(height=height)
+        .facet(
+            facet=alt.Facet("name:N", sort=list(order), title=None, header=header),
+            columns=1,
+            spacing=4 if medium.page else 1,
+        )
+        .properties(title=alt.TitleParams(title, anchor="start"))
+        .add_params(*window(end_s, medium))
+    )
 
 
 def _round_up(value: float) -> float:
@@ -118,7 +128,9 @@ def _round_up(value: float) -> float:
     if value <= 0:
         return 1.0
     scale = 10.0 ** math.floor(math.log10(value))
-    return next(float(step * scale) for step in (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if step * scale >= value * 0.9999)
+    return next(
+        float(step * scale) for step in (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if step * scale >= value * 0.9999
+    )
 
 
 def flow_population(cell: CellView, medium: Medium, series: FlowSeries) -> Drawing | None:
@@ -139,8 +151,10 @@ def flow_population(cell: CellView, medium: Medium, series: FlowSeries) -> Drawi
     names = cell.names()["name"].to_list()
     # A few fast flows would leave the rest in one colour.
     bright = float(heat["value"].quantile(0.98) or 1.0)
-    spec = _population(cell, medium, series.title, names, bright)
-    text = f"{series.name} of {len(names)} flows over {cell.duration_s:g} s: percentiles over the flows, and a heat map."
+    spec = _population(medium, cell.duration_s, series.title, tuple(names), _round_up(bright))
+    text = (
+        f"{series.name} of {len(names)} flows over {cell.duration_s:g} s: percentiles over the flows, and a heat map."
+    )
     said = (f"Each column of the heat map is the mean of {width / 1e9:.3g} s; its colours end at the 98th percentile.",)
     return Drawing(spec, {"bands": bands, "heat": heat}, text, said, span=2)
 
@@ -158,20 +172,23 @@ def _heat(cell: CellView, cells: pl.DataFrame, width: int) -> pl.DataFrame:
     return rows.select("row", "name", "from_s", "to_s", "value").sort("row", "from_s")
 
 
-def _population(cell: CellView, medium: Medium, title: str, names: list[str], bright: float) -> alt.VConcatChart:
-    quiet = time_axis(cell, medium, title=None)
+@shape
+def _population(medium: Medium, end_s: float, title: str, names: tuple[str, ...], bright: float) -> Spec:
+    quiet = time_axis(end_s, medium, title=None)
     base = alt.Chart(named("bands"))
     outer = base.mark_area(opacity=0.18, color=theme.ACCENT, clip=True).encode(
         x=quiet, y=alt.Y("p05:Q", title=title, scale=alt.Scale(zero=True)), y2="p95:Q"
     )
     inner = base.mark_area(opacity=0.3, color=theme.ACCENT, clip=True).encode(x=quiet, y="p25:Q", y2="p75:Q")
-    shown = tooltip(medium, *(alt.Tooltip(f"{c}:Q", format=".4~g") for c in ("time_s", *_QUANTILES)))
+    shown = tooltip(medium, *((f"{c}:Q", f"{c}", ".4~g") for c in ("time_s", *_QUANTILES)))
     median = base.mark_line(color=theme.ACCENT, clip=True).encode(x=quiet, y="p50:Q", tooltip=shown)
     layers = [outer, inner, median]
     picked = alt.selection_point(
         name="flow_picked",
         fields=["name"],
-        bind={"name": alt.binding_select(options=[None, *names], labels=["none", *names], name="Highlight flow ")},
+        bind=cast(
+            Any, {"name": alt.binding_select(options=[None, *names], labels=["none", *names], name="Highlight flow ")}
+        ),
         on="click",
         clear=False,
         empty=False,
@@ -180,7 +197,7 @@ def _population(cell: CellView, medium: Medium, title: str, names: list[str], br
         chosen = alt.Chart(named("heat")).transform_filter(picked)
         layers.append(
             chosen.mark_line(color=theme.SECOND, clip=True, interpolate="step").encode(
-                x=time_axis(cell, medium, title=None, field="from_s"), y="value:Q"
+                x=time_axis(end_s, medium, title=None, field="from_s"), y="value:Q"
             )
         )
     top = alt.layer(*layers).properties(height=medium.height)
@@ -188,7 +205,7 @@ def _population(cell: CellView, medium: Medium, title: str, names: list[str], br
         alt.Chart(named("heat"))
         .mark_rect(clip=True, strokeWidth=0)
         .encode(
-            x=time_axis(cell, medium, field="from_s"),
+            x=time_axis(end_s, medium, field="from_s"),
             x2="to_s:Q",
             y=alt.Y(
                 "row:Q",
@@ -200,9 +217,9 @@ def _population(cell: CellView, medium: Medium, title: str, names: list[str], br
             color=alt.Color("value:Q", title=title, scale=alt.Scale(scheme="viridis", domain=[0, bright], clamp=True)),
             tooltip=tooltip(
                 medium,
-                alt.Tooltip("name:N", title="flow"),
-                alt.Tooltip("from_s:Q", title="from (s)", format=".4~g"),
-                alt.Tooltip("value:Q", title=title, format=".4~g"),
+                ("name:N", "flow"),
+                ("from_s:Q", "from (s)", ".4~g"),
+                ("value:Q", title, ".4~g"),
             ),
         )
         .transform_calculate(row_end="datum.row + 1")
@@ -210,4 +227,7 @@ def _population(cell: CellView, medium: Medium, title: str, names: list[str], br
     )
     if medium.page:
         heat = heat.add_params(picked)
-    return alt.vconcat(top, heat).resolve_scale(color="independent").add_params(*window(cell, medium))
+    both: alt.VConcatChart = (
+        alt.vconcat(top, heat).resolve_scale(color="independent").add_params(*window(end_s, medium))
+    )
+    return both

@@ -6,8 +6,8 @@ import altair as alt
 import polars as pl
 
 from weir.report import theme
-from weir.report._text import unit_for
-from weir.report.charts._base import CellChart, Drawing, Medium, named, tooltip
+from weir.report._text import greatest, unit_for
+from weir.report.charts._base import CellChart, Drawing, Medium, Spec, category_scale, named, shape, tooltip
 from weir.report.view import CellView
 
 __all__ = ["CHART", "cumulative"]
@@ -18,17 +18,27 @@ _MOST = 300
 def cumulative(cell: CellView) -> pl.DataFrame | None:
     """Columns ``group``, ``seconds`` and ``percent`` of the transfers started that had completed within ``seconds``.
 
-    At most about 300 steps a group, evenly spaced in rank, the first and the last always among them. None without transfers
-    of a known size.
+    At most about 300 steps a group, evenly spaced in rank, the first and the last always among them. None without
+    transfers of a known size.
     """
     frame = cell.of_tested("flows")
     if frame is None:
         return None
-    groups = pl.LazyFrame({"flow": [f.id for f in cell.tested], "group": [f.group for f in cell.tested]},
-                          schema={"flow": pl.UInt32, "group": pl.String})  # fmt: skip
+    groups = pl.LazyFrame(
+        {"flow": [f.id for f in cell.tested], "group": [f.group for f in cell.tested]},
+        schema={"flow": pl.UInt32, "group": pl.String},
+    )
     took = (pl.col("end_ns").cast(pl.Int64) - pl.col("start_ns").cast(pl.Int64)) / 1e9
-    sized = frame.filter(pl.col("bytes").is_not_null()).join(groups, on="flow").select("group", took.alias("seconds")).collect()
-    parts = [_steps(part) for part in sized.sort("group", "seconds", nulls_last=True).partition_by("group", maintain_order=True)]
+    sized = (
+        frame.filter(pl.col("bytes").is_not_null())
+        .join(groups, on="flow")
+        .select("group", took.alias("seconds"))
+        .collect()
+    )
+    parts = [
+        _steps(part)
+        for part in sized.sort("group", "seconds", nulls_last=True).partition_by("group", maintain_order=True)
+    ]
     return pl.concat(parts) if parts else None
 
 
@@ -44,26 +54,36 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     rows = cumulative(cell)
     if rows is None or rows.is_empty():
         return None
-    longest = float(rows["seconds"].max())  # type: ignore[arg-type]
+    longest = greatest(rows["seconds"])
     unit = unit_for(longest, "s")
     rows = rows.with_columns(seconds=pl.col("seconds") / unit.factor).rename({"seconds": "time"})
     groups = list(dict.fromkeys(rows["group"]))
-    shown = tooltip(medium, alt.Tooltip("group:N"), alt.Tooltip("time:Q", title=f"within ({unit.label})", format=".4~g"),
-                    alt.Tooltip("percent:Q", title="completed (%)", format=".4~g"))  # fmt: skip
-    line = alt.Chart(named("completion")).mark_line(interpolate="step-after", point=rows.height < 30)
-    spec = line.encode(
-        x=alt.X("time:Q", title=f"Completion time ({unit.label})", scale=alt.Scale(zero=True), axis=alt.Axis(grid=False)),
+    last = f"{longest / unit.factor:.3g} {unit.label}"
+    text = f"{greatest(rows['percent']):.3g} % of the transfers completed, the longest in {last}."
+    spec = _spec(medium, unit.label, tuple(groups), rows.height < 30)
+    return Drawing(spec, {"completion": rows}, text, csv_names={"time": f"time ({unit.label})"})
+
+
+@shape
+def _spec(medium: Medium, unit: str, groups: tuple[str, ...], dots: bool) -> Spec:
+    shown = tooltip(
+        medium, ("group:N", "group"), ("time:Q", f"within ({unit})", ".4~g"), ("percent:Q", "completed (%)", ".4~g")
+    )
+    line = alt.Chart(named("completion")).mark_line(interpolate="step-after", point=dots)
+    spec: alt.Chart = line.encode(
+        x=alt.X("time:Q", title=f"Completion time ({unit})", scale=alt.Scale(zero=True), axis=alt.Axis(grid=False)),
         y=alt.Y("percent:Q", title="Transfers completed (%)", scale=alt.Scale(domain=[0, 100])),
         tooltip=shown,
     )
     if len(groups) > 1:
-        scales = theme.categories(groups)
-        spec = spec.encode(color=alt.Color("group:N", title=None, scale=alt.Scale(**scales["color"])),
-                           strokeDash=alt.StrokeDash("group:N", title=None, scale=alt.Scale(**scales["strokeDash"])))  # fmt: skip
+        spec = spec.encode(
+            color=alt.Color("group:N", title=None, scale=category_scale(groups, "color")),
+            strokeDash=alt.StrokeDash("group:N", title=None, scale=category_scale(groups, "strokeDash")),
+        )
     else:
         spec = spec.encode(color=alt.value(theme.ACCENT))
-    text = f"Completion times: {rows['percent'].max():.3g} % of the transfers completed, the longest in {longest / unit.factor:.3g} {unit.label}."
-    return Drawing(spec.properties(height=medium.height), {"completion": rows}, text, csv_names={"time": f"time ({unit.label})"})
+    sized: alt.Chart = spec.properties(height=medium.height)
+    return sized
 
 
 CHART = CellChart(
@@ -71,7 +91,8 @@ CHART = CellChart(
     title="Completion times",
     section="Completion times",
     needs=("flows",),
-    caption="Share of the transfers of a known size that completed within a time of being asked for, connection set-up included. "
-    "A curve that ends below 100 % has transfers that did not complete before the run ended.",
+    caption="Share of the transfers of a known size that completed within a time of being asked for, connection "
+    "set-up included. A curve that ends below 100 % has transfers that did not complete before the run "
+    "ended.",
     draw=_draw,
 )

@@ -5,10 +5,9 @@ from __future__ import annotations
 import altair as alt
 import polars as pl
 
-from weir.report import theme
-from weir.report._text import unit_for
+from weir.report._text import greatest, unit_for
 from weir.report.charts import _grid
-from weir.report.charts._base import Drawing, Medium, RunChart, named
+from weir.report.charts._base import Drawing, Medium, RunChart, Spec, category_scale, named, plain_spec
 from weir.report.charts.completion import cumulative
 from weir.report.view import RunView
 
@@ -25,29 +24,41 @@ def _draw(run: RunView, medium: Medium) -> Drawing | None:
     if not frames:
         return None
     data = pl.concat(frames)
-    longest = float(data["seconds"].max())  # type: ignore[arg-type]
+    longest = greatest(data["seconds"])
     unit = unit_for(longest, "s")
     data = data.with_columns(time=pl.col("seconds") / unit.factor).drop("seconds")
     names = list(dict.fromkeys(p.row or "all" for p in grid))
     columns = list(dict.fromkeys(p.column for p in grid))
-    scales = theme.categories(names)
-    line = alt.Chart().mark_line(interpolate="step-after", strokeWidth=1.2).encode(
-        x=alt.X("time:Q", title=f"Completion time ({unit.label})", axis=alt.Axis(grid=False, tickCount=4)),
+    text = f"Completion times of {len(frames)} cells, up to {longest / unit.factor:.3g} {unit.label}."
+    spec = plain_spec(_spec(medium, names, columns, unit.label))
+    across, titles = min(_ACROSS, len(columns)), {"time": f"time ({unit.label})"}
+    return Drawing(spec, {"completion": data}, text, columns=across, panel_width=220, span=2, csv_names=titles)
+
+
+_ACROSS = 4
+
+
+def _spec(medium: Medium, names: list[str], columns: list[str], unit: str) -> Spec:
+    line = alt.Chart().mark_line(interpolate="step-after", strokeWidth=1.2)
+    encoded = line.encode(
+        x=alt.X("time:Q", title=f"Completion time ({unit})", axis=alt.Axis(grid=False, tickCount=4)),
         y=alt.Y("percent:Q", title=None, scale=alt.Scale(domain=[0, 100]), axis=alt.Axis(tickCount=5)),
-        color=alt.Color("row:N", title=None, scale=alt.Scale(**scales["color"])),
-        strokeDash=alt.StrokeDash("row:N", title=None, scale=alt.Scale(**scales["strokeDash"])),
+        color=alt.Color("row:N", title=None, scale=category_scale(names, "color")),
+        strokeDash=alt.StrokeDash("row:N", title=None, scale=category_scale(names, "strokeDash")),
         detail="group:N",
-    )  # fmt: skip
+    )
     header = alt.Header(labelAnchor="start", title=None)
-    spec = (
-        alt.layer(line, data=named("completion"))
+    spec: Spec = (
+        alt.layer(encoded, data=named("completion"))
         .properties(height=medium.height if medium.page else 70)
-        .facet(facet=alt.Facet("column:N", sort=columns, title=None, header=header), columns=min(4, len(columns)), spacing=18)
+        .facet(
+            facet=alt.Facet("column:N", sort=columns, title=None, header=header),
+            columns=min(_ACROSS, len(columns)),
+            spacing=18,
+        )
         .properties(title=alt.TitleParams("Transfers completed (%)", anchor="start"))
     )
-    text = f"Completion times of {len(frames)} cells, up to {longest / unit.factor:.3g} {unit.label}."
-    return Drawing(spec, {"completion": data}, text, columns=min(4, len(columns)), panel_width=220, span=2,
-                   csv_names={"time": f"time ({unit.label})"})  # fmt: skip
+    return spec
 
 
 CHART = RunChart(
@@ -55,7 +66,7 @@ CHART = RunChart(
     title="Completion times across the sweep",
     section="Distributions across the sweep",
     needs=("flows",),
-    caption="Share of the transfers of a known size that completed within a time of being asked for; first repeat of each cell. "
-    "A curve that ends below 100 % has transfers that did not complete.",
+    caption="Share of the transfers of a known size that completed within a time of being asked for; first "
+    "repeat of each cell. A curve that ends below 100 % has transfers that did not complete.",
     draw=_draw,
 )

@@ -6,7 +6,7 @@ import altair as alt
 import polars as pl
 
 from weir.report import theme
-from weir.report.charts._base import CellChart, Drawing, Medium, named, tooltip
+from weir.report.charts._base import CellChart, Drawing, Medium, Spec, named, shape, tooltip
 from weir.report.view import CellView
 
 __all__ = ["CHART", "shares"]
@@ -29,36 +29,47 @@ def shares(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _draw(cell: CellView, medium: Medium) -> Drawing | None:
-    rows = shares(cell.metric(METRIC))
+    rows = shares(cell.summary(METRIC))
     if rows.is_empty():
         return None
     phases = [p.name for p in cell.phases if p.name in set(rows["phase"])]
-    shown = tooltip(medium, alt.Tooltip("from_percent:Q", title="from (% of the path's rate)"),
-                    alt.Tooltip("share_percent:Q", title="share of time (%)", format=".3~g"))  # fmt: skip
-    x = alt.X("from_percent:Q", title="Goodput (% of the path's rate)", scale=alt.Scale(domain=[0, 101], nice=False),
-              axis=alt.Axis(grid=False, values=[0, 20, 40, 60, 80, 100]))  # fmt: skip
+    text = "Goodput distribution in bins of 1 %: " + "; ".join(_say(rows, p) for p in phases) + "."
+    several = len(phases) > 1
+    spec = _spec(medium, tuple(phases))
+    return Drawing(
+        spec, {"distribution": rows}, text, columns=2 if several else 1, panel_width=300, span=2 if several else 1
+    )
+
+
+@shape
+def _spec(medium: Medium, phases: tuple[str, ...]) -> Spec:
+    shown = tooltip(
+        medium, ("from_percent:Q", "from (% of the path's rate)"), ("share_percent:Q", "share of time (%)", ".3~g")
+    )
+    x = alt.X(
+        "from_percent:Q",
+        title="Goodput (% of the path's rate)",
+        scale=alt.Scale(domain=[0, 101], nice=False),
+        axis=alt.Axis(grid=False, values=[0, 20, 40, 60, 80, 100]),
+    )
     several = len(phases) > 1
     y = alt.Y("share_percent:Q", title="Share of time (%)" if not (several and medium.page) else None)
     bars = alt.Chart().mark_rect(color=theme.ACCENT, clip=True, strokeWidth=0)
     layer = bars.encode(x=x, x2="to_percent:Q", y=y, y2="floor:Q", tooltip=shown).transform_calculate(floor="0")
-    text = "Goodput distribution in bins of 1 %: " + "; ".join(_say(rows, p) for p in phases) + "."
-    height = medium.height if not several else int(medium.height * 0.8)
+    layered = alt.layer(layer, data=named("distribution"))
     if not several:
-        return Drawing(layer.properties(height=height, data=named("distribution")), {"distribution": rows}, text)
+        return layered.properties(height=medium.height)
     header = alt.Header(labelAnchor="start", title=None)
-    spec = (
-        alt.layer(layer, data=named("distribution"))
-        .properties(height=height)
-        .facet(facet=alt.Facet("phase:N", sort=phases, title=None, header=header), columns=2, spacing=24)
+    spec = layered.properties(height=int(medium.height * 0.8)).facet(
+        facet=alt.Facet("phase:N", sort=list(phases), title=None, header=header), columns=2, spacing=24
     )
-    if medium.page:
-        spec = spec.properties(title=alt.TitleParams("Share of time (%)", anchor="start"))
-    return Drawing(spec, {"distribution": rows}, text, columns=2, panel_width=300, span=2)
+    return spec.properties(title=alt.TitleParams("Share of time (%)", anchor="start")) if medium.page else spec
 
 
 def _say(rows: pl.DataFrame, phase: str) -> str:
     mine = rows.filter(pl.col("phase") == phase).sort("share_percent", descending=True).row(0, named=True)
-    return f"{phase}, most often {mine['from_percent']:g} to {mine['to_percent']:g} % ({mine['share_percent']:.3g} % of the time)"
+    place = f"{mine['from_percent']:g} to {mine['to_percent']:g} %"
+    return f"{phase}, most often {place} ({mine['share_percent']:.3g} % of the time)"
 
 
 CHART = CellChart(
@@ -66,7 +77,7 @@ CHART = CellChart(
     title="Goodput distribution",
     section="Distributions",
     needs=(METRIC,),
-    caption="Share of time that a flow's goodput spends in each 1 % of the rate of the slowest link on its path, mean over the "
-    "flows and repeats; the last bin is everything from 100 % on.",
+    caption="Share of time that a flow's goodput spends in each 1 % of the rate of the slowest link on its "
+    "path, mean over the flows and repeats; the last bin is everything from 100 % on.",
     draw=_draw,
 )

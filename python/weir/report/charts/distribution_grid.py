@@ -23,14 +23,14 @@ def _draw(run: RunView, medium: Medium) -> Drawing | None:
     last = phase[-1] if len(phase) else None
     frames = []
     for place in grid:
-        own = [pl.col(f.name) == place.view.cell.factors.get(f.name) for f in run.factors]
-        rows = shares(summary.filter(pl.col("phase").eq_missing(pl.lit(last, pl.String)), *own))
+        own = place.view.summary(METRIC)
+        rows = shares(own.filter(pl.col("phase").eq_missing(pl.lit(last, pl.String))))
         if not rows.is_empty():
             frames.append(rows.with_columns(row=pl.lit(place.row), column=pl.lit(place.column)))
     if not frames:
         return None
     x = alt.X("from_percent:Q", title="Goodput (%)", scale=alt.Scale(domain=[0, 101], nice=False),
-              axis=alt.Axis(values=[0, 50, 100], grid=False))  # fmt: skip
+              axis=alt.Axis(values=[0, 50], grid=False))  # fmt: skip
     y = alt.Y("share_percent:Q", title=None, axis=alt.Axis(tickCount=2))
     bars = alt.Chart().mark_rect(color=theme.ACCENT, strokeWidth=0).transform_calculate(floor="0")
     layer = bars.encode(x=x, x2="to_percent:Q", y=y, y2="floor:Q")
@@ -46,7 +46,7 @@ CHART = RunChart(
     title="Goodput distribution in every cell",
     section="Distributions across the sweep",
     needs=(METRIC,),
-    caption="Share of time that a flow's goodput spends in each 1 % of the rate of the slowest link on its path, mean over the "
-    "flows and repeats, in the last phase of the scenario.",
+    caption="Share of time that a flow's goodput spends in each 1 % of the rate of the slowest link on its "
+    "path, mean over the flows and repeats, in the last phase of the scenario.",
     draw=_draw,
 )

@@ -7,7 +7,8 @@ import polars as pl
 
 from weir.metrics.fairness import jain_index
 from weir.report import theme
-from weir.report.charts._base import CellChart, Drawing, Medium, named, time_axis, tooltip, window
+from weir.report._text import least
+from weir.report.charts._base import CellChart, Drawing, Medium, Spec, named, shape, time_axis, tooltip, window
 from weir.report.downsample import aggregate, bucket_ns
 from weir.report.view import CellView
 
@@ -22,22 +23,34 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     # One instant for all flows of a bucket, whenever each of them began in it.
     edge = frame.with_columns(time_ns=((pl.col("time_ns").clip(1) - 1) // width + 1) * width)
     sums = aggregate(edge, {"got": pl.col("delivered_bytes").sum().cast(pl.Float64)}, by=["flow"], width_ns=width)
-    rows = [(time, jain_index(part["got"].to_numpy()), part.height) for time, part in _instants(sums) if part.height > 1]
+    rows = [
+        (time, jain_index(part["got"].to_numpy()), part.height) for time, part in _instants(sums) if part.height > 1
+    ]
     data = pl.DataFrame(rows, schema=["time_s", "jain", "flows"], orient="row").filter(pl.col("jain").is_not_nan())
     if data.is_empty():
         return None
-    shown = tooltip(medium, alt.Tooltip("time_s:Q", title="Time (s)", format=".4~g"), alt.Tooltip("jain:Q", format=".4~f"),
-                    alt.Tooltip("flows:Q", title="flows active"))  # fmt: skip
+    text = f"Jain's index of the active flows over time; least {least(data['jain']):.3g}."
+    said = (f"Each point is about the goodputs of {width / 1e9:.3g} s.",)
+    return Drawing(_spec(medium, cell.duration_s), {"fairness": data}, text, said)
+
+
+@shape
+def _spec(medium: Medium, end_s: float) -> Spec:
+    shown = tooltip(medium, ("time_s:Q", "Time (s)", ".4~g"), ("jain:Q", "jain", ".4~f"), ("flows:Q", "flows active"))
     y = alt.Y("jain:Q", title="Jain's index", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(tickCount=5))
     line = alt.Chart(named("fairness")).mark_line(color=theme.ACCENT, clip=True)
-    spec = line.encode(x=time_axis(cell, medium), y=y, tooltip=shown).properties(height=int(medium.height * 0.7))
-    text = f"Jain's index of the active flows over time; least {data['jain'].min():.3g}."
-    said = (f"Each point is about the goodputs of {width / 1e9:.3g} s.",)
-    return Drawing(spec.add_params(*window(cell, medium)), {"fairness": data}, text, said)
+    spec: alt.Chart = line.encode(x=time_axis(end_s, medium), y=y, tooltip=shown).properties(
+        height=int(medium.height * 0.7)
+    )
+    shown_part: alt.Chart = spec.add_params(*window(end_s, medium))
+    return shown_part
 
 
 def _instants(sums: pl.DataFrame) -> list[tuple[float, pl.DataFrame]]:
-    return [(float(part["time_s"][0]), part) for part in sums.sort("time_s", "flow").partition_by("time_s", maintain_order=True)]
+    return [
+        (float(part["time_s"][0]), part)
+        for part in sums.sort("time_s", "flow").partition_by("time_s", maintain_order=True)
+    ]
 
 
 CHART = CellChart(
@@ -45,6 +58,7 @@ CHART = CellChart(
     title="Fairness over time",
     section="Fairness",
     needs=("goodput",),
-    caption="Jain's index of the goodputs of the flows under test that are active: 1 if all are equal, 1/N if one of N has all.",
+    caption="Jain's index of the goodputs of the flows under test that are active: 1 if all are equal, 1/N if "
+    "one of N has all.",
     draw=_draw,
 )

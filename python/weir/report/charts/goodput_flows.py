@@ -28,7 +28,8 @@ CHART = CellChart(
     title="Goodput of each flow",
     section="Time series",
     needs=("goodput",),
-    caption="Payload handed to the receiving application in an interval of measure.goodput, divided by the interval. "
-    "With many flows: median, middle half and 5th to 95th percentile over the flows, and one row a flow below.",
+    caption="Payload handed to the receiving application in an interval of measure.goodput, divided by the "
+    "interval. With many flows: median, middle half and 5th to 95th percentile over the flows, and one "
+    "row a flow below.",
     draw=_draw,
 )

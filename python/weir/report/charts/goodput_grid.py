@@ -6,7 +6,7 @@ import altair as alt
 import polars as pl
 
 from weir.report import theme
-from weir.report._text import unit_for
+from weir.report._text import greatest, unit_for
 from weir.report.charts import _grid
 from weir.report.charts._base import Drawing, Medium, RunChart
 from weir.report.downsample import bucket_ns, envelope
@@ -25,18 +25,22 @@ def _draw(run: RunView, medium: Medium) -> Drawing | None:
     if not frames:
         return None
     data = pl.concat(frames)
-    unit = unit_for(float(data["high"].max() or 0), "bit/s")  # type: ignore[arg-type]
+    unit = unit_for(greatest(data["high"]), "bit/s")
     data = data.with_columns([pl.col(c) / unit.factor for c in ("low", "mean", "high")])
     x = alt.X("time_s:Q", title="Time (s)", scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=2, grid=False))
     axis = alt.Axis(tickCount=2)
     base = alt.Chart()
-    band = base.mark_area(color=theme.ACCENT, opacity=0.25).encode(x=x, y=alt.Y("low:Q", title=None, axis=axis), y2="high:Q")
+    band = base.mark_area(color=theme.ACCENT, opacity=0.25).encode(
+        x=x, y=alt.Y("low:Q", title=None, axis=axis), y2="high:Q"
+    )
     line = base.mark_line(color=theme.ACCENT, strokeWidth=1).encode(x=x, y=alt.Y("mean:Q", title=None, axis=axis))
     text = f"Aggregate goodput over time in {len(frames)} cells; the same scales everywhere."
     said = ("Thinned for drawing: each panel has at most 90 steps, the band spans the extremes.",)
     title = f"Aggregate goodput ({unit.label}) over time"
     height = 46 if medium.page else 30
-    return _grid.facet([band, line], grid, {"grid": data}, medium, height=height, title=title, alt_text=text, notes=said)
+    return _grid.facet(
+        [band, line], grid, {"grid": data}, medium, height=height, title=title, alt_text=text, notes=said
+    )
 
 
 def _total(view: CellView, buckets: int) -> pl.DataFrame | None:
@@ -54,7 +58,8 @@ CHART = RunChart(
     title="Aggregate goodput in every cell",
     section="The sweep at a glance",
     needs=("goodput",),
-    caption="Payload handed to the receiving applications of all flows under test in an interval of measure.goodput, "
-    "divided by the interval; first repeat of each cell, all panels with the same scales.",
+    caption="Payload handed to the receiving applications of all flows under test in an interval of "
+    "measure.goodput, divided by the interval; first repeat of each cell, all panels with the same "
+    "scales.",
     draw=_draw,
 )

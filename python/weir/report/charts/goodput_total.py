@@ -6,8 +6,8 @@ import altair as alt
 import polars as pl
 
 from weir.report import theme
-from weir.report._text import unit_for
-from weir.report.charts._base import CellChart, Drawing, Medium, named, time_axis, window
+from weir.report._text import greatest, unit_for
+from weir.report.charts._base import CellChart, Drawing, Medium, Spec, named, shape, time_axis, window
 from weir.report.charts._series import band, scaled
 from weir.report.downsample import bucket_ns, envelope, note
 from weir.report.view import CellView
@@ -23,14 +23,21 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     width = bucket_ns(cell.plan.end_ns, medium.buckets, interval)
     total = frame.group_by("time_ns").agg(pl.col("delivered_bytes").sum())
     rows = envelope(total, pl.col("delivered_bytes") * 8e9 / interval, by=[], width_ns=width)
-    highest = float(rows["high"].max() or 0)  # type: ignore[arg-type]
+    highest = greatest(rows["high"])
     unit = unit_for(highest, "bit/s")
     rows = scaled(rows, unit, ("low", "mean", "high"))
     data = {"total": rows, "phases": _phases(cell)}
-    layers = [_windows(cell, medium), *band(cell, medium, "total", f"Goodput ({unit.label})")]
-    spec = alt.layer(*layers).properties(height=medium.height).add_params(*window(cell, medium))
     text = f"Aggregate goodput over {cell.duration_s:g} s; at most {highest / unit.factor:.3g} {unit.label}."
-    return Drawing(spec, data, text, note(width, interval))
+    return Drawing(_spec(medium, cell.duration_s, unit.label), data, text, note(width, interval))
+
+
+@shape
+def _spec(medium: Medium, end_s: float, unit: str) -> Spec:
+    layers: list[alt.Chart | alt.LayerChart] = [
+        _windows(end_s, medium),
+        *band(end_s, medium, "total", f"Goodput ({unit})"),
+    ]
+    return alt.layer(*layers).properties(height=medium.height).add_params(*window(end_s, medium))
 
 
 def _phases(cell: CellView) -> pl.DataFrame:
@@ -45,14 +52,15 @@ def _phases(cell: CellView) -> pl.DataFrame:
     )
 
 
-def _windows(cell: CellView, medium: Medium) -> alt.LayerChart:
-    base = alt.Chart(named("phases")).encode(x=time_axis(cell, medium, field="from_s"))
+def _windows(end_s: float, medium: Medium) -> alt.LayerChart:
+    base = alt.Chart(named("phases")).encode(x=time_axis(end_s, medium, field="from_s"))
     shade = base.mark_rect(color=theme.NEUTRAL, opacity=0.13, clip=True, tooltip=None).encode(x2="to_s:Q")
     size = 11 if medium.page else 6
     label = base.mark_text(align="left", baseline="bottom", dx=3, fontSize=size, clip=True, opacity=0.75).encode(
         y=alt.value(medium.height - 3), text="phase:N"
     )
-    return shade + label
+    both: alt.LayerChart = shade + label
+    return both
 
 
 CHART = CellChart(
@@ -60,7 +68,7 @@ CHART = CellChart(
     title="Aggregate goodput",
     section="Time series",
     needs=("goodput",),
-    caption="Payload handed to the receiving applications of all flows under test in an interval of measure.goodput, "
-    "divided by the interval. Shaded: the named phases.",
+    caption="Payload handed to the receiving applications of all flows under test in an interval of "
+    "measure.goodput, divided by the interval. Shaded: the named phases.",
     draw=_draw,
 )

@@ -11,11 +11,14 @@ import altair as alt
 import polars as pl
 
 from weir.report import theme
-from weir.report._text import unit_for
-from weir.report.charts._base import Drawing, Medium, RunChart, named, tooltip
+from weir.report._text import greatest, least, unit_for
+from weir.report.charts._base import Drawing, Medium, RunChart, category_scale, named, plain_spec, tooltip
 from weir.report.view import Factor, RunView
 
 __all__ = ["chart"]
+
+
+_INTERVAL = "Mean over the repeats; shaded: 95 % confidence interval, cut off where it leaves the figure."
 
 
 def chart(metric: str, title: str, caption: str, section: str = "Metrics against the swept parameters") -> RunChart:
@@ -25,7 +28,7 @@ def chart(metric: str, title: str, caption: str, section: str = "Metrics against
         title=title,
         section=section,
         needs=(metric,),
-        caption=f"{caption} Mean over the repeats; shaded: 95 % confidence interval, cut off where it leaves the figure.",
+        caption=f"{caption} {_INTERVAL}",
         draw=partial(_draw, metric=metric, title=title),
     )
 
@@ -48,16 +51,18 @@ def _draw(run: RunView, medium: Medium, *, metric: str, title: str) -> Drawing |
     layered = alt.layer(*layers, data=named("metric")).properties(height=height)
     text = _say(run, rows, title, label)
     if len(panels) == 1:
-        return Drawing(layered, {"metric": rows}, text, csv_names=names)
+        return Drawing(plain_spec(layered), {"metric": rows}, text, csv_names=names)
     header = alt.Header(labelAnchor="start", title=None)
     columns = min(len(panels), 2)
-    spec = layered.facet(facet=alt.Facet("panel:N", sort=panels, title=None, header=header), columns=columns, spacing=24)
+    spec = layered.facet(
+        facet=alt.Facet("panel:N", sort=panels, title=None, header=header), columns=columns, spacing=24
+    )
     spec = spec.properties(title=alt.TitleParams(label, anchor="start")) if medium.page else spec
-    return Drawing(spec, {"metric": rows}, text, columns=columns, panel_width=300, span=2, csv_names=names)
+    return Drawing(plain_spec(spec), {"metric": rows}, text, columns=columns, panel_width=300, span=2, csv_names=names)
 
 
 def _rows(run: RunView, summary: pl.DataFrame, title: str) -> tuple[pl.DataFrame, str]:
-    unit = unit_for(float(summary["value"].abs().max() or 0), summary["unit"][0])  # type: ignore[arg-type]
+    unit = unit_for(greatest(summary["value"].abs()), summary["unit"][0])
     label = f"{title} ({unit.label})" if unit.label else title
     exprs = [
         _panel(run).alias("panel"),
@@ -90,46 +95,54 @@ def _panel(run: RunView) -> pl.Expr:
 def _look(run: RunView) -> dict[str, alt.Color | alt.StrokeDash | alt.Shape]:
     if run.series is None:
         return {}
-    scales = theme.categories(run.series.values)
+    names = run.series.values
     legend = alt.Legend(symbolOpacity=1)  # not that of the band
     title = run.series.name
     return {
-        "color": alt.Color("series:N", title=title, scale=alt.Scale(**scales["color"]), legend=legend),
-        "strokeDash": alt.StrokeDash("series:N", title=title, scale=alt.Scale(**scales["strokeDash"]), legend=legend),
-        "shape": alt.Shape("series:N", title=title, scale=alt.Scale(**scales["shape"]), legend=legend),
+        "color": alt.Color("series:N", title=title, scale=category_scale(names, "color"), legend=legend),
+        "strokeDash": alt.StrokeDash("series:N", title=title, scale=category_scale(names, "strokeDash"), legend=legend),
+        "shape": alt.Shape("series:N", title=title, scale=category_scale(names, "shape"), legend=legend),
     }
 
 
 def _height(rows: pl.DataFrame, bounded: bool) -> alt.Scale:
     """From zero to a little above the greatest value: the huge intervals of two repeats must not flatten the lines."""
     values = rows["value"]
-    low, high = float(values.min() or 0), float(values.max() or 0)  # type: ignore[arg-type]
-    if low < 0 or high <= 0:
+    low, high = least(values), greatest(values)
+    if low < 0:
         return alt.Scale(zero=True, nice=True)
-    band = rows["high"].max()
-    top = max(high, min(float(band), 1.25 * high)) if band is not None else high  # type: ignore[arg-type]
+    if high == 0:
+        return alt.Scale(domain=[0, 1], nice=False)
+    band = greatest(rows["high"])
+    top = max(high, min(band, 1.25 * high))
     if bounded and high <= 1:
         top = min(top, 1 / 1.02)
-    return alt.Scale(domain=[0, top * 1.02], nice=band is None and not (bounded and high > 0.5))
+    return alt.Scale(domain=[0, top * 1.02], nice=band <= 0 and not (bounded and high > 0.5))
 
 
 def _tips(medium: Medium, label: str) -> object:
-    fields = [alt.Tooltip("value:Q", title=label, format=".4~g"), alt.Tooltip("low:Q", title="95 % from", format=".4~g"),
-              alt.Tooltip("high:Q", title="to", format=".4~g"), alt.Tooltip("n:Q", title="repeats")]  # fmt: skip
-    return tooltip(medium, *fields)
+    interval = ("low:Q", "95 % from", ".4~g"), ("high:Q", "to", ".4~g")
+    return tooltip(medium, ("value:Q", label, ".4~g"), *interval, ("n:Q", "repeats"))
 
 
 def _against(run: RunView, medium: Medium, axis: Factor, rows: pl.DataFrame, label: str) -> list[alt.Chart]:
     unit = unit_for(max(axis.numbers or (0,)), axis.base)
     x_title = f"{axis.name} ({unit.label})" if unit.label else axis.name
     ticks = [n / unit.factor for n in axis.numbers or ()]
-    x = alt.X("x:Q", title=x_title, axis=alt.Axis(values=ticks, format=".6~g", grid=False), scale=alt.Scale(nice=False, padding=6))
+    x = alt.X(
+        "x:Q",
+        title=x_title,
+        axis=alt.Axis(values=ticks, format=".6~g", grid=False),
+        scale=alt.Scale(nice=False, padding=6),
+    )
     several = rows["panel"].n_unique() > 1 and medium.page
     y = alt.Y("value:Q", title=None if several else label, scale=_height(rows, not label.endswith(")")))
     base, look = alt.Chart(), _look(run)
     layers = []
     if rows["low"].is_not_null().any():
-        shade = base.mark_area(opacity=0.14, clip=True).encode(x=x, y=alt.Y("low:Q", title=y["title"], scale=y["scale"]), y2="high:Q")
+        shade = base.mark_area(opacity=0.14, clip=True).encode(
+            x=x, y=alt.Y("low:Q", title=y["title"], scale=y["scale"]), y2="high:Q"
+        )
         layers.append(shade.encode(color=look["color"]) if look else shade.encode(color=alt.value(theme.ACCENT)))
     line = base.mark_line(clip=True).encode(x=x, y=y)
     point = base.mark_point(opacity=1).encode(x=x, y=y, tooltip=_tips(medium, label))
@@ -158,5 +171,5 @@ def _by_name(run: RunView, medium: Medium, rows: pl.DataFrame, label: str) -> li
 
 def _say(run: RunView, rows: pl.DataFrame, title: str, label: str) -> str:
     axes = " and ".join(f.name for f in (run.axis, run.series) if f is not None)
-    low, high = rows["value"].min(), rows["value"].max()
+    low, high = least(rows["value"]), greatest(rows["value"])
     return f"{title} by {axes}: from {low:.3g} to {high:.3g} ({label})."

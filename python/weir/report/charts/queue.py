@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from weir.report._text import unit_for
+from weir.report._text import greatest, unit_for
 from weir.report.charts._base import CellChart, Drawing, Medium
 from weir.report.charts._links import link_panels, link_rows, link_width
 from weir.report.charts._series import scaled
@@ -23,7 +23,7 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     values = {"low": waiting.min(), "mean": waiting.mean(), "high": pl.col("queue_max_bytes").cast(pl.Float64).max()}
     rows = aggregate(frame, values, by=["link"], width_ns=width)
     limits = {k.id: float(v) for k in cell.bottlenecks if (v := k.raw["queue"].get("limit", {}).get("bytes"))}
-    highest = float(rows["high"].max() or 0)  # type: ignore[arg-type]
+    highest = greatest(rows["high"])
     # A limit far above anything reached would flatten the queue.
     shown = {k: v for k, v in limits.items() if v <= 4 * max(highest, 1.0)}
     unit = unit_for(max([highest, *shown.values()]), "bytes")
@@ -38,7 +38,8 @@ CHART = CellChart(
     title="Queue at the bottleneck",
     section="Time series",
     needs=("links",),
-    caption="IP bytes waiting in the queue before a link, the packet in transmission not counted: mean of the samples "
-    "taken every measure.links (line), least sample and greatest value at any instant (band); dashed: its limit.",
+    caption="IP bytes waiting in the queue before a link, the packet in transmission not counted: mean of the "
+    "samples taken every measure.links (line), least sample and greatest value at any instant (band); "
+    "dashed: its limit.",
     draw=_draw,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from weir.report._text import unit_for
+from weir.report._text import greatest, unit_for
 from weir.report.charts._base import CellChart, Drawing, Medium
 from weir.report.charts._links import link_panels, link_rows, link_width
 from weir.report.charts._series import scaled
@@ -27,9 +27,10 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     rows = aggregate(valued, {"low": delay.min(), "mean": mean, "high": most}, by=["link"], width_ns=width)
     if rows.is_empty():
         return None
-    highest = float(rows["high"].max() or 0)  # type: ignore[arg-type]
+    highest = greatest(rows["high"])
     unit = unit_for(highest, "s")
-    text = f"Queueing delay of {', '.join(k.name for k in cell.bottlenecks)}; at most {highest / unit.factor:.3g} {unit.label}."
+    names = ", ".join(k.name for k in cell.bottlenecks)
+    text = f"Queueing delay of {names}; at most {highest / unit.factor:.3g} {unit.label}."
     rows = scaled(rows, unit, ("low", "mean", "high"))
     said = note(width, cell.plan.interval_ns("links"))
     return link_panels(cell, medium, rows, "Queueing delay", unit, alt_text=text, notes=said)
@@ -40,7 +41,7 @@ CHART = CellChart(
     title="Queueing delay at the bottleneck",
     section="Time series",
     needs=("links",),
-    caption="Time in the queue of the packets whose transmission began in an interval of measure.links: mean over the "
-    "packets (line), least interval mean and longest time of any packet (band).",
+    caption="Time in the queue of the packets whose transmission began in an interval of measure.links: mean "
+    "over the packets (line), least interval mean and longest time of any packet (band).",
     draw=_draw,
 )

@@ -6,7 +6,8 @@ import altair as alt
 import polars as pl
 
 from weir.report import theme
-from weir.report.charts._base import CellChart, Drawing, Medium, named, time_axis, tooltip, window
+from weir.report._text import greatest
+from weir.report.charts._base import CellChart, Drawing, Medium, Spec, named, shape, time_axis, tooltip, window
 from weir.report.downsample import bucket_ns
 from weir.report.view import CellView
 
@@ -40,17 +41,17 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     shares = _synchrony(cell, medium, rows)
     text = (
         f"{int(marks['count'].sum())} reductions of {marks['row'].n_unique()} flows; "
-        f"at most {shares['share'].max():.0f} % of the flows within {shares['window_s'].max():.3g} s."
+        f"at most {greatest(shares['share']):.0f} % of the flows within {greatest(shares['window_s']):.3g} s."
     )
     if cell.few:
-        raster = _marks(cell, medium, marks)
+        kinds = tuple(k for k in _KINDS.values() if k in set(marks["event"]))
+        spec = _raster(medium, cell.duration_s, len(cell.tested), kinds)
         said: tuple[str, ...] = ()
         marks = marks.drop("end_s")
     else:
         marks = _counts(marks, width)
-        raster = _counted(cell, medium)
+        spec = _map(medium, cell.duration_s, len(cell.tested))
         said = (f"Each field of the map counts the reductions of a flow in {width / 1e9:.3g} s.",)
-    spec = alt.vconcat(_bars(cell, medium), raster).resolve_scale(color="independent", shape="independent").add_params(*window(cell, medium))
     return Drawing(spec, {"events": marks, "shares": shares}, text, said, span=2)
 
 
@@ -78,66 +79,95 @@ def _synchrony(cell: CellView, medium: Medium, rows: pl.DataFrame) -> pl.DataFra
     )
 
 
-def _bars(cell: CellView, medium: Medium) -> alt.Chart:
+@shape
+def _raster(medium: Medium, end_s: float, flows: int, kinds: tuple[str, ...]) -> Spec:
+    return _under_bars(medium, end_s, _marks(medium, end_s, flows, kinds))
+
+
+@shape
+def _map(medium: Medium, end_s: float, flows: int) -> Spec:
+    return _under_bars(medium, end_s, _counted(medium, end_s, flows))
+
+
+def _under_bars(medium: Medium, end_s: float, chart: alt.Chart) -> alt.VConcatChart:
+    both = alt.vconcat(_bars(medium, end_s), chart).resolve_scale(color="independent", shape="independent")
+    found: alt.VConcatChart = both.add_params(*window(end_s, medium))
+    return found
+
+
+def _bars(medium: Medium, end_s: float) -> alt.Chart:
     scale, axis = alt.Scale(domain=[0, 100]), alt.Axis(tickCount=2)
-    return (
+    chart: alt.Chart = (
         alt.Chart(named("shares"))
         .mark_rule(color=theme.NEUTRAL, clip=True, strokeWidth=1.5 if medium.page else 0.6)
         .transform_calculate(floor="0")
         .encode(
-            x=time_axis(cell, medium, title=None),
-            y=alt.Y("share:Q", title="Flows reducing together (%)" if medium.page else "Together (%)", scale=scale, axis=axis),
+            x=time_axis(end_s, medium, title=None),
+            y=alt.Y(
+                "share:Q",
+                title="Flows reducing together (%)" if medium.page else "Together (%)",
+                scale=scale,
+                axis=axis,
+            ),
             y2="floor:Q",
-            tooltip=tooltip(medium, alt.Tooltip("time_s:Q", title="Time (s)"), alt.Tooltip("share:Q", title="%", format=".3~g")),
+            tooltip=tooltip(medium, ("time_s:Q", "Time (s)"), ("share:Q", "%", ".3~g")),
         )
         .properties(height=70 if medium.page else 30)
     )
+    return chart
 
 
-def _counted(cell: CellView, medium: Medium) -> alt.Chart:
-    flows = len(cell.tested)
+def _counted(medium: Medium, end_s: float, flows: int) -> alt.Chart:
     axis = alt.Axis(grid=False, tickCount=5)
-    return (
+    chart: alt.Chart = (
         alt.Chart(named("events"))
         .transform_calculate(row_end="datum.row + 1")
         .mark_rect(clip=True, strokeWidth=0)
         .encode(
-            x=time_axis(cell, medium, field="from_s"),
+            x=time_axis(end_s, medium, field="from_s"),
             x2="end_s:Q",
-            y=alt.Y("row:Q", title="Flow" if not medium.page else "Flow, in the order of the plan", axis=axis,
-                    scale=alt.Scale(domain=[0, flows], nice=False)),
+            y=alt.Y(
+                "row:Q",
+                title="Flow" if not medium.page else "Flow, in the order of the plan",
+                axis=axis,
+                scale=alt.Scale(domain=[0, flows], nice=False),
+            ),
             y2="row_end:Q",
             color=alt.Color("count:Q", title="reductions", scale=alt.Scale(scheme="viridis", zero=True)),
-            tooltip=tooltip(medium, alt.Tooltip("name:N", title="flow"), alt.Tooltip("from_s:Q", title="from (s)"),
-                            alt.Tooltip("count:Q")),
+            tooltip=tooltip(medium, ("name:N", "flow"), ("from_s:Q", "from (s)"), ("count:Q", "count")),
         )
         .properties(height=min(420, 2 * flows) if medium.page else medium.height)
-    )  # fmt: skip
+    )
+    return chart
 
 
-def _marks(cell: CellView, medium: Medium, marks: pl.DataFrame) -> alt.Chart:
+def _marks(medium: Medium, end_s: float, flows: int, kinds: tuple[str, ...]) -> alt.Chart:
     names = list(_KINDS.values())
-    kinds = [k for k in names if k in set(marks["event"])]
     colours = [_COLOURS[names.index(k)] for k in kinds]
     shapes = [_SHAPES[names.index(k)] for k in kinds]
-    flows = len(cell.tested)
     pitch = max(2.0, min(16.0, (300 if medium.page else 100) / flows))
     axis = alt.Axis(grid=False, tickCount=min(flows, 6), format="d", tickMinStep=1)
-    return (
+    chart: alt.Chart = (
         alt.Chart(named("events"))
         .mark_point(clip=True, filled=False, strokeWidth=1.2 if medium.page else 0.6)
         .encode(
-            x=time_axis(cell, medium),
-            y=alt.Y("row:Q", title="Flow, in the order of the plan" if medium.page else "Flow", axis=axis,
-                    scale=alt.Scale(domain=[-0.7, flows - 0.3], nice=False, zero=False)),
-            color=alt.Color("event:N", title=None, scale=alt.Scale(domain=kinds, range=colours)),
-            shape=alt.Shape("event:N", title=None, scale=alt.Scale(domain=kinds, range=shapes)),
+            x=time_axis(end_s, medium),
+            y=alt.Y(
+                "row:Q",
+                title="Flow, in the order of the plan" if medium.page else "Flow",
+                axis=axis,
+                scale=alt.Scale(domain=[-0.7, flows - 0.3], nice=False, zero=False),
+            ),
+            color=alt.Color("event:N", title=None, scale=alt.Scale(domain=list(kinds), range=colours)),
+            shape=alt.Shape("event:N", title=None, scale=alt.Scale(domain=list(kinds), range=shapes)),
             size=alt.value(min(60.0, pitch * pitch * 0.6)),
-            tooltip=tooltip(medium, alt.Tooltip("name:N", title="flow"), alt.Tooltip("event:N"),
-                            alt.Tooltip("time_s:Q", title="Time (s)", format=".6~g"), alt.Tooltip("count:Q")),
+            tooltip=tooltip(
+                medium, ("name:N", "flow"), ("event:N", "event"), ("time_s:Q", "Time (s)", ".6~g"), ("count:Q", "count")
+            ),
         )
         .properties(height=pitch * flows)
-    )  # fmt: skip
+    )
+    return chart
 
 
 CHART = CellChart(
@@ -145,7 +175,8 @@ CHART = CellChart(
     title="Recoveries and timeouts",
     section="Events",
     needs=("events",),
-    caption="Each mark is a window reduction of one flow (fast recovery, retransmission timeout, ECN). Above: the share of the "
-    "flows started so far that reduced within the same instant of the drawing; tall bars mean synchronised losses.",
+    caption="Each mark is a window reduction of one flow (fast recovery, retransmission timeout, ECN). Above: "
+    "the share of the flows started so far that reduced within the same instant of the drawing; tall "
+    "bars mean synchronised losses.",
     draw=_draw,
 )

@@ -6,13 +6,15 @@ import altair as alt
 import polars as pl
 
 from weir.report import theme
-from weir.report._text import unit_for
-from weir.report.charts._base import CellChart, Drawing, Medium, named, time_axis, tooltip, window
+from weir.report._text import greatest, unit_for
+from weir.report.charts._base import CellChart, Drawing, Medium, Spec, named, shape, time_axis, tooltip, window
 from weir.report.charts._series import scaled
 from weir.report.downsample import aggregate, bucket_ns
 from weir.report.view import CellView
 
 __all__ = ["CHART"]
+
+_COLUMNS = ("low", "median", "high", "least")
 
 
 def _draw(cell: CellView, medium: Medium) -> Drawing | None:
@@ -31,22 +33,26 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     rows = aggregate(frame, values, by=[], width_ns=width)
     if rows.is_empty():
         return None
-    highest = float(rows["high"].max())  # type: ignore[arg-type]
+    highest = greatest(rows["high"])
     unit = unit_for(highest, "s")
-    rows = scaled(rows, unit, tuple(values))
-    x = time_axis(cell, medium)
-    title = f"Smoothed RTT ({unit.label})"
+    rows = scaled(rows, unit, _COLUMNS)
+    text = f"Smoothed round-trip time over {cell.duration_s:g} s; at most {highest / unit.factor:.3g} {unit.label}."
+    said = (f"Drawn in steps of {width / 1e9:.3g} s.",) if width > cell.plan.interval_ns("samples") else ()
+    return Drawing(_spec(medium, cell.duration_s, unit.label), {"rtt": rows}, text, said)
+
+
+@shape
+def _spec(medium: Medium, end_s: float, unit: str) -> Spec:
+    x = time_axis(end_s, medium)
+    title = f"Smoothed RTT ({unit})"
     base = alt.Chart(named("rtt"))
     area = base.mark_area(opacity=0.25, color=theme.ACCENT, clip=True).encode(
         x=x, y=alt.Y("low:Q", title=title, scale=alt.Scale(zero=True, nice=True)), y2="high:Q"
     )
-    shown = tooltip(medium, *(alt.Tooltip(f"{c}:Q", format=".4~g") for c in ("time_s", *values)))
+    shown = tooltip(medium, *((f"{c}:Q", f"{c}", ".4~g") for c in ("time_s", *_COLUMNS)))
     line = base.mark_line(color=theme.ACCENT, clip=True).encode(x=x, y="median:Q", tooltip=shown)
     least = base.mark_line(color=theme.SECOND, strokeDash=[4, 3], clip=True, strokeWidth=1).encode(x=x, y="least:Q")
-    spec = alt.layer(area, line, least).properties(height=medium.height).add_params(*window(cell, medium))
-    text = f"Smoothed round-trip time over {cell.duration_s:g} s; at most {highest / unit.factor:.3g} {unit.label}."
-    said = (f"Drawn in steps of {width / 1e9:.3g} s.",) if width > cell.plan.interval_ns("samples") else ()
-    return Drawing(spec, {"rtt": rows}, text, said)
+    return alt.layer(area, line, least).properties(height=medium.height).add_params(*window(end_s, medium))
 
 
 CHART = CellChart(
