@@ -30,7 +30,7 @@ $(DEPS): pyproject.toml scripts/setup scripts/requirements.py
 
 $(EXT): $(DEPS) $(RUST) Cargo.toml Cargo.lock
 	@echo '==> building the simulator (release; a few minutes the first time)' >&2
-	@. $(BIN)/activate && maturin develop --release --quiet
+	@. $(BIN)/activate && PIP_QUIET=1 PIP_DISABLE_PIP_VERSION_CHECK=1 maturin develop --release
 	@touch $@
 
 .PHONY: demo
