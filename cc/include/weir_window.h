@@ -10,11 +10,12 @@
 /*
  * Grow the window by gain_q10 / 1024 packets for each window of packets acknowledged, exactly: what is less than a
  * packet stays in *credit, which is in units of 1/1024 packet times the window and always below one packet's worth.
+ * Never faster than slow start: at most one packet for each acknowledged.
  */
 static __always_inline void weir_increase(struct tcp_sock *tp, u64 *credit, u32 gain_q10, u32 acked)
 {
 	u64 packet = (u64)max(tp->snd_cwnd, 1U) * WEIR_ONE;
-	u64 sum = min(*credit, packet) + (u64)gain_q10 * acked;
+	u64 sum = min(*credit, packet) + min_t(u64, gain_q10, packet) * acked;
 	u64 grown;
 
 	if (sum >= packet) {

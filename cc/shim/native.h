@@ -280,6 +280,27 @@ static inline u32 tcp_min_rtt(const struct tcp_sock *tp)
 #define WEIR_OP_SLOT(op, function) .op = function,
 
 #ifdef WEIR_CC_SHARED
+/* A shared object is linked without libc; the compiler may still call these two for a struct it clears or copies. */
+#ifdef __clang__
+#define WEIR_PLAIN_LOOP __attribute__((weak))
+#else
+#define WEIR_PLAIN_LOOP __attribute__((weak, optimize("no-tree-loop-distribute-patterns")))
+#endif
+
+WEIR_PLAIN_LOOP void *memset(void *to, int byte, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		((u8 *)to)[i] = (u8)byte;
+	return to;
+}
+
+WEIR_PLAIN_LOOP void *memcpy(void *restrict to, const void *restrict from, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		((u8 *)to)[i] = ((const u8 *)from)[i];
+	return to;
+}
+
 #define WEIR_CC_SYMBOL(id) weir_cc_entry
 #define WEIR_CC_EXPORT_ABI __attribute__((visibility("default"))) const u32 weir_cc_abi = WEIR_CC_ABI;
 #else

@@ -70,7 +70,7 @@ fn compile(root: &Path, names: &[String]) {
         .extra_warnings(true)
         .flag("-fno-strict-aliasing")
         .flag("-fvisibility=hidden")
-        .flag("-Werror=discarded-qualifiers")
+        .flag_if_supported("-Werror=discarded-qualifiers")
         // No floating point: the kernel and BPF have none.
         .flag_if_supported("-mgeneral-regs-only");
     for name in names {

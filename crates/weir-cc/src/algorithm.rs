@@ -167,8 +167,9 @@ fn fault(ops: &Ops) -> Option<String> {
         return Some(format!("it has {} options, at most {MAX_OPTIONS} are possible", ops.option_count));
     }
     let name = text(ops.name);
-    if name.is_empty() || name.len() > NAME_MAX {
-        return Some(format!("a name has 1 to {NAME_MAX} characters"));
+    let valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
+    if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(valid) {
+        return Some(format!("a name has 1 to {NAME_MAX} characters of a-z, 0-9, - and _"));
     }
     None
 }

@@ -99,7 +99,7 @@ impl Instance {
 
     /// The connection is established: clears the private state and calls `init`.
     pub fn init(&mut self) {
-        self.sock.private = Default::default();
+        self.sock.clear_private();
         if let Some(init) = self.ops().init {
             // SAFETY: `sock` has the layout the C source was compiled for, and is not aliased.
             unsafe { init(&mut self.sock) }

@@ -5,13 +5,16 @@
 //! This crate reads no clock and no environment while a flow runs.
 
 mod algorithm;
+mod compile;
 mod error;
 mod instance;
+mod library;
 mod ops;
 mod registry;
 mod sock;
 
 pub use algorithm::{Algorithm, CcOption, Description};
+pub use compile::{BpfCheck, build, check_bpf, write_headers};
 pub use error::CcError;
 pub use instance::{CaEvent, CaState, Instance};
 pub use registry::{find, list};

@@ -3,8 +3,10 @@
 use crate::{
     algorithm::Algorithm,
     error::{CcError, nearest},
+    library,
     ops::Ops,
 };
+use std::path::Path;
 
 include!(concat!(env!("OUT_DIR"), "/built_in.rs"));
 
@@ -31,9 +33,21 @@ pub fn list() -> Vec<Algorithm> {
 /// [`CcError::Unknown`] with the nearest names, [`CcError::Load`], [`CcError::Invalid`].
 pub fn find(name: &str) -> Result<Algorithm, CcError> {
     let all = list();
+    if name.contains('/') || name.ends_with(".so") {
+        return unlike(library::load(Path::new(name))?, &all);
+    }
     if let Some(algorithm) = all.iter().find(|algorithm| algorithm.name() == name) {
         return Ok(algorithm.clone());
     }
     let known: Vec<String> = all.iter().map(|algorithm| algorithm.name().to_owned()).collect();
     Err(CcError::Unknown { name: name.to_owned(), nearest: nearest(name, &known), known })
+}
+
+/// A loaded congestion control under a registered name would make results ambiguous.
+fn unlike(loaded: Algorithm, registered: &[Algorithm]) -> Result<Algorithm, CcError> {
+    if registered.iter().any(|algorithm| algorithm.name() == loaded.name()) {
+        let reason = "this name is registered already; give yours another".to_owned();
+        return Err(CcError::Invalid { name: loaded.name().to_owned(), reason });
+    }
+    Ok(loaded)
 }

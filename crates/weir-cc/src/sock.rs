@@ -145,6 +145,16 @@ impl Sock {
         (self.tcp_mstamp_us.wrapping_mul(u64::from(self.hz)) / 1_000_000) as u32
     }
 
+    /// The congestion control's private state, for traces and tests.
+    pub fn private_state(&self) -> &[u64; PRIVATE_WORDS] {
+        &self.private
+    }
+
+    /// Forgets the private state, as before [`Instance::init`](crate::Instance::init).
+    pub fn clear_private(&mut self) {
+        self.private = [0; PRIVATE_WORDS];
+    }
+
     /// Is the window below the slow-start threshold?
     #[inline]
     pub fn in_slow_start(&self) -> bool {
