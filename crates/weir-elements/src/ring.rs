@@ -49,7 +49,7 @@ impl<T: Copy + Default> Ring<T> {
     }
 
     /// Adds a record.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, record: T) {
         if self.len == self.slots.len() {
             self.grow();
@@ -61,7 +61,7 @@ impl<T: Copy + Default> Ring<T> {
     }
 
     /// Removes the oldest record.
-    #[inline]
+    #[inline(always)]
     pub fn pop(&mut self) -> Option<T> {
         if self.len == 0 {
             return None;
@@ -71,6 +71,11 @@ impl<T: Copy + Default> Ring<T> {
         self.head = self.at(1);
         self.len -= 1;
         Some(record)
+    }
+
+    /// The records, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        (0..self.len).map(|index| &self.slots[self.at(index)])
     }
 
     #[cold]

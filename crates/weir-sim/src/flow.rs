@@ -1,8 +1,7 @@
 //! The two ends of a flow, and what it reports.
 
-use std::collections::VecDeque;
-
 use weir_cc::Algorithm;
+use weir_elements::Ring;
 use weir_plan::{Source, Stack, Tcp, Transport};
 use weir_tcp::{Counters, Receiver, Sender};
 use weir_traffic::{CbrClock, Job, Transfers};
@@ -44,14 +43,14 @@ pub(crate) struct Active {
 /// The flow's share of its host's queue (Linux' small-queue limit).
 #[derive(Default)]
 pub(crate) struct LocalQueue {
-    departures: VecDeque<(Time, u32)>,
+    departures: Ring<(Time, u32)>,
     pub bytes: u64,
 }
 
 impl LocalQueue {
     #[inline]
     pub fn push(&mut self, departure: Time, bytes: u32) {
-        self.departures.push_back((departure, bytes));
+        self.departures.push((departure, bytes));
         self.bytes += u64::from(bytes);
     }
 
@@ -63,14 +62,14 @@ impl LocalQueue {
                 break;
             }
             self.bytes -= u64::from(bytes);
-            self.departures.pop_front();
+            self.departures.pop();
         }
     }
 
     /// When less than `limit` is left, and at least `quantum` has gone.
     pub fn room_at(&self, limit: u64, quantum: u64) -> Time {
         let mut left = self.bytes;
-        for &(departure, bytes) in &self.departures {
+        for &(departure, bytes) in self.departures.iter() {
             left -= u64::from(bytes);
             if left < limit && self.bytes - left >= quantum {
                 return departure;

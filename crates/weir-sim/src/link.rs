@@ -8,7 +8,7 @@ use weir_elements::{
     Admission, AnyQdisc, Arrival, DelayLine, FifoLink, LossModel, Mtu, Offer, Packet as _, Port, Qdisc, Transmitter,
 };
 use weir_plan::ChangeKind;
-use weir_units::{Rate, Stream, Time};
+use weir_units::{Dur, Rate, Stream, Time};
 
 use crate::packet::Packet;
 use crate::pipe::Pipe;
@@ -42,9 +42,11 @@ struct Evented {
 pub(crate) struct Link {
     mtu: Mtu,
     overhead: u32,
-    loss: Option<LossModel>,
+    // What most links lack is boxed: a simulation walks over all links all the time, and the less they weigh the more
+    // of them stay in the cache.
+    loss: Option<Box<LossModel>>,
     discipline: Discipline,
-    delay: DelayLine,
+    delay: DelayStage,
     pub stats: LinkStats,
     pub pipe: Pipe,
     /// The only packets that enter come from one analytic link with a fixed delay: they may enter ahead of the clock,
@@ -53,8 +55,27 @@ pub(crate) struct Link {
     /// The stack of a host sees this link's queue.
     pub host_nic: bool,
     seed: u64,
-    name: String,
+    name: Box<str>,
     loss_changes: u32,
+}
+
+enum DelayStage {
+    Fixed(Dur),
+    Varying(Box<DelayLine>),
+}
+
+impl DelayStage {
+    #[inline]
+    fn release_time(&mut self, departure: Time) -> Time {
+        match self {
+            DelayStage::Fixed(delay) => departure + *delay,
+            DelayStage::Varying(line) => line.release_time(departure),
+        }
+    }
+
+    fn may_reorder(&self) -> bool {
+        matches!(self, DelayStage::Varying(line) if line.may_reorder())
+    }
 }
 
 impl Link {
@@ -71,12 +92,16 @@ impl Link {
                 busy: false,
             })),
         };
-        let delay = DelayLine::from_plan(&plan.delay, stream("delay"));
-        let pipe = Pipe::new(delay.may_reorder() || changes);
+        let line = DelayLine::from_plan(&plan.delay, stream("delay"));
+        let pipe = Pipe::new(line.may_reorder() || changes);
+        let delay = match line.is_fixed().filter(|_| !changes) {
+            Some(delay) => DelayStage::Fixed(delay),
+            None => DelayStage::Varying(Box::new(line)),
+        };
         Link {
             mtu: Mtu::new(plan.mtu_bytes),
             overhead: plan.overhead_bytes,
-            loss: plan.loss.as_ref().map(|loss| LossModel::from_plan(loss, stream("loss"))),
+            loss: plan.loss.as_ref().map(|loss| Box::new(LossModel::from_plan(loss, stream("loss")))),
             discipline,
             delay,
             stats: LinkStats::new(index, interval_ns),
@@ -84,7 +109,7 @@ impl Link {
             fused: false,
             host_nic: plan.host_nic,
             seed,
-            name: plan.name.clone(),
+            name: plan.name.as_str().into(),
             loss_changes: 0,
         }
     }
@@ -233,11 +258,16 @@ impl Link {
                 evented.qdisc.set_rate(at, Rate::from_bps(*rate_bps));
                 return !evented.busy;
             }
-            ChangeKind::Delay { delay } => self.delay.change(delay),
+            ChangeKind::Delay { delay } => {
+                if let DelayStage::Varying(line) = &mut self.delay {
+                    line.change(delay);
+                }
+            }
             ChangeKind::Loss { loss } => {
                 self.loss_changes += 1;
                 let name = format!("link/{}/loss/{}", self.name, self.loss_changes);
-                self.loss = loss.as_ref().map(|loss| LossModel::from_plan(loss, Stream::new(self.seed, &name)));
+                self.loss =
+                    loss.as_ref().map(|loss| Box::new(LossModel::from_plan(loss, Stream::new(self.seed, &name))));
             }
         }
         false

@@ -46,7 +46,8 @@ impl Pipe {
     }
 
     /// Adds a packet; true if it is now the first to arrive.
-    #[inline]
+    // Always inlined: passed through memory, a packet just built would be read back wider than it was written.
+    #[inline(always)]
     pub fn push(&mut self, at: Time, packet: Packet) -> bool {
         match self {
             Pipe::Fifo(ring) => {
@@ -64,7 +65,7 @@ impl Pipe {
     }
 
     /// Removes the packet that arrives first.
-    #[inline]
+    #[inline(always)]
     pub fn pop(&mut self) -> Option<Packet> {
         match self {
             Pipe::Fifo(ring) => ring.pop().map(|(_, packet)| packet),

@@ -9,8 +9,10 @@ use weir_units::Time;
 
 use crate::tables::{LinkRow, Links};
 
-/// The bins of one link.
-pub(crate) struct LinkStats {
+/// The bins of one link, if it is recorded.
+pub(crate) struct LinkStats(Option<Box<Bins>>);
+
+struct Bins {
     link: u32,
     interval_ns: u64,
     bin_end: u64,
@@ -38,21 +40,99 @@ struct Bin {
 impl LinkStats {
     /// Bins of `interval_ns`; 0 records nothing.
     pub fn new(link: u32, interval_ns: u64) -> LinkStats {
-        let bin_end = if interval_ns == 0 { u64::MAX } else { interval_ns };
-        LinkStats {
-            link,
-            interval_ns,
-            bin_end,
-            bin: Bin::default(),
-            queue_bytes: 0,
-            queue_packets: 0,
-            closed: VecDeque::new(),
-        }
+        LinkStats((interval_ns > 0).then(|| {
+            Box::new(Bins {
+                link,
+                interval_ns,
+                bin_end: interval_ns,
+                bin: Bin::default(),
+                queue_bytes: 0,
+                queue_packets: 0,
+                closed: VecDeque::new(),
+            })
+        }))
     }
 
     /// Closes the bins that end by `at`.
     #[inline]
     pub fn roll(&mut self, at: Time) {
+        if let Some(bins) = &mut self.0 {
+            bins.roll(at);
+        }
+    }
+
+    /// A packet arrived.
+    #[inline]
+    pub fn arrived(&mut self, at: Time, ip_bytes: u32) {
+        if let Some(bins) = &mut self.0 {
+            bins.arrived(at, ip_bytes);
+        }
+    }
+
+    /// A packet was dropped.
+    pub fn dropped(&mut self, ip_bytes: u32) {
+        if let Some(bins) = &mut self.0 {
+            bins.dropped(ip_bytes);
+        }
+    }
+
+    /// A packet was marked.
+    pub fn marked(&mut self) {
+        if let Some(bins) = &mut self.0 {
+            bins.marked();
+        }
+    }
+
+    /// A packet joined the queue.
+    #[inline]
+    pub fn queued(&mut self, ip_bytes: u32) {
+        if let Some(bins) = &mut self.0 {
+            bins.queued(ip_bytes);
+        }
+    }
+
+    /// A packet left the queue other than for the transmitter.
+    pub fn unqueued(&mut self, ip_bytes: u32) {
+        if let Some(bins) = &mut self.0 {
+            bins.unqueued(ip_bytes);
+        }
+    }
+
+    /// A packet that had joined the queue began its transmission at `at`.
+    #[inline]
+    pub fn began(&mut self, at: Time, ip_bytes: u32) {
+        if let Some(bins) = &mut self.0 {
+            bins.began(at, ip_bytes);
+        }
+    }
+
+    /// A packet began its transmission without having to wait.
+    #[inline]
+    pub fn sent(&mut self, ip_bytes: u32) {
+        if let Some(bins) = &mut self.0 {
+            bins.sent(ip_bytes);
+        }
+    }
+
+    /// A packet's time in the queue is known.
+    #[inline]
+    pub fn waited(&mut self, delay_ns: u64) {
+        if let Some(bins) = &mut self.0 {
+            bins.waited(delay_ns);
+        }
+    }
+
+    /// Moves the bins that end by `until` to the table; those in which nothing happened are left out.
+    pub fn drain(&mut self, until: Time, table: &mut Vec<LinkRow>) {
+        if let Some(bins) = &mut self.0 {
+            bins.drain(until, table);
+        }
+    }
+}
+
+impl Bins {
+    #[inline]
+    fn roll(&mut self, at: Time) {
         while at.0 >= self.bin_end {
             self.close();
         }
@@ -82,83 +162,56 @@ impl LinkStats {
         self.bin_end += self.interval_ns;
     }
 
-    /// A packet arrived.
     #[inline]
-    pub fn arrived(&mut self, at: Time, ip_bytes: u32) {
-        if self.interval_ns == 0 {
-            return;
-        }
+    fn arrived(&mut self, at: Time, ip_bytes: u32) {
         self.roll(at);
         self.bin.in_packets += 1;
         self.bin.in_bytes += u64::from(ip_bytes);
     }
 
-    /// A packet was dropped.
-    pub fn dropped(&mut self, ip_bytes: u32) {
+    fn dropped(&mut self, ip_bytes: u32) {
         self.bin.drop_packets += 1;
         self.bin.drop_bytes += u64::from(ip_bytes);
     }
 
-    /// A packet was marked.
-    pub fn marked(&mut self) {
+    fn marked(&mut self) {
         self.bin.mark_packets += 1;
     }
 
-    /// A packet joined the queue.
     #[inline]
-    pub fn queued(&mut self, ip_bytes: u32) {
-        if self.interval_ns == 0 {
-            return;
-        }
+    fn queued(&mut self, ip_bytes: u32) {
         self.queue_bytes += u64::from(ip_bytes);
         self.queue_packets += 1;
         self.bin.queue_max_bytes = self.bin.queue_max_bytes.max(self.queue_bytes);
     }
 
-    /// A packet left the queue other than for the transmitter.
-    pub fn unqueued(&mut self, ip_bytes: u32) {
-        if self.interval_ns == 0 {
-            return;
-        }
+    fn unqueued(&mut self, ip_bytes: u32) {
         self.queue_bytes -= u64::from(ip_bytes);
         self.queue_packets -= 1;
     }
 
-    /// A packet that had joined the queue began its transmission at `at`.
     #[inline]
-    pub fn began(&mut self, at: Time, ip_bytes: u32) {
-        if self.interval_ns == 0 {
-            return;
-        }
+    fn began(&mut self, at: Time, ip_bytes: u32) {
         self.roll(at);
         self.queue_bytes -= u64::from(ip_bytes);
         self.queue_packets -= 1;
         self.sent(ip_bytes);
     }
 
-    /// A packet began its transmission.
     #[inline]
-    pub fn sent(&mut self, ip_bytes: u32) {
-        if self.interval_ns == 0 {
-            return;
-        }
+    fn sent(&mut self, ip_bytes: u32) {
         self.bin.out_packets += 1;
         self.bin.out_bytes += u64::from(ip_bytes);
     }
 
-    /// A packet's time in the queue is known.
     #[inline]
-    pub fn waited(&mut self, delay_ns: u64) {
-        if self.interval_ns == 0 {
-            return;
-        }
+    fn waited(&mut self, delay_ns: u64) {
         self.bin.delay_sum += delay_ns;
         self.bin.delay_count += 1;
         self.bin.delay_max = self.bin.delay_max.max(delay_ns);
     }
 
-    /// Moves the bins that end by `until` to the table; those in which nothing happened are left out.
-    pub fn drain(&mut self, until: Time, table: &mut Vec<LinkRow>) {
+    fn drain(&mut self, until: Time, table: &mut Vec<LinkRow>) {
         while self.closed.front().is_some_and(|row| row.time_ns <= until.0) {
             let row = self.closed.pop_front().expect("there is a front");
             if row.in_packets + row.out_packets + row.queue_packets + row.queue_max_bytes > 0 {
