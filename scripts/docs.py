@@ -39,23 +39,9 @@ def _tables() -> str:
 
 
 def _metrics() -> str:
-    from weir.metrics import catalogue
+    from weir.metrics import catalogue_markdown
 
-    lines = ["# Metrics", "", "`weir metrics NAME` prints one with its whole description.", ""]
-    category = ""
-    for info in catalogue():
-        if info.category.value != category:
-            category = info.category.value
-            lines += [
-                "",
-                f"## {category.capitalize()}",
-                "",
-                "| metric | unit | formula | what it is | source |",
-                "|---|---|---|---|---|",
-            ]
-        cells = (f"`{info.name}`", info.unit, info.formula, info.summary, info.source)
-        lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
-    return _NOTE + "\n".join(lines) + "\n"
+    return _NOTE + catalogue_markdown()
 
 
 def _congestion_controls() -> str:

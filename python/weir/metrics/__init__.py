@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from weir.metrics.errors import MetricError
 from weir.metrics.frame import compute
+from weir.metrics.listing import catalogue_markdown
 from weir.metrics.reference import Reference, parse_reference
 from weir.metrics.registry import Category, MetricInfo, Param, View, catalogue, get, metric, names
 from weir.metrics.statistics import Summary, summarise
@@ -22,6 +23,7 @@ __all__ = [
     "Summary",
     "View",
     "catalogue",
+    "catalogue_markdown",
     "compute",
     "get",
     "metric",

@@ -1,0 +1,105 @@
+"""The catalogue of metrics as a document, generated from the registry: ``docs/metrics.md``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from weir.metrics.registry import Category, MetricInfo, Param, View, catalogue
+
+__all__ = ["catalogue_markdown"]
+
+_HEAD = """\
+# Metrics
+
+A metric is one definition, computed from the tables of a run whatever method wrote them. `weir metrics NAME` prints
+one; `Run.metrics` computes them in a notebook; the checks of a scenario's `expect` compare them.
+
+## How a metric is written
+
+    name[.statistic...][parameters][@phase][{factors}][(flows or links)]
+
+| part | meaning | without it |
+|---|---|---|
+| `.statistic` | `mean`, `median`, `min`, `max`, `sd`, `var`, `cov`, `sum`, `last`, `p1` to `p99`, `p99_9` | `mean` |
+| `[alpha: 2]` | a parameter of the metric | its default |
+| `@twelve` | a phase of the scenario | the whole run |
+| `{cc: reno}` | in a check: the cells with this factor value | the cells that the check is about |
+| `(elephants[4])` | flows (`elephants`, `elephants[0:5]`, `role:background`, `*`) or links | the flows under test |
+
+## What it means
+
+- A **series** takes its first statistic over time and its second over flows or links: `goodput.p99.min` is the least
+  of the flows' 99th percentiles. Without a second one, `min` and `max` stay that over the flows and everything else is
+  their mean.
+- A **sample** (completion times) takes its statistic over the whole population; a **value** over its flows or links.
+- A phase begins with its first instant and ends before its last. An interval that is not wholly inside is left out.
+- A flow counts from its start until its source stops, its last transfer ends, or the run does.
+- A value that is only a bound, because the window ended before the event, is marked: `censored` in a frame, and a check
+  decides by it only where the bound suffices.
+- Over repeats: mean, standard deviation (n - 1) and a 95 % interval of Student's t, or a bootstrap one. One repeat has
+  no interval.
+"""
+
+_NOT_COUNTED = """
+## What is not here
+
+Table 2.III also names hardware upgrades and the modification of applications. Their cost is a judgement about an
+organisation, which no table of a run holds. `deployability.network` and `deployability.application` count what a plan
+says about them, and no more; lines of code are a count, not a measure of how hard something is to get right.
+"""
+
+
+def catalogue_markdown() -> str:
+    """The document: how metrics are written, every metric by category, and whose question each answers."""
+    infos = catalogue()
+    parts = [_HEAD]
+    for category in Category:
+        some = [info for info in infos if info.category is category]
+        parts += [f"\n## {category.value.capitalize()}\n", *map(_metric, some)]
+    return "\n".join([*parts, _views(infos), _NOT_COUNTED.strip("\n"), ""])
+
+
+def _metric(info: MetricInfo) -> str:
+    facts = [
+        ("formula", f"{info.symbol} = {info.formula}"),
+        ("unit", info.unit),
+        ("kind", f"{info.kind}, one a {info.scope}" if info.scope != "group" else f"{info.kind}, one for all flows"),
+        ("asked by", ", ".join(view.value for view in info.views)),
+        ("source", info.source),
+        ("reads", ", ".join(f"`{table}`" for table in info.tables) or "the plan"),
+        *((f"`{param.name}`", _param(param)) for param in info.params),
+    ]
+    rows = [f"| {name} | {_cell(text)} |" for name, text in facts]
+    return "\n".join([f"### `{info.name}`\n", "| | |", "|---|---|", *rows, "", _links(info.doc), ""])
+
+
+def _param(param: Param) -> str:
+    if param.required:
+        default = "required"
+    elif param.default is None:
+        default = "optional"
+    else:
+        default = f"default {param.default:g}" if isinstance(param.default, float) else f"default {param.default}"
+    return f"{param.doc} ({param.unit}, {default})"
+
+
+def _views(infos: Iterable[MetricInfo]) -> str:
+    """The thesis' Table 2.III, filled with what there is."""
+    lines = ["## Whose question a metric answers\n", "| | " + " | ".join(view.value for view in View) + " |"]
+    lines.append("|---" * (len(View) + 1) + "|")
+    for category in Category:
+        cells = [
+            ", ".join(f"`{info.name}`" for info in infos if info.category is category and view in info.views) or "-"
+            for view in View
+        ]
+        lines.append(f"| {category.value} | " + " | ".join(cells) + " |")
+    return "\n".join([*lines, ""])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", r"\|").replace("*", r"\*")
+
+
+def _links(doc: str) -> str:
+    """A docstring as Markdown: double backticks to single ones."""
+    return doc.replace("``", "`")
