@@ -35,7 +35,7 @@ $(EXT): $(DEPS) $(RUST) Cargo.toml Cargo.lock
 
 .PHONY: demo
 demo: $(EXT) ## six TCP variants at full scale, and a report to look at
-	@$(BIN)/weir run demo --out runs/demo
+	@$(BIN)/weir run demo --no-verdict --out runs/demo
 	@echo "Open runs/demo/report.html in a browser."
 
 .PHONY: test

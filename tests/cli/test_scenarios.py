@@ -238,3 +238,16 @@ def test_figures_are_written_where_asked(weir: Weir, here: Path) -> None:
     assert {Path(file).suffix for file in files} == {".svg", ".pdf", ".csv"}
     assert all((here / file).stat().st_size > 0 for file in files)
     assert weir("report", "runs/two", "--figures", "--only", "no-such-chart").code == 2
+
+
+def test_a_claim_about_a_value_left_out_is_left_out_too(weir: Weir, here: Path) -> None:
+    path = write(here)
+    claims = [f"  - {{claim: About {cc}, where: {{cc: {cc}}}, check: jain >= 0}}\n" for cc in ("reno", "cubic")]
+    path.write_text(path.read_text().replace("quick:\n", "".join(claims) + "quick:\n  sweep.transport.cc: [cubic]\n"))
+    ran = weir("run", "two.yaml", "--quick", "--no-report")
+    assert ran.code == 0, ran
+    assert "About cubic" in ran.out
+    assert "About reno" not in ran.out
+    assert "About reno" in weir("run", "two.yaml", "--set", "transport.cc=reno", "--no-report").out
+    path.write_text(path.read_text().replace("{cc: cubic}", "{cc: cubik}"))
+    assert "`cubik` is not a value of `cc` in the sweep; did you mean `cubic`?" in weir("check", "two.yaml").out

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from ._compile import Context, compile_plan
 from ._lang_scenario import BODY, HEAD, Body, Claim, Head, scenario_schema
@@ -23,6 +23,10 @@ __all__ = ["Cell", "Expectation", "Scenario", "check", "load", "parse", "schema"
 T = TypeVar("T")
 _MOST_CHECKED = 500
 _MOST_WORK = 200_000  # links, flows and transfers compiled to check the cells of a sweep
+
+
+_Values: TypeAlias = Mapping[str, tuple[str, ...]]
+"""Values of the swept factors, by short name."""
 
 
 @dataclass(frozen=True)
@@ -210,13 +214,15 @@ def _scenario(text: str | bytes, log: Log, overrides: Mapping[str, str]) -> Scen
     changes = [_override(path, value, log) for path, value in overrides.items()]
     section = root.get("quick")
     bare = root.without("quick")
-    full = _variant(override(bare, changes, log), written, log)
+    sweep = _tried(partial(parse_sweep, bare.get("sweep"), Log(log.file)))
+    values = {} if sweep is None else sweep.values()
+    full = _variant(override(bare, changes, log), written, values, log)
     if section is None:
         return full
     if not isinstance(section, Map):
         raise log.error(section.mark, f"expected a mapping of dotted paths to values, found {describe(section)}")
     shorter = override(bare, ((e.key, e.value) for e in section.entries), log)
-    return replace(full, _quick=_variant(override(shorter, changes, log), written, log))
+    return replace(full, _quick=_variant(override(shorter, changes, log), written, values, log))
 
 
 def _override(path: str, value: str, log: Log) -> tuple[Scalar, Node]:
@@ -224,8 +230,8 @@ def _override(path: str, value: str, log: Log) -> tuple[Scalar, Node]:
     return Scalar(Mark(1, 1, source), path), read(value, log, source)
 
 
-def _variant(root: Map, text: str, log: Log) -> Scenario:
-    """The scenario of one tree, checked as far as its cells go."""
+def _variant(root: Map, text: str, written: _Values, log: Log) -> Scenario:
+    """The scenario of one tree, checked as far as its cells go; ``written`` has the swept values of the file."""
     _check_keys(root, log)
     head = _tried(partial(HEAD.parse_map, root, log, _keys_of(root)))
     sweep = _tried(partial(parse_sweep, root.get("sweep"), log))
@@ -242,7 +248,7 @@ def _variant(root: Map, text: str, log: Log) -> Scenario:
         seed=head.seed,
         repeat=head.repeat,
         factors=sweep.values(),
-        expect=_expectations(head, sweep, body, log),
+        expect=_expectations(head, sweep.values(), written, body, log),
         problems=(),
         _tree=root,
         _sweep=sweep,
@@ -271,10 +277,10 @@ def _keys_of(root: Map) -> frozenset[str]:
 
 def _check_keys(root: Map, log: Log) -> None:
     known = [*HEAD.keys, *BODY.keys]
+    free = [name for name in known if root.get(name) is None]
     for entry in root.entries:
         if entry.key.text not in known:
-            rest = [name for name in known if root.get(name) is None]
-            log.error(entry.key.mark, f"unknown key {describe(entry.key)}{choose(entry.key.text, rest)}")
+            log.error(entry.key.mark, f"unknown key {describe(entry.key)}{choose(entry.key.text, known, free)}")
 
 
 def _tried(part: Callable[[], T]) -> T | None:
@@ -306,22 +312,33 @@ def _weight(plan: dict[str, Any] | None) -> int:
     return len(plan["links"]) + len(plan["flows"]) + sent // 10
 
 
-def _expectations(head: Head, sweep: Sweep, body: Body | None, log: Log) -> tuple[Expectation, ...]:
+def _expectations(
+    head: Head, factors: _Values, written: _Values, body: Body | None, log: Log
+) -> tuple[Expectation, ...]:
     phases = None if body is None else list(body.phases or {})
-    return tuple(_expectation(claim, sweep, phases, log) for claim in head.expect)
+    found = [_expectation(claim, factors, written, phases, log) for claim in head.expect]
+    return tuple(expectation for expectation in found if expectation is not None)
 
 
-def _expectation(claim: Claim, sweep: Sweep, phases: list[str] | None, log: Log) -> Expectation:
-    factors = sweep.values()
+def _expectation(
+    claim: Claim, factors: _Values, written: _Values, phases: list[str] | None, log: Log
+) -> Expectation | None:
+    """The expectation of a claim; none if it is about values that ``quick`` or an override took out of the sweep."""
     where: dict[str, str] = {}
+    applies = True
     for name, (text, node) in (claim.where or {}).items():
         where[name] = text
         if name not in factors:
             hint = choose(name, factors) if factors else "; nothing is swept"
             log.error(node.mark, f"`{name}` is not a swept factor{hint}")
         elif text not in factors[name]:
-            log.error(node.mark, f"`{text[:60]}` is not a value of `{name}` in the sweep{choose(text, factors[name])}")
+            applies = False
+            if text not in written.get(name, ()):
+                known = written.get(name, factors[name])
+                log.error(node.mark, f"`{text[:60]}` is not a value of `{name}` in the sweep{choose(text, known)}")
     _check_syntax(claim, list(factors), phases, log)
+    if not applies:
+        return None
     return Expectation(claim.claim, where, claim.check, claim.source, claim.note, claim.mark.line)
 
 
