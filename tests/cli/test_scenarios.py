@@ -52,13 +52,13 @@ def test_a_run_ends_with_verdicts_the_report_and_0(weir: Weir, here: Path) -> No
     lines = ran.out.splitlines()
     assert lines[0].startswith("holds      The path is used")
     assert "1 of 1 claim holds" in lines
-    assert lines[-2].startswith("2 cells executed in 0:0")
+    assert lines[-2].startswith("2 cells executed in ")
     assert lines[-1] == "report: runs/two/report.html"
     assert (here / "runs/two/report.html").stat().st_size > 10_000
     assert ran.err == ""
     again = weir("run", "two.yaml")
     assert again.code == 0
-    assert "0 cells executed in 0:00, 2 kept from before: runs/two" in again.out
+    assert ", 2 kept from before: runs/two" in again.out
 
 
 def test_a_claim_that_fails_gives_1_unless_told_otherwise(weir: Weir, here: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_cell_that_fails_gives_1_and_is_named(weir: Weir, here: Path) -> None:
     write(here, title="refuse")
     ran = weir("run", "two.yaml", "--method", "fake:Fake")
     assert ran.code == 1
-    assert "cell 0000-r0 failed: flows[0]: no such congestion control" in ran.out
+    assert "cell 0000-r0 (cc = reno) failed: flows[0]: no such congestion control" in ran.out
     assert "Traceback" not in ran.out + ran.err
 
 
@@ -226,7 +226,7 @@ def test_verbosity(weir: Weir, here: Path) -> None:
     quiet = weir("run", "two.yaml", "--no-report", "-q")
     assert quiet.err == ""
     verbose = weir("run", "two.yaml", "--no-report", "--fresh", "-v")
-    assert "0000-r0: done in 0:00" in verbose.err
+    assert "0000-r0: done in " in verbose.err
 
 
 def test_figures_are_written_where_asked(weir: Weir, here: Path) -> None:

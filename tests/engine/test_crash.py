@@ -79,7 +79,7 @@ def test_a_killed_worker_costs_one_cell_and_the_next_call_repairs_it(tmp_path: P
     os.kill(descendants(process)[0], signal.SIGKILL)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert "cell c0 failed: its process was killed (signal 9)" in errors
+    assert "cell c0 (n = 0) failed: its process was killed (signal 9)" in errors
     assert "c1: done" in errors
     assert leftovers(out) == []
 

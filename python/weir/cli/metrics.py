@@ -17,7 +17,7 @@ __all__ = ["command"]
 _EPILOG = examples(
     ("weir metrics", "all of them"),
     ("weir metrics --category fairness", "one category"),
-    ("weir metrics fairness.jain", "formula, unit, source and parameters of one"),
+    ("weir metrics jain", "formula, unit, source and parameters of one"),
 )
 
 

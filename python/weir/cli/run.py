@@ -117,7 +117,7 @@ def _print(result: Result, verdicts: list[Verdict], report: Path | None, *, verb
         out.print()
     _print_warnings(result, verbose=verbose)
     for failure in result.failures:
-        out.print(f"cell {failure.cell} failed: {failure.error}", style="red")
+        out.print(f"{failure.place} failed: {failure.error}", style="red")
         if failure.trace and (verbose > 1 or _errors.debugging()):
             out.print(failure.trace)
     kept = f", {result.cells - result.executed} kept from before" if result.executed < result.cells else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -90,6 +90,13 @@ class Failure:
     error: str
     trace: str = ""
     """Stack trace, if the failure is a defect of weir."""
+    factors: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def place(self) -> str:
+        """The cell with its factors, for people."""
+        values = ", ".join(f"{name} = {value}" for name, value in self.factors.items())
+        return f"cell {self.cell} ({values})" if values else f"cell {self.cell}"
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,13 @@ class _State:
             self.folder.discard(job.cell.id)
             self.waiting.append(job)
 
+    def fail(self, message: Message) -> Failure:
+        """Records that a cell failed."""
+        cell = message["id"]
+        factors = next(job.cell.factors for job in self.waiting if job.cell.id == cell)
+        self.failures[cell] = Failure(cell, message["error"], message["trace"], factors)
+        return self.failures[cell]
+
 
 def default_workers() -> int:
     """As many workers as this process may use processors."""
@@ -189,9 +196,9 @@ def _take(message: Message, state: _State, tally: Tally, display: Display) -> No
         case "failed" if message["kind"] == "disk_full":
             raise DiskFullError(_disk_full(state.folder.path, tally))
         case "failed":
-            state.failures[message["id"]] = Failure(message["id"], message["error"], message["trace"])
+            failure = state.fail(message)
             tally.finish(message["id"], ok=False)
-            display.note(f"cell {message['id']} failed: {message['error']}")
+            display.note(f"{failure.place} failed: {failure.error}")
             display.ended(message["id"], None, tally)
         case "broken":
             raise message["error"]
