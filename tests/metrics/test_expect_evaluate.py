@@ -206,6 +206,57 @@ def test_an_unfinished_grid_is_not_taken_for_a_zip(tmp_path: Path) -> None:
     assert judge(run, "goodput.mean{sources: 2} == 0.5 * goodput.mean{sources: 20}").outcome == "undecided"
 
 
+def test_a_comparison_is_made_once_whatever_other_factors_the_check_leaves_free(run: Run) -> None:
+    """The first part has its variant fixed, so that only the second is about each variant."""
+    verdict = judge(run, "goodput.mean{cc: reno} >= 90Mbps and jain >= 0.99")
+    assert verdict.outcome == "holds"
+    assert [m.text for m in verdict.measured].count("goodput.mean{cc: reno} >= 90Mbps") == 3
+    assert [m.text for m in verdict.measured].count("jain >= 0.99") == 6
+
+
+def test_missing_repeats_and_an_unfinished_run_are_said(tmp_path: Path) -> None:
+    cells = [
+        CellSpec([FlowSpec([mbps] * 10)], factors={"cc": cc}, repeat=k)
+        for cc, k, mbps in (("reno", 0, 1.0), ("reno", 1, 1.0), ("bic", 1, 2.0))
+    ]
+    with pytest.warns(RunWarning):
+        unfinished = open_run(write_run(tmp_path / "r", cells, complete=False))
+    verdict = judge(unfinished, "goodput.mean{cc: reno} < goodput.mean{cc: bic}")
+    assert verdict.outcome == "holds"
+    assert "some repeats are missing" in verdict.explanation
+    assert any("incomplete" in text for text in verdict.warnings)
+
+
+def bound(path: Path) -> Run:
+    """A flow that reaches 200 Mb/s after 3 s and never 500 Mb/s, in a window of 10 s."""
+    return open_run(write_run(path, [CellSpec([FlowSpec([50.0, 100.0, 200.0, *[300.0] * 7])])]))
+
+
+@pytest.mark.parametrize(
+    ("check", "outcome"),
+    [
+        ("goodput.reach[rate: 200Mbps] == 3s", "holds"),
+        ("goodput.reach[rate: 500Mbps] > 5s", "holds"),
+        ("goodput.reach[rate: 500Mbps] > 50s", "undecided"),
+        ("goodput.reach[rate: 500Mbps] < 5s", "fails"),
+        ("goodput.reach[rate: 500Mbps] < 50s", "undecided"),
+        ("5s < goodput.reach[rate: 500Mbps]", "holds"),
+        ("goodput.reach[rate: 500Mbps] - goodput.reach[rate: 200Mbps] >= 7s", "holds"),
+        ("2 * goodput.reach[rate: 500Mbps] > 15s", "holds"),
+        ("goodput.reach[rate: 200Mbps] - goodput.reach[rate: 500Mbps] > 0s", "fails"),
+        ("1s / goodput.reach[rate: 500Mbps] < 50%", "undecided"),
+        ("goodput.reach[rate: 500Mbps] within 5% of 10s", "undecided"),
+        ("goodput.reach[rate: 500Mbps] between 1s and 20s", "undecided"),
+        ("goodput.reach[rate: 500Mbps] > goodput.reach[rate: 600Mbps]", "undecided"),
+    ],
+)
+def test_a_bound_decides_only_what_it_can(tmp_path: Path, check: str, outcome: str) -> None:
+    verdict = judge(bound(tmp_path / "r"), check)
+    assert verdict.outcome == outcome, verdict.explanation
+    if outcome == "undecided":
+        assert "only a bound" in verdict.explanation
+
+
 def test_a_verdict_is_json(run: Run) -> None:
     verdicts = evaluate(run, [{"check": "goodput.mean > 1Mbps"}, {"check": "argmin(jain over cc) == 'x'"}])
     text = json.dumps([verdict.to_json() for verdict in verdicts], allow_nan=False)

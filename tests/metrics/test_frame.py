@@ -170,3 +170,20 @@ def test_the_order_of_rows_in_a_table_does_not_matter(tmp_path: Path) -> None:
     expected = straight.metrics(*names)
     assert open_run(sorted_).metrics(*names).equals(expected)
     assert open_run(shuffled).metrics(*names).equals(expected)
+
+
+def test_a_series_is_a_metric_over_time(run: Run) -> None:
+    frame = run.series("goodput.aggregate", phase="second", where={"cc": "bic"}, flows="elephants")
+    assert frame.columns == ["cc", "rtt", "repeat", "time_ns", "value"]
+    assert frame.height == 3 * 6
+    assert frame["time_ns"].to_list()[:2] == [5_000_000_000, 6_000_000_000]
+    assert frame.filter(repeat=1)["value"].to_list() == [930e6] * 6
+    by_flow = run.series("goodput@first(elephants[1])", where={"cc": "bic"})
+    assert by_flow.select("flow", "value").unique().sort("value")["value"].to_list() == [600e6, 620e6, 640e6]
+    assert by_flow["flow"].unique().to_list() == ["elephants[1]"]
+
+
+@pytest.mark.parametrize("name", ["jain", "goodput.mean", "completion", "goodput{cc: reno}"])
+def test_what_is_no_function_of_time_has_no_series(run: Run, name: str) -> None:
+    with pytest.raises(MetricError, match="not a function of time"):
+        run.series(name)

@@ -87,6 +87,7 @@ def test_shares_of_a_histogram_sum_to_one(values: list[Floats]) -> None:
 SAMPLES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60).map(np.array)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # scipy's p-value, which is not used
 @given(SAMPLES, SAMPLES)
 def test_kolmogorov_smirnov_agrees_with_scipy(one: Floats, other: Floats) -> None:
     found = kolmogorov_smirnov(one, other, weighted=False)

@@ -13,6 +13,7 @@ from weir.metrics.listing import catalogue_markdown
 from weir.metrics.reference import Reference, parse_reference
 from weir.metrics.registry import Category, MetricInfo, Param, View, catalogue, get, metric, names
 from weir.metrics.statistics import Summary, summarise
+from weir.metrics.timeseries import series
 
 __all__ = [
     "Category",
@@ -29,5 +30,6 @@ __all__ = [
     "metric",
     "names",
     "parse_reference",
+    "series",
     "summarise",
 ]

@@ -12,13 +12,13 @@ import polars as pl
 from weir.metrics.errors import MetricError, nearest
 from weir.metrics.measure import Measured, measure, to_scalar
 from weir.metrics.reference import Reference, parse_reference
-from weir.metrics.results import Floats
+from weir.metrics.results import Axis, Floats
 from weir.metrics.statistics import Interval, summarise
 from weir.metrics.window import CellData, Window, window
 from weir.run import Cell, Run
 from weir.run.quantity import same_value
 
-__all__ = ["baseline_finder", "compute"]
+__all__ = ["baseline_finder", "compute", "member_labels"]
 
 _MEMBERS = ("flow", "node", "link", "group")
 _KEYS = ("cell", "repeat")
@@ -175,13 +175,15 @@ def _rows(measured: Measured, reference: Reference, part: Window, members: set[s
         return [{"value": scalar.value, "censored": scalar.censored}]
     return [
         {measured.axis: label, "value": float(value), "censored": bool(censored)}
-        for label, value, censored in zip(_labels(measured, part), measured.values, measured.censored, strict=True)
+        for label, value, censored in zip(
+            member_labels(measured.axis, measured.members, part), measured.values, measured.censored, strict=True
+        )
     ]
 
 
 def _distribution_rows(measured: Measured, part: Window, split: bool) -> Iterable[Row]:
     edges = measured.edges if measured.edges is not None else np.zeros(1)
-    labels: list[str | None] = [*_labels(measured, part)] if split else [None]
+    labels: list[str | None] = [*member_labels(measured.axis, measured.members, part)] if split else [None]
     table = measured.values if split else _mean_of_rows(measured.values)
     for label, shares in zip(labels, table, strict=True):
         for low, high, share in zip(edges[:-1], edges[1:], shares, strict=True):
@@ -194,13 +196,14 @@ def _mean_of_rows(table: Floats) -> Floats:
     return np.mean(defined, axis=0, keepdims=True) if len(defined) else np.full((1, table.shape[1]), math.nan)
 
 
-def _labels(measured: Measured, part: Window) -> list[str]:
-    if measured.axis == "link":
-        return [part.plan.links[k].name for k in measured.members]
-    if measured.axis == "node":
+def member_labels(axis: Axis, members: Sequence[int], part: Window) -> list[str]:
+    """Names of the flows, nodes or links that the members of a result are."""
+    if axis == "link":
+        return [part.plan.links[k].name for k in members]
+    if axis == "node":
         firsts = [part.plan.flows[flows[0]] for flows in part.nodes]
         return [f"{flow.group}[{flow.index}]" for flow in firsts]
-    return [part.plan.flows[k].name for k in measured.members]
+    return [part.plan.flows[k].name for k in members]
 
 
 def _summary(rows: list[Row], plan: _Plan, run: Run, level: float, interval: Interval) -> pl.DataFrame:

@@ -217,6 +217,17 @@ class Run:
             return frame.to_arrow()
         raise ValueError(f"as_={as_!r}: expected 'polars', 'pandas' or 'arrow'")
 
+    def series(self, name: str, **options: Any) -> pl.DataFrame:
+        """A metric of this run as a function of time; see :func:`weir.metrics.series`.
+
+        Raises:
+            MetricError: no such metric, phase or flow; or it is no function of time.
+            RunError: a table cannot be read.
+        """
+        from weir.metrics import series
+
+        return series(self, name, **options)
+
 
 def open_run(path: str | Path) -> Run:
     """Opens a run folder, or a single cell folder, for reading.

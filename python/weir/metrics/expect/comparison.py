@@ -68,6 +68,8 @@ class Comparison:
         repeats = self.source.repeats(self.node, context)
         value_ci, margin_ci = self._intervals(sides, context, repeats)
         outcome, note = _judge(sides)
+        if not self.source.same_repeats(self.node, context):
+            note = "; ".join(filter(None, [note, "some repeats are missing"]))
         return Measurement(
             self.node.text,
             shown,

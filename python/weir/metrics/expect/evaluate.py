@@ -89,6 +89,8 @@ class _Judge:
     context: Context = field(default_factory=lambda: Context({}, {}))
     reason: str = ""
     measured: list[Measurement] = field(default_factory=list)
+    known: dict[tuple[object, ...], Measurement] = field(default_factory=dict)
+    """By comparison and the factors that it leaves free: others do not change it."""
 
     def start(self) -> Context:
         """The context that ``where`` gives."""
@@ -120,7 +122,8 @@ class _Judge:
                 self.reason = str(reason)
         ranked = sorted(self.measured, key=lambda m: (m.outcome != outcome, _rank(m)))
         cells = self.source.used
-        warnings = [f"cell {cell.id}: {text}" for cell in cells.values() for text in cell.warnings]
+        warnings = list(self.source.run.notes)
+        warnings += [f"cell {cell.id}: {text}" for cell in cells.values() for text in cell.warnings]
         if outcome != "undecided" and any(m.sure is False for m in ranked if m.outcome == outcome):
             warnings.append("a margin's 95 % interval includes zero: more repeats could turn the verdict")
         if outcome != "undecided" and all(math.isnan(m.margin_low) for m in ranked):
@@ -200,10 +203,13 @@ class _Judge:
         return found
 
     def _leaf(self, node: Node, context: Context) -> bool | None:
-        swept = self.source.run.factors
-        shown = {k: v for k, v in context.bound.items() if len(swept.get(k, ())) > 1}
-        measurement = Comparison(self.source, node).measure(context, shown)
-        self.measured.append(measurement)
+        unbound = self._unbound(node)
+        shown = {k: v for k, v in context.bound.items() if k in unbound}
+        key = (id(node), *sorted(shown.items()))
+        measurement = self.known.get(key)
+        if measurement is None:
+            measurement = self.known[key] = Comparison(self.source, node).measure(context, shown)
+            self.measured.append(measurement)
         return {"holds": True, "fails": False, "undecided": None}[measurement.outcome]
 
 

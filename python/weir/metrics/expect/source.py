@@ -95,11 +95,19 @@ class Source:
 
     def repeats(self, node: Node, context: Context) -> tuple[int, ...]:
         """The repeats that every metric in ``node`` has, where its factors are fixed by ``context``."""
-        common: set[int] | None = None
-        for reference, _ in _wanted(node):
-            have = {cell.repeat for cell in self.run.cells if self._matches(cell, reference, context)}
-            common = have if common is None else common & have
-        return tuple(sorted(common or ()))
+        found = self._repeats(node, context)
+        return tuple(sorted(set.intersection(*found))) if found else ()
+
+    def same_repeats(self, node: Node, context: Context) -> bool:
+        """Whether all metrics in ``node`` have the same repeats."""
+        found = self._repeats(node, context)
+        return all(repeats == found[0] for repeats in found)
+
+    def _repeats(self, node: Node, context: Context) -> list[set[int]]:
+        return [
+            {cell.repeat for cell in self.run.cells if self._matches(cell, reference, context)}
+            for reference, _ in _wanted(node)
+        ]
 
     def points(self, context: Context, names: Sequence[str]) -> list[dict[str, str]]:
         """The combinations of values of the factors ``names`` that cells have, in the order of the sweep.

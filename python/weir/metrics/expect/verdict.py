@@ -61,9 +61,11 @@ class Measurement:
 
     @property
     def sure(self) -> bool | None:
-        """Whether the margin's interval leaves zero out; ``None`` without an interval."""
+        """Whether the margin's interval leaves zero out, or is a point; ``None`` without an interval."""
         if math.isnan(self.margin_low):
             return None
+        if self.margin_low == self.margin_high:
+            return True  # every repeat gave the same
         return not self.margin_low <= 0 <= self.margin_high
 
     def show(self, value: float | str) -> str:
