@@ -55,7 +55,7 @@ class Case:
             "links": links,
             "flows": flows,
             "changes": [],
-            "measure": {"goodput_ns": 500 * _MS, "tcp_ns": 20 * _MS, "links_ns": 20 * _MS},
+            "measure": {"goodput_ns": 500 * _MS, "tcp_ns": 20 * _MS, "links_ns": 20 * _MS, "links": [0, 1]},
             "phases": [],
         }
 
