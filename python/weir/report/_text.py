@@ -71,7 +71,7 @@ def number(value: float | None, digits: int = 3) -> str:
         mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
         return f"{mantissa}×10{_superscript(int(exponent))}".replace("-", "−")
     decimals = max(0, digits - 1 - size)
-    return f"{round(value, digits - 1 - size):,.{decimals}f}".replace(",", "\u202f").replace("-", "−")
+    return f"{round(value, decimals):,.{decimals}f}".replace(",", "\u202f").replace("-", "−")
 
 
 def _superscript(value: int) -> str:

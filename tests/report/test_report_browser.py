@@ -1,0 +1,61 @@
+"""The page in a real browser, without a network."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from weir.report import build
+from weir.run import open_run
+
+BROWSER = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+)
+FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+         "--disable-background-networking", "--disable-component-update", "--hide-scrollbars",
+         "--enable-logging=stderr", "--virtual-time-budget=30000")  # fmt: skip
+
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine")
+
+
+def _browse(profile: Path, url: str, *flags: str) -> tuple[str, list[str]]:
+    """The document after its scripts ran, and what they wrote to the console."""
+    command = [str(BROWSER), *FLAGS, f"--user-data-dir={profile}", *flags, url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=True)
+    return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+
+@pytest.mark.parametrize("name", ["small", "many", "one"])
+def test_every_chart_is_drawn_without_a_complaint(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    page = build(open_run(request.getfixturevalue(name)), tmp_path / "report.html")
+    document, console = _browse(tmp_path / "profile", page.as_uri(), "--window-size=1300,900", "--dump-dom")
+    assert console == []
+    assert 'data-ready="yes"' in document
+    figures = re.split(r'<figure class="chart"', document)[1:]
+    assert len(figures) >= 8
+    for figure in figures:
+        assert '<svg class="marks"' in figure or '<svg xmlns="http://www.w3.org/2000/svg"' in figure, figure[:80]
+        assert re.search(r'class="mark-(line|area|rect|symbol|rule)', figure), figure[:80]
+    assert '<p class="problem">' not in document
+
+
+def test_a_link_opens_the_cell_it_names(small: Path, tmp_path: Path) -> None:
+    page = build(open_run(small), tmp_path / "report.html")
+    document, console = _browse(tmp_path / "profile", f"{page.as_uri()}#cell-3", "--dump-dom")
+    assert console == []
+    shown = re.findall(r'<article class="cell" id="cell-(\d+)"[^>]*?>', document)
+    hidden = re.findall(r'<article class="cell" id="cell-(\d+)"[^>]*? hidden', document)
+    assert set(shown) - set(hidden) == {"3"}
+    assert "4 of 4" in document
+
+
+def test_it_prints(small: Path, tmp_path: Path) -> None:
+    page = build(open_run(small), tmp_path / "report.html")
+    _browse(tmp_path / "profile", page.as_uri(), f"--print-to-pdf={tmp_path / 'report.pdf'}", "--no-pdf-header-footer")
+    data = (tmp_path / "report.pdf").read_bytes()
+    assert data.startswith(b"%PDF")
+    assert len(data) > 50_000

@@ -1,0 +1,224 @@
+"""The page: its order, its words, its safety, its size."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from reading import Page, read_page
+from synthetic import Cell, Dumbbell, sweep, write_run
+
+from weir.report import build
+from weir.run import RunWarning, open_run
+
+
+@pytest.fixture(scope="module")
+def grid_page(grid: Path) -> Page:
+    return read_page(build(open_run(grid)))
+
+
+@pytest.fixture(scope="module")
+def one_page(one: Path) -> Page:
+    return read_page(build(open_run(one)))
+
+
+def test_sections_come_in_their_order_with_verdicts_first(grid_page: Page) -> None:
+    ids = [s.attributes["id"] for s in grid_page.all("section")]
+    assert ids == ["verdicts", "tables", "sweep", "cells", "warnings", "provenance"]
+    linked = [a.attributes["href"].removeprefix("#") for a in grid_page.all("a") if a.attributes["href"][1:] in ids]
+    assert linked[-len(ids) :] == ids
+
+
+def test_a_run_of_one_cell_has_no_sweep_and_no_picker(one_page: Page) -> None:
+    ids = [s.attributes["id"] for s in one_page.all("section")]
+    assert "sweep" not in ids
+    assert not [f for f in one_page.all("form") if f.attributes.get("id") == "picker"]
+
+
+def test_the_headline_counts_the_claims(grid_page: Page) -> None:
+    (headline,) = grid_page.all("p", "headline")
+    assert " ".join(headline.text.split()) == "2 of 4 claims hold · 1 fails, 1 undecided"
+
+
+def test_a_verdict_says_claim_source_check_measurement_and_outcome_in_words(grid_page: Page) -> None:
+    shown = [e.text for e in grid_page.all("li", "verdict")]
+    outcomes = [e.text for e in grid_page.all("span", "mark")]
+    assert outcomes == ["fails", "holds", "holds", "undecided"]
+    first = shown[0]
+    for part in ("Reno stays below 3.5 Gb/s", "RR-6034 fig. 10", "goodput.aggregate.max <= 3.5Gbps", "cc = reno"):
+        assert part in first
+    assert re.search(r"[\d.]+ Gbps \[95 %: [\d.]+ Gbps to [\d.]+ Gbps, 2 repeats\], against 3.5 Gbps", first)
+    assert "Holds in 48 of 48 comparisons" in shown[1]
+    assert "no cell of this run has cc = vegas" in shown[3]
+
+
+def test_summary_tables_have_headers_and_intervals(grid_page: Page) -> None:
+    assert all("scope" in e.attributes for e in grid_page.all("th"))
+    columns = [e.text for e in grid_page.all("th") if e.attributes["scope"] == "col"]
+    assert columns[columns.index("0ms") : columns.index("0ms") + 8] == [
+        "0ms",
+        "11.5ms",
+        "20ms",
+        "50ms",
+        "75ms",
+        "100ms",
+        "150ms",
+        "200ms",
+    ]
+    rows = [e.text for e in grid_page.all("th") if e.attributes["scope"] == "row"]
+    at = rows.index("reno")
+    assert rows[at : at + 6] == ["reno", "bic", "cubic", "highspeed", "htcp", "scalable"]
+    intervals = [e.text for e in grid_page.all("span", "interval")]
+    assert len(intervals) > 48
+    assert all(re.fullmatch(r"± <?[\d.]+", text) for text in intervals)
+
+
+def test_one_repeat_has_no_interval_and_says_so(one_page: Page) -> None:
+    assert not one_page.all("span", "interval")
+    assert "One repeat" in one_page.by_id("tables").text
+
+
+def test_only_the_first_cell_is_shown_and_each_can_be_picked(grid_page: Page) -> None:
+    cells = grid_page.all("article", "cell")
+    assert len(cells) == 48
+    assert [("hidden" in c.attributes) for c in cells] == [False] + [True] * 47
+    factors = [json.loads(c.attributes["data-factors"]) for c in cells]
+    assert factors[0] == {"cc": "reno", "rtt": "0ms"}
+    assert len({tuple(f.items()) for f in factors}) == 48
+    assert [s.attributes["name"] for s in grid_page.all("select")] == ["cc", "rtt"]
+
+
+def test_the_page_refers_to_nothing_outside_itself(grid_page: Page) -> None:
+    for element in grid_page.elements:
+        for name in ("src", "href", "action", "data", "poster", "srcset", "background", "formaction", "ping"):
+            value = element.attributes.get(name, "#")
+            assert value.startswith("#"), f"<{element.tag} {name}={value!r}>"
+        assert element.tag not in ("link", "img", "iframe", "object", "embed", "base")
+    (style,) = grid_page.all("style")
+    assert "url(" not in style.text
+    assert "@import" not in style.text
+
+
+def test_the_policy_allows_these_scripts_and_this_style_alone(grid_page: Page) -> None:
+    (policy,) = [m.attributes["content"] for m in grid_page.all("meta") if "http-equiv" in m.attributes]
+    directives = dict(part.strip().split(" ", 1) for part in policy.split(";"))
+    assert directives["default-src"] == "'none'"
+    assert "unsafe" not in policy
+    assert "http" not in policy
+
+    def digest(text: str) -> str:
+        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+    scripts = [s for s in grid_page.all("script") if "type" not in s.attributes]
+    assert directives["script-src"].split() == [digest(s.text) for s in scripts]
+    assert directives["style-src"] == digest(grid_page.all("style")[0].text)
+
+
+_EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>'\"&"
+
+
+def test_untrusted_text_stays_text(tmp_path: Path) -> None:
+    cells = [Cell({"cc": "evil", "rtt": "20ms"}), Cell({"cc": "reno", "rtt": "20ms"}, warnings=(_EVIL,))]
+    claims = [{"claim": _EVIL, "source": _EVIL, "check": _EVIL}]
+    run = write_run(tmp_path / "run", cells, bell=Dumbbell(flows=2, duration=10), title=_EVIL, expect=claims)
+    manifest = next((run / "cells").glob("cc=evil*")) / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"cc": "evil"', f'"cc": {json.dumps(_EVIL)}'))
+    page = read_page(build(open_run(run)))
+    assert "alert(1)</script>" not in page.source
+    assert not page.all("img")
+    assert len([s for s in page.all("script") if "type" not in s.attributes]) == 2
+    assert page.all("h1")[0].text == _EVIL
+    assert _EVIL in page.by_id("warnings").text
+    assert json.loads(page.all("article", "cell")[0].attributes["data-factors"])["cc"] in (_EVIL, "reno")
+
+
+def test_the_same_run_gives_the_same_bytes_in_another_process(small: Path, tmp_path: Path) -> None:
+    here = build(open_run(small), tmp_path / "here.html").read_bytes()
+    assert build(open_run(small), tmp_path / "again.html").read_bytes() == here
+    script = f"from weir.report import build; from weir.run import open_run; from pathlib import Path; build(open_run({str(small)!r}), Path({str(tmp_path / 'there.html')!r}))"  # noqa: E501
+    environment = {**os.environ, "PYTHONHASHSEED": "4711", "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", script], check=True, env=environment, timeout=120)
+    assert (tmp_path / "there.html").read_bytes() == here
+
+
+def test_sizes(grid_page: Page, one_page: Page) -> None:
+    assert len(grid_page.source) < 10e6
+    assert len(one_page.source) < 2e6
+
+
+def test_writing_leaves_nothing_but_the_page(small: Path, tmp_path: Path) -> None:
+    build(open_run(small), tmp_path / "report.html")
+    assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
+    assert build(open_run(small)) == small / "report.html"
+
+
+def test_warnings_are_listed_and_announced(small: Path) -> None:
+    page = read_page(build(open_run(small)))
+    assert "1 warning." in page.all("div", "notice")[0].text
+    assert "the emulator was late by 3 ms" in page.by_id("warnings").text
+
+
+def test_provenance_holds_the_manifest_and_the_scenario(one_page: Page) -> None:
+    text = one_page.by_id("provenance").text
+    for part in ("0123456789abcdef", "Linux 6.1.0", "AMD EPYC 7B13", "title:", "seed"):
+        assert part in text
+    assert re.search(r"[0-9a-f]{64}", text)
+
+
+@pytest.mark.parametrize("drop", ["flows", "goodput", "samples", "links", "events"])
+def test_a_missing_table_costs_its_charts_and_gives_a_warning(tmp_path: Path, drop: str) -> None:
+    cells = [Cell({"cc": "reno"}), Cell({"cc": "bic"}, drop_tables=(drop,))]
+    run = write_run(tmp_path / "run", cells, bell=Dumbbell(flows=3, duration=20))
+    page = read_page(build(open_run(run)))
+    assert f"table {drop}" in page.by_id("warnings").text
+    charts = {"flows": set(), "goodput": {"goodput-total", "goodput-flows"}, "samples": {"cwnd", "rtt"},
+              "links": {"queue", "loss", "queue-delay"}, "events": {"recoveries"}}[drop]  # fmt: skip
+    assert not charts & set(page.charts("cell-1-data"))
+    assert charts - {"recoveries", "loss"} <= set(page.charts("cell-0-data"))
+
+
+def test_missing_and_failed_cells_are_named(tmp_path: Path) -> None:
+    cells = sweep(("reno", "bic"), ("20ms", "50ms"))
+    cells[1] = Cell(cells[1].factors, failed=True)
+    cells[2] = Cell(cells[2].factors, missing=True)
+    run = write_run(tmp_path / "run", cells, bell=Dumbbell(flows=2, duration=10))
+    with pytest.warns(RunWarning, match="2 of 4 cells are missing"):
+        opened = open_run(run)
+    page = read_page(build(opened))
+    text = page.by_id("warnings").text
+    assert "cc=reno,rtt=50ms,r0 has no result: the simulator stopped: out of memory" in text
+    assert "cc=bic,rtt=20ms,r0 has no result" in text
+    assert len(page.all("article", "cell")) == 2
+    assert "–" in [td.text for td in page.all("td")]
+
+
+def test_an_interrupted_run_has_a_report_that_says_so(tmp_path: Path) -> None:
+    run = write_run(
+        tmp_path / "run", sweep(("reno",), ("20ms", "50ms")), bell=Dumbbell(flows=2, duration=10), complete=False
+    )
+    with pytest.warns(RunWarning, match="incomplete"):
+        opened = open_run(run)
+    page = read_page(build(opened))
+    assert "incomplete" in page.by_id("warnings").text
+    assert "its claims are judged when it is" in page.by_id("verdicts").text
+
+
+def test_empty_tables_give_a_page_without_charts(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", [Cell(empty=True)], bell=Dumbbell(flows=2, duration=10))
+    page = read_page(build(open_run(run)))
+    assert "nothing to draw" in page.by_id("cells").text
+    assert not [s for s in page.all("script") if s.attributes.get("id") == "cell-0-data"]
+
+
+def test_datagrams_alone_have_no_window_and_no_round_trip(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", bell=Dumbbell(flows=2, duration=10, protocol="udp"))
+    charts = read_page(build(open_run(run))).charts()
+    assert "goodput-total" in charts
+    assert not {"cwnd", "rtt"} & set(charts)
