@@ -69,7 +69,7 @@ static u32 bic_gain(struct sock *sk, struct bic *ca)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	u64 largest = (u64)OPT(sk, s_max) * WEIR_ONE;
-	u64 distance, step;
+	u64 distance;
 
 	if (tp->snd_cwnd < OPT(sk, low_window))
 		return WEIR_ONE;
@@ -79,13 +79,7 @@ static u32 bic_gain(struct sock *sk, struct bic *ca)
 	if (distance > largest * OPT(sk, divisor))
 		return largest;
 	distance -= min(distance, div64_u64(ca->credit, tp->snd_cwnd));
-	step = distance / OPT(sk, divisor);
-	if (step > OPT(sk, s_min))
-		return step;
-	/* The search has ended: the maximum is reached. */
-	tp->snd_cwnd = min(ca->target, tp->snd_cwnd_clamp);
-	ca->credit = 0;
-	return bic_probe(sk, ca);
+	return max_t(u64, distance / OPT(sk, divisor), OPT(sk, s_min));
 }
 
 static void bic_cong_avoid(struct sock *sk, u32 ack, u32 acked)

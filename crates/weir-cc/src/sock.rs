@@ -210,7 +210,8 @@ pub struct RateSample {
     pub is_retrans: u8,
     /// One if the acknowledgement was likely delayed.
     pub is_ack_delayed: u8,
-    pub(crate) reserved: [u8; 5],
+    #[doc(hidden)]
+    pub reserved: [u8; 5],
 }
 
 impl Default for RateSample {

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use weir_cc::{AckSample, Algorithm, CaEvent, CaState, Instance, PRIVATE_WORDS, Sock};
 
 /// One flow under test.
+#[derive(Clone)]
 pub struct Flow {
     pub cc: Instance,
     state_bytes: usize,
