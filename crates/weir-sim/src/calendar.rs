@@ -2,57 +2,58 @@
 //!
 //! Each source (a link's pipe, a flow's timer) has at most one pending event, so the calendar is a tournament over a
 //! fixed number of slots: setting a slot costs one comparison a level, the earliest is at the root. Events are ordered
-//! by (time, slot), which makes a run deterministic.
+//! by (time, slot), which makes a run deterministic; both are packed into one word, the slot in the low bits.
 
 use weir_units::Time;
-
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
-    at: Time,
-    slot: u32,
-}
 
 /// A tournament over the due times of a fixed number of sources.
 pub(crate) struct Calendar {
     /// `tree[1]` is the root; the children of `i` are `2i` and `2i + 1`; leaves start at `leaves`.
-    tree: Vec<Entry>,
+    tree: Vec<u64>,
     leaves: usize,
+    slot_bits: u32,
 }
 
 impl Calendar {
     /// A calendar of `slots` sources, none of them due.
     pub fn new(slots: usize) -> Calendar {
         let leaves = slots.next_power_of_two().max(2);
-        let mut tree = vec![Entry { at: Time::MAX, slot: 0 }; 2 * leaves];
+        let slot_bits = leaves.trailing_zeros();
+        let mut tree = vec![0; 2 * leaves];
         for (slot, leaf) in tree[leaves..].iter_mut().enumerate() {
-            leaf.slot = slot as u32;
+            *leaf = u64::MAX << slot_bits | slot as u64;
         }
         for node in (1..leaves).rev() {
             tree[node] = tree[2 * node].min(tree[2 * node + 1]);
         }
-        Calendar { tree, leaves }
+        Calendar { tree, leaves, slot_bits }
     }
 
-    /// The source due first, and when.
+    /// The first instant too late to be told from "never" with this many slots.
+    pub fn horizon(slots: usize) -> Time {
+        Time(u64::MAX >> slots.next_power_of_two().max(2).trailing_zeros())
+    }
+
+    /// The source due first, and when; not before the horizon for never.
     #[inline]
     pub fn first(&self) -> (Time, u32) {
         let root = self.tree[1];
-        (root.at, root.slot)
+        (Time(root >> self.slot_bits), (root & (self.leaves as u64 - 1)) as u32)
     }
 
-    /// When a source is due.
     #[inline]
-    pub fn get(&self, slot: u32) -> Time {
-        self.tree[self.leaves + slot as usize].at
+    fn key(&self, slot: u32, at: Time) -> u64 {
+        at.0.min(u64::MAX >> self.slot_bits) << self.slot_bits | u64::from(slot)
     }
 
     /// Says when a source is due; [`Time::MAX`] for never.
     #[inline]
     pub fn set(&mut self, slot: u32, at: Time) {
+        let mut winner = self.key(slot, at);
         let mut node = self.leaves + slot as usize;
-        self.tree[node].at = at;
+        self.tree[node] = winner;
         while node > 1 {
-            let winner = self.tree[node].min(self.tree[node ^ 1]);
+            winner = winner.min(self.tree[node ^ 1]);
             node /= 2;
             if self.tree[node] == winner {
                 return;
@@ -64,7 +65,7 @@ impl Calendar {
     /// Makes a source due at `at` unless it is due before.
     #[inline]
     pub fn set_earlier(&mut self, slot: u32, at: Time) {
-        if at < self.get(slot) {
+        if self.key(slot, at) < self.tree[self.leaves + slot as usize] {
             self.set(slot, at);
         }
     }
@@ -88,9 +89,10 @@ mod tests {
                 calendar.set(slot as u32, at);
                 oracle[slot] = at;
                 let (at, slot) = oracle.iter().enumerate().map(|(s, at)| (*at, s as u32)).min().unwrap();
-                prop_assert_eq!(calendar.first().0, at);
                 if at < Time::MAX {
-                    prop_assert_eq!(calendar.first().1, slot);
+                    prop_assert_eq!(calendar.first(), (at, slot));
+                } else {
+                    prop_assert!(calendar.first().0 >= Calendar::horizon(slots));
                 }
             }
         }

@@ -157,6 +157,7 @@ impl Simulation {
             if at > until {
                 break;
             }
+            debug_assert!(at >= self.now, "time must not run backwards");
             self.now = at;
             self.statistics.events += 1;
             self.dispatch(slot);
@@ -449,6 +450,10 @@ impl Simulation {
             }
         }
         let flow = &mut self.flows[index];
+        if flow.wake <= self.now {
+            // Used up: whoever is still held back says anew until when.
+            flow.wake = Time::MAX;
+        }
         if let Some(connection) = &mut flow.connection {
             connection.sender.on_timer(self.now);
             if connection.sender.has_notices() {
@@ -537,6 +542,7 @@ impl Simulation {
                     sender.on_local_congestion(now);
                     flow.wake = self.links[first].half_drained(now);
                 }
+                sender.transmit_blocked(now);
                 break;
             }
             match sender.poll_transmit(now) {
@@ -653,6 +659,11 @@ fn open(flow: &Flow) -> Connection {
 fn check_limits(plan: &Plan) -> Result<(), SimError> {
     if plan.flows.len() > MAX_FLOWS {
         return Err(SimError::Unsupported(format!("{} flows: {MAX_FLOWS} at most", plan.flows.len())));
+    }
+    let horizon = Calendar::horizon(Slots::new(plan).count as usize);
+    if Time(plan.end_ns) >= horizon {
+        let (hours, flows) = (horizon.as_secs_f64() / 3600.0, plan.flows.len());
+        return Err(SimError::Unsupported(format!("with {flows} flows a run may last {hours:.1} hours at most")));
     }
     let too_big = |flow: &&weir_plan::Flow| match &flow.transport {
         Transport::Tcp(tcp) => tcp.mss_bytes + header_bytes(tcp.timestamps) > u32::from(u16::MAX),
