@@ -74,6 +74,10 @@ bench: $(EXT) ## how fast the simulator is here; JSON in benches/results/
 catalogue: $(EXT) ## runs the quick version of every scenario of the catalogue
 	@$(BIN)/python scripts/catalogue.py
 
+.PHONY: fuzz
+fuzz: $(EXT) ## throws mutated scenarios at the parser and compiler
+	@$(BIN)/python fuzz/fuzz_scenario.py --runs $(or $(RUNS),2000)
+
 .PHONY: wheel
 wheel: $(DEPS) ## a wheel in dist/, with the catalogue in it
 	@rm -rf python/weir/catalogue && cp -r scenarios python/weir/catalogue
