@@ -2,6 +2,8 @@
 //!
 //! Best of five rounds of ten million operations, so that a busy machine shows the cost of the code and not of its neighbours.
 
+#![allow(clippy::disallowed_methods, reason = "it measures wall time")]
+
 use std::hint::black_box;
 use std::time::Instant;
 

@@ -1,5 +1,7 @@
 //! Prints how fast a dumbbell is simulated: `speed [flows] [access Gb/s] [bottleneck Gb/s] [RTT ms] [s] [cc] [mss]`.
 
+#![allow(clippy::disallowed_methods, reason = "it measures wall time")]
+
 #[path = "../tests/common/mod.rs"]
 mod common;
 
