@@ -78,7 +78,7 @@ static u32 bic_gain(struct sock *sk, struct bic *ca)
 	distance = (u64)(ca->target - tp->snd_cwnd) * WEIR_ONE;
 	if (distance > largest * OPT(sk, divisor))
 		return largest;
-	distance -= min(distance, div64_u64(ca->credit, tp->snd_cwnd));
+	distance -= min(distance, div64_u64(ca->credit, max(tp->snd_cwnd, 1U)));
 	return max_t(u64, distance / OPT(sk, divisor), OPT(sk, s_min));
 }
 

@@ -22,12 +22,15 @@ WEIR_CC_OPTIONS(CUBIC_2005_OPTIONS)
 
 struct cubic_2005 {
 	struct weir_slow_start ss;
-	u32 k;           /* ticks */
-	u64 epoch;       /* time of the last reduction's end, microseconds; 0 is none */
-	u64 credit;      /* of weir_increase */
-	u32 w_max;       /* window at the last loss, packets; 0 is none */
-	u32 origin;      /* of the curve, packets */
-	u32 start;       /* window at the epoch, packets */
+	u32 k;         /* ticks */
+	u64 epoch;     /* time of the last reduction's end, microseconds; 0 is none */
+	u64 credit;    /* of weir_increase */
+	u32 w_max;     /* window at the last loss, packets; 0 is none */
+	u32 origin;    /* of the curve, packets */
+	u32 start;     /* window at the epoch, packets */
+	u32 gain_q10;  /* increase of the window over the next round trip, 1/1024 packet */
+	u32 gain_cwnd; /* the window and the tick it was computed for */
+	u32 gain_tick;
 	u32 saved_w_max; /* for undo */
 	u32 saved_origin;
 	u32 saved_start;
@@ -54,6 +57,7 @@ static __always_inline void cubic_2005_begin_epoch(struct sock *sk, struct cubic
 	ca->origin = max(ca->w_max, tp->snd_cwnd);
 	ca->k = weir_cubic_k(ca->origin - tp->snd_cwnd, OPT(sk, c));
 	ca->credit = 0;
+	ca->gain_cwnd = 0;
 }
 
 /*
@@ -96,6 +100,7 @@ static void cubic_2005_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct cubic_2005 *ca = inet_csk_ca(sk);
 	u64 elapsed;
+	u32 tick;
 
 	(void)ack;
 	if (!tcp_is_cwnd_limited(sk))
@@ -108,7 +113,13 @@ static void cubic_2005_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 	if (!ca->epoch)
 		cubic_2005_begin_epoch(sk, ca);
 	elapsed = tp->tcp_mstamp > ca->epoch ? tp->tcp_mstamp - ca->epoch : 0;
-	weir_increase(tp, &ca->credit, cubic_2005_gain(sk, ca, elapsed), acked);
+	tick = weir_ticks(elapsed);
+	if (ca->gain_cwnd != tp->snd_cwnd || ca->gain_tick != tick) {
+		ca->gain_cwnd = tp->snd_cwnd;
+		ca->gain_tick = tick;
+		ca->gain_q10 = cubic_2005_gain(sk, ca, elapsed);
+	}
+	weir_increase(tp, &ca->credit, ca->gain_q10, acked);
 }
 
 static u32 cubic_2005_ssthresh(struct sock *sk)
@@ -139,6 +150,7 @@ static u32 cubic_2005_undo_cwnd(struct sock *sk)
 	ca->start = ca->saved_start;
 	ca->k = ca->saved_k;
 	ca->epoch = ca->saved_epoch;
+	ca->gain_cwnd = 0;
 	return tcp_reno_undo_cwnd(sk);
 }
 

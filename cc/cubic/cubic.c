@@ -196,7 +196,7 @@ static void cubic_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 	idle = (s32)(tcp_jiffies32 - tp->lsndtime);
 	if (idle <= 0)
 		return;
-	ca->epoch = min_t(u64, ca->epoch + (u64)idle * USEC_PER_SEC / HZ, tp->tcp_mstamp);
+	ca->epoch = min_t(u64, ca->epoch + (u64)idle * USEC_PER_SEC / max_t(u32, HZ, 1), tp->tcp_mstamp);
 	ca->gain_cwnd = 0;
 }
 

@@ -36,6 +36,7 @@ static const struct highspeed_row {
 struct highspeed {
 	struct weir_slow_start ss;
 	u64 credit; /* of weir_increase */
+	u32 row;    /* of the last increase: nearly always that of the next one */
 };
 
 static void highspeed_init(struct sock *sk)
@@ -43,6 +44,7 @@ static void highspeed_init(struct sock *sk)
 	struct highspeed *ca = inet_csk_ca(sk);
 
 	ca->credit = 0;
+	ca->row = 0;
 	weir_ss_start(sk, &ca->ss);
 }
 
@@ -63,6 +65,13 @@ static __always_inline u32 highspeed_row(u32 w)
 	return min_t(u32, low, HIGHSPEED_ROWS - 1);
 }
 
+static __always_inline bool highspeed_row_holds(u32 row, u32 w)
+{
+	if (row >= HIGHSPEED_ROWS - 1)
+		return false;
+	return highspeed_rows[row].w <= w && w < highspeed_rows[row + 1].w;
+}
+
 static void highspeed_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -76,7 +85,9 @@ static void highspeed_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 		if (!acked)
 			return;
 	}
-	weir_increase(tp, &ca->credit, (highspeed_row(tp->snd_cwnd) + 1) * WEIR_ONE, acked);
+	if (!highspeed_row_holds(ca->row, tp->snd_cwnd))
+		ca->row = highspeed_row(tp->snd_cwnd);
+	weir_increase(tp, &ca->credit, (ca->row + 1) * WEIR_ONE, acked);
 }
 
 static u32 highspeed_ssthresh(struct sock *sk)

@@ -2,62 +2,26 @@
 //!
 //! Refuses a folder that is not registered, a registered name without its folder, and a name given twice.
 
+#[path = "registry_file.rs"]
+mod registry_file;
+
 use std::{
-    collections::BTreeSet,
     env,
     fmt::Write as _,
     fs,
     path::{Path, PathBuf},
 };
 
-/// Folders of `cc/` that hold no congestion control.
-const NOT_A_CONTROL: [&str; 2] = ["include", "shim"];
-
 fn main() {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("cargo sets it"))
         .join("../../cc")
         .canonicalize()
         .expect("the folder cc/ of the repository");
-    let names = registered(&root);
-    check_folders(&root, &names);
+    let names = registry_file::registered(&root).unwrap_or_else(|problem| panic!("{problem}"));
     compile(&root, &names);
     write_table(&names);
     println!("cargo::rerun-if-changed={}", root.display());
-}
-
-fn registered(root: &Path) -> Vec<String> {
-    let text = fs::read_to_string(root.join("registry.txt")).expect("cc/registry.txt");
-    let names: Vec<String> = text
-        .lines()
-        .map(|line| line.split('#').next().unwrap_or("").trim())
-        .filter(|name| !name.is_empty())
-        .map(str::to_owned)
-        .collect();
-    let mut seen = BTreeSet::new();
-    for name in &names {
-        assert!(seen.insert(name), "cc/registry.txt lists {name} twice");
-        assert!(
-            root.join(name).join(format!("{name}.c")).is_file(),
-            "cc/registry.txt lists {name}, but cc/{name}/{name}.c does not exist"
-        );
-    }
-    names
-}
-
-fn check_folders(root: &Path, names: &[String]) {
-    for entry in fs::read_dir(root).expect("cc/ is readable") {
-        let entry = entry.expect("cc/ is readable");
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if !entry.path().is_dir() || NOT_A_CONTROL.contains(&name.as_str()) || name.starts_with('.') {
-            continue;
-        }
-        // A folder somebody has just started is not an error before it holds a source.
-        let has_source = entry.path().join(format!("{name}.c")).is_file();
-        assert!(
-            !has_source || names.contains(&name),
-            "cc/{name} is not listed in cc/registry.txt: add the line `{name}`"
-        );
-    }
+    println!("cargo::rerun-if-changed=registry_file.rs");
 }
 
 fn compile(root: &Path, names: &[String]) {

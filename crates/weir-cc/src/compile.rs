@@ -116,6 +116,8 @@ pub fn check_bpf(source: &Path) -> Result<BpfCheck, CcError> {
         .arg("-o")
         .arg(scratch.path().join("cc.o"))
         .arg(source)
+        // clang leaves a bug report behind for what its BPF backend does not know, signed division for one.
+        .env("TMPDIR", scratch.path())
         .output();
     Ok(match output {
         Err(_) => BpfCheck::NoClang(clang),
@@ -124,9 +126,10 @@ pub fn check_bpf(source: &Path) -> Result<BpfCheck, CcError> {
     })
 }
 
-/// The compiler's messages without the name of the temporary folder.
+/// The compiler's messages without the name of the temporary folder, and without clang's own trace.
 fn messages(output: &Output, scratch: &Path) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
+    let text = text.split("PLEASE submit a bug report").next().unwrap_or("");
     text.replace(&format!("{}/", scratch.display()), "cc/").trim_end().to_owned()
 }
 

@@ -284,7 +284,10 @@ fn a_socket_of_zeros_is_survived() {
         let mut flow = Flow::new(algorithm, &defaults());
         for field in [
             |flow: &mut Flow| flow.cc.sock.srtt_us = 0,
-            |flow: &mut Flow| flow.cc.sock.hz = 0,
+            |flow: &mut Flow| {
+                flow.cc.sock.hz = 0;
+                flow.cc.sock.lsndtime = u32::MAX;
+            },
             |flow: &mut Flow| flow.cc.sock.mss_cache = 0,
             |flow: &mut Flow| flow.cc.sock.pacing_rate = 0,
             |flow: &mut Flow| flow.cc.sock.prior_cwnd = 0,
