@@ -529,6 +529,11 @@ impl Simulation {
     #[inline]
     fn pump(&mut self, index: usize) {
         let first = self.flows[index].first_link;
+        let flow = &mut self.flows[index];
+        if flow.wake <= self.now {
+            // It has served; left in the past, it would be due again and again at the same instant.
+            flow.wake = Time::MAX;
+        }
         loop {
             let now = self.now;
             let flow = &mut self.flows[index];
