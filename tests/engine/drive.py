@@ -1,4 +1,4 @@
-"""Runs fake cells in a process of its own, so that a test can kill it: ``drive.py OUT WORKERS TITLE...``."""
+"""Runs cells in a process of its own, so that a test can kill it: ``drive.py OUT WORKERS METHOD TITLE...``."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from weir import engine
 
 
 def main() -> int:
-    out, workers, titles = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+    out, workers, method, titles = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4:]
     try:
         result = engine.run(
-            fake.scenario(*titles), Path(out), method=fake.METHOD, workers=workers, display=engine.display(verbose=True)
+            fake.scenario(*titles), Path(out), method=method, workers=workers, display=engine.display(verbose=True)
         )
     except engine.EngineError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)

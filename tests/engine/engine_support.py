@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fake
+
 HERE = Path(__file__).parent
 PACKAGE = HERE.parent.parent / "python"
 
@@ -18,10 +20,12 @@ def results(run: Path) -> dict[str, str]:
     return {str(p.relative_to(run)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
 
 
-def drive(out: Path, workers: int, *titles: str, prefix: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+def drive(
+    out: Path, workers: int, *titles: str, method: str = fake.METHOD, prefix: tuple[str, ...] = ()
+) -> subprocess.Popen[str]:
     """Starts ``drive.py``."""
     return subprocess.Popen(
-        [*prefix, sys.executable, str(HERE / "drive.py"), str(out), str(workers), *titles],
+        [*prefix, sys.executable, str(HERE / "drive.py"), str(out), str(workers), method, *titles],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -86,12 +86,13 @@ def _rows(seed: int, begin: int, end: int) -> pa.RecordBatch:
 
 
 def plan(title: str = "", seed: int = 1) -> dict[str, Any]:
-    """A plan of one bulk flow over one link."""
+    """A plan of one bulk flow over one link; ``seconds=N`` in the title makes it longer than ten seconds."""
+    words = dict(word.partition("=")[::2] for word in title.split())
     return {
         "version": 1,
         "title": title,
         "seed": seed,
-        "end_ns": 10_000_000_000,
+        "end_ns": int(words.get("seconds", 10)) * 1_000_000_000,
         "nodes": [{"name": "a", "kind": "host"}, {"name": "b", "kind": "host"}],
         "links": [_link("a->b", 0, 1), _link("b->a", 1, 0)],
         "flows": [
