@@ -185,18 +185,29 @@ def test_a_missing_table_costs_its_charts_and_gives_a_warning(tmp_path: Path, dr
 
 
 def test_missing_and_failed_cells_are_named(tmp_path: Path) -> None:
-    cells = sweep(("reno", "bic"), ("20ms", "50ms"))
+    cells = sweep(("reno", "bic", "cubic"), ("20ms", "50ms", "75ms", "100ms"))
     cells[1] = Cell(cells[1].factors, failed=True)
-    cells[2] = Cell(cells[2].factors, missing=True)
+    cells[4] = Cell(cells[4].factors, missing=True)
     run = write_run(tmp_path / "run", cells, bell=Dumbbell(flows=2, duration=10))
-    with pytest.warns(RunWarning, match="2 of 4 cells are missing"):
+    with pytest.warns(RunWarning, match="2 of 12 cells are missing"):
         opened = open_run(run)
     page = read_page(build(opened))
     text = page.by_id("warnings").text
     assert "cc=reno,rtt=50ms,r0 has no result: the simulator stopped: out of memory" in text
     assert "cc=bic,rtt=20ms,r0 has no result" in text
-    assert len(page.all("article", "cell")) == 2
+    assert len(page.all("article", "cell")) == 10
     assert "–" in [td.text for td in page.all("td")]
+
+
+def test_an_incomplete_grid_is_not_taken_for_a_zip(tmp_path: Path) -> None:
+    cells = sweep(("reno", "bic"), ("20ms", "50ms"))
+    cells[1] = Cell(cells[1].factors, failed=True)
+    cells[2] = Cell(cells[2].factors, missing=True)
+    run = write_run(tmp_path / "run", cells, bell=Dumbbell(flows=2, duration=10))
+    with pytest.warns(RunWarning):
+        opened = open_run(run)
+    page = read_page(build(opened))
+    assert [s.attributes["name"] for s in page.all("select")] == ["cc", "rtt"]
 
 
 def test_an_interrupted_run_has_a_report_that_says_so(tmp_path: Path) -> None:
@@ -222,3 +233,49 @@ def test_datagrams_alone_have_no_window_and_no_round_trip(tmp_path: Path) -> Non
     charts = read_page(build(open_run(run))).charts()
     assert "goodput-total" in charts
     assert not {"cwnd", "rtt"} & set(charts)
+
+
+def test_a_damaged_plan_costs_its_cell_only(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", sweep(("reno", "bic"), ("20ms",)), bell=Dumbbell(flows=2, duration=10))
+    (run / "cells" / "cc=bic,rtt=20ms,r0" / "plan.json").write_text('{"title": 1}')
+    page = read_page(build(open_run(run)))
+    assert "cc=bic,rtt=20ms,r0 is left out" in page.by_id("warnings").text
+    assert len(page.all("article", "cell")) == 1
+
+
+def test_a_damaged_table_costs_its_charts_only(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", bell=Dumbbell(flows=2, duration=10))
+    file = next((run / "cells").iterdir()) / "links.parquet"
+    file.write_bytes(file.read_bytes()[:200] + b"x" * 40)
+    page = read_page(build(open_run(run)))
+    assert "links" in page.by_id("warnings").text
+    assert "goodput-total" in page.charts()
+    assert "queue" not in page.charts()
+
+
+def test_nothing_readable_still_gives_a_page(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", bell=Dumbbell(flows=2, duration=10))
+    (next((run / "cells").iterdir()) / "plan.json").write_text("{}")
+    page = read_page(build(open_run(run)))
+    assert "is left out" in page.by_id("warnings").text
+
+
+def test_one_claim_has_a_headline_of_its_own(tmp_path: Path) -> None:
+    claim = {"claim": "All is well", "check": "goodput.mean >= 1000Gbps"}
+    run = write_run(tmp_path / "run", bell=Dumbbell(flows=2, duration=10), expect=[claim])
+    assert read_page(build(open_run(run))).all("p", "headline")[0].text == "The claim fails."
+
+
+def test_few_combinations_share_one_table(small: Path) -> None:
+    page = read_page(build(open_run(small)))
+    columns = [e.text for e in page.all("th") if e.attributes["scope"] == "col"]
+    at = columns.index("Metric")
+    assert columns[at + 1 : at + 5] == ["reno, 20ms", "reno, 100ms", "bic, 20ms", "bic, 100ms"]
+
+
+def test_factors_swept_in_step_are_one_axis(tmp_path: Path) -> None:
+    cells = [Cell({"label": f"path {i}", "rtt": rtt}) for i, rtt in enumerate(("20ms", "50ms", "100ms"))]
+    run = write_run(tmp_path / "run", cells, bell=Dumbbell(flows=2, duration=10))
+    page = read_page(build(open_run(run)))
+    assert [s.attributes["name"] for s in page.all("select")] == ["rtt"]
+    assert "series" not in page.charts("run")["by-goodput-mean"]["data"]["metric"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-__all__ = ["Unit", "greatest", "least", "natural_key", "number", "quantity", "unit_for"]
+__all__ = ["Unit", "greatest", "least", "metric_unit", "natural_key", "number", "quantity", "unit_for"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,17 @@ def unit_for(largest: float, base: str) -> Unit:
     if not math.isfinite(largest) or largest <= 0:
         return next((u for u in ladder if u.factor == 1), ladder[0])
     return max((u for u in ladder if u.factor <= abs(largest) * 1.0001), key=lambda u: u.factor, default=ladder[0])
+
+
+_SHARES = frozenset({"link.loss", "link.marks", "loss", "retransmissions", "utilisation", "loss.synchronisation",
+                     "completion.unfinished"})  # fmt: skip
+
+
+def metric_unit(name: str, summary: pl.DataFrame) -> Unit:
+    """The unit to show a metric in, from its values and their ``unit`` in a frame of `weir.metrics.compute`."""
+    if name in _SHARES:
+        return Unit("%", 0.01, "percent")
+    return unit_for(greatest(summary["value"].abs()), summary["unit"][0])
 
 
 def number(value: float | None, digits: int = 3) -> str:

@@ -54,7 +54,6 @@ def figures(
 
     Raises:
         ReportError: no such format or chart.
-        RunError: a plan of the run cannot be read.
         OSError: a file cannot be written.
     """
     _check("format", formats, get_args(Format))

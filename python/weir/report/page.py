@@ -71,7 +71,6 @@ def build(run: Run, out: Path | None = None) -> Path:
         out: where to write; default ``report.html`` in the run's folder.
 
     Raises:
-        RunError: a plan of the run cannot be read.
         OSError: the file cannot be written.
     """
     path = out or run.path / "report.html"
@@ -153,7 +152,7 @@ def _cell(view: RunView, cell: CellView, number: int, drawn: Medium, blobs: list
     items = [item for item in made if item]
     if items:
         blobs.append((f"cell-{number}-data", _pack(items)))
-    end = round(cell.duration_s, 6)
+    end = round(cell.end_s, 6)
     windows = [("whole run", 0.0, end)]
     windows += [(p.name, p.from_ns / 1e9, p.to_ns / 1e9) for p in cell.plan.phases]
     return _Cell(
@@ -179,6 +178,7 @@ def _item(chart: Chart, drawing: Drawing | None, drawn: Medium) -> dict[str, Any
         "notes": list(drawing.notes),
         "columns": drawing.columns,
         "panel": drawing.panel_width,
+        "half": drawing.half,
         "spec": specification(chart, drawing, drawn),
         "data": {name: columns_of(frame) for name, frame in drawing.data.items()},
         "csv": dict(drawing.csv_names),

@@ -10,7 +10,7 @@ from weir.report.view import RunView
 
 __all__ = ["facts", "plans", "provenance", "warnings"]
 
-_HIDDEN = frozenset({"cells", "warnings", "text"})
+_HIDDEN = frozenset({"cells", "warnings", "text", "expect", "title"})
 _FIRST = ("method", "seed", "scenario", "versions", "commit", "kernel", "cpu", "start", "end")
 
 
@@ -28,7 +28,7 @@ def facts(run: RunView) -> list[tuple[str, str]]:
         first = run.cells[0]
         found += [
             ("Flows", str(len(first.plan.flows))),
-            ("Simulated time" if found[0][1] == "sim" else "Time", f"{first.duration_s:g} s"),
+            ("Simulated time" if found[0][1] == "sim" else "Time", f"{first.plan.end_ns / 1e9:g} s"),
         ]
     end = run.run.manifest.get("end")
     if isinstance(end, str):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from weir.metrics import MetricInfo, catalogue
-from weir.report._text import Unit, greatest, number, unit_for
+from weir.report._text import Unit, metric_unit, number
 from weir.report.view import CellView, Factor, RunView
 
 __all__ = ["SUMMARY", "Field", "Grid", "Part", "cell_tables", "summary_metrics", "summary_tables"]
@@ -35,6 +35,8 @@ SUMMARY: tuple[str, ...] = (
 """Metrics of the summary, where a run can give them."""
 
 _OPEN = 2
+_FEW = 8
+"""Up to this many combinations are columns of one table."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,11 @@ class Grid:
     """Whether a table takes the whole width."""
 
 
-def summary_metrics(run: RunView) -> list[tuple[str, MetricInfo | None, pl.DataFrame]]:
+Metric = tuple[str, MetricInfo | None, pl.DataFrame]
+"""Name of a metric of the summary, what it is, and its values."""
+
+
+def summary_metrics(run: RunView) -> list[Metric]:
     """The metrics of the summary that have a value somewhere: name, what it is, values."""
     known = {info.name: info for info in catalogue()}
     found = []
@@ -84,14 +90,13 @@ def summary_metrics(run: RunView) -> list[tuple[str, MetricInfo | None, pl.DataF
 
 
 def summary_tables(run: RunView) -> list[Grid]:
-    """A matrix of the cells for each metric and phase; for a single combination, one table of all metrics."""
+    """A matrix of the cells for each metric and phase; with few combinations, all metrics in one table."""
     metrics = summary_metrics(run)
     if not run.swept:
         return [_single(run, metrics)] if metrics else []
-    grids: list[Grid] = []
-    for k, (name, info, frame) in enumerate(metrics):
-        grids.append(_matrices(run, name, info, frame, k < _OPEN))
-    return grids
+    if len(run.combinations) <= _FEW:
+        return [_beside(run, metrics)] if metrics else []
+    return [_matrices(run, name, info, frame, k < _OPEN) for k, (name, info, frame) in enumerate(metrics)]
 
 
 def cell_tables(run: RunView, cell: CellView) -> list[Grid]:
@@ -121,6 +126,8 @@ def _field(row: dict[str, object], unit: Unit) -> Field:
 
 def _half(half: float, value: str) -> str:
     """The half width of an interval, with no more decimals than the value it belongs to."""
+    if half == 0:
+        return "± 0"
     decimals = len(value.partition(".")[2])
     least = 10.0**-decimals
     return f"± <{least:.{decimals}f}" if 0 < half < least / 2 else f"± {half:.{decimals}f}"
@@ -132,26 +139,45 @@ def _caption(info: MetricInfo | None, unit: Unit) -> str:
     return " ".join(s for s in said if s)
 
 
-def _unit(frame: pl.DataFrame) -> Unit:
-    return unit_for(greatest(frame["value"].abs()), frame["unit"][0])
-
-
-def _single(run: RunView, metrics: Sequence[tuple[str, MetricInfo | None, pl.DataFrame]]) -> Grid:
+def _single(run: RunView, metrics: Sequence[Metric]) -> Grid:
     phases = list(dict.fromkeys(p for _, _, frame in metrics for p in frame["phase"]))
     rows = []
     for name, _, frame in metrics:
-        unit = _unit(frame)
+        unit = metric_unit(name, frame)
         by_phase = {row["phase"]: row for row in frame.iter_rows(named=True)}
         fields = [_field(by_phase[p], unit) if p in by_phase else Field("–") for p in phases]
         label = f"{name} ({unit.label})" if unit.label else name
         rows.append((label, tuple(fields)))
-    caption = "± 95 % confidence over the repeats." if run.repeats > 1 else "One repeat: no confidence interval."
     columns = tuple(p or "whole run" for p in phases)
-    return Grid("Metrics", "", caption, (Part("", "Metric", columns, tuple(rows)),))
+    return Grid("Metrics", "", _repeats(run), (Part("", "Metric", columns, tuple(rows)),))
+
+
+def _beside(run: RunView, metrics: Sequence[Metric]) -> Grid:
+    """All metrics as rows, the combinations as columns, one table a phase."""
+    phases: list[str | None] = list(dict.fromkeys(p for _, _, frame in metrics for p in frame["phase"]))
+    keys = [run.values(view) for view in run.combinations]
+    shown = [[f.name for f in run.factors].index(f.name) for f in run.swept]
+    columns = tuple(", ".join(key[i] for i in shown) for key in keys)
+    parts = []
+    for phase in phases:
+        rows = []
+        for name, _, frame in metrics:
+            unit = metric_unit(name, frame)
+            part = frame.filter(pl.col("phase").eq_missing(pl.lit(phase, pl.String)))
+            fields = {tuple(r[f.name] for f in run.factors): r for r in part.iter_rows(named=True)}
+            values = tuple(_field(fields[k], unit) if k in fields else Field("–") for k in keys)
+            if any(v.text != "–" for v in values):
+                rows.append((f"{name} ({unit.label})" if unit.label else name, values))
+        parts.append(Part(phase or "", "Metric", columns, tuple(rows)))
+    return Grid("Metrics", f"by {', '.join(f.name for f in run.swept)}", _repeats(run), tuple(parts))
+
+
+def _repeats(run: RunView) -> str:
+    return "± 95 % confidence over the repeats." if run.repeats > 1 else "One repeat: no confidence interval."
 
 
 def _matrices(run: RunView, name: str, info: MetricInfo | None, frame: pl.DataFrame, opened: bool) -> Grid:
-    unit = _unit(frame)
+    unit = metric_unit(name, frame)
     across = run.axis or (run.series if len(run.swept) > 1 else None)
     downs = [f for f in run.swept if f is not across]
     phases: list[str | None] = list(dict.fromkeys(frame["phase"]))

@@ -61,9 +61,11 @@ def headline(shown: Sequence[ShownVerdict]) -> Headline:
     noun = "claim" if total == 1 else "claims"
     if holds == total:
         return Headline(f"All {total} {noun} hold." if total > 1 else "The claim holds.")
+    if total == 1:
+        return Headline(f"The claim {'fails' if count['fails'] else 'is undecided'}.")
     rest = [f"{count['fails']} {'fails' if count['fails'] == 1 else 'fail'}"] if count["fails"] else []
     rest += [f"{count['undecided']} undecided"] if count["undecided"] else []
-    return Headline(f"{holds} of {total} {noun} {'holds' if holds == 1 else 'hold'}", f"· {', '.join(rest)}")
+    return Headline(f"{holds} of {total} {noun} hold", f"· {', '.join(rest)}")
 
 
 def verdicts(run: RunView) -> list[ShownVerdict]:
@@ -78,6 +80,7 @@ def _shown(verdict: Verdict) -> ShownVerdict:
     if decisive is not None:
         details.append(("measured", _measured(decisive)))
     details.append(("explanation", _explanation(verdict)))
+    details += [("news", verdict.news), ("note", " ".join(verdict.note.split()))]
     details += [("warning", text) for text in verdict.warnings]
     shown = tuple((name, text) for name, text in details if text)
     comparisons = tuple(_comparison(m) for m in verdict.measured[:_MOST]) if len(verdict.measured) > 1 else ()

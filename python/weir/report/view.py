@@ -68,10 +68,17 @@ class CellView:
         """Its factors in words: ``cc reno, rtt 100ms``."""
         return ", ".join(f"{k} {v}" for k, v in self.cell.factors.items()) or self.id
 
+    @cached_property
+    def end_ns(self) -> int:
+        """Where its time series end: at the end of the experiment, or sooner if all flows were done long before."""
+        frame = self.table("goodput")
+        last = 0 if frame is None else int(frame.select(pl.col("time_ns").max()).collect().item())
+        return last if 0 < last < 0.8 * self.plan.end_ns else self.plan.end_ns
+
     @property
-    def duration_s(self) -> float:
-        """Length of the experiment."""
-        return self.plan.end_ns / 1e9
+    def end_s(self) -> float:
+        """The same in seconds."""
+        return self.end_ns / 1e9
 
     def table(self, name: str) -> pl.LazyFrame | None:
         """A table of the cell, or none if it cannot be read or holds no row."""
@@ -84,7 +91,10 @@ class CellView:
             frame = self.cell.table(name)
             rows = int(frame.select(pl.len()).collect().item())
         except RunError as error:
-            self.problems.append(f"{self.id}: table {name} {error.problem}")
+            self.problems.append(f"{self.id}: table {name}: {error.problem}")
+            return None
+        except pl.exceptions.PolarsError as error:
+            self.problems.append(f"{self.id}: table {name} is damaged: {error}")
             return None
         return frame if rows else None
 
@@ -144,7 +154,7 @@ class CellView:
         links = [k for k in self.plan.links if k.id in seen]
         links.sort(key=lambda k: (is_nic(k), -seen[k.id]["bad"], -seen[k.id]["queued"], k.id))
         busy = [k for k in links if not is_nic(k) and (seen[k.id]["bad"] > 0 or seen[k.id]["queued"] > k.mtu_bytes * 2)]
-        return tuple(busy[:3] or links[:1])
+        return tuple(sorted(busy[:3] or links[:1], key=lambda k: k.id))
 
 
 def is_nic(link: Link) -> bool:
@@ -156,12 +166,20 @@ class RunView:
     """A run: its cells, its factors and which of them is the x axis, the colour, a panel."""
 
     def __init__(self, run: Run) -> None:
-        self.run = run
-        self.cells = tuple(CellView(cell, self) for cell in run.cells)
-        self.factors = _factors(run)
         self.problems: list[str] = []
         """What could not be computed, found so far."""
+        self.run = Run(run.path, [c for c in run.cells if self._readable(c)], run.manifest, run.notes)
+        """The run, without the cells whose plan cannot be read."""
+        self.cells = tuple(CellView(cell, self) for cell in self.run.cells)
+        self.factors = _factors(self.run)
         self._summaries: dict[str, pl.DataFrame] = {}
+
+    def _readable(self, cell: Cell) -> bool:
+        try:
+            return bool(cell.plan.raw)
+        except RunError as error:
+            self.problems.append(f"cell {cell.id} is left out: {error.path.name} {error.problem}")
+            return False
 
     @cached_property
     def title(self) -> str:
@@ -190,10 +208,24 @@ class RunView:
         """How many repeats there are."""
         return len(self.run.repeats)
 
-    @property
+    @cached_property
     def swept(self) -> tuple[Factor, ...]:
-        """Factors with more than one value."""
-        return tuple(f for f in self.factors if len(f.values) > 1)
+        """Factors with more than one value; of those swept in step, the numeric one stands for all."""
+        kept: list[Factor] = []
+        for factor in (f for f in self.factors if len(f.values) > 1):
+            twin = next((i for i, other in enumerate(kept) if self._in_step(factor, other)), None)
+            if twin is None:
+                kept.append(factor)
+            elif factor.numeric and not kept[twin].numeric:
+                kept[twin] = factor
+        return tuple(kept)
+
+    def _in_step(self, one: Factor, other: Factor) -> bool:
+        """Whether each value of one goes with one value of the other, in all cells that the sweep has or should have."""
+        if not self.run.complete:
+            return False  # an unfinished grid can look so
+        pairs = {(f.get(one.name), f.get(other.name)) for f in _listed(self.run)}
+        return len(pairs) == len(one.values) == len(other.values)
 
     @cached_property
     def axis(self) -> Factor | None:
@@ -257,11 +289,15 @@ class RunView:
         return tuple(c for c in listed if isinstance(c, Mapping) and str(c.get("id")) not in have)
 
 
-def _factors(run: Run) -> tuple[Factor, ...]:
+def _listed(run: Run) -> list[Mapping[str, str]]:
+    """Factor values of the cells that the manifest lists, in the order of the sweep, and of those that are there."""
     listed = [c.get("factors", {}) for c in run.manifest.get("cells", ()) if isinstance(c, Mapping)]
-    listed += [cell.factors for cell in run.cells]
+    return [*listed, *(cell.factors for cell in run.cells)]
+
+
+def _factors(run: Run) -> tuple[Factor, ...]:
     values: dict[str, dict[str, None]] = {}
-    for factors in listed:
+    for factors in _listed(run):
         for name, value in factors.items():
             if name in run.factors:
                 values.setdefault(str(name), {})[str(value)] = None

@@ -1,7 +1,7 @@
 // Draws the charts of a report. Everything it shows is in the page; it loads nothing.
 "use strict";
 (() => {
-  const AXIS_LEFT = 50, AXIS_RIGHT = 14;
+  const AXIS_LEFT = 50, AXIS_RIGHT = 18;
   const ERRORS_ONLY = 1;           // the log level that Vega calls Error
   const live = new Map();          // figure -> {view, item}
   const text = (tag, content, name) => {
@@ -82,7 +82,7 @@
   }
 
   function build(container, item, prefix) {
-    const figure = text("figure", "", "chart");
+    const figure = text("figure", "", item.half ? "chart half" : "chart");
     figure.id = `${prefix}-${item.name}`;
     figure.append(text("h4", item.title), text("div", "", "plot"));
     const caption = text("figcaption", item.caption);

@@ -111,6 +111,8 @@ class Drawing:
     """Most panels beside each other."""
     panel_width: int = 0
     """Least width of a panel on a page, px; 0: the panels share the width whatever it is."""
+    half: bool = False
+    """Whether two of its kind fit beside each other on a page."""
     span: Literal[1, 2] = 1
     """Columns of a paper that it takes."""
     csv_names: Mapping[str, str] = field(default_factory=dict)

@@ -11,7 +11,7 @@ import polars as pl
 from weir.report.charts._base import Drawing, Medium, named, plain_spec
 from weir.report.view import CellView, RunView
 
-__all__ = ["MOST_PANELS", "Place", "facet", "places"]
+__all__ = ["MOST_PANELS", "Place", "facet", "panel_height", "places"]
 
 MOST_PANELS = 120
 """A grid of more panels is not drawn: nobody could read it."""
@@ -43,6 +43,12 @@ def places(run: RunView) -> list[Place]:
 
 def _label(name: str, value: str, numeric: bool) -> str:
     return f"{name} {value}" if numeric else value
+
+
+def panel_height(grid: Sequence[Place], medium: Medium) -> int:
+    """Height of a panel: the fewer rows, the taller."""
+    rows = len({p.row for p in grid})
+    return max(46, min(120, 280 // rows)) if medium.page else max(30, min(70, 190 // rows))
 
 
 def facet(

@@ -27,7 +27,7 @@ def link_rows(cell: CellView) -> pl.LazyFrame | None:
 
 def link_width(cell: CellView, medium: Medium) -> int:
     """Length of a bucket."""
-    return bucket_ns(cell.plan.end_ns, medium.buckets, cell.plan.interval_ns("links"))
+    return bucket_ns(cell.end_ns, medium.buckets, cell.plan.interval_ns("links"))
 
 
 def link_panels(
@@ -60,14 +60,14 @@ def link_panels(
         )  # fmt: skip
         rows = rows.join(most, on="name", how="left") if not most.is_empty() else rows.with_columns(limit=None)
     shown = tuple(k.name for k in cell.bottlenecks)
-    spec = _spec(medium, cell.duration_s, f"{title} ({unit.label})", shown, bool(limits), colour)
+    spec = _spec(medium, cell.end_s, f"{title} ({unit.label})", shown, bool(limits), colour)
     return Drawing(spec, {"links": rows}, alt_text, notes)
 
 
 @shape
 def _spec(medium: Medium, end_s: float, title: str, names: tuple[str, ...], limited: bool, colour: str) -> Spec:
     several = len(names) > 1
-    layers = band(end_s, medium, None, title if not several else "", colour=colour)
+    layers = band(end_s, medium, None, title if not several else "", colour=colour, ticks=3 if several else 5)
     if limited:
         rule = alt.Chart().mark_line(strokeDash=[4, 3], color=theme.SECOND, strokeWidth=1, clip=True)
         layers.append(rule.encode(x=time_axis(end_s, medium), y="limit:Q"))

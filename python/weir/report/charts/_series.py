@@ -55,13 +55,14 @@ def band(
     colour: Any = theme.ACCENT,
     y_scale: alt.Scale | None = None,
     values: list[float] | None = None,
+    ticks: int = 5,
 ) -> list[alt.Chart]:
     """Layers of data set ``data`` (an envelope): the band of its extremes and the line of its mean.
 
     Without ``data`` the layers take that of the facet they are in.
     """
     x = time_axis(end_s, medium, title=x_title)
-    y_axis = alt.Axis(values=values) if values else alt.Axis(tickCount=5)
+    y_axis = alt.Axis(values=values) if values else alt.Axis(tickCount=ticks)
     scale = y_scale or alt.Scale(zero=True, nice=True)
     base = alt.Chart(named(data)) if data else alt.Chart()
     shown = tooltip(
@@ -86,7 +87,7 @@ def flow_panels(cell: CellView, medium: Medium, series: FlowSeries) -> Drawing |
     if frame is None:
         return None
     interval = cell.plan.interval_ns(series.table)
-    width = bucket_ns(cell.plan.end_ns, medium.buckets, interval)
+    width = bucket_ns(cell.end_ns, medium.buckets, interval)
     rows = envelope(frame, series.value, by=["flow"], width_ns=width, more=series.more)
     if rows.is_empty():
         return None
@@ -95,8 +96,8 @@ def flow_panels(cell: CellView, medium: Medium, series: FlowSeries) -> Drawing |
     rows = rows.select("name", "time_s", *columns)
     order = list(dict.fromkeys(rows["name"]))
     top = _round_up(greatest(rows["high"]))
-    spec = _panels(medium, cell.duration_s, series.title, tuple(order), top, tuple(series.more))
-    text = f"{series.name} of {len(order)} flows over {cell.duration_s:g} s, one panel a flow."
+    spec = _panels(medium, cell.end_s, series.title, tuple(order), top, tuple(series.more))
+    text = f"{series.name} of {len(order)} flows over {cell.end_s:g} s, one panel a flow."
     return Drawing(spec, {"series": rows}, text, note(width, interval), span=2)
 
 
@@ -109,7 +110,7 @@ def _panels(
         dashed = alt.Chart().mark_line(color=theme.SECOND, strokeDash=[4, 3], clip=True, strokeWidth=1)
         layers.append(dashed.encode(x=time_axis(end_s, medium), y=alt.Y(f"{column}:Q")))
     header = alt.Header(labelAnchor="start", labelPadding=1, title=None)
-    height = max(medium.row_height, (medium.height if medium.page else 60) // len(order))
+    height = min(max(medium.row_height, (480 if medium.page else 200) // len(order)), medium.height)
     return (
         alt.layer(*layers, data=named("series"))
         .properties(height=height)
@@ -139,7 +140,7 @@ def flow_population(cell: CellView, medium: Medium, series: FlowSeries) -> Drawi
     if frame is None:
         return None
     interval = cell.plan.interval_ns(series.table)
-    width = bucket_ns(cell.plan.end_ns, medium.map_columns, interval)
+    width = bucket_ns(cell.end_ns, medium.map_columns, interval)
     mean = {"value": series.value.cast(pl.Float64).mean() / series.unit.factor}
     cells = aggregate(frame, mean, by=["flow"], width_ns=width).drop_nulls("value")
     if cells.is_empty():
@@ -151,10 +152,8 @@ def flow_population(cell: CellView, medium: Medium, series: FlowSeries) -> Drawi
     names = cell.names()["name"].to_list()
     # A few fast flows would leave the rest in one colour.
     bright = float(heat["value"].quantile(0.98) or 1.0)
-    spec = _population(medium, cell.duration_s, series.title, tuple(names), _round_up(bright))
-    text = (
-        f"{series.name} of {len(names)} flows over {cell.duration_s:g} s: percentiles over the flows, and a heat map."
-    )
+    spec = _population(medium, cell.end_s, series.title, tuple(names), _round_up(bright))
+    text = f"{series.name} of {len(names)} flows over {cell.end_s:g} s: percentiles over the flows, and a heat map."
     said = (f"Each column of the heat map is the mean of {width / 1e9:.3g} s; its colours end at the 98th percentile.",)
     return Drawing(spec, {"bands": bands, "heat": heat}, text, said, span=2)
 
@@ -166,7 +165,7 @@ def _heat(cell: CellView, cells: pl.DataFrame, width: int) -> pl.DataFrame:
     )
     edges = [
         (pl.col("time_s") - width / 1e9).clip(lower_bound=0).alias("from_s"),
-        pl.col("time_s").clip(upper_bound=cell.duration_s).alias("to_s"),
+        pl.col("time_s").clip(upper_bound=cell.end_s).alias("to_s"),
     ]
     rows = cells.join(order, on="flow").join(cell.names(), on="flow").with_columns(edges)
     return rows.select("row", "name", "from_s", "to_s", "value").sort("row", "from_s")

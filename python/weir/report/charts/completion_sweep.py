@@ -39,12 +39,13 @@ _ACROSS = 4
 
 
 def _spec(medium: Medium, names: list[str], columns: list[str], unit: str) -> Spec:
+    legend = alt.Legend() if len(names) > 1 else None
     line = alt.Chart().mark_line(interpolate="step-after", strokeWidth=1.2)
     encoded = line.encode(
         x=alt.X("time:Q", title=f"Completion time ({unit})", axis=alt.Axis(grid=False, tickCount=4)),
         y=alt.Y("percent:Q", title=None, scale=alt.Scale(domain=[0, 100]), axis=alt.Axis(tickCount=5)),
-        color=alt.Color("row:N", title=None, scale=category_scale(names, "color")),
-        strokeDash=alt.StrokeDash("row:N", title=None, scale=category_scale(names, "strokeDash")),
+        color=alt.Color("row:N", title=None, scale=category_scale(names, "color"), legend=legend),
+        strokeDash=alt.StrokeDash("row:N", title=None, scale=category_scale(names, "strokeDash"), legend=legend),
         detail="group:N",
     )
     header = alt.Header(labelAnchor="start", title=None)

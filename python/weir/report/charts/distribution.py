@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import altair as alt
 import polars as pl
 
 from weir.report import theme
+from weir.report._text import greatest
 from weir.report.charts._base import CellChart, Drawing, Medium, Spec, named, shape, tooltip
 from weir.report.view import CellView
 
-__all__ = ["CHART", "shares"]
+__all__ = ["CHART", "METRIC", "shares", "upper_end"]
 
 METRIC = "goodput.distribution"
 
@@ -28,6 +31,12 @@ def shares(frame: pl.DataFrame) -> pl.DataFrame:
     return rows.sort("from_percent", maintain_order=True)
 
 
+def upper_end(rows: pl.DataFrame) -> float:
+    """Where the axis of goodputs ends: at a round percentage, or after the bin of 100 % and more."""
+    last = greatest(rows["to_percent"])
+    return 101 if last > 50 else max(5, math.ceil(last / 5) * 5)
+
+
 def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     rows = shares(cell.summary(METRIC))
     if rows.is_empty():
@@ -35,22 +44,22 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     phases = [p.name for p in cell.phases if p.name in set(rows["phase"])]
     text = "Goodput distribution in bins of 1 %: " + "; ".join(_say(rows, p) for p in phases) + "."
     several = len(phases) > 1
-    spec = _spec(medium, tuple(phases))
+    spec = _spec(medium, tuple(phases), upper_end(rows))
     return Drawing(
         spec, {"distribution": rows}, text, columns=2 if several else 1, panel_width=300, span=2 if several else 1
     )
 
 
 @shape
-def _spec(medium: Medium, phases: tuple[str, ...]) -> Spec:
+def _spec(medium: Medium, phases: tuple[str, ...], end: float) -> Spec:
     shown = tooltip(
         medium, ("from_percent:Q", "from (% of the path's rate)"), ("share_percent:Q", "share of time (%)", ".3~g")
     )
     x = alt.X(
         "from_percent:Q",
         title="Goodput (% of the path's rate)",
-        scale=alt.Scale(domain=[0, 101], nice=False),
-        axis=alt.Axis(grid=False, values=[0, 20, 40, 60, 80, 100]),
+        scale=alt.Scale(domain=[0, end], nice=False),
+        axis=alt.Axis(grid=False, tickCount=6),
     )
     several = len(phases) > 1
     y = alt.Y("share_percent:Q", title="Share of time (%)" if not (several and medium.page) else None)

@@ -8,7 +8,7 @@ import polars as pl
 from weir.report import theme
 from weir.report.charts import _grid
 from weir.report.charts._base import Drawing, Medium, RunChart
-from weir.report.charts.distribution import METRIC, shares
+from weir.report.charts.distribution import METRIC, shares, upper_end
 from weir.report.view import RunView
 
 __all__ = ["CHART"]
@@ -29,16 +29,17 @@ def _draw(run: RunView, medium: Medium) -> Drawing | None:
             frames.append(rows.with_columns(row=pl.lit(place.row), column=pl.lit(place.column)))
     if not frames:
         return None
-    x = alt.X("from_percent:Q", title="Goodput (%)", scale=alt.Scale(domain=[0, 101], nice=False),
-              axis=alt.Axis(values=[0, 50], grid=False))  # fmt: skip
+    data = {"distributions": pl.concat(frames)}
+    end = upper_end(data["distributions"])
+    x = alt.X("from_percent:Q", title="Goodput (%)", scale=alt.Scale(domain=[0, end], nice=False),
+              axis=alt.Axis(values=[0, int(end // 2)], grid=False))  # fmt: skip
     y = alt.Y("share_percent:Q", title=None, axis=alt.Axis(tickCount=2))
     bars = alt.Chart().mark_rect(color=theme.ACCENT, strokeWidth=0).transform_calculate(floor="0")
     layer = bars.encode(x=x, x2="to_percent:Q", y=y, y2="floor:Q")
     where = f", phase {last}" if last else ""
-    data = {"distributions": pl.concat(frames)}
     text = f"Goodput distributions of {len(frames)} cells{where}, in bins of 1 %."
     title = f"Share of time (%){where}"
-    return _grid.facet([layer], grid, data, medium, height=46 if medium.page else 30, title=title, alt_text=text)
+    return _grid.facet([layer], grid, data, medium, height=_grid.panel_height(grid, medium), title=title, alt_text=text)
 
 
 CHART = RunChart(

@@ -19,7 +19,7 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     frame = cell.of_tested("goodput")
     if frame is None or len(cell.tested) < 2:
         return None
-    width = bucket_ns(cell.plan.end_ns, max(1, medium.buckets // 3), cell.plan.interval_ns("goodput"))
+    width = bucket_ns(cell.end_ns, max(1, medium.buckets // 3), cell.plan.interval_ns("goodput"))
     # One instant for all flows of a bucket, whenever each of them began in it.
     edge = frame.with_columns(time_ns=((pl.col("time_ns").clip(1) - 1) // width + 1) * width)
     sums = aggregate(edge, {"got": pl.col("delivered_bytes").sum().cast(pl.Float64)}, by=["flow"], width_ns=width)
@@ -31,7 +31,7 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
         return None
     text = f"Jain's index of the active flows over time; least {least(data['jain']):.3g}."
     said = (f"Each point is about the goodputs of {width / 1e9:.3g} s.",)
-    return Drawing(_spec(medium, cell.duration_s), {"fairness": data}, text, said)
+    return Drawing(_spec(medium, cell.end_s), {"fairness": data}, text, said)
 
 
 @shape

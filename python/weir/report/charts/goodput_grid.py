@@ -14,12 +14,14 @@ from weir.report.view import CellView, RunView
 
 __all__ = ["CHART"]
 
+_STEPS = 90
+
 
 def _draw(run: RunView, medium: Medium) -> Drawing | None:
     grid = _grid.places(run)
     frames = []
     for place in grid:
-        rows = _total(place.view, 90)
+        rows = _total(place.view, _STEPS)
         if rows is not None:
             frames.append(rows.with_columns(row=pl.lit(place.row), column=pl.lit(place.column)))
     if not frames:
@@ -35,9 +37,12 @@ def _draw(run: RunView, medium: Medium) -> Drawing | None:
     )
     line = base.mark_line(color=theme.ACCENT, strokeWidth=1).encode(x=x, y=alt.Y("mean:Q", title=None, axis=axis))
     text = f"Aggregate goodput over time in {len(frames)} cells; the same scales everywhere."
-    said = ("Thinned for drawing: each panel has at most 90 steps, the band spans the extremes.",)
+    thinned = any(p.view.end_ns > _STEPS * p.view.plan.interval_ns("goodput") for p in grid)
+    said = (
+        (f"Thinned for drawing: a panel has at most {_STEPS} steps, the band spans the extremes.",) if thinned else ()
+    )
     title = f"Aggregate goodput ({unit.label}) over time"
-    height = 46 if medium.page else 30
+    height = _grid.panel_height(grid, medium)
     return _grid.facet(
         [band, line], grid, {"grid": data}, medium, height=height, title=title, alt_text=text, notes=said
     )
@@ -49,7 +54,7 @@ def _total(view: CellView, buckets: int) -> pl.DataFrame | None:
         return None
     interval = view.plan.interval_ns("goodput")
     total = frame.group_by("time_ns").agg(pl.col("delivered_bytes").sum())
-    width = bucket_ns(view.plan.end_ns, buckets, interval)
+    width = bucket_ns(view.end_ns, buckets, interval)
     return envelope(total, pl.col("delivered_bytes") * 8e9 / interval, by=[], width_ns=width)
 
 

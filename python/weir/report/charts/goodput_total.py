@@ -20,23 +20,24 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     if frame is None:
         return None
     interval = cell.plan.interval_ns("goodput")
-    width = bucket_ns(cell.plan.end_ns, medium.buckets, interval)
+    width = bucket_ns(cell.end_ns, medium.buckets, interval)
     total = frame.group_by("time_ns").agg(pl.col("delivered_bytes").sum())
     rows = envelope(total, pl.col("delivered_bytes") * 8e9 / interval, by=[], width_ns=width)
     highest = greatest(rows["high"])
     unit = unit_for(highest, "bit/s")
     rows = scaled(rows, unit, ("low", "mean", "high"))
-    data = {"total": rows, "phases": _phases(cell)}
-    text = f"Aggregate goodput over {cell.duration_s:g} s; at most {highest / unit.factor:.3g} {unit.label}."
-    return Drawing(_spec(medium, cell.duration_s, unit.label), data, text, note(width, interval))
+    data = {"total": rows}
+    if cell.plan.phases:
+        data["phases"] = _phases(cell)
+    text = f"Aggregate goodput over {cell.end_s:g} s; at most {highest / unit.factor:.3g} {unit.label}."
+    return Drawing(_spec(medium, cell.end_s, unit.label, bool(cell.plan.phases)), data, text, note(width, interval))
 
 
 @shape
-def _spec(medium: Medium, end_s: float, unit: str) -> Spec:
-    layers: list[alt.Chart | alt.LayerChart] = [
-        _windows(end_s, medium),
-        *band(end_s, medium, "total", f"Goodput ({unit})"),
-    ]
+def _spec(medium: Medium, end_s: float, unit: str, phases: bool) -> Spec:
+    layers: list[alt.Chart | alt.LayerChart] = [*band(end_s, medium, "total", f"Goodput ({unit})")]
+    if phases:
+        layers.insert(0, _windows(end_s, medium))
     return alt.layer(*layers).properties(height=medium.height).add_params(*window(end_s, medium))
 
 

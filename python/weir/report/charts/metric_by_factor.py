@@ -5,20 +5,18 @@ One panel a phase (and a combination of any further factors), as in the papers' 
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import altair as alt
 import polars as pl
 
 from weir.report import theme
-from weir.report._text import greatest, least, unit_for
+from weir.report._text import greatest, least, metric_unit, unit_for
 from weir.report.charts._base import Drawing, Medium, RunChart, category_scale, named, plain_spec, tooltip
 from weir.report.view import Factor, RunView
 
 __all__ = ["chart"]
-
-
-_INTERVAL = "Mean over the repeats; shaded: 95 % confidence interval, cut off where it leaves the figure."
 
 
 def chart(metric: str, title: str, caption: str, section: str = "Metrics against the swept parameters") -> RunChart:
@@ -28,7 +26,7 @@ def chart(metric: str, title: str, caption: str, section: str = "Metrics against
         title=title,
         section=section,
         needs=(metric,),
-        caption=f"{caption} {_INTERVAL}",
+        caption=caption,
         draw=partial(_draw, metric=metric, title=title),
     )
 
@@ -39,7 +37,7 @@ def _draw(run: RunView, medium: Medium, *, metric: str, title: str) -> Drawing |
     summary = run.summary(metric).filter(pl.col("value").is_not_null())
     if summary.is_empty():
         return None
-    rows, label = _rows(run, summary, title)
+    rows, label = _rows(run, summary, metric, title)
     names = {"value": label, "low": "95 % confidence, low", "high": "95 % confidence, high", "n": "repeats"}
     panels = list(dict.fromkeys(rows["panel"]))
     layers = _against(run, medium, run.axis, rows, label) if run.axis else _by_name(run, medium, rows, label)
@@ -47,22 +45,30 @@ def _draw(run: RunView, medium: Medium, *, metric: str, title: str) -> Drawing |
         names["x"] = f"{run.axis.name} ({unit_for(max(run.axis.numbers or (0,)), run.axis.base).label})"
     if run.series:
         names["series"] = run.series.name
+    said: tuple[str, ...] = ()
+    if run.repeats > 1:
+        how = "shaded" if run.axis else "barred"
+        said = (
+            f"Mean over {run.repeats} repeats; {how}: 95 % confidence interval, cut off where it leaves the figure.",
+        )
     height = medium.height if run.axis else max(60, 22 * len(set(rows["series"])))
     layered = alt.layer(*layers, data=named("metric")).properties(height=height)
     text = _say(run, rows, title, label)
     if len(panels) == 1:
-        return Drawing(plain_spec(layered), {"metric": rows}, text, csv_names=names)
+        return Drawing(plain_spec(layered), {"metric": rows}, text, said, half=True, csv_names=names)
     header = alt.Header(labelAnchor="start", title=None)
     columns = min(len(panels), 2)
     spec = layered.facet(
         facet=alt.Facet("panel:N", sort=panels, title=None, header=header), columns=columns, spacing=24
     )
     spec = spec.properties(title=alt.TitleParams(label, anchor="start")) if medium.page else spec
-    return Drawing(plain_spec(spec), {"metric": rows}, text, columns=columns, panel_width=300, span=2, csv_names=names)
+    return Drawing(
+        plain_spec(spec), {"metric": rows}, text, said, columns=columns, panel_width=300, span=2, csv_names=names
+    )
 
 
-def _rows(run: RunView, summary: pl.DataFrame, title: str) -> tuple[pl.DataFrame, str]:
-    unit = unit_for(greatest(summary["value"].abs()), summary["unit"][0])
+def _rows(run: RunView, summary: pl.DataFrame, metric: str, title: str) -> tuple[pl.DataFrame, str]:
+    unit = metric_unit(metric, summary)
     label = f"{title} ({unit.label})" if unit.label else title
     exprs = [
         _panel(run).alias("panel"),
@@ -105,7 +111,7 @@ def _look(run: RunView) -> dict[str, alt.Color | alt.StrokeDash | alt.Shape]:
     }
 
 
-def _height(rows: pl.DataFrame, bounded: bool) -> alt.Scale:
+def _height(rows: pl.DataFrame, label: str) -> alt.Scale:
     """From zero to a little above the greatest value: the huge intervals of two repeats must not flatten the lines."""
     values = rows["value"]
     low, high = least(values), greatest(values)
@@ -115,9 +121,10 @@ def _height(rows: pl.DataFrame, bounded: bool) -> alt.Scale:
         return alt.Scale(domain=[0, 1], nice=False)
     band = greatest(rows["high"])
     top = max(high, min(band, 1.25 * high))
-    if bounded and high <= 1:
-        top = min(top, 1 / 1.02)
-    return alt.Scale(domain=[0, top * 1.02], nice=band <= 0 and not (bounded and high > 0.5))
+    limit = 100.0 if label.endswith("(%)") else math.inf if label.endswith(")") else 1.0
+    if high <= limit:
+        top = min(top * 1.02, limit)
+    return alt.Scale(domain=[0, top], nice=band <= 0 and top < limit)
 
 
 def _tips(medium: Medium, label: str) -> object:
@@ -136,7 +143,7 @@ def _against(run: RunView, medium: Medium, axis: Factor, rows: pl.DataFrame, lab
         scale=alt.Scale(nice=False, padding=6),
     )
     several = rows["panel"].n_unique() > 1 and medium.page
-    y = alt.Y("value:Q", title=None if several else label, scale=_height(rows, not label.endswith(")")))
+    y = alt.Y("value:Q", title=None if several else label, scale=_height(rows, label))
     base, look = alt.Chart(), _look(run)
     layers = []
     if rows["low"].is_not_null().any():
@@ -163,7 +170,7 @@ def _by_name(run: RunView, medium: Medium, rows: pl.DataFrame, label: str) -> li
     names = [v for v in run.series.values if v in set(rows["series"])]
     y = alt.Y("series:N", sort=names, title=run.series.name, axis=alt.Axis(grid=True))
     base = alt.Chart()
-    x = alt.X("value:Q", title=label, scale=alt.Scale(zero=True), axis=alt.Axis(grid=True))
+    x = alt.X("value:Q", title=label, scale=alt.Scale(zero=True), axis=alt.Axis(grid=True, tickCount=5))
     dot = base.mark_point(color=theme.ACCENT, opacity=1).encode(x=x, y=y, tooltip=_tips(medium, label))
     bar = base.mark_rule(color=theme.ACCENT).encode(x=alt.X("low:Q", title=label), x2="high:Q", y=y)
     return [bar, dot] if rows["low"].is_not_null().any() else [dot]

@@ -23,7 +23,7 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     frame = cell.of_tested("events")
     if frame is None:
         return None
-    width = bucket_ns(cell.plan.end_ns, medium.buckets if cell.few else medium.map_columns, 1)
+    width = bucket_ns(cell.end_ns, medium.buckets if cell.few else medium.map_columns, 1)
     events = frame.with_columns(pl.col("kind").cast(pl.String)).filter(pl.col("kind").is_in(list(_KINDS)))
     binned = events.with_columns((pl.col("time_ns") // width).alias("bin"))
     order = pl.LazyFrame(
@@ -45,12 +45,12 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     )
     if cell.few:
         kinds = tuple(k for k in _KINDS.values() if k in set(marks["event"]))
-        spec = _raster(medium, cell.duration_s, len(cell.tested), kinds)
+        spec = _raster(medium, cell.end_s, len(cell.tested), kinds)
         said: tuple[str, ...] = ()
         marks = marks.drop("end_s")
     else:
         marks = _counts(marks, width)
-        spec = _map(medium, cell.duration_s, len(cell.tested))
+        spec = _map(medium, cell.end_s, len(cell.tested))
         said = (f"Each field of the map counts the reductions of a flow in {width / 1e9:.3g} s.",)
     return Drawing(spec, {"events": marks, "shares": shares}, text, said, span=2)
 
@@ -64,7 +64,7 @@ def _counts(marks: pl.DataFrame, width: int) -> pl.DataFrame:
 
 def _synchrony(cell: CellView, medium: Medium, rows: pl.DataFrame) -> pl.DataFrame:
     """Share of the flows started so far that reduced within each window, about two pixels wide."""
-    window_s = max(cell.duration_s / (medium.buckets / 2), 1e-3)
+    window_s = max(cell.end_s / (medium.buckets / 2), 1e-3)
     binned = rows.with_columns((pl.col("time_s") / window_s).floor().cast(pl.Int64).alias("bin"))
     hit = binned.group_by("bin").agg(pl.col("row").n_unique().alias("hit")).sort("bin")
     starts = sorted(f.start_ns / 1e9 for f in cell.tested)

@@ -22,7 +22,7 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     if frame is None:
         return None
     frame = frame.filter(pl.col("srtt_ns").is_not_null())
-    width = bucket_ns(cell.plan.end_ns, medium.buckets, cell.plan.interval_ns("samples"))
+    width = bucket_ns(cell.end_ns, medium.buckets, cell.plan.interval_ns("samples"))
     rtt = pl.col("srtt_ns").cast(pl.Float64) / 1e9
     values = {
         "low": rtt.min(),
@@ -36,9 +36,9 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     highest = greatest(rows["high"])
     unit = unit_for(highest, "s")
     rows = scaled(rows, unit, _COLUMNS)
-    text = f"Smoothed round-trip time over {cell.duration_s:g} s; at most {highest / unit.factor:.3g} {unit.label}."
+    text = f"Smoothed round-trip time over {cell.end_s:g} s; at most {highest / unit.factor:.3g} {unit.label}."
     said = (f"Drawn in steps of {width / 1e9:.3g} s.",) if width > cell.plan.interval_ns("samples") else ()
-    return Drawing(_spec(medium, cell.duration_s, unit.label), {"rtt": rows}, text, said)
+    return Drawing(_spec(medium, cell.end_s, unit.label), {"rtt": rows}, text, said)
 
 
 @shape
