@@ -1,7 +1,8 @@
 """How fast the simulator is on this machine: ``make bench``.
 
-Each case runs in a process of its own, which writes its tables as a run does; the median of some repeats counts. On a
-busy machine only the figures per second of CPU mean something. Then a small sweep runs with one worker and with two. Everything is printed, and stored in ``benches/results/latest.json``.
+Each case runs in a process of its own, which writes its tables as a run does; the median of some repeats counts. Then a
+small sweep runs with one worker and with two. Everything is printed, and stored in ``benches/results/latest.json``. On
+a busy machine only the figures per second of CPU mean something.
 """
 
 from __future__ import annotations
@@ -23,6 +24,16 @@ from plans import CASES, Case
 HERE = Path(__file__).parent
 RESULT = "benches/results/latest.json"
 
+_COLUMNS = (
+    ("case", 10, "case", ""),
+    ("Gbit/wall s", 13, "gbit_per_wall_s", ".1f"),
+    ("Gbit/CPU s", 12, "gbit_per_cpu_s", ".1f"),
+    ("x real time", 13, "real_time_factor", ".2f"),
+    ("packets/s", 12, "packets_per_s", ",.0f"),
+    ("peak MB", 9, "peak_mb", ".0f"),
+)
+"""Title, width, key and format of the columns printed."""
+
 
 def main() -> None:
     """Runs the benchmark."""
@@ -37,9 +48,7 @@ def main() -> None:
         print(json.dumps(_measure(_case(arguments.child), arguments.shorter)))
         return
     chosen = [_case(name) for name in arguments.cases] or list(CASES)
-    print(
-        f"{'case':<10} {'Gbit/wall s':>11} {'Gbit/CPU s':>10} {'x real time':>11} {'packets/s':>11} {'peak MB':>8}  what"
-    )
+    print("".join(f"{title:>{width}}" for title, width, *_ in _COLUMNS) + "  what")
     report = {
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "host": _host(),
@@ -65,11 +74,8 @@ def _bench(case: Case, repeats: int, shorter: float) -> dict[str, Any]:
     runs = [json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout) for _ in range(repeats)]
     medians = {key: _median(runs, key) for key in runs[0]}
     medians["spread"] = round(max(r["wall_s"] for r in runs) / min(r["wall_s"] for r in runs) - 1, 3)
-    print(
-        f"{case.name:<10} {medians['gbit_per_wall_s']:>11.1f} {medians['gbit_per_cpu_s']:>10.1f} {medians['real_time_factor']:>11.2f} "
-        f"{medians['packets_per_s']:>11,.0f} {medians['peak_rss_bytes'] / 1e6:>8.0f}  {case.what}",
-        flush=True,
-    )
+    shown = {**medians, "case": case.name, "peak_mb": medians["peak_rss_bytes"] / 1e6}
+    print("".join(f"{shown[key]:>{width}{form}}" for _, width, key, form in _COLUMNS) + f"  {case.what}", flush=True)
     return {"case": case.name, "what": case.what, "repeats": repeats, **medians}
 
 
