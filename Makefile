@@ -15,7 +15,6 @@ C := $(filter %.c %.h,$(RUST))
 
 # One interpreter for every cargo call, or PyO3 would be rebuilt each time.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
-export PYTHONDONTWRITEBYTECODE ?= 1
 
 .PHONY: help
 help: ## this list
