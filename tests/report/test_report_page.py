@@ -279,3 +279,12 @@ def test_factors_swept_in_step_are_one_axis(tmp_path: Path) -> None:
     page = read_page(build(open_run(run)))
     assert [s.attributes["name"] for s in page.all("select")] == ["rtt"]
     assert "series" not in page.charts("run")["by-goodput-mean"]["data"]["metric"]
+
+
+def test_past_the_budget_cells_have_tables_only(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weir.report.page.BUDGET", 10)
+    page = read_page(build(open_run(small), tmp_path / "report.html"))
+    packed = [s.attributes["id"] for s in page.all("script") if s.attributes.get("type") == "application/gzip"]
+    assert packed == ["run", "cell-0-data"]
+    assert "weir report --figures" in page.all("article", "cell")[3].text
+    assert "goodput.mean" in page.all("article", "cell")[3].text

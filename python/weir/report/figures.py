@@ -118,6 +118,7 @@ def _write(figure: _Figure, folder: Path, formats: Sequence[str]) -> list[Path]:
 def render_svg(chart: Chart, drawing: Drawing) -> str:
     """The figure as SVG, exactly as wide as its columns."""
     spec = specification(chart, drawing, PAPER)
+    spec["config"]["legend"]["columns"] *= drawing.span
     spec["datasets"] = {name: rows_of(frame) for name, frame in drawing.data.items()}
     wanted = COLUMN_PT[drawing.span]
     # What axes and legends need is known once they are drawn.

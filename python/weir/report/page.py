@@ -26,6 +26,9 @@ from weir.run import Run
 
 __all__ = ["build", "medium"]
 
+BUDGET = 8_000_000
+"""Characters of chart data after which further cells have tables only."""
+
 _ASSETS = Path(__file__).parent / "assets"
 _SECTIONS = [
     ("verdicts", "Verdicts"),
@@ -46,6 +49,7 @@ class _Cell:
     duration: float
     windows: list[tuple[str, float, float]]
     has_charts: bool
+    left_out: str
     tables: list[tables.Grid]
 
 
@@ -148,7 +152,8 @@ def _source(view: RunView) -> str:
 
 
 def _cell(view: RunView, cell: CellView, number: int, drawn: Medium, blobs: list[tuple[str, Markup]]) -> _Cell:
-    made = [_item(chart, chart.draw(cell, drawn), drawn) for chart in CELL_CHARTS]
+    full = sum(len(data) for name, data in blobs if name != "run") > BUDGET
+    made = [] if full else [_item(chart, chart.draw(cell, drawn), drawn) for chart in CELL_CHARTS]
     items = [item for item in made if item]
     if items:
         blobs.append((f"cell-{number}-data", _pack(items)))
@@ -163,6 +168,7 @@ def _cell(view: RunView, cell: CellView, number: int, drawn: Medium, blobs: list
         end if items else 0,
         windows,
         bool(items),
+        "left out, so that the page stays small; `weir report --figures` draws them" if full else "",
         tables.cell_tables(view, cell),
     )
 

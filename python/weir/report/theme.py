@@ -110,7 +110,8 @@ def _paper() -> dict[str, Any]:
         "legend": {
             "labelColor": ink, "titleColor": ink, "orient": "top", "titleFontWeight": "normal", "labelFontSize": 7,
             "titleFontSize": 7, "symbolStrokeWidth": 1.2, "symbolSize": 30, "columnPadding": 6, "rowPadding": 1,
-            "titleOrient": "left", "padding": 0, "offset": 4, "labelLimit": 120, "columns": 4,
+            "titleOrient": "left", "padding": 0, "offset": 4, "labelLimit": 120, "columns": 4, "gradientLength": 100,
+            "gradientThickness": 8,
         },
         "header": {
             "labelColor": ink, "titleColor": ink, "labelFontSize": 7, "titleFontSize": 8, "labelPadding": 2,

@@ -221,7 +221,7 @@ class RunView:
         return tuple(kept)
 
     def _in_step(self, one: Factor, other: Factor) -> bool:
-        """Whether each value of one goes with one value of the other, in all cells that the sweep has or should have."""
+        """Whether each value of one goes with one value of the other, in all cells that there are or should be."""
         if not self.run.complete:
             return False  # an unfinished grid can look so
         pairs = {(f.get(one.name), f.get(other.name)) for f in _listed(self.run)}
