@@ -36,6 +36,7 @@ struct cubic {
 	u32 saved_w_max; /* for undo (section 4.9) */
 	u32 saved_origin;
 	u32 saved_k;
+	u32 saved_w_est;
 	u64 saved_epoch;
 };
 
@@ -162,6 +163,7 @@ static u32 cubic_ssthresh(struct sock *sk)
 	ca->saved_w_max = ca->w_max;
 	ca->saved_origin = ca->origin;
 	ca->saved_k = ca->k;
+	ca->saved_w_est = ca->w_est;
 	ca->saved_epoch = ca->epoch;
 	ca->epoch = 0;
 	if (OPT(sk, fast_convergence) && tp->snd_cwnd < ca->w_max)
@@ -179,6 +181,8 @@ static u32 cubic_undo_cwnd(struct sock *sk)
 	ca->w_max = ca->saved_w_max;
 	ca->origin = ca->saved_origin;
 	ca->k = ca->saved_k;
+	ca->w_est = ca->saved_w_est;
+	ca->est_acked = 0;
 	ca->epoch = ca->saved_epoch;
 	ca->gain_cwnd = 0;
 	return tcp_reno_undo_cwnd(sk);
