@@ -165,6 +165,7 @@ class FakeClaim:
     where: Mapping[str, str] = field(default_factory=dict)
     source: str = ""
     note: str = ""
+    expected: str = "holds"
 
 
 @dataclass(frozen=True)

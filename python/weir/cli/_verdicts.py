@@ -24,8 +24,8 @@ def verdicts_of(run: Run) -> list[Verdict]:
 
 
 def settle(verdicts: Sequence[Verdict]) -> bool:
-    """Whether every claim holds; one that cannot be decided does not hold."""
-    return all(verdict.outcome == "holds" for verdict in verdicts)
+    """Whether every claim holds, or fails where its scenario says so; one that cannot be decided does not hold."""
+    return all(verdict.settled for verdict in verdicts)
 
 
 def print_verdicts(verdicts: Sequence[Verdict], *, verbose: bool = False) -> None:
@@ -34,7 +34,7 @@ def print_verdicts(verdicts: Sequence[Verdict], *, verbose: bool = False) -> Non
 
     out = console()
     for verdict in verdicts:
-        word, style = _LOOK[verdict.outcome]
+        word, style = _look(verdict)
         line = Text(f"{word:<9}", style=style)
         line.append(f"  {verdict.claim or verdict.check}", style="default")
         if verdict.source:
@@ -44,7 +44,14 @@ def print_verdicts(verdicts: Sequence[Verdict], *, verbose: bool = False) -> Non
             out.print(Text(f"{'':<11}{detail}", style="dim"))
     held = sum(verdict.outcome == "holds" for verdict in verdicts)
     noun = "claim holds" if len(verdicts) == 1 else "claims hold"
-    out.print(Text(f"{held} of {len(verdicts)} {noun}", style="bold"))
+    known = sum(verdict.settled and verdict.outcome == "fails" for verdict in verdicts)
+    out.print(Text(f"{held} of {len(verdicts)} {noun}" + (f", {known} known to fail" if known else ""), style="bold"))
+
+
+def _look(verdict: Verdict) -> tuple[str, str]:
+    if verdict.outcome == "fails" and verdict.settled:
+        return "fails", "yellow"
+    return _LOOK[verdict.outcome]
 
 
 def _details(verdict: Verdict, *, verbose: bool) -> list[str]:
@@ -53,6 +60,10 @@ def _details(verdict: Verdict, *, verbose: bool) -> list[str]:
         found.append(str(verdict.decisive))
     elif verdict.explanation:
         found.append(verdict.explanation)
+    if verdict.news:
+        found.append(verdict.news)
+    if verdict.note and (verbose or verdict.outcome != "holds"):
+        found.append(" ".join(verdict.note.split()))
     if verbose:
         found += verdict.warnings
     return found

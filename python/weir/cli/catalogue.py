@@ -46,7 +46,10 @@ def _as_dict(name: str, scenario: Scenario) -> dict[str, Any]:
         "source": scenario.source,
         "rationale": scenario.rationale,
         "cells": len(scenario.cells()),
-        "claims": [{"claim": e.claim, "check": e.check, "source": e.source} for e in scenario.expect],
+        "claims": [
+            {"claim": e.claim, "check": e.check, "source": e.source, "note": e.note, "expected": e.expected}
+            for e in scenario.expect
+        ],
     }
 
 
@@ -64,3 +67,5 @@ def _describe(name: str, scenario: Scenario) -> None:
         for claim in scenario.expect:
             out.print(f"  {claim.claim}" + (f"  [{claim.source}]" if claim.source else ""))
             out.print(f"    {claim.check}", style="dim")
+            if claim.expected == "fails":
+                out.print(f"    known to fail: {' '.join(claim.note.split())}", style="yellow")

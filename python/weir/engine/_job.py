@@ -58,6 +58,10 @@ class Expectation(Protocol):
     def note(self) -> str:
         """What a reader should know."""
 
+    @property
+    def expected(self) -> str:
+        """The outcome that is known: ``holds`` or ``fails``."""
+
 
 class Scenario(Protocol):
     """What the engine needs to know of a scenario."""

@@ -69,4 +69,5 @@ def _claim(expectation: Expectation) -> dict[str, Any]:
         "check": expectation.check,
         "source": expectation.source,
         "note": expectation.note,
+        "expected": expectation.expected,
     }

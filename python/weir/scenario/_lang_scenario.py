@@ -13,6 +13,7 @@ from ._lang_network import LOSS, TOPOLOGY, Jitter, OneOrEach, Reorder
 from ._lang_workload import WORKLOAD, Selector, SelectorType, Transport, Workload
 from ._problem import Log
 from ._spec import (
+    BOOLEAN,
     DURATION,
     RATE,
     TEXT,
@@ -178,7 +179,18 @@ class Claim(Spec):
     )
     check: str = key(Text(most=1000), "The claim as an expression, such as `goodput.aggregate.max <= 3.5Gbps`.")
     source: str = key(TEXT, "Where the claim comes from.", default="")
-    note: str = key(TEXT, "Anything a reader should know, such as the reason of a tolerance.", default="")
+    note: str = key(
+        TEXT, "Anything a reader should know: the reason of a tolerance, or why the claim does not hold.", default=""
+    )
+    expected: str = key(
+        Choice(
+            "an outcome",
+            {"holds": "", "fails": "it is known not to hold here, for the reason in `note`; no failure of the run"},
+        ),
+        "The outcome that is known; holds.",
+        default="holds",
+    )
+    full_only: bool = key(BOOLEAN, "Only the full version can decide it: `--quick` leaves it out.", default=False)
 
 
 _PATH = r"[A-Za-z_][A-Za-z0-9_-]*(\[[0-9]+\])*(\.[A-Za-z_][A-Za-z0-9_-]*(\[[0-9]+\])*)*"

@@ -31,7 +31,10 @@ _Values: TypeAlias = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Expectation:
-    """A claim about the results of the cells whose factors have the values in ``where`` (none: all cells)."""
+    """A claim about the results of the cells whose factors have the values in ``where`` (none: all cells).
+
+    ``expected`` is ``holds``, or ``fails`` for a claim that is known not to hold here, for the reason in ``note``.
+    """
 
     claim: str
     where: dict[str, str]
@@ -39,6 +42,7 @@ class Expectation:
     source: str
     note: str
     line: int
+    expected: str = "holds"
 
 
 @dataclass(frozen=True)
@@ -216,13 +220,13 @@ def _scenario(text: str | bytes, log: Log, overrides: Mapping[str, str]) -> Scen
     bare = root.without("quick")
     sweep = _tried(partial(parse_sweep, bare.get("sweep"), Log(log.file)))
     values = {} if sweep is None else sweep.values()
-    full = _variant(override(bare, changes, log), written, values, log)
+    full = _variant(override(bare, changes, log), written, values, log, quick=False)
     if section is None:
         return full
     if not isinstance(section, Map):
         raise log.error(section.mark, f"expected a mapping of dotted paths to values, found {describe(section)}")
     shorter = override(bare, ((e.key, e.value) for e in section.entries), log)
-    return replace(full, _quick=_variant(override(shorter, changes, log), written, values, log))
+    return replace(full, _quick=_variant(override(shorter, changes, log), written, values, log, quick=True))
 
 
 def _override(path: str, value: str, log: Log) -> tuple[Scalar, Node]:
@@ -230,7 +234,7 @@ def _override(path: str, value: str, log: Log) -> tuple[Scalar, Node]:
     return Scalar(Mark(1, 1, source), path), read(value, log, source)
 
 
-def _variant(root: Map, text: str, written: _Values, log: Log) -> Scenario:
+def _variant(root: Map, text: str, written: _Values, log: Log, *, quick: bool) -> Scenario:
     """The scenario of one tree, checked as far as its cells go; ``written`` has the swept values of the file."""
     _check_keys(root, log)
     head = _tried(partial(HEAD.parse_map, root, log, _keys_of(root)))
@@ -248,7 +252,7 @@ def _variant(root: Map, text: str, written: _Values, log: Log) -> Scenario:
         seed=head.seed,
         repeat=head.repeat,
         factors=sweep.values(),
-        expect=_expectations(head, sweep.values(), written, body, log),
+        expect=_expectations(head, sweep.values(), written, body, log, quick=quick),
         problems=(),
         _tree=root,
         _sweep=sweep,
@@ -313,11 +317,11 @@ def _weight(plan: dict[str, Any] | None) -> int:
 
 
 def _expectations(
-    head: Head, factors: _Values, written: _Values, body: Body | None, log: Log
+    head: Head, factors: _Values, written: _Values, body: Body | None, log: Log, *, quick: bool
 ) -> tuple[Expectation, ...]:
     phases = None if body is None else list(body.phases or {})
-    found = [_expectation(claim, factors, written, phases, log) for claim in head.expect]
-    return tuple(expectation for expectation in found if expectation is not None)
+    found = [(claim.full_only, _expectation(claim, factors, written, phases, log)) for claim in head.expect]
+    return tuple(e for full_only, e in found if e is not None and not (quick and full_only))
 
 
 def _expectation(
@@ -337,9 +341,11 @@ def _expectation(
                 known = written.get(name, factors[name])
                 log.error(node.mark, f"`{text[:60]}` is not a value of `{name}` in the sweep{choose(text, known)}")
     _check_syntax(claim, list(factors), phases, log)
+    if claim.expected == "fails" and not claim.note:
+        log.error(claim.at("expected"), "a claim that is known to fail needs a `note` that says why")
     if not applies:
         return None
-    return Expectation(claim.claim, where, claim.check, claim.source, claim.note, claim.mark.line)
+    return Expectation(claim.claim, where, claim.check, claim.source, claim.note, claim.mark.line, claim.expected)
 
 
 def _check_syntax(claim: Claim, factors: list[str], phases: list[str] | None, log: Log) -> None:

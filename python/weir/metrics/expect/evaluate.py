@@ -76,6 +76,8 @@ def _unreadable(expectation: Expectation, error: ExpectError) -> Verdict:
         (),
         explanation,
         (explanation,),
+        expectation.note,
+        expectation.expected,
     )
 
 
@@ -138,6 +140,8 @@ class _Judge:
             tuple(cells),
             self._explain(outcome, ranked),
             tuple(dict.fromkeys(warnings)),
+            self.expectation.note,
+            self.expectation.expected,
         )
 
     def _explain(self, outcome: Outcome, ranked: list[Measurement]) -> str:

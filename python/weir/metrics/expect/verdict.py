@@ -23,6 +23,10 @@ class Expectation:
     source: str = ""
     where: Mapping[str, Any] | None = None
     """Factor values that the claim is about; a list means any of them."""
+    note: str = ""
+    """What a reader should know, such as why a claim is known to fail."""
+    expected: Literal["holds", "fails"] = "holds"
+    """The outcome that is known."""
 
     @classmethod
     def of(cls, entry: Expectation | Mapping[str, Any]) -> Expectation:
@@ -34,6 +38,8 @@ class Expectation:
             claim=str(entry.get("claim") or ""),
             source=str(entry.get("source") or ""),
             where=entry.get("where"),
+            note=str(entry.get("note") or ""),
+            expected="fails" if entry.get("expected") == "fails" else "holds",
         )
 
 
@@ -100,6 +106,26 @@ class Verdict:
     """Ids of the cells used."""
     explanation: str
     warnings: tuple[str, ...]
+    note: str = ""
+    """What the scenario says about the claim."""
+    expected: Literal["holds", "fails"] = "holds"
+    """What the scenario says the outcome is."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether it holds, or fails as the scenario says that it does."""
+        return self.outcome in ("holds", self.expected)
+
+    @property
+    def news(self) -> str:
+        """What the outcome means beside the one that the scenario expects; empty if it is as with any claim."""
+        if self.expected == "holds":
+            return ""
+        return {
+            "holds": "holds, although the scenario says that it fails",
+            "fails": "known to fail",
+            "undecided": "the scenario says that it fails",
+        }[self.outcome]
 
     @property
     def decisive(self) -> Measurement | None:
@@ -118,6 +144,8 @@ class Verdict:
             "cells": list(self.cells),
             "explanation": self.explanation,
             "warnings": list(self.warnings),
+            "note": self.note,
+            "expected": self.expected,
         }
 
 
