@@ -6,7 +6,9 @@
 //! The congestion control is a C source hosted by `weir-cc`; all the rest of Linux' behaviour is here.
 //!
 //! Not modelled: connection teardown, Nagle's algorithm, MTU probing, SACK reneging, receive-buffer auto-tuning,
-//! segmentation-offload deferral.
+//! segmentation-offload deferral, protection against wrapped sequence numbers (PAWS).
+
+use weir_plan::Tcp;
 
 mod packet;
 mod ranges;
@@ -21,6 +23,15 @@ pub use sender::{Counters, Notice, Sender, Transmit};
 /// Bytes of IPv4 and TCP headers of a data segment or a pure ACK without SACK blocks.
 pub const fn header_bytes(timestamps: bool) -> u32 {
     if timestamps { 20 + 20 + 12 } else { 20 + 20 }
+}
+
+/// Payload of a full segment of a connection: at most half the peer's window, as Linux bounds it, and what fits into
+/// the send buffer.
+fn segment_bytes(tcp: &Tcp) -> u32 {
+    const DEFAULT_MSS: u64 = 536;
+    let window = tcp.receive_buffer_bytes;
+    let half = if window > DEFAULT_MSS { window / 2 } else { window };
+    u64::from(tcp.mss_bytes).min(half).min(tcp.send_buffer_bytes).max(1) as u32
 }
 
 /// Bytes that `blocks` SACK blocks add to an ACK (RFC 2018, padded to words).

@@ -9,15 +9,20 @@ use weir_units::{Dur, Time};
 
 use crate::packet::{Ack, SackBlocks};
 use crate::ranges::Ranges;
+use crate::segment_bytes;
 
 const MIN_ATO: Dur = Dur::from_millis(40);
 const MAX_ATO: Dur = Dur::from_millis(200);
 const QUICK_ACKS: u32 = 16;
+/// Segments acknowledged at once when congestion is first seen: the sender's window may be small.
+const QUICK_ACKS_FOR_CONGESTION: u32 = 2;
+/// SACK blocks that one ACK may lose without harm: news about further blocks are not held back.
+const EXPECTED_BLOCKS: usize = 2;
+/// The retransmission timeout of an end that has no round-trip time yet.
+const INITIAL_RTO: Dur = Dur::from_secs(1);
 /// SACK-only ACKs that are sent at once before compression starts: the duplicate-ACK threshold.
 const UNCOMPRESSED_DUPACKS: u32 = 3;
 const MAX_COMPRESSED: u32 = 44;
-/// Blocks that a compressed ACK may hold back without risk of losing one.
-const EXPECTED_BLOCKS: usize = 2;
 const MAX_COMPRESSION_DELAY: Dur = Dur::from_millis(1);
 
 /// A data segment as it arrives.
@@ -47,14 +52,19 @@ pub struct Receiver {
     max_blocks: usize,
     sack: bool,
     every_segment: bool,
-    compress: bool,
+    /// Current Linux: SACK-only ACKs are compressed, congestion marks are acknowledged at once.
+    modern: bool,
     mss: u32,
+    most_quick_acks: u32,
 
     ts_recent: u32,
     last_ack_sent: u64,
     unacked_bytes: u32,
     quick_acks: u32,
     ato: Dur,
+    max_ato: Dur,
+    /// A gap after which the sender probably begins anew.
+    silence: Dur,
     last_arrival: Option<Time>,
     ack_deadline: Time,
 
@@ -78,13 +88,16 @@ impl Receiver {
             max_blocks: if tcp.timestamps { 3 } else { 4 },
             sack: tcp.sack,
             every_segment: tcp.ack == AckPolicy::Every,
-            compress: tcp.stack == Stack::Linux,
-            mss: tcp.mss_bytes,
+            modern: tcp.stack == Stack::Linux,
+            mss: segment_bytes(tcp),
+            most_quick_acks: quick_acks(tcp),
             ts_recent: 0,
             last_ack_sent: 0,
             unacked_bytes: 0,
             quick_acks: 0,
             ato: Dur::ZERO,
+            max_ato: MAX_ATO,
+            silence: INITIAL_RTO,
             last_arrival: None,
             ack_deadline: Time::MAX,
             dupacks: 0,
@@ -99,6 +112,9 @@ impl Receiver {
     /// The round-trip time seen during the handshake.
     pub fn set_rtt(&mut self, rtt: Dur) {
         self.rtt = rtt;
+        self.max_ato = rtt.clamp(MIN_ATO, MAX_ATO);
+        // The retransmission timeout that this one sample gives (RFC 6298, section 2.2).
+        self.silence = rtt + (rtt * 2).max(MAX_ATO);
     }
 
     /// Payload handed to the application so far, in order.
@@ -121,7 +137,7 @@ impl Receiver {
     #[inline]
     pub fn on_data(&mut self, now: Time, arrival: Arrival) -> Option<Ack> {
         self.note_ecn(&arrival);
-        if arrival.seq <= self.last_ack_sent {
+        if arrival.seq <= self.last_ack_sent && arrival.tsval.wrapping_sub(self.ts_recent) as i32 >= 0 {
             self.ts_recent = arrival.tsval;
         }
         if arrival.seq == self.next && self.out_of_order.is_empty() {
@@ -153,28 +169,39 @@ impl Receiver {
             return Some(self.acknowledge());
         }
         if self.ack_deadline == Time::MAX {
-            self.ack_deadline = now + Dur(self.ato.0.clamp(MIN_ATO.0, MAX_ATO.0));
+            self.ack_deadline = now + self.ato.clamp(MIN_ATO, self.max_ato);
         }
         None
     }
 
     fn on_disorder(&mut self, now: Time, arrival: &Arrival) -> Option<Ack> {
-        self.note_arrival(now);
         let seq = arrival.seq;
-        if seq < self.next || self.out_of_order.find(seq).is_some() {
-            self.quick_acks = self.quick_acks.max(QUICK_ACKS);
-            return Some(self.acknowledge_duplicate(seq));
+        if seq < self.next {
+            self.quick_acks = self.quick_acks.max(self.most_quick_acks);
+            self.ato = MIN_ATO;
+            let ack = self.acknowledge();
+            return Some(self.with_duplicate(ack, seq));
         }
         if seq == self.next {
+            self.note_arrival(now);
             return Some(self.fill_hole(arrival.len));
         }
-        self.out_of_order.insert(seq, seq + 1, u64::from(arrival.len), |_, _| {});
-        let fresh = self.remember(seq);
-        if fresh && self.recent_len > EXPECTED_BLOCKS {
-            // Waiting could push a block out of the list before it was ever reported.
-            return Some(self.acknowledge());
+        if self.out_of_order.find(seq).is_some() {
+            self.remember(seq);
+            return self.out_of_order_ack(now).map(|ack| self.with_duplicate(ack, seq));
         }
-        self.out_of_order_ack(now)
+        let overdue = self.compressed > 0 && self.block_beside(seq) >= EXPECTED_BLOCKS;
+        let held_back = if overdue { Some(self.acknowledge()) } else { None };
+        self.out_of_order.insert(seq, seq + 1, u64::from(arrival.len), |_, _| {});
+        self.remember(seq);
+        self.out_of_order_ack(now).or(held_back)
+    }
+
+    /// Place among the reported blocks, most recent first, of the one that `seq` extends; their number if none.
+    fn block_beside(&self, seq: u64) -> usize {
+        let recent = &self.recent[..self.recent_len];
+        let beside = |start: &u64| self.out_of_order.find(*start).is_some_and(|r| r.start <= seq + 1 && seq <= r.end);
+        recent.iter().position(beside).unwrap_or(self.recent_len)
     }
 
     /// The segment that everything waited for.
@@ -190,7 +217,8 @@ impl Receiver {
 
     /// Sends a SACK-only acknowledgement, or lets it wait for more of its kind.
     fn out_of_order_ack(&mut self, now: Time) -> Option<Ack> {
-        if !self.compress || !self.sack || self.compressed >= MAX_COMPRESSED {
+        let at_once = !self.modern || !self.sack || self.every_segment || self.quick_acks > 0;
+        if at_once || self.compressed >= MAX_COMPRESSED {
             return Some(self.acknowledge());
         }
         if self.dupacks_at != self.next {
@@ -208,18 +236,18 @@ impl Receiver {
         None
     }
 
-    fn acknowledge_duplicate(&mut self, seq: u64) -> Ack {
-        let mut ack = self.acknowledge();
-        if self.sack {
-            let mut blocks = SackBlocks::default();
-            blocks.dsack = true;
-            blocks.push(seq, seq + 1, self.max_blocks);
-            for &(start, end) in ack.sack.as_slice() {
-                blocks.push(start, end, self.max_blocks);
-            }
-            ack.sack = blocks;
+    /// Reports the duplicate in the first block (RFC 2883).
+    fn with_duplicate(&self, ack: Ack, seq: u64) -> Ack {
+        if !self.sack {
+            return ack;
         }
-        ack
+        let mut sack = SackBlocks::default();
+        sack.dsack = true;
+        sack.push(seq, seq + 1, self.max_blocks);
+        for &(start, end) in ack.sack.as_slice() {
+            sack.push(start, end, self.max_blocks);
+        }
+        Ack { sack, ..ack }
     }
 
     #[inline]
@@ -251,24 +279,23 @@ impl Receiver {
         blocks
     }
 
-    /// Puts the block of `seq` first in the list; false if it was there.
-    fn remember(&mut self, seq: u64) -> bool {
+    /// Puts the block of `seq` first in the list.
+    fn remember(&mut self, seq: u64) {
         let first = self.recent[..self.recent_len].first();
         if first.is_some_and(|&first| self.out_of_order.find(first) == self.out_of_order.find(seq)) {
-            return false;
+            return;
         }
         let keep = self.recent_len.min(self.recent.len() - 1);
         self.recent.copy_within(0..keep, 1);
         self.recent[0] = seq;
         self.recent_len = keep + 1;
-        true
     }
 
     /// Adapts the delayed-ACK timeout to the gaps between segments, as Linux does.
     #[inline]
     fn note_arrival(&mut self, now: Time) {
         let Some(last) = self.last_arrival.replace(now) else {
-            self.quick_acks = QUICK_ACKS;
+            self.quick_acks = self.quick_acks.max(self.most_quick_acks);
             self.ato = MIN_ATO;
             return;
         };
@@ -277,19 +304,40 @@ impl Receiver {
             self.ato = Dur(self.ato.0 / 2 + MIN_ATO.0 / 2);
         } else if gap < self.ato {
             self.ato = Dur((self.ato.0 / 2 + gap.0).min(MAX_ATO.0));
-        } else if gap > MAX_ATO {
+        } else if gap > self.silence {
             // The sender probably restarted after an idle period: it needs its ACKs quickly.
-            self.quick_acks = self.quick_acks.max(QUICK_ACKS);
+            self.quick_acks = self.quick_acks.max(self.most_quick_acks);
         }
     }
 
     #[inline]
     fn note_ecn(&mut self, arrival: &Arrival) {
+        if arrival.cwr || arrival.ce {
+            self.note_congestion(arrival);
+        }
+    }
+
+    #[cold]
+    fn note_congestion(&mut self, arrival: &Arrival) {
         if arrival.cwr {
             self.echo_ce = false;
+            if self.modern {
+                // The sender's window may be as small as one segment: it waits for this ACK.
+                self.quick_acks = self.quick_acks.max(1);
+            }
         }
         if arrival.ce {
+            if self.modern && !self.echo_ce {
+                self.quick_acks = self.quick_acks.max(QUICK_ACKS_FOR_CONGESTION);
+                self.ato = MIN_ATO;
+            }
             self.echo_ce = true;
         }
     }
+}
+
+/// Segments acknowledged at once in quick-ACK mode: half the window's worth, within bounds.
+fn quick_acks(tcp: &Tcp) -> u32 {
+    let segments = tcp.receive_buffer_bytes / (2 * u64::from(segment_bytes(tcp)));
+    segments.clamp(2, u64::from(QUICK_ACKS)) as u32
 }

@@ -7,40 +7,49 @@
 use weir_cc::CaState;
 use weir_units::{Dur, Time};
 
-use super::scoreboard::{LOST, RETRANS, SACKED};
-use super::{EVER_RETRANS, Event, Sender, recovery};
+use super::scoreboard::{EVER_RETRANS, LOST, RETRANS, Record, Retransmission, SACKED};
+use super::timers::MIN_TIMEOUT;
+use super::{Event, MAX_REORDERING, Sender, recovery};
 
 /// State of RACK: the most recently sent segment that was delivered.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rack {
     sent_ns: u64,
+    order: u32,
     seq: u64,
     rtt_ns: u64,
     advanced: bool,
     pub window_steps: u32,
     persist: u32,
     dsack_seen: bool,
-    round_end: u64,
+    /// When the reordering window was widened last.
+    widened_ns: u64,
 }
 
+/// Recoveries that a widened reordering window outlives (RFC 8985, section 6.2, step 4).
+const WINDOW_PERSISTENCE: u32 = 16;
+
 impl Rack {
-    /// Segment `seq`, last sent at `sent_ns`, was delivered.
+    /// Segment `seq` was delivered.
     #[inline]
-    pub fn advance(&mut self, now: Time, sent_ns: u64, seq: u64, resent: bool, min_rtt_us: u32) {
-        let rtt = now.0 - sent_ns;
+    pub fn advance(&mut self, now: Time, seq: u64, record: &Record, resent: bool, min_rtt_us: u32) {
+        let rtt = now.0 - record.sent_ns;
         if resent && rtt / 1000 < u64::from(min_rtt_us) {
             // Too soon for the retransmission: the original was delivered.
             return;
         }
         self.advanced = true;
         self.rtt_ns = rtt;
-        if (sent_ns, seq) > (self.sent_ns, self.seq) {
-            (self.sent_ns, self.seq) = (sent_ns, seq);
+        if !self.sent_before(record.sent_ns, record.order) {
+            (self.sent_ns, self.order, self.seq) = (record.sent_ns, record.order, seq);
         }
     }
 
-    fn sent_before(&self, sent_ns: u64, seq: u64) -> bool {
-        (sent_ns, seq) < (self.sent_ns, self.seq)
+    /// Whether a transmission went out before the latest that was delivered. RFC 8985 lets the sequence number decide
+    /// between those of one instant; their true order also tells an original from a retransmission.
+    #[inline]
+    fn sent_before(&self, sent_ns: u64, order: u32) -> bool {
+        sent_ns < self.sent_ns || sent_ns == self.sent_ns && (order.wrapping_sub(self.order) as i32) < 0
     }
 
     /// Whether a segment sent at `sent_ns` has had its time.
@@ -48,8 +57,14 @@ impl Rack {
         now.0 - sent_ns >= self.rtt_ns + window.0
     }
 
-    pub fn note_dsack(&mut self) {
-        self.dsack_seen = true;
+    /// A recovery ended that was needed: the widened window lives a little shorter.
+    pub fn age_window(&mut self) {
+        self.persist = self.persist.saturating_sub(1);
+    }
+
+    /// A recovery was for nothing: the widened window lives a little longer.
+    pub fn renew_window(&mut self) {
+        self.persist = (self.persist + 1).min(WINDOW_PERSISTENCE);
     }
 
     pub fn force(&mut self) {
@@ -58,40 +73,51 @@ impl Rack {
 }
 
 impl Sender {
-    /// A duplicate was reported (RFC 2883): a retransmission was for nothing.
-    pub(super) fn take_dsack(&mut self, (start, end): (u64, u64), event: &mut Event) {
+    /// A duplicate was reported (RFC 2883): a retransmission was for nothing. False if it cannot have been one of ours.
+    pub(super) fn take_dsack(&mut self, (start, end): (u64, u64), event: &mut Event) -> bool {
+        if start >= end || end > self.board.next {
+            return false;
+        }
+        let count = end - start;
+        self.dsacks = self.dsacks.saturating_add(count);
+        if self.dsacks > self.counters.retransmitted_packets {
+            return false;
+        }
         event.dsack = true;
-        self.rack.note_dsack();
-        self.reordering_seen |= !self.legacy;
+        event.dsack_of_probe = self.timer.probed_up_to(end);
+        event.delivered += count as u32;
+        self.rack.dsack_seen |= self.reordering_seen && !event.dsack_of_probe;
         if self.recovery.undo_retransmissions > 0 && end > self.recovery.undo_marker.unwrap_or(u64::MAX) {
-            let resent = (end - start).min(u64::from(self.recovery.undo_retransmissions as u32)) as i32;
+            let resent = count.min(u64::from(self.recovery.undo_retransmissions as u32)) as i32;
             self.recovery.undo_retransmissions -= resent;
         }
+        // The duplicate is no longer under way.
+        for seq in start.max(self.board.una)..end {
+            let record = self.board.get_mut(seq);
+            if record.flags & (LOST | RETRANS) == RETRANS {
+                record.flags &= !RETRANS;
+                self.cc.sock.retrans_out -= 1;
+            }
+        }
+        true
     }
 
-    /// Once a round, adapts RACK's reordering window to duplicates seen (RFC 8985, section 6.2, step 4).
+    /// Once a round trip, adapts RACK's reordering window to duplicates seen (RFC 8985, section 6.2, step 4).
     #[inline]
-    pub(super) fn adapt_reordering_window(&mut self, event: &Event) {
+    pub(super) fn adapt_reordering_window(&mut self, now: Time) {
         let rack = &mut self.rack;
         if self.legacy || !self.sack || (!rack.dsack_seen && rack.window_steps <= 1) {
             return;
         }
-        if event.prior_una < rack.round_end {
-            return;
-        }
-        if rack.dsack_seen {
+        // What was sent before the last change knew nothing of it.
+        if rack.dsack_seen && rack.sent_ns >= rack.widened_ns {
             rack.window_steps = (rack.window_steps.max(1) + 1).min(255);
-            rack.persist = 16;
-            rack.round_end = self.board.next;
+            rack.persist = WINDOW_PERSISTENCE;
+            rack.widened_ns = now.0;
         } else if rack.persist == 0 {
             rack.window_steps = 1;
         }
         rack.dsack_seen = false;
-    }
-
-    /// At the end of a recovery, the adapted window lives a little shorter.
-    pub(super) fn age_reordering_window(&mut self) {
-        self.rack.persist = self.rack.persist.saturating_sub(1);
     }
 
     fn reordering_window(&self) -> Dur {
@@ -137,9 +163,38 @@ impl Sender {
 
     /// RACK: returns when to look again, if some segments are overdue but still within the reordering window.
     fn rack_mark(&mut self, now: Time, window: Dur) -> Option<Time> {
-        let mut pending = self.rack_mark_originals(now, window);
-        pending |= self.rack_mark_retransmissions(now, window);
-        pending.then(|| Time(self.rack.sent_ns + self.rack.rtt_ns + window.0).max(now + Dur::from_micros(1)))
+        let originals = self.rack_mark_originals(now, window);
+        let retransmissions = self.rack_mark_retransmissions(now, window);
+        if !(originals || retransmissions) {
+            return None;
+        }
+        let original = if originals { self.last_overdue_original() } else { 0 };
+        let resent = if retransmissions { self.last_overdue_retransmission() } else { 0 };
+        Some(Time(original.max(resent) + self.rack.rtt_ns + window.0) + MIN_TIMEOUT)
+    }
+
+    /// When the last original transmission went out that RACK waits for. Where a retransmission was delivered last, its
+    /// own time serves: a little late, never early.
+    fn last_overdue_original(&self) -> u64 {
+        let latest = self.rack.seq;
+        if latest < self.board.una || latest >= self.board.next || self.board.get(latest).flags != SACKED {
+            return self.rack.sent_ns;
+        }
+        let mut seq = latest;
+        while seq > self.board.examined {
+            seq = self.board.sacked.find(seq).map_or(seq, |range| range.start).saturating_sub(1);
+            let record = self.board.get(seq);
+            if record.flags == 0 && seq >= self.board.examined {
+                return record.sent_ns;
+            }
+        }
+        self.rack.sent_ns
+    }
+
+    fn last_overdue_retransmission(&self) -> u64 {
+        let entries = &self.board.retransmissions;
+        let overdue = entries.partition_point(|entry| self.rack.sent_before(entry.sent_ns, entry.order));
+        entries.range(..overdue).rev().find(|entry| self.is_current(entry)).map_or(0, |entry| entry.sent_ns)
     }
 
     fn rack_mark_originals(&mut self, now: Time, window: Dur) -> bool {
@@ -147,7 +202,7 @@ impl Sender {
             let seq = self.board.examined;
             let record = *self.board.get(seq);
             if record.flags & (SACKED | LOST | EVER_RETRANS) == 0 {
-                if !self.rack.sent_before(record.sent_ns, seq) {
+                if !self.rack.sent_before(record.sent_ns, record.order) {
                     return false;
                 }
                 if !self.rack.expired(now, record.sent_ns, window) {
@@ -163,7 +218,7 @@ impl Sender {
     fn rack_mark_retransmissions(&mut self, now: Time, window: Dur) -> bool {
         while let Some(&entry) = self.board.retransmissions.front() {
             if self.is_current(&entry) {
-                if !self.rack.sent_before(entry.sent_ns, entry.seq) {
+                if !self.rack.sent_before(entry.sent_ns, entry.order) {
                     return false;
                 }
                 if !self.rack.expired(now, entry.sent_ns, window) {
@@ -177,7 +232,7 @@ impl Sender {
     }
 
     /// Whether this is still the last transmission of a segment that is outstanding.
-    fn is_current(&self, entry: &super::scoreboard::Retransmission) -> bool {
+    fn is_current(&self, entry: &Retransmission) -> bool {
         if entry.seq < self.board.una {
             return false;
         }
@@ -191,7 +246,11 @@ impl Sender {
         if !recovery::reduces_window(self.cc.sock.ca_state) && high - self.board.una <= degree {
             return;
         }
-        let limit = if self.reordering_seen { self.sacked_limit() } else { high.saturating_sub(degree) };
+        let mut limit = if self.reordering_seen { self.dupthresh_limit() } else { high.saturating_sub(degree) };
+        if self.cc.sock.ca_state >= CaState::Recovery as u8 {
+            // What was sent since the reduction began is examined after its end.
+            limit = limit.min(self.recovery.high_seq);
+        }
         while self.board.examined < limit {
             let seq = self.board.examined;
             if self.board.get(seq).flags & (SACKED | LOST | EVER_RETRANS) == 0 {
@@ -199,21 +258,33 @@ impl Sender {
             }
             self.board.examined += 1;
         }
-        self.fack_mark_retransmissions();
+        if self.cc.sock.ca_state == CaState::Recovery as u8 {
+            self.fack_mark_retransmissions();
+        }
     }
 
-    /// Once the path is known to reorder, forward acknowledgement is not trusted: one segment for each selectively
-    /// acknowledged one beyond the reordering degree.
-    fn sacked_limit(&self) -> u64 {
-        let count = u64::from(self.cc.sock.sacked_out.saturating_sub(self.reordering));
-        (self.board.una + count).min(self.high_sacked)
+    /// Once the path is known to reorder, forward acknowledgement is not trusted: what counts is how many segments above
+    /// were selectively acknowledged (RFC 6675, `IsLost`).
+    fn dupthresh_limit(&self) -> u64 {
+        let Some(mut below) = self.cc.sock.sacked_out.checked_sub(self.reordering).map(u64::from) else {
+            return self.board.una;
+        };
+        for range in self.board.sacked.iter() {
+            let count = range.end - range.start;
+            if count > below {
+                return range.start + below;
+            }
+            below -= count;
+        }
+        self.board.una
     }
 
-    /// A retransmission is lost when data first sent after it were acknowledged.
+    /// A retransmission is lost when data first sent after it were acknowledged; farther above where the path reorders.
     fn fack_mark_retransmissions(&mut self) {
+        let margin = if self.reordering_seen { u64::from(self.reordering) } else { 1 };
         while let Some(&entry) = self.board.retransmissions.front() {
             if self.is_current(&entry) {
-                if self.high_sacked <= entry.next_at + u64::from(self.reordering) {
+                if self.high_sacked < entry.next_at + margin {
                     return;
                 }
                 self.mark_lost(entry.seq);
@@ -227,7 +298,7 @@ impl Sender {
         let third_dupack = state < CaState::Recovery as u8 && self.cc.sock.sacked_out >= self.reordering;
         let partial_ack = state == CaState::Recovery as u8 && una_advanced;
         let head = self.board.una;
-        if (third_dupack || partial_ack) && self.board.get(head).flags & (LOST | RETRANS) == 0 {
+        if (third_dupack || partial_ack) && self.board.get(head).flags & LOST == 0 {
             self.mark_lost(head);
         }
     }
@@ -260,21 +331,32 @@ impl Sender {
 
     /// Without SACK a duplicate ACK says that one more segment left the network (RFC 5681, RFC 6582).
     pub(super) fn count_dupack(&mut self, event: &mut Event) {
-        if !self.sack
-            && !event.una_advanced
-            && self.cc.sock.sacked_out + self.cc.sock.lost_out < self.cc.sock.packets_out
-        {
+        if !self.sack && event.dupack {
+            let before = self.cc.sock.sacked_out;
             self.cc.sock.sacked_out += 1;
-            event.delivered += 1;
+            self.limit_dupacks(0);
+            event.delivered += self.cc.sock.sacked_out.saturating_sub(before);
         }
     }
 
-    /// Without SACK an advance of the cumulative ACK uses up the duplicates counted.
-    pub(super) fn discount_dupacks(&mut self, event: &Event) {
-        if !self.sack && event.una_advanced {
-            let sock = &mut self.cc.sock;
-            sock.sacked_out = sock.sacked_out.saturating_sub(event.acked.saturating_sub(1));
-            sock.sacked_out = sock.sacked_out.min(sock.packets_out.saturating_sub(sock.lost_out));
+    /// Without SACK an advance of the cumulative ACK fills one hole and uses up the duplicates counted.
+    pub(super) fn discount_dupacks(&mut self, event: &mut Event) {
+        let sock = &mut self.cc.sock;
+        event.delivered = event.acked.saturating_sub(sock.sacked_out).max(1);
+        sock.sacked_out = sock.sacked_out.saturating_sub(event.acked - 1);
+        self.limit_dupacks(event.acked);
+        // Whether the original or its copy arrived cannot be told.
+        event.original_arrived &= !event.retransmission_acked;
+    }
+
+    /// More duplicates than segments that could have caused them: the path reorders.
+    fn limit_dupacks(&mut self, acked: u32) {
+        let sock = &mut self.cc.sock;
+        let holes = sock.lost_out.max(1).min(sock.packets_out);
+        if sock.sacked_out + holes > sock.packets_out {
+            sock.sacked_out = sock.packets_out - holes;
+            self.reordering = (sock.packets_out + acked).min(MAX_REORDERING as u32);
+            self.reordering_seen = true;
         }
     }
 }

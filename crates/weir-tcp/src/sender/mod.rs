@@ -4,6 +4,7 @@
 //! of each segment), `rtt` (estimates and RTO), `loss` (which segments are lost: RACK, FACK or NewReno), `recovery` (the
 //! congestion state machine, PRR, undo) and `timers` (RTO, tail-loss probe, reordering timer).
 
+mod check;
 mod loss;
 mod rate;
 mod recovery;
@@ -16,6 +17,7 @@ use weir_plan::{Stack, Tcp};
 use weir_units::{Dur, Time};
 
 use crate::packet::{Ack, Segment};
+use crate::segment_bytes;
 use loss::Rack;
 use rate::Delivery;
 use recovery::Recovery;
@@ -25,11 +27,13 @@ use timers::Timer;
 
 /// Segments below the highest delivered one that may be late without being lost.
 const REORDERING: u32 = 3;
+const MAX_REORDERING: u64 = 300;
+const MAX_REORDERING_LEGACY: u64 = 127;
 const PACING_RATIO_SLOW_START: u64 = 200;
 const PACING_RATIO_AVOIDANCE: u64 = 120;
 const MAX_QUANTUM_BYTES: u64 = 65_536;
-/// The window of one connection attempt after another (RFC 6298, 5.5; Linux' `tcp_syn_retries`).
-const MAX_SYNS: u32 = 7;
+/// Pacing begins with this segment, so that an initial window is not stretched over a round trip.
+const UNPACED_SEGMENTS: u64 = 10;
 
 /// What the driver shall put on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,6 +107,7 @@ pub struct Sender {
     initial_window: u32,
     send_buffer: u64,
     peer_buffer: u64,
+    halving_undershoot: u32,
 
     /// Payload acknowledged, sent for the first time, and written by the application.
     una_bytes: u64,
@@ -129,16 +134,20 @@ pub struct Sender {
     burst_left: u64,
     cwr_pending: bool,
     cwnd_usage_next: u64,
+    /// The next new segment when the use of the window was looked at last.
+    validated_next: u64,
     cwnd_used: u32,
     cwnd_stamp: Time,
     last_sent: Time,
+    /// Duplicates reported so far: more than were retransmitted are the network's.
+    dsacks: u64,
 
     counters: Counters,
     notices: Vec<Notice>,
 }
 
 /// What one acknowledgement turned out to mean.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Event {
     una_advanced: bool,
     /// Segments newly acknowledged, selectively or not.
@@ -147,6 +156,10 @@ struct Event {
     newly_sacked: bool,
     newly_lost: u32,
     dsack: bool,
+    /// The duplicate is the tail-loss probe's.
+    dsack_of_probe: bool,
+    /// Neither progress nor a report of a duplicate.
+    dupack: bool,
     ece: bool,
     /// Data sent once and outstanding at the last reduction arrived after all.
     original_arrived: bool,
@@ -156,6 +169,10 @@ struct Event {
     prior_in_flight: u32,
     prior_una: u64,
     tsecr: u32,
+    /// Round-trip time for the congestion control, microseconds; negative without a sample.
+    rtt_us: i64,
+    /// Lowest segment sent once, and not selectively acknowledged before, that the cumulative ACK covers now.
+    first_original: u64,
     first_sent: u64,
     last_sent: u64,
     first_sacked_sent: u64,
@@ -164,6 +181,32 @@ struct Event {
 
 const NO_TIME: u64 = u64::MAX;
 
+/// An acknowledgement that means nothing yet.
+const NO_EVENT: Event = Event {
+    una_advanced: false,
+    delivered: 0,
+    acked: 0,
+    newly_sacked: false,
+    newly_lost: 0,
+    dsack: false,
+    dsack_of_probe: false,
+    dupack: false,
+    ece: false,
+    original_arrived: false,
+    retransmission_acked: false,
+    lost_retransmission: false,
+    keep_timer: false,
+    prior_in_flight: 0,
+    prior_una: 0,
+    tsecr: 0,
+    rtt_us: -1,
+    first_original: u64::MAX,
+    first_sent: NO_TIME,
+    last_sent: 0,
+    first_sacked_sent: NO_TIME,
+    last_sacked_sent: 0,
+};
+
 impl Sender {
     /// A closed connection with these settings.
     ///
@@ -171,7 +214,7 @@ impl Sender {
     /// When the congestion control does not take the options.
     pub fn new(tcp: &Tcp, algorithm: &Algorithm) -> Result<Sender, CcError> {
         let mut cc = Instance::new(algorithm, &tcp.cc_options)?;
-        cc.sock.mss_cache = tcp.mss_bytes;
+        cc.sock.mss_cache = segment_bytes(tcp);
         cc.sock.snd_cwnd = tcp.initial_window;
         cc.sock.ecn_flags = u8::from(tcp.ecn);
         Ok(Sender {
@@ -183,14 +226,15 @@ impl Sender {
             timestamps: tcp.timestamps,
             ecn: tcp.ecn,
             paced: tcp.pacing,
-            mss: tcp.mss_bytes,
+            mss: segment_bytes(tcp),
             initial_window: tcp.initial_window,
             send_buffer: tcp.send_buffer_bytes,
             peer_buffer: tcp.receive_buffer_bytes,
+            halving_undershoot: recovery::halving_undershoot(algorithm.name()),
             una_bytes: 0,
             next_bytes: 0,
             written_bytes: 0,
-            rtt: Rtt::new(),
+            rtt: Rtt::new(tcp.stack),
             rack: Rack::default(),
             recovery: Recovery::default(),
             timer: Timer::default(),
@@ -207,9 +251,11 @@ impl Sender {
             burst_left: 0,
             cwr_pending: false,
             cwnd_usage_next: 0,
+            validated_next: 0,
             cwnd_used: 0,
             cwnd_stamp: Time::ZERO,
             last_sent: Time::ZERO,
+            dsacks: 0,
             counters: Counters::default(),
             notices: Vec::new(),
         })
@@ -234,9 +280,13 @@ impl Sender {
         if self.syns <= 1 {
             self.sample_rtt(now, now.since(self.syn_at).0 / 1000);
         } else {
-            // RFC 6298, section 5.7: a lost SYN sets the window to one segment.
+            self.rtt.handshake_without_sample();
+        }
+        // RFC 6928, section 2 asks for a window of one segment when a SYN was lost; Linux allows for one spurious SYN.
+        if self.syns > if self.legacy { 1 } else { 2 } {
             self.cc.sock.snd_cwnd = 1;
         }
+        self.last_sent = now;
         self.cwnd_stamp = now;
         self.publish();
         self.cc.init();
@@ -371,6 +421,8 @@ impl Sender {
 
     /// The driver stopped asking although there may be more: the host's queue is full.
     pub fn transmit_blocked(&mut self, now: Time) {
+        // Until it is asked again, pacing is not what it waits for.
+        self.held_by_pacing = false;
         self.validate_cwnd(now, self.in_flight() >= self.cc.sock.snd_cwnd);
     }
 
@@ -387,14 +439,19 @@ impl Sender {
             return None;
         }
         self.syns += 1;
-        self.timer.arm_rto(now + Dur(Dur::from_secs(1).0 << (self.syns - 1).min(6)));
+        self.timer.arm_rto(now + self.rtt.syn_timeout(self.syns));
         Some(Transmit::Syn)
     }
 
     #[cold]
     fn send_forced(&mut self, now: Time, forced: Forced) -> Option<Segment> {
         match forced {
-            Forced::NewData => Some(self.new_data_len()).filter(|len| *len > 0).map(|len| self.send_new(now, len)),
+            Forced::NewData => {
+                let segment = Some(self.new_data_len()).filter(|len| *len > 0).map(|len| self.send_new(now, len));
+                // No probe after a probe: the timeout decides (RFC 8985, section 7.3).
+                self.timer.arm_rto(now + self.rtt.rto());
+                segment
+            }
             Forced::Retransmission(seq) | Forced::Probe(seq) => {
                 let outstanding = seq >= self.board.una && seq < self.board.next;
                 let needed = outstanding && self.board.get(seq).flags & SACKED == 0;
@@ -444,7 +501,7 @@ impl Sender {
             self.timer.arm_rto(now + self.rtt.rto());
             self.delivery.restart(now);
         }
-        let seq = self.board.push(now.0, len as u16);
+        let seq = self.board.push(now.0, self.counters.sent_packets as u32, len as u16);
         self.delivery.on_send(now, seq, &self.cc.sock, self.cc.has_cong_control());
         let sock = &mut self.cc.sock;
         sock.packets_out += 1;
@@ -467,19 +524,22 @@ impl Sender {
 
     /// Sends a segment again; `counted`: as a retransmission in flight.
     fn retransmit(&mut self, now: Time, seq: u64, counted: bool) -> Segment {
-        let next_at = self.board.next;
+        let (next_at, order) = (self.board.next, self.counters.sent_packets as u32);
         let record = self.board.get_mut(seq);
         let len = u32::from(record.len);
         record.sent_ns = now.0;
+        record.order = order;
         record.flags |= EVER_RETRANS;
         if counted && record.flags & RETRANS == 0 {
             record.flags |= RETRANS;
             self.cc.sock.retrans_out += 1;
         }
-        self.board.retransmissions.push_back(scoreboard::Retransmission { seq, sent_ns: now.0, next_at });
+        self.board.retransmissions.push_back(scoreboard::Retransmission { seq, sent_ns: now.0, order, next_at });
         self.delivery.on_send(now, seq, &self.cc.sock, self.cc.has_cong_control());
-        self.recovery.note_retransmission(now);
-        if seq == self.board.una {
+        if counted {
+            self.recovery.note_retransmission(now);
+        }
+        if seq == self.board.una && self.timer.may_probe() {
             self.timer.arm_rto(now + self.rtt.rto());
         }
         self.last_sent = now;
@@ -501,31 +561,58 @@ impl Sender {
             return;
         }
         self.set_clock(now);
+        if ack.ack < self.board.una || self.board.outstanding() == 0 {
+            self.on_stale_ack(now, ack);
+            return;
+        }
         let mut event = Event {
             prior_in_flight: self.in_flight(),
             prior_una: self.board.una,
             ece: ack.ece && self.ecn,
             tsecr: ack.tsecr,
-            first_sent: NO_TIME,
-            first_sacked_sent: NO_TIME,
-            ..Event::default()
+            ..NO_EVENT
         };
         self.cc.in_ack_event(if event.ece { 4 } else { 0 });
+        let prior_high = self.high_sacked;
         if !ack.sack.is_empty() {
             self.take_sack(now, ack, &mut event);
         }
         if ack.ack > self.board.una {
             self.take_cumulative(now, ack.ack, &mut event);
+            if event.first_original < prior_high {
+                // It was late: others sent after it had been reported before.
+                self.note_reordering(event.first_original);
+            }
+            if !self.sack {
+                self.discount_dupacks(&mut event);
+            }
         }
         self.cc.sock.delivered += event.delivered;
         if event.ece {
-            self.cc.sock.delivered_ce += event.delivered.max(1);
+            self.cc.sock.delivered_ce += event.delivered;
         }
         if event.una_advanced || event.newly_sacked {
-            self.learn_rtt(now, &event);
+            self.learn_rtt(now, &mut event);
+            self.adapt_reordering_window(now);
         }
-        self.adapt_reordering_window(&event);
         self.react(now, &mut event);
+    }
+
+    /// An acknowledgement overtaken by a later one, or when nothing is outstanding: only its SACK blocks are of use.
+    #[cold]
+    fn on_stale_ack(&mut self, now: Time, ack: &Ack) {
+        let nothing_out = self.board.outstanding() == 0;
+        let mut event = Event { prior_in_flight: self.in_flight(), prior_una: self.board.una, ..NO_EVENT };
+        if !ack.sack.is_empty() {
+            self.take_sack(now, ack, &mut event);
+            self.cc.sock.delivered += event.delivered;
+            if event.dsack || !nothing_out {
+                self.alert(now, &mut event);
+            }
+        }
+        if nothing_out && ack.ack == self.board.una && self.timer.probing() {
+            self.resolve_probe(now, &event);
+        }
     }
 
     /// Loss detection, state machine, timers and window growth, in the order Linux runs them.
@@ -534,28 +621,44 @@ impl Sender {
         if self.timer.probing() {
             self.resolve_probe(now, event);
         }
+        if self.legacy {
+            self.grow_legacy(now, event);
+        }
         let unusual = !event.una_advanced || event.newly_sacked || event.ece || event.dsack;
         if unusual || self.cc.sock.ca_state != CaState::Open as u8 {
+            event.dupack = !event.una_advanced && !event.dsack;
             self.alert(now, event);
         }
-        if event.una_advanced && !event.keep_timer {
+        if (event.una_advanced || self.sacked_before_head_was_resent(event)) && !event.keep_timer {
             self.rearm(now);
         }
         self.control_window(now, event);
         self.update_pacing_rate();
     }
 
+    /// A selective ACK of data sent before the head was sent last: the head's timeout may start anew, because nothing
+    /// sent after it was heard of yet.
+    fn sacked_before_head_was_resent(&self, event: &Event) -> bool {
+        event.first_sacked_sent != NO_TIME
+            && self.board.outstanding() > 0
+            && event.first_sacked_sent < self.board.get(self.board.una).sent_ns
+    }
+
     fn take_sack(&mut self, now: Time, ack: &Ack, event: &mut Event) {
-        let mut blocks = ack.sack.as_slice();
-        if ack.sack.dsack {
-            self.take_dsack(blocks[0], event);
-            blocks = &blocks[1..];
+        let mut blocks = [(0, 0); 4];
+        let mut count = ack.sack.as_slice().len();
+        blocks[..count].copy_from_slice(ack.sack.as_slice());
+        if ack.sack.dsack && self.take_dsack(blocks[0], event) {
+            blocks.copy_within(1.., 0);
+            count -= 1;
         }
+        blocks[..count].sort_unstable();
+        let una = self.board.una.max(ack.ack);
         let prior_high = self.high_sacked;
         let mut lowest_late = u64::MAX;
-        for &(start, end) in blocks {
-            let (start, end) = (start.max(self.board.una), end.min(self.board.next));
-            if start >= end {
+        for &(start, end) in &blocks[..count] {
+            // A block that begins at or below the cumulative ACK, or ends beyond what was sent, makes no sense.
+            if start <= una || start >= end || end > self.board.next {
                 continue;
             }
             // The set is moved out while the records of its new members are updated.
@@ -570,8 +673,10 @@ impl Sender {
             self.board.sacked = sacked;
             self.high_sacked = self.high_sacked.max(end);
         }
-        if lowest_late < prior_high {
-            self.note_reordering(lowest_late, prior_high);
+        // After a timeout, what is retransmitted and what is late cannot be told apart.
+        let certain = self.cc.sock.ca_state != CaState::Loss as u8 || self.recovery.undo_marker.is_some();
+        if lowest_late < prior_high && certain {
+            self.note_reordering(lowest_late);
         }
     }
 
@@ -579,13 +684,15 @@ impl Sender {
     fn sack_one(&mut self, now: Time, seq: u64, event: &mut Event) -> bool {
         let high_seq = self.recovery.high_seq;
         let record = self.board.get_mut(seq);
-        let (sent, flags) = (record.sent_ns, record.flags);
-        record.flags = (flags | SACKED) & !(LOST | RETRANS);
+        let (sent, flags, plain) = (record.sent_ns, record.flags, *record);
+        // What was sent again without being lost is still under way a second time.
+        let gone = if flags & LOST != 0 { LOST | RETRANS } else { 0 };
+        record.flags = (flags | SACKED) & !gone;
         let once = flags & EVER_RETRANS == 0;
         let sock = &mut self.cc.sock;
         sock.sacked_out += 1;
         sock.lost_out -= u32::from(flags & LOST != 0);
-        sock.retrans_out -= u32::from(flags & RETRANS != 0);
+        sock.retrans_out -= u32::from(flags & gone & RETRANS != 0);
         event.newly_sacked = true;
         event.delivered += 1;
         if once {
@@ -596,7 +703,7 @@ impl Sender {
             event.original_arrived |= seq < high_seq;
         }
         self.delivery.on_delivered(seq, !once);
-        self.rack.advance(now, sent, seq, !once, self.rtt.min_us());
+        self.rack.advance(now, seq, &plain, !once, self.rtt.min_us());
         once
     }
 
@@ -611,11 +718,12 @@ impl Sender {
             if record.flags == 0 {
                 if event.first_sent == NO_TIME {
                     event.first_sent = record.sent_ns;
+                    event.first_original = seq;
                 }
                 event.last_sent = record.sent_ns;
                 event.delivered += 1;
                 event.original_arrived |= seq < self.recovery.high_seq;
-                last_plain = Some((seq, record.sent_ns));
+                last_plain = Some((seq, record));
                 if rate_samples {
                     self.delivery.on_delivered(seq, false);
                 }
@@ -623,12 +731,9 @@ impl Sender {
                 self.acknowledge_marked(now, seq, record, event);
             }
         }
-        if let Some((seq, sent)) = last_plain {
+        if let Some((seq, record)) = last_plain {
             // Segments sent just once were sent in their order: the last stands for all.
-            self.rack.advance(now, sent, seq, false, self.rtt.min_us());
-            if !self.sack || self.high_sacked > self.board.una {
-                self.check_late_originals(event.prior_una, seq);
-            }
+            self.rack.advance(now, seq, &record, false, self.rtt.min_us());
         }
         event.acked = (ack - self.board.una) as u32;
         event.una_advanced = true;
@@ -644,47 +749,45 @@ impl Sender {
         let flags = record.flags;
         sock.lost_out -= u32::from(flags & LOST != 0);
         sock.retrans_out -= u32::from(flags & RETRANS != 0);
+        let resent = flags & EVER_RETRANS != 0;
+        event.retransmission_acked |= resent;
         if flags & SACKED != 0 {
             sock.sacked_out -= 1;
             return;
         }
         event.delivered += 1;
-        let resent = flags & EVER_RETRANS != 0;
-        if resent {
-            event.retransmission_acked = true;
-        } else {
+        if !resent {
             if event.first_sent == NO_TIME {
                 event.first_sent = record.sent_ns;
+                event.first_original = seq;
             }
             event.last_sent = record.sent_ns;
             event.original_arrived |= seq < self.recovery.high_seq;
         }
         self.delivery.on_delivered(seq, resent);
-        self.rack.advance(now, record.sent_ns, seq, resent, self.rtt.min_us());
-    }
-
-    /// A segment sent once was acknowledged although later ones had been before: the path reorders.
-    fn check_late_originals(&mut self, from: u64, to: u64) {
-        if self.high_sacked <= to + 1 {
-            return;
-        }
-        let late = (from..=to).find(|&seq| self.board.get(seq).flags & (SACKED | EVER_RETRANS) == 0);
-        if let Some(seq) = late {
-            self.note_reordering(seq, self.high_sacked);
+        // The echoed time is that of an earlier transmission (RFC 8985, section 6.2, step 2).
+        let echo_is_older = (event.tsecr.wrapping_sub((record.sent_ns / 1000) as u32) as i32) < 0;
+        let spurious = resent && self.timestamps && event.tsecr != 0 && echo_is_older;
+        if !spurious {
+            self.rack.advance(now, seq, &record, resent, self.rtt.min_us());
         }
     }
 
-    fn note_reordering(&mut self, late: u64, high: u64) {
-        let distance = (high - late).min(300) as u32;
-        if self.sack && distance > self.reordering {
+    /// A segment sent once was delivered after others sent later had been: the path reorders.
+    fn note_reordering(&mut self, late: u64) {
+        let high = if self.cc.sock.sacked_out == 0 { self.board.una } else { self.high_sacked };
+        let max = if self.legacy { MAX_REORDERING_LEGACY } else { MAX_REORDERING };
+        let distance = high.saturating_sub(late).min(max) as u32;
+        let farther = distance > self.reordering;
+        if farther {
             self.reordering = distance;
         }
-        self.reordering_seen = true;
+        self.reordering_seen |= farther || !self.legacy;
     }
 
     /// Updates the RTT estimate (RFC 6298, Karn's algorithm) and tells the congestion control.
     #[inline]
-    fn learn_rtt(&mut self, now: Time, event: &Event) {
+    fn learn_rtt(&mut self, now: Time, event: &mut Event) {
         let since = |sent: u64| (now.0.saturating_sub(sent) / 1000) as i64;
         let mut rtt = -1;
         let mut cc_rtt = -1;
@@ -699,15 +802,16 @@ impl Sender {
             }
         }
         if rtt < 0 && self.timestamps && event.una_advanced && event.tsecr != 0 {
-            rtt = i64::from((micros(now) as u32).wrapping_sub(event.tsecr));
+            // An echo from the future is none.
+            rtt = i64::from((micros(now) as u32).wrapping_sub(event.tsecr) as i32);
             cc_rtt = rtt;
         }
         if rtt >= 0 {
             self.rtt.sample_min(now, cc_rtt as u32);
             self.sample_rtt(now, rtt as u64);
         }
-        let pkts_acked = if event.una_advanced { event.acked } else { event.delivered };
-        let in_flight = event.prior_in_flight;
+        event.rtt_us = cc_rtt;
+        let (pkts_acked, in_flight) = (event.acked, event.prior_in_flight);
         self.cc.pkts_acked(&AckSample { pkts_acked, rtt_us: cc_rtt as i32, in_flight });
     }
 
@@ -746,6 +850,11 @@ impl Sender {
     /// what limited the flight, and decays a window that was not used for an RTO.
     #[inline]
     fn validate_cwnd(&mut self, now: Time, limited: bool) {
+        if !limited && self.validated_next == self.board.next {
+            // Nothing was sent since: that says nothing of the window.
+            return;
+        }
+        self.validated_next = self.board.next;
         let sock = &mut self.cc.sock;
         if self.board.una >= self.cwnd_usage_next
             || limited
@@ -820,12 +929,12 @@ impl Sender {
     /// Lets a train of [`Sender::quantum_bytes`] go at once, then waits for as long as it takes at the pacing rate.
     fn pace(&mut self, now: Time, len: u32) {
         let rate = self.cc.sock.pacing_rate.min(self.cc.sock.max_pacing_rate).max(1);
-        if self.burst_left == 0 {
+        if now >= self.next_send {
             self.burst_left = self.quantum_bytes();
-            self.next_send = self.next_send.max(now);
+            self.next_send = now;
         }
         self.burst_left = self.burst_left.saturating_sub(u64::from(len));
-        if rate < u64::MAX {
+        if rate < u64::MAX && self.counters.sent_packets >= UNPACED_SEGMENTS {
             self.next_send += Dur((u128::from(len) * 1_000_000_000 / u128::from(rate)) as u64);
         }
     }
@@ -836,14 +945,13 @@ impl Sender {
         if self.cc.has_cong_control() {
             return;
         }
-        let in_flight = self.in_flight();
         let sock = &mut self.cc.sock;
         if sock.srtt_us == 0 {
             return;
         }
         let ratio =
             if sock.snd_cwnd < sock.snd_ssthresh / 2 { PACING_RATIO_SLOW_START } else { PACING_RATIO_AVOIDANCE };
-        let packets = u64::from(sock.snd_cwnd.max(in_flight));
+        let packets = u64::from(sock.snd_cwnd.max(sock.packets_out));
         // srtt is in microseconds times 8: bytes * 10^6 * 8 / srtt, times ratio / 100.
         let rate = packets * u64::from(self.mss) * 80_000 * ratio / u64::from(sock.srtt_us);
         sock.pacing_rate = rate.min(sock.max_pacing_rate);

@@ -75,7 +75,8 @@ impl Delivery {
     }
 
     /// The sample of the present acknowledgement, and the start of the next one.
-    pub fn sample(&self, now: Time, sock: &Sock, event: &Event, min_rtt_us: u32, rtt_us: u32) -> RateSample {
+    #[allow(clippy::field_reassign_with_default, reason = "the type has fields that only its own crate sees")]
+    pub fn sample(&self, now: Time, sock: &Sock, event: &Event, min_rtt_us: u32) -> RateSample {
         let mut sample = RateSample::default();
         sample.losses = event.newly_lost as i32;
         sample.acked_sacked = event.delivered;
@@ -89,7 +90,7 @@ impl Delivery {
         sample.snd_interval_us = send_us as u32;
         sample.rcv_interval_us = ack_us as u32;
         sample.is_retrans = u8::from(resent);
-        sample.rtt_us = i64::from(rtt_us);
+        sample.rtt_us = event.rtt_us;
         if interval >= u64::from(min_rtt_us) {
             sample.delivered = sock.delivered.wrapping_sub(snapshot.delivered) as i32;
             sample.interval_us = interval as i64;

@@ -6,10 +6,17 @@
 use weir_cc::{CaEvent, CaState, INFINITE_SSTHRESH, RateSample};
 use weir_units::Time;
 
-use super::{Event, Notice, Sender, micros};
+use super::scoreboard::EVER_RETRANS;
+use super::{Event, Notice, REORDERING, Sender, micros};
 
 /// Segments that `linux-2.6` lets a window exceed the flight by, when it leaves an unusual state.
 const MAX_BURST: u32 = 3;
+
+/// How often the floor of rate halving is halved below the threshold: the kernels of the time let Reno and what was
+/// derived from it undershoot (`tcp_reno_min_cwnd`), the others stopped at the threshold.
+pub(super) fn halving_undershoot(congestion_control: &str) -> u32 {
+    u32::from(matches!(congestion_control, "reno" | "highspeed" | "scalable"))
+}
 
 /// State of the reduction under way.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +36,8 @@ pub(super) struct Recovery {
     pub frto: bool,
     /// F-RTO sends new data first and retransmits only if there is none.
     frto_new_data: bool,
+    /// What was believed lost has just turned out late: nothing is retransmitted before the next ACK.
+    hold: bool,
     pub timeouts_in_row: u32,
 }
 
@@ -38,6 +47,12 @@ impl Recovery {
         if ca_state != 0 {
             self.prr_out += 1;
         }
+    }
+
+    /// Something is lost for certain: it is retransmitted whatever the last ACK said.
+    pub fn resume(&mut self) {
+        self.frto_new_data = false;
+        self.hold = false;
     }
 
     pub fn note_retransmission(&mut self, now: Time) {
@@ -56,7 +71,7 @@ pub(super) fn reduces_window(ca_state: u8) -> bool {
 }
 
 impl Sender {
-    fn state(&self) -> u8 {
+    pub(super) fn state(&self) -> u8 {
         self.cc.sock.ca_state
     }
 
@@ -70,21 +85,20 @@ impl Sender {
         self.cc.sock.ca_state = state as u8;
         if leaving {
             self.notice(Notice::RecoveryEnd);
-            self.age_reordering_window();
         }
     }
 
     /// Whether lost segments may be retransmitted now.
     #[inline]
     pub(super) fn may_retransmit(&mut self) -> bool {
-        if self.state() < CaState::Recovery as u8 {
+        if self.state() < CaState::Recovery as u8 || self.recovery.hold {
             return false;
         }
         if self.recovery.frto_new_data {
-            self.recovery.frto_new_data = false;
-            if self.new_data_len() > 0 {
+            if self.board.next > self.recovery.high_seq || self.new_data_len() > 0 {
                 return false;
             }
+            self.recovery.frto_new_data = false;
             self.recovery.frto = false;
         }
         true
@@ -92,7 +106,7 @@ impl Sender {
 
     /// Something unusual: a duplicate, a hole, a mark, or the way out of one.
     pub(super) fn alert(&mut self, now: Time, event: &mut Event) {
-        self.discount_dupacks(event);
+        self.recovery.resume();
         if event.ece {
             self.recovery.prior_ssthresh = 0;
         }
@@ -104,13 +118,21 @@ impl Sender {
         } else if self.in_state(CaState::Loss) {
             self.in_loss(now, event);
         } else {
-            self.count_dupack(event);
-            if self.state() <= CaState::Disorder as u8 {
-                self.undo_by_dsack(now);
-            }
-            self.detect_losses(now, event);
-            self.recover_or_open(event);
+            self.in_calm(now, event);
         }
+    }
+
+    /// Open, Disorder or CWR; or Loss when it turned out otherwise.
+    fn in_calm(&mut self, now: Time, event: &mut Event) {
+        if !self.sack && event.una_advanced {
+            self.cc.sock.sacked_out = 0;
+        }
+        self.count_dupack(event);
+        if self.state() <= CaState::Disorder as u8 {
+            self.undo_by_dsack(now);
+        }
+        self.detect_losses(now, event);
+        self.recover_or_open(event);
     }
 
     /// The state ends when everything sent before it was acknowledged. True if there is nothing more to do.
@@ -128,6 +150,9 @@ impl Sender {
                 self.set_state(CaState::Open);
             }
         } else if self.in_state(CaState::Recovery) {
+            if !self.sack {
+                self.cc.sock.sacked_out = 0;
+            }
             if self.try_undo_recovery(now, event) {
                 return true;
             }
@@ -145,19 +170,23 @@ impl Sender {
             self.count_dupack(event);
         }
         if self.undo_by_dsack(now) {
-            self.try_to_open(event);
+            self.keep_open();
         }
         self.detect_losses(now, event);
-        if !self.in_state(CaState::Recovery) {
-            self.recover_or_open(event);
+        if !self.in_state(CaState::Recovery) && self.cc.sock.lost_out > 0 {
+            // Undone, but something else is lost for certain.
+            self.enter_recovery(event.ece);
         }
     }
 
     fn in_loss(&mut self, now: Time, event: &mut Event) {
         self.advance_loss(now, event);
+        if self.legacy && self.in_state(CaState::Loss) {
+            self.moderate_cwnd();
+        }
         self.detect_losses(now, event);
         if self.in_state(CaState::Open) || event.lost_retransmission {
-            self.recover_or_open(event);
+            self.in_calm(now, event);
         }
     }
 
@@ -170,7 +199,7 @@ impl Sender {
     }
 
     /// F-RTO, and the end of the loss state (RFC 5682).
-    fn advance_loss(&mut self, now: Time, event: &Event) {
+    fn advance_loss(&mut self, now: Time, event: &mut Event) {
         let recovered = self.board.una >= self.recovery.high_seq;
         if event.una_advanced && self.try_undo_loss(now, event, false) {
             return;
@@ -180,7 +209,7 @@ impl Sender {
                 return;
             }
             if self.board.next > self.recovery.high_seq {
-                if event.newly_sacked || !event.una_advanced {
+                if event.newly_sacked || event.dupack {
                     self.recovery.frto = false;
                 }
             } else if event.una_advanced && !recovered {
@@ -197,9 +226,8 @@ impl Sender {
             return;
         }
         if !self.sack {
-            if self.board.next > self.recovery.high_seq && !event.una_advanced {
-                self.cc.sock.sacked_out =
-                    (self.cc.sock.sacked_out + 1).min(self.cc.sock.packets_out - self.cc.sock.lost_out);
+            if self.board.next > self.recovery.high_seq && event.dupack {
+                self.count_dupack(event);
             } else if event.una_advanced {
                 self.cc.sock.sacked_out = 0;
             }
@@ -215,6 +243,9 @@ impl Sender {
                 self.recovery.prior_ssthresh = self.current_ssthresh();
             }
             self.begin_reduction();
+        }
+        if self.legacy {
+            self.recovery.high_seq = self.board.next;
         }
         self.set_state(CaState::Recovery);
     }
@@ -256,7 +287,7 @@ impl Sender {
 
     fn start_undo(&mut self) {
         self.recovery.undo_marker = Some(self.board.una);
-        let resent = self.cc.sock.retrans_out as i32;
+        let resent = self.cc.sock.retrans_out as i32 + i32::from(self.timer.probing_with_old_data());
         self.recovery.undo_retransmissions = if resent > 0 { resent } else { -1 };
     }
 
@@ -275,8 +306,7 @@ impl Sender {
     }
 
     fn try_to_open(&mut self, event: &Event) {
-        let clean = self.cc.sock.retrans_out == 0;
-        if clean {
+        if !self.any_retransmission() {
             self.recovery.retransmitted_at = None;
         }
         if event.ece && self.state() < CaState::Cwr as u8 {
@@ -288,15 +318,26 @@ impl Sender {
         }
         self.keep_open();
         if self.legacy {
-            let limit = self.in_flight() + MAX_BURST;
-            self.cc.sock.snd_cwnd = self.cc.sock.snd_cwnd.min(limit);
+            self.moderate_cwnd();
         }
+    }
+
+    /// Whether anything outstanding was sent twice; the head tells, apart from what is known to be under way.
+    fn any_retransmission(&self) -> bool {
+        let head = self.board.una;
+        self.cc.sock.retrans_out > 0 || head < self.board.next && self.board.get(head).flags & EVER_RETRANS != 0
+    }
+
+    /// Against bursts, `linux-2.6` lets the window exceed the flight by little after anything unusual.
+    fn moderate_cwnd(&mut self) {
+        let limit = self.in_flight() + MAX_BURST;
+        self.cc.sock.snd_cwnd = self.cc.sock.snd_cwnd.min(limit);
     }
 
     pub(super) fn keep_open(&mut self) {
         let sock = &self.cc.sock;
-        let state =
-            if sock.sacked_out + sock.lost_out + sock.retrans_out > 0 { CaState::Disorder } else { CaState::Open };
+        let unusual = sock.sacked_out + sock.lost_out > 0 || self.any_retransmission();
+        let state = if unusual { CaState::Disorder } else { CaState::Open };
         if !self.in_state(state) {
             self.set_state(state);
             self.recovery.high_seq = self.board.next;
@@ -312,15 +353,24 @@ impl Sender {
     /// Eifel detection (RFC 3522): the ACK echoes a time before the first retransmission.
     fn original_was_delayed(&self, event: &Event) -> bool {
         let Some(at) = self.recovery.retransmitted_at else { return false };
-        self.timestamps && event.una_advanced && (event.tsecr.wrapping_sub(at) as i32) < 0
+        self.timestamps && event.tsecr != 0 && (event.tsecr.wrapping_sub(at) as i32) < 0
+    }
+
+    /// Without SACK the state is held until something above the hole is acknowledged (RFC 6582, section 5).
+    fn must_hold_state(&self) -> bool {
+        !self.sack && self.board.una == self.recovery.high_seq
     }
 
     fn try_undo_recovery(&mut self, now: Time, event: &Event) -> bool {
         if self.may_undo(event) {
             self.undo(now, false);
+        } else {
+            self.rack.age_window();
         }
-        if !self.sack && self.board.una == self.recovery.high_seq {
-            // Hold the state until something above the hole is acknowledged (RFC 6582, section 5).
+        if self.must_hold_state() {
+            if !self.any_retransmission() {
+                self.recovery.retransmitted_at = None;
+            }
             return true;
         }
         self.set_state(CaState::Open);
@@ -331,20 +381,24 @@ impl Sender {
         if self.recovery.undo_marker.is_none() || !self.original_was_delayed(event) {
             return false;
         }
-        self.note_reordering(event.prior_una, self.high_sacked.max(event.prior_una + 1));
+        self.note_reordering(event.prior_una);
         if self.cc.sock.retrans_out > 0 {
+            self.recovery.hold = true;
             return true;
         }
-        self.recovery.retransmitted_at = None;
+        if !self.any_retransmission() {
+            self.recovery.retransmitted_at = None;
+        }
         self.undo(now, true);
         self.keep_open();
-        true
+        false
     }
 
     fn undo_by_dsack(&mut self, now: Time) -> bool {
         if self.recovery.undo_marker.is_none() || self.recovery.undo_retransmissions != 0 {
             return false;
         }
+        self.rack.renew_window();
         self.undo(now, false);
         true
     }
@@ -356,8 +410,7 @@ impl Sender {
         self.undo(now, true);
         self.recovery.timeouts_in_row = 0;
         self.recovery.frto = false;
-        self.recovery.frto_new_data = false;
-        if by_frto || self.sack {
+        if (by_frto || self.sack) && !self.must_hold_state() {
             self.set_state(CaState::Open);
         }
         true
@@ -376,6 +429,9 @@ impl Sender {
                 self.cwr_pending = false;
             }
             self.notice(Notice::Undo);
+        }
+        if self.legacy {
+            self.moderate_cwnd();
         }
         self.stamp_cwnd(now);
         self.recovery.undo_marker = None;
@@ -405,12 +461,17 @@ impl Sender {
         self.cc.sock.snd_cwnd = self.in_flight() + 1;
         self.cc.sock.snd_cwnd_cnt = 0;
         self.stamp_cwnd(now);
+        // Duplicates came, but not enough of them: the path reorders less than was believed.
+        let overestimated = self.state() <= CaState::Disorder as u8 && self.cc.sock.sacked_out >= REORDERING;
+        if overestimated || self.legacy {
+            self.reordering = self.reordering.min(REORDERING);
+        }
         self.set_state(CaState::Loss);
         self.recovery.high_seq = self.board.next;
         self.timer.forget_probe();
         self.cwr_pending |= self.ecn;
-        self.recovery.frto = new_recovery || self.recovery.timeouts_in_row > 0;
-        self.recovery.frto_new_data = false;
+        self.recovery.frto = !self.legacy && (new_recovery || self.recovery.timeouts_in_row > 0);
+        self.recovery.resume();
     }
 
     /// Grows the window, or reduces it while a reduction is under way.
@@ -425,22 +486,24 @@ impl Sender {
             self.delivery.roll(now, self.board.una);
         } else if reduces_window(self.cc.sock.ca_state) {
             if self.legacy { self.halve_rate() } else { self.proportional_reduction(event) }
-        } else if event.una_advanced || self.reordering_seen && event.newly_sacked {
-            self.grow(now, event);
+        } else if !self.legacy && (event.una_advanced || self.reordering > REORDERING && event.newly_sacked) {
+            self.cc.cong_avoid(self.cc.sock.snd_una, event.delivered);
         }
     }
 
+    /// Growth on `linux-2.6`: before the ACK is examined for what is unusual. It counts ACKs, not segments (no
+    /// appropriate byte counting), and asks the flight, not the last burst, whether the window is used.
     #[inline]
-    fn grow(&mut self, now: Time, event: &Event) {
-        let ack = self.cc.sock.snd_una;
-        if !self.legacy {
-            self.cc.cong_avoid(ack, event.delivered);
+    pub(super) fn grow_legacy(&mut self, now: Time, event: &Event) {
+        let sock = &self.cc.sock;
+        let marked = event.ece && sock.snd_cwnd >= sock.snd_ssthresh;
+        if !event.una_advanced || marked || reduces_window(sock.ca_state) || self.cc.has_cong_control() {
             return;
         }
-        // Linux 2.6 counts ACKs, not segments (no appropriate byte counting), and asks the flight, not the last burst.
-        let cwnd = self.cc.sock.snd_cwnd;
+        let ack = sock.snd_una;
+        let cwnd = sock.snd_cwnd;
         let limited = event.prior_in_flight >= cwnd || 3 * (cwnd - event.prior_in_flight) < cwnd;
-        if limited && event.acked > 0 {
+        if limited {
             self.cc.sock.is_cwnd_limited = 1;
             self.cc.cong_avoid(ack, 1);
             self.cwnd_stamp = now;
@@ -473,13 +536,13 @@ impl Sender {
         self.cc.sock.snd_cwnd = (i64::from(in_flight) + send).max(1) as u32;
     }
 
-    /// Rate halving: one segment less for every second ACK, down to half the threshold.
+    /// Rate halving: one segment less for every second ACK, down to a floor.
     fn halve_rate(&mut self) {
         let in_flight = self.in_flight();
         let sock = &mut self.cc.sock;
         let count = sock.snd_cwnd_cnt + 1;
         sock.snd_cwnd_cnt = count & 1;
-        if sock.snd_cwnd > sock.snd_ssthresh / 2 {
+        if sock.snd_cwnd > sock.snd_ssthresh >> self.halving_undershoot {
             sock.snd_cwnd -= count >> 1;
         }
         sock.snd_cwnd = sock.snd_cwnd.min(in_flight + 1).max(1);
@@ -487,7 +550,6 @@ impl Sender {
 
     #[inline]
     fn rate_sample(&self, now: Time, event: &Event) -> RateSample {
-        let rtt_us = self.rtt.srtt_us8 >> 3;
-        self.delivery.sample(now, &self.cc.sock, event, self.rtt.min_us(), rtt_us)
+        self.delivery.sample(now, &self.cc.sock, event, self.rtt.min_us())
     }
 }

@@ -3,12 +3,19 @@
 //! RFC 6298 as Linux does it: the mean deviation is tracked over a round with its maximum (`rttvar`), a falling RTT
 //! does not raise the variance, and the variance term is never below the minimum RTO.
 
+use weir_plan::Stack;
 use weir_units::{Dur, Time};
 
 const MIN_RTO_US: u32 = 200_000;
 const MAX_RTO: Dur = Dur::from_secs(120);
 /// Before the first sample (RFC 6298, section 2.1).
 const INITIAL_RTO: Dur = Dur::from_secs(1);
+/// As above for `linux-2.6` (RFC 2988), and after a handshake that gave no sample (RFC 6298, section 5.7).
+const CAUTIOUS_RTO: Dur = Dur::from_secs(3);
+/// Timeouts of a connection request before they begin to double (Linux: `tcp_syn_linear_timeouts`).
+const LINEAR_SYN_TIMEOUTS: u32 = 4;
+/// The largest sample that fits where it is stored times 8.
+const MAX_SAMPLE_US: u32 = u32::MAX >> 3;
 /// The minimum RTT is taken over this window (Linux: `tcp_min_rtt_wlen`).
 const MIN_RTT_WINDOW: Dur = Dur::from_secs(300);
 
@@ -21,14 +28,23 @@ pub(super) struct Rtt {
     mdev_max_us4: u32,
     rttvar_us4: u32,
     round_end: u64,
+    /// The timeout before the first sample.
+    initial: Dur,
+    linear_syn_timeouts: u32,
     backoff: u32,
     min_us: u32,
     min_at: Time,
 }
 
 impl Rtt {
-    pub fn new() -> Rtt {
+    pub fn new(stack: Stack) -> Rtt {
+        let (initial, linear_syn_timeouts) = match stack {
+            Stack::Linux => (INITIAL_RTO, LINEAR_SYN_TIMEOUTS),
+            Stack::Linux26 => (CAUTIOUS_RTO, 0),
+        };
         Rtt {
+            initial,
+            linear_syn_timeouts,
             srtt_us8: 0,
             mdev_us4: 0,
             mdev_max_us4: 0,
@@ -43,7 +59,7 @@ impl Rtt {
     /// A new sample; `una` and `next` delimit what is in flight, to tell rounds apart.
     #[inline]
     pub fn sample(&mut self, now: Time, rtt_us: u32, una: u64, next: u64) {
-        let rtt_us = rtt_us.max(1);
+        let rtt_us = rtt_us.clamp(1, MAX_SAMPLE_US);
         self.sample_min(now, rtt_us);
         self.backoff = 0;
         if self.srtt_us8 == 0 {
@@ -99,11 +115,22 @@ impl Rtt {
     #[inline]
     pub fn rto(&self) -> Dur {
         let base = if self.srtt_us8 == 0 {
-            INITIAL_RTO
+            self.initial
         } else {
             Dur::from_micros(u64::from(self.srtt_us8 >> 3) + u64::from(self.rttvar_us4))
         };
         if self.backoff == 0 { base.min(MAX_RTO) } else { Dur(base.0 << self.backoff.min(16)).min(MAX_RTO) }
+    }
+
+    /// How long to wait for an answer to the connection request number `attempt`, from 1.
+    pub fn syn_timeout(&self, attempt: u32) -> Dur {
+        let doublings = (attempt - 1).saturating_sub(self.linear_syn_timeouts);
+        Dur(self.initial.0 << doublings.min(16)).min(MAX_RTO)
+    }
+
+    /// The connection is established, but a retransmitted request gave no sample: the path may be slow.
+    pub fn handshake_without_sample(&mut self) {
+        self.initial = CAUTIOUS_RTO;
     }
 
     /// Doubles the timeout (RFC 6298, section 5.5) until the next sample.
@@ -118,7 +145,7 @@ mod tests {
 
     #[test]
     fn the_first_sample_sets_srtt_and_the_floor_of_the_variance() {
-        let mut rtt = Rtt::new();
+        let mut rtt = Rtt::new(Stack::Linux);
         assert_eq!(rtt.rto(), Dur::from_secs(1));
         rtt.sample(Time(0), 100_000, 0, 10);
         assert_eq!(rtt.srtt(), Some(Dur::from_millis(100)));
@@ -128,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_steady_rtt_keeps_the_variance_term_at_the_minimum_rto() {
-        let mut rtt = Rtt::new();
+        let mut rtt = Rtt::new(Stack::Linux);
         for round in 0..200 {
             rtt.sample(Time(round * 50_000_000), 50_000, round * 10 + 1, round * 10 + 10);
         }
@@ -137,7 +164,7 @@ mod tests {
 
     #[test]
     fn backing_off_doubles_and_a_sample_ends_it() {
-        let mut rtt = Rtt::new();
+        let mut rtt = Rtt::new(Stack::Linux);
         rtt.sample(Time(0), 100_000, 0, 1);
         rtt.back_off();
         rtt.back_off();
@@ -151,8 +178,17 @@ mod tests {
     }
 
     #[test]
+    fn connection_requests_are_repeated_as_the_stacks_do() {
+        let seconds = |stack, attempts| -> Vec<u64> {
+            (1..=attempts).map(|n| Rtt::new(stack).syn_timeout(n).0 / 1_000_000_000).collect()
+        };
+        assert_eq!(seconds(Stack::Linux, 9), [1, 1, 1, 1, 1, 2, 4, 8, 16]);
+        assert_eq!(seconds(Stack::Linux26, 5), [3, 6, 12, 24, 48]);
+    }
+
+    #[test]
     fn srtt_moves_by_an_eighth_of_the_error() {
-        let mut rtt = Rtt::new();
+        let mut rtt = Rtt::new(Stack::Linux);
         rtt.sample(Time(0), 80_000, 0, 1);
         rtt.sample(Time(1), 160_000, 1, 2);
         assert_eq!(rtt.srtt(), Some(Dur::from_micros(90_000)));

@@ -23,6 +23,8 @@ pub(super) const EVER_RETRANS: u8 = 8;
 pub(super) struct Record {
     /// When it was last sent, nanoseconds.
     pub sent_ns: u64,
+    /// Number of that transmission, wrapping: tells the order of those in one instant.
+    pub order: u32,
     /// Payload bytes.
     pub len: u16,
     /// `SACKED`, `LOST`, `RETRANS`, `EVER_RETRANS`.
@@ -34,6 +36,7 @@ pub(super) struct Record {
 pub(super) struct Retransmission {
     pub seq: u64,
     pub sent_ns: u64,
+    pub order: u32,
     /// The next new segment at that time: an ACK for it or above shows that the retransmission had time to arrive.
     pub next_at: u64,
 }
@@ -81,12 +84,12 @@ impl Scoreboard {
 
     /// Records a new segment; returns its number.
     #[inline]
-    pub fn push(&mut self, sent_ns: u64, len: u16) -> u64 {
+    pub fn push(&mut self, sent_ns: u64, order: u32, len: u16) -> u64 {
         if self.outstanding() as usize == self.ring.len() {
             self.grow();
         }
         let seq = self.next;
-        *self.get_mut(seq) = Record { sent_ns, len, flags: 0 };
+        *self.get_mut(seq) = Record { sent_ns, order, len, flags: 0 };
         self.next += 1;
         seq
     }
@@ -118,6 +121,11 @@ impl Scoreboard {
             self.lost.pop();
         }
         None
+    }
+
+    /// Every segment queued for retransmission, in no order, with what has become of it meanwhile.
+    pub fn waiting(&self) -> impl Iterator<Item = u64> + '_ {
+        self.lost.iter().map(|Reverse(seq)| *seq)
     }
 
     /// Forgets what an acknowledgement up to `una` makes irrelevant.

@@ -4,12 +4,15 @@
 use weir_cc::CaState;
 use weir_units::{Dur, Time};
 
-use super::{Event, Forced, MAX_SYNS, Notice, Phase, Sender};
+use super::{Event, Forced, NO_EVENT, Notice, Phase, Sender};
 
 const MIN_RTO: Dur = Dur::from_millis(200);
-/// Two jiffies at HZ 1000.
-const MIN_PROBE_TIMEOUT: Dur = Dur::from_millis(2);
+/// What Linux adds to a probe's and to the reordering timeout, against the coarseness of clocks.
+pub(super) const MIN_TIMEOUT: Dur = Dur::from_millis(2);
 const INITIAL_TIMEOUT: Dur = Dur::from_secs(1);
+/// Connection requests in all (Linux: `tcp_syn_retries`, and `tcp_syn_linear_timeouts` more).
+const MAX_SYNS: u32 = 11;
+const MAX_SYNS_LEGACY: u32 = 6;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Role {
@@ -60,6 +63,16 @@ impl Timer {
         self.probe.is_some()
     }
 
+    /// Whether the outcome of a probe is open that sent old data again.
+    pub fn probing_with_old_data(&self) -> bool {
+        matches!(self.probe, Some((_, true)))
+    }
+
+    /// Whether a duplicate that ends at `end` is the probe's.
+    pub fn probed_up_to(&self, end: u64) -> bool {
+        matches!(self.probe, Some((next_at, _)) if next_at == end)
+    }
+
     pub fn forget_probe(&mut self) {
         self.probe = None;
     }
@@ -96,7 +109,7 @@ impl Sender {
     }
 
     fn retry_connect(&mut self) {
-        if self.syns < MAX_SYNS {
+        if self.syns < if self.legacy { MAX_SYNS_LEGACY } else { MAX_SYNS } {
             self.counters.timeouts += 1;
             self.pending_syn = true;
         } else {
@@ -120,9 +133,10 @@ impl Sender {
         let in_flight = self.in_flight();
         let lost = self.rack_timeout(now);
         if self.in_flight() != in_flight && self.cc.sock.ca_state != CaState::Recovery as u8 {
+            self.recovery.resume();
             self.enter_recovery(false);
             if !self.cc.has_cong_control() {
-                let event = Event { delivered: 1, newly_lost: lost, ..Event::default() };
+                let event = Event { delivered: 1, newly_lost: lost, ..NO_EVENT };
                 self.proportional_reduction(&event);
             }
         }
@@ -137,10 +151,15 @@ impl Sender {
         if self.board.outstanding() == 0 {
             self.timer.clear();
         } else if !self.try_arm_probe(now, true) {
-            self.timer.arm_rto(now + self.rtt.rto());
+            if matches!(self.timer.role, Role::Probe | Role::Reordering) {
+                self.rearm_rto(now);
+            } else {
+                self.timer.arm_rto(now + self.rtt.rto());
+            }
         }
     }
 
+    /// The retransmission timeout in place of another role: it counts from when the head was sent.
     fn rearm_rto(&mut self, now: Time) {
         if self.board.outstanding() == 0 {
             self.timer.clear();
@@ -160,11 +179,11 @@ impl Sender {
     fn try_arm_probe(&mut self, now: Time, advancing: bool) -> bool {
         let sock = &self.cc.sock;
         let calm = sock.ca_state == CaState::Open as u8 || sock.ca_state == CaState::Cwr as u8;
-        if self.legacy || !self.sack || !calm || sock.packets_out == 0 || sock.sacked_out > 0 {
+        if self.legacy || !self.sack || !calm || sock.packets_out == 0 {
             return false;
         }
         let mut timeout = if sock.srtt_us > 0 {
-            let slack = if sock.packets_out == 1 { MIN_RTO } else { MIN_PROBE_TIMEOUT };
+            let slack = if sock.packets_out == 1 { MIN_RTO } else { MIN_TIMEOUT };
             Dur::from_micros(u64::from(sock.srtt_us >> 2)) + slack
         } else {
             INITIAL_TIMEOUT
@@ -201,7 +220,7 @@ impl Sender {
         if self.board.una < next_at {
             return;
         }
-        if !retransmission || event.dsack {
+        if !retransmission || event.dsack_of_probe {
             // New data were probed with, or the probe was a duplicate: nothing was lost.
             self.timer.probe = None;
         } else if self.board.una > next_at {
