@@ -18,6 +18,7 @@ from ._units import show_duration
 __all__ = ["Context", "compile_plan"]
 
 PLAN_VERSION = 1
+MAX_CHANGES = 100_000
 _FIRST_RTO_NS = 1_000_000_000
 _WARN_ROWS, _MOST_ROWS = 100_000_000, 10_000_000_000
 _WARN_MEMORY, _MOST_MEMORY = 4 << 30, 64 << 30
@@ -92,6 +93,10 @@ def _flows(groups: list[Group], end: int, body: Body, log: Log) -> list[dict[str
 
 def _changes(body: Body, net: Network, end: int, log: Log) -> list[dict[str, Any]]:
     """Changes in the order of their time; a link's delay and jitter are followed through them."""
+    count = sum(len(change.at_) * len(change.link) for change in body.changes)
+    if count > MAX_CHANGES:
+        log.error(body.at("changes"), f"{count} changes are too many; the limit is {MAX_CHANGES}")
+        return []
     steps = sorted(
         ((at, i, change) for i, change in enumerate(body.changes) for at in change.at_), key=lambda step: step[:2]
     )

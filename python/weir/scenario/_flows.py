@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import accumulate
 from typing import Any
 
@@ -24,6 +23,7 @@ __all__ = ["Flow", "Group", "groups_of"]
 
 MAX_FLOWS = 100_000
 MAX_TRANSFERS = 1_000_000
+MAX_HOPS = 5_000_000
 _LEVEL_TOLERANCE = 0.01
 
 
@@ -32,6 +32,7 @@ class Budget:
     """What all entries together have used of the limits of a plan."""
 
     flows: int = 0
+    hops: int = 0  # links of all paths
     spent: int = 0  # transfers and periods
 
 
@@ -75,6 +76,7 @@ class Group:
         self._check_kind()
         count = self._count(pairs)
         budget.flows += count * entry.streams
+        net.log.work += count * entry.streams
         if budget.flows > MAX_FLOWS:
             raise self._log.error(entry.mark, f"{budget.flows} flows are too many; the limit is {MAX_FLOWS}")
         self.flows = self._place(pairs, count)
@@ -110,6 +112,9 @@ class Group:
         return [pairs[i] for i in selector.indices]
 
     def _ends(self, between: lang.Between) -> list[tuple[int, int]]:
+        for side in (between.sources, between.sinks):
+            if sum(map(len, side)) > MAX_FLOWS:
+                raise self._log.error(between.mark, f"more than {MAX_FLOWS} hosts")
         sources = [h for s in between.sources for h in self._hosts(s)]
         sinks = [h for s in between.sinks for h in self._hosts(s)]
         n = max(len(sources), len(sinks))
@@ -176,8 +181,13 @@ class Group:
             return count
         if rates is not None and len(rates) > 1:
             raise self._log.error(self.entry.at("rate"), f"`{name}` needs one rate for all flows")
-        each = [rates[0] * self.entry.streams] * len(pairs) if rates is not None else [self._access(p) for p in pairs]
-        totals = [0.0, *accumulate(rate * self._duty() for rate in each)]
+        own = None if rates is None else rates[0] * self.entry.streams
+        each = (self._access(pair) if own is None else own for pair in pairs)
+        totals = [0.0]
+        for rate in each:
+            if totals[-1] >= wanted:
+                break
+            totals.append(totals[-1] + rate * self._duty())
         count = min(range(len(totals)), key=lambda i: abs(totals[i] - wanted))
         if count == len(pairs) and totals[-1] < wanted * (1 - _LEVEL_TOLERANCE):
             have = f"all {len(pairs)} sources make {totals[-1] / wanted * level:.3g}"
@@ -247,7 +257,11 @@ class Group:
                 times = f"starts at {show_duration(start)} and stops at {show_duration(stop)}"
                 raise log.error(entry.at(ends[0]), f"flow `{entry.name}[{i}]` {times}")
             pair = pairs[i % len(pairs)]
-            flows.append(Flow(i, pair, self._path(*pair), self._path(*reversed(pair)), start, stop))
+            flow = Flow(i, pair, self._path(*pair), self._path(*reversed(pair)), start, stop)
+            self._budget.hops += (len(flow.path.links) + len(flow.back.links)) * entry.streams
+            if self._budget.hops > MAX_HOPS:
+                raise log.error(entry.mark, f"the paths of all flows have more than {MAX_HOPS} links")
+            flows.append(flow)
         return flows
 
     def _path(self, a: int, b: int) -> Path:
@@ -327,19 +341,28 @@ class Group:
 
     def _enough(self, flow: Flow, name: str, sizes: Distribution, waits: Distribution | None, horizon: int) -> int:
         """So many transfers that no more fit: each takes at least an RTT, and its size at the path's rate."""
-        n = 64
+        rate, rtt = flow.path.rate, flow.rtt
+        mean = sizes.mean() * 8e9 / rate + rtt + (waits.mean() if waits is not None else 0)
+        n = self._expected(horizon, mean)
         while True:
             drawn = sizes.sample(self._seed, f"{name}/size", n, least=1)
             gaps = waits.sample(self._seed, f"{name}/wait", n) if waits is not None else [0] * n
-            ns_a_byte = Fraction(8_000_000_000, flow.path.rate)
-            least = accumulate(max(1, int(b * ns_a_byte)) + flow.rtt + w for b, w in zip(drawn, gaps, strict=True))
+            least = accumulate(max(1, b * 8_000_000_000 // rate) + rtt + w for b, w in zip(drawn, gaps, strict=True))
             fit = next((i + 1 for i, t in enumerate(least) if t >= horizon), None)
             if fit is not None:
                 return fit
             self._spend(n, keep=False)
             n *= 2
 
+    def _expected(self, horizon: int, mean: float) -> int:
+        """A guess of how many draws of this mean fill the horizon; refuses what is hopeless before it is drawn."""
+        expected = horizon / max(mean, 1.0)
+        if expected > 2 * MAX_TRANSFERS:
+            self._spend(MAX_TRANSFERS + 1)
+        return max(16, int(expected * 1.2))
+
     def _spend(self, n: int, *, keep: bool = True) -> None:
+        self._log.work += n // 10
         if self._budget.spent + n > MAX_TRANSFERS:
             message = f"more than {MAX_TRANSFERS} transfers or periods; make them longer or the run shorter"
             raise self._log.error(self.entry.mark, message)
@@ -372,7 +395,7 @@ class Group:
         if isinstance(entry, lang.Cbr):
             return self._repeated(entry.periods, horizon) if entry.periods else []
         assert isinstance(entry, lang.OnOff)  # the only other kind over UDP
-        n = 64
+        n = self._expected(horizon, entry.on.distribution.mean() + entry.off.mean())
         while True:
             on = entry.on.distribution.sample(self._seed, f"{name}/on", n, least=1)
             off = entry.off.sample(self._seed, f"{name}/off", n)

@@ -50,7 +50,9 @@ class Trace(Spec):
     """A trace of single packets."""
 
     flows: tuple[Selector, ...] = key(
-        OneOrEach(SelectorType("a flow such as `elephants[4]`, or an entry's name")), "Flows traced; all.", default=()
+        OneOrEach(SelectorType("a flow such as `elephants[4]`, or an entry's name"), 100),
+        "Flows traced; all.",
+        default=(),
     )
     from_: int = key(DURATION, "Start of the window traced; the start of the run.", default=0)
     to: int | None = key(DURATION, "End of the window traced; the end of the run.", default=None)
@@ -130,8 +132,8 @@ class Body(Spec):
 
     topology: Spec = key(TOPOLOGY, "The network.")
     transport: Transport = key(Struct(Transport), "TCP settings of all entries.", default=Transport())
-    workload: tuple[Workload, ...] = key(ListOf(WORKLOAD, 1, 10_000), "Who sends what to whom, and when.")
-    changes: tuple[Change, ...] = key(ListOf(Struct(Change), 0, 100_000), "Changes of links.", default=())
+    workload: tuple[Workload, ...] = key(ListOf(WORKLOAD, 1, 1_000), "Who sends what to whom, and when.")
+    changes: tuple[Change, ...] = key(ListOf(Struct(Change), 0, 10_000), "Changes of links.", default=())
     duration: int | None = key(DURATION, "The run ends here; the last instant at which a flow stops.", default=None)
     measure: Measure = key(Struct(Measure), "What is recorded and how often.", default=Measure())
     phases: dict[str, Phase] | None = key(

@@ -18,7 +18,7 @@ from ._units import Amount, show_rate
 
 __all__ = ["Link", "Network", "Path", "check_link", "delay_plan", "loss_plan", "queue_plan", "resolve"]
 
-MAX_ROUTERS = 2_000
+MAX_ROUTERS = 1_000
 _MIN_MTU = 68
 _FIRST_RTO_NS = 1_000_000_000
 
@@ -101,6 +101,7 @@ class Network:
         if link.name in self.link_by_name:
             raise self.log.error(link.mark, f"link `{link.name}` is given twice; give one of them a `name`")
         index = len(self.links)
+        self.log.work += 1
         self.link_by_name[link.name] = index
         self.links.append(link)
         from_host, to_host = self.nodes[link.start][1], self.nodes[link.end][1]

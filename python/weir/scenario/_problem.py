@@ -29,7 +29,7 @@ T = TypeVar("T")
 Severity = Literal["error", "warning", "info"]
 _ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 _MOST_NAMES = 16
-_MOST_COMPARED = 2000
+_MOST_COMPARED = 500
 _MOST_PROBLEMS = 200
 
 
@@ -88,7 +88,9 @@ class Log:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self._problems: dict[Problem, None] = {}
+        self.work = 0  # links, flows and tens of draws made so far: how long the check of a cell takes
+        self._errors: dict[Problem, None] = {}
+        self._notes: dict[Problem, None] = {}
 
     def error(self, mark: Mark, message: str) -> Invalid:
         """Records an error and returns the exception that ``raise`` wants where parsing cannot go on."""
@@ -105,28 +107,31 @@ class Log:
 
     def extend(self, other: Log) -> None:
         """Adds the problems of another log."""
-        for problem in other._problems:
+        for problem in (*other._errors, *other._notes):
             self._put(problem)
 
     def _add(self, mark: Mark, message: str, severity: Severity) -> None:
         self._put(Problem(mark.file or self.file, mark.line, mark.column, message, severity))
 
     def _put(self, problem: Problem) -> None:
-        self._problems[problem] = None
-        if len(self._problems) >= _MOST_PROBLEMS:
-            text = f"these are {_MOST_PROBLEMS} problems; what follows was not checked"
-            self._problems[Problem(self.file, problem.line, problem.column, text)] = None
+        kind = self._errors if problem.severity == "error" else self._notes
+        if len(kind) < _MOST_PROBLEMS:
+            kind[problem] = None
+        elif problem.severity == "error":
+            text = f"there are more than {_MOST_PROBLEMS} errors; what follows was not checked"
+            kind[Problem(problem.file, problem.line, problem.column, text)] = None
             raise Enough
 
     @property
     def failed(self) -> bool:
         """Whether an error was recorded."""
-        return any(p.severity == "error" for p in self._problems)
+        return bool(self._errors)
 
     @property
     def problems(self) -> list[Problem]:
         """All problems in the order of the file."""
-        return sorted(self._problems, key=lambda p: (p.file != self.file, p.file, p.line, p.column, _ORDER[p.severity]))
+        found = (*self._errors, *self._notes)
+        return sorted(found, key=lambda p: (p.file != self.file, p.file, p.line, p.column, _ORDER[p.severity]))
 
     def raise_if_failed(self) -> None:
         """Raises :class:`ScenarioError` if an error was recorded."""

@@ -18,6 +18,7 @@ __all__ = ["Factor", "Sweep", "override", "parse_sweep", "substitute"]
 
 MAX_CELLS = 100_000
 MANY_CELLS = 5_000
+MAX_PATHS = 64
 _LONGEST_NAME = 60
 _STEP = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)((?:\[[0-9]{1,6}\])*)\Z")
 # Everything that is not part of the experiment itself.
@@ -210,6 +211,8 @@ def parse_sweep(node: Node | None, log: Log) -> Sweep:
         return Sweep(())
     axes = _axes(node, log)
     paths = [steps for axis in axes for steps, _, _ in axis[0]]
+    if len(paths) > MAX_PATHS:
+        raise log.error(node.mark, f"{len(paths)} swept paths are too many; the limit is {MAX_PATHS}")
     for steps in paths:
         if sum(_path_text(steps) == _path_text(other) for other in paths) > 1:
             raise log.error(steps[0].key.mark, f"`{_path_text(steps)}` is swept twice")

@@ -129,13 +129,12 @@ def _links_of(spec: lang.LinkSpec, reverse: lang.LinkSpec | None, common: Any) -
     return forward, back
 
 
-def _complete(settings: dict[str, Any], name: str, log: Log) -> None:
+def _complete(settings: dict[str, Any], log: Log) -> None:
     """What a link has that was not given: no delay, and a drop-tail queue of one BDP, which is worth a note."""
     settings["delay"] = settings["delay"] or 0
     if settings["queue"] is None:
         settings["queue"] = Amount(Fraction(1), "bdp")
-        both = name.removesuffix(".reverse")
-        log.info(settings["mark"], f"link `{both}` has no `queue`; a drop-tail queue of 1bdp is taken")
+        log.info(settings["mark"], "no `queue` is given for this link; a drop-tail queue of 1bdp is taken")
 
 
 def _host_links(net: Network, name: str, router: int, side: _Side, i: int, common: Any) -> tuple[int, int, int]:
@@ -199,8 +198,8 @@ def _plan(spec: lang.Dumbbell | lang.Hierarchical, log: Log) -> _Plan:
         raise log.error(spec.mark, "`rtt` is missing (or the `delay` of the bottleneck)")
     if sides is None or log.failed:
         raise Invalid
-    for settings, name in ((forward, "bottleneck"), (back, "bottleneck.reverse")):
-        _complete(settings, name, log)
+    for settings in (forward, back):
+        _complete(settings, log)
     return _Plan(n, forward, back, sides, rtts, free)
 
 
@@ -286,8 +285,8 @@ def _branch(
     up, down = f"{above}.{branch}->{above}", f"{above}->{above}.{branch}"
     # Losses and jitter are on the way of the data: towards the shared link on the left, away from it on the right.
     first, second = (towards, away) if inwards else (away, towards)
-    for settings, name in ((first, up), (second, down)):
-        _complete(settings, name, net.log)
+    for settings in (first, second):
+        _complete(settings, net.log)
     net.link(Link(up, child, parent, **first))
     net.link(Link(down, parent, child, **second))
     return child
@@ -315,8 +314,8 @@ def _parking_lot(spec: lang.ParkingLot, net: Network) -> None:
         raise log.error(spec.mark, "`rtt` is missing (or the `delay` of each bottleneck)")
     for i, link in enumerate(specs):
         forward, back = _links_of(link, None, spec)
-        for settings, name in ((forward, f"bottleneck{i}"), (back, f"bottleneck{i}.reverse")):
-            _complete(settings, name, log)
+        for settings in (forward, back):
+            _complete(settings, log)
         there = net.link(Link(f"bottleneck{i}", routers[i], routers[i + 1], **forward))
         chain.append((there, net.link(Link(f"bottleneck{i}.reverse", routers[i + 1], routers[i], **back))))
     net.bottleneck = min(chain, key=lambda ends: net.links[ends[0]].rate)
@@ -442,7 +441,7 @@ def _graph_link(link: lang.GraphLink, spec: lang.Graph, net: Network) -> None:
         nic = net.nodes[start][1]
         if nic or (net.nodes[end][1] and settings["queue"] is None):
             settings["queue"] = link.host_queue
-        _complete(settings, name, log)
+        _complete(settings, log)
         net.link(Link(name, start, end, nic=nic, **settings))
 
 

@@ -30,7 +30,7 @@ __all__ = ["MAX_BYTES", "Entry", "Map", "Node", "Scalar", "Seq", "describe", "fl
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 32
-MAX_NODES = 200_000
+MAX_NODES = 100_000
 _CHARACTERS_A_NODE = 100  # a longer scalar counts as several nodes
 
 # Line breaks of YAML 1.1 that are none in 1.2 (positions would be wrong), and what no YAML text may hold.

@@ -1,0 +1,93 @@
+"""Every kind of problem, with its exact position: a folder of bad scenarios and a text of what is said about them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from scenario_support import BAD, GOOD, HERE, dumbbell
+
+from weir.scenario import Problem, ScenarioError, check, load, parse
+
+GOLDEN = HERE / "problems.txt"
+REBUILD = "WEIR_REBUILD_GOLDENS=1 .venv/bin/python -m pytest tests/scenario/test_scenario_problems.py"
+
+
+def _report(path: Path) -> list[str]:
+    return [str(p).replace(str(path), path.name) for p in check(path)]
+
+
+def test_all_problems_of_the_bad_scenarios_are_those_recorded() -> None:
+    text = "".join(f"{line}\n" for path in BAD for line in _report(path))
+    if os.environ.get("WEIR_REBUILD_GOLDENS"):
+        GOLDEN.write_text(text, encoding="utf-8")
+    assert text == GOLDEN.read_text(encoding="utf-8"), f"if that is intended: {REBUILD}"
+
+
+@pytest.mark.parametrize("path", BAD, ids=lambda p: p.stem)
+def test_a_bad_scenario_is_refused_with_the_problems_that_check_lists(path: Path) -> None:
+    problems = check(path)
+    if path.stem == "warnings":
+        assert {p.severity for p in problems} == {"warning", "info"}
+        assert list(load(path).problems) == problems
+        return
+    with pytest.raises(ScenarioError) as caught:
+        load(path)
+    assert caught.value.problems == problems
+    assert any(p.severity == "error" for p in problems)
+
+
+@pytest.mark.parametrize("path", BAD, ids=lambda p: p.stem)
+def test_problems_are_in_the_file_and_in_its_order(path: Path) -> None:
+    lines = path.read_bytes().decode("utf-8", errors="replace").split("\n")
+    places = [(p.line, p.column) for p in check(path)]
+    assert places == sorted(places)
+    assert all(1 <= line <= len(lines) and 1 <= column <= len(lines[line - 1]) + 1 for line, column in places)
+
+
+@pytest.mark.parametrize("path", GOOD, ids=lambda p: p.stem)
+def test_examples_and_the_catalogue_have_no_errors(path: Path) -> None:
+    assert [str(p) for p in check(path) if p.severity == "error"] == []
+
+
+def test_a_problem_reads_like_a_compilers() -> None:
+    assert str(Problem("a.yaml", 3, 7, "what is wrong")) == "a.yaml:3:7: what is wrong"
+    assert str(Problem("a.yaml", 3, 7, "odd", "warning")) == "a.yaml:3:7: warning: odd"
+
+
+def test_files_that_cannot_be_read_are_problems(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.yaml", tmp_path, tmp_path / "nul\0.yaml"):
+        (problem,) = check(path)
+        assert "cannot be read" in problem.message
+        with pytest.raises(ScenarioError):
+            load(path)
+
+
+def test_a_huge_file_is_refused_without_being_parsed(tmp_path: Path) -> None:
+    path = tmp_path / "huge.yaml"
+    path.write_text("title: " + "x" * (2 << 20), encoding="utf-8")
+    (problem,) = check(path)
+    assert "too much for a scenario" in problem.message
+
+
+def test_checking_ends_when_there_are_very_many_problems() -> None:
+    text = dumbbell() + "".join(f"unknown{i}: 1\n" for i in range(5000))
+    with pytest.raises(ScenarioError) as caught:
+        parse(text)
+    assert len(caught.value.problems) < 300
+    assert "what follows was not checked" in caught.value.problems[-1].message
+
+
+def test_problems_of_an_override_name_the_override() -> None:
+    with pytest.raises(ScenarioError) as caught:
+        parse(dumbbell(), overrides={"topology.dumbbell.rtt": "fast"})
+    assert str(caught.value.problems[0]).startswith("--set topology.dumbbell.rtt:1:1: `fast` is not a duration")
+
+
+def test_a_path_of_a_sweep_is_marked_at_its_wrong_part() -> None:
+    with pytest.raises(ScenarioError) as caught:
+        parse(dumbbell(sweep="{transport.ccc: [reno]}"))
+    problem = next(p for p in caught.value.problems if "`ccc`" in p.message)
+    assert (problem.line, problem.column) == (dumbbell().count("\n") + 1, len("sweep: {transport.") + 1)
+    assert "did you mean `cc`?" in problem.message

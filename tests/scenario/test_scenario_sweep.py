@@ -1,0 +1,211 @@
+"""Sweeps, repeats, the quick section and overrides: which cells there are, and what they are called."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from scenario_support import GOOD, dumbbell, workload
+
+from weir import _weir
+from weir.scenario import Scenario, ScenarioError, load, parse
+from weir.scenario._scenario import derive_seed
+
+
+def factors(scenario: Scenario) -> list[dict[str, str]]:
+    """The factors of all cells."""
+    return [c.factors for c in scenario.cells()]
+
+
+def test_every_combination_is_a_cell_and_the_last_factor_varies_fastest() -> None:
+    scenario = parse(dumbbell(sweep="{transport.cc: [reno, cubic], topology.dumbbell.rtt: [0.0ms, 20ms]}", repeat="2"))
+    cells = scenario.cells()
+    assert [c.id for c in cells] == [f"{n:04d}-r{r}" for n in range(4) for r in range(2)]
+    assert [(c.factors["cc"], c.factors["rtt"]) for c in cells[::2]] == [
+        ("reno", "0.0ms"),
+        ("reno", "20ms"),
+        ("cubic", "0.0ms"),
+        ("cubic", "20ms"),
+    ]
+    plan = cells[6].plan()
+    assert plan["flows"][0]["transport"]["cc"] == "cubic"
+    assert sum(plan["links"][i]["delay"]["delay_ns"] for i in plan["flows"][0]["path"]) == 10_000_000
+    assert scenario.factors == {"cc": ("reno", "cubic"), "rtt": ("0.0ms", "20ms")}
+
+
+def test_a_scenario_without_sweep_is_one_cell() -> None:
+    (cell,) = parse(dumbbell()).cells()
+    assert (cell.id, cell.factors, cell.repeat) == ("0000-r0", {}, 0)
+
+
+def test_rows_of_a_zip_are_taken_together_and_multiply_with_the_rest() -> None:
+    few = "{case: few, topology.dumbbell.pairs: 2, transport.sack: true}"
+    many = "{case: many, topology.dumbbell.pairs: 5, transport.sack: false}"
+    scenario = parse(dumbbell(sweep=f"{{transport.cc: [reno, cubic], zip: [{few}, {many}]}}"))
+    assert factors(scenario)[1] == {"cc": "reno", "case": "many", "pairs": "5", "sack": "false"}
+    assert len(scenario.cells()) == 4
+    assert len(scenario.cells()[1].plan()["flows"]) == 5
+
+
+@pytest.mark.parametrize(
+    "sweep",
+    [
+        "{zip: [{topology.dumbbell.pairs: 1, transport.cc: reno}, {topology.dumbbell.pairs: 2, transport.cc: cubic}]}",
+        "[{topology.dumbbell.pairs: 1, transport.cc: reno}, {topology.dumbbell.pairs: 2, transport.cc: cubic}]",
+        "{zip: {topology.dumbbell.pairs: [1, 2], transport.cc: [reno, cubic]}}",
+    ],
+)
+def test_three_ways_to_write_a_zip(sweep: str) -> None:
+    assert factors(parse(dumbbell(sweep=sweep))) == [{"pairs": "1", "cc": "reno"}, {"pairs": "2", "cc": "cubic"}]
+
+
+def test_values_may_have_names() -> None:
+    queues = "{short: {droptail: {size: 1ms}}, fair: fq_codel}"
+    scenario = parse(dumbbell(sweep=f"{{topology.dumbbell.bottleneck.queue: {queues}}}"))
+    assert factors(scenario) == [{"queue": "short"}, {"queue": "fair"}]
+    assert [c.plan()["links"][0]["queue"]["kind"] for c in scenario.cells()] == ["droptail", "fq_codel"]
+
+
+def test_values_without_names_are_called_by_their_text() -> None:
+    scenario = parse(dumbbell(sweep="{topology.dumbbell.bottleneck.queue: [1ms, {codel: {ecn: true}}]}"))
+    assert factors(scenario) == [{"queue": "1ms"}, {"queue": "{codel: {ecn: true}}"}]
+
+
+@pytest.mark.parametrize(
+    ("sweep", "names"),
+    [
+        (
+            "{topology.dumbbell.access.rate: [1Gbps], topology.dumbbell.bottleneck.rate: [1Gbps]}",
+            ["access_rate", "bottleneck_rate"],
+        ),
+        ("{workload.a.streams: [1], workload.b.streams: [1], transport.cc: [reno]}", ["a_streams", "b_streams", "cc"]),
+        ("{'workload[0].streams': [1], 'workload[1].streams': [1]}", ["workload_0_streams", "workload_1_streams"]),
+        ("{'workload[0].streams': [1]}", ["streams"]),
+        ("{duration: [10s], workload.a.duration: [1s]}", ["duration", "a_duration"]),
+    ],
+)
+def test_short_names_tell_paths_apart(sweep: str, names: list[str]) -> None:
+    text = workload("name: a, kind: bulk, between: pairs", "name: b, kind: bulk, between: pairs", sweep=sweep)
+    assert list(parse(text).factors) == names
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "found"),
+    [
+        ("workload.flows.streams", "3", lambda p: len(p["flows"]) == 9),
+        ("workload[0].streams", "2", lambda p: len(p["flows"]) == 6),
+        ("transport.cc.hystart", "0", lambda p: p["flows"][0]["transport"]["cc_options"] == {"hystart": 0}),
+        ("measure.tcp", "7ms", lambda p: p["measure"]["tcp_ns"] == 7_000_000),
+        ("topology.dumbbell.bottleneck.loss", "1%", lambda p: p["links"][0]["loss"]["p"] == 0.01),
+    ],
+)
+def test_paths_lead_to_what_is_there_and_to_what_is_not_there_yet(path: str, value: str, found: Any) -> None:
+    swept = parse(dumbbell(sweep=f"{{'{path}': [{value}]}}")).cells()[0].plan()
+    assert found(swept)
+    assert parse(dumbbell(), overrides={path: value}).cells()[0].plan() == swept
+
+
+def test_a_word_that_stands_for_a_mapping_can_be_swept_below() -> None:
+    topology = "{dumbbell: {pairs: 1, access: {rate: 1Gbps}, bottleneck: {rate: 1Gbps, queue: codel}, rtt: 20ms}}"
+    text = dumbbell(topology=topology, sweep="{topology.dumbbell.bottleneck.queue.codel.target: [1ms, 2ms]}")
+    targets = [c.plan()["links"][0]["queue"]["codel"]["target_ns"] for c in parse(text).cells()]
+    assert targets == [1_000_000, 2_000_000]
+
+
+def test_repeats_have_seeds_of_their_own_and_cells_share_them() -> None:
+    scenario = parse(dumbbell(sweep="{transport.cc: [reno, cubic]}", repeat="3"))
+    cells = scenario.cells()
+    assert len({c.seed for c in cells}) == 3
+    assert [c.seed for c in cells[:3]] == [c.seed for c in cells[3:]]
+    assert cells[1].plan()["seed"] == cells[1].seed < 2**53
+    assert derive_seed(1, 0) != derive_seed(2, 0)
+
+
+def test_seeds_do_not_change_between_versions() -> None:
+    # A seed is part of a result: a change here makes old results irreproducible.
+    assert [derive_seed(1, r) for r in range(3)] == [338047128587142, 3402789419765759, 8501482572801426]
+
+
+QUICK = dumbbell(
+    sweep="{transport.cc: [reno, cubic], topology.dumbbell.rtt: [10ms, 20ms]}",
+    repeat="3",
+    quick="{repeat: 1, sweep.transport.cc: [cubic], topology.dumbbell.rtt: 20ms, duration: 2s}",
+)
+
+
+def test_the_quick_section_changes_values_and_sweeps() -> None:
+    scenario = parse(QUICK)
+    (cell,) = scenario.cells(quick=True)
+    assert cell.factors == {"cc": "cubic", "rtt": "20ms"}
+    assert cell.plan()["end_ns"] == 2 * 10**9
+    assert len(scenario.cells()) == 12
+    assert parse(QUICK, quick=True).cells() == [cell]
+    assert scenario.quick().text == scenario.text
+
+
+def test_without_a_quick_section_the_quick_version_is_the_scenario() -> None:
+    scenario = parse(dumbbell())
+    assert scenario.quick() is scenario
+
+
+def test_claims_of_the_quick_version_may_differ() -> None:
+    text = dumbbell(expect="[{claim: a, check: jain >= 0.9}]", quick="{expect: []}")
+    assert [e.claim for e in parse(text).expect] == ["a"]
+    assert parse(text, quick=True).expect == ()
+
+
+def test_overrides_come_last_and_fix_swept_values() -> None:
+    scenario = parse(QUICK, quick=True, overrides={"transport.cc": "htcp", "duration": "3s"})
+    assert factors(scenario) == [{"cc": "htcp", "rtt": "20ms"}]
+    assert scenario.cells()[0].plan()["end_ns"] == 3 * 10**9
+
+
+@pytest.mark.parametrize(
+    "overrides", [{"sweep.nothing": "[1]"}, {"": "1"}, {"a..b": "1"}, {"transport.cc": "[1"}, {"quick.repeat": "1"}]
+)
+def test_bad_overrides_are_problems(overrides: dict[str, str]) -> None:
+    with pytest.raises(ScenarioError):
+        parse(QUICK, overrides=overrides)
+
+
+def test_claims_know_their_cells_and_their_line() -> None:
+    text = dumbbell(sweep="{transport.cc: [reno, cubic]}") + (
+        "expect:\n  - {claim: c, where: {cc: reno}, check: jain >= 0.9, source: s, note: n}\n"
+    )
+    (claim,) = parse(text).expect
+    assert (claim.claim, claim.where, claim.check, claim.source, claim.note) == (
+        "c",
+        {"cc": "reno"},
+        "jain >= 0.9",
+        "s",
+        "n",
+    )
+    assert text.split("\n")[claim.line - 1].strip().startswith("- {claim: c")
+
+
+@pytest.mark.parametrize("path", GOOD, ids=lambda p: p.stem)
+def test_plans_of_examples_and_the_catalogue_are_valid_and_reproducible(path: Any) -> None:
+    scenario, again = load(path), load(path)
+    for quick in (False, True):
+        cells = scenario.cells(quick)
+        for cell, other in list(zip(cells, again.cells(quick), strict=True))[:: max(1, len(cells) // 3)]:
+            text = json.dumps(cell.plan())
+            assert json.dumps(other.plan()) == text
+            _weir.check_plan(text)
+
+
+def test_a_large_sweep_is_checked_in_every_value() -> None:
+    axes = ", ".join(
+        f"topology.dumbbell.{name}: [{values}]"
+        for name, values in {
+            "rtt": ", ".join(f"{i}ms" for i in range(1, 41)),
+            "pairs": ", ".join(str(i) for i in range(1, 31)),
+            "access.rate": ", ".join(f"{i}Mbps" for i in range(1, 40)) + ", 7Mbs",
+        }.items()
+    )
+    with pytest.raises(ScenarioError) as caught:
+        parse(dumbbell(sweep=f"{{{axes}}}"))
+    messages = [p.message for p in caught.value.problems]
+    assert any("`Mbs` is not a unit of a rate" in m for m in messages)
+    assert any("48000 runs" in m for m in messages)
