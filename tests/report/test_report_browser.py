@@ -59,3 +59,13 @@ def test_it_prints(small: Path, tmp_path: Path) -> None:
     data = (tmp_path / "report.pdf").read_bytes()
     assert data.startswith(b"%PDF")
     assert len(data) > 50_000
+
+
+def test_a_link_can_name_the_window_of_time(small: Path, tmp_path: Path) -> None:
+    page = build(open_run(small), tmp_path / "report.html")
+    document, console = _browse(tmp_path / "profile", f"{page.as_uri()}#cell-1@10-20", "--dump-dom")
+    assert console == []
+    figure = document.split('id="cell-1-data-goodput-total"')[1].split("</figure>")[0]
+    axis = re.search(r'X-axis titled .Time \(s\).[^"]*with values from ([\d.]+) to ([\d.]+)', figure)
+    assert axis is not None, figure[:2000]
+    assert (float(axis[1]), float(axis[2])) == (10, 20)

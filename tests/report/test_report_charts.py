@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -157,3 +158,13 @@ def test_a_thousand_flows_fit(tmp_path: Path) -> None:
     bell = Dumbbell(flows=1000, duration=10, every=0.002, step=0.2, access=1e7, capacity=1e9, queue_bytes=2.5e6)
     path = build(open_run(write_run(tmp_path / "run", bell=bell)))
     assert path.stat().st_size < 5e6
+
+
+def test_the_capacity_of_the_one_bottleneck_is_drawn_with_its_changes(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", bell=Dumbbell(flows=12, duration=20, every=0.5))
+    plan = next((run / "cells").iterdir()) / "plan.json"
+    document = json.loads(plan.read_text())
+    document["changes"] = [{"at_ns": 5_000_000_000, "link": 12, "change": {"kind": "rate", "rate_bps": 5_000_000_000}}]
+    plan.write_text(json.dumps(document))
+    item = read_page(build(open_run(run))).charts()["goodput-total"]
+    assert item["data"]["capacity"] == {"time_s": [0, 5, 20], "rate": [10, 5, 5]}

@@ -288,3 +288,15 @@ def test_past_the_budget_cells_have_tables_only(small: Path, tmp_path: Path, mon
     assert packed == ["run", "cell-0-data"]
     assert "weir report --figures" in page.all("article", "cell")[3].text
     assert "goodput.mean" in page.all("article", "cell")[3].text
+
+
+def test_the_scenario_introduces_itself(small: Path, tmp_path: Path) -> None:
+    page = read_page(build(open_run(small), tmp_path / "report.html"))
+    assert page.all("p", "source")[0].text == "RR-6034, section 4.1 · scenarios/A/large-flows.yaml"
+
+
+def test_a_scenario_that_is_not_yaml_any_more_is_shown_as_it_is(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", bell=Dumbbell(flows=2, duration=10))
+    (run / "scenario.yaml").write_text("title: [unclosed\n\t: x")
+    page = read_page(build(open_run(run)))
+    assert "title: [unclosed" in page.by_id("provenance").text

@@ -95,6 +95,7 @@ def render(view: RunView) -> str:
     if run_items:
         blobs.append(("run", _pack(run_items)))
     cells = [_cell(view, cell, i, drawn, blobs) for i, cell in enumerate(view.combinations)]
+    source, rationale = provenance.about(view)
     shown, grids = verdicts(view), tables.summary_tables(view)
     css = (_ASSETS / "report.css").read_text(encoding="utf-8")
     script = (_ASSETS / "report.js").read_text(encoding="utf-8")
@@ -103,7 +104,8 @@ def render(view: RunView) -> str:
         .get_template("report.html.j2")
         .render(
             title=view.title,
-            source=_source(view),
+            source=" · ".join(part for part in (source, _path(view)) if part),
+            rationale=rationale,
             headline=headline(shown),
             facts=provenance.facts(view),
             warnings=provenance.warnings(view),
@@ -145,7 +147,7 @@ def _tables_note(view: RunView) -> str:
     return "One repeat: no confidence intervals."
 
 
-def _source(view: RunView) -> str:
+def _path(view: RunView) -> str:
     scenario = view.run.manifest.get("scenario")
     path = scenario.get("path") if isinstance(scenario, dict) else scenario
     return str(path) if isinstance(path, str) and "\n" not in path else ""

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
 from weir.report._text import quantity
 from weir.report.view import RunView
 
-__all__ = ["facts", "plans", "provenance", "warnings"]
+__all__ = ["about", "facts", "plans", "provenance", "warnings"]
 
 _HIDDEN = frozenset({"cells", "warnings", "text", "expect", "title"})
 _FIRST = ("method", "seed", "scenario", "versions", "commit", "kernel", "cpu", "start", "end")
@@ -34,6 +37,17 @@ def facts(run: RunView) -> list[tuple[str, str]]:
     if isinstance(end, str):
         found.append(("Finished", end.replace("T", " ").removesuffix("Z")[:16] + (" UTC" if end.endswith("Z") else "")))
     return [(name, value) for name, value in found if value]
+
+
+def about(run: RunView) -> tuple[str, str]:
+    """Source and rationale of the scenario, as its text gives them; empty where it does not."""
+    try:
+        document = YAML(typ="safe").load(run.run.scenario or "")
+    except YAMLError:
+        return "", ""
+    found = document if isinstance(document, Mapping) else {}
+    source, rationale = (found.get(k) for k in ("source", "rationale"))
+    return str(source or "").strip(), str(rationale or "").strip()
 
 
 def _first(run: RunView, key: str) -> str:

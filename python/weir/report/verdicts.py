@@ -81,7 +81,6 @@ def _shown(verdict: Verdict) -> ShownVerdict:
         details.append(("measured", _measured(decisive)))
     details.append(("explanation", _explanation(verdict)))
     details += [("news", verdict.news), ("note", " ".join(verdict.note.split()))]
-    details += [("news", verdict.news), ("note", " ".join(verdict.note.split()))]
     details += [("warning", text) for text in verdict.warnings]
     shown = tuple((name, text) for name, text in details if text)
     comparisons = tuple(_comparison(m) for m in verdict.measured[:_MOST]) if len(verdict.measured) > 1 else ()

@@ -153,6 +153,7 @@
     for (const b of cell.querySelectorAll(".window button"))
       b.setAttribute("aria-pressed", String(Number(b.dataset.from) === from && Number(b.dataset.to) === to));
     for (const [figure, { result }] of live) if (cell.contains(figure)) show(result.view, cell.window);
+    remember(cell);
   }
 
   function wireWindow(cell) {
@@ -183,25 +184,35 @@
     if (charts) await fill(charts);
   }
 
+  // The address names the cell and the window shown, so that a view can be passed on: #cell-3@10-20.
+  function remember(cell) {
+    const whole = cell.querySelector(".window button")?.getAttribute("aria-pressed") !== "false";
+    history.replaceState(null, "", `#${cell.id}${whole ? "" : `@${cell.window.join("-")}`}`);
+  }
+
   function picked() {
     const wanted = Object.fromEntries([...picker.querySelectorAll("select")].map((s) => [s.name, s.value]));
     const same = (c) => Object.entries(wanted).filter(([k, v]) => JSON.parse(c.dataset.factors)[k] === v).length;
     const best = cells.reduce((a, b) => (same(b) > same(a) ? b : a));
-    history.replaceState(null, "", `#${best.id}`);
+    remember(best);
     choose(best);
   }
 
   function step(by) {
     const now = cells.findIndex((c) => !c.hidden);
     const next = cells[(now + by + cells.length) % cells.length];
-    history.replaceState(null, "", `#${next.id}`);
+    remember(next);
     choose(next);
   }
 
-  function fromHash() {
-    const wanted = cells.find((c) => `#${c.id}` === decodeURIComponent(location.hash));
-    if (wanted) { choose(wanted); wanted.scrollIntoView(); }
-    return Boolean(wanted);
+  async function fromHash() {
+    const [, id, from, to] = /^#(cell-\d+)(?:@([\d.]+)-([\d.]+))?$/.exec(location.hash) || [];
+    const wanted = cells.find((c) => c.id === id);
+    if (!wanted) return false;
+    await choose(wanted);
+    if (to && Number(from) < Number(to)) setWindow(wanted, Number(from), Number(to));
+    wanted.scrollIntoView();
+    return true;
   }
 
   async function start() {
@@ -217,7 +228,7 @@
     window.addEventListener("hashchange", fromHash);
     const overview = document.querySelector(".charts[data-blob=run]");
     if (overview) await fill(overview);
-    if (cells.length && !fromHash()) await choose(cells[0]);
+    if (cells.length && !(await fromHash())) await choose(cells[0]);
     document.documentElement.dataset.ready = "yes";
   }
 

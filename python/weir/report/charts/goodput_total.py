@@ -23,22 +23,43 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     width = bucket_ns(cell.end_ns, medium.buckets, interval)
     total = frame.group_by("time_ns").agg(pl.col("delivered_bytes").sum())
     rows = envelope(total, pl.col("delivered_bytes") * 8e9 / interval, by=[], width_ns=width)
+    capacity = _capacity(cell)
     highest = greatest(rows["high"])
-    unit = unit_for(highest, "bit/s")
+    unit = unit_for(max(highest, greatest(capacity["rate"])), "bit/s")
     rows = scaled(rows, unit, ("low", "mean", "high"))
     data = {"total": rows}
+    if not capacity.is_empty():
+        data["capacity"] = scaled(capacity, unit, ("rate",))
     if cell.plan.phases:
         data["phases"] = _phases(cell)
     text = f"Aggregate goodput over {cell.end_s:g} s; at most {highest / unit.factor:.3g} {unit.label}."
-    return Drawing(_spec(medium, cell.end_s, unit.label, bool(cell.plan.phases)), data, text, note(width, interval))
+    return Drawing(
+        _spec(medium, cell.end_s, unit.label, "phases" in data, "capacity" in data), data, text, note(width, interval)
+    )
 
 
 @shape
-def _spec(medium: Medium, end_s: float, unit: str, phases: bool) -> Spec:
+def _spec(medium: Medium, end_s: float, unit: str, phases: bool, capacity: bool) -> Spec:
     layers: list[alt.Chart | alt.LayerChart] = [*band(end_s, medium, "total", f"Goodput ({unit})")]
     if phases:
         layers.insert(0, _windows(end_s, medium))
+    if capacity:
+        line = alt.Chart(named("capacity")).mark_line(
+            color=theme.SECOND, strokeDash=[4, 3], strokeWidth=1, interpolate="step-after", clip=True
+        )
+        layers.append(line.encode(x=time_axis(end_s, medium), y=alt.Y("rate:Q")))
     return alt.layer(*layers).properties(height=medium.height).add_params(*window(end_s, medium))
+
+
+def _capacity(cell: CellView) -> pl.DataFrame:
+    """Rate of the bottleneck over time; empty unless one link is the bottleneck of all flows under test."""
+    rows: list[tuple[float, float]] = []
+    if len(cell.bottlenecks) == 1 and all(cell.bottlenecks[0].id in f.path for f in cell.tested):
+        link = cell.bottlenecks[0]
+        steps = [(0, link.rate_bps), *cell.plan.rate_changes.get(link.id, ())]
+        rows = [(at / 1e9, float(rate)) for at, rate in steps]
+        rows.append((cell.end_s, rows[-1][1]))
+    return pl.DataFrame(rows, schema={"time_s": pl.Float64, "rate": pl.Float64}, orient="row")
 
 
 def _phases(cell: CellView) -> pl.DataFrame:
@@ -70,6 +91,7 @@ CHART = CellChart(
     section="Time series",
     needs=("goodput",),
     caption="Payload handed to the receiving applications of all flows under test in an interval of "
-    "measure.goodput, divided by the interval. Shaded: the named phases.",
+    "measure.goodput, divided by the interval. Shaded: the named phases; dashed: the rate of the bottleneck, headers "
+    "and framing included.",
     draw=_draw,
 )
