@@ -155,6 +155,24 @@ def test_claims_of_the_quick_version_may_differ() -> None:
     assert parse(text, quick=True).expect == ()
 
 
+def test_the_quick_version_leaves_out_claims_that_it_cannot_decide() -> None:
+    claims = (
+        "[{claim: reno, where: {cc: reno}, check: jain >= 0.9}, {claim: cubic, where: {cc: cubic}, check: jain >= 0.9},"
+        " {claim: long, check: jain >= 0.9, full_only: true}]"
+    )
+    text = dumbbell(sweep="{transport.cc: [reno, cubic]}", quick="{transport.cc: cubic}", expect=claims)
+    assert [e.claim for e in parse(text).expect] == ["reno", "cubic", "long"]
+    assert [e.claim for e in parse(text, quick=True).expect] == ["cubic"]
+
+
+def test_a_claim_that_is_known_to_fail_says_why() -> None:
+    claim = "claim: c, check: jain >= 0.9, expected: fails"
+    (found,) = parse(dumbbell(expect=f"[{{{claim}, note: because}}]")).expect
+    assert (found.expected, found.note) == ("fails", "because")
+    with pytest.raises(ScenarioError, match="needs a `note`"):
+        parse(dumbbell(expect=f"[{{{claim}}}]"))
+
+
 def test_overrides_come_last_and_fix_swept_values() -> None:
     scenario = parse(QUICK, quick=True, overrides={"transport.cc": "htcp", "duration": "3s"})
     assert factors(scenario) == [{"cc": "htcp", "rtt": "20ms"}]
