@@ -1,11 +1,16 @@
 //! The two ends of a flow, and what it reports.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use weir_cc::Algorithm;
 use weir_elements::Ring;
 use weir_plan::{Source, Stack, Tcp, Transport};
 use weir_tcp::{Counters, Receiver, Sender};
 use weir_traffic::{CbrClock, Job, Transfers};
 use weir_units::Time;
+
+use crate::packet::{Kind, Packet};
 
 /// A TCP connection.
 pub(crate) struct Connection {
@@ -41,17 +46,55 @@ pub(crate) struct Active {
 }
 
 /// The flow's share of its host's queue (Linux' small-queue limit).
+///
+/// On an analytic link the departure of each packet is known at once. On an evented link a packet waits first, and its
+/// departure is known when its transmission begins.
 #[derive(Default)]
 pub(crate) struct LocalQueue {
     departures: Ring<(Time, u32)>,
+    /// Of these, the departures are not known yet.
+    waiting: u64,
     pub bytes: u64,
+    /// The sender is to be woken when no more than this is left.
+    wake_below: Option<u64>,
 }
 
 impl LocalQueue {
+    /// A packet departs at `departure`.
     #[inline]
     pub fn push(&mut self, departure: Time, bytes: u32) {
         self.departures.push((departure, bytes));
         self.bytes += u64::from(bytes);
+    }
+
+    /// A packet waits on an evented link.
+    pub fn wait(&mut self, bytes: u32) {
+        self.waiting += u64::from(bytes);
+        self.bytes += u64::from(bytes);
+    }
+
+    /// A packet that waited departs at `departure`; true if the sender is to be woken then.
+    pub fn started(&mut self, departure: Time, bytes: u32) -> bool {
+        self.waiting -= u64::from(bytes);
+        self.departures.push((departure, bytes));
+        self.wake_below.take_if(|left| self.waiting <= *left).is_some()
+    }
+
+    /// A packet that waited was dropped.
+    pub fn dropped(&mut self, bytes: u32) {
+        self.waiting -= u64::from(bytes);
+        self.bytes -= u64::from(bytes);
+    }
+
+    /// Whether [`LocalQueue::started`] will tell when to wake the sender.
+    pub fn is_blocked(&self) -> bool {
+        self.wake_below.is_some()
+    }
+
+    /// The sender is not held back any more.
+    #[inline]
+    pub fn unblock(&mut self) {
+        self.wake_below = None;
     }
 
     /// Forgets what has left by `now`.
@@ -66,16 +109,20 @@ impl LocalQueue {
         }
     }
 
-    /// When less than `limit` is left, and at least `quantum` has gone.
-    pub fn room_at(&self, limit: u64, quantum: u64) -> Time {
+    /// The sender is held back: when less than `limit` is left and at least `quantum` has gone. [`Time::MAX`] while that
+    /// depends on packets that wait; [`LocalQueue::started`] tells then.
+    pub fn block(&mut self, limit: u64, quantum: u64) -> Time {
+        let enough = limit.saturating_sub(1).min(self.bytes.saturating_sub(quantum));
         let mut left = self.bytes;
+        self.wake_below = None;
         for &(departure, bytes) in self.departures.iter() {
             left -= u64::from(bytes);
-            if left < limit && self.bytes - left >= quantum {
+            if left <= enough {
                 return departure;
             }
         }
-        self.departures.back().map_or(Time::MAX, |(departure, _)| *departure)
+        self.wake_below = Some(enough);
+        Time::MAX
     }
 }
 
@@ -88,6 +135,8 @@ pub(crate) struct Flow {
     pub forward_start: u32,
     pub reverse_start: u32,
     pub first_link: usize,
+    /// The first link is evented: what becomes of a packet there is not known when it enters.
+    pub first_evented: bool,
     pub dscp: u8,
     pub connection: Option<Box<Connection>>,
     pub connection_number: u8,
@@ -107,6 +156,8 @@ pub(crate) struct Flow {
     pub base: Totals,
     /// `(delivered_bytes, sent_ip_bytes)` at the last goodput sample.
     pub sampled: (u64, u64),
+    /// When packets are lost that passed fused links ahead of the clock.
+    losses_ahead: BinaryHeap<Reverse<Time>>,
 }
 
 impl Flow {
@@ -126,6 +177,7 @@ impl Flow {
             forward_start: starts.0,
             reverse_start: starts.1,
             first_link: plan.path[0] as usize,
+            first_evented: false,
             dscp: plan.dscp,
             connection: None,
             connection_number: 0,
@@ -143,6 +195,35 @@ impl Flow {
             finished: false,
             base: Totals::default(),
             sampled: (0, 0),
+            losses_ahead: BinaryHeap::new(),
+        }
+    }
+
+    /// Whether a packet that is on `link` counts in the flow's share of its host's queue, until it departs.
+    #[inline]
+    pub fn counts_in_local_queue(&self, link: u32, packet: &Packet) -> bool {
+        self.first_evented
+            && self.local_limited
+            && self.first_link == link as usize
+            && packet.kind() == Kind::Data
+            && packet.connection() == self.connection_number
+    }
+
+    /// A packet is lost at `at`.
+    pub fn lose(&mut self, now: Time, at: Time) {
+        self.settle_losses(now);
+        if at > now {
+            self.losses_ahead.push(Reverse(at));
+        } else {
+            self.base.lost_packets += 1;
+        }
+    }
+
+    /// Counts the losses that the clock has reached.
+    pub fn settle_losses(&mut self, now: Time) {
+        while self.losses_ahead.peek().is_some_and(|Reverse(at)| *at <= now) {
+            self.losses_ahead.pop();
+            self.base.lost_packets += 1;
         }
     }
 

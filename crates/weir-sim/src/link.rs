@@ -14,6 +14,11 @@ use crate::packet::Packet;
 use crate::pipe::Pipe;
 use crate::stats::LinkStats;
 
+/// How often a sender looks for room in the queue of a transmitter that is stopped.
+const STOPPED_RETRY: Dur = Dur::from_millis(1);
+/// The time to drain more than this is not told exactly.
+const MAX_DRAIN_BYTES: u64 = 1 << 30;
+
 /// What became of a packet that entered a link.
 pub(crate) enum Passage {
     /// Its last bit leaves the near end at `departure` and it reaches the far end at `arrival`.
@@ -114,6 +119,11 @@ impl Link {
         }
     }
 
+    /// Whether what becomes of a packet is known only later than it enters.
+    pub fn is_evented(&self) -> bool {
+        matches!(self.discipline, Discipline::Evented(_))
+    }
+
     /// Whether its departures are known on arrival and its packets arrive in the order they enter.
     pub fn is_analytic(&self) -> bool {
         matches!(self.discipline, Discipline::Analytic(_)) && !self.delay.may_reorder()
@@ -168,7 +178,7 @@ impl Link {
         let stats = &mut self.stats;
         stats.arrived(at, packet.ip_bytes());
         // The packet joins before another may be chosen to give way, so that the gauge never goes below zero.
-        stats.queued(packet.ip_bytes());
+        stats.joined(packet.ip_bytes());
         let outcome = evented.qdisc.enqueue(at, packet, &mut |dropped, _| {
             stats.unqueued(dropped.ip_bytes());
             stats.dropped(dropped.ip_bytes());
@@ -179,7 +189,12 @@ impl Link {
             weir_elements::Enqueued::Marked => self.stats.marked(),
             weir_elements::Enqueued::Queued => {}
         }
-        if evented.busy || evented.transmitter.is_stopped() { Passage::Queued } else { Passage::QueuedIdle }
+        if evented.busy || evented.transmitter.is_stopped() {
+            self.stats.note_peak();
+            Passage::Queued
+        } else {
+            Passage::QueuedIdle
+        }
     }
 
     /// Starts the next transmission of an evented link; none when the queue is empty or the transmitter stopped.
@@ -240,11 +255,15 @@ impl Link {
         }
     }
 
-    /// When half of what waits now will have been sent.
+    /// When half of what waits now will have been sent; while the transmitter is stopped, when to ask again.
     pub fn half_drained(&mut self, at: Time) -> Time {
         let busy_until = match &self.discipline {
             Discipline::Analytic(fifo) => fifo.transmitter().busy_until(),
-            Discipline::Evented(evented) => evented.transmitter.busy_until(),
+            Discipline::Evented(evented) if evented.transmitter.is_stopped() => at + STOPPED_RETRY * 2,
+            Discipline::Evented(evented) => {
+                let mut transmitter = evented.transmitter.clone();
+                transmitter.transmit(at, evented.qdisc.bytes().min(MAX_DRAIN_BYTES) as u32)
+            }
         };
         Time(at.0 + (busy_until.since(at).0 / 2).max(1_000))
     }

@@ -44,8 +44,8 @@ pub struct Statistics {
 /// The calendar's slots: one event source each.
 #[derive(Clone, Copy)]
 struct Slots {
-    pipes: u32,
     transmitters: u32,
+    pipes: u32,
     senders: u32,
     receivers: u32,
     tcp_tick: u32,
@@ -59,12 +59,13 @@ const CHANGES: u32 = 0;
 impl Slots {
     fn new(plan: &Plan) -> Slots {
         let (links, flows) = (plan.links.len() as u32, plan.flows.len() as u32);
-        let pipes = CHANGES + 1;
-        let transmitters = pipes + links;
-        let senders = transmitters + links;
+        // A transmitter before the arrivals: a packet that begins transmission makes room for one that arrives then.
+        let transmitters = CHANGES + 1;
+        let pipes = transmitters + links;
+        let senders = pipes + links;
         let receivers = senders + flows;
         let tcp_tick = receivers + flows;
-        Slots { pipes, transmitters, senders, receivers, tcp_tick, goodput_tick: tcp_tick + 1, count: tcp_tick + 2 }
+        Slots { transmitters, pipes, senders, receivers, tcp_tick, goodput_tick: tcp_tick + 1, count: tcp_tick + 2 }
     }
 }
 
@@ -123,6 +124,9 @@ impl Simulation {
             statistics: Statistics::default(),
             plan: plan.clone(),
         };
+        for flow in &mut simulation.flows {
+            flow.first_evented = simulation.links[flow.first_link].is_evented();
+        }
         simulation.schedule_start();
         Ok(simulation)
     }
@@ -186,13 +190,13 @@ impl Simulation {
 
     fn dispatch(&mut self, slot: u32) {
         let slots = self.slots;
-        if slot >= slots.pipes && slot < slots.transmitters {
+        if slot >= slots.pipes && slot < slots.senders {
             self.on_arrival(slot - slots.pipes);
         } else if slot >= slots.senders && slot < slots.receivers {
             self.on_sender_due((slot - slots.senders) as usize);
         } else if slot >= slots.receivers && slot < slots.tcp_tick {
             self.on_receiver_due((slot - slots.receivers) as usize);
-        } else if slot >= slots.transmitters && slot < slots.senders {
+        } else if slot >= slots.transmitters && slot < slots.pipes {
             self.start_transmission(slot - slots.transmitters);
         } else if slot == slots.tcp_tick {
             self.telemetry.sample_tcp(self.now, &self.flows);
@@ -239,10 +243,10 @@ impl Simulation {
                     self.send_down(link, sent, arrival);
                 }
                 Passage::QueuedIdle => {
-                    self.account_losses();
+                    self.account_losses(link, at);
                     self.start_transmission(link);
                 }
-                Passage::Queued | Passage::Dropped => self.account_losses(),
+                Passage::Queued | Passage::Dropped => self.account_losses(link, at),
             }
             return first_departure;
         }
@@ -261,21 +265,41 @@ impl Simulation {
         match self.links[link as usize].start(self.now, &mut self.lost) {
             Some((packet, departure, arrival)) => {
                 self.calendar.set(slot, departure);
+                if packet.kind() == Kind::Data {
+                    self.leaves_local_queue(link, &packet, departure);
+                }
                 self.send_down(link, packet, arrival);
             }
             None => self.calendar.set(slot, Time::MAX),
         }
-        self.account_losses();
+        self.account_losses(link, self.now);
     }
 
+    /// A data packet begins transmission on an evented link: if that is its host's, the sender may get room.
+    fn leaves_local_queue(&mut self, link: u32, packet: &Packet, departure: Time) {
+        let flow = &mut self.flows[packet.flow()];
+        if !flow.counts_in_local_queue(link, packet) {
+            return;
+        }
+        if flow.local.started(departure, packet.bytes()) {
+            flow.wake = departure;
+            self.calendar.set_earlier(self.slots.senders + packet.flow() as u32, departure);
+        }
+    }
+
+    /// Accounts for the packets that a link dropped at `at`, which may be ahead of the clock.
     #[inline]
-    fn account_losses(&mut self) {
+    fn account_losses(&mut self, link: u32, at: Time) {
         while let Some(packet) = self.lost.pop() {
+            let flow = &mut self.flows[packet.flow()];
             if packet.kind() == Kind::Ack {
                 self.sacks.take(packet.sack());
-            } else {
-                self.flows[packet.flow()].base.lost_packets += 1;
+                continue;
             }
+            if flow.counts_in_local_queue(link, &packet) {
+                flow.local.dropped(packet.bytes());
+            }
+            flow.lose(self.now, at);
         }
     }
 
@@ -440,6 +464,12 @@ impl Simulation {
             self.send_datagrams(index);
             return;
         }
+        let due = flow.due();
+        if due > self.now {
+            // What it was set for has been put off.
+            self.calendar.set(self.slots.senders + index as u32, due);
+            return;
+        }
         if flow.writing && self.now >= flow.transfers.stop() {
             flow.writing = false;
             if let Some(connection) = &mut flow.connection {
@@ -450,10 +480,6 @@ impl Simulation {
             }
         }
         let flow = &mut self.flows[index];
-        if flow.wake <= self.now {
-            // Used up: whoever is still held back says anew until when.
-            flow.wake = Time::MAX;
-        }
         if let Some(connection) = &mut flow.connection {
             connection.sender.on_timer(self.now);
             if connection.sender.has_notices() {
@@ -464,7 +490,6 @@ impl Simulation {
             self.begin_transfer(index);
         }
         self.pump(index);
-        // An event that came early, or found nothing to do, is set to when there will be something.
         let due = self.flows[index].due();
         self.calendar.set(self.slots.senders + index as u32, due);
     }
@@ -514,6 +539,7 @@ impl Simulation {
     fn end_transfer(&mut self, index: usize) {
         let now = self.now;
         let flow = &mut self.flows[index];
+        flow.settle_losses(now);
         self.telemetry.flow_row(index as u32, flow, Some(now));
         self.telemetry.flow_event(now, EventKind::TransferEnd, index as u32, 0);
         flow.active = None;
@@ -577,6 +603,9 @@ impl Simulation {
             .flagged(ECT, connection.ecn && !segment.retransmission)
             .flagged(CWR_OR_ECE, segment.cwr)
             .flagged(RESENT, segment.retransmission);
+        if flow.local_limited && flow.first_evented {
+            self.flows[index].local.wait(bytes);
+        }
         let departure = self.inject(packet);
         let flow = &mut self.flows[index];
         if flow.local_limited
@@ -620,6 +649,7 @@ impl Simulation {
     fn finish(&mut self) {
         for index in 0..self.flows.len() {
             let flow = &mut self.flows[index];
+            flow.settle_losses(self.now);
             if flow.cbr.is_some() && flow.started {
                 let end = flow.finished.then_some(flow.last_sent);
                 self.telemetry.flow_row(index as u32, flow, end);
@@ -638,11 +668,12 @@ fn room_in_local_queue(local: &mut crate::flow::LocalQueue, sender: &mut Sender,
     let limit = sender.local_queue_limit();
     if local.bytes < limit {
         *wake = Time::MAX;
+        local.unblock();
         return true;
     }
     sender.transmit_blocked(now);
-    if *wake <= now || *wake == Time::MAX {
-        *wake = local.room_at(limit, sender.quantum_bytes() / 2);
+    if *wake == Time::MAX && !local.is_blocked() {
+        *wake = local.block(limit, sender.quantum_bytes() / 2);
     }
     false
 }

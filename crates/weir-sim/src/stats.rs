@@ -83,11 +83,26 @@ impl LinkStats {
         }
     }
 
-    /// A packet joined the queue.
+    /// A packet joined the queue and waits.
     #[inline]
     pub fn queued(&mut self, ip_bytes: u32) {
         if let Some(bins) = &mut self.0 {
-            bins.queued(ip_bytes);
+            bins.joined(ip_bytes);
+            bins.note_peak();
+        }
+    }
+
+    /// A packet joined the queue, which may yet refuse it, choose another to give way, or let it go at once.
+    pub fn joined(&mut self, ip_bytes: u32) {
+        if let Some(bins) = &mut self.0 {
+            bins.joined(ip_bytes);
+        }
+    }
+
+    /// What joined last waits.
+    pub fn note_peak(&mut self) {
+        if let Some(bins) = &mut self.0 {
+            bins.note_peak();
         }
     }
 
@@ -179,9 +194,13 @@ impl Bins {
     }
 
     #[inline]
-    fn queued(&mut self, ip_bytes: u32) {
+    fn joined(&mut self, ip_bytes: u32) {
         self.queue_bytes += u64::from(ip_bytes);
         self.queue_packets += 1;
+    }
+
+    #[inline]
+    fn note_peak(&mut self) {
         self.bin.queue_max_bytes = self.bin.queue_max_bytes.max(self.queue_bytes);
     }
 

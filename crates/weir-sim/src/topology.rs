@@ -83,7 +83,9 @@ pub(crate) fn mark_fused(plan: &Plan, links: &mut [Link]) {
     }
     for index in 0..links.len() {
         if let Feeder::One(feeder) = feeders[index] {
-            links[index].fused = links[index].is_analytic() && links[feeder as usize].is_analytic();
+            // A packet that entered ahead of the clock would miss a change in between.
+            let changes = plan.changes.iter().any(|change| change.link as usize == index);
+            links[index].fused = !changes && links[index].is_analytic() && links[feeder as usize].is_analytic();
         }
     }
 }

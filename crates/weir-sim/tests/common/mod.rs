@@ -2,8 +2,11 @@
 #![allow(dead_code, missing_docs)]
 
 use weir_plan::{
-    Ack, Delay, Flow, Limit, Link, Measure, Node, NodeKind, Plan, Queue, Role, Source, Stack, Tcp, Transport,
+    Ack, Cbr, Delay, Flow, Limit, Link, Measure, Node, NodeKind, Plan, Queue, Role, Source, Stack, Tcp, Transfer,
+    Transport, Udp,
 };
+use weir_sim::{EVENT_KINDS, Options, Simulation, Tables};
+use weir_units::Time;
 
 pub const MS: u64 = 1_000_000;
 pub const S: u64 = 1_000_000_000;
@@ -102,4 +105,103 @@ pub fn add_flow(plan: &mut Plan, pair: u32, start_ns: u64, tcp: Tcp, source: Sou
         dscp: 0,
     });
     index as usize
+}
+
+/// Two hosts and a link each way: link 0 carries data and has the queue, link 1 the acknowledgements at the same rate.
+pub fn wire(rate_bps: u64, delay_ns: u64, queue: Queue, end_ns: u64) -> Plan {
+    let mut plan = dumbbell(0, 1, 1, 0, droptail(None, Some(1)), end_ns);
+    plan.nodes = ["a", "b"].into_iter().map(|name| Node { name: name.into(), kind: NodeKind::Host }).collect();
+    plan.links = vec![
+        link("forth", 0, 1, rate_bps, delay_ns, queue),
+        link("back", 1, 0, rate_bps, delay_ns, droptail(None, Some(1 << 20))),
+    ];
+    plan.measure.links = vec![];
+    plan
+}
+
+/// Adds a flow from the first to the second host of a [`wire`].
+pub fn add_wire_flow(plan: &mut Plan, start_ns: u64, transport: Transport, source: Source) -> usize {
+    let index = plan.flows.len() as u32;
+    plan.flows.push(Flow {
+        name: format!("f[{index}]"),
+        group: "f".into(),
+        index,
+        stream: 0,
+        role: Role::Test,
+        from: 0,
+        to: 1,
+        path: vec![0],
+        reverse_path: vec![1],
+        start_ns,
+        stop_ns: None,
+        transport,
+        source,
+        dscp: 0,
+    });
+    index as usize
+}
+
+/// Datagrams of `ip_bytes`, headers included.
+pub fn udp(ip_bytes: u32) -> Transport {
+    Transport::Udp(Udp { payload_bytes: ip_bytes - 28 })
+}
+
+/// A source of `rate_bps` that is always on.
+pub fn cbr(rate_bps: u64) -> Source {
+    Source::Cbr(Cbr { rate_bps, periods_ns: vec![] })
+}
+
+/// Transfers of these sizes, each after a wait.
+pub fn transfers(list: &[(u64, u64)], keep_connection: bool) -> Source {
+    let transfers = list.iter().map(|&(wait_ns, bytes)| Transfer { wait_ns, bytes }).collect();
+    Source::Transfers { transfers, keep_connection }
+}
+
+/// Runs a plan to its end.
+pub fn run(plan: &Plan) -> Tables {
+    run_with(plan, Options::default())
+}
+
+/// Runs a plan to its end, with options.
+pub fn run_with(plan: &Plan, options: Options) -> Tables {
+    plan.validate().expect("the plan is sound");
+    let mut simulation = Simulation::with_options(plan, options).expect("the plan can be simulated");
+    assert!(simulation.advance(Time::MAX), "the run ends");
+    simulation.drain()
+}
+
+/// When events of a kind happened to a flow, and their values.
+pub fn events(tables: &Tables, kind: &str, flow: u32) -> Vec<(u64, i64)> {
+    let kind = EVENT_KINDS.iter().position(|name| *name == kind).expect("a kind of events") as u8;
+    let table = &tables.events;
+    (0..table.rows())
+        .filter(|&i| table.kind[i] == kind && table.flow[i] == flow)
+        .map(|i| (table.time_ns[i], table.value[i]))
+        .collect()
+}
+
+/// Payload delivered to the receiver of `flow` in the intervals of table `goodput` that end in `(from_ns, to_ns]`.
+pub fn delivered(tables: &Tables, flow: u32, from_ns: u64, to_ns: u64) -> u64 {
+    let table = &tables.goodput;
+    (0..table.rows())
+        .filter(|&i| table.flow[i] == flow && table.time_ns[i] > from_ns && table.time_ns[i] <= to_ns)
+        .map(|i| table.delivered_bytes[i])
+        .sum()
+}
+
+/// Goodput of `flow` in that window, bit/s.
+pub fn goodput(tables: &Tables, flow: u32, from_ns: u64, to_ns: u64) -> f64 {
+    delivered(tables, flow, from_ns, to_ns) as f64 * 8e9 / (to_ns - from_ns) as f64
+}
+
+/// Fails unless `got` is within `tolerance` (a share) of `expected`.
+#[track_caller]
+pub fn close(what: &str, got: f64, expected: f64, tolerance: f64) {
+    let off = got / expected - 1.0;
+    assert!(
+        off.abs() <= tolerance,
+        "{what}: {got:.6} is {:+.2} % off {expected:.6}; at most {:.2} % expected",
+        off * 100.0,
+        tolerance * 100.0
+    );
 }

@@ -1,0 +1,117 @@
+//! The same plan gives the same tables: twice, in steps of any size, fused or not, and with the queues of all links
+//! driven by events.
+
+use proptest::prelude::*;
+use weir_plan::{Change, ChangeKind, Plan};
+use weir_sim::{Column, Options, Simulation, Tables};
+use weir_units::Time;
+
+use crate::common::run_with;
+use crate::random::{self, Menu, cases};
+
+const CASES: u32 = 512;
+
+const FUSED: Options = Options { reference: false };
+const REFERENCE: Options = Options { reference: true };
+
+/// Compares column by column, so that a failure names the first one that differs.
+fn assert_same(a: &Tables, b: &Tables, except: &[&str]) -> Result<(), TestCaseError> {
+    let columns = |t: &Tables| {
+        let t = t.clone();
+        [
+            ("events", t.events.into_columns()),
+            ("flows", t.flows.into_columns()),
+            ("goodput", t.goodput.into_columns()),
+            ("samples", t.samples.into_columns()),
+            ("links", t.links.into_columns()),
+        ]
+    };
+    for ((table, left), (_, right)) in columns(a).into_iter().zip(columns(b)) {
+        for ((name, left), (_, right)) in left.into_iter().zip(right) {
+            if except.contains(&name) {
+                continue;
+            }
+            let (left, right) = (numbers(left), numbers(right));
+            let differ: Option<usize> = (0..left.len().max(right.len())).find(|&row| left.get(row) != right.get(row));
+            if let Some(row) = differ {
+                let (left, right) = (left.get(row), right.get(row));
+                prop_assert!(false, "{table}.{name} row {row}: {left:?} and {right:?}");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn numbers(column: Column) -> Vec<i128> {
+    match column {
+        Column::U8(values) => values.into_iter().map(i128::from).collect(),
+        Column::U32(values) => values.into_iter().map(i128::from).collect(),
+        Column::U64(values) => values.into_iter().map(i128::from).collect(),
+        Column::I64(values) => values.into_iter().map(i128::from).collect(),
+    }
+}
+
+macro_rules! append {
+    ($all:ident, $part:ident, $table:ident: $($column:ident)*) => {
+        $($all.$table.$column.extend($part.$table.$column);)*
+    };
+}
+
+fn append(all: &mut Tables, part: Tables) {
+    append!(all, part, flows: flow transfer start_ns established_ns end_ns bytes delivered_bytes sent_bytes sent_packets
+        retransmitted_packets lost_packets marked_packets timeouts);
+    append!(all, part, goodput: time_ns flow delivered_bytes sent_bytes);
+    append!(all, part, samples: time_ns flow cwnd ssthresh in_flight srtt_ns min_rtt_ns pacing_rate_bps acked_bytes
+        sent_bytes retransmitted_packets timeouts ca_state);
+    append!(all, part, links: time_ns link in_packets in_bytes out_packets out_bytes drop_packets drop_bytes mark_packets
+        queue_bytes queue_packets queue_max_bytes queue_delay_ns queue_delay_max_ns);
+    append!(all, part, events: time_ns kind flow link value);
+}
+
+/// Runs in steps of `step_ns` and puts the drained parts together.
+fn run_in_steps(plan: &Plan, step_ns: u64) -> Tables {
+    let mut simulation = Simulation::new(plan).expect("the plan can be simulated");
+    let (mut all, mut at) = (Tables::default(), 0);
+    loop {
+        at += step_ns;
+        let ended = simulation.advance(Time(at));
+        append(&mut all, simulation.drain());
+        if ended {
+            return all;
+        }
+    }
+}
+
+/// The same plan, but every link is driven by events: a change at the very end, which changes nothing, makes it so.
+fn with_evented_links(plan: &Plan) -> Plan {
+    let mut plan = plan.clone();
+    for (i, link) in plan.links.iter().enumerate() {
+        let change = ChangeKind::Rate { rate_bps: link.rate_bps };
+        plan.changes.push(Change { at_ns: u64::MAX, link: i as u32, change });
+    }
+    plan
+}
+
+proptest! {
+    #![proptest_config(cases(CASES))]
+
+    #[test]
+    fn twice_the_same(plan in random::plan(Menu::ALL)) {
+        assert_same(&run_with(&plan, FUSED), &run_with(&plan, FUSED), &[])?;
+    }
+
+    #[test]
+    fn fused_links_change_nothing(plan in random::plan(Menu::ALL)) {
+        assert_same(&run_with(&plan, FUSED), &run_with(&plan, REFERENCE), &[])?;
+    }
+
+    #[test]
+    fn the_size_of_steps_changes_nothing(plan in random::plan(Menu::ALL), step_us in 100u64..300_000) {
+        assert_same(&run_with(&plan, FUSED), &run_in_steps(&plan, step_us * 1000), &[])?;
+    }
+
+    #[test]
+    fn analytic_queues_change_nothing(plan in random::plan(Menu { dequeue_aqm: false, changes: false, finite: false })) {
+        assert_same(&run_with(&plan, FUSED), &run_with(&with_evented_links(&plan), REFERENCE), &["queue_delay_ns", "queue_delay_max_ns"])?;
+    }
+}

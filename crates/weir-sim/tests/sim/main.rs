@@ -1,0 +1,10 @@
+//! The simulator against arithmetic, published formulas, its own slow mode and stored results.
+//!
+//! Each test says which formula it holds the simulator to and where it is from. `WEIR_BLESS=1 cargo test -p weir-sim
+//! golden` rewrites the stored results under `tests/golden`.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod random;
+
+mod determinism;
