@@ -14,7 +14,7 @@ from weir import _weir
 from weir.scenario import ScenarioError, parse
 from weir.scenario._distribution import DistributionType
 from weir.scenario._problem import Invalid, Log
-from weir.scenario._spec import SIZE
+from weir.scenario._scalars import SIZE
 from weir.scenario._yaml import read
 
 S = 10**9

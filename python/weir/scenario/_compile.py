@@ -243,7 +243,7 @@ def _check_times(body: Body, groups: list[Group], end: int, log: Log) -> None:
 
 def _check_size(body: Body, plan: dict[str, Any], log: Log) -> None:
     """Refuses runs that no machine can hold, warns about large ones."""
-    end, measure, mark = plan["end_ns"], body.measure, body.measure.mark
+    end, measure = plan["end_ns"], body.measure
     counts = {
         "goodput": len(plan["flows"]),
         "tcp": len(plan["flows"]),
@@ -252,7 +252,7 @@ def _check_size(body: Body, plan: dict[str, Any], log: Log) -> None:
     for name, count in counts.items():
         interval: int = getattr(measure, name)
         rows = count * end // interval if interval else 0
-        place = measure.at(name) if measure.marks else mark
+        place = measure.at(name) if body.has("measure") else body.at("topology")
         if rows > _MOST_ROWS:
             log.error(place, f"table of `{name}` would have {rows:.2g} rows; take a longer interval")
         elif rows > _WARN_ROWS:

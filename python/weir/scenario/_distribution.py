@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ._problem import NOWHERE, Invalid, Log, Mark, choose, listing
-from ._spec import Definitions, ListOf, Number, Type
+from ._scalars import Definitions, Number, Type
+from ._spec import ListOf
 from ._yaml import Map, Node, Scalar, Seq, describe
 
 __all__ = ["Distribution", "DistributionType", "Draw", "draw", "duty"]

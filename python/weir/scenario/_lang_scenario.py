@@ -9,24 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ._lang_network import LOSS, TOPOLOGY, Jitter, OneOrEach, Reorder
+from ._lang_links import LOSS, Jitter, Reorder
+from ._lang_network import TOPOLOGY
 from ._lang_workload import WORKLOAD, Selector, SelectorType, Transport, Workload
 from ._problem import Log
-from ._spec import (
-    BOOLEAN,
-    DURATION,
-    RATE,
-    TEXT,
-    Choice,
-    Definitions,
-    Integer,
-    ListOf,
-    MapOf,
-    Spec,
-    Struct,
-    Text,
-    key,
-)
+from ._scalars import BOOLEAN, DURATION, RATE, TEXT, Choice, Definitions, Integer, Text
+from ._spec import ListOf, MapOf, OneOrEach, Spec, Struct, key
 from ._yaml import Map, Node, Scalar, describe
 
 __all__ = [

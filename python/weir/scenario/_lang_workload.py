@@ -14,26 +14,10 @@ from typing import Any
 
 from . import _units
 from ._distribution import Distribution, DistributionType
-from ._lang_network import DSCP, OneOrEach
+from ._lang_links import DSCP
 from ._problem import NOWHERE, Invalid, Log, Mark, choose
-from ._spec import (
-    BOOLEAN,
-    DURATION,
-    NAME,
-    RATE,
-    SIZE,
-    AmountType,
-    Choice,
-    Definitions,
-    Integer,
-    Kind,
-    ListOf,
-    Number,
-    Spec,
-    Struct,
-    Text,
-    key,
-)
+from ._scalars import BOOLEAN, DURATION, NAME, RATE, SIZE, AmountType, Choice, Definitions, Integer, Number, Text
+from ._spec import Kind, ListOf, OneOrEach, Spec, Struct, key
 from ._units import Amount
 from ._yaml import Map, Node, Scalar, describe
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from . import _lang_network as lang
+from . import _lang_links as lang
 from ._problem import Log, Mark
 from ._spec import Spec
 from ._units import Amount, show_rate

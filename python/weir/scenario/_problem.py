@@ -6,6 +6,7 @@ A parser that stops at the first mistake wastes its user's time; everything here
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
@@ -31,6 +32,7 @@ _ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
 _MOST_NAMES = 16
 _MOST_COMPARED = 500
 _MOST_PROBLEMS = 200
+_NUMBERS = re.compile(r"[0-9][0-9.e+]*[a-zA-Z]*")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -91,6 +93,7 @@ class Log:
         self.work = 0  # links, flows and tens of draws made so far: how long the check of a cell takes
         self._errors: dict[Problem, None] = {}
         self._notes: dict[Problem, None] = {}
+        self._outlines: set[tuple[int, int, str]] = set()
 
     def error(self, mark: Mark, message: str) -> Invalid:
         """Records an error and returns the exception that ``raise`` wants where parsing cannot go on."""
@@ -106,9 +109,14 @@ class Log:
         self._add(mark, message, "info")
 
     def extend(self, other: Log) -> None:
-        """Adds the problems of another log."""
-        for problem in (*other._errors, *other._notes):
+        """Adds the problems of a cell; notes that differ from one already here only in numbers say nothing new."""
+        for problem in other._errors:
             self._put(problem)
+        for problem in other._notes:
+            outline = (problem.line, problem.column, _NUMBERS.sub("", problem.message))
+            if outline not in self._outlines:
+                self._outlines.add(outline)
+                self._put(problem)
 
     def _add(self, mark: Mark, message: str, severity: Severity) -> None:
         self._put(Problem(mark.file or self.file, mark.line, mark.column, message, severity))

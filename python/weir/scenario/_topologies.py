@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from . import _lang_network as lang
+from ._lang_links import Droptail, LinkSpec
 from ._network import Link, Network, check_link
 from ._problem import Invalid, Log, Mark, choose, gather
 from ._spec import Spec
@@ -64,7 +65,7 @@ def _side(access: lang.Access, default: Sequence[int] | None, n: int, log: Log) 
 
 def _check_names(spec: lang.Dumbbell | lang.Hierarchical, log: Log) -> None:
     """Refuses two names of one parameter."""
-    link = spec.bottleneck if spec.bottleneck is not None else lang.LinkSpec()
+    link = spec.bottleneck if spec.bottleneck is not None else LinkSpec()
     access = spec.access if spec.access is not None else lang.Access()
     twice = {
         "multiplexing": ("`pairs`", spec.pairs is not None),
@@ -84,14 +85,14 @@ def _pairs(spec: lang.Dumbbell | lang.Hierarchical, log: Log) -> int:
     return n
 
 
-def _shared_link(spec: lang.Dumbbell | lang.Hierarchical, log: Log) -> lang.LinkSpec:
+def _shared_link(spec: lang.Dumbbell | lang.Hierarchical, log: Log) -> LinkSpec:
     """The shared link, from `bottleneck` and the thesis' own names for its parameters."""
-    link = spec.bottleneck if spec.bottleneck is not None else lang.LinkSpec(mark=spec.mark)
+    link = spec.bottleneck if spec.bottleneck is not None else LinkSpec(mark=spec.mark)
     if spec.capacity is not None:
         link = replace(link, rate=spec.capacity, marks={**link.marks, "rate": spec.at("capacity")})
     if spec.buffer is not None:
         mark = spec.at("buffer")
-        queue = lang.Droptail(mark=mark, marks={"size": mark}, size=spec.buffer)
+        queue = Droptail(mark=mark, marks={"size": mark}, size=spec.buffer)
         link = replace(link, queue=queue, marks={**link.marks, "queue": mark})
     if link.rate is None:
         raise log.error(link.mark, "the bottleneck has no `rate` (or `capacity`)")
@@ -111,7 +112,7 @@ def _access_sides(spec: lang.Dumbbell | lang.Hierarchical, capacity: int, n: int
     return source, source if spec.sink_access is None else _side(spec.sink_access, source.rates, n, log)
 
 
-def _links_of(spec: lang.LinkSpec, reverse: lang.LinkSpec | None, common: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def _links_of(spec: LinkSpec, reverse: LinkSpec | None, common: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Settings of both directions of a link: losses, jitter and reordering only where they are given."""
     shared = {
         "rate": spec.rate,
@@ -304,7 +305,7 @@ def _parking_lot(spec: lang.ParkingLot, net: Network) -> None:
     log = net.log
     n, cross = spec.bottlenecks, spec.cross
     _check_size(2 * n + 4 * (spec.pairs + n * cross), spec.mark, log)
-    specs: list[lang.LinkSpec] = _spread(spec.bottleneck, n, "bottlenecks", spec.at("bottleneck"), log)
+    specs: list[LinkSpec] = _spread(spec.bottleneck, n, "bottlenecks", spec.at("bottleneck"), log)
     if any(s.rate is None for s in specs):
         raise log.error(spec.at("bottleneck"), "`rate` is missing: the rate of each bottleneck")
     routers = [net.node(f"r{i}", host=False, mark=spec.mark) for i in range(n + 1)]
@@ -373,7 +374,7 @@ def _star(spec: lang.Star, net: Network) -> None:
     _check_size(2 * spec.hosts, spec.mark, log)
     side = _side(spec.access, None, spec.hosts, log)
     hub = net.node("hub", host=False, mark=spec.mark)
-    port = spec.port if spec.port is not None else lang.LinkSpec(mark=spec.mark)
+    port = spec.port if spec.port is not None else LinkSpec(mark=spec.mark)
     if port.delay is not None:
         raise log.error(port.at("delay"), "the delay of a port is that of its host; give `access.delay` or `rtt`")
     if spec.rtt is not None and spec.access.delay is not None:
