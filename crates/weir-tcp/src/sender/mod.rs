@@ -574,7 +574,7 @@ impl Sender {
         };
         self.cc.in_ack_event(if event.ece { 4 } else { 0 });
         let prior_high = self.high_sacked;
-        if !ack.sack.is_empty() {
+        if self.sack && !ack.sack.is_empty() {
             self.take_sack(now, ack, &mut event);
         }
         if ack.ack > self.board.una {
@@ -603,7 +603,7 @@ impl Sender {
     fn on_stale_ack(&mut self, now: Time, ack: &Ack) {
         let nothing_out = self.board.outstanding() == 0;
         let mut event = Event { prior_in_flight: self.in_flight(), prior_una: self.board.una, ..NO_EVENT };
-        if !ack.sack.is_empty() {
+        if self.sack && !ack.sack.is_empty() {
             self.take_sack(now, ack, &mut event);
             self.cc.sock.delivered += event.delivered;
             if event.dsack || !nothing_out {
