@@ -185,9 +185,24 @@ def test_transfers_have_their_sizes_and_waits() -> None:
 
 
 def test_transfers_without_a_count_are_enough_to_last_and_no_more_than_fit() -> None:
-    found = transfers("size: 1MB, wait: 80ms, until: 5s")
+    found = transfers("size: 1MB, wait: 80ms", duration="5s")
     # Each takes at least its wait, an RTT of 20 ms and 8 ms at 1 Gb/s.
     assert len(found) == math.ceil(5 / 0.108)
+
+
+def test_transfers_are_enough_also_for_a_path_that_gets_better() -> None:
+    better = (
+        "[{at: 2s, link: [bottleneck, src0->left, right->dst0], rate: 10Gbps}, {at: 3s, link: bottleneck, delay: 0ms}]"
+    )
+    found = transfers("size: 100MB, wait: 1ns", changes=better)
+    # 80 ms at 10 Gb/s, and the 10 ms that are left of the RTT.
+    assert len(found) == math.ceil(10 / 0.090000001)
+
+
+def test_a_source_keeps_its_draws_when_it_gets_parallel_streams() -> None:
+    keys = "name: a, kind: transfer, between: pairs, size: {exponential: 1MB}, count: 4"
+    one, two = flows(keys), flows(keys + ", streams: 2")
+    assert [f["source"] for f in two if f["stream"] == 0] == [f["source"] for f in one]
 
 
 def test_an_onoff_source_sends_sizes_over_tcp_and_times_over_udp() -> None:

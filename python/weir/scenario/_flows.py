@@ -36,6 +36,14 @@ class Budget:
     spent: int = 0  # transfers and periods
 
 
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The highest rate and the least delay that a link ever has."""
+
+    rate: int
+    delay: int
+
+
 @dataclass
 class Flow:
     """One flow of an entry, all of its parallel streams: the ends and the times are known, not yet what is sent."""
@@ -56,7 +64,16 @@ class Flow:
 class Group:
     """The flows of one workload entry."""
 
-    def __init__(self, entry: lang.Workload, body: Body, net: Network, seed: int, folder: str, budget: Budget) -> None:
+    def __init__(
+        self,
+        entry: lang.Workload,
+        body: Body,
+        net: Network,
+        seed: int,
+        folder: str,
+        budget: Budget,
+        best: list[Best],
+    ) -> None:
         self.entry = entry
         self._net = net
         self._seed = seed
@@ -72,6 +89,7 @@ class Group:
         self.reverse = entry.reverse or entry.reverse_level is not None
         self.rates: list[int] = []
         self._budget = budget
+        self._best = best
         pairs = self._pairs()
         self._check_kind()
         count = self._count(pairs)
@@ -314,19 +332,18 @@ class Group:
             "dscp": entry.dscp,
         }
         horizon = (end if flow.stop is None else min(flow.stop, end)) - flow.start
-        name = plan["name"] = str(plan["name"])
+        # The first stream keeps its draws when there are more.
+        draws = f"{name}.{stream}" if stream else name
         if self._transport is None:
-            source = self._datagrams(flow, name, horizon)
-            return {**plan, "transport": self._udp(flow), "source": source}
+            return {**plan, "transport": self._udp(flow), "source": self._datagrams(flow, draws, horizon)}
         tcp = tcp_plan(self._transport, flow.path, flow.rtt)
-        return {**plan, "transport": tcp, "source": self._tcp_source(flow, name, horizon)}
+        return {**plan, "transport": tcp, "source": self._tcp_source(flow, draws, horizon)}
 
     def _tcp_source(self, flow: Flow, name: str, horizon: int) -> dict[str, Any]:
         entry = self.entry
         match entry:
             case lang.Transfer():
-                limited = entry.count is not None or flow.stop is None or entry.wait is None
-                count = (entry.count or 1) if limited else None
+                count = 1 if entry.count is None and entry.wait is None else entry.count
                 sizes, waits = entry.size, entry.wait
             case lang.OnOff():
                 count, sizes, waits = None, entry.on.distribution, entry.off
@@ -340,8 +357,13 @@ class Group:
         return {"kind": "transfers", "transfers": transfers, "keep_connection": entry.keep_connection}
 
     def _enough(self, flow: Flow, name: str, sizes: Distribution, waits: Distribution | None, horizon: int) -> int:
-        """So many transfers that no more fit: each takes at least an RTT, and its size at the path's rate."""
-        rate, rtt = flow.path.rate, flow.rtt
+        """So many transfers that no more fit: each takes at least an RTT, and its size at the path's rate.
+
+        Both are the best that the path ever has while its links change.
+        """
+        best = self._best
+        rate = min(best[i].rate for i in flow.path.links)
+        rtt = sum(best[i].delay for i in (*flow.path.links, *flow.back.links))
         mean = sizes.mean() * 8e9 / rate + rtt + (waits.mean() if waits is not None else 0)
         n = self._expected(horizon, mean)
         while True:
@@ -422,17 +444,29 @@ class Group:
         return every[:fit]
 
 
+def best_of(body: Body, net: Network) -> list[Best]:
+    """The best that each link ever is."""
+    best = [Best(x.rate, 0 if x.jitter is not None else x.delay) for x in net.links]
+    for change in body.changes:
+        for index in (net.link_by_name[name] for name in change.link if name in net.link_by_name):
+            rate = max(best[index].rate, change.rate or 0)
+            delay = 0 if change.jitter is not None else best[index].delay
+            best[index] = Best(rate, delay if change.delay is None else min(delay, change.delay))
+    return best
+
+
 def groups_of(body: Body, net: Network, seed: int, folder: str, log: Log) -> list[Group]:
     """The groups of all entries, in the order written; an entry that fails is left out, its problems are in the log."""
     groups: list[Group] = []
     names: set[str] = set()
     budget = Budget()
+    best = best_of(body, net)
     for entry in body.workload:
         if entry.name in names:
             log.error(entry.at("name"), f"a second workload entry named `{entry.name}`")
         names.add(entry.name)
         try:
-            groups.append(Group(entry, body, net, seed, folder, budget))
+            groups.append(Group(entry, body, net, seed, folder, budget, best))
         except Invalid:
             continue
     return groups

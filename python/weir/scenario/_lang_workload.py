@@ -377,7 +377,7 @@ class Transfer(Workload):
     size: Distribution = key(SIZES, "Size of a transfer.")
     count: int | None = key(
         Integer(1, 1_000_000, "a number of transfers"),
-        "Transfers of each flow; 1, or without limit if the entry has a stop and a `wait`.",
+        "Transfers of each flow; 1, or with a `wait` as many as there is time for.",
         default=None,
     )
     wait: Distribution | None = key(WAITS, "Think time between the end of a transfer and the next.", default=None)
