@@ -105,12 +105,13 @@ def flow_panels(cell: CellView, medium: Medium, series: FlowSeries) -> Drawing |
 def _panels(
     medium: Medium, end_s: float, title: str, order: tuple[str, ...], top: float, more: tuple[str, ...]
 ) -> Spec:
-    layers = band(end_s, medium, None, "", y_scale=alt.Scale(domain=[0, top], nice=False), values=[0, top])
+    height = min(max(medium.row_height, (480 if medium.page else 200) // len(order)), medium.height)
+    values = [0, top] if height < 60 else [0, top / 2, top]
+    layers = band(end_s, medium, None, "", y_scale=alt.Scale(domain=[0, top], nice=False), values=values)
     for column in more:
         dashed = alt.Chart().mark_line(color=theme.SECOND, strokeDash=[4, 3], clip=True, strokeWidth=1)
         layers.append(dashed.encode(x=time_axis(end_s, medium), y=alt.Y(f"{column}:Q")))
     header = alt.Header(labelAnchor="start", labelPadding=1, title=None)
-    height = min(max(medium.row_height, (480 if medium.page else 200) // len(order)), medium.height)
     return (
         alt.layer(*layers, data=named("series"))
         .properties(height=height)

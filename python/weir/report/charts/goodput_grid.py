@@ -29,7 +29,8 @@ def _draw(run: RunView, medium: Medium) -> Drawing | None:
     data = pl.concat(frames)
     unit = unit_for(greatest(data["high"]), "bit/s")
     data = data.with_columns([pl.col(c) / unit.factor for c in ("low", "mean", "high")])
-    x = alt.X("time_s:Q", title="Time (s)", scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=2, grid=False))
+    ticks = 2 if len({p.column for p in grid}) > 4 else 5
+    x = alt.X("time_s:Q", title="Time (s)", scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=ticks, grid=False))
     axis = alt.Axis(tickCount=2)
     base = alt.Chart()
     band = base.mark_area(color=theme.ACCENT, opacity=0.25).encode(

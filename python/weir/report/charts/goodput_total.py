@@ -81,7 +81,8 @@ def _windows(end_s: float, medium: Medium) -> alt.LayerChart:
     label = base.mark_text(align="left", baseline="bottom", dx=3, fontSize=size, clip=True, opacity=0.75).encode(
         y=alt.value(medium.height - 3), text="phase:N"
     )
-    both: alt.LayerChart = shade + label
+    edge = base.mark_rule(color=theme.NEUTRAL, opacity=0.6, strokeWidth=1, clip=True)
+    both: alt.LayerChart = shade + edge + label
     return both
 
 
@@ -91,7 +92,7 @@ CHART = CellChart(
     section="Time series",
     needs=("goodput",),
     caption="Payload handed to the receiving applications of all flows under test in an interval of "
-    "measure.goodput, divided by the interval. Shaded: the named phases; dashed: the rate of the bottleneck, headers "
-    "and framing included.",
+    "measure.goodput, divided by the interval. Shaded: the named phases; dashed: the rate of the bottleneck, "
+    "headers and framing included, where all these flows cross the same one.",
     draw=_draw,
 )
