@@ -6,11 +6,15 @@ import base64
 import gzip
 import json
 from dataclasses import dataclass, field
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Element", "Page", "read_page"]
+from weir.report import build
+from weir.run import open_run
+
+__all__ = ["Element", "Page", "page_of", "read_page"]
 
 
 @dataclass
@@ -61,6 +65,12 @@ class Page(HTMLParser):
         """The charts packed under an id, by name."""
         packed = base64.b64decode(self.by_id(blob).text)
         return {item["name"]: item for item in json.loads(gzip.decompress(packed))}
+
+
+@cache
+def page_of(run: Path) -> Page:
+    """The report of one of the shared runs, made once."""
+    return read_page(build(open_run(run)))
 
 
 def read_page(path: Path) -> Page:

@@ -8,9 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
-from weir.report import build
-from weir.run import open_run
+from reading import page_of
 
 BROWSER = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
@@ -29,9 +27,14 @@ def _browse(profile: Path, url: str, *flags: str) -> tuple[str, list[str]]:
     return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 
 
+def _page(run: Path) -> Path:
+    page_of(run)
+    return run / "report.html"
+
+
 @pytest.mark.parametrize("name", ["small", "many", "one"])
 def test_every_chart_is_drawn_without_a_complaint(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    page = build(open_run(request.getfixturevalue(name)), tmp_path / "report.html")
+    page = _page(request.getfixturevalue(name))
     document, console = _browse(tmp_path / "profile", page.as_uri(), "--window-size=1300,900", "--dump-dom")
     assert console == []
     assert 'data-ready="yes"' in document
@@ -44,7 +47,7 @@ def test_every_chart_is_drawn_without_a_complaint(name: str, request: pytest.Fix
 
 
 def test_a_link_opens_the_cell_it_names(small: Path, tmp_path: Path) -> None:
-    page = build(open_run(small), tmp_path / "report.html")
+    page = _page(small)
     document, console = _browse(tmp_path / "profile", f"{page.as_uri()}#cell-3", "--dump-dom")
     assert console == []
     shown = re.findall(r'<article class="cell" id="cell-(\d+)"[^>]*?>', document)
@@ -54,7 +57,7 @@ def test_a_link_opens_the_cell_it_names(small: Path, tmp_path: Path) -> None:
 
 
 def test_it_prints(small: Path, tmp_path: Path) -> None:
-    page = build(open_run(small), tmp_path / "report.html")
+    page = _page(small)
     _browse(tmp_path / "profile", page.as_uri(), f"--print-to-pdf={tmp_path / 'report.pdf'}", "--no-pdf-header-footer")
     data = (tmp_path / "report.pdf").read_bytes()
     assert data.startswith(b"%PDF")
@@ -62,7 +65,7 @@ def test_it_prints(small: Path, tmp_path: Path) -> None:
 
 
 def test_a_link_can_name_the_window_of_time(small: Path, tmp_path: Path) -> None:
-    page = build(open_run(small), tmp_path / "report.html")
+    page = _page(small)
     document, console = _browse(tmp_path / "profile", f"{page.as_uri()}#cell-1@10-20", "--dump-dom")
     assert console == []
     figure = document.split('id="cell-1-data-goodput-total"')[1].split("</figure>")[0]

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from reading import read_page
+from reading import page_of, read_page
 from synthetic import Cell, Dumbbell, sweep, write_run
 
 from weir.metrics import parse_reference
@@ -50,7 +50,7 @@ def test_every_chart_file_is_registered() -> None:
 
 
 def test_thinning_keeps_the_extremes_of_the_aggregate(one: Path) -> None:
-    item = read_page(build(open_run(one))).charts()["goodput-total"]
+    item = page_of(one).charts()["goodput-total"]
     table = pl.read_parquet(next((one / "cells").iterdir()) / "goodput.parquet")
     rates = table.group_by("time_ns").agg(pl.col("delivered_bytes").sum() * 8 / 0.1)["delivered_bytes"]
     assert len(item["data"]["total"]["mean"]) <= 600 < len(rates)
@@ -67,7 +67,7 @@ def test_a_short_series_is_not_thinned(tmp_path: Path) -> None:
 
 
 def test_twelve_flows_have_a_panel_each(one: Path) -> None:
-    items = read_page(build(open_run(one))).charts()
+    items = page_of(one).charts()
     for name in ("goodput-flows", "cwnd"):
         spec = items[name]["spec"]
         assert spec["facet"]["sort"] == [f"elephants[{i}]" for i in range(12)]
@@ -75,7 +75,7 @@ def test_twelve_flows_have_a_panel_each(one: Path) -> None:
 
 
 def test_two_hundred_flows_have_bands_and_a_map_and_no_long_legend(many: Path) -> None:
-    items = read_page(build(open_run(many))).charts()
+    items = page_of(many).charts()
     for name in ("goodput-flows", "cwnd"):
         assert set(items[name]["data"]) == {"bands", "heat"}
         assert set(items[name]["data"]["heat"]["row"]) == set(range(200))
@@ -89,7 +89,7 @@ def test_two_hundred_flows_have_bands_and_a_map_and_no_long_legend(many: Path) -
 
 
 def test_the_bands_are_the_percentiles_over_the_flows(many: Path) -> None:
-    item = read_page(build(open_run(many))).charts()["goodput-flows"]
+    item = page_of(many).charts()["goodput-flows"]
     heat, bands = pl.DataFrame(item["data"]["heat"], strict=False), pl.DataFrame(item["data"]["bands"], strict=False)
     last = heat.filter(pl.col("to_s") == heat["to_s"].max())["value"]
     assert bands["p50"][-1] == pytest.approx(last.median(), rel=2e-3)
@@ -97,7 +97,7 @@ def test_the_bands_are_the_percentiles_over_the_flows(many: Path) -> None:
 
 
 def test_a_numeric_factor_is_the_axis_and_a_name_the_colour(grid: Path) -> None:
-    item = read_page(build(open_run(grid))).charts("run")["by-goodput-mean"]
+    item = page_of(grid).charts("run")["by-goodput-mean"]
     rows = pl.DataFrame(item["data"]["metric"], strict=False)
     assert sorted(set(rows["x"])) == [0, 11.5, 20, 50, 75, 100, 150, 200]
     assert item["csv"]["x"] == "rtt (ms)"
@@ -141,15 +141,13 @@ def test_unfinished_transfers_keep_the_curve_below_the_top(tmp_path: Path) -> No
 
 
 def test_distribution_shares_sum_to_the_whole(one: Path) -> None:
-    rows = pl.DataFrame(
-        read_page(build(open_run(one))).charts()["goodput-distribution"]["data"]["distribution"], strict=False
-    )
+    rows = pl.DataFrame(page_of(one).charts()["goodput-distribution"]["data"]["distribution"], strict=False)
     for total in rows.group_by("phase").agg(pl.col("share_percent").sum())["share_percent"]:
         assert total == pytest.approx(100, rel=1e-2)
 
 
 def test_synchronised_losses_show(one: Path) -> None:
-    shares = read_page(build(open_run(one))).charts()["recoveries"]["data"]["shares"]["share"]
+    shares = page_of(one).charts()["recoveries"]["data"]["shares"]["share"]
     assert max(shares) > 50  # the synthetic flows back off together, two in three
     assert max(shares) <= 100
 

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from reading import Page, read_page
+from reading import Page, page_of, read_page
 from synthetic import Cell, Dumbbell, sweep, write_run
 
 from weir.report import build
@@ -21,12 +21,12 @@ from weir.run import RunWarning, open_run
 
 @pytest.fixture(scope="module")
 def grid_page(grid: Path) -> Page:
-    return read_page(build(open_run(grid)))
+    return page_of(grid)
 
 
 @pytest.fixture(scope="module")
 def one_page(one: Path) -> Page:
-    return read_page(build(open_run(one)))
+    return page_of(one)
 
 
 def test_sections_come_in_their_order_with_verdicts_first(grid_page: Page) -> None:
@@ -160,7 +160,7 @@ def test_writing_leaves_nothing_but_the_page(small: Path, tmp_path: Path) -> Non
 
 
 def test_warnings_are_listed_and_announced(small: Path) -> None:
-    page = read_page(build(open_run(small)))
+    page = page_of(small)
     assert "1 warning." in page.all("div", "notice")[0].text
     assert "the emulator was late by 3 ms" in page.by_id("warnings").text
 
@@ -267,7 +267,7 @@ def test_one_claim_has_a_headline_of_its_own(tmp_path: Path) -> None:
 
 
 def test_few_combinations_share_one_table(small: Path) -> None:
-    page = read_page(build(open_run(small)))
+    page = page_of(small)
     columns = [e.text for e in page.all("th") if e.attributes["scope"] == "col"]
     at = columns.index("Metric")
     assert columns[at + 1 : at + 5] == ["reno, 20ms", "reno, 100ms", "bic, 20ms", "bic, 100ms"]
@@ -290,8 +290,8 @@ def test_past_the_budget_cells_have_tables_only(small: Path, tmp_path: Path, mon
     assert "goodput.mean" in page.all("article", "cell")[3].text
 
 
-def test_the_scenario_introduces_itself(small: Path, tmp_path: Path) -> None:
-    page = read_page(build(open_run(small), tmp_path / "report.html"))
+def test_the_scenario_introduces_itself(small: Path) -> None:
+    page = page_of(small)
     assert page.all("p", "source")[0].text == "RR-6034, section 4.1 · scenarios/A/large-flows.yaml"
 
 
