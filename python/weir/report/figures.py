@@ -116,7 +116,7 @@ def _write(figure: _Figure, folder: Path, formats: Sequence[str]) -> list[Path]:
 
 
 def render_svg(chart: Chart, drawing: Drawing) -> str:
-    """The figure as SVG, exactly as wide as its columns."""
+    """The figure as SVG, as wide as its columns to within a few points (panels have whole widths)."""
     spec = specification(chart, drawing, PAPER)
     spec["config"]["legend"]["columns"] *= drawing.span
     spec["datasets"] = {name: rows_of(frame) for name, frame in drawing.data.items()}
