@@ -20,6 +20,7 @@ mod stats;
 mod tables;
 mod telemetry;
 mod topology;
+pub mod trace;
 
 pub use error::SimError;
 pub use simulation::{Options, Simulation, Statistics};

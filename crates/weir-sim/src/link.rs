@@ -129,6 +129,16 @@ impl Link {
         matches!(self.discipline, Discipline::Analytic(_)) && !self.delay.may_reorder()
     }
 
+    /// Packets that wait, are in transmission or in the delay line.
+    pub fn packets(&self) -> u64 {
+        let waiting = match &self.discipline {
+            // Those that wait are in the pipe already.
+            Discipline::Analytic(_) => 0,
+            Discipline::Evented(evented) => evented.qdisc.packets(),
+        };
+        waiting + self.pipe.len() as u64
+    }
+
     /// A packet enters the link; what is dropped, this packet or one that gives way to it, is added to `lost`.
     #[inline(always)]
     pub fn enter(&mut self, at: Time, mut packet: Packet, lost: &mut Vec<Packet>) -> Passage {

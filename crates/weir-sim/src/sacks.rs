@@ -30,6 +30,11 @@ impl Sacks {
         }
     }
 
+    /// Looks at the blocks.
+    pub fn get(&self, place: u32) -> SackBlocks {
+        if place == NO_SACK { SackBlocks::default() } else { self.blocks[place as usize] }
+    }
+
     /// Takes the blocks back.
     #[inline]
     pub fn take(&mut self, place: u32) -> SackBlocks {

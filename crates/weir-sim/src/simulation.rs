@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use weir_cc::Algorithm;
+use weir_elements::Packet as _;
 use weir_plan::{Plan, Transport};
 use weir_tcp::{Ack, Arrival, Receiver, Segment, Sender, Transmit, header_bytes, sack_option_bytes};
 use weir_units::Time;
@@ -17,6 +18,7 @@ use crate::stats;
 use crate::tables::{EventKind, Tables};
 use crate::telemetry::Telemetry;
 use crate::topology::{Routes, Stop, mark_fused};
+use crate::trace::{TraceRecord, Tracer};
 
 /// Bytes of a SYN or SYN-ACK with its options.
 const SYN_BYTES: u32 = 60;
@@ -85,6 +87,7 @@ pub struct Simulation {
     next_change: usize,
     telemetry: Telemetry,
     statistics: Statistics,
+    tracer: Option<Box<Tracer>>,
 }
 
 impl Simulation {
@@ -122,6 +125,7 @@ impl Simulation {
             next_change: 0,
             telemetry: Telemetry::new(&plan.measure),
             statistics: Statistics::default(),
+            tracer: Tracer::from_plan(plan).map(Box::new),
             plan: plan.clone(),
         };
         for flow in &mut simulation.flows {
@@ -153,6 +157,11 @@ impl Simulation {
         self.statistics
     }
 
+    /// Packets on all links: waiting, in transmission or in a delay line.
+    pub fn in_flight(&self) -> u64 {
+        self.links.iter().map(Link::packets).sum()
+    }
+
     /// Simulates up to and including `until`; true when the run has ended.
     pub fn advance(&mut self, until: Time) -> bool {
         let until = until.min(self.end);
@@ -182,10 +191,14 @@ impl Simulation {
             link.stats.roll(self.now);
             link.stats.drain(self.now, &mut rows);
         }
-        let in_flight = self.links.iter().map(|link| link.pipe.len() as u64).sum();
-        self.statistics.max_in_flight = self.statistics.max_in_flight.max(in_flight);
+        self.statistics.max_in_flight = self.statistics.max_in_flight.max(self.in_flight());
         stats::append_sorted(rows, &mut self.telemetry.tables.links);
         std::mem::take(&mut self.telemetry.tables)
+    }
+
+    /// Takes the records of `measure.trace` out of the simulation, in the order of time; empty if none was asked for.
+    pub fn drain_trace(&mut self) -> Vec<TraceRecord> {
+        self.tracer.as_mut().map_or_else(Vec::new, |tracer| tracer.drain(self.now))
     }
 
     fn dispatch(&mut self, slot: u32) {
@@ -291,6 +304,9 @@ impl Simulation {
     #[inline]
     fn account_losses(&mut self, link: u32, at: Time) {
         while let Some(packet) = self.lost.pop() {
+            if let Some(tracer) = &mut self.tracer {
+                tracer.dropped(at, link, &packet);
+            }
             let flow = &mut self.flows[packet.flow()];
             if packet.kind() == Kind::Ack {
                 self.sacks.take(packet.sack());
@@ -299,7 +315,9 @@ impl Simulation {
             if flow.counts_in_local_queue(link, &packet) {
                 flow.local.dropped(packet.bytes());
             }
-            flow.lose(self.now, at);
+            if packet.is_data() {
+                flow.lose(self.now, at);
+            }
         }
     }
 
@@ -317,6 +335,9 @@ impl Simulation {
     /// A packet reached the end of its route.
     #[inline]
     fn deliver(&mut self, packet: Packet) {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.received(self.now, &packet);
+        }
         match packet.kind() {
             Kind::Data => self.deliver_data(packet),
             Kind::Ack => self.deliver_ack(packet),
@@ -371,6 +392,9 @@ impl Simulation {
     #[inline]
     fn inject(&mut self, packet: Packet) -> Option<Time> {
         self.statistics.packets += 1;
+        if let Some(tracer) = &mut self.tracer {
+            tracer.sent(self.now, &packet, &self.sacks);
+        }
         match self.routes.stop(packet.place()) {
             Stop::End(_) => None,
             Stop::Link(first) | Stop::Fused(first) => self.enter(first, packet, self.now),

@@ -2,9 +2,10 @@
 #![allow(dead_code, missing_docs)]
 
 use weir_plan::{
-    Ack, Cbr, Delay, Flow, Limit, Link, Measure, Node, NodeKind, Plan, Queue, Role, Source, Stack, Tcp, Transfer,
-    Transport, Udp,
+    Ack, Cbr, Delay, Flow, Limit, Link, Measure, Node, NodeKind, Plan, Queue, Role, Source, Stack, Tcp, Trace,
+    Transfer, Transport, Udp,
 };
+use weir_sim::trace::TraceRecord;
 use weir_sim::{EVENT_KINDS, Options, Simulation, Tables};
 use weir_units::Time;
 
@@ -155,6 +156,22 @@ pub fn cbr(rate_bps: u64) -> Source {
 pub fn transfers(list: &[(u64, u64)], keep_connection: bool) -> Source {
     let transfers = list.iter().map(|&(wait_ns, bytes)| Transfer { wait_ns, bytes }).collect();
     Source::Transfers { transfers, keep_connection }
+}
+
+/// The same plan with every packet traced.
+pub fn traced(plan: &Plan) -> Plan {
+    let mut plan = plan.clone();
+    plan.measure.trace = Some(Trace { flows: vec![], from_ns: 0, to_ns: u64::MAX, max_packets: u64::MAX });
+    plan
+}
+
+/// Runs a plan to its end and returns its trace.
+pub fn trace_of(plan: &Plan) -> Vec<TraceRecord> {
+    let plan = traced(plan);
+    plan.validate().expect("the plan is sound");
+    let mut simulation = Simulation::new(&plan).expect("the plan can be simulated");
+    simulation.advance(Time::MAX);
+    simulation.drain_trace()
 }
 
 /// Runs a plan to its end.

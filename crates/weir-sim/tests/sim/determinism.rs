@@ -6,10 +6,10 @@ use weir_plan::{Change, ChangeKind, Plan};
 use weir_sim::{Column, Options, Simulation, Tables};
 use weir_units::Time;
 
-use crate::common::run_with;
+use crate::common::{run_with, traced};
 use crate::random::{self, Menu, cases};
 
-const CASES: u32 = 512;
+const CASES: u32 = 192;
 
 const FUSED: Options = Options { reference: false };
 const REFERENCE: Options = Options { reference: true };
@@ -103,6 +103,21 @@ proptest! {
     #[test]
     fn fused_links_change_nothing(plan in random::plan(Menu::ALL)) {
         assert_same(&run_with(&plan, FUSED), &run_with(&plan, REFERENCE), &[])?;
+    }
+
+    #[test]
+    fn fused_links_change_no_trace(plan in random::plan(Menu::ALL)) {
+        let plan = traced(&plan);
+        let trace = |options| {
+            let mut simulation = Simulation::with_options(&plan, options).expect("the plan can be simulated");
+            simulation.advance(Time::MAX);
+            simulation.drain_trace()
+        };
+        let (fused, reference) = (trace(FUSED), trace(REFERENCE));
+        for (a, b) in fused.iter().zip(&reference) {
+            prop_assert_eq!(a, b);
+        }
+        prop_assert_eq!(fused.len(), reference.len());
     }
 
     #[test]

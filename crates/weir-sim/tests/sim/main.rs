@@ -7,4 +7,6 @@
 mod common;
 mod random;
 
+mod conservation;
 mod determinism;
+mod trace;

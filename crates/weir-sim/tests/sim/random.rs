@@ -32,14 +32,14 @@ impl Menu {
 }
 
 /// Longest period in which sources are started and links change.
-const ACTIVE_MS: u64 = 600;
+const ACTIVE_MS: u64 = 1000;
 /// End of a run whose sources end: retransmissions back off to seconds.
 const DRAINED_MS: u64 = 400_000;
 
 fn limit() -> impl Strategy<Value = Limit> {
     prop_oneof![
-        (1u64..40).prop_map(|packets| Limit { bytes: None, packets: Some(packets) }),
-        (1600u64..60_000).prop_map(|bytes| Limit { bytes: Some(bytes), packets: None }),
+        (1u64..100).prop_map(|packets| Limit { bytes: None, packets: Some(packets) }),
+        (1600u64..200_000).prop_map(|bytes| Limit { bytes: Some(bytes), packets: None }),
         (1600u64..60_000, 1u64..40).prop_map(|(bytes, packets)| Limit { bytes: Some(bytes), packets: Some(packets) }),
     ]
 }
@@ -102,9 +102,9 @@ fn delay() -> impl Strategy<Value = Delay> {
 
 fn loss() -> impl Strategy<Value = Option<Loss>> {
     prop_oneof![
-        4 => Just(None),
-        1 => (0.0f64..0.1).prop_map(|p| Some(Loss::Bernoulli { p })),
-        1 => (0.0f64..0.05, 0.2f64..1.0)
+        8 => Just(None),
+        1 => (0.0f64..0.03).prop_map(|p| Some(Loss::Bernoulli { p })),
+        1 => (0.0f64..0.01, 0.2f64..1.0)
             .prop_map(|(p, r)| Some(Loss::GilbertElliott { p, r, good: 0.001, bad: 0.5 })),
         1 => vec(1u64..300, 0..6).prop_map(|mut packets| {
             packets.sort_unstable();
@@ -116,8 +116,8 @@ fn loss() -> impl Strategy<Value = Option<Loss>> {
 
 /// A link whose ends and name are not known yet.
 fn link(dequeue_aqm: bool) -> impl Strategy<Value = Link> {
-    let rate = select(vec![1_000_000u64, 2_000_000, 10_000_000, 10_000_000, 30_000_000]);
-    let mtu = prop_oneof![9 => Just(1500u32), 1 => Just(1000)];
+    let rate = select(vec![2_000_000u64, 10_000_000, 10_000_000, 40_000_000, 100_000_000]);
+    let mtu = prop_oneof![19 => Just(1500u32), 1 => Just(1000)];
     (rate, select(vec![0u32, 38]), mtu, delay(), queue(dequeue_aqm), loss()).prop_map(
         |(rate_bps, overhead_bytes, mtu_bytes, delay, queue, loss)| Link {
             name: String::new(),
@@ -137,7 +137,7 @@ fn link(dequeue_aqm: bool) -> impl Strategy<Value = Link> {
 fn tcp() -> impl Strategy<Value = Tcp> {
     let cc = select(weir_cc::list().iter().map(|algorithm| algorithm.name()).collect::<Vec<_>>());
     let switches = vec(any::<bool>(), 5);
-    let buffer = select(vec![3000u64, 20_000, 100_000, 1 << 30]);
+    let buffer = select(vec![3000u64, 30_000, 1 << 20, 1 << 20, 1 << 30, 1 << 30]);
     (
         cc,
         switches,
@@ -164,15 +164,15 @@ fn tcp() -> impl Strategy<Value = Tcp> {
 }
 
 fn tcp_source(finite: bool) -> BoxedStrategy<Source> {
-    let one = (0u64..100, 1u64..60_000).prop_map(|(wait, bytes)| Transfer { wait_ns: wait * MS, bytes });
+    let one = (0u64..100, 1u64..200_000).prop_map(|(wait, bytes)| Transfer { wait_ns: wait * MS, bytes });
     let list = (vec(one, 1..5), any::<bool>())
         .prop_map(|(transfers, keep_connection)| Source::Transfers { transfers, keep_connection });
-    if finite { list.boxed() } else { prop_oneof![Just(Source::Bulk), list].boxed() }
+    if finite { list.boxed() } else { prop_oneof![2 => Just(Source::Bulk), 1 => list].boxed() }
 }
 
 fn cbr() -> impl Strategy<Value = Source> {
     let periods = vec(1u64..100, 0..5).prop_map(|ms| ms.into_iter().map(|ms| ms * MS).collect::<Vec<_>>());
-    (10_000u64..5_000_000, periods).prop_map(|(rate_bps, periods_ns)| Source::Cbr(Cbr { rate_bps, periods_ns }))
+    (10_000u64..20_000_000, periods).prop_map(|(rate_bps, periods_ns)| Source::Cbr(Cbr { rate_bps, periods_ns }))
 }
 
 /// Ends, start, stop, code point, and what is sent how.
@@ -184,9 +184,9 @@ fn flow(finite: bool) -> impl Strategy<Value = FlowRecipe> {
     let stop = if finite {
         (0..ACTIVE_MS).prop_map(Some).boxed()
     } else {
-        prop_oneof![Just(None), (0..ACTIVE_MS).prop_map(Some)].boxed()
+        prop_oneof![3 => Just(None), 1 => (0..ACTIVE_MS).prop_map(Some)].boxed()
     };
-    (0usize..8, 0usize..8, 0..ACTIVE_MS / 2, stop, select(vec![0u8, 10, 46]), prop_oneof![3 => tcp, 1 => udp]).prop_map(
+    (0usize..8, 0usize..8, 0..ACTIVE_MS / 4, stop, select(vec![0u8, 10, 46]), prop_oneof![3 => tcp, 1 => udp]).prop_map(
         |(from, to, start, stop, dscp, (transport, source))| {
             (from, to, start * MS, stop.map(|ms| ms * MS), dscp, transport, source)
         },

@@ -1,0 +1,254 @@
+//! A capture file: classic pcap with nanoseconds, Ethernet frames, headers only.
+//!
+//! A file shows each flow at one place, as a capture on that host would; a file of both ends would show every packet twice,
+//! which analysers take for retransmissions. Lengths are those of the whole packet. Checksums are those of a payload of
+//! zeros, which the simulator does not have. The pcap file format: draft-ietf-opsawg-pcap.
+
+use std::io::{self, Write};
+
+use etherparse::{
+    EtherType, Ethernet2Header, IpDscp, IpEcn, IpNumber, Ipv4Header, TcpHeader, TcpOptionElement, UdpHeader,
+};
+use weir_plan::{Plan, Tcp, Transport};
+
+use super::{Ecn, Event, PacketKind, TraceRecord};
+
+const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
+const LINKTYPE_ETHERNET: u32 = 1;
+/// The longest headers: Ethernet, IPv4, TCP with 40 bytes of options.
+const SNAPLEN: u32 = 14 + 20 + 60;
+const HOST_TTL: u8 = 64;
+/// Ports: a flow's data go to one of its own, each connection comes from one of its own.
+const FIRST_PORT: u32 = 5001;
+const PORTS: u32 = 20_000;
+const FIRST_EPHEMERAL: u32 = 32_768;
+const MAX_WINDOW: u64 = 65_535;
+/// RFC 7323, section 2.3.
+const MAX_WINDOW_SHIFT: u8 = 14;
+static ZEROS: [u8; 65_536] = [0; 65_536];
+
+/// Where a capture is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Capture {
+    /// Each flow at the host that sends its data.
+    Senders,
+    /// Each flow at the host that receives its data.
+    Receivers,
+    /// What one node sees of the flows that start or end there.
+    Node(u32),
+}
+
+/// Writes a capture file.
+///
+/// Node `n` has the address `10.0.x.y` with `256 x + y = n + 1`. Flow `f` goes to port `5001 + f` (modulo 20000), its
+/// connection `c` comes from port `32767 + c` (modulo 32768). Both initial sequence numbers are 0, so that byte `b` of a
+/// stream has the number `b + 1`.
+pub struct PcapWriter<'p, W: Write> {
+    out: W,
+    plan: &'p Plan,
+    capture: Capture,
+    frame: Vec<u8>,
+}
+
+impl<'p, W: Write> PcapWriter<'p, W> {
+    /// Writes the file header.
+    ///
+    /// # Errors
+    /// When `out` fails.
+    pub fn new(plan: &'p Plan, capture: Capture, mut out: W) -> io::Result<PcapWriter<'p, W>> {
+        out.write_all(&MAGIC_NANOSECONDS.to_le_bytes())?;
+        out.write_all(&[2, 0, 4, 0])?;
+        out.write_all(&[0; 8])?;
+        out.write_all(&SNAPLEN.to_le_bytes())?;
+        out.write_all(&LINKTYPE_ETHERNET.to_le_bytes())?;
+        Ok(PcapWriter { out, plan, capture, frame: Vec::new() })
+    }
+
+    /// Writes the records that the place of the capture sees.
+    ///
+    /// # Errors
+    /// When the output fails.
+    pub fn write(&mut self, records: &[TraceRecord]) -> io::Result<()> {
+        for record in records {
+            if self.sees(record) {
+                self.write_frame(record)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Flushes and returns the output.
+    ///
+    /// # Errors
+    /// When the output fails.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    fn sees(&self, record: &TraceRecord) -> bool {
+        let flow = &self.plan.flows[record.flow as usize];
+        let place = match self.capture {
+            Capture::Senders => flow.from,
+            Capture::Receivers => flow.to,
+            Capture::Node(node) => node,
+        };
+        record.host(self.plan) == Some(place)
+    }
+
+    fn write_frame(&mut self, record: &TraceRecord) -> io::Result<()> {
+        self.frame.clear();
+        build(&mut self.frame, record, self.plan)?;
+        let whole = self.frame.len() as u32 + record.payload_bytes;
+        let seconds = (record.time_ns / 1_000_000_000) as u32;
+        let nanos = (record.time_ns % 1_000_000_000) as u32;
+        for word in [seconds, nanos, self.frame.len() as u32, whole] {
+            self.out.write_all(&word.to_le_bytes())?;
+        }
+        self.out.write_all(&self.frame)
+    }
+}
+
+/// Writes all of a trace as a capture at the senders.
+///
+/// # Errors
+/// When `out` fails.
+pub fn write_pcap(records: &[TraceRecord], plan: &Plan, out: impl Write) -> io::Result<()> {
+    let mut writer = PcapWriter::new(plan, Capture::Senders, out)?;
+    writer.write(records)?;
+    writer.finish().map(drop)
+}
+
+fn address(node: u32) -> [u8; 4] {
+    let [_, c, b, a] = (node + 1).to_be_bytes();
+    [10, c, b, a]
+}
+
+/// A locally administered address that ends in the IPv4 address.
+fn mac(node: u32) -> [u8; 6] {
+    let [a, b, c, d] = address(node);
+    [2, 0, a, b, c, d]
+}
+
+/// The headers of the frame.
+fn build(frame: &mut Vec<u8>, record: &TraceRecord, plan: &Plan) -> io::Result<()> {
+    let flow = &plan.flows[record.flow as usize];
+    let ip = ip_header(record, plan)?;
+    Ethernet2Header {
+        source: mac(record.source(plan)),
+        destination: mac(record.destination(plan)),
+        ether_type: EtherType::IPV4,
+    }
+    .write(frame)?;
+    ip.write(frame)?;
+    let payload = &ZEROS[..record.payload_bytes as usize];
+    let port = (FIRST_PORT + record.flow % PORTS) as u16;
+    let ephemeral = (FIRST_EPHEMERAL + record.connection.saturating_sub(1) % FIRST_EPHEMERAL) as u16;
+    let (from, to) = if record.is_forward() { (ephemeral, port) } else { (port, ephemeral) };
+    match &flow.transport {
+        Transport::Udp(_) => {
+            UdpHeader::with_ipv4_checksum(from, to, &ip, payload).map_err(invalid)?.write(frame)?;
+        }
+        Transport::Tcp(tcp) => {
+            let mut header = tcp_header(record, tcp, from, to)?;
+            header.checksum = header.calc_checksum_ipv4(&ip, payload).map_err(invalid)?;
+            header.write(frame)?;
+        }
+    }
+    debug_assert_eq!(frame.len() + payload.len(), 14 + record.ip_bytes as usize, "the headers fill the packet");
+    Ok(())
+}
+
+fn ip_header(record: &TraceRecord, plan: &Plan) -> io::Result<Ipv4Header> {
+    let flow = &plan.flows[record.flow as usize];
+    let links = if record.is_forward() { flow.path.len() } else { flow.reverse_path.len() };
+    let routers = if record.event == Event::Received { links - 1 } else { 0 };
+    let protocol = if matches!(flow.transport, Transport::Tcp(_)) { IpNumber::TCP } else { IpNumber::UDP };
+    let (source, destination) = (address(record.source(plan)), address(record.destination(plan)));
+    let ttl = HOST_TTL.saturating_sub(routers as u8);
+    let mut ip = Ipv4Header::new(record.ip_bytes as u16 - 20, ttl, protocol, source, destination).map_err(invalid)?;
+    ip.identification = record.id;
+    ip.dont_fragment = true;
+    ip.dscp = IpDscp::try_new(flow.dscp).map_err(invalid)?;
+    ip.ecn = match record.ecn {
+        Ecn::NotCapable => IpEcn::NotEct,
+        Ecn::Capable => IpEcn::Ect0,
+        Ecn::Experienced => IpEcn::CongestionExperienced,
+    };
+    Ok(ip)
+}
+
+fn tcp_header(record: &TraceRecord, tcp: &Tcp, from: u16, to: u16) -> io::Result<TcpHeader> {
+    let shift = window_shift(tcp.receive_buffer_bytes);
+    let is_syn = matches!(record.kind, PacketKind::Syn | PacketKind::SynAck);
+    let window = (tcp.receive_buffer_bytes >> if is_syn { 0 } else { shift }).min(MAX_WINDOW) as u16;
+    let mut header = TcpHeader::new(from, to, 0, window);
+    header.syn = is_syn;
+    header.ack = record.kind != PacketKind::Syn;
+    header.acknowledgment_number = u32::from(header.ack);
+    header.ece = record.ece || is_syn && tcp.ecn;
+    header.cwr = record.cwr || record.kind == PacketKind::Syn && tcp.ecn;
+    match record.kind {
+        PacketKind::Data => header.sequence_number = sequence(record.seq),
+        PacketKind::Ack => {
+            header.sequence_number = 1;
+            header.acknowledgment_number = sequence(record.ack);
+        }
+        _ => {}
+    }
+    let options = if is_syn { syn_options(record, tcp, shift) } else { options(record, tcp) };
+    header.set_options(&options).map_err(invalid)?;
+    Ok(header)
+}
+
+/// The number of a byte of a stream: the request has the number 0.
+fn sequence(byte: u64) -> u32 {
+    (byte as u32).wrapping_add(1)
+}
+
+fn window_shift(buffer: u64) -> u8 {
+    (0..MAX_WINDOW_SHIFT).find(|shift| buffer >> shift <= MAX_WINDOW).unwrap_or(MAX_WINDOW_SHIFT)
+}
+
+/// 20 bytes, as the simulator counts them.
+fn syn_options(record: &TraceRecord, tcp: &Tcp, shift: u8) -> Vec<TcpOptionElement> {
+    let mut options = vec![TcpOptionElement::MaximumSegmentSize(tcp.mss_bytes as u16 + timestamp_bytes(tcp))];
+    let pad = |options: &mut Vec<TcpOptionElement>, bytes| options.extend((0..bytes).map(|_| TcpOptionElement::Noop));
+    if tcp.sack {
+        options.push(TcpOptionElement::SelectiveAcknowledgementPermitted);
+    } else {
+        pad(&mut options, 2);
+    }
+    if tcp.timestamps {
+        options.push(TcpOptionElement::Timestamp(record.tsval, record.tsecr));
+    } else {
+        pad(&mut options, 10);
+    }
+    pad(&mut options, 1);
+    options.push(TcpOptionElement::WindowScale(shift));
+    options
+}
+
+/// The option that names the largest segment does not allow for the other options (RFC 6691).
+fn timestamp_bytes(tcp: &Tcp) -> u16 {
+    if tcp.timestamps { 12 } else { 0 }
+}
+
+fn options(record: &TraceRecord, tcp: &Tcp) -> Vec<TcpOptionElement> {
+    let mut options = Vec::new();
+    if tcp.timestamps {
+        options.extend([TcpOptionElement::Noop, TcpOptionElement::Noop]);
+        options.push(TcpOptionElement::Timestamp(record.tsval, record.tsecr));
+    }
+    let mut blocks = record.sack.iter().map(|&(start, end)| (sequence(start), sequence(end)));
+    if let Some(first) = blocks.next() {
+        let others = std::array::from_fn(|_| blocks.next());
+        options.extend([TcpOptionElement::Noop, TcpOptionElement::Noop]);
+        options.push(TcpOptionElement::SelectiveAcknowledgement(first, others));
+    }
+    options
+}
+
+fn invalid(error: impl std::error::Error + Send + Sync + 'static) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}

@@ -1,0 +1,233 @@
+//! Collects the records of a trace while the simulation runs.
+
+use std::collections::VecDeque;
+
+use weir_elements::Packet as _;
+use weir_plan::{Plan, Transport};
+use weir_tcp::header_bytes;
+use weir_units::Time;
+
+use super::stream::ByteStream;
+use super::{Ecn, Event, PacketKind, TraceRecord};
+use crate::flow::UDP_HEADERS;
+use crate::packet::{CE, CWR_OR_ECE, ECT, Kind, Packet, RESENT, unwrap};
+use crate::sacks::Sacks;
+
+/// A packet under way, as it was sent.
+struct Sent {
+    identity: (u64, u64),
+    record: TraceRecord,
+    /// It counts against the limit already.
+    counted: bool,
+}
+
+/// A flow that is traced.
+struct Traced {
+    headers: u32,
+    timestamps: bool,
+    connection: u32,
+    connection_number: Option<u8>,
+    stream: ByteStream,
+    /// The last timestamp that the sender received, and the one of its connection request.
+    peer_tsval: u32,
+    syn_tsval: u32,
+    /// Packets sent and packets under way: of the data's way, then of the reverse.
+    sent: [u16; 2],
+    under_way: [VecDeque<Sent>; 2],
+}
+
+/// Collects the records of a trace.
+pub(crate) struct Tracer {
+    flows: Vec<Option<Traced>>,
+    from: Time,
+    to: Time,
+    left: u64,
+    records: Vec<TraceRecord>,
+}
+
+impl Tracer {
+    /// The tracer that a plan asks for, if it does.
+    pub fn from_plan(plan: &Plan) -> Option<Tracer> {
+        let trace = plan.measure.trace.as_ref()?;
+        let is_traced = |i: usize| trace.flows.is_empty() || trace.flows.contains(&(i as u32));
+        let flows = plan.flows.iter().enumerate().map(|(i, flow)| is_traced(i).then(|| Traced::new(flow)));
+        Some(Tracer {
+            flows: flows.collect(),
+            from: Time(trace.from_ns),
+            to: Time(trace.to_ns),
+            left: trace.max_packets,
+            records: Vec::new(),
+        })
+    }
+
+    /// A host hands a packet to its first link.
+    #[cold]
+    pub fn sent(&mut self, now: Time, packet: &Packet, sacks: &Sacks) {
+        if self.left == 0 || now >= self.to {
+            return;
+        }
+        let Some(flow) = &mut self.flows[packet.flow()] else { return };
+        let record = flow.record(now, packet, sacks);
+        let counted = now >= self.from;
+        if counted {
+            self.left -= 1;
+            self.records.push(record.clone());
+        }
+        let way = usize::from(!record.is_forward());
+        flow.under_way[way].push_back(Sent { identity: identity(packet), record, counted });
+    }
+
+    /// A packet reaches the host it is for.
+    #[cold]
+    pub fn received(&mut self, now: Time, packet: &Packet) {
+        let Some(flow) = &mut self.flows[packet.flow()] else { return };
+        // Nearly always the one sent first, unless packets overtake each other.
+        let under_way = &mut flow.under_way[way(packet)];
+        let Some(place) = under_way.iter().position(|sent| sent.identity == identity(packet)) else { return };
+        let Some(sent) = under_way.remove(place) else { return };
+        if matches!(sent.record.kind, PacketKind::SynAck | PacketKind::Ack) {
+            flow.peer_tsval = sent.record.tsval;
+        }
+        self.finish(now, sent, packet, Event::Received);
+    }
+
+    /// A link drops a packet.
+    #[cold]
+    pub fn dropped(&mut self, at: Time, link: u32, packet: &Packet) {
+        let Some(flow) = &mut self.flows[packet.flow()] else { return };
+        let under_way = &mut flow.under_way[way(packet)];
+        let Some(place) = under_way.iter().rposition(|sent| sent.identity == identity(packet)) else { return };
+        let Some(sent) = under_way.remove(place) else { return };
+        self.finish(at, sent, packet, Event::Dropped { link });
+    }
+
+    fn finish(&mut self, at: Time, sent: Sent, packet: &Packet, event: Event) {
+        if at < self.from || at >= self.to || (!sent.counted && self.left == 0) {
+            return;
+        }
+        self.left -= u64::from(!sent.counted);
+        self.records.push(TraceRecord { time_ns: at.0, event, ecn: ecn(packet), ..sent.record });
+    }
+
+    /// Takes the records up to `now`, in the order of time.
+    pub fn drain(&mut self, now: Time) -> Vec<TraceRecord> {
+        // Losses on fused links are known ahead of the clock. At one instant they come after what hosts see, by link.
+        let order = |record: &TraceRecord| match record.event {
+            Event::Sent | Event::Received => (record.time_ns, 0),
+            Event::Dropped { link } => (record.time_ns, u64::from(link) + 1),
+        };
+        self.records.sort_by_key(order);
+        let later = self.records.split_off(self.records.partition_point(|record| record.time_ns <= now.0));
+        std::mem::replace(&mut self.records, later)
+    }
+}
+
+impl Traced {
+    fn new(flow: &weir_plan::Flow) -> Traced {
+        let (headers, timestamps) = match &flow.transport {
+            Transport::Tcp(tcp) => (header_bytes(tcp.timestamps), tcp.timestamps),
+            Transport::Udp(_) => (UDP_HEADERS, false),
+        };
+        Traced {
+            headers,
+            timestamps,
+            connection: 0,
+            connection_number: None,
+            stream: ByteStream::default(),
+            peer_tsval: 0,
+            syn_tsval: 0,
+            sent: [0; 2],
+            under_way: Default::default(),
+        }
+    }
+
+    fn record(&mut self, now: Time, packet: &Packet, sacks: &Sacks) -> TraceRecord {
+        if packet.kind() == Kind::Syn && self.connection_number != Some(packet.connection()) {
+            self.connection_number = Some(packet.connection());
+            self.connection += 1;
+            self.stream = ByteStream::default();
+        }
+        let id = &mut self.sent[way(packet)];
+        *id = id.wrapping_add(1);
+        let mut record = TraceRecord {
+            time_ns: now.0,
+            event: Event::Sent,
+            flow: packet.flow() as u32,
+            connection: self.connection,
+            kind: PacketKind::Datagram,
+            id: *id,
+            ip_bytes: packet.ip_bytes(),
+            payload_bytes: 0,
+            seq: 0,
+            ack: 0,
+            sack: Vec::new(),
+            tsval: 0,
+            tsecr: 0,
+            ecn: ecn(packet),
+            ece: false,
+            cwr: false,
+            retransmission: packet.has(RESENT),
+        };
+        self.describe(&mut record, now, packet, sacks);
+        if !self.timestamps {
+            (record.tsval, record.tsecr) = (0, 0);
+        }
+        record
+    }
+
+    /// Fills in what depends on the kind.
+    fn describe(&mut self, record: &mut TraceRecord, now: Time, packet: &Packet, sacks: &Sacks) {
+        let clock = (now.0 / 1000) as u32;
+        match packet.kind() {
+            Kind::Syn => {
+                self.syn_tsval = clock;
+                (record.kind, record.tsval) = (PacketKind::Syn, clock);
+            }
+            Kind::SynAck => {
+                (record.kind, record.tsval, record.tsecr) = (PacketKind::SynAck, clock, self.syn_tsval);
+            }
+            Kind::Data => {
+                let number = unwrap(packet.number(), self.stream.next_segment());
+                record.kind = PacketKind::Data;
+                record.payload_bytes = packet.ip_bytes() - self.headers;
+                self.stream.sent(number, record.payload_bytes);
+                record.seq = self.stream.byte(number);
+                (record.tsval, record.tsecr) = (packet.stamp(), self.peer_tsval);
+                record.cwr = packet.has(CWR_OR_ECE);
+            }
+            Kind::Ack => {
+                let number = unwrap(packet.number(), self.stream.next_segment());
+                record.kind = PacketKind::Ack;
+                record.ack = self.stream.byte(number);
+                let blocks = sacks.get(packet.sack());
+                let bytes = |&(start, end): &(u64, u64)| (self.stream.byte(start), self.stream.byte(end));
+                record.sack = blocks.as_slice().iter().map(bytes).collect();
+                (record.tsval, record.tsecr) = (clock, packet.stamp());
+                record.ece = packet.has(CWR_OR_ECE);
+            }
+            Kind::Datagram => {
+                record.payload_bytes = packet.ip_bytes() - self.headers;
+                record.seq = u64::from(packet.number());
+            }
+        }
+    }
+}
+
+/// What tells a packet from others of its flow that are under way; alike ones are as good as each other.
+fn identity(packet: &Packet) -> (u64, u64) {
+    let kind = packet.kind() as u64;
+    let address = u64::from(packet.number()) << 32 | kind << 8 | u64::from(packet.connection());
+    (address, u64::from(packet.stamp()) << 32 | u64::from(packet.sack()))
+}
+
+fn way(packet: &Packet) -> usize {
+    usize::from(matches!(packet.kind(), Kind::Ack | Kind::SynAck))
+}
+
+fn ecn(packet: &Packet) -> Ecn {
+    match (packet.has(CE), packet.has(ECT)) {
+        (true, _) => Ecn::Experienced,
+        (false, true) => Ecn::Capable,
+        (false, false) => Ecn::NotCapable,
+    }
+}
