@@ -91,13 +91,21 @@ impl Sender {
             let resent = count.min(u64::from(self.recovery.undo_retransmissions as u32)) as i32;
             self.recovery.undo_retransmissions -= resent;
         }
-        // The duplicate is no longer under way.
+        let mut late = u64::MAX;
         for seq in start.max(self.board.una)..end {
             let record = self.board.get_mut(seq);
+            if record.flags & (SACKED | EVER_RETRANS) == SACKED | EVER_RETRANS {
+                late = late.min(seq);
+            }
+            // The duplicate is no longer under way.
             if record.flags & (LOST | RETRANS) == RETRANS {
                 record.flags &= !RETRANS;
                 self.cc.sock.retrans_out -= 1;
             }
+        }
+        if late < self.high_sacked && self.reordering_is_certain() {
+            // The original came after all, and after others.
+            self.note_reordering(late);
         }
         true
     }
@@ -272,7 +280,7 @@ impl Sender {
         for range in self.board.sacked.iter() {
             let count = range.end - range.start;
             if count > below {
-                return range.start + below;
+                return range.start;
             }
             below -= count;
         }
@@ -358,5 +366,40 @@ impl Sender {
             self.reordering = (sock.packets_out + acked).min(MAX_REORDERING as u32);
             self.reordering_seen = true;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 8985, section 6.2, step 4: a quarter of the least RTT for each step, at most the smoothed RTT.
+    #[test]
+    fn the_reordering_window_grows_in_quarters_up_to_the_smoothed_rtt() {
+        let tcp = weir_plan::Tcp {
+            cc: "reno".into(),
+            cc_options: Default::default(),
+            stack: weir_plan::Stack::Linux,
+            mss_bytes: 1000,
+            timestamps: true,
+            sack: true,
+            ecn: false,
+            initial_window: 10,
+            send_buffer_bytes: 100_000,
+            receive_buffer_bytes: 100_000,
+            pacing: false,
+            ack: weir_plan::Ack::Delayed,
+        };
+        let mut sender = Sender::new(&tcp, &weir_cc::find("reno").unwrap()).unwrap();
+        sender.sample_rtt(Time(0), 80_000);
+        sender.sample_rtt(Time(1), 160_000);
+        assert_eq!(sender.srtt(), Some(Dur::from_millis(90)));
+        sender.reordering_seen = true;
+        let mut windows = (0..7).map(|steps| {
+            sender.rack.window_steps = steps;
+            sender.reordering_window()
+        });
+        let expected = [20, 20, 40, 60, 80, 90, 90].map(Dur::from_millis);
+        assert!(windows.by_ref().eq(expected));
     }
 }

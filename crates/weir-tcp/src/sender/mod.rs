@@ -673,11 +673,14 @@ impl Sender {
             self.board.sacked = sacked;
             self.high_sacked = self.high_sacked.max(end);
         }
-        // After a timeout, what is retransmitted and what is late cannot be told apart.
-        let certain = self.cc.sock.ca_state != CaState::Loss as u8 || self.recovery.undo_marker.is_some();
-        if lowest_late < prior_high && certain {
+        if lowest_late < prior_high && self.reordering_is_certain() {
             self.note_reordering(lowest_late);
         }
+    }
+
+    /// After a timeout, what was late and what was lost cannot be told apart.
+    fn reordering_is_certain(&self) -> bool {
+        self.cc.sock.ca_state != CaState::Loss as u8 || !self.legacy && self.recovery.undo_marker.is_some()
     }
 
     /// Takes note of one selectively acknowledged segment; tells whether it had been sent just once.

@@ -488,6 +488,7 @@ impl Sender {
             if self.legacy { self.halve_rate() } else { self.proportional_reduction(event) }
         } else if !self.legacy && (event.una_advanced || self.reordering > REORDERING && event.newly_sacked) {
             self.cc.cong_avoid(self.cc.sock.snd_una, event.delivered);
+            self.cwnd_stamp = now;
         }
     }
 
@@ -506,8 +507,8 @@ impl Sender {
         if limited {
             self.cc.sock.is_cwnd_limited = 1;
             self.cc.cong_avoid(ack, 1);
-            self.cwnd_stamp = now;
         }
+        self.cwnd_stamp = now;
     }
 
     /// Proportional rate reduction with the slow-start bound while the ACKs show progress (RFC 6937, section 3).
