@@ -7,6 +7,8 @@
 mod common;
 mod random;
 
+mod applications;
 mod conservation;
 mod determinism;
+mod timing;
 mod trace;
