@@ -92,6 +92,9 @@ class Simulator:
         :func:`event_kinds`.
         """
 
+    def drain_trace(self) -> dict[str, bytes]:
+        """Parts of the files of the per-packet trace, by name, to be appended; empty unless the plan asks for one."""
+
     def stats(self) -> dict[str, int]:
         """How much work it was: ``packets``, ``events``, ``delivered_bytes``, ``max_in_flight`` (packets)."""
 

@@ -189,3 +189,33 @@ def test_draws_are_named_substreams() -> None:
         _weir.sample(1, "a", {"kind": "pareot"}, 1)
     with pytest.raises(ValueError, match="pareto: scale and shape must be positive"):
         _weir.sample(1, "a", {"kind": "pareto", "scale": 0.0, "shape": 1.0}, 1)
+
+
+def traced(plan: dict[str, Any], step_ns: int) -> dict[str, bytes]:
+    """The files of the trace, drained every ``step_ns``."""
+    simulator = _weir.Simulator(canonical(plan))
+    files: dict[str, bytes] = {}
+    finished = False
+    while not finished:
+        finished = simulator.advance(simulator.now_ns + step_ns)
+        for name, content in simulator.drain_trace().items():
+            files[name] = files.get(name, b"") + content
+    return files
+
+
+def test_a_trace_is_the_same_however_often_it_is_drained() -> None:
+    plan = lossy_plan()
+    plan["measure"]["trace"] = {"flows": [], "from_ns": 0, "to_ns": 1_000 * MS, "max_packets": 1_000_000}
+    whole, parts = traced(plan, 10_000 * MS), traced(plan, 50 * MS)
+    assert sorted(whole) == ["packets.csv", "receivers.pcap", "senders.pcap"]
+    assert whole == parts
+    assert whole["senders.pcap"][:4] == bytes.fromhex("4d3cb2a1")
+    lines = whole["packets.csv"].decode().splitlines()
+    assert len(lines) > 1000
+    assert lines[0].startswith("time_ns,event,")
+    assert sum(line.startswith("time_ns") for line in lines) == 1
+    assert any(",dropped," in line for line in lines)
+
+
+def test_without_a_trace_there_are_no_files() -> None:
+    assert traced(lossy_plan(), 1_000 * MS) == {}

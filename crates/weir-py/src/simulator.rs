@@ -1,10 +1,13 @@
 //! The simulator.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict};
+use weir_plan::Plan;
+use weir_sim::trace::{Capture, PcapWriter, TraceRecord, write_log};
 use weir_sim::{EVENT_KINDS, Simulation};
 use weir_units::Time;
 
@@ -15,15 +18,20 @@ use crate::plan::parse;
 #[pyclass(module = "weir._weir")]
 pub(crate) struct Simulator {
     simulation: Simulation,
+    plan: Plan,
+    /// The files' headers have been handed over.
+    trace_begun: bool,
 }
 
 #[pymethods]
 impl Simulator {
     #[new]
     fn new(py: Python<'_>, plan: &str) -> PyResult<Simulator> {
-        let simulation =
-            py.detach(|| Simulation::new(&parse(plan)?).map_err(|error| PyValueError::new_err(error.to_string())))?;
-        Ok(Simulator { simulation })
+        py.detach(|| {
+            let plan = parse(plan)?;
+            let simulation = Simulation::new(&plan).map_err(|error| PyValueError::new_err(error.to_string()))?;
+            Ok(Simulator { simulation, plan, trace_begun: false })
+        })
     }
 
     /// Simulates until an instant; whether the plan has ended.
@@ -57,6 +65,17 @@ impl Simulator {
         Ok(result)
     }
 
+    /// The files of the per-packet trace, as far as recorded since the last call; empty unless the plan asks for one.
+    fn drain_trace<'py>(&mut self, py: Python<'py>) -> PyResult<BTreeMap<&'static str, Bound<'py, PyBytes>>> {
+        if self.plan.measure.trace.is_none() {
+            return Ok(BTreeMap::new());
+        }
+        let records = self.simulation.drain_trace();
+        let with_header = !std::mem::replace(&mut self.trace_begun, true);
+        let files = py.detach(|| trace_files(&self.plan, &records, with_header))?;
+        Ok(files.into_iter().map(|(name, content)| (name, PyBytes::new(py, &content))).collect())
+    }
+
     /// How much work it was.
     fn stats(&self) -> BTreeMap<&'static str, u64> {
         let done = self.simulation.statistics();
@@ -67,6 +86,25 @@ impl Simulator {
             ("max_in_flight", done.max_in_flight),
         ])
     }
+}
+
+/// The records as the parts of files that follow what was written before.
+fn trace_files(plan: &Plan, records: &[TraceRecord], with_header: bool) -> io::Result<Vec<(&'static str, Vec<u8>)>> {
+    type Encode = fn(&[TraceRecord], &Plan, &mut Vec<u8>) -> io::Result<()>;
+    let files: [(&'static str, Encode); 3] = [
+        ("senders.pcap", |records, plan, out| PcapWriter::new(plan, Capture::Senders, out)?.write(records)),
+        ("receivers.pcap", |records, plan, out| PcapWriter::new(plan, Capture::Receivers, out)?.write(records)),
+        ("packets.csv", |records, plan, out| write_log(records, plan, out)),
+    ];
+    let encode = |(name, encode): (&'static str, Encode)| {
+        let (mut content, mut header) = (Vec::new(), Vec::new());
+        encode(records, plan, &mut content)?;
+        if !with_header {
+            encode(&[], plan, &mut header)?;
+        }
+        Ok((name, content.split_off(header.len())))
+    };
+    files.into_iter().map(encode).collect()
 }
 
 /// Names of the values of column `kind` of table `events`.

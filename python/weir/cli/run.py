@@ -24,6 +24,7 @@ _EPILOG = examples(
     ("weir run A/large-flows --quick", "a scenario of the catalogue, its quick version"),
     ("weir run my.yaml --set transport.cc=htcp", "with one value changed"),
     ("weir run my.yaml --out runs/tuesday -j 8", "elsewhere, with eight workers"),
+    ("weir run my.yaml --quick --trace", "with captures that Wireshark opens"),
 )
 
 
@@ -34,6 +35,7 @@ _EPILOG = examples(
 @click.option("-j", "--workers", type=click.IntRange(1), help="Processes; by default one a processor.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder of the run; by default runs/NAME.")
 @click.option("--fresh", is_flag=True, help="Replace a run that the folder holds.")
+@click.option("--trace", is_flag=True, help="Record single packets: two captures (pcap) and a log (CSV) in each cell.")
 @click.option("--no-verdict", is_flag=True, help="A claim that does not hold is no failure.")
 @click.option("--no-report", is_flag=True, help="Do not build report.html.")
 @json_option
@@ -46,6 +48,7 @@ def command(
     workers: int | None,
     out: Path | None,
     fresh: bool,
+    trace: bool,
     no_verdict: bool,
     no_report: bool,
     as_json: bool,
@@ -58,6 +61,8 @@ def command(
     """
     from weir import engine
 
+    if trace:
+        overrides = (*overrides, "measure.trace={}")
     loaded = load(scenario, quick=quick, overrides=overrides, quiet=quiet)
     folder = out or Path("runs") / slug(scenario, quick=quick)
     result = engine.run(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -45,6 +45,7 @@ class Sim:
         except ValueError as error:
             raise MethodError(str(error)) from error
         kinds = pa.array(_weir.event_kinds(), pa.string())
+        trace: dict[str, BinaryIO] = {}
         finished = False
         step_ns = _FIRST_STEP_NS
         while not finished:
@@ -52,6 +53,10 @@ class Sim:
             finished = simulator.advance(simulator.now_ns + step_ns)
             for table, columns in simulator.drain().items():
                 sink.write(table, _rows(table, columns, kinds))
+            for name, content in simulator.drain_trace().items():
+                if name not in trace:
+                    trace[name] = sink.open(name)
+                trace[name].write(content)
             progress(simulator.now_ns)
             step_ns = _next_step(step_ns, time.monotonic() - begin)
         return Outcome(stats=simulator.stats())
