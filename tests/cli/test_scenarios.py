@@ -190,31 +190,24 @@ def test_unknown_methods_give_2_and_unavailable_ones_1(weir: Weir, here: Path) -
 
 
 def test_ctrl_c_says_how_to_go_on_and_the_same_command_does(here: Path) -> None:
-    write(here, title="rows=30 batch=1 sleep=0.1")
-    command = [
-        sys.executable,
-        "-m",
-        "weir.cli",
-        "run",
-        "two.yaml",
-        "--method",
-        "fake:Fake",
-        "--workers",
-        "1",
-        "--no-report",
-    ]
+    write(here, title="token=token")
+    (here / "token").touch()  # lets the first cell finish; the second one waits for another
+    options = ("--method", "fake:Fake", "--workers", "1", "--no-report")
+    command = [sys.executable, "-m", "weir.cli", "run", "two.yaml", *options]
     paths = (ROOT / "python", ROOT / "tests/engine")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 300  # against a hang only: nothing here depends on how fast the machine is
     while not list(here.glob("runs/two/.partial/0001-r0-*")):
+        assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=300)
     assert process.returncode == 130
     assert "interrupted; 1 of 2 cells were finished and are kept. Run the same command again to go on" in errors
     assert not list(here.glob("runs/two/.partial/*"))
+    (here / "token").touch()
     done = subprocess.run([*command, "--no-verdict"], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     assert "1 cell executed" in done.stdout

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -44,6 +45,8 @@ class Fake:
             sink.write("goodput", _rows(parsed["seed"], begin, min(rows, begin + batch)))
             progress(parsed["end_ns"] * min(rows, begin + batch) // rows)
             time.sleep(float(words.get("sleep", 0)))
+        if "token" in words:
+            _take_token(Path(words["token"]))
         _misbehave(words)
         return Outcome(("a warning",) if "warn" in words else (), {"packets": rows, "events": 2 * rows})
 
@@ -59,6 +62,17 @@ class Real(Fake):
     """Has a real clock."""
 
     clock: Literal["virtual", "real"] = "real"
+
+
+def _take_token(file: Path) -> None:
+    """Removes ``file``, and waits for it if need be: a test lets as many cells finish as it gives tokens."""
+    while True:
+        try:
+            file.unlink()
+        except FileNotFoundError:
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _misbehave(words: Mapping[str, str]) -> None:

@@ -8,7 +8,7 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -168,20 +168,26 @@ def _execute(state: _State, method: str, workers: int, display: Display) -> None
     order = iter(sorted(state.waiting, key=lambda job: -job.cost))
     tally = Tally({job.cell.id: Work(job.cost, job.end_ns) for job in state.waiting}, time.monotonic())
     with _stop_signals(), _shown(display, tally):
-        pool = Pool(workers, lambda: next((job.message(state.folder.path, method) for job in order), None))
         try:
-            while tally.done + tally.failed < tally.total:
-                with contextlib.suppress(queue.Empty):
-                    _take(pool.messages.get(timeout=_POLL_S), state, tally, display)
-                display.update(tally)
+            with contextlib.closing(Pool(workers, _jobs(order, state.folder.path, method))) as pool:
+                while tally.done + tally.failed < tally.total:
+                    with contextlib.suppress(queue.Empty):
+                        _take(pool.messages.get(timeout=_POLL_S), state, tally, display)
+                    display.update(tally)
         except KeyboardInterrupt:
+            # Not the tally's count: a cell may be complete that nobody has heard of yet.
+            kept = sum(state.folder.finished(job.cell.id) is not None for job in state.waiting)
             raise Interrupted(
-                f"interrupted; {tally.done} of {tally.total} cells were finished and are kept. "
+                f"interrupted; {kept} of {tally.total} cells were finished and are kept. "
                 "Run the same command again to go on"
             ) from None
         finally:
-            pool.close()
             state.folder.remove_partial()
+
+
+def _jobs(order: Iterator[Job], folder: Path, method: str) -> Callable[[], Message | None]:
+    """Gives the jobs one after another, then ``None``; their plans are compiled when it is their turn."""
+    return lambda: next((job.message(folder, method) for job in order), None)
 
 
 def _take(message: Message, state: _State, tally: Tally, display: Display) -> None:
