@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ._distribution import draw
 from ._flows import Group, groups_of
 from ._lang_scenario import Body, Change, Instant
 from ._lang_workload import Selector
-from ._network import Network, delay_plan, loss_plan
+from ._network import Link, Network, delay_plan, loss_plan
 from ._problem import Invalid, Log, choose, gather
 from ._topologies import build
 from ._units import show_duration
@@ -55,7 +56,7 @@ def compile_plan(body: Body, context: Context, log: Log) -> dict[str, Any]:
         "seed": context.seed,
         "end_ns": end,
         "nodes": [{"name": name, "kind": "host" if host else "router"} for name, host in net.nodes],
-        "links": list(links),
+        "links": [_clocked(link, plan, context.seed) for link, plan in zip(net.links, links, strict=True)],
         "flows": flows,
         "changes": _changes(body, net, end, log),
         "measure": _measure(body, flows, groups, end, log) | {"links": _recorded(body, net)},
@@ -66,6 +67,14 @@ def compile_plan(body: Body, context: Context, log: Log) -> dict[str, Any]:
     if log.failed:
         raise Invalid
     return plan
+
+
+def _clocked(link: Link, plan: dict[str, Any], seed: int) -> dict[str, Any]:
+    """The plan of a link whose transmitter's clock is off by a draw, where the scenario says that it may be."""
+    if link.clocks == 0.0:
+        return plan
+    off = draw()(seed, f"clock/{link.name}", {"kind": "uniform", "low": 0.0, "high": 2.0}, 1)[0] - 1.0
+    return {**plan, "rate_bps": round(link.rate * (1.0 + off * link.clocks))}
 
 
 def _end(body: Body, groups: list[Group], log: Log) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ._lang_links import QUEUE_SIZE, LinkSpec, packets
-from ._scalars import BOOLEAN, DURATION, NAME, RATE, SIZE, AmountType, Integer, Number
+from ._scalars import BOOLEAN, DURATION, NAME, PROBABILITY, RATE, SIZE, AmountType, Integer, Number
 from ._spec import ListOf, OneOf, OneOrEach, Spec, Struct, key
 from ._units import Amount
 
@@ -26,6 +26,13 @@ class Access(Spec):
         AmountType("packets"),
         "Transmit queue of the host (`txqueuelen`), and of the router towards the host; 1000 packets.",
         default=packets(1000),
+    )
+    clocks: float = key(
+        PROBABILITY,
+        "How far the hosts' clocks may be off: each sends at its rate times 1 plus or minus up to this, drawn for "
+        "each; 0. Ethernet allows 0.01 %. Where all are exact, senders of one rate stay in phase for ever, and a full "
+        "queue may drop the packets of always the same of them.",
+        default=0.0,
     )
 
 

@@ -40,6 +40,7 @@ class Link:
     jitter: lang.Jitter | None = None
     reorder: lang.Reorder | None = None
     nic: bool = False
+    clocks: float = 0.0  # how far the clock of the transmitter may be off
 
     def plan(self, rtt: int | None, log: Log) -> dict[str, Any]:
         """The link as the plan has it; ``rtt`` is what `bdp` is computed with."""

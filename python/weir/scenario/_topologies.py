@@ -52,6 +52,7 @@ class _Side:
     delays: list[int]
     queue: Amount
     mark: Mark
+    clocks: float
 
 
 def _side(access: lang.Access, default: Sequence[int] | None, n: int, log: Log) -> _Side:
@@ -60,7 +61,7 @@ def _side(access: lang.Access, default: Sequence[int] | None, n: int, log: Log) 
         raise log.error(access.mark, "`rate` is missing: the rate of the access links")
     rates = _spread(given, n, "pairs", access.at("rate"), log)
     delays = _spread(access.delay or (0,), n, "pairs", access.at("delay"), log)
-    return _Side(rates, delays, access.queue, access.at("rate"))
+    return _Side(rates, delays, access.queue, access.at("rate"), access.clocks)
 
 
 def _check_names(spec: lang.Dumbbell | lang.Hierarchical, log: Log) -> None:
@@ -150,7 +151,7 @@ def _host_links(net: Network, name: str, router: int, side: _Side, i: int, commo
         "queue": side.queue,
         "mark": side.mark,
     }
-    up = net.link(Link(f"{name}->{at}", host, router, nic=True, **settings))
+    up = net.link(Link(f"{name}->{at}", host, router, nic=True, clocks=side.clocks, **settings))
     down = net.link(Link(f"{at}->{name}", router, host, **settings))
     return host, up, down
 
