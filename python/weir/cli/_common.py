@@ -75,9 +75,15 @@ def error_console() -> Console:
 def _console(*, stderr: bool) -> Console:
     from rich.console import Console
 
+    class Piped(Console):
+        """A console whose reader may go away: rich would end the process with 1, which says that a claim failed."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else 10_000
-    return Console(file=stream, width=width, highlight=False, markup=False, emoji=False, soft_wrap=not stream.isatty())
+    return Piped(file=stream, width=width, highlight=False, markup=False, emoji=False, soft_wrap=not stream.isatty())
 
 
 def print_table(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -46,9 +47,24 @@ def report(error: Exception) -> int:
         return _say(error, str(error), code)
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""
-        return _say(error, f"{place}{error.strerror}", FAILED)
+        return _say(error, f"{place}{error.strerror}", BAD_INPUT if error.errno in _BAD_PATH else FAILED)
     return _say(error, f"internal error: {type(error).__name__}: {error}\n{_ASK}", FAILED)
 
+
+_BAD_PATH = frozenset(
+    {
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.EISDIR,
+        errno.EEXIST,
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+        errno.ENAMETOOLONG,
+        errno.ELOOP,
+    }
+)
+"""What a file system says of a path that the user should not have given."""
 
 _ASK = "This is a defect of weir. WEIR_DEBUG=1 or -vv shows where; please report it with that."
 

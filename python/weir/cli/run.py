@@ -135,8 +135,10 @@ _FEW = 5
 
 
 def _print_warnings(result: Result, *, verbose: int) -> None:
-    shown = result.warnings if verbose else result.warnings[:_FEW]
+    failed = tuple(f"{failure.cell}: failed: " for failure in result.failures)  # these are printed with their factors
+    warnings = [warning for warning in result.warnings if not warning.startswith(failed)]
+    shown = warnings if verbose else warnings[:_FEW]
     for warning in shown:
         console().print(f"warning: {warning}", style="yellow")
-    if len(shown) < len(result.warnings):
-        console().print(f"and {plural(len(result.warnings) - len(shown), 'more warning')}: -v shows all")
+    if len(shown) < len(warnings):
+        console().print(f"and {plural(len(warnings) - len(shown), 'more warning')}: -v shows all")
