@@ -87,13 +87,13 @@ impl Sender {
         event.dsack_of_probe = self.timer.probed_up_to(end);
         event.delivered += count as u32;
         self.rack.dsack_seen |= self.reordering_seen && !event.dsack_of_probe;
-        if self.recovery.undo_retransmissions > 0 && end > self.recovery.undo_marker.unwrap_or(u64::MAX) {
-            let resent = count.min(u64::from(self.recovery.undo_retransmissions as u32)) as i32;
-            self.recovery.undo_retransmissions -= resent;
-        }
+        // What became of segments below is forgotten: every duplicate counts. Above, only those sent twice.
+        let below = end.min(self.board.una).saturating_sub(start);
+        let mut needless = if end > self.recovery.undo_marker.unwrap_or(u64::MAX) { below } else { 0 };
         let mut late = u64::MAX;
         for seq in start.max(self.board.una)..end {
             let record = self.board.get_mut(seq);
+            needless += u64::from(record.flags & EVER_RETRANS != 0);
             if record.flags & (SACKED | EVER_RETRANS) == SACKED | EVER_RETRANS {
                 late = late.min(seq);
             }
@@ -103,6 +103,7 @@ impl Sender {
                 self.cc.sock.retrans_out -= 1;
             }
         }
+        self.recovery.discount_retransmissions(needless);
         if late < self.high_sacked && self.reordering_is_certain() {
             // The original came after all, and after others.
             self.note_reordering(late);

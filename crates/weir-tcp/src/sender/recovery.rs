@@ -26,7 +26,7 @@ pub(super) struct Recovery {
     /// First unacknowledged segment when the reduction began, while it may still be undone.
     pub undo_marker: Option<u64>,
     /// Retransmissions of this reduction that were not yet reported as duplicates.
-    pub undo_retransmissions: i32,
+    undo_retransmissions: i32,
     prior_cwnd: u32,
     prior_ssthresh: u32,
     prr_delivered: u32,
@@ -53,6 +53,13 @@ impl Recovery {
     pub fn resume(&mut self) {
         self.frto_new_data = false;
         self.hold = false;
+    }
+
+    /// So many retransmissions of this reduction turned out needless.
+    pub fn discount_retransmissions(&mut self, needless: u64) {
+        if self.undo_marker.is_some() && self.undo_retransmissions > 0 {
+            self.undo_retransmissions -= needless.min(self.undo_retransmissions as u64) as i32;
+        }
     }
 
     pub fn note_retransmission(&mut self, now: Time) {

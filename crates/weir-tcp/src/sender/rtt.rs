@@ -186,6 +186,17 @@ mod tests {
         assert_eq!(seconds(Stack::Linux26, 5), [3, 6, 12, 24, 48]);
     }
 
+    /// Eifel: a falling RTT widens the variance at an eighth of the usual gain.
+    #[test]
+    fn a_falling_rtt_hardly_widens_the_timeout() {
+        let mut rtt = Rtt::new(Stack::Linux);
+        rtt.sample(Time(0), 1_000_000, 0, 1);
+        assert_eq!(rtt.rto(), Dur::from_secs(3));
+        rtt.sample(Time(1), 100_000, 1, 2);
+        // Error 900 ms, less a quarter of the deviation of 2 s: 400 ms; an eighth of it is 50 ms.
+        assert_eq!(rtt.rto(), Dur::from_micros(887_500 + 2_050_000));
+    }
+
     #[test]
     fn srtt_moves_by_an_eighth_of_the_error() {
         let mut rtt = Rtt::new(Stack::Linux);
