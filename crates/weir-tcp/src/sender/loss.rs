@@ -7,9 +7,10 @@
 use weir_cc::CaState;
 use weir_units::{Dur, Time};
 
+use super::ack::Event;
 use super::scoreboard::{EVER_RETRANS, LOST, RETRANS, Record, Retransmission, SACKED};
 use super::timers::MIN_TIMEOUT;
-use super::{Event, MAX_REORDERING, Sender, recovery};
+use super::{MAX_REORDERING, Sender, recovery};
 
 /// State of RACK: the most recently sent segment that was delivered.
 #[derive(Clone, Debug, Default)]

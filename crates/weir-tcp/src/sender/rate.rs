@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use weir_cc::{RateSample, Sock};
 use weir_units::Time;
 
-use super::Event;
+use super::ack::Event;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Snapshot {

@@ -6,8 +6,9 @@
 use weir_cc::{CaEvent, CaState, INFINITE_SSTHRESH, RateSample};
 use weir_units::Time;
 
+use super::ack::Event;
 use super::scoreboard::EVER_RETRANS;
-use super::{Event, Notice, REORDERING, Sender, micros};
+use super::{Notice, REORDERING, Sender, micros};
 
 /// Segments that `linux-2.6` lets a window exceed the flight by, when it leaves an unusual state.
 const MAX_BURST: u32 = 3;

@@ -4,7 +4,8 @@
 use weir_cc::CaState;
 use weir_units::{Dur, Time};
 
-use super::{Event, Forced, NO_EVENT, Notice, Phase, Sender};
+use super::ack::{Event, NO_EVENT};
+use super::{Forced, Notice, Phase, Sender};
 
 const MIN_RTO: Dur = Dur::from_millis(200);
 /// What Linux adds to a probe's and to the reordering timeout, against the coarseness of clocks.

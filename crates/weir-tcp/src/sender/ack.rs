@@ -1,0 +1,345 @@
+//! The way of an acknowledgement: what it says of each segment, what it says of the round-trip time, and then through
+//! loss detection, state machine, timers and window growth.
+
+use weir_cc::{AckSample, CaState};
+use weir_units::Time;
+
+use super::scoreboard::{self, EVER_RETRANS, LOST, RETRANS, SACKED};
+use super::{MAX_REORDERING, Phase, Sender, micros};
+use crate::packet::Ack;
+
+const MAX_REORDERING_LEGACY: u64 = 127;
+
+/// What one acknowledgement turned out to mean.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Event {
+    pub una_advanced: bool,
+    /// Segments newly acknowledged, selectively or not.
+    pub delivered: u32,
+    pub acked: u32,
+    pub newly_sacked: bool,
+    pub newly_lost: u32,
+    pub dsack: bool,
+    /// The duplicate is the tail-loss probe's.
+    pub dsack_of_probe: bool,
+    /// Neither progress nor a report of a duplicate.
+    pub dupack: bool,
+    pub ece: bool,
+    /// Data sent once and outstanding at the last reduction arrived after all.
+    pub original_arrived: bool,
+    pub retransmission_acked: bool,
+    pub lost_retransmission: bool,
+    pub keep_timer: bool,
+    pub prior_in_flight: u32,
+    pub prior_una: u64,
+    pub tsecr: u32,
+    /// Round-trip time for the congestion control, microseconds; negative without a sample.
+    pub rtt_us: i64,
+    /// Lowest segment sent once, and not selectively acknowledged before, that the cumulative ACK covers now.
+    pub first_original: u64,
+    pub first_sent: u64,
+    pub last_sent: u64,
+    pub first_sacked_sent: u64,
+    pub last_sacked_sent: u64,
+}
+
+const NO_TIME: u64 = u64::MAX;
+
+/// An acknowledgement that means nothing yet.
+pub(super) const NO_EVENT: Event = Event {
+    una_advanced: false,
+    delivered: 0,
+    acked: 0,
+    newly_sacked: false,
+    newly_lost: 0,
+    dsack: false,
+    dsack_of_probe: false,
+    dupack: false,
+    ece: false,
+    original_arrived: false,
+    retransmission_acked: false,
+    lost_retransmission: false,
+    keep_timer: false,
+    prior_in_flight: 0,
+    prior_una: 0,
+    tsecr: 0,
+    rtt_us: -1,
+    first_original: u64::MAX,
+    first_sent: NO_TIME,
+    last_sent: 0,
+    first_sacked_sent: NO_TIME,
+    last_sacked_sent: 0,
+};
+impl Sender {
+    /// An acknowledgement arrived.
+    #[inline]
+    pub fn on_ack(&mut self, now: Time, ack: &Ack) {
+        if self.phase != Phase::Established || ack.ack > self.board.next {
+            return;
+        }
+        self.set_clock(now);
+        if ack.ack < self.board.una || self.board.outstanding() == 0 {
+            self.on_stale_ack(now, ack);
+            return;
+        }
+        let mut event = Event {
+            prior_in_flight: self.in_flight(),
+            prior_una: self.board.una,
+            ece: ack.ece && self.ecn,
+            tsecr: ack.tsecr,
+            ..NO_EVENT
+        };
+        self.cc.in_ack_event(if event.ece { 4 } else { 0 });
+        let prior_high = self.high_sacked;
+        if self.sack && !ack.sack.is_empty() {
+            self.take_sack(now, ack, &mut event);
+        }
+        if ack.ack > self.board.una {
+            self.take_cumulative(now, ack.ack, &mut event);
+            if event.first_original < prior_high {
+                // It was late: others sent after it had been reported before.
+                self.note_reordering(event.first_original);
+            }
+            if !self.sack {
+                self.discount_dupacks(&mut event);
+            }
+        }
+        self.cc.sock.delivered += event.delivered;
+        if event.ece {
+            self.cc.sock.delivered_ce += event.delivered;
+        }
+        if event.una_advanced || event.newly_sacked {
+            self.learn_rtt(now, &mut event);
+            self.adapt_reordering_window(now);
+        }
+        self.react(now, &mut event);
+    }
+
+    /// An acknowledgement overtaken by a later one, or when nothing is outstanding: only its SACK blocks are of use.
+    #[cold]
+    fn on_stale_ack(&mut self, now: Time, ack: &Ack) {
+        let nothing_out = self.board.outstanding() == 0;
+        let mut event = Event { prior_in_flight: self.in_flight(), prior_una: self.board.una, ..NO_EVENT };
+        if self.sack && !ack.sack.is_empty() {
+            self.take_sack(now, ack, &mut event);
+            self.cc.sock.delivered += event.delivered;
+            if event.dsack || !nothing_out {
+                self.alert(now, &mut event);
+            }
+        }
+        if nothing_out && ack.ack == self.board.una && self.timer.probing() {
+            self.resolve_probe(now, &event);
+        }
+    }
+
+    /// Loss detection, state machine, timers and window growth, in the order Linux runs them.
+    #[inline]
+    fn react(&mut self, now: Time, event: &mut Event) {
+        if self.timer.probing() {
+            self.resolve_probe(now, event);
+        }
+        if self.legacy {
+            self.grow_legacy(now, event);
+        }
+        let unusual = !event.una_advanced || event.newly_sacked || event.ece || event.dsack;
+        if unusual || self.cc.sock.ca_state != CaState::Open as u8 {
+            event.dupack = !event.una_advanced && !event.dsack;
+            self.alert(now, event);
+        }
+        if (event.una_advanced || self.sacked_before_head_was_resent(event)) && !event.keep_timer {
+            self.rearm(now);
+        }
+        self.control_window(now, event);
+        self.update_pacing_rate();
+    }
+
+    /// A selective ACK of data sent before the head was sent last: the head's timeout may start anew, because nothing
+    /// sent after it was heard of yet.
+    fn sacked_before_head_was_resent(&self, event: &Event) -> bool {
+        event.first_sacked_sent != NO_TIME
+            && self.board.outstanding() > 0
+            && event.first_sacked_sent < self.board.get(self.board.una).sent_ns
+    }
+
+    fn take_sack(&mut self, now: Time, ack: &Ack, event: &mut Event) {
+        let mut blocks = [(0, 0); 4];
+        let mut count = ack.sack.as_slice().len();
+        blocks[..count].copy_from_slice(ack.sack.as_slice());
+        if ack.sack.dsack && self.take_dsack(blocks[0], event) {
+            blocks.copy_within(1.., 0);
+            count -= 1;
+        }
+        blocks[..count].sort_unstable();
+        let una = self.board.una.max(ack.ack);
+        let prior_high = self.high_sacked;
+        let mut lowest_late = u64::MAX;
+        for &(start, end) in &blocks[..count] {
+            // A block that begins at or below the cumulative ACK, or ends beyond what was sent, makes no sense.
+            if start <= una || start >= end || end > self.board.next {
+                continue;
+            }
+            // The set is moved out while the records of its new members are updated.
+            let mut sacked = std::mem::take(&mut self.board.sacked);
+            sacked.insert(start, end, 0, |from, to| {
+                for seq in from..to {
+                    if self.sack_one(now, seq, event) && seq < prior_high {
+                        lowest_late = lowest_late.min(seq);
+                    }
+                }
+            });
+            self.board.sacked = sacked;
+            self.high_sacked = self.high_sacked.max(end);
+        }
+        if lowest_late < prior_high && self.reordering_is_certain() {
+            self.note_reordering(lowest_late);
+        }
+    }
+
+    /// After a timeout, what was late and what was lost cannot be told apart.
+    pub(super) fn reordering_is_certain(&self) -> bool {
+        self.cc.sock.ca_state != CaState::Loss as u8 || !self.legacy && self.recovery.undo_marker.is_some()
+    }
+
+    /// Takes note of one selectively acknowledged segment; tells whether it had been sent just once.
+    fn sack_one(&mut self, now: Time, seq: u64, event: &mut Event) -> bool {
+        let high_seq = self.recovery.high_seq;
+        let record = self.board.get_mut(seq);
+        let (sent, flags, plain) = (record.sent_ns, record.flags, *record);
+        // What was sent again without being lost is still under way a second time.
+        let gone = if flags & LOST != 0 { LOST | RETRANS } else { 0 };
+        record.flags = (flags | SACKED) & !gone;
+        let once = flags & EVER_RETRANS == 0;
+        let sock = &mut self.cc.sock;
+        sock.sacked_out += 1;
+        sock.lost_out -= u32::from(flags & LOST != 0);
+        sock.retrans_out -= u32::from(flags & gone & RETRANS != 0);
+        event.newly_sacked = true;
+        event.delivered += 1;
+        if once {
+            if event.first_sacked_sent == NO_TIME {
+                event.first_sacked_sent = sent;
+            }
+            event.last_sacked_sent = sent;
+            event.original_arrived |= seq < high_seq;
+        }
+        self.delivery.on_delivered(seq, !once);
+        self.rack.advance(now, seq, &plain, !once, self.rtt.min_us());
+        once
+    }
+
+    #[inline]
+    fn take_cumulative(&mut self, now: Time, ack: u64, event: &mut Event) {
+        let mut bytes = 0;
+        let mut last_plain = None;
+        let rate_samples = self.cc.has_cong_control();
+        for seq in self.board.una..ack {
+            let record = *self.board.get(seq);
+            bytes += u64::from(record.len);
+            if record.flags == 0 {
+                if event.first_sent == NO_TIME {
+                    event.first_sent = record.sent_ns;
+                    event.first_original = seq;
+                }
+                event.last_sent = record.sent_ns;
+                event.delivered += 1;
+                event.original_arrived |= seq < self.recovery.high_seq;
+                last_plain = Some((seq, record));
+                if rate_samples {
+                    self.delivery.on_delivered(seq, false);
+                }
+            } else {
+                self.acknowledge_marked(now, seq, record, event);
+            }
+        }
+        if let Some((seq, record)) = last_plain {
+            // Segments sent just once were sent in their order: the last stands for all.
+            self.rack.advance(now, seq, &record, false, self.rtt.min_us());
+        }
+        event.acked = (ack - self.board.una) as u32;
+        event.una_advanced = true;
+        self.cc.sock.packets_out -= event.acked;
+        self.board.una = ack;
+        self.una_bytes += bytes;
+        self.cc.sock.snd_una = self.una_bytes as u32;
+        self.board.advanced();
+    }
+
+    fn acknowledge_marked(&mut self, now: Time, seq: u64, record: scoreboard::Record, event: &mut Event) {
+        let sock = &mut self.cc.sock;
+        let flags = record.flags;
+        sock.lost_out -= u32::from(flags & LOST != 0);
+        sock.retrans_out -= u32::from(flags & RETRANS != 0);
+        let resent = flags & EVER_RETRANS != 0;
+        event.retransmission_acked |= resent;
+        if flags & SACKED != 0 {
+            sock.sacked_out -= 1;
+            return;
+        }
+        event.delivered += 1;
+        if !resent {
+            if event.first_sent == NO_TIME {
+                event.first_sent = record.sent_ns;
+                event.first_original = seq;
+            }
+            event.last_sent = record.sent_ns;
+            event.original_arrived |= seq < self.recovery.high_seq;
+        }
+        self.delivery.on_delivered(seq, resent);
+        // The echoed time is that of an earlier transmission (RFC 8985, section 6.2, step 2).
+        let echo_is_older = (event.tsecr.wrapping_sub((record.sent_ns / 1000) as u32) as i32) < 0;
+        let spurious = resent && self.timestamps && event.tsecr != 0 && echo_is_older;
+        if !spurious {
+            self.rack.advance(now, seq, &record, resent, self.rtt.min_us());
+        }
+    }
+
+    /// A segment sent once was delivered after others sent later had been: the path reorders.
+    pub(super) fn note_reordering(&mut self, late: u64) {
+        let high = if self.cc.sock.sacked_out == 0 { self.board.una } else { self.high_sacked };
+        let max = if self.legacy { MAX_REORDERING_LEGACY } else { MAX_REORDERING };
+        let distance = high.saturating_sub(late).min(max) as u32;
+        let farther = distance > self.reordering;
+        if farther {
+            self.reordering = distance;
+        }
+        self.reordering_seen |= farther || !self.legacy;
+    }
+
+    /// Updates the RTT estimate (RFC 6298, Karn's algorithm) and tells the congestion control.
+    #[inline]
+    fn learn_rtt(&mut self, now: Time, event: &mut Event) {
+        let since = |sent: u64| (now.0.saturating_sub(sent) / 1000) as i64;
+        let mut rtt = -1;
+        let mut cc_rtt = -1;
+        if event.first_sent != NO_TIME && !event.retransmission_acked {
+            rtt = since(event.first_sent);
+            cc_rtt = since(event.last_sent);
+        }
+        if event.first_sacked_sent != NO_TIME {
+            cc_rtt = since(event.last_sacked_sent);
+            if rtt < 0 {
+                rtt = since(event.first_sacked_sent);
+            }
+        }
+        if rtt < 0 && self.timestamps && event.una_advanced && event.tsecr != 0 {
+            // An echo from the future is none.
+            rtt = i64::from((micros(now) as u32).wrapping_sub(event.tsecr) as i32);
+            cc_rtt = rtt;
+        }
+        if rtt >= 0 {
+            self.rtt.sample_min(now, cc_rtt as u32);
+            self.sample_rtt(now, rtt as u64);
+        }
+        event.rtt_us = cc_rtt;
+        let (pkts_acked, in_flight) = (event.acked, event.prior_in_flight);
+        self.cc.pkts_acked(&AckSample { pkts_acked, rtt_us: cc_rtt as i32, in_flight });
+    }
+
+    pub(super) fn sample_rtt(&mut self, now: Time, rtt_us: u64) {
+        self.rtt.sample(now, rtt_us as u32, self.board.una, self.board.next);
+        let sock = &mut self.cc.sock;
+        sock.srtt_us = self.rtt.srtt_us8;
+        sock.mdev_us = self.rtt.mdev_us4;
+        sock.rtt_min_us = self.rtt.min_us();
+    }
+}

@@ -1,0 +1,232 @@
+//! Transmission: what to send next, and when pacing lets it go.
+
+use weir_cc::CaEvent;
+use weir_units::{Dur, Time};
+
+use super::scoreboard::{self, EVER_RETRANS, RETRANS, SACKED};
+use super::{Forced, Phase, Sender, Transmit, micros};
+use crate::packet::Segment;
+
+const PACING_RATIO_SLOW_START: u64 = 200;
+const PACING_RATIO_AVOIDANCE: u64 = 120;
+const MAX_QUANTUM_BYTES: u64 = 65_536;
+/// Pacing begins with this segment, so that an initial window is not stretched over a round trip.
+const UNPACED_SEGMENTS: u64 = 10;
+
+impl Sender {
+    /// Bytes of this flow that may wait in the host's own queue (Linux' small-queue limit): a millisecond at the pacing
+    /// rate, at least two segments. Unlimited for the `linux-2.6` stack.
+    #[inline]
+    pub fn local_queue_limit(&self) -> u64 {
+        if self.legacy {
+            return u64::MAX;
+        }
+        (self.cc.sock.pacing_rate >> 10).clamp(u64::from(2 * (self.mss + 256)), 4 << 20)
+    }
+
+    /// Bytes that are worth a wake-up: the size of a segmentation-offload train at the present rate.
+    #[inline]
+    pub fn quantum_bytes(&self) -> u64 {
+        (self.cc.sock.pacing_rate >> 10).clamp(2 * u64::from(self.mss), MAX_QUANTUM_BYTES)
+    }
+
+    /// The next thing to transmit now, or nothing; the driver calls again until it gets nothing.
+    #[inline]
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
+        if self.phase != Phase::Established {
+            return self.poll_handshake(now);
+        }
+        if let Some(segment) = self.forced.take().and_then(|forced| self.send_forced(now, forced)) {
+            return Some(Transmit::Data(segment));
+        }
+        let paced = self.is_paced();
+        if paced && !self.pacing_allows(now) {
+            self.validate_cwnd(now, self.in_flight() >= self.cc.sock.snd_cwnd);
+            return None;
+        }
+        let segment = self.next_segment(now)?;
+        if paced {
+            self.pace(now, segment.len);
+        }
+        Some(Transmit::Data(segment))
+    }
+
+    /// The driver stopped asking although there may be more: the host's queue is full.
+    pub fn transmit_blocked(&mut self, now: Time) {
+        // Until it is asked again, pacing is not what it waits for.
+        self.held_by_pacing = false;
+        self.validate_cwnd(now, self.in_flight() >= self.cc.sock.snd_cwnd);
+    }
+
+    /// Whether there is something to send that the window allows.
+    pub fn wants_to_send(&self) -> bool {
+        self.is_established()
+            && (self.forced.is_some()
+                || self.in_flight() < self.cc.sock.snd_cwnd
+                    && (self.cc.sock.lost_out > self.cc.sock.retrans_out || self.new_data_len() > 0))
+    }
+
+    fn poll_handshake(&mut self, now: Time) -> Option<Transmit> {
+        if !std::mem::take(&mut self.pending_syn) {
+            return None;
+        }
+        self.syns += 1;
+        self.timer.arm_rto(now + self.rtt.syn_timeout(self.syns));
+        Some(Transmit::Syn)
+    }
+
+    #[cold]
+    fn send_forced(&mut self, now: Time, forced: Forced) -> Option<Segment> {
+        match forced {
+            Forced::NewData => {
+                let segment = Some(self.new_data_len()).filter(|len| *len > 0).map(|len| self.send_new(now, len));
+                // No probe after a probe: the timeout decides (RFC 8985, section 7.3).
+                self.timer.arm_rto(now + self.rtt.rto());
+                segment
+            }
+            Forced::Retransmission(seq) | Forced::Probe(seq) => {
+                let outstanding = seq >= self.board.una && seq < self.board.next;
+                let needed = outstanding && self.board.get(seq).flags & SACKED == 0;
+                needed.then(|| self.retransmit(now, seq, matches!(forced, Forced::Retransmission(_))))
+            }
+        }
+    }
+
+    #[inline]
+    fn next_segment(&mut self, now: Time) -> Option<Segment> {
+        let room = self.in_flight() < self.cc.sock.snd_cwnd;
+        if self.cc.sock.lost_out > 0 && self.may_retransmit() {
+            if let Some(seq) = self.board.next_lost() {
+                if room {
+                    return Some(self.retransmit(now, seq, true));
+                }
+                self.validate_cwnd(now, true);
+                return None;
+            }
+        }
+        let len = self.new_data_len();
+        if len > 0 && room {
+            return Some(self.send_new(now, len));
+        }
+        self.validate_cwnd(now, !room);
+        None
+    }
+
+    /// Payload of the next new segment; 0 if the application, the send buffer or the peer's window has no more.
+    #[inline]
+    pub(super) fn new_data_len(&self) -> u32 {
+        let available = self.written_bytes - self.next_bytes;
+        if available == 0 {
+            return 0;
+        }
+        let len = available.min(u64::from(self.mss));
+        let window = self.send_buffer.min(self.peer_buffer);
+        if self.next_bytes - self.una_bytes + len > window { 0 } else { len as u32 }
+    }
+
+    #[inline]
+    fn send_new(&mut self, now: Time, len: u32) -> Segment {
+        if self.board.outstanding() == 0 {
+            self.set_clock(now);
+            self.cc.sock.lsndtime = self.jiffies(self.last_sent);
+            self.cc.cwnd_event(CaEvent::TxStart);
+            self.timer.arm_rto(now + self.rtt.rto());
+            self.delivery.restart(now);
+        }
+        let seq = self.board.push(now.0, self.counters.sent_packets as u32, len as u16);
+        self.delivery.on_send(now, seq, &self.cc.sock, self.cc.has_cong_control());
+        let sock = &mut self.cc.sock;
+        sock.packets_out += 1;
+        self.next_bytes += u64::from(len);
+        sock.snd_nxt = self.next_bytes as u32;
+        self.recovery.note_sent(sock.ca_state);
+        self.last_sent = now;
+        if self.timer.may_probe() {
+            self.arm_probe(now);
+        }
+        self.count_sent(len);
+        Segment {
+            seq,
+            len,
+            retransmission: false,
+            cwr: std::mem::take(&mut self.cwr_pending),
+            tsval: micros(now) as u32,
+        }
+    }
+
+    /// Sends a segment again; `counted`: as a retransmission in flight.
+    fn retransmit(&mut self, now: Time, seq: u64, counted: bool) -> Segment {
+        let (next_at, order) = (self.board.next, self.counters.sent_packets as u32);
+        let record = self.board.get_mut(seq);
+        let len = u32::from(record.len);
+        record.sent_ns = now.0;
+        record.order = order;
+        record.flags |= EVER_RETRANS;
+        if counted && record.flags & RETRANS == 0 {
+            record.flags |= RETRANS;
+            self.cc.sock.retrans_out += 1;
+        }
+        self.board.retransmissions.push_back(scoreboard::Retransmission { seq, sent_ns: now.0, order, next_at });
+        self.delivery.on_send(now, seq, &self.cc.sock, self.cc.has_cong_control());
+        if counted {
+            self.recovery.note_retransmission(now);
+        }
+        if seq == self.board.una && self.timer.may_probe() {
+            self.timer.arm_rto(now + self.rtt.rto());
+        }
+        self.last_sent = now;
+        self.counters.retransmitted_packets += 1;
+        self.count_sent(len);
+        Segment { seq, len, retransmission: true, cwr: false, tsval: micros(now) as u32 }
+    }
+
+    #[inline]
+    fn count_sent(&mut self, len: u32) {
+        self.counters.sent_packets += 1;
+        self.counters.sent_bytes += u64::from(len);
+    }
+
+    /// Whether the transport holds segments back to a rate.
+    #[inline]
+    pub(super) fn is_paced(&self) -> bool {
+        self.paced || self.cc.sock.pacing_status != 0
+    }
+
+    #[inline]
+    fn pacing_allows(&mut self, now: Time) -> bool {
+        let allowed = self.burst_left > 0 || now >= self.next_send;
+        self.held_by_pacing = !allowed;
+        allowed
+    }
+
+    /// Lets a train of [`Sender::quantum_bytes`] go at once, then waits for as long as it takes at the pacing rate.
+    fn pace(&mut self, now: Time, len: u32) {
+        let rate = self.cc.sock.pacing_rate.min(self.cc.sock.max_pacing_rate).max(1);
+        if now >= self.next_send {
+            self.burst_left = self.quantum_bytes();
+            self.next_send = now;
+        }
+        self.burst_left = self.burst_left.saturating_sub(u64::from(len));
+        if rate < u64::MAX && self.counters.sent_packets >= UNPACED_SEGMENTS {
+            self.next_send += Dur((u128::from(len) * 1_000_000_000 / u128::from(rate)) as u64);
+        }
+    }
+
+    /// Linux' rate for flows whose congestion control sets none: the window per RTT, with head room to grow.
+    #[inline]
+    pub(super) fn update_pacing_rate(&mut self) {
+        if self.cc.has_cong_control() {
+            return;
+        }
+        let sock = &mut self.cc.sock;
+        if sock.srtt_us == 0 {
+            return;
+        }
+        let ratio =
+            if sock.snd_cwnd < sock.snd_ssthresh / 2 { PACING_RATIO_SLOW_START } else { PACING_RATIO_AVOIDANCE };
+        let packets = u64::from(sock.snd_cwnd.max(sock.packets_out));
+        // srtt is in microseconds times 8: bytes * 10^6 * 8 / srtt, times ratio / 100.
+        let rate = packets * u64::from(self.mss) * 80_000 * ratio / u64::from(sock.srtt_us);
+        sock.pacing_rate = rate.min(sock.max_pacing_rate);
+    }
+}
