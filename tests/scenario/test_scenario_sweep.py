@@ -122,6 +122,28 @@ def test_repeats_have_seeds_of_their_own_and_cells_share_them() -> None:
     assert derive_seed(1, 0) != derive_seed(2, 0)
 
 
+@pytest.mark.parametrize(
+    ("change", "warned"),
+    [
+        (("rtt: 20ms", "rtt: 20ms"), True),
+        (("access: {rate: 1Gbps}", "access: {rate: 1Gbps, clocks: 0.01%}"), False),
+        (("queue: 10ms", "queue: 10ms, loss: 1%"), False),
+        (("queue: 10ms", "queue: {codel: {}}"), True),
+        (("queue: 10ms", "queue: {pie: {}}"), False),
+        (("duration: 10s", "duration: 10s\nchanges: [{at: 1s, link: bottleneck, loss: 1%}]"), False),
+        (("duration: 10s", "duration: 10s\nchanges: [{at: 1s, link: bottleneck, delay: 1ms}]"), True),
+        (("repeat: 3", "repeat: 1"), False),
+        (("pairs}\n", "pairs, start: {uniform: [0s, 1s]}}\n"), False),
+    ],
+)
+def test_repeats_without_chance_are_worth_a_warning(change: tuple[str, str], warned: bool) -> None:
+    text = dumbbell(repeat="3")
+    assert change[0] in text
+    text = text.replace(*change)
+    messages = [p.message for p in parse(text).problems if p.severity == "warning"]
+    assert any(m.startswith("nothing is random here") for m in messages) == warned
+
+
 def test_seeds_do_not_change_between_versions() -> None:
     # A seed is part of a result: a change here makes old results irreproducible.
     assert [derive_seed(1, r) for r in range(3)] == [338047128587142, 3402789419765759, 8501482572801426]

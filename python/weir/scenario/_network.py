@@ -347,7 +347,7 @@ def check_link(link: Link, log: Log) -> None:
     if link.overhead > 10_000:
         raise log.error(link.mark, f"an overhead of {link.overhead} bytes a packet is more than any link layer has")
     if link.jitter is not None and link.reorder is not None:
-        raise log.error(link.mark, f"link `{link.name}` has `jitter` and `reorder`; expected one of them")
+        raise log.error(link.reorder.mark, f"link `{link.name}` has `jitter` and `reorder`; expected one of them")
     if link.jitter is not None and link.jitter.deviation > link.delay:
         log.warn(
             link.jitter.at("deviation"),

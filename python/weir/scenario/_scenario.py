@@ -266,7 +266,7 @@ def _variant(root: Map, text: str, written: _Values, log: Log, *, quick: bool) -
     if runs > MANY_CELLS:
         log.warn(head.at("sweep"), f"{runs} runs ({len(sweep)} cells, {head.repeat} repeats) will take long")
     if body is not None:
-        _check_cells(scenario, log)
+        _check_cells(scenario, head, log)
     return scenario
 
 
@@ -294,17 +294,36 @@ def _tried(part: Callable[[], T]) -> T | None:
         return None
 
 
-def _check_cells(scenario: Scenario, log: Log) -> None:
+def _check_cells(scenario: Scenario, head: Head, log: Log) -> None:
     """Compiles cells to find what is wrong with them: all, or a selection where that would take long."""
     work = 0
+    varies = scenario.repeat == 1
     for values in scenario._sweep.probes(_MOST_CHECKED):
         cell = Log(log.file)
         with suppress(Invalid, Enough):
-            scenario._compile(values, derive_seed(scenario.seed, 0), cell)
+            plan = scenario._compile(values, derive_seed(scenario.seed, 0), cell)
+            varies = varies or _seed_matters(scenario, values, plan)
         log.extend(cell)
         work += cell.work
         if work > _MOST_WORK:
             return
+    if not varies and not log.failed:
+        text = "nothing is random here: repeats are equal, and intervals have no width; `access.clocks` is a way out"
+        log.warn(head.at("repeat"), text)
+
+
+_RANDOM = frozenset({"bernoulli", "gilbert_elliott", "jitter", "reorder", "red", "pie", "fq_codel"})
+"""Elements of a plan that draw while it runs."""
+
+
+def _seed_matters(scenario: Scenario, values: tuple[Factor, ...], plan: dict[str, Any]) -> bool:
+    """Whether another repeat of the cell with this plan may have other results."""
+    parts = [part for link in plan["links"] for part in (link["queue"], link["delay"], link["loss"])]
+    parts += [part for c in plan["changes"] for part in (c["change"].get("delay"), c["change"].get("loss"))]
+    if any(part is not None and part["kind"] in _RANDOM for part in parts):
+        return True
+    other = scenario._compile(values, derive_seed(scenario.seed, 1), Log(scenario.file))
+    return {**other, "seed": 0} != {**plan, "seed": 0}
 
 
 def _expectations(

@@ -24,7 +24,7 @@ from ruamel.yaml.events import (
     SequenceStartEvent,
 )
 
-from ._problem import NOWHERE, Invalid, Log, Mark
+from ._problem import Invalid, Log, Mark
 
 __all__ = ["MAX_BYTES", "Entry", "Map", "Node", "Scalar", "Seq", "describe", "flow_text", "read"]
 
@@ -100,43 +100,44 @@ def read(text: str | bytes, log: Log, source: str = "") -> Node:
     Raises:
         Invalid: the text is no such document; the reason is in ``log``.
     """
-    decoded = _decode(text, log)
+    start = Mark(1, 1, source)
+    decoded = _decode(text, log, start)
     found = _FORBIDDEN.search(decoded)
     if found:
         message = f"character U+{ord(found.group()):04X} is not allowed in a scenario"
-        raise log.error(_position(decoded, found.start()), message)
+        raise log.error(_position(decoded, found.start(), start), message)
     parser = YAML(typ="safe", pure=True)
     parser.version = (1, 2)
     try:
         return _Builder(log, source).build(parser.parse(decoded))
     except MarkedYAMLError as e:
-        raise log.error(_mark_of(e.problem_mark or e.context_mark), _syntax_message(e)) from None
+        raise log.error(_mark_of(e.problem_mark or e.context_mark, start), _syntax_message(e)) from None
     except YAMLError as e:
-        raise log.error(NOWHERE, f"not YAML: {_one_line(str(e))}") from None
+        raise log.error(start, f"not YAML: {_one_line(str(e))}") from None
     except (ValueError, AttributeError, TypeError, IndexError, OverflowError, AssertionError) as e:
         # ruamel.yaml trips over a few malformed directives and escapes; to a user these are syntax errors too.
-        raise log.error(NOWHERE, f"not YAML: {_one_line(str(e)) or type(e).__name__}") from None
+        raise log.error(start, f"not YAML: {_one_line(str(e)) or type(e).__name__}") from None
 
 
-def _decode(text: str | bytes, log: Log) -> str:
+def _decode(text: str | bytes, log: Log, start: Mark) -> str:
     if len(text) > MAX_BYTES:
-        raise log.error(NOWHERE, f"{len(text)} bytes is too much for a scenario; the limit is {MAX_BYTES}")
+        raise log.error(start, f"{len(text)} bytes is too much for a scenario; the limit is {MAX_BYTES}")
     if isinstance(text, bytes):
         try:
             return text.decode("utf-8").removeprefix("\ufeff")
         except UnicodeDecodeError as e:
-            mark = _position(e.object[: e.start].decode("utf-8"), e.start)
+            mark = _position(e.object[: e.start].decode("utf-8"), e.start, start)
             raise log.error(mark, f"byte 0x{e.object[e.start]:02X} is not UTF-8") from None
     return text.removeprefix("\ufeff")
 
 
-def _position(text: str, offset: int) -> Mark:
+def _position(text: str, offset: int, start: Mark) -> Mark:
     before = text[:offset].replace("\r\n", "\n").replace("\r", "\n")
-    return Mark(before.count("\n") + 1, len(before) - before.rfind("\n"))
+    return replace(start, line=before.count("\n") + 1, column=len(before) - before.rfind("\n"))
 
 
-def _mark_of(mark: Any) -> Mark:
-    return NOWHERE if mark is None else Mark(mark.line + 1, mark.column + 1)
+def _mark_of(mark: Any, start: Mark) -> Mark:
+    return start if mark is None else replace(start, line=mark.line + 1, column=mark.column + 1)
 
 
 def _one_line(text: str) -> str:
@@ -185,7 +186,8 @@ class _Builder:
                 case _:
                     pass
         if self._root is None:
-            raise self._log.error(NOWHERE, "there is nothing here; expected `title`, `topology`, `workload`")
+            expected = "a value" if self._source else "`title`, `topology`, `workload`"
+            raise self._log.error(Mark(1, 1, self._source), f"there is nothing here; expected {expected}")
         if self._log.failed:
             raise Invalid
         return self._root
