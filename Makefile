@@ -16,6 +16,9 @@ C := $(filter %.c %.h,$(RUST))
 # One interpreter for every cargo call, or PyO3 would be rebuilt each time.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
+# Property tests draw the same cases every time; `PROPTEST_RNG_SEED=` (or another number) draws others.
+export PROPTEST_RNG_SEED ?= 2006
+
 .PHONY: help
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
