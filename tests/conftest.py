@@ -6,7 +6,7 @@ import os
 
 import hypothesis
 
-# Property tests draw the same examples in every run, and a busy machine fails none of them. `WEIR_RANDOM=1` draws others.
+# Property tests draw the same examples in every run, and a busy machine fails none; `WEIR_RANDOM=1` draws others.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
 if not os.environ.get("WEIR_RANDOM"):
     hypothesis.settings.load_profile("repeatable")
