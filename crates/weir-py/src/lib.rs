@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use pyo3::prelude::*;
 
-/// The version of the Rust side; the package refuses to work with another one.
+/// The version of the Rust side, which a test compares with the package's.
 #[pyfunction]
 fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")

@@ -1,0 +1,124 @@
+"""The invariants of ARCHITECTURE.md that no compiler checks: who may know whom, and what nobody may do."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+PACKAGE = ROOT / "python" / "weir"
+
+LAYERS = {
+    "scenario": {"weir._weir", "weir.metrics.expect"},  # the latter reads the claims' grammar
+    "methods": {"weir._weir", "weir.run"},
+    "engine": {"weir._weir", "weir.methods", "weir.run"},
+    "run": {"weir.metrics"},  # only for the convenience of `Run.metrics`, when it is called
+    "metrics": {"weir.run"},
+    "report": {"weir.metrics", "weir.run"},
+}
+"""What each package may import beside itself; ``cli`` may import all. Nothing goes backwards."""
+
+HOST = {"asyncio", "multiprocessing", "os", "platform", "random", "shutil", "socket", "subprocess", "tempfile", "time"}
+
+CRATES = {
+    "weir-units": set(),
+    "weir-plan": set(),
+    "weir-cc": set(),
+    "weir-elements": {"weir-plan", "weir-units"},
+    "weir-tcp": {"weir-cc", "weir-plan", "weir-units"},
+    "weir-traffic": {"weir-plan", "weir-units"},
+}
+"""What each core crate may depend on of weir; a driver or an edge is never among it."""
+
+UNSAFE = {
+    "crates/weir-cc/src": "the C boundary of congestion controls",
+    "crates/weir-elements/src/ring.rs": "a prefetch",
+    "crates/weir-py/src/column.rs": "Python's buffer protocol",
+}
+
+
+def imports(file: Path) -> Iterator[str]:
+    """Modules that ``file`` imports anywhere, also through ``importlib`` with a name written out."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module="weir", names=names):
+                yield from (f"weir.{alias.name}" for alias in names)
+            case ast.ImportFrom(module=str(module), level=0):
+                yield module
+            case ast.Call(func=ast.Attribute(attr="import_module"), args=[ast.Constant(value=str(module)), *_]):
+                yield module
+
+
+def within(module: str, packages: set[str]) -> bool:
+    return any(module == package or module.startswith(f"{package}.") for package in packages)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_package_knows_only_what_comes_before_it(layer: str) -> None:
+    files = sorted((PACKAGE / layer).rglob("*.py"))
+    assert files
+    allowed = LAYERS[layer] | {f"weir.{layer}"}
+    for file in files:
+        for module in imports(file):
+            if module.startswith("weir."):
+                assert within(module, allowed), f"{file.relative_to(ROOT)} imports {module}"
+
+
+def test_every_package_has_its_place() -> None:
+    packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    assert packages == {*LAYERS, "cli"}
+
+
+def test_a_run_is_readable_without_the_metrics() -> None:
+    for file in (PACKAGE / "run").rglob("*.py"):
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:  # not what functions import when they are called
+            assert not (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("weir.metrics")), file
+
+
+@pytest.mark.parametrize("layer", ["metrics", "run", "scenario"])
+def test_definitions_never_touch_a_host(layer: str) -> None:
+    for file in (PACKAGE / layer).rglob("*.py"):
+        used = set(imports(file)) & HOST
+        allowed = {"os"} if layer == "scenario" else set()  # its PathLike and separator
+        assert used <= allowed, f"{file.relative_to(ROOT)} imports {', '.join(sorted(used))}"
+
+
+def test_nothing_is_evaluated() -> None:
+    for file in PACKAGE.rglob("*.py"):
+        place = str(file.relative_to(ROOT))
+        assert not {"pickle", "marshal", "shelve", "yaml"} & set(imports(file)), place
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id not in {"eval", "exec", "compile", "__import__"}, f"{place}:{node.lineno}"
+            if isinstance(node, ast.keyword) and node.arg == "shell":
+                raise AssertionError(f"{place}:{node.lineno}: a command is a list, never a shell's text")
+
+
+@pytest.mark.parametrize("crate", CRATES)
+def test_core_crates_know_no_driver(crate: str) -> None:
+    manifest = tomllib.loads((ROOT / "crates" / crate / "Cargo.toml").read_text(encoding="utf-8"))
+    known = {name for name in manifest["dependencies"] if name.startswith("weir-")}
+    assert known <= CRATES[crate]
+
+
+def test_unsafe_code_stands_where_the_architecture_says() -> None:
+    for file in sorted((ROOT / "crates").glob("*/src/**/*.rs")):
+        place = file.relative_to(ROOT).as_posix()
+        code = re.sub(r"//.*", "", file.read_text(encoding="utf-8"))
+        if re.search(r"\bunsafe\s*(?:\{|fn\b|impl\b|extern\b)", code):
+            assert place.startswith(tuple(UNSAFE)), f"{place} has unsafe code"
+
+
+def test_congestion_controls_have_no_floating_point() -> None:
+    files = [*(ROOT / "cc").glob("*/*.c"), *(ROOT / "cc").glob("*/*.h")]
+    assert len(files) > 10
+    for file in files:
+        code = re.sub(r'/\*.*?\*/|//[^\n]*|"[^"\n]*"', "", file.read_text(encoding="utf-8"), flags=re.DOTALL)
+        assert not re.search(r"\b(?:float|double)\b|\d\.\d", code), file
