@@ -691,15 +691,12 @@ fn room_in_local_queue(local: &mut crate::flow::LocalQueue, sender: &mut Sender,
     local.expire(now);
     let limit = sender.local_queue_limit();
     if local.bytes < limit {
-        // A wake-up still to come is left alone: it may come too early, but is not computed anew for each ACK.
-        if *wake <= now {
-            *wake = Time::MAX;
-        }
+        *wake = Time::MAX;
         local.unblock();
         return true;
     }
     sender.transmit_blocked(now);
-    if (*wake == Time::MAX || *wake <= now) && !local.is_blocked() {
+    if *wake == Time::MAX && !local.is_blocked() {
         *wake = local.block(limit, sender.quantum_bytes() / 2);
     }
     false
