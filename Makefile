@@ -15,6 +15,8 @@ C := $(filter %.c %.h,$(RUST))
 
 # One interpreter for every cargo call, or PyO3 would be rebuilt each time.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+# Where rustup puts cargo; a shell that was not started anew does not look there.
+export PATH := $(PATH):$(HOME)/.cargo/bin
 
 # Property tests draw the same cases every time; `PROPTEST_RNG_SEED=` (or another number) draws others.
 export PROPTEST_RNG_SEED ?= 2006
