@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli._common import console, emit_json, examples, json_option, print_table, verbosity_options
+from weir.cli._common import console, emit_json, examples, json_option, plural, print_table, verbosity_options
 from weir.cli._verdicts import print_verdicts, verdicts_of
 
 if TYPE_CHECKING:
@@ -119,5 +119,5 @@ def _quantity(value: float, unit: str) -> str:
 def _print_head(run: Run) -> None:
     title = run.manifest.get("title", run.path.name)
     repeats = f", {len(run.repeats)} repeats" if len(run.repeats) > 1 else ""
-    console().print(f"{title}: {len(run.cells)} cells{repeats}", style="bold")
+    console().print(f"{title}: {plural(len(run.cells), 'cell')}{repeats}", style="bold")
     console().print()
