@@ -6,6 +6,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod random;
+mod response;
 
 mod applications;
 mod conservation;
