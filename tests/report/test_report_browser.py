@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from reading import page_of
+from synthetic import Cell, Dumbbell, write_run
 
 BROWSER = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
@@ -44,6 +45,18 @@ def test_every_chart_is_drawn_without_a_complaint(name: str, request: pytest.Fix
         assert '<svg class="marks"' in figure or '<svg xmlns="http://www.w3.org/2000/svg"' in figure, figure[:80]
         assert re.search(r'class="mark-(line|area|rect|symbol|rule)', figure), figure[:80]
     assert '<p class="problem">' not in document
+
+
+def test_long_names_on_an_axis_push_nothing_off_the_page(tmp_path: Path) -> None:
+    names = ("reno", "{name: cubic, hystart: 2, max_ssthresh: 100}", "a-rather-long-name-of-my-own")
+    bell = Dumbbell(flows=2, duration=20, every=2, step=0.5)
+    run = write_run(tmp_path / "run", [Cell({"cc": name}) for name in names], bell=bell)
+    document, console = _browse(tmp_path / "profile", _page(run).as_uri(), "--window-size=1300,900", "--dump-dom")
+    assert console == []
+    halves = re.findall(r'<figure class="chart half".*?<svg[^>]*? width="([\d.]+)"', document, re.DOTALL)
+    assert len(halves) >= 8
+    # Half of the column of text, which is at most 1132 pixels wide, less the gap.
+    assert all(float(width) <= 1132 / 2 for width in halves), halves
 
 
 def test_a_link_opens_the_cell_it_names(small: Path, tmp_path: Path) -> None:

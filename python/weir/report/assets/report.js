@@ -50,20 +50,29 @@
     } else spec.width = Math.max(40, Math.floor(width));
   }
 
-  function fitted(item, outer) {
+  const isGrid = (spec) => spec.facet && (spec.facet.row || spec.facet.column);
+
+  function fitted(item, outer, excess) {
     const spec = structuredClone(item.spec);
-    const grid = spec.facet && (spec.facet.row || spec.facet.column);
+    const grid = isGrid(spec);
     let columns = item.columns;
     const own = item.columns > 1 && !grid;        // each panel has its own y axis beside it
     if (own) columns = Math.max(1, Math.min(columns, Math.floor(outer / item.panel)));
     const spacing = typeof spec.spacing === "number" ? spec.spacing : 0;
     const labels = grid && spec.facet.row ? spec.facet.row.sort : [];
     const right = Math.max(AXIS_RIGHT, ...labels.map((label) => 14 + 7.4 * label.length));
-    let width = outer - AXIS_LEFT - right;
+    let width = outer - AXIS_LEFT - right - excess;
     if (grid) width = Math.max(width, columns * item.panel);
     setWidth(spec, width, columns, spacing);
     spec.datasets = Object.fromEntries(Object.entries(item.data).map(([name, data]) => [name, rows(data)]));
     return spec;
+  }
+
+  function embed(holder, item, outer, excess) {
+    return vegaEmbed(holder, fitted(item, outer, excess), {
+      renderer: "svg", actions: false, ast: true, defaultStyle: false, hover: false,
+      tooltip: { theme: "weir", disableDefaultStyle: true }, mode: "vega-lite", logLevel: ERRORS_ONLY,
+    });
   }
 
   async function draw(figure, item) {
@@ -72,10 +81,12 @@
     if (!outer) return;
     const old = live.get(figure);
     if (old) old.result.finalize();
-    const result = await vegaEmbed(holder, fitted(item, outer), {
-      renderer: "svg", actions: false, ast: true, defaultStyle: false, hover: false,
-      tooltip: { theme: "weir", disableDefaultStyle: true }, mode: "vega-lite", logLevel: ERRORS_ONLY,
-    });
+    let result = await embed(holder, item, outer, 0);
+    const excess = Number(holder.querySelector("svg").getAttribute("width")) - outer;
+    if (excess > 0 && !isGrid(item.spec)) {       // names on the axis take more room than numbers: known once drawn
+      result.finalize();
+      result = await embed(holder, item, outer, Math.ceil(excess));
+    }
     live.set(figure, { result, item, outer });
     const cell = figure.closest(".cell");
     if (cell && cell.window) show(result.view, cell.window);
