@@ -16,6 +16,8 @@ from reading import Page, page_of, read_page
 from synthetic import Cell, Dumbbell, sweep, write_run
 
 from weir.report import build
+from weir.report.tables import SUMMARY
+from weir.report.view import RunView
 from weir.run import RunWarning, open_run
 
 
@@ -182,6 +184,15 @@ def test_a_missing_table_costs_its_charts_and_gives_a_warning(tmp_path: Path, dr
               "links": {"queue", "loss", "queue-delay"}, "events": {"recoveries"}}[drop]  # fmt: skip
     assert not charts & set(page.charts("cell-1-data"))
     assert charts - {"recoveries", "loss"} <= set(page.charts("cell-0-data"))
+
+
+@pytest.mark.parametrize("dropped", [(0, 1), (1,)], ids=["everywhere", "in one cell"])
+def test_metrics_that_do_not_need_a_missing_table_are_summarised(tmp_path: Path, dropped: tuple[int, ...]) -> None:
+    cells = [Cell({"cc": cc}, drop_tables=("samples",) * (k in dropped)) for k, cc in enumerate(("reno", "bic"))]
+    view = RunView(open_run(write_run(tmp_path / "run", cells, bell=Dumbbell(flows=3, duration=20))))
+    view.prepare(SUMMARY)
+    assert view.summary("goodput.mean")["value"].is_not_null().sum() == 2
+    assert len(view.summary("rtt")) == 2 - len(dropped)
 
 
 def test_missing_and_failed_cells_are_named(tmp_path: Path) -> None:

@@ -260,22 +260,28 @@ class RunView:
             return pl.DataFrame(schema=_NO_SUMMARY)
 
     def prepare(self, metrics: Sequence[str]) -> None:
-        """Computes several metrics in one pass over the tables; what fails is left to `summary`, one by one."""
-        wanted = [m for m in metrics if m not in self._summaries]
-        try:
-            frame = self._compute(wanted) if wanted else None
-        except (MetricError, RunError):
-            return
-        if frame is None:
-            return
-        for metric in wanted:
-            part = frame.filter(pl.col("metric") == metric)
-            bins = [c for c in ("bin_low", "bin_high") if c in part.columns and part[c].is_null().all()]
-            self._summaries[metric] = part.drop(bins)
+        """Computes metrics of the same cells in one pass over the tables; what fails is left to `summary`, one by one."""
+        groups: dict[tuple[str, ...], list[str]] = {}
+        for metric in metrics:
+            if metric not in self._summaries:
+                groups.setdefault(tuple(cell.id for cell in self._usable((metric,))), []).append(metric)
+        for group in groups.values():
+            try:
+                frame = self._compute(group)
+            except (MetricError, RunError):
+                continue
+            for metric in group:
+                part = frame.filter(pl.col("metric") == metric)
+                bins = [c for c in ("bin_low", "bin_high") if c in part.columns and part[c].is_null().all()]
+                self._summaries[metric] = part.drop(bins)
+
+    def _usable(self, metrics: Sequence[str]) -> list[Cell]:
+        """The cells that have all tables that these metrics need."""
+        tables = {t for m in metrics for t in parse_reference(m).metric.tables}
+        return [v.cell for v in self.cells if all(v.table(t) is not None for t in tables)]
 
     def _compute(self, metrics: Sequence[str]) -> pl.DataFrame:
-        tables = {t for m in metrics for t in parse_reference(m).metric.tables}
-        usable = [v.cell for v in self.cells if all(v.table(t) is not None for t in tables)]
+        usable = self._usable(metrics)
         if not usable:
             return pl.DataFrame(schema=_NO_SUMMARY)
         part = Run(self.run.path, usable, self.run.manifest, self.run.notes)
