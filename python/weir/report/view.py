@@ -260,7 +260,7 @@ class RunView:
             return pl.DataFrame(schema=_NO_SUMMARY)
 
     def prepare(self, metrics: Sequence[str]) -> None:
-        """Computes metrics of the same cells in one pass over the tables; what fails is left to `summary`, one by one."""
+        """Computes metrics of the same cells in one pass over the tables; what fails is left to `summary`."""
         groups: dict[tuple[str, ...], list[str]] = {}
         for metric in metrics:
             if metric not in self._summaries:
