@@ -23,7 +23,9 @@ pub(crate) const CWR_OR_ECE: u8 = 32;
 /// A retransmission.
 pub(crate) const RESENT: u8 = 64;
 
-/// No SACK blocks.
+/// No SACK blocks: a place from here on. A trace puts a serial number there.
+pub(crate) const NO_SACKS_FROM: u32 = 1 << 31;
+/// No SACK blocks, and no serial number.
 pub(crate) const NO_SACK: u32 = u32::MAX;
 
 /// A packet in flight.

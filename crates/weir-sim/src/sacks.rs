@@ -2,7 +2,7 @@
 
 use weir_tcp::SackBlocks;
 
-use crate::packet::NO_SACK;
+use crate::packet::{NO_SACK, NO_SACKS_FROM};
 
 /// A slab of SACK blocks.
 #[derive(Default)]
@@ -32,13 +32,13 @@ impl Sacks {
 
     /// Looks at the blocks.
     pub fn get(&self, place: u32) -> SackBlocks {
-        if place == NO_SACK { SackBlocks::default() } else { self.blocks[place as usize] }
+        if place >= NO_SACKS_FROM { SackBlocks::default() } else { self.blocks[place as usize] }
     }
 
     /// Takes the blocks back.
     #[inline]
     pub fn take(&mut self, place: u32) -> SackBlocks {
-        if place == NO_SACK {
+        if place >= NO_SACKS_FROM {
             return SackBlocks::default();
         }
         self.free.push(place);

@@ -392,9 +392,10 @@ impl Simulation {
     #[inline]
     fn inject(&mut self, packet: Packet) -> Option<Time> {
         self.statistics.packets += 1;
-        if let Some(tracer) = &mut self.tracer {
-            tracer.sent(self.now, &packet, &self.sacks);
-        }
+        let packet = match &mut self.tracer {
+            None => packet,
+            Some(tracer) => tracer.sent(self.now, packet, &self.sacks),
+        };
         match self.routes.stop(packet.place()) {
             Stop::End(_) => None,
             Stop::Link(first) | Stop::Fused(first) => self.enter(first, packet, self.now),

@@ -10,12 +10,13 @@ use weir_units::Time;
 use super::stream::ByteStream;
 use super::{Ecn, Event, PacketKind, TraceRecord};
 use crate::flow::UDP_HEADERS;
-use crate::packet::{CE, CWR_OR_ECE, ECT, Kind, Packet, RESENT, unwrap};
+use crate::packet::{CE, CWR_OR_ECE, ECT, Kind, NO_SACK, NO_SACKS_FROM, Packet, RESENT, unwrap};
 use crate::sacks::Sacks;
 
 /// A packet under way, as it was sent.
 struct Sent {
-    identity: (u64, u64),
+    /// Where its SACK blocks are kept, or its serial number: the one or the other is its own while it is under way.
+    identity: u32,
     record: TraceRecord,
     /// It counts against the limit already.
     counted: bool,
@@ -42,6 +43,7 @@ pub(crate) struct Tracer {
     from: Time,
     to: Time,
     left: u64,
+    serial: u32,
     records: Vec<TraceRecord>,
 }
 
@@ -56,25 +58,32 @@ impl Tracer {
             from: Time(trace.from_ns),
             to: Time(trace.to_ns),
             left: trace.max_packets,
+            serial: 0,
             records: Vec::new(),
         })
     }
 
-    /// A host hands a packet to its first link.
+    /// A host hands a packet to its first link; returns it with what tells it from all others under way.
     #[cold]
-    pub fn sent(&mut self, now: Time, packet: &Packet, sacks: &Sacks) {
+    pub fn sent(&mut self, now: Time, packet: Packet, sacks: &Sacks) -> Packet {
         if self.left == 0 || now >= self.to {
-            return;
+            return packet;
         }
-        let Some(flow) = &mut self.flows[packet.flow()] else { return };
-        let record = flow.record(now, packet, sacks);
+        let Some(flow) = &mut self.flows[packet.flow()] else { return packet };
+        let record = flow.record(now, &packet, sacks);
         let counted = now >= self.from;
         if counted {
             self.left -= 1;
             self.records.push(record.clone());
         }
+        let mut packet = packet;
+        if packet.sack() >= NO_SACKS_FROM {
+            self.serial = (self.serial + 1) % (NO_SACK - NO_SACKS_FROM);
+            packet = packet.with_sack(NO_SACKS_FROM + self.serial);
+        }
         let way = usize::from(!record.is_forward());
-        flow.under_way[way].push_back(Sent { identity: identity(packet), record, counted });
+        flow.under_way[way].push_back(Sent { identity: packet.sack(), record, counted });
+        packet
     }
 
     /// A packet reaches the host it is for.
@@ -83,7 +92,7 @@ impl Tracer {
         let Some(flow) = &mut self.flows[packet.flow()] else { return };
         // Nearly always the one sent first, unless packets overtake each other.
         let under_way = &mut flow.under_way[way(packet)];
-        let Some(place) = under_way.iter().position(|sent| sent.identity == identity(packet)) else { return };
+        let Some(place) = under_way.iter().position(|sent| sent.identity == packet.sack()) else { return };
         let Some(sent) = under_way.remove(place) else { return };
         if matches!(sent.record.kind, PacketKind::SynAck | PacketKind::Ack) {
             flow.peer_tsval = sent.record.tsval;
@@ -96,7 +105,7 @@ impl Tracer {
     pub fn dropped(&mut self, at: Time, link: u32, packet: &Packet) {
         let Some(flow) = &mut self.flows[packet.flow()] else { return };
         let under_way = &mut flow.under_way[way(packet)];
-        let Some(place) = under_way.iter().rposition(|sent| sent.identity == identity(packet)) else { return };
+        let Some(place) = under_way.iter().rposition(|sent| sent.identity == packet.sack()) else { return };
         let Some(sent) = under_way.remove(place) else { return };
         self.finish(at, sent, packet, Event::Dropped { link });
     }
@@ -211,13 +220,6 @@ impl Traced {
             }
         }
     }
-}
-
-/// What tells a packet from others of its flow that are under way; alike ones are as good as each other.
-fn identity(packet: &Packet) -> (u64, u64) {
-    let kind = packet.kind() as u64;
-    let address = u64::from(packet.number()) << 32 | kind << 8 | u64::from(packet.connection());
-    (address, u64::from(packet.stamp()) << 32 | u64::from(packet.sack()))
 }
 
 fn way(packet: &Packet) -> usize {

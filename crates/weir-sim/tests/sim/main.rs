@@ -5,6 +5,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod golden;
+mod queues;
 mod random;
 mod response;
 
