@@ -116,7 +116,7 @@ fn apply(sender: &mut Sender, now: &mut Time, call: &Call) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 15000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 8000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_sender_survives_any_acknowledgement(tcp in tcp(), calls in proptest::collection::vec(call(), 1..150)) {
