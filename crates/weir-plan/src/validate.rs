@@ -98,7 +98,13 @@ impl Plan {
         if let Source::Cbr(cbr) = &flow.source {
             check(cbr.rate_bps > 0, || at("source.rate_bps"), "must not be zero")?;
         }
-        Ok(())
+        if let Source::Transfers { transfers, .. } = &flow.source {
+            // Nothing is sent for one, so that nothing would end it.
+            let empty = transfers.iter().position(|transfer| transfer.bytes == 0);
+            let place = || at(&format!("source.transfers[{}].bytes", empty.unwrap_or_default()));
+            check(empty.is_none(), place, "must not be zero")?;
+        }
+        check(flow.dscp < 64, || at("dscp"), "must be 0 to 63")
     }
 
     fn validate_path(&self, path: &[u32], from: u32, to: u32) -> Result<(), String> {

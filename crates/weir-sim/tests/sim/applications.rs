@@ -99,3 +99,12 @@ fn a_connection_to_a_dead_end_is_tried_as_linux_does_and_given_up() {
     let flows = run(&plan).flows;
     assert_eq!((flows.established_ns[0], flows.end_ns[0], flows.delivered_bytes[0]), (u64::MAX, u64::MAX, 0));
 }
+
+/// A transfer of no bytes sends nothing that an acknowledgement could end.
+#[test]
+fn a_plan_with_an_empty_transfer_is_refused() {
+    let mut plan = wire(10 * MBIT, 10 * MS, droptail(None, Some(100)), S);
+    add_wire_flow(&mut plan, 0, Transport::Tcp(tcp("reno")), transfers(&[(0, 1000), (0, 0)], true));
+    let error = plan.validate().unwrap_err();
+    assert_eq!(error.to_string(), "flows[0] (f[0]).source.transfers[1].bytes: must not be zero");
+}

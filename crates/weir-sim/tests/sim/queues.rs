@@ -110,6 +110,29 @@ fn red_keeps_the_queue_between_its_thresholds() {
     assert!(got.utilisation > 0.97);
 }
 
+/// WRED gives each class of code points a curve on the same average: the class with half the probability loses half as
+/// much of what it sends (Floyd and Jacobson 1993, section 4: the distance of two drops is uniform up to 1 / p).
+#[test]
+fn wred_drops_each_class_by_its_curve() {
+    let curve =
+        |from, to, max_p| RedCurve { dscp_from: from, dscp_to: to, min_bytes: 15_000, max_bytes: 150_000, max_p };
+    let curves = vec![curve(0, 9, 0.2), curve(10, 63, 0.1)];
+    let queue = Queue::Red { limit: limit(1000), curves, weight: 0.002, gentle: false, mark: Mark::Drop };
+    let mut plan = dumbbell(2, 1000 * MBIT, 20 * MBIT, 20 * MS, queue, 100 * S);
+    for pair in 0..2 {
+        // Together 4 % more than the link carries.
+        let flow = add_flow(&mut plan, pair, u64::from(pair) * 123_457, tcp("cubic"), cbr(10_150_000));
+        plan.flows[flow].transport = udp(1500);
+        plan.flows[flow].dscp = [0, 46][pair as usize];
+    }
+    let flows = run(&plan).flows;
+    let share = |i: usize| flows.lost_packets[i] as f64 / flows.sent_packets[i] as f64;
+    println!("lost: {:.4} and {:.4}", share(0), share(1));
+    close("ratio", share(0) / share(1), 2.0, 0.06);
+    let lost = 1.0 - 20.0 / (2.0 * 10.15 * 1538.0 / 1500.0);
+    close("in all", (share(0) + share(1)) / 2.0, lost, 0.05);
+}
+
 fn fq_codel() -> Queue {
     Queue::FqCodel { limit: limit(1000), buckets: 1024, quantum_bytes: 1538, codel: codel(Mark::Drop) }
 }

@@ -385,3 +385,25 @@ fn reno_climbs_by_a_packet_a_round_trip() {
         close("seconds of the whole climb", took, f64::from(peak) / 2.0 * round_trips * 0.1, 0.03);
     }
 }
+
+/// Claim E11 (thesis, 1.3.3.1): of a transfer of 1 GB at 1 Gb/s and 100 ms slow start takes a little more than 2 % of the
+/// bytes, 2 W of them, and about 13 % of the time: it doubles from 2 packets to W = 8333 in 12 round trips.
+#[test]
+fn slow_start_is_a_small_part_of_a_large_transfer() {
+    let mut plan = wire(S, 50 * MS, droptail(None, Some(1 << 20)), 20 * S);
+    plan.links.iter_mut().for_each(|link| link.overhead_bytes = 0);
+    plan.measure.tcp_ns = MS;
+    let settings = Tcp { initial_window: 2, ..settings("reno", Stack::Linux, Ack::Every) };
+    let source = crate::common::transfers(&[(0, 1_000_000_000)], false);
+    add_wire_flow(&mut plan, 0, Transport::Tcp(settings), source);
+    let tables = run(&plan);
+    let (flows, samples) = (&tables.flows, &tables.samples);
+    let full = (0..samples.rows()).find(|&i| samples.cwnd[i] >= 8333).expect("slow start fills the path");
+    let time = samples.time_ns[full] - flows.established_ns[0];
+    let share = time as f64 / (flows.end_ns[0] - flows.start_ns[0]) as f64;
+    // What was sent until then: all that is acknowledged and a window.
+    let bytes = samples.sent_bytes[full] as f64 / 1e9;
+    println!("slow start: {:.1} % of the time, {:.2} % of the bytes", share * 100.0, bytes * 100.0);
+    assert!((0.125..0.14).contains(&share), "{share}");
+    assert!((0.02..0.026).contains(&bytes), "{bytes}");
+}
