@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from weir.metrics.window import CellData, window
@@ -59,12 +61,66 @@ def test_an_aggregate_counts_intervals_that_a_flow_was_active_in_partly(tmp_path
     assert series.values[1].tolist() == [50e6, *[100e6] * 5]
 
 
+def test_an_aggregate_counts_intervals_that_no_flow_was_active_in(tmp_path: Path) -> None:
+    spec = CellSpec([FlowSpec([100.0] * 6, start_s=4)], phases={"early": (0, 8), "before": (0, 4)})
+    run = open_run(write_cell(tmp_path / "cell", spec))
+
+    def mean(**options: str) -> float:
+        return float(run.metrics("goodput.aggregate", **options)["value"][0] or -1)
+
+    assert mean(phase="early") == pytest.approx(50e6)
+    assert mean() == pytest.approx(100e6)  # from the first start
+    assert mean(phase="before") == -1  # undefined: nobody was to send anything
+
+
+def test_a_link_counts_intervals_in_which_nothing_passed(tmp_path: Path) -> None:
+    """Ten intervals of 1 s, of which the odd ones carry 1000 packets of 1500 B and keep 3000 B waiting."""
+    rows = {
+        "in_packets": [1000] * 10,
+        "out_packets": [1000] * 10,
+        "out_bytes": [1_500_000] * 10,
+        "drop_packets": [100] * 10,
+        "queue_bytes": [3000] * 10,
+        "queue_delay_ns": [2 * MS] * 10,
+        "queue_delay_max_ns": [4 * MS] * 10,
+    }
+    spec = CellSpec([FlowSpec([1.0] * 10)], [LinkSpec(rows=rows)], links_ms=1000, phases={"end": (9, 10)})
+    folder = write_cell(tmp_path / "cell", spec)
+    table = pl.read_parquet(folder / "links.parquet")
+    table.filter(pl.col("time_ns") // SECOND % 2 == 1).write_parquet(folder / "links.parquet")
+    run = open_run(folder)
+    names = ("utilisation", "link.throughput", "queue.length", "queue.delay", "queue.delay.max", "link.loss")
+    found = dict(run.metrics(*names).select("metric", "value").iter_rows())
+    assert found == pytest.approx(
+        {
+            "utilisation": 0.5 * 1538 * 8000 / 1e9,
+            "link.throughput": 6e6,
+            "queue.length": 1500,
+            "queue.delay": 2e-3,
+            "queue.delay.max": 4e-3,
+            "link.loss": 0.1,
+        }
+    )
+    silent = dict(run.metrics(*names, phase="end").select("metric", "value").iter_rows())
+    assert silent == {**dict.fromkeys(names), "utilisation": 0, "link.throughput": 0, "queue.length": 0}
+
+
+def test_a_link_that_was_not_recorded_has_no_value(tmp_path: Path) -> None:
+    rows = {"out_packets": [1000] * 10, "out_bytes": [1_500_000] * 10}
+    spec = CellSpec([FlowSpec([1.0] * 10, links=(1,))], [LinkSpec("a", rows=rows), LinkSpec("b")], links_ms=1000)
+    folder = write_cell(tmp_path / "cell", spec)
+    plan = json.loads((folder / "plan.json").read_text())
+    plan["measure"]["links"] = [0]
+    (folder / "plan.json").write_text(json.dumps(plan))
+    run = open_run(folder)
+    assert run.metrics("utilisation")["value"].to_list() == [None]
+    assert run.metrics("utilisation(a)")["value"][0] > 0
+
+
 def test_a_short_last_interval_keeps_its_rate(tmp_path: Path) -> None:
     """A run of 2.75 s: the last interval has 0.75 s, so its bytes are those of 0.75 s."""
     spec = CellSpec([FlowSpec([8.0, 8.0, 6.0])], end_s=2.75)
     folder = write_cell(tmp_path / "cell", spec)
-    import polars as pl
-
     table = pl.read_parquet(folder / "goodput.parquet")
     table.with_columns(time_ns=pl.Series([SECOND, 2 * SECOND, 2750 * MS], dtype=pl.UInt64)).write_parquet(
         folder / "goodput.parquet"
@@ -75,8 +131,6 @@ def test_a_short_last_interval_keeps_its_rate(tmp_path: Path) -> None:
 
 def test_rows_before_a_gap_are_not_stretched_over_it(tmp_path: Path) -> None:
     folder = write_cell(tmp_path / "cell", CellSpec([FlowSpec([8.0] * 10)]))
-    import polars as pl
-
     table = pl.read_parquet(folder / "goodput.parquet")
     table.filter(~pl.col("time_ns").is_between(4 * SECOND, 6 * SECOND)).write_parquet(folder / "goodput.parquet")
     rates = window(CellData(open_run(folder).cells[0])).rates("delivered_bytes")

@@ -43,7 +43,7 @@ def qef(window: Window, *, allocated: float) -> Series:
     delivered = window.rates("delivered_bytes", whole=True)
     headers = [flow.packet_bytes / flow.payload_bytes for flow in window.flows]
     arrived = [v * h for v, h in zip(delivered.values, headers, strict=True)]
-    series = total(Series("flow", delivered.members, delivered.times_ns, arrived))
+    series = total(Series("flow", delivered.members, delivered.times_ns, arrived), window.ends("goodput"))
     return Series("all", [0], series.times_ns, [series.values[0] / allocated])
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from weir.metrics.errors import MetricError
 from weir.metrics.registry import Category, Param, View, metric
 from weir.metrics.results import Floats, Series, Values
-from weir.metrics.throughput import total
+from weir.metrics.throughput import aggregate
 from weir.metrics.window import Window
 from weir.run import Flow
 
@@ -120,7 +120,7 @@ def responsiveness_average(window: Window, *, tolerance: float = 0.1) -> Values:
 
     Resolution: the interval of ``measure.goodput``. 0 if it is always within; a bound if the last interval is not.
     """
-    series = total(window.rates("sent_bytes", whole=True))
+    series = aggregate(window, "sent_bytes")
     rates, times = series.values[0], series.times_ns[0]
     mean = float(np.mean(rates)) if len(rates) else 0.0
     if mean == 0.0:
@@ -229,5 +229,5 @@ def goodput_aggregate_reach(window: Window, *, rate: float | None = None, share:
     """
     bottleneck = float(window.links[0].rate_bps) if window.links else math.nan
     level = _level(rate, share, np.array([bottleneck]))
-    series = total(window.rates("delivered_bytes", whole=True))
+    series = aggregate(window, "delivered_bytes")
     return first_reach(series, level, np.array([window.whole_span[0]], dtype=np.float64))

@@ -8,17 +8,21 @@ from weir.metrics.registry import Category, View, metric
 from weir.metrics.results import Floats, Ints, Series
 from weir.metrics.window import Window
 
-__all__ = ["capacity_bps", "total"]
+__all__ = ["aggregate", "capacity_bps", "total"]
 
-_ALL = (View.END_USER, View.DESIGNER, View.PROVIDER)
+_NONE: Ints = np.zeros(0, dtype=np.int64)
 
 
-def total(series: Series) -> Series:
-    """The sum of the members at each instant at which any of them has a value; shape (instants,)."""
-    if not series.values or not sum(map(len, series.values)):
-        return Series("all", [0], [np.zeros(0, dtype=np.int64)], [np.zeros(0)])
-    times, place = np.unique(np.concatenate(series.times_ns), return_inverse=True)
-    return Series("all", [0], [times], [np.bincount(place, weights=np.concatenate(series.values)).astype(np.float64)])
+def total(series: Series, ends_ns: Ints = _NONE) -> Series:
+    """The sum of the members at each instant at which one of them has a value, and at ``ends_ns``."""
+    times, place = np.unique(np.concatenate([*series.times_ns, ends_ns]), return_inverse=True)
+    values = np.concatenate([*series.values, np.zeros(len(ends_ns))])
+    return Series("all", [0], [times], [np.bincount(place, weights=values, minlength=len(times)).astype(np.float64)])
+
+
+def aggregate(window: Window, column: str) -> Series:
+    """Bit/s of all the flows selected together, in every interval of ``measure.goodput``; ``column`` counts bytes."""
+    return total(window.rates(column, whole=True), window.ends("goodput"))
 
 
 def capacity_bps(window: Window, ends_ns: Ints, link: int) -> Floats:
@@ -65,7 +69,7 @@ def goodput_aggregate(window: Window) -> Series:
 
     One value an interval of ``measure.goodput``.
     """
-    return total(window.rates("delivered_bytes", whole=True))
+    return aggregate(window, "delivered_bytes")
 
 
 @metric(
@@ -130,7 +134,7 @@ def throughput_aggregate(window: Window) -> Series:
 
     One value an interval of ``measure.goodput``.
     """
-    return total(window.rates("sent_bytes", whole=True))
+    return aggregate(window, "sent_bytes")
 
 
 @metric(
@@ -150,8 +154,8 @@ def efficiency(window: Window) -> Series:
     One value an interval of ``measure.goodput``; undefined where nothing was sent. It can pass 1 in an interval that
     delivers what the one before sent.
     """
-    useful = total(window.rates("delivered_bytes", whole=True))
-    sent = total(window.rates("sent_bytes", whole=True)).values[0]
+    useful = aggregate(window, "delivered_bytes")
+    sent = aggregate(window, "sent_bytes").values[0]
     ratio = np.full(len(sent), np.nan)
     np.divide(useful.values[0], sent, out=ratio, where=sent > 0)
     return Series("all", [0], useful.times_ns, [ratio])
@@ -173,7 +177,7 @@ def efficiency_capacity(window: Window) -> Series:
 
     One value an interval of ``measure.goodput``; a link whose rate changes counts with its rate at the time.
     """
-    useful = total(window.rates("delivered_bytes", whole=True))
+    useful = aggregate(window, "delivered_bytes")
     links = window.links
     rate = capacity_bps(window, useful.times_ns[0], links[0].id) if links else np.zeros(len(useful.times_ns[0]))
     ratio = np.full(len(rate), np.nan)

@@ -6,7 +6,8 @@ The semantics that all metrics share are here and nowhere else:
 - a flow counts only while it is active: from its start until its source stops (``stop_ns``), its last transfer
   completes, or the run ends; intervals not wholly inside are left out;
 - an aggregate over flows takes every interval of the window (without a phase: from the first start to the last end),
-  whatever part of it a flow was active in.
+  whatever part of it a flow was active in, and also if none was;
+- an interval in which nothing passed a link has no row in ``links``: it counts with zeros.
 
 Tables are read column by column, once a cell.
 """
@@ -23,9 +24,11 @@ import polars as pl
 from weir.metrics.errors import MetricError, nearest
 from weir.metrics.results import Floats, Ints, Series
 from weir.metrics.selection import select_flows, select_links
-from weir.run import Cell, Flow, Link, Plan
+from weir.run import TABLES, Cell, Flow, Link, Plan
 
 __all__ = ["CellData", "Grouped", "Window", "window"]
+
+_NULLABLE = frozenset(column.name for column in TABLES["links"].columns if column.nullable)
 
 
 class Grouped:
@@ -218,6 +221,14 @@ class Window:
             values.append(8.0 * counted / widths)
         return Series("flow", self.flow_ids, times, values)
 
+    def ends(self, table: str) -> Ints:
+        """Ends of all intervals of :attr:`whole_span`, also of those without a row; none if no flow is active in it."""
+        begin, end = self.whole_span
+        step = self.plan.interval_ns(table)
+        if not self.active_flows:
+            return np.zeros(0, dtype=np.int64)
+        return np.arange(-(-begin // step) + 1, end // step + 1, dtype=np.int64) * step
+
     def samples(self, column: str, scale: float = 1.0) -> Series:
         """A column of ``samples`` at the instants of the window in which each TCP flow is active."""
         times, values = [], []
@@ -234,15 +245,28 @@ class Window:
         return Series("flow", ids, times, values)
 
     def link_intervals(self, *columns: str) -> list[tuple[Link, Ints, Floats, list[Floats]]]:
-        """For each link: ends and widths (s) of the intervals of the window, and the columns asked for."""
+        """For each link: ends and widths (s) of the intervals of the window, and the columns asked for.
+
+        Intervals in which nothing passed count with zeros, or with nan where a column may be null. A link that was not
+        recorded has no interval.
+        """
         links = self.links
         ids = [link.id for link in links]
+        recorded = self.plan.raw["measure"].get("links") or range(len(self.plan.links))
         found = []
         begin, end = self.whole_span
         for link in links:
             rows, ends, widths = self.intervals("links", link.id, begin, end, ids)
             grouped = self.data.grouped("links", ids)
-            found.append((link, ends, widths, [grouped.column(c)[rows] for c in columns]))
+            values = [grouped.column(c)[rows] for c in columns]
+            if link.id in recorded:
+                silent = np.setdiff1d(self.ends("links"), ends)
+                order = np.argsort(np.concatenate([ends, silent]), kind="stable")
+                ends = np.concatenate([ends, silent])[order]
+                widths = np.concatenate([widths, np.full(len(silent), self.plan.interval_ns("links") / 1e9)])[order]
+                empty = [np.full(len(silent), np.nan if c in _NULLABLE else 0.0) for c in columns]
+                values = [np.concatenate([v, e])[order] for v, e in zip(values, empty, strict=True)]
+            found.append((link, ends, widths, values))
         return found
 
 

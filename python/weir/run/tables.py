@@ -67,7 +67,8 @@ _FLOWS = Table(
 
 _GOODPUT = Table(
     "goodput",
-    "Per flow and interval of `measure.goodput`: what the receiving application got and the sender sent.",
+    "Per flow and interval of `measure.goodput`: what the receiving application got and the sender sent. A flow has "
+    "rows from its start until it has ended.",
     (
         _TIME,
         _FLOW,
@@ -98,8 +99,8 @@ _SAMPLES = Table(
 
 _LINKS = Table(
     "links",
-    "Per directed link recorded and interval of `measure.links`; intervals without a packet or a queue are left out. "
-    "Bytes are IP bytes; the plan has the overhead of a packet.",
+    "Per directed link recorded and interval of `measure.links`; intervals without a packet or a queue are left out: "
+    "all counts are 0 then. Bytes are IP bytes; the plan has the overhead of a packet.",
     (
         _TIME,
         Column("link", pa.uint32(), "Index of the link in the plan."),
