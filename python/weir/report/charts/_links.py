@@ -13,16 +13,23 @@ from weir.report.charts._base import Drawing, Medium, Spec, named, shape, time_a
 from weir.report.charts._series import band
 from weir.report.downsample import bucket_ns
 from weir.report.view import CellView
+from weir.run import TABLES
 
 __all__ = ["link_panels", "link_rows", "link_width"]
 
 
 def link_rows(cell: CellView) -> pl.LazyFrame | None:
-    """Rows of table ``links`` of the bottlenecks."""
+    """Rows of table ``links`` of the bottlenecks, with those of zeros that the table leaves out."""
     frame = cell.table("links")
-    if frame is None or not cell.bottlenecks:
+    step = cell.plan.interval_ns("links")
+    if frame is None or not cell.bottlenecks or not step:
         return None
-    return frame.filter(pl.col("link").is_in([k.id for k in cell.bottlenecks]))
+    links = pl.LazyFrame({"link": [k.id for k in cell.bottlenecks]}, schema={"link": pl.UInt32})
+    ends = pl.LazyFrame({"time_ns": pl.int_range(step, cell.end_ns + 1, step, dtype=pl.UInt64, eager=True)})
+    rows = frame.join(links, on="link", how="semi")
+    silent = ends.join(links, how="cross").join(rows, on=["time_ns", "link"], how="anti")
+    counts = [pl.lit(0, pl.UInt64).alias(c.name) for c in TABLES["links"].columns[2:] if not c.nullable]
+    return pl.concat([rows, silent.with_columns(counts)], how="diagonal").sort("link", "time_ns")
 
 
 def link_width(cell: CellView, medium: Medium) -> int:

@@ -75,7 +75,8 @@ def band(
     area = base.mark_area(opacity=0.25, color=colour, clip=True, line=False, tooltip=None).encode(
         x=x, y=alt.Y("low:Q", title=title, scale=scale, axis=y_axis), y2="high:Q"
     )
-    line = base.mark_line(color=colour, clip=True).encode(
+    # Round ends make a dot of a value that stands alone between gaps.
+    line = base.mark_line(color=colour, clip=True, strokeCap="round").encode(
         x=x, y=alt.Y("mean:Q", title=title, scale=scale, axis=y_axis), tooltip=shown
     )
     return [area, line]

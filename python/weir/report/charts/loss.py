@@ -24,8 +24,9 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     dropped, came = pl.col("drop_packets").cast(pl.Float64), pl.col("in_packets").cast(pl.Float64)
     share = 100 * dropped.sum() / came.sum()
     most = (100 * dropped / came).filter(came > 0).max()
-    some = frame.filter(pl.col("in_packets") > 0)
-    rows = aggregate(some, {"low": pl.lit(0.0), "mean": share, "high": most}, by=["link"], width_ns=width)
+    # Buckets without a packet stay, without a value: the line must not cross them.
+    values = {"low": pl.when(came.sum() > 0).then(0.0), "mean": share.fill_nan(None), "high": most}
+    rows = aggregate(frame, values, by=["link"], width_ns=width)
     if rows.is_empty() or not rows["high"].max():
         return None
     total = frame.select(pl.col("drop_packets").sum()).collect().item()

@@ -23,9 +23,10 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     most = pl.col("queue_delay_max_ns").cast(pl.Float64).max() / 1e9
     sent = pl.col("out_packets").cast(pl.Float64)
     mean = (delay * sent).sum() / pl.when(delay.is_not_null()).then(sent).sum()
-    valued = frame.filter(pl.col("queue_delay_ns").is_not_null() & (pl.col("out_packets") > 0))
-    rows = aggregate(valued, {"low": delay.min(), "mean": mean, "high": most}, by=["link"], width_ns=width)
-    if rows.is_empty():
+    # Buckets without a packet stay, without a value: the line must not cross them.
+    values = {"low": delay.min(), "mean": mean.fill_nan(None), "high": most}
+    rows = aggregate(frame, values, by=["link"], width_ns=width)
+    if rows["mean"].is_null().all():
         return None
     highest = greatest(rows["high"])
     unit = unit_for(highest, "s")
