@@ -11,10 +11,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-__all__ = ["BAND", "aggregate", "bucket_ns", "envelope", "note"]
-
-BAND = ("low", "mean", "high")
-"""Columns of an envelope."""
+__all__ = ["aggregate", "bucket_ns", "envelope", "note"]
 
 
 def bucket_ns(duration_ns: int, buckets: int, interval_ns: int) -> int:
