@@ -2,11 +2,11 @@
 //! driven by events.
 
 use proptest::prelude::*;
-use weir_plan::{Change, ChangeKind, Plan};
+use weir_plan::{Change, ChangeKind, Delay, Limit, Loss, Mark, Plan, Queue, RedCurve, Source, Tcp};
 use weir_sim::{Column, Options, Simulation, Tables};
 use weir_units::Time;
 
-use crate::common::{run_with, traced};
+use crate::common::{MS, S, add_flow, dumbbell, run_with, tcp, traced};
 use crate::random::{self, Menu, cases};
 
 const CASES: u32 = 192;
@@ -129,4 +129,44 @@ proptest! {
     fn analytic_queues_change_nothing(plan in random::plan(Menu { dequeue_aqm: false, changes: false, finite: false })) {
         assert_same(&run_with(&plan, FUSED), &run_with(&with_evented_links(&plan), REFERENCE), &["queue_delay_ns", "queue_delay_max_ns"])?;
     }
+}
+
+/// More packets than a random plan sends: nine flows of three round-trip times each way through one RED bottleneck, all
+/// bytes of the tables and every record of the trace.
+#[test]
+fn a_loaded_dumbbell_is_the_same_in_every_mode() {
+    let curve = RedCurve { dscp_from: 0, dscp_to: 63, min_bytes: 50_000, max_bytes: 300_000, max_p: 0.02 };
+    let limit = Limit { bytes: Some(400_000), packets: None };
+    let red = Queue::Red { limit, curves: vec![curve], weight: 0.002, gentle: true, mark: Mark::Ecn };
+    let mut plan = dumbbell(9, 100_000_000, 200_000_000, 10 * MS, red.clone(), 3 * S);
+    plan.links[1].queue = red;
+    plan.links[0].loss = Some(Loss::Bernoulli { p: 1e-4 });
+    plan.measure.links = vec![];
+    let names: Vec<&str> = weir_cc::list().iter().map(|algorithm| algorithm.name()).collect();
+    for pair in 0..9 {
+        let settings = Tcp { ecn: pair % 2 == 0, sack: pair != 3, ..tcp(names[pair as usize % names.len()]) };
+        let flow = add_flow(&mut plan, pair, u64::from(pair) * 37 * MS, settings, Source::Bulk);
+        plan.links[3 + 4 * pair as usize].delay = Delay::Fixed { delay_ns: u64::from(pair % 3) * 20 * MS };
+        if pair % 3 == 0 {
+            let flow = &mut plan.flows[flow];
+            (flow.from, flow.to) = (flow.to, flow.from);
+            std::mem::swap(&mut flow.path, &mut flow.reverse_path);
+        }
+    }
+    let plan = traced(&plan);
+    let outcome = |plan: &Plan, options| {
+        let mut simulation = Simulation::with_options(plan, options).expect("the plan can be simulated");
+        simulation.advance(Time::MAX);
+        (simulation.drain(), simulation.drain_trace())
+    };
+    let (tables, trace) = outcome(&plan, FUSED);
+    assert!(trace.len() > 100_000, "{} records", trace.len());
+    assert!(tables.flows.marked_packets.iter().sum::<u64>() > 10);
+    assert!(tables.flows.retransmitted_packets.iter().sum::<u64>() > 10);
+    let (reference, reference_trace) = outcome(&plan, REFERENCE);
+    assert_same(&tables, &reference, &[]).unwrap();
+    assert!(trace == reference_trace);
+    let (evented, evented_trace) = outcome(&with_evented_links(&plan), REFERENCE);
+    assert_same(&tables, &evented, &["queue_delay_ns", "queue_delay_max_ns"]).unwrap();
+    assert!(trace == evented_trace);
 }
