@@ -83,9 +83,12 @@ fuzz: $(EXT) ## throws mutated scenarios at the parser and compiler
 	@$(BIN)/python fuzz/fuzz_scenario.py --runs $(or $(RUNS),2000)
 
 .PHONY: wheel
-wheel: $(DEPS) ## a wheel in dist/, with the catalogue in it
-	@rm -rf python/weir/catalogue && cp -r scenarios python/weir/catalogue
-	@trap 'rm -rf python/weir/catalogue' EXIT; . $(BIN)/activate && maturin build --release --quiet --out dist
+wheel: $(DEPS) ## a wheel in dist/, with the catalogue and the congestion controls' sources in it
+	@trap 'rm -rf python/weir/catalogue python/weir/cc' EXIT; \
+	rm -rf python/weir/catalogue python/weir/cc; \
+	cp -r scenarios python/weir/catalogue; \
+	for source in cc/*/*.c; do install -D -m 644 $$source python/weir/$$source; done; \
+	. $(BIN)/activate && maturin build --release --quiet --out dist
 	@ls dist/*.whl
 
 .PHONY: clean
