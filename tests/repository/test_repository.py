@@ -87,3 +87,13 @@ def test_requirements_are_all_installed_by_make() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     for requirement in (*project["dependencies"], *project["optional-dependencies"]["dev"]):
         assert requirement.replace(" ", "") in ran.stdout.split()
+
+
+def test_links_in_documents_lead_somewhere() -> None:
+    documents = tracked("*.md")
+    assert len(documents) > 10
+    for document in documents:
+        text = re.sub(r"```.*?```", "", document.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
+            if not target.startswith(("http:", "https:", "mailto:")):
+                assert (document.parent / target).exists(), f"{document.relative_to(ROOT)}: {target}"
