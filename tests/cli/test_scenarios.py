@@ -173,6 +173,7 @@ def test_a_cell_that_fails_gives_1_and_is_named(weir: Weir, here: Path) -> None:
     assert ran.code == 1
     assert ran.out.count("cell 0000-r0 (cc = reno) failed: flows[0]: no such congestion control") == 1
     assert "warning" not in ran.out
+    assert ", 2 failed: runs/two\n" in ran.out
     assert "Traceback" not in ran.out + ran.err
 
 

@@ -125,8 +125,9 @@ def _print(result: Result, verdicts: list[Verdict], report: Path | None, *, verb
         out.print(f"{failure.place} failed: {failure.error}", style="red")
         if failure.trace and (verbose > 1 or _errors.debugging()):
             out.print(failure.trace)
+    failed = f", {len(result.failures)} failed" if result.failures else ""
     kept = f", {result.cells - result.executed} kept from before" if result.executed < result.cells else ""
-    out.print(f"{plural(result.executed, 'cell')} executed in {span(result.wall_s)}{kept}: {result.folder}")
+    out.print(f"{plural(result.executed, 'cell')} executed in {span(result.wall_s)}{failed}{kept}: {result.folder}")
     if report is not None:
         out.print(f"report: {report}", style="bold")
 
