@@ -17,11 +17,10 @@ mod pipe;
 mod sacks;
 mod simulation;
 mod stats;
-mod tables;
 mod telemetry;
 mod topology;
 pub mod trace;
 
 pub use error::SimError;
 pub use simulation::{Options, Simulation, Statistics};
-pub use tables::{Column, EVENT_KINDS, Events, Flows, Goodput, Links, Samples, Tables};
+pub use weir_run::{Column, EVENT_KINDS, Events, Flows, Goodput, Links, Samples, Tables};

@@ -15,10 +15,10 @@ use crate::link::{Link, Passage};
 use crate::packet::{CE, CWR_OR_ECE, ECT, Kind, MAX_FLOWS, Packet, RESENT, unwrap};
 use crate::sacks::Sacks;
 use crate::stats;
-use crate::tables::{EventKind, Tables};
 use crate::telemetry::Telemetry;
 use crate::topology::{Routes, Stop, mark_fused};
 use crate::trace::{TraceRecord, Tracer};
+use weir_run::{EventKind, Tables};
 
 /// Bytes of a SYN or SYN-ACK with its options.
 const SYN_BYTES: u32 = 60;

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use weir_units::Time;
 
-use crate::tables::{LinkRow, Links};
+use weir_run::{LinkRow, Links};
 
 /// The bins of one link, if it is recorded.
 pub(crate) struct LinkStats(Option<Box<Bins>>);

@@ -5,7 +5,7 @@ use weir_tcp::{Notice, Sender};
 use weir_units::Time;
 
 use crate::flow::Flow;
-use crate::tables::{EventKind, EventRow, FlowRow, GoodputRow, SampleRow, Tables};
+use weir_run::{EventKind, EventRow, FlowRow, GoodputRow, SampleRow, Tables};
 
 const NULL_U32: u32 = u32::MAX;
 const NULL_U64: u64 = u64::MAX;

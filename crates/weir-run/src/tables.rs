@@ -1,4 +1,4 @@
-//! The tables of a run, column by column; `python/weir/run/tables.py` documents each column.
+//! The tables that a method writes, column by column; `python/weir/run/tables.py` documents each column.
 //!
 //! A column that may be null holds the greatest value of its type instead.
 
@@ -24,11 +24,13 @@ macro_rules! table {
 
         /// One row of the table of the same name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(crate) struct $row { $(pub $column: $type),* }
+        #[allow(missing_docs)]
+        pub struct $row { $(pub $column: $type),* }
 
         impl $name {
-            #[allow(dead_code)]
-            pub(crate) fn push(&mut self, row: $row) {
+            /// Appends a row.
+            #[inline]
+            pub fn push(&mut self, row: $row) {
                 $(self.$column.push(row.$column);)*
             }
 
@@ -115,8 +117,9 @@ pub const EVENT_KINDS: [&str; 13] = [
 
 /// An index into [`EVENT_KINDS`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
 #[repr(u8)]
-pub(crate) enum EventKind {
+pub enum EventKind {
     FlowStart,
     Established,
     TransferStart,

@@ -1,0 +1,139 @@
+//! What a process that serves nodes of a plan is told.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use weir_plan::Plan;
+
+/// The first line on standard input: the plan, where its hosts are, and the part that this process has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// Version of this format; 1.
+    pub version: u32,
+    /// The plan, whole.
+    pub plan: Plan,
+    /// Every host of the plan that a flow uses.
+    pub hosts: Vec<Host>,
+    /// The ends of flows that an agent serves; the emulator ignores them.
+    #[serde(default)]
+    pub ends: Vec<End>,
+    /// The kernel's name of each congestion control that the plan names.
+    #[serde(default)]
+    pub kernel_cc: BTreeMap<String, String>,
+    /// The receiver of flow `i` listens on port `first_port + i`: so a packet tells its flow.
+    pub first_port: u16,
+}
+
+/// Where a host of the plan is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    /// Index of the node in the plan.
+    pub node: u32,
+    /// Its network namespace, such as `/run/netns/weir-1f-h0`; none: the one of the process.
+    #[serde(default)]
+    pub netns: Option<PathBuf>,
+    /// Its address in the experiment.
+    pub address: IpAddr,
+    /// Its interface in the experiment, such as `weir0`; the emulator attaches to it.
+    #[serde(default)]
+    pub device: Option<String>,
+}
+
+/// One end of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// The sender of this flow.
+    From(u32),
+    /// The receiver of this flow.
+    To(u32),
+}
+
+/// A further line on standard input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "command", deny_unknown_fields)]
+pub enum Command {
+    /// The run begins at this instant of `CLOCK_MONOTONIC`, which is ahead. Whatever was done before is forgotten: an
+    /// emulator empties its queues and begins its random streams anew.
+    Start {
+        /// Instant 0 of the plan.
+        epoch_ns: u64,
+    },
+    /// End now, with the results so far. The end of standard input means: leave at once.
+    Stop,
+}
+
+/// A job that cannot be taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobError(String);
+
+impl fmt::Display for JobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for JobError {}
+
+impl Job {
+    /// Reads a job and checks it.
+    ///
+    /// # Errors
+    /// When it is not JSON of this form, its plan contradicts itself, or a host or flow is named that is not there.
+    pub fn from_json(text: &str) -> Result<Job, JobError> {
+        let job: Job = serde_json::from_str(text).map_err(|e| JobError(format!("job: {e}")))?;
+        job.check()?;
+        Ok(job)
+    }
+
+    /// The host at a node; none where no flow begins or ends.
+    pub fn host(&self, node: u32) -> Option<&Host> {
+        self.hosts.iter().find(|host| host.node == node)
+    }
+
+    /// The port on which the receiver of `flow` listens.
+    pub fn port(&self, flow: u32) -> u16 {
+        self.first_port + flow as u16
+    }
+
+    fn check(&self) -> Result<(), JobError> {
+        let fail = |text: String| Err(JobError(text));
+        if self.version != 1 {
+            return fail(format!("job.version: {} is not known here; expected 1", self.version));
+        }
+        self.plan.validate().map_err(|e| JobError(format!("job.plan: {e}")))?;
+        if self.plan.flows.len() > usize::from(u16::MAX - self.first_port) + 1 {
+            return fail(format!(
+                "job.first_port: no ports for {} flows from {} on",
+                self.plan.flows.len(),
+                self.first_port
+            ));
+        }
+        for (index, host) in self.hosts.iter().enumerate() {
+            if host.node as usize >= self.plan.nodes.len() {
+                return fail(format!("job.hosts[{index}].node: the plan has no node {}", host.node));
+            }
+            if self.hosts[..index].iter().any(|other| other.node == host.node) {
+                return fail(format!("job.hosts[{index}].node: node {} is there twice", host.node));
+            }
+        }
+        for flow in &self.plan.flows {
+            if let Some(node) = [flow.from, flow.to].into_iter().find(|&node| self.host(node).is_none()) {
+                let name = &self.plan.nodes[node as usize].name;
+                return fail(format!("job.hosts: {name} is missing, which flow {} uses", flow.name));
+            }
+        }
+        for (index, end) in self.ends.iter().enumerate() {
+            let (End::From(flow) | End::To(flow)) = *end;
+            if flow as usize >= self.plan.flows.len() {
+                return fail(format!("job.ends[{index}]: the plan has no flow {flow}"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,196 @@
+//! What a process that serves nodes of a plan tells.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Column, Tables};
+
+/// A line on standard output.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "message")]
+pub enum Message {
+    /// Everything is in place: listening, attached. The answer to the job.
+    Ready,
+    /// Rows of a table; `bytes` bytes follow the line: the columns one after the other, little endian, no padding.
+    Table {
+        /// Name of the table.
+        name: String,
+        /// Number of rows.
+        rows: u64,
+        /// Name and type of each column, in order.
+        columns: Vec<(String, ColumnType)>,
+        /// Bytes that follow.
+        bytes: u64,
+    },
+    /// The state now, for whoever watches.
+    Progress {
+        /// Instant of the plan.
+        now_ns: u64,
+    },
+    /// Something that makes a number of this run untrustworthy.
+    Warning {
+        /// What, and what to do about it.
+        text: String,
+    },
+    /// It cannot go on; the last message.
+    Error {
+        /// What, where, and what to do about it.
+        text: String,
+    },
+    /// All tables were handed over; the last message.
+    End {
+        /// How much work it was, and how exact.
+        stats: BTreeMap<String, f64>,
+    },
+}
+
+/// Type of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)]
+pub enum ColumnType {
+    U8,
+    U32,
+    U64,
+    I64,
+}
+
+impl Column {
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        match self {
+            Column::U8(values) => values.len(),
+            Column::U32(values) => values.len(),
+            Column::U64(values) => values.len(),
+            Column::I64(values) => values.len(),
+        }
+    }
+
+    /// Its type.
+    pub fn column_type(&self) -> ColumnType {
+        match self {
+            Column::U8(_) => ColumnType::U8,
+            Column::U32(_) => ColumnType::U32,
+            Column::U64(_) => ColumnType::U64,
+            Column::I64(_) => ColumnType::I64,
+        }
+    }
+
+    fn append_to(&self, out: &mut Vec<u8>) {
+        match self {
+            Column::U8(values) => out.extend_from_slice(values),
+            Column::U32(values) => values.iter().for_each(|v| out.extend_from_slice(&v.to_le_bytes())),
+            Column::U64(values) => values.iter().for_each(|v| out.extend_from_slice(&v.to_le_bytes())),
+            Column::I64(values) => values.iter().for_each(|v| out.extend_from_slice(&v.to_le_bytes())),
+        }
+    }
+}
+
+/// Writes messages.
+pub struct Outbox<W: Write> {
+    out: W,
+    buffer: Vec<u8>,
+}
+
+impl<W: Write> Outbox<W> {
+    /// An outbox that writes to `out`, one call a message.
+    pub fn new(out: W) -> Outbox<W> {
+        Outbox { out, buffer: Vec::new() }
+    }
+
+    /// Writes a message; for tables, use [`table`](Outbox::table).
+    ///
+    /// # Errors
+    /// From the stream.
+    pub fn send(&mut self, message: &Message) -> io::Result<()> {
+        self.buffer.clear();
+        self.line(message);
+        self.flush()
+    }
+
+    /// Writes rows of a table; nothing if there are none.
+    ///
+    /// # Errors
+    /// From the stream.
+    ///
+    /// # Panics
+    /// When the columns differ in length.
+    pub fn table(&mut self, name: &str, columns: &[(&'static str, Column)]) -> io::Result<()> {
+        let rows = columns.first().map_or(0, |(_, column)| column.rows());
+        if rows == 0 {
+            return Ok(());
+        }
+        assert!(columns.iter().all(|(_, column)| column.rows() == rows), "table {name} has columns of one length");
+        let mut content = Vec::new();
+        columns.iter().for_each(|(_, column)| column.append_to(&mut content));
+        self.buffer.clear();
+        self.line(&Message::Table {
+            name: name.to_owned(),
+            rows: rows as u64,
+            columns: columns.iter().map(|(name, column)| ((*name).to_owned(), column.column_type())).collect(),
+            bytes: content.len() as u64,
+        });
+        self.buffer.append(&mut content);
+        self.flush()
+    }
+
+    /// Writes every table that has rows, and leaves them empty.
+    ///
+    /// # Errors
+    /// From the stream.
+    pub fn tables(&mut self, tables: &mut Tables) -> io::Result<()> {
+        let Tables { flows, goodput, samples, links, events } = std::mem::take(tables);
+        self.table("flows", &flows.into_columns())?;
+        self.table("goodput", &goodput.into_columns())?;
+        self.table("samples", &samples.into_columns())?;
+        self.table("links", &links.into_columns())?;
+        self.table("events", &events.into_columns())
+    }
+
+    fn line(&mut self, message: &Message) {
+        serde_json::to_writer(&mut self.buffer, message).expect("a message has string keys and memory has room");
+        self.buffer.push(b'\n');
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.buffer)?;
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::GoodputRow;
+
+    #[test]
+    fn a_table_is_a_line_and_its_columns() {
+        let mut tables = Tables::default();
+        tables.goodput.push(GoodputRow { time_ns: 1, flow: 2, delivered_bytes: 3, sent_bytes: 4 });
+        tables.goodput.push(GoodputRow { time_ns: 5, flow: 6, delivered_bytes: 7, sent_bytes: 8 });
+        let mut out = Vec::new();
+        Outbox::new(&mut out).tables(&mut tables).expect("memory takes it");
+        assert_eq!(tables, Tables::default());
+        let end = out.iter().position(|&b| b == b'\n').expect("a line");
+        let line: Message = serde_json::from_slice(&out[..end]).expect("JSON");
+        let Message::Table { name, rows, columns, bytes } = line else { panic!("a table") };
+        assert_eq!((name.as_str(), rows, bytes), ("goodput", 2, 2 * (8 + 4 + 8 + 8)));
+        assert_eq!(columns[1], ("flow".to_owned(), ColumnType::U32));
+        let content = &out[end + 1..];
+        assert_eq!(content.len() as u64, bytes);
+        assert_eq!(content[8..16], 5_u64.to_le_bytes());
+        assert_eq!(content[16..24], [2, 0, 0, 0, 6, 0, 0, 0]);
+    }
+
+    #[test]
+    fn messages_are_json_lines() {
+        let mut out = Vec::new();
+        let mut outbox = Outbox::new(&mut out);
+        outbox.send(&Message::Ready).expect("memory takes it");
+        outbox.send(&Message::End { stats: BTreeMap::from([("packets".to_owned(), 3.0)]) }).expect("memory takes it");
+        let text = String::from_utf8(out).expect("UTF-8");
+        assert_eq!(text, "{\"message\":\"ready\"}\n{\"message\":\"end\",\"stats\":{\"packets\":3.0}}\n");
+    }
+}
