@@ -162,9 +162,9 @@ impl Simulation {
         self.links.iter().map(Link::packets).sum()
     }
 
-    /// Simulates up to and including `until`; true when the run has ended.
+    /// Simulates up to and including `until`, which may be past already; true when the run has ended.
     pub fn advance(&mut self, until: Time) -> bool {
-        let until = until.min(self.end);
+        let until = until.min(self.end).max(self.now);
         loop {
             let (at, slot) = self.calendar.first();
             if at > until {

@@ -120,10 +120,11 @@ impl Tracer {
 
     /// Takes the records up to `now`, in the order of time.
     pub fn drain(&mut self, now: Time) -> Vec<TraceRecord> {
-        // Losses on fused links are known ahead of the clock. At one instant they come after what hosts see, by link.
+        // Losses on fused links are known ahead of the clock. At one instant they come after what hosts see, by link and
+        // flow: which of two came first within a nanosecond depends on which link was asked first.
         let order = |record: &TraceRecord| match record.event {
-            Event::Sent | Event::Received => (record.time_ns, 0),
-            Event::Dropped { link } => (record.time_ns, u64::from(link) + 1),
+            Event::Sent | Event::Received => (record.time_ns, 0, 0, 0),
+            Event::Dropped { link } => (record.time_ns, u64::from(link) + 1, record.flow, record.id),
         };
         self.records.sort_by_key(order);
         let later = self.records.split_off(self.records.partition_point(|record| record.time_ns <= now.0));

@@ -6,7 +6,7 @@ use weir_plan::{Change, ChangeKind, Delay, Limit, Loss, Mark, Plan, Queue, RedCu
 use weir_sim::{Column, Options, Simulation, Tables};
 use weir_units::Time;
 
-use crate::common::{MS, S, add_flow, dumbbell, run_with, tcp, traced};
+use crate::common::{MS, S, add_flow, droptail, dumbbell, run_with, tcp, traced};
 use crate::random::{self, Menu, cases};
 
 const CASES: u32 = 192;
@@ -129,6 +129,21 @@ proptest! {
     fn analytic_queues_change_nothing(plan in random::plan(Menu { dequeue_aqm: false, changes: false, finite: false })) {
         assert_same(&run_with(&plan, FUSED), &run_with(&with_evented_links(&plan), REFERENCE), &["queue_delay_ns", "queue_delay_max_ns"])?;
     }
+}
+
+#[test]
+fn time_does_not_go_back() {
+    let mut plan = dumbbell(1, 100_000_000, 10_000_000, 10 * MS, droptail(None, Some(10)), S);
+    add_flow(&mut plan, 0, 0, tcp("reno"), Source::Bulk);
+    let mut simulation = Simulation::new(&plan).expect("the plan can be simulated");
+    assert!(!simulation.advance(Time(S / 2)));
+    assert!(!simulation.advance(Time::ZERO));
+    assert_eq!(simulation.now(), Time(S / 2));
+    assert!(simulation.advance(Time::MAX));
+    assert!(simulation.advance(Time::ZERO));
+    let mut all = Tables::default();
+    append(&mut all, simulation.drain());
+    assert_eq!(all, run_with(&plan, FUSED));
 }
 
 /// More packets than a random plan sends: nine flows of three round-trip times each way through one RED bottleneck, all

@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 use weir_plan::{Cbr, Change, ChangeKind, Delay, Loss, Plan, Source, Transport};
 use weir_sim::trace::{Event, PacketKind, TraceRecord};
 
-use crate::common::{MS, S, add_wire_flow, cbr, droptail, run, tcp, trace_of, transfers, udp, wire};
+use crate::common::{
+    MS, S, add_flow, add_wire_flow, cbr, droptail, dumbbell, run, tcp, trace_of, transfers, udp, wire,
+};
 
 const MBIT: u64 = 1_000_000;
 const ACCESS_OVERHEAD: u64 = 38;
@@ -314,6 +316,25 @@ fn losses_begin_and_end_when_the_plan_says() {
     let in_outage = |at: &u64| (300 * MS..600 * MS).contains(at);
     for (n, at) in sent(&trace).iter().enumerate().filter(|(_, at)| **at < 980 * MS) {
         assert_eq!(arrived.contains(&(n as u64 + 1)), !in_outage(at), "datagram {n} at {at}");
+    }
+}
+
+/// The same at the far end of a path: packets that are on their way when the losses begin meet them there.
+#[test]
+fn losses_of_a_later_link_begin_for_what_is_on_its_way() {
+    let mut plan = dumbbell(1, 100 * MBIT, 10 * MBIT, 100 * MS, droptail(None, Some(50)), S);
+    let flow = add_flow(&mut plan, 0, 0, tcp("reno"), cbr(5 * MBIT));
+    plan.flows[flow].transport = udp(1500);
+    let last = plan.flows[flow].path[2];
+    for (at_ns, loss) in [(300 * MS, Some(Loss::Bernoulli { p: 1.0 })), (600 * MS, None)] {
+        plan.changes.push(Change { at_ns, link: last, change: ChangeKind::Loss { loss } });
+    }
+    let trace = trace_of(&plan);
+    let (sent, arrived) = (sent(&trace), received(&trace));
+    for (n, at) in sent.iter().enumerate().filter(|(_, at)| **at < 900 * MS) {
+        let there = at + 50 * MS + time_for(1538, 100 * MBIT) + time_for(1538, 10 * MBIT);
+        let arrives = arrived.iter().any(|(number, _)| *number == n as u64 + 1);
+        assert_eq!(arrives, !(300 * MS..600 * MS).contains(&there), "datagram {n}, at the last link at {there}");
     }
 }
 
