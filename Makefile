@@ -10,6 +10,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEPS := $(VENV)/.weir-deps
 EXT := $(VENV)/.weir-ext
+PROGRAMS := python/weir/bin/.built
+READY := $(EXT) $(PROGRAMS)
 RUST := $(shell find crates cc -type f \( -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name '*.toml' \) 2>/dev/null)
 C := $(filter %.c %.h,$(RUST))
 
@@ -26,7 +28,7 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
 .PHONY: setup
-setup: $(EXT) ## .venv with everything, the extension built
+setup: $(READY) ## .venv with everything, the extension and the programs built
 
 $(DEPS): pyproject.toml scripts/setup scripts/requirements.py
 	@scripts/setup
@@ -37,13 +39,18 @@ $(EXT): $(DEPS) $(RUST) Cargo.toml Cargo.lock
 	@. $(BIN)/activate && PIP_QUIET=1 PIP_DISABLE_PIP_VERSION_CHECK=1 maturin develop --release
 	@touch $@
 
+# One folder of builds serves both, so that neither rebuilds what the other did; not at once, or cargo would wait.
+$(PROGRAMS): $(DEPS) $(RUST) Cargo.toml Cargo.lock scripts/binaries | $(EXT)
+	@scripts/binaries
+	@touch $@
+
 .PHONY: demo
-demo: $(EXT) ## six TCP variants at full scale, and a report to look at
+demo: $(READY) ## six TCP variants at full scale, and a report to look at
 	@$(BIN)/weir run demo --no-verdict --out runs/demo
 	@echo "Open runs/demo/report.html in a browser."
 
 .PHONY: test
-test: $(EXT) ## all tests, Rust then Python
+test: $(READY) ## all tests, Rust then Python
 	@echo '==> cargo test' >&2
 	@cargo test --workspace --exclude weir-py --quiet
 	@echo '==> pytest' >&2
@@ -71,7 +78,7 @@ docs: $(EXT) ## writes the documents that are generated from code
 	@cargo doc --workspace --no-deps --quiet
 
 .PHONY: bench
-bench: $(EXT) ## how fast the simulator is here; JSON in benches/results/
+bench: $(READY) ## how fast the simulator is here; JSON in benches/results/
 	@$(BIN)/python benches/run.py
 
 .PHONY: catalogue
@@ -83,7 +90,7 @@ fuzz: $(EXT) ## throws mutated scenarios at the parser and compiler
 	@$(BIN)/python fuzz/fuzz_scenario.py --runs $(or $(RUNS),2000)
 
 .PHONY: wheel
-wheel: $(DEPS) ## a wheel in dist/, with the catalogue and the congestion controls' sources in it
+wheel: $(DEPS) $(PROGRAMS) ## a wheel in dist/, with the catalogue, the programs and the congestion controls' sources in it
 	@trap 'rm -rf python/weir/catalogue python/weir/cc' EXIT; \
 	rm -rf python/weir/catalogue python/weir/cc; \
 	cp -r scenarios python/weir/catalogue; \
@@ -93,4 +100,4 @@ wheel: $(DEPS) ## a wheel in dist/, with the catalogue and the congestion contro
 
 .PHONY: clean
 clean: ## removes what can be rebuilt, but no run
-	@rm -rf target build dist $(VENV) python/weir/*.so .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	@rm -rf target build dist $(VENV) python/weir/*.so python/weir/bin .pytest_cache .ruff_cache .mypy_cache .hypothesis
