@@ -137,3 +137,93 @@ impl Job {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn tcp_flow() -> Value {
+        json!({
+            "name": "f[0]", "group": "f", "index": 0, "stream": 0, "role": "test", "from": 0, "to": 1, "path": [0],
+            "reverse_path": [1], "start_ns": 0, "stop_ns": null, "source": {"kind": "bulk"},
+            "transport": {
+                "protocol": "tcp", "cc": "reno", "stack": "linux", "mss_bytes": 1448, "timestamps": true, "sack": true,
+                "ecn": false, "initial_window": 10, "send_buffer_bytes": 1_000_000, "receive_buffer_bytes": 1_000_000,
+                "pacing": false, "ack": "delayed"
+            }
+        })
+    }
+
+    fn link(name: &str, from: u32, to: u32) -> Value {
+        json!({
+            "name": name, "from": from, "to": to, "rate_bps": 10_000_000, "overhead_bytes": 38, "mtu_bytes": 1500,
+            "delay": {"kind": "fixed", "delay_ns": 1_000_000},
+            "queue": {"kind": "droptail", "limit": {"packets": 10}}, "host_nic": true
+        })
+    }
+
+    fn job() -> Value {
+        json!({
+            "version": 1, "first_port": 10_000, "ends": [{"from": 0}, {"to": 0}], "kernel_cc": {"reno": "reno"},
+            "hosts": [
+                {"node": 0, "netns": "/run/netns/weir-a", "address": "10.0.0.1", "device": "weir0"},
+                {"node": 1, "address": "10.0.0.2"}
+            ],
+            "plan": {
+                "version": 1, "title": "two", "seed": 1, "end_ns": 1_000_000_000,
+                "nodes": [{"name": "a", "kind": "host"}, {"name": "b", "kind": "host"}],
+                "links": [link("a->b", 0, 1), link("b->a", 1, 0)], "flows": [tcp_flow()],
+                "measure": {"goodput_ns": 0, "tcp_ns": 0, "links_ns": 0}
+            }
+        })
+    }
+
+    fn refusal(pointer: &str, value: Value) -> String {
+        let mut job = job();
+        *job.pointer_mut(pointer).expect("it is there") = value;
+        Job::from_json(&job.to_string()).expect_err("it is refused").to_string()
+    }
+
+    #[test]
+    fn a_job_says_where_hosts_are_and_which_port_a_flow_has() {
+        let job = Job::from_json(&job().to_string()).expect("a good job");
+        assert_eq!(job.ends, [End::From(0), End::To(0)]);
+        assert_eq!(job.host(1).map(|host| host.address.to_string()), Some("10.0.0.2".to_owned()));
+        assert_eq!(job.host(2), None);
+        assert_eq!(job.port(0), 10_000);
+        let text = serde_json::to_string(&job).expect("JSON");
+        assert_eq!(Job::from_json(&text), Ok(job));
+    }
+
+    #[test]
+    fn a_refusal_says_where() {
+        assert_eq!(refusal("/version", json!(2)), "job.version: 2 is not known here; expected 1");
+        assert_eq!(refusal("/hosts/1/node", json!(7)), "job.hosts[1].node: the plan has no node 7");
+        assert_eq!(refusal("/hosts/1/node", json!(0)), "job.hosts[1].node: node 0 is there twice");
+        assert_eq!(refusal("/hosts", json!([])), "job.hosts: a is missing, which flow f[0] uses");
+        assert_eq!(refusal("/ends/1", json!({"to": 1})), "job.ends[1]: the plan has no flow 1");
+        assert!(refusal("/plan/flows/0/from", json!(9)).starts_with("job.plan: "));
+        assert!(refusal("/hosts/0/address", json!("here")).starts_with("job: "));
+    }
+
+    #[test]
+    fn ports_of_all_flows_fit() {
+        let mut job = job();
+        job["first_port"] = json!(u16::MAX);
+        assert!(Job::from_json(&job.to_string()).is_ok());
+        let flow = job["plan"]["flows"][0].clone();
+        job["plan"]["flows"].as_array_mut().expect("a list").push(flow);
+        job["plan"]["flows"][1]["name"] = json!("f[1]");
+        let error = Job::from_json(&job.to_string()).expect_err("65536 is no port").to_string();
+        assert_eq!(error, "job.first_port: no ports for 2 flows from 65535 on");
+    }
+
+    #[test]
+    fn commands_are_json() {
+        let start: Command = serde_json::from_str(r#"{"command":"start","epoch_ns":5}"#).expect("a command");
+        assert_eq!(start, Command::Start { epoch_ns: 5 });
+        assert_eq!(serde_json::to_string(&Command::Stop).expect("JSON"), r#"{"command":"stop"}"#);
+    }
+}
