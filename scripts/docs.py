@@ -78,6 +78,35 @@ def _command_line() -> str:
     return _NOTE + "\n".join(lines)
 
 
+def _catalogue() -> str:
+    from weir import scenario
+    from weir.cli._scenarios import catalogue_files
+
+    lines = [
+        "# The catalogue",
+        "",
+        "Scenarios that come with weir, where each is from, and the claims known not to reproduce, with the reason. The",
+        "outcome of every other claim is in the report of `weir run NAME`; `make catalogue` runs all quick versions.",
+        "",
+        "| name | title | source | claims |",
+        "|---|---|---|---|",
+    ]
+    fails = []
+    for name, file in catalogue_files().items():
+        loaded = scenario.load(file)
+        lines.append(f"| `{name}` | {loaded.title} | {loaded.source} | {len(loaded.expect)} |")
+        known = [claim for claim in loaded.expect if claim.expected == "fails"]
+        fails += ["", f"### `{name}`"] if known else []
+        for claim in known:
+            fails += ["", f"- **{claim.claim}** ({claim.source})", "", *_indented(claim.note)]
+    return _NOTE + "\n".join([*lines, "", "## Known to fail", *fails, ""])
+
+
+def _indented(text: str) -> list[str]:
+    """The paragraphs of a note as part of a list item."""
+    return [f"  {line}".rstrip() for line in text.strip().splitlines()]
+
+
 def _plan_schema() -> str:
     from weir import _weir
 
@@ -97,6 +126,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "metrics.md": _metrics,
     "congestion-controls.md": _congestion_controls,
     "command-line.md": _command_line,
+    "catalogue.md": _catalogue,
 }
 
 
