@@ -85,8 +85,8 @@ def _catalogue() -> str:
     lines = [
         "# The catalogue",
         "",
-        "Scenarios that come with weir, where each is from, and the claims known not to reproduce, with the reason. The",
-        "outcome of every other claim is in the report of `weir run NAME`; `make catalogue` runs all quick versions.",
+        "Scenarios that come with weir, where each is from, and the claims known not to reproduce, with the reason.",
+        "The outcome of every other claim is in the report of `weir run NAME`; `make catalogue` runs all quick versions.",
         "",
         "| name | title | source | claims |",
         "|---|---|---|---|",
