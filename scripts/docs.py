@@ -86,7 +86,7 @@ def _catalogue() -> str:
         "# The catalogue",
         "",
         "Scenarios that come with weir, where each is from, and the claims known not to reproduce, with the reason.",
-        "The outcome of every other claim is in the report of `weir run NAME`; `make catalogue` runs all quick versions.",
+        "The outcome of every other claim is in the report of `weir run NAME`; `make catalogue` runs the quick ones.",
         "",
         "| name | title | source | claims |",
         "|---|---|---|---|",
