@@ -8,17 +8,12 @@
 //! ahead of the clock, because nothing else can come between. [`Options::reference`] switches fusing off; the results
 //! are identical, which a test checks.
 
-mod calendar;
 mod error;
 mod flow;
-mod link;
 mod packet;
-mod pipe;
 mod sacks;
 mod simulation;
-mod stats;
 mod telemetry;
-mod topology;
 pub mod trace;
 
 pub use error::SimError;

@@ -4,19 +4,16 @@ use std::collections::BTreeMap;
 
 use weir_cc::Algorithm;
 use weir_elements::Packet as _;
+use weir_links::{Calendar, Link, Passage, Routes, Stop, append_sorted, build_links, mark_fused};
 use weir_plan::{Plan, Transport};
 use weir_tcp::{Ack, Arrival, Receiver, Segment, Sender, Transmit, header_bytes, sack_option_bytes};
 use weir_units::Time;
 
-use crate::calendar::Calendar;
 use crate::error::SimError;
 use crate::flow::{Active, Connection, Flow, UDP_HEADERS};
-use crate::link::{Link, Passage};
 use crate::packet::{CE, CWR_OR_ECE, ECT, Kind, MAX_FLOWS, Packet, RESENT, unwrap};
 use crate::sacks::Sacks;
-use crate::stats;
 use crate::telemetry::Telemetry;
-use crate::topology::{Routes, Stop, mark_fused};
 use crate::trace::{TraceRecord, Tracer};
 use weir_run::{EventKind, Tables};
 
@@ -79,7 +76,7 @@ pub struct Simulation {
     plan: Plan,
     slots: Slots,
     calendar: Calendar,
-    links: Vec<Link>,
+    links: Vec<Link<Packet>>,
     routes: Routes,
     flows: Vec<Flow>,
     sacks: Sacks,
@@ -192,7 +189,7 @@ impl Simulation {
             link.stats.drain(self.now, &mut rows);
         }
         self.statistics.max_in_flight = self.statistics.max_in_flight.max(self.in_flight());
-        stats::append_sorted(rows, &mut self.telemetry.tables.links);
+        append_sorted(rows, &mut self.telemetry.tables.links);
         std::mem::take(&mut self.telemetry.tables)
     }
 
@@ -734,22 +731,6 @@ fn check_limits(plan: &Plan) -> Result<(), SimError> {
         return Err(SimError::Unsupported(format!("flow {}: an IP packet holds 65535 bytes at most", flow.name)));
     }
     Ok(())
-}
-
-fn build_links(plan: &Plan) -> Vec<Link> {
-    let evented = |index: usize| {
-        plan.changes
-            .iter()
-            .any(|change| change.link as usize == index && !matches!(change.change, weir_plan::ChangeKind::Loss { .. }))
-    };
-    let measured = |index: u32| plan.measure.links.is_empty() || plan.measure.links.contains(&index);
-    let links = plan.links.iter().enumerate();
-    links
-        .map(|(i, link)| {
-            let interval = if measured(i as u32) { plan.measure.links_ns } else { 0 };
-            Link::new(link, i as u32, plan.seed, interval, evented(i))
-        })
-        .collect()
 }
 
 fn build_flows(plan: &Plan, routes: &Routes) -> Result<Vec<Flow>, SimError> {

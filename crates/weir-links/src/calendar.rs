@@ -7,7 +7,7 @@
 use weir_units::Time;
 
 /// A tournament over the due times of a fixed number of sources.
-pub(crate) struct Calendar {
+pub struct Calendar {
     /// `tree[1]` is the root; the children of `i` are `2i` and `2i + 1`; leaves start at `leaves`.
     tree: Vec<u64>,
     leaves: usize,

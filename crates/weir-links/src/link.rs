@@ -5,12 +5,12 @@
 //! with an explicit dequeue whenever the transmitter becomes free.
 
 use weir_elements::{
-    Admission, AnyQdisc, Arrival, DelayLine, FifoLink, LossModel, Mtu, Offer, Packet as _, Port, Qdisc, Transmitter,
+    Admission, AnyQdisc, Arrival, DelayLine, FifoLink, LossModel, Mtu, Offer, Port, Qdisc, Transmitter,
 };
 use weir_plan::ChangeKind;
 use weir_units::{Dur, Rate, Stream, Time};
 
-use crate::packet::Packet;
+use crate::Record;
 use crate::pipe::Pipe;
 use crate::stats::LinkStats;
 
@@ -20,9 +20,16 @@ const STOPPED_RETRY: Dur = Dur::from_millis(1);
 const MAX_DRAIN_BYTES: u64 = 1 << 30;
 
 /// What became of a packet that entered a link.
-pub(crate) enum Passage {
+pub enum Passage<P> {
     /// Its last bit leaves the near end at `departure` and it reaches the far end at `arrival`.
-    Sent { packet: Packet, departure: Time, arrival: Time },
+    Sent {
+        /// The packet, marked or not.
+        packet: P,
+        /// When its last bit leaves the near end.
+        departure: Time,
+        /// When it reaches the far end.
+        arrival: Time,
+    },
     /// It waits in an evented queue; the transmitter is free and must be started.
     QueuedIdle,
     /// It waits in an evented queue.
@@ -31,29 +38,31 @@ pub(crate) enum Passage {
     Dropped,
 }
 
-enum Discipline {
+enum Discipline<P> {
     Analytic(FifoLink),
-    Evented(Box<Evented>),
+    Evented(Box<Evented<P>>),
 }
 
-struct Evented {
-    qdisc: AnyQdisc<Packet>,
+struct Evented<P> {
+    qdisc: AnyQdisc<P>,
     transmitter: Transmitter,
     /// The transmitter is at work until a pending event.
     busy: bool,
 }
 
 /// A directed link.
-pub(crate) struct Link {
+pub struct Link<P: Record> {
     mtu: Mtu,
     overhead: u32,
     // What most links lack is boxed: a simulation walks over all links all the time, and the less they weigh the more
     // of them stay in the cache.
     loss: Option<Box<LossModel>>,
-    discipline: Discipline,
+    discipline: Discipline<P>,
     delay: DelayStage,
+    /// Its bins.
     pub stats: LinkStats,
-    pub pipe: Pipe,
+    /// What is under way on it.
+    pub pipe: Pipe<P>,
     /// The only packets that enter come from one analytic link with a fixed delay: they may enter ahead of the clock,
     /// when they enter that link, since their order is already known.
     pub fused: bool,
@@ -83,9 +92,9 @@ impl DelayStage {
     }
 }
 
-impl Link {
+impl<P: Record> Link<P> {
     /// A link of the plan; `changes` tells whether its rate or delay will change.
-    pub fn new(plan: &weir_plan::Link, index: u32, seed: u64, interval_ns: u64, changes: bool) -> Link {
+    pub fn new(plan: &weir_plan::Link, index: u32, seed: u64, interval_ns: u64, changes: bool) -> Link<P> {
         let port = Port::from(plan);
         let stream = |what: &str| Stream::new(seed, &format!("link/{}/{what}", plan.name));
         let admission = Admission::from_plan(&plan.queue, &port, stream("queue"));
@@ -141,7 +150,7 @@ impl Link {
 
     /// A packet enters the link; what is dropped, this packet or one that gives way to it, is added to `lost`.
     #[inline(always)]
-    pub fn enter(&mut self, at: Time, mut packet: Packet, lost: &mut Vec<Packet>) -> Passage {
+    pub fn enter(&mut self, at: Time, mut packet: P, lost: &mut Vec<P>) -> Passage<P> {
         let bytes = packet.ip_bytes();
         if !self.mtu.fits(&packet) || self.loss.as_mut().is_some_and(|loss| loss.drops(packet.is_data())) {
             self.refuse(at, packet, lost);
@@ -176,14 +185,14 @@ impl Link {
     }
 
     #[cold]
-    fn refuse(&mut self, at: Time, packet: Packet, lost: &mut Vec<Packet>) {
+    fn refuse(&mut self, at: Time, packet: P, lost: &mut Vec<P>) {
         self.advance(at);
         self.stats.arrived(at, packet.ip_bytes());
         self.stats.dropped(packet.ip_bytes());
         lost.push(packet);
     }
 
-    fn enqueue(&mut self, at: Time, packet: Packet, lost: &mut Vec<Packet>) -> Passage {
+    fn enqueue(&mut self, at: Time, packet: P, lost: &mut Vec<P>) -> Passage<P> {
         let Discipline::Evented(evented) = &mut self.discipline else { unreachable!("only evented links enqueue") };
         let stats = &mut self.stats;
         stats.arrived(at, packet.ip_bytes());
@@ -209,7 +218,7 @@ impl Link {
 
     /// Starts the next transmission of an evented link; none when the queue is empty or the transmitter stopped.
     /// Packets dropped on the way are added to `lost`.
-    pub fn start(&mut self, at: Time, lost: &mut Vec<Packet>) -> Option<(Packet, Time, Time)> {
+    pub fn start(&mut self, at: Time, lost: &mut Vec<P>) -> Option<(P, Time, Time)> {
         let Discipline::Evented(evented) = &mut self.discipline else { return None };
         evented.busy = false;
         if evented.transmitter.is_stopped() {
@@ -267,15 +276,20 @@ impl Link {
 
     /// When half of what waits now will have been sent; while the transmitter is stopped, when to ask again.
     pub fn half_drained(&mut self, at: Time) -> Time {
-        let busy_until = match &self.discipline {
-            Discipline::Analytic(fifo) => fifo.transmitter().busy_until(),
+        Time(at.0 + (self.drained(at).since(at).0 / 2).max(1_000))
+    }
+
+    /// When all that waits now will have been sent, not before `at`; while the transmitter is stopped, later than when
+    /// to ask again.
+    pub fn drained(&self, at: Time) -> Time {
+        match &self.discipline {
+            Discipline::Analytic(fifo) => fifo.transmitter().busy_until().max(at),
             Discipline::Evented(evented) if evented.transmitter.is_stopped() => at + STOPPED_RETRY * 2,
             Discipline::Evented(evented) => {
                 let mut transmitter = evented.transmitter.clone();
                 transmitter.transmit(at, evented.qdisc.bytes().min(MAX_DRAIN_BYTES) as u32)
             }
-        };
-        Time(at.0 + (busy_until.since(at).0 / 2).max(1_000))
+        }
     }
 
     /// Applies a change; true if an idle transmitter has to be started.
@@ -301,4 +315,21 @@ impl Link {
         }
         false
     }
+}
+
+/// The links of a plan, none of them fused.
+pub fn build_links<P: Record>(plan: &weir_plan::Plan) -> Vec<Link<P>> {
+    let evented = |index: usize| {
+        plan.changes
+            .iter()
+            .any(|change| change.link as usize == index && !matches!(change.change, ChangeKind::Loss { .. }))
+    };
+    let measured = |index: u32| plan.measure.links.is_empty() || plan.measure.links.contains(&index);
+    let links = plan.links.iter().enumerate();
+    links
+        .map(|(i, link)| {
+            let interval = if measured(i as u32) { plan.measure.links_ns } else { 0 };
+            Link::new(link, i as u32, plan.seed, interval, evented(i))
+        })
+        .collect()
 }

@@ -10,7 +10,7 @@ use weir_units::Time;
 use weir_run::{LinkRow, Links};
 
 /// The bins of one link, if it is recorded.
-pub(crate) struct LinkStats(Option<Box<Bins>>);
+pub struct LinkStats(Option<Box<Bins>>);
 
 struct Bins {
     link: u32,
@@ -241,7 +241,7 @@ impl Bins {
 }
 
 /// Moves rows to the table in the order of time, then link.
-pub(crate) fn append_sorted(mut rows: Vec<LinkRow>, table: &mut Links) {
+pub fn append_sorted(mut rows: Vec<LinkRow>, table: &mut Links) {
     rows.sort_by_key(|row| (row.time_ns, row.link));
     for row in rows {
         table.push(row);

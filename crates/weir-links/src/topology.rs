@@ -2,11 +2,12 @@
 
 use weir_plan::Plan;
 
+use crate::Record;
 use crate::link::Link;
 
 /// What a packet meets at a place of its route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Stop {
+pub enum Stop {
     /// A link to enter when the packet gets there.
     Link(u32),
     /// A link to enter ahead of the clock, together with the one before.
@@ -20,14 +21,14 @@ const FUSED: u32 = 1;
 const END: u32 = 2;
 
 /// The links of every route, one after another; a packet carries its place in this list.
-pub(crate) struct Routes {
+pub struct Routes {
     stops: Vec<u32>,
     start: Vec<u32>,
 }
 
 impl Routes {
     /// Route `2 f` is the path of flow `f`, route `2 f + 1` its reverse path.
-    pub fn new(plan: &Plan, links: &[Link]) -> Routes {
+    pub fn new<P: Record>(plan: &Plan, links: &[Link<P>]) -> Routes {
         let mut routes = Routes { stops: Vec::new(), start: Vec::new() };
         for path in plan.flows.iter().flat_map(|f| [&f.path, &f.reverse_path]) {
             let route = routes.start.len() as u32;
@@ -59,7 +60,7 @@ impl Routes {
 }
 
 /// Marks the links whose packets all come from one analytic link: their order is known when they enter that one.
-pub(crate) fn mark_fused(plan: &Plan, links: &mut [Link]) {
+pub fn mark_fused<P: Record>(plan: &Plan, links: &mut [Link<P>]) {
     #[derive(Clone, Copy, PartialEq)]
     enum Feeder {
         None,

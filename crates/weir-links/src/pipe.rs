@@ -6,49 +6,50 @@ use std::collections::BinaryHeap;
 use weir_elements::Ring;
 use weir_units::Time;
 
-use crate::packet::Packet;
+use crate::Record;
 
 /// The packets under way on a link.
-pub(crate) enum Pipe {
+pub enum Pipe<P: Record> {
     /// Nothing overtakes: a ring.
-    Fifo(Ring<(Time, Packet)>),
+    Fifo(Ring<(Time, P)>),
     /// Packets may overtake: a heap, with a serial number against ties.
-    Reordering(BinaryHeap<Reverse<Overtaking>>, u64),
+    Reordering(BinaryHeap<Reverse<Overtaking<P>>>, u64),
 }
 
 /// A packet that may overtake others, ordered by (time, serial number).
-pub(crate) struct Overtaking {
+pub struct Overtaking<P> {
     at: Time,
     serial: u64,
-    packet: Packet,
+    packet: P,
 }
 
-impl PartialEq for Overtaking {
+impl<P> PartialEq for Overtaking<P> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
-impl Eq for Overtaking {}
-impl PartialOrd for Overtaking {
+impl<P> Eq for Overtaking<P> {}
+impl<P> PartialOrd for Overtaking<P> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
-impl Ord for Overtaking {
+impl<P> Ord for Overtaking<P> {
     fn cmp(&self, other: &Self) -> Ordering {
         (self.at, self.serial).cmp(&(other.at, other.serial))
     }
 }
 
-impl Pipe {
-    pub fn new(reordering: bool) -> Pipe {
+impl<P: Record> Pipe<P> {
+    /// An empty pipe.
+    pub fn new(reordering: bool) -> Pipe<P> {
         if reordering { Pipe::Reordering(BinaryHeap::new(), 0) } else { Pipe::Fifo(Ring::new()) }
     }
 
     /// Adds a packet; true if it is now the first to arrive.
     // Always inlined: passed through memory, a packet just built would be read back wider than it was written.
     #[inline(always)]
-    pub fn push(&mut self, at: Time, packet: Packet) -> bool {
+    pub fn push(&mut self, at: Time, packet: P) -> bool {
         match self {
             Pipe::Fifo(ring) => {
                 debug_assert!(ring.back().is_none_or(|(last, _)| *last <= at), "a FIFO pipe must not reorder");
@@ -66,7 +67,7 @@ impl Pipe {
 
     /// Removes the packet that arrives first.
     #[inline(always)]
-    pub fn pop(&mut self) -> Option<Packet> {
+    pub fn pop(&mut self) -> Option<P> {
         match self {
             Pipe::Fifo(ring) => ring.pop().map(|(_, packet)| packet),
             Pipe::Reordering(heap, _) => heap.pop().map(|Reverse(first)| first.packet),
@@ -80,6 +81,11 @@ impl Pipe {
             Pipe::Fifo(ring) => ring.front().map_or(Time::MAX, |(at, _)| *at),
             Pipe::Reordering(heap, _) => heap.peek().map_or(Time::MAX, |Reverse(first)| first.at),
         }
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Packets under way.
