@@ -19,6 +19,7 @@ __all__ = ["METHODS", "Method", "MethodError", "Outcome", "Progress", "Sink", "U
 
 METHODS: dict[str, str] = {
     "sim": "weir.methods.sim:Sim",
+    "emul": "weir.methods.emul:Emul",
 }
 """Name of each method and where it is."""
 

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from typing import BinaryIO, Literal
 
-import numpy as np
 import pyarrow as pa
 
 from weir.methods import MethodError, Outcome, Progress, Sink
-from weir.run.tables import TABLES, Column, arrow_schema
-
-if TYPE_CHECKING:
-    from weir import _weir
+from weir.methods._columns import rows
 
 __all__ = ["Sim"]
 
@@ -21,8 +16,6 @@ _FIRST_STEP_NS = 10_000_000
 _LEAST_STEP_NS = 1_000_000
 _WALL_STEP_S = 0.2
 """How often the tables are drained and progress is told, in wall time; it changes no result."""
-
-_SCHEMAS = {name: arrow_schema(name) for name in TABLES}
 
 
 class Sim:
@@ -52,7 +45,7 @@ class Sim:
             begin = time.monotonic()
             finished = simulator.advance(simulator.now_ns + step_ns)
             for table, columns in simulator.drain().items():
-                sink.write(table, _rows(table, columns, kinds))
+                sink.write(table, rows(table, columns, kinds))
             for name, content in simulator.drain_trace().items():
                 if name not in trace:
                     trace[name] = sink.open(name)
@@ -66,23 +59,3 @@ def _next_step(step_ns: int, wall_s: float) -> int:
     """The virtual time that should take about ``_WALL_STEP_S``; it at most quadruples."""
     factor = _WALL_STEP_S / max(wall_s, 1e-4)
     return max(_LEAST_STEP_NS, int(step_ns * min(4.0, factor)))
-
-
-def _rows(table: str, columns: Mapping[str, _weir.Column], kinds: pa.Array) -> pa.RecordBatch:
-    arrays = [_array(column, columns[column.name], kinds) for column in TABLES[table].columns]
-    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMAS[table])
-
-
-def _array(column: Column, values: _weir.Column, kinds: pa.Array) -> pa.Array:
-    """``values`` as an Arrow array; the greatest value of the type stands for null where null may be."""
-    if pa.types.is_dictionary(column.type):
-        return pa.DictionaryArray.from_arrays(_borrow(column.type.index_type, values), kinds)
-    if not column.nullable:
-        return _borrow(column.type, values)
-    numbers = np.asarray(memoryview(values))
-    return pa.array(numbers, column.type, mask=numbers == np.iinfo(numbers.dtype).max)
-
-
-def _borrow(type_: pa.DataType, values: _weir.Column) -> pa.Array:
-    """An Arrow array over the memory of ``values``."""
-    return pa.Array.from_buffers(type_, len(values), [None, pa.py_buffer(values)])

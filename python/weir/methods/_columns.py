@@ -1,0 +1,43 @@
+"""Columns as Rust fills them, as Arrow record batches.
+
+Buffers of plain numbers; a column that may be null holds the greatest value of its type instead (``crates/weir-run``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from weir.run.tables import TABLES, Column, arrow_schema
+
+__all__ = ["rows"]
+
+_SCHEMAS = {name: arrow_schema(name) for name in TABLES}
+
+
+def rows(table: str, columns: Mapping[str, Any], kinds: pa.Array) -> pa.RecordBatch:
+    """Rows of ``table``; ``columns`` are buffers by name, ``kinds`` the names of the kinds of events.
+
+    Raises:
+        KeyError: no such table, or a column is missing.
+    """
+    arrays = [_array(column, columns[column.name], kinds) for column in TABLES[table].columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMAS[table])
+
+
+def _array(column: Column, values: Any, kinds: pa.Array) -> pa.Array:
+    """``values`` as an Arrow array; the greatest value of the type stands for null where null may be."""
+    if pa.types.is_dictionary(column.type):
+        return pa.DictionaryArray.from_arrays(_borrow(column.type.index_type, values), kinds)
+    if not column.nullable:
+        return _borrow(column.type, values)
+    numbers = np.asarray(memoryview(values))
+    return pa.array(numbers, column.type, mask=numbers == np.iinfo(numbers.dtype).max)
+
+
+def _borrow(type_: pa.DataType, values: Any) -> pa.Array:
+    """An Arrow array over the memory of ``values``."""
+    return pa.Array.from_buffers(type_, len(values), [None, pa.py_buffer(values)])

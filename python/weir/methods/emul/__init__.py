@@ -1,0 +1,150 @@
+"""This host's Linux: a network namespace for each host of the plan, real sockets, links emulated on real packets.
+
+The plan's hosts are namespaces with one TUN device each; the whole network between them is the process ``weir-emu``;
+two processes ``weir-agent`` serve all sending and all receiving ends. What they see becomes the tables of the run. Each
+cell also keeps ``commands.sh``, which makes the same hosts by hand, the jobs of the processes, the self-check that was
+made before anything was measured, and the kernel's parameters.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from weir.methods import Outcome, Progress, Sink, _owner
+from weir.methods._binaries import MissingBinaryError, find
+from weir.methods.emul._congestion import kernel_names, renamed
+from weir.methods.emul._host import HostWatch, facts
+from weir.methods.emul._merge import Merger
+from weir.methods.emul._network import Network, environment, script
+from weir.methods.emul._session import Session
+from weir.methods.emul._wiring import wire
+
+__all__ = ["Emul"]
+
+_AHEAD_S = 0.4
+"""How far ahead the run begins when the processes are told."""
+_GRACE_S = 20.0
+"""How much longer than the plan a run may take before it is given up."""
+_PROGRAMS = ("ip", "sysctl", "nsenter")
+
+
+class Emul:
+    """Runs a plan on this host's kernel, in real time."""
+
+    name = "emul"
+    clock: Literal["virtual", "real"] = "real"
+    needs = "Linux, root, iproute2, and for weir's own congestion controls a kernel with BTF"
+
+    def available(self) -> str | None:
+        """``None``, or what this machine lacks, all of it."""
+        missing = [*_lacking()]
+        return "; ".join(missing) if missing else None
+
+    def execute(self, plan: str, sink: Sink, progress: Progress) -> Outcome:
+        """Executes ``plan``; see :meth:`weir.methods.Method.execute`."""
+        return _Cell(json.loads(plan), sink, progress).execute()
+
+
+def _lacking() -> Iterator[str]:
+    if os.uname().sysname != "Linux":
+        yield "it needs Linux"
+        return
+    if os.geteuid() != 0:
+        yield "it needs root, to make network namespaces"
+    if not Path("/dev/net/tun").exists():
+        yield "/dev/net/tun is missing: load the kernel module tun"
+    absent = [program for program in _PROGRAMS if shutil.which(program) is None]
+    if absent:
+        yield f"{', '.join(absent)} missing: install iproute2, procps and util-linux"
+    for program in ("weir-agent", "weir-emu"):
+        try:
+            find(program)
+        except MissingBinaryError as error:
+            yield str(error)
+
+
+class _Cell:
+    """One execution of one plan."""
+
+    def __init__(self, plan: dict[str, Any], sink: Sink, progress: Progress) -> None:
+        self._plan = plan
+        self._sink = sink
+        self._progress = progress
+        self._tag = _owner.new()
+        self._wiring = wire(plan, str(self._tag))
+
+    def execute(self) -> Outcome:
+        self._keep("commands.sh", script(self._wiring))
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(Network(self._wiring, self._tag))
+            names = stack.enter_context(kernel_names(self._plan, environment(self._tag)))
+            session = stack.enter_context(Session(environment(self._tag)))
+            self._keep("kernel.json", _indented({"cc": names, "tcp": facts(self._wiring.hosts[0])}))
+            self._prepare(session, names)
+            watch = HostWatch(self._wiring.hosts)
+            with watch:
+                self._measure(session)
+        warnings = (*self._wiring.warnings, *session.warnings, *watch.warnings)
+        return Outcome(warnings, {**session.stats, **watch.stats})
+
+    def _prepare(self, session: Session, names: Mapping[str, str]) -> None:
+        """Starts the processes, each when the one before is in place, and proves the network between."""
+        flows = range(len(self._plan["flows"]))
+        emulator = session.start("emulator", [str(find("weir-emu"))], self._job("emulator", self._plan, []))
+        session.await_ready([emulator])
+        plan = renamed(self._plan)
+        agent = [str(find("weir-agent"))]
+        receivers = session.start(
+            "receivers", agent, self._job("receivers", plan, [{"to": flow} for flow in flows], names)
+        )
+        senders = session.start("senders", agent, self._job("senders", plan, [{"from": flow} for flow in flows], names))
+        session.await_ready([receivers, senders])
+
+    def _measure(self, session: Session) -> None:
+        """Has the plan executed, and writes its tables."""
+        from weir import _weir
+
+        merger = Merger(pa.array(_weir.event_kinds(), pa.string()))
+        begin = time.monotonic() + _AHEAD_S
+        end_s = self._plan["end_ns"] / 1e9
+        session.tell({"command": "start", "epoch_ns": round(begin * 1e9)})
+
+        def tell() -> None:
+            self._progress(round(min(max(time.monotonic() - begin, 0.0), end_s) * 1e9))
+
+        for frame in session.frames(begin + end_s + _GRACE_S, tell):
+            for table, rows in merger.take(frame):
+                self._sink.write(table, rows)
+        for table, rows in merger.finish():
+            self._sink.write(table, rows)
+
+    def _job(
+        self, name: str, plan: Mapping[str, Any], ends: list[dict[str, int]], names: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """The job of a process; the cell keeps it."""
+        job = {
+            "version": 1,
+            "plan": plan,
+            "hosts": [host.to_job() for host in self._wiring.hosts],
+            "ends": ends,
+            "kernel_cc": dict(names or {}),
+            "first_port": self._wiring.first_port,
+        }
+        self._keep(f"job-{name}.json", json.dumps(job, separators=(",", ":")) + "\n")
+        return job
+
+    def _keep(self, name: str, text: str) -> None:
+        self._sink.open(name).write(text.encode())
+
+
+def _indented(value: object) -> str:
+    return json.dumps(value, indent=2) + "\n"

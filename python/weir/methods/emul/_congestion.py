@@ -1,0 +1,126 @@
+"""The kernel's congestion control of each flow: ``cubic`` is ours, loaded for the run, ``linux:cubic`` its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from weir.methods import MethodError
+from weir.methods._binaries import find
+
+__all__ = ["FOREIGN", "Wanted", "kernel_names", "native", "renamed", "wanted"]
+
+FOREIGN = "linux:"
+_NAME = 15
+"""Longest name of a congestion control in Linux."""
+_AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A congestion control of a plan with its options."""
+
+    name: str
+    options: tuple[tuple[str, int], ...]
+
+    @property
+    def label(self) -> str:
+        """How a job names it: two flows whose options differ need two names."""
+        return self.name + (json.dumps(dict(self.options), separators=(",", ":")) if self.options else "")
+
+
+def wanted(plan: Mapping[str, Any]) -> list[Wanted]:
+    """Every congestion control that a flow of ``plan`` uses, once, in the order of the flows."""
+    found = (_of(flow) for flow in plan["flows"] if flow["transport"]["protocol"] == "tcp")
+    return list(dict.fromkeys(found))
+
+
+def _of(flow: Mapping[str, Any]) -> Wanted:
+    transport = flow["transport"]
+    return Wanted(transport["cc"], tuple(sorted(transport.get("cc_options", {}).items())))
+
+
+def renamed(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """``plan`` with the label of each congestion control for its name, as the agents get it."""
+    flows = []
+    for flow in plan["flows"]:
+        if flow["transport"]["protocol"] == "tcp":
+            flow = {**flow, "transport": {**flow["transport"], "cc": _of(flow).label, "cc_options": {}}}
+        flows.append(flow)
+    return {**plan, "flows": flows}
+
+
+def native(name: str) -> str:
+    """The kernel's own congestion control ``name``; its module is loaded if need be.
+
+    Raises:
+        MethodError: this kernel has none of that name; the message has those it has.
+    """
+    if name not in _available():
+        subprocess.run(["modprobe", "-q", f"tcp_{name}"], capture_output=True, check=False)
+    if name not in (known := _available()):
+        raise MethodError(
+            f"cc: linux:{name}: this kernel has no congestion control {name!r}; it has {', '.join(known)}. "
+            f"Without `linux:`, weir loads its own"
+        )
+    return name
+
+
+def _available() -> list[str]:
+    # What weir loads for runs has the owner in its name, and is nobody else's.
+    return sorted(_AVAILABLE.read_text(encoding="utf-8").split())
+
+
+@contextlib.contextmanager
+def kernel_names(plan: Mapping[str, Any], environment: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """The kernel's name of each congestion control of ``plan``, by label; what is ours is loaded meanwhile.
+
+    Raises:
+        MethodError: the kernel lacks one, or cannot load one of ours.
+    """
+    names = {cc.label: native(cc.name.removeprefix(FOREIGN)) for cc in wanted(plan) if cc.name.startswith(FOREIGN)}
+    ours = [cc for cc in wanted(plan) if not cc.name.startswith(FOREIGN)]
+    if not ours:
+        yield names
+        return
+    with _Holder(environment) as holder:
+        yield names | {cc.label: holder.load(cc, number) for number, cc in enumerate(ours)}
+
+
+class _Holder:
+    """``weir-bpf hold``: holds what it loaded until it is left."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(
+            [str(find("weir-bpf")), "hold"], stdin=pipe, stdout=pipe, text=True, env=dict(environment)
+        )
+
+    def __enter__(self) -> _Holder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+    def load(self, cc: Wanted, number: int) -> str:
+        """Loads ``cc`` under a name of this process."""
+        name = f"w{os.getpid():x}.{number}_{cc.name}".replace("-", "_")[:_NAME]
+        request = {"load": [{"cc": cc.name, "as": name, "options": dict(cc.options)}]}
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._process.stdout.readline() or '{"error": "weir-bpf ended"}')
+        if "error" in answer:
+            raise MethodError(f"cc: {cc.name}: {answer['error']}")
+        return str(answer["loaded"])

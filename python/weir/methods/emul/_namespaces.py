@@ -1,0 +1,55 @@
+"""Does something inside a network namespace, from a process that stays outside.
+
+A thread enters the namespace, calls a function and ends. What the function opened stays in the namespace.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+__all__ = ["within"]
+
+Result = TypeVar("Result")
+
+_CLONE_NEWNET = 0x4000_0000
+
+
+def within(namespace: str, function: Callable[[], Result]) -> Result:
+    """What ``function`` returns, called inside the namespace at the path ``namespace``.
+
+    Raises:
+        OSError: the namespace cannot be entered.
+        BaseException: what ``function`` raised.
+    """
+    results: list[Result] = []
+    errors: list[BaseException] = []
+
+    def body() -> None:
+        try:
+            _enter(namespace)
+            results.append(function())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+def _enter(namespace: str) -> None:
+    """Has this thread alone enter: ``setns`` is in Python's library only from 3.12 on."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if libc.setns(fd, _CLONE_NEWNET) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), namespace)
+    finally:
+        os.close(fd)

@@ -1,0 +1,120 @@
+"""The processes of a run - agents, emulator - and what they say, in one queue."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import json
+import queue
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from weir.methods import MethodError
+from weir.methods.emul._frames import Frame, FrameError, Message, read
+
+__all__ = ["Process", "ProcessError", "Said"]
+
+_LEAVE_S = 5.0
+_STDERR_LINES = 20
+
+
+class ProcessError(MethodError):
+    """A process of the run failed; the message has what it said."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """Something that a process said; ``what`` is ``None`` when its output has ended."""
+
+    by: Process
+    what: Message | Frame | FrameError | None
+
+
+class Process:
+    """A program that takes a job (``crates/weir-run``).
+
+    It ends at the latest when its standard input does: so it does not outlive this process.
+    """
+
+    def __init__(
+        self, name: str, command: Sequence[str], said: queue.SimpleQueue[Said], environment: Mapping[str, str]
+    ) -> None:
+        """Starts ``command``; what it says goes to ``said``.
+
+        Raises:
+            ProcessError: it cannot be started.
+        """
+        self.name = name
+        self._said = said
+        self._errors: collections.deque[str] = collections.deque(maxlen=_STDERR_LINES)
+        pipe = subprocess.PIPE
+        try:
+            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=dict(environment))
+        except OSError as error:
+            raise ProcessError(f"{command[0]} cannot be started: {error}") from error
+        self._threads = [threading.Thread(target=target, daemon=True) for target in (self._read, self._read_errors)]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        return self._process.pid
+
+    def send(self, line: Mapping[str, Any]) -> None:
+        """Sends the job, or a command.
+
+        Raises:
+            ProcessError: it does not listen any more.
+        """
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(line).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            raise self.failure() from error
+
+    def failure(self, reason: str = "") -> ProcessError:
+        """An error that says why this process is no good: ``reason``, or how it ended, and its last words."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1.0)
+        code = self._process.poll()
+        ended = "stopped listening" if code is None else f"ended with status {code}"
+        words = "\n".join(self._errors)
+        return ProcessError(f"{self.name} {reason or ended}" + (f":\n{words}" if words and not reason else ""))
+
+    def close(self) -> None:
+        """Has it leave: by the end of its input, by force if that does not help."""
+        with contextlib.suppress(OSError):
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+        try:
+            self._process.wait(_LEAVE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for thread in self._threads:
+            thread.join(_LEAVE_S)
+        for pipe in (self._process.stdout, self._process.stderr):
+            assert pipe is not None
+            pipe.close()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        try:
+            for what in read(self._process.stdout):
+                self._said.put(Said(self, what))
+        except FrameError as error:
+            self._said.put(Said(self, error))
+        except ValueError:  # closed meanwhile
+            pass
+        self._said.put(Said(self, None))
+
+    def _read_errors(self) -> None:
+        assert self._process.stderr is not None
+        with contextlib.suppress(ValueError):
+            for line in self._process.stderr:
+                self._errors.append(line.decode(errors="replace").rstrip())

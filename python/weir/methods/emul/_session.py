@@ -1,0 +1,120 @@
+"""A run as a conversation with its processes: jobs out, tables in, until each has said that it is done."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from weir.methods.emul._frames import Frame, FrameError, Message
+from weir.methods.emul._processes import Process, ProcessError, Said
+
+__all__ = ["Session"]
+
+_READY_S = 60.0
+_POLL_S = 0.1
+
+
+@dataclass
+class Session:
+    """The processes of a run. A context manager: leaving it ends them."""
+
+    environment: Mapping[str, str]
+    warnings: list[str] = field(default_factory=list)
+    """What the processes warned of."""
+    stats: dict[str, float] = field(default_factory=dict)
+    """What they counted, by ``process.name``."""
+    _said: queue.SimpleQueue[Said] = field(default_factory=queue.SimpleQueue)
+    _processes: list[Process] = field(default_factory=list)
+
+    def __enter__(self) -> Session:
+        """Nothing runs yet."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        """Ends every process."""
+        for process in self._processes:
+            process.close()
+
+    def start(self, name: str, command: Sequence[str], job: Mapping[str, Any]) -> Process:
+        """Starts a process and gives it its job.
+
+        Raises:
+            ProcessError: it cannot be started, or ended.
+        """
+        process = Process(name, command, self._said, self.environment)
+        self._processes.append(process)
+        process.send(job)
+        return process
+
+    def await_ready(self, processes: Iterable[Process]) -> None:
+        """Waits until each of ``processes`` has everything in place.
+
+        Raises:
+            ProcessError: one failed, or takes too long.
+        """
+        waiting = set(processes)
+        deadline = time.monotonic() + _READY_S
+        while waiting:
+            said = self._next(deadline)
+            if said is None:
+                raise next(iter(waiting)).failure(f"was not ready after {_READY_S:.0f} s")
+            if not isinstance(said.what, Frame) and self._heed(said)["message"] == "ready":
+                waiting.discard(said.by)
+
+    def tell(self, command: Mapping[str, Any]) -> None:
+        """Sends ``command`` to every process.
+
+        Raises:
+            ProcessError: one does not listen any more.
+        """
+        for process in self._processes:
+            process.send(command)
+
+    def frames(self, deadline_s: float, idle: Callable[[], None]) -> Iterator[Frame]:
+        """Every table that the processes send, until all have ended; ``idle`` is called often.
+
+        Raises:
+            ProcessError: one failed, or not all have ended at ``deadline_s`` of the monotonic clock.
+        """
+        waiting = set(self._processes)
+        while waiting:
+            said = self._next(min(deadline_s, time.monotonic() + _POLL_S))
+            idle()
+            if said is None:
+                if time.monotonic() >= deadline_s:
+                    raise min(waiting, key=lambda p: p.name).failure("did not end in time")
+            elif isinstance(said.what, Frame):
+                yield said.what
+            elif said.by in waiting and self._heed(said)["message"] == "end":  # after that, its output may end
+                waiting.discard(said.by)
+
+    def _next(self, deadline_s: float) -> Said | None:
+        try:
+            return self._said.get(timeout=max(0.0, deadline_s - time.monotonic()))
+        except queue.Empty:
+            return None
+
+    def _heed(self, said: Said) -> Message:
+        """Acts on what every process may say at any time.
+
+        Raises:
+            ProcessError: the process failed.
+        """
+        what = said.what
+        if what is None:
+            raise said.by.failure()
+        if isinstance(what, FrameError):
+            raise said.by.failure(f"wrote what cannot be read: {what}")
+        assert not isinstance(what, Frame)
+        match what["message"]:
+            case "warning":
+                self.warnings.append(f"{said.by.name}: {what['text']}")
+            case "error":
+                raise ProcessError(f"{said.by.name}: {what['text']}")
+            case "end":
+                self.stats |= {f"{said.by.name}.{name}": value for name, value in what["stats"].items()}
+        return what

@@ -1,0 +1,260 @@
+"""From a plan to the hosts that execute it: names, addresses, and the commands that make and remove them.
+
+Pure: nothing here knows a machine. ``emul`` executes the commands on this host, ``lab`` the same ones in its guest.
+Each host of the plan that a flow uses becomes a network namespace with one TUN device, to which the emulator attaches;
+the network itself - every link, queue and delay - is inside the emulator.
+
+What Linux settles per host or per pair of hosts, and a plan per flow, must agree: SACK and timestamps belong to a
+host, the initial window, ECN and quick acknowledgements to a route. A plan whose flows contradict each other there is
+refused. What no Linux of today does (``stack: linux-2.6``) is approached and becomes a warning.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from weir.methods import MethodError
+
+__all__ = ["DEVICE", "FIRST_PORT", "Command", "Host", "Wiring", "WiringError", "wire"]
+
+Command = tuple[str, ...]
+"""A program and its arguments."""
+
+DEVICE = "weir0"
+FIRST_PORT = 10_000
+"""Port of the first flow's receiver: below the ports that Linux gives to connecting sockets."""
+
+_NETWORK = int(ipaddress.IPv4Address("10.0.0.0"))
+_LAST_PORT = 65_535
+_EPHEMERAL = 32_768
+_MOST_BUFFER = (1 << 31) - 1
+_LEAST_QUEUE = 1000
+"""Packets, or trains of segments, that wait in a device until the emulator takes them."""
+
+Flow = Mapping[str, Any]
+
+
+class WiringError(MethodError):
+    """Linux cannot be set up as the plan asks."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host of the plan, as a network namespace."""
+
+    node: int
+    name: str
+    """Its name in the plan."""
+    namespace: str
+    address: str
+    device: str
+    mtu_bytes: int
+
+    @property
+    def path(self) -> str:
+        """Where ``ip netns`` keeps the namespace."""
+        return f"/run/netns/{self.namespace}"
+
+    def to_job(self) -> dict[str, Any]:
+        """As it stands in a job (``crates/weir-run``)."""
+        return {"node": self.node, "netns": self.path, "address": self.address, "device": self.device}
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """All hosts of a plan, and how to make and remove them."""
+
+    hosts: tuple[Host, ...]
+    up: tuple[Command, ...]
+    """To be executed in this order; each must succeed."""
+    down: tuple[Command, ...]
+    """Removes all that ``up`` made. A command that finds nothing to remove may fail."""
+    first_port: int
+    warnings: tuple[str, ...]
+
+    def host(self, node: int) -> Host:
+        """The host at ``node``.
+
+        Raises:
+            KeyError: no flow begins or ends there.
+        """
+        found = next((host for host in self.hosts if host.node == node), None)
+        if found is None:
+            raise KeyError(node)
+        return found
+
+
+def wire(plan: Mapping[str, Any], tag: str) -> Wiring:
+    """The wiring of ``plan``; ``tag`` makes its names unique on the machine.
+
+    Raises:
+        WiringError: flows of one host, or between the same two, ask for what Linux does not tell apart.
+    """
+    flows: Sequence[Flow] = plan["flows"]
+    nodes = sorted({node for flow in flows for node in (flow["from"], flow["to"])})
+    hosts = tuple(_host(plan, node, tag) for node in nodes)
+    switches = _switches(plan)
+    by_node = {host.node: host for host in hosts}
+    routes = _routes(plan)
+    up: list[Command] = [("ip", "netns", "add", host.namespace) for host in hosts]
+    for host in hosts:
+        up += _settings(host, flows, switches[host.node])
+        up += _link(plan, host)
+        up += [_route(host, by_node[peer], words) for (node, peer), words in routes.items() if node == host.node]
+    down = [("ip", "netns", "del", host.namespace) for host in hosts]
+    return Wiring(hosts, tuple(up), tuple(down), _first_port(flows), _warnings(flows))
+
+
+def _host(plan: Mapping[str, Any], node: int, tag: str) -> Host:
+    address = str(ipaddress.IPv4Address(_NETWORK + 1 + node))
+    mtu = max(plan["links"][link]["mtu_bytes"] for link in _first_links(plan["flows"], node))
+    return Host(node, plan["nodes"][node]["name"], f"weir-{tag}-h{node}", address, DEVICE, mtu)
+
+
+def _first_links(flows: Iterable[Flow], node: int) -> list[int]:
+    """The links by which packets leave ``node``; or, if none does, by which they reach it."""
+    leaving = [flow["path"][0] for flow in flows if flow["from"] == node]
+    leaving += [flow["reverse_path"][0] for flow in flows if flow["to"] == node and flow["reverse_path"]]
+    return leaving or [flow["path"][-1] for flow in flows if flow["to"] == node]
+
+
+def _first_port(flows: Sequence[Flow]) -> int:
+    if FIRST_PORT + len(flows) > _EPHEMERAL:
+        most = _EPHEMERAL - FIRST_PORT
+        raise WiringError(f"the plan has {len(flows)} flows; this method has ports for {most}")
+    return FIRST_PORT
+
+
+def _link(plan: Mapping[str, Any], host: Host) -> list[Command]:
+    """The commands that make the device of ``host``."""
+    limits = (plan["links"][link]["queue"]["limit"].get("packets") for link in _first_links(plan["flows"], host.node))
+    queue = max(_LEAST_QUEUE, *(limit or 0 for limit in limits))
+    ip = ("ip", "-n", host.namespace)
+    return [
+        (*ip, "link", "set", "lo", "up"),
+        (*ip, "tuntap", "add", "dev", host.device, "mode", "tun", "vnet_hdr"),
+        (*ip, "link", "set", host.device, "mtu", str(host.mtu_bytes), "txqueuelen", str(queue), "up"),
+        (*ip, "address", "add", f"{host.address}/32", "dev", host.device),
+        (*ip, "route", "add", "default", "dev", host.device),
+    ]
+
+
+def _settings(host: Host, flows: Sequence[Flow], switches: Mapping[str, str]) -> list[Command]:
+    """The commands that set the kernel's parameters in ``host``."""
+    sent = [flow["transport"] for flow in flows if flow["from"] == host.node and _is_tcp(flow)]
+    received = [flow["transport"] for flow in flows if flow["to"] == host.node and _is_tcp(flow)]
+    values = {
+        "net.ipv4.conf.all.rp_filter": "0",
+        "net.ipv4.tcp_no_metrics_save": "1",
+        "net.ipv4.tcp_ecn": "2",  # accepts it where the peer asks; a route asks
+        "net.ipv4.tcp_ecn_fallback": "0",
+        **switches,
+    }
+    if sent:
+        values["net.ipv4.tcp_wmem"] = _memory(transport["send_buffer_bytes"] for transport in sent)
+    if received:
+        values["net.ipv4.tcp_rmem"] = _memory(transport["receive_buffer_bytes"] for transport in received)
+    if sent and all(transport["stack"] == "linux-2.6" for transport in sent):
+        values["net.ipv4.tcp_early_retrans"] = "0"  # no tail-loss probe
+    if received and all(transport["stack"] == "linux-2.6" for transport in received):
+        values["net.ipv4.tcp_comp_sack_nr"] = "0"
+    enter = ("nsenter", f"--net={host.path}", "sysctl", "-q")
+    return [
+        (*enter, "-w", *(f"{key}={value}" for key, value in values.items())),
+        (*enter, "-e", "-w", "net.ipv6.conf.all.disable_ipv6=1"),  # a kernel may lack it
+    ]
+
+
+def _memory(buffers: Iterable[int]) -> str:
+    """``min default max`` for a buffer of so many bytes of payload, at once: half of the memory is for headers."""
+    most = min(2 * max(buffers), _MOST_BUFFER)
+    return f"4096 {max(most, 4096)} {max(most, 4096)}"
+
+
+def _switches(plan: Mapping[str, Any]) -> dict[int, dict[str, str]]:
+    """The options of a TCP connection that Linux switches per host, for each host of ``plan``."""
+    found: defaultdict[int, dict[str, str]] = defaultdict(dict)
+    for option, name in (("sack", "net.ipv4.tcp_sack"), ("timestamps", "net.ipv4.tcp_timestamps")):
+        for node, on in _negotiated(plan, option).items():
+            found[node][name] = str(int(on))
+    return found
+
+
+def _negotiated(plan: Mapping[str, Any], option: str) -> dict[int, bool]:
+    """For each host whether ``option`` is on: a connection has it if both ends have it.
+
+    Raises:
+        WiringError: a flow without it begins and ends at hosts that other flows need it at.
+    """
+    flows = [flow for flow in plan["flows"] if _is_tcp(flow)]
+    needed = {node: flow for flow in flows if flow["transport"][option] for node in (flow["from"], flow["to"])}
+    state = {node: node in needed for flow in flows for node in (flow["from"], flow["to"])}
+    for flow in flows:
+        if not flow["transport"][option] and flow["from"] in needed and flow["to"] in needed:
+            other = needed[flow["from"]]["name"]
+            raise WiringError(
+                f"flow {flow['name']} has no {option} and flow {other} has, at the same host "
+                f"{plan['nodes'][flow['from']]['name']}: Linux switches it for all connections of a host. "
+                "Give them hosts of their own"
+            )
+    return state
+
+
+def _routes(plan: Mapping[str, Any]) -> dict[tuple[int, int], list[str]]:
+    """For each pair of hosts the settings of TCP that Linux takes from a route.
+
+    Raises:
+        WiringError: flows between the same two hosts differ in one.
+    """
+    found: defaultdict[tuple[int, int], list[str]] = defaultdict(list)
+    parts: tuple[tuple[str, bool, Callable[[Any], list[str]]], ...] = (
+        ("initial_window", True, lambda window: ["initcwnd", str(window)]),
+        ("ecn", True, lambda on: ["features", "ecn"] if on else []),
+        ("ack", False, lambda ack: ["quickack", "1"] if ack == "every" else []),
+    )
+    for option, of_sender, words in parts:
+        for pair, value in _agreed(plan, option, of_sender=of_sender).items():
+            found[pair] += words(value)
+    return found
+
+
+def _agreed(plan: Mapping[str, Any], option: str, *, of_sender: bool) -> dict[tuple[int, int], Any]:
+    """The value of ``option`` for each (host, peer) whose route has it."""
+    found: dict[tuple[int, int], Any] = {}
+    first: dict[tuple[int, int], Flow] = {}
+    for flow in plan["flows"]:
+        if not _is_tcp(flow):
+            continue
+        pair = (flow["from"], flow["to"]) if of_sender else (flow["to"], flow["from"])
+        value = flow["transport"][option]
+        if found.setdefault(pair, value) != value:
+            raise WiringError(
+                f"flows {first[pair]['name']} and {flow['name']} between the same two hosts differ in {option} "
+                f"({found[pair]} and {value}): Linux has one for all connections between them. "
+                "Give them hosts of their own"
+            )
+        first.setdefault(pair, flow)
+    return found
+
+
+def _route(host: Host, peer: Host, words: Sequence[str]) -> Command:
+    return ("ip", "-n", host.namespace, "route", "add", f"{peer.address}/32", "dev", host.device, *words)
+
+
+def _warnings(flows: Iterable[Flow]) -> tuple[str, ...]:
+    old = [flow["name"] for flow in flows if _is_tcp(flow) and flow["transport"]["stack"] == "linux-2.6"]
+    if not old:
+        return ()
+    few = ", ".join(old[:3]) + (", ..." if len(old) > 3 else "")
+    return (
+        f"stack linux-2.6 ({few}): the kernel is a current one. Tail-loss probes and compressed SACKs are off; "
+        "RACK, proportional rate reduction and back-pressure of small queues stay",
+    )
+
+
+def _is_tcp(flow: Flow) -> bool:
+    return bool(flow["transport"]["protocol"] == "tcp")
