@@ -3,8 +3,9 @@
  * BPF shim: the same source as a struct_ops program, `clang -target bpf -O2 -g -c -I cc/include cc/NAME/NAME.c`.
  *
  * Self-contained: the kernel's types are declared with the fields a congestion control sees, and CO-RE relocates them
- * to the running kernel's layout at load time; no vmlinux.h, no libbpf headers. An option is a constant that the loader
- * may set before loading (const volatile weir_opt_NAME); HZ is weir_hz, set by the loader as well.
+ * to the running kernel's layout at load time; no vmlinux.h, no libbpf headers. An option is a constant with its bounds
+ * (weir_opt_NAME), which the loader sets before loading; HZ is weir_hz, set by the loader as well. weir_object says
+ * what the object is and where its name and flags are, so that a loader need not know this header.
  *
  * The registered name is the identifier with a prefix: the kernel has names like cubic already and takes no hyphen.
  */
@@ -253,9 +254,16 @@ static __always_inline u64 div64_u64(u64 dividend, u64 divisor)
 
 /* Options ------------------------------------------------------------------------------------------------------- */
 
-#define WEIR_OPTION_GLOBAL(name, value, min, max, doc) const volatile u32 weir_opt_##name = value;
+struct weir_option {
+	u32 value;
+	u32 min;
+	u32 max;
+};
+
+#define WEIR_OPTION_GLOBAL(name, value, min, max, doc) \
+	const volatile struct weir_option weir_opt_##name = {value, min, max};
 #define WEIR_CC_OPTIONS(LIST) LIST(WEIR_OPTION_GLOBAL)
-#define OPT(sk, name) ((void)(sk), weir_opt_##name)
+#define OPT(sk, name) ((void)(sk), weir_opt_##name.value)
 
 /* Registration -------------------------------------------------------------------------------------------------- */
 
@@ -316,11 +324,22 @@ static __always_inline u64 div64_u64(u64 dividend, u64 divisor)
 #define WEIR_BPF_SLOT_min_tso_segs .min_tso_segs = (void *)weir_op_min_tso_segs,
 #define WEIR_BPF_SLOT_sndbuf_expand .sndbuf_expand = (void *)weir_op_sndbuf_expand,
 
+struct weir_object {
+	char name[TCP_CA_NAME_MAX]; /* as in cc/registry.txt */
+	u32 name_at;                /* offsets in this object's struct tcp_congestion_ops */
+	u32 flags_at;
+};
+
 #define WEIR_CC_REGISTER(id, name_, flags_, state, OPS)                                        \
 	_Static_assert(sizeof(state) <= ICSK_CA_PRIV_SIZE, "private state exceeds 104 bytes"); \
 	_Static_assert(sizeof(WEIR_KERNEL_PREFIX #id) <= TCP_CA_NAME_MAX,                      \
 		       "an identifier has at most 15 characters with its prefix");             \
 	char _license[] SEC("license") = "Dual MIT/GPL";                                       \
+	const volatile struct weir_object weir_object = {                                      \
+		name_,                                                                         \
+		__builtin_offsetof(struct tcp_congestion_ops, name),                           \
+		__builtin_offsetof(struct tcp_congestion_ops, flags),                          \
+	};                                                                                     \
 	OPS(WEIR_BPF_PROGRAM)                                                                  \
 	SEC(".struct_ops")                                                                     \
 	struct tcp_congestion_ops weir_cc_##id = {                                             \

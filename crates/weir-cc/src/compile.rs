@@ -101,28 +101,55 @@ pub fn build(source: &Path, out: &Path) -> Result<PathBuf, CcError> {
     Ok(out)
 }
 
+/// What came of compiling a source for BPF.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BpfBuild {
+    /// The ELF object.
+    Object(Vec<u8>),
+    /// It does not compile; the compiler's messages.
+    Refused(String),
+    /// There is no clang on this machine; the command tried.
+    NoClang(String),
+}
+
 /// Compiles `source` for BPF, as it will be for the host kernel, and discards the result.
 ///
 /// # Errors
 /// [`CcError::Io`].
 pub fn check_bpf(source: &Path) -> Result<BpfCheck, CcError> {
+    Ok(match compile_bpf(source, &[])? {
+        BpfBuild::Object(_) => BpfCheck::Accepted,
+        BpfBuild::Refused(messages) => BpfCheck::Refused(messages),
+        BpfBuild::NoClang(tried) => BpfCheck::NoClang(tried),
+    })
+}
+
+/// Compiles `source` to a BPF object for the host kernel, with `defines` (`NAME` or `NAME=VALUE`) for the shim.
+///
+/// The compiler is `WEIR_CLANG`, or `clang`.
+///
+/// # Errors
+/// [`CcError::Io`].
+pub fn compile_bpf(source: &Path, defines: &[&str]) -> Result<BpfBuild, CcError> {
     fs::metadata(source).map_err(io(source))?;
     let scratch = tempfile::Builder::new().prefix("weir-cc-").tempdir().map_err(io(&env::temp_dir()))?;
     let include = write_headers(scratch.path())?;
+    let object = scratch.path().join("cc.o");
     let clang = env::var("WEIR_CLANG").unwrap_or_else(|_| "clang".to_owned());
     let output = Command::new(&clang)
         .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-c", "-I"])
         .arg(&include)
+        .args(defines.iter().map(|define| format!("-D{define}")))
         .arg("-o")
-        .arg(scratch.path().join("cc.o"))
+        .arg(&object)
         .arg(source)
         // clang leaves a bug report behind for what its BPF backend does not know, signed division for one.
         .env("TMPDIR", scratch.path())
         .output();
     Ok(match output {
-        Err(_) => BpfCheck::NoClang(clang),
-        Ok(output) if output.status.success() => BpfCheck::Accepted,
-        Ok(output) => BpfCheck::Refused(messages(&output, scratch.path())),
+        Err(_) => BpfBuild::NoClang(clang),
+        Ok(output) if output.status.success() => BpfBuild::Object(fs::read(&object).map_err(io(&object))?),
+        Ok(output) => BpfBuild::Refused(messages(&output, scratch.path())),
     })
 }
 

@@ -83,6 +83,13 @@ pub enum CcError {
     },
 }
 
+impl CcError {
+    /// `cc`, whose options are `known`, has none called `option`.
+    pub fn unknown_option(cc: &str, option: &str, known: Vec<String>) -> CcError {
+        CcError::UnknownOption { cc: cc.to_owned(), option: option.to_owned(), nearest: nearest(option, &known), known }
+    }
+}
+
 fn nearest_clause(nearest: &[String]) -> String {
     match nearest {
         [] => String::new(),

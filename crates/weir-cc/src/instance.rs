@@ -2,7 +2,7 @@
 
 use crate::{
     algorithm::Algorithm,
-    error::{CcError, nearest},
+    error::CcError,
     ops::Ops,
     sock::{AckSample, RateSample, Sock},
 };
@@ -67,12 +67,7 @@ impl Instance {
         for (option, &value) in options {
             let index = rows.iter().position(|row| row.name() == option).ok_or_else(|| {
                 let known: Vec<String> = rows.iter().map(|row| row.name().to_owned()).collect();
-                CcError::UnknownOption {
-                    cc: algorithm.name().to_owned(),
-                    option: option.clone(),
-                    nearest: nearest(option, &known),
-                    known,
-                }
+                CcError::unknown_option(algorithm.name(), option, known)
             })?;
             let (min, max) = (rows[index].min, rows[index].max);
             let in_range = u32::try_from(value).ok().filter(|value| (min..=max).contains(value));

@@ -14,7 +14,7 @@ mod registry;
 mod sock;
 
 pub use algorithm::{Algorithm, CcOption, Description};
-pub use compile::{BpfCheck, build, check_bpf, write_headers};
+pub use compile::{BpfBuild, BpfCheck, build, check_bpf, compile_bpf, write_headers};
 pub use error::CcError;
 pub use instance::{CaEvent, CaState, Instance};
 pub use registry::{find, list};

@@ -1,0 +1,179 @@
+//! What can go wrong between a source and the kernel; every message ends with what to do.
+
+use crate::kernel::Privilege;
+use serde::Serialize;
+use std::{io, path::PathBuf};
+use weir_cc::CcError;
+
+/// An error of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BpfError {
+    /// The name, an option or the source is wrong.
+    #[error(transparent)]
+    Cc(#[from] CcError),
+    /// A name the kernel would not take.
+    #[error("{name:?} is no name for the kernel: 1 to 15 characters of a-z, A-Z, 0-9, _ and .")]
+    BadName {
+        /// The name.
+        name: String,
+    },
+    /// The kernel has a congestion control of this name.
+    #[error(
+        "the kernel has a congestion control called {name} already; choose another name, or `weir cc unload {name}` if weir loaded it"
+    )]
+    NameTaken {
+        /// The name.
+        name: String,
+    },
+    /// There is no object for a source, and no clang to make one.
+    #[error(
+        "no BPF object of {cc}: there is no {tried:?} to compile it; install clang (apt-get install clang), or set WEIR_CLANG"
+    )]
+    NoClang {
+        /// The congestion control.
+        cc: String,
+        /// The command tried.
+        tried: String,
+    },
+    /// clang refused a source.
+    #[error("{cc} does not compile for BPF:\n{messages}")]
+    Compile {
+        /// The congestion control.
+        cc: String,
+        /// clang's messages.
+        messages: String,
+    },
+    /// A shared object without its source, or with another.
+    #[error("{}: {reason}", .path.display())]
+    Source {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        reason: String,
+    },
+    /// The object is not one of this shim.
+    #[error(
+        "the BPF object of {cc} is unusable: {reason}; build it against the headers of this weir (`weir cc headers`)"
+    )]
+    Object {
+        /// The congestion control.
+        cc: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The kernel does not describe its types.
+    #[error(
+        "this kernel has no BTF (/sys/kernel/btf/vmlinux), which says where its fields are; boot one built with CONFIG_DEBUG_INFO_BTF=y, as distributions ship them"
+    )]
+    NoBtf,
+    /// The kernel cannot do it at all.
+    #[error("this kernel ({release}) {lacks}; {remedy}")]
+    Kernel {
+        /// Its release.
+        release: String,
+        /// What it lacks.
+        lacks: &'static str,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// The process may not.
+    #[error("loading a congestion control needs {}; run it as root (sudo), or grant the capabilities", privileges(.missing))]
+    Privilege {
+        /// What is missing.
+        missing: Vec<Privilege>,
+    },
+    /// The verifier found fault with a program.
+    #[error(
+        "the kernel's verifier refuses {cc}, in its operation {function}:\n{log}\nThe last lines say why; see cc/README.md for what BPF accepts"
+    )]
+    Verifier {
+        /// The congestion control.
+        cc: String,
+        /// The operation.
+        function: String,
+        /// The last lines of the verifier's log.
+        log: String,
+    },
+    /// Anything else that libbpf or the kernel said.
+    #[error("the kernel did not take {cc}: {reason}")]
+    Load {
+        /// The congestion control.
+        cc: String,
+        /// libbpf's messages, or the error.
+        reason: String,
+    },
+    /// There is no file system to pin in, and none could be mounted.
+    #[error("{}: {reason}; mount it: mount -t bpf bpf {}", .path.display(), .path.display())]
+    NoBpffs {
+        /// Where it should be.
+        path: PathBuf,
+        /// Why it could not be mounted.
+        reason: String,
+    },
+    /// Nothing of this name is pinned.
+    #[error("{name} is not loaded by `weir cc load`{}", if .pinned.is_empty() { "; nothing is".to_owned() } else { format!("; loaded: {}", .pinned.join(", ")) })]
+    NotPinned {
+        /// The name.
+        name: String,
+        /// What is.
+        pinned: Vec<String>,
+    },
+    /// A request that is not understood.
+    #[error(
+        "not a request: {0}; expected {{\"load\": [{{\"cc\": NAME, \"as\": NAME, \"options\": {{...}}}}]}} or {{\"unload\": [NAME]}}"
+    )]
+    Request(String),
+    /// A file or a pipe.
+    #[error("{}: {error}", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        error: io::Error,
+    },
+}
+
+/// The kind of an error, for programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Code {
+    /// The request is wrong: the name, an option, the source.
+    BadInput,
+    /// The name is taken; another would do.
+    NameTaken,
+    /// This host cannot, as it is set up.
+    Host,
+    /// The kernel refuses the program.
+    Refused,
+    /// Anything else.
+    Failed,
+}
+
+impl BpfError {
+    /// Its kind.
+    pub fn code(&self) -> Code {
+        match self {
+            BpfError::Cc(CcError::NoCompiler { .. }) => Code::Host,
+            BpfError::Cc(_)
+            | BpfError::BadName { .. }
+            | BpfError::Compile { .. }
+            | BpfError::Source { .. }
+            | BpfError::Object { .. }
+            | BpfError::NotPinned { .. }
+            | BpfError::Request(_) => Code::BadInput,
+            BpfError::NameTaken { .. } => Code::NameTaken,
+            BpfError::NoClang { .. }
+            | BpfError::NoBtf
+            | BpfError::Kernel { .. }
+            | BpfError::Privilege { .. }
+            | BpfError::NoBpffs { .. } => Code::Host,
+            BpfError::Verifier { .. } => Code::Refused,
+            BpfError::Load { .. } | BpfError::Io { .. } => Code::Failed,
+        }
+    }
+}
+
+fn privileges(missing: &[Privilege]) -> String {
+    missing.iter().map(|privilege| privilege.name()).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,28 @@
+//! Loads the congestion controls of `cc/` into the running Linux kernel as BPF `struct_ops`.
+//!
+//! A source is compiled by clang when weir is built and its object embedded; a user's own is compiled when it is asked
+//! for. Before loading, the object's constants are set: the options' values, HZ, the name to register and whether
+//! processes without privileges may choose it. A [`Loaded`] congestion control is held by a file descriptor: it is gone
+//! when its process is, however that ends, unless it is pinned with [`pin`].
+//!
+//! Sockets then choose it with `TCP_CONGESTION`, in every network namespace: the kernel keeps one list for all.
+
+mod error;
+mod hold;
+mod kernel;
+mod load;
+mod names;
+mod object;
+mod pins;
+mod source;
+mod status;
+
+pub use error::{BpfError, Code};
+pub use hold::hold;
+pub use kernel::{Kernel, Privilege, clock_granularity_ns, hz, why_not};
+pub use load::{Loaded, Request, load};
+pub use names::{check_name, default_name};
+pub use object::{CompiledCc, CompiledOption};
+pub use pins::{BPFFS, Pins};
+pub use source::{Source, compiled};
+pub use status::{KernelCc, Status, loaded, status};

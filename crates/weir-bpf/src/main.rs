@@ -1,0 +1,151 @@
+//! The command `weir-bpf`: see `USAGE`.
+
+use lexopt::prelude::*;
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+use weir_bpf::{BPFFS, BpfError, Code, Kernel, Pins, Request, hold, load, status};
+
+const USAGE: &str = "\
+weir-bpf: the congestion controls of weir in the running kernel
+
+  weir-bpf hold                          loads what its input says, one JSON line each time, and holds it
+                                         while the input is open: {\"load\": [{\"cc\": \"cubic\", \"as\": \"w1_cubic\",
+                                         \"options\": {\"beta\": 717}, \"unrestricted\": false}]}, {\"unload\": [NAME]}
+  weir-bpf load CC [--as NAME] [--option NAME=VALUE]... [--unrestricted]
+                                         loads one and keeps it for other programs
+  weir-bpf unload NAME... | --all        removes what `load` kept
+  weir-bpf status                        what this host can do and has loaded, as JSON
+
+  CC is a registered name (`weir cc list`), a C file, or a shared object of `weir cc build` beside its C file.
+  --bpffs FOLDER   the BPF file system that keeps what is loaded, by default /sys/fs/bpf
+
+Exit codes: 0, 1 if the host or the kernel refuses, 2 if the request is wrong.";
+
+enum Failure {
+    Usage(String),
+    Bpf(BpfError),
+}
+
+impl From<BpfError> for Failure {
+    fn from(error: BpfError) -> Failure {
+        Failure::Bpf(error)
+    }
+}
+
+impl From<lexopt::Error> for Failure {
+    fn from(error: lexopt::Error) -> Failure {
+        Failure::Usage(error.to_string())
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::Bpf(BpfError::Io { path: "standard input or output".into(), error })
+    }
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Bpf(error)) => {
+            eprintln!("weir-bpf: {error}");
+            ExitCode::from(if error.code() == Code::BadInput { 2 } else { 1 })
+        }
+        Err(Failure::Usage(error)) => {
+            eprintln!("weir-bpf: {error}; `weir-bpf --help` says how");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run() -> Result<(), Failure> {
+    let mut parser = lexopt::Parser::from_env();
+    match parser.next()? {
+        Some(Value(command)) => match command.string()?.as_str() {
+            "hold" => Ok(hold(finished(parser, io::stdin().lock())?, io::stdout().lock())?),
+            "load" => keep(parser),
+            "unload" => unload(parser),
+            "status" => show(parser),
+            other => Err(Failure::Usage(format!("no command {other:?}"))),
+        },
+        Some(Short('h') | Long("help")) => Ok(writeln!(io::stdout(), "{USAGE}")?),
+        Some(argument) => Err(argument.unexpected().into()),
+        None => Err(Failure::Usage("a command is missing".into())),
+    }
+}
+
+fn finished<T>(mut parser: lexopt::Parser, value: T) -> Result<T, Failure> {
+    match parser.next()? {
+        None => Ok(value),
+        Some(argument) => Err(argument.unexpected().into()),
+    }
+}
+
+fn keep(mut parser: lexopt::Parser) -> Result<(), Failure> {
+    let mut request = Request::default();
+    let mut pins = Pins::at(BPFFS);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Value(cc) if request.cc.is_empty() => request.cc = cc.string()?,
+            Long("as") => request.name = Some(parser.value()?.string()?),
+            Long("option") => {
+                let (name, value) = option(&parser.value()?.string()?)?;
+                request.options.insert(name, value);
+            }
+            Long("unrestricted") => request.unrestricted = true,
+            Long("bpffs") => pins = Pins::at(parser.value()?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    if request.cc.is_empty() {
+        return Err(Failure::Usage("`load` needs a congestion control".into()));
+    }
+    let loaded = load(&Kernel::probe()?, &request)?;
+    let name = loaded.name.clone();
+    pins.keep(loaded)?;
+    Ok(writeln!(io::stdout(), "{name}")?)
+}
+
+fn option(text: &str) -> Result<(String, i64), Failure> {
+    let parsed = text.split_once('=').and_then(|(name, value)| Some((name.to_owned(), value.parse().ok()?)));
+    parsed.ok_or_else(|| Failure::Usage(format!("--option {text:?}: expected NAME=VALUE with a whole number")))
+}
+
+fn unload(mut parser: lexopt::Parser) -> Result<(), Failure> {
+    let mut names = Vec::new();
+    let mut all = false;
+    let mut pins = Pins::at(BPFFS);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Value(name) => names.push(name.string()?),
+            Long("all") => all = true,
+            Long("bpffs") => pins = Pins::at(parser.value()?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    if all != names.is_empty() {
+        return Err(Failure::Usage("`unload` needs names, or --all".into()));
+    }
+    if all {
+        names = pins.names()?;
+    }
+    for name in names {
+        pins.remove(&name)?;
+        writeln!(io::stdout(), "{name}")?;
+    }
+    Ok(())
+}
+
+fn show(mut parser: lexopt::Parser) -> Result<(), Failure> {
+    let mut pins = Pins::at(BPFFS);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("bpffs") => pins = Pins::at(parser.value()?),
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let status = status(&pins)?;
+    Ok(writeln!(io::stdout(), "{}", serde_json::to_string(&status).map_err(io::Error::from)?)?)
+}

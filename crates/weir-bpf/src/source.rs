@@ -1,0 +1,136 @@
+//! From what a scenario names to a BPF object: registered congestion controls, and a user's own C file.
+
+use crate::{
+    error::BpfError,
+    object::{CompiledCc, CompiledOption},
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+use weir_cc::{BpfBuild, CcError, compile_bpf};
+
+/// A congestion control of `cc/`, as it was when weir was built.
+pub(crate) struct Embedded {
+    name: &'static str,
+    source: &'static str,
+    /// For this shim's `cong_control`, that of Linux 6.10 and later; none if there was no clang.
+    object: Option<&'static [u8]>,
+    /// For the `cong_control` of older kernels, if it has the operation.
+    before_6_10: Option<&'static [u8]>,
+}
+
+include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
+
+/// What a congestion control is compiled from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A name of `cc/registry.txt`.
+    Registered(String),
+    /// A C file; a shared object of `weir cc build` stands for the one beside it.
+    File(PathBuf),
+}
+
+impl Source {
+    /// What `cc` in a scenario or on the command line means: a name, or the path of a `.c` or `.so` file.
+    ///
+    /// # Errors
+    /// [`CcError::Unknown`] for a name; [`BpfError::Source`] for a shared object without its source, or one that was
+    /// built from another.
+    pub fn of(cc: &str) -> Result<Source, BpfError> {
+        let path = Path::new(cc);
+        if cc.ends_with(".so") {
+            return beside(path);
+        }
+        if cc.contains('/') || cc.ends_with(".c") {
+            return Ok(Source::File(path.to_owned()));
+        }
+        weir_cc::find(cc)?;
+        Ok(Source::Registered(cc.to_owned()))
+    }
+}
+
+/// The BPF object of a source, embedded or compiled now with `defines` for the shim.
+///
+/// # Errors
+/// [`BpfError::NoClang`], [`BpfError::Compile`], [`BpfError::Object`].
+pub fn compiled(source: &Source, old_cong_control: bool, defines: &[&str]) -> Result<CompiledCc, BpfError> {
+    let mut defines = defines.to_vec();
+    let (cc, bytes) = match source {
+        Source::Registered(name) => {
+            let embedded = EMBEDDED.iter().find(|embedded| embedded.name == name);
+            let embedded =
+                embedded.ok_or_else(|| BpfError::Cc(weir_cc::find(name).err().unwrap_or_else(|| unlisted(name))))?;
+            if let (Some(object), []) = (embedded.for_kernel(old_cong_control), &defines[..]) {
+                return CompiledCc::parse(name, object.to_vec());
+            }
+            if old_cong_control {
+                defines.push("WEIR_OLD_CONG_CONTROL");
+            }
+            (name.clone(), compile_text(name, embedded.source, &defines)?)
+        }
+        Source::File(path) => {
+            if old_cong_control {
+                defines.push("WEIR_OLD_CONG_CONTROL");
+            }
+            (path.display().to_string(), compile(&path.display().to_string(), path, &defines)?)
+        }
+    };
+    CompiledCc::parse(&cc, bytes)
+}
+
+impl Embedded {
+    fn for_kernel(&self, old_cong_control: bool) -> Option<&'static [u8]> {
+        self.before_6_10.filter(|_| old_cong_control).or(self.object)
+    }
+}
+
+/// The table of objects and weir-cc's registry are made from one file, so this is a bug of the build.
+fn unlisted(name: &str) -> CcError {
+    CcError::Invalid { name: name.to_owned(), reason: "weir-bpf was built without it; build it again".into() }
+}
+
+fn compile_text(cc: &str, text: &str, defines: &[&str]) -> Result<Vec<u8>, BpfError> {
+    let io = |path: &Path, error| BpfError::Io { path: path.to_owned(), error };
+    let folder =
+        tempfile::Builder::new().prefix("weir-bpf-").tempdir().map_err(|error| io(&std::env::temp_dir(), error))?;
+    let path = folder.path().join(format!("{cc}.c"));
+    fs::write(&path, text).map_err(|error| io(&path, error))?;
+    compile(cc, &path, defines)
+}
+
+fn compile(cc: &str, path: &Path, defines: &[&str]) -> Result<Vec<u8>, BpfError> {
+    match compile_bpf(path, defines)? {
+        BpfBuild::Object(bytes) => Ok(bytes),
+        BpfBuild::Refused(messages) => Err(BpfError::Compile { cc: cc.to_owned(), messages }),
+        BpfBuild::NoClang(tried) => Err(BpfError::NoClang { cc: cc.to_owned(), tried }),
+    }
+}
+
+/// The C file beside a shared object, if it declares the same name and options.
+fn beside(shared: &Path) -> Result<Source, BpfError> {
+    let algorithm = weir_cc::find(&shared.display().to_string())?;
+    let source = shared.with_extension("c");
+    let fail = |reason: String| BpfError::Source { path: shared.to_owned(), reason };
+    if !source.is_file() {
+        return Err(fail(format!(
+            "the kernel needs its source, and there is no {} beside it; put it there, or name the C file itself",
+            source.display()
+        )));
+    }
+    let source = Source::File(source);
+    let object = compiled(&source, false, &[])?;
+    let declared: Vec<CompiledOption> = object.options().to_vec();
+    let same = algorithm.name() == object.name()
+        && algorithm.options().len() == declared.len()
+        && algorithm.options().iter().all(|option| {
+            declared.iter().any(|other| {
+                (&other.name, other.default, other.min, other.max)
+                    == (&option.name, option.default, option.min, option.max)
+            })
+        });
+    if !same {
+        return Err(fail("it was not built from the C file beside it; run `weir cc build` again".into()));
+    }
+    Ok(source)
+}
