@@ -25,6 +25,7 @@ from weir.methods.emul._congestion import kernel_names, renamed
 from weir.methods.emul._host import HostWatch, facts
 from weir.methods.emul._merge import Merger
 from weir.methods.emul._network import Network, environment, script
+from weir.methods.emul._selfcheck import SelfCheck
 from weir.methods.emul._session import Session
 from weir.methods.emul._wiring import wire
 
@@ -101,6 +102,7 @@ class _Cell:
         flows = range(len(self._plan["flows"]))
         emulator = session.start("emulator", [str(find("weir-emu"))], self._job("emulator", self._plan, []))
         session.await_ready([emulator])
+        self._check()
         plan = renamed(self._plan)
         agent = [str(find("weir-agent"))]
         receivers = session.start(
@@ -108,6 +110,16 @@ class _Cell:
         )
         senders = session.start("senders", agent, self._job("senders", plan, [{"from": flow} for flow in flows], names))
         session.await_ready([receivers, senders])
+
+    def _check(self) -> None:
+        """Proves the network; the cell keeps what was measured.
+
+        Raises:
+            SelfCheckError: it is not the plan's.
+        """
+        check = SelfCheck(self._plan, self._wiring)
+        check()
+        self._keep("selfcheck.json", _indented(check.to_json()))
 
     def _measure(self, session: Session) -> None:
         """Has the plan executed, and writes its tables."""

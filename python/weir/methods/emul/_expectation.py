@@ -1,0 +1,132 @@
+"""What probes should meet on the links of a plan: pure, and written independently of the emulator it judges.
+
+A packet passes the queue, the transmitter and the delay line of each link in turn (``weir_plan::Link``). Only first-in,
+first-out queues are predicted; random parts - losses, jitter - are not drawn but bounded.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Loss", "Probe", "arrivals", "delay_ns", "loss_of", "slack_ns"]
+
+Link = Mapping[str, Any]
+
+_S = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A packet to be sent."""
+
+    sent_ns: int
+    path: tuple[int, ...]
+    """Indices of the links."""
+    size_bytes: int
+    """IP bytes."""
+
+
+@dataclass
+class _Transmitter:
+    """The state of one link: when it is idle, and which packets wait."""
+
+    idle_ns: int = 0
+    waiting: deque[tuple[int, int]] = field(default_factory=deque)
+    """Start of the transmission and wire bytes of each packet that has not been begun."""
+    waiting_bytes: int = 0
+
+
+def arrivals(links: Sequence[Link], probes: Sequence[Probe]) -> list[int | None]:
+    """When each probe arrives at the end of its path, or ``None`` if a full queue drops it.
+
+    Only drop-tail limits are applied, and random losses are not.
+    """
+    states = [_Transmitter() for _ in links]
+    found: list[int | None] = [None] * len(probes)
+    calendar = [(probe.sent_ns, number, 0) for number, probe in enumerate(probes)]
+    heapq.heapify(calendar)
+    while calendar:
+        now, number, hop = heapq.heappop(calendar)
+        probe = probes[number]
+        if hop == len(probe.path):
+            found[number] = now
+            continue
+        index = probe.path[hop]
+        leaves = _pass(links[index], states[index], now, probe.size_bytes)
+        if leaves is not None:
+            heapq.heappush(calendar, (leaves, number, hop + 1))
+    return found
+
+
+def _pass(link: Link, state: _Transmitter, now: int, size: int) -> int | None:
+    """The instant at which a packet is at the end of ``link``, or ``None``."""
+    while state.waiting and state.waiting[0][0] <= now:
+        state.waiting_bytes -= state.waiting.popleft()[1]
+    wire = size + link["overhead_bytes"]
+    if state.idle_ns > now and not _fits(link["queue"]["limit"], state, wire):
+        return None
+    begin = max(now, state.idle_ns)
+    if begin > now:
+        state.waiting.append((begin, wire))
+        state.waiting_bytes += wire
+    state.idle_ns = begin + wire * 8 * _S // link["rate_bps"]
+    return state.idle_ns + int(link["delay"]["delay_ns"])
+
+
+def _fits(limit: Mapping[str, int | None], state: _Transmitter, wire: int) -> bool:
+    most_bytes, most_packets = limit.get("bytes"), limit.get("packets")
+    if most_bytes is not None and state.waiting_bytes + wire > most_bytes:
+        return False
+    return most_packets is None or len(state.waiting) < most_packets
+
+
+def delay_ns(links: Sequence[Link], path: Sequence[int], size_bytes: int) -> int:
+    """Time of a packet of ``size_bytes`` through the empty links of ``path``."""
+    (arrival,) = arrivals(links, [Probe(0, tuple(path), size_bytes)])
+    assert arrival is not None  # an empty queue takes it
+    return arrival
+
+
+def slack_ns(links: Sequence[Link], path: Sequence[int]) -> int:
+    """How far the delay lines of ``path`` may deviate by chance: four standard deviations, or the most there is."""
+    total = 0
+    for delay in (links[link]["delay"] for link in path):
+        if delay["kind"] == "jitter":
+            total += delay["jitter_ns"] * (4 if delay["normal"] else 1)
+        elif delay["kind"] == "reorder":
+            total += delay["extra_ns"]
+    return total
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Random losses of a path."""
+
+    probability: float
+    """Share of the packets lost in the long run."""
+    inflation: float
+    """How much greater the variance of a count is than that of independent losses: 1 if they are independent."""
+
+
+def loss_of(links: Sequence[Link], path: Sequence[int]) -> Loss | None:
+    """The random losses of ``path``; ``None`` if a link of it loses listed packets, which a probe would use up."""
+    passed, inflation = 1.0, 1.0
+    for loss in (links[link]["loss"] for link in path if links[link].get("loss")):
+        match loss["kind"]:
+            case "bernoulli":
+                passed *= 1 - loss["p"]
+            case "gilbert_elliott":
+                turns = loss["p"] + loss["r"]
+                bad = loss["p"] / turns if turns else 0.0
+                passed *= 1 - (bad * loss["bad"] + (1 - bad) * loss["good"])
+                # Variance of a mean of a two-state chain: (1 + k) / (1 - k) times that of independent draws, where k is
+                # the correlation of neighbours.
+                correlation = min(abs(1 - turns), 0.999)
+                inflation = max(inflation, (1 + correlation) / (1 - correlation))
+            case _:
+                return None
+    return Loss(1 - passed, inflation)

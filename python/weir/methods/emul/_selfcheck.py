@@ -1,0 +1,411 @@
+"""Proves the network before anything is measured: real packets through every path must meet what the plan says.
+
+Four things are measured by datagrams with the kernel's time of arrival: the round-trip time of every path; the rate of
+every kind of path, by the dispersion of a train; the size of bottlenecks' queues, by a burst that overfills them; and
+random losses. What is expected comes from ``_expectation``, applied to the instants at which the packets really left. A
+measurement that fails is repeated, because a busy machine can delay a packet; what fails three times is refused.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from weir.methods import MethodError
+from weir.methods.emul._expectation import Loss, Probe, arrivals, delay_ns, loss_of, slack_ns
+from weir.methods.emul._probes import HEADERS, Endpoint, Probes, Train
+from weir.methods.emul._wiring import Wiring
+
+__all__ = ["Check", "SelfCheck", "SelfCheckError"]
+
+Flow = Mapping[str, Any]
+Path = tuple[int, ...]
+
+_S = 1_000_000_000
+_TRIES = 3
+_SMALL = 64
+"""Bytes of a probe that only asks for the time."""
+_EVERY_NS = 2_000_000
+_LATE_NS = 500_000
+"""How late a packet may be on a machine that is not real-time."""
+_EARLY_NS = 100_000
+_RELATIVE = 0.02
+_DISPERSION_S = 0.03
+_CHUNK = 32
+"""Packets handed to the kernel at once: a train of segments has at most 64 KiB."""
+_MOST_PACKETS = 15_000
+_MOST_S = 1.5
+"""A burst that takes more packets or time than this is not made."""
+_MOST_QUEUES = 3
+_MOST_LOSS_PROBES = 2000
+_LOSS_S = 0.5
+_SIGMAS = 5.0
+_LINGER_S = 0.25
+"""How long a late packet is waited for."""
+
+
+class SelfCheckError(MethodError):
+    """The network is not the one of the plan."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One comparison; ``unit`` is that of the three numbers."""
+
+    what: str
+    where: str
+    expected: float
+    measured: float
+    tolerance: float
+    unit: str
+    like: int = 0
+    """How many other paths are alike, and were not measured for themselves."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the plan and the network agree."""
+        return abs(self.measured - self.expected) <= self.tolerance
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what} of {self.where}: measured {self.measured:.6g} {self.unit}, "
+            f"the plan has {self.expected:.6g} ± {self.tolerance:.3g} {self.unit}"
+        )
+
+
+@dataclass
+class SelfCheck:
+    """The self-check of one run: call it when the emulator is in place and before the agents take the ports."""
+
+    plan: Mapping[str, Any]
+    wiring: Wiring
+    checks: list[Check] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What was not checked, and why."""
+
+    def __call__(self) -> None:
+        """Measures.
+
+        Raises:
+            SelfCheckError: something differs; the message says what was measured and what the plan has.
+            OSError: the probes could not be sent.
+        """
+        with Probes() as self._probes:
+            self._number = 0
+            self._repeat(self._delays)
+            for routes in _alike(self._links, self._routes()):
+                self._repeat(self._rate, routes)
+                self._repeat(self._losses, routes)
+            for link in self._queues():
+                self._repeat(self._queue, link)
+
+    def to_json(self) -> dict[str, Any]:
+        """What a run keeps of it."""
+        return {"checks": [asdict(check) | {"passed": check.passed} for check in self.checks], "notes": self.notes}
+
+    @property
+    def _links(self) -> Sequence[Mapping[str, Any]]:
+        links: Sequence[Mapping[str, Any]] = self.plan["links"]
+        return links
+
+    def _repeat(self, measure: Callable[..., Iterable[Check]], *about: object) -> None:
+        """Takes the first result of ``measure(*about)`` in which everything agrees.
+
+        Raises:
+            SelfCheckError: there is none.
+        """
+        for _ in range(_TRIES):
+            found = list(measure(*about))
+            wrong = [check for check in found if not check.passed]
+            if not wrong:
+                self.checks += found
+                return
+        self.checks += found
+        few = "\n".join(f"  {check}" for check in wrong[:5])
+        more = f"\n  and {len(wrong) - 5} more" if len(wrong) > 5 else ""
+        raise SelfCheckError(
+            f"the self-check failed, nothing was measured:\n{few}{more}\n"
+            "Either this machine is too busy for the plan, or the emulated network is not the one of the plan"
+        )
+
+    # Routes: who sends a probe where.
+
+    def _routes(self) -> list[_Route]:
+        """Every distinct path, there and back."""
+        found: dict[Path, _Route] = {}
+        for index, flow in enumerate(self.plan["flows"]):
+            there = Endpoint(self.wiring.host(flow["to"]), self.wiring.first_port + index)
+            here = Endpoint(self.wiring.host(flow["from"]), self.wiring.first_port - 1)
+            name = f"{here.host.name} -> {there.host.name}"
+            back = f"{there.host.name} -> {here.host.name}"
+            found.setdefault(tuple(flow["path"]), _Route(name, tuple(flow["path"]), here, there))
+            if flow["reverse_path"]:
+                found.setdefault(tuple(flow["reverse_path"]), _Route(back, tuple(flow["reverse_path"]), there, here))
+        return list(found.values())
+
+    def _train(self, route: _Route, at_ns: int, count: int, size: int) -> Train:
+        self._probes.open(route.source)
+        self._probes.open(route.target)
+        first, self._number = self._number, self._number + count
+        return Train(at_ns, route.source, route.target, first, count, size)
+
+    def _send(self, trains: Sequence[tuple[_Route, Train]]) -> list[_Seen]:
+        """Sends ``trains``; what should have become of each packet, and what has."""
+        self._probes.arrived()
+        sent = self._probes.send([train for _, train in trains])
+        probes, numbers, routes = [], [], []
+        for route, train in trains:
+            for number in range(train.first, train.first + train.count):
+                probes.append(Probe(sent[number], route.path, train.size_bytes))
+                numbers.append(number)
+                routes.append(route)
+        expected = arrivals(self._links, probes)
+        self._await(expected)
+        arrived = self._probes.arrived()
+        return [
+            _Seen(route, probe.sent_ns, due, arrived.get(number))
+            for route, probe, due, number in zip(routes, probes, expected, numbers, strict=True)
+        ]
+
+    def _await(self, expected: Sequence[int | None]) -> None:
+        due = [at for at in expected if at is not None]
+        last_s = max(due, default=0) / 1e9 + max(slack_ns(self._links, r.path) for r in self._routes()) / 1e9
+        while time.time() < last_s + _LINGER_S and not (time.time() > last_s and self._probes.count >= len(due)):
+            time.sleep(0.002)
+
+    # Round-trip times.
+
+    def _delays(self) -> Iterator[Check]:
+        """A few small packets on every path at once."""
+        routes = self._routes()
+        trains = [
+            (route, self._train(route, turn * _EVERY_NS, 1, _SMALL))
+            for route in routes
+            for turn in range(_count_to_arrive(loss_of(self._links, route.path)))
+        ]
+        seen = self._send(trains)
+        late = {route.path: _lateness(route, seen) for route in routes}
+        for flow in _distinct(self.plan["flows"]):
+            paths = [tuple(path) for path in (flow["path"], flow["reverse_path"]) if path]
+            expected = sum(delay_ns(self._links, path, _SMALL) for path in paths)
+            off = sum(late[path] for path in paths)
+            slack = sum(slack_ns(self._links, path) for path in paths)
+            hosts = f"{self.wiring.host(flow['from']).name} - {self.wiring.host(flow['to']).name}"
+            what = "round-trip time" if len(paths) > 1 else "delay"
+            tolerance = len(paths) * _LATE_NS + 0.01 * expected + slack
+            yield Check(what, hosts, expected / 1e6, (expected + off) / 1e6, tolerance / 1e6, "ms")
+
+    # Rates.
+
+    def _rate(self, routes: Sequence[_Route]) -> Iterator[Check]:
+        """The dispersion of a train of full packets on the first of ``routes``, which are alike."""
+        route = routes[0]
+        links = [self._links[link] for link in route.path]
+        slowest = min(links, key=lambda link: link["rate_bps"])
+        size = min(link["mtu_bytes"] for link in links)
+        count = self._train_length(route, size, slowest)
+        if count < 8 or slack_ns(self._links, route.path):
+            self._note(f"rate of {route.name}: not checked, its queues are too short for a train or its delay varies")
+            return
+        seen = self._send([(route, self._train(route, 0, n, size)) for n in _chunks(count, size)])
+        if loss_of(self._links, route.path) == Loss(0.0, 1.0):
+            lost = sum(s.due_ns is not None and s.arrived_ns is None for s in seen)
+            yield Check("losses", route.name, 0.0, lost / len(seen), 0.0, "of all", len(routes) - 1)
+        pairs = [(s.due_ns, s.arrived_ns) for s in seen if s.due_ns is not None and s.arrived_ns is not None]
+        where = f"{route.name} ({slowest['name']})"
+        rate = slowest["rate_bps"] / 1e6
+        if len(pairs) < 2:
+            yield Check("rate", where, rate, 0.0, 0.0, "Mb/s", len(routes) - 1)
+            return
+        expected = pairs[-1][0] - pairs[0][0]
+        measured = max(pairs[-1][1] - pairs[0][1], 1)
+        tolerance = rate * (_RELATIVE + _EARLY_NS / max(expected, 1))
+        yield Check("rate", where, rate, rate * expected / measured, tolerance, "Mb/s", len(routes) - 1)
+
+    def _train_length(self, route: _Route, size: int, slowest: Mapping[str, Any]) -> int:
+        """Packets that take ``_DISPERSION_S``, or as many as no queue drops."""
+        wire_bits = 8 * (size + int(slowest["overhead_bytes"]))
+        count = min(max(20, math.ceil(_DISPERSION_S * int(slowest["rate_bps"]) / wire_bits)), 800)
+        while count >= 8 and None in arrivals(self._links, [Probe(0, route.path, size)] * count):
+            count //= 2
+        return count
+
+    # Losses.
+
+    def _losses(self, routes: Sequence[_Route]) -> Iterator[Check]:
+        """How many of many small packets arrive on the first of ``routes``."""
+        route = routes[0]
+        loss = loss_of(self._links, route.path)
+        if loss is None:
+            self._note(f"losses of {route.name}: not checked, the plan lists the packets")
+            return
+        if loss.probability == 0.0:
+            return  # the other measurements miss every packet that is lost
+        slowest = min(self._links[link]["rate_bps"] for link in route.path)
+        gap_ns = max(8 * (_SMALL + 38) * 4 * _S // slowest, 20_000)
+        count = min(_MOST_LOSS_PROBES, round(_LOSS_S * _S / gap_ns))
+        seen = self._send([(route, self._train(route, n * gap_ns, 1, _SMALL)) for n in range(count)])
+        lost = sum(s.arrived_ns is None and s.due_ns is not None for s in seen)
+        spread = math.sqrt(count * loss.probability * (1 - loss.probability) * loss.inflation)
+        tolerance = (_SIGMAS * spread + 1) / count
+        yield Check("losses", route.name, loss.probability, lost / count, tolerance, "of all", len(routes) - 1)
+
+    # Queues.
+
+    def _queues(self) -> Iterator[int]:
+        """The links whose queue can be judged: one of each kind, those that most flows cross first."""
+        crossing: dict[int, int] = {}
+        for flow in self.plan["flows"]:
+            for link in flow["path"]:
+                crossing[link] = crossing.get(link, 0) + 1
+        kinds: set[tuple[Any, ...]] = set()
+        for link in sorted(crossing, key=lambda link: (-crossing[link], link)):
+            facts = self._links[link]
+            kind = (_rounded(facts["rate_bps"]), str(facts["queue"]), facts["overhead_bytes"])
+            if facts.get("host_nic") or kind in kinds or len(kinds) >= _MOST_QUEUES:
+                continue
+            kinds.add(kind)
+            yield link
+
+    def _queue(self, link: int) -> Iterator[Check]:
+        """A burst from enough hosts to overfill the queue of ``link``."""
+        facts = self._links[link]
+        if facts["queue"]["kind"] != "droptail":
+            self._note(f"queue of {facts['name']}: not checked, {facts['queue']['kind']} drops before it is full")
+            return
+        burst = _Burst.over(self.plan, link, self._routes())
+        if burst is None:
+            self._note(f"queue of {facts['name']}: not checked, the hosts cannot fill it in {_MOST_S:g} s")
+            return
+        seen = self._send([(r, self._train(r, at, count, burst.size)) for r, at, count in burst.schedule()])
+        both = [s for s in seen if s.due_ns is not None and s.arrived_ns is not None]
+        if len(both) == len(seen):
+            self._note(f"queue of {facts['name']}: not checked, this machine is too slow to overfill it")
+            return
+        base = min(delay_ns(self._links, route.path, burst.size) for route in burst.routes)
+        expected = max((s.due_ns - s.sent_ns for s in both if s.due_ns), default=0) - base
+        measured = max((s.arrived_ns - s.sent_ns for s in both if s.arrived_ns), default=0) - base
+        scale = facts["rate_bps"] / 8 / _S  # bytes a nanosecond
+        tolerance = (_LATE_NS + 2 * _RELATIVE * expected) * scale + 2 * (burst.size + facts["overhead_bytes"])
+        yield Check("queue", facts["name"], expected * scale, measured * scale, tolerance, "bytes")
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+@dataclass(frozen=True)
+class _Route:
+    name: str
+    path: Path
+    source: Endpoint
+    target: Endpoint
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What became of one packet."""
+
+    route: _Route
+    sent_ns: int
+    due_ns: int | None
+    arrived_ns: int | None
+
+
+@dataclass(frozen=True)
+class _Burst:
+    """Sources that together send faster than a link, for as long as it takes to fill its queue."""
+
+    routes: tuple[_Route, ...]
+    rates: tuple[float, ...]
+    """What each source may send, bit/s: a little less than its own link, so that nothing waits there."""
+    size: int
+    wire: int
+    seconds: float
+
+    @classmethod
+    def over(cls, plan: Mapping[str, Any], link: int, routes: Sequence[_Route]) -> _Burst | None:
+        """The burst that overfills the queue of ``link``; ``None`` if no burst within the bounds does."""
+        links, facts = plan["links"], plan["links"][link]
+        chosen: dict[int, tuple[_Route, float]] = {}
+        for route in routes:
+            before = route.path[: route.path.index(link)] if link in route.path else ()
+            if before and not any(links[hop].get("loss") for hop in route.path):
+                rate = 0.97 * min(links[hop]["rate_bps"] for hop in before)
+                chosen.setdefault(route.source.host.node, (route, rate))
+        total = sum(rate for _, rate in chosen.values())
+        if total < 1.1 * facts["rate_bps"]:
+            return None
+        size = min(links[hop]["mtu_bytes"] for route, _ in chosen.values() for hop in route.path)
+        wire = size + facts["overhead_bytes"]
+        seconds = 1.15 * 8 * _capacity(facts["queue"]["limit"], wire) / (total - facts["rate_bps"])
+        drain = 8 * _capacity(facts["queue"]["limit"], wire) / facts["rate_bps"]
+        if seconds + drain > _MOST_S or seconds * total / 8 / wire > _MOST_PACKETS:
+            return None
+        return cls(
+            tuple(r for r, _ in chosen.values()), tuple(rate for _, rate in chosen.values()), size, wire, seconds
+        )
+
+    def schedule(self) -> Iterator[tuple[_Route, int, int]]:
+        """Route, instant in nanoseconds and number of packets of each train."""
+        for route, rate in zip(self.routes, self.rates, strict=True):
+            count = max(1, round(self.seconds * rate / 8 / self.wire))
+            gap_ns = self.wire * 8 * _S / rate
+            begun = 0
+            for chunk in _chunks(count, self.size):
+                yield route, round(begun * gap_ns), chunk
+                begun += chunk
+
+
+def _capacity(limit: Mapping[str, int | None], wire: int) -> float:
+    """Wire bytes that a queue holds."""
+    sizes = [limit["bytes"] or math.inf if limit.get("bytes") else math.inf]
+    if limit.get("packets"):
+        sizes.append((limit["packets"] or 0) * wire)
+    return min(sizes)
+
+
+def _alike(links: Sequence[Mapping[str, Any]], routes: Iterable[_Route]) -> list[list[_Route]]:
+    """``routes`` grouped by what their links are, clocks that are a little off apart."""
+    groups: dict[str, list[_Route]] = {}
+    for route in routes:
+        kinds = [
+            (_rounded(link["rate_bps"]), link["overhead_bytes"], link["mtu_bytes"], link["queue"], link.get("loss"))
+            for link in (links[hop] for hop in route.path)
+        ]
+        groups.setdefault(repr(kinds), []).append(route)
+    return list(groups.values())
+
+
+def _rounded(rate_bps: int) -> float:
+    return float(f"{rate_bps:.2e}")
+
+
+def _distinct(flows: Iterable[Flow]) -> list[Flow]:
+    """A flow of each pair of paths."""
+    return list({(tuple(flow["path"]), tuple(flow["reverse_path"])): flow for flow in flows}.values())
+
+
+def _chunks(count: int, size: int) -> Iterator[int]:
+    """``count`` packets of ``size`` bytes in pieces that the kernel takes as one."""
+    most = max(1, min(_CHUNK, 65_000 // max(size - HEADERS, 1)))
+    while count > 0:
+        yield min(count, most)
+        count -= most
+
+
+def _count_to_arrive(loss: Loss | None) -> int:
+    """Packets of which one arrives unless chance is one in a million."""
+    probability = 0.5 if loss is None else loss.probability * min(loss.inflation, 4.0)
+    if probability <= 0:
+        return 5
+    return min(60, max(5, math.ceil(math.log(1e-6) / math.log(min(probability, 0.9)))))
+
+
+def _lateness(route: _Route, seen: Iterable[_Seen]) -> float:
+    """By how much the packet of ``route`` that the machine delayed least was late, ns; infinite if none arrived."""
+    mine = [s for s in seen if s.route is route and s.due_ns is not None and s.arrived_ns is not None]
+    return min((s.arrived_ns - s.due_ns for s in mine if s.arrived_ns and s.due_ns), default=math.inf)
