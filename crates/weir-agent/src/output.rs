@@ -1,0 +1,145 @@
+//! Standard input and output of the protocol.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use weir_run::{Column, Message, Outbox};
+
+use crate::sys::check;
+use crate::sys::socket::would_block;
+
+/// Messages on their way to standard output. A reader that is slow does not hold up the traffic: what a pipe does not
+/// take at once waits here.
+pub struct Output {
+    file: File,
+    backlog: Vec<u8>,
+    written: usize,
+}
+
+impl Output {
+    /// Writes to `fd`, usually standard output.
+    ///
+    /// # Errors
+    /// When it is closed.
+    pub fn new(fd: BorrowedFd<'_>) -> io::Result<Output> {
+        let file = File::from(fd.try_clone_to_owned()?);
+        if is_pipe(&file)? {
+            make_roomy(&file)?;
+        }
+        Ok(Output { file, backlog: Vec::new(), written: 0 })
+    }
+
+    /// Appends a message.
+    pub fn send(&mut self, message: &Message) {
+        Outbox::new(&mut self.backlog).send(message).expect("memory takes it");
+    }
+
+    /// Appends rows of a table, if there are any.
+    pub fn table(&mut self, name: &str, columns: &[(&'static str, Column)]) {
+        Outbox::new(&mut self.backlog).table(name, columns).expect("memory takes it");
+    }
+
+    /// Writes what the reader takes now; true when nothing is left.
+    ///
+    /// # Errors
+    /// When the reader is gone.
+    pub fn pump(&mut self) -> io::Result<bool> {
+        while self.written < self.backlog.len() {
+            match self.file.write(&self.backlog[self.written..]) {
+                Ok(bytes) => self.written += bytes,
+                Err(error) if would_block(&error) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        self.backlog.clear();
+        self.written = 0;
+        Ok(true)
+    }
+
+    /// Writes everything, however long the reader takes.
+    ///
+    /// # Errors
+    /// When the reader is gone.
+    pub fn finish(&mut self) -> io::Result<()> {
+        while !self.pump()? {
+            let mut wanted = libc::pollfd { fd: self.file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+            // SAFETY: `wanted` is one pollfd and outlives the call.
+            unsafe { libc::poll(&mut wanted, 1, -1) };
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Output {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+fn is_pipe(file: &File) -> io::Result<bool> {
+    use std::os::unix::fs::FileTypeExt;
+    Ok(file.metadata()?.file_type().is_fifo())
+}
+
+/// A pipe that holds a megabyte if the kernel allows it, and does not block.
+fn make_roomy(file: &File) -> io::Result<()> {
+    let fd = file.as_raw_fd();
+    // SAFETY: the calls have no pointers. The size is a wish.
+    unsafe {
+        libc::fcntl(fd, libc::F_SETPIPE_SZ, 1 << 20);
+        let flags = check(libc::fcntl(fd, libc::F_GETFL))?;
+        check(libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK))?;
+    }
+    Ok(())
+}
+
+/// Lines of standard input.
+pub struct Input {
+    file: File,
+    buffer: Vec<u8>,
+    ended: bool,
+}
+
+impl Input {
+    /// Reads from `fd`, usually standard input.
+    ///
+    /// # Errors
+    /// When it is closed.
+    pub fn new(fd: BorrowedFd<'_>) -> io::Result<Input> {
+        Ok(Input { file: File::from(fd.try_clone_to_owned()?), buffer: Vec::new(), ended: false })
+    }
+
+    /// Waits for input, once.
+    ///
+    /// # Errors
+    /// From the stream.
+    pub fn read(&mut self) -> io::Result<()> {
+        let mut part = [0; 65536];
+        let bytes = match self.file.read(&mut part) {
+            Err(error) if would_block(&error) => return Ok(()),
+            other => other?,
+        };
+        self.ended = bytes == 0;
+        self.buffer.extend_from_slice(&part[..bytes]);
+        Ok(())
+    }
+
+    /// The next whole line, without its end.
+    pub fn line(&mut self) -> Option<String> {
+        let end = self.buffer.iter().position(|&byte| byte == b'\n')?;
+        let line = self.buffer.drain(..=end).collect::<Vec<_>>();
+        Some(String::from_utf8_lossy(&line[..end]).into_owned())
+    }
+
+    /// Whether the other side has closed it.
+    pub fn ended(&self) -> bool {
+        self.ended
+    }
+}
+
+impl AsFd for Input {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}

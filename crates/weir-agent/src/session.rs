@@ -1,0 +1,372 @@
+//! One run: from the job to the last message.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsFd;
+
+use weir_plan::Transport;
+use weir_run::{Command, End, Job, Message};
+use weir_units::Time;
+
+use crate::cbr_receiver::CbrReceiver;
+use crate::cbr_sender::CbrSender;
+use crate::context::Context;
+use crate::error::AgentError;
+use crate::output::{Input, Output};
+use crate::schedule::Slot;
+use crate::stats::Distribution;
+use crate::sys::clock::{self, Timer};
+use crate::sys::epoll::{Interest, Ready};
+use crate::tcp_receiver::TcpReceiver;
+use crate::tcp_sender::TcpSender;
+
+const INPUT: u64 = u64::MAX;
+const OUTPUT: u64 = u64::MAX - 1;
+const TIMER: u64 = u64::MAX - 2;
+
+/// Rows are handed over, and the present is told, this often.
+const FLUSH_NS: u64 = 250_000_000;
+/// A tick that is later than this share of its interval makes its rows inexact.
+const LATE_SHARE: u64 = 4;
+
+/// The token of an endpoint's socket: `generation` tells its connections apart, 0 is what it listens on.
+pub fn token(endpoint: u32, generation: u32) -> u64 {
+    u64::from(generation) << 32 | u64::from(endpoint)
+}
+
+/// How a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The plan ended, or a `stop` came; all was handed over.
+    Complete,
+    /// Standard input ended: nobody wants the results.
+    Abandoned,
+}
+
+enum Endpoint {
+    TcpSender(TcpSender),
+    TcpReceiver(TcpReceiver),
+    CbrSender(CbrSender),
+    CbrReceiver(CbrReceiver),
+}
+
+/// A run.
+pub struct Session {
+    context: Context,
+    endpoints: Vec<Endpoint>,
+    input: Input,
+    output: Output,
+    timer: Timer,
+    next_goodput: Time,
+    next_tcp: Time,
+    lateness: Distribution,
+    wakeups: u64,
+    late_ticks: u64,
+    done: bool,
+}
+
+impl Session {
+    /// Opens the sockets of a job.
+    ///
+    /// # Errors
+    /// When a host or a setting of the plan cannot be had here.
+    pub fn new(job: Job, input: Input, output: Output) -> Result<Session, (AgentError, Output)> {
+        match Session::prepare(job, &input, &output) {
+            Ok((context, endpoints, timer)) => {
+                let first = |interval: u64| if interval == 0 { Time::MAX } else { Time(interval) };
+                let measure = &context.job.plan.measure;
+                Ok(Session {
+                    next_goodput: first(measure.goodput_ns),
+                    next_tcp: first(measure.tcp_ns),
+                    context,
+                    endpoints,
+                    input,
+                    output,
+                    timer,
+                    lateness: Distribution::default(),
+                    wakeups: 0,
+                    late_ticks: 0,
+                    done: false,
+                })
+            }
+            Err(error) => Err((error, output)),
+        }
+    }
+
+    fn prepare(job: Job, input: &Input, output: &Output) -> Result<(Context, Vec<Endpoint>, Timer), AgentError> {
+        let mut context = Context::new(job)?;
+        let timer = Timer::new()?;
+        context.epoll.add(&timer, TIMER, Interest::READ)?;
+        watch(&context, input, INPUT, Interest::LEVEL_READ)?;
+        watch(&context, output, OUTPUT, Interest::WRITE)?;
+        let mut endpoints = Vec::with_capacity(context.job.ends.len());
+        for (number, end) in context.job.ends.clone().into_iter().enumerate() {
+            endpoints.push(open(&mut context, number as u32, end)?);
+        }
+        Ok((context, endpoints, timer))
+    }
+
+    /// Serves until the plan ends, and hands the last rows over.
+    ///
+    /// # Errors
+    /// When the run cannot go on, or the reader of standard output is gone.
+    pub fn run(mut self) -> Result<Outcome, (AgentError, Output)> {
+        match self.serve() {
+            Ok(outcome) => Ok(outcome),
+            Err(error) => {
+                self.context.telemetry.flush(&mut self.output);
+                Err((error, self.output))
+            }
+        }
+    }
+
+    fn serve(&mut self) -> Result<Outcome, AgentError> {
+        self.output.send(&Message::Ready);
+        let mut ready = Vec::new();
+        loop {
+            if let Some(outcome) = self.take_commands()? {
+                return Ok(outcome);
+            }
+            if self.done {
+                self.conclude()?;
+                return Ok(Outcome::Complete);
+            }
+            self.tell_warnings();
+            self.output.pump()?;
+            self.arm()?;
+            ready.clear();
+            self.context.epoll.wait(&mut ready)?;
+            self.wakeups += 1;
+            self.context.read_clock();
+            for &(token, what) in &ready {
+                self.dispatch(token, what)?;
+            }
+            self.run_due()?;
+        }
+    }
+
+    fn dispatch(&mut self, token: u64, ready: Ready) -> Result<(), AgentError> {
+        match token {
+            // Room in the pipe is used on the next turn anyway.
+            TIMER | OUTPUT => return Ok(()),
+            INPUT => return Ok(self.input.read()?),
+            _ => {}
+        }
+        let (endpoint, generation) = (token as u32, (token >> 32) as u32);
+        let context = &mut self.context;
+        match self.endpoints.get_mut(endpoint as usize) {
+            Some(Endpoint::TcpSender(sender)) => sender.on_ready(context, generation, ready),
+            Some(Endpoint::TcpReceiver(receiver)) => receiver.on_ready(context, generation, ready),
+            Some(Endpoint::CbrSender(_) | Endpoint::CbrReceiver(_)) | None => Ok(()),
+        }
+    }
+
+    /// Executes the commands that have come; answers how the session ends if one of them ends it.
+    fn take_commands(&mut self) -> Result<Option<Outcome>, AgentError> {
+        while let Some(line) = self.input.line() {
+            let command: Command = serde_json::from_str(&line)
+                .map_err(|e| AgentError(format!("standard input: {line:?} is not a command: {e}")))?;
+            match command {
+                Command::Start { epoch_ns } => self.start(epoch_ns)?,
+                Command::Stop => self.done = true,
+            }
+        }
+        Ok(self.input.ended().then_some(Outcome::Abandoned))
+    }
+
+    fn start(&mut self, epoch_ns: u64) -> Result<(), AgentError> {
+        if self.context.epoch_ns.is_some() {
+            return Err(AgentError("standard input: `start` came twice".into()));
+        }
+        let now = clock::monotonic_ns();
+        if epoch_ns < now {
+            let late = (now - epoch_ns) as f64 / 1e9;
+            return Err(AgentError(format!("standard input: `start` is {late:.3} s past; it must be ahead")));
+        }
+        self.context.epoch_ns = Some(epoch_ns);
+        let schedule = &mut self.context.schedule;
+        for (number, endpoint) in self.endpoints.iter().enumerate() {
+            let at = match endpoint {
+                Endpoint::TcpReceiver(_) => Time::MAX,
+                Endpoint::CbrReceiver(_) => Time::ZERO,
+                Endpoint::TcpSender(_) | Endpoint::CbrSender(_) => {
+                    Time(self.context.job.plan.flows[flow_of(&self.context.job, number)].start_ns)
+                }
+            };
+            schedule.add(at, Slot::Endpoint(number as u32));
+        }
+        schedule.add(self.next_goodput.min(self.next_tcp), Slot::Tick);
+        schedule.add(Time(FLUSH_NS), Slot::Flush);
+        schedule.add(Time(self.context.job.plan.end_ns), Slot::PlanEnd);
+        Ok(())
+    }
+
+    fn arm(&mut self) -> io::Result<()> {
+        let Some(epoch) = self.context.epoch_ns else { return Ok(()) };
+        let first = self.context.schedule.first();
+        self.timer.arm(if first == Time::MAX { u64::MAX } else { epoch.saturating_add(first.0) })
+    }
+
+    fn run_due(&mut self) -> Result<(), AgentError> {
+        if !self.context.begun() {
+            return Ok(());
+        }
+        while let Some((at, slot)) = self.context.schedule.take(self.context.now) {
+            self.lateness.add(self.context.now.since(at).0);
+            match slot {
+                Slot::Endpoint(number) => self.endpoint_due(number)?,
+                Slot::Tick => self.tick(at)?,
+                Slot::Flush => self.flush(at),
+                Slot::Failure => {
+                    if let Some((_, error)) = self.context.failure.take() {
+                        return Err(error);
+                    }
+                }
+                Slot::PlanEnd => {
+                    self.done = true;
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn endpoint_due(&mut self, number: u32) -> Result<(), AgentError> {
+        let context = &mut self.context;
+        match &mut self.endpoints[number as usize] {
+            Endpoint::TcpSender(sender) => sender.on_due(context),
+            Endpoint::CbrReceiver(receiver) => receiver.on_due(context),
+            Endpoint::CbrSender(sender) => {
+                sender.on_due(context);
+                Ok(())
+            }
+            Endpoint::TcpReceiver(_) => Ok(()),
+        }
+    }
+
+    fn tick(&mut self, at: Time) -> Result<(), AgentError> {
+        let (goodput, tcp) = (at >= self.next_goodput, at >= self.next_tcp);
+        let measure = &self.context.job.plan.measure;
+        let interval = if tcp { measure.tcp_ns } else { measure.goodput_ns };
+        if self.context.now.since(at).0 > interval / LATE_SHARE {
+            self.late_ticks += 1;
+        }
+        if goodput {
+            self.next_goodput = Time(at.0 + measure.goodput_ns);
+        }
+        if tcp {
+            self.next_tcp = Time(at.0 + measure.tcp_ns);
+        }
+        self.context.schedule.add(self.next_goodput.min(self.next_tcp), Slot::Tick);
+        let context = &mut self.context;
+        for endpoint in &mut self.endpoints {
+            match endpoint {
+                Endpoint::TcpSender(sender) => sender.on_tick(context, at, goodput, tcp),
+                Endpoint::TcpReceiver(receiver) if goodput => receiver.on_tick(context, at)?,
+                Endpoint::CbrSender(sender) if goodput => sender.on_tick(context, at),
+                Endpoint::CbrReceiver(receiver) if goodput => receiver.on_tick(context, at)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, at: Time) {
+        self.context.schedule.add(Time(at.0.max(self.context.now.0) + FLUSH_NS), Slot::Flush);
+        self.context.telemetry.flush(&mut self.output);
+        self.output.send(&Message::Progress { now_ns: self.context.now.0 });
+    }
+
+    fn tell_warnings(&mut self) {
+        for text in self.context.warnings.drain(..) {
+            self.output.send(&Message::Warning { text });
+        }
+    }
+
+    fn conclude(&mut self) -> Result<(), AgentError> {
+        let context = &mut self.context;
+        for endpoint in &mut self.endpoints {
+            match endpoint {
+                Endpoint::TcpSender(sender) => sender.finish(context),
+                Endpoint::TcpReceiver(receiver) => receiver.finish(),
+                Endpoint::CbrSender(sender) => sender.finish(context),
+                Endpoint::CbrReceiver(receiver) => receiver.finish(context),
+            }
+        }
+        if self.late_ticks > 0 {
+            let text = format!(
+                "{} instants of measure came late by a quarter of their interval: this host was busy",
+                self.late_ticks
+            );
+            context.warn(text);
+        }
+        context.telemetry.flush(&mut self.output);
+        self.tell_warnings();
+        let stats = self.stats();
+        self.output.send(&Message::End { stats });
+        Ok(self.output.finish()?)
+    }
+
+    fn stats(&self) -> BTreeMap<String, f64> {
+        let (user, system) = clock::cpu_ns();
+        let telemetry = &self.context.telemetry;
+        let mut stats = BTreeMap::from([
+            ("cpu_user_s".to_owned(), user as f64 / 1e9),
+            ("cpu_system_s".to_owned(), system as f64 / 1e9),
+            ("wakeups".to_owned(), self.wakeups as f64),
+            ("late_ticks".to_owned(), self.late_ticks as f64),
+            ("acked_bytes".to_owned(), telemetry.acked_bytes as f64),
+            ("delivered_bytes".to_owned(), telemetry.delivered_bytes as f64),
+        ]);
+        add_quantiles(&mut stats, "timer_late", &self.lateness);
+        for endpoint in &self.endpoints {
+            match endpoint {
+                Endpoint::CbrSender(sender) => {
+                    add_quantiles(&mut stats, &format!("cbr.{}.send_late", sender.flow()), &sender.lateness);
+                }
+                Endpoint::CbrReceiver(receiver) => {
+                    let prefix = format!("cbr.{}", receiver.flow());
+                    let report = &receiver.report;
+                    stats.insert(format!("{prefix}.received"), report.received as f64);
+                    stats.insert(format!("{prefix}.lost"), report.expected.saturating_sub(report.received) as f64);
+                    stats.insert(format!("{prefix}.reordered"), report.reordered as f64);
+                    add_quantiles(&mut stats, &format!("{prefix}.spacing_error"), &report.spacing_error);
+                    add_quantiles(&mut stats, &format!("{prefix}.delay"), &report.delay);
+                }
+                Endpoint::TcpSender(_) | Endpoint::TcpReceiver(_) => {}
+            }
+        }
+        stats
+    }
+}
+
+fn add_quantiles(stats: &mut BTreeMap<String, f64>, name: &str, distribution: &Distribution) {
+    for (suffix, value) in
+        [("p50", distribution.quantile(0.5)), ("p99", distribution.quantile(0.99)), ("max", distribution.max())]
+    {
+        stats.insert(format!("{name}_{suffix}_ns"), value as f64);
+    }
+}
+
+fn flow_of(job: &Job, number: usize) -> usize {
+    let (End::From(flow) | End::To(flow)) = job.ends[number];
+    flow as usize
+}
+
+fn open(context: &mut Context, number: u32, end: End) -> Result<Endpoint, AgentError> {
+    let (End::From(flow) | End::To(flow)) = end;
+    Ok(match (end, &context.flow(flow).transport) {
+        (End::From(_), Transport::Tcp(_)) => Endpoint::TcpSender(TcpSender::new(context, number, flow)?),
+        (End::To(_), Transport::Tcp(_)) => Endpoint::TcpReceiver(TcpReceiver::new(context, number, flow)?),
+        (End::From(_), Transport::Udp(_)) => Endpoint::CbrSender(CbrSender::new(context, number, flow)?),
+        (End::To(_), Transport::Udp(_)) => Endpoint::CbrReceiver(CbrReceiver::new(context, number, flow)?),
+    })
+}
+
+/// Watches a stream; a regular file is always ready and cannot be watched.
+fn watch(context: &Context, fd: &impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+    match context.epoll.add(fd, token, interest) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        other => other,
+    }
+}

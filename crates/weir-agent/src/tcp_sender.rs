@@ -1,0 +1,410 @@
+//! The sending end of a TCP flow: one transfer after another, or as much as the transport takes.
+
+use std::io;
+
+use weir_plan::Tcp;
+use weir_run::EventKind;
+use weir_traffic::{Job, Transfers};
+use weir_units::Time;
+
+use crate::context::Context;
+use crate::error::AgentError;
+use crate::open::{self, MAX_UNSENT_BYTES};
+use crate::session::token;
+use crate::sys::epoll::{Interest, Ready};
+use crate::sys::socket::{IntOption, Socket};
+use crate::sys::tcp_info::{self, TcpInfo};
+use crate::telemetry::{Totals, TransferRecord};
+
+/// Unsent bytes at first. A flow that empties them within [`BUSY_NS`] gets twice as many, so that a fast flow is woken a
+/// few hundred times a second and a slow one holds little memory.
+const FIRST_UNSENT_BYTES: u32 = 256 << 10;
+const BUSY_NS: u64 = 5_000_000;
+/// Bytes of the IPv4 and TCP headers without options.
+const HEADER_BYTES: u64 = 40;
+const TIMESTAMPS_BYTES: u64 = 12;
+
+/// The sending end of a TCP flow.
+pub struct TcpSender {
+    flow: u32,
+    endpoint: u32,
+    generation: u32,
+    tcp: Tcp,
+    paced: bool,
+    transfers: Transfers,
+    next_job: Option<Job>,
+    active: Option<Active>,
+    /// Opened before the start, for the first connection.
+    spare: Option<Socket>,
+    connection: Option<Connection>,
+    /// Totals of the connections before.
+    base: Totals,
+    sampled_ip_bytes: u64,
+    started: bool,
+    finished: bool,
+}
+
+struct Connection {
+    socket: Socket,
+    established: bool,
+    /// Payload that the kernel took.
+    written: u64,
+    unsent_limit: u32,
+    had_room_at: Time,
+}
+
+/// A transfer under way.
+struct Active {
+    job: Job,
+    start: Time,
+    established: Option<Time>,
+    /// Bytes to write; none: until the flow is stopped.
+    left: Option<u64>,
+    before: Totals,
+}
+
+impl TcpSender {
+    /// Opens the first socket.
+    ///
+    /// # Errors
+    /// When a setting of the plan cannot be had here.
+    pub fn new(context: &mut Context, endpoint: u32, flow: u32) -> Result<TcpSender, AgentError> {
+        let spare = Some(open::tcp_sender(context, flow)?);
+        let plan = context.flow(flow);
+        let tcp = open::tcp_of(plan).clone();
+        let kernel_cc = context.job.kernel_cc.get(&tcp.cc).unwrap_or(&tcp.cc);
+        Ok(TcpSender {
+            flow,
+            endpoint,
+            generation: 0,
+            // The kernel computes a pacing rate for everyone and tells nobody whether it is used.
+            paced: tcp.pacing || kernel_cc.contains("bbr"),
+            tcp,
+            transfers: Transfers::new(&plan.source, plan.stop_ns),
+            next_job: None,
+            active: None,
+            spare,
+            connection: None,
+            base: Totals::default(),
+            sampled_ip_bytes: 0,
+            started: false,
+            finished: false,
+        })
+    }
+
+    /// An instant it has asked for has come.
+    ///
+    /// # Errors
+    /// When a setting of the plan cannot be had here.
+    pub fn on_due(&mut self, context: &mut Context) -> Result<(), AgentError> {
+        if self.finished {
+            return Ok(());
+        }
+        if !self.started {
+            self.started = true;
+            context.telemetry.event(context.now, EventKind::FlowStart, self.flow, 0);
+            let start = Time(context.flow(self.flow).start_ns);
+            self.take_next_job(context, start);
+        }
+        if self.active.as_ref().is_some_and(|active| active.left.is_none()) && context.now >= self.transfers.stop() {
+            self.stop(context);
+        }
+        if self.active.is_none() && self.next_job.is_some_and(|job| job.at <= context.now) {
+            self.begin_transfer(context)?;
+        }
+        Ok(())
+    }
+
+    /// Its socket has room, or the kernel has something to tell.
+    ///
+    /// # Errors
+    /// When a setting of the plan cannot be had here.
+    pub fn on_ready(&mut self, context: &mut Context, generation: u32, ready: Ready) -> Result<(), AgentError> {
+        if generation != self.generation || self.connection.is_none() {
+            return Ok(());
+        }
+        if ready.failed() {
+            self.take_stamps(context)?;
+        }
+        let Some(connection) = &mut self.connection else { return self.on_due(context) };
+        if !connection.established && ready.writable() {
+            if let Some(error) = connection.socket.take_error() {
+                self.lose_connection(context, error);
+                return Ok(());
+            }
+            self.on_established(context);
+        }
+        if ready.ended() && self.active.is_some() {
+            let error = self.connection.as_ref().and_then(|c| c.socket.take_error());
+            self.lose_connection(context, error.unwrap_or_else(|| io::ErrorKind::ConnectionReset.into()));
+            return Ok(());
+        }
+        if ready.writable() {
+            self.write(context);
+        }
+        self.on_due(context)
+    }
+
+    /// Instants of `measure` have come: for `sent`, for `samples`.
+    pub fn on_tick(&mut self, context: &mut Context, at: Time, goodput: bool, tcp: bool) {
+        if !self.started || (self.finished && self.sampled_ip_bytes == self.base.sent_ip_bytes) {
+            return;
+        }
+        let info = self.info();
+        let totals = self.totals(info.as_ref());
+        if let (true, Some(info), Some(_)) = (tcp, &info, &self.active) {
+            context.telemetry.sample(at, self.flow, info, &totals, self.paced);
+            context.telemetry.observe(at, self.flow, info, &totals);
+        }
+        if goodput {
+            let sent = totals.sent_ip_bytes - self.sampled_ip_bytes;
+            self.sampled_ip_bytes = totals.sent_ip_bytes;
+            context.telemetry.sent(at, self.flow, sent);
+        }
+    }
+
+    /// The plan has ended.
+    pub fn finish(&mut self, context: &mut Context) {
+        if let Some(active) = self.active.take() {
+            let after = self.totals(self.info().as_ref());
+            context.telemetry.transfer(self.flow, &active.record(None, after));
+        }
+        self.finished = true;
+        if let Some(connection) = self.connection.take() {
+            connection.socket.abort();
+        }
+    }
+
+    fn begin_transfer(&mut self, context: &mut Context) -> Result<(), AgentError> {
+        let Some(job) = self.next_job.take() else { return Ok(()) };
+        context.telemetry.event(context.now, EventKind::TransferStart, self.flow, job.bytes.unwrap_or(0) as i64);
+        let before = self.totals(self.info().as_ref());
+        let established = self.connection.is_some().then_some(context.now);
+        self.active = Some(Active { job, start: context.now, established, left: job.bytes, before });
+        if established.is_some() {
+            self.write(context);
+            return Ok(());
+        }
+        self.connect(context)
+    }
+
+    fn connect(&mut self, context: &mut Context) -> Result<(), AgentError> {
+        let socket = match self.spare.take() {
+            Some(socket) => socket,
+            None => open::tcp_sender(context, self.flow)?,
+        };
+        self.generation += 1;
+        let unsent_limit = FIRST_UNSENT_BYTES;
+        socket.set(IntOption::NotSentLowWater, unsent_limit)?;
+        let result = socket.connect(context.receiver(self.flow));
+        context.epoll.add(&socket, token(self.endpoint, self.generation), Interest::WRITE)?;
+        let connection = Connection { socket, established: false, written: 0, unsent_limit, had_room_at: Time::ZERO };
+        self.connection = Some(connection);
+        if let Err(error) = result {
+            self.lose_connection(context, error);
+        }
+        let (stop, bulk) = (self.transfers.stop(), self.transfers.is_bulk());
+        if bulk {
+            context.schedule.add(stop, crate::schedule::Slot::Endpoint(self.endpoint));
+        }
+        Ok(())
+    }
+
+    fn on_established(&mut self, context: &mut Context) {
+        let (Some(connection), Some(active)) = (&mut self.connection, &mut self.active) else { return };
+        connection.established = true;
+        active.established = Some(context.now);
+        context.telemetry.event(context.now, EventKind::Established, self.flow, 0);
+        if let Err(error) = connection.socket.enable_ack_stamps() {
+            let text = format!(
+                "{}: the kernel does not tell when data are acknowledged: {error}",
+                context.describe(self.flow)
+            );
+            context.fail(text);
+        }
+        if self.generation == 1 {
+            self.check_negotiated(context);
+        }
+    }
+
+    /// What was agreed on must be what the plan says, or the numbers are about another connection.
+    fn check_negotiated(&self, context: &mut Context) {
+        let Some(info) = self.info() else { return };
+        let tcp = &self.tcp;
+        let name = &context.flow(self.flow).name;
+        let mut wrong = Vec::new();
+        if info.snd_mss != tcp.mss_bytes {
+            let text = format!("segments hold {} bytes, the plan says {}: check the MTU", info.snd_mss, tcp.mss_bytes);
+            wrong.push(text);
+        }
+        for (bit, planned, what) in [
+            (tcp_info::option::TIMESTAMPS, tcp.timestamps, "net.ipv4.tcp_timestamps"),
+            (tcp_info::option::SACK, tcp.sack, "net.ipv4.tcp_sack"),
+            (tcp_info::option::ECN, tcp.ecn, "net.ipv4.tcp_ecn"),
+        ] {
+            if (info.options & bit != 0) != planned {
+                let (is, set) = if planned { ("off", 1) } else { ("on", 0) };
+                wrong.push(format!("{what} is {is}, the plan wants it {set}"));
+            }
+        }
+        let text = wrong.join("; ");
+        if !text.is_empty() {
+            context.warn(format!("flow {name}: {text}"));
+        }
+    }
+
+    /// Writes what there is room for.
+    fn write(&mut self, context: &mut Context) {
+        let (Some(connection), Some(active)) = (&mut self.connection, &mut self.active) else { return };
+        if !connection.established || active.left == Some(0) {
+            return;
+        }
+        connection.adapt(context.now);
+        let zeros = context.zeros.as_slice();
+        let result = loop {
+            let chunk = active.left.map_or(zeros.len(), |left| zeros.len().min(left as usize));
+            let last = active.left == Some(chunk as u64);
+            let bytes = &zeros[..chunk];
+            let taken = if last { connection.socket.send_stamped(bytes) } else { connection.socket.send(bytes) };
+            let taken = match taken {
+                Ok(taken) => taken.unwrap_or(0),
+                Err(error) => break Err(error),
+            };
+            connection.written += taken as u64;
+            active.left = active.left.map(|left| left - taken as u64);
+            // Less than offered means: no room, and the kernel will tell when there is.
+            if taken < chunk || last {
+                break Ok(());
+            }
+        };
+        if let Err(error) = result {
+            self.lose_connection(context, error);
+        }
+    }
+
+    /// The application offers no more: what the send buffer would hold is still sent.
+    fn stop(&mut self, context: &mut Context) {
+        let (Some(connection), Some(active)) = (&self.connection, &mut self.active) else { return };
+        if !connection.established {
+            active.left = Some(0);
+            self.end_transfer(context, context.now);
+            return;
+        }
+        let queued = connection.socket.unacknowledged().unwrap_or(0);
+        // At least a byte: its acknowledgement is the end.
+        active.left = Some(self.tcp.send_buffer_bytes.saturating_sub(queued).max(1));
+        self.write(context);
+    }
+
+    fn take_stamps(&mut self, context: &mut Context) -> Result<(), AgentError> {
+        while let Some(connection) = &self.connection {
+            let Some((byte, at)) = connection.socket.take_ack_stamp()? else { break };
+            let written = self.active.as_ref().is_some_and(|active| active.left == Some(0));
+            if written && byte == (connection.written as u32).wrapping_sub(1) {
+                let at = context.plan_time(at);
+                self.end_transfer(context, at);
+            }
+        }
+        Ok(())
+    }
+
+    fn end_transfer(&mut self, context: &mut Context, at: Time) {
+        let info = self.info();
+        let after = self.totals(info.as_ref());
+        if let Some(info) = &info {
+            context.telemetry.observe(at, self.flow, info, &after);
+        }
+        let Some(active) = self.active.take() else { return };
+        context.telemetry.transfer(self.flow, &active.record(Some(at), after));
+        context.telemetry.event(at, EventKind::TransferEnd, self.flow, 0);
+        if !self.transfers.keeps_connection() {
+            self.close();
+        }
+        self.take_next_job(context, at);
+    }
+
+    fn take_next_job(&mut self, context: &mut Context, ended: Time) {
+        self.next_job = self.transfers.next(ended);
+        match self.next_job {
+            Some(job) => context.schedule.add(job.at, crate::schedule::Slot::Endpoint(self.endpoint)),
+            None => {
+                self.close();
+                self.finished = true;
+                context.telemetry.event(ended, EventKind::FlowEnd, self.flow, 0);
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        self.base = self.totals(self.info().as_ref());
+        self.connection = None;
+    }
+
+    /// The connection failed. A path that loses everything is a result; a receiver that is not there is not.
+    fn lose_connection(&mut self, context: &mut Context, error: io::Error) {
+        let place = context.describe(self.flow);
+        if error.kind() == io::ErrorKind::TimedOut {
+            context.warn(format!("{place}: the connection timed out at {:.3} s", context.now.as_secs_f64()));
+        } else {
+            let port = context.job.port(self.flow);
+            context.fail(format!(
+                "{place}: connection to port {port}: {error}; is the receiving agent running, and is there a route?"
+            ));
+        }
+        if let Some(active) = self.active.take() {
+            let after = self.totals(self.info().as_ref());
+            context.telemetry.transfer(self.flow, &active.record(None, after));
+        }
+        self.close();
+        self.next_job = None;
+        self.finished = true;
+        context.telemetry.event(context.now, EventKind::FlowEnd, self.flow, 0);
+    }
+
+    fn info(&self) -> Option<TcpInfo> {
+        self.connection.as_ref().and_then(|connection| TcpInfo::of(&connection.socket).ok())
+    }
+
+    fn totals(&self, info: Option<&TcpInfo>) -> Totals {
+        let (Some(info), Some(connection)) = (info, &self.connection) else { return self.base };
+        let headers =
+            HEADER_BYTES + if info.options & tcp_info::option::TIMESTAMPS != 0 { TIMESTAMPS_BYTES } else { 0 };
+        let packets = u64::from(info.data_segs_out);
+        let here = Totals {
+            acked_bytes: info.acked_payload(connection.written),
+            sent_bytes: info.bytes_sent,
+            sent_ip_bytes: info.bytes_sent + packets * headers,
+            sent_packets: packets,
+            retransmitted_packets: u64::from(info.total_retrans),
+            timeouts: u64::from(info.total_rto),
+        };
+        self.base + here
+    }
+}
+
+impl Connection {
+    /// Allows more unsent bytes to a flow that has emptied them quickly.
+    fn adapt(&mut self, now: Time) {
+        let soon = now.since(self.had_room_at).0 < BUSY_NS;
+        self.had_room_at = now;
+        if soon && self.unsent_limit < MAX_UNSENT_BYTES {
+            self.unsent_limit *= 2;
+            // A wish: with the old limit it works too.
+            let _ = self.socket.set(IntOption::NotSentLowWater, self.unsent_limit);
+        }
+    }
+}
+
+impl Active {
+    fn record(&self, end: Option<Time>, after: Totals) -> TransferRecord {
+        TransferRecord {
+            number: self.job.number,
+            start: self.start,
+            established: self.established,
+            end,
+            bytes: self.job.bytes,
+            before: self.before,
+            after,
+        }
+    }
+}
