@@ -15,8 +15,9 @@ PACKAGE = ROOT / "python" / "weir"
 
 LAYERS = {
     "scenario": {"weir._weir", "weir.metrics.expect"},  # the latter reads the claims' grammar
-    "methods": {"weir._weir", "weir.run"},
+    "methods": {"weir._weir", "weir.lab", "weir.run"},
     "engine": {"weir._weir", "weir.methods", "weir.run"},
+    "lab": set(),
     "run": {"weir.metrics"},  # only for the convenience of `Run.metrics`, when it is called
     "metrics": {"weir.run"},
     "report": {"weir.metrics", "weir.run"},

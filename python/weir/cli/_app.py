@@ -19,10 +19,12 @@ COMMANDS: dict[str, str] = {
     "plan": "Show what a scenario would execute, and what it would take.",
     "show": "Summarise a run on the terminal.",
     "report": "Build the report of a run, and its figures.",
+    "compare": "Put runs side by side: what differs, and by how much.",
     "catalogue": "List the scenarios that come with weir.",
     "metrics": "List the metrics and their definitions.",
     "schema": "Print the columns of a run, or a JSON schema.",
     "cc": "List congestion controls, or build one of your own.",
+    "lab": "Build and use the lab: the real Linux kernel in virtual time.",
     "completion": "Print the completion script of a shell.",
 }
 """Each subcommand and its line in the help; the module of the same name has it as ``command``."""

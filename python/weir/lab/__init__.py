@@ -1,0 +1,29 @@
+"""The lab: a Linux kernel that runs as an ordinary program, in virtual time, without root.
+
+It is User-Mode Linux with time travel: its clock passes only while every program in it waits, so that what happens in
+it does not depend on the speed of the machine. :func:`build` builds it once; :class:`Lab` runs one. Inside, the host's
+files are visible read-only and its programs run.
+"""
+
+from __future__ import annotations
+
+from weir.lab._build import build
+from weir.lab._errors import LabError
+from weir.lab._kernel import BUILT_IN, Control, Kernel, find, registered, unavailable
+from weir.lab._lab import HungError, Lab, Script, Settings, Tail
+
+__all__ = [
+    "BUILT_IN",
+    "Control",
+    "HungError",
+    "Kernel",
+    "Lab",
+    "LabError",
+    "Script",
+    "Settings",
+    "Tail",
+    "build",
+    "find",
+    "registered",
+    "unavailable",
+]

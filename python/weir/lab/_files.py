@@ -1,0 +1,56 @@
+"""Where things are: the sources that come with weir, and the cache of what was built from them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import weir
+from weir.lab._errors import LabError
+
+__all__ = ["cache", "congestion_controls", "digest", "sources"]
+
+_PACKAGE = Path(weir.__file__).parent
+
+
+def sources() -> Path:
+    """The folder ``lab`` of a checkout, or its copy in an installation.
+
+    Raises:
+        LabError: it is not there.
+    """
+    return _first("lab/sources", "lab", has="kernel.config")
+
+
+def congestion_controls() -> Path:
+    """The folder ``cc`` of a checkout, or its copy in an installation.
+
+    Raises:
+        LabError: it is not there.
+    """
+    return _first("cc", "cc", has="include/weir_cc.h")
+
+
+def _first(installed: str, checkout: str, *, has: str) -> Path:
+    for folder in (_PACKAGE / installed, _PACKAGE.parent.parent / checkout):
+        if (folder / has).is_file():
+            return folder
+    raise LabError(f"this installation of weir lacks the folder {checkout}, from which the lab is built")
+
+
+def cache() -> Path:
+    """The folder of what was built, of this user; it need not exist. XDG_CACHE_HOME names another."""
+    named = os.environ.get("XDG_CACHE_HOME")
+    base = Path(named) if named and Path(named).is_absolute() else Path.home() / ".cache"
+    return base / "weir" / "lab"
+
+
+def digest(parts: Iterable[str | bytes]) -> str:
+    """A short name for ``parts``: equal names, equal parts."""
+    total = hashlib.sha256()
+    for part in parts:
+        content = part.encode() if isinstance(part, str) else part
+        total.update(len(content).to_bytes(8, "little") + content)
+    return total.hexdigest()[:16]

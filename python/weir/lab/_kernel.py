@@ -1,0 +1,222 @@
+"""A lab kernel in the cache, and what is built for it: modules and the programs that start it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from weir.lab import _recipe
+from weir.lab._errors import LabError
+from weir.lab._files import cache, congestion_controls, digest, sources
+from weir.lab._xstate import measure
+
+__all__ = ["ABOUT", "BUILT_IN", "HEADERS", "KERNEL", "Control", "Kernel", "find", "registered", "unavailable"]
+
+ABOUT = "about.json"
+HEADERS = "headers"
+KERNEL = "linux"
+_FORMAT = 1
+
+BUILT_IN = (
+    *("reno", "bic", "cubic", "highspeed", "htcp", "scalable", "vegas", "veno", "westwood"),
+    *("yeah", "illinois", "hybla", "cdg", "nv", "lp", "dctcp", "bbr"),
+)
+"""The kernel's own congestion controls that the configuration builds."""
+
+
+@dataclass(frozen=True)
+class Control:
+    """A congestion control of weir, to be built as a kernel module."""
+
+    name: str
+    """Its identifier in C."""
+    source: Path
+    prefix: str = "weir_"
+    """What comes before the identifier in the name that the kernel knows it by."""
+
+    @property
+    def kernel_name(self) -> str:
+        """The name that the kernel knows it by, and its module's."""
+        return self.prefix + self.name
+
+    @classmethod
+    def of(cls, source: Path, prefix: str = "weir_") -> Control:
+        """The congestion control in the C file ``source``.
+
+        Raises:
+            LabError: it registers none.
+        """
+        try:
+            text = source.read_text(encoding="utf-8")
+        except OSError as error:
+            raise LabError(f"{source}: {error.strerror}") from error
+        found = re.search(r"^WEIR_CC_REGISTER\((\w+),", text, re.MULTILINE)
+        if found is None:
+            raise LabError(f"{source} has no line WEIR_CC_REGISTER(...): it is no congestion control of weir")
+        return cls(found[1], source, prefix)
+
+
+def registered() -> dict[str, Path]:
+    """The sources of the congestion controls in ``cc``, by the name that a plan gives them.
+
+    Raises:
+        LabError: this installation has none.
+    """
+    folder = congestion_controls()
+    lines = (folder / "registry.txt").read_text(encoding="utf-8").splitlines()
+    names = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+    return {name: folder / name / f"{name}.c" for name in names}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel that was built."""
+
+    folder: Path
+    about: Mapping[str, Any]
+
+    @classmethod
+    def at(cls, folder: Path) -> Kernel | None:
+        """The kernel that ``folder`` holds, if it holds one."""
+        try:
+            about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        if about.get("format") != _FORMAT or not os.access(folder / KERNEL, os.X_OK):
+            return None
+        return cls(folder, about)
+
+    @property
+    def binary(self) -> Path:
+        """The program that the kernel is."""
+        return self.folder / KERNEL
+
+    @property
+    def version(self) -> str:
+        """Version of its sources."""
+        return str(self.about["version"])
+
+    @cached_property
+    def guard(self) -> Path:
+        """The program that starts a lab and cleans up after it (``lab/host/guard.c``).
+
+        Raises:
+            LabError: it cannot be compiled.
+        """
+        return _program("host/guard.c")
+
+    @cached_property
+    def init(self) -> Path:
+        """The first process of a lab (``lab/guest/init.c``).
+
+        Raises:
+            LabError: it cannot be compiled.
+        """
+        return _program("guest/init.c")
+
+    def modules(self, wanted: Iterable[Control]) -> dict[Control, Path]:
+        """The kernel module of each congestion control; what is not in the cache is built, all in one go.
+
+        Raises:
+            LabError: one does not compile.
+        """
+        headers = congestion_controls()
+        shared = [path.read_bytes() for path in sorted(headers.glob("*/*.h"))]
+        places = {
+            control: self.folder / "modules" / digest([control.kernel_name, control.source.read_bytes(), *shared])
+            for control in wanted
+        }
+        missing = {control: place for control, place in places.items() if not place.is_dir()}
+        if missing:
+            self._build(missing, headers / "include")
+        return {control: place / f"{control.kernel_name}.ko" for control, place in places.items()}
+
+    def _build(self, wanted: Mapping[Control, Path], include: Path) -> None:
+        (self.folder / "modules").mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self.folder, prefix="modules-", ignore_cleanup_errors=True) as name:
+            folder = Path(name)
+            lines = [f"ccflags-y := -I{include}"]
+            for control in wanted:
+                shutil.copy2(control.source, folder / f"{control.kernel_name}.c")
+                prefix = f"-DWEIR_KERNEL_PREFIX='\"{control.prefix}\"'"
+                lines += [f"obj-m += {control.kernel_name}.o", f"CFLAGS_{control.kernel_name}.o := {prefix}"]
+            (folder / "Kbuild").write_text("\n".join(lines) + "\n", encoding="utf-8")
+            make = ["make", "-C", str(self.folder / HEADERS), "ARCH=um", f"M={folder}", "modules"]
+            _compile(make, "the congestion controls do not compile for the lab kernel")
+            for control, place in wanted.items():
+                ready = folder / f"{control.kernel_name}.d"
+                ready.mkdir()
+                (folder / f"{control.kernel_name}.ko").rename(ready / f"{control.kernel_name}.ko")
+                _move(ready, place)
+
+
+def find() -> Kernel | None:
+    """The kernel in the cache that suits this machine and this version of weir, the newest if there are several.
+
+    Raises:
+        LabError: the machine does not allow tracing, so that none could run.
+    """
+    recipe = _recipe.recipe(measure())
+    kernels = [Kernel.at(folder) for folder in cache().glob("*") if folder.is_dir()]
+    fitting = [kernel for kernel in kernels if kernel is not None and kernel.about["recipe"] == recipe]
+    return max(fitting, key=lambda kernel: str(kernel.about["built"]), default=None)
+
+
+def unavailable() -> str | None:
+    """Why no lab can be used on this machine; ``None`` if one can."""
+    if platform.system() != "Linux" or platform.machine() != "x86_64":
+        return f"it needs Linux on x86-64; this is {platform.system()} on {platform.machine()}"
+    try:
+        if find() is None:
+            return "the lab kernel is not built; `weir lab build` (or `make lab`) builds it in minutes"
+    except LabError as error:
+        return str(error)
+    return None
+
+
+def _program(source: str) -> Path:
+    """A program of ``lab``, compiled and linked statically, from the cache or into it."""
+    path = sources() / source
+    final = cache() / "programs" / digest([path.read_bytes()]) / path.stem
+    if not final.is_file():
+        final.parent.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(
+            dir=final.parent.parent, prefix="program-", ignore_cleanup_errors=True
+        ) as name:
+            ready = Path(name) / "ready"
+            ready.mkdir()
+            _compile(
+                ["gcc", "-O2", "-static", "-Wall", "-o", str(ready / path.stem), str(path)], f"{path} does not compile"
+            )
+            _move(ready, final.parent)
+    return final
+
+
+def _move(ready: Path, final: Path) -> None:
+    """Moves a folder into its place, unless another process was faster."""
+    try:
+        ready.rename(final)
+    except OSError:
+        if not final.is_dir():
+            raise
+
+
+def _compile(command: Sequence[str], problem: str) -> None:
+    try:
+        done = subprocess.run(
+            command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, check=False
+        )
+    except FileNotFoundError as error:
+        raise LabError(f"{command[0]} is missing, which the lab is built with; install gcc and make") from error
+    if done.returncode:
+        raise LabError(f"{problem}:\n{done.stdout.strip()}")

@@ -1,0 +1,310 @@
+"""A lab that runs: started, watched and ended."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from weir.lab._errors import LabError
+from weir.lab._kernel import Kernel
+
+__all__ = ["HungError", "Lab", "Script", "Settings", "Tail"]
+
+PREFIX = "weir-lab-"
+"""Begin of the names of the temporary folders of labs."""
+
+PATIENCE_S = 60.0
+"""Wall time that a lab may take for one virtual second before it counts as hung."""
+
+_POLL_S = 0.01
+_CONSOLE_LINES = 25
+_EPOCH_NS = 1_577_836_800_000_000_000
+"""What the guest's calendar begins at: 2020-01-01, so that nothing in it depends on the day."""
+
+
+class HungError(LabError):
+    """A lab made no progress and was ended."""
+
+
+@dataclass
+class Script:
+    """What the first process of a lab does (``lab/guest/init.c`` lists the records)."""
+
+    records: list[tuple[str, ...]] = field(default_factory=list)
+    inputs: dict[str, bytes] = field(default_factory=dict)
+    """Files of the run's folder by name: ``NAME.in`` of served processes, ``stdin``."""
+
+    def add(self, *fields: str) -> None:
+        """Appends a record.
+
+        Raises:
+            LabError: a field contains a NUL, which no argument of a program can.
+        """
+        if any("\0" in text for text in fields):
+            raise LabError(f"an argument contains a NUL character: {fields!r}")
+        self.records.append(fields)
+
+    def encode(self) -> bytes:
+        """The file ``script``."""
+        parts = ["".join(f"={text}\0" for text in record) + "\0" for record in self.records]
+        return "".join(parts).encode("utf-8", "surrogateescape")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a lab runs."""
+
+    seed: int | None = None
+    """Determines everything random in the guest; ``None``: the host's randomness."""
+    memory_mb: int = 1024
+    """The guest's memory. What it does not touch costs nothing."""
+    virtual: bool = True
+    """Virtual time, which passes only while everything waits; otherwise the host's."""
+    terminal: bool = False
+    """The guest's terminal is this process' standard input and output."""
+    patience_s: float = PATIENCE_S
+    """Wall time for one virtual second before the lab counts as hung."""
+
+
+class Lab:
+    """A lab, from its start until the context is left. Then nothing of it is left, whatever happened."""
+
+    def __init__(self, kernel: Kernel, script: Script, settings: Settings | None = None) -> None:
+        """Prepares a lab; entering the context starts it."""
+        self.folder = Path()
+        self._kernel = kernel
+        self._script = script
+        self._settings = settings or Settings()
+        self._lifeline = -1
+        self._guard: subprocess.Popen[bytes] | None = None
+        self._clock_ns = 0
+        self._moved_s = 0.0
+
+    def __enter__(self) -> Self:
+        """Starts the lab.
+
+        Raises:
+            LabError: a program that starts it cannot be built.
+            OSError: no temporary folder can be made.
+        """
+        guard, init = self._kernel.guard, self._kernel.init
+        self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        try:
+            (self.folder / "script").write_bytes(self._script.encode())
+            for name, content in self._script.inputs.items():
+                (self.folder / name).write_bytes(content)
+            self._start(guard, init)
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ends the lab and removes what it left."""
+        self._end()
+
+    def _start(self, guard: Path, init: Path) -> None:
+        reading, self._lifeline = os.pipe()
+        command = [str(guard), str(reading), str(self.folder), "--", *self._command(init)]
+        environment = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "HOME": str(self.folder),
+            "TMPDIR": self._memory_folder(),
+        }
+        if self._settings.seed is not None:
+            environment["WEIR_LAB_SEED"] = str(self._settings.seed % (1 << 64))
+        try:
+            with (self.folder / "console").open("wb") as console:
+                self._guard = subprocess.Popen(
+                    command,
+                    stdin=None if self._settings.terminal else subprocess.DEVNULL,
+                    stdout=None if self._settings.terminal else console,
+                    stderr=console,
+                    pass_fds=(reading,),
+                    env=environment,
+                    process_group=None if self._settings.terminal else 0,  # Ctrl-C is for us alone; we end it
+                )
+        finally:
+            os.close(reading)
+        self._moved_s = time.monotonic()
+
+    def _command(self, init: Path) -> list[str]:
+        settings = self._settings
+        consoles = ["con=null", "con1=fd:0,fd:1"] if settings.terminal else ["con=null"]
+        clock = ["time-travel=inf-cpu", f"time-travel-start={_EPOCH_NS}"] if settings.virtual else []
+        return [
+            str(self._kernel.binary),
+            f"mem={settings.memory_mb}M",
+            *("root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={init}"),
+            *consoles,
+            *clock,
+            *("stderr=1", "panic=-1", "nohz=off", "dummy.numdummies=0", "ifb.numifbs=0"),
+            *(f"uml_dir={self.folder}/uml/", "umid=lab"),
+            f"WEIR_LAB={self.folder}",
+        ]
+
+    def _memory_folder(self) -> str:
+        """Where the guest's memory is a file: in memory if there is room, else beside its folder."""
+        shared = Path("/dev/shm")
+        with contextlib.suppress(OSError):
+            if shutil.disk_usage(shared).free > self._settings.memory_mb << 20 and os.access(shared, os.W_OK):
+                return str(shared)
+        return str(self.folder)
+
+    def _end(self) -> None:
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
+        if self._guard is not None:
+            self._guard.wait()
+            self._guard = None
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def now_ns(self) -> int:
+        """The guest's monotonic clock, brought up to date every virtual second."""
+        self._look_at_clock()
+        return self._clock_ns
+
+    def _look_at_clock(self) -> None:
+        try:
+            text = (self.folder / "clock").read_bytes()
+        except OSError:
+            return
+        if text.strip().isdigit() and int(text) != self._clock_ns:
+            self._clock_ns = int(text)
+            self._moved_s = time.monotonic()
+
+    def over(self) -> bool:
+        """Whether it has ended.
+
+        Raises:
+            HungError: it made no progress for too long.
+        """
+        if (self.folder / "ended").exists():
+            return True
+        if self._guard is not None and self._guard.poll() is not None:
+            raise LabError("the process that watches the lab was killed")
+        self._look_at_clock()
+        if self._settings.virtual and time.monotonic() - self._moved_s > self._settings.patience_s:
+            raise HungError(
+                f"the lab hangs: its clock stood at {self._clock_ns / 1e9:.1f} s for {self._settings.patience_s:.0f} s "
+                f"of wall time, so that something in it computes without end.{self.console()}"
+            )
+        return False
+
+    def wait(self, watch: Callable[[], None] = lambda: None) -> None:
+        """Returns when it has ended; calls ``watch`` again and again until then, and once after.
+
+        Raises:
+            HungError: it made no progress for too long.
+        """
+        while not self.over():
+            watch()
+            time.sleep(_POLL_S)
+        watch()
+
+    def exit_code(self) -> int:
+        """The exit code of what it ran, when it has ended.
+
+        Raises:
+            LabError: it ended without telling one; the message has its console.
+        """
+        try:
+            status = (self.folder / "status").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            status = ""
+        word, _, rest = status.partition(" ")
+        if word == "exit" and rest.strip().isdigit():
+            return int(rest)
+        if word == "failed:":
+            raise LabError(f"the lab could not do its work: {rest.strip()}.{self.console()}")
+        raise LabError(f"the lab's kernel ended by itself.{self.console()}")
+
+    def console(self) -> str:
+        """The end of what the kernel said, for an error message."""
+        try:
+            text = (self.folder / "console").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return ""
+        lines = [line.rstrip() for line in text.splitlines() if line.strip()][-_CONSOLE_LINES:]
+        return "\nIts console:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""
+
+    def output(self, name: str) -> Tail:
+        """What ``NAME.out`` holds and will hold until the lab ends."""
+        return Tail(self, self.folder / f"{name}.out")
+
+
+class Tail(io.RawIOBase):
+    """A file that the guest still writes, as a stream that ends when the lab has."""
+
+    def __init__(self, lab: Lab, path: Path) -> None:
+        """A stream of ``path``, which need not exist yet."""
+        super().__init__()
+        self._lab = lab
+        self._path = path
+        self._file: io.FileIO | None = None
+
+    def readable(self) -> bool:
+        """``True``."""
+        return True
+
+    def readinto(self, buffer: Buffer) -> int:  # type: ignore[override]
+        """Reads what there is, at least a byte; waits for it. 0 at the end.
+
+        Raises:
+            HungError: the lab made no progress for too long.
+        """
+        while True:
+            over = self._lab.over()  # before reading: what is written until then is read below
+            if count := self.read_now(buffer):
+                return count
+            if over:
+                return 0
+            time.sleep(_POLL_S)
+
+    def read_now(self, buffer: Buffer) -> int:
+        """Reads what there is, without waiting."""
+        if self._file is None:
+            try:
+                self._file = io.FileIO(self._path)
+            except FileNotFoundError:
+                return 0
+        return self._file.readinto(buffer) or 0
+
+    def close(self) -> None:
+        """Closes the file."""
+        if self._file is not None:
+            self._file.close()
+        super().close()
+
+
+Buffer = bytearray | memoryview
+
+
+def stale() -> Sequence[Path]:
+    """Folders of labs whose processes were killed, with the process that cleans up."""
+    held = {Path(name).name for name in _arguments()}
+    return [path for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*") if path.name not in held]
+
+
+def _arguments() -> list[str]:
+    found: list[str] = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found += [
+                part.decode(errors="replace") for part in file.read_bytes().split(b"\0") if PREFIX.encode() in part
+            ]
+    return found
