@@ -6,15 +6,18 @@ import sys
 import time
 from typing import TYPE_CHECKING, Protocol
 
+from weir.engine import _live
 from weir.engine._tally import Tally
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
 __all__ = ["Bar", "Display", "Lines", "Quiet", "display", "span"]
 
 _LINE_EVERY_S = 10.0
 _BAR_EVERY_S = 0.1
+_OTHER_LINES = 12
+"""Lines of a terminal that are left for links, the bar and what was there before."""
 
 
 class Display(Protocol):
@@ -47,10 +50,20 @@ def span(seconds: float | None) -> str:
 
 def _state(tally: Tally) -> str:
     now = time.monotonic()
+    if tally.live is not None:
+        return f"{tally.done + tally.failed}/{tally.total} cells, {_live.line(tally.live)}"
     return (
         f"{tally.done + tally.failed}/{tally.total} cells, {tally.simulated_s:.4g} s simulated, "
         f"{tally.real_time_factor(now):.3g} x real time, {span(tally.left_s(now))} left"
     )
+
+
+def _short(tally: Tally) -> str:
+    """The state for who sees the flows beside it."""
+    if tally.live is None:
+        return _state(tally)
+    done = f"{tally.live.now_ns / 1e9:.1f} of {tally.live.end_ns / 1e9:g} s"
+    return f"{tally.done + tally.failed}/{tally.total} cells, {done}, {span(tally.left_s(time.monotonic()))} left"
 
 
 class Quiet:
@@ -94,27 +107,23 @@ class Lines(Quiet):
 
 
 class Bar:
-    """A bar at the bottom of a terminal."""
+    """A bar at the bottom of a terminal; above it, for methods with a real clock, what the flows do now."""
 
     def __init__(self, console: Console, *, verbose: bool = False) -> None:
         """Draws on ``console``."""
+        from rich.live import Live
         from rich.progress import BarColumn, Progress, TextColumn
 
         self._console = console
         self._verbose = verbose
         self._last = 0.0
-        self._progress = Progress(
-            BarColumn(bar_width=30),
-            TextColumn("{task.description}"),
-            console=console,
-            transient=True,
-            refresh_per_second=8,
-        )
+        self._progress = Progress(BarColumn(bar_width=30), TextColumn("{task.description}"), console=console)
         self._task = self._progress.add_task("", total=1.0)
+        self._screen = Live(self._progress, console=console, transient=True, refresh_per_second=8)
 
     def begin(self, tally: Tally) -> None:
         """Draws the bar."""
-        self._progress.start()
+        self._screen.start()
         self.update(tally)
 
     def update(self, tally: Tally) -> None:
@@ -122,7 +131,8 @@ class Bar:
         now = time.monotonic()
         if now - self._last >= _BAR_EVERY_S:
             self._last = now
-            self._progress.update(self._task, completed=tally.fraction, description=_state(tally))
+            self._progress.update(self._task, completed=tally.fraction, description=_short(tally))
+            self._screen.update(self._drawing(tally))
 
     def note(self, text: str) -> None:
         """A line above the bar."""
@@ -137,7 +147,14 @@ class Bar:
 
     def close(self) -> None:
         """Removes the bar."""
-        self._progress.stop()
+        self._screen.stop()
+
+    def _drawing(self, tally: Tally) -> RenderableType:
+        from rich.console import Group
+
+        if tally.live is None:
+            return self._progress
+        return Group(_live.table(tally.live, self._console.height - _OTHER_LINES), self._progress)
 
 
 def display(*, quiet: bool = False, verbose: bool = False) -> Display:

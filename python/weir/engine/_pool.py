@@ -15,7 +15,7 @@ from typing import Any
 __all__ = ["Pool"]
 
 Message = dict[str, Any]
-"""``progress`` (id, now_ns), ``done`` (id, warnings, stats, wall_s) or ``failed`` (id, kind, error, trace)."""
+"""``progress`` (id, now_ns, live), ``done`` (id, warnings, stats, wall_s) or ``failed`` (id, kind, error, trace)."""
 
 
 class Pool:

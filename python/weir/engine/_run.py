@@ -194,7 +194,8 @@ def _take(message: Message, state: _State, tally: Tally, display: Display) -> No
     """Acts on what a worker says."""
     match message["type"]:
         case "progress":
-            tally.progress(message["id"], message["now_ns"])
+            live = message.get("live")
+            tally.progress(message["id"], message["now_ns"], None if live is None else methods.Live.from_json(live))
         case "done":
             state.manifests[message["id"]] = state.folder.finished(message["id"]) or {}
             tally.finish(message["id"], ok=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from weir.methods import Live
+
 __all__ = ["Tally", "Work"]
 
 
@@ -24,16 +26,20 @@ class Tally:
     begin_s: float
     done: int = 0
     failed: int = 0
+    live: Live | None = None
+    """What the cell that spoke last has to show; methods with a real clock have something."""
     _reached_ns: dict[str, int] = field(default_factory=dict)
     _finished: set[str] = field(default_factory=set)
 
-    def progress(self, cell: str, now_ns: int) -> None:
-        """Cell ``cell`` has reached this instant."""
+    def progress(self, cell: str, now_ns: int, live: Live | None = None) -> None:
+        """Cell ``cell`` has reached this instant; ``live`` is what there is to see then."""
         self._reached_ns[cell] = now_ns
+        self.live = live
 
     def finish(self, cell: str, *, ok: bool) -> None:
         """Cell ``cell`` has ended."""
         self._finished.add(cell)
+        self.live = None
         self._reached_ns[cell] = self.works[cell].end_ns
         if ok:
             self.done += 1

@@ -74,12 +74,13 @@ def _execute(job: dict[str, Any], messages: TextIO) -> dict[str, Any]:
     method = methods.get(job["method"])
     begin = last = time.monotonic()
 
-    def progress(now_ns: int) -> None:
+    def progress(now_ns: int, live: methods.Live | None = None, /) -> None:
         nonlocal last
         now = time.monotonic()
         if now - last >= _TELL_EVERY_S:
             last = now
-            _tell(messages, {"type": "progress", "id": job["id"], "now_ns": now_ns})
+            seen = {} if live is None else {"live": live.to_json()}
+            _tell(messages, {"type": "progress", "id": job["id"], "now_ns": now_ns, **seen})
 
     with CellWriter(Path(job["run"]), job["id"]) as cell:
         outcome = method.execute(job["plan"], cell, progress)

@@ -8,14 +8,29 @@ method that lives elsewhere is named ``package.module:Class``.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO, Literal, Protocol, runtime_checkable
+
+from weir.methods._live import Live, LiveFlow, LiveLink, Upcoming
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["METHODS", "Method", "MethodError", "Outcome", "Progress", "Sink", "UnknownMethodError", "get"]
+__all__ = [
+    "METHODS",
+    "Live",
+    "LiveFlow",
+    "LiveLink",
+    "Method",
+    "MethodError",
+    "Outcome",
+    "Progress",
+    "Sink",
+    "UnknownMethodError",
+    "Upcoming",
+    "get",
+]
 
 METHODS: dict[str, str] = {
     "sim": "weir.methods.sim:Sim",
@@ -23,8 +38,12 @@ METHODS: dict[str, str] = {
 }
 """Name of each method and where it is."""
 
-Progress = Callable[[int], None]
-"""Is told the instant reached, in nanoseconds since the start of the run."""
+
+class Progress(Protocol):
+    """Is told how far an execution is."""
+
+    def __call__(self, now_ns: int, live: Live | None = None, /) -> None:
+        """``now_ns`` is the instant reached since the start of the run; ``live`` what there is to see then."""
 
 
 class MethodError(Exception):

@@ -27,6 +27,7 @@ from weir.methods.emul._merge import Merger
 from weir.methods.emul._network import Network, environment, script
 from weir.methods.emul._selfcheck import SelfCheck
 from weir.methods.emul._session import Session
+from weir.methods.emul._watch import Watcher
 from weir.methods.emul._wiring import wire
 
 __all__ = ["Emul"]
@@ -35,6 +36,7 @@ _AHEAD_S = 0.4
 """How far ahead the run begins when the processes are told."""
 _GRACE_S = 20.0
 """How much longer than the plan a run may take before it is given up."""
+_TELL_EVERY_S = 0.25
 _PROGRAMS = ("ip", "sysctl", "nsenter")
 
 
@@ -125,15 +127,24 @@ class _Cell:
         """Has the plan executed, and writes its tables."""
         from weir import _weir
 
+        watcher = Watcher(self._plan)
         merger = Merger(pa.array(_weir.event_kinds(), pa.string()))
         begin = time.monotonic() + _AHEAD_S
         end_s = self._plan["end_ns"] / 1e9
         session.tell({"command": "start", "epoch_ns": round(begin * 1e9)})
 
+        told = 0.0
+
         def tell() -> None:
-            self._progress(round(min(max(time.monotonic() - begin, 0.0), end_s) * 1e9))
+            nonlocal told
+            now = time.monotonic()
+            if now - told >= _TELL_EVERY_S:
+                told = now
+                reached_ns = round(min(max(now - begin, 0.0), end_s) * 1e9)
+                self._progress(reached_ns, watcher.now(reached_ns))
 
         for frame in session.frames(begin + end_s + _GRACE_S, tell):
+            watcher.take(frame)
             for table, rows in merger.take(frame):
                 self._sink.write(table, rows)
         for table, rows in merger.finish():

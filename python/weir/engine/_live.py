@@ -1,0 +1,80 @@
+"""A run that goes in real time, as a table on a terminal and as a line in a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from weir.methods import Live, LiveFlow, LiveLink
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["line", "table"]
+
+_PREFIXES = ("", "k", "M", "G", "T")
+
+
+def _scaled(value: float | None, unit: str) -> str:
+    """``94.1 Mb/s``; ``-`` if there is no value."""
+    if value is None:
+        return "-"
+    place = 0
+    while abs(value) >= 999.5 and place < len(_PREFIXES) - 1:
+        value, place = value / 1000, place + 1
+    return f"{value:.3g} {_PREFIXES[place]}{unit}"
+
+
+def line(live: Live) -> str:
+    """The state in one line."""
+    words = [f"{live.now_ns / 1e9:.1f} of {live.end_ns / 1e9:g} s"]
+    count = len(live.flows) + live.more_flows
+    words.append(f"{count} flow{'' if count == 1 else 's'} {_scaled(live.total_goodput_bps, 'b/s')}")
+    words += [f"{link.name}: queue {_scaled(link.queue_bytes, 'B')}" for link in live.links[:1]]
+    if live.upcoming:
+        words.append(f"next: {_next(live)}")
+    return ", ".join(words)
+
+
+def _next(live: Live) -> str:
+    return "; ".join(f"{event.what} in {(event.at_ns - live.now_ns) / 1e9:.0f} s" for event in live.upcoming)
+
+
+def table(live: Live, rows: int) -> Table:
+    """The state as a table with at most about ``rows`` flows."""
+    from rich.table import Table
+
+    found = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", caption_justify="left")
+    for number, head in enumerate(("flow", "goodput", "cwnd", "RTT", "retransmitted")):
+        found.add_column(head, justify="right" if number else "left", no_wrap=True)
+    for cells in _flow_rows(live, max(rows, 1)):
+        found.add_row(*cells)
+    for link in live.links:
+        found.add_row(*_link_row(link), style="dim")
+    if live.upcoming:
+        found.caption = f"next: {_next(live)}"
+    return found
+
+
+def _flow_rows(live: Live, most: int) -> Iterable[tuple[str, ...]]:
+    for flow in live.flows[:most]:
+        yield _flow_row(flow)
+    hidden = live.more_flows + max(0, len(live.flows) - most)
+    if hidden or len(live.flows) > 1:
+        name = f"all, {hidden} not shown" if hidden else "all"
+        yield name, _scaled(live.total_goodput_bps, "b/s"), "", "", ""
+
+
+def _flow_row(flow: LiveFlow) -> tuple[str, ...]:
+    return (
+        flow.name,
+        _scaled(flow.goodput_bps, "b/s"),
+        "-" if flow.cwnd is None else f"{flow.cwnd}",
+        "-" if flow.srtt_ns is None else f"{flow.srtt_ns / 1e6:.1f} ms",
+        "-" if flow.retransmitted_packets is None else f"{flow.retransmitted_packets}",
+    )
+
+
+def _link_row(link: LiveLink) -> tuple[str, ...]:
+    drops = f"{link.drop_packets} dropped"
+    return f"link {link.name}", _scaled(link.out_bps, "b/s"), "", f"queue {_scaled(link.queue_bytes, 'B')}", drops

@@ -1,0 +1,145 @@
+"""Keeps the state of a run that goes, from the tables as they come, for whoever watches."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from weir.methods import Live, LiveFlow, LiveLink, Upcoming
+from weir.methods.emul._frames import Frame
+
+__all__ = ["Watcher", "timeline"]
+
+_MOST_FLOWS = 16
+_MOST_LINKS = 4
+_MOST_EVENTS = 3
+_NULL = np.iinfo(np.uint64).max
+_FRESH = 3
+"""Intervals after which what was last said of a flow or link says nothing about it now."""
+
+
+class Watcher:
+    """Takes the tables of a run; :meth:`now` says how it stands."""
+
+    def __init__(self, plan: Mapping[str, Any]) -> None:
+        """Nothing has happened yet."""
+        self._plan = plan
+        self._timeline = timeline(plan)
+        self._samples: dict[int, tuple[int, LiveFlow]] = {}
+        self._delivered: dict[int, tuple[int, int]] = {}
+        self._links: dict[int, tuple[int, LiveLink]] = {}
+        self._drops: defaultdict[int, int] = defaultdict(int)
+
+    def take(self, frame: Frame) -> None:
+        """Takes a table; one that is of no interest here is ignored."""
+        match frame.table:
+            case "samples":
+                self._take_samples(frame)
+            case "delivered":
+                self._take_delivered(frame)
+            case "links":
+                self._take_links(frame)
+
+    def now(self, now_ns: int) -> Live:
+        """The state at ``now_ns``."""
+        flows = self._flows(now_ns)
+        listed = flows[:_MOST_FLOWS]
+        return Live(
+            now_ns=now_ns,
+            end_ns=self._plan["end_ns"],
+            flows=tuple(listed),
+            more_flows=len(flows) - len(listed),
+            total_goodput_bps=sum(flow.goodput_bps or 0.0 for flow in flows),
+            links=tuple(self._fresh_links(now_ns)),
+            upcoming=tuple(event for event in self._timeline if event.at_ns > now_ns)[:_MOST_EVENTS],
+        )
+
+    def _take_samples(self, frame: Frame) -> None:
+        columns = frame.columns
+        for row in _last_rows(columns["flow"]):
+            flow, srtt = int(columns["flow"][row]), int(columns["srtt_ns"][row])
+            state = LiveFlow(
+                name=self._plan["flows"][flow]["name"],
+                cwnd=int(columns["cwnd"][row]),
+                srtt_ns=None if srtt == _NULL else srtt,
+                retransmitted_packets=int(columns["retransmitted_packets"][row]),
+            )
+            self._samples[flow] = int(columns["time_ns"][row]), state
+
+    def _take_delivered(self, frame: Frame) -> None:
+        columns = frame.columns
+        for time_ns, flow, count in zip(columns["time_ns"], columns["flow"], columns["delivered_bytes"], strict=True):
+            before = self._delivered.get(int(flow), (0, 0))
+            same = before[1] if before[0] == time_ns else 0  # another transfer of the same flow
+            self._delivered[int(flow)] = int(time_ns), same + int(count)
+
+    def _take_links(self, frame: Frame) -> None:
+        columns = frame.columns
+        interval_s = max(self._plan["measure"]["links_ns"], 1) / 1e9
+        for link, packets in zip(columns["link"], columns["drop_packets"], strict=True):
+            self._drops[int(link)] += int(packets)
+        for row in _last_rows(columns["link"]):
+            link = int(columns["link"][row])
+            state = LiveLink(
+                name=self._plan["links"][link]["name"],
+                queue_bytes=int(columns["queue_bytes"][row]),
+                out_bps=float(columns["out_bytes"][row]) * 8 / interval_s,
+                drop_packets=self._drops[link],
+            )
+            self._links[link] = int(columns["time_ns"][row]), state
+
+    def _flows(self, now_ns: int) -> list[LiveFlow]:
+        """Every flow of which something is known that is still true, in the order of the plan."""
+        measure = self._plan["measure"]
+        goodput_ns = max(measure["goodput_ns"], 1)
+        oldest = now_ns - _FRESH * max(goodput_ns, measure["tcp_ns"]) - 1_000_000_000
+        found = []
+        for flow in sorted({*self._samples, *self._delivered}):
+            at, state = self._samples.get(flow, (0, LiveFlow(self._plan["flows"][flow]["name"])))
+            heard, count = self._delivered.get(flow, (0, 0))
+            if max(at, heard) >= oldest:
+                goodput = count * 8e9 / goodput_ns if heard >= oldest else None
+                found.append(LiveFlow(state.name, goodput, state.cwnd, state.srtt_ns, state.retransmitted_packets))
+        return found
+
+    def _fresh_links(self, now_ns: int) -> Iterable[LiveLink]:
+        """The links that were heard of last; an interval without a packet or a queue has no row."""
+        oldest = now_ns - _FRESH * self._plan["measure"]["links_ns"] - 1_000_000_000
+        for link in sorted(self._links)[:_MOST_LINKS]:
+            at, state = self._links[link]
+            yield state if at >= oldest else LiveLink(state.name, 0, 0.0, state.drop_packets)
+
+
+def _last_rows(keys: Any) -> list[int]:
+    """The last row of each distinct key."""
+    return list({int(key): row for row, key in enumerate(keys)}.values())
+
+
+def timeline(plan: Mapping[str, Any]) -> list[Upcoming]:
+    """What happens in ``plan``, in the order of time: flows, changes of links, phases."""
+    starts: defaultdict[int, list[str]] = defaultdict(list)
+    stops: defaultdict[int, list[str]] = defaultdict(list)
+    for flow in plan["flows"]:
+        starts[flow["start_ns"]].append(flow["name"])
+        if flow["stop_ns"] is not None and flow["stop_ns"] < plan["end_ns"]:
+            stops[flow["stop_ns"]].append(flow["name"])
+    found = [Upcoming(at, f"{_names(names)} start{_s(names)}") for at, names in starts.items()]
+    found += [Upcoming(at, f"{_names(names)} stop{_s(names)}") for at, names in stops.items()]
+    for change in plan["changes"]:
+        link = plan["links"][change["link"]]["name"]
+        found.append(Upcoming(change["at_ns"], f"{link}: another {change['change']['kind']}"))
+    for phase in plan["phases"]:
+        found.append(Upcoming(phase["from_ns"], f"phase {phase['name']} begins"))
+    found.append(Upcoming(plan["end_ns"], "end"))
+    return sorted(found, key=lambda event: event.at_ns)
+
+
+def _names(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{len(names)} flows"
+
+
+def _s(names: Sequence[str]) -> str:
+    return "s" if len(names) == 1 else ""
