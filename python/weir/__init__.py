@@ -1,11 +1,12 @@
 """weir evaluates transport protocols.
 
-One scenario, several methods, one set of metrics. A notebook needs two names::
+One scenario, several methods, one set of metrics. A notebook needs these names::
 
     import weir
 
     run = weir.open("runs/large-flows")
     run.metrics("goodput.aggregate.mean")
+    weir.compare(["runs/large-flows", "runs/large-flows-emul"]).worst()
 
 Submodules are loaded when they are first used, so that ``import weir`` costs nothing.
 """
@@ -16,13 +17,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from weir.compare import compare
     from weir.run import open_run as open  # noqa: A004  (the documented name is weir.open)
 
-__all__ = ["__version__", "open"]
+__all__ = ["__version__", "compare", "open"]
 
 __version__ = "0.1.0"
 
-_LAZY = {"open": ("weir.run", "open_run")}
+_LAZY = {"compare": ("weir.compare", "compare"), "open": ("weir.run", "open_run")}
 
 
 def __getattr__(name: str) -> Any:

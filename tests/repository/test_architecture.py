@@ -21,6 +21,7 @@ LAYERS = {
     "run": {"weir.metrics"},  # only for the convenience of `Run.metrics`, when it is called
     "metrics": {"weir.run"},
     "report": {"weir.metrics", "weir.run"},
+    "compare": {"weir.metrics", "weir.report", "weir.run"},
 }
 """What each package may import beside itself; ``cli`` may import all. Nothing goes backwards."""
 

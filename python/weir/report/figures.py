@@ -21,7 +21,7 @@ from weir.report.spec import rows_of, set_width, specification
 from weir.report.view import CellView, RunView
 from weir.run import Run
 
-__all__ = ["COLUMN_PT", "Format", "figures"]
+__all__ = ["COLUMN_PT", "PAPER", "Format", "check_formats", "figures", "render_svg", "write_figure"]
 
 Format = Literal["svg", "pdf", "csv"]
 
@@ -56,15 +56,24 @@ def figures(
         ReportError: no such format or chart.
         OSError: a file cannot be written.
     """
-    _check("format", formats, get_args(Format))
+    check_formats(formats)
     _check("chart", only or (), [c.name for c in CHARTS])
     view = RunView(run)
     written: list[Path] = []
     for figure in _drawn(view, only):
         folder = out_dir / figure.folder
         folder.mkdir(parents=True, exist_ok=True)
-        written += _write(figure, folder, formats)
+        written += write_figure(figure.chart, figure.drawing, folder, formats)
     return sorted(written)
+
+
+def check_formats(formats: Collection[str]) -> None:
+    """Refuses what is no format of figures.
+
+    Raises:
+        ReportError: one of them is none.
+    """
+    _check("format", formats, get_args(Format))
 
 
 def _check(what: str, given: Collection[str], known: Sequence[str]) -> None:
@@ -94,18 +103,23 @@ def _folder(cell: CellView) -> str:
     return re.sub(r"[^A-Za-z0-9.+-]+", "_", text).strip("._") or "cell"
 
 
-def _write(figure: _Figure, folder: Path, formats: Sequence[str]) -> list[Path]:
+def write_figure(chart: Chart, drawing: Drawing, folder: Path, formats: Sequence[str]) -> list[Path]:
+    """Writes one figure to a folder that exists; the paths.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
     written = []
-    name = figure.chart.name
+    name = chart.name
     if "csv" in formats:
-        for data, frame in figure.drawing.data.items():
-            path = folder / (f"{name}.csv" if len(figure.drawing.data) == 1 else f"{name}-{data}.csv")
-            titles = {k: v for k, v in figure.drawing.csv_names.items() if k in frame.columns}
+        for data, frame in drawing.data.items():
+            path = folder / (f"{name}.csv" if len(drawing.data) == 1 else f"{name}-{data}.csv")
+            titles = {k: v for k, v in drawing.csv_names.items() if k in frame.columns}
             frame.rename(titles).write_csv(path)
             written.append(path)
     if "svg" not in formats and "pdf" not in formats:
         return written
-    svg = render_svg(figure.chart, figure.drawing)
+    svg = render_svg(chart, drawing)
     if "svg" in formats:
         written.append(folder / f"{name}.svg")
         written[-1].write_text(svg, encoding="utf-8")

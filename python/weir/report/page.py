@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
-import hashlib
 import json
-import os
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib import metadata
 from pathlib import Path
-from typing import Any
 
-import jinja2
-import vl_convert
 from markupsafe import Markup
 
 from weir.report import provenance, tables, theme
-from weir.report.charts import CELL_CHARTS, RUN_CHARTS, Chart, Drawing, Medium
-from weir.report.spec import columns_of, specification
+from weir.report.bundle import chart_item, environment, frame_of, pack, write_page
+from weir.report.charts import CELL_CHARTS, RUN_CHARTS, Medium
 from weir.report.verdicts import headline, verdicts
 from weir.report.view import CellView, RunView
 from weir.run import Run
@@ -29,7 +20,6 @@ __all__ = ["build", "medium"]
 BUDGET = 8_000_000
 """Characters of chart data after which further cells have tables only."""
 
-_ASSETS = Path(__file__).parent / "assets"
 _SECTIONS = [
     ("verdicts", "Verdicts"),
     ("tables", "Summary"),
@@ -77,12 +67,7 @@ def build(run: Run, out: Path | None = None) -> Path:
     Raises:
         OSError: the file cannot be written.
     """
-    path = out or run.path / "report.html"
-    text = render(RunView(run))
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
-    return path
+    return write_page(out or run.path / "report.html", render(RunView(run)))
 
 
 def render(view: RunView) -> str:
@@ -90,17 +75,15 @@ def render(view: RunView) -> str:
     drawn = medium(len(view.combinations))
     blobs: list[tuple[str, Markup]] = []
     view.prepare(tables.SUMMARY)
-    across = [_item(chart, chart.draw(view, drawn), drawn) for chart in RUN_CHARTS]
+    across = [chart_item(chart, chart.draw(view, drawn), drawn) for chart in RUN_CHARTS]
     run_items = [item for item in across if item]
     if run_items:
-        blobs.append(("run", _pack(run_items)))
+        blobs.append(("run", pack(run_items)))
     cells = [_cell(view, cell, i, drawn, blobs) for i, cell in enumerate(view.combinations)]
     source, rationale = provenance.about(view)
     shown, grids = verdicts(view), tables.summary_tables(view)
-    css = (_ASSETS / "report.css").read_text(encoding="utf-8")
-    script = (_ASSETS / "report.js").read_text(encoding="utf-8")
     return (
-        _environment()
+        environment()
         .get_template("report.html.j2")
         .render(
             title=view.title,
@@ -123,22 +106,10 @@ def render(view: RunView) -> str:
             provenance=provenance.provenance(view),
             plans=provenance.plans(view),
             scenario=view.run.scenario,
-            version=metadata.version("weir") if _installed() else "",
             blobs=blobs,
-            css=Markup(css),
-            library=Markup(_library()),
-            script=Markup(script),
-            csp=_policy(css, _library(), script),
+            **frame_of(),
         )
     )
-
-
-def _installed() -> bool:
-    try:
-        metadata.version("weir")
-    except metadata.PackageNotFoundError:
-        return False
-    return True
 
 
 def _tables_note(view: RunView) -> str:
@@ -155,10 +126,10 @@ def _path(view: RunView) -> str:
 
 def _cell(view: RunView, cell: CellView, number: int, drawn: Medium, blobs: list[tuple[str, Markup]]) -> _Cell:
     full = sum(len(data) for name, data in blobs if name != "run") > BUDGET
-    made = [] if full else [_item(chart, chart.draw(cell, drawn), drawn) for chart in CELL_CHARTS]
+    made = [] if full else [chart_item(chart, chart.draw(cell, drawn), drawn) for chart in CELL_CHARTS]
     items = [item for item in made if item]
     if items:
-        blobs.append((f"cell-{number}-data", _pack(items)))
+        blobs.append((f"cell-{number}-data", pack(items)))
     end = round(cell.end_s, 6)
     windows = [("whole run", 0.0, end)]
     windows += [(p.name, p.from_ns / 1e9, p.to_ns / 1e9) for p in cell.plan.phases]
@@ -173,54 +144,3 @@ def _cell(view: RunView, cell: CellView, number: int, drawn: Medium, blobs: list
         "left out, so that the page stays small; `weir report --figures` draws them" if full else "",
         tables.cell_tables(view, cell),
     )
-
-
-def _item(chart: Chart, drawing: Drawing | None, drawn: Medium) -> dict[str, Any] | None:
-    if drawing is None:
-        return None
-    return {
-        "name": chart.name,
-        "title": chart.title,
-        "section": chart.section,
-        "caption": chart.caption,
-        "notes": list(drawing.notes),
-        "columns": drawing.columns,
-        "panel": drawing.panel_width,
-        "half": drawing.half,
-        "spec": specification(chart, drawing, drawn),
-        "data": {name: columns_of(frame) for name, frame in drawing.data.items()},
-        "csv": dict(drawing.csv_names),
-    }
-
-
-def _pack(items: list[dict[str, Any]]) -> Markup:
-    text = json.dumps(items, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return Markup(base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode("ascii"))
-
-
-@lru_cache(maxsize=1)
-def _library() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script."""
-    return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
-
-
-def _policy(css: str, *scripts: str) -> str:
-    """Nothing may be loaded; only these very scripts and this style sheet are used."""
-
-    def digest(text: str) -> str:
-        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-    return (
-        f"default-src 'none'; script-src {' '.join(map(digest, scripts))}; style-src {digest(css)}; "
-        "img-src data: blob:; base-uri 'none'; form-action 'none'"
-    )
-
-
-@lru_cache(maxsize=1)
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_ASSETS), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
-    )
-    macros: Any = environment.get_template("table.html.j2").module
-    environment.globals["render_table"] = macros.render_table
-    return environment

@@ -1,0 +1,220 @@
+"""``weir compare``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from weir.cli import _errors
+from weir.cli._common import (
+    console,
+    emit_json,
+    error_console,
+    examples,
+    json_option,
+    plural,
+    print_table,
+    verbosity_options,
+)
+
+if TYPE_CHECKING:
+    from weir.compare import Comparison, Limit
+
+__all__ = ["command"]
+
+_EPILOG = examples(
+    ("weir compare runs/a-sim runs/a-emul", "what differs, the worst first"),
+    ("weir compare runs/a-sim runs/a-emul --report compare.html", "overlaid, with everything to judge it by"),
+    ("weir compare runs/before runs/after --within 2%", "fails if a metric moved by more: for a CI job"),
+    ("weir compare runs/before runs/after -m jain --within jain=0.03", "one metric, an absolute limit"),
+    ("weir compare old=runs/1 new=runs/2", "with names for the runs"),
+    ("weir compare runs/a --split cc", "the parts of one run, by the values of a factor"),
+)
+_FEW = 16
+"""Rows of a table, unless all are asked for."""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("runs", nargs=-1, required=True, metavar="[NAME=]RUN...")
+@click.option("-m", "--metric", "metrics", multiple=True, metavar="NAME", help="Compare this one; may be repeated.")
+@click.option("--phase", "phases", multiple=True, metavar="NAME", help="Compare in this phase; may be repeated.")
+@click.option("--split", metavar="FACTOR", help="Compare the parts of a single RUN, by the values of a factor.")
+@click.option(
+    "--within", "limits", multiple=True, metavar="LIMIT", help="5%, METRIC=5% or METRIC=1ms: end with 1 beyond it."
+)
+@click.option("--report", "page", type=click.Path(path_type=Path), metavar="FILE", help="Write a report (HTML).")
+@click.option("--figures", type=click.Path(path_type=Path), metavar="DIR", help="Write every figure as SVG, PDF, CSV.")
+@click.option("--all", "everything", is_flag=True, help="Print every difference, not only the largest.")
+@json_option
+@verbosity_options
+def command(
+    runs: tuple[str, ...],
+    metrics: tuple[str, ...],
+    phases: tuple[str, ...],
+    split: str | None,
+    limits: tuple[str, ...],
+    page: Path | None,
+    figures: Path | None,
+    everything: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: int,
+) -> None:
+    """Put RUNs side by side: what differs, by how much, and how sure that is.
+
+    Differences are of the second run less the first, over the first. With two repeats or more they have a 95 %
+    confidence interval: of pairs where repeats had the same seed, of Welch otherwise.
+    """
+    from weir.compare import parse_limit
+
+    allowed = [parse_limit(text) for text in limits]
+    comparison = _compare(runs, metrics or None, phases or None, split)
+    if as_json:
+        emit_json(comparison.to_json(allowed))
+    else:
+        _print(comparison, everything=everything or verbose > 0)
+    for path in _write(comparison, page, figures):
+        (error_console() if as_json else console()).print(path, style="bold")
+    beyond = comparison.beyond(allowed).height
+    if allowed and not as_json:
+        _print_limits(comparison, allowed, beyond)
+    if beyond:
+        raise click.exceptions.Exit(_errors.FAILED)
+
+
+def _compare(
+    runs: Sequence[str], metrics: Sequence[str] | None, phases: Sequence[str] | None, split: str | None
+) -> Comparison:
+    from weir.compare import compare
+    from weir.metrics import MetricError
+    from weir.metrics.errors import nearest
+    from weir.run import Run
+
+    named = [_named(text) for text in runs]
+    if split is None:
+        if len(named) < 2:
+            raise click.UsageError("a comparison needs two RUNs or more; or one and --split FACTOR")
+        return compare([p for _, p in named], labels=[n for n, _ in named], metrics=metrics, phases=phases)
+    from weir.cli._runs import open_run
+
+    if len(named) != 1:
+        raise click.UsageError("--split takes one RUN")
+    run: Run = open_run(named[0][1])
+    if split not in run.factors:
+        raise MetricError(f"the run has no factor {split!r}.{nearest(split, run.factors)}")
+    values = run.factors[split]
+    if len(values) < 2:
+        raise MetricError(f"{split} has one value in this run, {values[0]}: there is nothing to compare")
+    parts = [run.select({split: value}) for value in values]
+    return compare(parts, labels=values, metrics=metrics, phases=phases)
+
+
+def _named(text: str) -> tuple[str | None, Path]:
+    """``NAME=FOLDER``; a folder that has ``=`` in its name is taken as it is."""
+    name, equals, folder = text.partition("=")
+    return (name, Path(folder)) if equals and name and not Path(text).exists() else (None, Path(text))
+
+
+def _write(comparison: Comparison, page: Path | None, figures: Path | None) -> list[str]:
+    said = []
+    if page is not None:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        said.append(f"report: {comparison.report(page)}")
+    if figures is not None:
+        said.append(f"{plural(len(comparison.figures(figures)), 'file')}: {figures}")
+    return said
+
+
+def _print(comparison: Comparison, *, everything: bool) -> None:
+    out = console()
+    title = " against ".join(comparison.labels) if len(comparison.labels) == 2 else ", ".join(comparison.labels)
+    out.print(f"{title}: {plural(len(comparison.groups), 'cell')}", style="bold")
+    _print_differences(comparison, everything=everything)
+    _print_traces(comparison, everything=everything)
+    _print_claims(comparison)
+    if comparison.notes:
+        out.print()
+    for note in comparison.notes:
+        out.print(f"note: {note}", style="dim")
+    for label, warning in comparison.warnings:
+        out.print(f"warning: {label}: {warning}", style="yellow")
+
+
+def _print_differences(comparison: Comparison, *, everything: bool) -> None:
+    from weir.compare.tables import difference_rows
+
+    rows = difference_rows(comparison)
+    shown = rows if everything else rows[:_FEW]
+    factors = list(comparison.factors)
+    with_phase = any(row.phase for row in rows)
+    intervals = any(row.interval for row in rows)
+    several = len(comparison.labels) > 2
+    head = [*factors, *(["phase"] if with_phase else []), "metric", "flow", *comparison.labels, "difference"]
+    head += ["95 % interval"] if intervals else []
+    head += ["nearest"] if several else ["ratio"]
+    lines = []
+    for row in shown:
+        line = [*row.factors, *([row.phase] if with_phase else []), row.metric, row.flow, *row.values, row.relative]
+        line += [row.interval] if intervals else []
+        lines.append([*line, row.nearest if several else row.ratio])
+    console().print()
+    left = len(factors) + with_phase + 2
+    right = range(left, left + len(comparison.labels) + 1 + intervals + (not several))
+    print_table(head, lines, right=right)
+    if len(shown) < len(rows):
+        console().print(f"and {len(rows) - len(shown)} smaller differences: --all shows them", style="dim")
+
+
+def _print_traces(comparison: Comparison, *, everything: bool) -> None:
+    from weir.compare.tables import trace_rows
+
+    rows = trace_rows(comparison)
+    if not rows:
+        return
+    shown = rows if everything else rows[: _FEW // 2]
+    factors = list(comparison.factors)
+    noisy = any(row.noise for row in rows)
+    console().print()
+    console().print("distance of time series: mean absolute difference over the mean; ignoring when (Wasserstein)")
+    head = [*factors, "series", "of", "runs", "distance", "ignoring when", *(["between repeats"] if noisy else [])]
+    lines = [
+        [*r.factors, r.trace, r.member, r.runs, r.distance, r.value_distance, *([r.noise] if noisy else [])]
+        for r in shown
+    ]
+    print_table(head, lines, right=range(len(factors) + 3, len(head)))
+    if len(shown) < len(rows):
+        console().print(f"and {len(rows) - len(shown)} smaller ones: --all shows them", style="dim")
+
+
+def _print_claims(comparison: Comparison) -> None:
+    from weir.compare import agreement
+
+    if not comparison.claims:
+        return
+    lines = []
+    for claim in comparison.claims:
+        outcomes = [claim.outcomes.get(label, "-") for label in comparison.labels]
+        lines.append([claim.text, *outcomes, agreement(claim.outcomes)])
+    console().print()
+    print_table(["claim", *comparison.labels, ""], lines)
+
+
+def _print_limits(comparison: Comparison, limits: Sequence[Limit], beyond: int) -> None:
+    text = ", ".join(limit.text if limit.metric is None else f"{limit.metric} {limit.text}" for limit in limits)
+    if not beyond:
+        console().print(f"nothing differs by more than allowed ({text})", style="green")
+        return
+    console().print(f"{plural(beyond, 'difference')} larger than allowed ({text})", style="bold red")
+    for row in comparison.beyond(limits).head(_FEW).iter_rows(named=True):
+        console().print(f"  {_place(row, comparison)}", style="red")
+
+
+def _place(row: dict[str, Any], comparison: Comparison) -> str:
+    from weir.compare.tables import percent
+
+    group = comparison.groups[row["cell"]]
+    parts = [group.name, row["phase"], row["metric"], row["flow"], f"{row['a']} → {row['b']}"]
+    return f"{', '.join(p for p in parts if p)}: {percent(row['relative'])} (limit {row['limit']})"

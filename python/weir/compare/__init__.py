@@ -1,0 +1,50 @@
+"""Runs side by side: what differs between methods, stacks, seeds or versions, and by how much.
+
+``compare`` gives a :class:`Comparison`: metrics with differences and their confidence intervals, distances between time
+series, verdicts of claims, and a report. Nothing here runs anything. The package can be called: ``weir.compare(...)``.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from weir.compare._align import Alignment, Group, Labelled, Unaligned
+from weir.compare._claims import Claim, agreement
+from weir.compare._comparison import Comparison, compare
+from weir.compare._distance import trace_distance, value_distance
+from weir.compare._limits import Limit, parse_limit
+from weir.compare._metrics import COMPARED, Metric
+from weir.compare._statistics import Difference, difference
+from weir.compare.errors import CompareError
+
+__all__ = [
+    "COMPARED",
+    "Alignment",
+    "Claim",
+    "CompareError",
+    "Comparison",
+    "Difference",
+    "Group",
+    "Labelled",
+    "Limit",
+    "Metric",
+    "Unaligned",
+    "agreement",
+    "compare",
+    "difference",
+    "parse_limit",
+    "trace_distance",
+    "value_distance",
+]
+
+
+class _Callable(ModuleType):
+    """A notebook calls ``weir.compare(...)``, and this package has that name."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Comparison:
+        return compare(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _Callable

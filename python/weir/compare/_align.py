@@ -1,0 +1,185 @@
+"""Which cells of several runs are about the same thing.
+
+Cells align by the values of the factors that the runs share; ``100ms`` is ``0.1s``. A factor that has one value in
+each run, but not the same one, is what tells the runs apart (two congestion controls, two stacks) and does not keep
+them from aligning. Everything that does not align is said, never dropped in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from weir.compare.errors import CompareError
+from weir.run import Cell, Run
+from weir.run.quantity import parse_quantity
+
+__all__ = ["Alignment", "Group", "Labelled", "Unaligned", "align", "label_runs"]
+
+_Key = tuple[tuple[object, ...], ...]
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A run and the name it has in a comparison."""
+
+    label: str
+    run: Run
+
+    @property
+    def method(self) -> str:
+        """What executed it; empty if its manifest does not say."""
+        found = self.run.manifest.get("method") or (self.run.cells[0].manifest.get("method") if self.run.cells else "")
+        return str(found or "")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Cells of at least two runs that are about the same thing, each run's repeats in the order of their numbers."""
+
+    number: int
+    factors: Mapping[str, str]
+    """Values of the factors that align, as the first run of them writes them."""
+    cells: Mapping[str, tuple[Cell, ...]]
+    """By label of the run."""
+
+    @property
+    def name(self) -> str:
+        """The factors in words: ``cc reno, rtt 100ms``."""
+        return ", ".join(f"{k} {v}" for k, v in self.factors.items()) or "all"
+
+    def paired(self, a: str, b: str) -> bool:
+        """Whether the repeats of two runs are pairs: the same numbers, executed with the same seeds."""
+        seeds = [{cell.repeat: cell.manifest.get("seed") for cell in self.cells[label]} for label in (a, b)]
+        return seeds[0] == seeds[1] and None not in seeds[0].values()
+
+
+@dataclass(frozen=True)
+class Unaligned:
+    """A cell that has no counterpart, and why."""
+
+    run: str
+    cell: str
+    factors: Mapping[str, str]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """The cells of several runs, side by side."""
+
+    factors: tuple[str, ...]
+    """The factors that cells align by."""
+    groups: tuple[Group, ...]
+    unaligned: tuple[Unaligned, ...]
+    notes: tuple[str, ...]
+    """What the runs differ in as a whole, and what does not align."""
+
+
+def label_runs(runs: Sequence[Run], labels: Sequence[str | None]) -> tuple[Labelled, ...]:
+    """Gives each run a name: the one asked for, else its method, its folder or, where both are shared, its path.
+
+    Raises:
+        CompareError: two runs would have the same name.
+    """
+    methods = [Labelled("", run).method for run in runs]
+    candidates = (methods, [run.path.resolve().name for run in runs], [str(run.path) for run in runs])
+    free = [i for i, label in enumerate(labels) if label is None]
+    chosen = next((names for names in candidates if len({names[i] for i in free} - {""}) == len(free)), candidates[-1])
+    found = [label if label is not None else chosen[i] for i, label in enumerate(labels)]
+    for name in found:
+        if found.count(name) > 1:
+            raise CompareError(f"two runs are called {name!r}; give each a name of its own, as in NAME={name}")
+    return tuple(Labelled(name, run) for name, run in zip(found, runs, strict=True))
+
+
+def align(runs: Sequence[Labelled]) -> Alignment:
+    """Puts the cells of ``runs`` side by side.
+
+    Raises:
+        CompareError: no cell of one has a counterpart in another; the message says what does not align.
+    """
+    factors, notes = _shared(runs)
+    cells: dict[_Key, dict[str, list[Cell]]] = {}
+    for entry in runs:
+        for cell in entry.run.cells:
+            key = tuple(_canonical(cell.factors.get(name, "")) for name in factors)
+            cells.setdefault(key, {}).setdefault(entry.label, []).append(cell)
+    groups: list[Group] = []
+    unaligned: list[Unaligned] = []
+    for sides in cells.values():
+        unique = {label: tuple(sorted(some, key=lambda c: c.repeat)) for label, some in sides.items() if _unique(some)}
+        unaligned += [_left(label, c, _AMBIGUOUS) for label in sides.keys() - unique.keys() for c in sides[label]]
+        if len(unique) > 1:
+            first = next(iter(unique.values()))[0]
+            groups.append(Group(len(groups), {name: first.factors[name] for name in factors}, unique))
+        else:
+            unaligned += [_left(label, c, _ALONE) for label, some in unique.items() for c in some]
+    if not groups:
+        raise CompareError(_nothing(runs, factors, notes))
+    return Alignment(factors, tuple(groups), tuple(unaligned), (*notes, *_summary(runs, groups, unaligned)))
+
+
+_ALONE = "no other run has such a cell"
+_AMBIGUOUS = "its run has several such cells, which differ in a factor that the other runs do not have"
+
+
+def _left(label: str, cell: Cell, reason: str) -> Unaligned:
+    return Unaligned(label, cell.id, cell.factors, reason)
+
+
+def _unique(cells: Iterable[Cell]) -> bool:
+    repeats = [cell.repeat for cell in cells]
+    return len(repeats) == len(set(repeats))
+
+
+def _shared(runs: Sequence[Labelled]) -> tuple[tuple[str, ...], list[str]]:
+    """The factors to align by, and what is to be said about the others."""
+    kept: list[str] = []
+    notes: list[str] = []
+    for name in dict.fromkeys(name for entry in runs for name in entry.run.factors):
+        values = {entry.label: entry.run.factors[name] for entry in runs if name in entry.run.factors}
+        fixed = all(len(some) == 1 for some in values.values())
+        if len(values) < len(runs):
+            has = "; ".join(f"{label}: {', '.join(some)}" for label, some in values.items())
+            notes.append(f"the factor {name} is not in every run, so nothing aligns by it ({has})")
+        elif fixed and len({_canonical(some[0]) for some in values.values()}) > 1:
+            notes.append(f"the runs differ in {name}: " + ", ".join(f"{some[0]} ({k})" for k, some in values.items()))
+        else:
+            kept.append(name)
+    return tuple(kept), notes
+
+
+def _summary(runs: Sequence[Labelled], groups: Sequence[Group], unaligned: Sequence[Unaligned]) -> list[str]:
+    notes = []
+    titles = {entry.label: str(entry.run.manifest.get("title", "")) for entry in runs}
+    if len({title for title in titles.values() if title}) > 1:
+        notes.append("the runs are of different scenarios: " + ", ".join(f"{t!r} ({k})" for k, t in titles.items()))
+    for label in titles:
+        left = [cell for cell in unaligned if cell.run == label]
+        if left:
+            notes.append(
+                f"{len(left)} of the cells of {label} have no counterpart, the first {left[0].cell}: {left[0].reason}"
+            )
+        missing = sum(label not in group.cells for group in groups)
+        if missing:
+            notes.append(f"{label} lacks {missing} of the {len(groups)} cells compared")
+    unequal = sum(len({len(some) for some in group.cells.values()}) > 1 for group in groups)
+    if unequal:
+        notes.append(f"in {unequal} of the {len(groups)} cells compared, the runs have different numbers of repeats")
+    return notes
+
+
+def _nothing(runs: Sequence[Labelled], factors: Sequence[str], notes: Sequence[str]) -> str:
+    text = "no cell of one run has a counterpart in another"
+    for name in factors:
+        text += f"\n  {name}: " + "; ".join(f"{', '.join(r.run.factors[name][:8])} ({r.label})" for r in runs)
+    return text + "".join(f"\n  {note}" for note in notes)
+
+
+def _canonical(value: str) -> tuple[object, ...]:
+    """Equal for factor values that mean the same (:func:`weir.run.quantity.same_value`)."""
+    quantity = parse_quantity(value)
+    if quantity is None:
+        return (value,)
+    return (quantity.dimension, float(f"{quantity.value:.9g}"))

@@ -1,0 +1,66 @@
+"""The claims of the runs' scenarios, judged on each run, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from weir.compare._align import Labelled
+from weir.metrics.expect import Outcome, Verdict, evaluate
+
+__all__ = ["Claim", "agreement", "judge"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim, and its verdict on each run that makes it."""
+
+    text: str
+    check: str
+    source: str
+    verdicts: Mapping[str, Verdict]
+    """By label of the run."""
+
+    @property
+    def outcomes(self) -> dict[str, Outcome]:
+        """The outcome by label of the run."""
+        return {label: verdict.outcome for label, verdict in self.verdicts.items()}
+
+    @property
+    def agreed(self) -> bool | None:
+        """Whether all runs come to the same outcome; ``None`` where fewer than two decide it."""
+        decided = {o for o in self.outcomes.values() if o != "undecided"}
+        count = sum(o != "undecided" for o in self.outcomes.values())
+        return None if count < 2 else len(decided) == 1
+
+
+def judge(runs: Sequence[Labelled]) -> tuple[Claim, ...]:
+    """Judges every claim that a run's scenario makes on that run."""
+    found: dict[tuple[str, str, str], dict[str, Verdict]] = {}
+    for entry in runs:
+        claims = entry.run.manifest.get("expect", ())
+        for verdict in evaluate(entry.run, claims) if claims else ():
+            where = ",".join(f"{k}={v}" for k, v in sorted(verdict.where.items()))
+            found.setdefault((verdict.claim, verdict.check, where), {})[entry.label] = verdict
+    return tuple(
+        Claim(claim or check, check, next(iter(verdicts.values())).source, verdicts)
+        for (claim, check, _), verdicts in found.items()
+    )
+
+
+def agreement(outcomes: Mapping[str, str]) -> str:
+    """Who agrees with whom, in words."""
+    decided = {label: outcome for label, outcome in outcomes.items() if outcome != "undecided"}
+    if len(decided) < 2:
+        return "not decided by two"
+    sides: dict[str, list[str]] = {}
+    for label, outcome in decided.items():
+        sides.setdefault(outcome, []).append(label)
+    if len(sides) == 1:
+        return "all agree" if len(decided) == len(outcomes) else f"{_list(list(decided))} agree"
+    together = [_list(labels) for labels in sides.values() if len(labels) > 1]
+    return f"{'; '.join(together)} agree" if together else "they disagree"
+
+
+def _list(labels: Sequence[str]) -> str:
+    return labels[0] if len(labels) == 1 else f"{', '.join(labels[:-1])} and {labels[-1]}"

@@ -1,0 +1,179 @@
+"""Which metrics are compared, and their values in every cell of a run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from weir.compare.errors import CompareError
+from weir.metrics import MetricError, compute, parse_reference
+from weir.run import Run, RunError
+
+__all__ = ["COMPARED", "Measured", "Metric", "measure_run", "metric_of"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric that is compared."""
+
+    text: str
+    """As :mod:`weir.metrics.reference` writes it."""
+    floor: float = 0.0
+    """In the metric's unit: below it, differences are taken relative to it, because nobody cares about their ratio."""
+
+
+COMPARED: tuple[Metric, ...] = (
+    Metric("goodput.aggregate.mean"),
+    Metric("goodput.mean"),
+    Metric("utilisation"),
+    Metric("jain"),
+    Metric("link.loss", 1e-4),
+    Metric("queue.delay", 1e-4),
+    Metric("rtt", 1e-4),
+    Metric("cwnd", 1.0),
+    Metric("retransmissions", 1e-4),
+    Metric("timeouts", 1.0),
+    Metric("completion.mean", 1e-3),
+    Metric("completion.unfinished", 1e-2),
+)
+"""What is compared where nothing is asked for: as far as the runs can give it."""
+
+_FLOORS = {metric.text: metric.floor for metric in COMPARED}
+
+
+def metric_of(text: str) -> Metric:
+    """The metric called ``text``.
+
+    Raises:
+        MetricError: there is none.
+        CompareError: it is a distribution, or it names cells.
+    """
+    reference = parse_reference(text)
+    if reference.metric.kind == "distribution":
+        raise CompareError(f"{text!r} is a distribution, not a number; compare a percentile or a share instead")
+    if reference.factors:
+        raise CompareError(f"{text!r} names cells; cells are compared side by side, so leave out the {{...}}")
+    return Metric(text, _FLOORS.get(text, 0.0))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One metric in one cell."""
+
+    value: float
+    censored: bool
+    unit: str
+
+
+Entry = tuple[str, str | None, str | None]
+"""Metric, phase (none: the whole run), flow (none: all flows selected)."""
+
+Cells = dict[str, Measured]
+"""By cell id."""
+
+
+def measure_run(
+    run: Run, metrics: Sequence[Metric], phases: Sequence[str | None], *, flows: bool, strict: bool
+) -> tuple[dict[Entry, Cells], list[str]]:
+    """The metrics in every cell of a run, and what could not be computed.
+
+    Args:
+        run: an opened run.
+        metrics: what to compute.
+        phases: windows of time; ``None`` is the whole run.
+        flows: whether metrics of flows are also given flow by flow.
+        strict: whether a metric that cannot be computed is an error.
+
+    Raises:
+        MetricError: with ``strict``, a metric cannot be computed.
+        RunError: with ``strict``, a table cannot be read.
+    """
+    found: dict[Entry, Cells] = {}
+    problems: list[str] = []
+    plain = [metric.text for metric in metrics]
+    split = [text for text in plain if flows and _by_flow(text)]
+    for names, by in ((plain, ["cell"]), (split, ["cell", "flow"])):
+        for frame in _frames(run, names, by, phases, problems, strict=strict):
+            _take(frame, found)
+    return found, list(dict.fromkeys(problems))
+
+
+def _by_flow(text: str) -> bool:
+    reference = parse_reference(text)
+    return reference.metric.scope == "flow" and reference.metric.kind != "distribution" and reference.selector is None
+
+
+def _frames(
+    run: Run,
+    names: Sequence[str],
+    by: Sequence[str],
+    phases: Sequence[str | None],
+    problems: list[str],
+    *,
+    strict: bool,
+) -> list[pl.DataFrame]:
+    """All metrics in one pass over the tables; where that fails, one by one, so that one cannot keep out the others."""
+    if not names:
+        return []
+    windows = _phases(names, phases)
+    try:
+        return [compute(run, *some, by=by, phase=which) for some, which in windows]
+    except (MetricError, RunError):
+        if strict:
+            raise
+    frames = []
+    for name in names:
+        try:
+            frames += [compute(run, *some, by=by, phase=which) for some, which in _phases([name], phases)]
+        except (MetricError, RunError) as error:
+            whole = _whole(run, name, by)  # what is counted over the life of a flow has no value in a phase
+            if whole is None:
+                problems.append(f"{name} is not compared: {error}")
+            else:
+                frames.append(whole)
+    return frames
+
+
+def _whole(run: Run, name: str, by: Sequence[str]) -> pl.DataFrame | None:
+    try:
+        return compute(run, name, by=by)
+    except (MetricError, RunError):
+        return None
+
+
+def _phases(names: Sequence[str], phases: Sequence[str | None]) -> list[tuple[list[str], str | list[str] | None]]:
+    """Pairs of metrics and windows for :func:`weir.metrics.compute`, which takes the whole run on its own only."""
+    named = [phase for phase in phases if phase is not None]
+    fixed = [name for name in names if parse_reference(name).phase is not None]
+    free = [name for name in names if name not in fixed]
+    found: list[tuple[list[str], str | list[str] | None]] = []
+    if free and named:
+        found.append((free, named))
+    if free and None in phases:
+        found.append((free, None))
+    if fixed:
+        found.append((fixed, None))
+    return found
+
+
+def _take(frame: pl.DataFrame, found: dict[Entry, Cells]) -> None:
+    for row in frame.iter_rows(named=True):
+        value = math.nan if row["value"] is None else float(row["value"])
+        entry = found.setdefault((row["metric"], row["phase"], row.get("flow")), {})
+        entry[row["cell"]] = Measured(value, bool(row["censored"]), row["unit"])
+
+
+def common_phases(runs: Mapping[str, Run]) -> tuple[list[str | None], list[str]]:
+    """The phases that every run has, else the whole run; and what is to be said about the others."""
+    names = {label: [phase.name for phase in run.cells[0].plan.phases] for label, run in runs.items()}
+    lists = list(names.values())
+    shared = [name for name in lists[0] if all(name in other for other in lists[1:])]
+    notes = []
+    for label, some in names.items():
+        own = [name for name in some if name not in shared]
+        if own:
+            notes.append(f"the {'phases' if len(own) > 1 else 'phase'} {', '.join(own)} of {label}: not in every run")
+    return (list(shared) if shared else [None]), notes

@@ -1,0 +1,9 @@
+"""What goes wrong when runs are compared."""
+
+from __future__ import annotations
+
+__all__ = ["CompareError"]
+
+
+class CompareError(Exception):
+    """Runs cannot be compared; the message says why and what would help."""

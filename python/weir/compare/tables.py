@@ -1,0 +1,158 @@
+"""A comparison as rows of text, for the terminal and the page alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from weir.metrics.registry import UNIT
+from weir.run.quantity import format_quantity
+
+if TYPE_CHECKING:
+    from weir.compare._comparison import Comparison
+
+__all__ = ["DifferenceRow", "TraceRow", "difference_rows", "percent", "size_of", "trace_rows"]
+
+
+@dataclass(frozen=True)
+class DifferenceRow:
+    """One metric in one cell: its value in each run, and how far they are apart."""
+
+    cell: int
+    factors: tuple[str, ...]
+    phase: str
+    metric: str
+    flow: str
+    values: tuple[str, ...]
+    """In the order of the runs; a dash where a run has none."""
+    relative: str
+    """Of the last run less the first; of several runs, the largest of any pair."""
+    ratio: str
+    interval: str
+    """Of the relative difference; empty without one."""
+    nearest: str
+    """With three runs or more: the two that are nearest to each other, and how near."""
+    size: float
+    """Absolute relative difference, to order and colour by; ``nan`` where undefined."""
+    significant: bool | None
+    """Whether the interval leaves zero out; ``None`` without one."""
+
+
+@dataclass(frozen=True)
+class TraceRow:
+    """One series in one cell, and how far two runs are apart."""
+
+    cell: int
+    factors: tuple[str, ...]
+    trace: str
+    member: str
+    runs: str
+    distance: str
+    value_distance: str
+    noise: str
+    size: float
+
+
+def percent(value: float | None) -> str:
+    """A relative difference for people: ``+3.1 %``."""
+    if value is None or math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    size = abs(100 * value)
+    if 0 < size < 0.005:
+        return "<0.01 %"
+    text = f"{100 * value:+.0f}" if size >= 99.5 else f"{100 * value:+.2g}" if size < 9.95 else f"{100 * value:+.3g}"
+    return ("0 %" if value == 0 or float(text) == 0 else f"{text} %").replace("-", "−")
+
+
+def size_of(row: Mapping[str, Any]) -> float:
+    """The absolute relative difference of a row of ``Comparison.differences``."""
+    return math.nan if row["relative"] is None else abs(float(row["relative"]))
+
+
+def difference_rows(comparison: Comparison) -> list[DifferenceRow]:
+    """The differences, the largest first; one row a thing measured, whatever the number of runs."""
+    frame = comparison.differences
+    keys = ["cell", "metric", "phase", "flow"]
+    rows = []
+    for part in frame.partition_by(keys, maintain_order=True):
+        pairs = part.to_dicts()
+        rows.append(_difference(comparison, pairs))
+    return sorted(rows, key=lambda r: -1.0 if math.isnan(r.size) else r.size, reverse=True)
+
+
+def _difference(comparison: Comparison, pairs: Sequence[Mapping[str, Any]]) -> DifferenceRow:
+    worst = max(pairs, key=lambda row: -1.0 if math.isnan(size_of(row)) else size_of(row))
+    values: dict[str, float | None] = {}
+    for row in pairs:
+        values |= {row["a"]: row["a_value"], row["b"]: row["b_value"]}
+    unit = worst["unit"]
+    censored = any(row["censored"] for row in pairs)
+    return DifferenceRow(
+        cell=worst["cell"],
+        factors=tuple(comparison.groups[worst["cell"]].factors.values()),
+        phase=worst["phase"] or "",
+        metric=worst["metric"],
+        flow=worst["flow"] or "",
+        values=tuple(_value(values.get(label), unit, censored=censored) for label in comparison.labels),
+        relative=percent(worst["relative"]),
+        ratio=_ratio(worst["ratio"]),
+        interval=_interval(worst),
+        nearest=_nearest(pairs) if len(pairs) > 1 else "",
+        size=size_of(worst),
+        significant=None if worst["ci_low"] is None else not worst["ci_low"] <= 0 <= worst["ci_high"],
+    )
+
+
+def _value(value: float | None, unit: str, *, censored: bool) -> str:
+    if value is None:
+        return "–"
+    scale, dimension = UNIT.get(unit, (1.0, (0, 0)))
+    return ("≥ " if censored else "") + format_quantity(value * scale, dimension)
+
+
+def _ratio(value: float | None) -> str:
+    if value is None or math.isnan(value):
+        return "–"
+    return "∞" if math.isinf(value) else f"{value:.3g}"
+
+
+def _interval(row: Mapping[str, Any]) -> str:
+    if row["ci_low"] is None or not row["relative"] or not math.isfinite(row["relative"]):
+        return "" if row["ci_low"] is None else "0 %"
+    scale = row["difference"] / row["relative"]
+    return f"{percent(row['ci_low'] / scale)} to {percent(row['ci_high'] / scale)}"
+
+
+def _nearest(pairs: Sequence[Mapping[str, Any]]) -> str:
+    known = [row for row in pairs if not math.isnan(size_of(row))]
+    if not known:
+        return "–"
+    best = min(known, key=size_of)
+    return f"{best['a']} and {best['b']} ({percent(best['relative'])})"
+
+
+def trace_rows(comparison: Comparison) -> list[TraceRow]:
+    """The distances of time series, the largest first."""
+    frame = comparison.traces.sort("distance", descending=True, nulls_last=True, maintain_order=True)
+    return [
+        TraceRow(
+            cell=row["cell"],
+            factors=tuple(comparison.groups[row["cell"]].factors.values()),
+            trace=row["trace"],
+            member=row["member"] or "all flows",
+            runs=f"{row['a']}, {row['b']}",
+            distance=_share(row["distance"]),
+            value_distance=_share(row["value_distance"]),
+            noise=_share(row["noise"]) if row["noise"] is not None else "",
+            size=row["distance"],
+        )
+        for row in frame.iter_rows(named=True)
+    ]
+
+
+def _share(value: float | None) -> str:
+    return percent(value).removeprefix("+")

@@ -1,0 +1,111 @@
+"""What every page of weir is made of: packed charts, the code that draws them, a policy that lets nothing else in."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import os
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import vl_convert
+from markupsafe import Markup
+
+from weir.report.charts import Chart, Drawing, Medium
+from weir.report.spec import columns_of, specification
+
+__all__ = ["chart_item", "environment", "frame_of", "pack", "weir_version", "write_page"]
+
+_ASSETS = Path(__file__).parent / "assets"
+
+
+def chart_item(chart: Chart, drawing: Drawing | None, drawn: Medium) -> dict[str, Any] | None:
+    """A drawn chart as the script of a page reads it; none if there is nothing to draw."""
+    if drawing is None:
+        return None
+    return {
+        "name": chart.name,
+        "title": chart.title,
+        "section": chart.section,
+        "caption": chart.caption,
+        "notes": list(drawing.notes),
+        "columns": drawing.columns,
+        "panel": drawing.panel_width,
+        "half": drawing.half,
+        "spec": specification(chart, drawing, drawn),
+        "data": {name: columns_of(frame) for name, frame in drawing.data.items()},
+        "csv": dict(drawing.csv_names),
+    }
+
+
+def pack(items: list[dict[str, Any]]) -> Markup:
+    """Charts as text that a page unpacks: JSON, compressed, in base 64; the same charts give the same text."""
+    text = json.dumps(items, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return Markup(base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode("ascii"))
+
+
+def frame_of() -> dict[str, Any]:
+    """What every page's template needs: styles, scripts, and the policy that allows these and nothing else."""
+    css = (_ASSETS / "report.css").read_text(encoding="utf-8")
+    script = (_ASSETS / "report.js").read_text(encoding="utf-8")
+    library = _library()
+    return {
+        "css": Markup(css),
+        "library": Markup(library),
+        "script": Markup(script),
+        "csp": _policy(css, library, script),
+        "version": weir_version(),
+    }
+
+
+def weir_version() -> str:
+    """The version of weir, empty if it is not installed."""
+    try:
+        return metadata.version("weir")
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def write_page(path: Path, text: str) -> Path:
+    """Writes a page at once, so that nobody sees half of it.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+    return path
+
+
+@lru_cache(maxsize=1)
+def _library() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script."""
+    return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
+
+
+def _policy(css: str, *scripts: str) -> str:
+    """Nothing may be loaded; only these very scripts and this style sheet are used."""
+
+    def digest(text: str) -> str:
+        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+    return (
+        f"default-src 'none'; script-src {' '.join(map(digest, scripts))}; style-src {digest(css)}; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
+
+
+@lru_cache(maxsize=4)
+def environment(*folders: Path) -> jinja2.Environment:
+    """The templates in ``folders`` and of the report, with the macro that renders a table."""
+    loader = jinja2.FileSystemLoader([*folders, _ASSETS])
+    found = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    macros: Any = found.get_template("table.html.j2").module
+    found.globals["render_table"] = macros.render_table
+    return found

@@ -1,0 +1,128 @@
+"""The frames of a comparison, against values computed by hand."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import polars as pl
+import pytest
+from compare_support import Cell, write_run
+
+import weir
+from weir.compare import Comparison, agreement
+
+
+def _pair(tmp_path: Path) -> Comparison:
+    a = [Cell(goodput=[[10, 10], [x, x]], cwnd=[[10, 20], [5, 5]], repeat=k, seed=k) for k, x in enumerate((20, 24))]
+    b = [Cell(goodput=[[10, 10], [x, x]], cwnd=[[20, 10], [5, 5]], repeat=k, seed=k) for k, x in enumerate((22, 30))]
+    return weir.compare([write_run(tmp_path / "a", a), write_run(tmp_path / "b", b)])
+
+
+def _row(frame: pl.DataFrame, **where: object) -> dict[str, object]:
+    found = frame.filter(*(pl.col(k).eq_missing(pl.lit(v)) for k, v in where.items())).to_dicts()
+    assert len(found) == 1, found
+    return found[0]
+
+
+def test_values_are_means_over_repeats(tmp_path: Path) -> None:
+    found = _row(_pair(tmp_path).values, metric="goodput.aggregate.mean", run="b", flow=None)
+    assert found["value"] == pytest.approx(36e6)
+    assert found["n"] == 2
+    assert found["sd"] == pytest.approx(8e6 / math.sqrt(2))
+
+
+def test_differences_over_all_flows_and_flow_by_flow(tmp_path: Path) -> None:
+    frame = _pair(tmp_path).differences
+    whole = _row(frame, metric="goodput.aggregate.mean", flow=None)
+    # 30 and 34 against 32 and 40: differences 2 and 6, mean 4, s = sqrt(8), t(1) = 12.7062
+    assert whole["difference"] == pytest.approx(4e6)
+    assert whole["relative"] == pytest.approx(4 / 32)
+    assert whole["interval"] == "paired"
+    assert whole["ci_high"] == pytest.approx(4e6 + 12.7062 * 2e6, rel=1e-4)
+    second = _row(frame, metric="goodput.mean", flow="flow[1]")
+    assert (second["a_value"], second["b_value"]) == (pytest.approx(22e6), pytest.approx(26e6))
+    assert _row(frame, metric="goodput.mean", flow="flow[0]")["relative"] == 0
+
+
+def test_worst_comes_first_and_undefined_last(tmp_path: Path) -> None:
+    worst = _pair(tmp_path).worst()
+    sizes = [abs(v) if v is not None else -1 for v in worst["relative"]]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_a_small_rate_of_loss_is_measured_against_its_floor(tmp_path: Path) -> None:
+    found = _row(_pair(tmp_path).differences, metric="timeouts", flow=None)
+    assert (found["relative"], found["ratio"]) == (0, 1)
+
+
+def test_traces_by_hand(tmp_path: Path) -> None:
+    frame = _pair(tmp_path).traces
+    window = _row(frame, trace="cwnd", member="flow[0]")
+    assert window["distance"] == pytest.approx(10 / 15)
+    assert window["value_distance"] == 0
+    assert window["noise"] == 0
+    assert window["n"] == 2
+    rate = _row(frame, trace="goodput", member="flow[1]")
+    assert rate["distance"] == pytest.approx((2 / 21 + 6 / 27) / 2)
+    assert rate["noise"] == pytest.approx((4 / 22 + 8 / 26) / 2)
+    assert _row(frame, trace="queue", member="bottleneck")["distance"] == 0
+
+
+def test_a_flow_that_ends_earlier_gets_nothing_afterwards(tmp_path: Path) -> None:
+    a = write_run(tmp_path / "a", [Cell(goodput=[[10, 10, 10, 10]])])
+    b = write_run(tmp_path / "b", [Cell(goodput=[[10, 10, 0, 0]])])
+    rate = _row(weir.compare([a, b]).traces, trace="goodput", member="flow[0]")
+    assert rate["distance"] == pytest.approx(5 / 7.5)
+
+
+def test_a_trace_at_another_interval_is_put_on_the_coarser_grid(tmp_path: Path) -> None:
+    measure = {"goodput_ns": 2 * 10**9, "tcp_ns": 10**9, "links_ns": 10**9, "links": [0]}
+    a = write_run(tmp_path / "a", [Cell(goodput=[[10, 30, 10, 30]])])
+    b = write_run(tmp_path / "b", [Cell(goodput=[[0, 40, 0, 40]], changes={"measure": measure})])
+    rate = _row(weir.compare([a, b]).traces, trace="goodput", member="flow[0]")
+    assert rate["distance"] == pytest.approx(0)
+
+
+def test_claims_side_by_side_say_who_agrees(tmp_path: Path) -> None:
+    claims = [{"claim": "fast", "check": "goodput.aggregate.mean >= 33Mbps", "source": "me"}]
+    runs = [
+        write_run(tmp_path / name, [Cell(goodput=[[rate, rate]])], method=name, expect=claims)
+        for name, rate in (("sim", 30), ("lab", 40), ("emul", 50))
+    ]
+    (claim,) = weir.compare(runs).claims
+    assert claim.outcomes == {"sim": "fails", "lab": "holds", "emul": "holds"}
+    assert claim.agreed is False
+    assert agreement(claim.outcomes) == "lab and emul agree"
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "said"),
+    [
+        ({"a": "holds", "b": "holds"}, "all agree"),
+        ({"a": "holds", "b": "fails"}, "they disagree"),
+        ({"a": "holds", "b": "undecided"}, "not decided by two"),
+        ({"a": "holds", "b": "holds", "c": "undecided"}, "a and b agree"),
+    ],
+)
+def test_agreement_in_words(outcomes: dict[str, str], said: str) -> None:
+    assert agreement(outcomes) == said
+
+
+def test_the_package_is_the_function(tmp_path: Path) -> None:
+    import importlib
+
+    assert importlib.import_module("weir.compare") is not None
+    runs = [write_run(tmp_path / n, [Cell()]) for n in "ab"]
+    assert weir.compare(runs).labels == ("a", "b")
+
+
+def test_a_metric_that_a_run_cannot_give_is_a_note_unless_it_was_asked_for(tmp_path: Path) -> None:
+    measure = {"goodput_ns": 10**9, "tcp_ns": 10**9, "links_ns": 0}
+    a = write_run(tmp_path / "a", [Cell()])
+    b = write_run(tmp_path / "b", [Cell(changes={"measure": measure})])
+    found = weir.compare([a, b])
+    assert any("link.loss is not compared" in note for note in found.notes)
+    assert "link.loss" not in found.differences["metric"].to_list()
+    with pytest.raises(weir.metrics.MetricError):
+        _ = weir.compare([a, b], metrics=["link.loss"]).differences
