@@ -25,6 +25,7 @@ COMMANDS: dict[str, str] = {
     "schema": "Print the columns of a run, or a JSON schema.",
     "cc": "List congestion controls, or build one of your own.",
     "lab": "Build and use the lab: the real Linux kernel in virtual time.",
+    "clean": "Remove what interrupted runs left on this host.",
     "completion": "Print the completion script of a shell.",
 }
 """Each subcommand and its line in the help; the module of the same name has it as ``command``."""

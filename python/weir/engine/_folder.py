@@ -11,14 +11,14 @@ import json
 import os
 import shutil
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from weir.engine._errors import FolderError, LockedError
 from weir.engine._files import read_json, write_atomic, write_json
 
-__all__ = ["PARTIAL", "Identity", "RunFolder", "identity_of", "now"]
+__all__ = ["PARTIAL", "Identity", "RunFolder", "identity_of", "now", "remove_unfinished", "unfinished"]
 
 Identity = Mapping[str, Any]
 """What makes two runs the same run: scenario text, method and settings."""
@@ -164,3 +164,29 @@ def _settings(identity: Identity) -> str:
     settings = identity.get("settings") or {}
     words = [str(name) if value is True else f"{name}={value}" for name, value in settings.items() if value]
     return " ".join(words) or "none"
+
+
+def unfinished(folders: Iterable[Path]) -> list[Path]:
+    """The runs in ``folders``, each a run or a folder of runs, that hold unfinished cells and that nobody writes to."""
+    candidates = (run for folder in folders for run in (folder, *sorted(folder.glob("*/"))))
+    return [run for run in candidates if (run / PARTIAL).is_dir() and not _in_use(run)]
+
+
+def remove_unfinished(run: Path) -> None:
+    """Removes the unfinished cells of ``run``.
+
+    Raises:
+        LockedError: somebody writes to it after all.
+        OSError: they cannot be removed.
+    """
+    folder = RunFolder(run)
+    with folder.locked():
+        folder.remove_partial()
+
+
+def _in_use(run: Path) -> bool:
+    try:
+        with RunFolder(run).locked():
+            return False
+    except (LockedError, FolderError):
+        return True

@@ -25,6 +25,7 @@ from weir.methods.emul._congestion import kernel_names, renamed
 from weir.methods.emul._host import HostWatch, facts
 from weir.methods.emul._merge import Merger
 from weir.methods.emul._network import Network, environment, script
+from weir.methods.emul._processes import Process
 from weir.methods.emul._selfcheck import SelfCheck
 from weir.methods.emul._session import Session
 from weir.methods.emul._watch import Watcher
@@ -102,7 +103,7 @@ class _Cell:
     def _prepare(self, session: Session, names: Mapping[str, str]) -> None:
         """Starts the processes, each when the one before is in place, and proves the network between."""
         flows = range(len(self._plan["flows"]))
-        emulator = session.start("emulator", [str(find("weir-emu"))], self._job("emulator", self._plan, []))
+        emulator = self._start_emulator(session)
         session.await_ready([emulator])
         self._check()
         plan = renamed(self._plan)
@@ -112,6 +113,13 @@ class _Cell:
         )
         senders = session.start("senders", agent, self._job("senders", plan, [{"from": flow} for flow in flows], names))
         session.await_ready([receivers, senders])
+
+    def _start_emulator(self, session: Session) -> Process:
+        command, files = [str(find("weir-emu"))], []
+        if self._plan["measure"].get("trace"):
+            files = [self._sink.open("trace.pcap").fileno()]
+            command += ["--trace", f"/dev/fd/{files[0]}"]
+        return session.start("emulator", command, self._job("emulator", self._plan, []), files)
 
     def _check(self) -> None:
         """Proves the network; the cell keeps what was measured.

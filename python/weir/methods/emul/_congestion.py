@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
+import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from weir.bpf import BpfError, Loader
 from weir.methods import MethodError
-from weir.methods._binaries import find
 
 __all__ = ["FOREIGN", "Wanted", "kernel_names", "native", "renamed", "wanted"]
 
 FOREIGN = "linux:"
-_NAME = 15
-"""Longest name of a congestion control in Linux."""
+_OURS = re.compile(r"w[0-9a-f]+\.[0-9a-f]+_")
+"""Beginning of the names that ``weir.bpf.Loader`` gives."""
 _AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
@@ -65,15 +65,15 @@ def native(name: str) -> str:
     if name not in _available():
         subprocess.run(["modprobe", "-q", f"tcp_{name}"], capture_output=True, check=False)
     if name not in (known := _available()):
+        known = [other for other in known if not _OURS.match(other)]
         raise MethodError(
             f"cc: linux:{name}: this kernel has no congestion control {name!r}; it has {', '.join(known)}. "
-            f"Without `linux:`, weir loads its own"
+            "Without `linux:`, weir loads its own"
         )
     return name
 
 
 def _available() -> list[str]:
-    # What weir loads for runs has the owner in its name, and is nobody else's.
     return sorted(_AVAILABLE.read_text(encoding="utf-8").split())
 
 
@@ -89,38 +89,12 @@ def kernel_names(plan: Mapping[str, Any], environment: Mapping[str, str]) -> Ite
     if not ours:
         yield names
         return
-    with _Holder(environment) as holder:
-        yield names | {cc.label: holder.load(cc, number) for number, cc in enumerate(ours)}
+    with Loader(environment) as loader:
+        yield names | {cc.label: _load(loader, cc) for cc in ours}
 
 
-class _Holder:
-    """``weir-bpf hold``: holds what it loaded until it is left."""
-
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        pipe = subprocess.PIPE
-        self._process = subprocess.Popen(
-            [str(find("weir-bpf")), "hold"], stdin=pipe, stdout=pipe, text=True, env=dict(environment)
-        )
-
-    def __enter__(self) -> _Holder:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
-
-    def load(self, cc: Wanted, number: int) -> str:
-        """Loads ``cc`` under a name of this process."""
-        name = f"w{os.getpid():x}.{number}_{cc.name}".replace("-", "_")[:_NAME]
-        request = {"load": [{"cc": cc.name, "as": name, "options": dict(cc.options)}]}
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        answer = json.loads(self._process.stdout.readline() or '{"error": "weir-bpf ended"}')
-        if "error" in answer:
-            raise MethodError(f"cc: {cc.name}: {answer['error']}")
-        return str(answer["loaded"])
+def _load(loader: Loader, cc: Wanted) -> str:
+    try:
+        return loader.load(cc.name, dict(cc.options))
+    except BpfError as error:
+        raise MethodError(f"cc: {cc.name}: {error}") from error

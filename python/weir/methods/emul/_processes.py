@@ -40,9 +40,14 @@ class Process:
     """
 
     def __init__(
-        self, name: str, command: Sequence[str], said: queue.SimpleQueue[Said], environment: Mapping[str, str]
+        self,
+        name: str,
+        command: Sequence[str],
+        said: queue.SimpleQueue[Said],
+        environment: Mapping[str, str],
+        files: Sequence[int] = (),
     ) -> None:
-        """Starts ``command``; what it says goes to ``said``.
+        """Starts ``command``; what it says goes to ``said``. ``files`` are descriptors that it may use, too.
 
         Raises:
             ProcessError: it cannot be started.
@@ -52,7 +57,9 @@ class Process:
         self._errors: collections.deque[str] = collections.deque(maxlen=_STDERR_LINES)
         pipe = subprocess.PIPE
         try:
-            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=dict(environment))
+            self._process = subprocess.Popen(
+                command, stdin=pipe, stdout=pipe, stderr=pipe, env=dict(environment), pass_fds=files
+            )
         except OSError as error:
             raise ProcessError(f"{command[0]} cannot be started: {error}") from error
         self._threads = [threading.Thread(target=target, daemon=True) for target in (self._read, self._read_errors)]

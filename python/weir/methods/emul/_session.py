@@ -39,13 +39,13 @@ class Session:
         for process in self._processes:
             process.close()
 
-    def start(self, name: str, command: Sequence[str], job: Mapping[str, Any]) -> Process:
-        """Starts a process and gives it its job.
+    def start(self, name: str, command: Sequence[str], job: Mapping[str, Any], files: Sequence[int] = ()) -> Process:
+        """Starts a process and gives it its job; ``files`` are descriptors that it may use, too.
 
         Raises:
             ProcessError: it cannot be started, or ended.
         """
-        process = Process(name, command, self._said, self.environment)
+        process = Process(name, command, self._said, self.environment, files)
         self._processes.append(process)
         process.send(job)
         return process
