@@ -1,0 +1,125 @@
+//! Standard input and output, each in a thread of its own: whoever reads or writes slowly must not delay a packet.
+
+use std::fs::File;
+use std::io::{self, BufRead, Write};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use weir_run::{Column, Command, Message, Outbox};
+
+use crate::sys;
+
+/// What arrives on standard input.
+pub enum Input {
+    /// A command.
+    Command(Command),
+    /// A line that is none; the text says what is wrong.
+    Bad(String),
+    /// Nobody is there any more.
+    End,
+}
+
+/// Commands as they arrive.
+pub struct Inbox {
+    wake: OwnedFd,
+    receiver: Receiver<Input>,
+}
+
+impl Inbox {
+    /// Begins to read `input`.
+    ///
+    /// # Errors
+    /// When the system has no descriptor or thread left.
+    pub fn new(mut input: impl BufRead + Send + 'static) -> io::Result<Inbox> {
+        let wake = sys::event_fd()?;
+        let mut waker = File::from(wake.try_clone()?);
+        let (sender, receiver) = channel();
+        std::thread::Builder::new().name("stdin".to_owned()).spawn(move || {
+            let mut line = String::new();
+            loop {
+                line.clear();
+                let input = match input.read_line(&mut line) {
+                    Ok(0) | Err(_) => Input::End,
+                    Ok(_) => match serde_json::from_str(&line) {
+                        Ok(command) => Input::Command(command),
+                        Err(error) => Input::Bad(format!("standard input: {error}")),
+                    },
+                };
+                let is_end = matches!(input, Input::End);
+                if sender.send(input).is_err() || waker.write_all(&1u64.to_ne_bytes()).is_err() || is_end {
+                    return;
+                }
+            }
+        })?;
+        Ok(Inbox { wake, receiver })
+    }
+
+    /// Becomes readable when something arrived.
+    pub fn fd(&self) -> RawFd {
+        self.wake.as_raw_fd()
+    }
+
+    /// What arrived next, if anything did.
+    pub fn next(&self) -> Option<Input> {
+        self.receiver.try_recv().ok()
+    }
+}
+
+enum Item {
+    Message(Message),
+    Table(&'static str, Vec<(&'static str, Column)>),
+}
+
+/// Messages on their way to standard output.
+pub struct Reporter {
+    sender: Option<Sender<Item>>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Reporter {
+    /// Writes to `out`.
+    ///
+    /// # Errors
+    /// When the system has no thread left.
+    pub fn new(out: impl Write + Send + 'static) -> io::Result<Reporter> {
+        let (sender, receiver) = channel::<Item>();
+        let thread = std::thread::Builder::new().name("stdout".to_owned()).spawn(move || {
+            let mut outbox = Outbox::new(out);
+            for item in receiver {
+                match item {
+                    Item::Message(message) => outbox.send(&message)?,
+                    Item::Table(name, columns) => outbox.table(name, &columns)?,
+                }
+            }
+            Ok(())
+        })?;
+        Ok(Reporter { sender: Some(sender), thread: Some(thread) })
+    }
+
+    /// Sends a message. If nobody reads, the end of standard input tells so as well.
+    pub fn send(&self, message: Message) {
+        self.put(Item::Message(message));
+    }
+
+    /// Sends rows of a table.
+    pub fn table(&self, name: &'static str, columns: Vec<(&'static str, Column)>) {
+        self.put(Item::Table(name, columns));
+    }
+
+    fn put(&self, item: Item) {
+        if let Some(sender) = &self.sender {
+            let _ = sender.send(item);
+        }
+    }
+
+    /// Waits until all is written.
+    ///
+    /// # Errors
+    /// From the stream.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.sender = None;
+        let thread = self.thread.take().expect("it ends once");
+        thread.join().unwrap_or_else(|_| Err(io::Error::other("the writer of standard output failed")))
+    }
+}

@@ -1,0 +1,110 @@
+//! Which route a packet takes: from its host, by its destination and ports.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use weir_run::Job;
+
+use crate::frame::Frame;
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// Its route: `2 f` is the path of flow `f`, `2 f + 1` its reverse path.
+    pub route: u32,
+    /// The flow that it belongs to; none for what is not of the plan.
+    pub flow: Option<u32>,
+}
+
+/// The hosts of a job and the routes between them.
+#[derive(Debug, Default)]
+pub struct Directory {
+    first_port: u16,
+    /// By flow: its ends, as indices into the hosts of the job, and their addresses.
+    flows: Vec<Ends>,
+    /// By sending host and destination: a route for what is of no flow.
+    between: BTreeMap<(u32, IpAddr), u32>,
+    /// By sending host, where all of them take one route whatever they are (a bridge).
+    bridged: Option<Vec<u32>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    from: u32,
+    to: u32,
+    from_address: IpAddr,
+    to_address: IpAddr,
+    has_reverse: bool,
+}
+
+impl Directory {
+    /// The directory of a job.
+    ///
+    /// # Panics
+    /// When a flow's host is not in the job; `Job::from_json` refuses such a job.
+    pub fn new(job: &Job) -> Directory {
+        let host = |node: u32| {
+            let index =
+                job.hosts.iter().position(|host| host.node == node).expect("the job has the hosts of its flows");
+            (index as u32, job.hosts[index].address)
+        };
+        let mut flows = Vec::with_capacity(job.plan.flows.len());
+        let mut between = BTreeMap::new();
+        for (index, flow) in (0u32..).zip(&job.plan.flows) {
+            let ((from, from_address), (to, to_address)) = (host(flow.from), host(flow.to));
+            between.entry((from, to_address)).or_insert(2 * index);
+            let has_reverse = !flow.reverse_path.is_empty();
+            if has_reverse {
+                between.entry((to, from_address)).or_insert(2 * index + 1);
+            }
+            flows.push(Ends { from, to, from_address, to_address, has_reverse });
+        }
+        Directory { first_port: job.first_port, flows, between, bridged: None }
+    }
+
+    /// A directory for two devices bridged by the first flow of a plan: all that one sends goes to the other.
+    pub fn bridge(job: &Job) -> Directory {
+        let directory = Directory::new(job);
+        let first = directory.flows[0];
+        let mut routes = vec![0; job.hosts.len()];
+        routes[first.to as usize] = 1;
+        Directory { bridged: Some(routes), ..directory }
+    }
+
+    /// The way of a packet that `host` sends; none where no route leads.
+    pub fn way(&self, host: u32, frame: &Frame) -> Option<Way> {
+        if let Some(routes) = &self.bridged {
+            return Some(Way { route: routes[host as usize], flow: None });
+        }
+        let (_, destination) = frame.addresses?;
+        if let Some((source_port, destination_port)) = frame.ports {
+            if let Some(flow) = self.flow_at(destination_port)
+                && (self.ends(flow).from, self.ends(flow).to_address) == (host, destination)
+            {
+                return Some(Way { route: 2 * flow, flow: Some(flow) });
+            }
+            if let Some(flow) = self.flow_at(source_port)
+                && (self.ends(flow).to, self.ends(flow).from_address) == (host, destination)
+                && self.ends(flow).has_reverse
+            {
+                return Some(Way { route: 2 * flow + 1, flow: Some(flow) });
+            }
+        }
+        self.between.get(&(host, destination)).map(|&route| Way { route, flow: None })
+    }
+
+    /// The host at the end of a route.
+    pub fn end(&self, route: u32) -> u32 {
+        let ends = self.ends(route / 2);
+        if route % 2 == 0 { ends.to } else { ends.from }
+    }
+
+    fn ends(&self, flow: u32) -> &Ends {
+        &self.flows[flow as usize]
+    }
+
+    fn flow_at(&self, port: u16) -> Option<u32> {
+        let flow = u32::from(port.checked_sub(self.first_port)?);
+        ((flow as usize) < self.flows.len()).then_some(flow)
+    }
+}

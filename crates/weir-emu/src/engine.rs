@@ -1,0 +1,316 @@
+//! The loop: devices and the clock on one side, the network in logical time on the other.
+//!
+//! One thread. It reads what hosts send, advances the network to now, writes what is due, and sleeps until something is
+//! due or arrives. The last microseconds before a departure it spins, because a timer of the kernel is later than that.
+
+use std::io;
+use std::os::fd::RawFd;
+
+use weir_emu::frame::Frame;
+use weir_emu::gather::Delivery;
+use weir_emu::pool::LARGEST;
+use weir_emu::{Network, piece};
+use weir_run::{Command, Job, Message};
+use weir_units::{Dur, Time};
+
+use crate::control::{Inbox, Input, Reporter};
+use crate::device::Device;
+use crate::meter::Meter;
+use crate::sys::{self, Poller};
+use crate::trace::Trace;
+
+/// Frames read from one device before the others get their turn.
+const READ_BATCH: usize = 8;
+/// How often tables are handed over.
+const DRAIN: Dur = Dur::from_millis(200);
+/// No sleep is longer, so that a wrong estimate of the next event heals.
+const LONGEST_SLEEP: Dur = Dur::from_millis(100);
+const INBOX: u64 = u64::MAX;
+
+/// Parameters of the loop.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// A host's device is read only while its network card holds less than this.
+    pub horizon: Dur,
+    /// The loop spins when the next departure is nearer than this.
+    pub spin: Dur,
+}
+
+struct Port {
+    device: Device,
+    /// It may hold frames.
+    readable: bool,
+}
+
+/// Why the loop ended.
+pub enum End {
+    /// The plan's end, or a command to stop.
+    Complete,
+    /// The end of standard input.
+    Abandoned,
+}
+
+/// The emulator at work.
+pub struct Engine {
+    job: Job,
+    network: Network,
+    ports: Vec<Port>,
+    poller: Poller,
+    settings: Settings,
+    inbox: Inbox,
+    reporter: Reporter,
+    trace: Option<Trace>,
+    meter: Meter,
+    scratch: Option<Box<[u8]>>,
+    /// Instant 0 of the network, on the monotonic clock.
+    base_ns: u64,
+    started: bool,
+    /// The run begins then.
+    pending_epoch_ns: Option<u64>,
+    next_drain: Time,
+    stopped: bool,
+    abandoned: bool,
+}
+
+impl Engine {
+    /// An engine between `devices`, one for each host of the job.
+    ///
+    /// # Errors
+    /// When the system has no descriptor left.
+    pub fn new(
+        job: Job,
+        network: Network,
+        devices: Vec<Device>,
+        settings: Settings,
+        inbox: Inbox,
+        reporter: Reporter,
+        trace: Option<Trace>,
+    ) -> io::Result<Engine> {
+        let poller = Poller::new(devices.len() + 1)?;
+        poller.add(inbox.fd(), INBOX)?;
+        for (index, device) in (0u64..).zip(&devices) {
+            poller.add(device.fd(), index)?;
+        }
+        let bin_ns = job.plan.measure.links_ns;
+        Ok(Engine {
+            network,
+            ports: devices.into_iter().map(|device| Port { device, readable: true }).collect(),
+            poller,
+            settings,
+            inbox,
+            reporter,
+            trace,
+            meter: Meter::new(bin_ns),
+            scratch: None,
+            base_ns: sys::monotonic_ns(),
+            started: false,
+            pending_epoch_ns: None,
+            next_drain: Time(DRAIN.0),
+            stopped: false,
+            abandoned: false,
+            job,
+        })
+    }
+
+    /// Works until the plan's end.
+    ///
+    /// # Errors
+    /// When a device or a stream fails.
+    pub fn run(&mut self) -> io::Result<End> {
+        self.reporter.send(Message::Ready);
+        loop {
+            self.meter.rounds += 1;
+            self.begin_if_due();
+            let now = self.now();
+            if self.abandoned {
+                return Ok(End::Abandoned);
+            }
+            if self.stopped || self.started && now.0 >= self.job.plan.end_ns {
+                return self.complete(now.min(Time(self.job.plan.end_ns))).map(|()| End::Complete);
+            }
+            let due = self.network.next_event();
+            if due < now {
+                self.meter.came_late(now.since(due));
+            }
+            self.network.advance(now);
+            self.deliver()?;
+            let wake = self.read_ports()?;
+            self.deliver()?;
+            if now >= self.next_drain {
+                self.hand_over(now)?;
+            }
+            self.wait(wake)?;
+        }
+    }
+
+    /// Now, on the clock of the network; before the run, since the emulator was started.
+    fn now(&self) -> Time {
+        let end = if self.started { self.job.plan.end_ns } else { u64::MAX };
+        Time(sys::monotonic_ns().saturating_sub(self.base_ns).min(end))
+    }
+
+    /// Begins the run: all that was under way is gone.
+    fn begin_if_due(&mut self) {
+        let Some(epoch_ns) = self.pending_epoch_ns.filter(|&epoch| epoch <= sys::monotonic_ns()) else { return };
+        self.pending_epoch_ns = None;
+        self.network.restart(&self.job);
+        self.meter = Meter::new(self.job.plan.measure.links_ns);
+        self.base_ns = epoch_ns;
+        self.started = true;
+        self.next_drain = Time(DRAIN.0);
+    }
+
+    /// Reads what hosts have sent; when to come back for those whose network card is full, or at once for more.
+    fn read_ports(&mut self) -> io::Result<Time> {
+        let mut wake = Time::MAX;
+        for host in 0..self.ports.len() {
+            if self.ports[host].readable {
+                wake = wake.min(self.read_port(host)?);
+            }
+        }
+        Ok(wake)
+    }
+
+    fn read_port(&mut self, host: usize) -> io::Result<Time> {
+        for _ in 0..READ_BATCH {
+            let now = self.now();
+            let ready = self.network.ready_for(host as u32, self.settings.horizon);
+            if ready > now {
+                return Ok(ready);
+            }
+            let mut scratch = self.scratch.take().unwrap_or_else(|| self.network.trains.pool.scratch());
+            let Some(len) = self.ports[host].device.read(&mut scratch[..LARGEST])? else {
+                self.scratch = Some(scratch);
+                self.ports[host].readable = false;
+                return Ok(Time::MAX);
+            };
+            match Frame::parse(&scratch[..len], self.ports[host].device.link) {
+                Err(_) => {
+                    self.meter.malformed_frames += 1;
+                    self.scratch = Some(scratch);
+                }
+                Ok(frame) => {
+                    let at = self.now();
+                    if let Some(trace) = &mut self.trace {
+                        trace.sent(at, host as u32, &frame, &scratch[..len]);
+                    }
+                    self.network.inject(at, host as u32, &frame, scratch, len);
+                }
+            }
+        }
+        Ok(Time::ZERO)
+    }
+
+    /// Writes what is due.
+    fn deliver(&mut self) -> io::Result<()> {
+        while let Some(delivery) = self.network.next_delivery() {
+            if self.write(&delivery)? {
+                self.meter.writes += 1;
+            } else {
+                self.meter.write_failures += 1;
+            }
+            let now = self.now();
+            let held = delivery.due.since(delivery.first_at);
+            self.meter.delivered(now.since(delivery.due), held, delivery.run.packets);
+            self.network.delivered(&delivery);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, delivery: &Delivery) -> io::Result<bool> {
+        let train = self.network.trains.get(delivery.train);
+        let (device, bytes) = (&self.ports[delivery.host as usize].device, train.buffer.bytes());
+        if let Some(trace) = &mut self.trace {
+            trace.received(train.flow, delivery, &train.frame, bytes);
+        }
+        let written = if piece::is_whole(&train.frame, &delivery.run) {
+            device.write(bytes, &[])
+        } else {
+            let Some(headers) = piece::headers(&train.frame, bytes, &delivery.run) else { return Ok(false) };
+            device.write(headers.bytes(), &bytes[headers.payload.clone()])
+        };
+        match written {
+            Ok(written) => Ok(written.is_some()),
+            Err(error) if is_refusal(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Hands over the tables up to `now`; before the run, nobody wants them.
+    fn hand_over(&mut self, now: Time) -> io::Result<()> {
+        self.next_drain = now + DRAIN;
+        let records = self.network.drain();
+        if let Some(trace) = &mut self.trace {
+            trace.flush()?;
+        }
+        if !self.started {
+            return Ok(());
+        }
+        self.reporter.table("links", records.links.into_columns());
+        self.reporter.table("events", records.events.into_columns());
+        for (name, columns) in records.ledgers {
+            self.reporter.table(name, columns);
+        }
+        self.reporter.send(Message::Progress { now_ns: now.0 });
+        Ok(())
+    }
+
+    fn complete(&mut self, end: Time) -> io::Result<()> {
+        self.network.advance(end);
+        self.hand_over(end)?;
+        let statistics = self.network.statistics();
+        for text in self.meter.warnings(&statistics, 0) {
+            self.reporter.send(Message::Warning { text });
+        }
+        self.reporter.send(Message::End { stats: self.meter.stats(&statistics, 0) });
+        Ok(())
+    }
+
+    /// Sleeps until something arrives, something is due, or `wake`.
+    fn wait(&mut self, wake: Time) -> io::Result<()> {
+        let epoch = self.pending_epoch_ns.map_or(Time::MAX, |epoch| Time(epoch.saturating_sub(self.base_ns)));
+        let now = self.now();
+        let next = wake.min(self.network.next_event()).min(self.next_drain).min(epoch).min(now + LONGEST_SLEEP);
+        let sleep = next.since(now).0.saturating_sub(self.settings.spin.0);
+        let (ports, mut has_input) = (&mut self.ports, false);
+        self.poller.wait(sleep, |token| match token {
+            INBOX => has_input = true,
+            index => ports[index as usize].readable = true,
+        })?;
+        if has_input {
+            return self.read_input();
+        }
+        if sleep == 0 {
+            self.meter.spun(next.since(now).0.min(self.now().since(now).0));
+        }
+        Ok(())
+    }
+
+    fn read_input(&mut self) -> io::Result<()> {
+        drain_event(self.inbox.fd())?;
+        while let Some(input) = self.inbox.next() {
+            match input {
+                Input::Command(Command::Start { epoch_ns }) => self.pending_epoch_ns = Some(epoch_ns),
+                Input::Command(Command::Stop) => self.stopped = true,
+                Input::Bad(text) => return Err(io::Error::new(io::ErrorKind::InvalidInput, text)),
+                Input::End => self.abandoned = true,
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands the streams back, to end them.
+    pub fn into_reporter(self) -> Reporter {
+        self.reporter
+    }
+}
+
+fn drain_event(fd: RawFd) -> io::Result<()> {
+    sys::read(fd, &mut [0; 8]).map(drop)
+}
+
+/// What a device says of one frame, not of itself.
+fn is_refusal(error: &io::Error) -> bool {
+    const OF_A_FRAME: [i32; 4] = [libc::EINVAL, libc::ENOBUFS, libc::ENOMEM, libc::EMSGSIZE];
+    error.raw_os_error().is_some_and(|code| OF_A_FRAME.contains(&code))
+}

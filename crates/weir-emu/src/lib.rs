@@ -1,0 +1,17 @@
+//! The emulator's core: real packets through the links of a plan, in logical time.
+//!
+//! Sans-IO: [`Network`] takes frames at an instant and says what is due where; the binary `weir-emu` has the devices, the
+//! clock and the standard streams. Links, queues, losses and delays are those of the simulator (`weir-links`,
+//! `weir-elements`), with the same random substreams of the plan's seed.
+
+pub mod directory;
+pub mod frame;
+pub mod gather;
+mod ledger;
+pub mod network;
+pub mod piece;
+pub mod pool;
+pub mod train;
+
+pub use directory::Directory;
+pub use network::{Network, Options, Records, Statistics};

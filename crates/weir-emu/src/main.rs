@@ -1,0 +1,89 @@
+//! `weir-emu`: emulates the links of a plan between the devices of its hosts. See `crates/weir-run` for what it reads and
+//! writes.
+
+mod control;
+mod device;
+mod engine;
+mod histogram;
+mod meter;
+mod options;
+mod sys;
+mod trace;
+
+use std::io::{self, BufRead, BufReader};
+use std::process::ExitCode;
+
+use weir_emu::frame::Link;
+use weir_emu::{Directory, Network};
+use weir_run::{Job, Message};
+
+use control::{Inbox, Reporter};
+use device::Device;
+use engine::{End, Engine};
+use options::Options;
+use trace::Trace;
+
+const FAILED: u8 = 1;
+const BAD_JOB: u8 = 2;
+
+fn main() -> ExitCode {
+    let options = match options::parse() {
+        Ok(Some(options)) => options,
+        Ok(None) => return ExitCode::SUCCESS,
+        Err(error) => return fail(BAD_JOB, &error.to_string()),
+    };
+    let mut input = BufReader::new(io::stdin());
+    let job = match read_job(&mut input) {
+        Ok(job) => job,
+        Err(text) => return refuse(BAD_JOB, text),
+    };
+    match emulate(job, input, &options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => refuse(FAILED, error.to_string()),
+    }
+}
+
+fn read_job(input: &mut impl BufRead) -> Result<Job, String> {
+    let mut line = String::new();
+    input.read_line(&mut line).map_err(|error| format!("standard input: {error}"))?;
+    if line.is_empty() {
+        return Err("standard input: expected a job, a line of JSON".to_owned());
+    }
+    let job = Job::from_json(&line).map_err(|error| error.to_string())?;
+    if job.plan.flows.is_empty() {
+        return Err("job.plan.flows: without a flow there is no route".to_owned());
+    }
+    Ok(job)
+}
+
+fn emulate(job: Job, input: BufReader<io::Stdin>, options: &Options) -> io::Result<()> {
+    let (link, directory) =
+        if options.bridge { (Link::Ethernet, Directory::bridge(&job)) } else { (Link::Ip, Directory::new(&job)) };
+    let devices = job.hosts.iter().map(|host| Device::open(host, link, options.offloads)).collect::<io::Result<_>>()?;
+    let trace = options.trace.as_ref().map(|path| Trace::create(path, &job)).transpose()?;
+    let network = Network::new(&job, directory, options.network);
+    let (inbox, reporter) = (Inbox::new(input)?, Reporter::new(io::stdout())?);
+    sys::no_timer_slack();
+    if options.fifo && sys::set_fifo(1).is_err() {
+        eprintln!("weir-emu: no real-time priority here; deliveries may be later");
+    }
+    let mut engine = Engine::new(job, network, devices, options.settings, inbox, reporter, trace)?;
+    match engine.run()? {
+        End::Complete => engine.into_reporter().finish(),
+        // Nobody listens any more.
+        End::Abandoned => Ok(()),
+    }
+}
+
+/// Says what is wrong, to people and to the program that started this one.
+fn refuse(code: u8, text: String) -> ExitCode {
+    let code = fail(code, &text);
+    // If nobody reads, the exit code says it.
+    let _ = weir_run::Outbox::new(io::stdout()).send(&Message::Error { text });
+    code
+}
+
+fn fail(code: u8, text: &str) -> ExitCode {
+    eprintln!("weir-emu: {text}");
+    ExitCode::from(code)
+}

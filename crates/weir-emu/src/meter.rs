@@ -1,0 +1,135 @@
+//! How exact the emulation was: the emulator's own error, as it tells it.
+
+use std::collections::BTreeMap;
+
+use weir_emu::Statistics;
+use weir_units::Dur;
+
+use crate::histogram::Histogram;
+use crate::sys;
+
+/// More than this at the 99th percentile, and the run carries a warning: a tenth of the shortest RTT that a scenario
+/// usually has (10 ms) is 1 ms; half of that distorts it by 5 %.
+const MOST_LATENESS_NS: u64 = 500_000;
+/// More processor time than this share, spinning aside, and a packet waits for the emulator rather than for its link.
+const MOST_BUSY: f64 = 0.85;
+
+/// Counts what went wrong, and by how much.
+pub struct Meter {
+    begin_ns: u64,
+    cpu_begin_ns: u64,
+    spun_ns: u64,
+    lateness: Histogram,
+    held: Histogram,
+    bin_ns: u64,
+    /// Bins that had ended before the emulator came to see anything of them.
+    bins_missed: u64,
+    /// Frames read that were none.
+    pub malformed_frames: u64,
+    /// Frames that a device did not take.
+    pub write_failures: u64,
+    /// Frames written.
+    pub writes: u64,
+    /// Times the loop went round.
+    pub rounds: u64,
+}
+
+impl Meter {
+    /// Begins now; bins have `bin_ns`, or 0 for none.
+    pub fn new(bin_ns: u64) -> Meter {
+        Meter {
+            begin_ns: sys::monotonic_ns(),
+            cpu_begin_ns: sys::thread_cpu_ns(),
+            spun_ns: 0,
+            lateness: Histogram::new(),
+            held: Histogram::new(),
+            bin_ns,
+            bins_missed: 0,
+            malformed_frames: 0,
+            write_failures: 0,
+            writes: 0,
+            rounds: 0,
+        }
+    }
+
+    /// Packets were written `late` after they were due, and `held` after the first of them arrived.
+    pub fn delivered(&mut self, late: Dur, held: Dur, packets: u32) {
+        self.lateness.add(late.0, u64::from(packets));
+        self.held.add(held.0, u64::from(packets));
+    }
+
+    /// The emulator came to an event `late`.
+    pub fn came_late(&mut self, late: Dur) {
+        self.bins_missed += late.0.checked_div(self.bin_ns).unwrap_or(0);
+    }
+
+    /// It span for a while instead of sleeping.
+    pub fn spun(&mut self, ns: u64) {
+        self.spun_ns += ns;
+    }
+
+    /// Everything by name; quantities in the unit of their name, shares of 1.
+    pub fn stats(&self, network: &Statistics, card_drops: u64) -> BTreeMap<String, f64> {
+        let (cpu, busy) = self.cpu_shares();
+        let counts = [
+            ("packets", network.packets),
+            ("frames", network.frames),
+            ("events", network.events),
+            ("delivered_packets", network.delivered_packets),
+            ("dropped_packets", network.dropped_packets),
+            ("marked_packets", network.marked_packets),
+            ("unrouted_packets", network.unrouted_packets),
+            ("memory_drops", network.memory_frames),
+            ("malformed_frames", self.malformed_frames),
+            ("host_queue_drops", card_drops),
+            ("write_failures", self.write_failures),
+            ("writes", self.writes),
+            ("rounds", self.rounds),
+            ("bins_missed", self.bins_missed),
+            ("lateness_p50_ns", self.lateness.quantile(0.5)),
+            ("lateness_p99_ns", self.lateness.quantile(0.99)),
+            ("lateness_max_ns", self.lateness.max()),
+            ("held_p50_ns", self.held.quantile(0.5)),
+            ("held_max_ns", self.held.max()),
+        ];
+        let mut stats: BTreeMap<String, f64> = counts.map(|(name, count)| (name.to_owned(), count as f64)).into();
+        stats.insert("cpu_share".to_owned(), cpu);
+        stats.insert("busy_share".to_owned(), busy);
+        stats
+    }
+
+    /// Processor time over wall time, with and without spinning.
+    fn cpu_shares(&self) -> (f64, f64) {
+        let wall = (sys::monotonic_ns() - self.begin_ns).max(1) as f64;
+        let cpu = (sys::thread_cpu_ns() - self.cpu_begin_ns) as f64;
+        (cpu / wall, (cpu - self.spun_ns as f64).max(0.0) / wall)
+    }
+
+    /// What makes the numbers of this run untrustworthy.
+    pub fn warnings(&self, network: &Statistics, card_drops: u64) -> Vec<String> {
+        let mut warnings = Vec::new();
+        let mut warn = |condition: bool, text: &dyn Fn() -> String| {
+            if condition {
+                warnings.push(text());
+            }
+        };
+        let (late, (_, busy)) = (self.lateness.quantile(0.99), self.cpu_shares());
+        warn(late > MOST_LATENESS_NS, &|| {
+            format!("one packet in a hundred was delivered {:.2} ms late or more: {REMEDY}", late as f64 / 1e6)
+        });
+        warn(busy > MOST_BUSY, &|| format!("the emulator needed {:.0} % of a processor: {REMEDY}", 100.0 * busy));
+        let shortages = [
+            (self.bins_missed, "bins of the links passed while the emulator did not run"),
+            (network.memory_frames, "frames found no memory; give the emulator more, or let less be under way"),
+            (self.write_failures, "frames were not taken by their device"),
+            (self.malformed_frames, "frames were malformed and dropped"),
+            (card_drops, "frames found the queue of their host's device full; its stack saw local congestion"),
+        ];
+        for (count, what) in shortages {
+            warn(count > 0, &|| format!("{count} {what}"));
+        }
+        warnings
+    }
+}
+
+const REMEDY: &str = "the machine is too slow or too busy for this plan; lower the rate or run fewer other programs";

@@ -1,0 +1,432 @@
+//! The emulated network: the links of the plan, and the trains under way on them. No clock and no device: the driver
+//! injects frames at an instant, advances the network, and takes the deliveries.
+//!
+//! Every packet of a train passes the links by itself, at its own instant: losses, queues, marks, serialisation and delay
+//! see what a network sees. All instants are *logical*: a departure follows from arrivals and the elements, never from
+//! when the driver came round to it.
+
+use std::collections::VecDeque;
+
+use weir_elements::Packet as _;
+use weir_links::{Calendar, Link, Passage, Routes, Stop, append_sorted, build_links, mark_fused};
+use weir_plan::{Change, ChangeKind, Limit, Plan, Queue};
+use weir_run::{Column, EventKind, EventRow, Events, Job, Links};
+use weir_units::{Dur, Time};
+
+use crate::directory::{Directory, Way};
+use crate::frame::Frame;
+use crate::gather::{Delivery, Gather};
+use crate::ledger::Ledger;
+use crate::pool::{Buffer, Pool};
+use crate::train::{NO_FLOW, Segment, Trains};
+
+/// Bins of drops and marks where the plan records no links.
+const DEFAULT_BIN_NS: u64 = 100_000_000;
+/// Changes of links come first: what happens at the same instant sees them.
+const CHANGES: u32 = 0;
+
+/// How to emulate.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Longest wait of a packet for others of its train before its host; see [`Gather`].
+    pub hold: Dur,
+    /// Memory for what is under way, in bytes; what does not fit is dropped and counted.
+    pub memory: usize,
+    /// Whether to record what departs, per flow and link.
+    pub flow_bins: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { hold: Dur::from_micros(50), memory: 1 << 30, flow_bins: false }
+    }
+}
+
+/// What the network has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Packets that entered; each packet of a train counts.
+    pub packets: u64,
+    /// Frames that entered: trains and single packets.
+    pub frames: u64,
+    /// Packets that reached their host.
+    pub delivered_packets: u64,
+    /// Packets that a link dropped.
+    pub dropped_packets: u64,
+    /// Packets that a link marked.
+    pub marked_packets: u64,
+    /// Packets to where no route leads.
+    pub unrouted_packets: u64,
+    /// Frames dropped because the memory was full.
+    pub memory_frames: u64,
+    /// Events of links.
+    pub events: u64,
+}
+
+/// The tables that a network fills.
+#[derive(Debug, Default)]
+pub struct Records {
+    /// Table `links`.
+    pub links: Links,
+    /// Table `events`: changes of links.
+    pub events: Events,
+    /// Tables `drops`, `marks` and, if asked for, `bins`.
+    pub ledgers: Vec<(&'static str, Vec<(&'static str, Column)>)>,
+}
+
+#[derive(Clone, Copy)]
+struct Slots {
+    transmitters: u32,
+    pipes: u32,
+    hosts: u32,
+    count: u32,
+}
+
+impl Slots {
+    fn new(links: usize, hosts: usize) -> Slots {
+        // A transmitter before the arrivals: a packet that begins transmission makes room for one that arrives then.
+        let transmitters = CHANGES + 1;
+        let pipes = transmitters + links as u32;
+        let hosts_at = pipes + links as u32;
+        Slots { transmitters, pipes, hosts: hosts_at, count: hosts_at + hosts as u32 }
+    }
+}
+
+/// The links of a plan, in logical time.
+pub struct Network {
+    now: Time,
+    plan: Plan,
+    options: Options,
+    slots: Slots,
+    calendar: Calendar,
+    links: Vec<Link<Segment>>,
+    routes: Routes,
+    /// By host of the job: the first links of its routes that are its network cards.
+    cards: Vec<Vec<u32>>,
+    directory: Directory,
+    lost: Vec<Segment>,
+    next_change: usize,
+    gather: Gather,
+    ready: VecDeque<Delivery>,
+    drops: Ledger,
+    marks: Ledger,
+    bins: Option<Ledger>,
+    events: Events,
+    statistics: Statistics,
+    /// The trains under way and their memory.
+    pub trains: Trains,
+}
+
+impl Network {
+    /// The network of a job, empty, at instant 0. Queues of hosts' network cards have no limit: their driver must not
+    /// inject more than [`ready_for`](Network::ready_for) allows, and a drop there never happens.
+    pub fn new(job: &Job, directory: Directory, options: Options) -> Network {
+        let pool = Pool::new(options.memory);
+        Network::with_pool(job, directory, options, pool)
+    }
+
+    fn with_pool(job: &Job, directory: Directory, options: Options, pool: Pool) -> Network {
+        let plan = with_patient_cards(&job.plan);
+        let slots = Slots::new(plan.links.len(), job.hosts.len());
+        let mut links = build_links(&plan);
+        mark_fused(&plan, &mut links);
+        let interval = if plan.measure.links_ns > 0 { plan.measure.links_ns } else { DEFAULT_BIN_NS };
+        let mut network = Network {
+            now: Time::ZERO,
+            options,
+            slots,
+            calendar: Calendar::new(slots.count as usize),
+            routes: Routes::new(&plan, &links),
+            cards: cards(job),
+            links,
+            directory,
+            lost: Vec::new(),
+            next_change: 0,
+            gather: Gather::new(job.hosts.len(), options.hold),
+            ready: VecDeque::new(),
+            drops: Ledger::new(interval),
+            marks: Ledger::new(interval),
+            bins: options.flow_bins.then(|| Ledger::new(interval)),
+            events: Events::default(),
+            statistics: Statistics::default(),
+            trains: Trains::new(pool),
+            plan,
+        };
+        network.schedule_change();
+        network
+    }
+
+    /// Puts it back to instant 0: nothing is under way, random streams begin anew. Memory is kept.
+    pub fn restart(&mut self, job: &Job) {
+        self.trains.clear();
+        let pool = std::mem::replace(&mut self.trains.pool, Pool::new(0));
+        let directory = std::mem::take(&mut self.directory);
+        *self = Network::with_pool(job, directory, self.options, pool);
+    }
+
+    /// What it has done.
+    pub fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+
+    /// Logical now: nothing that happens before is missing.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// When something happens next; later than any run if nothing is under way.
+    pub fn next_event(&self) -> Time {
+        self.calendar.first().0
+    }
+
+    /// A frame that `host` sends at `at`, which is not before the last event. It is read from `scratch`.
+    pub fn inject(&mut self, at: Time, host: u32, frame: &Frame, scratch: Box<[u8]>, len: usize) {
+        self.advance(at);
+        let packets = frame.packets();
+        self.statistics.frames += 1;
+        self.statistics.packets += u64::from(packets);
+        let Some(way) = self.directory.way(host, frame) else {
+            self.statistics.unrouted_packets += u64::from(packets);
+            return self.trains.pool.unused(scratch);
+        };
+        match self.trains.pool.keep(scratch, len) {
+            Some(buffer) => self.send(at, way, frame, buffer),
+            None => self.statistics.memory_frames += 1,
+        }
+    }
+
+    fn send(&mut self, at: Time, way: Way, frame: &Frame, buffer: Buffer) {
+        let counts = frame.is_data() && way.flow.is_some_and(|flow| way.route == 2 * flow);
+        let train = self.trains.add(buffer, *frame, way.flow.unwrap_or(NO_FLOW), counts);
+        let (place, hash) = (self.routes.start(way.route), flow_hash(way));
+        for index in 0..frame.packets() {
+            let segment = Segment::new(train, index as u16, frame, place, hash);
+            self.pass(at, segment, Time::MAX);
+        }
+    }
+
+    /// Lets everything happen up to and including `until`.
+    pub fn advance(&mut self, until: Time) {
+        loop {
+            let (at, slot) = self.calendar.first();
+            if at > until {
+                break;
+            }
+            debug_assert!(at >= self.now, "time must not run backwards");
+            self.now = at;
+            self.statistics.events += 1;
+            self.dispatch(slot);
+        }
+        self.now = self.now.max(until);
+    }
+
+    /// The next delivery that is due; give it back with [`delivered`](Network::delivered).
+    pub fn next_delivery(&mut self) -> Option<Delivery> {
+        self.ready.pop_front()
+    }
+
+    /// A delivery was made.
+    pub fn delivered(&mut self, delivery: &Delivery) {
+        self.statistics.delivered_packets += u64::from(delivery.run.packets);
+        self.trains.release(delivery.train, delivery.run.packets as u16);
+    }
+
+    /// From when on `host` may send: its network cards hold at most `horizon` then. Not before now.
+    pub fn ready_for(&self, host: u32, horizon: Dur) -> Time {
+        let drained = |&link: &u32| self.links[link as usize].drained(self.now);
+        let full = self.cards[host as usize].iter().map(drained).max().unwrap_or(self.now);
+        Time(full.0.saturating_sub(horizon.0)).max(self.now)
+    }
+
+    /// Takes the rows of bins that have ended out of the network.
+    pub fn drain(&mut self) -> Records {
+        let (now, mut rows) = (self.now, Vec::new());
+        for link in &mut self.links {
+            link.advance(now);
+            link.stats.roll(now);
+            link.stats.drain(now, &mut rows);
+        }
+        let mut records = Records { events: std::mem::take(&mut self.events), ..Records::default() };
+        append_sorted(rows, &mut records.links);
+        let mut drops = self.drops.drain(now);
+        let mut marks = self.marks.drain(now);
+        // Their bytes are in table `links`.
+        drops.truncate(4);
+        marks.truncate(4);
+        records.ledgers = vec![("drops", drops), ("marks", marks)];
+        records.ledgers.extend(self.bins.as_mut().map(|bins| ("bins", bins.drain(now))));
+        records
+    }
+
+    fn dispatch(&mut self, slot: u32) {
+        let slots = self.slots;
+        if slot >= slots.hosts {
+            let host = slot - slots.hosts;
+            self.calendar.set(slot, Time::MAX);
+            self.ready.extend(self.gather.expire(host, self.now));
+        } else if slot >= slots.pipes {
+            self.on_arrival(slot - slots.pipes);
+        } else if slot >= slots.transmitters {
+            self.start_transmission(slot - slots.transmitters);
+        } else {
+            self.apply_change();
+        }
+    }
+
+    /// The first packet of a link reaches its far end.
+    fn on_arrival(&mut self, link: u32) {
+        let pipe = &mut self.links[link as usize].pipe;
+        let Some(packet) = pipe.pop() else { unreachable!("a pipe is due only while it holds a packet") };
+        let next = pipe.next();
+        self.calendar.set(self.slots.pipes + link, next);
+        self.pass(self.now, packet.hopped(), next);
+    }
+
+    /// A packet meets what is at its place; behind it on its link, the next one comes at `next`.
+    fn pass(&mut self, at: Time, packet: Segment, next: Time) {
+        match self.routes.stop(packet.place) {
+            Stop::Link(link) | Stop::Fused(link) => self.enter(link, packet, at),
+            Stop::End(route) => self.arrive(at, route, packet, next),
+        }
+    }
+
+    /// Sends a packet over a link, and on over the links fused with it.
+    fn enter(&mut self, first: u32, packet: Segment, at: Time) {
+        let (mut link, mut packet, mut at) = (first, packet, at);
+        loop {
+            match self.links[link as usize].enter(at, packet, &mut self.lost) {
+                Passage::Sent { packet: sent, departure, arrival } => {
+                    let sent = self.departs(at, departure, link, sent);
+                    if let Stop::Fused(next) = self.routes.stop(sent.place + 1) {
+                        (link, packet, at) = (next, sent.hopped(), arrival);
+                        continue;
+                    }
+                    return self.send_down(link, sent, arrival);
+                }
+                Passage::QueuedIdle => {
+                    self.account_losses(link, at);
+                    return self.start_transmission(link);
+                }
+                Passage::Queued | Passage::Dropped => return self.account_losses(link, at),
+            }
+        }
+    }
+
+    /// The transmitter of an evented link is free: the next packet begins.
+    fn start_transmission(&mut self, link: u32) {
+        let slot = self.slots.transmitters + link;
+        match self.links[link as usize].start(self.now, &mut self.lost) {
+            Some((packet, departure, arrival)) => {
+                self.calendar.set(slot, departure);
+                let packet = self.departs(self.now, departure, link, packet);
+                self.send_down(link, packet, arrival);
+            }
+            None => self.calendar.set(slot, Time::MAX),
+        }
+        self.account_losses(link, self.now);
+    }
+
+    fn send_down(&mut self, link: u32, packet: Segment, arrival: Time) {
+        if self.links[link as usize].pipe.push(arrival, packet) {
+            self.calendar.set(self.slots.pipes + link, arrival);
+        }
+    }
+
+    /// Counts a packet that was admitted at `at` and leaves at `departure`, and its mark if it has a new one.
+    #[inline]
+    fn departs(&mut self, at: Time, departure: Time, link: u32, mut packet: Segment) -> Segment {
+        if packet.take_new_mark() {
+            self.statistics.marked_packets += 1;
+            let train = self.trains.get(packet.train);
+            if train.counts {
+                self.marks.count(at, train.flow, link, packet.ip_bytes());
+            }
+        }
+        if let Some(bins) = &mut self.bins {
+            let train = self.trains.get(packet.train);
+            if train.flow != NO_FLOW && is_recorded(&self.plan, link) {
+                bins.count(departure, train.flow, link, packet.ip_bytes());
+            }
+        }
+        packet
+    }
+
+    /// Counts the packets that a link dropped at `at`, which may be ahead of the clock.
+    fn account_losses(&mut self, link: u32, at: Time) {
+        while let Some(packet) = self.lost.pop() {
+            self.statistics.dropped_packets += 1;
+            let train = self.trains.get(packet.train);
+            if train.counts {
+                self.drops.count(at, train.flow, link, packet.ip_bytes());
+            }
+            self.trains.release(packet.train, 1);
+        }
+    }
+
+    /// A packet reaches its host.
+    fn arrive(&mut self, at: Time, route: u32, packet: Segment, next: Time) {
+        let host = self.directory.end(route);
+        let packets = self.trains.get(packet.train).frame.packets();
+        let ready = &mut self.ready;
+        let deadline = self.gather.push(host, at, &packet, packets, next, &mut |delivery| ready.push_back(delivery));
+        self.calendar.set(self.slots.hosts + host, deadline);
+    }
+
+    fn schedule_change(&mut self) {
+        let next = self.plan.changes.get(self.next_change).map_or(Time::MAX, |change| Time(change.at_ns));
+        self.calendar.set(CHANGES, next);
+    }
+
+    fn apply_change(&mut self) {
+        let Change { link, change, .. } = self.plan.changes[self.next_change].clone();
+        self.next_change += 1;
+        self.schedule_change();
+        let value = match change {
+            ChangeKind::Rate { rate_bps } => rate_bps as i64,
+            _ => 0,
+        };
+        let kind = EventKind::LinkChange as u8;
+        self.events.push(EventRow { time_ns: self.now.0, kind, flow: u32::MAX, link, value });
+        if self.links[link as usize].change(self.now, &change) {
+            self.start_transmission(link);
+        }
+    }
+}
+
+/// Whether a link is in table `links`.
+fn is_recorded(plan: &Plan, link: u32) -> bool {
+    plan.measure.links.is_empty() || plan.measure.links.contains(&link)
+}
+
+/// The plan with network cards that never drop: what waits for one waits in its device, where the host's stack sees it.
+fn with_patient_cards(plan: &Plan) -> Plan {
+    let mut plan = plan.clone();
+    for link in plan.links.iter_mut().filter(|link| link.host_nic) {
+        if let Queue::Droptail { limit } = &mut link.queue {
+            *limit = Limit { bytes: None, packets: None };
+        }
+    }
+    plan
+}
+
+fn cards(job: &Job) -> Vec<Vec<u32>> {
+    let mut cards = vec![Vec::new(); job.hosts.len()];
+    for (index, host) in job.hosts.iter().enumerate() {
+        let first = |flow: &weir_plan::Flow| {
+            let forward = flow.path.first().filter(|_| flow.from == host.node);
+            let reverse = flow.reverse_path.first().filter(|_| flow.to == host.node);
+            [forward.copied(), reverse.copied()]
+        };
+        cards[index] = job.plan.flows.iter().flat_map(first).flatten().collect();
+        cards[index].retain(|&link| job.plan.links[link as usize].host_nic);
+        cards[index].sort_unstable();
+        cards[index].dedup();
+    }
+    cards
+}
+
+/// As the simulator's: neighbouring flow numbers spread over all bits. What is of no flow has the hash of its route.
+fn flow_hash(way: Way) -> u32 {
+    let number = way.flow.unwrap_or(!way.route);
+    number.wrapping_add(1).wrapping_mul(0x9e37_79b1).rotate_left(15).wrapping_mul(0x85eb_ca77)
+}

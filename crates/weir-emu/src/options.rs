@@ -1,0 +1,82 @@
+//! The arguments of `weir-emu`.
+
+use std::path::PathBuf;
+
+use lexopt::prelude::*;
+use weir_units::Dur;
+
+use crate::device::Offloads;
+use crate::engine::Settings;
+
+/// How the emulator works.
+pub struct Options {
+    /// Bridge two interfaces instead of serving TUN devices.
+    pub bridge: bool,
+    /// Which offloads the hosts may use.
+    pub offloads: Offloads,
+    /// Where to write a capture.
+    pub trace: Option<PathBuf>,
+    /// Whether to run before all ordinary threads.
+    pub fifo: bool,
+    /// Of the loop.
+    pub settings: Settings,
+    /// Of the network.
+    pub network: weir_emu::Options,
+}
+
+const HELP: &str = "\
+weir-emu: emulates the links of a plan between network devices
+
+Reads a job from standard input and writes tables to standard output; see crates/weir-run.
+
+  --bridge            the hosts' devices are two interfaces; all that one receives goes to the other
+  --no-offloads       the hosts send packets of the MTU only, complete
+  --trace FILE        write the headers of what the sending hosts see, as pcap, as measure.trace of the plan says
+  --bins              also table bins: what departs per flow and link
+  --hold US           a packet of a train waits at most this long for the others of its train, before its host (50)
+  --horizon US        read a host's device only while its network card holds less than this (1000)
+  --spin US           spin instead of sleeping when the next departure is nearer than this (20)
+  --memory MB         for what is under way (1024)
+  --no-fifo           no real-time priority
+  -h, --help
+";
+
+/// Parses the arguments; none when only help was asked for.
+///
+/// # Errors
+/// When an argument is unknown or its value is no number.
+pub fn parse() -> Result<Option<Options>, lexopt::Error> {
+    let mut options = Options {
+        bridge: false,
+        offloads: Offloads::All,
+        trace: None,
+        // Alone on one processor, it would keep the hosts from running.
+        fifo: std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1),
+        settings: Settings { horizon: Dur::from_millis(1), spin: Dur::from_micros(20) },
+        network: weir_emu::Options::default(),
+    };
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("bridge") => options.bridge = true,
+            Long("no-offloads") => options.offloads = Offloads::None,
+            Long("trace") => options.trace = Some(parser.value()?.into()),
+            Long("bins") => options.network.flow_bins = true,
+            Long("hold") => options.network.hold = micros(&mut parser)?,
+            Long("horizon") => options.settings.horizon = micros(&mut parser)?,
+            Long("spin") => options.settings.spin = micros(&mut parser)?,
+            Long("memory") => options.network.memory = parser.value()?.parse::<usize>()?.saturating_mul(1 << 20),
+            Long("no-fifo") => options.fifo = false,
+            Short('h') | Long("help") => {
+                print!("{HELP}");
+                return Ok(None);
+            }
+            other => return Err(other.unexpected()),
+        }
+    }
+    Ok(Some(options))
+}
+
+fn micros(parser: &mut lexopt::Parser) -> Result<Dur, lexopt::Error> {
+    Ok(Dur::from_micros(u64::from(parser.value()?.parse::<u32>()?)))
+}

@@ -1,0 +1,177 @@
+//! Trains in memory, and the small records of their packets that go through the links.
+
+use weir_elements::Packet;
+
+use crate::frame::Frame;
+use crate::pool::{Buffer, Pool};
+
+/// Counts for no flow.
+pub const NO_FLOW: u32 = u32::MAX;
+
+const DATA: u8 = 1;
+const ECT: u8 = 2;
+const CE: u8 = 4;
+/// Its mark was counted.
+const COUNTED: u8 = 8;
+
+/// One packet of a train (a single packet is a train of one): what the links see and move.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Segment {
+    /// The train, a place in [`Trains`].
+    pub train: u32,
+    /// Place on its route, see `weir_links::Routes`.
+    pub place: u32,
+    hash: u32,
+    ip_bytes: u16,
+    /// Number within the train, from 0.
+    pub index: u16,
+    flags: u8,
+    dscp: u8,
+}
+
+impl Segment {
+    /// The packet `index` of `train`, at the start of its route.
+    pub fn new(train: u32, index: u16, frame: &Frame, place: u32, hash: u32) -> Segment {
+        let ecn = frame.traffic_class & 3;
+        let flags = if frame.is_data() { DATA } else { 0 }
+            | if ecn != 0 { ECT } else { 0 }
+            | if ecn == 3 { CE | COUNTED } else { 0 };
+        let ip_bytes = frame.packet_bytes(u32::from(index)).min(u32::from(u16::MAX)) as u16;
+        Segment { train, place, hash, ip_bytes, index, flags, dscp: frame.traffic_class >> 2 }
+    }
+
+    /// The same packet, one place further on its route.
+    pub fn hopped(mut self) -> Segment {
+        self.place += 1;
+        self
+    }
+
+    /// Whether it is marked congestion-experienced.
+    pub fn is_marked(&self) -> bool {
+        self.flags & CE != 0
+    }
+
+    /// Whether it was marked since the last call.
+    pub fn take_new_mark(&mut self) -> bool {
+        let new = self.flags & (CE | COUNTED) == CE;
+        self.flags |= if new { COUNTED } else { 0 };
+        new
+    }
+}
+
+impl Packet for Segment {
+    #[inline]
+    fn ip_bytes(&self) -> u32 {
+        u32::from(self.ip_bytes)
+    }
+    #[inline]
+    fn is_data(&self) -> bool {
+        self.flags & DATA != 0
+    }
+    #[inline]
+    fn ecn_capable(&self) -> bool {
+        self.flags & ECT != 0
+    }
+    #[inline]
+    fn mark_ce(&mut self) {
+        self.flags |= CE;
+    }
+    #[inline]
+    fn flow_hash(&self) -> u32 {
+        self.hash
+    }
+    #[inline]
+    fn dscp(&self) -> u8 {
+        self.dscp
+    }
+}
+
+/// A train in memory.
+#[derive(Debug)]
+pub struct Train {
+    /// The frame as it was read, virtio header included.
+    pub buffer: Buffer,
+    /// What is known of it.
+    pub frame: Frame,
+    /// The flow it counts for, or [`NO_FLOW`].
+    pub flow: u32,
+    /// Whether it is data of that flow on the way to its receiver: losses and marks of these are counted.
+    pub counts: bool,
+    /// Its packets that are still under way.
+    alive: u16,
+}
+
+/// The trains under way.
+#[derive(Debug)]
+pub struct Trains {
+    slots: Vec<Option<Train>>,
+    free: Vec<u32>,
+    /// Their memory.
+    pub pool: Pool,
+}
+
+impl Trains {
+    /// None yet.
+    pub fn new(pool: Pool) -> Trains {
+        Trains { slots: Vec::new(), free: Vec::new(), pool }
+    }
+
+    /// Adds a train; its place.
+    pub fn add(&mut self, buffer: Buffer, frame: Frame, flow: u32, counts: bool) -> u32 {
+        let train = Train { buffer, frame, flow, counts, alive: frame.packets() as u16 };
+        match self.free.pop() {
+            Some(place) => {
+                self.slots[place as usize] = Some(train);
+                place
+            }
+            None => {
+                self.slots.push(Some(train));
+                self.slots.len() as u32 - 1
+            }
+        }
+    }
+
+    /// The train at `place`.
+    ///
+    /// # Panics
+    /// When it has left.
+    pub fn get(&self, place: u32) -> &Train {
+        self.slots[place as usize].as_ref().expect("a packet keeps its train")
+    }
+
+    /// The train at `place`, to be changed.
+    ///
+    /// # Panics
+    /// When it has left.
+    pub fn get_mut(&mut self, place: u32) -> &mut Train {
+        self.slots[place as usize].as_mut().expect("a packet keeps its train")
+    }
+
+    /// `packets` of the train have left; with the last one goes its memory.
+    pub fn release(&mut self, place: u32, packets: u16) {
+        let train = self.get_mut(place);
+        train.alive -= packets;
+        if train.alive == 0 {
+            let train = self.slots[place as usize].take().expect("it was there");
+            self.pool.free(train.buffer);
+            self.free.push(place);
+        }
+    }
+
+    /// Trains under way.
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Whether none is under way.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Forgets all of them.
+    pub fn clear(&mut self) {
+        let Trains { slots, free, pool } = self;
+        free.clear();
+        slots.drain(..).flatten().for_each(|train| pool.free(train.buffer));
+    }
+}
