@@ -15,7 +15,8 @@ PACKAGE = ROOT / "python" / "weir"
 
 LAYERS = {
     "scenario": {"weir._weir", "weir.metrics.expect"},  # the latter reads the claims' grammar
-    "methods": {"weir._weir", "weir.lab", "weir.run"},
+    "methods": {"weir._weir", "weir.bpf", "weir.lab", "weir.run"},
+    "bpf": {"weir.methods"},  # the errors of methods, and where the programs are
     "engine": {"weir._weir", "weir.methods", "weir.run"},
     "lab": set(),
     "run": {"weir.metrics"},  # only for the convenience of `Run.metrics`, when it is called

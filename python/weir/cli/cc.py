@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from weir.cli._common import console, emit_json, examples, json_option, print_table
+
+if TYPE_CHECKING:
+    from weir.bpf import Status
 
 __all__ = ["command"]
 
@@ -15,45 +20,98 @@ _EPILOG = examples(
     ("weir cc list", "what a scenario may name"),
     ("weir cc list cubic", "one, with its options"),
     ("weir cc build my_cc.c", "then in a scenario: `cc: ./my_cc.so`"),
+    ("weir cc load cubic", "into this kernel; then: iperf3 -C weir_cubic ..."),
 )
 
 
 @click.group(epilog=_EPILOG)
 def command() -> None:
-    """List congestion controls, or build one of your own without rebuilding weir."""
+    """List congestion controls, build one of your own without rebuilding weir, load one into this kernel."""
 
 
 @command.command("list", epilog=examples(("weir cc list", "all"), ("weir cc list ./my_cc.so", "your own")))
 @click.argument("name", required=False)
 @json_option
 def list_(name: str | None, as_json: bool) -> None:
-    """List the registered congestion controls, or describe one: its source and options."""
+    """List the congestion controls and where each can run, or describe one: its source and options.
+
+    simulator: it runs in `sim`. BPF: this kernel takes it from weir, and under which names it has it now. linux: the
+    kernel has one of its own, `linux:NAME` in a scenario.
+    """
     from weir import _weir
 
     try:
         found = json.loads(_weir.cc_list() if name is None else f"[{_weir.cc_describe(name)}]")
     except ValueError as error:
         raise click.ClickException(str(error)) from error
+    state, why_not = _kernel()
+    for cc in found:
+        cc |= _places(cc["name"], state, why_not)
+    if name is None:
+        found += _own(state, {cc["name"] for cc in found})
     if as_json:
         emit_json(found)
     elif name is not None:
         _describe(found[0])
     else:
-        rows = [(cc["name"], cc["title"], str(cc["year"]), cc["source"], _options(cc)) for cc in found]
-        print_table(("name", "title", "year", "source", "options"), rows, styles=("bold",))
+        rows = [(cc["name"], cc["title"], str(cc["year"] or ""), cc["source"], *_cells(cc)) for cc in found]
+        header = ("name", "title", "year", "source", "simulator", "BPF", "linux")
+        print_table(header, rows, styles=("bold",))
+        if why_not is not None:
+            console().print(f"BPF: not here: {why_not}")
 
 
-def _options(cc: dict[str, object]) -> str:
-    options = cc["options"]
-    assert isinstance(options, list)
-    return ", ".join(option["name"] for option in options)
+def _kernel() -> tuple[Status | None, str | None]:
+    """What this host's kernel has, if it can be asked, and why it takes nothing, if so."""
+    from weir.bpf import status
+    from weir.methods import MethodError
+
+    try:
+        state = status()
+    except MethodError as error:
+        return None, str(error)
+    return state, state.why_not
 
 
-def _describe(cc: dict[str, object]) -> None:
+def _places(name: str, state: Status | None, why_not: str | None) -> dict[str, object]:
+    loaded = [cc.name for cc in state.loaded if cc.cc == name] if state else []
+    return {
+        "simulator": True,
+        "bpf": {"available": why_not is None, "why_not": why_not, "loaded": loaded},
+        "linux": name if state and name in state.own else None,
+    }
+
+
+def _own(state: Status | None, ours: set[str]) -> list[dict[str, object]]:
+    """The kernel's congestion controls that weir has no source of, like the others."""
+    about: dict[str, object] = {"year": None, "source": "", "state_bytes": None, "options": []}
+    return [
+        {"name": f"linux:{name}", "title": "this kernel's own", **about, "simulator": False, "bpf": None, "linux": name}
+        for name in (state.own if state else ())
+        if name not in ours
+    ]
+
+
+def _cells(cc: Mapping[str, Any]) -> tuple[str, str, str]:
+    bpf = cc["bpf"]
+    if bpf is None:
+        taken = ""
+    elif bpf["loaded"]:
+        taken = f"loaded: {', '.join(bpf['loaded'])}"
+    else:
+        taken = "yes" if bpf["available"] else "no"
+    return "yes" if cc["simulator"] else "", taken, f"linux:{cc['linux']}" if cc["linux"] else ""
+
+
+def _describe(cc: Mapping[str, Any]) -> None:
     out = console()
     out.print(f"{cc['name']}: {cc['title']}", style="bold")
     out.print(f"  source  {cc['source']} ({cc['year']})")
     out.print(f"  state   {cc['state_bytes']} of 104 bytes")
+    _, taken, linux = _cells(cc)
+    out.print(f"  BPF     {taken}{'' if cc['bpf']['available'] else ': ' + cc['bpf']['why_not']}")
+    if linux:
+        out.print(f"  linux   the kernel has its own: {linux}")
     options = cc["options"]
     assert isinstance(options, list)
     if options:
@@ -105,3 +163,51 @@ def headers(folder: Path) -> None:
         console().print(str(_weir.cc_headers(folder)))
     except ValueError as error:
         raise click.ClickException(str(error)) from error
+
+
+_LOAD = examples(
+    ("weir cc load cubic", "then: iperf3 -C weir_cubic -c HOST"),
+    ("weir cc load htcp --as mine --option rtt_scaling=1", "with options, under a name of yours"),
+    ("weir cc load ./my_cc.c --everyone", "your own, for programs without privileges too"),
+)
+
+
+@command.command(epilog=_LOAD)
+@click.argument("cc", metavar="NAME")
+@click.option("--as", "name", help="Its name in the kernel; by default weir_NAME. At most 15 characters.")
+@click.option("--option", "options", multiple=True, metavar="NAME=VALUE", help="Sets one of its options; repeatable.")
+@click.option("--everyone", is_flag=True, help="Programs without CAP_NET_ADMIN may choose it too.")
+def load(cc: str, name: str | None, options: tuple[str, ...], everyone: bool) -> None:
+    """Load congestion control NAME into this host's kernel for other programs, until `weir cc unload`.
+
+    NAME is a registered one, a C file, or a shared object of `weir cc build` beside its C file. Programs in every
+    network namespace can choose it. Needs root.
+    """
+    from weir.bpf import keep
+
+    loaded = keep(cc, name, dict(map(_option, options)), unrestricted=everyone)
+    console().print(f"{loaded} is loaded; remove it with: weir cc unload {loaded}")
+
+
+def _option(text: str) -> tuple[str, int]:
+    name, _, value = text.partition("=")
+    try:
+        return name, int(value)
+    except ValueError:
+        raise click.BadParameter(f"{text!r}: expected NAME=VALUE with a whole number", param_hint="--option") from None
+
+
+_UNLOAD = examples(("weir cc unload weir_cubic", "one"), ("weir cc unload --all", "all that `weir cc load` loaded"))
+
+
+@command.command(epilog=_UNLOAD)
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Everything that `weir cc load` loaded.")
+def unload(names: tuple[str, ...], everything: bool) -> None:
+    """Remove what `weir cc load` loaded from this host's kernel. Connections that use it keep it. Needs root."""
+    from weir.bpf import drop, drop_all
+
+    if everything == bool(names):
+        raise click.UsageError("name what to unload, or give --all")
+    removed = drop_all() if everything else drop(*names)
+    console().print(f"unloaded: {', '.join(removed)}" if removed else "nothing was loaded")

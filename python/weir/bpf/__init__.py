@@ -1,0 +1,15 @@
+"""Congestion controls of weir in the running kernel, through the program ``weir-bpf``.
+
+``Loader`` holds them for a run: they are gone when it is left, and when this process dies. ``keep`` and ``drop`` are
+for other programs: what ``keep`` loads stays until ``drop``. The kernel has one list of names for all network
+namespaces.
+"""
+
+from __future__ import annotations
+
+from weir.bpf._errors import BpfError, BpfRequestError
+from weir.bpf._loader import Loader
+from weir.bpf._pins import drop, drop_all, keep
+from weir.bpf._status import KernelCc, Status, status
+
+__all__ = ["BpfError", "BpfRequestError", "KernelCc", "Loader", "Status", "drop", "drop_all", "keep", "status"]

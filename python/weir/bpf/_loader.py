@@ -1,0 +1,139 @@
+"""``Loader``: congestion controls that live as long as a run."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from weir.bpf._errors import BpfError, BpfRequestError
+from weir.methods._binaries import find
+
+__all__ = ["Loader", "kernel_name"]
+
+_NAME_MAX = 15
+"""Linux' ``TCP_CA_NAME_MAX`` without its terminator."""
+_LEAVE_SECONDS = 10
+
+
+class Loader:
+    """Loads congestion controls into the kernel and holds them until it is left::
+
+        with Loader() as loader:
+            name = loader.load("cubic", {"beta": 717})  # for TCP_CONGESTION
+
+    They are held by a child process whose standard input this process keeps open, so they are gone however this
+    process ends. ``environment`` is the child's, by default this process' own.
+
+    Raises:
+        MissingBinaryError: when it is entered and ``weir-bpf`` is not there.
+    """
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = None if environment is None else dict(environment)
+        self._process: subprocess.Popen[str] | None = None
+        self._count = itertools.count()
+
+    def __enter__(self) -> Self:
+        # A session of its own: Ctrl-C in a terminal reaches this process, which then leaves in its own order.
+        self._process = subprocess.Popen(
+            [str(find("weir-bpf")), "hold"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=self._environment,
+            start_new_session=True,
+        )
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):  # it has died already
+            process.stdin.close()
+        process.stdout.close()
+        try:
+            process.wait(_LEAVE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()  # what it holds goes with it
+            process.wait()
+
+    @property
+    def pid(self) -> int:
+        """Number of the process that holds what was loaded.
+
+        Raises:
+            BpfError: the loader has not been entered.
+        """
+        return self._running().pid
+
+    def load(self, cc: str, options: Mapping[str, int] | None = None, *, unrestricted: bool = False) -> str:
+        """The kernel's name of congestion control ``cc``, loaded with ``options``; a further call loads it again.
+
+        ``cc`` is a registered name, a C file, or a shared object of ``weir cc build`` beside its C file. The name has
+        at most 15 characters; it tells this process and the order of the calls, so no two processes share one. Sockets
+        of processes without ``CAP_NET_ADMIN`` can choose it only if ``unrestricted``.
+
+        Raises:
+            BpfRequestError: no such congestion control or option, a value out of its bounds, a source that does not
+                compile.
+            BpfError: this host or its kernel cannot, for want of privilege, BTF or clang, or by the verifier's verdict.
+        """
+        while True:
+            name = kernel_name(cc, os.getpid(), next(self._count))
+            request = {"cc": cc, "as": name, "options": dict(options or {}), "unrestricted": unrestricted}
+            answer = self._ask({"load": [request]})
+            if answer.get("code") != "name-taken":
+                return str(_checked(answer)["loaded"])
+            # Another process has our number in its own namespace of processes: take the next name.
+
+    def unload(self, name: str) -> None:
+        """Removes what ``load`` called ``name`` from the kernel's list; sockets that use it keep it.
+
+        Raises:
+            BpfRequestError: it is not held.
+        """
+        _checked(self._ask({"unload": [name]}))
+
+    def _running(self) -> subprocess.Popen[str]:
+        if self._process is None:
+            raise BpfError("the loader is not entered: use it in a `with` statement")
+        return self._process
+
+    def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        process = self._running()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):  # the reading below tells
+            process.stdin.write(json.dumps(request) + "\n")
+            process.stdin.flush()
+        line = process.stdout.readline()
+        if not line:
+            raise BpfError(
+                f"weir-bpf ended with code {process.wait()} while it held congestion controls; see its messages"
+            )
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+def kernel_name(cc: str, pid: int, count: int) -> str:
+    """The name of a process' ``count``-th congestion control, such as ``w3f2a.0_cubic``."""
+    stem = re.sub(r"[^A-Za-z0-9_]", "_", Path(cc).name.removesuffix(".so").removesuffix(".c"))
+    return f"w{pid:x}.{count:x}_{stem}"[:_NAME_MAX]
+
+
+def _checked(answer: dict[str, Any]) -> dict[str, Any]:
+    if "error" in answer:
+        kind = BpfRequestError if answer.get("code") == "bad-input" else BpfError
+        raise kind(answer["error"])
+    return answer

@@ -1,0 +1,60 @@
+"""Congestion controls that stay loaded for other programs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+
+from weir.bpf._errors import BpfError, BpfRequestError
+from weir.methods._binaries import find
+
+__all__ = ["command", "drop", "drop_all", "keep"]
+
+_REQUEST = 2
+"""Exit code of a request that is wrong."""
+
+
+def keep(cc: str, name: str | None = None, options: Mapping[str, int] | None = None, *, unrestricted: bool) -> str:
+    """Loads ``cc`` as ``name`` (by default ``weir_NAME``) until ``drop``; its name in the kernel.
+
+    Raises:
+        BpfRequestError: no such congestion control or option, a bad or a taken name.
+        BpfError: this host or its kernel cannot.
+    """
+    arguments = ["load", cc]
+    arguments += ["--as", name] if name is not None else []
+    for option, value in (options or {}).items():
+        arguments += ["--option", f"{option}={value}"]
+    arguments += ["--unrestricted"] if unrestricted else []
+    return command(*arguments).strip()
+
+
+def drop(*names: str) -> list[str]:
+    """Removes what ``keep`` loaded from the kernel's list; sockets that use it keep it. The names removed.
+
+    Raises:
+        BpfRequestError: nothing of that name was kept.
+    """
+    return command("unload", *names).split() if names else []
+
+
+def drop_all() -> list[str]:
+    """Removes everything that ``keep`` loaded; the names removed."""
+    return command("unload", "--all").split()
+
+
+def command(*arguments: str) -> str:
+    """What ``weir-bpf`` prints for ``arguments``. ``WEIR_BPFFS`` names another BPF file system than /sys/fs/bpf.
+
+    Raises:
+        BpfRequestError: the arguments are wrong.
+        BpfError: this host or its kernel cannot.
+    """
+    file_system = os.environ.get("WEIR_BPFFS")
+    place = ["--bpffs", file_system] if file_system else []
+    ran = subprocess.run([str(find("weir-bpf")), *arguments, *place], capture_output=True, text=True, check=False)
+    if ran.returncode:
+        kind = BpfRequestError if ran.returncode == _REQUEST else BpfError
+        raise kind(ran.stderr.strip().removeprefix("weir-bpf: ") or f"weir-bpf ended with code {ran.returncode}")
+    return ran.stdout

@@ -1,0 +1,44 @@
+"""What the tests of the kernel's congestion controls use: the kernel's list, and a transfer."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from pathlib import Path
+
+AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+
+
+def available() -> set[str]:
+    """Names in the kernel's list now."""
+    return set(AVAILABLE.read_text(encoding="ascii").split())
+
+
+def transfer(name: str, amount: int = 2_000_000) -> str:
+    """Sends ``amount`` bytes over loopback with congestion control ``name``; the one that the kernel says was used."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        received = threading.Thread(target=_sink, args=(server, amount))
+        received.start()
+        try:
+            with socket.socket() as sender:
+                sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+                sender.settimeout(20)
+                sender.connect(server.getsockname())
+                sender.sendall(bytes(amount))
+                sender.shutdown(socket.SHUT_WR)
+                used = sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+                assert sender.recv(8) == b"complete"
+        finally:
+            received.join(30)
+    assert not received.is_alive()
+    return used.rstrip(b"\0").decode()
+
+
+def _sink(server: socket.socket, amount: int) -> None:
+    server.settimeout(20)
+    connection, _ = server.accept()
+    with connection:
+        connection.settimeout(20)
+        while amount > 0 and (data := connection.recv(1 << 16)):
+            amount -= len(data)
+        connection.sendall(b"complete" if amount == 0 else b"too few!")

@@ -1,0 +1,83 @@
+"""``weir cc load``, ``unload`` and ``list``: congestion controls for other programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from bpf_support import available, transfer
+from click.testing import CliRunner
+
+from weir.bpf import BpfError, BpfRequestError, Status, drop, drop_all, keep
+from weir.cli import _common
+from weir.cli.cc import command
+
+
+def weir_cc(*arguments: str) -> str:
+    _common.console.cache_clear()
+    ran = CliRunner().invoke(command, arguments, catch_exceptions=False)
+    assert ran.exit_code == 0, ran.output
+    return ran.output
+
+
+def listed(name: str) -> dict[str, object]:
+    found = {cc["name"]: cc for cc in json.loads(weir_cc("list", "--json"))}
+    entry = found[name]
+    assert isinstance(entry, dict)
+    return entry
+
+
+def test_what_is_loaded_stays_until_it_is_unloaded(bpffs: Path) -> None:
+    assert "weir_htcp is loaded" in weir_cc("load", "htcp", "--option", "rtt_scaling=1")
+    assert "weir_htcp" in available()
+    assert transfer("weir_htcp", 200_000) == "weir_htcp"
+    assert listed("htcp")["bpf"] == {"available": True, "why_not": None, "loaded": ["weir_htcp"]}
+    assert "loaded: weir_htcp" in weir_cc("list", "htcp")
+    assert "unloaded: weir_htcp" in weir_cc("unload", "weir_htcp")
+    assert "weir_htcp" not in available()
+    assert not (bpffs / "weir").exists()
+
+
+def test_all_that_was_kept_can_be_unloaded_at_once(bpffs: Path) -> None:
+    keep("cubic", "wtest_a", unrestricted=False)
+    keep("cubic", "wtest_b", unrestricted=True)
+    assert drop_all() == ["wtest_a", "wtest_b"]
+    assert {"wtest_a", "wtest_b"}.isdisjoint(available())
+    assert "nothing was loaded" in weir_cc("unload", "--all")
+
+
+def test_a_taken_or_impossible_name_is_refused(bpffs: Path) -> None:
+    keep("reno", "wtest_a", unrestricted=False)
+    with pytest.raises(BpfError, match="called wtest_a already"):
+        keep("cubic", "wtest_a", unrestricted=False)
+    with pytest.raises(BpfRequestError, match="1 to 15 characters"):
+        keep("cubic", "a-name", unrestricted=False)
+    with pytest.raises(BpfRequestError, match="wtest_b is not loaded by `weir cc load`; loaded: wtest_a"):
+        drop("wtest_b")
+    assert drop("wtest_a") == ["wtest_a"]
+
+
+def test_where_no_bpf_file_system_can_be_it_says_so(
+    kernel: Status, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEIR_BPFFS", str(tmp_path / "missing"))
+    with pytest.raises(BpfError, match="mount -t bpf bpf"):
+        keep("reno", "wtest_a", unrestricted=False)
+    assert "wtest_a" not in available()
+
+
+def test_the_list_says_where_each_can_run(kernel: Status) -> None:
+    assert listed("cubic-2005")["simulator"] is True
+    own = [cc for cc in json.loads(weir_cc("list", "--json")) if cc["linux"]]
+    assert {"reno"} <= {cc["linux"] for cc in own}
+    assert all(cc["simulator"] or cc["name"] == f"linux:{cc['linux']}" for cc in own)
+
+
+def test_without_the_program_the_list_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEIR_BIN", str(tmp_path))
+    assert "BPF: not here:" in weir_cc("list")
+    bpf = listed("cubic")["bpf"]
+    assert isinstance(bpf, dict)
+    assert bpf["available"] is False
+    assert "make setup" in bpf["why_not"]
