@@ -20,6 +20,7 @@ COMMANDS: dict[str, str] = {
     "show": "Summarise a run on the terminal.",
     "report": "Build the report of a run, and its figures.",
     "compare": "Put runs side by side: what differs, and by how much.",
+    "validate": "Measure how far a method is from another.",
     "catalogue": "List the scenarios that come with weir.",
     "metrics": "List the metrics and their definitions.",
     "schema": "Print the columns of a run, or a JSON schema.",

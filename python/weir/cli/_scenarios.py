@@ -21,6 +21,7 @@ __all__ = [
     "locate",
     "parse_set",
     "print_problems",
+    "scenario_files",
     "scenario_options",
     "settings",
     "slug",
@@ -38,8 +39,17 @@ def catalogue_folder() -> Path:
     return inside if inside.is_dir() else package.parent.parent / "scenarios"
 
 
+VALIDATION = "validation"
+"""The folder of the grids of ``weir validate``: they make no claims, and are not part of the catalogue."""
+
+
 def catalogue_files() -> dict[str, Path]:
     """Name (``A/large-flows``) and file of every scenario of the catalogue, in the order of names."""
+    return {name: file for name, file in scenario_files().items() if not name.startswith(f"{VALIDATION}/")}
+
+
+def scenario_files() -> dict[str, Path]:
+    """The same of every scenario that comes with weir: the catalogue, and the grids of ``weir validate``."""
     root = catalogue_folder()
     files = sorted(root.rglob("*.yaml"))
     return {file.relative_to(root).with_suffix("").as_posix(): file for file in files}
@@ -49,7 +59,7 @@ def complete_scenario(_ctx: click.Context, _param: click.Parameter, incomplete: 
     """Completes names of the catalogue, and files."""
     from click.shell_completion import CompletionItem
 
-    names = [CompletionItem(name) for name in catalogue_files() if name.startswith(incomplete)]
+    names = [CompletionItem(name) for name in scenario_files() if name.startswith(incomplete)]
     return [*names, CompletionItem(incomplete, type="file")]
 
 
@@ -62,7 +72,7 @@ def locate(name: str) -> Path:
     file = Path(name)
     if file.is_file():
         return file
-    known = catalogue_files()
+    known = scenario_files()
     if name in known:
         return known[name]
     if file.is_dir():

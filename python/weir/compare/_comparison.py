@@ -289,6 +289,7 @@ def compare(
     phases: Sequence[str | None] | None = None,
     flows: bool = True,
     level: float = 0.95,
+    strict: bool = True,
 ) -> Comparison:
     """Puts runs side by side: of several methods, seeds, stacks, or versions of a scenario.
 
@@ -301,6 +302,7 @@ def compare(
         phases: windows of time, ``None`` for the whole run; default: the phases that all have, else the whole run.
         flows: whether metrics of flows are also compared flow by flow.
         level: of the confidence intervals.
+        strict: whether a metric asked for that a run cannot give is an error; else it is a note.
 
     Raises:
         CompareError: fewer than two runs, two of one name, or nothing aligns.
@@ -312,7 +314,7 @@ def compare(
     opened = [run if isinstance(run, Run) else _open(run) for run in runs]
     named = label_runs(opened, labels if labels is not None else [None] * len(opened))
     chosen = COMPARED if metrics is None else tuple(metric_of(text) for text in metrics)
-    return Comparison(named, chosen, phases, flows=flows, strict=metrics is not None, level=level)
+    return Comparison(named, chosen, phases, flows=flows, strict=strict and metrics is not None, level=level)
 
 
 def _open(path: str | Path) -> Run:

@@ -25,6 +25,9 @@ __all__ = ["TRACES", "Distance", "Trace", "apart", "mean_apart", "on_one_grid", 
 TRACES = ("goodput.aggregate", "goodput", "cwnd", "queue")
 """The series compared, in the order of reports."""
 
+_STALE = 3
+"""Intervals after which a state is not known any more: the connection was closed; samples of real hosts may be late."""
+
 Key = tuple[str, str | None]
 """A series, and the flow or link it is of (none: all flows under test)."""
 
@@ -52,10 +55,10 @@ class Trace:
         if self.kind == "rate":
             return rates(self.times_ns, self.values, self.step_ns, instants_ns)
         held = hold(self.times_ns, self.values, instants_ns)
+        age = instants_ns - hold(self.times_ns, self.times_ns.astype(np.float64), instants_ns)
         if self.kind == "state":
-            return held
-        old = instants_ns - hold(self.times_ns, self.times_ns.astype(np.float64), instants_ns) >= 1.5 * self.step_ns
-        return np.where(old | np.isnan(held), 0.0, held)
+            return np.where(age < _STALE * self.step_ns, held, np.nan)
+        return np.where(age < 1.5 * self.step_ns, held, 0.0)
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ def _rows(key: Key, label: str, trace: Trace, medium: Medium) -> pl.DataFrame:
     step = trace.step_ns * max(1, -(-count // medium.buckets))
     rate = trace.values / (trace.step_ns / 1e9) if trace.kind == "rate" else trace.values
     frame = pl.DataFrame({"time_ns": trace.times_ns, "value": rate})
-    thin = frame.group_by((pl.col("time_ns") - 1) // step, maintain_order=True).agg(pl.all().mean())
+    thin = frame.group_by(((pl.col("time_ns") - 1) // step).alias("bucket"), maintain_order=True).agg(pl.all().mean())
     columns = [(pl.col("time_ns") / 1e9).alias("time_s"), pl.col("value")]
     return thin.select(pl.lit(key[1] or "all flows").alias("name"), pl.lit(label).alias("run"), *columns)
 

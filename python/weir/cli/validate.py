@@ -1,0 +1,220 @@
+"""``weir validate``."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from weir.cli import _errors
+from weir.cli._common import (
+    console,
+    emit_json,
+    error_console,
+    examples,
+    json_option,
+    plural,
+    print_table,
+    verbosity_options,
+)
+from weir.cli._scenarios import complete_scenario, locate, parse_set, slug
+
+if TYPE_CHECKING:
+    from weir.validate import Validation
+
+__all__ = ["command"]
+
+_EPILOG = examples(
+    ("weir validate --quick", "a dozen cells of the agreement grid, the simulator against this kernel"),
+    ("weir validate --document docs/validation", "the whole grid, and its document; resumable"),
+    ("weir validate --cells 40 --seed 2", "another sample of it"),
+    ("weir validate --random 20 --seed 7", "scenarios outside any grid"),
+    ("weir validate --quick --within goodput_error=5%", "for a CI job: fails when fidelity falls"),
+    ("weir validate --methods sim,sim@seed=2 --quick", "how much of it is chance"),
+    ("weir validate my.yaml --methods sim,lab", "your own cells"),
+)
+_GRID = "validation/agreement"
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("scenario", metavar="[FILE|NAME]", default=_GRID, shell_complete=complete_scenario)
+@click.option("--methods", default="sim,emul", show_default=True, metavar="A,B", help="A is measured against B.")
+@click.option("--quick", is_flag=True, help="The quick version, a dozen cells that represent all.")
+@click.option("--cells", type=click.IntRange(1), metavar="N", help="An even sample of N combinations of factors.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the sample, or of the draws.")
+@click.option("--random", "drawn", type=click.IntRange(1), metavar="N", help="N scenarios drawn outside any grid.")
+@click.option("--most", metavar="RATE", default="1Gbps", show_default=True, help="Largest rate of a drawn scenario.")
+@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change one value; may be repeated.")
+@click.option(
+    "--within",
+    "limits",
+    multiple=True,
+    metavar="ERROR=SHARE",
+    help="End with 1 if nine cells in ten are not within it.",
+)
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder of the runs; by default runs/validate/NAME.")
+@click.option(
+    "--document", "folder", type=click.Path(path_type=Path), metavar="DIR", help="Write NAME.md, its figures and data."
+)
+@click.option("--report", "page", type=click.Path(path_type=Path), metavar="FILE", help="Write a comparison (HTML).")
+@click.option("-j", "--workers", type=click.IntRange(1), help="Processes; by default one a processor.")
+@click.option("--fresh", is_flag=True, help="Replace runs that the folder holds.")
+@json_option
+@verbosity_options
+def command(
+    scenario: str,
+    methods: str,
+    quick: bool,
+    cells: int | None,
+    seed: int,
+    drawn: int | None,
+    most: str,
+    overrides: tuple[str, ...],
+    limits: tuple[str, ...],
+    out: Path | None,
+    folder: Path | None,
+    page: Path | None,
+    workers: int | None,
+    fresh: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: int,
+) -> None:
+    """Execute the same cells by two methods, and measure how far the first is from the second.
+
+    An interrupted validation is continued by the same command; a larger sample takes over the cells of a smaller one.
+    """
+    from weir import engine, validate
+
+    allowed = _limits(limits)
+    if drawn is not None and cells is not None:
+        raise click.UsageError("--random and --cells both say how many; give one of them")
+    name = f"random-{seed}" if drawn is not None else slug(scenario, quick=quick).removeprefix("validation-")
+    job = validate.Job(
+        name=name,
+        scenario=None if drawn is not None else locate(scenario),
+        methods=methods,
+        quick=quick,
+        cells=drawn if drawn is not None else cells,
+        seed=seed,
+        overrides=parse_set(overrides),
+        most_bps=_rate(most),
+    )
+    place = out or Path("runs") / "validate" / name
+    shown = engine.display(quiet=quiet, verbose=verbose > 0)
+    validation = validate.execute(job, place, workers=workers, fresh=fresh, display=shown)
+    if as_json:
+        emit_json(validation.to_json())
+    else:
+        _print(validation, verbose=verbose)
+    say = error_console() if as_json else console()
+    if folder is not None:
+        written = validate.document(validation, folder, _command_line())
+        say.print(f"document: {written[0]}", style="bold")
+    if page is not None:
+        say.print(f"report: {validation.comparison.report(page)}", style="bold")
+    beyond = _beyond(validation, allowed)
+    for text in beyond:
+        say.print(text, style="red")
+    if beyond or validation.failures:
+        raise click.exceptions.Exit(_errors.FAILED)
+
+
+def _limits(texts: tuple[str, ...]) -> dict[str, float]:
+    from weir.metrics.errors import nearest
+    from weir.run.quantity import ONE, parse_quantity
+    from weir.validate import ERRORS
+
+    known = [kind.name for kind in ERRORS]
+    found = {}
+    for text in texts:
+        name, _, amount = text.partition("=")
+        quantity = parse_quantity(amount)
+        if name not in known:
+            raise click.BadParameter(f"no error {name!r}.{nearest(name, known)}", param_hint="--within")
+        if quantity is None or quantity.dimension != ONE:
+            raise click.BadParameter(f"{text!r}: expected a share, as in {name}=5%", param_hint="--within")
+        found[name] = quantity.value
+    return found
+
+
+def _rate(text: str) -> float:
+    from weir.run.quantity import RATE, parse_quantity
+
+    quantity = parse_quantity(text)
+    if quantity is None or quantity.dimension != RATE or quantity.value <= 10e6:
+        raise click.BadParameter(f"{text!r}: expected a rate above 10Mbps, such as 500Mbps", param_hint="--most")
+    return quantity.value
+
+
+def _command_line() -> str:
+    """The command that gives this validation again."""
+    return shlex.join(["weir", *sys.argv[1:]])
+
+
+def _print(validation: Validation, *, verbose: int) -> None:
+    from weir.validate import ERRORS, error_text
+
+    out = console()
+    test, reference = validation.sides
+    out.print(f"{test.text} against {reference.text}: {plural(len(validation.cells), 'cell')}", style="bold")
+    out.print()
+    summaries = validation.summary()
+    rows = []
+    for kind in ERRORS:
+        some = summaries.get(kind.name)
+        if some is None:
+            continue
+        numbers = [error_text(kind, v) for v in (some.median, some.p90, some.worst)]
+        aim = "" if kind.aim is None else error_text(kind, kind.aim)
+        within = "" if some.within is None else f"{100 * some.within:.0f} %"
+        rows.append([kind.name, *numbers, str(some.cells), aim, within])
+    head = ["error", "median", "90th percentile", "worst", "cells", "aim", "within it"]
+    print_table(head, rows, right=range(1, 7))
+    _print_worst(validation, len(validation.cells) if verbose else 6)
+    for failure in validation.failures:
+        out.print(f"failed: {failure}", style="red")
+    warned = sum(bool(cell.warnings) for cell in validation.cells)
+    if warned:
+        text = next(cell.warnings[0] for cell in validation.cells if cell.warnings)
+        out.print(f"warning: {plural(warned, 'cell')} with warnings, such as: {text}", style="yellow")
+
+
+def _print_worst(validation: Validation, number: int) -> None:
+    from weir.validate import ERRORS, error_text
+
+    numbers = validation.worst("goodput_error", number)
+    if not numbers:
+        return
+    kinds = [kind for kind in ERRORS if kind.name in validation.summary()]
+    factors = list(dict.fromkeys(name for cell in validation.cells for name in cell.factors))
+    rows = []
+    for cell in (validation.cells[i] for i in numbers):
+        values = [cell.factors.get(name, "") for name in factors]
+        rows.append([*values, *(error_text(kind, cell.errors[kind.name]) for kind in kinds)])
+    console().print()
+    console().print("cells with the largest errors of goodput", style="bold")
+    titles = [kind.name.removesuffix("_error") for kind in kinds]
+    print_table([*factors, *titles], rows, right=range(len(factors), len(factors) + len(kinds)))
+
+
+def _beyond(validation: Validation, limits: dict[str, float]) -> list[str]:
+    from weir.validate import ERRORS, error_text
+
+    found = []
+    summaries = validation.summary()
+    for kind in ERRORS:
+        most = limits.get(kind.name)
+        if most is None:
+            continue
+        some = summaries.get(kind.name)
+        if some is None:
+            found.append(f"{kind.name}: no cell defines it")
+        elif some.p90 > most:
+            found.append(
+                f"{kind.name}: nine cells in ten within {error_text(kind, some.p90)}, not {error_text(kind, most)}"
+            )
+    return found

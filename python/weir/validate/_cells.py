@@ -1,0 +1,93 @@
+"""Which cells of a scenario are executed: all, or a sample that is as even as the whole."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from weir.engine import Cell
+from weir.scenario import Expectation, Scenario
+from weir.validate.errors import ValidateError
+
+__all__ = ["Chosen", "independent", "sample"]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Some cells of a scenario, as the engine executes them."""
+
+    title: str
+    text: str
+    file: str
+    chosen: tuple[Cell, ...]
+    factors: tuple[str, ...]
+    """The factors that tell cells apart."""
+    expect: Sequence[Expectation] = ()
+
+    def cells(self) -> Sequence[Cell]:
+        """The cells chosen, in the order of the sweep."""
+        return self.chosen
+
+
+def independent(factors: Mapping[str, Sequence[str]], cells: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
+    """The factors that tell cells apart: those that another one decides (rows of ``zip``) are left out."""
+    order = sorted(factors, key=lambda name: -len(factors[name]))
+    kept: list[str] = []
+    for name in order:
+        if len(factors[name]) > 1 and not any(_decides(other, name, cells) for other in kept):
+            kept.append(name)
+    return tuple(name for name in factors if name in kept)
+
+
+def _decides(one: str, other: str, cells: Sequence[Mapping[str, str]]) -> bool:
+    pairs = {(cell[one], cell[other]) for cell in cells}
+    return len(pairs) == len({cell[one] for cell in cells})
+
+
+def sample(scenario: Scenario, number: int | None, seed: int) -> Chosen:
+    """The scenario with ``number`` combinations of its factors (none: all), with all their repeats.
+
+    The sample is a Latin hypercube (McKay, Beckman and Conover, Technometrics 21, 1979): each value of a factor is
+    taken as often as any other, or once more. The same seed gives the same cells.
+
+    Raises:
+        ValidateError: fewer than one combination is asked for.
+    """
+    cells = scenario.cells()
+    if number is not None and number < 1:
+        raise ValidateError(f"{number} cells: expected at least 1")
+    combinations = {tuple(cell.factors.items()): dict(cell.factors) for cell in cells}
+    if number is None or number >= len(combinations):
+        number = len(combinations)
+    names = independent(scenario.factors, list(combinations.values()))
+    wanted = _hypercube(names, scenario.factors, list(combinations.values()), number, random.Random(seed))
+    chosen = tuple(cell for cell in cells if tuple(cell.factors.items()) in wanted)
+    return Chosen(scenario.title, scenario.text, scenario.file, chosen, names)
+
+
+def _hypercube(
+    names: Sequence[str],
+    factors: Mapping[str, Sequence[str]],
+    cells: Sequence[Mapping[str, str]],
+    number: int,
+    rng: random.Random,
+) -> set[tuple[tuple[str, str], ...]]:
+    places = {tuple(cell[name] for name in names): tuple(cell.items()) for cell in cells}
+    columns = [_dealt(factors[name], number, rng) for name in names]
+    found: dict[Any, None] = {}
+    for place in zip(*columns, strict=True):
+        if place in places:
+            found[places[place]] = None
+    rest = [key for key in places.values() if key not in found]
+    rng.shuffle(rest)  # for what came twice
+    return set([*found, *rest][:number])
+
+
+def _dealt(values: Sequence[str], number: int, rng: random.Random) -> list[str]:
+    order = list(values)
+    rng.shuffle(order)
+    column = [order[i % len(order)] for i in range(number)]
+    rng.shuffle(column)
+    return column
