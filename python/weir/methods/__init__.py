@@ -34,6 +34,7 @@ __all__ = [
 
 METHODS: dict[str, str] = {
     "sim": "weir.methods.sim:Sim",
+    "lab": "weir.methods.lab:LabMethod",
     "emul": "weir.methods.emul:Emul",
 }
 """Name of each method and where it is."""

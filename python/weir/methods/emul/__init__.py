@@ -38,7 +38,7 @@ _AHEAD_S = 0.4
 _GRACE_S = 20.0
 """How much longer than the plan a run may take before it is given up."""
 _TELL_EVERY_S = 0.25
-_PROGRAMS = ("ip", "sysctl", "nsenter")
+_PROGRAMS = ("ip", "tc", "sysctl", "nsenter")
 
 
 class Emul:

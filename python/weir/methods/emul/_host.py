@@ -34,9 +34,10 @@ _LOSSES = {
     "TcpExt.TCPAbortOnMemory": "connections ended for want of memory",
     "Udp.RcvbufErrors": "datagrams dropped by a full receive buffer",
     "Udp.SndbufErrors": "datagrams dropped by a full send buffer",
-    "device.tx_dropped": "packets dropped before the emulator took them",
 }
-"""Counters of a host of the experiment that say that the machine lost something, by what they count."""
+"""Counters of a host of the experiment that say that the machine lost something, by what they count.
+
+What a device drops before the emulator takes it, the emulator counts itself."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,12 @@ Counters = dict[str, int]
 
 
 def counters(host: Host) -> Counters:
-    """What the kernel counts for ``host``: the tables of ``netstat``, and its device.
+    """What the kernel counts for ``host``: the tables of ``netstat``.
 
     Raises:
         OSError: its namespace is gone.
     """
-    return within(host.path, lambda: _netstat() | _device(host.device))
+    return within(host.path, _netstat)
 
 
 def _netstat() -> Counters:
@@ -83,17 +84,6 @@ def _netstat() -> Counters:
             numbers = (int(value) for value in values.split()[1:])
             found |= {f"{group}{column}".replace(":", "."): n for column, n in zip(columns, numbers, strict=True)}
     return found
-
-
-def _device(device: str) -> Counters:
-    for line in Path("/proc/thread-self/net/dev").read_text(encoding="utf-8").splitlines():
-        name, _, values = line.partition(":")
-        if name.strip() == device:
-            fields = values.split()
-            return {"device.rx_packets": int(fields[1]), "device.tx_packets": int(fields[9])} | {
-                "device.tx_dropped": int(fields[11])
-            }
-    return {}
 
 
 @dataclass

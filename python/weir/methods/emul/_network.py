@@ -88,8 +88,8 @@ Batch = tuple[Command, str]
 
 
 def _batches(commands: Sequence[Command]) -> Iterator[Batch]:
-    """``commands`` with neighbours for the same ``ip`` in one call: a call costs milliseconds, and hosts are many."""
-    for start, group in itertools.groupby(commands, _ip_call):
+    """``commands`` with neighbours that one call can execute in one: a call costs milliseconds, and hosts are many."""
+    for start, group in itertools.groupby(commands, _batchable):
         if start is None:
             yield from ((command, "") for command in group)
         else:
@@ -97,9 +97,9 @@ def _batches(commands: Sequence[Command]) -> Iterator[Batch]:
             yield (*start, "-batch", "-"), "\n".join(lines) + "\n"
 
 
-def _ip_call(command: Command) -> Command | None:
-    """How ``ip`` is called for ``command``; ``None`` for another program."""
-    if command[0] != "ip":
+def _batchable(command: Command) -> Command | None:
+    """The words before the line of a batch that ``command`` would be; ``None`` for a program without batches."""
+    if command[0] not in {"ip", "tc"}:
         return None
     return command[:3] if command[1] == "-n" else command[:1]
 

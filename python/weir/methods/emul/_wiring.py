@@ -35,6 +35,11 @@ _MOST_BUFFER = (1 << 31) - 1
 _LEAST_QUEUE = 1000
 """Packets, or trains of segments, that wait in a device until the emulator takes them."""
 
+_CARD_MARGIN = 0.999
+"""Share of a card's rate that its queue lets pass: or what small packets cost on the wire would pile up behind it."""
+_LEAST_BURST = 4
+"""Packets of the MTU that a token bucket passes at once, at least."""
+
 Flow = Mapping[str, Any]
 
 
@@ -133,14 +138,56 @@ def _link(plan: Mapping[str, Any], host: Host) -> list[Command]:
     """The commands that make the device of ``host``."""
     limits = (plan["links"][link]["queue"]["limit"].get("packets") for link in _first_links(plan["flows"], host.node))
     queue = max(_LEAST_QUEUE, *(limit or 0 for limit in limits))
-    ip = ("ip", "-n", host.namespace)
+    ip, tc = ("ip", "-n", host.namespace), ("tc", "-n", host.namespace)
+    card = _card(plan, host)
     return [
         (*ip, "link", "set", "lo", "up"),
         (*ip, "tuntap", "add", "dev", host.device, "mode", "tun", "vnet_hdr"),
         (*ip, "link", "set", host.device, "mtu", str(host.mtu_bytes), "txqueuelen", str(queue), "up"),
         (*ip, "address", "add", f"{host.address}/32", "dev", host.device),
         (*ip, "route", "add", "default", "dev", host.device),
+        *([(*tc, "qdisc", "add", "dev", host.device, "root", "tbf", *card)] if card else []),
     ]
+
+
+def _card(plan: Mapping[str, Any], host: Host) -> list[str]:
+    """The parameters of the queue that stands for the network card of ``host``; empty if it has none.
+
+    A TCP sender of Linux keeps no more than a millisecond of data in the queues of its own host (TCP small queues), and
+    a full queue tells it at once. A TUN device forgets whose a packet is when it takes it, so that neither works
+    there. In a token bucket at the card's rate before it both do. The bucket counts IP bytes, whatever the segments of
+    a train; the emulator accounts those on the wire.
+    """
+    numbers = sorted(set(_first_links(plan["flows"], host.node)))
+    cards = [plan["links"][link] for link in numbers if plan["links"][link].get("host_nic")]
+    if not cards:
+        return []
+    size = max((_packet_bytes(flow) for flow in plan["flows"] if flow["from"] == host.node), default=host.mtu_bytes)
+    rate = sum(_greatest_rate(plan, link) for link in numbers if plan["links"][link].get("host_nic"))
+    share = size / (size + min(card["overhead_bytes"] for card in cards))
+    rate_bps = int(rate * share * _CARD_MARGIN)
+    burst = max(_LEAST_BURST * host.mtu_bytes, rate_bps // 8 // 1000)
+    limit = max(_queue_bytes(card["queue"]["limit"], host.mtu_bytes) for card in cards)
+    return ["rate", f"{rate_bps}bit", "burst", str(burst), "limit", str(burst + limit)]
+
+
+def _packet_bytes(flow: Flow) -> int:
+    """IP bytes of a full packet of ``flow``."""
+    transport = flow["transport"]
+    if transport["protocol"] == "tcp":
+        return int(transport["mss_bytes"]) + 40 + (12 if transport["timestamps"] else 0)
+    return int(transport["payload_bytes"]) + 28
+
+
+def _greatest_rate(plan: Mapping[str, Any], link: int) -> int:
+    """The greatest rate that a link ever has."""
+    changes = [c["change"]["rate_bps"] for c in plan["changes"] if c["link"] == link and c["change"]["kind"] == "rate"]
+    return max([int(plan["links"][link]["rate_bps"]), *changes])
+
+
+def _queue_bytes(limit: Mapping[str, int | None], packet: int) -> int:
+    sizes = [size for size in (limit.get("bytes"), (limit.get("packets") or 0) * packet) if size]
+    return min(sizes)
 
 
 def _settings(host: Host, flows: Sequence[Flow], switches: Mapping[str, str]) -> list[Command]:

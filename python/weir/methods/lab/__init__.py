@@ -1,0 +1,178 @@
+"""The real Linux kernel in virtual time: the plan's hosts are namespaces of a lab (``weir.lab``).
+
+The same hosts, addresses and kernel parameters as ``emul``, one agent for all ends of flows, and the links inside the
+guest's kernel (``lab/guest/wire.c``), or the program ``weir-emu`` where the kernel lacks an element. Twice the same plan
+gives the same tables. Each cell keeps ``lab.json``: which kernel it was and what its links were.
+
+``WEIR_LAB_LINKS`` (``kernel``, ``emulator``) overrides the choice of links, ``WEIR_LAB_OFFLOAD`` (``none``, ``trains``,
+``device``) says what the hosts' devices do about segments: by default each packet is alone from the start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from weir.lab import HungError, Kernel, Lab, LabError, Settings, find, unavailable
+from weir.methods import MethodError, Outcome, Progress, Sink
+from weir.methods._binaries import MissingBinaryError
+from weir.methods._binaries import find as program
+from weir.methods.emul._frames import Frame, FrameError, read
+from weir.methods.emul._merge import Merger
+from weir.methods.emul._wiring import Wiring, wire
+from weir.methods.lab import _wire
+from weir.methods.lab._controls import controls
+from weir.methods.lab._script import AGENT, EMULATOR, ROWS, Network, script
+
+__all__ = ["LabMethod"]
+
+_BASE_MB = 384
+_MOST_MB = 16_384
+_GRACE_NS = 30_000_000_000
+"""How much longer than the plan the guest's clock may run."""
+
+
+class LabMethod:
+    """Runs a plan on the lab kernel, in virtual time."""
+
+    name = "lab"
+    clock: Literal["virtual", "real"] = "virtual"
+    needs = "Linux on x86-64 and the lab kernel (`weir lab build`); no root"
+
+    def available(self) -> str | None:
+        """``None``, or why it cannot run here."""
+        try:
+            program("weir-agent")
+        except MissingBinaryError as error:
+            return str(error)
+        return unavailable()
+
+    def execute(self, plan: str, sink: Sink, progress: Progress) -> Outcome:
+        """Executes ``plan``; see :meth:`weir.methods.Method.execute`."""
+        try:
+            kernel = find()
+            if kernel is None:
+                raise MethodError("the lab kernel is not built; `weir lab build` builds it")
+            return _Cell(json.loads(plan), kernel, sink, progress).execute()
+        except (LabError, FrameError) as error:
+            raise MethodError(str(error)) from error
+
+
+class _Cell:
+    """One execution of one plan."""
+
+    def __init__(self, plan: dict[str, Any], kernel: Kernel, sink: Sink, progress: Progress) -> None:
+        from weir import _weir
+
+        self._plan = plan
+        self._kernel = kernel
+        self._sink = sink
+        self._progress = progress
+        self._wiring: Wiring = wire(plan, "lab")
+        self._network, self._why = _choose(plan, kernel)
+        self._merger = Merger(pa.array(_weir.event_kinds(), pa.string()))
+        self._warnings: list[str] = list(self._wiring.warnings)
+        self._stats: dict[str, float] = {}
+
+    def execute(self) -> Outcome:
+        held = controls(self._plan, self._kernel)
+        made = script(self._plan, self._wiring, held, self._network)
+        settings = Settings(seed=self._plan["seed"], memory_mb=_memory_mb(self._plan))
+        self._sink.open("lab.json").write((json.dumps(self._facts(held.names, settings), indent=2) + "\n").encode())
+        with Lab(self._kernel, made, settings) as lab:
+            self._follow(lab, AGENT)
+            if self._network.module is None:
+                self._follow(lab, EMULATOR)
+            lab.wait()
+            code = lab.exit_code()
+            if code or "agent.ended" not in self._stats:
+                raise MethodError(f"a process of the lab ended with {code}, before the plan did.{lab.console()}")
+            if self._network.module is not None:
+                self._take_rows(lab)
+            self._stats["lab.virtual_s"] = lab.now_ns / 1e9
+        for table, rows in self._merger.finish():
+            self._sink.write(table, rows)
+        del self._stats["agent.ended"]
+        return Outcome(tuple(self._warnings), self._stats)
+
+    def _follow(self, lab: Lab, name: str) -> None:
+        """Takes what the process ``name`` says, until it ends."""
+        import io
+
+        with io.BufferedReader(lab.output(name), 1 << 20) as stream:
+            for what in read(stream):
+                if isinstance(what, Frame):
+                    self._take(what)
+                else:
+                    self._heed(lab, name, what)
+
+    def _heed(self, lab: Lab, name: str, what: Mapping[str, Any]) -> None:
+        match what["message"]:
+            case "progress":
+                self._progress(min(what["now_ns"], self._plan["end_ns"]))
+                if lab.now_ns > self._plan["end_ns"] + _GRACE_NS:
+                    raise HungError(f"the lab's clock is far past the end of the plan.{lab.console()}")
+            case "warning":
+                self._warnings.append(f"{name}: {what['text']}")
+            case "error":
+                raise MethodError(f"{name}: {what['text']}")
+            case "end":
+                self._stats |= {f"{name}.{key}": value for key, value in what["stats"].items()}
+                self._stats[f"{name}.ended"] = 1
+
+    def _take(self, frame: Frame) -> None:
+        for table, rows in self._merger.take(frame):
+            self._sink.write(table, rows)
+
+    def _take_rows(self, lab: Lab) -> None:
+        """The rows of the kernel's links, in pieces of a bounded size."""
+        path = lab.folder / f"{ROWS}.out"
+        with path.open("rb") as file:
+            while content := file.read(_wire.ROW_BYTES * 65_536):
+                for frame in _wire.frames(content):
+                    self._take(frame)
+
+    def _facts(self, names: Mapping[str, str], settings: Settings) -> dict[str, Any]:
+        return {
+            "kernel": dict(self._kernel.about),
+            "links": "weir-emu" if self._network.module is None else "kernel",
+            "because": self._why,
+            "offload": self._network.offload,
+            "congestion_controls": dict(names),
+            "memory_mb": settings.memory_mb,
+        }
+
+
+def _choose(plan: Mapping[str, Any], kernel: Kernel) -> tuple[Network, str]:
+    """What the links of ``plan`` are, and why.
+
+    Raises:
+        MethodError: a variable of the environment asks for what there is not.
+    """
+    links = os.environ.get("WEIR_LAB_LINKS", "")
+    offload = os.environ.get("WEIR_LAB_OFFLOAD", "none")
+    if links not in ("", "kernel", "emulator"):
+        raise MethodError(f"WEIR_LAB_LINKS is {links!r}; expected kernel or emulator")
+    if offload not in _wire.OFFLOADS:
+        raise MethodError(f"WEIR_LAB_OFFLOAD is {offload!r}; expected {', '.join(_wire.OFFLOADS)}")
+    if links == "emulator":
+        return Network(None), "WEIR_LAB_LINKS asks for it"
+    why = _wire.obstacle(plan)
+    if why is None:
+        return Network(kernel.wire, offload), "the kernel's links can do all of the plan"
+    if links == "kernel":
+        raise MethodError(f"WEIR_LAB_LINKS is kernel, but the kernel's links lack this: {why}")
+    return Network(None), f"the kernel's links lack this: {why}"
+
+
+def _memory_mb(plan: Mapping[str, Any]) -> int:
+    """Memory of the guest: what buffers and delay lines may hold, with what the kernel adds to each packet."""
+    tcp = [flow["transport"] for flow in plan["flows"] if flow["transport"]["protocol"] == "tcp"]
+    buffers = sum(transport["send_buffer_bytes"] + transport["receive_buffer_bytes"] for transport in tcp)
+    lines = sum(link["rate_bps"] / 8e9 * link["delay"]["delay_ns"] for link in plan["links"])
+    need = _BASE_MB + (2 * buffers + 2 * lines) / 1e6
+    return min(_MOST_MB, round(need))

@@ -1,0 +1,130 @@
+"""What the lab's first process does to execute a plan."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from weir.lab import Script
+from weir.methods._binaries import find
+from weir.methods.emul._congestion import renamed
+from weir.methods.emul._wiring import Command, Host, Wiring
+from weir.methods.lab import _wire
+from weir.methods.lab._controls import Controls
+
+__all__ = ["AGENT", "EMULATOR", "ROWS", "Network", "script"]
+
+AGENT = "agent"
+EMULATOR = "emulator"
+ROWS = "rows"
+"""Name of the output with the rows of the kernel's links."""
+
+_LEAD_NS = 100_000_000
+"""How far ahead the plan begins when all is in place; virtual time."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """What the links are."""
+
+    module: Path | None
+    """The kernel's links (``lab/guest/wire.c``); ``None``: the program weir-emu."""
+    offload: str = "none"
+
+
+def script(plan: Mapping[str, Any], wiring: Wiring, controls: Controls, network: Network) -> Script:
+    """Makes the hosts of ``wiring`` and the network between them, and has an agent execute ``plan``."""
+    made = Script()
+    for module, parameters in controls.modules:
+        made.add("insmod", str(module), parameters)
+    if network.module is not None:
+        made.add("insmod", str(network.module), "")
+        for command in _wire.commands(plan, wiring):
+            made.add("write", _wire.DEVICE, command)
+    _add_hosts(made, plan, wiring, network)
+    if network.module is not None:
+        _add_batch(made, ("tc",), _wire.queues(plan))
+        made.add("collect", _wire.DEVICE, ROWS)
+    else:
+        _add_process(made, EMULATOR, "weir-emu", _job(plan, wiring, [], {}))
+    ends = [{end: flow} for end in ("to", "from") for flow in range(len(plan["flows"]))]
+    _add_process(made, AGENT, "weir-agent", _job(renamed(plan), wiring, ends, controls.names))
+    if network.module is not None:
+        made.add("start", str(_LEAD_NS), _wire.DEVICE, str(plan["measure"]["links_ns"]))
+    else:
+        made.add("start", str(_LEAD_NS))
+    return made
+
+
+def _add_process(made: Script, name: str, program: str, job: Mapping[str, Any]) -> None:
+    made.inputs[f"{name}.in"] = json.dumps(job, separators=(",", ":")).encode() + b"\n"
+    made.add("serve", name, str(find(program)))
+
+
+def _job(
+    plan: Mapping[str, Any], wiring: Wiring, ends: Sequence[Mapping[str, int]], names: Mapping[str, str]
+) -> dict[str, Any]:
+    return {
+        "version": 1,
+        "plan": plan,
+        "hosts": [host.to_job() for host in wiring.hosts],
+        "ends": list(ends),
+        "kernel_cc": dict(names),
+        "first_port": wiring.first_port,
+    }
+
+
+# Hosts ---------------------------------------------------------------------------------------------------------------
+
+
+def _add_hosts(made: Script, plan: Mapping[str, Any], wiring: Wiring, network: Network) -> None:
+    """The commands of the wiring, each as few processes of the guest as can be: starting one costs a millisecond."""
+    hosts = {host.namespace: host for host in wiring.hosts}
+    for start, group in itertools.groupby(wiring.up, _call):
+        batch = list(group)
+        if start[0] == "sysctl":
+            made.add("netns", start[1])
+            for key, value in itertools.chain.from_iterable(_settings(command) for command in batch):
+                made.add("write", f"/proc/sys/{key.replace('.', '/')}", value)
+            made.add("netns", "")
+            continue
+        host = hosts.get(start[2]) if len(start) > 2 else None
+        if host is not None and network.module is not None:
+            _add_device(made, plan, host, network)
+            batch = [command for command in batch if "tuntap" not in command]
+        _add_batch(made, start, [" ".join(command[len(start) :]) for command in batch])
+
+
+def _add_device(made: Script, plan: Mapping[str, Any], host: Host, network: Network) -> None:
+    made.add("netns", host.path)
+    made.add("write", _wire.DEVICE, _wire.host_command(plan, host, network.offload))
+    made.add("netns", "")
+
+
+def _call(command: Command) -> tuple[str, ...]:
+    """How the program of ``command`` is called for it and its neighbours alike."""
+    if command[0] == "nsenter":
+        return ("sysctl", command[1].removeprefix("--net="))
+    return command[:3] if command[1] == "-n" else command[:1]
+
+
+def _settings(command: Command) -> Iterator[tuple[str, str]]:
+    """The settings in a call of ``sysctl``; ``-e`` ignores what the kernel lacks, and the lab's lacks nothing."""
+    words = command[command.index("sysctl") + 1 :]
+    for word in words:
+        if not word.startswith("-"):
+            key, _, value = word.partition("=")
+            yield key, value
+
+
+def _add_batch(made: Script, start: Sequence[str], lines: Sequence[str]) -> None:
+    """One call of ``ip`` or ``tc`` for ``lines``."""
+    if not lines:
+        return
+    name = f"batch{len(made.inputs)}"
+    made.inputs[name] = ("\n".join(lines) + "\n").encode()
+    made.add("call", *start, "-batch", f"/run/weir/{name}")

@@ -1,0 +1,284 @@
+"""A plan's network as the lab kernel's own links: commands for ``/dev/weir`` (``lab/guest/wire.c``), and its rows.
+
+Drop-tail links are the module's own; a link with an active queue is a network device of it, whose queue is the
+kernel's, set by ``tc``. :func:`obstacle` says what neither can do: such a plan has ``weir-emu`` for its network.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from weir.methods.emul._frames import Frame
+from weir.methods.emul._wiring import Host, Wiring
+
+__all__ = ["DEVICE", "OFFLOADS", "commands", "frames", "obstacle", "queues"]
+
+DEVICE = "/dev/weir"
+
+OFFLOADS = {"none": 0, "trains": 1, "device": 2}
+"""What the hosts' devices do about segments: each alone; trains that stay whole on every link; trains that the device
+takes apart."""
+
+_FIFO, _QDISC, _NIC = range(3)
+_UNLIMITED = (1 << 63) - 1
+_MOST_HOPS = 64
+_MOST_LINKS = 8192
+_MOST_FLOWS = 1 << 20
+_ONE = 1 << 32
+
+Plan = Mapping[str, Any]
+Link = Mapping[str, Any]
+
+
+def obstacle(plan: Plan) -> str | None:
+    """What the kernel's links cannot do of ``plan``; ``None`` if they can do it all."""
+    if len(plan["links"]) > _MOST_LINKS or len(plan["flows"]) > _MOST_FLOWS:
+        return f"more than {_MOST_LINKS} links or {_MOST_FLOWS} flows"
+    if any(len(flow[path]) > _MOST_HOPS for flow in plan["flows"] for path in ("path", "reverse_path")):
+        return f"a path of more than {_MOST_HOPS} links"
+    if plan["measure"].get("trace"):
+        return "a trace of single packets"
+    first = _first_links(plan)
+    for node, links in first.items():
+        if len(links) > 1:
+            return f"several links out of the host {plan['nodes'][node]['name']}"
+    nics = {link for links in first.values() for link in links}
+    if any(link in nics for flow in plan["flows"] for link in (*flow["path"][1:], *flow["reverse_path"][1:])):
+        return "a path through a host"
+    found = (_link_obstacle(number, link, plan, number in nics) for number, link in enumerate(plan["links"]))
+    return next((text for text in found if text), None)
+
+
+def _link_obstacle(number: int, link: Link, plan: Plan, is_nic: bool) -> str | None:
+    place = f"link {link['name']}: "
+    if link["delay"]["kind"] != "fixed":
+        return f"{place}a delay that varies"
+    for change in plan["changes"]:
+        if change["link"] == number and _change_value(change["change"]) is None:
+            return f"{place}a change of its losses, or to a delay that varies"
+    queue = link["queue"]
+    if is_nic and queue["kind"] != "droptail":
+        return f"{place}an active queue in a host"
+    if queue["kind"] == "red" and (len(queue["curves"]) != 1 or queue["gentle"] or _red_weight(queue) is None):
+        return f"{place}RED in a form that the kernel lacks (several curves, gentle, or its weight)"
+    return None
+
+
+def _change_value(change: Mapping[str, Any]) -> tuple[str, int] | None:
+    if change["kind"] == "rate":
+        return "rate", change["rate_bps"]
+    if change["kind"] == "delay" and change["delay"]["kind"] == "fixed":
+        return "delay", change["delay"]["delay_ns"]
+    return None
+
+
+def _first_links(plan: Plan) -> dict[int, set[int]]:
+    """The links by which packets of flows leave each host."""
+    found: dict[int, set[int]] = {}
+    for flow in plan["flows"]:
+        found.setdefault(flow["from"], set()).add(flow["path"][0])
+        if flow["reverse_path"]:
+            found.setdefault(flow["to"], set()).add(flow["reverse_path"][0])
+    return found
+
+
+def _nic_of(plan: Plan, node: int) -> int | None:
+    return next(iter(_first_links(plan).get(node, ())), None)
+
+
+def commands(plan: Plan, wiring: Wiring) -> Iterator[str]:
+    """The commands that make the network, but for the hosts' devices."""
+    recorded = set(plan["measure"]["links"]) or set(range(len(plan["links"])))
+    nics = {link for links in _first_links(plan).values() for link in links}
+    yield f"flows {len(plan['flows'])} {wiring.first_port}"
+    for number, link in enumerate(plan["links"]):
+        limit = link["queue"]["limit"]
+        kind = _NIC if number in nics else _QDISC if _needs_queue(plan, number) else _FIFO
+        yield (
+            f"link {number} {kind} {link['rate_bps']} {link['overhead_bytes']} {link['mtu_bytes']} "
+            f"{link['delay']['delay_ns']} {limit.get('bytes') or _UNLIMITED} {limit.get('packets') or _UNLIMITED} "
+            f"{int(number in recorded)}"
+        )
+        yield from _losses(number, link, plan["seed"])
+    for number, flow in enumerate(plan["flows"]):
+        yield f"flow {number} {flow['from']} {flow['to']}"
+        yield f"path {number} 0 {' '.join(map(str, flow['path']))}"
+        if flow["reverse_path"]:
+            yield f"path {number} 1 {' '.join(map(str, flow['reverse_path']))}"
+    for change in plan["changes"]:
+        if (value := _change_value(change["change"])) is not None:
+            yield f"change {change['at_ns']} {change['link']} {value[0]} {value[1]}"
+
+
+def host_command(plan: Plan, host: Host, offload: str) -> str:
+    """The command that makes the device of ``host``, in its namespace."""
+    link = _nic_of(plan, host.node)
+    if link is None:  # it only ever receives datagrams
+        raise AssertionError(f"{host.name} sends nothing")
+    limit = plan["links"][link]["queue"]["limit"]
+    packets = limit.get("packets") or max(1, limit["bytes"] // plan["links"][link]["mtu_bytes"])
+    address = int(ipaddress.IPv4Address(host.address))
+    return f"host {host.node} {address:x} {link} {host.mtu_bytes} {packets} {OFFLOADS[offload]}"
+
+
+def sends(plan: Plan, node: int) -> bool:
+    """Whether any packet leaves ``node``."""
+    return _nic_of(plan, node) is not None
+
+
+def _needs_queue(plan: Plan, number: int) -> bool:
+    changed = any(change["link"] == number for change in plan["changes"])
+    return changed or plan["links"][number]["queue"]["kind"] != "droptail"
+
+
+def _losses(number: int, link: Link, seed: int) -> Iterator[str]:
+    loss = link.get("loss")
+    if loss is None:
+        return
+    if loss["kind"] == "list":
+        yield from (f"lose {number} {packet}" for packet in loss["packets"])
+        return
+    stream = hashlib.sha256(f"lab loss {seed} {number}".encode()).digest()
+    if loss["kind"] == "bernoulli":
+        p, r, good, bad = 0.0, 1.0, loss["p"], loss["p"]
+    else:
+        p, r, good, bad = loss["p"], loss["r"], loss["good"], loss["bad"]
+    shares = " ".join(str(min(_ONE - 1, round(value * _ONE))) for value in (p, r, good, bad))
+    yield f"loss {number} {int.from_bytes(stream[:8], 'little')} {shares}"
+
+
+# Queues of the kernel ------------------------------------------------------------------------------------------------
+
+
+def queues(plan: Plan) -> list[str]:
+    """What ``tc -batch`` gets: the queue of each link that is a device."""
+    nics = {link for links in _first_links(plan).values() for link in links}
+    return [
+        f"qdisc replace dev wl{number} root {_queue(link)}"
+        for number, link in enumerate(plan["links"])
+        if number not in nics and _needs_queue(plan, number)
+    ]
+
+
+def _queue(link: Link) -> str:
+    queue = link["queue"]
+    packets, size = _limits(link)
+    match queue["kind"]:
+        case "droptail":
+            return f"pfifo limit {packets}" if queue["limit"].get("packets") else f"bfifo limit {size}"
+        case "red":
+            return _red(link, size)
+        case "codel":
+            return f"codel limit {packets} {_codel(queue['codel'])}"
+        case "fq_codel":
+            return (
+                f"fq_codel limit {packets} flows {queue['buckets']} quantum {queue['quantum_bytes']} "
+                f"memory_limit {4 * size} {_codel(queue['codel'])}"
+            )
+        case _:
+            return (
+                f"pie limit {packets} target {_us(queue['target_ns'])} tupdate {_us(queue['update_ns'])} "
+                f"alpha {round(16 * queue['alpha'])} beta {round(16 * queue['beta'])} {_ecn(queue)}"
+            )
+
+
+def _limits(link: Link) -> tuple[int, int]:
+    """Packets and IP bytes of the hard limit; one follows from the other by the largest packet."""
+    limit, mtu = link["queue"]["limit"], link["mtu_bytes"]
+    wire = mtu + link["overhead_bytes"]
+    packets = limit.get("packets") or max(1, limit["bytes"] // wire)
+    size = limit["bytes"] * mtu // wire if limit.get("bytes") else packets * mtu
+    return packets, size
+
+
+def _codel(codel: Mapping[str, Any]) -> str:
+    return f"target {_us(codel['target_ns'])} interval {_us(codel['interval_ns'])} {_ecn(codel)}"
+
+
+def _ecn(queue: Mapping[str, Any]) -> str:
+    return "ecn" if queue["mark"] == "ecn" else "noecn"
+
+
+def _us(ns: int) -> str:
+    return f"{max(1, round(ns / 1000))}us"
+
+
+def _red_weight(queue: Mapping[str, Any]) -> int | None:
+    """The exponent that the kernel has instead of a weight, if it is near enough; between 1 and 31."""
+    exponent = -math.log2(queue["weight"])
+    near = round(exponent)
+    return near if 1 <= near <= 31 and abs(exponent - near) < 0.15 else None
+
+
+def _red(link: Link, size: int) -> str:
+    queue, mtu = link["queue"], link["mtu_bytes"]
+    curve = queue["curves"][0]
+    least, most = curve["min_bytes"], curve["max_bytes"]
+    burst = _burst(least, mtu, _red_weight(queue) or 9)
+    mark = " ecn" if queue["mark"] == "ecn" else ""
+    return (
+        f"red limit {size} min {least} max {most} avpkt {mtu} burst {burst} probability {curve['max_p']:g} "
+        f"bandwidth {link['rate_bps']}bit{mark}"
+    )
+
+
+def _burst(least: int, mtu: int, exponent: int) -> int:
+    """The parameter ``burst`` for which ``tc`` arrives at a weight of 2^-exponent.
+
+    tc takes the first exponent for which ``(1 - (1 - W)^burst) / W >= burst + 1 - min / avpkt``, W = 2^-exponent.
+    """
+
+    def reached(burst: int) -> int:
+        wanted = burst + 1 - least / mtu
+        for candidate in range(1, 32):
+            weight = 2.0**-candidate
+            if wanted < 1.0 or wanted <= (1.0 - (1.0 - weight) ** burst) / weight:
+                return candidate
+        return 32
+
+    burst = max(1, math.ceil(least / mtu))
+    while reached(burst) < exponent:
+        burst += max(1, burst // 8)
+    return burst
+
+
+# Rows ----------------------------------------------------------------------------------------------------------------
+
+_LINK_COLUMNS = (
+    *("in_packets", "in_bytes", "out_packets", "out_bytes", "drop_packets", "drop_bytes", "mark_packets"),
+    *("queue_bytes", "queue_packets", "queue_max_bytes", "queue_delay_ns", "queue_delay_max_ns"),
+)
+_ROW = np.dtype([("time_ns", "<u8"), ("link", "<u4"), ("kind", "<u4"), *((name, "<u8") for name in _LINK_COLUMNS)])
+_PARTS = {1: "drops", 2: "marks"}
+
+
+def frames(content: bytes) -> Iterator[Frame]:
+    """The tables ``links``, ``drops`` and ``marks`` in rows of the module; what is left of a last row is ignored."""
+    rows = np.frombuffer(content, _ROW, len(content) // _ROW.itemsize)
+    of_links = rows[rows["kind"] == 0]
+    if len(of_links):
+        names = ("time_ns", "link", *_LINK_COLUMNS)
+        yield Frame("links", {name: np.ascontiguousarray(of_links[name]) for name in names})
+    for kind, table in _PARTS.items():
+        part = rows[rows["kind"] == kind]
+        if len(part):
+            # Their flow and packets stand where a row of links has its first two counts.
+            yield Frame(
+                table,
+                {
+                    "time_ns": np.ascontiguousarray(part["time_ns"]),
+                    "flow": part["in_packets"].astype("<u4"),
+                    "link": np.ascontiguousarray(part["link"]),
+                    "packets": np.ascontiguousarray(part["in_bytes"]),
+                },
+            )
+
+
+ROW_BYTES = _ROW.itemsize
+"""Size of one row."""
