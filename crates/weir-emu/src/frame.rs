@@ -281,7 +281,7 @@ impl Frame {
         let checksum = usize::from(self.vnet.csum_start) + usize::from(self.vnet.csum_offset) + 2;
         let summed = self.vnet.flags & NEEDS_CSUM == 0 || checksum <= packet.len();
         // A train is cut into at most as many packets as a segment can be numbered.
-        let numbered = !is_train || self.train_packets() <= u32::from(u16::MAX);
+        let numbered = !is_train || !sized || self.train_packets() <= u32::from(u16::MAX);
         if fits && sized && summed && numbered { Ok(()) } else { Err(Malformed::Offload) }
     }
 

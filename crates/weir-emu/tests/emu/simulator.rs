@@ -1,0 +1,175 @@
+//! Packet by packet beside the simulator: what it sent at each instant, sent again through the emulator, meets the same
+//! fate at the same nanosecond.
+
+use weir_emu::frame::TCP;
+use weir_plan::{
+    Ack, CodelParams, Delay, Limit, Loss, Mark, Node, NodeKind, Plan, Queue, RedCurve, Source, Stack, Tcp, Trace,
+    Transport,
+};
+use weir_sim::Simulation;
+use weir_sim::trace::{Ecn, Event, TraceRecord};
+use weir_units::{Dur, Time};
+
+use crate::common::*;
+
+/// Two pairs of hosts, odd rates and delays so that nothing happens at one instant by chance.
+fn dumbbell(queue: Queue, loss: Option<Loss>, delay: Delay, ecn: bool) -> Plan {
+    let mut plan = wire(1, 1);
+    let node = |name: &str, kind| Node { name: name.into(), kind };
+    plan.nodes = vec![
+        node("left", NodeKind::Router),
+        node("right", NodeKind::Router),
+        node("s0", NodeKind::Host),
+        node("d0", NodeKind::Host),
+        node("s1", NodeKind::Host),
+        node("d1", NodeKind::Host),
+    ];
+    let mut bottleneck = link("bottleneck", 0, 1, 99_999_989, 0);
+    (bottleneck.queue, bottleneck.loss, bottleneck.delay) = (queue, loss, delay);
+    plan.links = vec![bottleneck, link("back", 1, 0, 100_000_007, 4_900_417)];
+    plan.flows.truncate(1);
+    let template = plan.flows.remove(0);
+    for pair in 0..2u32 {
+        let (source, sink, odd) = (2 + 2 * pair, 3 + 2 * pair, 1013 * u64::from(pair));
+        let base = plan.links.len() as u32;
+        let mut up = link(&format!("up{pair}"), source, 0, 999_999_937 - odd, 10_007 + odd);
+        up.host_nic = true;
+        let mut back = link(&format!("back{pair}"), sink, 1, 999_999_893 - odd, 10_037 + odd);
+        back.host_nic = true;
+        plan.links.push(up);
+        plan.links.push(link(&format!("down{pair}"), 1, sink, 999_999_929 - odd, 10_009 + odd));
+        plan.links.push(back);
+        plan.links.push(link(&format!("home{pair}"), 0, source, 999_999_883 - odd, 10_039 + odd));
+        let mut flow = template.clone();
+        flow.name = format!("f{pair}");
+        (flow.from, flow.to) = (source, sink);
+        (flow.path, flow.reverse_path) = (vec![base, 0, base + 1], vec![base + 2, 1, base + 3]);
+        flow.start_ns = 100_003 * u64::from(pair + 1);
+        (flow.transport, flow.source) = (Transport::Tcp(tcp(ecn)), Source::Bulk);
+        plan.flows.push(flow);
+    }
+    plan.end_ns = 2 * S;
+    plan.measure.trace = Some(Trace { flows: vec![], from_ns: 0, to_ns: plan.end_ns, max_packets: 1 << 20 });
+    plan
+}
+
+fn tcp(ecn: bool) -> Tcp {
+    Tcp {
+        cc: "cubic".into(),
+        cc_options: Default::default(),
+        stack: Stack::Linux,
+        mss_bytes: 1448,
+        timestamps: true,
+        sack: true,
+        ecn,
+        initial_window: 10,
+        send_buffer_bytes: 1 << 24,
+        receive_buffer_bytes: 1 << 24,
+        pacing: false,
+        ack: Ack::Delayed,
+    }
+}
+
+fn packet(record: &TraceRecord, plan: &Plan) -> Packet {
+    let (forward, port) = (record.is_forward(), FIRST_PORT + record.flow as u16);
+    Packet {
+        from: record.source(plan),
+        to: record.destination(plan),
+        v6: false,
+        protocol: TCP,
+        ports: if forward { (40_000, port) } else { (port, 40_000) },
+        headers: (record.ip_bytes - record.payload_bytes) as usize,
+        payload: record.payload_bytes as usize,
+        id: record.id,
+        ecn: match record.ecn {
+            Ecn::NotCapable => 0,
+            Ecn::Capable => 2,
+            Ecn::Experienced => 3,
+        },
+        tcp_flags: 0x10,
+        gso_size: 0,
+    }
+}
+
+/// What reached a host: when, which packet, and whether it was marked.
+type Row = (Time, u32, u16, bool);
+
+fn compare(plan: &Plan) {
+    let mut simulation = Simulation::new(plan).expect("a plan");
+    simulation.advance(Time(plan.end_ns));
+    let (records, tables) = (simulation.drain_trace(), simulation.drain());
+    let mut expected: Vec<Row> = Vec::new();
+    let mut driver = Driver::with(plan, false, Dur::ZERO);
+    for record in &records {
+        match record.event {
+            Event::Sent => driver.send(record.time_ns, &packet(record, plan)),
+            Event::Received => {
+                let host = driver.host(record.destination(plan));
+                expected.push((Time(record.time_ns), host, record.id, record.ecn == Ecn::Experienced));
+            }
+            Event::Dropped { .. } => {}
+        }
+    }
+    driver.run(plan.end_ns);
+    let row = |d: &Delivered| (d.due, d.host, d.id(), d.ip()[1] & 3 == 3);
+    let mut got: Vec<Row> = driver.delivered.iter().map(row).collect();
+    expected.sort_unstable();
+    got.sort_unstable();
+    assert!(expected.len() > 10_000, "{} packets are too few to compare", expected.len());
+    assert_eq!(got.len(), expected.len());
+    assert_eq!(got.iter().zip(&expected).find(|(got, expected)| got != expected), None);
+    assert_eq!(driver.network.drain().links, tables.links);
+}
+
+const LIMIT: Limit = Limit { bytes: Some(125_000), packets: None };
+
+fn fixed() -> Delay {
+    Delay::Fixed { delay_ns: 5_000_011 }
+}
+
+fn codel(mark: Mark) -> CodelParams {
+    CodelParams { target_ns: 5 * MS, interval_ns: 100 * MS, mark }
+}
+
+#[test]
+fn drop_tail() {
+    compare(&dumbbell(Queue::Droptail { limit: LIMIT }, None, fixed(), false));
+}
+
+#[test]
+fn random_losses_are_the_same_draws() {
+    let bursts = Loss::GilbertElliott { p: 0.001, r: 0.1, good: 0.0001, bad: 0.5 };
+    for loss in [Loss::Bernoulli { p: 0.002 }, bursts] {
+        compare(&dumbbell(Queue::Droptail { limit: LIMIT }, Some(loss), fixed(), false));
+    }
+}
+
+#[test]
+fn red_with_marks() {
+    let curve = RedCurve { dscp_from: 0, dscp_to: 63, min_bytes: 30_000, max_bytes: 90_000, max_p: 0.1 };
+    let queue = Queue::Red { limit: LIMIT, curves: vec![curve], weight: 0.002, gentle: true, mark: Mark::Ecn };
+    compare(&dumbbell(queue, None, fixed(), true));
+}
+
+#[test]
+fn codel_with_drops_and_fq_codel_with_marks() {
+    compare(&dumbbell(Queue::Codel { limit: LIMIT, codel: codel(Mark::Drop) }, None, fixed(), false));
+    let fq = Queue::FqCodel { limit: LIMIT, buckets: 64, quantum_bytes: 1514, codel: codel(Mark::Ecn) };
+    compare(&dumbbell(fq, None, fixed(), true));
+}
+
+#[test]
+fn jitter_that_keeps_the_order() {
+    let delay = Delay::Jitter { delay_ns: 5_000_011, jitter_ns: 400_009, normal: true, reorder: false };
+    compare(&dumbbell(Queue::Droptail { limit: LIMIT }, None, delay, false));
+}
+
+#[test]
+fn pie_with_changes_of_the_rate() {
+    let queue =
+        Queue::Pie { limit: LIMIT, target_ns: 15 * MS, update_ns: 15 * MS, alpha: 0.125, beta: 1.25, mark: Mark::Drop };
+    let mut plan = dumbbell(queue, None, fixed(), false);
+    let rate = |at_ns, rate_bps| weir_plan::Change { at_ns, link: 0, change: weir_plan::ChangeKind::Rate { rate_bps } };
+    plan.changes = vec![rate(500_000_023, 60_000_011), rate(1_000_000_019, 120_000_007)];
+    compare(&plan);
+}
