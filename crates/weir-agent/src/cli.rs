@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
@@ -9,34 +10,104 @@ use weir_run::{Job, Message};
 
 use crate::error::AgentError;
 use crate::output::{Input, Output};
+use crate::services::{self, Service};
 use crate::session::Session;
 
 const HELP: &str = "\
 Generates and sinks the traffic of a weir plan on a node, and measures it.
 
-Usage: weir-agent             serve: a job and commands on standard input, tables on standard output
-       weir-agent --version
-       weir-agent --help
+Usage: weir-agent                           serve a plan: a job and commands on standard input, tables on standard output
+       weir-agent SERVICE... [OPTIONS]      serve whoever comes, over TCP and UDP
+
+Services:
+  echo     sends back what it gets (port 7)
+  sink     throws away what it gets (port 9)
+  source   TCP: sends zeros as fast as it can (port 19); UDP: answers as many zeros as it got
+
+Options of services:
+  --address ADDRESS   listen at this address; default 0.0.0.0
+  --port PORT         listen on this port; with one service only
+
+  They print `ready` when they can be reached, and leave when standard input ends.
+
+Other options:
+  -V, --version
+  -h, --help
+
+Examples:
+  weir-agent < job.jsonl
+  weir-agent echo sink source --address 10.0.0.2
 ";
 
 const FAILED: u8 = 1;
 const MISUSED: u8 = 2;
 
+enum Action {
+    Job,
+    Services(IpAddr, Vec<(Service, u16)>),
+    Print(String),
+}
+
 /// Runs the command; its arguments begin with the name of the program.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    match parse(arguments) {
+        Ok(Action::Job) => serve_job(),
+        Ok(Action::Services(address, services)) => serve_services(address, &services),
+        Ok(Action::Print(text)) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(problem) => misused(&problem.to_string()),
+    }
+}
+
+fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Action, lexopt::Error> {
+    use lexopt::prelude::*;
     let mut parser = lexopt::Parser::from_iter(arguments);
-    match parser.next() {
-        Ok(None) => serve(),
-        Ok(Some(lexopt::Arg::Long("version"))) => {
-            println!("weir-agent {}", env!("CARGO_PKG_VERSION"));
-            ExitCode::SUCCESS
+    let mut services = Vec::new();
+    let (mut address, mut port) = (None, None);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("version") | Short('V') => {
+                return Ok(Action::Print(format!("weir-agent {}\n", env!("CARGO_PKG_VERSION"))));
+            }
+            Long("help") | Short('h') => return Ok(Action::Print(HELP.to_owned())),
+            Long("address") => address = Some(parser.value()?.parse::<IpAddr>()?),
+            Long("port") => port = Some(parser.value()?.parse::<u16>()?),
+            Value(name) => services.push(service_of(&name.string()?)?),
+            other => return Err(other.unexpected()),
         }
-        Ok(Some(lexopt::Arg::Long("help") | lexopt::Arg::Short('h'))) => {
-            print!("{HELP}");
-            ExitCode::SUCCESS
+    }
+    if services.is_empty() {
+        return match (address, port) {
+            (None, None) => Ok(Action::Job),
+            _ => Err("--address and --port belong to a service: echo, sink or source".into()),
+        };
+    }
+    if port.is_some() && services.len() > 1 {
+        return Err("--port goes with one service only".into());
+    }
+    let services = services.into_iter().map(|service| (service, port.unwrap_or(service.port()))).collect();
+    Ok(Action::Services(address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), services))
+}
+
+fn service_of(name: &str) -> Result<Service, lexopt::Error> {
+    match name {
+        "echo" => Ok(Service::Echo),
+        "sink" => Ok(Service::Sink),
+        "source" => Ok(Service::Source),
+        other => Err(format!("{other:?} is no service; expected echo, sink or source").into()),
+    }
+}
+
+fn serve_services(address: IpAddr, services: &[(Service, u16)]) -> ExitCode {
+    raise_descriptor_limit();
+    match services::serve(address, services) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("weir-agent: {error}");
+            ExitCode::from(FAILED)
         }
-        Ok(Some(other)) => misused(&other.unexpected().to_string()),
-        Err(error) => misused(&error.to_string()),
     }
 }
 
@@ -45,7 +116,7 @@ fn misused(problem: &str) -> ExitCode {
     ExitCode::from(MISUSED)
 }
 
-fn serve() -> ExitCode {
+fn serve_job() -> ExitCode {
     let streams = Input::new(io::stdin().as_fd())
         .and_then(|input| Output::new(io::stdout().as_fd()).map(|output| (input, output)));
     let (mut input, output) = match streams {

@@ -14,8 +14,8 @@ use crate::sys::netns::Namespaces;
 use crate::sys::pages::Zeros;
 use crate::telemetry::Telemetry;
 
-/// Most bytes of one write.
-pub const WRITE_BYTES: usize = 4 << 20;
+/// Most bytes of one write: on a path without delay it lasts as long as the receiver takes, and whatever is due waits.
+pub const WRITE_BYTES: usize = 1 << 20;
 
 /// A failure that another end causes is held back this long: if the plan ends meanwhile, the other end has just left
 /// first.
@@ -39,6 +39,8 @@ pub struct Context {
     pub epoch_ns: Option<u64>,
     /// The present, as of the last wake-up; 0 before the start.
     pub now: Time,
+    /// Endpoints that could write more, and let others have their turn.
+    pub hungry: Vec<u32>,
     /// What makes numbers untrustworthy and was not told yet.
     pub warnings: Vec<String>,
     /// Why the run cannot go on, and from when on that is final.
@@ -59,6 +61,7 @@ impl Context {
             zeros: Zeros::new(WRITE_BYTES)?,
             epoch_ns: None,
             now: Time::ZERO,
+            hungry: Vec::new(),
             warnings: Vec::new(),
             failure: None,
             job,

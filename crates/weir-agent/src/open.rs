@@ -8,6 +8,7 @@ use weir_plan::{Ack, Flow, Tcp, Transport, Udp};
 use crate::context::Context;
 use crate::error::AgentError;
 use crate::sys::socket::{IntOption, Socket};
+use crate::window::WindowPlan;
 
 /// Bytes of the timestamps option, which the kernel counts in its segment size and a plan does not.
 const TIMESTAMPS_BYTES: u32 = 12;
@@ -15,8 +16,6 @@ const TIMESTAMPS_BYTES: u32 = 12;
 const MAX_MAXSEG: u32 = 32_767;
 /// Most bytes that are written and not sent yet.
 pub const MAX_UNSENT_BYTES: u32 = 4 << 20;
-/// Most bytes that are received and not read yet.
-pub const MAX_UNREAD_BYTES: u32 = 1 << 20;
 /// Room for datagrams between two looks at them, as the kernel accounts it.
 pub const UDP_BUFFER_BYTES: u64 = 8 << 20;
 
@@ -73,16 +72,17 @@ pub fn tcp_listener(context: &mut Context, flow: u32) -> Result<Socket, AgentErr
     let at = |error| problem(context, flow, "receiver", "cannot be set up", error);
     let tcp = tcp_of(context.flow(flow));
     let wanted = tcp.receive_buffer_bytes;
+    let window = WindowPlan::new(tcp.send_buffer_bytes, wanted);
     let quick = tcp.ack == Ack::Every;
     socket.set(IntOption::ReuseAddress, 1).map_err(at)?;
-    let granted = socket.set_receive_buffer(2 * (wanted + u64::from(unread_limit(wanted)))).map_err(at)?;
+    let granted = socket.set_receive_buffer(window.listening_buffer()).map_err(at)?;
     if quick {
         socket.set(IntOption::QuickAck, 1).map_err(at)?;
     }
     let address = context.receiver(flow);
     let at = |error| problem(context, flow, "receiver", &format!("cannot listen on {address}"), error);
     socket.bind(address).and_then(|()| socket.listen()).map_err(at)?;
-    check_buffer(context, flow, "receive", "rmem_max", wanted, granted);
+    check_buffer(context, flow, "receive", "rmem_max", window.window_bytes, granted);
     Ok(socket)
 }
 
@@ -118,11 +118,6 @@ pub fn udp_receiver(context: &mut Context, flow: u32) -> Result<Socket, AgentErr
     };
     set_up().map_err(|error| problem(context, flow, "receiver", &format!("cannot listen on {address}"), error))?;
     Ok(socket)
-}
-
-/// Bytes that a receiver lets wait before it is woken.
-pub fn unread_limit(receive_buffer: u64) -> u32 {
-    (receive_buffer / 8).clamp(1, u64::from(MAX_UNREAD_BYTES)) as u32
 }
 
 fn enter_and(

@@ -122,7 +122,7 @@ impl Session {
 
     fn serve(&mut self) -> Result<Outcome, AgentError> {
         self.output.send(&Message::Ready);
-        let mut ready = Vec::new();
+        let (mut ready, mut hungry) = (Vec::new(), Vec::new());
         loop {
             if let Some(outcome) = self.take_commands()? {
                 return Ok(outcome);
@@ -135,13 +135,24 @@ impl Session {
             self.output.pump()?;
             self.arm()?;
             ready.clear();
-            self.context.epoll.wait(&mut ready)?;
+            let busy = !self.context.hungry.is_empty();
+            self.context.epoll.wait(&mut ready, busy)?;
             self.wakeups += 1;
             self.context.read_clock();
             for &(token, what) in &ready {
                 self.dispatch(token, what)?;
             }
             self.run_due()?;
+            std::mem::swap(&mut hungry, &mut self.context.hungry);
+            for endpoint in hungry.drain(..) {
+                self.feed(endpoint);
+            }
+        }
+    }
+
+    fn feed(&mut self, endpoint: u32) {
+        if let Some(Endpoint::TcpSender(sender)) = self.endpoints.get_mut(endpoint as usize) {
+            sender.write(&mut self.context);
         }
     }
 

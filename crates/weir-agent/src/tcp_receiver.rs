@@ -9,6 +9,7 @@ use crate::open;
 use crate::session::token;
 use crate::sys::epoll::{Interest, Ready};
 use crate::sys::socket::{IntOption, Socket};
+use crate::window::{WindowKeeper, WindowPlan};
 
 /// More than any receive buffer holds.
 const EVERYTHING: usize = 1 << 30;
@@ -19,10 +20,10 @@ pub struct TcpReceiver {
     endpoint: u32,
     generation: u32,
     listener: Socket,
-    connection: Option<Socket>,
+    connection: Option<Connection>,
     /// Connections that wait for the one before to end.
     waiting: Vec<Socket>,
-    unread_limit: u32,
+    window: WindowPlan,
     /// Sizes of the transfers of one connection; empty: a connection is a transfer.
     sizes: Vec<u64>,
     transfer: u32,
@@ -31,6 +32,11 @@ pub struct TcpReceiver {
     fresh: u64,
     /// Transfers of this interval that are complete: number and bytes.
     complete: Vec<(u32, u64)>,
+}
+
+struct Connection {
+    socket: Socket,
+    keeper: WindowKeeper,
 }
 
 impl TcpReceiver {
@@ -42,6 +48,8 @@ impl TcpReceiver {
         let listener = open::tcp_listener(context, flow)?;
         context.epoll.add(&listener, token(endpoint, 0), Interest::READ)?;
         let plan = context.flow(flow);
+        let tcp = open::tcp_of(plan);
+        let window = WindowPlan::new(tcp.send_buffer_bytes, tcp.receive_buffer_bytes);
         let sizes = match &plan.source {
             Source::Transfers { transfers, keep_connection: true } => transfers.iter().map(|t| t.bytes).collect(),
             _ => Vec::new(),
@@ -53,7 +61,7 @@ impl TcpReceiver {
             listener,
             connection: None,
             waiting: Vec::new(),
-            unread_limit: open::unread_limit(open::tcp_of(plan).receive_buffer_bytes),
+            window,
             sizes,
             transfer: 0,
             delivered: 0,
@@ -66,12 +74,12 @@ impl TcpReceiver {
     ///
     /// # Errors
     /// When the process may have no more descriptors.
-    pub fn on_ready(&mut self, context: &mut Context, generation: u32, _ready: Ready) -> Result<(), AgentError> {
+    pub fn on_ready(&mut self, context: &mut Context, generation: u32, ready: Ready) -> Result<(), AgentError> {
         if generation == 0 {
             return self.accept(context);
         }
         if generation == self.generation {
-            self.read(context)?;
+            self.read(context, ready.ended())?;
         }
         Ok(())
     }
@@ -81,7 +89,7 @@ impl TcpReceiver {
     /// # Errors
     /// When the process may have no more descriptors.
     pub fn on_tick(&mut self, context: &mut Context, at: Time) -> Result<(), AgentError> {
-        self.read(context)?;
+        self.read(context, false)?;
         for (transfer, bytes) in self.complete.drain(..) {
             context.telemetry.delivered(at, self.flow, transfer, bytes);
         }
@@ -95,7 +103,7 @@ impl TcpReceiver {
     /// The plan has ended.
     pub fn finish(&mut self) {
         if let Some(connection) = self.connection.take() {
-            connection.abort();
+            connection.socket.abort();
         }
     }
 
@@ -113,10 +121,11 @@ impl TcpReceiver {
     fn next_connection(&mut self, context: &mut Context) -> Result<(), AgentError> {
         while let Some(socket) = self.waiting.pop() {
             self.generation += 1;
-            socket.set(IntOption::ReceiveLowWater, self.unread_limit)?;
+            let keeper = WindowKeeper::new(self.window, &socket, context.now)?;
+            socket.set(IntOption::ReceiveLowWater, self.window.unread_bytes)?;
             context.epoll.add(&socket, token(self.endpoint, self.generation), Interest::READ)?;
-            self.connection = Some(socket);
-            self.read_one();
+            self.connection = Some(Connection { socket, keeper });
+            self.read_one(true);
             if self.connection.is_some() {
                 break;
             }
@@ -124,33 +133,25 @@ impl TcpReceiver {
         Ok(())
     }
 
-    fn read(&mut self, context: &mut Context) -> Result<(), AgentError> {
-        self.read_one();
+    fn read(&mut self, context: &mut Context, ended: bool) -> Result<(), AgentError> {
+        self.read_one(ended);
+        if let Some(Connection { socket, keeper }) = &mut self.connection {
+            keeper.look(socket, context.now)?;
+        }
         if self.connection.is_none() { self.next_connection(context) } else { Ok(()) }
     }
 
-    /// Takes all that is there.
-    fn read_one(&mut self) {
-        let Some(connection) = &self.connection else { return };
-        match connection.discard(EVERYTHING) {
-            Ok(None) => {}
-            Ok(Some(bytes)) if bytes > 0 => {
-                self.count(bytes as u64);
-                // What has come behind the end of a stream is a zero read; without a look it would be seen too late.
-                self.read_end();
-            }
-            // The end of the stream, or of the connection: its sender will tell why.
-            Ok(Some(_)) | Err(_) => self.end_connection(),
-        }
-    }
-
-    fn read_end(&mut self) {
-        loop {
-            let Some(connection) = &self.connection else { return };
-            match connection.discard(EVERYTHING) {
+    /// Takes all that is there; and, if the peer has ended, the end too. One system call as long as it has not.
+    fn read_one(&mut self, ended: bool) {
+        while let Some(connection) = &self.connection {
+            match connection.socket.discard(EVERYTHING) {
                 Ok(None) => return,
                 Ok(Some(bytes)) if bytes > 0 => self.count(bytes as u64),
-                Ok(Some(_)) | Err(_) => self.end_connection(),
+                // The end of the stream, or of the connection: its sender will tell why.
+                Ok(Some(_)) | Err(_) => return self.end_connection(),
+            }
+            if !ended {
+                return;
             }
         }
     }

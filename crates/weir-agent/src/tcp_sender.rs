@@ -19,7 +19,7 @@ use crate::telemetry::{Totals, TransferRecord};
 /// Unsent bytes at first. A flow that empties them within [`BUSY_NS`] gets twice as many, so that a fast flow is woken a
 /// few hundred times a second and a slow one holds little memory.
 const FIRST_UNSENT_BYTES: u32 = 256 << 10;
-const BUSY_NS: u64 = 5_000_000;
+const BUSY_NS: u64 = 4_000_000;
 /// Bytes of the IPv4 and TCP headers without options.
 const HEADER_BYTES: u64 = 40;
 const TIMESTAMPS_BYTES: u64 = 12;
@@ -42,6 +42,8 @@ pub struct TcpSender {
     sampled_ip_bytes: u64,
     started: bool,
     finished: bool,
+    /// The connection has failed, and with it the run.
+    broken: bool,
 }
 
 struct Connection {
@@ -89,6 +91,7 @@ impl TcpSender {
             sampled_ip_bytes: 0,
             started: false,
             finished: false,
+            broken: false,
         })
     }
 
@@ -97,7 +100,7 @@ impl TcpSender {
     /// # Errors
     /// When a setting of the plan cannot be had here.
     pub fn on_due(&mut self, context: &mut Context) -> Result<(), AgentError> {
-        if self.finished {
+        if self.finished || self.broken {
             return Ok(());
         }
         if !self.started {
@@ -120,7 +123,7 @@ impl TcpSender {
     /// # Errors
     /// When a setting of the plan cannot be had here.
     pub fn on_ready(&mut self, context: &mut Context, generation: u32, ready: Ready) -> Result<(), AgentError> {
-        if generation != self.generation || self.connection.is_none() {
+        if generation != self.generation || self.connection.is_none() || self.broken {
             return Ok(());
         }
         if ready.failed() {
@@ -147,7 +150,7 @@ impl TcpSender {
 
     /// Instants of `measure` have come: for `sent`, for `samples`.
     pub fn on_tick(&mut self, context: &mut Context, at: Time, goodput: bool, tcp: bool) {
-        if !self.started || (self.finished && self.sampled_ip_bytes == self.base.sent_ip_bytes) {
+        if !self.started || self.broken || (self.finished && self.sampled_ip_bytes == self.base.sent_ip_bytes) {
             return;
         }
         let info = self.info();
@@ -253,32 +256,34 @@ impl TcpSender {
         }
     }
 
-    /// Writes what there is room for.
-    fn write(&mut self, context: &mut Context) {
+    /// Writes what there is room for, in one turn no more than may be unsent.
+    pub fn write(&mut self, context: &mut Context) {
         let (Some(connection), Some(active)) = (&mut self.connection, &mut self.active) else { return };
-        if !connection.established || active.left == Some(0) {
+        if !connection.established || self.broken {
             return;
         }
         connection.adapt(context.now);
         let zeros = context.zeros.as_slice();
-        let result = loop {
-            let chunk = active.left.map_or(zeros.len(), |left| zeros.len().min(left as usize));
-            let last = active.left == Some(chunk as u64);
-            let bytes = &zeros[..chunk];
-            let taken = if last { connection.socket.send_stamped(bytes) } else { connection.socket.send(bytes) };
-            let taken = match taken {
-                Ok(taken) => taken.unwrap_or(0),
-                Err(error) => break Err(error),
-            };
-            connection.written += taken as u64;
-            active.left = active.left.map(|left| left - taken as u64);
-            // Less than offered means: no room, and the kernel will tell when there is.
-            if taken < chunk || last {
-                break Ok(());
+        let mut budget = u64::from(connection.unsent_limit);
+        while active.left != Some(0) {
+            let room = budget.min(zeros.len() as u64);
+            if room == 0 {
+                // A path as fast as this would hold up everybody else.
+                context.hungry.push(self.endpoint);
+                return;
             }
-        };
-        if let Err(error) = result {
-            self.lose_connection(context, error);
+            let chunk = active.left.map_or(room, |left| left.min(room));
+            match connection.write(&zeros[..chunk as usize], active.left == Some(chunk)) {
+                Ok(taken) => {
+                    active.left = active.left.map(|left| left - taken);
+                    budget -= taken;
+                    if taken < chunk {
+                        // The kernel tells when there is room again.
+                        return;
+                    }
+                }
+                Err(error) => return self.lose_connection(context, error),
+            }
         }
     }
 
@@ -345,12 +350,17 @@ impl TcpSender {
         let place = context.describe(self.flow);
         if error.kind() == io::ErrorKind::TimedOut {
             context.warn(format!("{place}: the connection timed out at {:.3} s", context.now.as_secs_f64()));
-        } else {
-            let port = context.job.port(self.flow);
-            context.fail(format!(
-                "{place}: connection to port {port}: {error}; is the receiving agent running, and is there a route?"
-            ));
+            return self.give_up(context);
         }
+        // If the plan ends now, the receiver has only left first, and the flow is as it was.
+        self.broken = true;
+        let port = context.job.port(self.flow);
+        context.fail(format!(
+            "{place}: connection to port {port}: {error}; is the receiving agent running, and is there a route?"
+        ));
+    }
+
+    fn give_up(&mut self, context: &mut Context) {
         if let Some(active) = self.active.take() {
             let after = self.totals(self.info().as_ref());
             context.telemetry.transfer(self.flow, &active.record(None, after));
@@ -383,6 +393,14 @@ impl TcpSender {
 }
 
 impl Connection {
+    /// Writes, and asks to be told of the acknowledgement of the last byte; answers how much was taken.
+    fn write(&mut self, bytes: &[u8], last: bool) -> io::Result<u64> {
+        let taken = if last { self.socket.send_stamped(bytes) } else { self.socket.send(bytes) };
+        let taken = taken?.unwrap_or(0) as u64;
+        self.written += taken;
+        Ok(taken)
+    }
+
     /// Allows more unsent bytes to a flow that has emptied them quickly.
     fn adapt(&mut self, now: Time) {
         let soon = now.since(self.had_room_at).0 < BUSY_NS;

@@ -31,7 +31,7 @@ impl Ready {
     }
 }
 
-/// What to wait for; errors always count. All is edge-triggered but `LEVEL_READ`.
+/// What to wait for; errors always count. All is edge-triggered but what is named `LEVEL`.
 #[derive(Clone, Copy, Debug)]
 pub struct Interest(u32);
 
@@ -40,6 +40,10 @@ impl Interest {
     pub const READ: Interest = Interest((libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET) as u32);
     /// Readable, as long as it is.
     pub const LEVEL_READ: Interest = Interest(libc::EPOLLIN as u32);
+    /// Writable, as long as it is.
+    pub const LEVEL_WRITE: Interest = Interest(libc::EPOLLOUT as u32);
+    /// Readable or writable, as long as it is.
+    pub const LEVEL_BOTH: Interest = Interest((libc::EPOLLIN | libc::EPOLLOUT) as u32);
     /// Writable, each time anew; and the end of the peer.
     pub const WRITE: Interest = Interest((libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET) as u32);
 }
@@ -68,20 +72,33 @@ impl Epoll {
     /// # Errors
     /// `PermissionDenied` for a regular file, which cannot be watched.
     pub fn add(&self, fd: &impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd, token, interest)
+    }
+
+    /// Watches a descriptor for something else from now on.
+    ///
+    /// # Errors
+    /// When it was not watched.
+    pub fn change(&self, fd: &impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, fd, token, interest)
+    }
+
+    fn control(&self, operation: libc::c_int, fd: &impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
         let mut event = libc::epoll_event { events: interest.0, u64: token };
         let fd = fd.as_fd().as_raw_fd();
         // SAFETY: `event` outlives the call; both descriptors are open.
-        check(unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) }).map(drop)
+        check(unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), operation, fd, &mut event) }).map(drop)
     }
 
-    /// Waits until something happens and appends it to `ready`.
+    /// Waits until something happens, or only looks, and appends it to `ready`.
     ///
     /// # Errors
     /// From the kernel; an interruption by a signal is none, and appends nothing.
-    pub fn wait(&mut self, ready: &mut Vec<(u64, Ready)>) -> io::Result<()> {
+    pub fn wait(&mut self, ready: &mut Vec<(u64, Ready)>, only_look: bool) -> io::Result<()> {
         let room = self.events.len() as libc::c_int;
+        let timeout_ms = if only_look { 0 } else { -1 };
         // SAFETY: the kernel writes at most `room` events into the vector, which has that many.
-        let count = check(unsafe { libc::epoll_wait(self.fd.as_raw_fd(), self.events.as_mut_ptr(), room, -1) });
+        let count = check(unsafe { libc::epoll_wait(self.fd.as_raw_fd(), self.events.as_mut_ptr(), room, timeout_ms) });
         let count = match count {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
             other => other? as usize,

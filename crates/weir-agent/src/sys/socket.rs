@@ -14,6 +14,12 @@ pub struct Socket {
     v6: bool,
 }
 
+/// Who sent a datagram.
+pub struct Peer {
+    storage: libc::sockaddr_storage,
+    len: libc::socklen_t,
+}
+
 /// Options whose value is an integer.
 #[derive(Clone, Copy, Debug)]
 pub enum IntOption {
@@ -183,6 +189,33 @@ impl Socket {
         // SAFETY: the kernel writes at most the length of `buffer` into it.
         let read = unsafe { libc::recv(self.raw(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT) };
         none_if_would_block(check_size(read))
+    }
+
+    /// Reads a datagram into `buffer`: its length and who sent it; none if there is none now.
+    ///
+    /// # Errors
+    /// From the socket.
+    pub fn receive_from(&self, buffer: &mut [u8]) -> io::Result<Option<(usize, Peer)>> {
+        // SAFETY: an all-zero address is valid; the kernel writes at most the lengths given into it and into `buffer`.
+        let (read, peer) = unsafe {
+            let mut peer = Peer { storage: std::mem::zeroed(), len: size_of::<libc::sockaddr_storage>() as _ };
+            let (to, flags) = (buffer.as_mut_ptr().cast(), libc::MSG_DONTWAIT);
+            let from = (&raw mut peer.storage).cast();
+            (libc::recvfrom(self.raw(), to, buffer.len(), flags, from, &mut peer.len), peer)
+        };
+        Ok(none_if_would_block(check_size(read))?.map(|bytes| (bytes, peer)))
+    }
+
+    /// Sends a datagram; none if there is no room now.
+    ///
+    /// # Errors
+    /// From the socket.
+    pub fn send_to(&self, bytes: &[u8], peer: &Peer) -> io::Result<Option<usize>> {
+        let (from, flags) = (bytes.as_ptr().cast(), libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT);
+        let to = (&raw const peer.storage).cast();
+        // SAFETY: the kernel reads `bytes` and the address, which outlive the call.
+        let sent = unsafe { libc::sendto(self.raw(), from, bytes.len(), flags, to, peer.len) };
+        none_if_would_block(check_size(sent))
     }
 
     /// Sets an option whose value is an integer.

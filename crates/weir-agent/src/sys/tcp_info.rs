@@ -19,6 +19,7 @@ pub struct TcpInfo {
     pub sacked: u32,
     pub lost: u32,
     pub retrans: u32,
+    pub rcv_ssthresh: u32,
     pub rtt_us: u32,
     pub snd_ssthresh: u32,
     pub snd_cwnd: u32,
@@ -69,6 +70,7 @@ mod offset {
     pub const SACKED: usize = 28;
     pub const LOST: usize = 32;
     pub const RETRANS: usize = 36;
+    pub const RCV_SSTHRESH: usize = 64;
     pub const RTT: usize = 68;
     pub const SND_SSTHRESH: usize = 76;
     pub const SND_CWND: usize = 80;
@@ -114,6 +116,7 @@ impl TcpInfo {
             sacked: u32_at(offset::SACKED),
             lost: u32_at(offset::LOST),
             retrans: u32_at(offset::RETRANS),
+            rcv_ssthresh: u32_at(offset::RCV_SSTHRESH),
             rtt_us: u32_at(offset::RTT),
             snd_ssthresh: u32_at(offset::SND_SSTHRESH),
             snd_cwnd: u32_at(offset::SND_CWND),

@@ -1,0 +1,141 @@
+//! The receive window: what a plan says in bytes, the kernel derives from memory.
+//!
+//! Linux offers as a window the share of the receive buffer that payload has had of the memory of recent packets. That
+//! share depends on the path (a train of segments: nearly all; a small packet: half), and `TCP_WINDOW_CLAMP` is
+//! overwritten whenever it changes. So the buffer is adjusted until the window is the one of the plan.
+
+use std::io;
+
+use weir_units::Time;
+
+use crate::sys::socket::Socket;
+use crate::sys::tcp_info::TcpInfo;
+
+/// The share at first, as long as no packet has come, and the one that is then assumed.
+const FIRST_SHARE_PERCENT: u64 = 50;
+const USUAL_SHARE_PERCENT: u64 = 80;
+/// The share is between these.
+const LEAST_SHARE_PERCENT: u64 = 20;
+const LOOK_NS: u64 = 10_000_000;
+const LONGEST_LOOK_NS: u64 = 640_000_000;
+/// Nearer than this is left alone.
+const TOLERANCE_PERCENT: u64 = 2;
+const MAX_UNREAD_BYTES: u64 = 1 << 20;
+
+/// What a receiver may let wait before it is woken, and the window that makes up for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowPlan {
+    /// The window to offer.
+    pub window_bytes: u64,
+    /// Payload that may wait unread.
+    pub unread_bytes: u32,
+}
+
+impl WindowPlan {
+    /// For a connection with these buffers: neither more than the one unacknowledged, nor more than the other unread.
+    pub fn new(send_buffer: u64, receive_buffer: u64) -> WindowPlan {
+        let window = send_buffer.min(receive_buffer);
+        let unread = (window / 16).clamp(1, MAX_UNREAD_BYTES);
+        // What waits has left the path but still occupies the window: half of the limit on average.
+        WindowPlan { window_bytes: window + unread / 2, unread_bytes: unread as u32 }
+    }
+
+    /// The buffer to listen with: the window scale, which is fixed by the handshake, must suffice later.
+    pub fn listening_buffer(&self) -> u64 {
+        2 * self.window_bytes * 100 / FIRST_SHARE_PERCENT
+    }
+}
+
+/// Keeps the window of one connection.
+#[derive(Debug)]
+pub struct WindowKeeper {
+    plan: WindowPlan,
+    buffer: u64,
+    /// What the window could grow to when it was looked at last.
+    seen: u64,
+    next_look: Time,
+    interval_ns: u64,
+}
+
+impl WindowKeeper {
+    /// For a connection that was just accepted.
+    ///
+    /// # Errors
+    /// From the kernel; none is expected.
+    pub fn new(plan: WindowPlan, socket: &Socket, now: Time) -> io::Result<WindowKeeper> {
+        let buffer = plan.window_bytes * 100 / USUAL_SHARE_PERCENT;
+        socket.set_receive_buffer(buffer)?;
+        Ok(WindowKeeper { plan, buffer, seen: 0, next_look: Time(now.0 + LOOK_NS), interval_ns: LOOK_NS })
+    }
+
+    /// Looks at the window from time to time and adjusts the buffer.
+    ///
+    /// # Errors
+    /// From the kernel; none is expected.
+    pub fn look(&mut self, socket: &Socket, now: Time) -> io::Result<()> {
+        if now < self.next_look {
+            return Ok(());
+        }
+        let limit = u64::from(TcpInfo::of(socket)?.rcv_ssthresh);
+        let growing = limit > self.seen;
+        self.seen = limit;
+        match adjusted(self.buffer, limit, self.plan.window_bytes, growing) {
+            Some(buffer) => {
+                self.buffer = buffer;
+                socket.set_receive_buffer(buffer)?;
+                self.interval_ns = LOOK_NS;
+            }
+            None => self.interval_ns = (self.interval_ns * 2).min(LONGEST_LOOK_NS),
+        }
+        self.next_look = Time(now.0 + self.interval_ns);
+        Ok(())
+    }
+}
+
+/// The buffer with which the window would be `wanted`, if it is another one.
+fn adjusted(buffer: u64, window: u64, wanted: u64, growing: bool) -> Option<u64> {
+    let near = window.abs_diff(wanted) * 100 <= wanted * TOLERANCE_PERCENT;
+    if near || window == 0 || (window < wanted && growing) {
+        return None;
+    }
+    let exact = u128::from(buffer) * u128::from(wanted) / u128::from(window);
+    // A window that does not grow may also be one that nobody uses.
+    let most = u128::from(buffer) * 5 / 4;
+    let limit = u128::from(wanted) * 100 / u128::from(LEAST_SHARE_PERCENT);
+    let next = exact.min(most).min(limit).max(u128::from(wanted)) as u64;
+    (next != buffer).then_some(next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smaller_buffer_is_the_window() {
+        let plan = WindowPlan::new(1 << 20, 1 << 30);
+        assert_eq!(plan, WindowPlan { window_bytes: (1 << 20) + (1 << 15), unread_bytes: 1 << 16 });
+        assert_eq!(WindowPlan::new(50_000_000, 60_000_000).unread_bytes, 1 << 20);
+        assert_eq!(WindowPlan::new(1, 1).unread_bytes, 1);
+    }
+
+    #[test]
+    fn the_buffer_converges_whatever_the_share() {
+        for share in [25, 53, 69, 98] {
+            let wanted = 1_000_000;
+            let mut buffer = wanted * 100 / USUAL_SHARE_PERCENT;
+            for _ in 0..20 {
+                let window = buffer * share / 100;
+                buffer = adjusted(buffer, window, wanted, false).unwrap_or(buffer);
+            }
+            let window = buffer * share / 100;
+            assert!(window.abs_diff(wanted) <= wanted * TOLERANCE_PERCENT / 100, "{share}: {window}");
+        }
+    }
+
+    #[test]
+    fn a_window_that_still_grows_is_left_alone() {
+        assert_eq!(adjusted(1000, 500, 800, true), None);
+        assert_eq!(adjusted(1000, 500, 800, false), Some(1250));
+        assert_eq!(adjusted(1000, 950, 800, true), Some(842));
+    }
+}
