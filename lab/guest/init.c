@@ -17,10 +17,13 @@
  *   cd DIR               working directory of what follows
  *   env NAME=VALUE       environment of what follows
  *   insmod FILE PARAMS   load a kernel module
+ *   netns FILE           enter this network namespace; none: leave it
  *   write FILE TEXT      as echo TEXT > FILE
  *   call ARG...          run a command that must succeed; what it prints goes to the console
  *   serve NAME ARG...    start a process with NAME.in as its input, which stays open
- *   start NS             when every served process has written a line, tell all to start NS from now, and wait for them
+ *   collect FILE NAME    copy what FILE gives to NAME.out, every virtual second and at the end
+ *   start NS [FILE TEXT] when every served process has written a line, tell all to start NS from now, write "start",
+ *                        that instant and TEXT to FILE, and wait for the processes
  *   exec ARG...          run a command; its exit code is the lab's. Output: NAME.out of "stdout" and "stderr"
  *   shell ARG...         run a command on the terminal /dev/tty1
  *
@@ -33,6 +36,7 @@
 #include <inttypes.h>
 #include <net/if.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -75,6 +79,8 @@ static int exit_code; /* of `exec`, or the first that is not 0 of the served pro
 static pid_t foreground;
 static int clock_file = -1;
 static int heartbeat = -1;
+static int home = -1; /* the first network namespace */
+static struct stream collected = {.from = -1};
 static char chunk[CHUNK];
 
 static uint64_t now_ns(void)
@@ -171,6 +177,7 @@ static void prepare(const char *folder)
 		fail("cannot allow %d open files: %s", FILES, strerror(errno));
 	loopback_up();
 	sethostname("lab", 3);
+	home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 }
 
 /* Time, for whoever watches from outside ------------------------------------------------------------------------- */
@@ -372,6 +379,8 @@ static void copy(struct stream *stream)
 	stream->spoke = true;
 }
 
+static void collect(void);
+
 /* Waits for something to happen, and deals with it. */
 static void turn(int signals)
 {
@@ -387,6 +396,7 @@ static void turn(int signals)
 
 		if (read(heartbeat, &expirations, sizeof(expirations)) > 0)
 			tell_time();
+		collect();
 	}
 	for (size_t i = 0; i < stream_count; i++)
 		if (polled[i + 2].revents)
@@ -395,6 +405,29 @@ static void turn(int signals)
 		if (read(signals, chunk, sizeof(chunk)) > 0)
 			reap();
 	}
+}
+
+/* Copies what there is of the file that is collected. */
+static void collect(void)
+{
+	ssize_t length;
+
+	while (collected.from >= 0 && (length = read(collected.from, chunk, sizeof(chunk))) > 0)
+		if (write(collected.to, chunk, (size_t)length) != length)
+			fail("cannot write a result: %s", strerror(errno));
+	if (collected.to > 0)
+		push(collected.to);
+}
+
+static void begin_collecting(const char *from, const char *name)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), RUN "/%s.out", name);
+	collected.from = open(from, O_RDONLY | O_CLOEXEC);
+	collected.to = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	if (collected.from < 0 || collected.to < 0)
+		fail("cannot copy %s to %s: %s", from, path, strerror(errno));
 }
 
 static bool all_spoke(void)
@@ -413,21 +446,41 @@ static bool all_silent(void)
 	return true;
 }
 
-static void start_served(uint64_t lead_ns, int signals)
+static void write_value(const char *path, const char *text);
+
+/* Has the plan begin: `fields` are the lead, and optionally a file and a text for it. */
+static void start_served(char **fields, size_t count, int signals)
 {
-	char line[128];
+	uint64_t epoch;
+	char line[256];
 	int length, all = served;
 
 	while (!all_spoke() && served == all)
 		turn(signals);
 	if (served < all)
 		return;
-	length = snprintf(line, sizeof(line), "{\"command\":\"start\",\"epoch_ns\":%" PRIu64 "}\n", now_ns() + lead_ns);
+	epoch = now_ns() + strtoull(fields[0], NULL, 10);
+	if (count == 3) {
+		snprintf(line, sizeof(line), "start %" PRIu64 " %s", epoch, fields[2]);
+		write_value(fields[1], line);
+	}
+	length = snprintf(line, sizeof(line), "{\"command\":\"start\",\"epoch_ns\":%" PRIu64 "}\n", epoch);
 	for (size_t i = 0; i < stream_count; i++)
 		if (streams[i].input >= 0 && write(streams[i].input, line, (size_t)length) != length)
 			return;
 	while (served && !exit_code)
 		turn(signals);
+	collect();
+}
+
+static void enter_namespace(const char *path)
+{
+	int file = *path ? open(path, O_RDONLY | O_CLOEXEC) : home;
+
+	if (file < 0 || setns(file, CLONE_NEWNET))
+		fail("cannot enter the network namespace %s: %s", path, strerror(errno));
+	if (file != home)
+		close(file);
 }
 
 /* The script ----------------------------------------------------------------------------------------------------- */
@@ -462,14 +515,18 @@ static void carry_out(char **field, size_t count, int signals)
 		putenv(field[1]);
 	else if (!strcmp(what, "insmod") && count == 3)
 		load_module(field[1], field[2]);
+	else if (!strcmp(what, "netns") && count == 2)
+		enter_namespace(field[1]);
 	else if (!strcmp(what, "write") && count == 3)
 		write_value(field[1], field[2]);
 	else if (!strcmp(what, "call") && count > 1)
 		call(field + 1);
 	else if (!strcmp(what, "serve") && count > 2)
 		serve(field[1], field + 2);
-	else if (!strcmp(what, "start") && count == 2)
-		start_served(strtoull(field[1], NULL, 10), signals);
+	else if (!strcmp(what, "collect") && count == 3)
+		begin_collecting(field[1], field[2]);
+	else if (!strcmp(what, "start") && (count == 2 || count == 4))
+		start_served(field + 1, count - 1, signals);
 	else if (!strcmp(what, "exec") && count > 1)
 		start_command(field + 1);
 	else if (!strcmp(what, "shell") && count > 1)

@@ -124,6 +124,19 @@ class Kernel:
         """
         return _program("guest/init.c")
 
+    @cached_property
+    def wire(self) -> Path:
+        """The module of the links of a plan (``lab/guest/wire.c``); built if it is not in the cache.
+
+        Raises:
+            LabError: it does not compile.
+        """
+        source = sources() / "guest" / "wire.c"
+        place = self.folder / "modules" / digest(["wire", source.read_bytes()])
+        if not place.is_dir():
+            self._build([(source, place, "wire", "")], sources())
+        return place / "wire.ko"
+
     def modules(self, wanted: Iterable[Control]) -> dict[Control, Path]:
         """The kernel module of each congestion control; what is not in the cache is built, all in one go.
 
@@ -136,27 +149,31 @@ class Kernel:
             control: self.folder / "modules" / digest([control.kernel_name, control.source.read_bytes(), *shared])
             for control in wanted
         }
-        missing = {control: place for control, place in places.items() if not place.is_dir()}
+        missing = [
+            (control.source, place, control.kernel_name, f"-DWEIR_KERNEL_PREFIX='\"{control.prefix}\"'")
+            for control, place in places.items()
+            if not place.is_dir()
+        ]
         if missing:
             self._build(missing, headers / "include")
         return {control: place / f"{control.kernel_name}.ko" for control, place in places.items()}
 
-    def _build(self, wanted: Mapping[Control, Path], include: Path) -> None:
+    def _build(self, wanted: Sequence[tuple[Path, Path, str, str]], include: Path) -> None:
+        """Builds modules, each given as its source, its folder, its name and flags of the compiler."""
         (self.folder / "modules").mkdir(exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=self.folder, prefix="modules-", ignore_cleanup_errors=True) as name:
-            folder = Path(name)
+        with tempfile.TemporaryDirectory(dir=self.folder, prefix="modules-", ignore_cleanup_errors=True) as temporary:
+            folder = Path(temporary)
             lines = [f"ccflags-y := -I{include}"]
-            for control in wanted:
-                shutil.copy2(control.source, folder / f"{control.kernel_name}.c")
-                prefix = f"-DWEIR_KERNEL_PREFIX='\"{control.prefix}\"'"
-                lines += [f"obj-m += {control.kernel_name}.o", f"CFLAGS_{control.kernel_name}.o := {prefix}"]
+            for source, _, name, flags in wanted:
+                shutil.copy2(source, folder / f"{name}.c")
+                lines += [f"obj-m += {name}.o", f"CFLAGS_{name}.o := {flags}"]
             (folder / "Kbuild").write_text("\n".join(lines) + "\n", encoding="utf-8")
             make = ["make", "-C", str(self.folder / HEADERS), "ARCH=um", f"M={folder}", "modules"]
-            _compile(make, "the congestion controls do not compile for the lab kernel")
-            for control, place in wanted.items():
-                ready = folder / f"{control.kernel_name}.d"
+            _compile(make, f"for the lab kernel, {', '.join(str(source) for source, *_ in wanted)} cannot be compiled")
+            for _, place, name, _ in wanted:
+                ready = folder / f"{name}.d"
                 ready.mkdir()
-                (folder / f"{control.kernel_name}.ko").rename(ready / f"{control.kernel_name}.ko")
+                (folder / f"{name}.ko").rename(ready / f"{name}.ko")
                 _move(ready, place)
 
 

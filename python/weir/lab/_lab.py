@@ -150,7 +150,7 @@ class Lab:
             *("root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={init}"),
             *consoles,
             *clock,
-            *("stderr=1", "panic=-1", "nohz=off", "dummy.numdummies=0", "ifb.numifbs=0"),
+            *("stderr=1", "console=stderr0", "panic=-1", "nohz=off", "dummy.numdummies=0", "ifb.numifbs=0"),
             *(f"uml_dir={self.folder}/uml/", "umid=lab"),
             f"WEIR_LAB={self.folder}",
         ]

@@ -1,8 +1,8 @@
 """The real Linux kernel in virtual time: the plan's hosts are namespaces of a lab (``weir.lab``).
 
 The same hosts, addresses and kernel parameters as ``emul``, one agent for all ends of flows, and the links inside the
-guest's kernel (``lab/guest/wire.c``), or the program ``weir-emu`` where the kernel lacks an element. Twice the same plan
-gives the same tables. Each cell keeps ``lab.json``: which kernel it was and what its links were.
+guest's kernel (``lab/guest/wire.c``), or the program ``weir-emu`` where the kernel lacks an element. Twice the same
+plan gives the same tables. Each cell keeps ``lab.json``: which kernel it was and what its links were.
 
 ``WEIR_LAB_LINKS`` (``kernel``, ``emulator``) overrides the choice of links, ``WEIR_LAB_OFFLOAD`` (``none``, ``trains``,
 ``device``) says what the hosts' devices do about segments: by default each packet is alone from the start.
@@ -10,6 +10,7 @@ gives the same tables. Each cell keeps ``lab.json``: which kernel it was and wha
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Mapping
@@ -101,8 +102,6 @@ class _Cell:
 
     def _follow(self, lab: Lab, name: str) -> None:
         """Takes what the process ``name`` says, until it ends."""
-        import io
-
         with io.BufferedReader(lab.output(name), 1 << 20) as stream:
             for what in read(stream):
                 if isinstance(what, Frame):
@@ -174,5 +173,5 @@ def _memory_mb(plan: Mapping[str, Any]) -> int:
     tcp = [flow["transport"] for flow in plan["flows"] if flow["transport"]["protocol"] == "tcp"]
     buffers = sum(transport["send_buffer_bytes"] + transport["receive_buffer_bytes"] for transport in tcp)
     lines = sum(link["rate_bps"] / 8e9 * link["delay"]["delay_ns"] for link in plan["links"])
-    need = _BASE_MB + (2 * buffers + 2 * lines) / 1e6
+    need: float = _BASE_MB + (2 * buffers + 2 * lines) / 1e6
     return min(_MOST_MB, round(need))

@@ -92,10 +92,11 @@ def _add_hosts(made: Script, plan: Mapping[str, Any], wiring: Wiring, network: N
                 made.add("write", f"/proc/sys/{key.replace('.', '/')}", value)
             made.add("netns", "")
             continue
-        host = hosts.get(start[2]) if len(start) > 2 else None
-        if host is not None and network.module is not None:
-            _add_device(made, plan, host, network)
-            batch = [command for command in batch if "tuntap" not in command]
+        if network.module is not None:
+            if any("tuntap" in command for command in batch):
+                _add_device(made, plan, hosts[start[2]], network)
+            # The device is the first link itself: nothing has to slow it down or stand in for its queue.
+            batch = [command for command in batch if "tuntap" not in command and "qdisc" not in command]
         _add_batch(made, start, [" ".join(command[len(start) :]) for command in batch])
 
 
