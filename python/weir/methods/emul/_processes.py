@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import json
+import os
 import queue
 import subprocess
 import threading
@@ -19,6 +20,8 @@ __all__ = ["Process", "ProcessError", "Said"]
 
 _LEAVE_S = 5.0
 _STDERR_LINES = 20
+_PRIORITY = -20
+"""What else this machine does must not delay them: they need little time, but at once."""
 
 
 class ProcessError(MethodError):
@@ -62,6 +65,8 @@ class Process:
             )
         except OSError as error:
             raise ProcessError(f"{command[0]} cannot be started: {error}") from error
+        with contextlib.suppress(OSError):  # without the privilege, as any other
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, _PRIORITY)
         self._threads = [threading.Thread(target=target, daemon=True) for target in (self._read, self._read_errors)]
         for thread in self._threads:
             thread.start()

@@ -181,7 +181,9 @@ def _packet_bytes(flow: Flow) -> int:
 
 def _greatest_rate(plan: Mapping[str, Any], link: int) -> int:
     """The greatest rate that a link ever has."""
-    changes = [c["change"]["rate_bps"] for c in plan["changes"] if c["link"] == link and c["change"]["kind"] == "rate"]
+    changes = [
+        int(c["change"]["rate_bps"]) for c in plan["changes"] if c["link"] == link and c["change"]["kind"] == "rate"
+    ]
     return max([int(plan["links"][link]["rate_bps"]), *changes])
 
 
