@@ -18,6 +18,7 @@ LAYERS = {
     "methods": {"weir._weir", "weir.bpf", "weir.lab", "weir.run"},
     "bpf": {"weir.methods"},  # the errors of methods, and where the programs are
     "engine": {"weir._weir", "weir.methods", "weir.run"},
+    "emulate": {"weir.methods", "weir.scenario"},
     "lab": set(),
     "run": {"weir.metrics"},  # only for the convenience of `Run.metrics`, when it is called
     "metrics": {"weir.run"},

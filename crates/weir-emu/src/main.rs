@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         Ok(None) => return ExitCode::SUCCESS,
         Err(error) => return fail(BAD_JOB, &error.to_string()),
     };
+    sys::ignore_interrupts();
     let mut input = BufReader::new(io::stdin());
     let job = match read_job(&mut input) {
         Ok(job) => job,

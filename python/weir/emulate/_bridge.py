@@ -1,0 +1,77 @@
+"""Bridges two interfaces of this host by the link."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from weir.methods import MethodError, _owner
+from weir.methods.emul._network import environment
+from weir.methods.emul._session import Session
+
+from ._emulator import Emulator
+from ._tally import Report
+
+__all__ = ["bridge"]
+
+_INTERFACES = Path("/sys/class/net")
+_ADDRESSES = ("0.0.0.1", "0.0.0.2")
+"""Of no meaning: all that one interface receives leaves through the other."""
+_FIRST_PORT = 1024
+
+
+def bridge(
+    plan: Mapping[str, Any], interfaces: tuple[str, str], *, options: Sequence[str] = (), seconds: float | None = None
+) -> Report:
+    """Passes all frames that one of ``interfaces`` receives to the other, over the link of ``plan``.
+
+    Until this process is interrupted or told to end, or for ``seconds``. The interfaces must be up; addresses of this
+    host on them would answer beside the link. Frames that are not IP pass, too.
+
+    Raises:
+        MethodError: an interface is not there, or the emulator failed.
+    """
+    for name in interfaces:
+        if not (_INTERFACES / name).exists():
+            raise MethodError(f"--between: there is no interface {name!r} on this host")
+    hosts = [
+        {"node": node, "netns": None, "address": address, "device": name}
+        for node, (name, address) in enumerate(zip(interfaces, _ADDRESSES, strict=True))
+    ]
+    over = threading.Event()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_until_told(over))
+        session = stack.enter_context(Session(environment(_owner.new())))
+        emulator = Emulator(session, plan, hosts, _FIRST_PORT, ["--bridge", *options])
+
+        def await_end() -> None:
+            over.wait(seconds)
+            with contextlib.suppress(MethodError):  # if it is gone, `measure` says so
+                emulator.stop()
+
+        threading.Thread(target=await_end, daemon=True).start()
+        return emulator.measure(lambda: None)
+
+
+@contextlib.contextmanager
+def _until_told(over: threading.Event) -> Iterator[None]:
+    """Interrupts and requests to end set ``over``; the emulator's process does not see them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(_: int, __: FrameType | None) -> None:
+        over.set()
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, end) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)

@@ -1,0 +1,186 @@
+"""Runs a program behind the link, and its peer at the far end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from types import FrameType
+from typing import IO, Any
+
+from weir.methods import MethodError, _owner
+from weir.methods._binaries import find
+from weir.methods.emul._namespaces import within
+from weir.methods.emul._network import Network, environment
+from weir.methods.emul._session import Session
+from weir.methods.emul._wiring import Host
+
+from ._emulator import Emulator
+from ._hosts import wiring
+from ._tally import Report
+
+__all__ = ["CANNOT_EXECUTE", "NOT_FOUND", "emulate"]
+
+PEER_VARIABLE = "WEIR_PEER"
+NOT_FOUND = 127
+CANNOT_EXECUTE = 126
+_SIGNAL_BASE = 128
+_SERVICES = ("echo", "sink", "source")
+_READY = b"ready\n"
+
+
+def emulate(
+    plan: Mapping[str, Any],
+    command: Sequence[str],
+    *,
+    peers: Sequence[Sequence[str]] = (),
+    options: Sequence[str] = (),
+) -> tuple[int, Report]:
+    """Runs ``command`` behind the link of ``plan``; its exit code as a shell tells it, and what was measured.
+
+    The command's only way out is the link. At the far end, whose address it has in ``WEIR_PEER``, ``weir-agent``
+    serves echo (port 7), sink (9) and source (19) over TCP and UDP, beside the programs ``peers``, which have the
+    command's address in theirs. ``options`` are arguments of ``weir-emu``. However this ends, also when this process is
+    killed, nothing is left: neither processes nor namespaces.
+
+    Raises:
+        MethodError: this host cannot do it, or the emulator failed.
+    """
+    tag = _owner.new()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_undisturbed())
+        network = stack.enter_context(Network(wiring(tag, plan["links"][0]["mtu_bytes"]), tag))
+        here, peer = network.wiring.hosts
+        session = stack.enter_context(Session(environment(tag)))
+        hosts = [here.to_job(), peer.to_job()]
+        emulator = Emulator(session, plan, hosts, network.wiring.first_port, options)
+        variables = environment(tag)
+        stack.enter_context(_services(peer, variables))
+        for program in peers:
+            stack.enter_context(_beside(peer, program, {**variables, PEER_VARIABLE: here.address}))
+        return _run(here, command, {**variables, PEER_VARIABLE: peer.address}, emulator)
+
+
+def _run(host: Host, command: Sequence[str], variables: Mapping[str, str], emulator: Emulator) -> tuple[int, Report]:
+    """Runs ``command`` and measures until it ends."""
+    try:
+        process = _start(host, command, variables, preexec_fn=_heed_interrupts)
+    except OSError as error:
+        code = NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_EXECUTE
+        emulator.stop()
+        return code, _cannot(emulator.measure(lambda: None), command, error)
+
+    def await_end() -> None:
+        process.wait()
+        with contextlib.suppress(MethodError):  # if it is gone, `measure` says so
+            emulator.stop()
+
+    threading.Thread(target=await_end, daemon=True).start()
+    with _forwarding(process):
+        report = emulator.measure(lambda: None)
+    code = process.wait()
+    return (code if code >= 0 else _SIGNAL_BASE - code), report
+
+
+def _cannot(report: Report, command: Sequence[str], error: OSError) -> Report:
+    return Report(report.seconds, report.up, report.down, report.stats, (f"{command[0]}: {error.strerror}",))
+
+
+def _start(host: Host, command: Sequence[str], variables: Mapping[str, str], **how: Any) -> subprocess.Popen[bytes]:
+    """Starts ``command`` in the namespace of ``host``."""
+    return within(host.path, lambda: subprocess.Popen(list(command), env=dict(variables), **how))
+
+
+def _heed_interrupts() -> None:
+    """What is started inherits that interrupts are ignored; the command alone decides on them."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Leaves interrupts to the command, which the terminal sends them, too: it decides whether to end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def _forwarding(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Passes requests to end on to the command; with it, everything ends."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def forward(number: int, _: FrameType | None) -> None:
+        process.send_signal(number)
+
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, forward) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _services(host: Host, variables: Mapping[str, str]) -> Iterator[None]:
+    """The services of the far end; they leave when their standard input ends.
+
+    Raises:
+        MethodError: they cannot be reached.
+    """
+    program = [str(find("weir-agent")), *_SERVICES, "--address", host.address]
+    pipe = subprocess.PIPE
+    process = _start(host, program, variables, stdin=pipe, stdout=pipe, stderr=pipe)
+    try:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        if process.stdout.readline() != _READY:
+            words = process.stderr.read().decode(errors="replace").strip()
+            raise MethodError(f"the peer's services do not come up: {words}")
+        yield
+    finally:
+        _leave(process)
+
+
+@contextlib.contextmanager
+def _beside(host: Host, program: Sequence[str], variables: Mapping[str, str]) -> Iterator[None]:
+    """A program of the user at the far end; what it says goes to standard error.
+
+    Raises:
+        MethodError: it cannot be started.
+    """
+    try:
+        process = _start(host, program, variables, stdin=subprocess.DEVNULL, stdout=os.dup(2))
+    except OSError as error:
+        raise MethodError(f"--peer: {program[0]}: {error.strerror}") from error
+    try:
+        yield
+    finally:
+        process.terminate()
+        _leave(process)
+
+
+_PATIENCE_S = 2.0
+
+
+def _leave(process: subprocess.Popen[bytes]) -> None:
+    """Waits for the end of ``process``, and brings it about if it takes long."""
+    pipes: list[IO[bytes] | None] = [process.stdin, process.stdout, process.stderr]
+    for pipe in pipes:
+        if pipe is not None:
+            pipe.close()
+    try:
+        process.wait(_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
