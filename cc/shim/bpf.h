@@ -79,6 +79,17 @@ enum tcp_ca_ack_event_flags {
 #define SK_PACING_NEEDED 1
 #define SK_PACING_FQ 2
 
+/* Set by the loader: jiffies a second of the running kernel. */
+const volatile u32 weir_hz = 1000;
+
+static __always_inline u64 div64_u64(u64 dividend, u64 divisor)
+{
+	return dividend / divisor;
+}
+
+#ifdef WEIR_REPLAY
+#include "replay.h"
+#else
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 /* Only names and types matter here; order and padding are the running kernel's. const as in native.h. */
@@ -241,14 +252,58 @@ static __always_inline u32 tcp_min_rtt(const struct tcp_sock *tp)
 
 /* Time: helper 118 is bpf_jiffies64 (include/uapi/linux/bpf.h). */
 static u64 (*const bpf_jiffies64)(void) = (void *)118;
-const volatile u32 weir_hz = 1000;
 #define HZ weir_hz
 #define tcp_jiffies32 ((u32)bpf_jiffies64())
 
-static __always_inline u64 div64_u64(u64 dividend, u64 divisor)
-{
-	return dividend / divisor;
-}
+#define WEIR_BPF_SK ((struct sock *)ctx[0])
+#define WEIR_BPF_ARG1 ctx[1]
+#define WEIR_BPF_ARG2 ctx[2]
+#define WEIR_BPF_ACK ((const struct ack_sample *)ctx[1])
+/* cong_control has two parameters before Linux 6.10 (WEIR_OLD_CONG_CONTROL), four since. */
+#ifdef WEIR_OLD_CONG_CONTROL
+#define WEIR_BPF_RATE ((const struct rate_sample *)ctx[1])
+#else
+#define WEIR_BPF_RATE ((const struct rate_sample *)ctx[3])
+#endif
+
+#ifdef WEIR_RECORD
+#include "record.h"
+#else
+#define WEIR_BPF_VOID(op, call)                      \
+	SEC("struct_ops") int weir_op_##op(u64 *ctx) \
+	{                                            \
+		call;                                \
+		return 0;                            \
+	}
+#define WEIR_BPF_U32(op, call)                       \
+	SEC("struct_ops") u32 weir_op_##op(u64 *ctx) \
+	{                                            \
+		return call;                         \
+	}
+#endif
+
+#define WEIR_BPF_SLOT(op, function) WEIR_BPF_SLOT_##op
+#define WEIR_BPF_SLOT_init .init = (void *)weir_op_init,
+#define WEIR_BPF_SLOT_release .release = (void *)weir_op_release,
+#define WEIR_BPF_SLOT_ssthresh .ssthresh = (void *)weir_op_ssthresh,
+#define WEIR_BPF_SLOT_cong_avoid .cong_avoid = (void *)weir_op_cong_avoid,
+#define WEIR_BPF_SLOT_set_state .set_state = (void *)weir_op_set_state,
+#define WEIR_BPF_SLOT_cwnd_event .cwnd_event = (void *)weir_op_cwnd_event,
+#define WEIR_BPF_SLOT_in_ack_event .in_ack_event = (void *)weir_op_in_ack_event,
+#define WEIR_BPF_SLOT_undo_cwnd .undo_cwnd = (void *)weir_op_undo_cwnd,
+#define WEIR_BPF_SLOT_pkts_acked .pkts_acked = (void *)weir_op_pkts_acked,
+#define WEIR_BPF_SLOT_cong_control .cong_control = (void *)weir_op_cong_control,
+#define WEIR_BPF_SLOT_cong_control_rs .cong_control = (void *)weir_op_cong_control,
+#define WEIR_BPF_SLOT_min_tso_segs .min_tso_segs = (void *)weir_op_min_tso_segs,
+#define WEIR_BPF_SLOT_sndbuf_expand .sndbuf_expand = (void *)weir_op_sndbuf_expand,
+
+#define WEIR_BPF_OPERATIONS(id, flags_, OPS)                      \
+	SEC(".struct_ops")                                        \
+	struct tcp_congestion_ops weir_cc_##id = {                \
+		OPS(WEIR_BPF_SLOT).name = WEIR_KERNEL_PREFIX #id, \
+		.flags = (flags_),                                \
+	};
+#endif
 
 #include "../include/weir_tcp.h"
 
@@ -269,60 +324,26 @@ struct weir_option {
 
 #define WEIR_CC_ABOUT(title, year, source)
 
-#define WEIR_BPF_VOID(op, call)                      \
-	SEC("struct_ops") int weir_op_##op(u64 *ctx) \
-	{                                            \
-		call;                                \
-		return 0;                            \
-	}
-#define WEIR_BPF_U32(op, call)                       \
-	SEC("struct_ops") u32 weir_op_##op(u64 *ctx) \
-	{                                            \
-		return call;                         \
-	}
-#define WEIR_BPF_SK ((struct sock *)ctx[0])
-
 #define WEIR_BPF_PROGRAM_init(f) WEIR_BPF_VOID(init, f(WEIR_BPF_SK))
 #define WEIR_BPF_PROGRAM_release(f) WEIR_BPF_VOID(release, f(WEIR_BPF_SK))
 #define WEIR_BPF_PROGRAM_ssthresh(f) WEIR_BPF_U32(ssthresh, f(WEIR_BPF_SK))
-#define WEIR_BPF_PROGRAM_cong_avoid(f) WEIR_BPF_VOID(cong_avoid, f(WEIR_BPF_SK, ctx[1], ctx[2]))
-#define WEIR_BPF_PROGRAM_set_state(f) WEIR_BPF_VOID(set_state, f(WEIR_BPF_SK, ctx[1]))
-#define WEIR_BPF_PROGRAM_cwnd_event(f) WEIR_BPF_VOID(cwnd_event, f(WEIR_BPF_SK, ctx[1]))
-#define WEIR_BPF_PROGRAM_in_ack_event(f) WEIR_BPF_VOID(in_ack_event, f(WEIR_BPF_SK, ctx[1]))
+#define WEIR_BPF_PROGRAM_cong_avoid(f) WEIR_BPF_VOID(cong_avoid, f(WEIR_BPF_SK, WEIR_BPF_ARG1, WEIR_BPF_ARG2))
+#define WEIR_BPF_PROGRAM_set_state(f) WEIR_BPF_VOID(set_state, f(WEIR_BPF_SK, WEIR_BPF_ARG1))
+#define WEIR_BPF_PROGRAM_cwnd_event(f) WEIR_BPF_VOID(cwnd_event, f(WEIR_BPF_SK, WEIR_BPF_ARG1))
+#define WEIR_BPF_PROGRAM_in_ack_event(f) WEIR_BPF_VOID(in_ack_event, f(WEIR_BPF_SK, WEIR_BPF_ARG1))
 #define WEIR_BPF_PROGRAM_undo_cwnd(f) WEIR_BPF_U32(undo_cwnd, f(WEIR_BPF_SK))
-#define WEIR_BPF_PROGRAM_pkts_acked(f) WEIR_BPF_VOID(pkts_acked, f(WEIR_BPF_SK, (const struct ack_sample *)ctx[1]))
+#define WEIR_BPF_PROGRAM_pkts_acked(f) WEIR_BPF_VOID(pkts_acked, f(WEIR_BPF_SK, WEIR_BPF_ACK))
 #define WEIR_BPF_PROGRAM_min_tso_segs(f) WEIR_BPF_U32(min_tso_segs, f(WEIR_BPF_SK))
 #define WEIR_BPF_PROGRAM_sndbuf_expand(f) WEIR_BPF_U32(sndbuf_expand, f(WEIR_BPF_SK))
-
-/* cong_control has two parameters before Linux 6.10 (WEIR_OLD_CONG_CONTROL), four since. */
-#ifdef WEIR_OLD_CONG_CONTROL
-#define WEIR_BPF_PROGRAM_cong_control(f) \
-	WEIR_BPF_VOID(cong_control, f(WEIR_BPF_SK, 0, 0, (const struct rate_sample *)ctx[1]))
-#define WEIR_BPF_PROGRAM_cong_control_rs(f) \
-	WEIR_BPF_VOID(cong_control, f(WEIR_BPF_SK, (const struct rate_sample *)ctx[1]))
+#define WEIR_BPF_PROGRAM_cong_control_rs(f) WEIR_BPF_VOID(cong_control, f(WEIR_BPF_SK, WEIR_BPF_RATE))
+#if defined(WEIR_OLD_CONG_CONTROL) && !defined(WEIR_REPLAY)
+#define WEIR_BPF_PROGRAM_cong_control(f) WEIR_BPF_VOID(cong_control, f(WEIR_BPF_SK, 0, 0, WEIR_BPF_RATE))
 #else
 #define WEIR_BPF_PROGRAM_cong_control(f) \
-	WEIR_BPF_VOID(cong_control, f(WEIR_BPF_SK, ctx[1], ctx[2], (const struct rate_sample *)ctx[3]))
-#define WEIR_BPF_PROGRAM_cong_control_rs(f) \
-	WEIR_BPF_VOID(cong_control, f(WEIR_BPF_SK, (const struct rate_sample *)ctx[3]))
+	WEIR_BPF_VOID(cong_control, f(WEIR_BPF_SK, WEIR_BPF_ARG1, WEIR_BPF_ARG2, WEIR_BPF_RATE))
 #endif
 
 #define WEIR_BPF_PROGRAM(op, function) WEIR_BPF_PROGRAM_##op(function)
-
-#define WEIR_BPF_SLOT(op, function) WEIR_BPF_SLOT_##op
-#define WEIR_BPF_SLOT_init .init = (void *)weir_op_init,
-#define WEIR_BPF_SLOT_release .release = (void *)weir_op_release,
-#define WEIR_BPF_SLOT_ssthresh .ssthresh = (void *)weir_op_ssthresh,
-#define WEIR_BPF_SLOT_cong_avoid .cong_avoid = (void *)weir_op_cong_avoid,
-#define WEIR_BPF_SLOT_set_state .set_state = (void *)weir_op_set_state,
-#define WEIR_BPF_SLOT_cwnd_event .cwnd_event = (void *)weir_op_cwnd_event,
-#define WEIR_BPF_SLOT_in_ack_event .in_ack_event = (void *)weir_op_in_ack_event,
-#define WEIR_BPF_SLOT_undo_cwnd .undo_cwnd = (void *)weir_op_undo_cwnd,
-#define WEIR_BPF_SLOT_pkts_acked .pkts_acked = (void *)weir_op_pkts_acked,
-#define WEIR_BPF_SLOT_cong_control .cong_control = (void *)weir_op_cong_control,
-#define WEIR_BPF_SLOT_cong_control_rs .cong_control = (void *)weir_op_cong_control,
-#define WEIR_BPF_SLOT_min_tso_segs .min_tso_segs = (void *)weir_op_min_tso_segs,
-#define WEIR_BPF_SLOT_sndbuf_expand .sndbuf_expand = (void *)weir_op_sndbuf_expand,
 
 struct weir_object {
 	char name[TCP_CA_NAME_MAX]; /* as in cc/registry.txt */
@@ -341,10 +362,6 @@ struct weir_object {
 		__builtin_offsetof(struct tcp_congestion_ops, flags),                          \
 	};                                                                                     \
 	OPS(WEIR_BPF_PROGRAM)                                                                  \
-	SEC(".struct_ops")                                                                     \
-	struct tcp_congestion_ops weir_cc_##id = {                                             \
-		OPS(WEIR_BPF_SLOT).name = WEIR_KERNEL_PREFIX #id,                              \
-		.flags = (flags_),                                                             \
-	};
+	WEIR_BPF_OPERATIONS(id, flags_, OPS)
 
 #endif

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * Native shim: the part of Linux' struct tcp_sock that a congestion control sees, as an ordinary C struct.
+ * Native shim: a table of ordinary functions over struct sock as in sock.h.
  *
- * The layout is mirrored by crates/weir-cc/src/sock.rs and checked there field by field. A field that BPF struct_ops
- * may not write is const here: writing it does not compile. What may be written is what bpf_tcp_ca.c lets a BPF program
- * write: snd_cwnd, snd_cwnd_cnt, snd_cwnd_stamp, snd_ssthresh, ecn_flags, app_limited, sk_pacing_rate,
- * sk_pacing_status and the private state.
+ * What a congestion control may write is what bpf_tcp_ca.c lets a BPF program write: snd_cwnd, snd_cwnd_cnt,
+ * snd_cwnd_stamp, snd_ssthresh, ecn_flags, app_limited, sk_pacing_rate, sk_pacing_status and the private state. The
+ * other fields are const.
  */
 #ifndef WEIR_SHIM_NATIVE_H
 #define WEIR_SHIM_NATIVE_H
@@ -32,7 +31,6 @@ typedef int64_t s64;
 /* Raised whenever a struct below or the meaning of a field changes; a shared object built against another is refused.
  */
 #define WEIR_CC_ABI 1
-#define WEIR_CC_MAX_OPTIONS 20
 
 #define ICSK_CA_PRIV_SIZE 104
 #define TCP_CA_NAME_MAX 16
@@ -81,101 +79,9 @@ enum tcp_ca_ack_event_flags {
 #define SK_PACING_NEEDED 1
 #define SK_PACING_FQ 2
 
-struct tcp_sock {
-	u32 snd_cwnd;               /* congestion window, packets */
-	u32 snd_cwnd_cnt;           /* packets acknowledged since the last linear increase */
-	u32 snd_cwnd_stamp;         /* jiffies32 of the last change by validation or undo */
-	u32 snd_ssthresh;           /* slow-start threshold, packets */
-	const u32 snd_cwnd_clamp;   /* never above this, packets */
-	const u32 packets_out;      /* packets sent and not cumulatively acknowledged */
-	const u32 sacked_out;       /* of those, selectively acknowledged */
-	const u32 lost_out;         /* of those, marked lost */
-	const u32 retrans_out;      /* retransmissions in flight */
-	const u32 max_packets_out;  /* most packets in flight in the last window */
-	const u32 snd_una;          /* first byte not acknowledged, wraps */
-	const u32 snd_nxt;          /* next byte to send, wraps */
-	const u32 srtt_us;          /* smoothed RTT << 3, microseconds */
-	const u32 mdev_us;          /* mean deviation << 2, microseconds */
-	const u32 weir_rtt_min_us;  /* windowed minimum RTT; read through tcp_min_rtt() */
-	const u32 mss_cache;        /* bytes a packet carries */
-	const u64 tcp_mstamp;       /* the flow's clock, microseconds */
-	const u64 delivered_mstamp; /* time of the last delivery, microseconds */
-	const u64 first_tx_mstamp;  /* send time of the packet delivered first in the window, microseconds */
-	const u32 delivered;        /* packets delivered, retransmissions included */
-	const u32 delivered_ce;     /* of those, with a congestion mark */
-	const u32 lost;             /* packets ever marked lost */
-	u32 app_limited;            /* 0, or the value of delivered until which samples are application-limited */
-	const u32 prior_cwnd;       /* congestion window before recovery */
-	const u32 prior_ssthresh;   /* threshold before recovery */
-	const u32 lsndtime;         /* jiffies32 of the last data packet sent */
-	const u8 is_cwnd_limited;   /* the window, not the application, limited the last flight */
-	u8 ecn_flags;               /* TCP_ECN_* */
-	const u8 weir_reserved[2];
-};
+#include "sock.h"
 
-struct inet_connection_sock {
-	u64 icsk_ca_priv[ICSK_CA_PRIV_SIZE / sizeof(u64)];
-	const u8 icsk_ca_state;    /* enum tcp_ca_state */
-	const u8 icsk_retransmits; /* timeouts in a row */
-	const u8 weir_reserved[6];
-};
-
-struct sock {
-	struct tcp_sock weir_tcp;
-	struct inet_connection_sock weir_icsk;
-	u64 sk_pacing_rate;           /* bytes a second; ~0 is unlimited */
-	const u64 sk_max_pacing_rate; /* bytes a second */
-	u32 sk_pacing_status;         /* SK_PACING_* */
-	const u32 weir_hz;            /* jiffies a second */
-	const u32 weir_options[WEIR_CC_MAX_OPTIONS];
-};
-
-/* Linux' accessors drop const as well: what may be written is decided field by field. */
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wcast-qual"
-
-static inline struct tcp_sock *tcp_sk(const struct sock *sk)
-{
-	return (struct tcp_sock *)&sk->weir_tcp;
-}
-
-static inline struct inet_connection_sock *inet_csk(const struct sock *sk)
-{
-	return (struct inet_connection_sock *)&sk->weir_icsk;
-}
-
-static inline void *inet_csk_ca(const struct sock *sk)
-{
-	return (void *)sk->weir_icsk.icsk_ca_priv;
-}
-
-#pragma GCC diagnostic pop
-
-struct ack_sample {
-	u32 pkts_acked;
-	s32 rtt_us; /* negative: no sample */
-	u32 in_flight;
-};
-
-struct rate_sample {
-	u64 prior_mstamp;    /* start of the sample, microseconds */
-	u32 prior_delivered; /* tcp_sock.delivered at prior_mstamp */
-	u32 prior_delivered_ce;
-	s32 delivered; /* packets delivered over the interval; negative: no sample */
-	s32 delivered_ce;
-	s64 interval_us; /* negative: no sample */
-	u32 snd_interval_us;
-	u32 rcv_interval_us;
-	s64 rtt_us;       /* of the last packet acknowledged; negative: no sample */
-	s32 losses;       /* packets marked lost on this ACK */
-	u32 acked_sacked; /* packets newly acknowledged or selectively acknowledged */
-	u32 prior_in_flight;
-	u32 last_end_seq;
-	u8 is_app_limited;
-	u8 is_retrans;
-	u8 is_ack_delayed;
-	u8 weir_reserved[5];
-};
+#include "access.h"
 
 struct weir_cc_option {
 	const char *name;
@@ -214,38 +120,11 @@ struct tcp_congestion_ops {
 	u32 (*sndbuf_expand)(struct sock *sk);
 };
 
-/* Time ---------------------------------------------------------------------------------------------------------- */
-
-#define HZ ((sk)->weir_hz)
-#define tcp_jiffies32 weir_jiffies32(sk)
-
-static inline u32 weir_jiffies32(const struct sock *sk)
-{
-	return (u32)(sk->weir_tcp.tcp_mstamp * sk->weir_hz / USEC_PER_SEC);
-}
-
 /* Arithmetic ---------------------------------------------------------------------------------------------------- */
 
 static inline u64 div64_u64(u64 dividend, u64 divisor)
 {
 	return dividend / divisor;
-}
-
-/* Accessors whose kernel side is a bit field or an array --------------------------------------------------------- */
-
-static inline bool weir_cwnd_limited_flag(const struct tcp_sock *tp)
-{
-	return tp->is_cwnd_limited;
-}
-
-static inline u8 weir_ca_state(const struct sock *sk)
-{
-	return sk->weir_icsk.icsk_ca_state;
-}
-
-static inline u32 tcp_min_rtt(const struct tcp_sock *tp)
-{
-	return tp->weir_rtt_min_us;
 }
 
 #include "../include/weir_tcp.h"

@@ -7,12 +7,15 @@
 //!
 //! Sockets then choose it with `TCP_CONGESTION`, in every network namespace: the kernel keeps one list for all.
 
+mod calls;
 mod error;
+mod fuzz;
 mod hold;
 mod kernel;
 mod load;
 mod names;
 mod object;
+mod parity;
 mod pins;
 mod source;
 mod status;
@@ -23,6 +26,7 @@ pub use kernel::{Kernel, Privilege, clock_granularity_ns, hz, why_not};
 pub use load::{Loaded, Request, load};
 pub use names::{check_name, default_name};
 pub use object::{CompiledCc, CompiledOption};
+pub use parity::{Difference, Parity, fuzzed};
 pub use pins::{BPFFS, Pins};
 pub use source::{Source, compiled};
 pub use status::{KernelCc, Status, loaded, status};

@@ -74,6 +74,18 @@ pub(crate) fn load_object(
     Ok((Loaded { name, link }, loaded))
 }
 
+/// Loads the programs of an object without registering anything.
+pub(crate) fn load_programs(
+    kernel: &Kernel,
+    cc: &str,
+    mut object: CompiledCc,
+    options: &BTreeMap<String, i64>,
+) -> Result<Object, BpfError> {
+    object.set_options(options)?;
+    object.set_hz(kernel.hz);
+    listening(cc, "", || open(&object)?.load())
+}
+
 fn open(object: &CompiledCc) -> libbpf_rs::Result<OpenObject> {
     let mut open = ObjectBuilder::default().name(object.operations())?.open_memory(object.bytes())?;
     for mut map in open.maps_mut() {

@@ -5,7 +5,7 @@ use std::{
     io::{self, Write},
     process::ExitCode,
 };
-use weir_bpf::{BPFFS, BpfError, Code, Kernel, Pins, Request, hold, load, status};
+use weir_bpf::{BPFFS, BpfError, Code, Kernel, Pins, Request, fuzzed, hold, load, status};
 
 const USAGE: &str = "\
 weir-bpf: the congestion controls of weir in the running kernel
@@ -17,6 +17,9 @@ weir-bpf: the congestion controls of weir in the running kernel
                                          loads one and keeps it for other programs
   weir-bpf unload NAME... | --all        removes what `load` kept
   weir-bpf status                        what this host can do and has loaded, as JSON
+  weir-bpf parity CC [--calls N] [--seed N]
+                                         makes the same drawn calls on the native and the BPF build and compares
+                                         the state after each; JSON; 1 if they differ
 
   CC is a registered name (`weir cc list`), a C file, or a shared object of `weir cc build` beside its C file.
   --bpffs FOLDER   the BPF file system that keeps what is loaded, by default /sys/fs/bpf
@@ -26,6 +29,7 @@ Exit codes: 0, 1 if the host or the kernel refuses, 2 if the request is wrong.";
 enum Failure {
     Usage(String),
     Bpf(BpfError),
+    Differs(String),
 }
 
 impl From<BpfError> for Failure {
@@ -53,6 +57,10 @@ fn main() -> ExitCode {
             eprintln!("weir-bpf: {error}");
             ExitCode::from(if error.code() == Code::BadInput { 2 } else { 1 })
         }
+        Err(Failure::Differs(cc)) => {
+            eprintln!("weir-bpf: the native and the BPF build of {cc} differ");
+            ExitCode::FAILURE
+        }
         Err(Failure::Usage(error)) => {
             eprintln!("weir-bpf: {error}; `weir-bpf --help` says how");
             ExitCode::from(2)
@@ -68,6 +76,7 @@ fn run() -> Result<(), Failure> {
             "load" => keep(parser),
             "unload" => unload(parser),
             "status" => show(parser),
+            "parity" => compare(parser),
             other => Err(Failure::Usage(format!("no command {other:?}"))),
         },
         Some(Short('h') | Long("help")) => Ok(writeln!(io::stdout(), "{USAGE}")?),
@@ -148,4 +157,22 @@ fn show(mut parser: lexopt::Parser) -> Result<(), Failure> {
     }
     let status = status(&pins)?;
     Ok(writeln!(io::stdout(), "{}", serde_json::to_string(&status).map_err(io::Error::from)?)?)
+}
+
+fn compare(mut parser: lexopt::Parser) -> Result<(), Failure> {
+    let (mut cc, mut calls, mut seed) = (String::new(), 20_000_u64, 1_u64);
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Value(name) if cc.is_empty() => cc = name.string()?,
+            Long("calls") => calls = parser.value()?.parse()?,
+            Long("seed") => seed = parser.value()?.parse()?,
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    if cc.is_empty() {
+        return Err(Failure::Usage("`parity` needs a congestion control".into()));
+    }
+    let parity = fuzzed(&Kernel::probe()?, &cc, calls, seed)?;
+    writeln!(io::stdout(), "{}", serde_json::to_string(&parity).map_err(io::Error::from)?)?;
+    if parity.differences.is_empty() { Ok(()) } else { Err(Failure::Differs(cc)) }
 }

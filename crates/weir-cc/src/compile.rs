@@ -8,13 +8,18 @@ use std::{
 };
 
 /// The headers a congestion control includes, by their path below the include root's parent.
-const HEADERS: [(&str, &str); 8] = [
+const HEADERS: [(&str, &str); 13] = [
     ("include/weir_cc.h", include_str!("../../../cc/include/weir_cc.h")),
     ("include/weir_tcp.h", include_str!("../../../cc/include/weir_tcp.h")),
     ("include/weir_window.h", include_str!("../../../cc/include/weir_window.h")),
     ("include/weir_cubic.h", include_str!("../../../cc/include/weir_cubic.h")),
     ("include/weir_slow_start.h", include_str!("../../../cc/include/weir_slow_start.h")),
     ("shim/native.h", include_str!("../../../cc/shim/native.h")),
+    ("shim/sock.h", include_str!("../../../cc/shim/sock.h")),
+    ("shim/access.h", include_str!("../../../cc/shim/access.h")),
+    ("shim/call.h", include_str!("../../../cc/shim/call.h")),
+    ("shim/replay.h", include_str!("../../../cc/shim/replay.h")),
+    ("shim/record.h", include_str!("../../../cc/shim/record.h")),
     ("shim/bpf.h", include_str!("../../../cc/shim/bpf.h")),
     ("shim/kmod.h", include_str!("../../../cc/shim/kmod.h")),
 ];

@@ -82,6 +82,11 @@ impl Instance {
         Ok(Instance { sock, algorithm: algorithm.clone() })
     }
 
+    /// Takes every field of `sock` but the options, which stay this flow's.
+    pub fn set_sock(&mut self, sock: Sock) {
+        self.sock = Sock { options: self.sock.options, ..sock };
+    }
+
     /// The congestion control this is an instance of.
     pub fn algorithm(&self) -> &Algorithm {
         &self.algorithm

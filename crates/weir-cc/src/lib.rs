@@ -10,6 +10,7 @@ mod error;
 mod instance;
 mod library;
 mod ops;
+mod plain;
 mod registry;
 mod sock;
 

@@ -1,0 +1,195 @@
+//! Parity: the same calls through the native and the BPF build of a source leave the same state, call after call.
+//!
+//! The BPF build is the shim's with `WEIR_REPLAY`: the kernel is asked to run an operation once on a socket that is in a
+//! map (`BPF_PROG_TEST_RUN`). What clang, the verifier and the JIT make of the source is thereby compared with what the
+//! C compiler of the simulator makes of it, for states that no live connection would reach.
+
+use crate::{
+    calls::{CALL_BYTES, Call, Operation, Outcome},
+    error::BpfError,
+    fuzz::Fuzz,
+    kernel::Kernel,
+    load::load_programs,
+    object::CompiledCc,
+    source::{self, Source},
+};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ProgramInput, ProgramMut};
+use serde::Serialize;
+use std::{collections::BTreeMap, path::Path};
+use weir_cc::{Algorithm, Instance, Sock};
+
+/// Calls of one flow before its options and its random stream change.
+const CALLS_OF_A_FLOW: u64 = 2000;
+
+/// What a comparison found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Parity {
+    /// The congestion control.
+    pub cc: String,
+    /// Calls that were compared.
+    pub calls: u64,
+    /// Of those, by operation.
+    pub operations: BTreeMap<&'static str, u64>,
+    /// Flows, each with its options.
+    pub flows: u64,
+    /// Calls that were made but could not be recorded.
+    pub unrecorded: u64,
+    /// Where the builds differ, at most one for each flow.
+    pub differences: Vec<Difference>,
+}
+
+/// Two builds of a source that differ.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// Which flow.
+    pub flow: u64,
+    /// Its how many-th call.
+    pub call: u64,
+    /// The operation.
+    pub operation: &'static str,
+    /// The flow's options.
+    pub options: BTreeMap<String, i64>,
+    /// What differs.
+    pub what: String,
+}
+
+/// Compares at least `calls` calls drawn from `seed`.
+///
+/// # Errors
+/// [`BpfError`] if a build cannot be made or loaded.
+pub fn fuzzed(kernel: &Kernel, cc: &str, calls: u64, seed: u64) -> Result<Parity, BpfError> {
+    let source = Source::of(cc)?;
+    let algorithm = native(&source)?;
+    let object = source::compiled(&source, kernel.old_cong_control, &["WEIR_REPLAY"])?;
+    let mut parity = Parity::of(cc);
+    while parity.calls < calls {
+        let mut fuzz = Fuzz::new(seed, &format!("{cc}/{}", parity.flows));
+        // The first flow is as most are.
+        let options = if parity.flows == 0 { BTreeMap::new() } else { fuzz.options(&algorithm) };
+        let replay = Replay::load(kernel, cc, object.clone(), &options)?;
+        let mut instance = Instance::new(&algorithm, &options)?;
+        (instance.sock.hz, instance.sock.tcp_mstamp_us) = (kernel.hz, 1_000_000);
+        let most = CALLS_OF_A_FLOW.min(calls - parity.calls);
+        let before = parity.calls;
+        let found = compare(&replay, &mut instance, &mut fuzz, most, |operation| parity.count(operation))?;
+        if let Some((operation, what)) = found {
+            let (flow, call) = (parity.flows, parity.calls - before);
+            parity.differences.push(Difference { flow, call, operation: operation.name(), options, what });
+            parity.calls = parity.calls.max(before + most); // the rest of this flow is lost
+        }
+        parity.flows += 1;
+    }
+    Ok(parity)
+}
+
+/// The native build of a source.
+///
+/// # Errors
+/// [`BpfError::Cc`] if it does not compile.
+pub(crate) fn native(source: &Source) -> Result<Algorithm, BpfError> {
+    match source {
+        Source::Registered(name) => Ok(weir_cc::find(name)?),
+        Source::File(path) => {
+            let io = |error| BpfError::Io { path: std::env::temp_dir(), error };
+            let folder = tempfile::Builder::new().prefix("weir-bpf-").tempdir().map_err(io)?;
+            let built = weir_cc::build(path, folder.path())?;
+            Ok(weir_cc::find(&Path::new(&built).display().to_string())?)
+        }
+    }
+}
+
+/// Draws calls until `calls` of them were compared, or one differs.
+fn compare(
+    replay: &Replay,
+    cc: &mut Instance,
+    fuzz: &mut Fuzz,
+    calls: u64,
+    mut count: impl FnMut(Operation),
+) -> Result<Option<(Operation, String)>, BpfError> {
+    let mut call = Call::of(Operation::Init);
+    let mut compared = 0;
+    while compared < calls {
+        if replay.has(call.operation) {
+            if let Some(what) = replay.differs(&call, cc)? {
+                return Ok(Some((call.operation, what)));
+            }
+            count(call.operation);
+            compared += 1;
+        }
+        call = fuzz.next(cc);
+    }
+    Ok(None)
+}
+
+/// A loaded `WEIR_REPLAY` build.
+struct Replay {
+    cc: String,
+    object: Object,
+    /// `struct weir_call`.
+    state: MapHandle,
+}
+
+impl Replay {
+    fn load(
+        kernel: &Kernel,
+        cc: &str,
+        object: CompiledCc,
+        options: &BTreeMap<String, i64>,
+    ) -> Result<Replay, BpfError> {
+        let object = load_programs(kernel, cc, object, options)?;
+        let state = object.maps().find(|map| map.name().to_string_lossy().ends_with(".bss"));
+        let state = state.filter(|map| map.value_size() as usize == CALL_BYTES);
+        let state = state.and_then(|map| MapHandle::try_from(&map).ok());
+        let unlike = || BpfError::Object { cc: cc.to_owned(), reason: "its struct weir_call is another".into() };
+        Ok(Replay { cc: cc.to_owned(), state: state.ok_or_else(unlike)?, object })
+    }
+
+    fn has(&self, operation: Operation) -> bool {
+        self.object.progs().any(|program| Operation::of_program(&program.name().to_string_lossy()) == Some(operation))
+    }
+
+    /// Makes the call on both builds, from the state that `cc` has; how they differ. The native state stays in `cc`.
+    fn differs(&self, call: &Call, cc: &mut Instance) -> Result<Option<String>, BpfError> {
+        if call.operation == Operation::Init {
+            cc.sock.clear_private(); // as Linux does
+        }
+        let theirs = self.run(call, &cc.sock)?;
+        let result = call.make(cc).unwrap_or(0);
+        let ours = Outcome { sock: cc.sock.clone(), result };
+        let unwritable = || (ours.sock != theirs.sock).then(|| "a field that may not be written was".to_owned());
+        Ok(ours.difference(&theirs).or_else(unwritable))
+    }
+
+    /// Makes the call on the BPF build.
+    fn run(&self, call: &Call, sock: &Sock) -> Result<Outcome, BpfError> {
+        let failed = |reason: String| BpfError::Load { cc: self.cc.clone(), reason };
+        let key = 0_u32.to_ne_bytes();
+        self.state
+            .update(&key, &call.bytes(sock), MapFlags::ANY)
+            .map_err(|error| failed(format!("its state cannot be set: {error}")))?;
+        let mut programs = self.object.progs_mut();
+        let program =
+            programs.find(|other| Operation::of_program(&other.name().to_string_lossy()) == Some(call.operation));
+        let program: ProgramMut<'_> = program.ok_or_else(|| failed(format!("it has no {}", call.operation.name())))?;
+        program
+            .test_run(ProgramInput::default())
+            .map_err(|error| failed(format!("{} cannot be run: {error}", call.operation.name())))?;
+        let after = self.state.lookup(&key, MapFlags::ANY).ok().flatten();
+        let parsed = after.and_then(|bytes| Call::parse(&bytes));
+        let (sock, _, result) = parsed.ok_or_else(|| failed("its state cannot be read".into()))?;
+        Ok(Outcome { sock, result })
+    }
+}
+
+impl Parity {
+    /// Of `cc`, with nothing compared yet.
+    pub(crate) fn of(cc: &str) -> Parity {
+        Parity { cc: cc.to_owned(), ..Parity::default() }
+    }
+
+    /// A call was compared.
+    pub(crate) fn count(&mut self, operation: Operation) {
+        self.calls += 1;
+        *self.operations.entry(operation.name()).or_default() += 1;
+    }
+}
