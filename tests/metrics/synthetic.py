@@ -211,6 +211,9 @@ _SAMPLE_DEFAULTS: dict[str, Any] = {
     "retransmitted_packets": 0,
     "timeouts": 0,
     "ca_state": 0,
+    "busy_ns": None,
+    "rwnd_limited_ns": None,
+    "sndbuf_limited_ns": None,
 }
 
 

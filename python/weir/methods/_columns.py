@@ -21,10 +21,18 @@ _SCHEMAS = {name: arrow_schema(name) for name in TABLES}
 def rows(table: str, columns: Mapping[str, Any], kinds: pa.Array) -> pa.RecordBatch:
     """Rows of ``table``; ``columns`` are buffers by name, ``kinds`` the names of the kinds of events.
 
+    A column that may be null and is missing is null in every row: not every method can tell everything.
+
     Raises:
-        KeyError: no such table, or a column is missing.
+        KeyError: no such table, or a column is missing that may not be null.
     """
-    arrays = [_array(column, columns[column.name], kinds) for column in TABLES[table].columns]
+    count = len(next(iter(columns.values()), ()))
+    arrays = [
+        pa.nulls(count, column.type)
+        if column.nullable and column.name not in columns
+        else _array(column, columns[column.name], kinds)
+        for column in TABLES[table].columns
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMAS[table])
 
 

@@ -94,6 +94,24 @@ _SAMPLES = Table(
         Column("retransmitted_packets", pa.uint64(), "Packets retransmitted since the start of the flow."),
         Column("timeouts", pa.uint32(), "Retransmission timeouts since the start of the flow."),
         Column("ca_state", pa.uint8(), "0 open, 1 disorder, 2 CWR, 3 recovery, 4 loss."),
+        Column(
+            "busy_ns",
+            pa.uint64(),
+            "Time with data that wait or are in flight, since the start of the flow; null where the method cannot tell.",
+            nullable=True,
+        ),
+        Column(
+            "rwnd_limited_ns",
+            pa.uint64(),
+            "Of it, limited by the receive window; null where the method cannot tell.",
+            nullable=True,
+        ),
+        Column(
+            "sndbuf_limited_ns",
+            pa.uint64(),
+            "Of it, limited by the send buffer; null where the method cannot tell.",
+            nullable=True,
+        ),
     ),
 )
 
