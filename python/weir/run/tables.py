@@ -97,7 +97,7 @@ _SAMPLES = Table(
         Column(
             "busy_ns",
             pa.uint64(),
-            "Time with data that wait or are in flight, since the start of the flow; null where the method cannot tell.",
+            "Time with data waiting or in flight, since the start of the flow; null where the method cannot tell.",
             nullable=True,
         ),
         Column(
