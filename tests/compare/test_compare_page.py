@@ -1,0 +1,116 @@
+"""The report of a comparison: self-contained, complete, the same each time; and its figures."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import weir
+from weir.compare import Comparison
+
+BROWSER = next((f for n in ("chromium", "chromium-browser", "google-chrome") if (f := shutil.which(n))), None)
+
+
+@pytest.fixture
+def comparison(pair: tuple[Path, Path]) -> Comparison:
+    return weir.compare(pair)
+
+
+@pytest.fixture
+def page(comparison: Comparison, tmp_path: Path) -> str:
+    return comparison.report(tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def _charts(page: str, blob: str) -> list[dict[str, object]]:
+    packed = re.search(rf'<script type="application/gzip" id="{blob}">([^<]*)<', page)
+    assert packed, blob
+    found: list[dict[str, object]] = json.loads(gzip.decompress(base64.b64decode(packed[1])))
+    return found
+
+
+def test_the_page_holds_everything_and_may_load_nothing(page: str) -> None:
+    assert not re.search(r"<(?:link|img|iframe|object)\b|@import|url\(", page.split("<script>")[0])
+    assert not re.search(r'\bsrc="', page.split("<script>")[0])
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert policy
+    assert "default-src &#39;none&#39;" in policy[1] or "default-src 'none'" in policy[1]
+    for script in re.findall(r"<script>(.*?)</script>", page, re.DOTALL):
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        assert digest in policy[1].replace("&#43;", "+").replace("&#61;", "=").replace("&#47;", "/")
+
+
+def test_it_has_verdicts_differences_warnings_and_provenance(page: str) -> None:
+    ids = re.findall(r'<section id="([a-z]+)"', page)
+    assert ids == [
+        "verdicts",
+        "matrix",
+        "metrics",
+        "differences",
+        "traces",
+        "cells",
+        "alignment",
+        "warnings",
+        "provenance",
+    ]
+    assert "the machine was busy" in page
+    assert "all agree" in page
+    assert re.search(r'<td class="number d3">\+20 %</td>', page), "coloured by its size, and said in words"
+
+
+def test_every_cell_has_its_overlays(page: str) -> None:
+    for number in range(2):
+        charts = _charts(page, f"cell-{number}-data")
+        names = [chart["name"] for chart in charts]
+        assert names == ["overlay-goodput-aggregate", "overlay-goodput", "overlay-cwnd", "overlay-queue"]
+        series = charts[1]["data"]["series"]  # type: ignore[index]
+        assert set(series["run"]) == {"sim", "emul"}
+        assert set(series["name"]) == {"flow[0]", "flow[1]"}
+        assert set(series["time_s"]) == {1, 2}
+
+
+def test_the_scatter_has_a_diagonal_in_each_panel(page: str) -> None:
+    (chart,) = _charts(page, "run")
+    points = chart["data"]["points"]  # type: ignore[index]
+    for panel in set(points["panel"]):
+        ends = [
+            (x, y)
+            for name, kind, x, y in zip(points["panel"], points["kind"], points["x"], points["y"], strict=True)
+            if name == panel and kind == "diagonal"
+        ]
+        assert len(ends) == 2
+        assert all(x == y for x, y in ends)
+        assert ends[0][0] < ends[1][0]
+
+
+def test_the_same_comparison_gives_the_same_bytes(pair: tuple[Path, Path], page: str, tmp_path: Path) -> None:
+    assert weir.compare(pair).report(tmp_path / "again.html").read_text(encoding="utf-8") == page
+
+
+def test_figures_are_written_for_each_cell(comparison: Comparison, tmp_path: Path) -> None:
+    written = comparison.figures(tmp_path / "figures", ["svg", "csv"])
+    names = {str(path.relative_to(tmp_path / "figures")) for path in written}
+    assert {"metric-against-metric.svg", "cc-bic/overlay-cwnd.svg", "cc-bic/overlay-cwnd.csv"} <= names
+    assert all(path.stat().st_size for path in written)
+    with pytest.raises(weir.report.ReportError, match="no format 'gif'"):
+        comparison.figures(tmp_path / "figures", ["gif"])
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine")
+def test_a_browser_draws_every_chart_without_a_complaint(page: str, tmp_path: Path) -> None:
+    command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+               f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=30000", "--dump-dom",
+               (tmp_path / "page.html").as_uri()]  # fmt: skip
+    assert page
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=True)
+    assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
+    assert 'data-ready="yes"' in done.stdout
+    assert '<p class="problem">' not in done.stdout
+    assert done.stdout.count('<svg xmlns="http://www.w3.org/2000/svg"') + done.stdout.count('class="marks"') >= 5
