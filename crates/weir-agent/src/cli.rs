@@ -10,6 +10,7 @@ use weir_run::{Job, Message};
 
 use crate::error::AgentError;
 use crate::output::{Input, Output};
+use crate::sampler::Sampling;
 use crate::services::{self, Service};
 use crate::session::Session;
 
@@ -31,6 +32,8 @@ Options of services:
   They print `ready` when they can be reached, and leave when standard input ends.
 
 Other options:
+  --sampling HOW      how a plan's connections are looked at: calls (one each), dumps (inet_diag, one a namespace),
+                      or auto, the default: what is cheaper here
   -V, --version
   -h, --help
 
@@ -43,7 +46,7 @@ const FAILED: u8 = 1;
 const MISUSED: u8 = 2;
 
 enum Action {
-    Job,
+    Job(Sampling),
     Services(IpAddr, Vec<(Service, u16)>),
     Print(String),
 }
@@ -51,7 +54,7 @@ enum Action {
 /// Runs the command; its arguments begin with the name of the program.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match parse(arguments) {
-        Ok(Action::Job) => serve_job(),
+        Ok(Action::Job(sampling)) => serve_job(sampling),
         Ok(Action::Services(address, services)) => serve_services(address, &services),
         Ok(Action::Print(text)) => {
             print!("{text}");
@@ -66,6 +69,7 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Action, lexopt
     let mut parser = lexopt::Parser::from_iter(arguments);
     let mut services = Vec::new();
     let (mut address, mut port) = (None, None);
+    let mut sampling = Sampling::Auto;
     while let Some(argument) = parser.next()? {
         match argument {
             Long("version") | Short('V') => {
@@ -74,13 +78,14 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Action, lexopt
             Long("help") | Short('h') => return Ok(Action::Print(HELP.to_owned())),
             Long("address") => address = Some(parser.value()?.parse::<IpAddr>()?),
             Long("port") => port = Some(parser.value()?.parse::<u16>()?),
+            Long("sampling") => sampling = sampling_of(&parser.value()?.string()?)?,
             Value(name) => services.push(service_of(&name.string()?)?),
             other => return Err(other.unexpected()),
         }
     }
     if services.is_empty() {
         return match (address, port) {
-            (None, None) => Ok(Action::Job),
+            (None, None) => Ok(Action::Job(sampling)),
             _ => Err("--address and --port belong to a service: echo, sink or source".into()),
         };
     }
@@ -89,6 +94,15 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Action, lexopt
     }
     let services = services.into_iter().map(|service| (service, port.unwrap_or(service.port()))).collect();
     Ok(Action::Services(address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), services))
+}
+
+fn sampling_of(name: &str) -> Result<Sampling, lexopt::Error> {
+    match name {
+        "auto" => Ok(Sampling::Auto),
+        "calls" => Ok(Sampling::Calls),
+        "dumps" => Ok(Sampling::Dumps),
+        other => Err(format!("{other:?} is no way of sampling; expected auto, calls or dumps").into()),
+    }
 }
 
 fn service_of(name: &str) -> Result<Service, lexopt::Error> {
@@ -116,7 +130,7 @@ fn misused(problem: &str) -> ExitCode {
     ExitCode::from(MISUSED)
 }
 
-fn serve_job() -> ExitCode {
+fn serve_job(sampling: Sampling) -> ExitCode {
     let streams = Input::new(io::stdin().as_fd())
         .and_then(|input| Output::new(io::stdout().as_fd()).map(|output| (input, output)));
     let (mut input, output) = match streams {
@@ -128,7 +142,7 @@ fn serve_job() -> ExitCode {
         Err(error) => return give_up(output, &error, MISUSED),
     };
     raise_descriptor_limit();
-    match Session::new(job, input, output).and_then(Session::run) {
+    match Session::new(job, sampling, input, output).and_then(Session::run) {
         Ok(_) => ExitCode::SUCCESS,
         Err((error, output)) => give_up(output, &error, FAILED),
     }

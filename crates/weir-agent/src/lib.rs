@@ -17,6 +17,7 @@ pub mod datagram;
 pub mod error;
 pub mod open;
 pub mod output;
+pub mod sampler;
 pub mod schedule;
 pub mod services;
 pub mod session;

@@ -13,6 +13,7 @@ use crate::cbr_sender::CbrSender;
 use crate::context::Context;
 use crate::error::AgentError;
 use crate::output::{Input, Output};
+use crate::sampler::{Sampler, Sampling};
 use crate::schedule::Slot;
 use crate::stats::Distribution;
 use crate::sys::clock::{self, Timer};
@@ -43,6 +44,15 @@ pub enum Outcome {
     Abandoned,
 }
 
+/// Which intervals of `measure` end.
+#[derive(Clone, Copy, Debug)]
+pub struct Due {
+    /// `measure.goodput`.
+    pub goodput: bool,
+    /// `measure.tcp`.
+    pub tcp: bool,
+}
+
 enum Endpoint {
     TcpSender(TcpSender),
     TcpReceiver(TcpReceiver),
@@ -57,6 +67,7 @@ pub struct Session {
     input: Input,
     output: Output,
     timer: Timer,
+    sampler: Sampler,
     next_goodput: Time,
     next_tcp: Time,
     lateness: Distribution,
@@ -70,9 +81,10 @@ impl Session {
     ///
     /// # Errors
     /// When a host or a setting of the plan cannot be had here.
-    pub fn new(job: Job, input: Input, output: Output) -> Result<Session, (AgentError, Output)> {
+    pub fn new(job: Job, sampling: Sampling, input: Input, output: Output) -> Result<Session, (AgentError, Output)> {
         match Session::prepare(job, &input, &output) {
-            Ok((context, endpoints, timer)) => {
+            Ok((mut context, endpoints, timer)) => {
+                let sampler = Sampler::new(&mut context, sampling);
                 let first = |interval: u64| if interval == 0 { Time::MAX } else { Time(interval) };
                 let measure = &context.job.plan.measure;
                 Ok(Session {
@@ -83,6 +95,7 @@ impl Session {
                     input,
                     output,
                     timer,
+                    sampler,
                     lateness: Distribution::default(),
                     wakeups: 0,
                     late_ticks: 0,
@@ -256,26 +269,30 @@ impl Session {
     }
 
     fn tick(&mut self, at: Time) -> Result<(), AgentError> {
-        let (goodput, tcp) = (at >= self.next_goodput, at >= self.next_tcp);
+        let due = Due { goodput: at >= self.next_goodput, tcp: at >= self.next_tcp };
         let measure = &self.context.job.plan.measure;
-        let interval = if tcp { measure.tcp_ns } else { measure.goodput_ns };
+        let interval = if due.tcp { measure.tcp_ns } else { measure.goodput_ns };
         if self.context.now.since(at).0 > interval / LATE_SHARE {
             self.late_ticks += 1;
         }
-        if goodput {
+        if due.goodput {
             self.next_goodput = Time(at.0 + measure.goodput_ns);
         }
-        if tcp {
+        if due.tcp {
             self.next_tcp = Time(at.0 + measure.tcp_ns);
         }
         self.context.schedule.add(self.next_goodput.min(self.next_tcp), Slot::Tick);
+        self.sampler.look(&self.context);
         let context = &mut self.context;
         for endpoint in &mut self.endpoints {
             match endpoint {
-                Endpoint::TcpSender(sender) => sender.on_tick(context, at, goodput, tcp),
-                Endpoint::TcpReceiver(receiver) if goodput => receiver.on_tick(context, at)?,
-                Endpoint::CbrSender(sender) if goodput => sender.on_tick(context, at),
-                Endpoint::CbrReceiver(receiver) if goodput => receiver.on_tick(context, at)?,
+                Endpoint::TcpSender(sender) => {
+                    let info = self.sampler.info(sender.flow());
+                    sender.on_tick(context, at, due, info);
+                }
+                Endpoint::TcpReceiver(receiver) if due.goodput => receiver.on_tick(context, at)?,
+                Endpoint::CbrSender(sender) if due.goodput => sender.on_tick(context, at),
+                Endpoint::CbrReceiver(receiver) if due.goodput => receiver.on_tick(context, at)?,
                 _ => {}
             }
         }

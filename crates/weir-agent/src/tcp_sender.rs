@@ -10,7 +10,7 @@ use weir_units::Time;
 use crate::context::Context;
 use crate::error::AgentError;
 use crate::open::{self, MAX_UNSENT_BYTES};
-use crate::session::token;
+use crate::session::{Due, token};
 use crate::sys::epoll::{Interest, Ready};
 use crate::sys::socket::{IntOption, Socket};
 use crate::sys::tcp_info::{self, TcpInfo};
@@ -148,18 +148,23 @@ impl TcpSender {
         self.on_due(context)
     }
 
-    /// Instants of `measure` have come: for `sent`, for `samples`.
-    pub fn on_tick(&mut self, context: &mut Context, at: Time, goodput: bool, tcp: bool) {
+    /// Its number among the flows.
+    pub fn flow(&self) -> u32 {
+        self.flow
+    }
+
+    /// Instants of `measure` have come: for `sent`, for `samples`; `info` if the connection was looked at already.
+    pub fn on_tick(&mut self, context: &mut Context, at: Time, due: Due, info: Option<TcpInfo>) {
         if !self.started || self.broken || (self.finished && self.sampled_ip_bytes == self.base.sent_ip_bytes) {
             return;
         }
-        let info = self.info();
+        let info = info.filter(|_| self.connection.is_some()).or_else(|| self.info());
         let totals = self.totals(info.as_ref());
-        if let (true, Some(info), Some(_)) = (tcp, &info, &self.active) {
+        if let (true, Some(info), Some(_)) = (due.tcp, &info, &self.active) {
             context.telemetry.sample(at, self.flow, info, &totals, self.paced);
             context.telemetry.observe(at, self.flow, info, &totals);
         }
-        if goodput {
+        if due.goodput {
             let sent = totals.sent_ip_bytes - self.sampled_ip_bytes;
             self.sampled_ip_bytes = totals.sent_ip_bytes;
             context.telemetry.sent(at, self.flow, sent);
@@ -387,6 +392,9 @@ impl TcpSender {
             sent_packets: packets,
             retransmitted_packets: u64::from(info.total_retrans),
             timeouts: u64::from(info.total_rto),
+            busy_ns: info.busy_us * 1_000,
+            rwnd_limited_ns: info.rwnd_limited_us * 1_000,
+            sndbuf_limited_ns: info.sndbuf_limited_us * 1_000,
         };
         self.base + here
     }

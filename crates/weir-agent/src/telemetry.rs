@@ -31,6 +31,12 @@ pub struct Totals {
     pub retransmitted_packets: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
+    /// Time with data that wait or are in flight.
+    pub busy_ns: u64,
+    /// Of it, limited by the receive window.
+    pub rwnd_limited_ns: u64,
+    /// Of it, limited by the send buffer.
+    pub sndbuf_limited_ns: u64,
 }
 
 impl std::ops::Add for Totals {
@@ -44,6 +50,9 @@ impl std::ops::Add for Totals {
             sent_packets: self.sent_packets + other.sent_packets,
             retransmitted_packets: self.retransmitted_packets + other.retransmitted_packets,
             timeouts: self.timeouts + other.timeouts,
+            busy_ns: self.busy_ns + other.busy_ns,
+            rwnd_limited_ns: self.rwnd_limited_ns + other.rwnd_limited_ns,
+            sndbuf_limited_ns: self.sndbuf_limited_ns + other.sndbuf_limited_ns,
         }
     }
 }
@@ -75,6 +84,14 @@ struct Sent {
     sent_bytes: Vec<u64>,
 }
 
+/// Columns of `samples` beyond those that the simulator fills too.
+#[derive(Debug, Default)]
+struct Limits {
+    busy_ns: Vec<u64>,
+    rwnd_limited_ns: Vec<u64>,
+    sndbuf_limited_ns: Vec<u64>,
+}
+
 #[derive(Debug, Default)]
 struct Delivered {
     time_ns: Vec<u64>,
@@ -88,6 +105,7 @@ struct Delivered {
 pub struct Telemetry {
     flows: Flows,
     samples: Samples,
+    limits: Limits,
     events: Events,
     sent: Sent,
     delivered: Delivered,
@@ -112,6 +130,7 @@ impl Telemetry {
         Telemetry {
             flows: Flows::default(),
             samples: Samples::default(),
+            limits: Limits::default(),
             events: Events::default(),
             sent: Sent::default(),
             delivered: Delivered::default(),
@@ -183,6 +202,9 @@ impl Telemetry {
             timeouts: totals.timeouts as u32,
             ca_state: info.ca_state,
         });
+        self.limits.busy_ns.push(totals.busy_ns);
+        self.limits.rwnd_limited_ns.push(totals.rwnd_limited_ns);
+        self.limits.sndbuf_limited_ns.push(totals.sndbuf_limited_ns);
     }
 
     /// Events that the difference to the state seen last shows.
@@ -208,7 +230,12 @@ impl Telemetry {
     /// Hands all rows over.
     pub fn flush(&mut self, output: &mut Output) {
         output.table("flows", &std::mem::take(&mut self.flows).into_columns());
-        output.table("samples", &std::mem::take(&mut self.samples).into_columns());
+        let mut samples = std::mem::take(&mut self.samples).into_columns();
+        let Limits { busy_ns, rwnd_limited_ns, sndbuf_limited_ns } = std::mem::take(&mut self.limits);
+        samples.push(("busy_ns", Column::U64(busy_ns)));
+        samples.push(("rwnd_limited_ns", Column::U64(rwnd_limited_ns)));
+        samples.push(("sndbuf_limited_ns", Column::U64(sndbuf_limited_ns)));
+        output.table("samples", &samples);
         output.table("events", &std::mem::take(&mut self.events).into_columns());
         let Sent { time_ns, flow, sent_bytes } = std::mem::take(&mut self.sent);
         let columns =

@@ -1,6 +1,7 @@
 //! The operating system: thin, safe wrappers of what the standard library does not have.
 
 pub mod clock;
+pub mod diag;
 pub mod epoll;
 pub mod netns;
 pub mod pages;

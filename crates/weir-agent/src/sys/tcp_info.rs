@@ -54,6 +54,12 @@ pub mod option {
 pub mod state {
     /// Data may flow.
     pub const ESTABLISHED: u8 = 1;
+    /// Asked for, not answered yet.
+    pub const SYN_SENT: u8 = 2;
+    /// The peer sends no more.
+    pub const CLOSE_WAIT: u8 = 8;
+    /// Closed.
+    pub const CLOSE: u8 = 7;
     /// Closed by both, waiting for late packets.
     pub const TIME_WAIT: u8 = 6;
     /// Waiting for connections.

@@ -136,6 +136,25 @@ fn samples_are_at_their_instants_and_only_while_a_connection_is_open() {
 }
 
 #[test]
+fn dumps_show_what_calls_show() {
+    let flows: Vec<Value> = (0..3).map(|i| stopped(flow(i, tcp(), bulk()), 300)).collect();
+    let parts = ends(&job(600, &flows), &["to", "from"]);
+    let mut agent = Agent::spawn(&["--sampling", "dumps"]);
+    agent.say(&parts.to_string());
+    agent.first_line();
+    agent.start_at(soon());
+    let report = agent.wait();
+    assert_eq!(report.code, Some(0), "{report:?}");
+    for number in 0..3 {
+        let acked = report.select("samples", "acked_bytes", &[("flow", number)]);
+        assert!(acked.len() > 5 && acked.is_sorted() && acked.last() > Some(&0), "{acked:?}");
+        let busy = report.select("samples", "busy_ns", &[("flow", number)]);
+        assert!(busy.is_sorted() && busy.last() > Some(&0), "{busy:?}");
+    }
+    assert_eq!(report.stat("acked_bytes"), report.stat("delivered_bytes"));
+}
+
+#[test]
 fn what_the_run_leaves_open_has_a_row_without_an_end() {
     let list = [(0, 1000), (10_000 * MS, 1000)];
     let flows = [
