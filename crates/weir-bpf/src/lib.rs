@@ -17,6 +17,7 @@ mod names;
 mod object;
 mod parity;
 mod pins;
+mod record;
 mod source;
 mod status;
 
@@ -28,5 +29,6 @@ pub use names::{check_name, default_name};
 pub use object::{CompiledCc, CompiledOption};
 pub use parity::{Difference, Parity, fuzzed};
 pub use pins::{BPFFS, Pins};
+pub use record::Recorder;
 pub use source::{Source, compiled};
 pub use status::{KernelCc, Status, loaded, status};

@@ -4,8 +4,13 @@ use lexopt::prelude::*;
 use std::{
     io::{self, Write},
     process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
 };
-use weir_bpf::{BPFFS, BpfError, Code, Kernel, Pins, Request, fuzzed, hold, load, status};
+use weir_bpf::{BPFFS, BpfError, Code, Kernel, Parity, Pins, Recorder, Request, fuzzed, hold, load, status};
 
 const USAGE: &str = "\
 weir-bpf: the congestion controls of weir in the running kernel
@@ -20,6 +25,9 @@ weir-bpf: the congestion controls of weir in the running kernel
   weir-bpf parity CC [--calls N] [--seed N]
                                          makes the same drawn calls on the native and the BPF build and compares
                                          the state after each; JSON; 1 if they differ
+  weir-bpf record CC [--as NAME] [--option NAME=VALUE]...
+                                         loads a build that records its calls, says its name, compares the calls of
+                                         connections that choose it until its input ends; JSON; 1 if they differ
 
   CC is a registered name (`weir cc list`), a C file, or a shared object of `weir cc build` beside its C file.
   --bpffs FOLDER   the BPF file system that keeps what is loaded, by default /sys/fs/bpf
@@ -77,6 +85,7 @@ fn run() -> Result<(), Failure> {
             "unload" => unload(parser),
             "status" => show(parser),
             "parity" => compare(parser),
+            "record" => record(parser),
             other => Err(Failure::Usage(format!("no command {other:?}"))),
         },
         Some(Short('h') | Long("help")) => Ok(writeln!(io::stdout(), "{USAGE}")?),
@@ -92,7 +101,15 @@ fn finished<T>(mut parser: lexopt::Parser, value: T) -> Result<T, Failure> {
     }
 }
 
-fn keep(mut parser: lexopt::Parser) -> Result<(), Failure> {
+fn keep(parser: lexopt::Parser) -> Result<(), Failure> {
+    let (request, pins) = requested(parser, "load")?;
+    let loaded = load(&Kernel::probe()?, &request)?;
+    let name = loaded.name.clone();
+    pins.keep(loaded)?;
+    Ok(writeln!(io::stdout(), "{name}")?)
+}
+
+fn requested(mut parser: lexopt::Parser, command: &str) -> Result<(Request, Pins), Failure> {
     let mut request = Request::default();
     let mut pins = Pins::at(BPFFS);
     while let Some(argument) = parser.next()? {
@@ -109,12 +126,9 @@ fn keep(mut parser: lexopt::Parser) -> Result<(), Failure> {
         }
     }
     if request.cc.is_empty() {
-        return Err(Failure::Usage("`load` needs a congestion control".into()));
+        return Err(Failure::Usage(format!("`{command}` needs a congestion control")));
     }
-    let loaded = load(&Kernel::probe()?, &request)?;
-    let name = loaded.name.clone();
-    pins.keep(loaded)?;
-    Ok(writeln!(io::stdout(), "{name}")?)
+    Ok((request, pins))
 }
 
 fn option(text: &str) -> Result<(String, i64), Failure> {
@@ -172,7 +186,24 @@ fn compare(mut parser: lexopt::Parser) -> Result<(), Failure> {
     if cc.is_empty() {
         return Err(Failure::Usage("`parity` needs a congestion control".into()));
     }
-    let parity = fuzzed(&Kernel::probe()?, &cc, calls, seed)?;
-    writeln!(io::stdout(), "{}", serde_json::to_string(&parity).map_err(io::Error::from)?)?;
-    if parity.differences.is_empty() { Ok(()) } else { Err(Failure::Differs(cc)) }
+    told(&fuzzed(&Kernel::probe()?, &cc, calls, seed)?)
+}
+
+fn record(parser: lexopt::Parser) -> Result<(), Failure> {
+    let (request, _) = requested(parser, "record")?;
+    let recorder = Recorder::load(&Kernel::probe()?, &request)?;
+    writeln!(io::stdout(), "{}", serde_json::json!({ "loaded": recorder.name(), "cc": request.cc }))?;
+    let ended = Arc::new(AtomicBool::new(false));
+    let ends = Arc::clone(&ended);
+    thread::spawn(move || {
+        // Whatever comes is of no interest, nor is why nothing does.
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        ends.store(true, Ordering::Relaxed);
+    });
+    told(&recorder.run(|| ended.load(Ordering::Relaxed))?)
+}
+
+fn told(parity: &Parity) -> Result<(), Failure> {
+    writeln!(io::stdout(), "{}", serde_json::to_string(parity).map_err(io::Error::from)?)?;
+    if parity.differences.is_empty() { Ok(()) } else { Err(Failure::Differs(parity.cc.clone())) }
 }

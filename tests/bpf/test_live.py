@@ -1,0 +1,114 @@
+"""Parity on live connections: what the kernel's BPF build did, the native build does again, call by call."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from weir import _weir
+from weir.bpf import Status
+from weir.methods._binaries import find
+
+NAMES = [cc["name"] for cc in json.loads(_weir.cc_list())]
+RATE = ("rate", "60mbit", "burst", "20kb", "limit", "40kb")
+"""Of the bottleneck: its queue is short, so that packets are lost often."""
+
+RECEIVE = (
+    "import socket, threading\n"
+    "def drain(connection):\n"
+    "    while connection.recv(1 << 16): pass\n"
+    "server = socket.create_server(('10.99.0.2', 5001))\n"
+    "server.settimeout(20)\n"
+    "print('ready', flush=True)\n"
+    "threads = [threading.Thread(target=drain, args=(server.accept()[0],)) for _ in range(2)]\n"
+    "[thread.start() for thread in threads]\n"
+    "[thread.join(20) for thread in threads]\n"
+)
+SEND = (
+    "import socket, sys, threading, time\n"
+    "def send():\n"
+    "    connection = socket.socket()\n"
+    "    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, sys.argv[1].encode())\n"
+    "    connection.settimeout(20)\n"
+    "    connection.connect(('10.99.0.2', 5001))\n"
+    "    for amount in (4_000_000, 100_000, 2_000_000):\n"
+    "        connection.sendall(bytes(amount))\n"
+    "        time.sleep(0.3)\n"
+    "    connection.close()\n"
+    "threads = [threading.Thread(target=send) for _ in range(2)]\n"
+    "[thread.start() for thread in threads]\n"
+    "[thread.join() for thread in threads]\n"
+)
+
+
+def ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True, capture_output=True)
+
+
+@pytest.fixture
+def ends(kernel: Status) -> Iterator[tuple[str, str]]:
+    """Two network namespaces with a slow link between them."""
+    for tool in ("ip", "tc"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"no {tool} (iproute2)")
+    near, far = (f"bpf-test-{os.getpid():x}{end}" for end in "ab")
+    with contextlib.ExitStack() as stack:
+        for name in (near, far):
+            ip("netns", "add", name)
+            stack.callback(ip, "netns", "del", name)
+        ip("-n", near, "link", "add", "veth0", "type", "veth", "peer", "name", "veth0", "netns", far)
+        for name, address in ((near, "10.99.0.1/24"), (far, "10.99.0.2/24")):
+            ip("-n", name, "address", "add", address, "dev", "veth0")
+            ip("-n", name, "link", "set", "veth0", "up")
+        shaped = subprocess.run(
+            ["tc", "-n", near, "qdisc", "add", "dev", "veth0", "root", "tbf", *RATE], capture_output=True, text=True
+        )
+        if shaped.returncode:
+            pytest.skip(f"this kernel cannot slow a link down with tbf: {shaped.stderr.strip()}")
+        yield near, far
+
+
+def run_in(namespace: str, code: str, *arguments: str) -> list[str]:
+    return ["ip", "netns", "exec", namespace, sys.executable, "-c", code, *arguments]
+
+
+def traffic(ends: tuple[str, str], name: str) -> None:
+    with subprocess.Popen(run_in(ends[1], RECEIVE), stdout=subprocess.PIPE, text=True) as receiver:
+        assert receiver.stdout is not None
+        try:
+            assert receiver.stdout.readline() == "ready\n"
+            subprocess.run(run_in(ends[0], SEND, name), check=True, timeout=60)
+            assert receiver.wait(20) == 0
+        finally:
+            receiver.kill()
+
+
+@pytest.mark.parametrize("cc", NAMES)
+def test_the_native_build_does_what_the_kernels_did(ends: tuple[str, str], cc: str) -> None:
+    name = f"wt{os.getpid():x}"
+    command = [str(find("weir-bpf")), "record", cc, "--as", name, "--option", "hystart=1"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as recorder:
+        assert recorder.stdout is not None
+        try:
+            assert json.loads(recorder.stdout.readline())["loaded"] == name
+            traffic(ends, name)
+            said, _ = recorder.communicate(timeout=20)
+        finally:
+            recorder.kill()
+    parity = json.loads(said)
+    assert parity["differences"] == []
+    assert parity["unrecorded"] == 0
+    assert parity["flows"] == 2
+    counts = parity["operations"]
+    assert counts["init"] == 2
+    assert counts["cong_avoid"] > 200
+    assert counts["pkts_acked"] > 200
+    assert counts["ssthresh"] > 2, "no packet was lost"
+    assert counts["set_state"] > 2
