@@ -16,9 +16,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from weir.report._text import number, quantity
 from weir.run import Plan
 
-__all__ = ["Nearest", "Point", "load", "nearest", "point_of"]
+__all__ = ["Nearest", "Point", "describe", "load", "nearest", "point_of"]
 
 _LOSS_WEIGHT = math.log(10.0)
 
@@ -125,3 +126,32 @@ def nearest(plan: Plan, method: str, results: Iterable[Mapping[str, Any]] | None
                 names = (str(methods[0]), str(methods[1]))
                 best = Nearest(result["name"], names, result["date"], point, cell["factors"], cell["errors"], distance)
     return best
+
+
+_FAR = math.log(3.0)
+_SHOWN = (
+    ("goodput_error", "goodput", True),
+    ("utilisation_error", "utilisation", True),
+    ("jain_error", "Jain's index", False),
+    ("queue_delay_error", "queueing delay", True),
+    ("completion_error", "completion time", True),
+)
+
+
+def describe(found: Nearest) -> str:
+    """A nearest cell in words: where it is, and the errors that were measured there."""
+    p = found.point
+    flows = "1 flow" if p.flows == 1 else f"{p.flows} flows"
+    losses = ", random losses" if p.lossy else ""
+    place = (
+        f"{p.cc}, {quantity(p.rtt_s, 's')}, {quantity(p.rate_bps, 'bit/s')}, queue of {number(p.queue_bdp, 2)} BDP, "
+        f"{flows}{losses}"
+    )
+    errors = []
+    for name, title, relative in _SHOWN:
+        value = found.errors.get(name)
+        if value is not None:
+            errors.append(f"{title} {number(100 * value, 2)} %" if relative else f"{title} {number(value, 2)}")
+    far = "; it is not near, so this says little" if found.distance > _FAR else ""
+    measured = f"{found.name}, {found.methods[0]} against {found.methods[1]}, {found.date}"
+    return f"Nearest validated cell ({measured}): {place}{far}. Errors there: {', '.join(errors) or 'none defined'}."

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from weir.report import provenance, tables, theme
+from weir.report import fidelity, provenance, tables, theme
 from weir.report.bundle import chart_item, environment, frame_of, pack, write_page
 from weir.report.charts import CELL_CHARTS, RUN_CHARTS, Medium
 from weir.report.verdicts import headline, verdicts
@@ -41,6 +41,7 @@ class _Cell:
     has_charts: bool
     left_out: str
     tables: list[tables.Grid]
+    fidelity: str
 
 
 @dataclass(frozen=True)
@@ -143,4 +144,12 @@ def _cell(view: RunView, cell: CellView, number: int, drawn: Medium, blobs: list
         bool(items),
         "left out, so that the page stays small; `weir report --figures` draws them" if full else "",
         tables.cell_tables(view, cell),
+        _fidelity(view, cell),
     )
+
+
+def _fidelity(view: RunView, cell: CellView) -> str:
+    """How far the method was measured to be from a real kernel near this cell; empty where nobody measured."""
+    method = str(view.run.manifest.get("method") or cell.cell.manifest.get("method") or "")
+    found = fidelity.nearest(cell.plan, method)
+    return "" if found is None else fidelity.describe(found)

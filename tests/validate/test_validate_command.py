@@ -1,0 +1,154 @@
+"""``weir validate`` with the simulator against itself, on tiny cells."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from weir.cli import _common
+from weir.cli import main as entry
+
+TINY = """
+title: Tiny
+seed: 1
+topology:
+  dumbbell:
+    pairs: 2
+    access: {rate: 100Mbps, clocks: 0.01%}
+    bottleneck: {rate: 5Mbps, queue: 30packets, loss: 1%}
+    rtt: 20ms
+transport: {cc: reno}
+workload: [{name: flows, between: pairs, kind: bulk, until: 3s}]
+measure: {goodput: 500ms, tcp: 50ms, links: 50ms}
+sweep:
+  transport.cc: [reno, cubic]
+  topology.dumbbell.rtt: [20ms, 40ms]
+repeat: 2
+"""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
+    """Runs ``weir validate`` on the tiny scenario, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny.yaml").write_text(TINY)
+
+    def call(*arguments: str) -> Ran:
+        _common.console.cache_clear()
+        _common.error_console.cache_clear()
+        monkeypatch.setattr(sys, "argv", ["weir", "validate", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            entry()
+        captured = capsys.readouterr()
+        return Ran(ended.value.code if isinstance(ended.value.code, int) else 0, captured.out, captured.err)
+
+    return call
+
+
+OTHER = ("--methods", "sim,sim@seed=2", "-q")
+
+
+def test_errors_as_json_have_the_shape_that_the_document_promises(run: Callable[..., Ran]) -> None:
+    found = json.loads(run("tiny.yaml", *OTHER, "--json").out)
+    assert found["methods"] == ["sim", "sim@seed=2"]
+    assert len(found["cells"]) == 4
+    for name in (
+        "goodput_error",
+        "utilisation_error",
+        "jain_error",
+        "loss_error",
+        "queue_delay_error",
+        "cwnd_distance",
+    ):
+        assert {"median", "p90", "worst", "cells"} <= found[name].keys()
+        assert 0 <= found[name]["median"] <= found[name]["p90"] <= found[name]["worst"]
+        values = [cell["errors"][name] for cell in found["cells"]]
+        assert max(values) == pytest.approx(found[name]["worst"])
+    assert found["cwnd_distance"]["worst"] > 0, "other losses, other windows"
+    cell = found["cells"][0]
+    assert set(cell["factors"]) == {"cc", "rtt"}
+    assert cell["repeats"] == 2
+    assert cell["point"]["cc"] == "reno"
+    assert cell["point"]["lossy"] is True
+    test, reference = cell["values"]["goodput.aggregate.mean"]
+    assert cell["errors"]["goodput_error"] == pytest.approx(abs(test - reference) / reference)
+
+
+def test_a_method_against_itself_has_no_error(run: Callable[..., Ran]) -> None:
+    found = json.loads(run("tiny.yaml", "--methods", "sim,sim@seed=1", "-q", "--json", "--cells", "2").out)
+    assert found["goodput_error"]["worst"] == 0
+    assert found["cwnd_distance"]["worst"] == 0
+    assert len(found["cells"]) == 2
+
+
+def test_a_larger_sample_keeps_what_a_smaller_one_executed(run: Callable[..., Ran], tmp_path: Path) -> None:
+    run("tiny.yaml", *OTHER, "--cells", "1")
+    manifests = sorted((tmp_path / "runs" / "validate" / "tiny" / "sim" / "cells").glob("*/manifest.json"))
+    before = [path.stat().st_mtime_ns for path in manifests]
+    assert len(before) == 2
+    assert len(json.loads(run("tiny.yaml", *OTHER, "--json").out)["cells"]) == 4
+    assert [path.stat().st_mtime_ns for path in manifests] == before
+    assert len(json.loads(run("tiny.yaml", *OTHER, "--json", "--cells", "1").out)["cells"]) == 1
+
+
+@pytest.mark.parametrize(("limit", "code"), [("cwnd_distance=200%", 0), ("cwnd_distance=0.01%", 1)])
+def test_within_decides_the_exit_code(run: Callable[..., Ran], limit: str, code: int) -> None:
+    ran = run("tiny.yaml", *OTHER, "--cells", "1", "--within", limit)
+    assert ran.code == code
+    assert ("nine cells in ten" in ran.out) == (code == 1)
+
+
+def test_the_document_has_its_tables_figures_and_data(run: Callable[..., Ran], tmp_path: Path) -> None:
+    assert run("tiny.yaml", *OTHER, "--document", "doc").code == 0
+    text = (tmp_path / "doc" / "tiny.md").read_text(encoding="utf-8")
+    assert text.startswith("# sim against sim@seed=2: tiny\n")
+    assert "weir validate tiny.yaml --methods sim,sim@seed=2" in text
+    assert text.count("| reno | 20ms |") >= 1
+    for line in text.splitlines():
+        if line.startswith("!["):
+            assert (tmp_path / "doc" / line.partition("](")[2].removesuffix(")")).is_file()
+    assert "![" in text
+    assert str(tmp_path) not in text
+    data = json.loads((tmp_path / "doc" / "tiny.json").read_text(encoding="utf-8"))
+    assert data["format"] == 1
+    assert data["command"].startswith("weir validate")
+
+
+def test_random_draws_are_executed(run: Callable[..., Ran]) -> None:
+    found = json.loads(
+        run("--random", "2", "--seed", "3", "--most", "20Mbps", "--methods", "sim,sim@seed=2", "-q", "--json").out
+    )
+    assert [cell["factors"]["draw"] for cell in found["cells"]] == ["0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("tiny.yaml", "--methods", "sim"), "expected two methods"),
+        (("tiny.yaml", "--methods", "sim,smi"), "no method 'smi'"),
+        (("nothing.yaml",), "there is no file 'nothing.yaml'"),
+        (("--random", "2", "--cells", "3"), "give one of them"),
+        (("tiny.yaml", "--within", "godput_error=3%"), "Did you mean 'goodput_error'?"),
+        (("tiny.yaml", "--within", "goodput_error=3ms"), "expected a share"),
+        (("--random", "2", "--most", "5Mbps"), "expected a rate above 10Mbps"),
+    ],
+)
+def test_bad_input_gives_code_2(run: Callable[..., Ran], arguments: tuple[str, ...], said: str) -> None:
+    ran = run(*arguments, "-q")
+    assert ran.code == 2
+    assert said in " ".join(ran.err.split())
+    assert "Traceback" not in ran.err
