@@ -36,10 +36,12 @@ _RELATIVE = 0.02
 _DISPERSION_S = 0.03
 _CHUNK = 32
 """Packets handed to the kernel at once: a train of segments has at most 64 KiB."""
+_CHUNK_NS = 500_000
+"""Time that a piece of a burst takes on the link of its host, at most, unless it is a single packet."""
 _MOST_PACKETS = 15_000
 _MOST_S = 1.5
 """A burst that takes more packets or time than this is not made."""
-_EXCESSES = (1.15, 2.0, 4.0)
+_EXCESSES = (1.5, 2.5, 5.0)
 """How much more than a queue takes is sent: more, if this machine was slow and the queue could drain meanwhile."""
 _MOST_QUEUES = 3
 _MOST_LOSS_PROBES = 2000
@@ -361,7 +363,7 @@ class _Burst:
             count = max(1, round(self.seconds * rate / 8 / self.wire))
             gap_ns = self.wire * 8 * _S / rate
             begun = 0
-            for chunk in _chunks(count, self.size):
+            for chunk in _chunks(count, self.size, round(_CHUNK_NS / gap_ns)):
                 yield route, round(begun * gap_ns), chunk
                 begun += chunk
 
@@ -395,9 +397,9 @@ def _distinct(flows: Iterable[Flow]) -> list[Flow]:
     return list({(tuple(flow["path"]), tuple(flow["reverse_path"])): flow for flow in flows}.values())
 
 
-def _chunks(count: int, size: int) -> Iterator[int]:
-    """``count`` packets of ``size`` bytes in pieces that the kernel takes as one."""
-    most = max(1, min(_CHUNK, 65_000 // max(size - HEADERS, 1)))
+def _chunks(count: int, size: int, most: int = _CHUNK) -> Iterator[int]:
+    """``count`` packets of ``size`` bytes in pieces that the kernel takes as one, of ``most`` or fewer."""
+    most = max(1, min(most, _CHUNK, 65_000 // max(size - HEADERS, 1)))
     while count > 0:
         yield min(count, most)
         count -= most

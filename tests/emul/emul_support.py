@@ -1,0 +1,98 @@
+"""What the tests of this method share: small scenarios, and what runs left on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weir import scenario
+from weir.methods import _owner, get
+
+ROOT = Path(__file__).parent.parent.parent
+PACKAGE = ROOT / "python"
+
+_TEXT = """\
+title: {title}
+seed: 1
+topology:
+  dumbbell:
+    pairs: {pairs}
+    access: {{rate: 50Mbps}}
+    bottleneck: {{rate: {rate}, queue: {{droptail: {{size: 1bdp}}}}{loss}}}
+    rtt: {rtt}
+transport: {{cc: {cc}, stack: linux, buffers: 2MB}}
+workload:
+  - {{name: flow, between: pairs, kind: bulk, until: {until}}}
+measure: {{goodput: 200ms, tcp: 20ms, links: 20ms}}
+"""
+
+
+def text(
+    *,
+    title: str = "Test",
+    pairs: int = 1,
+    rate: str = "20Mbps",
+    rtt: str = "20ms",
+    cc: str = "linux:reno",
+    until: str = "2s",
+    loss: str = "",
+) -> str:
+    """A scenario of bulk flows over a dumbbell. Its congestion control is by default one that every kernel has."""
+    lossy = f", loss: {loss}" if loss else ""
+    return _TEXT.format(title=title, pairs=pairs, rate=rate, rtt=rtt, cc=cc, until=until, loss=lossy)
+
+
+def plan_of(scenario_text: str, folder: Path) -> dict[str, Any]:
+    """The plan of the first cell of a scenario."""
+    file = folder / "scenario.yaml"
+    file.write_text(scenario_text)
+    return scenario.load(file).cells()[0].plan()
+
+
+def needs_emul() -> pytest.MarkDecorator:
+    """Skips where the method cannot run, with the reason that it gives."""
+    why = get("emul").available()
+    return pytest.mark.skipif(why is not None, reason=f"emul cannot run here: {why}")
+
+
+def weir(*arguments: str, **environment: str) -> subprocess.Popen[str]:
+    """Starts ``weir``."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "weir.cli", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(PACKAGE), **environment},
+    )
+
+
+def remains_of(owners: set[int]) -> list[str]:
+    """What processes with these numbers left on this machine: processes, namespaces, congestion controls."""
+    found = [f"process {pid}" for pid, tag in _owner.processes().items() if tag.pid in owners]
+    listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout.splitlines()
+    for line in listed:
+        tag = _owner.find(line) if line.startswith("weir-") else None
+        if tag is not None and tag.pid in owners:
+            found.append(f"namespace {line}")
+    known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+    found += [name for name in known for pid in owners if name.startswith(f"w{pid:x}.")]
+    return found
+
+
+def cell_of(run: Path) -> Path:
+    """The folder of the only cell of ``run``."""
+    (cell,) = (run / "cells").iterdir()
+    return cell
+
+
+def manifest_of(run: Path) -> dict[str, Any]:
+    """The manifest of the only cell of ``run``."""
+    found: dict[str, Any] = json.loads((cell_of(run) / "manifest.json").read_text())
+    return found

@@ -1,0 +1,241 @@
+"""Scenarios through this host's kernel, at rates that any machine carries."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from emul_support import cell_of, manifest_of, needs_emul, plan_of, remains_of, text, weir
+
+from weir.methods import Live, MethodError, get
+from weir.methods.emul import _selfcheck
+from weir.methods.emul._congestion import kernel_names
+from weir.methods.emul._network import Network
+from weir.methods.emul._wiring import Wiring, wire
+
+pytestmark = needs_emul()
+
+
+class Memory:
+    """A sink that keeps everything."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.batches: dict[str, list[pa.RecordBatch]] = {}
+        self.files: dict[str, BinaryIO] = {}
+
+    def write(self, table: str, rows: pa.RecordBatch) -> None:
+        self.batches.setdefault(table, []).append(rows)
+
+    def open(self, name: str) -> BinaryIO:
+        return self.files.setdefault(name, (self.folder / name).open("wb"))
+
+    def table(self, name: str) -> pl.DataFrame:
+        frame = pl.from_arrow(pa.Table.from_batches(self.batches[name]))
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
+
+def execute(plan: dict[str, Any], method: str, folder: Path) -> Memory:
+    sink = Memory(folder)
+    get(method).execute(json.dumps(plan), sink, lambda now_ns, live=None, /: None)
+    for file in sink.files.values():
+        file.close()
+    return sink
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    yield
+    assert remains_of({os.getpid()}) == []
+
+
+def goodput_bps(sink: Memory, plan: dict[str, Any]) -> float:
+    return float(sink.table("goodput")["delivered_bytes"].sum()) * 8e9 / plan["end_ns"]
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Memory]:
+    """Two flows that lose a packet now and then, executed once."""
+    plan = plan_of(text(pairs=2, until="3s", cc="linux:reno", loss="0.2%"), tmp_path_factory.mktemp("plan"))
+    return plan, execute(plan, "emul", tmp_path_factory.mktemp("emul"))
+
+
+def test_the_kernel_gets_what_the_simulator_gets(tmp_path: Path) -> None:
+    plan = plan_of(text(until="3s", cc="linux:cubic"), tmp_path)
+    kernel = execute(plan, "emul", tmp_path)
+    ours = json.loads(json.dumps(plan).replace("linux:cubic", "cubic"))
+    simulator = execute(ours, "sim", tmp_path)
+    # 1448 of 1538 bytes are payload; both lose the time of slow start.
+    assert goodput_bps(simulator, plan) == pytest.approx(18.5e6, rel=0.05)
+    assert goodput_bps(kernel, plan) == pytest.approx(goodput_bps(simulator, plan), rel=0.1)
+
+
+def test_the_tables_agree_with_each_other(shared: tuple[dict[str, Any], Memory]) -> None:
+    plan, run = shared
+    flows, goodput, links = run.table("flows"), run.table("goodput"), run.table("links")
+    assert flows["flow"].to_list() == [0, 1]
+    by_flow = goodput.group_by("flow").agg(pl.col("delivered_bytes").sum()).sort("flow")
+    assert flows["delivered_bytes"].to_list() == by_flow["delivered_bytes"].to_list()
+    assert (flows["established_ns"] >= flows["start_ns"] + 20_000_000).all()
+    assert (flows["delivered_bytes"] <= flows["sent_bytes"]).all()
+    assert flows["lost_packets"].sum() > 0
+    forward = plan["flows"][0]["path"][1]
+    bottleneck = links.filter(pl.col("link") == forward)
+    assert bottleneck["drop_packets"].sum() == flows["lost_packets"].sum()
+    assert bottleneck["out_packets"].sum() <= bottleneck["in_packets"].sum()
+    assert bottleneck["queue_max_bytes"].max() <= plan["links"][forward]["queue"]["limit"]["bytes"]
+    samples = run.table("samples")
+    assert set(samples["flow"].unique()) == {0, 1}
+    assert samples["srtt_ns"].drop_nulls().min() > 20_000_000
+    events = run.table("events")
+    assert events["time_ns"].is_sorted()
+    assert {"flow_start", "established", "recovery"} <= set(events["kind"].cast(pl.String).unique())
+
+
+def test_the_cell_keeps_how_it_was_done(shared: tuple[dict[str, Any], Memory]) -> None:
+    _, run = shared
+    kept = {name: (run.folder / name).read_text() for name in run.files}
+    assert "tuntap add dev weir0" in kept["commands.sh"]
+    kernel = json.loads(kept["kernel.json"])
+    assert kernel["cc"] == {"linux:reno": "reno"}
+    assert kernel["tcp"]["net.ipv4.tcp_no_metrics_save"] == "1"
+    assert json.loads(kept["job-senders.json"])["ends"] == [{"from": 0}, {"from": 1}]
+    checked = json.loads(kept["selfcheck.json"])["checks"]
+    assert all(check["passed"] for check in checked)
+    assert {"round-trip time", "rate", "losses"} <= {check["what"] for check in checked}
+
+
+def test_every_kind_of_traffic_passes(tmp_path: Path) -> None:
+    scenario = text(pairs=1, until="2s").replace(
+        "measure:",
+        "  - {name: files, between: pairs, kind: transfer, count: 3, size: 50kB, wait: 100ms}\n"
+        "  - {name: voice, between: pairs, kind: cbr, rate: 1Mbps, packet: 528B, until: 2s}\n"
+        "measure:",
+    )
+    plan = plan_of(scenario, tmp_path)
+    run = execute(plan, "emul", tmp_path)
+    flows = run.table("flows")
+    names = {index: flow["group"] for index, flow in enumerate(plan["flows"])}
+    rows = flows.with_columns(flows["flow"].replace_strict(names, return_dtype=pl.String).alias("group"))
+    files = rows.filter(pl.col("group") == "files")
+    assert files["transfer"].to_list() == [0, 1, 2]
+    assert files["delivered_bytes"].to_list() == files["bytes"].to_list() == [50_000] * 3
+    assert files["end_ns"].null_count() == 0
+    voice = rows.filter(pl.col("group") == "voice").row(0, named=True)
+    assert voice["established_ns"] is None
+    assert voice["sent_packets"] == pytest.approx(2e6 / 8 / 528, rel=0.02)
+    assert voice["delivered_bytes"] >= 500 * 0.9 * voice["sent_packets"]
+
+
+def test_a_network_that_is_not_the_plans_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of(text(), tmp_path)
+    for link, values, message in (
+        ("bottleneck", {"rate_bps": 15_000_000}, r"rate of src0 -> dst0 \(bottleneck\): measured .* the plan has 20 "),
+        ("bottleneck", {"delay": {"kind": "fixed", "delay_ns": 15_000_000}}, "round-trip time of src0 - dst0: "),
+        ("bottleneck", {"loss": {"kind": "bernoulli", "p": 0.3}}, "losses of src0 -> dst0: measured"),
+        ("bottleneck", {"queue": {"kind": "droptail", "limit": {"bytes": 90_000, "packets": None}}}, "queue of bottl"),
+    ):
+        other = json.loads(json.dumps(plan))
+        next(one for one in other["links"] if one["name"] == link).update(values)
+        with monkeypatch.context() as patch:
+            # The emulator gets another network than the one that the check knows.
+            original = _selfcheck.SelfCheck
+            patch.setattr("weir.methods.emul.SelfCheck", lambda _, wiring, other=original: other(plan, wiring))
+            with pytest.raises(_selfcheck.SelfCheckError, match=message):
+                execute(other, "emul", tmp_path)
+
+
+def test_a_congestion_control_that_the_kernel_lacks_is_told(tmp_path: Path) -> None:
+    plan = plan_of(text(cc="linux:nonesuch"), tmp_path)
+    with pytest.raises(MethodError, match=r"no congestion control 'nonesuch'; it has .*reno") as caught:
+        execute(plan, "emul", tmp_path)
+    assert "weir loads its own" in str(caught.value)
+
+
+def test_ours_and_the_kernels_are_told_apart(tmp_path: Path) -> None:
+    plan = plan_of(text(pairs=2, cc="linux:reno"), tmp_path)
+    for index, options in enumerate(({}, {"beta": 700})):
+        plan["flows"][index]["transport"] |= {"cc": "cubic", "cc_options": options}
+    try:
+        with kernel_names(plan, dict(os.environ)) as names:
+            loaded = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+            assert list(names) == ["cubic", 'cubic{"beta":700}']
+            assert len({*names.values()}) == 2
+            assert {*names.values()} <= {*loaded}
+    except MethodError as error:
+        pytest.skip(f"this kernel takes no congestion control of weir's: {error}")
+
+
+def test_a_command_that_fails_is_shown_and_nothing_is_left(tmp_path: Path) -> None:
+    from weir.methods import _owner
+
+    tag = _owner.new()
+    wiring = wire(plan_of(text(), tmp_path), str(tag))
+    broken: Wiring = dataclasses.replace(
+        wiring, up=(*wiring.up, ("ip", "-n", wiring.hosts[0].namespace, "link", "set", "nonesuch", "up"))
+    )
+    with pytest.raises(MethodError, match=r"(?s)ip -n weir-\S+ -batch -.*nonesuch"), Network(broken, tag):
+        pytest.fail("it was entered")
+
+
+def test_two_runs_at_once_do_not_meet(tmp_path: Path) -> None:
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text(text(rate="10Mbps", until="2s"))
+    arguments = ("run", str(scenario), "--method", "emul", "--no-report", "--quiet", "--out")
+    runs = [weir(*arguments, str(tmp_path / name)) for name in ("a", "b")]
+    outputs = [run.communicate(timeout=60) for run in runs]
+    assert [run.returncode for run in runs] == [0, 0], outputs
+    for name in ("a", "b"):
+        delivered = pl.read_parquet(cell_of(tmp_path / name) / "flows.parquet")["delivered_bytes"].sum()
+        assert delivered * 8 / 2 == pytest.approx(9.0e6, rel=0.15)
+    assert remains_of({run.pid for run in runs}) == []
+
+
+def test_a_trace_is_a_capture(tmp_path: Path) -> None:
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text(text(rate="5Mbps", until="1s"))
+    run = weir(
+        "run", str(scenario), "--method", "emul", "--trace", "--no-report", "--quiet", "--out", str(tmp_path / "r")
+    )
+    out = run.communicate(timeout=60)
+    assert run.returncode == 0, out
+    content = (cell_of(tmp_path / "r") / "trace.pcap").read_bytes()
+    assert content[:4] in {b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1"}
+    assert len(content) > 1000
+
+
+def test_who_watches_sees_flows_the_queue_and_what_comes_next(tmp_path: Path) -> None:
+    plan = plan_of(text(until="2s"), tmp_path)
+    plan["flows"][0]["stop_ns"] = 1_900_000_000
+    seen: list[Live] = []
+
+    def progress(now_ns: int, live: Live | None = None, /) -> None:
+        assert live is not None
+        seen.append(Live.from_json(json.loads(json.dumps(live.to_json()))))
+
+    get("emul").execute(json.dumps(plan), Memory(tmp_path), progress)
+    late = next(live for live in seen if live.now_ns > 1_300_000_000)
+    assert [flow.name for flow in late.flows] == [plan["flows"][0]["name"]]
+    assert late.flows[0].goodput_bps == pytest.approx(18.8e6, rel=0.3)
+    assert late.flows[0].cwnd
+    assert late.flows[0].srtt_ns
+    assert late.links[0].name == "bottleneck"
+    assert [event.what for event in late.upcoming] == ["flow[0] stops", "end"]
+
+
+def test_the_manifest_has_what_the_host_did(tmp_path: Path) -> None:
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text(text(rate="5Mbps", until="1s"))
+    run = weir("run", str(scenario), "--method", "emul", "--no-report", "--quiet", "--out", str(tmp_path / "r"))
+    out = run.communicate(timeout=60)
+    assert run.returncode == 0, out
+    stats = manifest_of(tmp_path / "r")["stats"]
+    assert {"host.cpu0", "host.softirq", "host.steal", "emulator.lateness_p99_ns", "setup.selfcheck_s"} <= set(stats)

@@ -1,0 +1,72 @@
+"""What the self-check expects of probes, against values computed by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from weir.methods.emul._expectation import Probe, arrivals, delay_ns, loss_of, slack_ns
+
+MS = 1_000_000
+
+
+def link(rate: int = 8_000_000, delay: int = 10 * MS, **other: Any) -> dict[str, Any]:
+    """A link that sends a byte a microsecond."""
+    return {
+        "rate_bps": rate,
+        "overhead_bytes": 0,
+        "delay": {"kind": "fixed", "delay_ns": delay},
+        "queue": {"kind": "droptail", "limit": {"bytes": None, "packets": 2}},
+        **other,
+    }
+
+
+def test_one_packet_takes_transmission_and_delay() -> None:
+    assert delay_ns([link()], [0], 1000) == 11 * MS
+    assert delay_ns([link(overhead_bytes=38)], [0], 1000) == 11 * MS + 38_000
+    assert delay_ns([link(), link(rate=4_000_000, delay=MS)], [0, 1], 1000) == 11 * MS + 2 * MS + MS
+
+
+def test_packets_queue_and_what_does_not_fit_is_dropped() -> None:
+    probes = [Probe(0, (0,), 1000)] * 5
+    # One is in transmission, two wait, and the limit does not count the first.
+    assert arrivals([link()], probes) == [11 * MS, 12 * MS, 13 * MS, None, None]
+
+
+def test_a_queue_empties_meanwhile() -> None:
+    probes = [Probe(0, (0,), 1000)] * 3 + [Probe(1_000_000, (0,), 1000), Probe(1_000_001, (0,), 1000)]
+    assert arrivals([link()], probes)[3:] == [14 * MS, None]
+
+
+def test_a_limit_in_bytes_counts_the_wire() -> None:
+    limit = {"kind": "droptail", "limit": {"bytes": 2100, "packets": None}}
+    probes = [Probe(0, (0,), 1000)] * 4
+    assert arrivals([link(queue=limit, overhead_bytes=50)], probes)[3] is None
+    assert arrivals([link(queue=limit, overhead_bytes=51)], probes)[2] is None
+
+
+def test_paths_meet_in_a_link() -> None:
+    links = [link(delay=0), link(delay=0), link(delay=0)]
+    found = arrivals(links, [Probe(0, (0, 2), 1000), Probe(0, (1, 2), 1000)])
+    assert found == [2 * MS, 3 * MS]
+
+
+def test_slack_is_what_delays_may_deviate() -> None:
+    jitter = link(delay=MS) | {"delay": {"kind": "jitter", "delay_ns": MS, "jitter_ns": 5, "normal": True}}
+    uniform = link() | {"delay": {"kind": "jitter", "delay_ns": MS, "jitter_ns": 7, "normal": False}}
+    reorder = link() | {"delay": {"kind": "reorder", "delay_ns": MS, "extra_ns": 100, "probability": 0.1}}
+    assert slack_ns([link(), jitter, uniform, reorder], [0, 1, 2, 3]) == 4 * 5 + 7 + 100
+
+
+def test_losses_of_a_path() -> None:
+    half = link(loss={"kind": "bernoulli", "p": 0.5})
+    found = loss_of([half, half], [0, 1])
+    assert found is not None
+    assert (found.probability, found.inflation) == (0.75, 1.0)
+    gilbert = link(loss={"kind": "gilbert_elliott", "p": 0.01, "r": 0.09, "good": 0.0, "bad": 0.5})
+    found = loss_of([gilbert], [0])
+    assert found is not None
+    assert found.probability == pytest.approx(0.05)
+    assert found.inflation == pytest.approx(1.9 / 0.1)
+    assert loss_of([link(loss={"kind": "list", "packets": [3]})], [0]) is None

@@ -1,0 +1,160 @@
+"""From a plan to commands: names, addresses, settings, and what is refused because Linux cannot tell it apart."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from emul_support import plan_of, text
+
+from weir.methods.emul._network import _batches, script
+from weir.methods.emul._wiring import Wiring, WiringError, wire
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return plan_of(text(pairs=2, cc="cubic"), tmp_path_factory.mktemp("plan"))
+
+
+def changed(plan: dict[str, Any], flow: int, **values: object) -> dict[str, Any]:
+    """``plan`` with other settings of the transport of one flow."""
+    other = copy.deepcopy(plan)
+    other["flows"][flow]["transport"] |= values
+    return other
+
+
+def between_the_same(plan: dict[str, Any]) -> dict[str, Any]:
+    """``plan`` with both flows between the hosts of the first."""
+    other = copy.deepcopy(plan)
+    for key in ("from", "to", "path", "reverse_path"):
+        other["flows"][1][key] = other["flows"][0][key]
+    return other
+
+
+def settings(wiring: Wiring, host: int) -> dict[str, str]:
+    """The kernel's parameters that the commands set in a host."""
+    path = f"--net={wiring.hosts[host].path}"
+    words = [word for command in wiring.up if path in command for word in command if "=" in word and word != path]
+    return dict(word.split("=", 1) for word in words)
+
+
+def routes(wiring: Wiring, host: int) -> list[str]:
+    """The routes of a host to others."""
+    lines = [" ".join(command) for command in wiring.up if wiring.hosts[host].namespace in command]
+    return [line.partition("route add ")[2] for line in lines if "route add 10." in line]
+
+
+def test_each_host_that_a_flow_uses_is_a_namespace(plan: dict[str, Any]) -> None:
+    wiring = wire(plan, "t")
+    assert [host.name for host in wiring.hosts] == ["src0", "dst0", "src1", "dst1"]
+    assert [host.namespace for host in wiring.hosts] == [f"weir-t-h{host.node}" for host in wiring.hosts]
+    assert len({host.address for host in wiring.hosts}) == 4
+    assert wiring.hosts[0].to_job() == {
+        "node": wiring.hosts[0].node,
+        "netns": f"/run/netns/weir-t-h{wiring.hosts[0].node}",
+        "address": wiring.hosts[0].address,
+        "device": "weir0",
+    }
+    with pytest.raises(KeyError):
+        wiring.host(0)  # a router
+
+
+def test_what_is_made_is_removed(plan: dict[str, Any]) -> None:
+    wiring = wire(plan, "t")
+    added = [command[3] for command in wiring.up if command[:3] == ("ip", "netns", "add")]
+    removed = [command[3] for command in wiring.down if command[:3] == ("ip", "netns", "del")]
+    assert added == removed == [host.namespace for host in wiring.hosts]
+    touched = {host.namespace for host in wiring.hosts} | {f"--net={host.path}" for host in wiring.hosts}
+    assert all(touched & set(command) for command in wiring.up), "every command is about one of the namespaces"
+
+
+def test_buffers_metrics_and_windows_are_those_of_the_plan(plan: dict[str, Any]) -> None:
+    plan = changed(plan, 0, send_buffer_bytes=3_000_000, receive_buffer_bytes=1_000_000, initial_window=4)
+    wiring = wire(plan, "t")
+    sender, receiver = settings(wiring, 0), settings(wiring, 1)
+    assert sender["net.ipv4.tcp_wmem"] == "4096 6000000 6000000"
+    assert receiver["net.ipv4.tcp_rmem"] == "4096 2000000 2000000"
+    assert sender["net.ipv4.tcp_no_metrics_save"] == receiver["net.ipv4.tcp_no_metrics_save"] == "1"
+    assert routes(wiring, 0) == [f"{wiring.hosts[1].address}/32 dev weir0 initcwnd 4"]
+    assert routes(wiring, 1) == [f"{wiring.hosts[0].address}/32 dev weir0"]
+
+
+def test_ecn_and_quick_acknowledgements_belong_to_the_route_of_the_one_who_has_them(plan: dict[str, Any]) -> None:
+    wiring = wire(changed(plan, 0, ecn=True, ack="every"), "t")
+    assert routes(wiring, 0)[0].endswith("initcwnd 10 features ecn")
+    assert routes(wiring, 1)[0].endswith("dev weir0 quickack 1")
+    assert settings(wiring, 1)["net.ipv4.tcp_ecn"] == "2"
+
+
+def test_sack_is_off_at_the_hosts_of_a_flow_without(plan: dict[str, Any]) -> None:
+    wiring = wire(changed(plan, 0, sack=False), "t")
+    assert [settings(wiring, host)["net.ipv4.tcp_sack"] for host in range(4)] == ["0", "0", "1", "1"]
+
+
+def test_a_flow_without_sack_needs_only_one_end_without(plan: dict[str, Any]) -> None:
+    shared = changed(plan, 0, sack=False)
+    shared["flows"][1]["from"] = shared["flows"][0]["from"]
+    wiring = wire(shared, "t")
+    state = {host.name: settings(wiring, n)["net.ipv4.tcp_sack"] for n, host in enumerate(wiring.hosts)}
+    assert state == {"src0": "1", "dst0": "0", "dst1": "1"}
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"sack": False}, "has no sack and flow"),
+        ({"timestamps": False}, "has no timestamps and flow"),
+        ({"initial_window": 3}, r"differ in initial_window \(10 and 3\)"),
+        ({"ecn": True}, r"differ in ecn \(False and True\)"),
+        ({"ack": "every"}, "differ in ack"),
+    ],
+)
+def test_flows_of_the_same_hosts_must_agree(plan: dict[str, Any], values: dict[str, Any], message: str) -> None:
+    same = between_the_same(plan)
+    wire(same, "t")
+    with pytest.raises(WiringError, match=message) as caught:
+        wire(changed(same, 1, **values), "t")
+    assert "Give them hosts of their own" in str(caught.value)
+
+
+def test_an_old_stack_is_approached_and_warned_of(plan: dict[str, Any]) -> None:
+    assert wire(plan, "t").warnings == ()
+    wiring = wire(changed(plan, 0, stack="linux-2.6"), "t")
+    assert "linux-2.6" in wiring.warnings[0]
+    assert settings(wiring, 0)["net.ipv4.tcp_early_retrans"] == "0"
+    assert settings(wiring, 1)["net.ipv4.tcp_comp_sack_nr"] == "0"
+    assert "net.ipv4.tcp_early_retrans" not in settings(wiring, 2)
+
+
+def test_the_queue_of_a_card_passes_what_the_card_sends(plan: dict[str, Any]) -> None:
+    wiring = wire(plan, "t")
+    (bucket,) = (c for c in wiring.up if c[:3] == ("tc", "-n", wiring.hosts[0].namespace))
+    rate = int(bucket[bucket.index("rate") + 1].removesuffix("bit"))
+    assert rate == pytest.approx(50e6 * 1500 / 1538, rel=2e-3)  # IP bytes; the link counts those on the wire
+    assert rate < 50e6 * 1500 / 1538
+    assert int(bucket[bucket.index("limit") + 1]) >= 1000 * 1500
+
+
+def test_the_script_is_a_shells_and_holds_every_command(plan: dict[str, Any]) -> None:
+    wiring = wire(plan, "t")
+    lines = script(wiring).splitlines()
+    assert lines[0] == "#!/bin/sh"
+    assert sum(line.startswith(("ip ", "tc ", "nsenter ")) for line in lines) == len(wiring.up)
+    assert "'net.ipv4.tcp_wmem=4096 4000000 4000000'" in script(wiring)
+
+
+def test_neighbours_are_executed_in_one_call(plan: dict[str, Any]) -> None:
+    wiring = wire(plan, "t")
+    batches = list(_batches(wiring.up))
+    done = [line for command, lines in batches for line in (lines.splitlines() or [" ".join(command)])]
+    assert len(done) == len(wiring.up)
+    assert len(batches) < len(wiring.up) / 1.5
+    assert batches[0][0] == ("ip", "-batch", "-")
+    assert batches[0][1].splitlines()[0] == f"netns add {wiring.hosts[0].namespace}"
+
+
+def test_too_many_flows_for_the_ports_are_refused(plan: dict[str, Any]) -> None:
+    many = {**plan, "flows": plan["flows"] * 12_000}
+    with pytest.raises(WiringError, match="has 24000 flows; this method has ports for 22768"):
+        wire(many, "t")
