@@ -4,16 +4,19 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use weir_emu::frame::{Link, VNET_BYTES};
 use weir_run::Host;
 
-use crate::sys;
+use crate::sys::{self, InterfaceState};
 
 const CLONE_DEVICE: &str = "/dev/net/tun";
 const OWN_NETNS: &str = "/proc/thread-self/ns/net";
 /// Frames that wait in a packet socket: 4 MB hold 2 ms at 10 Gb/s, several times a late wake-up.
 const SOCKET_BYTES: libc::c_int = 4 << 20;
+const MOST_PATIENCE: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(1);
 const TUN_F_USO4: libc::c_uint = 0x20;
 const TUN_F_USO6: libc::c_uint = 0x40;
 
@@ -29,6 +32,7 @@ pub enum Offloads {
 /// An open device.
 pub struct Device {
     fd: OwnedFd,
+    host: Host,
     /// What precedes the IP header in its frames.
     pub link: Link,
 }
@@ -49,7 +53,41 @@ impl Device {
             Some(netns) => within(netns, open),
         };
         let fd = fd.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", place(host, name))))?;
-        Ok(Device { fd, link })
+        Ok(Device { fd, host: host.clone(), link })
+    }
+
+    /// Waits until the device passes what its host sends: a TUN device drops everything until the kernel has noticed,
+    /// some time later, that somebody is attached. One that is not set up is not waited for.
+    ///
+    /// # Errors
+    /// When it takes more than some seconds, or from the system.
+    pub fn await_running(&self) -> io::Result<()> {
+        let name = self.host.device.as_deref().unwrap_or_default();
+        let deadline = Instant::now() + MOST_PATIENCE;
+        while self.in_namespace(|| sys::interface_state(name))? == InterfaceState::Coming {
+            if Instant::now() > deadline {
+                return Err(io::Error::other(format!("{}: it is up but does not run", place(&self.host, name))));
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
+    fn in_namespace<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        match &self.host.netns {
+            None => work(),
+            Some(netns) => within(netns, work),
+        }
+    }
+
+    /// Frames that the host's stack could not hand over since the device was made, because its queue was full.
+    ///
+    /// # Errors
+    /// From the system.
+    pub fn refused(&self) -> io::Result<u64> {
+        // The statistics of the namespace that this thread is in.
+        let table = self.in_namespace(|| std::fs::read_to_string("/proc/thread-self/net/dev"))?;
+        Ok(self.host.device.as_deref().and_then(|device| transmit_drops(&table, device)).unwrap_or(0))
     }
 
     /// Its descriptor, for polling.
@@ -72,6 +110,12 @@ impl Device {
     pub fn write(&self, headers: &[u8], payload: &[u8]) -> io::Result<Option<usize>> {
         sys::write(self.fd(), headers, payload)
     }
+}
+
+/// Column `drop` of the transmit side of `/proc/net/dev`, proc(5).
+fn transmit_drops(table: &str, device: &str) -> Option<u64> {
+    let line = table.lines().find_map(|line| line.trim_start().strip_prefix(device)?.strip_prefix(':'))?;
+    line.split_ascii_whitespace().nth(8 + 3)?.parse().ok()
 }
 
 fn place(host: &Host, device: &str) -> String {
@@ -104,4 +148,17 @@ fn open_tun(name: &str, offloads: Offloads) -> io::Result<OwnedFd> {
     }
     sys::set_nonblocking(file.as_raw_fd())?;
     Ok(file.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_drops_of_a_device_are_found() {
+        let table = "Inter-|   Receive  |  Transmit\n face |bytes packets errs drop fifo frame compressed multicast|\n    lo: \
+                     1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n weir0: 21 22 23 24 25 26 27 28 29 30 31 32 33 34 35 36\n";
+        assert_eq!(transmit_drops(table, "weir0"), Some(32));
+        assert_eq!(transmit_drops(table, "weir"), None);
+    }
 }

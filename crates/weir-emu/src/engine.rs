@@ -67,6 +67,8 @@ pub struct Engine {
     started: bool,
     /// The run begins then.
     pending_epoch_ns: Option<u64>,
+    /// Frames that devices had refused before the run.
+    refused_before: u64,
     next_drain: Time,
     stopped: bool,
     abandoned: bool,
@@ -105,6 +107,7 @@ impl Engine {
             base_ns: sys::monotonic_ns(),
             started: false,
             pending_epoch_ns: None,
+            refused_before: 0,
             next_drain: Time(DRAIN.0),
             stopped: false,
             abandoned: false,
@@ -158,6 +161,7 @@ impl Engine {
         self.base_ns = epoch_ns;
         self.started = true;
         self.next_drain = Time(DRAIN.0);
+        self.reporter.send(Message::Progress { now_ns: 0 });
     }
 
     /// Reads what hosts have sent; when to come back for those whose network card is full, or at once for more.
@@ -257,13 +261,22 @@ impl Engine {
 
     fn complete(&mut self, end: Time) -> io::Result<()> {
         self.network.advance(end);
+        self.network.close_bins();
         self.hand_over(end)?;
         let statistics = self.network.statistics();
-        for text in self.meter.warnings(&statistics, 0) {
+        let mut stats = self.meter.stats(&statistics);
+        let refused = self.refused()?.saturating_sub(self.refused_before);
+        for text in self.meter.warnings(&statistics, refused) {
             self.reporter.send(Message::Warning { text });
         }
-        self.reporter.send(Message::End { stats: self.meter.stats(&statistics, 0) });
+        stats.insert("host_queue_drops".to_owned(), refused as f64);
+        self.reporter.send(Message::End { stats });
         Ok(())
+    }
+
+    /// Frames that the devices have refused because they were full.
+    fn refused(&self) -> io::Result<u64> {
+        self.ports.iter().map(|port| port.device.refused()).sum()
     }
 
     /// Sleeps until something arrives, something is due, or `wake`.
@@ -290,7 +303,10 @@ impl Engine {
         drain_event(self.inbox.fd())?;
         while let Some(input) = self.inbox.next() {
             match input {
-                Input::Command(Command::Start { epoch_ns }) => self.pending_epoch_ns = Some(epoch_ns),
+                Input::Command(Command::Start { epoch_ns }) => {
+                    self.pending_epoch_ns = Some(epoch_ns);
+                    self.refused_before = self.refused()?;
+                }
                 Input::Command(Command::Stop) => self.stopped = true,
                 Input::Bad(text) => return Err(io::Error::new(io::ErrorKind::InvalidInput, text)),
                 Input::End => self.abandoned = true,

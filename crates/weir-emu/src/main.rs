@@ -60,7 +60,9 @@ fn read_job(input: &mut impl BufRead) -> Result<Job, String> {
 fn emulate(job: Job, input: BufReader<io::Stdin>, options: &Options) -> io::Result<()> {
     let (link, directory) =
         if options.bridge { (Link::Ethernet, Directory::bridge(&job)) } else { (Link::Ip, Directory::new(&job)) };
-    let devices = job.hosts.iter().map(|host| Device::open(host, link, options.offloads)).collect::<io::Result<_>>()?;
+    let devices: Vec<Device> =
+        job.hosts.iter().map(|host| Device::open(host, link, options.offloads)).collect::<io::Result<_>>()?;
+    devices.iter().try_for_each(Device::await_running)?;
     let trace = options.trace.as_ref().map(|path| Trace::create(path, &job)).transpose()?;
     let network = Network::new(&job, directory, options.network);
     let (inbox, reporter) = (Inbox::new(input)?, Reporter::new(io::stdout())?);

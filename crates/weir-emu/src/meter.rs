@@ -69,7 +69,7 @@ impl Meter {
     }
 
     /// Everything by name; quantities in the unit of their name, shares of 1.
-    pub fn stats(&self, network: &Statistics, card_drops: u64) -> BTreeMap<String, f64> {
+    pub fn stats(&self, network: &Statistics) -> BTreeMap<String, f64> {
         let (cpu, busy) = self.cpu_shares();
         let counts = [
             ("packets", network.packets),
@@ -81,7 +81,6 @@ impl Meter {
             ("unrouted_packets", network.unrouted_packets),
             ("memory_drops", network.memory_frames),
             ("malformed_frames", self.malformed_frames),
-            ("host_queue_drops", card_drops),
             ("write_failures", self.write_failures),
             ("writes", self.writes),
             ("rounds", self.rounds),
@@ -106,7 +105,7 @@ impl Meter {
     }
 
     /// What makes the numbers of this run untrustworthy.
-    pub fn warnings(&self, network: &Statistics, card_drops: u64) -> Vec<String> {
+    pub fn warnings(&self, network: &Statistics, refused: u64) -> Vec<String> {
         let mut warnings = Vec::new();
         let mut warn = |condition: bool, text: &dyn Fn() -> String| {
             if condition {
@@ -123,7 +122,10 @@ impl Meter {
             (network.memory_frames, "frames found no memory; give the emulator more, or let less be under way"),
             (self.write_failures, "frames were not taken by their device"),
             (self.malformed_frames, "frames were malformed and dropped"),
-            (card_drops, "frames found the queue of their host's device full; its stack saw local congestion"),
+            (
+                refused,
+                "frames were lost because their host's device was full; a longer queue there (txqueuelen) holds them",
+            ),
         ];
         for (count, what) in shortages {
             warn(count > 0, &|| format!("{count} {what}"));

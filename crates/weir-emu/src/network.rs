@@ -108,6 +108,9 @@ pub struct Network {
     next_change: usize,
     gather: Gather,
     ready: VecDeque<Delivery>,
+    /// Length of a bin, and until when bins are closed although they are not over.
+    bin_ns: u64,
+    closed_until: Time,
     drops: Ledger,
     marks: Ledger,
     bins: Option<Ledger>,
@@ -144,6 +147,8 @@ impl Network {
             next_change: 0,
             gather: Gather::new(job.hosts.len(), options.hold),
             ready: VecDeque::new(),
+            bin_ns: interval,
+            closed_until: Time::ZERO,
             drops: Ledger::new(interval),
             marks: Ledger::new(interval),
             bins: options.flow_bins.then(|| Ledger::new(interval)),
@@ -238,9 +243,14 @@ impl Network {
         Time(full.0.saturating_sub(horizon.0)).max(self.now)
     }
 
+    /// Closes the bins of now, as if they were over: nothing happens any more.
+    pub fn close_bins(&mut self) {
+        self.closed_until = Time(self.now.0.div_ceil(self.bin_ns) * self.bin_ns);
+    }
+
     /// Takes the rows of bins that have ended out of the network.
     pub fn drain(&mut self) -> Records {
-        let (now, mut rows) = (self.now, Vec::new());
+        let (now, mut rows) = (self.now.max(self.closed_until), Vec::new());
         for link in &mut self.links {
             link.advance(now);
             link.stats.roll(now);

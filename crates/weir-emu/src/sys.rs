@@ -114,6 +114,40 @@ pub fn set_vnet_header(file: &File, bytes: libc::c_int) -> io::Result<()> {
     check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETVNETHDRSZ, &raw const bytes) }).map(drop)
 }
 
+/// State of an interface of this thread's network namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InterfaceState {
+    /// Nobody has set it up.
+    Down,
+    /// It is up but passes nothing yet.
+    Coming,
+    /// It passes packets.
+    Running,
+}
+
+/// The state of an interface.
+pub fn interface_state(device: &str) -> io::Result<InterfaceState> {
+    let socket = std::net::UdpSocket::bind(("127.0.0.1", 0)).or_else(|_| std::net::UdpSocket::bind(("::1", 0)))?;
+    let mut request = request(device)?;
+    // SAFETY: SIOCGIFFLAGS reads and writes one ifreq.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request) })?;
+    // SAFETY: the call above filled in the flags.
+    let flags = libc::c_int::from(unsafe { request.ifr_ifru.ifru_flags });
+    if flags & libc::IFF_UP == 0 {
+        return Ok(InterfaceState::Down);
+    }
+    if flags & libc::IFF_RUNNING == 0 {
+        return Ok(InterfaceState::Coming);
+    }
+    // The flag is set just before the queue is switched on, under a lock that changing the length of the queue takes.
+    // SAFETY: SIOCGIFTXQLEN and SIOCSIFTXQLEN read and write one ifreq; the length stays what it is.
+    unsafe {
+        check(libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFTXQLEN, &raw mut request))?;
+        check(libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFTXQLEN, &raw mut request))?;
+    }
+    Ok(InterfaceState::Running)
+}
+
 /// A packet socket on an interface: frames with Ethernet and virtio headers, those that arrive only.
 pub fn packet_socket(device: &str, buffer_bytes: libc::c_int) -> io::Result<OwnedFd> {
     let flags = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;

@@ -36,7 +36,7 @@ _PARTS = {
         "Size of the queue before the link, such as 0.5bdp, 100packets or 100ms, or a discipline such as "
         "'{codel: {ecn: true}}'; 1000packets.",
     ),
-    "loss": ("LOSS", "Random losses, such as 1%, or '{list: {packets: [1, 7]}}'."),
+    "loss": ("LOSS", "Random losses, such as 1%, or '{list: [1, 7]}'."),
     "jitter": ("JITTER", "Random deviation of the delay, such as '{deviation: 1ms}'."),
     "reorder": ("REORDER", "Late packets, such as '{probability: 1%, extra: 5ms}'."),
 }

@@ -12,7 +12,6 @@ from typing import Any
 
 from weir.methods import MethodError, _owner
 from weir.methods.emul._network import environment
-from weir.methods.emul._session import Session
 
 from ._emulator import Emulator
 from ._tally import Report
@@ -46,8 +45,8 @@ def bridge(
     over = threading.Event()
     with contextlib.ExitStack() as stack:
         stack.enter_context(_until_told(over))
-        session = stack.enter_context(Session(environment(_owner.new())))
-        emulator = Emulator(session, plan, hosts, _FIRST_PORT, ["--bridge", *options])
+        variables = environment(_owner.new())
+        emulator = stack.enter_context(Emulator(plan, hosts, _FIRST_PORT, ["--bridge", *options], variables))
 
         def await_end() -> None:
             over.wait(seconds)
@@ -55,7 +54,7 @@ def bridge(
                 emulator.stop()
 
         threading.Thread(target=await_end, daemon=True).start()
-        return emulator.measure(lambda: None)
+        return emulator.measure()
 
 
 @contextlib.contextmanager

@@ -2,57 +2,105 @@
 
 from __future__ import annotations
 
-import math
+import queue
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from types import TracebackType
 from typing import Any
 
 from weir.methods._binaries import find
-from weir.methods.emul._session import Session
+from weir.methods.emul._frames import Frame, FrameError, Message
+from weir.methods.emul._processes import Process, Said
 
 from ._tally import Report, Tally
 
 __all__ = ["Emulator"]
 
-_NAME = "emulator"
-
 
 class Emulator:
-    """An emulator between two hosts, within a session that ends it."""
+    """An emulator between two hosts. A context manager: leaving it ends the process."""
 
     def __init__(
         self,
-        session: Session,
         plan: Mapping[str, Any],
         hosts: Sequence[Mapping[str, Any]],
         first_port: int,
         options: Sequence[str],
+        environment: Mapping[str, str],
     ) -> None:
-        """Starts it; when this returns, packets pass.
+        """Starts it; when this returns, packets pass and are counted.
 
         Raises:
             ProcessError: it cannot do what it is told.
             MissingBinaryError: it is not there.
         """
         job = {"version": 1, "plan": plan, "hosts": list(hosts), "ends": [], "kernel_cc": {}, "first_port": first_port}
-        self._session = session
-        session.await_ready([session.start(_NAME, [str(find("weir-emu")), *options], job)])
+        self._said: queue.SimpleQueue[Said] = queue.SimpleQueue()
+        self._warnings: list[str] = []
+        self._stats: dict[str, float] = {}
+        self._process = Process("the emulator", [str(find("weir-emu")), *options], self._said, environment)
+        try:
+            self._process.send(job)
+            self._await("ready")
+            self._process.send({"command": "start", "epoch_ns": time.monotonic_ns()})
+            self._await("progress")  # with the start, all that was under way is forgotten
+        except BaseException:
+            self._process.close()
+            raise
         self._begin = time.monotonic()
-        session.tell({"command": "start", "epoch_ns": time.monotonic_ns()})
+
+    def __enter__(self) -> Emulator:
+        """It works already."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        """Ends it."""
+        self._process.close()
 
     def stop(self) -> None:
-        """Has it end; another thread is in :meth:`measure`."""
-        self._session.tell({"command": "stop"})
+        """Has it end; another thread is in :meth:`measure`.
 
-    def measure(self, idle: Callable[[], None]) -> Report:
-        """Adds up what it measures until it is stopped; calls ``idle`` often.
+        Raises:
+            ProcessError: it has ended already.
+        """
+        self._process.send({"command": "stop"})
+
+    def measure(self, tally: Tally | None = None) -> Report:
+        """Adds up what it measures, in ``tally``, until it is stopped.
 
         Raises:
             ProcessError: it failed.
         """
-        tally = Tally()
-        for frame in self._session.frames(math.inf, idle):
-            tally.take(frame)
-        stats = {name.removeprefix(f"{_NAME}."): value for name, value in self._session.stats.items()}
-        warnings = [text.removeprefix(f"{_NAME}: ") for text in self._session.warnings]
-        return tally.report(time.monotonic() - self._begin, stats, warnings)
+        tally = tally or Tally()
+        while not self._stats:
+            what = self._next()
+            if isinstance(what, Frame):
+                tally.take(what)
+        return tally.report(time.monotonic() - self._begin, self._stats, self._warnings)
+
+    def _await(self, kind: str) -> None:
+        """Waits for a message of this kind."""
+        while True:
+            what = self._next()
+            if not isinstance(what, Frame) and what["message"] == kind:
+                return
+
+    def _next(self) -> Message | Frame:
+        """What it says next.
+
+        Raises:
+            ProcessError: that it failed.
+        """
+        what = self._said.get().what
+        if what is None or isinstance(what, FrameError):
+            raise self._process.failure(str(what or ""))
+        if isinstance(what, Frame):
+            return what
+        match what["message"]:
+            case "error":
+                raise self._process.failure(f"failed: {what['text']}")
+            case "warning":
+                self._warnings.append(what["text"])
+            case "end":
+                self._stats = dict(what["stats"])
+        return what

@@ -16,7 +16,7 @@ DOWN = 1
 _SCENARIO = """
 title: weir emulate
 seed: {seed}
-duration: 3650d
+duration: 1s
 topology:
   dumbbell:
     pairs: 1
@@ -25,8 +25,9 @@ topology:
 transport: {{cc: cubic}}
 workload:
   - {{name: any, between: pairs, kind: cbr, rate: 1Mbps, start: 0s}}
-measure: {{links: {bins}}}
 """
+_END_NS = 10 * 365 * 86_400 * 10**9
+"""Never: it is told when to stop."""
 _TOPOLOGY = "topology.dumbbell"
 _DIRECTIONS = {"up": "bottleneck", "down": "reverse"}
 
@@ -46,7 +47,7 @@ class LinkOptions:
     queue: str | None = None
     """A size such as ``0.5bdp`` or a discipline such as ``{fq_codel: {ecn: true}}``; 1000 packets."""
     loss: str | None = None
-    """A probability such as ``1%``, or a model such as ``{list: {packets: [7]}}``; none."""
+    """A probability such as ``1%``, or a model such as ``{list: [7]}``; none."""
     jitter: str | None = None
     """Such as ``{deviation: 1ms}``; none."""
     reorder: str | None = None
@@ -71,7 +72,7 @@ def plan(
     *,
     mtu: str = "1500B",
     overhead: str = "38B",
-    bins: str = "100ms",
+    bins_ns: int = 100_000_000,
     seed: int = 1,
 ) -> dict[str, Any]:
     """The plan of two hosts, 0 and 1, and a link each way: 0 is ``up``, 1 is ``down``.
@@ -84,19 +85,19 @@ def plan(
     overrides = {f"{_TOPOLOGY}.mtu": mtu, f"{_TOPOLOGY}.overhead": overhead}
     for name, options in (("up", up), ("down", down)):
         overrides |= {f"{_TOPOLOGY}.{_DIRECTIONS[name]}.{part}": value for part, value in options.said()}
-    text = _SCENARIO.format(seed=seed, bins=bins)
+    text = _SCENARIO.format(seed=seed)
     try:
         compiled = scenario.parse(text, "weir emulate", overrides=overrides).cells()[0].plan()
     except scenario.ScenarioError as error:
         raise OptionError(_explain(error, up, down)) from error
-    return _two_hosts(compiled)
+    return _two_hosts(compiled, bins_ns)
 
 
 def _explain(error: scenario.ScenarioError, up: LinkOptions, down: LinkOptions) -> str:
     """Each problem once, under the name of the option that it is about."""
     same = {part for part, value in up.said() if getattr(down, part) == value}
     lines: dict[str, None] = {}
-    for problem in error.problems:
+    for problem in (p for p in error.problems if p.severity == "error"):
         way, _, part = problem.file.removeprefix(f"--set {_TOPOLOGY}.").rpartition(".")
         named = next((name for name, place in _DIRECTIONS.items() if place == way), None)
         option = f"--{named}-{part}" if named and part not in same else f"--{part}"
@@ -104,12 +105,20 @@ def _explain(error: scenario.ScenarioError, up: LinkOptions, down: LinkOptions) 
     return "\n".join(lines)
 
 
-def _two_hosts(compiled: Mapping[str, Any]) -> dict[str, Any]:
+def _two_hosts(compiled: Mapping[str, Any], bins_ns: int) -> dict[str, Any]:
     """The shared link of the dumbbell alone, between its hosts; the access links go."""
     hosts = [{"name": "here", "kind": "host"}, {"name": "peer", "kind": "host"}]
     shared = {link["name"]: link for link in compiled["links"]}
     up = {**shared["bottleneck"], "name": "up", "from": 0, "to": 1}
     down = {**shared["bottleneck.reverse"], "name": "down", "from": 1, "to": 0}
     flow = {**compiled["flows"][0], "from": 0, "to": 1, "path": [0], "reverse_path": [DOWN]}
-    measure = {**compiled["measure"], "links": [0, DOWN]}
-    return {**compiled, "nodes": hosts, "links": [up, down], "flows": [flow], "measure": measure, "phases": []}
+    measure = {"goodput_ns": 0, "tcp_ns": 0, "links_ns": bins_ns, "links": [0, DOWN], "trace": None}
+    return {
+        **compiled,
+        "end_ns": _END_NS,
+        "nodes": hosts,
+        "links": [up, down],
+        "flows": [flow],
+        "measure": measure,
+        "phases": [],
+    }

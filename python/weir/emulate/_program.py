@@ -15,7 +15,6 @@ from weir.methods import MethodError, _owner
 from weir.methods._binaries import find
 from weir.methods.emul._namespaces import within
 from weir.methods.emul._network import Network, environment
-from weir.methods.emul._session import Session
 from weir.methods.emul._wiring import Host
 
 from ._emulator import Emulator
@@ -54,10 +53,9 @@ def emulate(
         stack.enter_context(_undisturbed())
         network = stack.enter_context(Network(wiring(tag, plan["links"][0]["mtu_bytes"]), tag))
         here, peer = network.wiring.hosts
-        session = stack.enter_context(Session(environment(tag)))
-        hosts = [here.to_job(), peer.to_job()]
-        emulator = Emulator(session, plan, hosts, network.wiring.first_port, options)
         variables = environment(tag)
+        jobs = [here.to_job(), peer.to_job()]
+        emulator = stack.enter_context(Emulator(plan, jobs, network.wiring.first_port, options, variables))
         stack.enter_context(_services(peer, variables))
         for program in peers:
             stack.enter_context(_beside(peer, program, {**variables, PEER_VARIABLE: here.address}))
@@ -71,7 +69,7 @@ def _run(host: Host, command: Sequence[str], variables: Mapping[str, str], emula
     except OSError as error:
         code = NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_EXECUTE
         emulator.stop()
-        return code, _cannot(emulator.measure(lambda: None), command, error)
+        return code, _cannot(emulator.measure(), command, error)
 
     def await_end() -> None:
         process.wait()
@@ -80,7 +78,7 @@ def _run(host: Host, command: Sequence[str], variables: Mapping[str, str], emula
 
     threading.Thread(target=await_end, daemon=True).start()
     with _forwarding(process):
-        report = emulator.measure(lambda: None)
+        report = emulator.measure()
     code = process.wait()
     return (code if code >= 0 else _SIGNAL_BASE - code), report
 

@@ -206,6 +206,17 @@ fn the_tables_count_what_happened() {
 }
 
 #[test]
+fn a_run_that_is_stopped_keeps_its_last_bin() {
+    let mut driver = Driver::new(&wire(S, MS));
+    driver.send(25 * MS, &Packet::datagram());
+    driver.run(26 * MS);
+    assert_eq!(driver.network.drain().links.rows(), 0, "its bin is not over");
+    driver.network.close_bins();
+    let records = driver.network.drain();
+    assert_eq!((records.links.time_ns, records.links.out_packets), (vec![30 * MS], vec![1]));
+}
+
+#[test]
 fn a_restart_forgets_everything_and_draws_the_same_losses_again() {
     let mut plan = wire(S, MS);
     plan.links[0].loss = Some(Loss::Bernoulli { p: 0.3 });

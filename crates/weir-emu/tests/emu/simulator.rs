@@ -67,6 +67,7 @@ fn tcp(ecn: bool) -> Tcp {
         receive_buffer_bytes: 1 << 24,
         pacing: false,
         ack: Ack::Delayed,
+        processing_ns: 0,
     }
 }
 
