@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from weir.cli import _errors
+from weir.cli._capacity import show_capacity
 from weir.cli._common import console, emit_json, examples, json_option, plural, print_table
 from weir.cli._scenarios import complete_scenario, load, scenario_options
 
@@ -19,6 +21,7 @@ __all__ = ["command"]
 _EPILOG = examples(
     ("weir plan my.yaml", "cells, and what they would take"),
     ("weir plan my.yaml --cell 0003-r0", "the plan of one cell, as JSON"),
+    ("weir plan my.yaml --method emul", "whether this machine carries it in real time"),
 )
 _PACKETS_PER_S = 5e6
 """Order of magnitude of the simulator's speed, for a first idea only; `make bench` measures it."""
@@ -28,15 +31,38 @@ _PACKETS_PER_S = 5e6
 @click.argument("scenario", metavar="FILE|NAME", shell_complete=complete_scenario)
 @scenario_options
 @click.option("--cell", "cell_id", metavar="ID", help="Print the plan of this cell.")
+@click.option("--method", default="sim", show_default=True, metavar="NAME", help="What would execute it.")
+@click.option("--force", is_flag=True, help="What this machine does not carry is no failure.")
 @json_option
-def command(scenario: str, quick: bool, overrides: tuple[str, ...], cell_id: str | None, as_json: bool) -> None:
-    """Show the cells of a scenario with estimates of packets, time and memory; nothing is executed."""
-    from weir.engine import estimate
+def command(
+    scenario: str,
+    quick: bool,
+    overrides: tuple[str, ...],
+    cell_id: str | None,
+    method: str,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Show the cells of a scenario with estimates of packets, time and memory; nothing is executed.
+
+    For a method with a real clock: whether this machine carries each cell, with 1 as exit code if it does not.
+    """
+    from weir import methods
 
     cells = load(scenario, quick=quick, overrides=overrides).cells()
+    executor = methods.get(method)
     if cell_id is not None:
         print(json.dumps(_find(cells, cell_id).plan(), indent=None if as_json else 2, ensure_ascii=False))
-        return
+    elif isinstance(executor, methods.Sized):
+        if not show_capacity(executor, cells, as_json=as_json) and not force:
+            raise click.exceptions.Exit(_errors.FAILED)
+    else:
+        _show_estimates(cells, as_json=as_json)
+
+
+def _show_estimates(cells: Sequence[Cell], *, as_json: bool) -> None:
+    from weir.engine import estimate
+
     estimates = [estimate(cell.plan()) for cell in cells]
     if as_json:
         emit_json([_as_dict(cell, e) for cell, e in zip(cells, estimates, strict=True)])

@@ -34,6 +34,7 @@ _EPILOG = examples(
 @click.option("--method", default="sim", show_default=True, metavar="NAME", help="What executes it.")
 @click.option("-j", "--workers", type=click.IntRange(1), help="Processes; by default one a processor.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder of the run; by default runs/NAME.")
+@click.option("--force", is_flag=True, help="Also what this machine does not carry in real time.")
 @click.option("--fresh", is_flag=True, help="Replace a run that the folder holds.")
 @click.option("--trace", is_flag=True, help="Record single packets: two captures (pcap) and a log (CSV) in each cell.")
 @click.option("--no-verdict", is_flag=True, help="A claim that does not hold is no failure.")
@@ -48,6 +49,7 @@ def command(
     workers: int | None,
     out: Path | None,
     fresh: bool,
+    force: bool,
     trace: bool,
     no_verdict: bool,
     no_report: bool,
@@ -72,6 +74,7 @@ def command(
         workers=workers,
         settings=settings(quick=quick, overrides=overrides),
         fresh=fresh,
+        force=force,
         display=engine.display(quiet=quiet, verbose=verbose > 0),
     )
     verdicts, report = _conclude(result, build=not no_report, quiet=quiet)

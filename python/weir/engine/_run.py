@@ -81,6 +81,7 @@ def run(
     workers: int | None = None,
     settings: Mapping[str, Any] | None = None,
     fresh: bool = False,
+    force: bool = False,
     display: Display | None = None,
 ) -> Result:
     """Executes every cell of ``scenario`` that ``out`` does not hold yet, and writes the run's manifest.
@@ -94,11 +95,12 @@ def run(
         workers: number of processes; by default one a processor.
         settings: what was changed about the scenario (``quick``, ``set``), to tell runs apart.
         fresh: removes another run from ``out`` first.
+        force: executes what this machine does not carry, too; a method with a real clock then measures the machine.
         display: where progress goes.
 
     Raises:
         EngineError: the run could not be done; complete cells are kept.
-        weir.methods.MethodError: the method is unknown or cannot run here.
+        weir.methods.MethodError: the method is unknown, or cannot run here, or not at this size.
         OSError: ``out`` cannot be written.
     """
     display = display or Quiet()
@@ -117,6 +119,8 @@ def run(
             state.sort_in(job)
         begun = time.monotonic()
         if state.waiting or (manifest := folder.manifest()) is None:
+            if isinstance(executor, methods.Sized) and not force:
+                _refuse_what_is_too_much(executor, state.waiting)
             host = _host.facts()
             count = _workers(workers, executor, state.waiting, display)
             folder.reopen()
@@ -138,6 +142,18 @@ def run(
             wall_s=time.monotonic() - begun,
             warnings=tuple(manifest["warnings"]),
         )
+
+
+def _refuse_what_is_too_much(method: methods.Sized, jobs: Sequence[Job]) -> None:
+    """Raises MethodError if this machine does not carry a job: its results would be those of the machine."""
+    for job in jobs:
+        capacity = method.capacity(job.cell.plan())
+        if capacity.missing:
+            needs = ", ".join(f"{n.asked:.3g} {n.what} (there are {n.available:.3g})" for n in capacity.missing)
+            raise methods.MethodError(
+                f"this machine does not carry cell {job.cell.id}: it needs {needs}; {capacity.basis}. "
+                "`weir plan --method` shows all cells; --force runs it all the same"
+            )
 
 
 def _check_ids(cells: Sequence[Cell]) -> None:

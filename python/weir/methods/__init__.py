@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO, Literal, Protocol, runtime_checkable
 
+from weir.methods._capacity import Capacity, Need, Sized
 from weir.methods._live import Live, LiveFlow, LiveLink, Upcoming
 
 if TYPE_CHECKING:
@@ -19,14 +20,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "METHODS",
+    "Capacity",
     "Live",
     "LiveFlow",
     "LiveLink",
     "Method",
     "MethodError",
+    "Need",
     "Outcome",
     "Progress",
     "Sink",
+    "Sized",
     "UnknownMethodError",
     "Upcoming",
     "get",

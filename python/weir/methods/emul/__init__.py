@@ -19,8 +19,9 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from weir.methods import Outcome, Progress, Sink, _owner
+from weir.methods import Capacity, Outcome, Progress, Sink, _owner
 from weir.methods._binaries import MissingBinaryError, find
+from weir.methods.emul._capacity import capacity
 from weir.methods.emul._congestion import kernel_names, renamed
 from weir.methods.emul._host import HostWatch, facts
 from weir.methods.emul._merge import Merger
@@ -53,6 +54,10 @@ class Emul:
         """``None``, or what this machine lacks, all of it."""
         missing = [*_lacking()]
         return "; ".join(missing) if missing else None
+
+    def capacity(self, plan: Mapping[str, Any]) -> Capacity:
+        """What ``plan`` needs of this machine; see :meth:`weir.methods.Sized.capacity`."""
+        return capacity(plan)
 
     def execute(self, plan: str, sink: Sink, progress: Progress) -> Outcome:
         """Executes ``plan``; see :meth:`weir.methods.Method.execute`."""

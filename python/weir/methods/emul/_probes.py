@@ -54,8 +54,9 @@ class Train:
 class Probes:
     """Sockets of a self-check. A context manager: leaving it closes them, so that others may have the ports."""
 
-    def __init__(self) -> None:
-        """No socket is open yet."""
+    def __init__(self, *, listen: bool = True) -> None:
+        """No socket is open yet; without ``listen`` nobody looks at what arrives."""
+        self._listen = listen
         self._sockets: dict[Endpoint, socket.socket] = {}
         self._selector = selectors.DefaultSelector()
         self._arrived: dict[int, int] = {}
@@ -64,13 +65,15 @@ class Probes:
 
     def __enter__(self) -> Probes:
         """Begins to receive."""
-        self._thread.start()
+        if self._listen:
+            self._thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """Closes every socket."""
         self._open = False
-        self._thread.join()
+        if self._listen:
+            self._thread.join()
         self._selector.close()
         for opened in self._sockets.values():
             opened.close()

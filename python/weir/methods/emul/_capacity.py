@@ -1,0 +1,193 @@
+"""What a plan asks of this machine, and what the machine has: packets a second, processors, memory.
+
+The emulator is one thread: it carries so many packets a second. The kernel's own work on both sides of it, and the
+agents', take about as much time again on other processors. What a packet costs here is measured: datagrams are sent
+through an emulator for a quarter of a second. Without privilege, or when a plan asks for so little that any machine
+carries it, a known cost is taken.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from weir.methods import Capacity, MethodError, Need, _owner
+from weir.methods._binaries import find
+from weir.methods.emul._network import Network, environment
+from weir.methods.emul._probes import Endpoint, Probes, Train
+from weir.methods.emul._session import Session
+from weir.methods.emul._wiring import Wiring, wire
+
+__all__ = ["capacity", "packets_per_s"]
+
+_KNOWN_NS = 3000
+"""Processor time of the emulator for a packet, on a machine of 2020 with segments in trains."""
+_HOST_SHARE = 1.2
+"""Processor time of the kernel and the agents for a packet, over that of the emulator."""
+_SAFE = 0.8
+"""Share of a processor from which on waiting decides the results."""
+_OBVIOUS = 0.25
+"""A plan that needs less than this share by the known cost is not worth a measurement."""
+_MOST_INSTANTS = 100
+_MEMORY_BYTES = 1 << 30
+"""What the emulator holds of packets under way (its option ``--memory``)."""
+_SMALL_ACK = 0.5
+"""Acknowledgements for each data packet."""
+
+_CALIBRATE_S = 0.25
+_CALIBRATE_BPS = 20_000_000_000
+_PACKETS_A_TRAIN = 32
+_TRAIN_NS = 100_000
+
+
+def capacity(plan: Mapping[str, Any]) -> Capacity:
+    """What ``plan`` needs of this machine at its busiest instant, and what there is.
+
+    Raises:
+        MethodError: the measurement failed.
+    """
+    packets = packets_per_s(plan)
+    cost_ns, measured = float(_KNOWN_NS), False
+    if packets * _KNOWN_NS / 1e9 > _OBVIOUS and os.geteuid() == 0:
+        cost_ns, measured = _measured_ns(), True
+    processors = len(os.sched_getaffinity(0))
+    emulator = packets * cost_ns / 1e9
+    needs = (
+        Need("packets a second", packets, _SAFE * 1e9 / cost_ns, "1/s"),
+        Need("processors", emulator * (1 + _HOST_SHARE), _SAFE * processors, ""),
+        Need("memory for packets under way", _under_way_bytes(plan), _MEMORY_BYTES, "B"),
+    )
+    how = "measured here" if measured else "a known figure"
+    return Capacity(needs, f"a packet costs the emulator {cost_ns / 1000:.1f} us ({how})")
+
+
+def packets_per_s(plan: Mapping[str, Any]) -> float:
+    """Packets that pass the network at its busiest instant, data and acknowledgements, if bulk flows fill it."""
+    starts = sorted({flow["start_ns"] for flow in plan["flows"]})
+    step = max(1, len(starts) // _MOST_INSTANTS)
+    return max((_at(plan, instant) for instant in starts[::step] + starts[-1:]), default=0.0)
+
+
+def _at(plan: Mapping[str, Any], instant: int) -> float:
+    """Packets a second while the flows run that do at ``instant``: each as fast as its path and the others let it."""
+    active = [f for f in plan["flows"] if f["start_ns"] <= instant < (f["stop_ns"] or plan["end_ns"])]
+    wanted = [_demand_bps(flow, plan["links"]) for flow in active]
+    load: dict[int, float] = {}
+    for flow, bps in zip(active, wanted, strict=True):
+        for link in flow["path"]:
+            load[link] = load.get(link, 0.0) + bps
+    scale = {link: min(1.0, plan["links"][link]["rate_bps"] / total) for link, total in load.items() if total}
+    packets = 0.0
+    for flow, bps in zip(active, wanted, strict=True):
+        share = min((scale.get(link, 1.0) for link in flow["path"]), default=1.0)
+        acks = _SMALL_ACK if flow["transport"]["protocol"] == "tcp" else 0.0
+        packets += share * bps / 8 / _packet_bytes(flow, plan["links"]) * (1 + acks)
+    return packets
+
+
+def _demand_bps(flow: Mapping[str, Any], links: Sequence[Mapping[str, Any]]) -> float:
+    """Bits on the wire a second that ``flow`` sends at most."""
+    rate = float(min(links[link]["rate_bps"] for link in flow["path"]))
+    return min(rate, float(flow["source"]["rate_bps"])) if flow["source"]["kind"] == "cbr" else rate
+
+
+def _packet_bytes(flow: Mapping[str, Any], links: Sequence[Mapping[str, Any]]) -> float:
+    transport = flow["transport"]
+    payload = transport.get("mss_bytes") or transport.get("payload_bytes")
+    return float(payload + 40 + min(links[link]["overhead_bytes"] for link in flow["path"]))
+
+
+def _under_way_bytes(plan: Mapping[str, Any]) -> float:
+    """Bytes in the queues and delay lines at once, if all are full and no window is in the way."""
+    crossed = {link for flow in plan["flows"] for link in flow["path"]}
+    held = 0.0
+    for facts in (plan["links"][link] for link in crossed):
+        limit = facts["queue"]["limit"]
+        sizes = [limit.get("bytes"), (limit.get("packets") or 0) * facts["mtu_bytes"]]
+        held += min(size for size in sizes if size) + facts["rate_bps"] / 8e9 * facts["delay"]["delay_ns"]
+    transports = [flow["transport"] for flow in plan["flows"]]
+    if any(transport["protocol"] != "tcp" for transport in transports):
+        return held
+    return min(held, float(sum(min(t["send_buffer_bytes"], t["receive_buffer_bytes"]) for t in transports)))
+
+
+@functools.cache
+def _measured_ns() -> float:
+    """Processor time of the emulator for a packet, measured."""
+    plan = _calibration_plan()
+    tag = _owner.new()
+    wiring = wire(plan, str(tag))
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(Network(wiring, tag))
+        session = stack.enter_context(Session(environment(tag)))
+        job = {"version": 1, "plan": plan, "hosts": [host.to_job() for host in wiring.hosts], "ends": []}
+        emulator = session.start("emulator", [str(find("weir-emu"))], {**job, "first_port": wiring.first_port})
+        session.await_ready([emulator])
+        session.tell({"command": "start", "epoch_ns": time.monotonic_ns() + 50_000_000})
+        time.sleep(0.06)
+        _load(wiring)
+        session.tell({"command": "stop"})
+        for _ in session.frames(time.monotonic() + 10.0, lambda: None):
+            pass
+    packets = session.stats.get("emulator.packets", 0.0)
+    seconds = session.stats.get("emulator.busy_share", 0.0) * (_CALIBRATE_S + 0.06)
+    if packets < 100 or seconds <= 0:
+        raise MethodError("the cost of a packet could not be measured: the emulator saw none")
+    return max(seconds / packets * 1e9, 100.0)
+
+
+def _load(wiring: Wiring) -> None:
+    """Sends trains of datagrams from the first host to the second."""
+    source = Endpoint(wiring.host(0), wiring.first_port - 1)
+    target = Endpoint(wiring.host(1), wiring.first_port)
+    count = round(_CALIBRATE_S * 1e9 / _TRAIN_NS)
+    trains = [Train(n * _TRAIN_NS, source, target, 0, _PACKETS_A_TRAIN, 1500) for n in range(count)]
+    with Probes(listen=False) as probes:
+        probes.open(source)
+        probes.open(target)
+        probes.send(trains)
+
+
+def _calibration_plan() -> dict[str, Any]:
+    link = {
+        "rate_bps": _CALIBRATE_BPS,
+        "overhead_bytes": 38,
+        "mtu_bytes": 1500,
+        "delay": {"kind": "fixed", "delay_ns": 1_000_000},
+        "queue": {"kind": "droptail", "limit": {"bytes": None, "packets": 10_000}},
+    }
+    flow = {
+        "name": "load",
+        "group": "load",
+        "index": 0,
+        "stream": 0,
+        "role": "test",
+        "from": 0,
+        "to": 1,
+        "path": [0, 2],
+        "reverse_path": [],
+        "start_ns": 0,
+        "stop_ns": None,
+        "transport": {"protocol": "udp", "payload_bytes": 1472},
+        "source": {"kind": "cbr", "rate_bps": 1_000_000},
+    }
+    return {
+        "version": 1,
+        "title": "What a packet costs",
+        "seed": 1,
+        "end_ns": 10_000_000_000,
+        "nodes": [{"name": "a", "kind": "host"}, {"name": "b", "kind": "host"}, {"name": "r", "kind": "router"}],
+        "links": [
+            {**link, "name": "a->r", "from": 0, "to": 2},
+            {**link, "name": "r->a", "from": 2, "to": 0},
+            {**link, "name": "r->b", "from": 2, "to": 1},
+        ],
+        "flows": [flow],
+        "changes": [],
+        "measure": {"goodput_ns": 0, "tcp_ns": 0, "links_ns": 0},
+        "phases": [],
+    }
