@@ -44,6 +44,8 @@ UNSAFE = {
     "crates/weir-cc/src": "the C boundary of congestion controls",
     "crates/weir-elements/src/ring.rs": "a prefetch",
     "crates/weir-py/src/column.rs": "Python's buffer protocol",
+    "crates/weir-agent/src": "system calls that no library has",
+    "crates/weir-emu/src/sys.rs": "system calls that no library has",
 }
 
 

@@ -129,6 +129,7 @@ def test_defaults_are_those_of_the_stack_and_all_are_in_the_plan() -> None:
         "receive_buffer_bytes": 6 << 20,
         "pacing": False,
         "ack": "delayed",
+        "processing_ns": 10_000,
     }
     assert tcp("{cc: cubic}") == linux
     old = {"stack": "linux-2.6", "initial_window": 3, "send_buffer_bytes": 131_072, "receive_buffer_bytes": 174_760}

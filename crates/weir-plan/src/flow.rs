@@ -89,6 +89,10 @@ pub struct Tcp {
     pub pacing: bool,
     /// Acknowledgement policy of the receiver.
     pub ack: Ack,
+    /// The receiving host takes up to this long, uniformly distributed, until what it answers is at its link. For the
+    /// simulator; real hosts take their own time.
+    #[serde(default)]
+    pub processing_ns: u64,
 }
 
 /// Profile of a TCP stack.

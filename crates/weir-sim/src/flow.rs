@@ -11,6 +11,7 @@ use weir_traffic::{CbrClock, Job, Transfers};
 use weir_units::Time;
 
 use crate::packet::{Kind, Packet};
+use crate::processing::Processing;
 
 /// A TCP connection.
 pub(crate) struct Connection {
@@ -135,6 +136,8 @@ pub(crate) struct Flow {
     pub forward_start: u32,
     pub reverse_start: u32,
     pub first_link: usize,
+    /// How long the receiving host takes to answer.
+    pub processing: Option<Processing>,
     /// The first link is evented: what becomes of a packet there is not known when it enters.
     pub first_evented: bool,
     pub dscp: u8,
@@ -178,6 +181,7 @@ impl Flow {
             reverse_start: starts.1,
             first_link: plan.path[0] as usize,
             first_evented: false,
+            processing: None,
             dscp: plan.dscp,
             connection: None,
             connection_number: 0,

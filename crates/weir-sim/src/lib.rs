@@ -11,6 +11,7 @@
 mod error;
 mod flow;
 mod packet;
+mod processing;
 mod sacks;
 mod simulation;
 mod telemetry;

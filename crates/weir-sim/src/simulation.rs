@@ -12,6 +12,7 @@ use weir_units::Time;
 use crate::error::SimError;
 use crate::flow::{Active, Connection, Flow, UDP_HEADERS};
 use crate::packet::{CE, CWR_OR_ECE, ECT, Kind, MAX_FLOWS, Packet, RESENT, unwrap};
+use crate::processing::Processing;
 use crate::sacks::Sacks;
 use crate::telemetry::Telemetry;
 use crate::trace::{TraceRecord, Tracer};
@@ -80,6 +81,9 @@ pub struct Simulation {
     routes: Routes,
     flows: Vec<Flow>,
     sacks: Sacks,
+    /// Per link: what its host hands to it next gets there at this instant at the earliest. Ahead of the clock where a
+    /// host takes its time to answer.
+    host_until: Vec<Time>,
     lost: Vec<Packet>,
     next_change: usize,
     telemetry: Telemetry,
@@ -118,6 +122,7 @@ impl Simulation {
             flows: build_flows(plan, &routes)?,
             routes,
             sacks: Sacks::default(),
+            host_until: vec![Time::ZERO; plan.links.len()],
             lost: Vec::new(),
             next_change: 0,
             telemetry: Telemetry::new(&plan.measure),
@@ -125,8 +130,9 @@ impl Simulation {
             tracer: Tracer::from_plan(plan).map(Box::new),
             plan: plan.clone(),
         };
-        for flow in &mut simulation.flows {
+        for (index, flow) in simulation.flows.iter_mut().enumerate() {
             flow.first_evented = simulation.links[flow.first_link].is_evented();
+            flow.processing = Processing::of(plan, &simulation.links, index);
         }
         simulation.schedule_start();
         Ok(simulation)
@@ -382,6 +388,17 @@ impl Simulation {
             .stamped(ack.tsecr)
             .flagged(CWR_OR_ECE, ack.ece)
             .with_sack(self.sacks.put(ack.sack));
+        self.answer(index, packet);
+    }
+
+    /// The receiver of a flow sends a packet, after the time that its host takes.
+    #[inline]
+    fn answer(&mut self, index: usize, packet: Packet) {
+        let flow = &mut self.flows[index];
+        if let Some(processing) = &mut flow.processing {
+            let until = &mut self.host_until[processing.link];
+            *until = (*until).max(self.now + processing.draw());
+        }
         self.inject(packet);
     }
 
@@ -389,14 +406,13 @@ impl Simulation {
     #[inline]
     fn inject(&mut self, packet: Packet) -> Option<Time> {
         self.statistics.packets += 1;
+        let (Stop::Link(first) | Stop::Fused(first)) = self.routes.stop(packet.place()) else { return None };
+        let at = self.now.max(self.host_until[first as usize]);
         let packet = match &mut self.tracer {
             None => packet,
-            Some(tracer) => tracer.sent(self.now, packet, &self.sacks),
+            Some(tracer) => tracer.sent(at, packet, &self.sacks),
         };
-        match self.routes.stop(packet.place()) {
-            Stop::End(_) => None,
-            Stop::Link(first) | Stop::Fused(first) => self.enter(first, packet, self.now),
-        }
+        self.enter(first, packet, at)
     }
 
     fn on_receiver_due(&mut self, index: usize) {
@@ -453,7 +469,7 @@ impl Simulation {
             connection.syn_ack_at = Some(self.now);
             let reply =
                 Packet::new(Kind::SynAck, packet.flow(), flow.reverse_start, SYN_BYTES, packet.connection(), flow.dscp);
-            self.inject(reply);
+            self.answer(packet.flow(), reply);
         }
     }
 
@@ -590,7 +606,7 @@ impl Simulation {
             if flow.local_limited && !room_in_local_queue(&mut flow.local, sender, now, &mut flow.wake) {
                 break;
             }
-            if !self.links[first].has_room(now, connection.full_bytes) {
+            if !self.links[first].has_room(now.max(self.host_until[first]), connection.full_bytes) {
                 if sender.wants_to_send() {
                     sender.on_local_congestion(now);
                     flow.wake = self.links[first].half_drained(now);

@@ -23,6 +23,7 @@ enum Call {
 #[derive(Clone, Debug)]
 struct WildAck {
     ack: i64,
+    processing_ns: 0,
     blocks: Vec<(i64, i64)>,
     dsack: bool,
     ece: bool,

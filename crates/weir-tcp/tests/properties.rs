@@ -139,6 +139,7 @@ fn large_windows_recover_from_bursts() {
                 receive_buffer_bytes: 10_000_000,
                 pacing: false,
                 ack: Ack::Delayed,
+                processing_ns: 0,
             };
             let impairments = Impairments {
                 one_way_us: 10_000 + random.below(40_000),

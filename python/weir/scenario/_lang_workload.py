@@ -163,6 +163,12 @@ class Transport(Spec):
         "Acknowledgement policy of the receiver; `delayed`.",
         default=None,
     )
+    processing: int | None = key(
+        DURATION,
+        "The receiving host takes up to this long to answer a segment, uniformly distributed; 10 us. Simulator only; "
+        "real hosts take their own time. With 0 flows may fall into step with a drop-tail queue.",
+        default=None,
+    )
 
 
 @dataclass(frozen=True)

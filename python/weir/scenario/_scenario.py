@@ -308,7 +308,7 @@ def _check_cells(scenario: Scenario, head: Head, log: Log) -> None:
         if work > _MOST_WORK:
             return
     if not varies and not log.failed:
-        text = "nothing is random here: repeats are equal, and intervals have no width; `access.clocks` is a way out"
+        text = "nothing is random here: repeats are equal, and intervals have no width; `processing` is a way out"
         log.warn(head.at("repeat"), text)
 
 
@@ -318,6 +318,8 @@ _RANDOM = frozenset({"bernoulli", "gilbert_elliott", "jitter", "reorder", "red",
 
 def _seed_matters(scenario: Scenario, values: tuple[Factor, ...], plan: dict[str, Any]) -> bool:
     """Whether another repeat of the cell with this plan may have other results."""
+    if any(flow["transport"].get("processing_ns") for flow in plan["flows"]):
+        return True
     parts = [part for link in plan["links"] for part in (link["queue"], link["delay"], link["loss"])]
     parts += [part for c in plan["changes"] for part in (c["change"].get("delay"), c["change"].get("loss"))]
     if any(part is not None and part["kind"] in _RANDOM for part in parts):

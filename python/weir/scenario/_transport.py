@@ -23,6 +23,11 @@ TIMESTAMPS = 12
 UDP_HEADERS = 28
 _MAX_MSS = 65_495
 
+PROCESSING_NS = 10_000
+"""How long a receiving host takes at most to answer. A few microseconds are what interrupts and scheduling of an idle
+Linux host take, and are enough to keep flows from falling into step with a queue (Floyd and Jacobson, "On traffic phase
+effects in packet-switched gateways", 1992)."""
+
 
 def merge(base: Transport, over: Transport) -> Transport:
     """The settings of an entry: its own where given, else the scenario's."""
@@ -129,6 +134,7 @@ def tcp_plan(settings: Resolved, path: Way, rtt: int) -> dict[str, Any]:
         "receive_buffer_bytes": receive,
         "pacing": _or(spec.pacing, False),
         "ack": _or(spec.ack, "delayed"),
+        "processing_ns": _or(spec.processing, PROCESSING_NS),
     }
 
 

@@ -26,6 +26,7 @@ pub fn tcp(cc: &str) -> Tcp {
         receive_buffer_bytes: 1 << 30,
         pacing: false,
         ack: Ack::Delayed,
+        processing_ns: 0,
     }
 }
 

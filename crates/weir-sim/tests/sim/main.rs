@@ -6,6 +6,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod golden;
+mod processing;
 mod queues;
 mod random;
 mod response;

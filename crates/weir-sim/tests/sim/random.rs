@@ -136,7 +136,7 @@ fn link(dequeue_aqm: bool) -> impl Strategy<Value = Link> {
 
 fn tcp() -> impl Strategy<Value = Tcp> {
     let cc = select(weir_cc::list().iter().map(|algorithm| algorithm.name()).collect::<Vec<_>>());
-    let switches = vec(any::<bool>(), 5);
+    let switches = vec(any::<bool>(), 6);
     let buffer = select(vec![3000u64, 30_000, 1 << 20, 1 << 20, 1 << 30, 1 << 30]);
     (
         cc,
@@ -160,6 +160,7 @@ fn tcp() -> impl Strategy<Value = Tcp> {
             receive_buffer_bytes,
             pacing: on[3],
             ack: if on[4] { Ack::Every } else { Ack::Delayed },
+            processing_ns: if on[5] { 30_000 } else { 0 },
         })
 }
 

@@ -391,6 +391,7 @@ mod tests {
             receive_buffer_bytes: 100_000,
             pacing: false,
             ack: weir_plan::Ack::Delayed,
+            processing_ns: 0,
         };
         let mut sender = Sender::new(&tcp, &weir_cc::find("reno").unwrap()).unwrap();
         sender.sample_rtt(Time(0), 80_000);

@@ -23,6 +23,7 @@ fn settings() -> Tcp {
         receive_buffer_bytes: 10_000_000,
         pacing: false,
         ack: Ack::Delayed,
+        processing_ns: 0,
     }
 }
 
