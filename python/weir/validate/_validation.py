@@ -13,7 +13,7 @@ from typing import Any
 from weir import engine
 from weir.compare import Comparison, compare
 from weir.report.fidelity import point_of
-from weir.run import Run, RunWarning, open_run
+from weir.run import Run, RunError, RunWarning, open_run
 from weir.scenario import Scenario, load
 from weir.validate._cells import Chosen, sample
 from weir.validate._draw import draws
@@ -146,7 +146,10 @@ def _open(folder: Path, chosen: Chosen) -> Run:
     """The run in a folder, with the cells chosen only: it may hold those of other samples."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RunWarning)
-        run = open_run(folder)
+        try:
+            run = open_run(folder)
+        except RunError:
+            return Run(folder, (), {}, ())  # no cell of it is complete
     wanted = {cell.id for cell in chosen.cells()}
     return Run(folder, [cell for cell in run.cells if cell.id in wanted], run.manifest, ())
 
