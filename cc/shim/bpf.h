@@ -324,7 +324,18 @@ struct weir_option {
 
 #define WEIR_CC_ABOUT(title, year, source)
 
-#define WEIR_BPF_PROGRAM_init(f) WEIR_BPF_VOID(init, f(WEIR_BPF_SK))
+/* Linux calls other operations before init, while the connection is being established: what they left is forgotten. */
+static __always_inline void weir_forget(struct sock *sk)
+{
+	u64 *word = inet_csk_ca(sk);
+	u32 i;
+
+#pragma unroll
+	for (i = 0; i < ICSK_CA_PRIV_SIZE / sizeof(u64); i++)
+		word[i] = 0;
+}
+
+#define WEIR_BPF_PROGRAM_init(f) WEIR_BPF_VOID(init, weir_forget(WEIR_BPF_SK); f(WEIR_BPF_SK))
 #define WEIR_BPF_PROGRAM_release(f) WEIR_BPF_VOID(release, f(WEIR_BPF_SK))
 #define WEIR_BPF_PROGRAM_ssthresh(f) WEIR_BPF_U32(ssthresh, f(WEIR_BPF_SK))
 #define WEIR_BPF_PROGRAM_cong_avoid(f) WEIR_BPF_VOID(cong_avoid, f(WEIR_BPF_SK, WEIR_BPF_ARG1, WEIR_BPF_ARG2))
@@ -337,7 +348,8 @@ struct weir_option {
 #define WEIR_BPF_PROGRAM_sndbuf_expand(f) WEIR_BPF_U32(sndbuf_expand, f(WEIR_BPF_SK))
 #define WEIR_BPF_PROGRAM_cong_control_rs(f) WEIR_BPF_VOID(cong_control, f(WEIR_BPF_SK, WEIR_BPF_RATE))
 #if defined(WEIR_OLD_CONG_CONTROL) && !defined(WEIR_REPLAY)
-#define WEIR_BPF_PROGRAM_cong_control(f) WEIR_BPF_VOID(cong_control, f(WEIR_BPF_SK, 0, 0, WEIR_BPF_RATE))
+#define WEIR_BPF_PROGRAM_cong_control(f) \
+	WEIR_BPF_VOID(cong_control, f(WEIR_BPF_SK, tcp_sk(WEIR_BPF_SK)->snd_una, 0, WEIR_BPF_RATE))
 #else
 #define WEIR_BPF_PROGRAM_cong_control(f) \
 	WEIR_BPF_VOID(cong_control, f(WEIR_BPF_SK, WEIR_BPF_ARG1, WEIR_BPF_ARG2, WEIR_BPF_RATE))

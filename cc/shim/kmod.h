@@ -15,6 +15,7 @@
 #include <linux/minmax.h>
 #include <linux/module.h>
 #include <linux/moduleparam.h>
+#include <linux/string.h>
 #include <linux/version.h>
 #include <net/tcp.h>
 
@@ -80,7 +81,7 @@ static const struct kernel_param_ops weir_parameter_ops = {.set = weir_parameter
 #define WEIR_CC_ABOUT(title, year, source) MODULE_DESCRIPTION(title ": " source);
 
 #define WEIR_KMOD_SLOT(op, function) WEIR_KMOD_SLOT_##op(function)
-#define WEIR_KMOD_SLOT_init(f) .init = f,
+#define WEIR_KMOD_SLOT_init(f) .init = weir_adapt_init,
 #define WEIR_KMOD_SLOT_release(f) .release = f,
 #define WEIR_KMOD_SLOT_ssthresh(f) .ssthresh = f,
 #define WEIR_KMOD_SLOT_cong_avoid(f) .cong_avoid = f,
@@ -115,7 +116,13 @@ static const struct kernel_param_ops weir_parameter_ops = {.set = weir_parameter
 #endif
 
 #define WEIR_KMOD_ADAPT(op, function) WEIR_KMOD_ADAPT_##op(function)
-#define WEIR_KMOD_ADAPT_init(f)
+/* Linux calls other operations before init, while the connection is being established: what they left is forgotten. */
+#define WEIR_KMOD_ADAPT_init(f)                                                            \
+	static void weir_adapt_init(struct sock *sk)                                       \
+	{                                                                                  \
+		memset(inet_csk(sk)->icsk_ca_priv, 0, sizeof(inet_csk(sk)->icsk_ca_priv)); \
+		f(sk);                                                                     \
+	}
 #define WEIR_KMOD_ADAPT_release(f)
 #define WEIR_KMOD_ADAPT_ssthresh(f)
 #define WEIR_KMOD_ADAPT_cong_avoid(f)

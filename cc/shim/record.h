@@ -143,7 +143,8 @@ WEIR_TAKES(cwnd_event, call->arg1 = ctx[1])
 WEIR_TAKES(in_ack_event, call->arg1 = ctx[1])
 WEIR_TAKES(pkts_acked, weir_copy_ack(call, (const struct ack_sample *)ctx[1]))
 #ifdef WEIR_OLD_CONG_CONTROL
-WEIR_TAKES(cong_control, weir_copy_rate(call, (const struct rate_sample *)ctx[1]))
+WEIR_TAKES(cong_control, call->arg1 = tcp_sk((struct sock *)ctx[0])->snd_una;
+	   weir_copy_rate(call, (const struct rate_sample *)ctx[1]))
 #else
 WEIR_TAKES(cong_control, call->arg1 = ctx[1]; call->arg2 = ctx[2];
 	   weir_copy_rate(call, (const struct rate_sample *)ctx[3]))

@@ -9,6 +9,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,7 @@ from weir.bpf import Status
 from weir.methods._binaries import find
 
 NAMES = [cc["name"] for cc in json.loads(_weir.cc_list())]
+EVERY = Path(__file__).parent / "every_operation.c"
 RATE = ("rate", "60mbit", "burst", "20kb", "limit", "40kb")
 """Of the bottleneck: its queue is short, so that packets are lost often."""
 
@@ -90,10 +93,10 @@ def traffic(ends: tuple[str, str], name: str) -> None:
             receiver.kill()
 
 
-@pytest.mark.parametrize("cc", NAMES)
-def test_the_native_build_does_what_the_kernels_did(ends: tuple[str, str], cc: str) -> None:
+def recorded(ends: tuple[str, str], cc: str, *options: str) -> dict[str, Any]:
+    """What a recording of two connections with ``cc`` found."""
     name = f"wt{os.getpid():x}"
-    command = [str(find("weir-bpf")), "record", cc, "--as", name, "--option", "hystart=1"]
+    command = [str(find("weir-bpf")), "record", cc, "--as", name, *options]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as recorder:
         assert recorder.stdout is not None
         try:
@@ -102,13 +105,26 @@ def test_the_native_build_does_what_the_kernels_did(ends: tuple[str, str], cc: s
             said, _ = recorder.communicate(timeout=20)
         finally:
             recorder.kill()
-    parity = json.loads(said)
-    assert parity["differences"] == []
-    assert parity["unrecorded"] == 0
-    assert parity["flows"] == 2
-    counts = parity["operations"]
+    found: dict[str, Any] = json.loads(said)
+    assert found["differences"] == [], said
+    assert found["unrecorded"] == 0
+    assert found["flows"] == 2
+    return found
+
+
+@pytest.mark.parametrize("cc", NAMES)
+def test_the_native_build_does_what_the_kernels_did(ends: tuple[str, str], cc: str) -> None:
+    counts = recorded(ends, cc, "--option", "hystart=1")["operations"]
     assert counts["init"] == 2
     assert counts["cong_avoid"] > 200
     assert counts["pkts_acked"] > 200
     assert counts["ssthresh"] > 2, "no packet was lost"
     assert counts["set_state"] > 2
+
+
+def test_every_operation_is_given_the_same(ends: tuple[str, str]) -> None:
+    counts = recorded(ends, str(EVERY), "--option", "share=300")["operations"]
+    assert counts["cong_control"] > 200
+    often = {"cwnd_event", "in_ack_event", "pkts_acked", "ssthresh", "set_state", "min_tso_segs", "sndbuf_expand"}
+    assert all(counts.get(operation, 0) > 2 for operation in often), counts
+    assert counts["release"] == 2

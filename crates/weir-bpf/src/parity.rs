@@ -53,7 +53,7 @@ pub struct Difference {
     pub what: String,
 }
 
-/// Compares at least `calls` calls drawn from `seed`.
+/// Compares `calls` calls drawn from `seed`, in flows of [`CALLS_OF_A_FLOW`]; a flow ends where its builds differ.
 ///
 /// # Errors
 /// [`BpfError`] if a build cannot be made or loaded.
@@ -62,20 +62,19 @@ pub fn fuzzed(kernel: &Kernel, cc: &str, calls: u64, seed: u64) -> Result<Parity
     let algorithm = native(&source)?;
     let object = source::compiled(&source, kernel.old_cong_control, &["WEIR_REPLAY"])?;
     let mut parity = Parity::of(cc);
-    while parity.calls < calls {
-        let mut fuzz = Fuzz::new(seed, &format!("{cc}/{}", parity.flows));
+    for flow in 0..calls.div_ceil(CALLS_OF_A_FLOW) {
+        let mut fuzz = Fuzz::new(seed, &format!("{cc}/{flow}"));
         // The first flow is as most are.
-        let options = if parity.flows == 0 { BTreeMap::new() } else { fuzz.options(&algorithm) };
+        let options = if flow == 0 { BTreeMap::new() } else { fuzz.options(&algorithm) };
         let replay = Replay::load(kernel, cc, object.clone(), &options)?;
         let mut instance = Instance::new(&algorithm, &options)?;
         (instance.sock.hz, instance.sock.tcp_mstamp_us) = (kernel.hz, 1_000_000);
-        let most = CALLS_OF_A_FLOW.min(calls - parity.calls);
+        let most = CALLS_OF_A_FLOW.min(calls - flow * CALLS_OF_A_FLOW);
         let before = parity.calls;
         let found = compare(&replay, &mut instance, &mut fuzz, most, |operation| parity.count(operation))?;
         if let Some((operation, what)) = found {
-            let (flow, call) = (parity.flows, parity.calls - before);
+            let call = parity.calls - before;
             parity.differences.push(Difference { flow, call, operation: operation.name(), options, what });
-            parity.calls = parity.calls.max(before + most); // the rest of this flow is lost
         }
         parity.flows += 1;
     }
@@ -110,10 +109,10 @@ fn compare(
     let mut compared = 0;
     while compared < calls {
         if replay.has(call.operation) {
+            count(call.operation);
             if let Some(what) = replay.differs(&call, cc)? {
                 return Ok(Some((call.operation, what)));
             }
-            count(call.operation);
             compared += 1;
         }
         call = fuzz.next(cc);
@@ -150,9 +149,6 @@ impl Replay {
 
     /// Makes the call on both builds, from the state that `cc` has; how they differ. The native state stays in `cc`.
     fn differs(&self, call: &Call, cc: &mut Instance) -> Result<Option<String>, BpfError> {
-        if call.operation == Operation::Init {
-            cc.sock.clear_private(); // as Linux does
-        }
         let theirs = self.run(call, &cc.sock)?;
         let result = call.make(cc).unwrap_or(0);
         let ours = Outcome { sock: cc.sock.clone(), result };

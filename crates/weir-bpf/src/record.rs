@@ -14,7 +14,7 @@ use crate::{
 };
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, Object, RingBufferBuilder};
 use std::{cell::RefCell, collections::BTreeMap, time::Duration};
-use weir_cc::{Algorithm, Instance, Sock};
+use weir_cc::{Algorithm, Instance, PRIVATE_WORDS, Sock};
 
 /// Three numbers, the call and the socket after it: `struct weir_record`.
 const CALL: usize = 3 * 8;
@@ -39,8 +39,13 @@ impl Recorder {
         let source = Source::of(&request.cc)?;
         let object = source::compiled(&source, kernel.old_cong_control, &["WEIR_RECORD"])?;
         let (loaded, object) = load_object(kernel, request, object)?;
+        let mut programs = object.progs();
+        let has_init =
+            programs.any(|program| Operation::of_program(&program.name().to_string_lossy()) == Some(Operation::Init));
+        drop(programs);
         let replays = Replays {
             algorithm: native(&source)?,
+            has_init,
             options: request.options.clone(),
             flows: BTreeMap::new(),
             parity: Parity::of(&request.cc),
@@ -94,6 +99,7 @@ impl Recorder {
 /// The native build of every flow that is recorded.
 struct Replays {
     algorithm: Algorithm,
+    has_init: bool,
     options: BTreeMap<String, i64>,
     /// By the address of the kernel's socket; one whose beginning was not seen, or that differs, is not there.
     flows: BTreeMap<u64, Replay>,
@@ -133,7 +139,7 @@ impl Replays {
             self.parity.unrecorded += 1;
             return;
         };
-        if record.call.operation == Operation::Init {
+        if self.begins(&record) {
             self.begin(record.flow);
         }
         let Some(replay) = self.flows.get_mut(&record.flow) else { return };
@@ -146,6 +152,16 @@ impl Replays {
             let (operation, options) = (record.call.operation.name(), self.options.clone());
             self.parity.differences.push(Difference { flow, call, operation, options, what });
         }
+    }
+
+    /// Without the operation that says so, a flow begins when there is no state of it yet.
+    fn begins(&self, record: &Record) -> bool {
+        if self.has_init {
+            return record.call.operation == Operation::Init;
+        }
+        let known = self.flows.get(&record.flow).map(|replay| replay.cc.sock.private_state());
+        let fresh = *record.before.private_state() == [0; PRIVATE_WORDS];
+        fresh && known.is_none_or(|known| known != record.before.private_state())
     }
 
     fn begin(&mut self, flow: u64) {
@@ -203,7 +219,13 @@ mod tests {
 
     fn replays() -> Replays {
         let algorithm = find("cubic").expect("registered");
-        Replays { algorithm, options: BTreeMap::new(), flows: BTreeMap::new(), parity: Parity::of("cubic") }
+        Replays {
+            algorithm,
+            has_init: true,
+            options: BTreeMap::new(),
+            flows: BTreeMap::new(),
+            parity: Parity::of("cubic"),
+        }
     }
 
     /// A recording of `calls` by the native build itself, whose clock of jiffies began at another time.
@@ -262,6 +284,17 @@ mod tests {
         let [difference] = &replays.parity.differences[..] else { panic!("{:?}", replays.parity) };
         assert!(difference.what.contains("between two calls"), "{}", difference.what);
         assert_eq!(replays.parity.unrecorded, 1);
+    }
+
+    #[test]
+    fn without_init_a_flow_begins_where_it_has_no_state_yet() {
+        let mut replays = Replays { has_init: false, ..replays() };
+        let calls = [Call::of(Operation::Ssthresh); 2];
+        for _ in 0..2 {
+            recorded(&calls, 0).iter().for_each(|record| replays.take(record));
+        }
+        assert_eq!(replays.parity.differences, []);
+        assert_eq!((replays.parity.calls, replays.parity.flows), (4, 2));
     }
 
     #[test]

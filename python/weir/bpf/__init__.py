@@ -9,7 +9,21 @@ from __future__ import annotations
 
 from weir.bpf._errors import BpfError, BpfRequestError
 from weir.bpf._loader import Loader
+from weir.bpf._parity import Difference, Parity, parity
 from weir.bpf._pins import drop, drop_all, keep
 from weir.bpf._status import KernelCc, Status, status
 
-__all__ = ["BpfError", "BpfRequestError", "KernelCc", "Loader", "Status", "drop", "drop_all", "keep", "status"]
+__all__ = [
+    "BpfError",
+    "BpfRequestError",
+    "Difference",
+    "KernelCc",
+    "Loader",
+    "Parity",
+    "Status",
+    "drop",
+    "drop_all",
+    "keep",
+    "parity",
+    "status",
+]

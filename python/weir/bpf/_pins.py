@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Mapping
 
@@ -45,15 +44,13 @@ def drop_all() -> list[str]:
 
 
 def command(*arguments: str) -> str:
-    """What ``weir-bpf`` prints for ``arguments``. ``WEIR_BPFFS`` names another BPF file system than /sys/fs/bpf.
+    """What ``weir-bpf`` prints for ``arguments``.
 
     Raises:
         BpfRequestError: the arguments are wrong.
         BpfError: this host or its kernel cannot.
     """
-    file_system = os.environ.get("WEIR_BPFFS")
-    place = ["--bpffs", file_system] if file_system else []
-    ran = subprocess.run([str(find("weir-bpf")), *arguments, *place], capture_output=True, text=True, check=False)
+    ran = subprocess.run([str(find("weir-bpf")), *arguments], capture_output=True, text=True, check=False)
     if ran.returncode:
         kind = BpfRequestError if ran.returncode == _REQUEST else BpfError
         raise kind(ran.stderr.strip().removeprefix("weir-bpf: ") or f"weir-bpf ended with code {ran.returncode}")

@@ -211,3 +211,41 @@ def unload(names: tuple[str, ...], everything: bool) -> None:
         raise click.UsageError("name what to unload, or give --all")
     removed = drop_all() if everything else drop(*names)
     console().print(f"unloaded: {', '.join(removed)}" if removed else "nothing was loaded")
+
+
+_PARITY = examples(
+    ("weir cc parity cubic", "20000 calls on both builds"),
+    ("weir cc parity ./my_cc.c --calls 1000000", "your own, for longer"),
+)
+
+
+@command.command(epilog=_PARITY)
+@click.argument("cc", metavar="NAME")
+@click.option("--calls", type=click.IntRange(1), default=20_000, show_default=True, help="How many to compare.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Another draws other calls.")
+@json_option
+@click.pass_context
+def parity(context: click.Context, cc: str, calls: int, seed: int, as_json: bool) -> None:
+    """Check that NAME does the same in the simulator and in this host's kernel.
+
+    Drawn sequences of calls, ordinary and extreme ones, with drawn options, are made on both builds of the source; the
+    windows and the private state must be equal after every call. Ends with 1 if they are not. Needs root and clang.
+    """
+    from dataclasses import asdict
+
+    from weir.bpf import parity as compare
+
+    found = compare(cc, calls, seed)
+    if as_json:
+        emit_json(asdict(found))
+    else:
+        operations = ", ".join(f"{count} of {name}" for name, count in found.operations.items())
+        console().print(f"{cc}: {found.calls} calls in {found.flows} flows ({operations})")
+        for difference in found.differences:
+            options = ", ".join(f"{name}={value}" for name, value in difference.options.items()) or "by default"
+            where = f"flow {difference.flow}, call {difference.call}, {difference.operation} (options: {options})"
+            console().print(f"they differ: {where}: {difference.what}")
+        if not found.differences:
+            console().print("the simulator's and the kernel's build do the same")
+    if found.differences:
+        context.exit(1)
