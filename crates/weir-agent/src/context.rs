@@ -37,8 +37,10 @@ pub struct Context {
     pub zeros: Zeros,
     /// Instant 0 of the plan on `CLOCK_MONOTONIC`; none before the start is known.
     pub epoch_ns: Option<u64>,
-    /// The present, as of the last wake-up; 0 before the start.
+    /// The present, as of the last look at the clock; 0 before the start.
     pub now: Time,
+    /// Whether the plan has begun.
+    pub begun: bool,
     /// Endpoints that could write more, and let others have their turn.
     pub hungry: Vec<u32>,
     /// What makes numbers untrustworthy and was not told yet.
@@ -61,6 +63,7 @@ impl Context {
             zeros: Zeros::new(WRITE_BYTES)?,
             epoch_ns: None,
             now: Time::ZERO,
+            begun: false,
             hungry: Vec::new(),
             warnings: Vec::new(),
             failure: None,
@@ -97,12 +100,9 @@ impl Context {
 
     /// Reads the clock.
     pub fn read_clock(&mut self) {
-        self.now = self.plan_time(clock::monotonic_ns());
-    }
-
-    /// Whether the plan has begun.
-    pub fn begun(&self) -> bool {
-        self.epoch_ns.is_some_and(|epoch| clock::monotonic_ns() >= epoch)
+        let now = clock::monotonic_ns();
+        self.begun = self.epoch_ns.is_some_and(|epoch| now >= epoch);
+        self.now = self.plan_time(now);
     }
 
     /// Says that a number of this run is untrustworthy.
@@ -113,6 +113,7 @@ impl Context {
     /// The run cannot go on, unless it is about to end anyway.
     pub fn fail(&mut self, text: String) {
         if self.failure.is_none() {
+            self.read_clock();
             let at = Time(self.now.0 + GRACE_NS);
             self.failure = Some((at, AgentError(text)));
             self.schedule.add(at, Slot::Failure);

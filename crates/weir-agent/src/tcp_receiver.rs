@@ -110,7 +110,7 @@ impl TcpReceiver {
     fn accept(&mut self, context: &mut Context) -> Result<(), AgentError> {
         while let Some(socket) = self.listener.accept()? {
             // Before the start, somebody probes the path.
-            if context.begun() {
+            if context.begun {
                 self.waiting.insert(0, socket);
             }
         }
