@@ -8,6 +8,7 @@
  *
  *   script     what to do: records of fields. A field is '=', its bytes and a NUL; a record ends with one more NUL.
  *   NAME.in    what a served process NAME reads first, NAME.out what it wrote
+ *   log        what commands of the script and this program say
  *   clock      nanoseconds of virtual time as decimal text, brought up to date every virtual second
  *   status     how it ended, written last: "exit N", or "failed: WHY"
  *
@@ -19,7 +20,7 @@
  *   insmod FILE PARAMS   load a kernel module
  *   netns FILE           enter this network namespace; none: leave it
  *   write FILE TEXT      as echo TEXT > FILE
- *   call ARG...          run a command that must succeed; what it prints goes to the console
+ *   call ARG...          run a command that must succeed; what it prints goes to the log
  *   serve NAME ARG...    start a process with NAME.in as its input, which stays open
  *   collect FILE NAME    copy what FILE gives to NAME.out, every virtual second and at the end
  *   start NS [FILE TEXT] when every served process has written a line, tell all to start NS from now, write "start",
@@ -91,6 +92,20 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 }
 
+/* Not dprintf: it seeks, which /dev/kmsg refuses. */
+static void say(const char *format, ...)
+{
+	char text[2048];
+	va_list arguments;
+	int length;
+
+	va_start(arguments, format);
+	length = vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	if (write(2, text, length < (int)sizeof(text) ? (size_t)length : sizeof(text) - 1) < 0)
+		return; /* nobody is left to be told */
+}
+
 /* The end -------------------------------------------------------------------------------------------------------- */
 
 static void put(const char *path, const char *text)
@@ -98,7 +113,7 @@ static void put(const char *path, const char *text)
 	int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 
 	if (file < 0 || write(file, text, strlen(text)) != (ssize_t)strlen(text))
-		dprintf(2, "lab: %s: %s\n", path, strerror(errno));
+		say("lab: %s: %s\n", path, strerror(errno));
 	if (file >= 0)
 		close(file);
 }
@@ -120,7 +135,7 @@ static _Noreturn void fail(const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(status + used, sizeof(status) - used, format, arguments);
 	va_end(arguments);
-	dprintf(2, "lab: %s\n", status);
+	say("lab: %s\n", status);
 	leave(status);
 }
 
@@ -144,11 +159,11 @@ static void loopback_up(void)
 	close(socket_);
 }
 
-/* Standard files: nothing in, messages to the console. */
-static void open_standard_files(void)
+/* Standard files: nothing in, messages to `path`. */
+static void open_standard_files(const char *path)
 {
 	int null = open("/dev/null", O_RDWR);
-	int log = open("/dev/kmsg", O_WRONLY);
+	int log = open(path, O_WRONLY | O_CREAT | O_APPEND, 0644);
 
 	dup2(null, 0);
 	dup2(log, 1);
@@ -163,15 +178,17 @@ static void prepare(const char *folder)
 
 	mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
 	mount("dev", "/dev", "devtmpfs", MS_NOSUID, NULL);
-	open_standard_files();
+	open_standard_files("/dev/kmsg");
 	mount_or_fail("run", "/run", "tmpfs", MS_NOSUID | MS_NODEV, NULL);
 	mount_or_fail("weir", RUN, "hostfs", MS_NOSUID | MS_NODEV, folder);
+	open_standard_files(RUN "/log");
 	mount_or_fail("sys", "/sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
 	mount_or_fail("pts", "/dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, NULL);
 	mount_or_fail("shm", "/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, NULL);
 	mkdir("/run/netns", 0755);
 	mkdir("/run/tmp", 01777);
 	setenv("TMPDIR", "/run/tmp", 1);
+	setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 1);
 	unsetenv("WEIR_LAB");
 	if (setrlimit(RLIMIT_NOFILE, &files))
 		fail("cannot allow %d open files: %s", FILES, strerror(errno));
@@ -217,7 +234,7 @@ static _Noreturn void become(char **arguments)
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	execvp(arguments[0], arguments);
-	dprintf(2, "lab: %s: %s\n", arguments[0], strerror(errno));
+	say("lab: %s: %s\n", arguments[0], strerror(errno));
 	_exit(errno == ENOENT ? 127 : 126);
 }
 
@@ -245,7 +262,7 @@ static void call(char **arguments)
 	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
 		;
 	if (code_of(status))
-		fail("%s ended with %d; the console says why", arguments[0], code_of(status));
+		fail("%s ended with %d", arguments[0], code_of(status));
 }
 
 /* A pipe whose other end is copied to FILE of the run's folder; the end to write to. */
@@ -438,12 +455,13 @@ static bool all_spoke(void)
 	return true;
 }
 
-static bool all_silent(void)
+/* The end of the script, or of a process that should not have ended yet. */
+static _Noreturn void finish(void)
 {
-	for (size_t i = 0; i < stream_count; i++)
-		if (streams[i].from >= 0)
-			return false;
-	return true;
+	char status[64];
+
+	snprintf(status, sizeof(status), "exit %d", exit_code);
+	leave(status);
 }
 
 static void write_value(const char *path, const char *text);
@@ -458,7 +476,7 @@ static void start_served(char **fields, size_t count, int signals)
 	while (!all_spoke() && served == all)
 		turn(signals);
 	if (served < all)
-		return;
+		finish();
 	epoch = now_ns() + strtoull(fields[0], NULL, 10);
 	if (count == 3) {
 		snprintf(line, sizeof(line), "start %" PRIu64 " %s", epoch, fields[2]);
@@ -575,7 +593,6 @@ int main(void)
 {
 	const char *folder = getenv("WEIR_LAB");
 	sigset_t child;
-	char status[64];
 	int signals;
 
 	if (getpid() != 1 || !folder) {
@@ -591,12 +608,7 @@ int main(void)
 	if (signals < 0)
 		fail("cannot watch processes: %s", strerror(errno));
 	run_script(signals);
-	while (foreground || !all_silent()) {
-		/* A daemon that the command left behind may hold its output open for ever. */
-		if (!foreground && !served)
-			break;
+	while (foreground)
 		turn(signals);
-	}
-	snprintf(status, sizeof(status), "exit %d", exit_code);
-	leave(status);
+	finish();
 }

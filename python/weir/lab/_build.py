@@ -17,7 +17,7 @@ from pathlib import Path
 from weir.lab import _recipe, _source
 from weir.lab._errors import LabError
 from weir.lab._files import cache, digest
-from weir.lab._kernel import ABOUT, HEADERS, KERNEL, Kernel
+from weir.lab._kernel import ABOUT, HEADERS, KERNEL, Control, Kernel, registered
 from weir.lab._xstate import measure
 
 __all__ = ["Report", "build"]
@@ -49,7 +49,7 @@ def build(report: Report, *, again: bool = False, jobs: int | None = None) -> Ke
     final = cache() / digest([recipe, source.identity, _compiler()])
     with _locked(report):
         if not again and (found := Kernel.at(final)) is not None:
-            return found
+            return _complete(found, report)
         with _workshop() as folder:
             begin = time.monotonic()
             tree = _unpack(source, folder, report)
@@ -73,6 +73,14 @@ def build(report: Report, *, again: bool = False, jobs: int | None = None) -> Ke
     kernel = Kernel.at(final)
     if kernel is None:
         raise LabError(f"the kernel was built, but {final} does not hold it; build it again")
+    return _complete(kernel, report)
+
+
+def _complete(kernel: Kernel, report: Report) -> Kernel:
+    """Builds what goes with the kernel, so that later no compiler is needed until a source changes."""
+    report("building the modules and programs of weir", None)
+    _ = kernel.guard, kernel.init, kernel.wire
+    kernel.modules(Control.of(source) for source in registered().values())
     return kernel
 
 

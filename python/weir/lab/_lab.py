@@ -27,7 +27,7 @@ PATIENCE_S = 60.0
 """Wall time that a lab may take for one virtual second before it counts as hung."""
 
 _POLL_S = 0.01
-_CONSOLE_LINES = 25
+_CONSOLE_LINES = 15
 _EPOCH_NS = 1_577_836_800_000_000_000
 """What the guest's calendar begins at: 2020-01-01, so that nothing in it depends on the day."""
 
@@ -72,6 +72,8 @@ class Settings:
     """Virtual time, which passes only while everything waits; otherwise the host's."""
     terminal: bool = False
     """The guest's terminal is this process' standard input and output."""
+    limit_ns: int | None = None
+    """What the guest's clock never passes unless something hangs; ``None``: it may run for ever."""
     patience_s: float = PATIENCE_S
     """Wall time for one virtual second before the lab counts as hung."""
 
@@ -203,6 +205,12 @@ class Lab:
                 f"the lab hangs: its clock stood at {self._clock_ns / 1e9:.1f} s for {self._settings.patience_s:.0f} s "
                 f"of wall time, so that something in it computes without end.{self.console()}"
             )
+        limit = self._settings.limit_ns
+        if limit is not None and self._clock_ns > limit:
+            raise HungError(
+                f"the lab hangs: its clock is at {self._clock_ns / 1e9:.1f} s, past the {limit / 1e9:.1f} s at which "
+                f"all should have been over, so that something in it waits without end.{self.console()}"
+            )
         return False
 
     def wait(self, watch: Callable[[], None] = lambda: None) -> None:
@@ -234,12 +242,12 @@ class Lab:
         raise LabError(f"the lab's kernel ended by itself.{self.console()}")
 
     def console(self) -> str:
-        """The end of what the kernel said, for an error message."""
-        try:
-            text = (self.folder / "console").read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            return ""
-        lines = [line.rstrip() for line in text.splitlines() if line.strip()][-_CONSOLE_LINES:]
+        """The end of what the kernel and the first process said, for an error message."""
+        lines: list[str] = []
+        for name in ("console", "log"):
+            with contextlib.suppress(OSError):
+                text = (self.folder / name).read_text(encoding="utf-8", errors="replace")
+                lines += [line.rstrip() for line in text.splitlines() if line.strip()][-_CONSOLE_LINES:]
         return "\nIts console:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""
 
     def output(self, name: str) -> Tail:

@@ -37,7 +37,7 @@ class Edit:
 
 def edits(xstate_bytes: int) -> list[Edit]:
     """The changes for a machine whose floating-point state has ``xstate_bytes``."""
-    found = [_JIFFIES, _CLOCK_STEP, _TIMER_STEP, _READ_COST, _RANDOM, _CONSOLE]
+    found = [_JIFFIES, _CLOCK_STEP, _TIMER_STEP, _READ_COST, _RANDOM, _CONSOLE, _ALARM]
     if xstate_bytes > _STATE_ROOM:
         found.append(
             Edit(
@@ -161,4 +161,11 @@ _CONSOLE = Edit(
     "\tunregister_console(&stderr_console);\n",
     "",
     "nobody would see what a kernel says that dies after its start",
+)
+
+_ALARM = Edit(
+    "arch/um/kernel/time.c",
+    "\tif (get_current()->mm != NULL)\n",
+    "\tif (time_travel_mode == TT_MODE_OFF && get_current()->mm != NULL)\n",
+    "each timer would send the program that runs a signal of the host, which nothing needs in virtual time",
 )
