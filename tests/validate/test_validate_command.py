@@ -114,8 +114,8 @@ def test_within_decides_the_exit_code(run: Callable[..., Ran], limit: str, code:
 
 def test_the_document_has_its_tables_figures_and_data(run: Callable[..., Ran], tmp_path: Path) -> None:
     assert run("tiny.yaml", *OTHER, "--document", "doc").code == 0
-    text = (tmp_path / "doc" / "tiny.md").read_text(encoding="utf-8")
-    assert text.startswith("# sim against sim@seed=2: tiny\n")
+    text = (tmp_path / "doc" / "tiny-sim-sim-seed-2.md").read_text(encoding="utf-8")
+    assert text.startswith("# sim against sim@seed=2\n")
     assert "weir validate tiny.yaml --methods sim,sim@seed=2" in text
     assert text.count("| reno | 20ms |") >= 1
     for line in text.splitlines():
@@ -123,7 +123,7 @@ def test_the_document_has_its_tables_figures_and_data(run: Callable[..., Ran], t
             assert (tmp_path / "doc" / line.partition("](")[2].removesuffix(")")).is_file()
     assert "![" in text
     assert str(tmp_path) not in text
-    data = json.loads((tmp_path / "doc" / "tiny.json").read_text(encoding="utf-8"))
+    data = json.loads((tmp_path / "doc" / "tiny-sim-sim-seed-2.json").read_text(encoding="utf-8"))
     assert data["format"] == 1
     assert data["command"].startswith("weir validate")
 

@@ -93,8 +93,9 @@ def command(
     if drawn is not None and cells is not None:
         raise click.UsageError("--random and --cells both say how many; give one of them")
     name = f"random-{seed}" if drawn is not None else slug(scenario, quick=quick).removeprefix("validation-")
+    sides = validate.parse_sides(methods)
     job = validate.Job(
-        name=name,
+        name=f"{name}-{sides[0].folder}-{sides[1].folder}",
         scenario=None if drawn is not None else locate(scenario),
         methods=methods,
         quick=quick,

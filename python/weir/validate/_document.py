@@ -67,7 +67,7 @@ def markdown(validation: Validation, command: str, drawn: Mapping[int, Sequence[
     run = validation.comparison.runs[0].run
     host = run.manifest.get("host") or {}
     parts = [
-        f"# {test.text} against {reference.text}: {validation.job.name}",
+        f"# {test.text} against {reference.text}",
         "",
         f"{_count(validation)} executed by both methods on {validation.date}, with `{command}`.",
         f"Errors are of `{test.text}`, measured against `{reference.text}`: means over repeats, of the whole run.",
@@ -79,6 +79,7 @@ def markdown(validation: Validation, command: str, drawn: Mapping[int, Sequence[
         *_summary_table(validation.summary()),
         "",
         *_definitions(validation.summary()),
+        *_chance(validation),
         *_warnings(validation),
         "",
         "## The largest errors",
@@ -133,6 +134,17 @@ def error_text(kind: ErrorKind, value: float | None) -> str:
 
 def _definitions(summaries: Mapping[str, Summary]) -> list[str]:
     return [f"- {kind.title}: {kind.definition}." for kind in ERRORS if kind.name in summaries]
+
+
+def _chance(validation: Validation) -> list[str]:
+    """How many of the errors of goodput may be chance alone, as far as repeats tell."""
+    aim = next(kind.aim for kind in ERRORS if kind.name == "goodput_error") or 0.0
+    beyond = [cell for cell in validation.cells if cell.errors["goodput_error"] > aim and cell.sure is not None]
+    if not beyond:
+        return []
+    chance = sum(not cell.sure for cell in beyond)
+    text = f"Of the {len(beyond)} cells whose goodput is beyond the aim, {chance} are within the 95 % interval of the "
+    return ["", text + "difference over their repeats: chance alone may make them."]
 
 
 def _warnings(validation: Validation) -> list[str]:

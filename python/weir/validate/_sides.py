@@ -22,7 +22,7 @@ class Side:
     @property
     def folder(self) -> str:
         """A name for its run's folder."""
-        return re.sub(r"[^A-Za-z0-9._=-]+", "-", self.text).strip("-.")
+        return re.sub(r"[^A-Za-z0-9._-]+", "-", self.text).strip("-.")
 
 
 def parse_sides(text: str) -> tuple[Side, Side]:
