@@ -688,6 +688,10 @@ static netdev_tx_t link_xmit(struct sk_buff *skb, struct net_device *dev)
 	struct port *port = netdev_priv(dev);
 	struct link *link = links[port->link];
 
+	if (skb->destructor != dropped_by_queue) { /* the stack's own: it has no business here */
+		kfree_skb(skb);
+		return NETDEV_TX_OK;
+	}
 	skb->destructor = NULL;
 	count_mark(link, skb);
 	transmit(link, skb, ktime_to_ns(skb->tstamp));
@@ -788,7 +792,7 @@ static int add_link(const char *text)
 	links[link->number] = link;
 	if (kind == KIND_QDISC) {
 		snprintf(name, sizeof(name), "wl%u", link->number);
-		link->dev = make_device(name, &link_ops, link->number, 65535, 1000);
+		link->dev = make_device(name, &link_ops, link->number, link->mtu, WIRE_QUEUE_PACKETS);
 		if (!link->dev)
 			return -ENOMEM;
 	}

@@ -43,11 +43,14 @@ def script(plan: Mapping[str, Any], wiring: Wiring, controls: Controls, network:
         made.add("insmod", str(module), parameters)
     if network.module is not None:
         made.add("insmod", str(network.module), "")
+        made.add("write", "/proc/sys/net/ipv6/conf/default/disable_ipv6", "1")
         for command in _wire.commands(plan, wiring):
             made.add("write", _wire.DEVICE, command)
     _add_hosts(made, plan, wiring, network)
     if network.module is not None:
-        _add_batch(made, ("tc",), _wire.queues(plan))
+        up, queues = _wire.queues(plan)
+        _add_batch(made, ("ip",), up)
+        _add_batch(made, ("tc",), queues)
         made.add("collect", _wire.DEVICE, ROWS)
     else:
         _add_process(made, EMULATOR, "weir-emu", _job(plan, wiring, [], {}))

@@ -156,14 +156,16 @@ def _losses(number: int, link: Link, seed: int) -> Iterator[str]:
 # Queues of the kernel ------------------------------------------------------------------------------------------------
 
 
-def queues(plan: Plan) -> list[str]:
-    """What ``tc -batch`` gets: the queue of each link that is a device."""
+def queues(plan: Plan) -> tuple[list[str], list[str]]:
+    """What ``ip -batch`` and ``tc -batch`` get: each link that is a device is set up, with its queue."""
     nics = {link for links in _first_links(plan).values() for link in links}
-    return [
-        f"qdisc replace dev wl{number} root {_queue(link)}"
+    devices = [
+        (f"wl{number}", link)
         for number, link in enumerate(plan["links"])
         if number not in nics and _needs_queue(plan, number)
     ]
+    up = [f"link set {name} up" for name, _ in devices]
+    return up, [f"qdisc replace dev {name} root {_queue(link)}" for name, link in devices]
 
 
 def _queue(link: Link) -> str:
