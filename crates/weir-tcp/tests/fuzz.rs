@@ -23,7 +23,6 @@ enum Call {
 #[derive(Clone, Debug)]
 struct WildAck {
     ack: i64,
-    processing_ns: 0,
     blocks: Vec<(i64, i64)>,
     dsack: bool,
     ece: bool,
@@ -74,6 +73,7 @@ fn tcp() -> impl Strategy<Value = Tcp> {
             receive_buffer_bytes: buffer,
             pacing,
             ack: AckPolicy::Delayed,
+            processing_ns: 0,
         },
     )
 }

@@ -37,6 +37,7 @@ prop_compose! {
             receive_buffer_bytes: receive_buffer,
             pacing,
             ack: if every { Ack::Every } else { Ack::Delayed },
+            processing_ns: 0,
         }
     }
 }
