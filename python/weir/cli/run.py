@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from weir.cli._verdicts import print_verdicts, settle, verdicts_of
 if TYPE_CHECKING:
     from weir.engine import Result
     from weir.metrics.expect import Verdict
+    from weir.scenario import Scenario
 
 __all__ = ["command"]
 
@@ -24,6 +26,7 @@ _EPILOG = examples(
     ("weir run A/large-flows --quick", "a scenario of the catalogue, its quick version"),
     ("weir run my.yaml --set transport.cc=htcp", "with one value changed"),
     ("weir run my.yaml --out runs/tuesday -j 8", "elsewhere, with eight workers"),
+    ("weir run my.yaml --method sim,emul", "in the simulator and on this kernel, then compared"),
     ("weir run my.yaml --quick --trace", "with captures that Wireshark opens"),
 )
 
@@ -31,7 +34,9 @@ _EPILOG = examples(
 @click.command(epilog=_EPILOG)
 @click.argument("scenario", metavar="FILE|NAME", shell_complete=complete_scenario)
 @scenario_options
-@click.option("--method", default="sim", show_default=True, metavar="NAME", help="What executes it.")
+@click.option(
+    "--method", default="sim", show_default=True, metavar="NAME", help="What executes it; several with commas."
+)
 @click.option("-j", "--workers", type=click.IntRange(1), help="Processes; by default one a processor.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder of the run; by default runs/NAME.")
 @click.option("--force", is_flag=True, help="Also what this machine does not carry in real time.")
@@ -59,31 +64,92 @@ def command(
 ) -> None:
     """Execute a scenario, judge its claims and build its report.
 
-    An interrupted run is continued by the same command; what is complete is kept.
+    An interrupted run is continued by the same command; what is complete is kept. Several methods give a run each, in
+    folders of their names, and a comparison.
     """
+    loaded = load(scenario, quick=quick, overrides=(*overrides, *_tracing(trace)), quiet=quiet)
+    folder = out or Path("runs") / slug(scenario, quick=quick)
+    names = _methods(method)
+    done = []
+    for name in names:
+        result = _execute(
+            loaded,
+            folder / name if len(names) > 1 else folder,
+            method=name,
+            workers=workers,
+            settings=settings(quick=quick, overrides=(*overrides, *_tracing(trace))),
+            fresh=fresh,
+            force=force,
+            quiet=quiet,
+            verbose=verbose,
+        )
+        done.append(_Done(name, result, *_conclude(result, build=not no_report, quiet=quiet)))
+        if not as_json:
+            _print(done[-1], verbose=verbose, titled=len(names) > 1)
+    complete = [one for one in done if len(one.result.failures) < one.result.cells]
+    page = None if no_report else folder / "compare.html"
+    if as_json:
+        emit_json(_all_as_dict(done, _comparison(complete, page) if len(complete) > 1 else None))
+    elif len(complete) > 1:
+        _compare(complete, page)
+    if any(one.result.failures or not (no_verdict or settle(one.verdicts)) for one in done):
+        raise click.exceptions.Exit(_errors.FAILED)
+
+
+def _tracing(trace: bool) -> tuple[str, ...]:
+    return ("measure.trace={}",) if trace else ()
+
+
+def _methods(text: str) -> list[str]:
+    """The methods of ``sim,emul``; unknown ones are told before anything is executed.
+
+    Raises:
+        click.BadParameter: one is given twice, or none.
+        weir.methods.UnknownMethodError: there is none of that name.
+    """
+    from weir import methods
+
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names or len(set(names)) < len(names):
+        raise click.BadParameter(f"{text!r} does not name one method, or several that differ", param_hint="--method")
+    for name in names:
+        methods.get(name)
+    return names
+
+
+@dataclass(frozen=True)
+class _Done:
+    """What became of a scenario by one method."""
+
+    method: str
+    result: Result
+    verdicts: list[Verdict]
+    report: Path | None
+
+
+def _execute(loaded: Scenario, folder: Path, *, quiet: bool, verbose: int, **options: Any) -> Result:
     from weir import engine
 
-    if trace:
-        overrides = (*overrides, "measure.trace={}")
-    loaded = load(scenario, quick=quick, overrides=overrides, quiet=quiet)
-    folder = out or Path("runs") / slug(scenario, quick=quick)
-    result = engine.run(
-        loaded,
-        folder,
-        method=method,
-        workers=workers,
-        settings=settings(quick=quick, overrides=overrides),
-        fresh=fresh,
-        force=force,
-        display=engine.display(quiet=quiet, verbose=verbose > 0),
-    )
-    verdicts, report = _conclude(result, build=not no_report, quiet=quiet)
-    if as_json:
-        emit_json(_as_dict(result, verdicts, report))
-    else:
-        _print(result, verdicts, report, verbose=verbose)
-    if result.failures or not (no_verdict or settle(verdicts)):
-        raise click.exceptions.Exit(_errors.FAILED)
+    return engine.run(loaded, folder, display=engine.display(quiet=quiet, verbose=verbose > 0), **options)
+
+
+def _compare(done: list[_Done], page: Path | None) -> None:
+    """Puts the runs of several methods side by side on the terminal, and in a page."""
+    from weir.cli import compare
+
+    runs = tuple(f"{one.method}={one.result.folder}" for one in done)
+    console().print()
+    click.get_current_context().invoke(compare.command, runs=runs, page=page)
+
+
+def _comparison(done: list[_Done], page: Path | None) -> dict[str, Any]:
+    """The same for a program."""
+    from weir.compare import compare
+
+    comparison = compare([one.result.folder for one in done], labels=[one.method for one in done])
+    if page is not None:
+        comparison.report(page)
+    return comparison.to_json([])
 
 
 def _conclude(result: Result, *, build: bool, quiet: bool) -> tuple[list[Verdict], Path | None]:
@@ -103,6 +169,13 @@ def _conclude(result: Result, *, build: bool, quiet: bool) -> tuple[list[Verdict
     return verdicts, report.build(run)
 
 
+def _all_as_dict(done: list[_Done], comparison: dict[str, Any] | None) -> dict[str, Any]:
+    if len(done) == 1:
+        return _as_dict(done[0].result, done[0].verdicts, done[0].report)
+    runs = {one.method: _as_dict(one.result, one.verdicts, one.report) for one in done}
+    return {"runs": runs, "comparison": comparison}
+
+
 def _as_dict(result: Result, verdicts: list[Verdict], report: Path | None) -> dict[str, Any]:
     return {
         "folder": str(result.folder),
@@ -116,10 +189,13 @@ def _as_dict(result: Result, verdicts: list[Verdict], report: Path | None) -> di
     }
 
 
-def _print(result: Result, verdicts: list[Verdict], report: Path | None, *, verbose: int) -> None:
+def _print(done: _Done, *, verbose: int, titled: bool) -> None:
     from weir.engine._display import span
 
+    result, verdicts, report = done.result, done.verdicts, done.report
     out = console()
+    if titled:
+        out.print(f"method {done.method}", style="bold")
     if verdicts:
         print_verdicts(verdicts, verbose=verbose > 0)
         out.print()

@@ -107,7 +107,7 @@ class _Cell:
             watch = HostWatch(self._wiring.hosts)
             with watch:
                 self._measure(session)
-        warnings = (*self._wiring.warnings, *session.warnings, *watch.warnings)
+        warnings = (*self._wiring.warnings, *session.warnings, *watch.judge(session.stats))
         return Outcome(warnings, {**self._times, **session.stats, **watch.stats})
 
     @contextlib.contextmanager

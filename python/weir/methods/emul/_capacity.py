@@ -1,7 +1,7 @@
 """What a plan asks of this machine, and what the machine has: packets a second, processors, memory.
 
-The emulator is one thread: it carries so many packets a second. The kernel's own work on both sides of it, and the
-agents', take about as much time again on other processors. What a packet costs here is measured: datagrams are sent
+The emulator is one thread, and what the kernel does with a packet that it delivers is done on its time: it carries so
+many packets a second, more if they come in trains of segments. What a packet costs here is measured: datagrams are sent
 through an emulator for a quarter of a second. Without privilege, or when a plan asks for so little that any machine
 carries it, a known cost is taken.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -24,10 +25,12 @@ from weir.methods.emul._wiring import Wiring, wire
 
 __all__ = ["capacity", "packets_per_s"]
 
-_KNOWN_NS = 3000
-"""Processor time of the emulator for a packet, on a machine of 2020 with segments in trains."""
-_HOST_SHARE = 1.2
-"""Processor time of the kernel and the agents for a packet, over that of the emulator."""
+_KNOWN_NS = 1200
+_KNOWN_TRAIN_NS = 8000
+"""Processor time of the emulator for a packet, and for a train of packets, on a server's processor of 2020."""
+_HOST_SHARE = 0.3
+"""Processor time of agents and senders for a packet, over that of the emulator: what it delivers, the kernel receives
+on its time."""
 _SAFE = 0.8
 """Share of a processor from which on waiting decides the results."""
 _OBVIOUS = 0.25
@@ -40,8 +43,9 @@ _SMALL_ACK = 0.5
 
 _CALIBRATE_S = 0.25
 _CALIBRATE_BPS = 20_000_000_000
-_PACKETS_A_TRAIN = 32
-_TRAIN_NS = 100_000
+_TRAIN_NS = 50_000
+_TOGETHER_S = 1e-4
+_MOST_TRAIN = 32
 
 
 def capacity(plan: Mapping[str, Any]) -> Capacity:
@@ -50,10 +54,11 @@ def capacity(plan: Mapping[str, Any]) -> Capacity:
     Raises:
         MethodError: the measurement failed.
     """
-    packets = packets_per_s(plan)
-    cost_ns, measured = float(_KNOWN_NS), False
-    if packets * _KNOWN_NS / 1e9 > _OBVIOUS and os.geteuid() == 0:
-        cost_ns, measured = _measured_ns(), True
+    packets, flows = packets_per_s(plan)
+    train = _train(packets / max(flows, 1))
+    cost_ns, measured = _KNOWN_NS + _KNOWN_TRAIN_NS / train, False
+    if packets * cost_ns / 1e9 > _OBVIOUS and os.geteuid() == 0:
+        cost_ns, measured = _measured_ns(train), True
     processors = len(os.sched_getaffinity(0))
     emulator = packets * cost_ns / 1e9
     needs = (
@@ -62,18 +67,28 @@ def capacity(plan: Mapping[str, Any]) -> Capacity:
         Need("memory for packets under way", _under_way_bytes(plan), _MEMORY_BYTES, "B"),
     )
     how = "measured here" if measured else "a known figure"
-    return Capacity(needs, f"a packet costs the emulator {cost_ns / 1000:.1f} us ({how})")
+    trains = "alone" if train == 1 else f"in trains of {train}"
+    return Capacity(needs, f"a packet costs the emulator {cost_ns / 1000:.1f} us ({trains}; {how})")
 
 
-def packets_per_s(plan: Mapping[str, Any]) -> float:
-    """Packets that pass the network at its busiest instant, data and acknowledgements, if bulk flows fill it."""
+def _train(packets_per_s: float) -> int:
+    """Packets of a flow that pass as one frame: what comes within a tenth of a millisecond, as a power of two."""
+    together = min(max(packets_per_s * _TOGETHER_S, 1.0), float(_MOST_TRAIN))
+    return 1 << int(math.log2(together))
+
+
+def packets_per_s(plan: Mapping[str, Any]) -> tuple[float, int]:
+    """Packets that pass the network at its busiest instant, data and acknowledgements, and of how many flows.
+
+    Bulk flows are taken to fill what they may.
+    """
     starts = sorted({flow["start_ns"] for flow in plan["flows"]})
     step = max(1, len(starts) // _MOST_INSTANTS)
-    return max((_at(plan, instant) for instant in starts[::step] + starts[-1:]), default=0.0)
+    return max((_at(plan, instant) for instant in starts[::step] + starts[-1:]), default=(0.0, 0))
 
 
-def _at(plan: Mapping[str, Any], instant: int) -> float:
-    """Packets a second while the flows run that do at ``instant``: each as fast as its path and the others let it."""
+def _at(plan: Mapping[str, Any], instant: int) -> tuple[float, int]:
+    """Packets a second of the flows that run at ``instant``, each as fast as its path and the others let it."""
     active = [f for f in plan["flows"] if f["start_ns"] <= instant < (f["stop_ns"] or plan["end_ns"])]
     wanted = [_demand_bps(flow, plan["links"]) for flow in active]
     load: dict[int, float] = {}
@@ -86,7 +101,7 @@ def _at(plan: Mapping[str, Any], instant: int) -> float:
         share = min((scale.get(link, 1.0) for link in flow["path"]), default=1.0)
         acks = _SMALL_ACK if flow["transport"]["protocol"] == "tcp" else 0.0
         packets += share * bps / 8 / _packet_bytes(flow, plan["links"]) * (1 + acks)
-    return packets
+    return packets, len(active)
 
 
 def _demand_bps(flow: Mapping[str, Any], links: Sequence[Mapping[str, Any]]) -> float:
@@ -116,8 +131,8 @@ def _under_way_bytes(plan: Mapping[str, Any]) -> float:
 
 
 @functools.cache
-def _measured_ns() -> float:
-    """Processor time of the emulator for a packet, measured."""
+def _measured_ns(train: int) -> float:
+    """Processor time of the emulator for a packet of a train of ``train``, measured."""
     plan = _calibration_plan()
     tag = _owner.new()
     wiring = wire(plan, str(tag))
@@ -129,7 +144,7 @@ def _measured_ns() -> float:
         session.await_ready([emulator])
         session.tell({"command": "start", "epoch_ns": time.monotonic_ns() + 50_000_000})
         time.sleep(0.06)
-        _load(wiring)
+        _load(wiring, train)
         session.tell({"command": "stop"})
         for _ in session.frames(time.monotonic() + 10.0, lambda: None):
             pass
@@ -140,12 +155,12 @@ def _measured_ns() -> float:
     return max(seconds / packets * 1e9, 100.0)
 
 
-def _load(wiring: Wiring) -> None:
-    """Sends trains of datagrams from the first host to the second."""
+def _load(wiring: Wiring, train: int) -> None:
+    """Sends trains of ``train`` datagrams from the first host to the second."""
     source = Endpoint(wiring.host(0), wiring.first_port - 1)
     target = Endpoint(wiring.host(1), wiring.first_port)
     count = round(_CALIBRATE_S * 1e9 / _TRAIN_NS)
-    trains = [Train(n * _TRAIN_NS, source, target, 0, _PACKETS_A_TRAIN, 1500) for n in range(count)]
+    trains = [Train(n * _TRAIN_NS, source, target, 0, train, 1500) for n in range(count)]
     with Probes(listen=False) as probes:
         probes.open(source)
         probes.open(target)

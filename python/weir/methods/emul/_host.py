@@ -24,6 +24,13 @@ _SATURATED = 0.1
 _STOLEN = 0.02
 """Share of the time taken by other machines on the same hardware from which on a warning is due."""
 
+_LATE_NS = {
+    "emulator.lateness_p99_ns": 250_000,
+    "senders.timer_late_p99_ns": 20_000_000,
+    "receivers.timer_late_p99_ns": 20_000_000,
+}
+"""Delays from which on a process of the run was kept from its work; those of agents blur what is measured only."""
+
 _LOSSES = {
     "TcpExt.TCPBacklogDrop": "segments dropped by a busy socket",
     "TcpExt.TCPRcvQDrop": "segments dropped by a full receive buffer",
@@ -112,6 +119,23 @@ class HostWatch:
         with contextlib.suppress(OSError):
             self._judge_sockets()
 
+    def judge(self, stats: Mapping[str, float]) -> list[str]:
+        """What to warn of, given what the processes of the run counted of their own delays.
+
+        A saturated processor alone decides nothing: the emulator and the agents go before everything else on it.
+        """
+        share = self.stats["host.saturated"]
+        late = {name: stats.get(name, 0.0) for name in _LATE_NS}
+        worst = max(late, key=lambda name: late[name] / _LATE_NS[name])
+        if share <= _SATURATED or late[worst] <= _LATE_NS[worst]:
+            return self.warnings
+        return [
+            f"host: a processor was saturated {share:.0%} of the time, and the {worst.partition('.')[0]} came "
+            f"{late[worst] / 1e6:.2g} ms late or more in one case of a hundred: the results may be those of this "
+            "machine. Use lower rates or fewer flows, and leave the machine alone meanwhile",
+            *self.warnings,
+        ]
+
     def _watch(self) -> None:
         while not self._stop.wait(_EVERY_S):
             self._samples.append(Processors.now())
@@ -125,13 +149,7 @@ class HostWatch:
             self.stats[f"host.cpu{number}"] = round(share, 4)
         self.stats["host.softirq"] = round(max(softirq), 4)
         self.stats["host.steal"] = round(max(steal), 4)
-        saturated = _saturated(self._samples)
-        worst = max(range(len(saturated)), key=saturated.__getitem__)
-        if saturated[worst] > _SATURATED:
-            self.warnings.append(
-                f"host: processor {worst} was saturated {saturated[worst]:.0%} of the time: the results may be those "
-                "of this machine. Use lower rates or fewer flows, and leave the machine alone meanwhile"
-            )
+        self.stats["host.saturated"] = round(max(_saturated(self._samples)), 4)
         if max(steal) > _STOLEN:
             self.warnings.append(f"host: {max(steal):.0%} of a processor's time was taken by other virtual machines")
 

@@ -1,0 +1,78 @@
+"""What a plan asks of a machine, and that what it has not is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from emul_support import needs_emul, plan_of, text, weir
+
+from weir.methods import Capacity, Need
+from weir.methods.emul import _capacity
+
+
+def test_flows_ask_for_what_their_paths_let_through(tmp_path: Path) -> None:
+    alone, both = (plan_of(text(pairs=n, rate="20Mbps"), tmp_path) for n in (1, 2))
+    packets, flows = _capacity.packets_per_s(alone)
+    assert packets == pytest.approx(1.5 * 20e6 / 8 / 1526, rel=0.01)  # and an acknowledgement for each second one
+    assert flows == 1
+    assert _capacity.packets_per_s(both) == (pytest.approx(packets), 2)
+
+
+def test_flows_that_never_meet_are_not_added(tmp_path: Path) -> None:
+    plan = plan_of(text(pairs=2, rate="90Mbps"), tmp_path)
+    together = _capacity.packets_per_s(plan)[0]
+    plan["flows"][1] |= {"start_ns": 1_000_000_000, "stop_ns": 2_000_000_000}
+    plan["flows"][0] |= {"stop_ns": 1_000_000_000}
+    assert _capacity.packets_per_s(plan)[0] == pytest.approx(together * 50 / 90, rel=0.01)
+
+
+def test_a_constant_rate_asks_for_no_more(tmp_path: Path) -> None:
+    scenario = text().replace(
+        "  - {name: flow, between: pairs, kind: bulk, until: 2s}",
+        "  - {name: flow, between: pairs, kind: cbr, rate: 1Mbps, packet: 528B, until: 2s}",
+    )
+    packets, _ = _capacity.packets_per_s(plan_of(scenario, tmp_path))
+    assert packets == pytest.approx(1e6 / 8 / 528, rel=0.1)
+
+
+@pytest.mark.parametrize(("rate", "train"), [(100.0, 1), (15_000.0, 1), (25_000.0, 2), (81_000.0, 8), (1e9, 32)])
+def test_fast_flows_pass_in_trains(rate: float, train: int) -> None:
+    assert _capacity._train(rate) == train
+
+
+def test_a_slow_plan_is_not_worth_a_measurement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_capacity, "_measured_ns", lambda train: pytest.fail("it was measured"))
+    found = _capacity.capacity(plan_of(text(), tmp_path))
+    assert found.missing == ()
+    assert "a known figure" in found.basis
+
+
+def test_a_need_that_is_not_met_is_missing() -> None:
+    needs = (Need("a", 1.0, 1.0, ""), Need("b", 2.0, 1.0, ""))
+    assert [need.what for need in Capacity(needs, "").missing] == ["b"]
+
+
+@needs_emul()
+def test_what_a_packet_costs_is_measured() -> None:
+    assert 100 <= _capacity._measured_ns.__wrapped__(8) < 1e6
+
+
+@needs_emul()
+def test_what_this_machine_cannot_carry_is_refused(tmp_path: Path) -> None:
+    scenario = tmp_path / "s.yaml"
+    scenario.write_text(text(rate="400Gbps", until="1s").replace("access: {rate: 50Mbps}", "access: {rate: 400Gbps}"))
+    planned = weir("plan", str(scenario), "--method", "emul", "--json")
+    cells: list[dict[str, Any]] = json.loads(planned.communicate(timeout=60)[0])
+    assert planned.returncode == 1
+    assert not all(need["met"] for need in cells[0]["needs"])
+    run = weir("run", str(scenario), "--method", "emul", "--out", str(tmp_path / "r"))
+    told = run.communicate(timeout=60)[1]
+    assert run.returncode == 1
+    assert "this machine does not carry cell 0000-r0" in told
+    assert "--force runs it all the same" in told
+    forced = weir("plan", str(scenario), "--method", "emul", "--force")
+    assert "too much: packets a second" in forced.communicate(timeout=60)[0]
+    assert forced.returncode == 0
