@@ -13,6 +13,7 @@ use weir_emu::{Network, piece};
 use weir_run::{Command, Job, Message};
 use weir_units::{Dur, Time};
 
+use crate::alarm::Alarm;
 use crate::control::{Inbox, Input, Reporter};
 use crate::device::Device;
 use crate::meter::Meter;
@@ -21,10 +22,15 @@ use crate::trace::Trace;
 
 /// Frames read from one device before the others get their turn.
 const READ_BATCH: usize = 8;
+/// Frames written before devices are read again: what hosts answer while they are written to waits in a device, and a
+/// device holds no more than some hundred frames.
+const WRITE_BATCH: usize = 64;
 /// How often tables are handed over.
 const DRAIN: Dur = Dur::from_millis(200);
 /// No sleep is longer, so that a wrong estimate of the next event heals.
 const LONGEST_SLEEP: Dur = Dur::from_millis(100);
+/// Devices are asked this often while the loop spins.
+const SPIN_TURN: Dur = Dur::from_micros(4);
 const INBOX: u64 = u64::MAX;
 
 /// Parameters of the loop.
@@ -32,7 +38,7 @@ const INBOX: u64 = u64::MAX;
 pub struct Settings {
     /// A host's device is read only while its network card holds less than this.
     pub horizon: Dur,
-    /// The loop spins when the next departure is nearer than this.
+    /// The loop spins at most this long before something is due.
     pub spin: Dur,
 }
 
@@ -61,6 +67,7 @@ pub struct Engine {
     reporter: Reporter,
     trace: Option<Trace>,
     meter: Meter,
+    alarm: Alarm,
     scratch: Option<Box<[u8]>>,
     /// Instant 0 of the network, on the monotonic clock.
     base_ns: u64,
@@ -103,6 +110,7 @@ impl Engine {
             reporter,
             trace,
             meter: Meter::new(bin_ns),
+            alarm: Alarm::new(settings.spin),
             scratch: None,
             base_ns: sys::monotonic_ns(),
             started: false,
@@ -136,13 +144,12 @@ impl Engine {
                 self.meter.came_late(now.since(due));
             }
             self.network.advance(now);
-            self.deliver()?;
+            let has_more = self.deliver()?;
             let wake = self.read_ports()?;
-            self.deliver()?;
             if now >= self.next_drain {
                 self.hand_over(now)?;
             }
-            self.wait(wake)?;
+            self.wait(if has_more { Time::ZERO } else { wake })?;
         }
     }
 
@@ -159,6 +166,7 @@ impl Engine {
         self.network.restart(&self.job);
         self.meter = Meter::new(self.job.plan.measure.links_ns);
         self.base_ns = epoch_ns;
+        self.alarm = Alarm::new(self.settings.spin);
         self.started = true;
         self.next_drain = Time(DRAIN.0);
         self.reporter.send(Message::Progress { now_ns: 0 });
@@ -205,20 +213,20 @@ impl Engine {
         Ok(Time::ZERO)
     }
 
-    /// Writes what is due.
-    fn deliver(&mut self) -> io::Result<()> {
-        while let Some(delivery) = self.network.next_delivery() {
+    /// Writes what is due, up to a number; whether there is more.
+    fn deliver(&mut self) -> io::Result<bool> {
+        for _ in 0..WRITE_BATCH {
+            let Some(delivery) = self.network.next_delivery() else { return Ok(false) };
+            let (now, held) = (self.now(), delivery.due.since(delivery.first_at));
+            self.meter.delivered(now.since(delivery.due), held, delivery.run.packets);
             if self.write(&delivery)? {
                 self.meter.writes += 1;
             } else {
                 self.meter.write_failures += 1;
             }
-            let now = self.now();
-            let held = delivery.due.since(delivery.first_at);
-            self.meter.delivered(now.since(delivery.due), held, delivery.run.packets);
             self.network.delivered(&delivery);
         }
-        Ok(())
+        Ok(true)
     }
 
     fn write(&mut self, delivery: &Delivery) -> io::Result<bool> {
@@ -284,19 +292,34 @@ impl Engine {
         let epoch = self.pending_epoch_ns.map_or(Time::MAX, |epoch| Time(epoch.saturating_sub(self.base_ns)));
         let now = self.now();
         let next = wake.min(self.network.next_event()).min(self.next_drain).min(epoch).min(now + LONGEST_SLEEP);
-        let sleep = next.since(now).0.saturating_sub(self.settings.spin.0);
-        let (ports, mut has_input) = (&mut self.ports, false);
-        self.poller.wait(sleep, |token| match token {
-            INBOX => has_input = true,
-            index => ports[index as usize].readable = true,
+        let sleep = self.alarm.sleep(now, next.since(now));
+        if sleep == Dur::ZERO && next > now {
+            self.spin(now, next);
+        }
+        let (ports, mut has_input, mut is_idle) = (&mut self.ports, false, true);
+        self.poller.wait(sleep.0, |token| {
+            is_idle = false;
+            match token {
+                INBOX => has_input = true,
+                index => ports[index as usize].readable = true,
+            }
         })?;
-        if has_input {
-            return self.read_input();
+        if is_idle && sleep > Dur::ZERO {
+            self.alarm.rang(self.now().since(now + sleep));
         }
-        if sleep == 0 {
-            self.meter.spun(next.since(now).0.min(self.now().since(now).0));
+        if has_input { self.read_input() } else { Ok(()) }
+    }
+
+    /// Passes the time until `next`, or until devices should be asked again.
+    fn spin(&mut self, begin: Time, next: Time) {
+        let end = next.min(begin + SPIN_TURN);
+        let mut now = begin;
+        while now < end {
+            std::hint::spin_loop();
+            now = self.now();
         }
-        Ok(())
+        self.alarm.spun(now.since(begin));
+        self.meter.spun(now.since(begin).0);
     }
 
     fn read_input(&mut self) -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! `weir-emu`: emulates the links of a plan between the devices of its hosts. See `crates/weir-run` for what it reads and
 //! writes.
 
+mod alarm;
 mod control;
 mod device;
 mod engine;
@@ -67,7 +68,7 @@ fn emulate(job: Job, input: BufReader<io::Stdin>, options: &Options) -> io::Resu
     let network = Network::new(&job, directory, options.network);
     let (inbox, reporter) = (Inbox::new(input)?, Reporter::new(io::stdout())?);
     sys::no_timer_slack();
-    if options.fifo && sys::set_fifo(1).is_err() {
+    if options.real_time && sys::set_fifo(1).is_err() {
         eprintln!("weir-emu: no real-time priority here; deliveries may be later");
     }
     let mut engine = Engine::new(job, network, devices, options.settings, inbox, reporter, trace)?;

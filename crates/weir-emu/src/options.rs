@@ -17,7 +17,7 @@ pub struct Options {
     /// Where to write a capture.
     pub trace: Option<PathBuf>,
     /// Whether to run before all ordinary threads.
-    pub fifo: bool,
+    pub real_time: bool,
     /// Of the loop.
     pub settings: Settings,
     /// Of the network.
@@ -35,9 +35,9 @@ Reads a job from standard input and writes tables to standard output; see crates
   --bins              also table bins: what departs per flow and link
   --hold US           a packet of a train waits at most this long for the others of its train, before its host (50)
   --horizon US        read a host's device only while its network card holds less than this (1000)
-  --spin US           spin instead of sleeping when the next departure is nearer than this (20)
+  --spin US           spin at most this long before something is due, instead of trusting a timer (60)
   --memory MB         for what is under way (1024)
-  --no-fifo           no real-time priority
+  --no-real-time      no real-time priority
   -h, --help
 ";
 
@@ -51,8 +51,8 @@ pub fn parse() -> Result<Option<Options>, lexopt::Error> {
         offloads: Offloads::All,
         trace: None,
         // Alone on one processor, it would keep the hosts from running.
-        fifo: std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1),
-        settings: Settings { horizon: Dur::from_millis(1), spin: Dur::from_micros(20) },
+        real_time: std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1),
+        settings: Settings { horizon: Dur::from_millis(1), spin: Dur::from_micros(60) },
         network: weir_emu::Options::default(),
     };
     let mut parser = lexopt::Parser::from_env();
@@ -66,7 +66,7 @@ pub fn parse() -> Result<Option<Options>, lexopt::Error> {
             Long("horizon") => options.settings.horizon = micros(&mut parser)?,
             Long("spin") => options.settings.spin = micros(&mut parser)?,
             Long("memory") => options.network.memory = parser.value()?.parse::<usize>()?.saturating_mul(1 << 20),
-            Long("no-fifo") => options.fifo = false,
+            Long("no-real-time") => options.real_time = false,
             Short('h') | Long("help") => {
                 print!("{HELP}");
                 return Ok(None);
