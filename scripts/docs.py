@@ -73,16 +73,17 @@ sudo weir cc load cubic --as gentle --option beta=900
 sudo weir cc unload --all
 ```
 
-- It needs Linux 6.4 or newer with BTF (`/sys/kernel/btf/vmlinux`, as distributions have it), and root or CAP_BPF,
-  CAP_PERFMON and CAP_NET_ADMIN. Only a C file of your own needs clang when it is loaded: `weir cc load ./my_cc.c`, or
+- It needs Linux with BTF (`/sys/kernel/btf/vmlinux`, as distributions have it; tried with 6.1, 6.12 and 6.18), and root
+  or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN. Only a C file of your own needs clang when it is loaded: `weir cc load ./my_cc.c`, or
   `./my_cc.so` of `weir cc build` with `my_cc.c` beside it.
 - A name in the kernel has at most 15 characters of a-z, A-Z, 0-9, `_` and `.`; by default it is `weir_` and the name.
 - Options are set when it is loaded, within the bounds above. For other values load it again under another name.
 - Sockets of every network namespace can choose it, because the kernel keeps one list for all. Processes without
   CAP_NET_ADMIN can only if it was loaded with `--everyone`; `reno` is for everyone, as the kernel's is. The setting
   `net.ipv4.tcp_allowed_congestion_control` of the first namespace changes that later.
-- What a run loads is held by a process: it is gone when the run ends, also when weir is killed. What `weir cc load` loads
-  is pinned in `/sys/fs/bpf/weir` until `weir cc unload` or a reboot. A connection keeps what it uses, unloaded or not.
+- What a run loads is held by a process: it is gone when the run ends, also when weir is killed. (Linux before 6.4 would
+  keep it; there a second process removes it, or the next run if both were killed at once.) What `weir cc load` loads is
+  pinned in `/sys/fs/bpf/weir` until `weir cc unload` or a reboot. A connection keeps what it uses, unloaded or not.
 - HZ is the running kernel's. Only what a source computes in jiffies depends on it: the idle time of `cubic`.
 
 `weir cc parity NAME` makes the same drawn calls, ordinary and extreme ones, on the simulator's and the kernel's build of

@@ -23,6 +23,8 @@ pub struct Kernel {
     pub hz: u32,
     /// `cong_control` has two parameters, as before Linux 6.10.
     pub old_cong_control: bool,
+    /// A link registers a congestion control, so that it ends with its last descriptor; since Linux 6.4.
+    pub links: bool,
 }
 
 /// A capability that loading needs.
@@ -75,7 +77,8 @@ impl Kernel {
         if !missing.is_empty() {
             return Err(BpfError::Privilege { missing });
         }
-        Ok(Kernel { release, hz: hz(), old_cong_control: cong_control_parameters(&btf) == Some(2) })
+        let old_cong_control = cong_control_parameters(&btf) == Some(2);
+        Ok(Kernel { release, hz: hz(), old_cong_control, links: has_links(&btf) })
     }
 }
 
@@ -103,15 +106,21 @@ pub(crate) fn release() -> String {
 }
 
 fn lacking(btf: &Btf<'_>) -> Option<(&'static str, &'static str)> {
-    if btf.type_by_name::<Struct<'_>>("bpf_struct_ops_tcp_congestion_ops").is_none() {
-        let remedy = "Linux 6.4 or newer is needed, built with CONFIG_BPF_JIT=y and CONFIG_BPF_SYSCALL=y";
-        return Some(("takes no congestion control from BPF", remedy));
+    if btf.type_by_name::<Struct<'_>>("bpf_struct_ops_tcp_congestion_ops").is_some() {
+        return None;
     }
-    if btf.type_by_name::<Func<'_>>("bpf_struct_ops_link_create").is_none() {
-        let remedy = "Linux 6.4 or newer is needed; `linux:NAME` uses the kernel's own congestion controls";
-        return Some(("would keep a congestion control after its loader has died", remedy));
-    }
-    None
+    let remedy = "Linux 5.6 or newer is needed (6.4 is best), with CONFIG_BPF_SYSCALL=y and CONFIG_BPF_JIT=y; \
+                  `linux:NAME` uses the kernel's own congestion controls";
+    Some(("takes no congestion control from BPF", remedy))
+}
+
+/// Whether links register congestion controls here; not where the kernel does not describe itself.
+pub(crate) fn links() -> bool {
+    Btf::from_vmlinux().is_ok_and(|btf| has_links(&btf))
+}
+
+fn has_links(btf: &Btf<'_>) -> bool {
+    btf.type_by_name::<Func<'_>>("bpf_struct_ops_link_create").is_some()
 }
 
 /// How many parameters `tcp_congestion_ops.cong_control` has.

@@ -3,13 +3,15 @@
 //! A source is compiled by clang when weir is built and its object embedded; a user's own is compiled when it is asked
 //! for. Before loading, the object's constants are set: the options' values, HZ, the name to register and whether
 //! processes without privileges may choose it. A [`Loaded`] congestion control is held by a file descriptor: it is gone
-//! when its process is, however that ends, unless it is pinned with [`pin`].
+//! when its process is, however that ends, unless it is pinned ([`Pins::keep`]). Before Linux 6.4 a second process
+//! ([`guarded`]) sees to that.
 //!
 //! Sockets then choose it with `TCP_CONGESTION`, in every network namespace: the kernel keeps one list for all.
 
 mod calls;
 mod error;
 mod fuzz;
+mod guard;
 mod hold;
 mod kernel;
 mod load;
@@ -18,10 +20,12 @@ mod object;
 mod parity;
 mod pins;
 mod record;
+mod registered;
 mod source;
 mod status;
 
 pub use error::{BpfError, Code};
+pub use guard::guarded;
 pub use hold::hold;
 pub use kernel::{Kernel, Privilege, clock_granularity_ns, hz, why_not};
 pub use load::{Loaded, Request, load};

@@ -37,11 +37,16 @@ pub struct Request {
 }
 
 /// A congestion control in the kernel, for as long as this lives.
+///
+/// Before Linux 6.4 ([`Kernel::links`]) it is unregistered when this is dropped, not when its process is killed.
 #[derive(Debug)]
 pub struct Loaded {
     /// The name sockets choose it by.
     pub name: String,
+    // Before the object: without links it refers to the object's descriptor of the map.
     pub(crate) link: Link,
+    pub(crate) object: Object,
+    pub(crate) by_link: bool,
 }
 
 /// Loads and registers a congestion control.
@@ -51,15 +56,11 @@ pub struct Loaded {
 pub fn load(kernel: &Kernel, request: &Request) -> Result<Loaded, BpfError> {
     let source = Source::of(&request.cc)?;
     let object = source::compiled(&source, kernel.old_cong_control, &[])?;
-    load_object(kernel, request, object).map(|(loaded, _)| loaded)
+    load_object(kernel, request, object)
 }
 
-/// As [`load`], from an object that is there; also returns the loaded object with its maps.
-pub(crate) fn load_object(
-    kernel: &Kernel,
-    request: &Request,
-    mut object: CompiledCc,
-) -> Result<(Loaded, Object), BpfError> {
+/// As [`load`], from an object that is there.
+pub(crate) fn load_object(kernel: &Kernel, request: &Request, mut object: CompiledCc) -> Result<Loaded, BpfError> {
     let name = request.name.clone().unwrap_or_else(|| names::default_name(object.name()));
     object.set_options(&request.options)?;
     object.set_hz(kernel.hz);
@@ -67,11 +68,11 @@ pub(crate) fn load_object(
     if request.unrestricted {
         object.set_unrestricted();
     }
-    let (link, loaded) = listening(&request.cc, &name, || {
-        let mut loaded = open(&object)?.load()?;
+    let (link, object) = listening(&request.cc, &name, || {
+        let mut loaded = open(&object, kernel.links)?.load()?;
         Ok((attach(&mut loaded)?, loaded))
     })?;
-    Ok((Loaded { name, link }, loaded))
+    Ok(Loaded { name, link, object, by_link: kernel.links })
 }
 
 /// Loads the programs of an object without registering anything.
@@ -83,13 +84,13 @@ pub(crate) fn load_programs(
 ) -> Result<Object, BpfError> {
     object.set_options(options)?;
     object.set_hz(kernel.hz);
-    listening(cc, "", || open(&object)?.load())
+    listening(cc, "", || open(&object, kernel.links)?.load())
 }
 
-fn open(object: &CompiledCc) -> libbpf_rs::Result<OpenObject> {
+fn open(object: &CompiledCc, links: bool) -> libbpf_rs::Result<OpenObject> {
     let mut open = ObjectBuilder::default().name(object.operations())?.open_memory(object.bytes())?;
     for mut map in open.maps_mut() {
-        if map.map_type() == MapType::StructOps {
+        if links && map.map_type() == MapType::StructOps {
             map.set_map_flags(BY_LINK)?;
         }
     }

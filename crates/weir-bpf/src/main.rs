@@ -4,14 +4,14 @@ use lexopt::prelude::*;
 use std::{
     env,
     io::{self, Write},
-    process::ExitCode,
+    process::{Command, ExitCode},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
     thread,
 };
-use weir_bpf::{BPFFS, BpfError, Code, Kernel, Parity, Pins, Recorder, Request, fuzzed, hold, load, status};
+use weir_bpf::{BPFFS, BpfError, Code, Kernel, Parity, Pins, Recorder, Request, fuzzed, guarded, hold, load, status};
 
 const USAGE: &str = "\
 weir-bpf: the congestion controls of weir in the running kernel
@@ -81,7 +81,7 @@ fn run() -> Result<(), Failure> {
     let mut parser = lexopt::Parser::from_env();
     match parser.next()? {
         Some(Value(command)) => match command.string()?.as_str() {
-            "hold" => Ok(hold(finished(parser, io::stdin().lock())?, io::stdout().lock())?),
+            "hold" => hold_all(parser),
             "load" => keep(parser),
             "unload" => unload(parser),
             "status" => show(parser),
@@ -93,6 +93,22 @@ fn run() -> Result<(), Failure> {
         Some(argument) => Err(argument.unexpected().into()),
         None => Err(Failure::Usage("a command is missing".into())),
     }
+}
+
+fn hold_all(mut parser: lexopt::Parser) -> Result<(), Failure> {
+    let mut alone = false;
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("unguarded") => alone = true,
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    if alone || Kernel::probe().map_or(true, |kernel| kernel.links) {
+        return Ok(hold(io::stdin().lock(), io::stdout().lock())?);
+    }
+    let mut holder = Command::new(env::current_exe()?);
+    holder.args(["hold", "--unguarded"]);
+    Ok(guarded(holder)?)
 }
 
 fn finished<T>(mut parser: lexopt::Parser, value: T) -> Result<T, Failure> {

@@ -1,7 +1,7 @@
 //! Congestion controls that stay loaded for other programs: their links are pinned in a BPF file system.
 
-use crate::{error::BpfError, load::Loaded};
-use libbpf_rs::Link;
+use crate::{error::BpfError, kernel, load::Loaded, registered};
+use libbpf_rs::{Link, MapCore, MapHandle, query::LinkTypeInfo};
 use rustix::{
     fs::statfs,
     io::Errno,
@@ -39,7 +39,12 @@ impl Pins {
         self.mounted()?;
         let path = self.folder().join(&loaded.name);
         match loaded.link.pin(&path) {
-            Ok(()) => Ok(path),
+            Ok(()) => {
+                if !loaded.by_link {
+                    loaded.link.disconnect(); // or dropping it would unregister what the pin is to keep
+                }
+                Ok(path)
+            }
             Err(error) if error.kind() == libbpf_rs::ErrorKind::AlreadyExists => {
                 Err(BpfError::NameTaken { name: loaded.name })
             }
@@ -64,9 +69,16 @@ impl Pins {
         Ok(names)
     }
 
-    /// The kernel's number of a pinned link.
-    pub(crate) fn link_id(&self, name: &str) -> Option<u32> {
-        Some(Link::open(self.folder().join(name)).ok()?.info().ok()?.id)
+    /// The kernel's number of the map of operations that is pinned as `name`.
+    pub(crate) fn map_id(&self, name: &str, links: bool) -> Option<u32> {
+        let path = self.folder().join(name);
+        if !links {
+            return Some(MapHandle::from_pinned_path(path).ok()?.info().ok()?.info.id);
+        }
+        match Link::open(path).ok()?.info().ok()?.info {
+            LinkTypeInfo::StructOps(operations) => Some(operations.map_id),
+            _ => None,
+        }
     }
 
     /// Removes a pin, and with it the congestion control from the kernel's list; sockets that use it keep it.
@@ -79,6 +91,11 @@ impl Pins {
             return Err(BpfError::NotPinned { name: name.to_owned(), pinned });
         }
         let path = self.folder().join(name);
+        if !kernel::links() {
+            let unregistered = MapHandle::from_pinned_path(&path).and_then(|map| registered::unregister(&map));
+            unregistered
+                .map_err(|error| BpfError::Io { path: path.clone(), error: io::Error::other(error.to_string()) })?;
+        }
         fs::remove_file(&path).map_err(|error| BpfError::Io { path, error })?;
         // The last one takes the folder along; another's pin keeps it.
         let _ = fs::remove_dir(self.folder());

@@ -12,7 +12,7 @@ use crate::{
     parity::{Difference, Parity, native},
     source::{self, Source},
 };
-use libbpf_rs::{ErrorKind, MapCore, MapFlags, Object, RingBufferBuilder};
+use libbpf_rs::{ErrorKind, MapCore, MapFlags, RingBufferBuilder};
 use std::{cell::RefCell, collections::BTreeMap, time::Duration};
 use weir_cc::{Algorithm, Instance, PRIVATE_WORDS, Sock};
 
@@ -26,7 +26,6 @@ const TURN: Duration = Duration::from_millis(50);
 /// A congestion control whose calls are compared while connections use it.
 pub struct Recorder {
     loaded: Loaded,
-    object: Object,
     replays: RefCell<Replays>,
 }
 
@@ -38,8 +37,8 @@ impl Recorder {
     pub fn load(kernel: &Kernel, request: &Request) -> Result<Recorder, BpfError> {
         let source = Source::of(&request.cc)?;
         let object = source::compiled(&source, kernel.old_cong_control, &["WEIR_RECORD"])?;
-        let (loaded, object) = load_object(kernel, request, object)?;
-        let mut programs = object.progs();
+        let loaded = load_object(kernel, request, object)?;
+        let mut programs = loaded.object.progs();
         let has_init =
             programs.any(|program| Operation::of_program(&program.name().to_string_lossy()) == Some(Operation::Init));
         drop(programs);
@@ -50,7 +49,7 @@ impl Recorder {
             flows: BTreeMap::new(),
             parity: Parity::of(&request.cc),
         };
-        Ok(Recorder { loaded, object, replays: RefCell::new(replays) })
+        Ok(Recorder { loaded, replays: RefCell::new(replays) })
     }
 
     /// The name sockets choose it by.
@@ -72,7 +71,7 @@ impl Recorder {
     }
 
     fn listen(&self, ended: impl Fn() -> bool) -> libbpf_rs::Result<()> {
-        let map = self.object.maps().find(|map| map.name() == "weir_records");
+        let map = self.loaded.object.maps().find(|map| map.name() == "weir_records");
         let map = map.ok_or_else(|| libbpf_rs::Error::from(std::io::Error::other("it has no weir_records")))?;
         let mut builder = RingBufferBuilder::new();
         builder.add(&map, |bytes| {
@@ -90,7 +89,7 @@ impl Recorder {
     }
 
     fn unrecorded(&self) -> u64 {
-        let map = self.object.maps().find(|map| map.name().to_string_lossy().ends_with(".bss"));
+        let map = self.loaded.object.maps().find(|map| map.name().to_string_lossy().ends_with(".bss"));
         let value = map.and_then(|map| map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok().flatten());
         value.and_then(|value| long(&value, 0)).unwrap_or(0)
     }
