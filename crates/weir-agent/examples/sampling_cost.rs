@@ -5,7 +5,7 @@
 use std::net::{TcpListener, TcpStream};
 
 use weir_agent::sys::clock::monotonic_ns;
-use weir_agent::sys::diag::{Diag, States};
+use weir_agent::sys::diag::{Diag, Ports, States};
 use weir_agent::sys::socket::Socket;
 use weir_agent::sys::tcp_info::TcpInfo;
 
@@ -26,7 +26,7 @@ fn main() -> std::io::Result<()> {
         let calls = median(|| pairs.iter().map(|(socket, _)| TcpInfo::of(socket).map_or(0, |i| i.snd_cwnd)).sum());
         let dump = median(|| {
             let mut sum = 0;
-            diag.dump(false, States::Open, &(at.port()..=at.port()), |socket| sum += socket.info.snd_cwnd)
+            diag.dump(false, States::Open, &Ports::Remote(at.port()..=at.port()), |socket| sum += socket.info.snd_cwnd)
                 .map_or(0, |()| sum)
         });
         println!("{wanted:7}  {:15.1}  {:12.1}", calls as f64 / 1e3, dump as f64 / 1e3);

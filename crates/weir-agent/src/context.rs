@@ -58,7 +58,7 @@ impl Context {
         Ok(Context {
             epoll: Epoll::new()?,
             namespaces: Namespaces::new(),
-            telemetry: Telemetry::new(&job.plan),
+            telemetry: Telemetry::new(job.plan.flows.len()),
             schedule: Schedule::default(),
             zeros: Zeros::new(WRITE_BYTES)?,
             epoch_ns: None,

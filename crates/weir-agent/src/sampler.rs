@@ -5,7 +5,6 @@
 //! User-Mode Linux, a dump wins from a few sockets on. There the clock stands still while the process computes, and that
 //! tells the two apart.
 
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use weir_plan::Transport;
@@ -13,7 +12,7 @@ use weir_run::End;
 
 use crate::context::Context;
 use crate::sys::clock;
-use crate::sys::diag::{Diag, States};
+use crate::sys::diag::{Diag, Ports, States};
 use crate::sys::tcp_info::TcpInfo;
 
 /// From this number of connections in a namespace on, a dump wins where calls are expensive.
@@ -37,7 +36,8 @@ pub enum Sampling {
 pub struct Sampler {
     groups: Vec<Group>,
     infos: Vec<Option<TcpInfo>>,
-    ports: RangeInclusive<u16>,
+    ports: Ports,
+    first_port: u16,
 }
 
 struct Group {
@@ -50,8 +50,13 @@ impl Sampler {
     pub fn new(context: &mut Context, sampling: Sampling) -> Sampler {
         let flows = context.job.plan.flows.len();
         let last = context.job.port(flows.saturating_sub(1) as u32);
-        let mut sampler =
-            Sampler { groups: Vec::new(), infos: vec![None; flows], ports: context.job.first_port..=last };
+        let first_port = context.job.first_port;
+        let mut sampler = Sampler {
+            groups: Vec::new(),
+            infos: vec![None; flows],
+            ports: Ports::Remote(first_port..=last),
+            first_port,
+        };
         let dumps_from = match sampling {
             Sampling::Calls => return sampler,
             Sampling::Dumps => 1,
@@ -72,10 +77,10 @@ impl Sampler {
             return;
         }
         self.infos.fill(None);
-        let (infos, ports) = (&mut self.infos, &self.ports);
+        let (infos, ports, first_port) = (&mut self.infos, &self.ports, self.first_port);
         for group in &mut self.groups {
             let result = group.diag.dump(group.v6, States::Open, ports, |socket| {
-                let flow = u32::from(socket.remote.port() - ports.start());
+                let flow = u32::from(socket.remote.port() - first_port);
                 let sender = context.host(context.flow(flow).from).address;
                 // An ephemeral port may be in the range too.
                 if socket.local.ip() == sender && socket.remote == context.receiver(flow) {

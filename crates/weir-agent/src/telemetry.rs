@@ -1,9 +1,9 @@
 //! The rows that an agent writes.
 
-use weir_plan::Plan;
 use weir_run::{Column, EventKind, EventRow, Events, FlowRow, Flows, SampleRow, Samples};
 use weir_units::Time;
 
+use crate::iperf3::Report;
 use crate::output::Output;
 use crate::sys::tcp_info::TcpInfo;
 
@@ -125,8 +125,8 @@ struct Seen {
 }
 
 impl Telemetry {
-    /// For the flows of `plan`.
-    pub fn new(plan: &Plan) -> Telemetry {
+    /// For so many flows.
+    pub fn new(flows: usize) -> Telemetry {
         Telemetry {
             flows: Flows::default(),
             samples: Samples::default(),
@@ -134,7 +134,7 @@ impl Telemetry {
             events: Events::default(),
             sent: Sent::default(),
             delivered: Delivered::default(),
-            seen: vec![Seen::default(); plan.flows.len()],
+            seen: vec![Seen::default(); flows],
             delivered_bytes: 0,
             acked_bytes: 0,
         }
@@ -180,6 +180,19 @@ impl Telemetry {
         self.delivered.flow.push(flow);
         self.delivered.transfer.push(transfer);
         self.delivered.delivered_bytes.push(bytes);
+    }
+
+    /// The rows of a report of iperf3, with its samples or without.
+    pub fn report(&mut self, report: &Report, samples: bool) {
+        report.flows.iter().for_each(|row| self.flows.push(*row));
+        report.sent.iter().for_each(|row| self.sent(Time(row.time_ns), row.flow, row.bytes));
+        report.delivered.iter().for_each(|row| self.delivered(Time(row.time_ns), row.flow, 0, row.bytes));
+        for row in report.samples.iter().filter(|_| samples) {
+            self.samples.push(*row);
+            self.limits.busy_ns.push(NULL_U64);
+            self.limits.rwnd_limited_ns.push(NULL_U64);
+            self.limits.sndbuf_limited_ns.push(NULL_U64);
+        }
     }
 
     /// A row of `samples`.

@@ -24,8 +24,20 @@ mod abi {
     pub const ATTRIBUTE_BYTES: usize = 4;
     pub const INET_DIAG_REQ_BYTECODE: u16 = 1;
     pub const INET_DIAG_INFO: u16 = 2;
+    pub const BC_JMP: u8 = 1;
+    pub const BC_S_GE: u8 = 2;
+    pub const BC_S_LE: u8 = 3;
     pub const BC_D_GE: u8 = 4;
     pub const BC_D_LE: u8 = 5;
+}
+
+/// Ports of connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ports {
+    /// The peer's port is one of these.
+    Remote(RangeInclusive<u16>),
+    /// The peer's port or its own is one of these.
+    Either(RangeInclusive<u16>),
 }
 
 /// States of connections.
@@ -79,7 +91,7 @@ impl Diag {
         Ok(Diag { fd, part: vec![0; PART_BYTES], sequence: 0 })
     }
 
-    /// Calls `each` for the TCP connections of a family to a remote port in `ports`, in the kernel's order.
+    /// Calls `each` for the TCP connections of a family with these ports, in the kernel's order.
     ///
     /// # Errors
     /// When the kernel has no TCP part of `inet_diag` (`tcp_diag`).
@@ -87,7 +99,7 @@ impl Diag {
         &mut self,
         v6: bool,
         states: States,
-        ports: &RangeInclusive<u16>,
+        ports: &Ports,
         mut each: impl FnMut(DiagSocket),
     ) -> io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
@@ -104,7 +116,7 @@ impl Diag {
     }
 }
 
-fn request(v6: bool, states: States, ports: &RangeInclusive<u16>, sequence: u32) -> Vec<u8> {
+fn request(v6: bool, states: States, ports: &Ports, sequence: u32) -> Vec<u8> {
     let filter = port_filter(ports);
     let len = abi::HEADER_BYTES + abi::REQUEST_BYTES + abi::ATTRIBUTE_BYTES + filter.len();
     let mut request = Vec::with_capacity(len);
@@ -124,12 +136,26 @@ fn request(v6: bool, states: States, ports: &RangeInclusive<u16>, sequence: u32)
     request
 }
 
-/// Two comparisons of the remote port. Each takes two words: the operation with the distance to go if it holds and if
-/// it does not, and the port; a distance beyond the end by a word means: not this socket.
-fn port_filter(ports: &RangeInclusive<u16>) -> Vec<u8> {
-    let word = |code: u8, yes: u8, no: u16| [&[code, yes][..], &no.to_ne_bytes()].concat();
-    [word(abi::BC_D_GE, 8, 20), word(0, 0, *ports.start()), word(abi::BC_D_LE, 8, 12), word(0, 0, *ports.end())]
-        .concat()
+/// Comparisons of a port. Each takes two words: the operation with the distances to go if it holds and if it does not,
+/// and the port. A distance to the end means: this socket; one beyond the end by a word: not this one.
+fn port_filter(ports: &Ports) -> Vec<u8> {
+    let compare = |code: u8, yes: u8, no: u16, port: u16| {
+        [&[code, yes][..], &no.to_ne_bytes(), &[0, 0], &port.to_ne_bytes()].concat()
+    };
+    match ports {
+        Ports::Remote(range) => {
+            [compare(abi::BC_D_GE, 8, 20, *range.start()), compare(abi::BC_D_LE, 8, 12, *range.end())].concat()
+        }
+        Ports::Either(range) => [
+            compare(abi::BC_D_GE, 8, 20, *range.start()),
+            compare(abi::BC_D_LE, 8, 12, *range.end()),
+            // A jump has no condition that holds; the kernel checks that its other way leads on.
+            [&[abi::BC_JMP, 4][..], &20_u16.to_ne_bytes()].concat(),
+            compare(abi::BC_S_GE, 8, 20, *range.start()),
+            compare(abi::BC_S_LE, 8, 12, *range.end()),
+        ]
+        .concat(),
+    }
 }
 
 /// Reads the messages of one part; true at the end of the dump.
@@ -208,7 +234,8 @@ mod tests {
             return;
         };
         let mut found = Vec::new();
-        if diag.dump(false, States::Alive, &(at.port()..=at.port()), |socket| found.push(socket)).is_err() {
+        if diag.dump(false, States::Alive, &Ports::Remote(at.port()..=at.port()), |socket| found.push(socket)).is_err()
+        {
             eprintln!("skipped: this kernel has no tcp_diag");
             return;
         }
@@ -216,14 +243,19 @@ mod tests {
         assert_eq!((found[0].local, found[0].remote), (stream.local_addr().expect("an address"), at));
         assert_eq!(found[0].info.state, state::ESTABLISHED);
         assert!(found[0].info.snd_cwnd > 0);
+        let mut both = Vec::new();
+        let either = Ports::Either(at.port()..=at.port());
+        diag.dump(false, States::Alive, &either, |socket| both.push(socket.local)).expect("it worked before");
+        assert_eq!(both.len(), 2, "{both:?}");
+        assert!(both.contains(&at) && both.contains(&found[0].local));
         let mut others = 0;
-        diag.dump(false, States::Alive, &(1..=1), |_| others += 1).expect("it worked before");
+        diag.dump(false, States::Alive, &Ports::Remote(1..=1), |_| others += 1).expect("it worked before");
         assert_eq!(others, 0);
     }
 
     #[test]
     fn broken_messages_are_not_read_beyond_their_end() {
-        let good = request(false, States::Open, &(1..=2), 7);
+        let good = request(false, States::Open, &Ports::Either(1..=2), 7);
         for len in 0..good.len() {
             let _ = messages(&good[..len], 7, &mut |_| ());
         }

@@ -1,0 +1,433 @@
+//! Any command as a workload: it is ready when a port listens or a line is printed, its output is captured, and it never
+//! outlives this process.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::sys::netns::Namespaces;
+use crate::sys::socket::would_block;
+
+/// Most bytes kept of each stream; what comes later is read and thrown away.
+const CAPTURE_BYTES: usize = 64 << 20;
+/// How often a port is looked for.
+const LOOK: Duration = Duration::from_millis(20);
+/// Time between the request to end and the end by force.
+const COURTESY: Duration = Duration::from_secs(2);
+
+/// A command to run.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// The program and its arguments; never a shell's line.
+    pub arguments: Vec<OsString>,
+    /// The network namespace to run it in; none: the present one.
+    pub netns: Option<PathBuf>,
+    /// When it is ready.
+    pub readiness: Readiness,
+}
+
+/// When a command is ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// At once.
+    Started,
+    /// When a TCP port listens in its namespace. Nobody connects to find out: a server may serve one client only.
+    Port(u16),
+    /// When it has printed a line that contains this text, on either stream.
+    Line(String),
+}
+
+/// A command could not be run.
+#[derive(Debug)]
+pub enum CommandError {
+    /// It could not be started.
+    Start(String, io::Error),
+    /// It has ended before it was ready: how, and the end of what it printed.
+    Ended(ExitStatus, String),
+    /// It was not ready, or had not ended, in time.
+    Late(Duration, &'static str),
+    /// The operating system refused something.
+    System(io::Error),
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CommandError::Start(program, error) => write!(f, "{program}: {error}; is it installed, and in PATH?"),
+            CommandError::Ended(status, said) => write!(f, "ended ({status}) before it was ready: {said}"),
+            CommandError::Late(time, what) => write!(f, "{what} within {:.1} s", time.as_secs_f64()),
+            CommandError::System(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for CommandError {}
+
+impl From<io::Error> for CommandError {
+    fn from(error: io::Error) -> CommandError {
+        CommandError::System(error)
+    }
+}
+
+/// What a command has printed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Captured {
+    /// On standard output.
+    pub stdout: Vec<u8>,
+    /// On standard error.
+    pub stderr: Vec<u8>,
+    /// Whether more was printed than is kept.
+    pub truncated: bool,
+}
+
+/// A command that runs. When it is dropped, it and the processes of its group are killed.
+#[derive(Debug)]
+pub struct Running {
+    child: Child,
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+    captured: Captured,
+    readiness: Readiness,
+    ended: Option<ExitStatus>,
+}
+
+impl Running {
+    /// Starts a command.
+    ///
+    /// # Errors
+    /// When the namespace or the program is missing.
+    pub fn start(spec: &Spec, namespaces: &mut Namespaces) -> Result<Running, CommandError> {
+        let Some((program, arguments)) = spec.arguments.split_first() else {
+            return Err(CommandError::Start("command".into(), io::ErrorKind::InvalidInput.into()));
+        };
+        let failed = |what: String| move |error| CommandError::Start(what, error);
+        let place = spec.netns.as_deref().map_or_else(String::new, |path| path.display().to_string());
+        // A child is born in the namespace of the thread that makes it.
+        namespaces.enter(spec.netns.as_deref()).map_err(failed(format!("network namespace {place}")))?;
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let parent = std::process::id();
+        // SAFETY: between fork and exec only system calls are made, which are safe there.
+        unsafe { command.pre_exec(move || die_with(parent)) };
+        let mut child = command.spawn().map_err(failed(program.to_string_lossy().into_owned()))?;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        for fd in [stdout.as_ref().map(AsRawFd::as_raw_fd), stderr.as_ref().map(AsRawFd::as_raw_fd)] {
+            make_non_blocking(fd.expect("both are piped"))?;
+        }
+        let readiness = spec.readiness.clone();
+        Ok(Running { child, stdout, stderr, captured: Captured::default(), readiness, ended: None })
+    }
+
+    /// Waits until it is ready.
+    ///
+    /// # Errors
+    /// When it ends before, or takes longer than `patience`.
+    pub fn wait_until_ready(&mut self, patience: Duration) -> Result<(), CommandError> {
+        let begun = Instant::now();
+        loop {
+            self.take_output(LOOK.min(patience))?;
+            if self.is_ready()? {
+                return Ok(());
+            }
+            if let Some(status) = self.status()? {
+                return Err(CommandError::Ended(status, self.last_words()));
+            }
+            if begun.elapsed() >= patience {
+                return Err(CommandError::Late(patience, "was not ready"));
+            }
+        }
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// When it takes longer than `patience`; it still runs then.
+    pub fn wait(&mut self, patience: Duration) -> Result<ExitStatus, CommandError> {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.status()? {
+                self.take_output(Duration::ZERO)?;
+                return Ok(status);
+            }
+            if begun.elapsed() >= patience {
+                return Err(CommandError::Late(patience, "had not ended"));
+            }
+            self.take_output(LOOK.min(patience))?;
+        }
+    }
+
+    /// How it ended, if it has.
+    ///
+    /// # Errors
+    /// From the kernel; none is expected.
+    pub fn status(&mut self) -> io::Result<Option<ExitStatus>> {
+        if self.ended.is_none() {
+            self.ended = self.child.try_wait()?;
+        }
+        Ok(self.ended)
+    }
+
+    /// How it ended; one that still runs is stopped.
+    ///
+    /// # Errors
+    /// From the kernel; none is expected.
+    pub fn stop_or_status(&mut self) -> Result<ExitStatus, CommandError> {
+        match self.status()? {
+            Some(status) => {
+                self.take_output(Duration::ZERO)?;
+                Ok(status)
+            }
+            None => self.stop(),
+        }
+    }
+
+    /// Asks it to end, and after a while kills it; answers how it ended.
+    ///
+    /// # Errors
+    /// From the kernel; none is expected.
+    pub fn stop(&mut self) -> Result<ExitStatus, CommandError> {
+        self.signal(libc::SIGTERM);
+        match self.wait(COURTESY) {
+            Err(CommandError::Late(..)) => {
+                self.signal(libc::SIGKILL);
+                self.wait(COURTESY)
+            }
+            other => other,
+        }
+    }
+
+    /// What it has printed so far, as far as it was read.
+    pub fn captured(&self) -> &Captured {
+        &self.captured
+    }
+
+    /// Reads what it prints, waiting for it at most this long.
+    ///
+    /// # Errors
+    /// From the kernel; none is expected.
+    pub fn take_output(&mut self, patience: Duration) -> io::Result<()> {
+        wait_for_output(self.stdout.as_ref(), self.stderr.as_ref(), patience);
+        let Captured { stdout, stderr, truncated } = &mut self.captured;
+        if self.stdout.as_mut().map_or(Ok(false), |stream| drain(stream, stdout, truncated))? {
+            self.stdout = None;
+        }
+        if self.stderr.as_mut().map_or(Ok(false), |stream| drain(stream, stderr, truncated))? {
+            self.stderr = None;
+        }
+        Ok(())
+    }
+
+    fn is_ready(&self) -> io::Result<bool> {
+        match &self.readiness {
+            Readiness::Started => Ok(true),
+            Readiness::Port(port) => listens(self.child.id(), *port),
+            Readiness::Line(text) => {
+                let Captured { stdout, stderr, .. } = &self.captured;
+                Ok([stdout, stderr].into_iter().any(|stream| has_line(stream, text)))
+            }
+        }
+    }
+
+    /// The end of what it printed, for a message.
+    pub fn last_words(&self) -> String {
+        let Captured { stdout, stderr, .. } = &self.captured;
+        let stream = if stderr.is_empty() { stdout } else { stderr };
+        let text = String::from_utf8_lossy(stream);
+        let lines: Vec<&str> = text.trim().lines().collect();
+        lines[lines.len().saturating_sub(3)..].join(" / ")
+    }
+
+    /// Sends a signal to its group.
+    fn signal(&self, signal: libc::c_int) {
+        if self.ended.is_none() {
+            // SAFETY: the call has no pointers; the child is not reaped, so that its number is still its own.
+            unsafe { libc::killpg(self.child.id() as libc::pid_t, signal) };
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.status();
+        self.signal(libc::SIGKILL);
+        if self.ended.is_none() {
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// The code of a process's end as shells tell it: 128 and the signal for one that was killed.
+pub fn exit_code(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+}
+
+/// The child dies when its parent does, also when that is killed.
+fn die_with(parent: u32) -> io::Result<()> {
+    // SAFETY: the calls have no pointers.
+    unsafe {
+        if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // The parent may have died before.
+        if libc::getppid() as u32 != parent {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+    }
+    Ok(())
+}
+
+fn make_non_blocking(fd: libc::c_int) -> io::Result<()> {
+    // SAFETY: the calls have no pointers.
+    unsafe {
+        let flags = crate::sys::check(libc::fcntl(fd, libc::F_GETFL))?;
+        crate::sys::check(libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK)).map(drop)
+    }
+}
+
+fn wait_for_output(stdout: Option<&ChildStdout>, stderr: Option<&ChildStderr>, patience: Duration) {
+    let fds = [stdout.map(AsFd::as_fd), stderr.map(AsFd::as_fd)];
+    // A closed stream is -1, which poll passes over.
+    let mut wanted =
+        fds.map(|fd| libc::pollfd { fd: fd.map_or(-1, |fd| fd.as_raw_fd()), events: libc::POLLIN, revents: 0 });
+    let timeout_ms = patience.as_millis().min(i32::MAX as u128) as libc::c_int;
+    // SAFETY: `wanted` has two elements and outlives the call.
+    unsafe { libc::poll(wanted.as_mut_ptr(), 2, timeout_ms) };
+}
+
+/// Reads what is there; true at the end of the stream.
+fn drain(stream: &mut impl Read, kept: &mut Vec<u8>, truncated: &mut bool) -> io::Result<bool> {
+    let mut part = [0; 65536];
+    loop {
+        match stream.read(&mut part) {
+            Ok(0) => return Ok(true),
+            Ok(bytes) => {
+                let room = (CAPTURE_BYTES - kept.len()).min(bytes);
+                kept.extend_from_slice(&part[..room]);
+                *truncated |= room < bytes;
+            }
+            Err(error) if would_block(&error) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Whether a whole line of a stream contains a text.
+fn has_line(stream: &[u8], text: &str) -> bool {
+    let Some(end) = stream.iter().rposition(|&byte| byte == b'\n') else { return false };
+    stream[..end].split(|&byte| byte == b'\n').any(|line| String::from_utf8_lossy(line).contains(text))
+}
+
+/// Whether a TCP port listens in the namespace of a process.
+fn listens(process: u32, port: u16) -> io::Result<bool> {
+    for family in ["tcp", "tcp6"] {
+        let table = match std::fs::read_to_string(format!("/proc/{process}/net/{family}")) {
+            // The process has ended, or the kernel has no IPv6.
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => continue,
+            other => other?,
+        };
+        if table.lines().skip(1).any(|line| listening_port(line) == Some(port)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The local port of a line of /proc/net/tcp, if it is a socket that listens.
+fn listening_port(line: &str) -> Option<u16> {
+    const LISTEN: &str = "0A";
+    let mut fields = line.split_ascii_whitespace().skip(1);
+    let (_, port) = fields.next()?.rsplit_once(':')?;
+    let state = fields.nth(1)?;
+    (state == LISTEN).then(|| u16::from_str_radix(port, 16).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn start(arguments: &[&str], readiness: Readiness) -> Result<Running, CommandError> {
+        let arguments = arguments.iter().map(OsString::from).collect();
+        Running::start(&Spec { arguments, netns: None, readiness }, &mut Namespaces::new())
+    }
+
+    #[test]
+    fn output_and_exit_code_are_captured() {
+        let mut running = start(&["sh", "-c", "echo out; echo err >&2; exit 3"], Readiness::Started).expect("a shell");
+        let status = running.wait(PATIENCE).expect("it ends");
+        assert_eq!(exit_code(status), 3);
+        assert_eq!(
+            *running.captured(),
+            Captured { stdout: b"out\n".into(), stderr: b"err\n".into(), truncated: false }
+        );
+    }
+
+    #[test]
+    fn a_line_makes_it_ready() {
+        let line = Readiness::Line("I am up".into());
+        let mut running = start(&["sh", "-c", "echo wait; echo now I am up; sleep 60"], line.clone()).expect("a shell");
+        running.wait_until_ready(PATIENCE).expect("it says so");
+        assert_eq!(running.status().expect("a child"), None);
+        assert_eq!(exit_code(running.stop().expect("it ends")), 128 + libc::SIGTERM);
+        let mut never = start(&["sh", "-c", "echo no >&2; exit 1"], line).expect("a shell");
+        let error = never.wait_until_ready(PATIENCE).expect_err("it ended");
+        assert!(
+            matches!(&error, CommandError::Ended(status, said) if exit_code(*status) == 1 && said == "no"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_port_that_listens_makes_it_ready() {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        // The namespace is shared: whoever listens in it will do.
+        let mut running = start(&["sleep", "60"], Readiness::Port(port)).expect("sleep");
+        running.wait_until_ready(PATIENCE).expect("it listens");
+        drop(listener);
+        let mut other = start(&["sleep", "60"], Readiness::Port(port)).expect("sleep");
+        let error = other.wait_until_ready(Duration::from_millis(100)).expect_err("nobody listens");
+        assert!(matches!(error, CommandError::Late(..)), "{error}");
+    }
+
+    #[test]
+    fn a_group_is_killed_with_its_command() {
+        let mut running =
+            start(&["sh", "-c", "sleep 60 & echo $!; wait"], Readiness::Line(String::new())).expect("a shell");
+        running.wait_until_ready(PATIENCE).expect("a line");
+        let child: u32 = String::from_utf8_lossy(&running.captured().stdout).trim().parse().expect("a number");
+        drop(running);
+        let begun = Instant::now();
+        let gone = || match std::fs::read_to_string(format!("/proc/{child}/stat")) {
+            Err(_) => true,
+            // An orphan waits for init to reap it.
+            Ok(stat) => stat.contains(") Z "),
+        };
+        while !gone() {
+            assert!(begun.elapsed() < PATIENCE, "process {child} still runs");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    #[test]
+    fn a_program_that_is_missing_is_named() {
+        let error = start(&["no-such-program-of-weir"], Readiness::Started).expect_err("no such program");
+        assert!(error.to_string().starts_with("no-such-program-of-weir: "), "{error}");
+        assert!(start(&[], Readiness::Started).is_err());
+    }
+
+    #[test]
+    fn listening_sockets_of_proc_net_tcp() {
+        let line =
+            "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0  0 1 1 0 100 0 0 10 0";
+        assert_eq!(listening_port(line), Some(8080));
+        assert_eq!(listening_port(&line.replace(" 0A ", " 01 ")), None);
+        assert_eq!(listening_port("garbage"), None);
+    }
+}
