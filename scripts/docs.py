@@ -74,8 +74,8 @@ sudo weir cc unload --all
 ```
 
 - It needs Linux with BTF (`/sys/kernel/btf/vmlinux`, as distributions have it; tried with 6.1, 6.12 and 6.18), and root
-  or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN. Only a C file of your own needs clang when it is loaded: `weir cc load ./my_cc.c`, or
-  `./my_cc.so` of `weir cc build` with `my_cc.c` beside it.
+  or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN. Only a C file of your own needs clang when it is loaded:
+  `weir cc load ./my_cc.c`, or `./my_cc.so` of `weir cc build` with `my_cc.c` beside it.
 - A name in the kernel has at most 15 characters of a-z, A-Z, 0-9, `_` and `.`; by default it is `weir_` and the name.
 - Options are set when it is loaded, within the bounds above. For other values load it again under another name.
 - Sockets of every network namespace can choose it, because the kernel keeps one list for all. Processes without
@@ -86,9 +86,9 @@ sudo weir cc unload --all
   pinned in `/sys/fs/bpf/weir` until `weir cc unload` or a reboot. A connection keeps what it uses, unloaded or not.
 - HZ is the running kernel's. Only what a source computes in jiffies depends on it: the idle time of `cubic`.
 
-`weir cc parity NAME` makes the same drawn calls, ordinary and extreme ones, on the simulator's and the kernel's build of
-a source and compares windows and private state after every call. The tests do so for all of these, and make the calls of
-live connections again in the simulator's build.
+`weir cc parity NAME` makes the same drawn calls, ordinary and extreme ones, on the simulator's and the kernel's build
+of a source and compares windows and private state after every call. The tests do so for all of these, and make the
+calls of live connections again in the simulator's build.
 """
 
 

@@ -162,6 +162,14 @@ def test_a_source_that_does_not_compile_shows_the_compilers_message(kernel: Stat
         loader.load(str(source))
 
 
+def test_without_clang_the_registered_ones_load_and_a_users_own_says_what_is_missing(kernel: Status) -> None:
+    with Loader({**os.environ, "WEIR_CLANG": "/no/such/clang"}) as loader:
+        assert loader.load("bic") in available()
+        with pytest.raises(BpfError, match=r"no \"/no/such/clang\" .*; install clang") as caught:
+            loader.load(str(MY_CC))
+    assert not isinstance(caught.value, BpfRequestError)
+
+
 def test_a_shared_object_needs_the_source_it_was_built_from(kernel: Status, tmp_path: Path) -> None:
     source = tmp_path / "my_cc.c"
     source.write_text(MY_CC.read_text(encoding="utf-8"), encoding="utf-8")
