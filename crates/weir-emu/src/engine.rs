@@ -312,7 +312,8 @@ impl Engine {
 
     /// Passes the time until `next`, or until devices should be asked again.
     fn spin(&mut self, begin: Time, next: Time) {
-        let end = next.min(begin + SPIN_TURN);
+        // The clock of the network stops at the plan's end: what is due later would never come.
+        let end = next.min(begin + SPIN_TURN).min(if self.started { Time(self.job.plan.end_ns) } else { Time::MAX });
         let mut now = begin;
         while now < end {
             std::hint::spin_loop();
