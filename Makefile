@@ -80,6 +80,10 @@ docs: $(EXT) ## writes the documents that are generated from code
 	@$(BIN)/python scripts/docs.py
 	@cargo doc $(WORKSPACE) --no-deps --quiet
 
+.PHONY: lab
+lab: $(READY) ## the lab: the real Linux kernel in virtual time; some minutes, once
+	@$(BIN)/weir lab build
+
 .PHONY: bench
 bench: $(READY) ## how fast the simulator is here; JSON in benches/results/
 	@$(BIN)/python benches/run.py

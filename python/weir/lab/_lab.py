@@ -135,6 +135,7 @@ class Lab:
                     stdout=None if self._settings.terminal else console,
                     stderr=console,
                     pass_fds=(reading,),
+                    cwd=self.folder,
                     env=environment,
                     process_group=None if self._settings.terminal else 0,  # Ctrl-C is for us alone; we end it
                 )
@@ -153,8 +154,8 @@ class Lab:
             *consoles,
             *clock,
             *("stderr=1", "console=stderr0", "panic=-1", "nohz=off", "dummy.numdummies=0", "ifb.numifbs=0"),
-            *(f"uml_dir={self.folder}/uml/", "umid=lab"),
-            f"WEIR_LAB={self.folder}",
+            # The kernel stirs this line into its randomness: it must not depend on the name of the folder.
+            *("uml_dir=uml/", "umid=lab", "WEIR_LAB=/proc/self/cwd"),
         ]
 
     def _memory_folder(self) -> str:

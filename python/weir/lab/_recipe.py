@@ -96,8 +96,8 @@ def refused(options: str, written: str) -> Sequence[str]:
 
 
 def _room(xstate_bytes: int) -> int:
-    """What the state gets: a multiple of 64 bytes, never less than in the sources."""
-    return max(_STATE_ROOM, -(-xstate_bytes // 64) * 64)
+    """What the state gets: as in the sources if it fits, else a multiple of 64 bytes."""
+    return _STATE_ROOM if xstate_bytes <= _STATE_ROOM else -(-xstate_bytes // 64) * 64
 
 
 _OTHER = "Debian's linux-source-6.12 is known to work (WEIR_KERNEL_SOURCE names a tarball or an unpacked tree)"

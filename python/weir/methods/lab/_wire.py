@@ -65,7 +65,7 @@ def _link_obstacle(number: int, link: Link, plan: Plan, is_nic: bool) -> str | N
     queue = link["queue"]
     if is_nic and queue["kind"] != "droptail":
         return f"{place}an active queue in a host"
-    if queue["kind"] == "red" and (len(queue["curves"]) != 1 or queue["gentle"] or _red_weight(queue) is None):
+    if queue["kind"] == "red" and (len(queue["curves"]) != 1 or queue["gentle"] or _red_burst(link) is None):
         return f"{place}RED in a form that the kernel lacks (several curves, gentle, or its weight)"
     return None
 
@@ -211,18 +211,21 @@ def _us(ns: int) -> str:
     return f"{max(1, round(ns / 1000))}us"
 
 
-def _red_weight(queue: Mapping[str, Any]) -> int | None:
-    """The exponent that the kernel has instead of a weight, if it is near enough; between 1 and 31."""
+def _red_burst(link: Link) -> int | None:
+    """The kernel's parameter for the weight of the average, which is a power of two there; ``None`` if none is near."""
+    queue = link["queue"]
     exponent = -math.log2(queue["weight"])
     near = round(exponent)
-    return near if 1 <= near <= 31 and abs(exponent - near) < 0.15 else None
+    if not 1 <= near <= 24 or abs(exponent - near) > 0.15:
+        return None
+    return _burst(queue["curves"][0]["min_bytes"], link["mtu_bytes"], near)
 
 
 def _red(link: Link, size: int) -> str:
     queue, mtu = link["queue"], link["mtu_bytes"]
     curve = queue["curves"][0]
     least, most = curve["min_bytes"], curve["max_bytes"]
-    burst = _burst(least, mtu, _red_weight(queue) or 9)
+    burst = _red_burst(link)
     mark = " ecn" if queue["mark"] == "ecn" else ""
     return (
         f"red limit {size} min {least} max {most} avpkt {mtu} burst {burst} probability {curve['max_p']:g} "
@@ -230,24 +233,21 @@ def _red(link: Link, size: int) -> str:
     )
 
 
-def _burst(least: int, mtu: int, exponent: int) -> int:
-    """The parameter ``burst`` for which ``tc`` arrives at a weight of 2^-exponent.
+def _burst(least: int, mtu: int, exponent: int) -> int | None:
+    """The parameter ``burst`` for which ``tc`` arrives at a weight of 2^-exponent; ``None`` if there is none.
 
     tc takes the first exponent for which ``(1 - (1 - W)^burst) / W >= burst + 1 - min / avpkt``, W = 2^-exponent.
     """
 
     def reached(burst: int) -> int:
         wanted = burst + 1 - least / mtu
-        for candidate in range(1, 32):
-            weight = 2.0**-candidate
-            if wanted < 1.0 or wanted <= (1.0 - (1.0 - weight) ** burst) / weight:
-                return candidate
-        return 32
+        sums = ((candidate, (1.0 - (1.0 - 2.0**-candidate) ** burst) * 2.0**candidate) for candidate in range(1, 32))
+        return next((candidate for candidate, total in sums if wanted < 1.0 or wanted <= total), 32)
 
     burst = max(1, math.ceil(least / mtu))
-    while reached(burst) < exponent:
-        burst += max(1, burst // 8)
-    return burst
+    while (found := reached(burst)) < exponent:
+        burst += 1
+    return burst if found == exponent else None
 
 
 # Rows ----------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,177 @@
+"""A plan in the lab: the kernel's results, the same each time, and near the simulator's."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab_support import Memory, execute, plan
+
+from weir.lab import Kernel
+from weir.methods import MethodError
+from weir.methods.lab import _wire
+from weir.run.tables import TABLES
+
+
+def delivered(sink: Memory) -> list[int]:
+    return [int(value) for value in sink.columns("flows")["delivered_bytes"]]
+
+
+def lost(sink: Memory) -> list[int]:
+    return [int(value) for value in sink.columns("flows")["lost_packets"]]
+
+
+@pytest.fixture(scope="module")
+def reno(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Memory:
+    return execute("lab", plan(tmp_path_factory.mktemp("reno")))[0]
+
+
+def test_every_table_has_rows(reno: Memory) -> None:
+    assert set(reno.batches) == set(TABLES)
+    assert all(reno.table(name).num_rows for name in TABLES)
+    assert json.loads(reno.files["lab.json"].getvalue())["links"] == "kernel"
+
+
+def test_twice_the_same_plan_gives_the_same_tables(reno: Memory, tmp_path: Path) -> None:
+    again, _ = execute("lab", plan(tmp_path))
+    for name in TABLES:
+        assert again.table(name).equals(reno.table(name)), name
+
+
+def test_another_seed_gives_other_losses(kernel: Kernel, tmp_path: Path) -> None:
+    change = "topology.dumbbell.bottleneck.loss=1%"
+    first, second = (execute("lab", plan(tmp_path, change, f"seed={seed}"))[0] for seed in (1, 2))
+    assert first.columns("links") != second.columns("links")
+
+
+def test_packets_are_conserved(reno: Memory) -> None:
+    links = reno.columns("links")
+    rows = [row for row, link in enumerate(links["link"]) if link == 0]
+    total = {name: sum(links[name][row] for row in rows) for name in ("in_packets", "out_packets", "drop_packets")}
+    assert total["in_packets"] == total["out_packets"] + total["drop_packets"] + links["queue_packets"][rows[-1]]
+    assert total["drop_packets"] == sum(lost(reno)) > 0
+
+
+def test_the_simulator_is_near(reno: Memory, tmp_path: Path) -> None:
+    """The link is full in both; the flows share it alike; the losses are of one order."""
+    sim, _ = execute("sim", plan(tmp_path, "transport.cc=reno"))
+    assert sum(delivered(reno)) == pytest.approx(sum(delivered(sim)), rel=0.02)
+    assert delivered(reno) == pytest.approx(delivered(sim), rel=0.25)
+    assert 0.4 < sum(lost(reno)) / sum(lost(sim)) < 2.5
+
+
+def test_ours_is_the_kernels_reno(reno: Memory, tmp_path: Path) -> None:
+    """RFC 5681 leaves no choice: the two sources do the same to every packet. Their clocks differ by nanoseconds."""
+    ours, _ = execute("lab", plan(tmp_path, "transport.cc=reno"))
+    assert ours.table("goodput").equals(reno.table("goodput"))
+    assert lost(ours) == lost(reno)
+    here, there = ours.columns("samples"), reno.columns("samples")
+    for name in ("time_ns", "flow", "cwnd", "ssthresh", "in_flight", "acked_bytes", "ca_state"):
+        assert here[name] == there[name], name
+    assert here["srtt_ns"] == pytest.approx(there["srtt_ns"], abs=2000)
+
+
+def test_options_are_per_flow(kernel: Kernel, tmp_path: Path) -> None:
+    """Each flow goes on after a loss with its own share of the window it had."""
+    made = plan(tmp_path, "transport.cc=cubic", "workload[0].until=20s")
+    shares = (512, 900)
+    for flow, beta in zip(made["flows"], shares, strict=True):
+        flow["transport"]["cc_options"] = {"beta": beta, "hystart": 0}
+    sink, _ = execute("lab", made)
+    assert len(set(json.loads(sink.files["lab.json"].getvalue())["congestion_controls"].values())) == 2
+    samples = sink.columns("samples")
+    for number, beta in enumerate(shares):
+        rows = [row for row, flow in enumerate(samples["flow"]) if flow == number and samples["ssthresh"][row]]
+        kept = [
+            samples["ssthresh"][row] / samples["cwnd"][before]
+            for before, row in itertools.pairwise(rows)
+            if samples["ssthresh"][row] != samples["ssthresh"][before]
+        ]
+        assert statistics.median(kept) == pytest.approx(beta / 1024, abs=0.1)
+
+
+@pytest.mark.parametrize("queue", ["{codel: {}}", "{fq_codel: {}}"])
+def test_an_active_queue_of_the_kernel_keeps_the_delay_low(kernel: Kernel, tmp_path: Path, queue: str) -> None:
+    sink, _ = execute("lab", plan(tmp_path, f"topology.dumbbell.bottleneck.queue={queue}"))
+    links = sink.columns("links")
+    waits = [wait for wait, link in zip(links["queue_delay_ns"], links["link"], strict=True) if link == 0 and wait]
+    assert 1e6 < statistics.median(waits) < 10e6
+    assert sum(lost(sink)) > 0
+
+
+def test_listed_packets_are_lost_and_no_others(kernel: Kernel, tmp_path: Path) -> None:
+    made = plan(tmp_path, "topology.dumbbell.pairs=1")
+    made["links"][0]["loss"] = {"kind": "list", "packets": [100, 101, 500]}
+    made["links"][0]["queue"]["limit"] = {"bytes": 10_000_000, "packets": None}
+    sink, _ = execute("lab", made)
+    assert lost(sink) == [3]
+    assert sink.columns("flows")["retransmitted_packets"] == [3]
+
+
+def test_a_changed_rate_counts_from_its_instant(kernel: Kernel, tmp_path: Path) -> None:
+    made = plan(tmp_path, "topology.dumbbell.pairs=1")
+    made["changes"] = [{"at_ns": 3_000_000_000, "link": 0, "change": {"kind": "rate", "rate_bps": 5_000_000}}]
+    sink, _ = execute("lab", made)
+    goodput = sink.columns("goodput")
+    by_time = dict(zip(goodput["time_ns"], goodput["delivered_bytes"], strict=True))
+    assert by_time[2_500_000_000] == pytest.approx(20e6 * 0.5 / 8 * 1448 / 1538, rel=0.02)
+    assert by_time[4_500_000_000] == pytest.approx(5e6 * 0.5 / 8 * 1448 / 1538, rel=0.02)
+
+
+def test_an_unknown_congestion_control_is_named(kernel: Kernel, tmp_path: Path) -> None:
+    with pytest.raises(MethodError, match=r"linux:nonesuch.*it has reno, "):
+        execute("lab", plan(tmp_path, "transport.cc='linux:nonesuch'"))
+
+
+# What needs no lab ---------------------------------------------------------------------------------------------------
+
+
+def changed(made: dict[str, Any], link: int, **values: Any) -> dict[str, Any]:
+    made["links"][link] |= values
+    return made
+
+
+def test_what_the_kernels_links_lack(tmp_path: Path) -> None:
+    assert _wire.obstacle(plan(tmp_path)) is None
+    jitter = {"kind": "jitter", "delay_ns": 10, "jitter_ns": 5, "normal": True, "reorder": False}
+    assert "a delay that varies" in str(_wire.obstacle(changed(plan(tmp_path), 0, delay=jitter)))
+    curves = [{"dscp_from": 0, "dscp_to": 9, "min_bytes": 30_000, "max_bytes": 90_000, "max_p": 0.1}] * 2
+    limit = {"bytes": 100_000, "packets": None}
+    red = {"kind": "red", "limit": limit, "curves": curves, "weight": 1 / 512, "gentle": False, "mark": "drop"}
+    assert "RED" in str(_wire.obstacle(changed(plan(tmp_path), 0, queue=red)))
+    assert _wire.obstacle(changed(plan(tmp_path), 0, queue={**red, "curves": curves[:1]})) is None
+    assert "RED" in str(
+        _wire.obstacle(changed(plan(tmp_path), 0, queue={**red, "curves": curves[:1], "weight": 0.003}))
+    )
+
+
+@pytest.mark.parametrize("exponent", range(3, 12))
+@pytest.mark.parametrize("least", [3_000, 30_000, 600_000])
+def test_tc_arrives_at_the_weight_of_red_or_the_emulator_has_it(exponent: int, least: int) -> None:
+    """Floyd's relation of the burst, the weight and the threshold, as tc solves it."""
+    burst = _wire._burst(least, 1500, exponent)
+    if burst is None:
+        assert 2**exponent < least / 1500  # the average would follow within less than the threshold
+        return
+    wanted = burst + 1 - least / 1500
+    sums = ((candidate, (1 - (1 - 2.0**-candidate) ** burst) / 2.0**-candidate) for candidate in range(1, 32))
+    assert next(candidate for candidate, total in sums if wanted < 1 or wanted <= total) == exponent
+
+
+def test_rows_of_the_module_become_tables() -> None:
+    import numpy as np
+
+    rows = np.zeros(3, _wire._ROW)
+    rows["time_ns"] = [10, 20, 30]
+    rows["kind"] = [0, 1, 2]
+    rows["link"] = 4
+    rows["in_packets"] = [5, 6, 7]
+    rows["in_bytes"] = [100, 2, 3]
+    links, drops, marks = _wire.frames(rows.tobytes() + b"half a row")
+    assert (links.table, links.rows, links.columns["in_bytes"][0]) == ("links", 1, 100)
+    assert (drops.table, drops.columns["flow"][0], drops.columns["packets"][0]) == ("drops", 6, 2)
+    assert (marks.table, marks.columns["time_ns"][0], marks.columns["packets"][0]) == ("marks", 30, 3)
