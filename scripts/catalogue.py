@@ -44,6 +44,7 @@ class Outcome:
             if verdict["outcome"] != verdict["expected"]:
                 word = "now holds" if verdict["outcome"] == "holds" else verdict["outcome"]
                 found.append(f"{'':<24} {word}: {verdict['claim']}")
+                found += [f"{'':<26} {m['shown']}" for m in verdict["measured"] if m["outcome"] == verdict["outcome"]]
         return found
 
 
