@@ -20,6 +20,7 @@ pub mod foreign;
 pub mod iperf3;
 pub mod open;
 pub mod output;
+pub mod path;
 pub mod sampler;
 pub mod schedule;
 pub mod services;

@@ -7,6 +7,7 @@ use weir_plan::{Ack, Flow, Tcp, Transport, Udp};
 
 use crate::context::Context;
 use crate::error::AgentError;
+use crate::path;
 use crate::sys::socket::{IntOption, Socket};
 use crate::window::WindowPlan;
 
@@ -57,7 +58,8 @@ pub fn tcp_sender(context: &mut Context, flow: u32) -> Result<Socket, AgentError
     socket.bind(from).map_err(|error| problem(context, flow, "sender", &format!("cannot use {from}"), error))?;
     // The kernel accounts what a packet needs beside its payload, at most as much again; and the application must be able
     // to write ahead of what is in flight.
-    let granted = socket.set_send_buffer(2 * (wanted + u64::from(MAX_UNSENT_BYTES))).map_err(at)?;
+    let granted =
+        socket.set_send_buffer(wanted.saturating_add(u64::from(MAX_UNSENT_BYTES)).saturating_mul(2)).map_err(at)?;
     check_buffer(context, flow, "send", "wmem_max", wanted, granted);
     Ok(socket)
 }
@@ -71,8 +73,7 @@ pub fn tcp_listener(context: &mut Context, flow: u32) -> Result<Socket, AgentErr
     set_common(context, flow, &socket)?;
     let at = |error| problem(context, flow, "receiver", "cannot be set up", error);
     let tcp = tcp_of(context.flow(flow));
-    let wanted = tcp.receive_buffer_bytes;
-    let window = WindowPlan::new(tcp.send_buffer_bytes, wanted);
+    let window = window_of(context, flow);
     let quick = tcp.ack == Ack::Every;
     socket.set(IntOption::ReuseAddress, 1).map_err(at)?;
     let granted = socket.set_receive_buffer(window.listening_buffer()).map_err(at)?;
@@ -84,6 +85,13 @@ pub fn tcp_listener(context: &mut Context, flow: u32) -> Result<Socket, AgentErr
     socket.bind(address).and_then(|()| socket.listen()).map_err(at)?;
     check_buffer(context, flow, "receive", "rmem_max", window.window_bytes, granted);
     Ok(socket)
+}
+
+/// The window that a flow's receiver offers.
+pub fn window_of(context: &Context, flow: u32) -> WindowPlan {
+    let tcp = tcp_of(context.flow(flow));
+    let capacity = path::capacity_bytes(&context.job.plan, flow);
+    WindowPlan::new(tcp.send_buffer_bytes, tcp.receive_buffer_bytes, capacity)
 }
 
 /// The socket of a UDP sender, connected.
@@ -175,6 +183,8 @@ fn choose_congestion_control(context: &Context, flow: u32, socket: &Socket) -> R
 }
 
 fn check_buffer(context: &mut Context, flow: u32, which: &str, sysctl: &str, wanted: u64, granted: u64) {
+    // More than the path can use is never missed.
+    let wanted = wanted.min(path::capacity_bytes(&context.job.plan, flow).saturating_mul(2));
     if granted < wanted {
         let name = &context.flow(flow).name;
         let text = format!(

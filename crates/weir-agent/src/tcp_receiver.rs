@@ -48,8 +48,7 @@ impl TcpReceiver {
         let listener = open::tcp_listener(context, flow)?;
         context.epoll.add(&listener, token(endpoint, 0), Interest::READ)?;
         let plan = context.flow(flow);
-        let tcp = open::tcp_of(plan);
-        let window = WindowPlan::new(tcp.send_buffer_bytes, tcp.receive_buffer_bytes);
+        let window = open::window_of(context, flow);
         let sizes = match &plan.source {
             Source::Transfers { transfers, keep_connection: true } => transfers.iter().map(|t| t.bytes).collect(),
             _ => Vec::new(),

@@ -3,6 +3,9 @@
 //! Linux offers as a window the share of the receive buffer that payload has had of the memory of recent packets. That
 //! share depends on the path (a train of segments: nearly all; a small packet: half), and `TCP_WINDOW_CLAMP` is
 //! overwritten whenever it changes. So the buffer is adjusted until the window is the one of the plan.
+//!
+//! Where the path cannot fill the window, there is nothing to keep. The buffer is large then: memory that is just enough
+//! would make the kernel drop what comes out of order when the packets behind a loss are smaller than those before.
 
 use std::io;
 
@@ -29,20 +32,24 @@ pub struct WindowPlan {
     pub window_bytes: u64,
     /// Payload that may wait unread.
     pub unread_bytes: u32,
+    /// The window may limit the flow.
+    pub limits: bool,
 }
 
 impl WindowPlan {
-    /// For a connection with these buffers: neither more than the one unacknowledged, nor more than the other unread.
-    pub fn new(send_buffer: u64, receive_buffer: u64) -> WindowPlan {
+    /// For a connection with these buffers: neither more than the one unacknowledged, nor more than the other unread. Its
+    /// path holds `capacity` bytes; slow start overshoots it by as much again.
+    pub fn new(send_buffer: u64, receive_buffer: u64, capacity: u64) -> WindowPlan {
         let window = send_buffer.min(receive_buffer);
         let unread = (window / 16).clamp(1, MAX_UNREAD_BYTES);
         // What waits has left the path but still occupies the window: half of the limit on average.
-        WindowPlan { window_bytes: window + unread / 2, unread_bytes: unread as u32 }
+        let limits = window <= capacity.saturating_mul(2);
+        WindowPlan { window_bytes: window.saturating_add(unread / 2), unread_bytes: unread as u32, limits }
     }
 
     /// The buffer to listen with: the window scale, which is fixed by the handshake, must suffice later.
     pub fn listening_buffer(&self) -> u64 {
-        2 * self.window_bytes * 100 / FIRST_SHARE_PERCENT
+        self.window_bytes.saturating_mul(2 * 100 / FIRST_SHARE_PERCENT)
     }
 }
 
@@ -63,9 +70,13 @@ impl WindowKeeper {
     /// # Errors
     /// From the kernel; none is expected.
     pub fn new(plan: WindowPlan, socket: &Socket, now: Time) -> io::Result<WindowKeeper> {
-        let buffer = plan.window_bytes * 100 / USUAL_SHARE_PERCENT;
-        socket.set_receive_buffer(buffer)?;
-        Ok(WindowKeeper { plan, buffer, seen: 0, next_look: Time(now.0 + LOOK_NS), interval_ns: LOOK_NS })
+        let buffer = plan.window_bytes.saturating_mul(100) / USUAL_SHARE_PERCENT;
+        let mut next_look = Time::MAX;
+        if plan.limits {
+            socket.set_receive_buffer(buffer)?;
+            next_look = Time(now.0 + LOOK_NS);
+        }
+        Ok(WindowKeeper { plan, buffer, seen: 0, next_look, interval_ns: LOOK_NS })
     }
 
     /// Looks at the window from time to time and adjusts the buffer.
@@ -94,7 +105,7 @@ impl WindowKeeper {
 
 /// The buffer with which the window would be `wanted`, if it is another one.
 fn adjusted(buffer: u64, window: u64, wanted: u64, growing: bool) -> Option<u64> {
-    let near = window.abs_diff(wanted) * 100 <= wanted * TOLERANCE_PERCENT;
+    let near = window.abs_diff(wanted) <= wanted / 100 * TOLERANCE_PERCENT;
     if near || window == 0 || (window < wanted && growing) {
         return None;
     }
@@ -112,10 +123,11 @@ mod tests {
 
     #[test]
     fn the_smaller_buffer_is_the_window() {
-        let plan = WindowPlan::new(1 << 20, 1 << 30);
-        assert_eq!(plan, WindowPlan { window_bytes: (1 << 20) + (1 << 15), unread_bytes: 1 << 16 });
-        assert_eq!(WindowPlan::new(50_000_000, 60_000_000).unread_bytes, 1 << 20);
-        assert_eq!(WindowPlan::new(1, 1).unread_bytes, 1);
+        let plan = WindowPlan::new(1 << 20, 1 << 30, 1 << 19);
+        assert_eq!(plan, WindowPlan { window_bytes: (1 << 20) + (1 << 15), unread_bytes: 1 << 16, limits: true });
+        assert!(!WindowPlan::new(1 << 20, 1 << 30, (1 << 19) - 1).limits);
+        assert_eq!(WindowPlan::new(50_000_000, 60_000_000, 0).unread_bytes, 1 << 20);
+        assert_eq!(WindowPlan::new(1, 1, u64::MAX).unread_bytes, 1);
     }
 
     #[test]

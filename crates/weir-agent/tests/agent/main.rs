@@ -4,5 +4,6 @@
 mod commands;
 mod faults;
 mod harness;
+mod namespaces;
 mod services;
 mod workloads;

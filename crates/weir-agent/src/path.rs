@@ -1,0 +1,103 @@
+//! What fits in the path of a flow.
+
+use weir_plan::{ChangeKind, Delay, Limit, Plan, Queue};
+
+const NS_PER_S: u128 = 1_000_000_000;
+
+/// Most bytes that the path of a flow can hold: what its bottleneck transmits in a round trip, and its queues; at the
+/// highest rates and longest delays that the plan has. A host's own queue is left out: a sender keeps it short.
+pub fn capacity_bytes(plan: &Plan, flow: u32) -> u64 {
+    let flow = &plan.flows[flow as usize];
+    let rate_bps = flow.path.iter().map(|&link| highest_rate(plan, link)).min().unwrap_or(0);
+    let round_trip_ns: u64 =
+        flow.path.iter().chain(&flow.reverse_path).map(|&link| longest_delay(plan, link)).fold(0, u64::saturating_add);
+    let in_flight = u128::from(rate_bps) * u128::from(round_trip_ns) / 8 / NS_PER_S;
+    let links = flow.path.iter().map(|&link| &plan.links[link as usize]).filter(|link| !link.host_nic);
+    let queued = links.map(|link| queue_bytes(&link.queue, link.mtu_bytes)).fold(0, u64::saturating_add);
+    u64::try_from(in_flight).unwrap_or(u64::MAX).saturating_add(queued)
+}
+
+fn highest_rate(plan: &Plan, link: u32) -> u64 {
+    let changed = plan.changes.iter().filter(|change| change.link == link).filter_map(|change| match change.change {
+        ChangeKind::Rate { rate_bps } => Some(rate_bps),
+        ChangeKind::Delay { .. } | ChangeKind::Loss { .. } => None,
+    });
+    changed.fold(plan.links[link as usize].rate_bps, u64::max)
+}
+
+fn longest_delay(plan: &Plan, link: u32) -> u64 {
+    let changed = plan.changes.iter().filter(|change| change.link == link).filter_map(|change| match &change.change {
+        ChangeKind::Delay { delay } => Some(delay_ns(delay)),
+        ChangeKind::Rate { .. } | ChangeKind::Loss { .. } => None,
+    });
+    changed.fold(delay_ns(&plan.links[link as usize].delay), u64::max)
+}
+
+fn delay_ns(delay: &Delay) -> u64 {
+    match *delay {
+        Delay::Fixed { delay_ns } => delay_ns,
+        Delay::Jitter { delay_ns, jitter_ns, .. } => delay_ns + jitter_ns,
+        Delay::Reorder { delay_ns, extra_ns, .. } => delay_ns + extra_ns,
+    }
+}
+
+fn queue_bytes(queue: &Queue, mtu_bytes: u32) -> u64 {
+    let (Queue::Droptail { limit }
+    | Queue::Red { limit, .. }
+    | Queue::Codel { limit, .. }
+    | Queue::FqCodel { limit, .. }
+    | Queue::Pie { limit, .. }) = queue;
+    let Limit { bytes, packets } = *limit;
+    let packets = packets.map(|packets| packets.saturating_mul(u64::from(mtu_bytes)));
+    bytes.unwrap_or(u64::MAX).min(packets.unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn plan(edit: impl FnOnce(&mut Value)) -> Plan {
+        let link = |name: &str, from: u32, to: u32, rate: u64| {
+            json!({
+                "name": name, "from": from, "to": to, "rate_bps": rate, "mtu_bytes": 1500, "overhead_bytes": 38,
+                "delay": {"kind": "fixed", "delay_ns": 5_000_000},
+                "queue": {"kind": "droptail", "limit": {"bytes": 100_000, "packets": 50}},
+            })
+        };
+        let mut plan = json!({
+            "version": 1, "title": "test", "seed": 1, "end_ns": 1,
+            "nodes": [{"name": "a", "kind": "host"}, {"name": "r", "kind": "router"}, {"name": "b", "kind": "host"}],
+            "links": [link("ar", 0, 1, 1_000_000_000), link("rb", 1, 2, 100_000_000), link("ba", 2, 0, 1_000)],
+            "flows": [{
+                "name": "f", "group": "f", "index": 0, "stream": 0, "role": "test", "from": 0, "to": 2, "path": [0, 1],
+                "reverse_path": [2], "start_ns": 0, "stop_ns": null, "transport": {"protocol": "udp", "payload_bytes": 1},
+                "source": {"kind": "cbr", "rate_bps": 1},
+            }],
+            "measure": {"goodput_ns": 0, "tcp_ns": 0, "links_ns": 0},
+        });
+        edit(&mut plan);
+        Plan::from_json(&plan.to_string()).expect("a plan")
+    }
+
+    #[test]
+    fn a_path_holds_a_round_trip_of_its_bottleneck_and_its_queues() {
+        // 100 Mb/s for 15 ms, and twice fifty packets.
+        assert_eq!(capacity_bytes(&plan(|_| ()), 0), 187_500 + 2 * 75_000);
+        let host = plan(|plan| plan["links"][0]["host_nic"] = json!(true));
+        assert_eq!(capacity_bytes(&host, 0), 187_500 + 75_000);
+    }
+
+    #[test]
+    fn changes_count_at_their_most() {
+        let changed = plan(|plan| {
+            plan["changes"] = json!([
+                {"at_ns": 1, "link": 1, "change": {"kind": "rate", "rate_bps": 200_000_000}},
+                {"at_ns": 2, "link": 1, "change": {"kind": "rate", "rate_bps": 0}},
+                {"at_ns": 3, "link": 2, "change": {"kind": "delay", "delay": {"kind": "fixed", "delay_ns": 30_000_000}}},
+            ]);
+        });
+        assert_eq!(capacity_bytes(&changed, 0), 200_000_000 / 8 * 40 / 1000 + 150_000);
+    }
+}
