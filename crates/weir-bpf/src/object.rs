@@ -179,3 +179,123 @@ fn text(bytes: &[u8], at: usize, most: usize) -> Option<String> {
     let end = field.iter().position(|&byte| byte == 0)?;
     std::str::from_utf8(&field[..end]).ok().filter(|name| !name.is_empty()).map(str::to_owned)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use object::{
+        Architecture, BinaryFormat, Endianness, SectionKind, SymbolFlags, SymbolKind, SymbolScope,
+        write::{self, StandardSection, Symbol, SymbolSection},
+    };
+
+    /// An object as the shim makes them, of variables with their words. No compiler is needed.
+    fn elf(variables: &[(&str, Vec<u32>)]) -> Vec<u8> {
+        let endian = if cfg!(target_endian = "big") { Endianness::Big } else { Endianness::Little };
+        let mut file = write::Object::new(BinaryFormat::Elf, Architecture::Bpf, endian);
+        let constants = file.section_id(StandardSection::ReadOnlyData);
+        let operations = file.add_section(Vec::new(), b".struct_ops".to_vec(), SectionKind::Data);
+        for (name, words) in variables {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+            let section = if name.starts_with(OPERATIONS) { operations } else { constants };
+            let symbol = file.add_symbol(Symbol {
+                name: name.as_bytes().to_vec(),
+                value: 0,
+                size: 0,
+                kind: SymbolKind::Data,
+                scope: SymbolScope::Dynamic,
+                weak: false,
+                section: SymbolSection::Undefined,
+                flags: SymbolFlags::None,
+            });
+            file.add_symbol_data(symbol, section, &bytes, 8);
+        }
+        file.write().expect("a valid file")
+    }
+
+    fn name_words(name: &str) -> Vec<u32> {
+        let mut bytes = name.as_bytes().to_vec();
+        bytes.resize(NAME_BYTES, 0);
+        bytes.chunks(4).map(|four| u32::from_ne_bytes(four.try_into().expect("four"))).collect()
+    }
+
+    /// Its structure of operations has two other words, the name, another word, the flags.
+    fn example() -> Vec<u8> {
+        let object = [name_words("mine"), vec![8, 28]].concat();
+        let operations = [vec![7, 7], name_words("weir_mine"), vec![7, 2]].concat();
+        elf(&[
+            ("weir_opt_beta", vec![717, 1, 1023]),
+            ("weir_opt_c", vec![400, 1, 2000]),
+            ("weir_hz", vec![1000]),
+            ("weir_object", object),
+            ("weir_cc_mine", operations),
+        ])
+    }
+
+    fn parsed() -> CompiledCc {
+        CompiledCc::parse("mine.c", example()).expect("an object of the shim")
+    }
+
+    #[test]
+    fn an_object_says_what_it_is() {
+        let object = parsed();
+        assert_eq!((object.name(), object.operations()), ("mine", "weir_cc_mine"));
+        let options: Vec<_> = object.options().iter().map(|o| (o.name.as_str(), o.default, o.min, o.max)).collect();
+        assert_eq!(options, [("beta", 717, 1, 1023), ("c", 400, 1, 2000)]);
+    }
+
+    #[test]
+    fn constants_are_set_and_nothing_else_changes() {
+        let mut object = parsed();
+        object.set_options(&BTreeMap::from([("beta".into(), 512), ("c".into(), 1)])).expect("within the bounds");
+        object.set_hz(250);
+        object.set_registered_name("w1.0_mine").expect("a name");
+        object.set_unrestricted();
+        let again = CompiledCc::parse("mine.c", object.bytes().to_vec()).expect("still an object");
+        let values: Vec<u32> = again.options().iter().map(|option| option.default).collect();
+        assert_eq!(values, [512, 1]);
+        assert_eq!(word(again.bytes(), again.hz_at), Some(250));
+        assert_eq!(text(again.bytes(), again.name_at, NAME_BYTES).as_deref(), Some("w1.0_mine"));
+        assert_eq!(word(again.bytes(), again.flags_at), Some(3));
+        assert_eq!(again.name(), "mine");
+
+        let before = example();
+        let changed = before.iter().zip(again.bytes()).filter(|(a, b)| a != b).count();
+        assert_eq!(before.len(), again.bytes().len());
+        assert!(changed <= 2 * 4 + 4 + NAME_BYTES + 4, "{changed} bytes changed");
+    }
+
+    #[test]
+    fn a_shorter_name_leaves_nothing_of_the_longer() {
+        let mut object = parsed();
+        object.set_registered_name("x").expect("a name");
+        assert_eq!(object.bytes()[object.name_at..][..NAME_BYTES], *b"x\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
+    }
+
+    #[test]
+    fn what_is_out_of_bounds_or_unknown_is_refused_and_nothing_set() {
+        for (name, value, message) in [
+            ("beta", 0, "option beta of mine is 0; expected 1 to 1023"),
+            ("beta", 1024, "option beta of mine is 1024; expected 1 to 1023"),
+            ("beta", -1, "option beta of mine is -1; expected 1 to 1023"),
+            ("beta", 1 << 32 | 5, "option beta of mine is 4294967301; expected 1 to 1023"),
+            ("betta", 5, "mine has no option \"betta\"; did you mean beta?; it has: beta, c"),
+        ] {
+            let mut object = parsed();
+            let error = object.set_options(&BTreeMap::from([(name.into(), value)])).expect_err(message);
+            assert_eq!(error.to_string(), message);
+            assert_eq!(object.bytes(), example());
+        }
+    }
+
+    #[test]
+    fn what_is_no_object_of_the_shim_is_refused() {
+        let refused = |bytes: Vec<u8>| CompiledCc::parse("x.o", bytes).expect_err("no object").to_string();
+        assert!(refused(b"no ELF".to_vec()).contains("the BPF object of x.o is unusable"));
+        assert!(refused(elf(&[("weir_hz", vec![1])])).contains("it has no weir_object"));
+        let unregistered = elf(&[("weir_object", [name_words("mine"), vec![8, 28]].concat()), ("weir_hz", vec![1])]);
+        assert!(refused(unregistered).contains("it registers no congestion control"));
+        let mut cut = example();
+        cut.truncate(200);
+        refused(cut);
+    }
+}

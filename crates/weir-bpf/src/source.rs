@@ -7,6 +7,7 @@ use crate::{
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 use weir_cc::{BpfBuild, CcError, compile_bpf};
 
@@ -77,6 +78,14 @@ pub fn compiled(source: &Source, old_cong_control: bool, defines: &[&str]) -> Re
         }
     };
     CompiledCc::parse(&cc, bytes)
+}
+
+/// Why registered congestion controls cannot be loaded for want of their objects, if so.
+pub(crate) fn missing() -> Option<BpfError> {
+    let without = EMBEDDED.iter().find(|embedded| embedded.object.is_none())?;
+    let tried = std::env::var("WEIR_CLANG").unwrap_or_else(|_| "clang".to_owned());
+    let found = Command::new(&tried).arg("--version").output().is_ok();
+    (!found).then(|| BpfError::NoClang { cc: without.name.to_owned(), tried })
 }
 
 impl Embedded {

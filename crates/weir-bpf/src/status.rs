@@ -5,6 +5,7 @@ use crate::{
     kernel::{self, Kernel, clock_granularity_ns, hz},
     pins::Pins,
     registered::{self, AVAILABLE, MAP, MAP_NAME_MAX, words},
+    source,
 };
 use libbpf_rs::MapCore;
 use serde::Serialize;
@@ -47,8 +48,9 @@ pub struct KernelCc {
 /// # Errors
 /// [`BpfError::Io`] if the pins cannot be read.
 pub fn status(pins: &Pins) -> Result<Status, BpfError> {
-    let why_not = Kernel::probe().err().map(|error| error.to_string());
-    let loaded = if why_not.is_none() { loaded(pins)? } else { Vec::new() };
+    let probed = Kernel::probe();
+    let loaded = if probed.is_ok() { loaded(pins)? } else { Vec::new() };
+    let why_not = probed.err().or_else(source::missing).map(|error| error.to_string());
     Ok(Status {
         release: kernel::release(),
         hz: hz(),
