@@ -53,7 +53,7 @@ pub struct Difference {
     pub what: String,
 }
 
-/// Compares `calls` calls drawn from `seed`, in flows of [`CALLS_OF_A_FLOW`]; a flow ends where its builds differ.
+/// Compares `calls` calls drawn from `seed`, in flows of 2000; a flow ends where its builds differ.
 ///
 /// # Errors
 /// [`BpfError`] if a build cannot be made or loaded.
