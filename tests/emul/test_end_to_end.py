@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -111,6 +112,22 @@ def test_the_cell_keeps_how_it_was_done(shared: tuple[dict[str, Any], Memory]) -
     checked = json.loads(kept["selfcheck.json"])["checks"]
     assert all(check["passed"] for check in checked)
     assert {"round-trip time", "rate", "losses"} <= {check["what"] for check in checked}
+
+
+def test_the_commands_can_be_replayed(shared: tuple[dict[str, Any], Memory]) -> None:
+    script = shared[1].folder / "commands.sh"
+    hosts = [line.split()[-1] for line in script.read_text().splitlines() if line.startswith("ip netns add")]
+    listed = Path("/run/netns")
+    try:
+        subprocess.run(["sh", str(script)], check=True, capture_output=True, timeout=60)
+        assert {*hosts} <= {path.name for path in listed.iterdir()}
+        device = subprocess.run(
+            ["ip", "-n", hosts[0], "-d", "link", "show", "weir0"], check=True, capture_output=True, text=True
+        )
+        assert "tun type tun pi off vnet_hdr on" in device.stdout
+    finally:
+        subprocess.run(["sh", str(script), "down"], check=True, capture_output=True, timeout=60)
+    assert not {*hosts} & {path.name for path in listed.iterdir()}
 
 
 def test_every_kind_of_traffic_passes(tmp_path: Path) -> None:
