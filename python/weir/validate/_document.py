@@ -39,11 +39,11 @@ def document(validation: Validation, folder: Path, command: str) -> list[Path]:
 
 
 def _figures(validation: Validation, folder: Path) -> dict[int, list[Path]]:
-    """The overlaid series of the cells with the largest errors of goodput."""
+    """The overlaid series of the cells that are worth a look."""
     for old in folder.glob("*.svg") if folder.is_dir() else []:
         old.unlink()
     drawn: dict[int, list[Path]] = {}
-    for number in validation.worst("goodput_error", _DRAWN):
+    for number in _worth_drawing(validation):
         group = validation.comparison.groups[number]
         place = folder / _slug(validation.cells[number].factors)
         for overlay in OVERLAYS:
@@ -55,6 +55,12 @@ def _figures(validation: Validation, folder: Path) -> dict[int, list[Path]]:
                 svg.replace(target)
                 drawn.setdefault(number, []).append(target)
     return drawn
+
+
+def _worth_drawing(validation: Validation) -> list[int]:
+    """The cells with the largest errors of goodput, first those that chance does not explain."""
+    ranked = validation.worst("goodput_error", len(validation.cells))
+    return sorted(ranked, key=lambda n: validation.cells[n].sure is False)[:_DRAWN]
 
 
 def _slug(factors: Mapping[str, str]) -> str:
@@ -101,7 +107,7 @@ def _count(validation: Validation) -> str:
 
 def _facts(host: Mapping[str, Any], manifest: Mapping[str, Any]) -> list[str]:
     versions = manifest.get("versions") or {}
-    facts = {"kernel": host.get("kernel"), "processor": host.get("cpu"), "weir": versions.get("weir"),
+    facts = {"host": host.get("kernel"), "processor": host.get("cpu_model"), "weir": versions.get("weir"),
              "commit": str(manifest.get("commit") or "")[:12]}  # fmt: skip
     return [", ".join(f"{name} {value}" for name, value in facts.items() if value)]
 

@@ -100,9 +100,18 @@ class Validation:
             "failures": list(self.failures),
             "warnings": [f"{label}: {text}" for label, text in self.comparison.warnings],
             "versions": self.comparison.runs[0].run.manifest.get("versions"),
-            "hosts": {entry.label: entry.run.manifest.get("host") for entry in self.comparison.runs},
+            "hosts": {entry.label: _host(entry.run) for entry in self.comparison.runs},
             "commit": self.comparison.runs[0].run.manifest.get("commit"),
         }
+
+
+_HOST_FACTS = ("system", "kernel", "machine", "cpu_model", "cpus", "memory_bytes", "load_1min")
+
+
+def _host(run: Run) -> dict[str, Any]:
+    """What matters about the machine of a run, to whoever reads published results."""
+    facts = run.manifest.get("host") or {}
+    return {name: facts[name] for name in _HOST_FACTS if name in facts}
 
 
 def execute(
