@@ -150,41 +150,46 @@ WEIR_TAKES(cong_control, call->arg1 = ctx[1]; call->arg2 = ctx[2];
 	   weir_copy_rate(call, (const struct rate_sample *)ctx[3]))
 #endif
 
-static __always_inline struct weir_record *weir_record_begin(const u64 *ctx, u32 op)
+static __always_inline struct weir_record *weir_record_room(void)
 {
-	struct weir_record *record = bpf_ringbuf_reserve(&weir_records, sizeof(*record), 0);
+	struct weir_record *record = bpf_ringbuf_reserve(&weir_records, sizeof(struct weir_record), 0);
 
-	if (!record) {
+	if (!record)
 		__sync_fetch_and_add(&weir_unrecorded, 1);
-		return record;
-	}
+	return record;
+}
+
+static __always_inline void weir_record_begin(struct weir_record *record, const u64 *ctx, u32 op)
+{
 	record->flow = ctx[0];
 	record->jiffies_before = bpf_jiffies64();
 	record->call.op = op;
 	record->call.arg1 = record->call.arg2 = 0;
 	weir_copy_socket(&record->call.sk, (const struct sock *)ctx[0]);
-	return record;
 }
 
 static __always_inline void weir_record_end(struct weir_record *record, const u64 *ctx, u32 result)
 {
-	if (!record)
-		return;
 	record->call.result = result;
 	weir_copy_socket(&record->after, (const struct sock *)ctx[0]);
 	record->jiffies_after = bpf_jiffies64();
 	bpf_ringbuf_submit(record, 0);
 }
 
-#define WEIR_BPF_RECORDED(op, type, statement, result)                              \
-	SEC("struct_ops") type weir_op_##op(u64 *ctx)                               \
-	{                                                                           \
-		struct weir_record *_record = weir_record_begin(ctx, WEIR_OP_##op); \
-		if (_record)                                                        \
-			weir_arguments_##op(&_record->call, ctx);                   \
-		statement;                                                          \
-		weir_record_end(_record, ctx, result);                              \
-		return result;                                                      \
+/* The call is there twice: an older verifier does not follow a second look at whether there is a record. */
+#define WEIR_BPF_RECORDED(op, type, statement, result)            \
+	SEC("struct_ops") type weir_op_##op(u64 *ctx)             \
+	{                                                         \
+		struct weir_record *_record = weir_record_room(); \
+		if (!_record) {                                   \
+			statement;                                \
+			return result;                            \
+		}                                                 \
+		weir_record_begin(_record, ctx, WEIR_OP_##op);    \
+		weir_arguments_##op(&_record->call, ctx);         \
+		statement;                                        \
+		weir_record_end(_record, ctx, result);            \
+		return result;                                    \
 	}
 #define WEIR_BPF_VOID(op, call) WEIR_BPF_RECORDED(op, int, call, 0)
 #define WEIR_BPF_U32(op, call) WEIR_BPF_RECORDED(op, u32, u32 _result = call, _result)
