@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from weir.methods import MethodError, Outcome, Progress, Sink
+from weir.methods import Capacity, MethodError, Need, Outcome, Progress, Sink
 from weir.run.tables import arrow_schema
 
 METHOD = "fake:Fake"
@@ -62,6 +62,13 @@ class Real(Fake):
     """Has a real clock."""
 
     clock: Literal["virtual", "real"] = "real"
+
+
+class Small(Real):
+    """Carries plans of at most ten seconds."""
+
+    def capacity(self, plan: Mapping[str, Any]) -> Capacity:
+        return Capacity((Need("seconds", plan["end_ns"] / 1e9, 10.0, "s"),), "a known figure")
 
 
 def _take_token(file: Path) -> None:

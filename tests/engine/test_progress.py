@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
+import json
 from pathlib import Path
 
 import fake
 import pytest
+from rich.console import Console
 
 from weir import engine
+from weir.engine import _live
 from weir.engine._display import Lines, display, span
 from weir.engine._tally import Tally, Work
+from weir.methods import Live, LiveFlow, LiveLink, Upcoming
 
 S = 1_000_000_000
 
@@ -47,6 +52,50 @@ def test_without_a_terminal_there_are_lines(
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("0/1 cells, 5 s simulated, ")
     assert second == "a: done in 0:02"
+
+
+LIVE = Live(
+    now_ns=12 * S,
+    end_ns=60 * S,
+    flows=(LiveFlow("a", 94.1e6, 40, 21_500_000, 3), LiveFlow("b")),
+    more_flows=5,
+    total_goodput_bps=188e6,
+    links=(LiveLink("bottleneck", 120_000, 200e6, 7),),
+    upcoming=(Upcoming(15 * S, "c starts"), Upcoming(60 * S, "end")),
+)
+
+
+def test_a_run_in_real_time_tells_what_goes_on_and_what_comes_next(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weir.engine._display._LINE_EVERY_S", 0.0)
+    tally = Tally({"a": Work(10, 60 * S)}, begin_s=0.0)
+    tally.progress("a", 12 * S, LIVE)
+    Lines().update(tally)
+    said = capsys.readouterr().err.strip()
+    assert said == (
+        "0/1 cells, 12.0 of 60 s, 7 flows 188 Mb/s, bottleneck: queue 120 kB, next: c starts in 3 s; end in 48 s"
+    )
+    tally.finish("a", ok=True)
+    assert tally.live is None
+
+
+def test_on_a_terminal_there_is_a_table() -> None:
+    console = Console(width=100, file=io.StringIO())
+    console.print(_live.table(LIVE, rows=1))
+    assert isinstance(console.file, io.StringIO)
+    lines = [" ".join(line.split()) for line in console.file.getvalue().splitlines()]
+    assert lines == [
+        "flow goodput cwnd RTT retransmitted",
+        "a 94.1 Mb/s 40 21.5 ms 3",
+        "all, 6 not shown 188 Mb/s",
+        "link bottleneck 200 Mb/s queue 120 kB 7 dropped",
+        "next: c starts in 3 s; end in 48 s",
+    ]
+
+
+def test_what_there_is_to_see_survives_the_way_to_the_parent() -> None:
+    assert Live.from_json(json.loads(json.dumps(LIVE.to_json()))) == LIVE
 
 
 def test_quiet_shows_nothing_but_notes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

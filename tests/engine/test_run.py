@@ -150,6 +150,16 @@ def test_a_real_clock_gets_one_worker(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "r/manifest.json").read_text())["workers"] == 1
 
 
+def test_what_the_machine_does_not_carry_is_refused_unless_forced(tmp_path: Path) -> None:
+    short, long = fake.scenario("rows=10"), fake.scenario("rows=10", "rows=10 seconds=11")
+    engine.run(short, tmp_path / "short", method="fake:Small")
+    message = r"does not carry cell c1: it needs 11 seconds \(there are 10\); a known figure\. .*--force"
+    with pytest.raises(methods.MethodError, match=message):
+        engine.run(long, tmp_path / "long", method="fake:Small")
+    assert list((tmp_path / "long" / "cells").iterdir()) == []
+    assert engine.run(long, tmp_path / "long", method="fake:Small", force=True).executed == 2
+
+
 def test_workers_are_limited_by_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("weir.engine._host.available_bytes", lambda: 250_000_000)
     run(tmp_path / "r", "rows=10", "rows=20", workers=2)
