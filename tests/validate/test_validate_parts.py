@@ -116,6 +116,9 @@ def test_a_summary_leaves_out_what_is_undefined() -> None:
     assert (some.cells, some.median, some.p90, some.worst) == (11, pytest.approx(0.05), pytest.approx(0.09), 0.1)
     assert some.within == pytest.approx(4 / 11)
     assert summarise(KINDS["goodput_error"], [math.nan]) is None
+    broken = summarise(KINDS["goodput_error"], [0.0, 0.0, 0.0, math.inf])
+    assert broken is not None
+    assert (broken.median, broken.p90, broken.worst) == (0, math.inf, math.inf)
 
 
 def test_errors_read_like_what_they_are() -> None:
@@ -123,3 +126,4 @@ def test_errors_read_like_what_they_are() -> None:
     assert error_text(KINDS["loss_error"], 0.3) == "× 1.3"
     assert error_text(KINDS["jain_error"], 0.0301) == "0.030"
     assert error_text(KINDS["jain_error"], None) == "–"
+    assert error_text(KINDS["goodput_error"], math.inf) == "∞"

@@ -131,6 +131,8 @@ def error_text(kind: ErrorKind, value: float | None) -> str:
     """An error for people: a share in percent, a difference of indices as it is, a factor as a factor."""
     if value is None or math.isnan(value):
         return "–"
+    if math.isinf(value):
+        return "∞"
     if kind.name == "jain_error":
         return f"{value:.3f}"
     if kind.name == "loss_error":

@@ -119,8 +119,15 @@ class Summary:
 
 def summarise(kind: ErrorKind, values: Sequence[float]) -> Summary | None:
     """Median, 90th percentile (linear between order statistics) and worst; none where no cell defines the error."""
-    known = np.array([v for v in values if not math.isnan(v)])
-    if len(known) == 0:
+    known = sorted(v for v in values if not math.isnan(v))
+    if not known:
         return None
-    within = None if kind.aim is None else float(np.mean(known <= kind.aim))
-    return Summary(float(np.median(known)), float(np.quantile(known, 0.9)), float(np.max(known)), len(known), within)
+    within = None if kind.aim is None else sum(v <= kind.aim for v in known) / len(known)
+    return Summary(_quantile(known, 0.5), _quantile(known, 0.9), known[-1], len(known), within)
+
+
+def _quantile(ordered: Sequence[float], part: float) -> float:
+    """Linear between order statistics; infinite where it is next to an infinite error (one method got nothing)."""
+    place = part * (len(ordered) - 1)
+    low, high = ordered[math.floor(place)], ordered[math.ceil(place)]
+    return low if low == high else low + (high - low) * (place - math.floor(place))

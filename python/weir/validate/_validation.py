@@ -61,7 +61,7 @@ class CellResult:
 
     def to_json(self) -> dict[str, Any]:
         """The cell as JSON types."""
-        errors = {k: None if math.isnan(v) else v for k, v in self.errors.items()}
+        errors = {k: None if math.isnan(v) else _bounded(v) for k, v in self.errors.items()}
         return {"factors": dict(self.factors), "point": self.point, "errors": errors, "values": dict(self.values),
                 "repeats": self.repeats, "goodput_sure": self.sure, "warnings": list(self.warnings)}  # fmt: skip
 
@@ -91,7 +91,7 @@ class Validation:
     def to_json(self) -> dict[str, Any]:
         """What ``weir validate --json`` prints: a summary a kind of error, by its name, and the cells."""
         return {
-            **{name: summary.to_json() for name, summary in self.summary().items()},
+            **{name: _finite(summary.to_json()) for name, summary in self.summary().items()},
             "format": 1,
             "name": self.job.name,
             "date": self.date,
@@ -103,6 +103,18 @@ class Validation:
             "hosts": {entry.label: _host(entry.run) for entry in self.comparison.runs},
             "commit": self.comparison.runs[0].run.manifest.get("commit"),
         }
+
+
+_MOST = 1e9
+"""Stands for infinity, where one method got something and the other nothing: JSON has no infinity."""
+
+
+def _bounded(value: float) -> float:
+    return min(value, _MOST)
+
+
+def _finite(summary: Mapping[str, float | int | None]) -> dict[str, float | int | None]:
+    return {k: _bounded(v) if isinstance(v, float) else v for k, v in summary.items()}
 
 
 _HOST_FACTS = ("system", "kernel", "machine", "cpu_model", "cpus", "memory_bytes", "load_1min")
@@ -137,9 +149,13 @@ def execute(
         result = engine.run(
             chosen, folder, method=side.method, workers=workers, settings=settings, fresh=fresh, display=display
         )
-        failures += [f"{side.text}: {failure.place}: {failure.error}" for failure in result.failures]
+        failures += [f"{side.text}: {failure.place}: {_first_line(failure.error)}" for failure in result.failures]
         runs.append(_open(folder, chosen))
     return _measured(job, sides, runs, failures, shown)
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0]
 
 
 def _chosen(job: Job, side: Side) -> Chosen:
