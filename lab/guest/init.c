@@ -9,7 +9,7 @@
  *   script     what to do: records of fields. A field is '=', its bytes and a NUL; a record ends with one more NUL.
  *   NAME.in    what a served process NAME reads first, NAME.out what it wrote
  *   log        what commands of the script and this program say
- *   clock      nanoseconds of virtual time as decimal text, brought up to date every virtual second
+ *   clock      nanoseconds of virtual time as decimal text, brought up to date ten times a virtual second
  *   status     how it ended, written last: "exit N", or "failed: WHY"
  *
  * Records (the first field says which):
@@ -22,7 +22,7 @@
  *   write FILE TEXT      as echo TEXT > FILE
  *   call ARG...          run a command that must succeed; what it prints goes to the log
  *   serve NAME ARG...    start a process with NAME.in as its input, which stays open
- *   collect FILE NAME    copy what FILE gives to NAME.out, every virtual second and at the end
+ *   collect FILE NAME    copy what FILE gives to NAME.out now and then, and at the end
  *   start NS [FILE TEXT] when every served process has written a line, tell all to start NS from now, write "start",
  *                        that instant and TEXT to FILE, and wait for the processes
  *   exec ARG...          run a command; its exit code is the lab's. Output: NAME.out of "stdout" and "stderr"
@@ -62,6 +62,7 @@ enum {
 	MAX_FIELDS = 4096,
 	MAX_STREAMS = 16,
 	CHUNK = 1 << 18,
+	BEAT_NS = 100000000,
 	FILES = 1 << 16, /* open files of a process: thousands of flows */
 };
 
@@ -216,11 +217,11 @@ static void tell_time(void)
 
 static void begin_clock(void)
 {
-	struct itimerspec second = {.it_interval.tv_sec = 1, .it_value.tv_sec = 1};
+	struct itimerspec beat = {.it_interval.tv_nsec = BEAT_NS, .it_value.tv_nsec = BEAT_NS};
 
 	clock_file = open(RUN "/clock", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
 	heartbeat = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
-	if (clock_file < 0 || heartbeat < 0 || timerfd_settime(heartbeat, 0, &second, NULL))
+	if (clock_file < 0 || heartbeat < 0 || timerfd_settime(heartbeat, 0, &beat, NULL))
 		fail("cannot begin the clock: %s", strerror(errno));
 	tell_time();
 }

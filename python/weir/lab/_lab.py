@@ -23,8 +23,8 @@ __all__ = ["HungError", "Lab", "Script", "Settings", "Tail"]
 PREFIX = "weir-lab-"
 """Begin of the names of the temporary folders of labs."""
 
-PATIENCE_S = 60.0
-"""Wall time that a lab may take for one virtual second before it counts as hung."""
+PATIENCE_S = 120.0
+"""Wall time that a lab may take for a tenth of a virtual second before it counts as hung."""
 
 _POLL_S = 0.01
 _CONSOLE_LINES = 15
@@ -75,7 +75,7 @@ class Settings:
     limit_ns: int | None = None
     """What the guest's clock never passes unless something hangs; ``None``: it may run for ever."""
     patience_s: float = PATIENCE_S
-    """Wall time for one virtual second before the lab counts as hung."""
+    """Wall time for a tenth of a virtual second before the lab counts as hung."""
 
 
 class Lab:
@@ -177,7 +177,7 @@ class Lab:
 
     @property
     def now_ns(self) -> int:
-        """The guest's monotonic clock, brought up to date every virtual second."""
+        """The guest's monotonic clock, brought up to date ten times a virtual second."""
         self._look_at_clock()
         return self._clock_ns
 

@@ -53,9 +53,10 @@ def script(plan: Mapping[str, Any], wiring: Wiring, controls: Controls, network:
         _add_batch(made, ("tc",), queues)
         made.add("collect", _wire.DEVICE, ROWS)
     else:
-        _add_process(made, EMULATOR, "weir-emu", _job(plan, wiring, [], {}))
+        # Timers are exact here; spinning would only stop the clock.
+        _add_process(made, EMULATOR, ("weir-emu", "--spin", "0"), _job(plan, wiring, [], {}))
     ends = [{end: flow} for end in ("to", "from") for flow in range(len(plan["flows"]))]
-    _add_process(made, AGENT, "weir-agent", _job(renamed(plan), wiring, ends, controls.names))
+    _add_process(made, AGENT, ("weir-agent",), _job(renamed(plan), wiring, ends, controls.names))
     if network.module is not None:
         made.add("start", str(_LEAD_NS), _wire.DEVICE, str(plan["measure"]["links_ns"]))
     else:
@@ -63,9 +64,9 @@ def script(plan: Mapping[str, Any], wiring: Wiring, controls: Controls, network:
     return made
 
 
-def _add_process(made: Script, name: str, program: str, job: Mapping[str, Any]) -> None:
+def _add_process(made: Script, name: str, command: Sequence[str], job: Mapping[str, Any]) -> None:
     made.inputs[f"{name}.in"] = json.dumps(job, separators=(",", ":")).encode() + b"\n"
-    made.add("serve", name, str(find(program)))
+    made.add("serve", name, str(find(command[0])), *command[1:])
 
 
 def _job(
