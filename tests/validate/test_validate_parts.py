@@ -91,6 +91,9 @@ def test_draws_follow_from_seed_and_number_and_all_compile() -> None:
         assert 10e6 <= bottleneck["rate_bps"] <= 200e6
         assert plan["flows"]
     assert len({cell.factors["workload"] for cell in many}) >= 6
+    repeated = draws(2, 7, {"repeat": "3"}).cells()
+    assert [cell.id for cell in repeated] == [f"{k:04d}-r{r}" for k in range(2) for r in range(3)]
+    assert repeated[0].plan()["seed"] != repeated[1].plan()["seed"]
     assert len({cell.factors["aqm"] for cell in many}) == 4
 
 

@@ -29,7 +29,7 @@ _PACKET = 1538
 
 @dataclass(frozen=True)
 class DrawnCell:
-    """One draw, as the engine executes it: the only cell of a scenario of its own."""
+    """One repeat of a draw, as the engine executes it; each draw is a scenario of its own."""
 
     id: str
     factors: Mapping[str, str]
@@ -38,11 +38,11 @@ class DrawnCell:
 
     def plan(self) -> dict[str, Any]:
         """Its plan."""
-        return self.scenario.cells()[0].plan()
+        return self.scenario.cells()[self.repeat].plan()
 
 
 def draws(number: int, seed: int, overrides: Mapping[str, str], *, most_bps: float = RATE_BPS[1]) -> Chosen:
-    """``number`` scenarios; ``overrides`` change each, ``most_bps`` bounds their rates.
+    """``number`` scenarios; ``overrides`` change each (``repeat`` gives repeats), ``most_bps`` bounds their rates.
 
     Raises:
         weir.scenario.ScenarioError: an override does not fit.
@@ -51,7 +51,8 @@ def draws(number: int, seed: int, overrides: Mapping[str, str], *, most_bps: flo
     for k in range(number):
         factors, document = _draw(random.Random(f"weir validate {seed}/{k}"), k, seed, most_bps)
         scenario = parse(json.dumps(document), f"<draw {k} of seed {seed}>", overrides=overrides)
-        cells.append(DrawnCell(f"{k:04d}-r0", {"draw": str(k), **factors}, 0, scenario))
+        named = {"draw": str(k), **factors}
+        cells += [DrawnCell(f"{k:04d}-r{r}", named, r, scenario) for r in range(scenario.repeat)]
     text = f"# weir validate --random N --seed {seed}\n"
     return Chosen(f"Random draws of seed {seed}", text, "<random>", tuple(cells), ("draw", *_SHOWN))
 
