@@ -144,12 +144,13 @@ impl Engine {
                 self.meter.came_late(now.since(due));
             }
             self.network.advance(now);
-            let has_more = self.deliver()?;
+            self.deliver()?;
             let wake = self.read_ports()?;
             if now >= self.next_drain {
                 self.hand_over(now)?;
             }
-            self.wait(if has_more { Time::ZERO } else { wake })?;
+            // Reading lets time pass, so that there may be more to deliver.
+            self.wait(if self.network.has_deliveries() { Time::ZERO } else { wake })?;
         }
     }
 
@@ -213,10 +214,10 @@ impl Engine {
         Ok(Time::ZERO)
     }
 
-    /// Writes what is due, up to a number; whether there is more.
-    fn deliver(&mut self) -> io::Result<bool> {
+    /// Writes what is due, up to a number.
+    fn deliver(&mut self) -> io::Result<()> {
         for _ in 0..WRITE_BATCH {
-            let Some(delivery) = self.network.next_delivery() else { return Ok(false) };
+            let Some(delivery) = self.network.next_delivery() else { break };
             let (now, held) = (self.now(), delivery.due.since(delivery.first_at));
             self.meter.delivered(now.since(delivery.due), held, delivery.run.packets);
             if self.write(&delivery)? {
@@ -226,7 +227,7 @@ impl Engine {
             }
             self.network.delivered(&delivery);
         }
-        Ok(true)
+        Ok(())
     }
 
     fn write(&mut self, delivery: &Delivery) -> io::Result<bool> {

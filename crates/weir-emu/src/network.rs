@@ -225,6 +225,11 @@ impl Network {
         self.now = self.now.max(until);
     }
 
+    /// Whether a delivery is due.
+    pub fn has_deliveries(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// The next delivery that is due; give it back with [`delivered`](Network::delivered).
     pub fn next_delivery(&mut self) -> Option<Delivery> {
         self.ready.pop_front()
