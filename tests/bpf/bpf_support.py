@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -12,6 +14,20 @@ AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 def available() -> set[str]:
     """Names in the kernel's list now."""
     return set(AVAILABLE.read_text(encoding="ascii").split())
+
+
+def gone(names: set[str], seconds: float = 10) -> bool:
+    """Whether the kernel forgets all of ``names``; the closing of a dead process' files takes it a moment."""
+    return until(lambda: not names & available(), seconds)
+
+
+def until(condition: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def transfer(name: str, amount: int = 2_000_000) -> str:

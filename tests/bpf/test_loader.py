@@ -8,13 +8,11 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from bpf_support import available, transfer
+from bpf_support import available, gone, transfer
 
 from weir import _weir
 from weir.bpf import BpfError, BpfRequestError, Loader, Status, status
@@ -22,20 +20,6 @@ from weir.bpf._loader import kernel_name
 
 NAMES = [cc["name"] for cc in json.loads(_weir.cc_list())]
 MY_CC = Path(__file__).parent.parent.parent / "examples" / "my_cc" / "my_cc.c"
-
-
-def gone(names: set[str], seconds: float = 10) -> bool:
-    """Whether the kernel forgets all of ``names``; the closing of a dead process' files takes it a moment."""
-    return until(lambda: not names & available(), seconds)
-
-
-def until(condition: Callable[[], bool], seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 def test_names_tell_the_process_and_the_order() -> None:
@@ -112,6 +96,14 @@ def test_many_at_once_do_not_collide(kernel: Status) -> None:
         results = list(pool.map(one, range(12)))
     assert all(used == name for name, used in results)
     assert gone({name for name, _ in results})
+
+
+def test_threads_may_share_a_loader(kernel: Status) -> None:
+    with Loader() as loader, ThreadPoolExecutor(4) as pool:
+        names = list(pool.map(loader.load, NAMES))
+        assert len(set(names)) == len(NAMES)
+        listed = {cc.name: cc.cc for cc in status().loaded}
+        assert [listed[name] for name in names] == NAMES
 
 
 def test_a_name_that_another_has_is_left_to_it(kernel: Status) -> None:

@@ -95,15 +95,17 @@ fn run() -> Result<(), Failure> {
     }
 }
 
+/// Kernels that would keep what a killed process registered need a guard; the flags are for the guard, and for tests.
 fn hold_all(mut parser: lexopt::Parser) -> Result<(), Failure> {
-    let mut alone = false;
+    let mut guard = None;
     while let Some(argument) = parser.next()? {
         match argument {
-            Long("unguarded") => alone = true,
+            Long("guarded") => guard = Some(true),
+            Long("unguarded") => guard = Some(false),
             other => return Err(other.unexpected().into()),
         }
     }
-    if alone || Kernel::probe().map_or(true, |kernel| kernel.links) {
+    if !guard.unwrap_or_else(|| Kernel::probe().is_ok_and(|kernel| !kernel.links)) {
         return Ok(hold(io::stdin().lock(), io::stdout().lock())?);
     }
     let mut holder = Command::new(env::current_exe()?);

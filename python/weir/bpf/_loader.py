@@ -8,6 +8,7 @@ import json
 import os
 import re
 import subprocess
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -30,7 +31,7 @@ class Loader:
             name = loader.load("cubic", {"beta": 717})  # for TCP_CONGESTION
 
     They are held by a child process whose standard input this process keeps open, so they are gone however this
-    process ends. ``environment`` is the child's, by default this process' own.
+    process ends. ``environment`` is the child's, by default this process' own. Threads may share a loader.
 
     Raises:
         MissingBinaryError: when it is entered and ``weir-bpf`` is not there.
@@ -40,6 +41,7 @@ class Loader:
         self._environment = None if environment is None else dict(environment)
         self._process: subprocess.Popen[str] | None = None
         self._count = itertools.count()
+        self._asking = threading.Lock()
 
     def __enter__(self) -> Self:
         # A session of its own: Ctrl-C in a terminal reaches this process, which then leaves in its own order.
@@ -114,10 +116,11 @@ class Loader:
         process = self._running()
         assert process.stdin is not None
         assert process.stdout is not None
-        with contextlib.suppress(BrokenPipeError):  # the reading below tells
-            process.stdin.write(json.dumps(request) + "\n")
-            process.stdin.flush()
-        line = process.stdout.readline()
+        with self._asking:
+            with contextlib.suppress(BrokenPipeError):  # the reading below tells
+                process.stdin.write(json.dumps(request) + "\n")
+                process.stdin.flush()
+            line = process.stdout.readline()
         if not line:
             raise BpfError(
                 f"weir-bpf ended with code {process.wait()} while it held congestion controls; see its messages"
