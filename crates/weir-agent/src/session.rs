@@ -356,6 +356,7 @@ impl Session {
             ("cpu_system_s".to_owned(), system as f64 / 1e9),
             ("wakeups".to_owned(), self.wakeups as f64),
             ("late_ticks".to_owned(), self.late_ticks as f64),
+            ("dumps".to_owned(), self.sampler.dumps as f64),
             ("acked_bytes".to_owned(), telemetry.acked_bytes as f64),
             ("delivered_bytes".to_owned(), telemetry.delivered_bytes as f64),
         ]);

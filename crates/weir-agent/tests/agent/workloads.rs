@@ -145,6 +145,7 @@ fn dumps_show_what_calls_show() {
     agent.start_at(soon());
     let report = agent.wait();
     assert_eq!(report.code, Some(0), "{report:?}");
+    assert!(report.stat("dumps") > 10.0);
     for number in 0..3 {
         let acked = report.select("samples", "acked_bytes", &[("flow", number)]);
         assert!(acked.len() > 5 && acked.is_sorted() && acked.last() > Some(&0), "{acked:?}");
