@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,13 @@ def kernel() -> Status:
     if found.why_not is not None:
         pytest.skip(found.why_not)
     return found
+
+
+@pytest.fixture
+def clang() -> None:
+    """What is not embedded is compiled; skips if it cannot be."""
+    if shutil.which(tried := os.environ.get("WEIR_CLANG", "clang")) is None:
+        pytest.skip(f"no {tried} to compile for BPF with")
 
 
 @pytest.fixture

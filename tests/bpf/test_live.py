@@ -56,7 +56,7 @@ def ip(*arguments: str) -> None:
 
 
 @pytest.fixture
-def ends(kernel: Status) -> Iterator[tuple[str, str]]:
+def ends(kernel: Status, clang: None) -> Iterator[tuple[str, str]]:
     """Two network namespaces with a slow link between them."""
     for tool in ("ip", "tc"):
         if shutil.which(tool) is None:

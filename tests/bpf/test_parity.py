@@ -11,6 +11,7 @@ from weir.bpf import BpfRequestError, Status, parity
 from weir.cli import _common
 from weir.cli.cc import command
 
+pytestmark = pytest.mark.usefixtures("clang")
 EVERY = Path(__file__).parent / "every_operation.c"
 
 
