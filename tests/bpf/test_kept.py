@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -37,6 +40,27 @@ def test_what_is_loaded_stays_until_it_is_unloaded(bpffs: Path) -> None:
     assert "unloaded: weir_htcp" in weir_cc("unload", "weir_htcp")
     assert "weir_htcp" not in available()
     assert not (bpffs / "weir").exists()
+
+
+def test_iperf3_can_choose_it(bpffs: Path) -> None:
+    if shutil.which("iperf3") is None:
+        pytest.skip("no iperf3")
+    keep("cubic", "wtest_iperf", unrestricted=False)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    with subprocess.Popen(["iperf3", "-s", "-1", "-p", port, "--forceflush"], stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        try:
+            while b"listening" not in server.stdout.readline():
+                assert server.poll() is None
+            client = ["iperf3", "-c", "127.0.0.1", "-p", port, "-n", "20M", "-C", "wtest_iperf", "-J"]
+            said = json.loads(subprocess.run(client, capture_output=True, timeout=60, check=True).stdout)
+            assert server.wait(20) == 0
+        finally:
+            server.kill()
+    assert said["end"]["sender_tcp_congestion"] == "wtest_iperf"
+    drop("wtest_iperf")
 
 
 def test_all_that_was_kept_can_be_unloaded_at_once(bpffs: Path) -> None:
