@@ -107,9 +107,10 @@ def wire(plan: Mapping[str, Any], tag: str) -> Wiring:
     routes = _routes(plan)
     up: list[Command] = [("ip", "netns", "add", host.namespace) for host in hosts]
     for host in hosts:
-        up += _settings(host, flows, switches[host.node])
+        up.append(_settings(host, flows, switches[host.node]))
         up += _link(plan, host)
         up += [_route(host, by_node[peer], words) for (node, peer), words in routes.items() if node == host.node]
+        up += _card(plan, host)
     down = [("ip", "netns", "del", host.namespace) for host in hosts]
     return Wiring(hosts, tuple(up), tuple(down), _first_port(flows), _warnings(flows))
 
@@ -138,20 +139,18 @@ def _link(plan: Mapping[str, Any], host: Host) -> list[Command]:
     """The commands that make the device of ``host``."""
     limits = (plan["links"][link]["queue"]["limit"].get("packets") for link in _first_links(plan["flows"], host.node))
     queue = max(_LEAST_QUEUE, *(limit or 0 for limit in limits))
-    ip, tc = ("ip", "-n", host.namespace), ("tc", "-n", host.namespace)
-    card = _card(plan, host)
+    ip = ("ip", "-n", host.namespace)
     return [
         (*ip, "link", "set", "lo", "up"),
         (*ip, "tuntap", "add", "dev", host.device, "mode", "tun", "vnet_hdr"),
         (*ip, "link", "set", host.device, "mtu", str(host.mtu_bytes), "txqueuelen", str(queue), "up"),
         (*ip, "address", "add", f"{host.address}/32", "dev", host.device),
         (*ip, "route", "add", "default", "dev", host.device),
-        *([(*tc, "qdisc", "add", "dev", host.device, "root", "tbf", *card)] if card else []),
     ]
 
 
-def _card(plan: Mapping[str, Any], host: Host) -> list[str]:
-    """The parameters of the queue that stands for the network card of ``host``; empty if it has none.
+def _card(plan: Mapping[str, Any], host: Host) -> list[Command]:
+    """The command that makes the queue which stands for the network card of ``host``; none if it has no card.
 
     A TCP sender of Linux keeps no more than a millisecond of data in the queues of its own host (TCP small queues), and
     a full queue tells it at once. A TUN device forgets whose a packet is when it takes it, so that neither works
@@ -168,7 +167,8 @@ def _card(plan: Mapping[str, Any], host: Host) -> list[str]:
     rate_bps = int(rate * share * _CARD_MARGIN)
     burst = max(_LEAST_BURST * host.mtu_bytes, rate_bps // 8 // 1000)
     limit = max(_queue_bytes(card["queue"]["limit"], host.mtu_bytes) for card in cards)
-    return ["rate", f"{rate_bps}bit", "burst", str(burst), "limit", str(burst + limit)]
+    bucket = ("tbf", "rate", f"{rate_bps}bit", "burst", str(burst), "limit", str(burst + limit))
+    return [("tc", "-n", host.namespace, "qdisc", "add", "dev", host.device, "root", *bucket)]
 
 
 def _packet_bytes(flow: Flow) -> int:
@@ -192,11 +192,12 @@ def _queue_bytes(limit: Mapping[str, int | None], packet: int) -> int:
     return min(sizes)
 
 
-def _settings(host: Host, flows: Sequence[Flow], switches: Mapping[str, str]) -> list[Command]:
-    """The commands that set the kernel's parameters in ``host``."""
+def _settings(host: Host, flows: Sequence[Flow], switches: Mapping[str, str]) -> Command:
+    """The command that sets the kernel's parameters in ``host``; one that a kernel lacks is passed over."""
     sent = [flow["transport"] for flow in flows if flow["from"] == host.node and _is_tcp(flow)]
     received = [flow["transport"] for flow in flows if flow["to"] == host.node and _is_tcp(flow)]
     values = {
+        "net.ipv6.conf.all.disable_ipv6": "1",  # it would ask for routers and neighbours
         "net.ipv4.conf.all.rp_filter": "0",
         "net.ipv4.tcp_no_metrics_save": "1",
         "net.ipv4.tcp_ecn": "2",  # accepts it where the peer asks; a route asks
@@ -211,11 +212,8 @@ def _settings(host: Host, flows: Sequence[Flow], switches: Mapping[str, str]) ->
         values["net.ipv4.tcp_early_retrans"] = "0"  # no tail-loss probe
     if received and all(transport["stack"] == "linux-2.6" for transport in received):
         values["net.ipv4.tcp_comp_sack_nr"] = "0"
-    enter = ("nsenter", f"--net={host.path}", "sysctl", "-q")
-    return [
-        (*enter, "-w", *(f"{key}={value}" for key, value in values.items())),
-        (*enter, "-e", "-w", "net.ipv6.conf.all.disable_ipv6=1"),  # a kernel may lack it
-    ]
+    words = (f"{key}={value}" for key, value in values.items())
+    return ("nsenter", f"--net={host.path}", "sysctl", "-q", "-e", "-w", *words)
 
 
 def _memory(buffers: Iterable[int]) -> str:
