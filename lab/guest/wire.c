@@ -54,7 +54,9 @@ enum {
 	WIRE_MAX_HOPS = 64,
 	WIRE_MAX_COMMAND = 4096,
 	WIRE_CHUNK_ROWS = 256,
+	WIRE_CHUNK_WAITING = 168, /* a page */
 	WIRE_QUEUE_PACKETS = 1000,
+	WIRE_ROOM = 8,      /* packets that a queue has room for which never forms */
 	WIRE_JITTER_NS = 4, /* a timer may be that late; transmissions still follow each other without a gap */
 };
 
@@ -110,6 +112,18 @@ struct counts {
 	u64 queue_max, delay_sum, delay_count, delay_max;
 };
 
+/* A packet in the queue of a fifo: what remains to be done when its transmission begins. */
+struct waiting {
+	u64 start;
+	u32 wire, bytes, packets;
+};
+
+struct waiting_chunk {
+	struct waiting_chunk *next;
+	u32 head, tail;
+	struct waiting entry[WIRE_CHUNK_WAITING];
+};
+
 struct change {
 	struct list_head list;
 	u64 at;
@@ -124,12 +138,13 @@ struct link {
 	u32 overhead, mtu;
 	bool record;
 
-	u64 free_at;              /* when the transmitter has sent what it was given */
-	struct sk_buff *sending;  /* of a device: the packet in transmission */
-	struct hrtimer sent;      /* its end */
-	struct sk_buff_head line; /* the delay line; of a fifo, the queue is its tail */
-	struct hrtimer arrival;   /* of the line's head */
-	struct sk_buff *first;    /* of a fifo: the first packet whose transmission has not begun */
+	u64 free_at;                             /* when the transmitter has sent what it was given */
+	struct sk_buff *sending;                 /* of a device: the packet in transmission */
+	struct hrtimer sent;                     /* its end */
+	struct sk_buff_head line;                /* the delay line */
+	struct hrtimer arrival;                  /* of the line's head */
+	struct waiting_chunk *queue, *queue_end; /* of a fifo: whose transmission has not begun */
+	bool merged; /* a fifo that one other alone feeds, no faster: what enters that one is known to enter this one */
 	u64 waiting_bytes, waiting_packets;
 	u64 waiting_ip;
 	struct net_device *dev;
@@ -161,8 +176,7 @@ struct host {
 
 /* Where a packet is, while it is in the hands of this module. */
 struct place {
-	u64 entered, start, due;
-	u32 wire;
+	u64 due;
 };
 
 /* In skb->mark, which queues leave alone: where it goes. */
@@ -382,17 +396,47 @@ static struct wire_row *new_row(struct link *link, u64 time, enum row_kind kind)
 	return row;
 }
 
+/* Puts a packet at the end of a fifo's queue. */
+static void wait_in(struct link *link, struct waiting waiting)
+{
+	struct waiting_chunk *chunk = link->queue_end;
+
+	if (!chunk || chunk->tail == WIRE_CHUNK_WAITING) {
+		chunk = kmalloc(sizeof(*chunk), GFP_ATOMIC);
+		if (!chunk)
+			panic("weir: no memory for a queue");
+		chunk->next = NULL;
+		chunk->head = chunk->tail = 0;
+		*(link->queue_end ? &link->queue_end->next : &link->queue) = chunk;
+		link->queue_end = chunk;
+	}
+	chunk->entry[chunk->tail++] = waiting;
+	link->waiting_bytes += waiting.wire;
+	link->waiting_ip += waiting.bytes;
+	link->waiting_packets += waiting.packets;
+}
+
 /* Moves the packets of a fifo whose transmission began until `now` from the queue to the wire. */
 static void advance(struct link *link, u64 now)
 {
-	while (link->first && place_of(link->first)->start <= now) {
-		struct sk_buff *skb = link->first;
+	struct waiting_chunk *chunk;
 
-		count_start(link, skb);
-		link->waiting_bytes -= place_of(skb)->wire;
-		link->waiting_ip -= bytes_in(skb);
-		link->waiting_packets -= packets_in(skb);
-		link->first = skb_queue_is_last(&link->line, skb) ? NULL : skb_queue_next(&link->line, skb);
+	while ((chunk = link->queue)) {
+		for (; chunk->head < chunk->tail && chunk->entry[chunk->head].start <= now; chunk->head++) {
+			struct waiting *waiting = &chunk->entry[chunk->head];
+
+			link->counts.out_packets += waiting->packets;
+			link->counts.out_bytes += waiting->bytes;
+			link->waiting_bytes -= waiting->wire;
+			link->waiting_ip -= waiting->bytes;
+			link->waiting_packets -= waiting->packets;
+		}
+		if (chunk->head < chunk->tail)
+			return;
+		link->queue = chunk->next;
+		if (!link->queue)
+			link->queue_end = NULL;
+		kfree(chunk);
 	}
 }
 
@@ -516,11 +560,29 @@ static void send_off(struct link *link, struct sk_buff *skb, u64 sent)
 		set_alarm(&link->arrival, due);
 }
 
+/* Transmits a packet that comes to a fifo at `now`; when it has left. */
+static u64 pass_fifo(struct link *link, u32 wire, u64 now)
+{
+	return link->free_at = max(now, link->free_at) + transmission(link, wire);
+}
+
+/* The fifo that a packet enters next, if it may enter it ahead of time. */
+static struct link *merged_after(union course course)
+{
+	struct link *next;
+
+	if (++course.hop == flows[course.flow].hops[course.direction])
+		return NULL;
+	next = link_of(course);
+	return next->merged ? next : NULL;
+}
+
 static void enter_fifo(struct link *link, struct sk_buff *skb, u64 now)
 {
+	union course course = {.mark = skb->mark};
 	u32 wire = wire_bytes(link, skb), packets = packets_in(skb);
-	struct place *place = place_of(skb);
-	u64 start = max(now, link->free_at);
+	u64 start = max(now, link->free_at), sent;
+	struct link *next;
 
 	advance(link, now);
 	if (start > now &&
@@ -528,21 +590,19 @@ static void enter_fifo(struct link *link, struct sk_buff *skb, u64 now)
 		drop(link, skb);
 		return;
 	}
-	place->start = start;
-	place->wire = wire;
-	link->free_at = start + transmission(link, wire);
+	sent = pass_fifo(link, wire, now);
 	count_wait(link, start - now, packets);
-	send_off(link, skb, link->free_at);
-	if (start == now) {
+	if (start > now)
+		wait_in(link, (struct waiting){start, wire, bytes_in(skb), packets});
+	else
 		count_start(link, skb);
-		return;
-	}
-	link->waiting_bytes += wire;
-	link->waiting_ip += bytes_in(skb);
-	link->waiting_packets += packets;
 	link->counts.queue_max = max(link->counts.queue_max, link->waiting_ip);
-	if (!link->first)
-		link->first = skb;
+	for (; (next = merged_after(course)); link = next) {
+		course.hop++;
+		sent = pass_fifo(next, wire_bytes(next, skb), sent + link->delay);
+	}
+	skb->mark = course.mark;
+	send_off(link, skb, sent);
 }
 
 static void enter_device(struct link *link, struct sk_buff *skb, u64 now)
@@ -613,7 +673,6 @@ static enum hrtimer_restart on_arrival(struct hrtimer *timer)
 	u64 now = ktime_get_ns();
 	struct sk_buff *skb;
 
-	advance(link, now);
 	while ((skb = skb_peek(&link->line)) && place_of(skb)->due <= now) {
 		__skb_unlink(skb, &link->line);
 		leave(skb, place_of(skb)->due);
@@ -927,12 +986,46 @@ static int add_change(const char *text)
 	return 0;
 }
 
+/* Whether a packet that leaves `before` can never be lost, or have to wait behind others, on `link`. */
+static bool may_merge(const struct link *before, const struct link *link)
+{
+	u32 largest = link->mtu + link->overhead;
+
+	return before->kind == KIND_FIFO && link->kind == KIND_FIFO && !link->record && !link->lossy &&
+	       !link->lose_count && link->rate >= before->rate && link->mtu >= before->mtu &&
+	       link->limit_packets >= WIRE_ROOM && link->limit_bytes >= WIRE_ROOM * largest;
+}
+
+/* Finds the links that can be merged with the only one that feeds them. */
+static void merge_links(void)
+{
+	struct link **feeder = vzalloc(array_size(WIRE_MAX_LINKS, sizeof(*feeder)));
+	static struct link many;
+
+	if (!feeder)
+		return;
+	for (u32 i = 0; i < flow_count; i++)
+		for (u32 direction = 0; direction < 2; direction++)
+			for (u32 hop = 0; hop < flows[i].hops[direction]; hop++) {
+				u32 here = flows[i].path[direction][hop];
+				struct link *before = hop ? links[flows[i].path[direction][hop - 1]] : &many;
+
+				feeder[here] = !feeder[here] || feeder[here] == before ? before : &many;
+			}
+	for (u32 i = 0; i < WIRE_MAX_LINKS; i++)
+		if (links[i] && feeder[i] && feeder[i] != &many)
+			links[i]->merged = may_merge(feeder[i], links[i]);
+	vfree(feeder);
+}
+
 static int start(const char *text)
 {
 	u64 begin, step;
 
 	if (sscanf(text, "%llu %llu", &begin, &step) != 2)
 		return -EINVAL;
+	merge_links();
+	local_bh_disable();
 	epoch = begin;
 	interval = step;
 	for (u32 i = 0; i < WIRE_MAX_LINKS; i++)
@@ -946,6 +1039,7 @@ static int start(const char *text)
 		next_tick = begin + step;
 		set_alarm(&tick, next_tick);
 	}
+	local_bh_enable();
 	return 0;
 }
 
@@ -956,7 +1050,7 @@ static const struct {
 } known[] = {
 	{"flows ", set_flows, true}, {"link ", add_link, true},     {"host ", add_host, true},
 	{"flow ", set_flow},         {"path ", set_path},           {"loss ", set_loss},
-	{"lose ", add_lost, true},   {"change ", add_change, true}, {"start ", start},
+	{"lose ", add_lost, true},   {"change ", add_change, true}, {"start ", start, true},
 };
 
 static int command(const char *text)
