@@ -98,10 +98,11 @@ fuzz: $(EXT) ## throws mutated scenarios at the parser and compiler
 
 .PHONY: wheel
 wheel: $(DEPS) $(PROGRAMS) ## a wheel in dist/, with the catalogue, the programs and the congestion controls' sources in it
-	@trap 'rm -rf python/weir/catalogue python/weir/cc python/weir/validation' EXIT; \
-	rm -rf python/weir/catalogue python/weir/cc python/weir/validation; \
+	@trap 'rm -rf python/weir/catalogue python/weir/cc python/weir/lab/sources python/weir/validation' EXIT; \
+	rm -rf python/weir/catalogue python/weir/cc python/weir/lab/sources python/weir/validation; \
 	cp -r scenarios python/weir/catalogue; \
-	for source in cc/*/*.c; do install -D -m 644 $$source python/weir/$$source; done; \
+	for source in cc/registry.txt cc/*/*.[ch]; do install -D -m 644 $$source python/weir/$$source; done; \
+	cp -r lab python/weir/lab/sources; \
 	for results in docs/validation/*.json; do \
 		[ ! -e $$results ] || install -D -m 644 $$results python/weir/validation/$${results##*/}; \
 	done; \
