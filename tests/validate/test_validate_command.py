@@ -128,6 +128,24 @@ def test_the_document_has_its_tables_figures_and_data(run: Callable[..., Ran], t
     assert data["command"].startswith("weir validate")
 
 
+SMALL = ("--methods", "sim,small_machine:SmallMachine", "-q")
+
+
+def test_what_the_machine_does_not_carry_is_left_out_of_both(
+    run: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    found = json.loads(run("tiny.yaml", *SMALL, "--json").out)
+    assert {cell["factors"]["rtt"] for cell in found["cells"]} == {"20ms"}
+    assert len(found["left_out"]) == 2 * 2
+    assert "rtt 40ms: 2e+07 nanoseconds (there are 1.5e+07)" in found["left_out"][0]
+    assert len(list((tmp_path / "runs" / "validate" / "tiny" / "sim" / "cells").iterdir())) == 2 * 2
+    assert len(json.loads(run("tiny.yaml", *SMALL, "--json", "--force").out)["cells"]) == 4
+    none = run("tiny.yaml", *SMALL, "--set", "topology.dumbbell.rtt=50ms")
+    assert none.code == 2
+    assert "carries none of the cells" in none.err
+
+
 def test_random_draws_are_executed(run: Callable[..., Ran]) -> None:
     found = json.loads(
         run("--random", "2", "--seed", "3", "--most", "20Mbps", "--methods", "sim,sim@seed=2", "-q", "--json").out

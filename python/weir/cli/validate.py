@@ -62,6 +62,7 @@ _GRID = "validation/agreement"
 @click.option("--report", "page", type=click.Path(path_type=Path), metavar="FILE", help="Write a comparison (HTML).")
 @click.option("-j", "--workers", type=click.IntRange(1), help="Processes; by default one a processor.")
 @click.option("--fresh", is_flag=True, help="Replace runs that the folder holds.")
+@click.option("--force", is_flag=True, help="Also cells that this machine does not carry in real time.")
 @json_option
 @verbosity_options
 def command(
@@ -79,6 +80,7 @@ def command(
     page: Path | None,
     workers: int | None,
     fresh: bool,
+    force: bool,
     as_json: bool,
     quiet: bool,
     verbose: int,
@@ -106,7 +108,7 @@ def command(
     )
     place = out or Path("runs") / "validate" / name
     shown = engine.display(quiet=quiet, verbose=verbose > 0)
-    validation = validate.execute(job, place, workers=workers, fresh=fresh, display=shown)
+    validation = validate.execute(job, place, workers=workers, fresh=fresh, force=force, display=shown)
     if as_json:
         emit_json(validation.to_json())
     else:
@@ -176,6 +178,11 @@ def _print(validation: Validation, *, verbose: int) -> None:
     head = ["error", "median", "90th percentile", "worst", "cells", "aim", "within it"]
     print_table(head, rows, right=range(1, 7))
     _print_worst(validation, len(validation.cells) if verbose else 6)
+    if validation.left_out:
+        count = plural(len(validation.left_out), "run")
+        out.print(
+            f"left out: {count} that this machine does not carry, such as {validation.left_out[0]}", style="yellow"
+        )
     for failure in validation.failures:
         out.print(f"failed: {failure}", style="red")
     warned = sum(bool(cell.warnings) for cell in validation.cells)

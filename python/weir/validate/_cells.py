@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from weir.engine import Cell
@@ -29,6 +29,10 @@ class Chosen:
     def cells(self) -> Sequence[Cell]:
         """The cells chosen, in the order of the sweep."""
         return self.chosen
+
+    def without(self, ids: Container[str]) -> Chosen:
+        """The same without some cells."""
+        return replace(self, chosen=tuple(cell for cell in self.chosen if cell.id not in ids))
 
 
 def independent(factors: Mapping[str, Sequence[str]], cells: Sequence[Mapping[str, str]]) -> tuple[str, ...]:

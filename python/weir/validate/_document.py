@@ -161,6 +161,12 @@ def _warnings(validation: Validation) -> list[str]:
     if warned:
         texts = dict.fromkeys(text for cell in validation.cells for text in cell.warnings)
         lines += ["", f"{warned} cells carry warnings, among them: {'; '.join(list(texts)[:3])}."]
+    if validation.left_out:
+        lines += [
+            "",
+            f"{len(validation.left_out)} runs of cells were left out, because the machine does not carry them in ",
+        ]
+        lines[-1] += f"real time, such as: {validation.left_out[0]}."
     if validation.failures:
         lines += ["", f"{len(validation.failures)} cells could not be executed:"]
         lines += [f"- {text}" for text in validation.failures[:_WORST]]

@@ -6,11 +6,11 @@ import datetime
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from weir import engine
+from weir import engine, methods
 from weir.compare import Comparison, compare
 from weir.report.fidelity import point_of
 from weir.run import Run, RunError, RunWarning, open_run
@@ -76,6 +76,8 @@ class Validation:
     cells: tuple[CellResult, ...]
     failures: tuple[str, ...]
     """Cells that one of the methods could not execute."""
+    left_out: tuple[str, ...]
+    """Cells that this machine does not carry in real time, and why."""
     date: str
 
     def summary(self) -> dict[str, Summary]:
@@ -98,6 +100,7 @@ class Validation:
             "methods": [side.text for side in self.sides],
             "cells": [cell.to_json() for cell in self.cells],
             "failures": list(self.failures),
+            "left_out": list(self.left_out),
             "warnings": [f"{label}: {text}" for label, text in self.comparison.warnings],
             "versions": self.comparison.runs[0].run.manifest.get("versions"),
             "hosts": {entry.label: _host(entry.run) for entry in self.comparison.runs},
@@ -127,11 +130,18 @@ def _host(run: Run) -> dict[str, Any]:
 
 
 def execute(
-    job: Job, out: Path, *, workers: int | None = None, fresh: bool = False, display: engine.Display | None = None
+    job: Job,
+    out: Path,
+    *,
+    workers: int | None = None,
+    fresh: bool = False,
+    force: bool = False,
+    display: engine.Display | None = None,
 ) -> Validation:
     """Executes what is missing of a job in the folder ``out``, and measures the errors.
 
     The reference is executed last, so that a mistake in the scenario shows before hours are spent on a real clock.
+    Cells that this machine does not carry in real time are left out of both, unless ``force``.
 
     Raises:
         ValidateError: the job cannot be done, or no cell was executed by both methods.
@@ -140,18 +150,49 @@ def execute(
         weir.methods.MethodError: a method is unknown or cannot run here.
     """
     sides = parse_sides(job.methods)
+    both = [_chosen(job, side) for side in sides]
+    left_out = {} if force else _too_much(sides, both)
     runs, failures = [], []
-    for side in sides:
-        chosen = _chosen(job, side)
-        shown = chosen.factors
+    for side, every in zip(sides, both, strict=True):
+        chosen = every.without(left_out)
         settings = {"quick": job.quick, "set": {**(job.overrides or {}), **side.overrides}}
         folder = out / side.folder
         result = engine.run(
-            chosen, folder, method=side.method, workers=workers, settings=settings, fresh=fresh, display=display
+            chosen,
+            folder,
+            method=side.method,
+            workers=workers,
+            settings=settings,
+            fresh=fresh,
+            force=True,
+            display=display,
         )
         failures += [f"{side.text}: {failure.place}: {_first_line(failure.error)}" for failure in result.failures]
         runs.append(_open(folder, chosen))
-    return _measured(job, sides, runs, failures, shown)
+    found = _measured(job, sides, runs, failures, both[0].factors)
+    return replace(found, left_out=tuple(left_out.values()))
+
+
+def _too_much(sides: Sequence[Side], chosen: Sequence[Chosen]) -> dict[str, str]:
+    """The cells that this machine does not carry by one of the methods: their ids, and why.
+
+    Raises:
+        ValidateError: it carries none.
+    """
+    found: dict[str, str] = {}
+    for side, cells in zip(sides, chosen, strict=True):
+        method = methods.get(side.method)
+        if not isinstance(method, methods.Sized) or method.available() is not None:
+            continue  # the engine says what is not available
+        for cell in cells.cells():
+            missing = method.capacity(cell.plan()).missing
+            if missing:
+                needs = ", ".join(f"{n.asked:.3g} {n.what} (there are {n.available:.3g})" for n in missing)
+                place = ", ".join(f"{k} {v}" for k, v in cell.factors.items() if k in cells.factors)
+                found[cell.id] = f"{side.text}: {place or cell.id}: {needs}"
+    if len(found) == len(chosen[0].cells()):
+        raise ValidateError(f"this machine carries none of the cells in real time ({next(iter(found.values()))})")
+    return found
 
 
 def _first_line(text: str) -> str:
@@ -197,7 +238,7 @@ def _measured(
     errors = cell_errors(comparison)
     cells = tuple(_cell(comparison, number, some, shown) for number, some in enumerate(errors))
     now = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return Validation(job, sides, comparison, cells, tuple(failures), now)
+    return Validation(job, sides, comparison, cells, tuple(failures), (), now)
 
 
 def _cell(comparison: Comparison, number: int, errors: Mapping[str, float], shown: Sequence[str]) -> CellResult:
