@@ -92,6 +92,7 @@ class _Cell:
         self._tag = _owner.new()
         self._wiring = wire(plan, str(self._tag))
         self._times: dict[str, float] = {}
+        self._watcher = Watcher(plan)
 
     def execute(self) -> Outcome:
         self._keep("commands.sh", script(self._wiring))
@@ -107,7 +108,8 @@ class _Cell:
             watch = HostWatch(self._wiring.hosts)
             with watch:
                 self._measure(session)
-        warnings = (*self._wiring.warnings, *session.warnings, *watch.judge(session.stats))
+        seen = self._watcher.warnings
+        warnings = (*self._wiring.warnings, *seen, *session.warnings, *watch.judge(session.stats))
         return Outcome(warnings, {**self._times, **session.stats, **watch.stats})
 
     @contextlib.contextmanager
@@ -152,7 +154,7 @@ class _Cell:
         """Has the plan executed, and writes its tables."""
         from weir import _weir
 
-        watcher = Watcher(self._plan)
+        watcher = self._watcher
         merger = Merger(pa.array(_weir.event_kinds(), pa.string()))
         begin = time.monotonic() + _AHEAD_S
         end_s = self._plan["end_ns"] / 1e9

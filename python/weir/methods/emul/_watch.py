@@ -17,6 +17,8 @@ _MOST_FLOWS = 16
 _MOST_LINKS = 4
 _MOST_EVENTS = 3
 _NULL = np.iinfo(np.uint64).max
+_ABSURD_CWND = 1 << 24
+"""Packets that no path of a plan holds: 24 GB under way."""
 _FRESH = 3
 """Intervals after which what was last said of a flow or link says nothing about it now."""
 
@@ -32,6 +34,7 @@ class Watcher:
         self._delivered: dict[int, tuple[int, int]] = {}
         self._links: dict[int, tuple[int, LiveLink]] = {}
         self._drops: defaultdict[int, int] = defaultdict(int)
+        self._absurd: dict[int, tuple[int, int]] = {}
 
     def take(self, frame: Frame) -> None:
         """Takes a table; one that is of no interest here is ignored."""
@@ -57,8 +60,24 @@ class Watcher:
             upcoming=tuple(event for event in self._timeline if event.at_ns > now_ns)[:_MOST_EVENTS],
         )
 
+    @property
+    def warnings(self) -> list[str]:
+        """What was seen that cannot be."""
+        if not self._absurd:
+            return []
+        flow, (time_ns, cwnd) = next(iter(self._absurd.items()))
+        name = self._plan["flows"][flow]["name"]
+        more = f" and {len(self._absurd) - 1} more" if len(self._absurd) > 1 else ""
+        return [
+            f"{name}{more}: a congestion window of {cwnd} packets at {time_ns / 1e9:.2f} s, which no congestion control "
+            "computes: the kernel got a wrong value from it. Repeat the run, and compare with `cc: linux:NAME`"
+        ]
+
     def _take_samples(self, frame: Frame) -> None:
         columns = frame.columns
+        for absurd in np.flatnonzero(columns["cwnd"] > _ABSURD_CWND):
+            seen = int(columns["time_ns"][absurd]), int(columns["cwnd"][absurd])
+            self._absurd.setdefault(int(columns["flow"][absurd]), seen)
         for row in _last_rows(columns["flow"]):
             flow, srtt = int(columns["flow"][row]), int(columns["srtt_ns"][row])
             state = LiveFlow(
