@@ -4,10 +4,28 @@
 //! and measures until the plan ends; its tables go to standard output while it runs. One thread, one event loop: where a
 //! wake-up is expensive (the lab), wake-ups are what the whole run costs.
 //!
-//! - [`session`]: the event loop and the protocol.
-//! - [`tcp_sender`], [`tcp_receiver`], [`cbr_sender`], [`cbr_receiver`]: the ends of flows.
-//! - [`telemetry`]: the rows of the tables.
+//! - [`session`]: the event loop and the protocol; [`context`] is what its endpoints share.
+//! - [`tcp_sender`], [`tcp_receiver`], [`cbr_sender`], [`cbr_receiver`]: the ends of flows; [`open`] makes their sockets as
+//!   the plan says, [`window`] keeps the receive window.
+//! - [`telemetry`]: the rows of the tables; [`sampler`]: how connections are looked at.
+//! - [`services`]: echo, sink and source, for whoever comes.
+//! - [`supervise`]: any [`command`] as a workload, the report of [`iperf3`], the connections of [`foreign`] programs.
 //! - [`sys`]: the operating system.
+//!
+//! Every table begins at instant 0 of the plan, on `CLOCK_MONOTONIC`. `end` of the protocol has these statistics: processor
+//! time (`cpu_user_s`, `cpu_system_s`), `wakeups`, `dumps`, how late timers were (`timer_late_p50_ns` and so on) and how many
+//! instants of `measure` (`late_ticks`), payload (`acked_bytes` of the transfers begun here, `delivered_bytes`), and for each
+//! constant-bit-rate flow `N` what its sender (`cbr.N.send_late_*`) or its receiver knows: `cbr.N.received`, `lost`,
+//! `reordered`, the error of the spacing between neighbours (`spacing_error_*`) and the `delay_*`.
+//!
+//! The static binary (`scripts/binaries` builds it for a checkout):
+//!
+//! ```sh
+//! cargo build --release -p weir-agent --target x86_64-unknown-linux-musl
+//! RUSTFLAGS='-C target-feature=+crt-static' cargo build --release -p weir-agent --target x86_64-unknown-linux-gnu
+//! ```
+//!
+//! the latter where the musl target is not installed.
 
 pub mod cbr_receiver;
 pub mod cbr_sender;

@@ -133,26 +133,32 @@ impl TcpReceiver {
     }
 
     fn read(&mut self, context: &mut Context, ended: bool) -> Result<(), AgentError> {
-        self.read_one(ended);
+        let taken = self.read_one(ended);
         if let Some(Connection { socket, keeper }) = &mut self.connection {
-            keeper.look(socket, context.now)?;
+            keeper.look(socket, context.now, taken)?;
         }
         if self.connection.is_none() { self.next_connection(context) } else { Ok(()) }
     }
 
-    /// Takes all that is there; and, if the peer has ended, the end too. One system call as long as it has not.
-    fn read_one(&mut self, ended: bool) {
+    /// Takes all that is there; and, if the peer has ended, the end too. One system call as long as it has not. Answers
+    /// how much it was.
+    fn read_one(&mut self, ended: bool) -> u64 {
+        let mut taken = 0;
         while let Some(connection) = &self.connection {
             match connection.socket.discard(EVERYTHING) {
-                Ok(None) => return,
-                Ok(Some(bytes)) if bytes > 0 => self.count(bytes as u64),
+                Ok(None) => break,
+                Ok(Some(bytes)) if bytes > 0 => {
+                    taken += bytes as u64;
+                    self.count(bytes as u64);
+                }
                 // The end of the stream, or of the connection: its sender will tell why.
-                Ok(Some(_)) | Err(_) => return self.end_connection(),
+                Ok(Some(_)) | Err(_) => self.end_connection(),
             }
             if !ended {
-                return;
+                break;
             }
         }
+        taken
     }
 
     fn end_connection(&mut self) {

@@ -2,7 +2,7 @@
 //!
 //! Linux offers as a window the share of the receive buffer that payload has had of the memory of recent packets. That
 //! share depends on the path (a train of segments: nearly all; a small packet: half), and `TCP_WINDOW_CLAMP` is
-//! overwritten whenever it changes. So the buffer is adjusted until the window is the one of the plan.
+//! overwritten whenever it changes (since Linux 6.9). So the buffer is adjusted until the window is the one of the plan.
 //!
 //! Where the path cannot fill the window, there is nothing to keep. The buffer is large then: memory that is just enough
 //! would make the kernel drop what comes out of order when the packets behind a loss are smaller than those before.
@@ -11,7 +11,7 @@ use std::io;
 
 use weir_units::Time;
 
-use crate::sys::socket::Socket;
+use crate::sys::socket::{IntOption, Socket};
 use crate::sys::tcp_info::TcpInfo;
 
 /// The share at first, as long as no packet has come, and the one that is then assumed.
@@ -22,7 +22,7 @@ const LEAST_SHARE_PERCENT: u64 = 20;
 const LOOK_NS: u64 = 10_000_000;
 const LONGEST_LOOK_NS: u64 = 640_000_000;
 /// Nearer than this is left alone.
-const TOLERANCE_PERCENT: u64 = 2;
+const TOLERANCE_PERCENT: u64 = 4;
 const MAX_UNREAD_BYTES: u64 = 1 << 20;
 
 /// What a receiver may let wait before it is woken, and the window that makes up for it.
@@ -42,14 +42,18 @@ impl WindowPlan {
     pub fn new(send_buffer: u64, receive_buffer: u64, capacity: u64) -> WindowPlan {
         let window = send_buffer.min(receive_buffer);
         let unread = (window / 16).clamp(1, MAX_UNREAD_BYTES);
-        // What waits has left the path but still occupies the window: half of the limit on average.
         let limits = window <= capacity.saturating_mul(2);
-        WindowPlan { window_bytes: window.saturating_add(unread / 2), unread_bytes: unread as u32, limits }
+        WindowPlan { window_bytes: window, unread_bytes: unread as u32, limits }
+    }
+
+    /// What the buffer has to hold: what waits has left the path but still occupies it, half of its limit on average.
+    fn held_bytes(&self) -> u64 {
+        self.window_bytes.saturating_add(u64::from(self.unread_bytes) / 2)
     }
 
     /// The buffer to listen with: the window scale, which is fixed by the handshake, must suffice later.
     pub fn listening_buffer(&self) -> u64 {
-        self.window_bytes.saturating_mul(2 * 100 / FIRST_SHARE_PERCENT)
+        self.held_bytes().saturating_mul(2 * 100 / FIRST_SHARE_PERCENT)
     }
 }
 
@@ -58,7 +62,7 @@ impl WindowPlan {
 pub struct WindowKeeper {
     plan: WindowPlan,
     buffer: u64,
-    /// What the window could grow to when it was looked at last.
+    /// What the buffer offered when it was looked at last.
     seen: u64,
     next_look: Time,
     interval_ns: u64,
@@ -70,30 +74,30 @@ impl WindowKeeper {
     /// # Errors
     /// From the kernel; none is expected.
     pub fn new(plan: WindowPlan, socket: &Socket, now: Time) -> io::Result<WindowKeeper> {
-        let buffer = plan.window_bytes.saturating_mul(100) / USUAL_SHARE_PERCENT;
+        let buffer = plan.held_bytes().saturating_mul(100) / USUAL_SHARE_PERCENT;
         let mut next_look = Time::MAX;
         if plan.limits {
-            socket.set_receive_buffer(buffer)?;
+            set(socket, buffer, plan.window_bytes)?;
             next_look = Time(now.0 + LOOK_NS);
         }
         Ok(WindowKeeper { plan, buffer, seen: 0, next_look, interval_ns: LOOK_NS })
     }
 
-    /// Looks at the window from time to time and adjusts the buffer.
+    /// Looks at the window from time to time and adjusts the buffer; `taken` bytes were read just now.
     ///
     /// # Errors
     /// From the kernel; none is expected.
-    pub fn look(&mut self, socket: &Socket, now: Time) -> io::Result<()> {
+    pub fn look(&mut self, socket: &Socket, now: Time, taken: u64) -> io::Result<()> {
         if now < self.next_look {
             return Ok(());
         }
-        let limit = u64::from(TcpInfo::of(socket)?.rcv_ssthresh);
-        let growing = limit > self.seen;
-        self.seen = limit;
-        match adjusted(self.buffer, limit, self.plan.window_bytes, growing) {
+        let offered = offered(&TcpInfo::of(socket)?, taken);
+        let growing = offered > self.seen;
+        self.seen = offered;
+        match adjusted(self.buffer, offered, &self.plan, growing) {
             Some(buffer) => {
                 self.buffer = buffer;
-                socket.set_receive_buffer(buffer)?;
+                set(socket, buffer, self.plan.window_bytes)?;
                 self.interval_ns = LOOK_NS;
             }
             None => self.interval_ns = (self.interval_ns * 2).min(LONGEST_LOOK_NS),
@@ -103,13 +107,32 @@ impl WindowKeeper {
     }
 }
 
-/// The buffer with which the window would be `wanted`, if it is another one.
-fn adjusted(buffer: u64, window: u64, wanted: u64, growing: bool) -> Option<u64> {
-    let near = window.abs_diff(wanted) <= wanted / 100 * TOLERANCE_PERCENT;
-    if near || window == 0 || (window < wanted && growing) {
+/// A new buffer is used only when the share changes next, or the clamp.
+fn set(socket: &Socket, buffer: u64, window: u64) -> io::Result<()> {
+    socket.set_receive_buffer(buffer)?;
+    socket.set(IntOption::WindowClamp, u32::try_from(window).unwrap_or(u32::MAX / 2))
+}
+
+/// What the buffer offers: the window of the last acknowledgement, and what waited then. A kernel before 6.2 tells what
+/// the window may grow to instead.
+fn offered(info: &TcpInfo, taken: u64) -> u64 {
+    match info.rcv_wnd {
+        0 => u64::from(info.rcv_ssthresh),
+        window => u64::from(window) + taken,
+    }
+}
+
+/// The buffer that would offer what is wanted, if it is another one.
+fn adjusted(buffer: u64, offered: u64, plan: &WindowPlan, growing: bool) -> Option<u64> {
+    let wanted = plan.held_bytes();
+    let tolerance = wanted / 100 * TOLERANCE_PERCENT;
+    // Where the clamp holds, the window is the one wanted although data wait.
+    let most = wanted + tolerance + u64::from(plan.unread_bytes);
+    let near = (wanted - tolerance..=most).contains(&offered);
+    if near || offered == 0 || (offered < wanted && growing) {
         return None;
     }
-    let exact = u128::from(buffer) * u128::from(wanted) / u128::from(window);
+    let exact = u128::from(buffer) * u128::from(wanted) / u128::from(offered);
     // A window that does not grow may also be one that nobody uses.
     let most = u128::from(buffer) * 5 / 4;
     let limit = u128::from(wanted) * 100 / u128::from(LEAST_SHARE_PERCENT);
@@ -124,30 +147,39 @@ mod tests {
     #[test]
     fn the_smaller_buffer_is_the_window() {
         let plan = WindowPlan::new(1 << 20, 1 << 30, 1 << 19);
-        assert_eq!(plan, WindowPlan { window_bytes: (1 << 20) + (1 << 15), unread_bytes: 1 << 16, limits: true });
+        assert_eq!(plan, WindowPlan { window_bytes: 1 << 20, unread_bytes: 1 << 16, limits: true });
+        assert_eq!(plan.held_bytes(), (1 << 20) + (1 << 15));
         assert!(!WindowPlan::new(1 << 20, 1 << 30, (1 << 19) - 1).limits);
         assert_eq!(WindowPlan::new(50_000_000, 60_000_000, 0).unread_bytes, 1 << 20);
         assert_eq!(WindowPlan::new(1, 1, u64::MAX).unread_bytes, 1);
+        assert!(WindowPlan::new(u64::MAX, u64::MAX, 0).listening_buffer() > 0);
     }
 
     #[test]
     fn the_buffer_converges_whatever_the_share() {
+        let plan = WindowPlan::new(1_000_000, 1_000_000, u64::MAX);
         for share in [25, 53, 69, 98] {
-            let wanted = 1_000_000;
-            let mut buffer = wanted * 100 / USUAL_SHARE_PERCENT;
+            let mut buffer = plan.held_bytes() * 100 / USUAL_SHARE_PERCENT;
             for _ in 0..20 {
-                let window = buffer * share / 100;
-                buffer = adjusted(buffer, window, wanted, false).unwrap_or(buffer);
+                buffer = adjusted(buffer, buffer * share / 100, &plan, false).unwrap_or(buffer);
             }
             let window = buffer * share / 100;
-            assert!(window.abs_diff(wanted) <= wanted * TOLERANCE_PERCENT / 100, "{share}: {window}");
+            assert!((980_000..=1_130_000).contains(&window), "{share}: {window}");
         }
     }
 
     #[test]
     fn a_window_that_still_grows_is_left_alone() {
-        assert_eq!(adjusted(1000, 500, 800, true), None);
-        assert_eq!(adjusted(1000, 500, 800, false), Some(1250));
-        assert_eq!(adjusted(1000, 950, 800, true), Some(842));
+        let plan = WindowPlan { window_bytes: 800, unread_bytes: 0, limits: true };
+        assert_eq!(adjusted(1000, 500, &plan, true), None);
+        assert_eq!(adjusted(1000, 500, &plan, false), Some(1250));
+        assert_eq!(adjusted(1000, 950, &plan, true), Some(842));
+    }
+
+    #[test]
+    fn what_waited_is_part_of_what_the_buffer_offers() {
+        let info = TcpInfo { rcv_wnd: 1000, rcv_ssthresh: 5000, ..TcpInfo::default() };
+        assert_eq!(offered(&info, 20), 1020);
+        assert_eq!(offered(&TcpInfo { rcv_wnd: 0, ..info }, 20), 5000);
     }
 }

@@ -35,6 +35,7 @@ pub struct TcpInfo {
     pub sndbuf_limited_us: u64,
     pub bytes_sent: u64,
     pub snd_wnd: u32,
+    pub rcv_wnd: u32,
     pub total_rto: u16,
     /// Whether the kernel is new enough (6.7) to count timeouts.
     pub counts_timeouts: bool,
@@ -91,6 +92,7 @@ mod offset {
     pub const SNDBUF_LIMITED: usize = 184;
     pub const BYTES_SENT: usize = 200;
     pub const SND_WND: usize = 228;
+    pub const RCV_WND: usize = 232;
     pub const TOTAL_RTO: usize = 240;
 }
 
@@ -137,6 +139,7 @@ impl TcpInfo {
             sndbuf_limited_us: u64_at(offset::SNDBUF_LIMITED),
             bytes_sent: u64_at(offset::BYTES_SENT),
             snd_wnd: u32_at(offset::SND_WND),
+            rcv_wnd: u32_at(offset::RCV_WND),
             total_rto: u16_at(offset::TOTAL_RTO),
             counts_timeouts: raw.len() >= offset::TOTAL_RTO + 2,
         }
