@@ -69,8 +69,8 @@ class Watcher:
         name = self._plan["flows"][flow]["name"]
         more = f" and {len(self._absurd) - 1} more" if len(self._absurd) > 1 else ""
         return [
-            f"{name}{more}: a congestion window of {cwnd} packets at {time_ns / 1e9:.2f} s, which no congestion control "
-            "computes: the kernel got a wrong value from it. Repeat the run, and compare with `cc: linux:NAME`"
+            f"{name}{more}: a congestion window of {cwnd} packets at {time_ns / 1e9:.2f} s, which no congestion "
+            "control computes: the kernel got a wrong value from it. Repeat the run, and compare with `cc: linux:NAME`"
         ]
 
     def _take_samples(self, frame: Frame) -> None:
