@@ -48,8 +48,9 @@ $(PROGRAMS): $(DEPS) $(RUST) Cargo.toml Cargo.lock scripts/binaries | $(EXT)
 	@touch $@
 
 .PHONY: demo
-demo: $(READY) ## six TCP variants at full scale, and a report to look at
+demo: $(READY) ## six TCP variants at full scale and a report to look at; then the methods of this machine, compared
 	@$(BIN)/weir run demo --no-verdict --out runs/demo
+	@$(BIN)/python scripts/demo.py
 	@echo "Open runs/demo/report.html in a browser."
 
 .PHONY: test
