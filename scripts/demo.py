@@ -18,15 +18,24 @@ def main() -> int:
         else:
             print(f"not compared with {name!r}: {missing}")
     if have == ["sim"]:
-        print("So the simulator stands alone here. As root this machine's kernel joins it; `make lab` builds the other.")
+        print("So the simulator stands alone. As root, this kernel joins it; `make lab` builds another.")
         return 0
     print(f"One small scenario by {' and '.join(have)}:", flush=True)
-    command = [sys.executable, "-m", "weir.cli", "run", "methods", "--no-verdict", "--out", "runs/methods"]
+    command = [
+        sys.executable,
+        "-m",
+        "weir.cli",
+        "run",
+        "examples/methods.yaml",
+        "--no-verdict",
+        "--out",
+        "runs/methods",
+    ]
     done = subprocess.run([*command, "--method", ",".join(have)], check=False)
     if done.returncode == 0:
         print("Open runs/methods/compare.html, too.")
     else:
-        print("The comparison is not complete; a machine that is busy otherwise may refuse to emulate. Try again later.")
+        print("The comparison is not complete: a busy machine may refuse to emulate. Try again later.")
     return 0
 
 
