@@ -47,6 +47,7 @@
 #include <net/sch_generic.h>
 
 #define NEVER (~0ULL)
+#define WIRE_NONE (~0U)
 
 enum {
 	WIRE_MAX_LINKS = 8192,
@@ -299,6 +300,11 @@ static bool find_course(struct sk_buff *skb, u32 node, union course *course)
 			return true;
 	}
 	return any_course(node, ip->daddr, course);
+}
+
+static struct link *known_link(u32 number)
+{
+	return number < WIRE_MAX_LINKS ? links[number] : NULL;
 }
 
 static struct link *link_of(union course course)
@@ -760,10 +766,10 @@ static netdev_tx_t link_xmit(struct sk_buff *skb, struct net_device *dev)
 static netdev_tx_t host_xmit(struct sk_buff *skb, struct net_device *dev)
 {
 	struct port *port = netdev_priv(dev);
-	struct link *link = links[port->link];
+	struct link *link = known_link(port->link);
 	union course course;
 
-	if (!pskb_may_pull(skb, sizeof(struct iphdr)) || !find_course(skb, port->node, &course) ||
+	if (!link || !pskb_may_pull(skb, sizeof(struct iphdr)) || !find_course(skb, port->node, &course) ||
 	    link_of(course) != link) {
 		dev->stats.tx_dropped++;
 		kfree_skb(skb);
@@ -819,11 +825,6 @@ static struct net_device *make_device(const char *name, const struct net_device_
 
 /* Commands ------------------------------------------------------------------------------------------------------- */
 
-static struct link *known_link(u32 number)
-{
-	return number < WIRE_MAX_LINKS ? links[number] : NULL;
-}
-
 static int add_link(const char *text)
 {
 	struct link *link = kzalloc(sizeof(*link), GFP_KERNEL);
@@ -868,7 +869,7 @@ static int add_host(const char *text)
 	    node >= WIRE_MAX_NODES)
 		return -EINVAL;
 	link = known_link(number);
-	if (!link || link->kind != KIND_NIC || link->dev)
+	if (number != WIRE_NONE && (!link || link->kind != KIND_NIC || link->dev))
 		return -EINVAL;
 	dev = make_device("weir0", &host_ops, number, mtu, queue);
 	if (!dev)
@@ -882,7 +883,8 @@ static int add_host(const char *text)
 	}
 	rtnl_unlock();
 	((struct port *)netdev_priv(dev))->node = node;
-	link->dev = dev;
+	if (link)
+		link->dev = dev;
 	hosts[node] = (struct host){.dev = dev, .address = htonl(address), .link = number};
 	return 0;
 }

@@ -103,6 +103,32 @@ def test_an_active_queue_of_the_kernel_keeps_the_delay_low(kernel: Kernel, tmp_p
     assert sum(lost(sink)) > 0
 
 
+def test_marks_of_an_active_queue_are_counted(kernel: Kernel, tmp_path: Path) -> None:
+    queue = "topology.dumbbell.bottleneck.queue={codel: {ecn: true}}"
+    sink, _ = execute("lab", plan(tmp_path, queue, "transport.ecn=true"))
+    marked = sum(sink.columns("flows")["marked_packets"])
+    assert marked == sum(sink.columns("links")["mark_packets"]) > 0
+    assert lost(sink) == [0, 0]
+
+
+def test_datagrams_arrive_at_their_rate(kernel: Kernel, tmp_path: Path) -> None:
+    made = plan(tmp_path, "workload[0]={name: u, between: pairs, kind: cbr, rate: 3Mbps, start: 0s, until: 5s}")
+    sink, _ = execute("lab", made)
+    payload = made["flows"][0]["transport"]["payload_bytes"]
+    assert delivered(sink) == pytest.approx([3e6 * 5 / 8 * payload / (payload + 28)] * 2, rel=0.01)
+
+
+def test_transfers_take_the_time_they_take_in_the_simulator(kernel: Kernel, tmp_path: Path) -> None:
+    entry = "{name: t, between: pairs, kind: transfer, size: 200kB, start: {every: 500ms}}"
+    made = plan(tmp_path, f"workload[0]={entry}", "duration=5s", "transport.cc=reno")
+    times = [
+        [end - start for start, end in zip(table["start_ns"], table["end_ns"], strict=True)]
+        for table in (execute(method, made)[0].columns("flows") for method in ("lab", "sim"))
+    ]
+    assert len(times[0]) == len(times[1]) == 2
+    assert sum(times[0]) == pytest.approx(sum(times[1]), rel=0.05)
+
+
 def test_listed_packets_are_lost_and_no_others(kernel: Kernel, tmp_path: Path) -> None:
     made = plan(tmp_path, "topology.dumbbell.pairs=1")
     made["links"][0]["loss"] = {"kind": "list", "packets": [100, 101, 500]}

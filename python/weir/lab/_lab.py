@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -162,7 +162,9 @@ class Lab:
         """Where the guest's memory is a file: in memory if there is room, else beside its folder."""
         shared = Path("/dev/shm")
         with contextlib.suppress(OSError):
-            if shutil.disk_usage(shared).free > self._settings.memory_mb << 20 and os.access(shared, os.W_OK):
+            about = os.statvfs(shared)
+            room = about.f_bavail * about.f_frsize > self._settings.memory_mb << 20
+            if room and not about.f_flag & os.ST_NOEXEC and os.access(shared, os.W_OK):
                 return str(shared)
         return str(self.folder)
 
@@ -301,19 +303,3 @@ class Tail(io.RawIOBase):
 
 
 Buffer = bytearray | memoryview
-
-
-def stale() -> Sequence[Path]:
-    """Folders of labs whose processes were killed, with the process that cleans up."""
-    held = {Path(name).name for name in _arguments()}
-    return [path for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*") if path.name not in held]
-
-
-def _arguments() -> list[str]:
-    found: list[str] = []
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            found += [
-                part.decode(errors="replace") for part in file.read_bytes().split(b"\0") if PREFIX.encode() in part
-            ]
-    return found
