@@ -56,6 +56,9 @@ def test_the_nearest_of_the_same_variant_and_method_is_found(tmp_path: Path) -> 
     assert found is not None
     assert found.factors == {"n": "2"}
     assert fidelity.nearest(plan, "emul", [_result(near)]) is None
+    warned = _result(near)
+    warned["cells"][0]["warnings"] = ["the machine was busy"]
+    assert fidelity.nearest(plan, "sim", [warned]) is None
     assert fidelity.nearest(plan, "sim", [_result(other)]) is None
 
 

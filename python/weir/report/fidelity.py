@@ -108,7 +108,10 @@ def load() -> tuple[Mapping[str, Any], ...]:
 
 
 def nearest(plan: Plan, method: str, results: Iterable[Mapping[str, Any]] | None = None) -> Nearest | None:
-    """The validated cell of ``method`` that is nearest to ``plan``; none if none has its congestion control."""
+    """The validated cell of ``method`` that is nearest to ``plan``; none if none has its congestion control.
+
+    Cells whose executions carry warnings are left out.
+    """
     here = point_of(plan)
     if here is None:
         return None
@@ -118,8 +121,8 @@ def nearest(plan: Plan, method: str, results: Iterable[Mapping[str, Any]] | None
         if methods[0] != method:
             continue
         for cell in result["cells"]:
-            if cell.get("point") is None:
-                continue
+            if cell.get("point") is None or cell.get("warnings"):
+                continue  # what was measured there is not to be trusted
             point = Point(**cell["point"])
             distance = here.distance(point)
             if math.isfinite(distance) and (best is None or distance < best.distance):
