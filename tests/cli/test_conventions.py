@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -59,7 +60,8 @@ def test_every_command_has_help_with_an_example(path: tuple[str, ...], command: 
 def test_every_example_names_a_command_and_options_that_exist() -> None:
     for path, command in ALL:
         for line in (command.epilog or "").splitlines():
-            words = line.partition("  weir ")[2].split("  ")[0].split()
+            example = line.partition("  weir ")[2].split("  ")[0]
+            words = shlex.split(example.split(" -- ")[0])  # what follows is a program with options of its own
             if not words or words[0] not in COMMANDS:
                 assert "  weir " not in line, line
                 continue

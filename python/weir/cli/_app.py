@@ -26,7 +26,7 @@ COMMANDS: dict[str, str] = {
     "schema": "Print the columns of a run, or a JSON schema.",
     "cc": "List congestion controls, or build one of your own.",
     "lab": "Build and use the lab: the real Linux kernel in virtual time.",
-    "emulate": "Run any program behind an emulated link, or bridge two interfaces.",
+    "emulate": "Run a program behind an emulated link, or bridge interfaces.",
     "clean": "Remove what interrupted runs left on this host.",
     "completion": "Print the completion script of a shell.",
 }
