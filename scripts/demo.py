@@ -21,16 +21,8 @@ def main() -> int:
         print("So the simulator stands alone. As root, this kernel joins it; `make lab` builds another.")
         return 0
     print(f"One small scenario by {' and '.join(have)}:", flush=True)
-    command = [
-        sys.executable,
-        "-m",
-        "weir.cli",
-        "run",
-        "examples/methods.yaml",
-        "--no-verdict",
-        "--out",
-        "runs/methods",
-    ]
+    weir = [sys.executable, "-m", "weir.cli", "run"]
+    command = [*weir, "examples/methods.yaml", "--no-verdict", "--out", "runs/methods"]
     done = subprocess.run([*command, "--method", ",".join(have)], check=False)
     if done.returncode == 0:
         print("Open runs/methods/compare.html, too.")
