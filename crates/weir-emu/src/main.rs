@@ -24,6 +24,9 @@ use engine::{End, Engine};
 use options::Options;
 use trace::Trace;
 
+/// A tenth of the time is left to others, in parts shorter than what a scenario resolves.
+const PERIOD_NS: u64 = 500_000;
+const RUNTIME_NS: u64 = 450_000;
 const FAILED: u8 = 1;
 const BAD_JOB: u8 = 2;
 
@@ -68,14 +71,24 @@ fn emulate(job: Job, input: BufReader<io::Stdin>, options: &Options) -> io::Resu
     let network = Network::new(&job, directory, options.network);
     let (inbox, reporter) = (Inbox::new(input)?, Reporter::new(io::stdout())?);
     sys::no_timer_slack();
-    if options.real_time && sys::set_fifo(1).is_err() {
-        eprintln!("weir-emu: no real-time priority here; deliveries may be later");
+    if options.real_time {
+        take_priority();
     }
     let mut engine = Engine::new(job, network, devices, options.settings, inbox, reporter, trace)?;
     match engine.run()? {
         End::Complete => engine.into_reporter().finish(),
         // Nobody listens any more.
         End::Abandoned => Ok(()),
+    }
+}
+
+/// Puts this thread before ordinary ones.
+///
+/// By deadline, where that may be: so that ordinary threads do not starve, the kernel stops a thread that has a mere
+/// priority for 50 ms at a time, and one that has a deadline for the rest of its period, once it has used up its share.
+fn take_priority() {
+    if sys::set_deadline(RUNTIME_NS, PERIOD_NS).or_else(|_| sys::set_fifo(1)).is_err() {
+        eprintln!("weir-emu: no real-time priority here; deliveries may be later");
     }
 }
 

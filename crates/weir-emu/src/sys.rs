@@ -49,6 +49,36 @@ pub fn ignore_interrupts() {
     unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
 }
 
+/// Argument of `sched_setattr(2)`, first version.
+#[repr(C)]
+struct SchedAttr {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+/// Has this thread scheduled by deadline: `runtime_ns` in every `period_ns`, before all but the kernel's own.
+pub fn set_deadline(runtime_ns: u64, period_ns: u64) -> io::Result<()> {
+    let attributes = SchedAttr {
+        size: mem::size_of::<SchedAttr>() as u32,
+        policy: libc::SCHED_DEADLINE as u32,
+        flags: libc::SCHED_FLAG_RESET_ON_FORK as u64,
+        nice: 0,
+        priority: 0,
+        runtime: runtime_ns,
+        deadline: period_ns,
+        period: period_ns,
+    };
+    // SAFETY: the kernel reads `size` bytes; 0 is the calling thread. Threads made from it are ordinary again.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+    check(result as libc::c_int).map(drop)
+}
+
 /// Puts this thread before all ordinary ones.
 pub fn set_fifo(priority: i32) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: priority };
