@@ -13,6 +13,7 @@ from lab_support import Memory, execute, plan
 
 from weir.lab import Kernel
 from weir.methods import MethodError
+from weir.methods._binaries import find
 from weir.methods.lab import _wire
 from weir.run.tables import TABLES
 
@@ -146,6 +147,27 @@ def test_a_changed_rate_counts_from_its_instant(kernel: Kernel, tmp_path: Path) 
     by_time = dict(zip(goodput["time_ns"], goodput["delivered_bytes"], strict=True))
     assert by_time[2_500_000_000] == pytest.approx(20e6 * 0.5 / 8 * 1448 / 1538, rel=0.02)
     assert by_time[4_500_000_000] == pytest.approx(5e6 * 0.5 / 8 * 1448 / 1538, rel=0.02)
+
+
+def test_what_the_kernels_links_lack_the_emulator_does(kernel: Kernel, tmp_path: Path) -> None:
+    try:
+        find("weir-emu")
+    except MethodError as error:
+        pytest.skip(str(error))
+    made = plan(tmp_path, "workload[0].until=2s", "topology.dumbbell.bottleneck.rate=5Mbps")
+    made["links"][0]["delay"] = {
+        "kind": "jitter",
+        "delay_ns": 10_000_000,
+        "jitter_ns": 1_000_000,
+        "normal": False,
+        "reorder": False,
+    }
+    sink, _ = execute("lab", made)
+    facts = json.loads(sink.files["lab.json"].getvalue())
+    assert facts["links"] == "weir-emu"
+    assert "a delay that varies" in facts["because"]
+    assert sum(delivered(sink)) == pytest.approx(5e6 * 2 / 8, rel=0.15)
+    assert sink.table("links").num_rows
 
 
 def test_an_unknown_congestion_control_is_named(kernel: Kernel, tmp_path: Path) -> None:
