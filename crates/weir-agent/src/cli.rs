@@ -29,7 +29,7 @@ Usage: weir-agent                                    serve a plan: a job and com
        weir-agent watch --ports FIRST-LAST [OPTIONS] sample the TCP connections of any program
 
 All but the services write the tables of a run to standard output, as JSON lines with binary columns (crates/weir-run).
-All leave when standard input ends; `{\"command\":\"stop\"}` on it ends `run` and `watch` with their results.
+All leave when standard input ends, if it is a pipe or a terminal; `{\"command\":\"stop\"}` on it ends `run` and `watch` with their results.
 
 Services: they print `ready` when they can be reached.
   echo     sends back what it gets (port 7)
@@ -60,7 +60,6 @@ Other options:
   -h, --help
 
 Examples:
-  weir-agent < job.jsonl
   weir-agent echo sink source --address 10.0.0.2
   weir-agent run --netns /run/netns/dst --ready-port 5201 -- iperf3 -s -1
   weir-agent run --netns /run/netns/src --ports 5201-5201 -- iperf3 -c 10.0.0.2 -J

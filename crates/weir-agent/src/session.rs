@@ -81,8 +81,13 @@ impl Session {
     ///
     /// # Errors
     /// When a host or a setting of the plan cannot be had here.
-    pub fn new(job: Job, sampling: Sampling, input: Input, output: Output) -> Result<Session, (AgentError, Output)> {
-        match Session::prepare(job, &input, &output) {
+    pub fn new(
+        job: Job,
+        sampling: Sampling,
+        mut input: Input,
+        output: Output,
+    ) -> Result<Session, (AgentError, Output)> {
+        match Session::prepare(job, &mut input, &output) {
             Ok((mut context, endpoints, timer)) => {
                 let sampler = Sampler::new(&mut context, sampling);
                 let first = |interval: u64| if interval == 0 { Time::MAX } else { Time(interval) };
@@ -106,11 +111,15 @@ impl Session {
         }
     }
 
-    fn prepare(job: Job, input: &Input, output: &Output) -> Result<(Context, Vec<Endpoint>, Timer), AgentError> {
+    fn prepare(job: Job, input: &mut Input, output: &Output) -> Result<(Context, Vec<Endpoint>, Timer), AgentError> {
         let mut context = Context::new(job)?;
         let timer = Timer::new()?;
         context.epoll.add(&timer, TIMER, Interest::READ)?;
-        watch(&context, input, INPUT, Interest::LEVEL_READ)?;
+        if !watch(&context, input, INPUT, Interest::LEVEL_READ)? {
+            while !input.ended() {
+                input.read()?;
+            }
+        }
         watch(&context, output, OUTPUT, Interest::WRITE)?;
         let mut endpoints = Vec::with_capacity(context.job.ends.len());
         for (number, end) in context.job.ends.clone().into_iter().enumerate() {
@@ -405,10 +414,10 @@ fn open(context: &mut Context, number: u32, end: End) -> Result<Endpoint, AgentE
     })
 }
 
-/// Watches a stream; a regular file is always ready and cannot be watched.
-fn watch(context: &Context, fd: &impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+/// Watches a stream; false for a regular file, which is always ready and cannot be watched.
+fn watch(context: &Context, fd: &impl AsFd, token: u64, interest: Interest) -> io::Result<bool> {
     match context.epoll.add(fd, token, interest) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-        other => other,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(false),
+        other => other.map(|()| true),
     }
 }

@@ -238,7 +238,9 @@ fn failed(error: CommandError) -> AgentError {
 
 /// Waits for input; true if there is some, or its end.
 fn wait_for(input: &Input, patience: Duration) -> bool {
-    let mut wanted = libc::pollfd { fd: input.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // Of one that nobody attends, poll passes over the -1 and only waits.
+    let fd = if input.is_attended() { input.as_fd().as_raw_fd() } else { -1 };
+    let mut wanted = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let timeout = libc::timespec { tv_sec: patience.as_secs() as _, tv_nsec: patience.subsec_nanos() as _ };
     // SAFETY: both structures outlive the call; no signal mask is given.
     unsafe { libc::ppoll(&mut wanted, 1, &timeout, std::ptr::null()) > 0 }

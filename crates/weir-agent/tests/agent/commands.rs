@@ -2,14 +2,18 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use weir_run::Message;
 
-use crate::harness::{Agent, MS, NULL, own_address};
+use crate::harness::*;
 
 fn agent(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_weir-agent")).args(arguments).output().expect("the agent starts")
+    Command::new(env!("CARGO_BIN_EXE_weir-agent"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the agent starts")
 }
 
 #[test]
@@ -86,6 +90,28 @@ fn stop_and_the_end_of_input_end_a_command() {
     let report = left.wait();
     assert_eq!(report.code, Some(0));
     assert!(!report.messages.iter().any(|message| matches!(message, Message::End { .. })));
+}
+
+#[test]
+fn a_command_runs_to_its_end_where_nobody_attends() {
+    let output = agent(&["run", "--", "sh", "-c", "sleep 0.3"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("\"exit_code\":0.0"), "{output:?}");
+}
+
+#[test]
+fn a_job_in_a_file_is_checked_and_left() {
+    let path = std::env::temp_dir().join(format!("weir-agent-job-{}", std::process::id()));
+    std::fs::write(&path, "not a job\n").expect("a file");
+    let file = std::fs::File::open(&path).expect("a file");
+    let status = Command::new(env!("CARGO_BIN_EXE_weir-agent")).stdin(file).output().expect("the agent starts").status;
+    assert_eq!(status.code(), Some(2));
+    let good = ends(&job(100, &[flow(0, tcp(), bulk())]), &["to"]);
+    std::fs::write(&path, format!("{good}\n")).expect("a file");
+    let file = std::fs::File::open(&path).expect("a file");
+    let status = Command::new(env!("CARGO_BIN_EXE_weir-agent")).stdin(file).output().expect("the agent starts").status;
+    assert_eq!(status.code(), Some(0));
+    std::fs::remove_file(path).expect("it is there");
 }
 
 #[test]
