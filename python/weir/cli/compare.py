@@ -148,7 +148,7 @@ def _print_differences(comparison: Comparison, *, everything: bool) -> None:
 
     rows = difference_rows(comparison)
     shown = rows if everything else rows[:_FEW]
-    factors = list(comparison.factors)
+    factors = list(comparison.shown_factors)
     with_phase = any(row.phase for row in rows)
     intervals = any(row.interval for row in rows)
     several = len(comparison.labels) > 2
@@ -175,7 +175,7 @@ def _print_traces(comparison: Comparison, *, everything: bool) -> None:
     if not rows:
         return
     shown = rows if everything else rows[: _FEW // 2]
-    factors = list(comparison.factors)
+    factors = list(comparison.shown_factors)
     noisy = any(row.noise for row in rows)
     console().print()
     console().print("distance of time series: mean absolute difference over the mean; ignoring when (Wasserstein)")

@@ -10,7 +10,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from weir.compare._align import Alignment, Group, Labelled, Unaligned
+from weir.compare._align import Alignment, Group, Labelled, Unaligned, independent
 from weir.compare._claims import Claim, agreement
 from weir.compare._comparison import Comparison, compare
 from weir.compare._distance import trace_distance, value_distance
@@ -34,6 +34,7 @@ __all__ = [
     "agreement",
     "compare",
     "difference",
+    "independent",
     "parse_limit",
     "trace_distance",
     "value_distance",

@@ -8,13 +8,13 @@ them from aligning. Everything that does not align is said, never dropped in sil
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weir.compare.errors import CompareError
 from weir.run import Cell, Run
 from weir.run.quantity import parse_quantity
 
-__all__ = ["Alignment", "Group", "Labelled", "Unaligned", "align", "label_runs"]
+__all__ = ["Alignment", "Group", "Labelled", "Unaligned", "align", "independent", "label_runs"]
 
 _Key = tuple[tuple[object, ...], ...]
 
@@ -42,11 +42,18 @@ class Group:
     """Values of the factors that align, as the first run of them writes them."""
     cells: Mapping[str, tuple[Cell, ...]]
     """By label of the run."""
+    told_by: tuple[str, ...] = ()
+    """The factors that tell it from the other groups."""
+
+    @property
+    def shown(self) -> dict[str, str]:
+        """The factors worth showing: those that tell it from other groups, else all."""
+        return {name: self.factors[name] for name in self.told_by} or dict(self.factors)
 
     @property
     def name(self) -> str:
         """The factors in words: ``cc reno, rtt 100ms``."""
-        return ", ".join(f"{k} {v}" for k, v in self.factors.items()) or "all"
+        return ", ".join(f"{k} {v}" for k, v in self.shown.items()) or "all"
 
     def paired(self, a: str, b: str) -> bool:
         """Whether the repeats of two runs are pairs: the same numbers, executed with the same seeds."""
@@ -74,6 +81,21 @@ class Alignment:
     unaligned: tuple[Unaligned, ...]
     notes: tuple[str, ...]
     """What the runs differ in as a whole, and what does not align."""
+
+
+def independent(factors: Mapping[str, Sequence[str]], cells: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
+    """The factors that tell cells apart: those that another one decides (rows of ``zip``) are left out."""
+    order = sorted(factors, key=lambda name: -len(factors[name]))
+    kept: list[str] = []
+    for name in order:
+        if len(factors[name]) > 1 and not any(_decides(other, name, cells) for other in kept):
+            kept.append(name)
+    return tuple(name for name in factors if name in kept)
+
+
+def _decides(one: str, other: str, cells: Sequence[Mapping[str, str]]) -> bool:
+    pairs = {(cell[one], cell[other]) for cell in cells}
+    return len(pairs) == len({cell[one] for cell in cells})
 
 
 def label_runs(runs: Sequence[Run], labels: Sequence[str | None]) -> tuple[Labelled, ...]:
@@ -117,11 +139,18 @@ def align(runs: Sequence[Labelled]) -> Alignment:
             unaligned += [_left(label, c, _ALONE) for label, some in unique.items() for c in some]
     if not groups:
         raise CompareError(_nothing(runs, factors, notes))
+    groups = _told_apart(factors, groups)
     return Alignment(factors, tuple(groups), tuple(unaligned), (*notes, *_summary(runs, groups, unaligned)))
 
 
 _ALONE = "no other run has such a cell"
 _AMBIGUOUS = "its run has several such cells, which differ in a factor that the other runs do not have"
+
+
+def _told_apart(factors: Sequence[str], groups: Sequence[Group]) -> list[Group]:
+    values = {name: list(dict.fromkeys(group.factors[name] for group in groups)) for name in factors}
+    names = independent(values, [group.factors for group in groups])
+    return [replace(group, told_by=names) for group in groups]
 
 
 def _left(label: str, cell: Cell, reason: str) -> Unaligned:

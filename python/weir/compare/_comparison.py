@@ -84,6 +84,11 @@ class Comparison:
         return self.alignment.factors
 
     @property
+    def shown_factors(self) -> tuple[str, ...]:
+        """Those that tell cells apart: what rows of ``zip`` and single values add is left out."""
+        return tuple(self.groups[0].shown)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What the runs differ in as a whole, what does not align, and what could not be computed."""
         problems = dict.fromkeys(text for _, found in self._measured.values() for text in found)

@@ -158,7 +158,7 @@ def _overlay(medium: Medium, end_s: float, title: str, labels: tuple[str, ...], 
 SCATTER = Chart(
     "metric-against-metric",
     "Each metric of one run against the other's",
-    "Metric by metric",
+    "All cells",
     (),
     "One point a cell (and flow): on the dashed diagonal both runs have the same value.",
 )

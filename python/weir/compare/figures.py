@@ -47,5 +47,5 @@ def overlays(comparison: Comparison, group: Group, folder: Path, formats: Sequen
 
 
 def _folder(group: Group) -> str:
-    text = "_".join(f"{k}-{v}" for k, v in group.factors.items())
+    text = "_".join(f"{k}-{v}" for k, v in group.shown.items())
     return re.sub(r"[^A-Za-z0-9.+-]+", "_", text).strip("._") or f"cell-{group.number}"

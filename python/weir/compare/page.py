@@ -128,7 +128,7 @@ def _cell(
     plan = next(iter(group.cells.values()))[0].plan
     end = round(plan.end_ns / 1e9, 6)
     windows = [("whole run", 0.0, end), *((p.name, p.from_ns / 1e9, p.to_ns / 1e9) for p in plan.phases)]
-    factors = json.dumps(dict(group.factors))
+    factors = json.dumps(group.shown)
     own = [row for row in rows if row.cell == number]
     return _Cell(number, group.name, factors, end if items else 0, windows, bool(items), full, own)
 
@@ -218,7 +218,7 @@ def _shade(size: float | None) -> str:
 def _factors(comparison: Comparison) -> list[tuple[str, list[str]]]:
     found: dict[str, dict[str, None]] = {}
     for group in comparison.groups:
-        for name, value in group.factors.items():
+        for name, value in group.shown.items():
             found.setdefault(name, {})[value] = None
     return [(name, list(values)) for name, values in found.items() if len(values) > 1]
 

@@ -93,7 +93,7 @@ def _difference(comparison: Comparison, pairs: Sequence[Mapping[str, Any]]) -> D
     censored = any(row["censored"] for row in pairs)
     return DifferenceRow(
         cell=worst["cell"],
-        factors=tuple(comparison.groups[worst["cell"]].factors.values()),
+        factors=tuple(comparison.groups[worst["cell"]].shown.values()),
         phase=worst["phase"] or "",
         metric=worst["metric"],
         flow=worst["flow"] or "",
@@ -141,7 +141,7 @@ def trace_rows(comparison: Comparison) -> list[TraceRow]:
     return [
         TraceRow(
             cell=row["cell"],
-            factors=tuple(comparison.groups[row["cell"]].factors.values()),
+            factors=tuple(comparison.groups[row["cell"]].shown.values()),
             trace=row["trace"],
             member=row["member"] or "all flows",
             runs=f"{row['a']}, {row['b']}",

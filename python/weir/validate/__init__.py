@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from weir.validate._cells import Chosen, independent, sample
+from weir.compare import independent
+from weir.validate._cells import Chosen, sample
 from weir.validate._document import document, error_text
 from weir.validate._draw import draws
 from weir.validate._errors import ERRORS, ErrorKind, Summary, summarise

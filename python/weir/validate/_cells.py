@@ -7,11 +7,12 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from weir.compare import independent
 from weir.engine import Cell
 from weir.scenario import Expectation, Scenario
 from weir.validate.errors import ValidateError
 
-__all__ = ["Chosen", "independent", "sample"]
+__all__ = ["Chosen", "sample"]
 
 
 @dataclass(frozen=True)
@@ -33,21 +34,6 @@ class Chosen:
     def without(self, ids: Container[str]) -> Chosen:
         """The same without some cells."""
         return replace(self, chosen=tuple(cell for cell in self.chosen if cell.id not in ids))
-
-
-def independent(factors: Mapping[str, Sequence[str]], cells: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
-    """The factors that tell cells apart: those that another one decides (rows of ``zip``) are left out."""
-    order = sorted(factors, key=lambda name: -len(factors[name]))
-    kept: list[str] = []
-    for name in order:
-        if len(factors[name]) > 1 and not any(_decides(other, name, cells) for other in kept):
-            kept.append(name)
-    return tuple(name for name in factors if name in kept)
-
-
-def _decides(one: str, other: str, cells: Sequence[Mapping[str, str]]) -> bool:
-    pairs = {(cell[one], cell[other]) for cell in cells}
-    return len(pairs) == len({cell[one] for cell in cells})
 
 
 def sample(scenario: Scenario, number: int | None, seed: int) -> Chosen:
