@@ -29,6 +29,8 @@ const TIMER: u64 = u64::MAX - 2;
 const FLUSH_NS: u64 = 250_000_000;
 /// A tick that is later than this share of its interval makes its rows inexact.
 const LATE_SHARE: u64 = 4;
+/// More late ticks than one of so many are worth a warning.
+const MANY_OF: u64 = 100;
 
 /// The token of an endpoint's socket: `generation` tells its connections apart, 0 is what it listens on.
 pub fn token(endpoint: u32, generation: u32) -> u64 {
@@ -72,6 +74,7 @@ pub struct Session {
     next_tcp: Time,
     lateness: Distribution,
     wakeups: u64,
+    ticks: u64,
     late_ticks: u64,
     done: bool,
 }
@@ -103,6 +106,7 @@ impl Session {
                     sampler,
                     lateness: Distribution::default(),
                     wakeups: 0,
+                    ticks: 0,
                     late_ticks: 0,
                     done: false,
                 })
@@ -294,6 +298,7 @@ impl Session {
         let due = Due { goodput: at >= self.next_goodput, tcp: at >= self.next_tcp };
         let measure = &self.context.job.plan.measure;
         let interval = if due.tcp { measure.tcp_ns } else { measure.goodput_ns };
+        self.ticks += 1;
         if self.context.now.since(at).0 > interval / LATE_SHARE {
             self.late_ticks += 1;
         }
@@ -343,12 +348,11 @@ impl Session {
                 Endpoint::CbrReceiver(receiver) => receiver.finish(context),
             }
         }
-        if self.late_ticks > 0 {
-            let text = format!(
-                "{} instants of measure came late by a quarter of their interval: this host was busy",
-                self.late_ticks
-            );
-            context.warn(text);
+        if self.late_ticks * MANY_OF > self.ticks {
+            context.warn(format!(
+                "{} of {} instants of measure came late by more than a quarter of their interval: this host was busy",
+                self.late_ticks, self.ticks
+            ));
         }
         context.telemetry.flush(&mut self.output);
         self.tell_warnings();
