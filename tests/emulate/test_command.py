@@ -36,14 +36,15 @@ def weir(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @root
 def test_a_command_reaches_its_peer_and_its_exit_code_is_weirs(tmp_path: Path) -> None:
-    file = tmp_path / "stats.json"
-    done = weir("--delay", "20ms", "--stats", str(file), "--", sys.executable, "-c", _ECHO)
+    file, trace = tmp_path / "stats.json", tmp_path / "trace.pcap"
+    done = weir("--delay", "20ms", "--stats", str(file), "--trace", str(trace), "--", sys.executable, "-c", _ECHO)
     assert done.returncode == 9, done.stderr
     assert float(done.stdout) >= 0.040
     assert "to the peer" in done.stderr
     stats = json.loads(file.read_text())
     assert stats["up"]["packets"] >= 4
     assert stats["stats"]["lateness_p99_ns"] > 0
+    assert trace.stat().st_size > 24 + 8 * (16 + 40)
 
 
 @root

@@ -35,6 +35,7 @@ CRATES = {
     "weir-plan": set(),
     "weir-cc": set(),
     "weir-elements": {"weir-plan", "weir-units"},
+    "weir-links": {"weir-elements", "weir-plan", "weir-run", "weir-units"},
     "weir-tcp": {"weir-cc", "weir-plan", "weir-units"},
     "weir-traffic": {"weir-plan", "weir-units"},
 }

@@ -1,6 +1,7 @@
 //! A capture of the headers that the sending hosts see: classic pcap with nanoseconds, IP packets without a link layer.
 //!
-//! Each flow is shown at the host that sends its data, as a capture on that host would; packets of a train are shown one
+//! Each flow is shown at the host that sends its data, as a capture on that host would, and there also what is of no flow
+//! unless the plan says what to trace; packets of a train are shown one
 //! by one, as they are on the wire. The pcap file format: draft-ietf-opsawg-pcap.
 
 use std::fs::File;
@@ -23,6 +24,8 @@ pub struct Trace {
     out: BufWriter<File>,
     directory: Directory,
     wanted: Vec<bool>,
+    /// By host: whether also what is of no flow is shown there.
+    foreign: Vec<bool>,
     from: Time,
     to: Time,
     left: u64,
@@ -45,10 +48,12 @@ impl Trace {
         let wanted = |flow: usize| {
             measure.as_ref().is_none_or(|trace| trace.flows.is_empty() || trace.flows.contains(&(flow as u32)))
         };
+        let sends = |node: u32| job.plan.flows.iter().any(|flow| flow.from == node);
         Ok(Trace {
             out,
             directory: Directory::new(job),
             wanted: (0..job.plan.flows.len()).map(wanted).collect(),
+            foreign: job.hosts.iter().map(|host| measure.is_none() && sends(host.node)).collect(),
             from: Time(measure.as_ref().map_or(0, |trace| trace.from_ns)),
             to: Time(measure.as_ref().map_or(u64::MAX, |trace| trace.to_ns)),
             left: measure.as_ref().map_or(u64::MAX, |trace| trace.max_packets),
@@ -59,7 +64,11 @@ impl Trace {
     /// `host` sent a frame, virtio header included.
     pub fn sent(&mut self, at: Time, host: u32, frame: &Frame, bytes: &[u8]) {
         let way = self.directory.way(host, frame);
-        if way.is_some_and(|way| way.flow.is_some_and(|flow| way.route == 2 * flow && self.wanted[flow as usize])) {
+        let is_shown = match way.and_then(|way| way.flow.map(|flow| (flow, way.route))) {
+            Some((flow, route)) => route == 2 * flow && self.wanted[flow as usize],
+            None => self.foreign[host as usize],
+        };
+        if is_shown {
             let run = Run { first: 0, packets: frame.packets(), marked: false };
             self.write(at, frame, bytes, &run);
         }
@@ -67,8 +76,11 @@ impl Trace {
 
     /// A delivery is made.
     pub fn received(&mut self, flow: u32, delivery: &Delivery, frame: &Frame, bytes: &[u8]) {
-        let is_wanted = self.wanted.get(flow as usize).is_some_and(|&wanted| wanted);
-        if is_wanted && self.directory.end(2 * flow + 1) == delivery.host {
+        let is_shown = match self.wanted.get(flow as usize) {
+            Some(wanted) => *wanted && self.directory.end(2 * flow + 1) == delivery.host,
+            None => self.foreign[delivery.host as usize],
+        };
+        if is_shown {
             self.write(delivery.due, frame, bytes, &delivery.run);
         }
     }
