@@ -84,6 +84,10 @@ sudo weir cc unload --all
 - What a run loads is held by a process: it is gone when the run ends, also when weir is killed. (Linux before 6.4 would
   keep it; there a second process removes it, or the next run if both were killed at once.) What `weir cc load` loads is
   pinned in `/sys/fs/bpf/weir` until `weir cc unload` or a reboot. A connection keeps what it uses, unloaded or not.
+- Some hosts' kernels run no BPF program while process 1 is current, an interrupt in its time slice included. A call is
+  skipped then, and where it returns a value the caller gets what was on the stack: a threshold of two thousand million
+  packets, now and then, on a busy machine. It was seen on a hosted 6.18 kernel, in the code of its `__bpf_prog_enter`;
+  `emul` warns of windows that cannot be. `cc: linux:NAME` and the lab are free of it.
 - HZ is the running kernel's. Only what a source computes in jiffies depends on it: the idle time of `cubic`.
 
 `weir cc parity NAME` makes the same drawn calls, ordinary and extreme ones, on the simulator's and the kernel's build
