@@ -24,7 +24,15 @@ LAYERS = {
     "metrics": {"weir.run"},
     "report": {"weir.metrics", "weir.run"},
     "compare": {"weir.metrics", "weir.report", "weir.run"},
-    "validate": {"weir.compare", "weir.engine", "weir.methods", "weir.metrics", "weir.report", "weir.run", "weir.scenario"},
+    "validate": {
+        "weir.compare",
+        "weir.engine",
+        "weir.methods",
+        "weir.metrics",
+        "weir.report",
+        "weir.run",
+        "weir.scenario",
+    },
 }
 """What each package may import beside itself; ``cli`` may import all. Nothing goes backwards."""
 
