@@ -9,10 +9,12 @@
 mod elements;
 mod flow;
 mod link;
+mod methods;
 mod validate;
 
 pub use flow::{Ack, Cbr, Flow, Role, Source, Stack, Tcp, Transfer, Transport, Udp};
 pub use link::{Change, ChangeKind, CodelParams, Delay, Limit, Link, Loss, Mark, Queue, RedCurve};
+pub use methods::{EmulLinks, EmulOptions, LabLinks, LabOptions, Methods, Offload};
 pub use validate::PlanError;
 
 use schemars::JsonSchema;
@@ -44,6 +46,9 @@ pub struct Plan {
     /// Named windows that metrics are computed on.
     #[serde(default)]
     pub phases: Vec<Phase>,
+    /// Options of methods.
+    #[serde(default)]
+    pub methods: Methods,
 }
 
 /// A node of the topology.

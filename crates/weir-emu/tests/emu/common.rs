@@ -60,6 +60,7 @@ pub fn wire(rate_bps: u64, delay_ns: u64) -> Plan {
         changes: vec![],
         measure: Measure { goodput_ns: 0, tcp_ns: 0, links_ns: 10 * MS, links: vec![], trace: None },
         phases: vec![],
+        methods: weir_plan::Methods::default(),
     }
 }
 

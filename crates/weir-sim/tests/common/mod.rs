@@ -83,6 +83,7 @@ pub fn dumbbell(pairs: u32, access_bps: u64, bottleneck_bps: u64, rtt_ns: u64, q
         changes: Vec::new(),
         measure: Measure { goodput_ns: 500 * MS, tcp_ns: 20 * MS, links_ns: 20 * MS, links: vec![0], trace: None },
         phases: Vec::new(),
+        methods: weir_plan::Methods::default(),
     }
 }
 

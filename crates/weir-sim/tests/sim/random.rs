@@ -271,6 +271,7 @@ fn network(routers: usize, hosts: &[(usize, bool)], recipes: &[Link]) -> Plan {
         changes: vec![],
         measure,
         phases: vec![],
+        methods: weir_plan::Methods::default(),
     }
 }
 
