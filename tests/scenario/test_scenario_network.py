@@ -102,6 +102,32 @@ def test_each_pair_has_its_own_rtt(rtts: list[int], access: int) -> None:
     assert [rtt(plan, i) for i in range(len(rtts))] == rtts
 
 
+def test_a_spread_is_in_multiples_of_the_rtt() -> None:
+    keys = f"pairs: 3, {BASE}, buffer: 10ms, rtt_spread: [1, 1.2, 3]"
+    plan = network(f"{{dumbbell: {{{keys}, rtt: 20ms}}}}", sweep="{topology.dumbbell.rtt: [10ms]}")
+    assert [rtt(plan, i) for i in range(3)] == [10_000_000, 12_000_000, 30_000_000]
+    assert "`rtt_spread` is in multiples of `rtt`" in errors(
+        dumbbell(
+            topology=f"{{dumbbell: {{{keys}, bottleneck: {{rate: 1Gbps, delay: 1ms}}}}}}".replace(
+                "capacity: 10Gbps, buffer: 10ms, ", ""
+            )
+        )
+    )
+    assert "2 values for 3 pairs" in errors(
+        dumbbell(topology=f"{{dumbbell: {{pairs: 3, {BASE}, buffer: 10ms, rtt_spread: [1, 2], rtt: 20ms}}}}")
+    )
+
+
+@pytest.mark.parametrize(
+    ("rtt", "limit"),
+    [("1ms", {"bytes": None, "packets": 10}), ("100ms", {"bytes": 125_000, "packets": None})],
+)
+def test_a_queue_has_at_least_its_least(rtt: str, limit: dict[str, Any]) -> None:
+    queue = "{droptail: {size: 0.1bdp, least: 10packets}}"
+    keys = f"pairs: 1, access: {{rate: 1Gbps}}, bottleneck: {{rate: 100Mbps, queue: {queue}}}, rtt: {rtt}"
+    assert link(network(f"{{dumbbell: {{{keys}}}}}"), "bottleneck")["queue"]["limit"] == limit
+
+
 def test_the_remainder_of_the_rtt_is_on_the_bottleneck_and_the_difference_at_the_receivers() -> None:
     plan = network(f"{{dumbbell: {{pairs: 2, {BASE}, buffer: 10ms, rtt: [20ms, 60ms]}}}}")
     assert link(plan, "bottleneck")["delay"]["delay_ns"] == 10_000_000

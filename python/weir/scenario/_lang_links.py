@@ -57,6 +57,11 @@ class Droptail(Spec):
         "Limit, in bytes on the wire (`64KiB`), packets (`100packets`), time at the rate of the link (`100ms`), or "
         "multiples of the bandwidth-delay product (`0.5bdp`). The packet in transmission is not counted.",
     )
+    least: Amount | None = key(
+        AmountType("packets"),
+        "At least so much, where `size` comes to less: a tenth of a short path's bandwidth-delay product is no packet.",
+        default=None,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -75,6 +75,11 @@ class _Paired(_Common):
         Struct(LinkSpec), "The shared link in the direction of the sources, where it differs.", default=None
     )
     rtt: tuple[int, ...] | None = key(OneOrEach(DURATION), _RTT_DOC, default=None)
+    rtt_spread: tuple[float, ...] | None = key(
+        ListOf(Number(1, 1000), 1, 20_000),
+        "What each pair's RTT is of `rtt`, one for each pair: `[1, 1.5, 2]`. So `rtt` can be swept where pairs differ.",
+        default=None,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -251,11 +251,11 @@ def queue_plan(link: Link, rtt: int | None, log: Log) -> dict[str, Any]:
     queue = link.queue
     if isinstance(queue, Amount):
         return {"kind": "droptail", "limit": _limit(queue, link, rtt, log, link.mark)}
+    if isinstance(queue, lang.Droptail):
+        return {"kind": "droptail", "limit": _droptail_limit(queue, link, rtt, log)}
     size: Amount = queue.size  # type: ignore[attr-defined]
     limit = _limit(size, link, rtt, log, queue.at("size"))
     match queue:
-        case lang.Droptail():
-            return {"kind": "droptail", "limit": limit}
         case lang.Red():
             curves = [_curve(queue, 0, 63, link, rtt, log)]
             return {"kind": "red", "limit": limit, "curves": curves, **_red_common(queue)}
@@ -281,6 +281,13 @@ def queue_plan(link: Link, rtt: int | None, log: Log) -> dict[str, Any]:
                 "mark": _mark(queue.ecn),
             }
     raise TypeError(f"{type(queue).__name__} is not a queue")
+
+
+def _droptail_limit(queue: lang.Droptail, link: Link, rtt: int | None, log: Log) -> dict[str, Any]:
+    if queue.least is None:
+        return _limit(queue.size, link, rtt, log, queue.at("size"))
+    size, least = (resolve(amount, link, rtt, log, queue.at("size")) for amount in (queue.size, queue.least))
+    return _limit(queue.size if size >= least else queue.least, link, rtt, log, queue.at("size"))
 
 
 def _mark(ecn: bool) -> str:

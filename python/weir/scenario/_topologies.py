@@ -195,14 +195,25 @@ def _plan(spec: lang.Dumbbell | lang.Hierarchical, log: Log) -> _Plan:
     with suppress(Invalid):
         sides = _access_sides(spec, shared.rate or 0, n, log)
     if spec.rtt is not None:
-        rtts = _spread(spec.rtt, n, "pairs", spec.at("rtt"), log)
+        rtts = _rtts(spec, n, log)
     elif free:
         raise log.error(spec.mark, "`rtt` is missing (or the `delay` of the bottleneck)")
+    elif spec.rtt_spread is not None:
+        raise log.error(spec.at("rtt_spread"), "`rtt_spread` is in multiples of `rtt`, which is missing")
     if sides is None or log.failed:
         raise Invalid
     for settings in (forward, back):
         _complete(settings, log)
     return _Plan(n, forward, back, sides, rtts, free)
+
+
+def _rtts(spec: lang.Dumbbell | lang.Hierarchical, n: int, log: Log) -> list[int]:
+    """The RTT of each pair."""
+    base = _spread(spec.rtt or (), n, "pairs", spec.at("rtt"), log)
+    if spec.rtt_spread is None:
+        return base
+    shares = _spread(spec.rtt_spread, n, "pairs", spec.at("rtt_spread"), log)
+    return [round(rtt * Fraction(str(share))) for rtt, share in zip(base, shares, strict=True)]
 
 
 def _paired(spec: lang.Dumbbell | lang.Hierarchical, net: Network, levels: Sequence[lang.Level]) -> None:
