@@ -39,6 +39,7 @@ transport: {{cc: "linux:cubic", buffers: {buffers}}}
 workload:
   - {{name: flows, between: pairs, kind: bulk, start: 0s, until: {until}s}}
 measure: {{goodput: 500ms, tcp: 20ms, links: 20ms}}
+methods: {{lab: {{offload: {offload}}}}}
 """
 
 
@@ -63,11 +64,11 @@ class Case:
 
 
 CASES = (
-    Case("small", 4, "100Mbps", "20ms", "4MB", "none", 60, 5),
+    Case("small", 4, "100Mbps", "20ms", "4MB", "packets", 60, 5),
     Case("gigabit", 1, "1Gbps", "10ms", "16MB", "trains", 60, 15),
-    Case("gigabit-packets", 1, "1Gbps", "10ms", "16MB", "none", 20, 1),
+    Case("gigabit-packets", 1, "1Gbps", "10ms", "16MB", "packets", 20, 1),
     Case("ten-gigabit", 12, "10Gbps", "10ms", "32MB", "trains", 20, 1.5),
-    Case("ten-gigabit-packets", 12, "10Gbps", "10ms", "32MB", "none", 5, 0.3),
+    Case("ten-gigabit-packets", 12, "10Gbps", "10ms", "32MB", "packets", 5, 0.3),
 )
 
 
@@ -117,8 +118,7 @@ def _bench(case: Case, repeats: int, shorter: float) -> dict[str, Any]:
 
 def _start(case: Case, shorter: float) -> subprocess.Popen[str]:
     command = [sys.executable, __file__, "--child", case.name, "--shorter", str(shorter)]
-    environment = {**os.environ, "WEIR_LAB_OFFLOAD": case.offload}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 def _collect(process: subprocess.Popen[str]) -> dict[str, float]:
@@ -178,6 +178,7 @@ def _plan(case: Case, shorter: float) -> dict[str, Any]:
         rate=case.rate,
         rtt=case.rtt,
         buffers=case.buffers,
+        offload=case.offload,
         until=max(0.5, case.until_s * shorter),
     )
     with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8") as file:

@@ -61,6 +61,7 @@ def compile_plan(body: Body, context: Context, log: Log) -> dict[str, Any]:
         "changes": _changes(body, net, end, log),
         "measure": _measure(body, flows, groups, end, log) | {"links": _recorded(body, net)},
         "phases": _phases(body, groups, end, log),
+        "methods": body.methods.plan(),
     }
     _check_times(body, groups, end, log)
     _check_size(body, plan, log)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ._lang_links import LOSS, Jitter, Reorder
+from ._lang_methods import Methods
 from ._lang_network import TOPOLOGY
 from ._lang_workload import WORKLOAD, Selector, SelectorType, Transport, Workload
 from ._problem import Log
@@ -127,6 +128,7 @@ class Body(Spec):
     phases: dict[str, Phase] | None = key(
         MapOf(Struct(Phase), "a name"), "Named windows that metrics are computed on.", default=None
     )
+    methods: Methods = key(Struct(Methods), "Options of methods.", default=Methods())
 
 
 class Raw:

@@ -1,18 +1,17 @@
 """The real Linux kernel in virtual time: the plan's hosts are namespaces of a lab (``weir.lab``).
 
 The same hosts, addresses and kernel parameters as ``emul``, one agent for all ends of flows, and the links inside the
-guest's kernel (``lab/guest/wire.c``), or the program ``weir-emu`` where the kernel lacks an element. Twice the same
+guest's kernel (``lab/guest/wire``), or the program ``weir-emu`` where the kernel lacks an element. Twice the same
 plan gives the same tables. Each cell keeps ``lab.json``: which kernel it was and what its links were.
 
-``WEIR_LAB_LINKS`` (``kernel``, ``emulator``) overrides the choice of links, ``WEIR_LAB_OFFLOAD`` (``none``, ``trains``,
-``device``) says what the hosts' devices do about segments: by default each packet is alone from the start.
+The options ``methods.lab`` of the plan choose the links, and what the hosts' devices do about segments: by default each
+packet is alone from the start.
 """
 
 from __future__ import annotations
 
 import io
 import json
-import os
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -22,6 +21,7 @@ from weir.lab import Kernel, Lab, LabError, Settings, find, unavailable
 from weir.methods import MethodError, Outcome, Progress, Sink
 from weir.methods._binaries import MissingBinaryError
 from weir.methods._binaries import find as program
+from weir.methods._options import option
 from weir.methods.emul._frames import Frame, FrameError, read
 from weir.methods.emul._merge import Merger
 from weir.methods.emul._wiring import Wiring, wire
@@ -149,21 +149,20 @@ def _choose(plan: Mapping[str, Any], kernel: Kernel) -> tuple[Network, str]:
     """What the links of ``plan`` are, and why.
 
     Raises:
-        MethodError: a variable of the environment asks for what there is not.
+        MethodError: its options ask for what there is not.
     """
-    links = os.environ.get("WEIR_LAB_LINKS", "")
-    offload = os.environ.get("WEIR_LAB_OFFLOAD", "none")
-    if links not in ("", "kernel", "emulator"):
-        raise MethodError(f"WEIR_LAB_LINKS is {links!r}; expected kernel or emulator")
-    if offload not in _wire.OFFLOADS:
-        raise MethodError(f"WEIR_LAB_OFFLOAD is {offload!r}; expected {', '.join(_wire.OFFLOADS)}")
+    links = option(plan, "lab", "links")
+    if links == "netem":
+        raise MethodError(
+            "methods.lab.links is netem, which this version does not make; expected auto, kernel or emulator"
+        )
     if links == "emulator":
-        return Network(None), "WEIR_LAB_LINKS asks for it"
+        return Network(None), "methods.lab.links asks for it"
     why = _wire.obstacle(plan)
     if why is None:
-        return Network(kernel.wire, offload), "the kernel's links can do all of the plan"
+        return Network(kernel.wire, option(plan, "lab", "offload")), "the kernel's links can do all of the plan"
     if links == "kernel":
-        raise MethodError(f"WEIR_LAB_LINKS is kernel, but the kernel's links lack this: {why}")
+        raise MethodError(f"methods.lab.links is kernel, but the kernel's links lack this: {why}")
     return Network(None), f"the kernel's links lack this: {why}"
 
 

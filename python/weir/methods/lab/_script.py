@@ -32,8 +32,9 @@ class Network:
     """What the links are."""
 
     module: Path | None
-    """The kernel's links (``lab/guest/wire.c``); ``None``: the program weir-emu."""
-    offload: str = "none"
+    """The kernel's links (``lab/guest/wire``); ``None``: the program weir-emu."""
+    offload: str = "trains"
+    """What the hosts' devices do about segments (``methods.lab.offload``); weir-emu lets trains be."""
 
 
 def script(plan: Mapping[str, Any], wiring: Wiring, controls: Controls, network: Network) -> Script:

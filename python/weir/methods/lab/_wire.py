@@ -21,7 +21,7 @@ __all__ = ["DEVICE", "OFFLOADS", "commands", "frames", "obstacle", "queues"]
 
 DEVICE = "/dev/weir"
 
-OFFLOADS = {"none": 0, "trains": 1, "device": 2}
+OFFLOADS = {"packets": 0, "trains": 1, "device": 2}
 """What the hosts' devices do about segments: each alone; trains that stay whole on every link; trains that the device
 takes apart."""
 

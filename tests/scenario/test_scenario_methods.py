@@ -1,0 +1,46 @@
+"""Options of methods: in the plan, and so in what names a result; set in the file, by a sweep, or for one run."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from scenario_support import dumbbell
+
+from weir import _weir
+from weir.engine._job import Job
+from weir.methods._options import option
+from weir.scenario import parse
+
+
+def test_a_plan_names_every_option() -> None:
+    plan = parse(dumbbell()).cells()[0].plan()
+    assert plan["methods"] == {"emul": {"links": "emulator"}, "lab": {"links": "auto", "offload": "packets"}}
+    _weir.check_plan(json.dumps(plan))
+
+
+def test_the_defaults_of_a_plan_that_names_none_are_those_of_the_language() -> None:
+    plan = parse(dumbbell()).cells()[0].plan()
+    for method, options in plan["methods"].items():
+        assert {name: option({}, method, name) for name in options} == options
+
+
+@pytest.mark.parametrize(
+    ("path", "values"),
+    [
+        ("methods.emul.links", ["emulator", "netem"]),
+        ("methods.lab.links", ["auto", "kernel", "emulator", "netem"]),
+        ("methods.lab.offload", ["packets", "trains", "device"]),
+    ],
+)
+def test_every_value_can_be_set_and_swept_and_makes_another_cell(path: str, values: list[str]) -> None:
+    swept = parse(dumbbell(sweep=f"{{{path}: [{', '.join(values)}]}}")).cells()
+    _, method, name = path.split(".")
+    keys = set()
+    for cell, value in zip(swept, values, strict=True):
+        plan = cell.plan()
+        assert option(plan, method, name) == value
+        assert parse(dumbbell(), overrides={path: value}).cells()[0].plan() == plan
+        _weir.check_plan(json.dumps(plan))
+        keys.add(Job.of(cell, "lab").key)
+    assert len(keys) == len(values)
