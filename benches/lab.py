@@ -184,7 +184,7 @@ def _plan(case: Case, shorter: float) -> dict[str, Any]:
     with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8") as file:
         file.write(text)
         file.flush()
-        cells: Sequence[Any] = load(file.name, quick=False, overrides=(), quiet=True).cells()
+        cells: Sequence[Any] = load(file.name, quiet=True).cells()
         plan: dict[str, Any] = cells[0].plan()
     return plan
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from weir.scenario import Scenario
+    from weir.scenario import Scenario, Version
 
 __all__ = [
     "catalogue_files",
@@ -82,8 +82,8 @@ def locate(name: str) -> Path:
     raise click.BadParameter(f"there is no file {name!r}, nor a scenario of that name in the catalogue.{hint}")
 
 
-def load(name: str, *, quick: bool = False, overrides: Sequence[str] = (), quiet: bool = False) -> Scenario:
-    """Loads the scenario called ``name``; its warnings go to standard error unless ``quiet``.
+def load(name: str, *, version: Version = "full", overrides: Sequence[str] = (), quiet: bool = False) -> Scenario:
+    """Loads a version of the scenario called ``name``; its warnings go to standard error unless ``quiet``.
 
     Raises:
         click.BadParameter: there is none, or an override is not ``path=value``.
@@ -91,7 +91,9 @@ def load(name: str, *, quick: bool = False, overrides: Sequence[str] = (), quiet
     """
     from weir import scenario
 
-    loaded = scenario.load(locate(name), quick=quick, overrides=parse_set(overrides))
+    loaded = scenario.load(
+        locate(name), quick=version == "quick", realtime=version == "realtime", overrides=parse_set(overrides)
+    )
     if not quiet:
         print_problems(loaded.problems, file=sys.stderr)
     return loaded
@@ -114,26 +116,39 @@ def parse_set(overrides: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def settings(*, quick: bool, overrides: Sequence[str]) -> dict[str, Any]:
+def settings(*, version: Version, overrides: Sequence[str]) -> dict[str, Any]:
     """What tells a changed run of a scenario from the scenario as it is; empty if nothing is changed."""
-    changed: dict[str, Any] = {"quick": True} if quick else {}
+    changed: dict[str, Any] = {} if version == "full" else {version: True}
     return changed | ({"set": parse_set(overrides)} if overrides else {})
 
 
-def slug(name: str, *, quick: bool) -> str:
+def slug(name: str, *, version: Version) -> str:
     """The name of the folder of a run: ``A/large-flows`` gives ``A-large-flows``, a file its name."""
     is_file = Path(name).is_file()
     base = Path(name).stem if is_file else name
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", base).strip("-.") + ("-quick" if quick else "")
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", base).strip("-.") + ("" if version == "full" else f"-{version}")
 
 
 def scenario_options(function: Function) -> Function:
-    """Adds what changes a scenario: ``quick: bool`` and ``overrides: tuple[str, ...]``."""
-    quick = click.option("--quick", is_flag=True, help="The scenario's quick version: shorter, fewer cells.")
+    """Adds what changes a scenario: ``version: Version`` and ``overrides: tuple[str, ...]``."""
+    quick = click.option(
+        "--quick",
+        "version",
+        flag_value="quick",
+        default="full",
+        help="The scenario's quick version: shorter, fewer cells.",
+    )
+    realtime = click.option(
+        "--realtime",
+        "version",
+        flag_value="realtime",
+        default="full",
+        help="Its version for a real clock: what one machine carries.",
+    )
     change = click.option(
         "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change one value; may be repeated."
     )
-    return quick(change(function))
+    return quick(realtime(change(function)))
 
 
 _STYLES = {"error": "red", "warning": "yellow", "info": "dim"}

@@ -15,6 +15,7 @@ from weir.cli._scenarios import complete_scenario, load, scenario_options
 
 if TYPE_CHECKING:
     from weir.engine import Cell, Estimate
+    from weir.scenario import Version
 
 __all__ = ["command"]
 
@@ -36,7 +37,7 @@ _PACKETS_PER_S = 5e6
 @json_option
 def command(
     scenario: str,
-    quick: bool,
+    version: Version,
     overrides: tuple[str, ...],
     cell_id: str | None,
     method: str,
@@ -49,7 +50,7 @@ def command(
     """
     from weir import methods
 
-    cells = load(scenario, quick=quick, overrides=overrides).cells()
+    cells = load(scenario, version=version, overrides=overrides).cells()
     executor = methods.get(method)
     if cell_id is not None:
         print(json.dumps(_find(cells, cell_id).plan(), indent=None if as_json else 2, ensure_ascii=False))

@@ -17,7 +17,7 @@ from weir.cli._verdicts import print_verdicts, settle, verdicts_of
 if TYPE_CHECKING:
     from weir.engine import Result
     from weir.metrics.expect import Verdict
-    from weir.scenario import Scenario
+    from weir.scenario import Scenario, Version
 
 __all__ = ["command"]
 
@@ -27,6 +27,7 @@ _EPILOG = examples(
     ("weir run my.yaml --set transport.cc=htcp", "with one value changed"),
     ("weir run my.yaml --out runs/tuesday -j 8", "elsewhere, with eight workers"),
     ("weir run my.yaml --method sim,emul", "in the simulator and on this kernel, then compared"),
+    ("weir run E2/congestion-collapse --realtime --method emul", "at a size that this machine carries, live"),
     ("weir run my.yaml --quick --trace", "with captures that Wireshark opens"),
 )
 
@@ -48,7 +49,7 @@ _EPILOG = examples(
 @verbosity_options
 def command(
     scenario: str,
-    quick: bool,
+    version: Version,
     overrides: tuple[str, ...],
     method: str,
     workers: int | None,
@@ -67,8 +68,8 @@ def command(
     An interrupted run is continued by the same command; what is complete is kept. Several methods give a run each, in
     folders of their names, and a comparison.
     """
-    loaded = load(scenario, quick=quick, overrides=(*overrides, *_tracing(trace)), quiet=quiet)
-    folder = out or Path("runs") / slug(scenario, quick=quick)
+    loaded = load(scenario, version=version, overrides=(*overrides, *_tracing(trace)), quiet=quiet)
+    folder = out or Path("runs") / slug(scenario, version=version)
     names = _methods(method)
     done = []
     for name in names:
@@ -77,7 +78,7 @@ def command(
             folder / name if len(names) > 1 else folder,
             method=name,
             workers=workers,
-            settings=settings(quick=quick, overrides=(*overrides, *_tracing(trace))),
+            settings=settings(version=version, overrides=(*overrides, *_tracing(trace))),
             fresh=fresh,
             force=force,
             quiet=quiet,

@@ -94,7 +94,11 @@ def command(
     allowed = _limits(limits)
     if drawn is not None and cells is not None:
         raise click.UsageError("--random and --cells both say how many; give one of them")
-    name = f"random-{seed}" if drawn is not None else slug(scenario, quick=quick).removeprefix("validation-")
+    name = (
+        f"random-{seed}"
+        if drawn is not None
+        else slug(scenario, version="quick" if quick else "full").removeprefix("validation-")
+    )
     sides = validate.parse_sides(methods)
     job = validate.Job(
         name=f"{name}-{sides[0].folder}-{sides[1].folder}",

@@ -10,7 +10,20 @@ Times are nanoseconds, rates bits a second and sizes bytes, all integers, once p
 
 from __future__ import annotations
 
+from ._claims import Expectation, Unjudged, Version
 from ._problem import Problem, ScenarioError
-from ._scenario import Cell, Expectation, Scenario, check, load, parse, schema
+from ._scenario import Cell, Scenario, check, load, parse, schema
 
-__all__ = ["Cell", "Expectation", "Problem", "Scenario", "ScenarioError", "check", "load", "parse", "schema"]
+__all__ = [
+    "Cell",
+    "Expectation",
+    "Problem",
+    "Scenario",
+    "ScenarioError",
+    "Unjudged",
+    "Version",
+    "check",
+    "load",
+    "parse",
+    "schema",
+]

@@ -160,6 +160,18 @@ class _WhereValue:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RealtimeClaim(Spec):
+    """What is different about a claim in the version for real time."""
+
+    check: str | None = key(Text(most=1000), "The check with the figures of that version.", default=None)
+    expected: str | None = key(
+        Choice("an outcome", {"holds": "", "fails": ""}), "The outcome that is known there.", default=None
+    )
+    note: str = key(TEXT, "Why, for a reader.", default="")
+    skip: str = key(Text(most=500), "Why that version cannot decide it; it is listed as not judged.", default="")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Claim(Spec):
     """A claim about the results, checked after the run; a claim that does not hold makes `weir run` fail."""
 
@@ -183,6 +195,11 @@ class Claim(Spec):
         default="holds",
     )
     full_only: bool = key(BOOLEAN, "Only the full version can decide it: `--quick` leaves it out.", default=False)
+    realtime: RealtimeClaim | None = key(
+        Struct(RealtimeClaim),
+        "What is different with `--realtime`. Without it, a check with an absolute rate or time is not judged there.",
+        default=None,
+    )
 
 
 _PATH = r"[A-Za-z_][A-Za-z0-9_-]*(\[[0-9]+\])*(\.[A-Za-z_][A-Za-z0-9_-]*(\[[0-9]+\])*)*"
@@ -238,6 +255,12 @@ class Head(Spec):
     quick: Node | None = key(
         Raw("a mapping of dotted paths to values", _QUICK),
         "What `--quick` changes, by dotted path: shorter times, fewer cells (`sweep.transport.cc: [reno]`).",
+        default=None,
+    )
+    realtime: Node | None = key(
+        Raw("a mapping of dotted paths to values", _QUICK),
+        "What `--realtime` changes after `quick`, by dotted path: rates, sizes and times that one machine carries on a "
+        "real clock.",
         default=None,
     )
     expect: tuple[Claim, ...] = key(ListOf(Struct(Claim), 0, 1000), "Claims about the results.", default=())

@@ -3,46 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeVar, cast
 
+from ._claims import Expectation, Unjudged, Values, Version, expectations
 from ._compile import Context, compile_plan
-from ._lang_scenario import BODY, HEAD, Body, Claim, Head, scenario_schema
+from ._lang_scenario import BODY, HEAD, Body, Head, scenario_schema
 from ._problem import Enough, Invalid, Log, Mark, Problem, ScenarioError, choose
 from ._sweep import MANY_CELLS, MAX_CELLS, Factor, Sweep, override, parse_sweep, substitute
 from ._yaml import MAX_BYTES, Map, Node, Scalar, describe, read
 
-__all__ = ["Cell", "Expectation", "Scenario", "check", "load", "parse", "schema"]
+__all__ = ["Cell", "Scenario", "check", "load", "parse", "schema"]
 
 T = TypeVar("T")
 _MOST_CHECKED = 500
 _MOST_WORK = 200_000  # of the cells compiled to check a sweep, as logs count it
-
-
-_Values: TypeAlias = Mapping[str, tuple[str, ...]]
-"""Values of the swept factors, by short name."""
-
-
-@dataclass(frozen=True)
-class Expectation:
-    """A claim about the results of the cells whose factors have the values in ``where`` (none: all cells).
-
-    ``expected`` is ``holds``, or ``fails`` for a claim that is known not to hold here, for the reason in ``note``.
-    """
-
-    claim: str
-    where: dict[str, str]
-    check: str
-    source: str
-    note: str
-    line: int
-    expected: str = "holds"
 
 
 @dataclass(frozen=True)
@@ -86,7 +66,8 @@ class Scenario:
         file: What problems name: the path as it was given, or another name in angle brackets.
         text: The text of the file, without the changes of its ``quick`` section or the command line.
         factors: The swept factors by short name, each with the texts of its values.
-        expect: Claims about its results.
+        expect: Claims about its results that this version decides.
+        unjudged: The other claims of the file, and why this version does not decide them.
         problems: What was found that is not an error: warnings and notes.
     """
 
@@ -100,10 +81,12 @@ class Scenario:
     repeat: int
     factors: dict[str, tuple[str, ...]]
     expect: tuple[Expectation, ...]
+    unjudged: tuple[Unjudged, ...]
     problems: tuple[Problem, ...]
     _tree: Map = field(repr=False, compare=False)
     _sweep: Sweep = field(repr=False, compare=False)
     _quick: Scenario | None = field(repr=False, compare=False)
+    _realtime: Scenario | None = field(repr=False, compare=False)
 
     @property
     def path(self) -> Path | None:
@@ -113,6 +96,14 @@ class Scenario:
     def quick(self) -> Scenario:
         """The scenario with the changes of its ``quick`` section; itself, if it has none."""
         return self if self._quick is None else self._quick
+
+    def realtime(self) -> Scenario:
+        """The scenario with the changes of its ``quick`` and ``realtime`` sections; quick, if it has no latter."""
+        return self.quick() if self._realtime is None else self._realtime
+
+    def version(self, version: Version) -> Scenario:
+        """The scenario, its quick version, or the one for real time."""
+        return {"full": lambda: self, "quick": self.quick, "realtime": self.realtime}[version]()
 
     def cells(self, quick: bool = False) -> list[Cell]:
         """The cells in the order of the sweep (the last factor varies fastest), repeats of a cell one after another.
@@ -149,29 +140,45 @@ def derive_seed(seed: int, repeat: int) -> int:
     return int.from_bytes(digest, "big") >> 11
 
 
-def load(path: str | os.PathLike[str], *, quick: bool = False, overrides: Mapping[str, str] | None = None) -> Scenario:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    quick: bool = False,
+    realtime: bool = False,
+    overrides: Mapping[str, str] | None = None,
+) -> Scenario:
     """Reads and checks a scenario file.
 
     Args:
         quick: Apply the changes of its ``quick`` section.
+        realtime: Apply these, then the changes of its ``realtime`` section.
         overrides: Values by dotted path, as YAML text, applied last; a swept path keeps its factor with this one value.
 
     Raises:
         ScenarioError: the file cannot be read, or has errors; all of them are in ``problems``.
     """
     file = os.fspath(path)
-    return _parse(_bytes_of(file), file, quick, overrides or {})
+    return _parse(_bytes_of(file), file, _version(quick, realtime), overrides or {})
 
 
 def parse(
-    text: str | bytes, file: str = "<text>", *, quick: bool = False, overrides: Mapping[str, str] | None = None
+    text: str | bytes,
+    file: str = "<text>",
+    *,
+    quick: bool = False,
+    realtime: bool = False,
+    overrides: Mapping[str, str] | None = None,
 ) -> Scenario:
     """Reads and checks a scenario like :func:`load`; ``file`` is what problems name.
 
     Raises:
         ScenarioError: there are errors; all of them are in ``problems``.
     """
-    return _parse(text, file, quick, overrides or {})
+    return _parse(text, file, _version(quick, realtime), overrides or {})
+
+
+def _version(quick: bool, realtime: bool) -> Version:
+    return "realtime" if realtime else "quick" if quick else "full"
 
 
 def check(path: str | os.PathLike[str]) -> list[Problem]:
@@ -196,37 +203,54 @@ def _bytes_of(file: str) -> bytes:
         raise ScenarioError([Problem(file, 1, 1, f"cannot be read: {reason}")]) from None
 
 
-def _parse(text: str | bytes, file: str, quick: bool, overrides: Mapping[str, str]) -> Scenario:
+def _parse(text: str | bytes, file: str, version: Version, overrides: Mapping[str, str]) -> Scenario:
     log = Log(file)
     try:
         scenario = _scenario(text, log, overrides)
     except (Invalid, Enough):
         raise ScenarioError(log.problems) from None
     log.raise_if_failed()
-    full = replace(scenario, problems=tuple(log.problems))
-    if full._quick is not None:
-        full = replace(full, _quick=replace(full._quick, problems=full.problems))
-    return full.quick() if quick else full
+    return _with_problems(scenario, tuple(log.problems)).version(version)
+
+
+def _with_problems(scenario: Scenario, problems: tuple[Problem, ...]) -> Scenario:
+    quick, realtime = (
+        None if part is None else replace(part, problems=problems) for part in (scenario._quick, scenario._realtime)
+    )
+    return replace(scenario, problems=problems, _quick=quick, _realtime=realtime)
 
 
 def _scenario(text: str | bytes, log: Log, overrides: Mapping[str, str]) -> Scenario:
-    """The scenario and its quick version, both checked."""
+    """The scenario and its other versions, all checked."""
     root = read(text, log)
     if not isinstance(root, Map):
         raise log.error(root.mark, f"expected a mapping with `title`, `topology`, `workload`; found {describe(root)}")
     written = text if isinstance(text, str) else text.decode("utf-8")
     changes = [_override(path, value, log) for path, value in overrides.items()]
-    section = root.get("quick")
-    bare = root.without("quick")
+    quick, realtime = _section(root, "quick", log), _section(root, "realtime", log)
+    bare = root.without("quick").without("realtime")
     sweep = _tried(partial(parse_sweep, bare.get("sweep"), Log(log.file)))
     values = {} if sweep is None else sweep.values()
-    full = _variant(override(bare, changes, log), written, values, log, quick=False)
-    if section is None:
-        return full
-    if not isinstance(section, Map):
-        raise log.error(section.mark, f"expected a mapping of dotted paths to values, found {describe(section)}")
-    shorter = override(bare, ((e.key, e.value) for e in section.entries), log)
-    return replace(full, _quick=_variant(override(shorter, changes, log), written, values, log, quick=True))
+
+    def variant(tree: Map, version: Version) -> Scenario:
+        return _variant(override(tree, changes, log), written, values, log, version)
+
+    full = variant(bare, "full")
+    shorter = bare if quick is None else override(bare, ((e.key, e.value) for e in quick.entries), log)
+    if quick is not None:
+        full = replace(full, _quick=variant(shorter, "quick"))
+    if realtime is not None:
+        smaller = override(shorter, ((e.key, e.value) for e in realtime.entries), log)
+        full = replace(full, _realtime=variant(smaller, "realtime"))
+    return full
+
+
+def _section(root: Map, name: str, log: Log) -> Map | None:
+    """The section that makes another version of a scenario; none if it has none."""
+    section = root.get(name)
+    if section is None or isinstance(section, Map):
+        return section
+    raise log.error(section.mark, f"expected a mapping of dotted paths to values, found {describe(section)}")
 
 
 def _override(path: str, value: str, log: Log) -> tuple[Scalar, Node]:
@@ -234,7 +258,7 @@ def _override(path: str, value: str, log: Log) -> tuple[Scalar, Node]:
     return Scalar(Mark(1, 1, source), path), read(value, log, source)
 
 
-def _variant(root: Map, text: str, written: _Values, log: Log, *, quick: bool) -> Scenario:
+def _variant(root: Map, text: str, written: Values, log: Log, version: Version) -> Scenario:
     """The scenario of one tree, checked as far as its cells go; ``written`` has the swept values of the file."""
     _check_keys(root, log)
     head = _tried(partial(HEAD.parse_map, root, log, _keys_of(root)))
@@ -242,6 +266,8 @@ def _variant(root: Map, text: str, written: _Values, log: Log, *, quick: bool) -
     body = _tried(partial(_parse_body, root, log))
     if head is None or sweep is None:
         raise Invalid
+    phases = None if body is None else list(body.phases or {})
+    expect, unjudged = expectations(head.expect, sweep.values(), written, phases, log, version)
     scenario = Scenario(
         file=log.file,
         text=text,
@@ -252,11 +278,13 @@ def _variant(root: Map, text: str, written: _Values, log: Log, *, quick: bool) -
         seed=head.seed,
         repeat=head.repeat,
         factors=sweep.values(),
-        expect=_expectations(head, sweep.values(), written, body, log, quick=quick),
+        expect=expect,
+        unjudged=unjudged,
         problems=(),
         _tree=root,
         _sweep=sweep,
         _quick=None,
+        _realtime=None,
     )
     runs = len(sweep) * head.repeat
     if runs > MAX_CELLS:
@@ -326,46 +354,3 @@ def _seed_matters(scenario: Scenario, values: tuple[Factor, ...], plan: dict[str
         return True
     other = scenario._compile(values, derive_seed(scenario.seed, 1), Log(scenario.file))
     return {**other, "seed": 0} != {**plan, "seed": 0}
-
-
-def _expectations(
-    head: Head, factors: _Values, written: _Values, body: Body | None, log: Log, *, quick: bool
-) -> tuple[Expectation, ...]:
-    phases = None if body is None else list(body.phases or {})
-    found = [(claim.full_only, _expectation(claim, factors, written, phases, log)) for claim in head.expect]
-    return tuple(e for full_only, e in found if e is not None and not (quick and full_only))
-
-
-def _expectation(
-    claim: Claim, factors: _Values, written: _Values, phases: list[str] | None, log: Log
-) -> Expectation | None:
-    """The expectation of a claim; none if it is about values that ``quick`` or an override took out of the sweep."""
-    where: dict[str, str] = {}
-    applies = True
-    for name, (text, node) in (claim.where or {}).items():
-        where[name] = text
-        if name not in factors:
-            hint = choose(name, factors) if factors else "; nothing is swept"
-            log.error(node.mark, f"`{name}` is not a swept factor{hint}")
-        elif text not in factors[name]:
-            applies = False
-            if text not in written.get(name, ()):
-                known = written.get(name, factors[name])
-                log.error(node.mark, f"`{text[:60]}` is not a value of `{name}` in the sweep{choose(text, known)}")
-    _check_syntax(claim, list(factors), phases, log)
-    if claim.expected == "fails" and not claim.note:
-        log.error(claim.at("expected"), "a claim that is known to fail needs a `note` that says why")
-    if not applies:
-        return None
-    return Expectation(claim.claim, where, claim.check, claim.source, claim.note, claim.mark.line, claim.expected)
-
-
-def _check_syntax(claim: Claim, factors: list[str], phases: list[str] | None, log: Log) -> None:
-    """Has the metrics' own parser read a check; imported late, because it brings every metric with it."""
-    expect = importlib.import_module("weir.metrics.expect")
-    try:
-        expect.parse(claim.check, factors=factors, phases=phases)
-    except expect.ExpectError as e:
-        # Quotes or a block would shift the column of the check's text; only the place of the value is exact.
-        expected = f"; expected {e.expected}" if e.expected else ""
-        log.error(claim.at("check"), f"check, at its character {e.column}: {e.message}{expected}")

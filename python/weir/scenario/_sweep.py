@@ -22,7 +22,7 @@ MAX_PATHS = 64
 _LONGEST_NAME = 60
 _STEP = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)((?:\[[0-9]{1,6}\])*)\Z")
 # Everything that is not part of the experiment itself.
-_HEAD = ("title", "source", "rationale", "tags", "seed", "repeat", "sweep", "quick", "expect")
+_HEAD = ("title", "source", "rationale", "tags", "seed", "repeat", "sweep", "quick", "realtime", "expect")
 
 
 @dataclass(frozen=True)
@@ -165,8 +165,8 @@ def override(root: Map, changes: Iterable[tuple[Scalar, Node]], log: Log) -> Map
             swept = _swept(root).get(key.text)
             if not steps:
                 result = substitute(result, _sweep_steps(key, root, log), value, log)
-            elif steps[0].name == "quick":
-                raise log.error(key.mark, "`quick` cannot be changed here")
+            elif steps[0].name in ("quick", "realtime"):
+                raise log.error(key.mark, f"`{steps[0].name}` cannot be changed here")
             elif swept is not None:
                 # The factor stays, with this one value: results keep their column, claims their `where`.
                 result = substitute(

@@ -1,0 +1,150 @@
+"""The claims of a scenario: which of them a version of it decides, and why not the others.
+
+A version for real time has other rates, sizes and times than the scenario. A check that compares with an absolute rate,
+size or time says nothing there, unless the scenario gives it another one; so it is not judged, and said so.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from ._lang_scenario import Claim, RealtimeClaim
+from ._problem import Log, choose
+
+__all__ = ["Expectation", "Unjudged", "Values", "Version", "expectations"]
+
+Version: TypeAlias = Literal["full", "quick", "realtime"]
+
+Values: TypeAlias = Mapping[str, tuple[str, ...]]
+"""Values of the swept factors, by short name."""
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """A claim about the results of the cells whose factors have the values in ``where`` (none: all cells).
+
+    ``expected`` is ``holds``, or ``fails`` for a claim that is known not to hold here, for the reason in ``note``.
+    """
+
+    claim: str
+    where: dict[str, str]
+    check: str
+    source: str
+    note: str
+    line: int
+    expected: str = "holds"
+
+
+@dataclass(frozen=True)
+class Unjudged:
+    """A claim that a version of a scenario does not decide."""
+
+    claim: str
+    source: str
+    reason: str
+
+
+def expectations(
+    claims: Sequence[Claim],
+    factors: Values,
+    written: Values,
+    phases: Sequence[str] | None,
+    log: Log,
+    version: Version,
+) -> tuple[tuple[Expectation, ...], tuple[Unjudged, ...]]:
+    """The claims that a version decides, and the others with reasons.
+
+    Args:
+        claims: Those of the file.
+        factors: The sweep of this version.
+        written: The sweep of the file.
+        phases: Names of the phases; none if they could not be read.
+        log: Gets what is wrong with the claims.
+        version: Which version it is.
+    """
+    decided: list[Expectation] = []
+    others: list[Unjudged] = []
+    for claim in claims:
+        expectation, missing = _expectation(claim, factors, written, phases, log, version)
+        reason = missing or _undecidable(claim, expectation, version)
+        if reason:
+            others.append(Unjudged(claim.claim, claim.source, reason))
+        else:
+            decided.append(expectation)
+    return tuple(decided), tuple(others)
+
+
+def _expectation(
+    claim: Claim, factors: Values, written: Values, phases: Sequence[str] | None, log: Log, version: Version
+) -> tuple[Expectation, str]:
+    """The expectation of a claim; and which values it is about that this version or an override took out, if any."""
+    other = claim.realtime if version == "realtime" else None
+    other = other or RealtimeClaim()
+    where: dict[str, str] = {}
+    missing = ""
+    for name, (text, node) in (claim.where or {}).items():
+        where[name] = text
+        if name not in factors:
+            hint = choose(name, factors) if factors else "; nothing is swept"
+            log.error(node.mark, f"`{name}` is not a swept factor{hint}")
+        elif text not in factors[name]:
+            missing = f"it is about {name} {text}, which this version leaves out"
+            if text not in written.get(name, ()):
+                known = written.get(name, factors[name])
+                log.error(node.mark, f"`{text[:60]}` is not a value of `{name}` in the sweep{choose(text, known)}")
+    check = other.check or claim.check
+    _check_syntax(claim, check, list(factors), phases, log)
+    note, expected = other.note or claim.note, other.expected or claim.expected
+    if expected == "fails" and not note:
+        log.error(claim.at("expected"), "a claim that is known to fail needs a `note` that says why")
+    return Expectation(claim.claim, where, check, claim.source, note, claim.mark.line, expected), missing
+
+
+def _undecidable(claim: Claim, expectation: Expectation, version: Version) -> str:
+    """Why a version cannot decide a claim; empty if it can."""
+    if version == "full":
+        return ""
+    if version == "realtime" and claim.realtime is not None:
+        return claim.realtime.skip  # the author has said what holds there
+    if claim.full_only:
+        return "only the full version can decide it"
+    absolute = _absolute(expectation.check) if version == "realtime" else ""
+    return f"{absolute} is absolute, and this version has other rates, sizes and times" if absolute else ""
+
+
+def _absolute(check: str) -> str:
+    """The first rate, size or time that a check compares with; empty if there is none, or the check is wrong."""
+    expect = importlib.import_module("weir.metrics.expect")
+    try:
+        node = expect.parse(check).node
+    except expect.ExpectError:
+        return ""
+    return _first_absolute(node)
+
+
+def _first_absolute(node: Any) -> str:
+    syntax = importlib.import_module("weir.metrics.expect.syntax")
+    one = importlib.import_module("weir.run.quantity").ONE
+    for part in syntax.walk(node):
+        if isinstance(part, syntax.Number) and part.dimension != one:
+            return str(part.text)
+        if isinstance(part, syntax.Metric):
+            units = {p.name: p.unit for p in part.reference.metric.params}
+            for name, value in part.reference.arguments:
+                if isinstance(value, float) and units.get(name, "1") != "1":
+                    return f"{name} of {part.reference.name}"
+    return ""
+
+
+def _check_syntax(claim: Claim, check: str, factors: list[str], phases: Sequence[str] | None, log: Log) -> None:
+    """Has the metrics' own parser read a check; imported late, because it brings every metric with it."""
+    expect = importlib.import_module("weir.metrics.expect")
+    try:
+        expect.parse(check, factors=factors, phases=phases)
+    except expect.ExpectError as e:
+        # Quotes or a block would shift the column of the check's text; only the place of the value is exact.
+        expected = f"; expected {e.expected}" if e.expected else ""
+        log.error(claim.at("check"), f"check, at its character {e.column}: {e.message}{expected}")
