@@ -13,7 +13,7 @@ EXT := $(VENV)/.weir-ext
 PROGRAMS := python/weir/bin/.built
 READY := $(EXT) $(PROGRAMS)
 RUST := $(shell find crates cc -type f \( -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name '*.toml' \) 2>/dev/null)
-C := $(filter %.c %.h,$(RUST)) $(wildcard lab/*/*.c)
+C := $(filter %.c %.h,$(RUST)) $(wildcard lab/*/*.c lab/*/*/*.[ch])
 
 # All crates but the one whose C library is missing here; asked when it is used, because setup may have installed it.
 WORKSPACE = --workspace $(shell scripts/can-build-bpf || echo --exclude weir-bpf)

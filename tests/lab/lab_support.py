@@ -33,7 +33,7 @@ def plan(folder: Path, *overrides: str) -> dict[str, Any]:
     """The plan of two flows that share 20 Mb/s for six seconds, with values changed."""
     path = folder / "scenario.yaml"
     path.write_text(_SCENARIO, encoding="utf-8")
-    compiled: dict[str, Any] = load(str(path), quick=False, overrides=overrides, quiet=True).cells()[0].plan()
+    compiled: dict[str, Any] = load(str(path), overrides=overrides, quiet=True).cells()[0].plan()
     return compiled
 
 

@@ -79,6 +79,35 @@ def registered() -> dict[str, Path]:
 
 
 @dataclass(frozen=True)
+class _Module:
+    """A kernel module to be built."""
+
+    name: str
+    sources: tuple[Path, ...]
+    """One C file, or all files of a module of several, none of which has its name."""
+    place: Path
+    """The folder that gets it."""
+    flags: str = ""
+    """For the compiler of a module of one file."""
+
+    @property
+    def file(self) -> Path:
+        """The module, when it was built."""
+        return self.place / f"{self.name}.ko"
+
+    def lay_out(self, folder: Path) -> list[str]:
+        """Copies its sources to ``folder``; the lines of a Kbuild there that build it."""
+        made = f"obj-m += {self.name}.o"
+        if len(self.sources) == 1:
+            shutil.copy2(self.sources[0], folder / f"{self.name}.c")
+            return [made, f"CFLAGS_{self.name}.o := {self.flags}"]
+        for path in self.sources:
+            shutil.copy2(path, folder)
+        objects = " ".join(f"{path.stem}.o" for path in self.sources if path.suffix == ".c")
+        return [made, f"{self.name}-y := {objects}"]
+
+
+@dataclass(frozen=True)
 class Kernel:
     """A kernel that was built."""
 
@@ -126,16 +155,17 @@ class Kernel:
 
     @cached_property
     def wire(self) -> Path:
-        """The module of the links of a plan (``lab/guest/wire.c``); built if it is not in the cache.
+        """The module of the links of a plan (``lab/guest/wire``); built if it is not in the cache.
 
         Raises:
             LabError: it does not compile.
         """
-        source = sources() / "guest" / "wire.c"
-        place = self.folder / "modules" / digest(["wire", source.read_bytes()])
-        if not place.is_dir():
-            self._build([(source, place, "wire", "")], sources())
-        return place / "wire.ko"
+        files = sorted((sources() / "guest" / "wire").glob("*.[ch]"))
+        parts = [part for path in files for part in (path.name.encode(), path.read_bytes())]
+        module = _Module("wire", tuple(files), self.folder / "modules" / digest(["wire", *parts]))
+        if not module.place.is_dir():
+            self._build([module], ())
+        return module.file
 
     def modules(self, wanted: Iterable[Control]) -> dict[Control, Path]:
         """The kernel module of each congestion control; what is not in the cache is built, all in one go.
@@ -145,36 +175,37 @@ class Kernel:
         """
         headers = congestion_controls()
         shared = [path.read_bytes() for path in sorted(headers.glob("*/*.h"))]
-        places = {
-            control: self.folder / "modules" / digest([control.kernel_name, control.source.read_bytes(), *shared])
+        modules = {
+            control: _Module(
+                control.kernel_name,
+                (control.source,),
+                self.folder / "modules" / digest([control.kernel_name, control.source.read_bytes(), *shared]),
+                f"-DWEIR_KERNEL_PREFIX='\"{control.prefix}\"'",
+            )
             for control in wanted
         }
-        missing = [
-            (control.source, place, control.kernel_name, f"-DWEIR_KERNEL_PREFIX='\"{control.prefix}\"'")
-            for control, place in places.items()
-            if not place.is_dir()
-        ]
+        missing = [module for module in modules.values() if not module.place.is_dir()]
         if missing:
-            self._build(missing, headers / "include")
-        return {control: place / f"{control.kernel_name}.ko" for control, place in places.items()}
+            self._build(missing, (headers / "include",))
+        return {control: module.file for control, module in modules.items()}
 
-    def _build(self, wanted: Sequence[tuple[Path, Path, str, str]], include: Path) -> None:
-        """Builds modules, each given as its source, its folder, its name and flags of the compiler."""
+    def _build(self, wanted: Sequence[_Module], include: Iterable[Path]) -> None:
+        """Builds modules, all with the headers in ``include``, and moves them to their places."""
         (self.folder / "modules").mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self.folder, prefix="modules-", ignore_cleanup_errors=True) as temporary:
             folder = Path(temporary)
-            lines = [f"ccflags-y := -I{include}"]
-            for source, _, name, flags in wanted:
-                shutil.copy2(source, folder / f"{name}.c")
-                lines += [f"obj-m += {name}.o", f"CFLAGS_{name}.o := {flags}"]
+            lines = [f"ccflags-y := {' '.join(f'-I{path}' for path in include)}"]
+            for module in wanted:
+                lines += module.lay_out(folder)
             (folder / "Kbuild").write_text("\n".join(lines) + "\n", encoding="utf-8")
             make = ["make", "-C", str(self.folder / HEADERS), "ARCH=um", f"M={folder}", "modules"]
-            _compile(make, f"for the lab kernel, {', '.join(str(source) for source, *_ in wanted)} cannot be compiled")
-            for _, place, name, _ in wanted:
-                ready = folder / f"{name}.d"
+            files = ", ".join(str(path) for module in wanted for path in module.sources)
+            _compile(make, f"for the lab kernel, {files} cannot be compiled")
+            for module in wanted:
+                ready = folder / f"{module.name}.d"
                 ready.mkdir()
-                (folder / f"{name}.ko").rename(ready / f"{name}.ko")
-                _move(ready, place)
+                (folder / f"{module.name}.ko").rename(ready / f"{module.name}.ko")
+                _move(ready, module.place)
 
 
 def find() -> Kernel | None:

@@ -1,4 +1,4 @@
-"""A plan's network as the lab kernel's own links: commands for ``/dev/weir`` (``lab/guest/wire.c``), and its rows.
+"""A plan's network as the lab kernel's own links: commands for ``/dev/weir`` (``lab/guest/wire``), and its rows.
 
 Drop-tail links are the module's own; a link with an active queue is a network device of it, whose queue is the
 kernel's, set by ``tc``. :func:`obstacle` says what neither can do: such a plan has ``weir-emu`` for its network.
@@ -6,7 +6,6 @@ kernel's, set by ``tc``. :func:`obstacle` says what neither can do: such a plan 
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
 import math
 from collections.abc import Iterator, Mapping
@@ -30,7 +29,7 @@ _UNLIMITED = (1 << 63) - 1
 _MOST_HOPS = 64
 _MOST_LINKS = 8192
 _MOST_FLOWS = 1 << 20
-_ONE = 1 << 32
+_WORD = (1 << 64) - 1
 _NONE = (1 << 32) - 1
 
 Plan = Mapping[str, Any]
@@ -138,15 +137,25 @@ def _losses(number: int, link: Link, seed: int) -> Iterator[str]:
     if loss is None:
         return
     if loss["kind"] == "list":
-        yield from (f"lose {number} {packet}" for packet in loss["packets"])
+        yield from (f"lose {number} {packet}" for packet in sorted({n for n in loss["packets"] if n > 0}))
         return
-    stream = hashlib.sha256(f"lab loss {seed} {number}".encode()).digest()
-    if loss["kind"] == "bernoulli":
-        p, r, good, bad = 0.0, 1.0, loss["p"], loss["p"]
-    else:
-        p, r, good, bad = loss["p"], loss["r"], loss["good"], loss["bad"]
-    shares = " ".join(str(min(_ONE - 1, round(value * _ONE))) for value in (p, r, good, bad))
-    yield f"loss {number} {int.from_bytes(stream[:8], 'little')} {shares}"
+    names = ("p",) if loss["kind"] == "bernoulli" else ("p", "r", "good", "bad")
+    chances = " ".join(str(_chance(loss[name])) for name in names)
+    stream = f"link/{link['name']}/loss"
+    yield f"loss {number} {_substream(seed, stream)} {chances}"
+
+
+def _substream(seed: int, name: str) -> int:
+    """The seed of the generator of a named substream, as crates/weir-units (random.rs) has it: FNV-1a of the name."""
+    state = 0xCBF2_9CE4_8422_2325 ^ (seed * 0x9E37_79B9_7F4A_7C15 & _WORD)
+    for byte in name.encode():
+        state = (state ^ byte) * 0x0000_0100_0000_01B3 & _WORD
+    return state
+
+
+def _chance(probability: float) -> int:
+    """In units of 1/2^63, as crates/weir-elements (loss.rs) compares it."""
+    return int(min(1.0, max(0.0, probability)) * 2.0**63)
 
 
 # Queues of the kernel ------------------------------------------------------------------------------------------------

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0
+/* Links that are network devices: the first one of a host, and those with a queue of the kernel. */
+#include <linux/if_arp.h>
+#include <net/inet_ecn.h>
+
+#include "wire.h"
+
+enum {
+	QUEUE_PACKETS = 1000,
+	JITTER_NS = 4, /* a timer may be that late; transmissions still follow each other without a gap */
+};
+
+struct port {
+	u32 link; /* what the device transmits on */
+	u32 node; /* of a host's device */
+};
+
+/* The destructor of a packet that is in the queue of a device: nobody but the queue frees it there. */
+static void dropped_by_queue(struct sk_buff *skb)
+{
+	struct port *port = netdev_priv(skb->dev);
+
+	count_drop(links[port->link], skb);
+}
+
+void enter_device(struct link *link, struct sk_buff *skb, u64 now)
+{
+	union course course = {.mark = skb->mark};
+	u64 bytes = 0, packets = 0;
+
+	course.was_marked = INET_ECN_is_ce(ip_hdr(skb)->tos);
+	skb->mark = course.mark;
+	skb->tstamp = ns_to_ktime(now);
+	skb->dev = link->dev;
+	skb->destructor = dropped_by_queue;
+	dev_queue_xmit(skb);
+	measure_queue(link, &bytes, &packets);
+	link->counts.queue_max = max(link->counts.queue_max, bytes);
+}
+
+static void begin_transmission(struct link *link, u64 start)
+{
+	if (link->rate) {
+		link->free_at = start + transmission(link, wire_bytes(link, link->sending));
+		set_alarm(&link->sent, link->free_at);
+	} else {
+		link->free_at = NEVER; /* a change will begin it */
+	}
+}
+
+/* The transmitter takes a packet; the queue waits until it was sent. */
+static void transmit(struct link *link, struct sk_buff *skb, u64 entered)
+{
+	u64 now = ktime_get_ns();
+	u64 start = link->free_at <= now && now - link->free_at <= JITTER_NS ? link->free_at : now;
+
+	count_start(link, skb);
+	count_wait(link, start > entered ? start - entered : 0, packets_in(skb));
+	netif_stop_queue(link->dev);
+	link->sending = skb;
+	begin_transmission(link, start);
+}
+
+void change_next(struct link *link)
+{
+	if (!list_empty(&link->changes))
+		set_alarm(&link->change, epoch + list_first_entry(&link->changes, struct change, list)->at);
+}
+
+enum hrtimer_restart on_change(struct hrtimer *timer)
+{
+	struct link *link = container_of(timer, struct link, change);
+	struct change *change = list_first_entry(&link->changes, struct change, list);
+
+	*(change->is_rate ? &link->rate : &link->delay) = change->value;
+	if (link->sending && link->free_at == NEVER)
+		begin_transmission(link, epoch + change->at);
+	list_del(&change->list);
+	kfree(change);
+	change_next(link);
+	return HRTIMER_NORESTART;
+}
+
+enum hrtimer_restart on_sent(struct hrtimer *timer)
+{
+	struct link *link = container_of(timer, struct link, sent);
+	struct sk_buff *skb = link->sending;
+
+	link->sending = NULL;
+	skb_orphan(skb); /* to its socket, it has left the host now */
+	if (link->delay)
+		send_off(link, skb, link->free_at);
+	else
+		leave(skb, link->free_at);
+	skb = __skb_dequeue(&link->rest);
+	if (skb)
+		transmit(link, skb, NEVER);
+	else
+		netif_wake_queue(link->dev);
+	return HRTIMER_NORESTART;
+}
+
+static netdev_tx_t link_xmit(struct sk_buff *skb, struct net_device *dev)
+{
+	struct port *port = netdev_priv(dev);
+	struct link *link = links[port->link];
+
+	if (skb->destructor != dropped_by_queue) { /* the stack's own: it has no business here */
+		kfree_skb(skb);
+		return NETDEV_TX_OK;
+	}
+	skb->destructor = NULL;
+	count_mark(link, skb);
+	transmit(link, skb, ktime_to_ns(skb->tstamp));
+	return NETDEV_TX_OK;
+}
+
+/* A train of which packets are lost: the others are transmitted one after the other. */
+static void transmit_rest(struct link *link, struct sk_buff *train, u64 lost)
+{
+	struct sk_buff *packets = take_apart(train), *packet, *next;
+
+	if (!packets) { /* it is one packet */
+		drop(link, train);
+		return;
+	}
+	skb_list_walk_safe(packets, packet, next)
+	{
+		skb_mark_not_on_list(packet);
+		if (lost & 1)
+			drop(link, packet);
+		else
+			__skb_queue_tail(&link->rest, packet);
+		lost >>= 1;
+	}
+	packet = __skb_dequeue(&link->rest);
+	if (packet)
+		transmit(link, packet, NEVER);
+}
+
+static netdev_tx_t host_xmit(struct sk_buff *skb, struct net_device *dev)
+{
+	struct port *port = netdev_priv(dev);
+	struct link *link = known_link(port->link);
+	union course course;
+	u64 lost;
+
+	if (!link || !pskb_may_pull(skb, sizeof(struct iphdr)) || !find_course(skb, port->node, &course) ||
+	    link_of(course) != link) {
+		dev->stats.tx_dropped++;
+		kfree_skb(skb);
+		return NETDEV_TX_OK;
+	}
+	dev_sw_netstats_tx_add(dev, packets_in(skb), skb->len);
+	skb->mark = course.mark;
+	arrived(link, skb);
+	lost = lost_of(link, skb);
+	if (lost)
+		transmit_rest(link, skb, lost);
+	else
+		transmit(link, skb, NEVER);
+	return NETDEV_TX_OK;
+}
+
+static const struct net_device_ops link_ops = {.ndo_start_xmit = link_xmit};
+static const struct net_device_ops host_ops = {.ndo_start_xmit = host_xmit};
+
+static void set_up_device(struct net_device *dev)
+{
+	dev->type = ARPHRD_NONE;
+	dev->flags = IFF_NOARP | IFF_POINTOPOINT;
+	dev->min_mtu = 68;
+	dev->max_mtu = 65535;
+	dev->needs_free_netdev = true;
+	dev->pcpu_stat_type = NETDEV_PCPU_STAT_TSTATS;
+	dev->tx_queue_len = QUEUE_PACKETS; /* with none here, the device would get no queue */
+	dev->features = dev->hw_features =
+		NETIF_F_SG | NETIF_F_FRAGLIST | NETIF_F_HIGHDMA | NETIF_F_HW_CSUM | NETIF_F_GSO_SOFTWARE;
+	dev->vlan_features = dev->features;
+}
+
+static struct net_device *make_device(const char *name, const struct net_device_ops *ops, u32 link, u32 mtu, u32 queue)
+{
+	struct net_device *dev = alloc_netdev(sizeof(struct port), name, NET_NAME_USER, set_up_device);
+	struct port *port;
+
+	if (!dev)
+		return NULL;
+	port = netdev_priv(dev);
+	port->link = link;
+	dev->netdev_ops = ops;
+	dev->mtu = mtu;
+	dev->tx_queue_len = queue;
+	dev_net_set(dev, current->nsproxy->net_ns);
+	if (register_netdev(dev)) {
+		free_netdev(dev);
+		return NULL;
+	}
+	return dev;
+}
+
+/* The device of a link whose queue tc sets, in the writer's namespace; NULL if there can be none. */
+struct net_device *make_link_device(const struct link *link)
+{
+	char name[IFNAMSIZ];
+
+	snprintf(name, sizeof(name), "wl%u", link->number);
+	return make_device(name, &link_ops, link->number, link->mtu, QUEUE_PACKETS);
+}
+
+/* The device of a host, in the writer's namespace; NULL if there can be none. */
+struct net_device *make_host_device(u32 node, u32 link, u32 mtu, u32 queue, enum offload offload)
+{
+	struct net_device *dev = make_device("weir0", &host_ops, link, mtu, queue);
+
+	if (!dev)
+		return NULL;
+	((struct port *)netdev_priv(dev))->node = node;
+	rtnl_lock();
+	netif_set_tso_max_segs(dev, offload == OFFLOAD_NONE ? 1 : WIRE_MAX_TRAIN);
+	if (offload != OFFLOAD_TRAINS) {
+		dev->wanted_features &= ~NETIF_F_GSO_SOFTWARE;
+		netdev_update_features(dev);
+	}
+	rtnl_unlock();
+	return dev;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0 */
+/*
+ * The network between the hosts of a plan, inside the lab's kernel: the links of crates/weir-plan, exact in virtual
+ * time.
+ *
+ * A packet that enters a link passes its losses, its queue, its transmitter and its delay line, in this order and with
+ * separate limits. Three kinds of links:
+ *
+ *   fifo    drop-tail at a rate that never changes: the start of a packet's transmission is known when it arrives, so
+ *           that a packet costs one timer, the one that ends its delay
+ *   qdisc   a network device wl<N>: its queue is whatever tc put there, its transmitter stops and wakes it
+ *   nic     the first link of a host, by way of the host's own device weir0: the stack feels its queue
+ *
+ * No router has a namespace and nothing is routed: the port of a flow's receiver is first_port + flow, as everywhere in
+ * weir, and each flow has its path. Packets of no flow (echo requests, foreign programs) take the path of any flow
+ * between their two hosts.
+ *
+ * Everything happens in softirq context on the one processor of the guest, so that nothing here needs a lock; the
+ * commands and the reader keep softirqs out.
+ *
+ *   main.c      /dev/weir, which takes commands and gives rows
+ *   command.c   the commands
+ *   course.c    which way a packet goes
+ *   link.c      a packet enters a link, spends its delay, leaves it
+ *   loss.c      which packets are lost before the queue
+ *   fifo.c      links of the kind fifo
+ *   device.c    links of the kinds qdisc and nic
+ *   count.c     what is counted, and the rows made of it
+ */
+#ifndef WEIR_WIRE_H
+#define WEIR_WIRE_H
+
+#include <linux/hrtimer.h>
+#include <linux/ip.h>
+#include <linux/netdevice.h>
+#include <linux/tcp.h>
+#include <linux/udp.h>
+#include <net/ip.h>
+
+#include "random.h"
+
+#define NEVER (~0ULL)
+
+enum {
+	WIRE_MAX_LINKS = 8192,
+	WIRE_MAX_NODES = 8192,
+	WIRE_MAX_HOPS = 64,
+	WIRE_MAX_TRAIN = 64, /* packets in a train: one bit each */
+};
+
+/* What the device of a host does about segments. */
+enum offload {
+	OFFLOAD_NONE,   /* each is alone */
+	OFFLOAD_TRAINS, /* trains stay whole on every link */
+	OFFLOAD_DEVICE  /* trains, which the device takes apart */
+};
+
+enum kind {
+	KIND_FIFO,
+	KIND_QDISC,
+	KIND_NIC
+};
+
+/* Packets of one flow that were dropped or marked on one link in the interval. */
+struct tally {
+	struct tally *next;
+	u32 flow;
+	u64 dropped, marked;
+};
+
+struct counts {
+	u64 in_packets, in_bytes, out_packets, out_bytes, drop_packets, drop_bytes, mark_packets;
+	u64 queue_max, delay_sum, delay_count, delay_max;
+};
+
+/* Random losses: the two states of crates/weir-elements (loss.rs). One with equal probabilities has no states. */
+struct loss {
+	bool stateful, bad;
+	u64 leave[2], lose[2]; /* probabilities of the good and of the bad state, in 1/2^63 */
+	u64 seed;
+	struct random random;
+};
+
+struct change {
+	struct list_head list;
+	u64 at;
+	bool is_rate;
+	u64 value;
+};
+
+struct link {
+	u32 number;
+	enum kind kind;
+	u64 rate, delay, limit_bytes, limit_packets;
+	u32 overhead, mtu;
+	bool record;
+
+	u64 free_at;                             /* when the transmitter has sent what it was given */
+	struct sk_buff *sending;                 /* of a device: the packet in transmission */
+	struct sk_buff_head rest;                /* of a nic: what follows it of a train that was taken apart */
+	struct hrtimer sent;                     /* its end */
+	struct sk_buff_head line;                /* the delay line */
+	struct hrtimer arrival;                  /* of the line's head */
+	struct waiting_chunk *queue, *queue_end; /* of a fifo: whose transmission has not begun */
+	bool merged; /* a fifo that one other alone feeds, no faster: what enters that one is known to enter this one */
+	u64 waiting_bytes, waiting_packets;
+	u64 waiting_ip;
+	struct net_device *dev;
+
+	struct loss *loss;
+	u64 data_packets; /* that came, of those that the list counts */
+	u64 *listed;      /* numbers of data packets that are lost, ascending */
+	u32 listed_count, listed_next;
+	struct list_head changes;
+	struct hrtimer change; /* of the first of them */
+
+	struct counts counts;
+	struct tally *tallies;
+};
+
+struct flow {
+	u32 from, to;
+	u8 hops[2];
+	u16 path[2][WIRE_MAX_HOPS];
+};
+
+struct host {
+	struct net_device *dev;
+	__be32 address;
+	u32 link;
+};
+
+/* Where a packet is, while it is in the hands of this module. */
+struct place {
+	u64 due;
+};
+
+/* In skb->mark, which queues leave alone: where it goes. */
+union course {
+	u32 mark;
+	struct {
+		u32 hop : 7, direction : 1, foreign : 1, data : 1, was_marked : 1, flow : 21;
+	};
+};
+
+/* What the plan made; main.c holds it. */
+extern struct link *links[WIRE_MAX_LINKS];
+extern struct host hosts[WIRE_MAX_NODES];
+extern struct flow *flows;
+extern u32 flow_count, first_port;
+extern u64 epoch;
+
+/* command.c: a negative error, or 0 */
+int command(const char *text);
+
+/* course.c */
+bool find_course(struct sk_buff *skb, u32 node, union course *course);
+
+/* link.c */
+void arrived(struct link *link, const struct sk_buff *skb);
+void send_off(struct link *link, struct sk_buff *skb, u64 sent);
+void leave(struct sk_buff *skb, u64 now);
+struct sk_buff *take_apart(struct sk_buff *skb);
+enum hrtimer_restart on_arrival(struct hrtimer *timer);
+
+/* loss.c */
+u64 lost_of(struct link *link, const struct sk_buff *skb);
+void restart_losses(struct link *link);
+
+/* fifo.c */
+void enter_fifo(struct link *link, struct sk_buff *skb, u64 now);
+void advance(struct link *link, u64 now);
+void merge_links(void);
+
+/* device.c */
+enum hrtimer_restart on_sent(struct hrtimer *timer);
+enum hrtimer_restart on_change(struct hrtimer *timer);
+void change_next(struct link *link);
+void enter_device(struct link *link, struct sk_buff *skb, u64 now);
+struct net_device *make_link_device(const struct link *link);
+struct net_device *make_host_device(u32 node, u32 link, u32 mtu, u32 queue, enum offload offload);
+
+/* count.c */
+void count_drop(struct link *link, const struct sk_buff *skb);
+void count_mark(struct link *link, const struct sk_buff *skb);
+void drop(struct link *link, struct sk_buff *skb);
+void measure_queue(const struct link *link, u64 *bytes, u64 *packets);
+void begin_rows(u64 step);
+void *take_rows(size_t *bytes);
+void init_rows(void);
+
+static inline struct place *place_of(struct sk_buff *skb)
+{
+	return (struct place *)skb->cb;
+}
+
+static inline void set_alarm(struct hrtimer *timer, u64 at)
+{
+	hrtimer_start(timer, ns_to_ktime(at), HRTIMER_MODE_ABS_SOFT);
+}
+
+static inline struct link *known_link(u32 number)
+{
+	return number < WIRE_MAX_LINKS ? links[number] : NULL;
+}
+
+static inline struct link *link_of(union course course)
+{
+	return links[flows[course.flow].path[course.direction][course.hop]];
+}
+
+static inline u32 packets_in(const struct sk_buff *skb)
+{
+	return skb_is_gso(skb) ? max_t(u32, skb_shinfo(skb)->gso_segs, 1) : 1;
+}
+
+/* IP bytes of a packet, or of all packets of a train together. */
+static inline u32 bytes_in(const struct sk_buff *skb)
+{
+	u32 header = ip_hdrlen(skb);
+
+	if (!skb_is_gso(skb))
+		return skb->len;
+	if (skb_shinfo(skb)->gso_type & (SKB_GSO_TCPV4 | SKB_GSO_TCPV6))
+		header += tcp_hdrlen(skb);
+	else
+		header += sizeof(struct udphdr);
+	return skb->len + (packets_in(skb) - 1) * header;
+}
+
+static inline u32 wire_bytes(const struct link *link, const struct sk_buff *skb)
+{
+	return bytes_in(skb) + packets_in(skb) * link->overhead;
+}
+
+static inline u64 transmission(const struct link *link, u32 wire)
+{
+	return div64_u64((u64)wire * 8 * NSEC_PER_SEC + link->rate / 2, link->rate);
+}
+
+static inline void count_start(struct link *link, const struct sk_buff *skb)
+{
+	link->counts.out_packets += packets_in(skb);
+	link->counts.out_bytes += bytes_in(skb);
+}
+
+static inline void count_wait(struct link *link, u64 wait, u32 packets)
+{
+	link->counts.delay_sum += wait * packets;
+	link->counts.delay_count += packets;
+	link->counts.delay_max = max(link->counts.delay_max, wait);
+}
+
+#endif
