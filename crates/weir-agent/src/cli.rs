@@ -157,7 +157,7 @@ fn parse_supervise(parser: &mut lexopt::Parser, run: bool) -> Result<Action, lex
     if run && netns.len() > 1 {
         return Err("run takes one --netns: the one to run in".into());
     }
-    let spec = run.then(|| Spec { arguments, netns: netns.first().cloned(), readiness });
+    let spec = run.then(|| Spec { arguments, environment: Vec::new(), netns: netns.first().cloned(), readiness });
     Ok(Action::Supervise(Box::new(supervise::Options {
         command: spec,
         patience: Duration::from_nanos(nanoseconds(patience)?),

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
@@ -25,6 +25,8 @@ const COURTESY: Duration = Duration::from_secs(2);
 pub struct Spec {
     /// The program and its arguments; never a shell's line.
     pub arguments: Vec<OsString>,
+    /// What its environment has beside that of this process.
+    pub environment: Vec<(String, String)>,
     /// The network namespace to run it in; none: the present one.
     pub netns: Option<PathBuf>,
     /// When it is ready.
@@ -36,8 +38,10 @@ pub struct Spec {
 pub enum Readiness {
     /// At once.
     Started,
-    /// When a TCP port listens in its namespace. Nobody connects to find out: a server may serve one client only.
+    /// When a port listens in its namespace, TCP or UDP. Nobody connects to find out: a server may serve one client only.
     Port(u16),
+    /// So long after its start.
+    After(Duration),
     /// When it has printed a line that contains this text, on either stream.
     Line(String),
 }
@@ -89,6 +93,7 @@ pub struct Captured {
 #[derive(Debug)]
 pub struct Running {
     child: Child,
+    begun: Instant,
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
     captured: Captured,
@@ -111,16 +116,18 @@ impl Running {
         namespaces.enter(spec.netns.as_deref()).map_err(failed(format!("network namespace {place}")))?;
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        command.envs(spec.environment.iter().map(|(name, value)| (name, value)));
         let parent = std::process::id();
         // SAFETY: between fork and exec only system calls are made, which are safe there.
-        unsafe { command.pre_exec(move || die_with(parent)) };
+        unsafe { command.pre_exec(move || die_with(parent).map(|()| leave_precedence())) };
         let mut child = command.spawn().map_err(failed(program.to_string_lossy().into_owned()))?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         for fd in [stdout.as_ref().map(AsRawFd::as_raw_fd), stderr.as_ref().map(AsRawFd::as_raw_fd)] {
             make_non_blocking(fd.expect("both are piped"))?;
         }
         let readiness = spec.readiness.clone();
-        Ok(Running { child, stdout, stderr, captured: Captured::default(), readiness, ended: None })
+        let captured = Captured::default();
+        Ok(Running { child, begun: Instant::now(), stdout, stderr, captured, readiness, ended: None })
     }
 
     /// Waits until it is ready.
@@ -161,15 +168,44 @@ impl Running {
         }
     }
 
-    /// How it ended, if it has.
+    /// How it ended, if it has. What it left of its group is killed.
     ///
     /// # Errors
     /// From the kernel; none is expected.
     pub fn status(&mut self) -> io::Result<Option<ExitStatus>> {
-        if self.ended.is_none() {
+        if self.ended.is_none() && self.is_over()? {
+            // As long as it is not reaped, the number of the group is nobody else's.
+            self.signal(libc::SIGKILL);
             self.ended = self.child.try_wait()?;
         }
         Ok(self.ended)
+    }
+
+    /// What it prints on, as far as it is open.
+    pub fn streams(&self) -> [Option<BorrowedFd<'_>>; 2] {
+        [self.stdout.as_ref().map(AsFd::as_fd), self.stderr.as_ref().map(AsFd::as_fd)]
+    }
+
+    /// A descriptor that becomes readable when it ends.
+    ///
+    /// # Errors
+    /// Before Linux 5.3.
+    pub fn end(&self) -> io::Result<OwnedFd> {
+        // SAFETY: the call has no pointers; the child is not reaped, so that its number is still its own.
+        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, self.child.id() as libc::pid_t, 0) };
+        let fd = crate::sys::check(fd as libc::c_int)?;
+        // SAFETY: the descriptor was just made and nobody else owns it.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+
+    /// Asks it and its group to end.
+    pub fn ask_to_end(&self) {
+        self.signal(libc::SIGTERM);
+    }
+
+    /// Kills it and its group.
+    pub fn kill(&self) {
+        self.signal(libc::SIGKILL);
     }
 
     /// How it ended; one that still runs is stopped.
@@ -191,10 +227,10 @@ impl Running {
     /// # Errors
     /// From the kernel; none is expected.
     pub fn stop(&mut self) -> Result<ExitStatus, CommandError> {
-        self.signal(libc::SIGTERM);
+        self.ask_to_end();
         match self.wait(COURTESY) {
             Err(CommandError::Late(..)) => {
-                self.signal(libc::SIGKILL);
+                self.kill();
                 self.wait(COURTESY)
             }
             other => other,
@@ -226,6 +262,7 @@ impl Running {
         match &self.readiness {
             Readiness::Started => Ok(true),
             Readiness::Port(port) => listens(self.child.id(), *port),
+            Readiness::After(time) => Ok(self.begun.elapsed() >= *time),
             Readiness::Line(text) => {
                 let Captured { stdout, stderr, .. } = &self.captured;
                 Ok([stdout, stderr].into_iter().any(|stream| has_line(stream, text)))
@@ -240,6 +277,17 @@ impl Running {
         let text = String::from_utf8_lossy(stream);
         let lines: Vec<&str> = text.trim().lines().collect();
         lines[lines.len().saturating_sub(3)..].join(" / ")
+    }
+
+    /// Whether it has ended; it is not reaped.
+    fn is_over(&self) -> io::Result<bool> {
+        // SAFETY: an all-zero siginfo is valid, and the call fills it.
+        unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            let how = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+            crate::sys::check(libc::waitid(libc::P_PID, self.child.id(), &mut info, how))?;
+            Ok(info.si_pid() != 0)
+        }
     }
 
     /// Sends a signal to its group.
@@ -279,6 +327,17 @@ fn die_with(parent: u32) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// A program is no part of the measurement: agents and the emulator, which may go before everything else, go before it.
+fn leave_precedence() {
+    const LESS: libc::c_int = -10;
+    // SAFETY: the calls have no pointers. A refusal leaves the precedence, which then is the usual one.
+    unsafe {
+        if libc::getpriority(libc::PRIO_PROCESS, 0) < LESS {
+            libc::setpriority(libc::PRIO_PROCESS, 0, LESS);
+        }
+    }
 }
 
 fn make_non_blocking(fd: libc::c_int) -> io::Result<()> {
@@ -322,28 +381,28 @@ fn has_line(stream: &[u8], text: &str) -> bool {
     stream[..end].split(|&byte| byte == b'\n').any(|line| String::from_utf8_lossy(line).contains(text))
 }
 
-/// Whether a TCP port listens in the namespace of a process.
+/// Whether a port listens in the namespace of a process: for connections, or for datagrams.
 fn listens(process: u32, port: u16) -> io::Result<bool> {
-    for family in ["tcp", "tcp6"] {
+    const LISTEN: &str = "0A";
+    const UNCONNECTED: &str = "07";
+    for (family, state) in [("tcp", LISTEN), ("tcp6", LISTEN), ("udp", UNCONNECTED), ("udp6", UNCONNECTED)] {
         let table = match std::fs::read_to_string(format!("/proc/{process}/net/{family}")) {
             // The process has ended, or the kernel has no IPv6.
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => continue,
             other => other?,
         };
-        if table.lines().skip(1).any(|line| listening_port(line) == Some(port)) {
+        if table.lines().skip(1).any(|line| port_in(line, state) == Some(port)) {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-/// The local port of a line of /proc/net/tcp, if it is a socket that listens.
-fn listening_port(line: &str) -> Option<u16> {
-    const LISTEN: &str = "0A";
+/// The local port of a line of /proc/net/tcp or its like, if the socket is in this state.
+fn port_in(line: &str, state: &str) -> Option<u16> {
     let mut fields = line.split_ascii_whitespace().skip(1);
     let (_, port) = fields.next()?.rsplit_once(':')?;
-    let state = fields.nth(1)?;
-    (state == LISTEN).then(|| u16::from_str_radix(port, 16).ok()).flatten()
+    (fields.nth(1)? == state).then(|| u16::from_str_radix(port, 16).ok()).flatten()
 }
 
 #[cfg(test)]
@@ -354,7 +413,8 @@ mod tests {
 
     fn start(arguments: &[&str], readiness: Readiness) -> Result<Running, CommandError> {
         let arguments = arguments.iter().map(OsString::from).collect();
-        Running::start(&Spec { arguments, netns: None, readiness }, &mut Namespaces::new())
+        let spec = Spec { arguments, environment: Vec::new(), netns: None, readiness };
+        Running::start(&spec, &mut Namespaces::new())
     }
 
     #[test]
@@ -426,8 +486,8 @@ mod tests {
     fn listening_sockets_of_proc_net_tcp() {
         let line =
             "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0  0 1 1 0 100 0 0 10 0";
-        assert_eq!(listening_port(line), Some(8080));
-        assert_eq!(listening_port(&line.replace(" 0A ", " 01 ")), None);
-        assert_eq!(listening_port("garbage"), None);
+        assert_eq!(port_in(line, "0A"), Some(8080));
+        assert_eq!(port_in(&line.replace(" 0A ", " 01 "), "0A"), None);
+        assert_eq!(port_in("garbage", "0A"), None);
     }
 }

@@ -139,6 +139,8 @@ pub enum Source {
     },
     /// Constant bit rate.
     Cbr(Cbr),
+    /// Whatever a program sends; for methods with a real kernel.
+    Command(Programs),
 }
 
 /// One transfer.
@@ -160,4 +162,76 @@ pub struct Cbr {
     /// ON and OFF periods in turn, beginning with ON; empty: always on.
     #[serde(default)]
     pub periods_ns: Vec<u64>,
+}
+
+/// Programs that make the traffic of a flow: one at its sender and, if it needs one, its peer at the other end.
+///
+/// In their arguments `${WEIR_PEER}` and the other names of [`VARIABLES`] stand for what a method knows of the flow; the
+/// same are in their environment. The connections of the programs that have `${WEIR_PORT}` at either end are the flow.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Programs {
+    /// The program that begins when the flow does, and its arguments; never a shell's line.
+    pub command: Vec<String>,
+    /// The program at the other end, which is there from before the start of the plan.
+    #[serde(default)]
+    pub peer: Option<Vec<String>>,
+    /// When the peer can be reached.
+    #[serde(default)]
+    pub ready: Ready,
+    /// Which of the two sends the data, and is at the sending node.
+    #[serde(default)]
+    pub sender: Sender,
+    /// What is read of their standard output.
+    #[serde(default)]
+    pub report: Option<Report>,
+    /// They send no more than this: the rate of the IP packets, headers included. For estimates.
+    #[serde(default)]
+    pub rate_bps: Option<u64>,
+}
+
+/// The names that stand for something in the arguments of [`Programs`], as `${NAME}`.
+pub const VARIABLES: [&str; 6] = ["WEIR_PEER", "WEIR_PORT", "WEIR_HOST", "WEIR_CC", "WEIR_FLOW", "WEIR_SECONDS"];
+
+/// When a peer can be reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "when", deny_unknown_fields)]
+pub enum Ready {
+    /// At once.
+    #[default]
+    Started,
+    /// When it listens on a port, TCP or UDP; none: that of the flow.
+    Port {
+        /// The port.
+        port: Option<u16>,
+    },
+    /// When it has printed a line that contains this text, on either stream.
+    Output {
+        /// The text.
+        text: String,
+    },
+    /// So long after its start.
+    After {
+        /// The time.
+        time_ns: u64,
+    },
+}
+
+/// Which program sends the data of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Sender {
+    /// The command.
+    #[default]
+    Command,
+    /// Its peer: a download.
+    Peer,
+}
+
+/// Reports that are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Report {
+    /// Of `iperf3 --json`.
+    Iperf3,
 }

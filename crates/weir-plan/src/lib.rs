@@ -12,7 +12,9 @@ mod link;
 mod methods;
 mod validate;
 
-pub use flow::{Ack, Cbr, Flow, Role, Source, Stack, Tcp, Transfer, Transport, Udp};
+pub use flow::{
+    Ack, Cbr, Flow, Programs, Ready, Report, Role, Sender, Source, Stack, Tcp, Transfer, Transport, Udp, VARIABLES,
+};
 pub use link::{Change, ChangeKind, CodelParams, Delay, Limit, Link, Loss, Mark, Queue, RedCurve};
 pub use methods::{EmulLinks, EmulOptions, LabLinks, LabOptions, Methods, Offload};
 pub use validate::PlanError;

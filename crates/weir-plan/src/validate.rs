@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{ChangeKind, Flow, Link, Plan, Source, Transport};
+use crate::{ChangeKind, Flow, Link, Plan, Programs, Ready, Sender, Source, Transport};
 
 /// A plan contradicts itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +93,8 @@ impl Plan {
         }
         if let Transport::Udp(udp) = &flow.transport {
             check((1..=65_507).contains(&udp.payload_bytes), || at("transport.payload_bytes"), "must be 1 to 65507")?;
-            check(matches!(flow.source, Source::Cbr(_)), || at("source"), "UDP needs a constant-bit-rate source")?;
+            let fits = matches!(flow.source, Source::Cbr(_) | Source::Command(_));
+            check(fits, || at("source"), "UDP needs a constant-bit-rate source, or a program")?;
         }
         if let Source::Cbr(cbr) = &flow.source {
             check(cbr.rate_bps > 0, || at("source.rate_bps"), "must not be zero")?;
@@ -103,6 +104,9 @@ impl Plan {
             let empty = transfers.iter().position(|transfer| transfer.bytes == 0);
             let place = || at(&format!("source.transfers[{}].bytes", empty.unwrap_or_default()));
             check(empty.is_none(), place, "must not be zero")?;
+        }
+        if let Source::Command(programs) = &flow.source {
+            validate_programs(programs).map_err(|(field, problem)| PlanError::new(at(field), problem))?;
         }
         check(flow.dscp < 64, || at("dscp"), "must be 0 to 63")
     }
@@ -121,4 +125,24 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+fn validate_programs(programs: &Programs) -> Result<(), (&'static str, &'static str)> {
+    let peer = programs.peer.as_deref();
+    for (field, arguments) in [("source.command", Some(programs.command.as_slice())), ("source.peer", peer)] {
+        let Some(arguments) = arguments else { continue };
+        if arguments.first().is_none_or(String::is_empty) {
+            return Err((field, "must begin with a program"));
+        }
+        if arguments.iter().any(|argument| argument.contains('\0')) {
+            return Err((field, "must not hold a NUL character"));
+        }
+    }
+    if peer.is_none() && programs.sender == Sender::Peer {
+        return Err(("source.sender", "there is no peer"));
+    }
+    if peer.is_none() && programs.ready != Ready::Started {
+        return Err(("source.ready", "there is no peer"));
+    }
+    Ok(())
 }

@@ -24,6 +24,15 @@ pub enum Message {
         /// Bytes that follow.
         bytes: u64,
     },
+    /// A file for the run's folder; `bytes` bytes follow the line.
+    File {
+        /// Its name in the folder of the cell, `/` between folders.
+        name: String,
+        /// Bytes that follow.
+        bytes: u64,
+    },
+    /// What became of a program of a plan.
+    Program(Program),
     /// The state now, for whoever watches.
     Progress {
         /// Instant of the plan.
@@ -44,6 +53,31 @@ pub enum Message {
         /// How much work it was, and how exact.
         stats: BTreeMap<String, f64>,
     },
+}
+
+/// A program that ran as the workload of a flow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Program {
+    /// Name of the flow.
+    pub flow: String,
+    /// Whether it is the peer of the command, at the other end.
+    pub peer: bool,
+    /// Name of the node where it ran.
+    pub host: String,
+    /// What was executed.
+    pub arguments: Vec<String>,
+    /// When it was started; none: before the plan began, or never.
+    pub start_ns: Option<u64>,
+    /// When it ended.
+    pub end_ns: Option<u64>,
+    /// How it ended, as shells tell it: 128 and the signal for one that was killed; none: it never ran.
+    pub exit_code: Option<i32>,
+    /// Whether it was told to end, because the flow had.
+    pub stopped: bool,
+    /// Bytes that it wrote to standard output and standard error beyond what is kept were thrown away.
+    pub truncated: bool,
+    /// What its report says, where it is one that is read.
+    pub report: Option<BTreeMap<String, f64>>,
 }
 
 /// Type of a column.
@@ -136,6 +170,17 @@ impl<W: Write> Outbox<W> {
         self.flush()
     }
 
+    /// Writes a file.
+    ///
+    /// # Errors
+    /// From the stream.
+    pub fn file(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
+        self.buffer.clear();
+        self.line(&Message::File { name: name.to_owned(), bytes: content.len() as u64 });
+        self.buffer.extend_from_slice(content);
+        self.flush()
+    }
+
     /// Writes every table that has rows, and leaves them empty.
     ///
     /// # Errors
@@ -182,6 +227,13 @@ mod tests {
         assert_eq!(content.len() as u64, bytes);
         assert_eq!(content[8..16], 5_u64.to_le_bytes());
         assert_eq!(content[16..24], [2, 0, 0, 0, 6, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_file_is_a_line_and_its_content() {
+        let mut out = Vec::new();
+        Outbox::new(&mut out).file("commands/a.out", b"one\ntwo").expect("memory takes it");
+        assert_eq!(out, b"{\"message\":\"file\",\"name\":\"commands/a.out\",\"bytes\":7}\none\ntwo");
     }
 
     #[test]

@@ -746,6 +746,10 @@ fn check_limits(plan: &Plan) -> Result<(), SimError> {
     if let Some(flow) = plan.flows.iter().find(too_big) {
         return Err(SimError::Unsupported(format!("flow {}: an IP packet holds 65535 bytes at most", flow.name)));
     }
+    if let Some(flow) = plan.flows.iter().find(|flow| matches!(flow.source, weir_plan::Source::Command(_))) {
+        let text = format!("flow {}: a program needs a real kernel: --method lab or emul", flow.name);
+        return Err(SimError::Unsupported(text));
+    }
     Ok(())
 }
 

@@ -25,13 +25,13 @@ pub struct Transfers {
 }
 
 impl Transfers {
-    /// The transfers of `source`; nothing begins at or after `stop_ns`. A constant-bit-rate source has none.
+    /// The transfers of `source`; nothing begins at or after `stop_ns`. A constant-bit-rate source and a program have none.
     pub fn new(source: &Source, stop_ns: Option<u64>) -> Transfers {
         let stop = stop_ns.map_or(Time::MAX, Time);
         let (list, bulk, keep_connection) = match source {
             Source::Bulk => (Vec::new(), true, true),
             Source::Transfers { transfers, keep_connection } => (transfers.clone(), false, *keep_connection),
-            Source::Cbr(_) => (Vec::new(), false, true),
+            Source::Cbr(_) | Source::Command(_) => (Vec::new(), false, true),
         };
         Transfers { list, bulk, next: 0, keep_connection, stop }
     }
