@@ -146,12 +146,12 @@ class Kernel:
 
     @cached_property
     def init(self) -> Path:
-        """The first process of a lab (``lab/guest/init.c``).
+        """The first process of a lab (``lab/guest/init``).
 
         Raises:
             LabError: it cannot be compiled.
         """
-        return _program("guest/init.c")
+        return _program("guest/init")
 
     @cached_property
     def wire(self) -> Path:
@@ -233,9 +233,10 @@ def unavailable() -> str | None:
 
 
 def _program(source: str) -> Path:
-    """A program of ``lab``, compiled and linked statically, from the cache or into it."""
+    """A program of ``lab``, a file or a folder of them, compiled and linked statically; from the cache or into it."""
     path = sources() / source
-    final = cache() / "programs" / digest([path.read_bytes()]) / path.stem
+    files = sorted(path.glob("*.[ch]")) if path.is_dir() else [path]
+    final = cache() / "programs" / digest([file.read_bytes() for file in files]) / path.stem
     if not final.is_file():
         final.parent.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(
@@ -243,8 +244,9 @@ def _program(source: str) -> Path:
         ) as name:
             ready = Path(name) / "ready"
             ready.mkdir()
+            c_files = [str(file) for file in files if file.suffix == ".c"]
             _compile(
-                ["gcc", "-O2", "-static", "-Wall", "-o", str(ready / path.stem), str(path)], f"{path} does not compile"
+                ["gcc", "-O2", "-static", "-Wall", "-o", str(ready / path.stem), *c_files], f"{path} does not compile"
             )
             _move(ready, final.parent)
     return final

@@ -38,7 +38,7 @@ class HungError(LabError):
 
 @dataclass
 class Script:
-    """What the first process of a lab does (``lab/guest/init.c`` lists the records)."""
+    """What the first process of a lab does (``lab/guest/init/script.c`` lists the records)."""
 
     records: list[tuple[str, ...]] = field(default_factory=list)
     inputs: dict[str, bytes] = field(default_factory=dict)
