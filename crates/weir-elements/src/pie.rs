@@ -1,16 +1,25 @@
-//! PIE: proportional integral controller enhanced (RFC 8033).
+//! PIE: proportional integral controller enhanced (RFC 8033), as Linux has it.
 //!
-//! Every `update` the probability of a drop changes by `alpha (delay - target) + beta (delay - last delay)`, scaled down while
-//! the probability is small, and each arrival is dropped with it. The delay is the queue over the rate of the transmitter
-//! (section 4.3), which is known here and need not be estimated as in section 5.2. Bursts of up to 150 ms after an
-//! uncongested time pass untouched (section 4.4), and so does a queue of no more than two full packets.
+//! The delay is the time that the packet waited which left last, zero once it leaves the queue empty; RFC 8033 allows it as
+//! well as an estimate from the departure rate (section 5.2), and Linux takes it unless told otherwise. Every `update` the
+//! probability of a drop changes by `alpha (delay - target) + beta (delay - last delay)`, scaled down while the probability is
+//! small, and each arrival is dropped with it. Bursts of up to 150 ms after an uncongested time pass untouched (section 4.4),
+//! and so does a queue shorter than two full packets.
 //!
-//! Of the enhancements of section 5: ECN marks instead of drops while the probability is under 10 % (5.1), drops are neither
+//! Of the enhancements of section 5: ECN marks instead of drops while the probability is at most 10 % (5.1), drops are neither
 //! closer nor farther apart than randomness alone would make them (5.4, de-randomisation), and from 10 % on the probability
 //! grows by at most 2 % an update (5.5).
 //!
-//! There is no timer: between two calls the queue does not change, so the updates that were due are made at the next call and
-//! give what a timer would have given. An update falls before a call of the same instant.
+//! Linux' `sch_pie` goes its own way, and this file with it, where
+//!
+//! - the burst allowance shrinks by the time between departures, not by that between updates;
+//! - a delay above 250 ms adds another 2 % an update (RFC 8033 leaves it out);
+//! - without delay the probability decays by a 64th, not by 2 %;
+//! - nothing keeps the probability below 1: an overload that lasts takes as long to be forgotten as it took to be learnt;
+//! - a mark made because signals are overdue does not restart the spacing, a drop does.
+//!
+//! There is no timer: between two calls nothing changes that an update looks at, so the updates that were due are made at the
+//! next call and give what a timer would have given. An update falls before a call of the same instant.
 //!
 //! Train: taken apart on arrival; each packet makes its own draw.
 
@@ -34,20 +43,28 @@ pub(crate) const INFO: ElementInfo = ElementInfo {
         parameter("update_ns", "ns", "time between two updates of the probability"),
         parameter("alpha", "1/s", "weight of the deviation from the target"),
         parameter("beta", "1/s", "weight of the change of the delay"),
-        parameter("mark", "drop or ecn", "what happens to ECN-capable packets under 10 %"),
+        parameter("mark", "drop or ecn", "what happens to ECN-capable packets up to 10 %"),
     ],
 };
 
 /// Bursts of this length are let through after an uncongested time (section 4.4).
 const MAX_BURST: Dur = Dur::from_millis(150);
-/// Marks give way to drops from this probability on (section 5.1).
+/// Marks give way to drops above this probability (section 5.1).
 const MAX_MARK_PROBABILITY: f64 = 0.1;
 /// From this probability on its growth is capped (section 5.5) ...
 const CAPPED_FROM: f64 = 0.1;
 /// ... to this an update.
 const MAX_GROWTH: f64 = 0.02;
-/// Decay an update while there is no delay at all (section 4.2).
-const DECAY: f64 = 0.98;
+/// A delay above this one ...
+const HIGH_DELAY: Dur = Dur::from_millis(250);
+/// ... adds this to every update, the cap notwithstanding (Linux).
+const HIGH_DELAY_GROWTH: f64 = 0.02;
+/// What is left after an update while there is no delay at all (section 4.2, with Linux' share).
+const DECAY: f64 = 1.0 - 1.0 / 64.0;
+/// Where the 64 bits end in which Linux keeps the probability: it is no more capped than that.
+const MAX_PROBABILITY: f64 = 256.0;
+/// Drops need no low delay below this probability (section 4.1).
+const SPARED_PROBABILITY: f64 = 0.2;
 /// No drop before the accumulated probability reaches this (section 5.4) ...
 const ACCUMULATED_MIN: f64 = 0.85;
 /// ... and a certain one at this.
@@ -58,49 +75,103 @@ const SCALES: [(f64, f64); 6] = [(1e-6, 2048.0), (1e-5, 512.0), (1e-4, 128.0), (
 /// The parameters of the plan.
 #[derive(Clone, Copy, Debug)]
 struct Params {
-    /// Seconds.
-    target: f64,
+    target: Dur,
     update: Dur,
     /// 1/s.
     alpha: f64,
     /// 1/s.
     beta: f64,
     ecn: bool,
-    /// Queues of up to this many bytes are left alone.
+    /// Queues of less than this many bytes are left alone.
     spared_bytes: u64,
 }
 
-/// The controller: everything that an update changes.
+/// The controller: everything that updates and departures change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Control {
     probability: f64,
-    /// Queueing delay at the last update, in seconds.
-    delay: f64,
+    /// Of the packet that left last.
+    delay: Dur,
+    /// The same, at the last update.
+    last_delay: Dur,
     burst_allowance: Dur,
+    /// Since the last uncongested time.
+    last_departure: Option<Time>,
+    /// Sum of the probabilities since the last drop.
+    accumulated: f64,
 }
 
 impl Control {
-    const START: Control = Control { probability: 0.0, delay: 0.0, burst_allowance: MAX_BURST };
+    const START: Control = Control {
+        probability: 0.0,
+        delay: Dur::ZERO,
+        last_delay: Dur::ZERO,
+        burst_allowance: MAX_BURST,
+        last_departure: None,
+        accumulated: 0.0,
+    };
 
-    /// One update, the queue having this delay now (section 4.2).
-    fn update(&mut self, params: &Params, delay: f64) {
-        let mut change = params.alpha * (delay - params.target) + params.beta * (delay - self.delay);
+    /// A packet leaves that waited this long (section 4.3); `is_last` when none is left behind it.
+    fn depart(&mut self, now: Time, sojourn: Dur, is_last: bool) {
+        self.delay = if is_last { Dur::ZERO } else { sojourn };
+        if let Some(last) = self.last_departure.replace(now) {
+            self.burst_allowance = self.burst_allowance - now.since(last);
+        }
+    }
+
+    /// One update (section 4.2); `is_empty` when no packet waits.
+    fn update(&mut self, params: &Params, is_empty: bool) {
+        self.probability = (self.probability + self.change(params)).clamp(0.0, MAX_PROBABILITY);
+        if self.delay == Dur::ZERO && self.last_delay == Dur::ZERO && is_empty {
+            self.probability *= DECAY;
+        }
+        if self.is_uncongested(params) {
+            *self = Control { delay: self.delay, last_delay: self.last_delay, ..Control::START };
+        }
+        self.last_delay = self.delay;
+    }
+
+    fn change(&self, params: &Params) -> f64 {
+        let (delay, last, target) =
+            (self.delay.as_secs_f64(), self.last_delay.as_secs_f64(), params.target.as_secs_f64());
+        let mut change = params.alpha * (delay - target) + params.beta * (delay - last);
         change /= SCALES.iter().find(|(below, _)| self.probability < *below).map_or(1.0, |(_, divisor)| *divisor);
         if self.probability >= CAPPED_FROM {
             change = change.min(MAX_GROWTH);
         }
-        self.probability += change;
-        if delay == 0.0 && self.delay == 0.0 {
-            self.probability *= DECAY;
+        if self.delay > HIGH_DELAY {
+            change += HIGH_DELAY_GROWTH;
         }
-        self.probability = self.probability.clamp(0.0, 1.0);
-        self.delay = delay;
-        self.burst_allowance = self.burst_allowance - params.update;
+        change
     }
 
-    /// Whether the delay was low and nothing dropped: a burst may then pass.
-    fn is_uncongested(&self, params: &Params, delay: f64) -> bool {
-        self.probability == 0.0 && delay < params.target / 2.0 && self.delay < params.target / 2.0
+    /// The delay was low at two updates and nothing is dropped: a burst may pass again.
+    fn is_uncongested(&self, params: &Params) -> bool {
+        self.probability == 0.0 && self.is_low(params, self.delay) && self.is_low(params, self.last_delay)
+    }
+
+    fn is_low(&self, params: &Params, delay: Dur) -> bool {
+        delay < Dur(params.target.0 / 2)
+    }
+
+    /// Whether the packet that finds this many bytes waiting is to signal congestion (sections 4.1 and 5.4).
+    fn chooses(&mut self, params: &Params, waiting: u64, stream: &mut Stream) -> bool {
+        let low_delay = self.is_low(params, self.delay) && self.probability < SPARED_PROBABILITY;
+        if self.burst_allowance > Dur::ZERO || low_delay || waiting < params.spared_bytes {
+            return false;
+        }
+        self.accumulated = if self.probability == 0.0 { 0.0 } else { self.accumulated + self.probability };
+        if self.accumulated < ACCUMULATED_MIN {
+            return false;
+        }
+        if self.accumulated >= ACCUMULATED_MAX {
+            return true;
+        }
+        let chosen = stream.chance(self.probability);
+        if chosen {
+            self.accumulated = 0.0;
+        }
+        chosen
     }
 }
 
@@ -111,7 +182,6 @@ pub struct Pie<P> {
     params: Params,
     port: Port,
     control: Control,
-    accumulated: f64,
     next_update: Time,
     fifo: Fifo<P>,
     counters: Counters,
@@ -127,7 +197,7 @@ impl<P: Packet> Pie<P> {
         let weir_plan::Queue::Pie { limit, target_ns, update_ns, alpha, beta, mark } = queue else { return None };
         assert!(*update_ns > 0, "PIE needs time between two updates");
         let params = Params {
-            target: Dur(*target_ns).as_secs_f64(),
+            target: Dur(*target_ns),
             update: Dur(*update_ns),
             alpha: *alpha,
             beta: *beta,
@@ -143,7 +213,6 @@ impl<P: Packet> Pie<P> {
             params,
             port,
             control: Control::START,
-            accumulated: 0.0,
             next_update: Time::ZERO + params.update,
             fifo: Fifo::default(),
             counters: Counters::default(),
@@ -151,29 +220,17 @@ impl<P: Packet> Pie<P> {
         }
     }
 
-    /// The probability of a drop, after the last update.
+    /// The probability of a drop, after the last update; 1 and above mean every packet.
     pub fn probability(&self) -> f64 {
         self.control.probability
     }
 
-    /// Seconds that the queue needs at the present rate; endless while the transmitter is stopped.
-    fn delay(&self) -> f64 {
-        if self.fifo.bytes() == 0 {
-            return 0.0;
-        }
-        8.0 * self.fifo.bytes() as f64 / self.port.rate.0 as f64
-    }
-
     /// Makes the updates due by `now`.
     fn catch_up(&mut self, now: Time) {
-        if self.next_update > now {
-            return;
-        }
-        // A stopped transmitter has no finite delay; what matters is that it is far above the target.
-        let delay = self.delay().min(1e6);
+        let is_empty = self.fifo.packets() == 0;
         while self.next_update <= now {
             let before = self.control;
-            self.control.update(&self.params, delay);
+            self.control.update(&self.params, is_empty);
             self.next_update += self.params.update;
             if self.control == before && self.next_update <= now {
                 // Nothing will change until the queue does: skip the rest of a long idle time.
@@ -183,36 +240,8 @@ impl<P: Packet> Pie<P> {
         }
     }
 
-    /// Whether to signal congestion with the packet that arrives.
-    fn chooses(&mut self) -> bool {
-        if self.control.is_uncongested(&self.params, self.delay()) {
-            self.control.burst_allowance = MAX_BURST;
-        }
-        if self.control.burst_allowance > Dur::ZERO || self.is_spared() {
-            return false;
-        }
-        if self.control.probability == 0.0 {
-            self.accumulated = 0.0;
-        }
-        self.accumulated += self.control.probability;
-        if self.accumulated < ACCUMULATED_MIN {
-            return false;
-        }
-        let chosen = self.accumulated >= ACCUMULATED_MAX || self.stream.chance(self.control.probability);
-        if chosen {
-            self.accumulated = 0.0;
-        }
-        chosen
-    }
-
-    /// The queue is short enough to be left alone.
-    fn is_spared(&self) -> bool {
-        let low_delay = self.control.delay < self.params.target / 2.0 && self.control.probability < 0.2;
-        low_delay || self.fifo.bytes() <= self.params.spared_bytes
-    }
-
     fn drop_packet(&mut self, packet: P, bytes: u32, reason: DropReason, drops: &mut Drops<'_, P>) -> Enqueued {
-        self.accumulated = 0.0;
+        self.control.accumulated = 0.0;
         self.counters.dropped(bytes, reason);
         drops(packet, reason);
         Enqueued::Dropped
@@ -228,8 +257,8 @@ impl<P: Packet + Send> Qdisc<P> for Pie<P> {
             return self.drop_packet(packet, bytes, DropReason::Overflow, drops);
         }
         let mut outcome = Enqueued::Queued;
-        if self.chooses() {
-            let may_mark = self.params.ecn && self.control.probability < MAX_MARK_PROBABILITY;
+        if self.control.chooses(&self.params, self.fifo.bytes(), &mut self.stream) {
+            let may_mark = self.params.ecn && self.control.probability <= MAX_MARK_PROBABILITY;
             if !(may_mark && packet.ecn_capable()) {
                 return self.drop_packet(packet, bytes, DropReason::Early, drops);
             }
@@ -245,7 +274,9 @@ impl<P: Packet + Send> Qdisc<P> for Pie<P> {
         self.catch_up(now);
         let entry = self.fifo.pop()?;
         self.counters.left(entry.bytes);
-        Some(Dequeued { packet: entry.packet, sojourn: now.since(entry.since) })
+        let sojourn = now.since(entry.since);
+        self.control.depart(now, sojourn, self.fifo.packets() == 0);
+        Some(Dequeued { packet: entry.packet, sojourn })
     }
 
     fn bytes(&self) -> u64 {
@@ -260,10 +291,8 @@ impl<P: Packet + Send> Qdisc<P> for Pie<P> {
         &self.counters
     }
 
-    fn set_rate(&mut self, now: Time, rate: Rate) {
-        self.catch_up(now);
-        self.port.rate = rate;
-    }
+    /// The delay is measured; no rate enters it.
+    fn set_rate(&mut self, _now: Time, _rate: Rate) {}
 }
 
 #[cfg(test)]

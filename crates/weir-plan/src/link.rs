@@ -168,7 +168,7 @@ pub enum Queue {
         alpha: f64,
         /// Weight of the change of the delay, in 1/s; 1.25.
         beta: f64,
-        /// Mark instead of dropping while the probability is under 10 %.
+        /// Mark instead of dropping while the probability is at most 10 %.
         mark: Mark,
     },
 }

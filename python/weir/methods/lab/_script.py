@@ -12,14 +12,16 @@ from typing import Any
 from weir.lab import Script
 from weir.methods._binaries import find
 from weir.methods.emul._congestion import renamed
+from weir.methods.emul._netem import Links, queues_command, queues_job
 from weir.methods.emul._wiring import Command, Host, Wiring
 from weir.methods.lab import _wire
 from weir.methods.lab._controls import Controls
 
-__all__ = ["AGENT", "EMULATOR", "ROWS", "Network", "script"]
+__all__ = ["AGENT", "EMULATOR", "QUEUES", "ROWS", "Network", "script"]
 
 AGENT = "agent"
 EMULATOR = "emulator"
+QUEUES = "queues"
 ROWS = "rows"
 """Name of the output with the rows of the kernel's links."""
 
@@ -29,12 +31,24 @@ _LEAD_NS = 100_000_000
 
 @dataclass(frozen=True)
 class Network:
-    """What the links are."""
+    """What the links are: the kernel's own, its disciplines, or the program weir-emu if neither is given."""
 
-    module: Path | None
-    """The kernel's links (``lab/guest/wire``); ``None``: the program weir-emu."""
+    module: Path | None = None
+    """The kernel's own links (``lab/guest/wire``)."""
+    netem: Links | None = None
+    """Links made of the kernel's disciplines."""
     offload: str = "trains"
     """What the hosts' devices do about segments (``methods.lab.offload``); weir-emu lets trains be."""
+
+    @property
+    def links(self) -> str:
+        """What the links are, as ``lab.json`` has it."""
+        return "kernel" if self.module is not None else "netem" if self.netem is not None else "weir-emu"
+
+    @property
+    def program(self) -> str | None:
+        """The process of the lab that says what the links did; the kernel's own are read without one."""
+        return None if self.module is not None else QUEUES if self.netem is not None else EMULATOR
 
 
 def script(plan: Mapping[str, Any], wiring: Wiring, controls: Controls, network: Network) -> Script:
@@ -53,6 +67,9 @@ def script(plan: Mapping[str, Any], wiring: Wiring, controls: Controls, network:
         _add_batch(made, ("ip",), up)
         _add_batch(made, ("tc",), queues)
         made.add("collect", _wire.DEVICE, ROWS)
+    elif network.netem is not None:
+        made.add("write", "/proc/sys/net/core/netdev_max_backlog", _NO_BACKLOG_LIMIT)
+        _serve(made, QUEUES, queues_command(), queues_job(plan, network.netem))
     else:
         # Timers are exact here; spinning would only stop the clock.
         _add_process(made, EMULATOR, ("weir-emu", "--spin", "0"), _job(plan, wiring, [], {}))
@@ -66,8 +83,12 @@ def script(plan: Mapping[str, Any], wiring: Wiring, controls: Controls, network:
 
 
 def _add_process(made: Script, name: str, command: Sequence[str], job: Mapping[str, Any]) -> None:
+    _serve(made, name, (str(find(command[0])), *command[1:]), job)
+
+
+def _serve(made: Script, name: str, command: Sequence[str], job: Mapping[str, Any]) -> None:
     made.inputs[f"{name}.in"] = json.dumps(job, separators=(",", ":")).encode() + b"\n"
-    made.add("serve", name, str(find(command[0])), *command[1:])
+    made.add("serve", name, *command)
 
 
 def _job(
@@ -85,6 +106,8 @@ def _job(
 
 _NO_LIMIT = "4194304 4194304 4194304"
 """Pages of memory for TCP: less, pressure, most."""
+_NO_BACKLOG_LIMIT = "1000000"
+"""Packets between two devices that are joined: what one has sent is in the other's hands at the same instant."""
 
 # Hosts ---------------------------------------------------------------------------------------------------------------
 
