@@ -12,7 +12,7 @@ import pytest
 from lab_support import Memory, execute, plan
 
 from weir.lab import Kernel
-from weir.methods import MethodError
+from weir.methods import MethodError, _qdiscs
 from weir.methods._binaries import find
 from weir.methods.lab import _wire
 from weir.run.tables import TABLES
@@ -201,7 +201,7 @@ def test_what_the_kernels_links_lack(tmp_path: Path) -> None:
 @pytest.mark.parametrize("least", [3_000, 30_000, 600_000])
 def test_tc_arrives_at_the_weight_of_red_or_the_emulator_has_it(exponent: int, least: int) -> None:
     """Floyd's relation of the burst, the weight and the threshold, as tc solves it."""
-    burst = _wire._burst(least, 1500, exponent)
+    burst = _qdiscs._burst(least, 1500, exponent)
     if burst is None:
         assert 2**exponent < least / 1500  # the average would follow within less than the threshold
         return

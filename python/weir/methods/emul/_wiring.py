@@ -19,7 +19,7 @@ from typing import Any
 
 from weir.methods import MethodError
 
-__all__ = ["DEVICE", "FIRST_PORT", "Command", "Host", "Wiring", "WiringError", "wire"]
+__all__ = ["DEVICE", "FIRST_PORT", "Command", "Host", "Wiring", "WiringError", "route_options", "wire"]
 
 Command = tuple[str, ...]
 """A program and its arguments."""
@@ -104,7 +104,7 @@ def wire(plan: Mapping[str, Any], tag: str) -> Wiring:
     hosts = tuple(_host(plan, node, tag) for node in nodes)
     switches = _switches(plan)
     by_node = {host.node: host for host in hosts}
-    routes = _routes(plan)
+    routes = route_options(plan)
     up: list[Command] = [("ip", "netns", "add", host.namespace) for host in hosts]
     for host in hosts:
         up.append(_settings(host, flows, switches[host.node]))
@@ -251,7 +251,7 @@ def _negotiated(plan: Mapping[str, Any], option: str) -> dict[int, bool]:
     return state
 
 
-def _routes(plan: Mapping[str, Any]) -> dict[tuple[int, int], list[str]]:
+def route_options(plan: Mapping[str, Any]) -> dict[tuple[int, int], list[str]]:
     """For each pair of hosts the settings of TCP that Linux takes from a route.
 
     Raises:

@@ -24,10 +24,11 @@ from weir.methods._binaries import find as program
 from weir.methods._options import option
 from weir.methods.emul._frames import Frame, FrameError, read
 from weir.methods.emul._merge import Merger
+from weir.methods.emul._netem import wire_netem
 from weir.methods.emul._wiring import Wiring, wire
 from weir.methods.lab import _wire
 from weir.methods.lab._controls import controls
-from weir.methods.lab._script import AGENT, EMULATOR, ROWS, Network, script
+from weir.methods.lab._script import AGENT, ROWS, Network, script
 
 __all__ = ["LabMethod"]
 
@@ -73,8 +74,9 @@ class _Cell:
         self._kernel = kernel
         self._sink = sink
         self._progress = progress
-        self._wiring: Wiring = wire(plan, "lab")
         self._network, self._why = _choose(plan, kernel)
+        netem = self._network.netem
+        self._wiring: Wiring = wire(plan, "lab") if netem is None else netem.wiring
         self._merger = Merger(pa.array(_weir.event_kinds(), pa.string()))
         self._warnings: list[str] = list(self._wiring.warnings)
         self._stats: dict[str, float] = {}
@@ -87,8 +89,8 @@ class _Cell:
         self._sink.open("lab.json").write((json.dumps(self._facts(held.names, settings), indent=2) + "\n").encode())
         with Lab(self._kernel, made, settings) as lab:
             self._follow(lab, AGENT)
-            if self._network.module is None:
-                self._follow(lab, EMULATOR)
+            if self._network.program is not None:
+                self._follow(lab, self._network.program)
             lab.wait()
             code = lab.exit_code()
             if code or "agent.ended" not in self._stats:
@@ -137,7 +139,7 @@ class _Cell:
     def _facts(self, names: Mapping[str, str], settings: Settings) -> dict[str, Any]:
         return {
             "kernel": dict(self._kernel.about),
-            "links": "weir-emu" if self._network.module is None else "kernel",
+            "links": self._network.links,
             "because": self._why,
             "offload": self._network.offload,
             "congestion_controls": dict(names),
@@ -151,19 +153,19 @@ def _choose(plan: Mapping[str, Any], kernel: Kernel) -> tuple[Network, str]:
     Raises:
         MethodError: its options ask for what there is not.
     """
-    links = option(plan, "lab", "links")
-    if links == "netem":
-        raise MethodError(
-            "methods.lab.links is netem, which this version does not make; expected auto, kernel or emulator"
-        )
+    links, offload = option(plan, "lab", "links"), option(plan, "lab", "offload")
     if links == "emulator":
-        return Network(None), "methods.lab.links asks for it"
+        return Network(), "methods.lab.links asks for it"
+    if links == "netem":
+        if offload != "packets":
+            raise MethodError(f"methods.lab.offload is {offload}, and links: netem has each packet alone (packets)")
+        return Network(netem=wire_netem(plan, "lab", 0), offload=offload), "methods.lab.links asks for it"
     why = _wire.obstacle(plan)
     if why is None:
-        return Network(kernel.wire, option(plan, "lab", "offload")), "the kernel's links can do all of the plan"
+        return Network(kernel.wire, offload=offload), "the kernel's links can do all of the plan"
     if links == "kernel":
         raise MethodError(f"methods.lab.links is kernel, but the kernel's links lack this: {why}")
-    return Network(None), f"the kernel's links lack this: {why}"
+    return Network(), f"the kernel's links lack this: {why}"
 
 
 def _memory_mb(plan: Mapping[str, Any]) -> int:

@@ -25,8 +25,9 @@ QUEUES = "queues"
 ROWS = "rows"
 """Name of the output with the rows of the kernel's links."""
 
-_LEAD_NS = 100_000_000
-"""How far ahead the plan begins when all is in place; virtual time."""
+_LEAD_NS = 1_000_000_000
+"""How far ahead the plan begins when all is in place; virtual time, which costs nothing while all waits. The kernel's
+PIE makes its first update half a second after it was set up; it is to be at work by then."""
 
 
 @dataclass(frozen=True)

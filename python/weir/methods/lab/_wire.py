@@ -7,12 +7,12 @@ kernel's, set by ``tc``. :func:`obstacle` says what neither can do: such a plan 
 from __future__ import annotations
 
 import ipaddress
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from weir.methods import _qdiscs as qdiscs
 from weir.methods.emul._frames import Frame
 from weir.methods.emul._wiring import Host, Wiring
 
@@ -65,7 +65,7 @@ def _link_obstacle(number: int, link: Link, plan: Plan, is_nic: bool) -> str | N
     queue = link["queue"]
     if is_nic and queue["kind"] != "droptail":
         return f"{place}an active queue in a host"
-    if queue["kind"] == "red" and (len(queue["curves"]) != 1 or queue["gentle"] or _red_burst(link) is None):
+    if queue["kind"] == "red" and (len(queue["curves"]) != 1 or queue["gentle"] or qdiscs.red_burst(link) is None):
         return f"{place}RED in a form that the kernel lacks (several curves, gentle, or its weight)"
     return None
 
@@ -170,89 +170,7 @@ def queues(plan: Plan) -> tuple[list[str], list[str]]:
         if number not in nics and _needs_queue(plan, number)
     ]
     up = [f"link set {name} up" for name, _ in devices]
-    return up, [f"qdisc replace dev {name} root {_queue(link)}" for name, link in devices]
-
-
-def _queue(link: Link) -> str:
-    queue = link["queue"]
-    packets, size = _limits(link)
-    match queue["kind"]:
-        case "droptail":
-            return f"pfifo limit {packets}" if queue["limit"].get("packets") else f"bfifo limit {size}"
-        case "red":
-            return _red(link, size)
-        case "codel":
-            return f"codel limit {packets} {_codel(queue['codel'])}"
-        case "fq_codel":
-            return (
-                f"fq_codel limit {packets} flows {queue['buckets']} quantum {queue['quantum_bytes']} "
-                f"memory_limit {4 * size} {_codel(queue['codel'])}"
-            )
-        case _:
-            return (
-                f"pie limit {packets} target {_us(queue['target_ns'])} tupdate {_us(queue['update_ns'])} "
-                f"alpha {round(16 * queue['alpha'])} beta {round(16 * queue['beta'])} {_ecn(queue)}"
-            )
-
-
-def _limits(link: Link) -> tuple[int, int]:
-    """Packets and IP bytes of the hard limit; one follows from the other by the largest packet."""
-    limit, mtu = link["queue"]["limit"], link["mtu_bytes"]
-    wire = mtu + link["overhead_bytes"]
-    packets = limit.get("packets") or max(1, limit["bytes"] // wire)
-    size = limit["bytes"] * mtu // wire if limit.get("bytes") else packets * mtu
-    return packets, size
-
-
-def _codel(codel: Mapping[str, Any]) -> str:
-    return f"target {_us(codel['target_ns'])} interval {_us(codel['interval_ns'])} {_ecn(codel)}"
-
-
-def _ecn(queue: Mapping[str, Any]) -> str:
-    return "ecn" if queue["mark"] == "ecn" else "noecn"
-
-
-def _us(ns: int) -> str:
-    return f"{max(1, round(ns / 1000))}us"
-
-
-def _red_burst(link: Link) -> int | None:
-    """The kernel's parameter for the weight of the average, which is a power of two there; ``None`` if none is near."""
-    queue = link["queue"]
-    exponent = -math.log2(queue["weight"])
-    near = round(exponent)
-    if not 1 <= near <= 24 or abs(exponent - near) > 0.15:
-        return None
-    return _burst(queue["curves"][0]["min_bytes"], link["mtu_bytes"], near)
-
-
-def _red(link: Link, size: int) -> str:
-    queue, mtu = link["queue"], link["mtu_bytes"]
-    curve = queue["curves"][0]
-    least, most = curve["min_bytes"], curve["max_bytes"]
-    burst = _red_burst(link)
-    mark = " ecn" if queue["mark"] == "ecn" else ""
-    return (
-        f"red limit {size} min {least} max {most} avpkt {mtu} burst {burst} probability {curve['max_p']:g} "
-        f"bandwidth {link['rate_bps']}bit{mark}"
-    )
-
-
-def _burst(least: int, mtu: int, exponent: int) -> int | None:
-    """The parameter ``burst`` for which ``tc`` arrives at a weight of 2^-exponent; ``None`` if there is none.
-
-    tc takes the first exponent for which ``(1 - (1 - W)^burst) / W >= burst + 1 - min / avpkt``, W = 2^-exponent.
-    """
-
-    def reached(burst: int) -> int:
-        wanted = burst + 1 - least / mtu
-        sums = ((candidate, (1.0 - (1.0 - 2.0**-candidate) ** burst) * 2.0**candidate) for candidate in range(1, 32))
-        return next((candidate for candidate, total in sums if wanted < 1.0 or wanted <= total), 32)
-
-    burst = max(1, math.ceil(least / mtu))
-    while (found := reached(burst)) < exponent:
-        burst += 1
-    return burst if found == exponent else None
+    return up, [f"qdisc replace dev {name} root {qdiscs.arguments(link)}" for name, link in devices]
 
 
 # Rows ----------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,413 @@
+"""From a plan to a network made of the kernel's own queueing disciplines (``links: netem``): the commands.
+
+Pure, like :mod:`weir.methods.emul._wiring`, whose hosts and settings of TCP it shares. Routers are namespaces, too.
+What a directed link of the plan becomes, in the order in which a packet passes:
+
+- where it leaves: **losses** (netem without delay), the **queue**, and the **rate**, a token bucket (tbf) whose bucket
+  holds one packet, or what a late timer needs to catch up. A size table (stab) has all of them count bytes on the
+  wire;
+- where it arrives: the **delay line** (netem), on two devices of its own, to which what arrives is redirected. So the
+  limit of the queue never counts what is in the delay line.
+
+A link and the one in the opposite direction are the two ends of one pair of devices (veth). Packets are forwarded by
+the routes that the paths of the flows need; where flows of the same two hosts part, by rules with their port.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from weir.methods import _qdiscs as qdiscs
+from weir.methods.emul import _wiring
+from weir.methods.emul._wiring import Command, Host, Wiring, WiringError
+
+__all__ = ["Bottleneck", "Links", "obstacle", "queues_command", "queues_job", "wire_netem"]
+
+Plan = Mapping[str, Any]
+Link = Mapping[str, Any]
+
+_MAC = "02:00:00:00:00:01"
+"""Address of every device. So the kernel, which without ARP takes its own for that of every neighbour, is right."""
+_HEADER = 14
+"""Bytes of an Ethernet header, which the length of a packet includes where it is queued."""
+_LOSSES, _RATE, _QUEUE = "1:", "2:", "3:"
+_TTL = 255
+_ACK = 52
+"""IP bytes of an acknowledgement with timestamps."""
+_DEVIATIONS = 4
+"""Standard deviations that jitter stays below, as netem's table has them."""
+_WORTH_NS = 50_000
+"""A shorter delay has no line of its own: a pair of devices would cost more than it is worth."""
+_SMALLEST = 40
+"""IP bytes of the smallest packet, for the number that a delay line may hold."""
+_SPARE = 10_000
+"""Packets that a delay line has room for beyond what the rate can put into it."""
+_FIRST_TABLE = 1000
+"""Routing table of what goes by link 0 against the usual route."""
+
+
+@dataclass(frozen=True)
+class Bottleneck:
+    """Where the rate, the queue and the losses of a link are."""
+
+    link: int
+    namespace: str
+    device: str
+    overhead_bytes: int
+    mtu_bytes: int
+    rate_bps: int
+    flow: int | None
+    """The flow whose packets all are that it can lose; none if there are several."""
+
+    def to_job(self) -> dict[str, Any]:
+        """As the program that reads their counters is told."""
+        return {
+            "link": self.link,
+            "netns": f"/run/netns/{self.namespace}",
+            "device": self.device,
+            "overhead_bytes": self.overhead_bytes,
+            "mtu_bytes": self.mtu_bytes,
+            "rate_bps": self.rate_bps,
+            "flow": self.flow,
+        }
+
+
+@dataclass(frozen=True)
+class Links:
+    """The hosts of a plan, and where its links are."""
+
+    wiring: Wiring
+    bottlenecks: tuple[Bottleneck, ...]
+    """Those of the links that table ``links`` has."""
+
+
+@dataclass(frozen=True)
+class _End:
+    """Where a directed link is: in the namespace of the node that it leaves, and of the one that it reaches."""
+
+    number: int
+    link: Link
+    device: str
+    arrival: str
+
+
+def obstacle(plan: Plan) -> str | None:
+    """What queueing disciplines of the kernel cannot do of ``plan``; ``None`` if they can do it all."""
+    if plan["changes"]:
+        name = plan["links"][plan["changes"][0]["link"]]["name"]
+        return f"link {name}: changes while the plan runs"
+    if plan["measure"].get("trace"):
+        return "measure.trace: a trace of single packets"
+    used = _used(plan)
+    found = ((plan["links"][number], _link_obstacle(plan["links"][number])) for number in sorted(used))
+    return next((f"link {link['name']}: {what}" for link, what in found if what), None)
+
+
+def queues_command() -> list[str]:
+    """The program that makes table ``links`` of the counters of disciplines."""
+    return [sys.executable, "-I", "-S", str(Path(__file__).with_name("_queues.py"))]
+
+
+def queues_job(plan: Plan, links: Links) -> dict[str, Any]:
+    """What it is told."""
+    return {
+        "version": 1,
+        "end_ns": plan["end_ns"],
+        "interval_ns": plan["measure"]["links_ns"],
+        "queues": [bottleneck.to_job() for bottleneck in links.bottlenecks],
+    }
+
+
+def _link_obstacle(link: Link) -> str | None:
+    delay, queue, loss = link["delay"], link["queue"], link.get("loss")
+    if delay["kind"] == "reorder":
+        return "delay: reordering of single packets (netem's is another one)"
+    if delay["kind"] == "jitter" and not delay["reorder"]:
+        return "delay: jitter that keeps the order of packets (netem's does not; `reorder: true` allows it)"
+    if loss is not None and loss["kind"] == "list":
+        return "loss: a list of packets"
+    if queue["kind"] == "red" and (len(queue["curves"]) != 1 or queue["gentle"] or qdiscs.red_burst(link) is None):
+        return "queue: RED in a form that the kernel lacks (several curves, gentle, or its weight)"
+    if queue["limit"].get("bytes") and queue["limit"].get("packets"):
+        return "queue: a limit in bytes and one in packets at once"
+    return None
+
+
+def wire_netem(plan: Plan, tag: str, slack_ns: int) -> Links:
+    """The network of ``plan``; ``tag`` makes its names unique on the machine.
+
+    The buckets of the links hold what passes in ``slack_ns``, but no less than a packet: timers that are late by less
+    cost no rate. 0 is exact where timers are.
+
+    Raises:
+        WiringError: the kernel cannot do what the plan asks, on its links or in its hosts.
+    """
+    if (why := obstacle(plan)) is not None:
+        raise WiringError(f"links: netem lacks this: {why}. `links: emulator` has it")
+    bare = _wiring.wire(plan, tag)
+    ends = _ends(plan)
+    hosts = tuple(replace(host, device=_device(host.node, ends)) for host in bare.hosts)
+    names = {host.node: host.namespace for host in hosts}
+    routers = sorted({end.link[side] for end in ends.values() for side in ("from", "to")} - set(names))
+    names |= {node: f"weir-{tag}-r{node}" for node in routers}
+    up: list[Command] = [("ip", "netns", "add", name) for name in names.values()]
+    up += [command for command in bare.up if command[0] == "nsenter"]
+    up += [_settings(names[node], forward=node in routers) for node in sorted(names)]
+    up += _devices(plan, ends, names)
+    up += [("ip", "-n", host.namespace, "address", "add", f"{host.address}/32", "dev", host.device) for host in hosts]
+    up += _routing(plan, ends, names, bare)
+    for end in ends.values():
+        up += _disciplines(plan, end, names, slack_ns)
+    down = tuple(("ip", "netns", "del", name) for name in names.values())
+    recorded = [number for number in plan["measure"]["links"] or range(len(plan["links"])) if number in ends]
+    bottlenecks = tuple(_bottleneck(plan, ends[number], names) for number in recorded)
+    warnings = (*bare.warnings, *_warnings(plan, bottlenecks))
+    return Links(replace(bare, hosts=hosts, up=tuple(up), down=down, warnings=warnings), bottlenecks)
+
+
+def _used(plan: Plan) -> set[int]:
+    return {link for flow in plan["flows"] for path in ("path", "reverse_path") for link in flow[path]}
+
+
+def _ends(plan: Plan) -> dict[int, _End]:
+    """Every link that a flow uses: the devices it joins. A link and its opposite are one pair."""
+    free: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    mates: dict[int, int] = {}
+    for number in sorted(_used(plan)):
+        link = plan["links"][number]
+        if waiting := free[link["to"], link["from"]]:
+            mate = waiting.pop(0)
+            mates |= {number: mate, mate: number}
+        else:
+            free[link["from"], link["to"]].append(number)
+    return {
+        number: _End(
+            number,
+            plan["links"][number],
+            f"weir{number}",
+            f"weir{mates[number]}" if number in mates else f"weir{number}-end",
+        )
+        for number in sorted(_used(plan))
+    }
+
+
+def _device(node: int, ends: Mapping[int, _End]) -> str:
+    """The first device of a host."""
+    return next(
+        end.device if end.link["from"] == node else end.arrival
+        for end in ends.values()
+        if node in (end.link["from"], end.link["to"])
+    )
+
+
+def _settings(namespace: str, *, forward: bool) -> Command:
+    """The kernel's parameters that every node of such a network needs, before it has devices."""
+    values = {
+        "net.ipv6.conf.default.disable_ipv6": "1",
+        "net.ipv4.conf.all.rp_filter": "0",  # packets do not arrive where their answers leave
+        "net.ipv4.conf.default.rp_filter": "0",
+        "net.ipv4.conf.all.send_redirects": "0",
+        "net.ipv4.conf.default.send_redirects": "0",
+        "net.ipv4.ip_default_ttl": str(_TTL),
+        "net.ipv4.ip_forward": str(int(forward)),
+    }
+    words = (f"{key}={value}" for key, value in values.items())
+    return ("nsenter", f"--net=/run/netns/{namespace}", "sysctl", "-q", "-e", "-w", *words)
+
+
+# Devices -------------------------------------------------------------------------------------------------------------
+
+
+def _devices(plan: Plan, ends: Mapping[int, _End], names: Mapping[int, str]) -> list[Command]:
+    up: list[Command] = [("ip", "-n", name, "link", "set", "lo", "up") for name in names.values()]
+    made: set[tuple[str, str]] = set()
+    for end in ends.values():
+        start, stop = names[end.link["from"]], names[end.link["to"]]
+        if (stop, end.arrival) not in made:
+            mtu = max(other.link["mtu_bytes"] for other in (end, *_opposite(end, ends)))
+            up += _pair(start, end.device, stop, end.arrival, mtu)
+            made |= {(start, end.device), (stop, end.arrival)}
+        if _delayed_ns(plan, end.number) >= _WORTH_NS:
+            up += _pair(stop, f"delay{end.number}", stop, f"late{end.number}", end.link["mtu_bytes"])
+    return up
+
+
+def _opposite(end: _End, ends: Mapping[int, _End]) -> Iterator[_End]:
+    yield from (
+        other
+        for other in ends.values()
+        if other.device == end.arrival and other.link["from"] == end.link["to"] and other.arrival == end.device
+    )
+
+
+def _pair(start: str, device: str, stop: str, arrival: str, mtu: int) -> Iterator[Command]:
+    """Two devices that are joined. No train of segments leaves them: each packet is alone, as on the wire."""
+    shape = ("address", _MAC, "mtu", str(mtu))
+    ip = ("ip", "-n", start)
+    yield (*ip, "link", "add", device, *shape, "type", "veth", "peer", "name", arrival, *shape, "netns", stop)
+    for namespace, name in ((start, device), (stop, arrival)):
+        yield ("ip", "-n", namespace, "link", "set", name, "gso_max_segs", "1", "arp", "off", "up")
+
+
+# Routes --------------------------------------------------------------------------------------------------------------
+
+
+def _routing(plan: Plan, ends: Mapping[int, _End], names: Mapping[int, str], bare: Wiring) -> Iterator[Command]:
+    """Routes to each host by the path of the first flow to it; rules for the flows that part from it.
+
+    A route of a host carries what Linux takes of TCP from it (the initial window, ECN, quick acknowledgements).
+    """
+    words = _wiring.route_options(plan)
+    usual: dict[tuple[int, int], int] = {}
+    extra: dict[tuple[int, int, int], None] = {}
+    rules: list[Command] = []
+    for flow, way, start, stop, path in _ways(plan):
+        for number in path:
+            node = ends[number].link["from"]
+            if usual.setdefault((node, stop), number) == number:
+                continue
+            extra[node, stop, number] = None
+            source, target = bare.host(start).address, bare.host(stop).address
+            protocol = plan["flows"][flow]["transport"]["protocol"]
+            port = ("dport" if way == "path" else "sport", str(bare.first_port + flow))
+            rules.append(
+                (
+                    "ip",
+                    "-n",
+                    names[node],
+                    "rule",
+                    "add",
+                    "from",
+                    f"{source}/32",
+                    "to",
+                    f"{target}/32",
+                    "ipproto",
+                    protocol,
+                    *port,
+                    "lookup",
+                    str(_FIRST_TABLE + number),
+                )
+            )
+    for (node, stop), number in usual.items():
+        yield _route(names[node], bare.host(stop), ends[number], words.get((node, stop), []))
+    for node, stop, number in extra:
+        table = ("table", str(_FIRST_TABLE + number))
+        yield _route(names[node], bare.host(stop), ends[number], [*words.get((node, stop), []), *table])
+    yield from rules
+
+
+def _ways(plan: Plan) -> Iterator[tuple[int, str, int, int, list[int]]]:
+    """Each flow in each direction: its number, the name of the path, its first and last node, and its links."""
+    for number, flow in enumerate(plan["flows"]):
+        yield number, "path", flow["from"], flow["to"], flow["path"]
+        yield number, "reverse_path", flow["to"], flow["from"], flow["reverse_path"]
+
+
+def _route(namespace: str, target: Host, end: _End, words: list[str]) -> Command:
+    return ("ip", "-n", namespace, "route", "add", f"{target.address}/32", "dev", end.device, *words)
+
+
+# Disciplines ---------------------------------------------------------------------------------------------------------
+
+
+def _disciplines(plan: Plan, end: _End, names: Mapping[int, str], slack_ns: int) -> Iterator[Command]:
+    link = end.link
+    sizes = ("stab", "overhead", str(link["overhead_bytes"] - _HEADER), "linklayer", "ethernet")
+    qdisc = ("tc", "-n", names[link["from"]], "qdisc", "add", "dev", end.device)
+    if link.get("loss") is None:
+        yield (*qdisc, "root", "handle", _RATE, *sizes, *_bucket(link, slack_ns))
+    else:
+        limit = ("limit", str(_SPARE))
+        yield (*qdisc, "root", "handle", _LOSSES, *sizes, "netem", *limit, *_loss(link["loss"]))
+        yield (*qdisc, "parent", f"{_LOSSES}1", "handle", _RATE, *_bucket(link, slack_ns))
+    yield (*qdisc, "parent", f"{_RATE}1", "handle", _QUEUE, *qdiscs.arguments(link, on_wire=True).split())
+    if _delayed_ns(plan, end.number) >= _WORTH_NS:
+        yield from _delay_line(plan, end, names[link["to"]])
+
+
+def _bucket(link: Link, slack_ns: int) -> tuple[str, ...]:
+    packet = link["mtu_bytes"] + link["overhead_bytes"]
+    burst = max(packet, link["rate_bps"] * slack_ns // 8_000_000_000)
+    # The limit is that of the queue below, which takes the place of the one that the bucket comes with.
+    return ("tbf", "rate", f"{link['rate_bps']}bit", "burst", str(burst), "limit", str(packet))
+
+
+def _loss(loss: Mapping[str, Any]) -> tuple[str, ...]:
+    if loss["kind"] == "bernoulli":
+        return ("loss", "random", _percent(loss["p"]))
+    return ("loss", "gemodel", *(_percent(loss[key]) for key in ("p", "r", "bad", "good")))
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.7f}%"
+
+
+def _delay_line(plan: Plan, end: _End, namespace: str) -> Iterator[Command]:
+    device, tc = f"delay{end.number}", ("tc", "-n", namespace)
+    yield (*tc, "qdisc", "add", "dev", end.arrival, "ingress")
+    redirect = ("action", "mirred", "egress", "redirect", "dev", device)
+    yield (*tc, "filter", "add", "dev", end.arrival, "ingress", "protocol", "ip", "matchall", *redirect)
+    limit = ("limit", str(_most_delayed(end.link)))
+    yield (*tc, "qdisc", "add", "dev", device, "root", "netem", *limit, *_delay(plan, end))
+
+
+def _delayed_ns(plan: Plan, number: int) -> int:
+    """The delay of a link and what its token bucket takes off: it lets a packet go when its transmission begins."""
+    link = plan["links"][number]
+    data = any(number in flow["path"] for flow in plan["flows"])
+    packet = (link["mtu_bytes"] if data else _ACK) + link["overhead_bytes"]
+    return int(link["delay"]["delay_ns"] + packet * 8_000_000_000 // link["rate_bps"])
+
+
+def _delay(plan: Plan, end: _End) -> tuple[str, ...]:
+    delay = end.link["delay"]
+    fixed = ("delay", _us(_delayed_ns(plan, end.number)))
+    if delay["kind"] == "fixed":
+        return fixed
+    return (*fixed, _us(delay["jitter_ns"]), *(("distribution", "normal") if delay["normal"] else ()))
+
+
+def _us(ns: int) -> str:
+    """What ``tc`` of any age reads: some know no nanoseconds, and take the next whole microsecond."""
+    return f"{round(ns / 1000)}us"
+
+
+def _most_delayed(link: Link) -> int:
+    """Packets that a delay line may hold: of the smallest kind, as fast as they come."""
+    delay = link["delay"]
+    longest = delay["delay_ns"] + _DEVIATIONS * delay.get("jitter_ns", 0)
+    return int(link["rate_bps"] * longest // 8_000_000_000 // (_SMALLEST + link["overhead_bytes"]) + _SPARE)
+
+
+def _bottleneck(plan: Plan, end: _End, names: Mapping[int, str]) -> Bottleneck:
+    """Where the counters of a link are, and whose packets it carries."""
+    users = {number for number, _, _, _, path in _ways(plan) if end.number in path}
+    data = [number for number, flow in enumerate(plan["flows"]) if end.number in flow["path"]]
+    only = data[0] if len(users) == 1 and data and data[0] in users else None
+    facts = end.link
+    return Bottleneck(
+        end.number,
+        names[facts["from"]],
+        end.device,
+        facts["overhead_bytes"],
+        facts["mtu_bytes"],
+        facts["rate_bps"],
+        only,
+    )
+
+
+def _warnings(plan: Plan, bottlenecks: Iterable[Bottleneck]) -> tuple[str, ...]:
+    data = {number for flow in plan["flows"] for number in flow["path"]}
+    shared = [plan["links"][one.link]["name"] for one in bottlenecks if one.link in data and one.flow is None]
+    if not shared:
+        return ()
+    few = ", ".join(shared[:3]) + (", ..." if len(shared) > 3 else "")
+    return (
+        f"links: netem counts the packets that a link loses or marks, not whose they are: table flows has none of "
+        f"those of {few} in lost_packets and marked_packets",
+    )

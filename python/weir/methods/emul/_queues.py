@@ -1,0 +1,351 @@
+"""The process that makes table ``links`` of the counters of queueing disciplines: ``python _queues.py``.
+
+It is a process of a run like an agent (``crates/weir-run``): a job on standard input, then commands; messages and
+tables on standard output; at the end of standard input it leaves. It imports nothing of weir, so that it is there
+within milliseconds, also in the lab. One netlink socket a namespace asks for all of its disciplines at once, every
+``measure.links``.
+
+What the kernel does not count is estimated, from the queue at both ends of an interval: the delay in it (its mean
+length over the rate) and its maximum. Lost packets are taken to be as large as the link lets them be.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import select
+import socket
+import struct
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Queue", "Reading", "interval_row", "main", "parse_dump"]
+
+_CLONE_NEWNET = 0x4000_0000
+_RTM_NEWQDISC, _RTM_GETQDISC = 36, 38
+_NLMSG_ERROR, _NLMSG_DONE = 2, 3
+_REQUEST_DUMP = 0x301
+_TCA_KIND, _TCA_STATS2 = 1, 7
+_STATS_BASIC, _STATS_QUEUE, _STATS_APP = 1, 3, 4
+_HEADER = struct.Struct("=IHHII")
+_TCMSG = struct.Struct("=BxxxiIII")
+_MARKS = {b"red": 3, b"codel": 6, b"fq_codel": 3, b"pie": 9}
+"""Which 32-bit word of what a discipline tells of itself is its number of marked packets (``linux/pkt_sched.h``)."""
+
+_LOSSES, _RATE, _QUEUE = (major << 16 for major in (1, 2, 3))
+"""Handles of the disciplines of a link (``_netem.py``)."""
+_NULL = (1 << 64) - 1
+_WORD = (1 << 32) - 1
+_FLUSH_NS = 250_000_000
+_LATE_SHARE = 4
+_MANY_OF = 100
+_LINK_COLUMNS = (
+    *("time_ns", "link", "in_packets", "in_bytes", "out_packets", "out_bytes", "drop_packets", "drop_bytes"),
+    *("mark_packets", "queue_bytes", "queue_packets", "queue_max_bytes", "queue_delay_ns", "queue_delay_max_ns"),
+)
+_PART_COLUMNS = ("time_ns", "flow", "link", "packets")
+_NARROW = {"link", "flow"}
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A link: what of the job is needed here."""
+
+    link: int
+    device: int
+    """Index of its device in its namespace."""
+    overhead_bytes: int
+    mtu_bytes: int
+    rate_bps: int
+    flow: int | None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Counters of a link since it was made; bytes are those on the wire."""
+
+    out_bytes: int = 0
+    out_packets: int = 0
+    drops: int = 0
+    marks: int = 0
+    queue_bytes: int = 0
+    queue_packets: int = 0
+
+
+@dataclass(frozen=True)
+class _Discipline:
+    kind: bytes
+    bytes: int
+    packets: int
+    backlog: int
+    length: int
+    drops: int
+    marks: int
+
+
+Disciplines = Mapping[tuple[int, int], _Discipline]
+"""By the index of the device and the handle."""
+
+
+# Netlink -------------------------------------------------------------------------------------------------------------
+
+
+def _attributes(content: bytes) -> Iterator[tuple[int, bytes]]:
+    offset = 0
+    while offset + 4 <= len(content):
+        length, kind = struct.unpack_from("=HH", content, offset)
+        if length < 4:
+            return
+        yield kind & 0x3FFF, content[offset + 4 : offset + length]
+        offset += (length + 3) & ~3
+
+
+def parse_dump(content: bytes) -> tuple[dict[tuple[int, int], _Discipline], bool]:
+    """The disciplines in a piece of an answer, and whether it was the last piece.
+
+    Raises:
+        OSError: the kernel answered with an error.
+    """
+    found: dict[tuple[int, int], _Discipline] = {}
+    offset = 0
+    while offset + _HEADER.size <= len(content):
+        length, kind, _, _, _ = _HEADER.unpack_from(content, offset)
+        body = content[offset + _HEADER.size : offset + length]
+        if kind == _NLMSG_DONE:
+            return found, True
+        if kind == _NLMSG_ERROR:
+            code = -struct.unpack_from("=i", body)[0]
+            raise OSError(code, f"the kernel's disciplines cannot be listed: {os.strerror(code)}")
+        if kind == _RTM_NEWQDISC:
+            _, device, handle, _, _ = _TCMSG.unpack_from(body)
+            found[device, handle] = _discipline(dict(_attributes(body[_TCMSG.size :])))
+        offset += max((length + 3) & ~3, _HEADER.size)
+    return found, False
+
+
+def _discipline(attributes: Mapping[int, bytes]) -> _Discipline:
+    kind = attributes.get(_TCA_KIND, b"").rstrip(b"\0")
+    stats = dict(_attributes(attributes.get(_TCA_STATS2, b"")))
+    size, packets = struct.unpack_from("=QI", stats.get(_STATS_BASIC, bytes(12)))
+    length, backlog, drops, _, _ = struct.unpack_from("=5I", stats.get(_STATS_QUEUE, bytes(20)))
+    app, word = stats.get(_STATS_APP, b""), _MARKS.get(kind)
+    known = word is not None and len(app) >= 4 * word + 4
+    marks = struct.unpack_from("=I", app, 4 * word)[0] if known and word is not None else 0
+    return _Discipline(kind, size, packets, backlog, length, drops, marks)
+
+
+class _Namespace:
+    """A network namespace, and a socket in it to ask for its disciplines."""
+
+    def __init__(self, path: str, libc: ctypes.CDLL) -> None:
+        """Enters it, and stays there."""
+        self.queues: list[Queue] = []
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if libc.setns(fd, _CLONE_NEWNET) != 0:
+                code = ctypes.get_errno()
+                raise OSError(code, os.strerror(code), path)
+        finally:
+            os.close(fd)
+        self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
+        self._socket.bind((0, 0))
+
+    def add(self, facts: Mapping[str, Any]) -> None:
+        """A link whose device is here; this process is still inside."""
+        names = ("link", "overhead_bytes", "mtu_bytes", "rate_bps", "flow")
+        self.queues.append(Queue(device=socket.if_nametoindex(facts["device"]), **{n: facts[n] for n in names}))
+
+    def read(self) -> list[tuple[Queue, Reading]]:
+        """The counters of its links, now."""
+        found = self._dump()
+        return [(queue, _reading(queue, found)) for queue in self.queues]
+
+    def _dump(self) -> dict[tuple[int, int], _Discipline]:
+        request = _TCMSG.pack(0, 0, 0, 0, 0)
+        self._socket.send(_HEADER.pack(_HEADER.size + len(request), _RTM_GETQDISC, _REQUEST_DUMP, 1, 0) + request)
+        found: dict[tuple[int, int], _Discipline] = {}
+        done = False
+        while not done:
+            part, done = parse_dump(self._socket.recv(1 << 18))
+            found |= part
+        return found
+
+
+def _reading(queue: Queue, found: Disciplines) -> Reading:
+    """What the disciplines of a link say together.
+
+    The bucket counts what enters it in vain, which the queue below counts, too; the losses count both as their own.
+    """
+    nothing = _Discipline(b"", 0, 0, 0, 0, 0, 0)
+    bucket = found.get((queue.device, _RATE), nothing)
+    line = found.get((queue.device, _QUEUE), nothing)
+    losses = found.get((queue.device, _LOSSES))
+    lost = (losses.drops - bucket.drops) & _WORD if losses else 0
+    drops = (lost + line.drops) & _WORD
+    return Reading(bucket.bytes, bucket.packets, drops, line.marks, line.backlog, line.length)
+
+
+# Rows ----------------------------------------------------------------------------------------------------------------
+
+Row = tuple[int, ...]
+
+
+def interval_row(queue: Queue, time_ns: int, before: Reading, now: Reading) -> Row | None:
+    """The row of table ``links`` for the interval between two readings; ``None`` if nothing was there."""
+    overhead = queue.overhead_bytes
+    out = (now.out_packets - before.out_packets) & _WORD
+    out_bytes = now.out_bytes - before.out_bytes - overhead * out
+    drops = (now.drops - before.drops) & _WORD
+    drop_bytes = drops * queue.mtu_bytes
+    waiting = now.queue_bytes - overhead * now.queue_packets
+    waited = before.queue_bytes - overhead * before.queue_packets
+    came = out + drops + now.queue_packets - before.queue_packets
+    if not (came or out or drops or now.queue_packets):
+        return None
+    delays = [8_000_000_000 * reading.queue_bytes // queue.rate_bps for reading in (before, now)]
+    return (
+        *(time_ns, queue.link, came, out_bytes + drop_bytes + waiting - waited, out, out_bytes, drops, drop_bytes),
+        *((now.marks - before.marks) & _WORD, waiting, now.queue_packets, max(waiting, waited)),
+        *((sum(delays) // 2, max(delays)) if out else (_NULL, _NULL)),
+    )
+
+
+class _Tables:
+    """Rows that wait to be handed over."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, list[Row]] = {"links": [], "drops": [], "marks": []}
+
+    def add(self, queue: Queue, time_ns: int, before: Reading, now: Reading) -> None:
+        row = interval_row(queue, time_ns, before, now)
+        if row is None:
+            return
+        self.rows["links"].append(row)
+        if queue.flow is not None:
+            for table, column in (("drops", "drop_packets"), ("marks", "mark_packets")):
+                if packets := row[_LINK_COLUMNS.index(column)]:
+                    self.rows[table].append((time_ns, queue.flow, queue.link, packets))
+
+    def flush(self) -> None:
+        for table, rows in self.rows.items():
+            if rows:
+                _write_table(table, _LINK_COLUMNS if table == "links" else _PART_COLUMNS, rows)
+                rows.clear()
+
+
+def _write_table(name: str, columns: Sequence[str], rows: Sequence[Row]) -> None:
+    kinds = [(column, "u32" if column in _NARROW else "u64") for column in columns]
+    content = b"".join(
+        struct.pack(f"<{len(rows)}{'I' if kind == 'u32' else 'Q'}", *(row[place] for row in rows))
+        for place, (_, kind) in enumerate(kinds)
+    )
+    _say({"message": "table", "name": name, "rows": len(rows), "columns": kinds, "bytes": len(content)}, content)
+
+
+def _say(message: Mapping[str, Any], content: bytes = b"") -> None:
+    out = sys.stdout.buffer
+    out.write(json.dumps(message).encode() + b"\n" + content)
+    out.flush()
+
+
+# The run -------------------------------------------------------------------------------------------------------------
+
+
+class _Input:
+    """Lines of standard input, as they come."""
+
+    def __init__(self) -> None:
+        self._over = False
+        self._held = b""
+
+    def ended(self) -> bool:
+        """Whether nothing more will come."""
+        return self._over and b"\n" not in self._held
+
+    def line(self, until_ns: int | None) -> Mapping[str, Any] | None:
+        """The next line; ``None`` if there is none until an instant of the monotonic clock, or will be none."""
+        while b"\n" not in self._held and not self._over:
+            wait_s = None if until_ns is None else max(0.0, (until_ns - time.monotonic_ns()) / 1e9)
+            if not select.select([0], [], [], wait_s)[0]:
+                return None
+            more = os.read(0, 1 << 20)
+            self._over = not more
+            self._held += more
+        if b"\n" not in self._held:
+            return None
+        text, self._held = self._held.split(b"\n", 1)
+        found: Mapping[str, Any] = json.loads(text)
+        return found
+
+
+def main() -> None:
+    """Serves one run."""
+    given = _Input()
+    job = given.line(None)
+    if job is None:
+        return
+    try:
+        namespaces = _open(job["queues"])
+        _say({"message": "ready"})
+        start = given.line(None)
+        if start is not None and start["command"] == "start":
+            _run(job, namespaces, start["epoch_ns"], given)
+    except (OSError, KeyError, ValueError) as error:
+        _say({"message": "error", "text": f"{type(error).__name__}: {error}"})
+        sys.exit(1)
+
+
+def _open(queues: Sequence[Mapping[str, Any]]) -> list[_Namespace]:
+    libc = ctypes.CDLL(None, use_errno=True)
+    found: list[_Namespace] = []
+    here = ""
+    for facts in sorted(queues, key=lambda facts: str(facts["netns"])):
+        if facts["netns"] != here:
+            here = facts["netns"]
+            found.append(_Namespace(here, libc))
+        found[-1].add(facts)
+    return found
+
+
+def _run(job: Mapping[str, Any], namespaces: Sequence[_Namespace], epoch_ns: int, given: _Input) -> None:
+    """Reads every interval until the plan ends, or is ended."""
+    interval, end = job["interval_ns"] or job["end_ns"], job["end_ns"]
+    before: dict[int, Reading] = {}
+    tables = _Tables()
+    time_ns, flushed, ticks, late = 0, 0, 0, 0
+    while not given.ended():
+        command = given.line(epoch_ns + time_ns)
+        if given.ended():
+            return
+        stopped = command is not None and command["command"] == "stop"
+        now = time.monotonic_ns() - epoch_ns
+        at = min(now, end) if stopped else time_ns
+        ticks, late = ticks + 1, late + (now - at > interval // _LATE_SHARE)
+        for namespace in namespaces:
+            for queue, reading in namespace.read():
+                if queue.link in before and job["interval_ns"]:
+                    tables.add(queue, at, before[queue.link], reading)
+                before[queue.link] = reading
+        if stopped or time_ns >= end:
+            break
+        if at >= flushed + _FLUSH_NS:
+            flushed = at
+            tables.flush()
+            _say({"message": "progress", "now_ns": now})
+        # An instant that is past already is left out; its packets are in the next interval.
+        passed = max(0, now - time_ns) // interval
+        time_ns = min(time_ns + (passed + 1) * interval, end)
+    tables.flush()
+    if late * _MANY_OF > ticks:
+        text = f"{late} of {ticks} instants of measure came late by more than a quarter of their interval"
+        _say({"message": "warning", "text": text})
+    cpu = os.times()
+    _say({"message": "end", "stats": {"late_ticks": late, "cpu_user_s": cpu.user, "cpu_system_s": cpu.system}})
+
+
+if __name__ == "__main__":
+    main()
