@@ -4,15 +4,31 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from weir.scenario import load
-from weir.validate import ERRORS, ValidateError, draws, error_text, independent, parse_sides, sample, summarise
+from weir.validate import (
+    ERRORS,
+    Aim,
+    ValidateError,
+    aims,
+    covering,
+    covering_array,
+    draws,
+    error_text,
+    independent,
+    parse_sides,
+    sample,
+    summarise,
+)
 
-GRID = Path(__file__).parent.parent.parent / "scenarios" / "validation" / "agreement.yaml"
+FOLDER = Path(__file__).parent.parent.parent / "scenarios" / "validation"
+GRID = FOLDER / "agreement.yaml"
+PUBLISHED = FOLDER / "grid.yaml"
 KINDS = {kind.name: kind for kind in ERRORS}
 
 
@@ -114,12 +130,13 @@ def test_errors_by_hand() -> None:
 
 def test_a_summary_leaves_out_what_is_undefined() -> None:
     values = [*np.linspace(0.0, 0.1, 11), math.nan]
-    some = summarise(KINDS["goodput_error"], values)
+    some = summarise(values, Aim(0.02, 0.03))
     assert some is not None
     assert (some.cells, some.median, some.p90, some.worst) == (11, pytest.approx(0.05), pytest.approx(0.09), 0.1)
     assert some.within == pytest.approx(4 / 11)
-    assert summarise(KINDS["goodput_error"], [math.nan]) is None
-    broken = summarise(KINDS["goodput_error"], [0.0, 0.0, 0.0, math.inf])
+    assert some.met is False
+    assert summarise([math.nan]) is None
+    broken = summarise([0.0, 0.0, 0.0, math.inf])
     assert broken is not None
     assert (broken.median, broken.p90, broken.worst) == (0, math.inf, math.inf)
 
@@ -130,3 +147,90 @@ def test_errors_read_like_what_they_are() -> None:
     assert error_text(KINDS["jain_error"], 0.0301) == "0.030"
     assert error_text(KINDS["jain_error"], None) == "–"
     assert error_text(KINDS["goodput_error"], math.inf) == "∞"
+
+
+def _pairs(rows: list[tuple[str, ...]]) -> Counter[tuple[int, str, int, str]]:
+    return Counter((i, row[i], j, row[j]) for row in rows for i, j in combinations(range(len(row)), 2))
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+@pytest.mark.parametrize("sizes", [(2, 2), (3, 1, 4), (6, 5, 4, 8, 9), (2, 2, 2, 2, 2, 2, 2)])
+def test_every_pair_of_values_is_in_a_covering_array(sizes: tuple[int, ...], times: int) -> None:
+    values = [[f"{i}.{k}" for k in range(size)] for i, size in enumerate(sizes)]
+    rows = covering_array(values, times, 1)
+    assert len(rows) == len(set(rows))
+    counts = _pairs(rows)
+    most = math.prod(sizes)
+    for i, j in combinations(range(len(sizes)), 2):
+        there_are = most // (sizes[i] * sizes[j])
+        for a in values[i]:
+            for b in values[j]:
+                assert counts[i, a, j, b] >= min(times, there_are), (a, b)
+    least = max((a * b for a, b in combinations(sizes, 2)), default=1)
+    assert len(rows) <= min(most, 1.6 * times * least + 6), "it is not much larger than it must be"
+
+
+def test_a_covering_array_follows_from_its_seed_and_keeps_to_what_is_allowed() -> None:
+    values = [["a", "b", "c"], ["x", "y"], ["1", "2", "3"]]
+    assert covering_array(values, 1, 1) == covering_array(values, 1, 1)
+    assert len({tuple(covering_array(values, 1, seed)) for seed in range(5)}) > 1
+    allowed = [row for row in product(*values) if row != ("a", "x", "1")]
+    rows = covering_array(values, 2, 1, allowed)
+    assert set(rows) <= allowed
+    assert (_pairs(rows)[0, "a", 1, "x"], _pairs(rows)[0, "a", 2, "1"]) == (2, 1)
+
+
+def test_the_published_grid_has_what_it_promises() -> None:
+    scenario = load(PUBLISHED)
+    assert [p.message for p in scenario.problems if p.severity == "error"] == []
+    assert set(scenario.factors["cc"]) == {"reno", "bic", "cubic", "highspeed", "htcp", "scalable"}
+    assert (scenario.factors["rtt"][0], scenario.factors["rtt"][-1]) == ("1ms", "200ms")
+    assert (scenario.factors["rate"][0], scenario.factors["rate"][-1]) == ("10Mbps", "1Gbps")
+    names = ("cc", "rtt", "rate", "queue", "case")
+    cells = covering(scenario, 2, 1).cells()
+    assert len(cells) <= 150
+    counts = _pairs([tuple(cell.factors[name] for name in names) for cell in cells])
+    wanted = [len(scenario.factors[a]) * len(scenario.factors[b]) for a, b in combinations(names, 2)]
+    assert len(counts) == sum(wanted), "every two values of two factors meet"
+    assert min(counts.values()) == 2
+
+
+def test_the_queues_of_the_published_grid_are_what_a_kernel_has() -> None:
+    cells = covering(load(PUBLISHED), 1, 1).cells()
+    plans = {cell.factors["queue"]: cell.plan() for cell in cells}
+    assert len(plans) == 8
+    kinds = set()
+    for plan in plans.values():
+        queue = next(link["queue"] for link in plan["links"] if link["name"] == "bottleneck")
+        kinds.add(queue["kind"])
+        assert queue.get("gentle") is not True, "the kernel's RED is not gentle: the emulator would stand in for it"
+    assert kinds == {"droptail", "red", "codel", "fq_codel"}
+
+
+def test_aims_are_those_of_the_reference() -> None:
+    assert aims("lab")["goodput_error"] == Aim(0.02, 0.05)
+    assert aims("lab")["completion_error"] == Aim(0.03, 0.08)
+    assert aims("emul")["goodput_error"] == Aim(None, 0.03)
+    assert aims("emul")["jain_error"] == Aim(None, 0.03)
+
+
+def test_an_aim_is_met_by_median_and_90th_percentile() -> None:
+    met = summarise([0.0, 0.01, 0.04], Aim(0.02, 0.05))
+    assert met is not None
+    assert met.met
+    high = summarise([0.03, 0.03, 0.04], Aim(0.02, 0.05))
+    assert high is not None
+    assert high.met is False
+    assert high.within == 1.0
+    none = summarise([0.03])
+    assert none is not None
+    assert none.met is None
+
+
+def test_errors_beyond_the_aim_that_chance_makes_are_counted() -> None:
+    some = summarise([0.01, 0.1, 0.2, 0.3], Aim(None, 0.05), [0.5, 0.05, 0.25, None])
+    assert some is not None
+    assert some.by_chance == 1
+    unknown = summarise([0.01, 0.1], Aim(None, 0.05), [None, None])
+    assert unknown is not None
+    assert unknown.by_chance is None

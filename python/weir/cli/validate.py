@@ -23,7 +23,8 @@ from weir.cli._common import (
 from weir.cli._scenarios import complete_scenario, locate, parse_set, slug
 
 if TYPE_CHECKING:
-    from weir.validate import Validation
+    from weir.engine import Display
+    from weir.validate import Regression, Validation
 
 __all__ = ["command"]
 
@@ -32,22 +33,38 @@ _EPILOG = examples(
     ("weir validate --document docs/validation", "the whole grid, and its document; resumable"),
     ("weir validate --cells 40 --seed 2", "another sample of it"),
     ("weir validate --random 20 --seed 7", "scenarios outside any grid"),
-    ("weir validate --quick --within goodput_error=5%", "for a CI job: fails when fidelity falls"),
+    ("weir validate validation/grid --pairs 2 --methods sim,lab", "the published grid, against the kernel"),
+    ("weir validate --against docs/validation/grid-sim-lab.json", "for a CI job: fails when fidelity falls"),
     ("weir validate --methods sim,sim@seed=2 --quick", "how much of it is chance"),
     ("weir validate my.yaml --methods sim,lab", "your own cells"),
 )
 _GRID = "validation/agreement"
+_MOST_FAILURES = 12
 
 
 @click.command(epilog=_EPILOG)
 @click.argument("scenario", metavar="[FILE|NAME]", default=_GRID, shell_complete=complete_scenario)
-@click.option("--methods", default="sim,emul", show_default=True, metavar="A,B", help="A is measured against B.")
+@click.option(
+    "--methods", metavar="A,B", help="A is measured against B; by default sim,emul (--against: A of the document)."
+)
 @click.option("--quick", is_flag=True, help="The quick version, a dozen cells that represent all.")
 @click.option("--cells", type=click.IntRange(1), metavar="N", help="An even sample of N combinations of factors.")
+@click.option(
+    "--pairs", type=click.IntRange(1), metavar="N", help="Cells in which every two values of two factors meet N times."
+)
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the sample, or of the draws.")
 @click.option("--random", "drawn", type=click.IntRange(1), metavar="N", help="N scenarios drawn outside any grid.")
 @click.option("--most", metavar="RATE", default="1Gbps", show_default=True, help="Largest rate of a drawn scenario.")
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change one value; may be repeated.")
+@click.option(
+    "--chance", type=click.IntRange(2), metavar="N", help="N seeds of the method A tell which errors are chance."
+)
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="JSON",
+    help="End with 1 if errors are larger than those of a document: its cells executed anew, by A or --methods.",
+)
 @click.option(
     "--within",
     "limits",
@@ -67,13 +84,16 @@ _GRID = "validation/agreement"
 @verbosity_options
 def command(
     scenario: str,
-    methods: str,
+    methods: str | None,
     quick: bool,
     cells: int | None,
+    pairs: int | None,
     seed: int,
     drawn: int | None,
     most: str,
     overrides: tuple[str, ...],
+    chance: int | None,
+    against: Path | None,
     limits: tuple[str, ...],
     out: Path | None,
     folder: Path | None,
@@ -91,9 +111,14 @@ def command(
     """
     from weir import engine, validate
 
+    shown = engine.display(quiet=quiet, verbose=verbose > 0)
+    if against is not None:
+        _check_against(against, methods, cells, seed, overrides, workers, shown, as_json=as_json)
+        return
     allowed = _limits(limits)
-    if drawn is not None and cells is not None:
-        raise click.UsageError("--random and --cells both say how many; give one of them")
+    if sum(number is not None for number in (drawn, cells, pairs)) > 1:
+        raise click.UsageError("--random, --cells and --pairs all say how many; give one of them")
+    methods = methods or "sim,emul"
     name = (
         f"random-{seed}"
         if drawn is not None
@@ -106,12 +131,13 @@ def command(
         methods=methods,
         quick=quick,
         cells=drawn if drawn is not None else cells,
+        pairs=pairs,
+        chance=chance,
         seed=seed,
         overrides=parse_set(overrides),
         most_bps=_rate(most),
     )
     place = out or Path("runs") / "validate" / name
-    shown = engine.display(quiet=quiet, verbose=verbose > 0)
     validation = validate.execute(job, place, workers=workers, fresh=fresh, force=force, display=shown)
     if as_json:
         emit_json(validation.to_json())
@@ -128,6 +154,55 @@ def command(
         say.print(text, style="red")
     if beyond or validation.failures:
         raise click.exceptions.Exit(_errors.FAILED)
+
+
+def _check_against(
+    file: Path,
+    methods: str | None,
+    cells: int | None,
+    seed: int,
+    overrides: tuple[str, ...],
+    workers: int | None,
+    display: Display,
+    *,
+    as_json: bool,
+) -> None:
+    """Ends with 1 if errors are larger than the published ones."""
+    from weir import validate
+
+    stored = validate.read_stored(file).some(cells, seed)
+    found = validate.check(
+        stored, locate, methods=methods, overrides=parse_set(overrides), workers=workers, display=display
+    )
+    if as_json:
+        emit_json(found.to_json())
+    else:
+        _print_regression(found)
+    if found.failures:
+        raise click.exceptions.Exit(_errors.FAILED)
+
+
+def _print_regression(found: Regression) -> None:
+    from weir.validate import ERRORS, error_text
+
+    out, stored = console(), found.stored
+    count = plural(len(stored.cells), "cell")
+    out.print(f"{count} of {stored.path}, measured on {stored.data['date']}; {found.same} unchanged", style="bold")
+    out.print()
+    kinds = {kind.name: kind for kind in ERRORS}
+    rows = []
+    for change in found.changes:
+        sides = [(s.median, s.p90, s.worst) for s in (change.before, change.now)]
+        texts = [error_text(kinds[change.name], v) for pair in zip(*sides, strict=True) for v in pair]
+        rows.append([change.name, *texts])
+    head = ["error", "median: was", "is", "90th percentile: was", "is", "worst: was", "is"]
+    print_table(head, rows, right=range(1, 7))
+    for note in found.notes:
+        out.print(f"note: {note}", style="yellow")
+    for text in found.failures[:_MOST_FAILURES]:
+        out.print(text, style="red")
+    if len(found.failures) > _MOST_FAILURES:
+        out.print(f"and {len(found.failures) - _MOST_FAILURES} more", style="red")
 
 
 def _limits(texts: tuple[str, ...]) -> dict[str, float]:
@@ -176,11 +251,12 @@ def _print(validation: Validation, *, verbose: int) -> None:
         if some is None:
             continue
         numbers = [error_text(kind, v) for v in (some.median, some.p90, some.worst)]
-        aim = "" if kind.aim is None else error_text(kind, kind.aim)
+        aim = "" if some.aim is None else error_text(kind, some.aim.p90)
         within = "" if some.within is None else f"{100 * some.within:.0f} %"
-        rows.append([kind.name, *numbers, str(some.cells), aim, within])
-    head = ["error", "median", "90th percentile", "worst", "cells", "aim", "within it"]
-    print_table(head, rows, right=range(1, 7))
+        met = {None: "", True: "yes", False: "no"}[some.met]
+        rows.append([kind.name, *numbers, str(some.cells), aim, within, met])
+    head = ["error", "median", "90th percentile", "worst", "cells", "aim", "within it", "aims met"]
+    print_table(head, rows, right=range(1, 8))
     _print_worst(validation, len(validation.cells) if verbose else 6)
     if validation.left_out:
         count = plural(len(validation.left_out), "run")

@@ -10,9 +10,10 @@ from typing import Any
 from weir.compare import independent
 from weir.engine import Cell
 from weir.scenario import Expectation, Scenario
+from weir.validate._covering import covering_array
 from weir.validate.errors import ValidateError
 
-__all__ = ["Chosen", "sample"]
+__all__ = ["Chosen", "covering", "sample"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,21 @@ def sample(scenario: Scenario, number: int | None, seed: int) -> Chosen:
         number = len(combinations)
     names = independent(scenario.factors, list(combinations.values()))
     wanted = _hypercube(names, scenario.factors, list(combinations.values()), number, random.Random(seed))
+    chosen = tuple(cell for cell in cells if tuple(cell.factors.items()) in wanted)
+    return Chosen(scenario.title, scenario.text, scenario.file, chosen, names)
+
+
+def covering(scenario: Scenario, times: int, seed: int) -> Chosen:
+    """The scenario with few combinations of its factors, in which every two values of two factors meet ``times`` times.
+
+    Fewer times only where the scenario does not have as many combinations with both. With all repeats; the same seed
+    gives the same cells.
+    """
+    cells = scenario.cells()
+    names = independent(scenario.factors, [cell.factors for cell in cells])
+    places = {tuple(cell.factors[name] for name in names): tuple(cell.factors.items()) for cell in cells}
+    rows = covering_array([scenario.factors[name] for name in names], times, seed, places)
+    wanted = {places[row] for row in rows}
     chosen = tuple(cell for cell in cells if tuple(cell.factors.items()) in wanted)
     return Chosen(scenario.title, scenario.text, scenario.file, chosen, names)
 

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from weir.compare.charts import OVERLAYS
-from weir.report.figures import PAPER, write_figure
-from weir.validate._errors import ERRORS, ErrorKind, Summary
+from weir.validate import _figures
+from weir.validate._errors import ERRORS, Summary
+from weir.validate._heatmap import CHART, error_text
 from weir.validate._validation import CellResult, Validation
 
 __all__ = ["document", "error_text", "markdown"]
 
 _WORST = 10
-_DRAWN = 3
-_DRAWN_TRACES = ("goodput", "cwnd", "queue")
 _RANKED = ("goodput_error", "jain_error", "loss_error", "queue_delay_error", "completion_error")
 """The errors whose worst cells are listed."""
 
@@ -31,43 +28,20 @@ def document(validation: Validation, folder: Path, command: str) -> list[Path]:
     """
     name = validation.job.name
     folder.mkdir(parents=True, exist_ok=True)
-    drawn = _figures(validation, folder / name)
-    page, data = folder / f"{name}.md", folder / f"{name}.json"
-    page.write_text(markdown(validation, command, drawn), encoding="utf-8")
-    data.write_text(json.dumps({**validation.to_json(), "command": command}, indent=1) + "\n", encoding="utf-8")
-    return [page, data, *(path for paths in drawn.values() for path in paths)]
-
-
-def _figures(validation: Validation, folder: Path) -> dict[int, list[Path]]:
-    """The overlaid series of the cells that are worth a look."""
-    for old in folder.glob("*.svg") if folder.is_dir() else []:
+    for old in (folder / name).glob("*.svg"):
         old.unlink()
-    drawn: dict[int, list[Path]] = {}
-    for number in _worth_drawing(validation):
-        group = validation.comparison.groups[number]
-        place = folder / _slug(validation.cells[number].factors)
-        for overlay in OVERLAYS:
-            drawing = overlay.draw(validation.comparison, group, PAPER) if overlay.trace in _DRAWN_TRACES else None
-            if drawing is not None:
-                folder.mkdir(parents=True, exist_ok=True)
-                (svg,) = write_figure(overlay.chart, drawing, folder, ["svg"])
-                target = folder / f"{place.name}-{overlay.trace}.svg"
-                svg.replace(target)
-                drawn.setdefault(number, []).append(target)
-    return drawn
+    factors = _figures.by_factor(validation, folder / name)
+    drawn = _figures.worst_cells(validation, folder / name)
+    page, data = folder / f"{name}.md", folder / f"{name}.json"
+    page.write_text(markdown(validation, command, drawn, factors), encoding="utf-8")
+    data.write_text(json.dumps({**validation.to_json(), "command": command}, indent=1) + "\n", encoding="utf-8")
+    figures = [path for paths in drawn.values() for path in paths]
+    return [page, data, *([] if factors is None else [factors]), *figures]
 
 
-def _worth_drawing(validation: Validation) -> list[int]:
-    """The cells with the largest errors of goodput, first those that chance does not explain."""
-    ranked = validation.worst("goodput_error", len(validation.cells))
-    return sorted(ranked, key=lambda n: validation.cells[n].sure is False)[:_DRAWN]
-
-
-def _slug(factors: Mapping[str, str]) -> str:
-    return re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(factors.values())).strip("-.") or "cell"
-
-
-def markdown(validation: Validation, command: str, drawn: Mapping[int, Sequence[Path]]) -> str:
+def markdown(
+    validation: Validation, command: str, drawn: Mapping[int, Sequence[Path]], factors: Path | None = None
+) -> str:
     """The document as text."""
     test, reference = validation.sides
     run = validation.comparison.runs[0].run
@@ -78,7 +52,7 @@ def markdown(validation: Validation, command: str, drawn: Mapping[int, Sequence[
         f"{_count(validation)} executed by both methods on {validation.date}, with `{command}`.",
         f"Errors are of `{test.text}`, measured against `{reference.text}`: means over repeats, of the whole run.",
         "",
-        *_facts(host, run.manifest),
+        *_facts(host, run.manifest, validation.kernels),
         "",
         "## Errors",
         "",
@@ -86,6 +60,7 @@ def markdown(validation: Validation, command: str, drawn: Mapping[int, Sequence[
         "",
         *_definitions(validation.summary()),
         *_chance(validation),
+        *_by_factor(factors),
         *_warnings(validation),
         "",
         "## The largest errors",
@@ -105,39 +80,38 @@ def _count(validation: Validation) -> str:
     return f"{len(validation.cells)} cells{each}"
 
 
-def _facts(host: Mapping[str, Any], manifest: Mapping[str, Any]) -> list[str]:
+def _facts(host: Mapping[str, Any], manifest: Mapping[str, Any], kernels: Sequence[str]) -> list[str]:
     versions = manifest.get("versions") or {}
-    facts = {"host": host.get("kernel"), "processor": host.get("cpu_model"), "weir": versions.get("weir"),
-             "commit": str(manifest.get("commit") or "")[:12]}  # fmt: skip
+    facts = {"reference": ", ".join(kernels), "host": host.get("kernel"), "processor": host.get("cpu_model"),
+             "weir": versions.get("weir"), "commit": str(manifest.get("commit") or "")[:12]}  # fmt: skip
     return [", ".join(f"{name} {value}" for name, value in facts.items() if value)]
 
 
 def _summary_table(summaries: Mapping[str, Summary]) -> list[str]:
     rows = [
-        "| error | median | 90th percentile | worst | cells | aim | within the aim |",
-        "|---|--:|--:|--:|--:|--:|--:|",
+        "| error | median | 90th percentile | worst | cells | aim: median | aim: 90th percentile | met "
+        "| within the latter | beyond it, of these by chance |",
+        "|---|--:|--:|--:|--:|--:|--:|---|--:|--:|",
     ]
     for kind in ERRORS:
         some = summaries.get(kind.name)
         if some is not None:
-            numbers = " | ".join(error_text(kind, v) for v in (some.median, some.p90, some.worst))
-            aim = "" if kind.aim is None else error_text(kind, kind.aim)
+            numbers = [error_text(kind, v) for v in (some.median, some.p90, some.worst)]
+            limits = (None, None) if some.aim is None else (some.aim.median, some.aim.p90)
+            texts = ["" if limit is None else error_text(kind, limit) for limit in limits]
+            met = {None: "", True: "yes", False: "**no**"}[some.met]
             within = "" if some.within is None else f"{100 * some.within:.0f} %"
-            rows.append(f"| {kind.title} | {numbers} | {some.cells} | {aim} | {within} |")
+            fields = [kind.title, *numbers, str(some.cells), *texts, met, within, _beyond(some)]
+            rows.append(f"| {' | '.join(fields)} |")
     return rows
 
 
-def error_text(kind: ErrorKind, value: float | None) -> str:
-    """An error for people: a share in percent, a difference of indices as it is, a factor as a factor."""
-    if value is None or math.isnan(value):
-        return "–"
-    if math.isinf(value):
-        return "∞"
-    if kind.name == "jain_error":
-        return f"{value:.3f}"
-    if kind.name == "loss_error":
-        return f"× {value + 1:.3g}"
-    return f"{100 * value:.2g} %" if value < 0.0995 else f"{100 * value:.0f} %"
+def _beyond(some: Summary) -> str:
+    """How many cells are beyond the aim, and how many of these chance alone may put there."""
+    if some.within is None:
+        return ""
+    beyond = some.cells - round(some.within * some.cells)
+    return str(beyond) if some.by_chance is None or not beyond else f"{beyond}, {some.by_chance}"
 
 
 def _definitions(summaries: Mapping[str, Summary]) -> list[str]:
@@ -145,14 +119,24 @@ def _definitions(summaries: Mapping[str, Summary]) -> list[str]:
 
 
 def _chance(validation: Validation) -> list[str]:
-    """How many of the errors of goodput may be chance alone, as far as repeats tell."""
-    aim = next(kind.aim for kind in ERRORS if kind.name == "goodput_error") or 0.0
-    beyond = [cell for cell in validation.cells if cell.errors["goodput_error"] > aim and cell.sure is not None]
-    if not beyond:
+    """What the last column means."""
+    if not any(cell.chance for cell in validation.cells):
         return []
-    chance = sum(not cell.sure for cell in beyond)
-    text = f"Of the {len(beyond)} cells whose goodput is beyond the aim, {chance} are within the 95 % interval of the "
-    return ["", text + "difference over their repeats: chance alone may make them."]
+    if validation.job.chance is not None:
+        how = (
+            f"from {validation.job.chance} seeds of `{validation.sides[0].text}`: two equal methods, each with seeds "
+            "of its own, differ by as much in 5 of 100 cells or more"
+        )
+    else:
+        how = "as the error is within the 95 % interval of the difference over repeats"
+    return ["", f"By chance: {how}."]
+
+
+def _by_factor(figure: Path | None) -> list[str]:
+    if figure is None:
+        return []
+    picture = f"![{CHART.title}]({figure.parent.name}/{figure.name})"
+    return ["", "## Errors by factor", "", CHART.caption + " In brackets the number of cells.", "", picture]
 
 
 def _warnings(validation: Validation) -> list[str]:
@@ -199,10 +183,11 @@ def _cell_table(validation: Validation, numbers: Sequence[int]) -> list[str]:
 
 
 def _goodputs(cell: CellResult) -> str:
+    sure = cell.sure("goodput_error")
     pair = cell.values.get("goodput.aggregate.mean")
     if pair is None or None in pair:
         return "–"
-    mark = "" if cell.sure is None or cell.sure else " (within its interval)"
+    mark = "" if sure is None or sure else " (chance)"
     return " against ".join(f"{v / 1e6:.4g}" for v in pair if v is not None) + mark
 
 
@@ -211,8 +196,17 @@ def _drawings(validation: Validation, drawn: Mapping[int, Sequence[Path]]) -> li
     for number, paths in drawn.items():
         cell = validation.cells[number]
         title = ", ".join(f"{name} {value}" for name, value in cell.factors.items())
-        kind = next(k for k in ERRORS if k.name == "goodput_error")
-        lines += [f"### {title}: goodput differs by {error_text(kind, cell.errors['goodput_error'])}", ""]
+        lines += [f"### {title}", "", _worst_errors(validation, cell), ""]
         lines += [f"![{path.stem}]({path.parent.name}/{path.name})" for path in paths]
         lines.append("")
     return lines
+
+
+def _worst_errors(validation: Validation, cell: CellResult) -> str:
+    """The errors of a cell that have an aim, and which of them chance explains."""
+    parts = []
+    for kind in ERRORS:
+        if kind.name in validation.aims and not math.isnan(cell.errors[kind.name]):
+            mark = " (chance)" if cell.sure(kind.name) is False else ""
+            parts.append(f"{kind.title.lower()} {error_text(kind, cell.errors[kind.name])}{mark}")
+    return f"Errors: {', '.join(parts)}."

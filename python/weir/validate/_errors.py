@@ -11,8 +11,20 @@ import numpy as np
 import polars as pl
 
 from weir.compare import Comparison
+from weir.compare._metrics import metric_of
 
-__all__ = ["ERRORS", "METRICS", "ErrorKind", "Summary", "cell_errors", "summarise"]
+__all__ = [
+    "ERRORS",
+    "METRICS",
+    "Aim",
+    "ErrorKind",
+    "Summary",
+    "aims",
+    "cell_errors",
+    "errors_of",
+    "sizes_of_chance",
+    "summarise",
+]
 
 METRICS = ("goodput.aggregate.mean", "utilisation", "jain", "link.loss", "queue.delay", "completion.mean")
 """What is compared for the errors."""
@@ -28,10 +40,10 @@ class ErrorKind:
     name: str
     title: str
     definition: str
-    aim: float | None
-    """What nine cells in ten should keep within."""
     of: Callable[[Mapping[str, Any], Sequence[Mapping[str, Any]]], float]
     """Its value from the differences of a cell by metric, and the distances of its series."""
+    scalar: bool = True
+    """Whether it follows from metrics alone, without series."""
 
 
 def _relative(metric: str) -> Callable[[Mapping[str, Any], Sequence[Mapping[str, Any]]], float]:
@@ -67,26 +79,39 @@ def _distance(trace: str, column: str) -> Callable[[Mapping[str, Any], Sequence[
 
 
 ERRORS: tuple[ErrorKind, ...] = (
-    ErrorKind("goodput_error", "Goodput", "relative difference of the aggregate mean goodput", 0.03,
+    ErrorKind("goodput_error", "Goodput", "relative difference of the aggregate mean goodput",
               _relative("goodput.aggregate.mean")),
-    ErrorKind("utilisation_error", "Utilisation", "relative difference of the mean utilisation of the bottleneck", 0.03,
+    ErrorKind("utilisation_error", "Utilisation", "relative difference of the mean utilisation of the bottleneck",
               _relative("utilisation")),
-    ErrorKind("jain_error", "Jain's index", "absolute difference", 0.03, _absolute("jain")),
-    ErrorKind("loss_error", "Loss rate", "the larger over the smaller, less 1; rates under 0.01 % count as 0.01 %", 0.3,
+    ErrorKind("jain_error", "Jain's index", "absolute difference", _absolute("jain")),
+    ErrorKind("loss_error", "Loss rate", "the larger over the smaller, less 1; rates under 0.01 % count as 0.01 %",
               _factor),
     ErrorKind("queue_delay_error", "Queueing delay",
-              "relative difference of the mean over packets; below 0.1 ms, relative to 0.1 ms", 0.1,
+              "relative difference of the mean over packets; below 0.1 ms, relative to 0.1 ms",
               _relative("queue.delay")),
-    ErrorKind("completion_error", "Completion time", "relative difference of the mean over transfers", 0.08,
+    ErrorKind("completion_error", "Completion time", "relative difference of the mean over transfers",
               _relative("completion.mean")),
-    ErrorKind("cwnd_distance", "Congestion window", "distance of the traces instant by instant, mean over flows", None,
-              _distance("cwnd", "distance")),
+    ErrorKind("cwnd_distance", "Congestion window", "distance of the traces instant by instant, mean over flows",
+              _distance("cwnd", "distance"), scalar=False),
     ErrorKind("cwnd_value_distance", "Congestion window, values",
-              "Wasserstein distance of the windows, which ignores when, mean over flows", None,
-              _distance("cwnd", "value_distance")),
-    ErrorKind("goodput_distance", "Goodput over time", "distance of the flows' traces instant by instant, mean", None,
-              _distance("goodput", "distance")),
+              "Wasserstein distance of the windows, which ignores when, mean over flows",
+              _distance("cwnd", "value_distance"), scalar=False),
+    ErrorKind("goodput_distance", "Goodput over time", "distance of the flows' traces instant by instant, mean",
+              _distance("goodput", "distance"), scalar=False),
 )  # fmt: skip
+
+
+def errors_of(test: Mapping[str, float | None], reference: Mapping[str, float | None]) -> dict[str, float]:
+    """The errors that follow from values of metrics alone; ``nan`` where undefined."""
+    rows = {}
+    for text in METRICS:
+        a, b = reference.get(text), test.get(text)
+        if a is None or b is None:
+            continue
+        scale = max(abs(a), metric_of(text).floor)
+        relative = (b - a) / scale if scale else math.copysign(math.inf, b - a) if b != a else 0.0
+        rows[text] = {"a_value": a, "b_value": b, "difference": b - a, "relative": relative}
+    return {kind.name: kind.of(rows, ()) for kind in ERRORS if kind.scalar}
 
 
 def cell_errors(comparison: Comparison) -> list[dict[str, float]]:
@@ -101,6 +126,45 @@ def cell_errors(comparison: Comparison) -> list[dict[str, float]]:
     return found
 
 
+_SCALED = {"goodput_error": "goodput.aggregate.mean", "utilisation_error": "utilisation", "loss_error": "link.loss",
+           "queue_delay_error": "queue.delay", "completion_error": "completion.mean"}  # fmt: skip
+
+
+def sizes_of_chance(halves: Mapping[str, float], reference: Mapping[str, float | None]) -> dict[str, float]:
+    """How large an error chance alone makes, by kind; those that are unknown are left out.
+
+    Args:
+        halves: half of the 95 % interval of a difference between two executions that differ in their seeds only, by
+            metric, in its unit.
+        reference: what the errors are relative to, by metric.
+    """
+    found = {"jain_error": halves["jain"]} if "jain" in halves else {}
+    for kind, metric in _SCALED.items():
+        value, half = reference.get(metric), halves.get(metric)
+        scale = max(abs(value), metric_of(metric).floor) if value is not None else 0.0
+        if half is not None and scale > 0:
+            found[kind] = half / scale
+    return {kind: size for kind, size in found.items() if not math.isnan(size)}
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What errors should keep within; none: no aim."""
+
+    median: float | None
+    p90: float | None
+
+
+_SHARES = {"loss_error": Aim(None, 0.3), "queue_delay_error": Aim(None, 0.1), "completion_error": Aim(0.03, 0.08)}
+_VIRTUAL = {"goodput_error": Aim(0.02, 0.05), "utilisation_error": Aim(0.02, 0.05), "jain_error": Aim(None, 0.02)}
+_REAL = {"goodput_error": Aim(None, 0.03), "utilisation_error": Aim(None, 0.03), "jain_error": Aim(None, 0.03)}
+
+
+def aims(reference: str) -> Mapping[str, Aim]:
+    """The aims against a reference: a kernel in virtual time, or a host in real time (``emul``), by kind of error."""
+    return {**(_REAL if reference == "emul" else _VIRTUAL), **_SHARES}
+
+
 @dataclass(frozen=True)
 class Summary:
     """One kind of error over all cells in which it is defined."""
@@ -110,20 +174,40 @@ class Summary:
     worst: float
     cells: int
     within: float | None
-    """Share of the cells that keep within the aim; none without an aim."""
+    """Share of the cells that keep within the aim of the 90th percentile; none without an aim."""
+    aim: Aim | None = None
+    by_chance: int | None = None
+    """Of the cells beyond that aim, how many are within what chance alone makes; none where no cell tells."""
 
-    def to_json(self) -> dict[str, float | int | None]:
+    @property
+    def met(self) -> bool | None:
+        """Whether the aims are met; none without an aim."""
+        if self.aim is None:
+            return None
+        return all(most is None or value <= most for value, most in
+                   ((self.median, self.aim.median), (self.p90, self.aim.p90)))  # fmt: skip
+
+    def to_json(self) -> dict[str, Any]:
         """The summary as JSON types."""
-        return {**self.__dict__}
+        aim = None if self.aim is None else {"median": self.aim.median, "p90": self.aim.p90}
+        numbers = {"median": self.median, "p90": self.p90, "worst": self.worst, "cells": self.cells}
+        return {**numbers, "within": self.within, "aim": aim, "met": self.met, "beyond_by_chance": self.by_chance}
 
 
-def summarise(kind: ErrorKind, values: Sequence[float]) -> Summary | None:
-    """Median, 90th percentile (linear between order statistics) and worst; none where no cell defines the error."""
+def summarise(values: Sequence[float], aim: Aim | None = None, chances: Sequence[float | None] = ()) -> Summary | None:
+    """Median, 90th percentile (linear between order statistics) and worst; none where no cell defines the error.
+
+    ``chances`` are what chance alone makes of each value, where that is known.
+    """
     known = sorted(v for v in values if not math.isnan(v))
     if not known:
         return None
-    within = None if kind.aim is None else sum(v <= kind.aim for v in known) / len(known)
-    return Summary(_quantile(known, 0.5), _quantile(known, 0.9), known[-1], len(known), within)
+    most = None if aim is None else aim.p90
+    within = None if most is None else sum(v <= most for v in known) / len(known)
+    by_chance = None
+    if most is not None and any(size is not None for size in chances):
+        by_chance = sum(v > most and size is not None and v <= size for v, size in zip(values, chances, strict=True))
+    return Summary(_quantile(known, 0.5), _quantile(known, 0.9), known[-1], len(known), within, aim, by_chance)
 
 
 def _quantile(ordered: Sequence[float], part: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import math
 import warnings
 from collections.abc import Mapping, Sequence
@@ -14,10 +15,12 @@ from weir import engine, methods
 from weir.compare import Comparison, compare
 from weir.report.fidelity import point_of
 from weir.run import Run, RunError, RunWarning, open_run
+from weir.run.quantity import parse_quantity
 from weir.scenario import Scenario, load
-from weir.validate._cells import Chosen, sample
+from weir.validate._cells import Chosen, covering, sample
+from weir.validate._chance import chances, own_chance
 from weir.validate._draw import draws
-from weir.validate._errors import ERRORS, METRICS, Summary, cell_errors, summarise
+from weir.validate._errors import ERRORS, METRICS, Aim, Summary, aims, cell_errors, summarise
 from weir.validate._sides import Side, parse_sides
 from weir.validate.errors import ValidateError
 
@@ -39,6 +42,10 @@ class Job:
     quick: bool = False
     cells: int | None = None
     """How many combinations of factors, or draws; none: all of them (a quick validation: a dozen)."""
+    pairs: int | None = None
+    """How often at least every two values of two factors meet; none: ``cells`` says how many."""
+    chance: int | None = None
+    """With how many seeds the method under test shows what chance makes; none: only repeats tell."""
     seed: int = 1
     overrides: Mapping[str, str] | None = None
     most_bps: float = 1e9
@@ -55,15 +62,22 @@ class CellResult:
     values: Mapping[str, tuple[float | None, float | None]]
     """Of each metric: the method under test, and the reference."""
     repeats: int
-    sure: bool | None
-    """Whether the interval of the goodput's difference leaves zero out; none with one repeat."""
+    chance: Mapping[str, float]
+    """How large an error seeds alone make (95 %), by kind; without those of which nothing tells."""
     warnings: tuple[str, ...]
+    plans: tuple[str, ...] = ()
+    """Hash of the plan of each repeat."""
+
+    def sure(self, name: str) -> bool | None:
+        """Whether an error is larger than chance makes; none where nothing tells."""
+        return self.errors[name] > self.chance[name] if name in self.chance else None
 
     def to_json(self) -> dict[str, Any]:
         """The cell as JSON types."""
         errors = {k: None if math.isnan(v) else _bounded(v) for k, v in self.errors.items()}
         return {"factors": dict(self.factors), "point": self.point, "errors": errors, "values": dict(self.values),
-                "repeats": self.repeats, "goodput_sure": self.sure, "warnings": list(self.warnings)}  # fmt: skip
+                "chance": {k: _bounded(v) for k, v in self.chance.items()}, "repeats": self.repeats,
+                "warnings": list(self.warnings), "plans": list(self.plans)}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -79,10 +93,28 @@ class Validation:
     left_out: tuple[str, ...]
     """Cells that this machine does not carry in real time, and why."""
     date: str
+    kernels: tuple[str, ...] = ()
+    """Versions of the kernels that the reference ran on."""
+
+    @property
+    def aims(self) -> Mapping[str, Aim]:
+        """What the errors should keep within, by kind."""
+        return aims(self.sides[1].method)
+
+    @property
+    def factors(self) -> dict[str, tuple[str, ...]]:
+        """The factors that tell cells apart, each with its values in the order of the scenario."""
+        known = self.comparison.groups[0].factors
+        names = [name for name in self.cells[0].factors if name in known]
+        every = {name: {cell.factors.get(name, ""): None for cell in self.cells} for name in names}
+        return {name: tuple(sorted(values, key=_by_size)) for name, values in every.items()}
 
     def summary(self) -> dict[str, Summary]:
         """Each kind of error over all cells; kinds that no cell defines are left out."""
-        found = {kind.name: summarise(kind, [cell.errors[kind.name] for cell in self.cells]) for kind in ERRORS}
+        found = {}
+        for name in (kind.name for kind in ERRORS):
+            sizes = [cell.chance.get(name) for cell in self.cells]
+            found[name] = summarise([cell.errors[name] for cell in self.cells], self.aims.get(name), sizes)
         return {name: some for name, some in found.items() if some is not None}
 
     def worst(self, name: str, number: int) -> list[int]:
@@ -98,6 +130,10 @@ class Validation:
             "name": self.job.name,
             "date": self.date,
             "methods": [side.text for side in self.sides],
+            "scenario": None if self.job.scenario is None else scenario_name(self.job.scenario),
+            "settings": {"quick": self.job.quick, "set": dict(self.job.overrides or {})},
+            "draws": {"seed": self.job.seed, "most_bps": self.job.most_bps} if self.job.scenario is None else None,
+            "kernels": list(self.kernels),
             "cells": [cell.to_json() for cell in self.cells],
             "failures": list(self.failures),
             "left_out": list(self.left_out),
@@ -150,27 +186,30 @@ def execute(
         weir.methods.MethodError: a method is unknown or cannot run here.
     """
     sides = parse_sides(job.methods)
-    both = [_chosen(job, side) for side in sides]
+    both = [chosen(job, side) for side in sides]
     left_out = {} if force else _too_much(sides, both)
     runs, failures = [], []
+    how: Mapping[str, Any] = {"workers": workers, "fresh": fresh, "display": display}
     for side, every in zip(sides, both, strict=True):
-        chosen = every.without(left_out)
-        settings = {"quick": job.quick, "set": {**(job.overrides or {}), **side.overrides}}
-        folder = out / side.folder
-        result = engine.run(
-            chosen,
-            folder,
-            method=side.method,
-            workers=workers,
-            settings=settings,
-            fresh=fresh,
-            force=True,
-            display=display,
-        )
-        failures += [f"{side.text}: {failure.place}: {_first_line(failure.error)}" for failure in result.failures]
-        runs.append(_open(folder, chosen))
-    found = _measured(job, sides, runs, failures, both[0].factors)
+        run, failed = _executed(job, side, every.without(left_out), out / side.folder, how)
+        runs.append(run)
+        failures += failed
+    more = None
+    if job.chance is not None:
+        again = replace(job, overrides={**(job.overrides or {}), "repeat": str(job.chance)})
+        seeds = chosen(again, sides[0]).without(left_out)
+        more, failed = _executed(again, sides[0], seeds, out / f"{sides[0].folder}-chance", how)
+        failures += failed
+    found = _measured(job, sides, runs, failures, both[0].factors, more)
     return replace(found, left_out=tuple(left_out.values()))
+
+
+def _executed(job: Job, side: Side, cells: Chosen, folder: Path, how: Mapping[str, Any]) -> tuple[Run, list[str]]:
+    """The run of one side, what is missing of it executed; and what failed."""
+    settings = {"quick": job.quick, "set": {**(job.overrides or {}), **side.overrides}}
+    result = engine.run(cells, folder, method=side.method, settings=settings, force=True, **how)
+    failed = [f"{side.text}: {failure.place}: {_first_line(failure.error)}" for failure in result.failures]
+    return _open(folder, cells), failed
 
 
 def _too_much(sides: Sequence[Side], chosen: Sequence[Chosen]) -> dict[str, str]:
@@ -195,15 +234,36 @@ def _too_much(sides: Sequence[Side], chosen: Sequence[Chosen]) -> dict[str, str]
     return found
 
 
+def _by_size(text: str) -> float:
+    """Sorts sizes of all kinds by what they are, and what is no size behind them."""
+    quantity = parse_quantity(text)
+    return math.inf if quantity is None else quantity.value
+
+
 def _first_line(text: str) -> str:
     return text.partition("\n")[0]
 
 
-def _chosen(job: Job, side: Side) -> Chosen:
+def scenario_name(path: Path) -> str:
+    """What a document calls a scenario file: its name in the folder of scenarios, or as it was given."""
+    parts = path.with_suffix("").parts
+    known = [i for i, part in enumerate(parts) if part in ("scenarios", "catalogue")]
+    return "/".join(parts[known[-1] + 1 :]) if known else str(path)
+
+
+def chosen(job: Job, side: Side) -> Chosen:
+    """The cells of a job as one side executes them.
+
+    Raises:
+        ValidateError: fewer than one cell is asked for.
+        weir.scenario.ScenarioError: the scenario is wrong.
+    """
     overrides = {**(job.overrides or {}), **side.overrides}
     if job.scenario is None:
         return draws(job.cells or QUICK_CELLS, job.seed, overrides, most_bps=job.most_bps)
     scenario: Scenario = load(job.scenario, quick=job.quick, overrides=overrides)
+    if job.pairs is not None:
+        return covering(scenario, job.pairs, job.seed)
     number = QUICK_CELLS if job.quick and job.cells is None else job.cells
     return sample(scenario, number, job.seed)
 
@@ -221,7 +281,12 @@ def _open(folder: Path, chosen: Chosen) -> Run:
 
 
 def _measured(
-    job: Job, sides: tuple[Side, Side], runs: Sequence[Run], failures: Sequence[str], shown: Sequence[str]
+    job: Job,
+    sides: tuple[Side, Side],
+    runs: Sequence[Run],
+    failures: Sequence[str],
+    shown: Sequence[str],
+    more: Run | None,
 ) -> Validation:
     empty = [side.text for side, run in zip(sides, runs, strict=True) if not run.cells]
     if empty:
@@ -236,19 +301,19 @@ def _measured(
         strict=False,
     )
     errors = cell_errors(comparison)
-    cells = tuple(_cell(comparison, number, some, shown) for number, some in enumerate(errors))
+    sizes = own_chance(comparison) if more is None else chances(comparison, more)
+    cells = tuple(_cell(comparison, n, errors[n], sizes[n], shown) for n in range(len(errors)))
     now = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return Validation(job, sides, comparison, cells, tuple(failures), (), now)
+    return Validation(job, sides, comparison, cells, tuple(failures), (), now, _kernels(reference))
 
 
-def _cell(comparison: Comparison, number: int, errors: Mapping[str, float], shown: Sequence[str]) -> CellResult:
+def _cell(
+    comparison: Comparison, number: int, errors: Mapping[str, float], chance: Mapping[str, float], shown: Sequence[str]
+) -> CellResult:
     group = comparison.groups[number]
     rows = comparison.differences.filter(cell=number).to_dicts()
-    goodput = next((row for row in rows if row["metric"] == "goodput.aggregate.mean"), None)
-    sure = None
-    if goodput is not None and goodput["ci_low"] is not None:
-        sure = not goodput["ci_low"] <= 0 <= goodput["ci_high"]
     cells = [cell for some in group.cells.values() for cell in some]
+    tested = group.cells[comparison.labels[1]]
     point = point_of(cells[0].plan)
     return CellResult(
         factors={k: v for k, v in group.factors.items() if k in shown} or dict(group.factors),
@@ -256,6 +321,19 @@ def _cell(comparison: Comparison, number: int, errors: Mapping[str, float], show
         errors=errors,
         values={row["metric"]: (row["b_value"], row["a_value"]) for row in rows},
         repeats=min(len(some) for some in group.cells.values()),
-        sure=sure,
+        chance=chance,
         warnings=tuple(dict.fromkeys(text for cell in cells for text in cell.warnings)),
+        plans=tuple(str(cell.manifest.get("plan_hash", "")) for cell in tested),
     )
+
+
+def _kernels(run: Run) -> tuple[str, ...]:
+    """The versions of the kernels that the cells of a run say they ran on: a lab's, or this host's."""
+    found: dict[str, None] = {}
+    for cell in run.cells:
+        try:
+            about = json.loads((cell.path / "lab.json").read_text(encoding="utf-8"))["kernel"]
+        except (OSError, ValueError, KeyError):
+            continue
+        found[f"{about['version']} (lab, recipe {about['recipe']})"] = None
+    return tuple(found)

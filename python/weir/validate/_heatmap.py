@@ -1,0 +1,80 @@
+"""Which values of which factors err most, as a picture: errors at the 90th percentile, in multiples of their aims."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import altair as alt
+import polars as pl
+
+from weir.report.charts import Chart, Drawing, Medium
+from weir.report.charts._base import Spec, named, plain_spec
+from weir.validate._errors import ERRORS, ErrorKind, summarise
+from weir.validate._validation import Validation
+
+__all__ = ["CHART", "draw", "error_text"]
+
+_MOST = 4.0
+_WHITE_FROM = 2.2
+
+CHART = Chart(
+    "errors-by-factor",
+    "Errors by factor",
+    "All cells",
+    (),
+    "The error that nine cells in ten keep within, among the cells with each value of a factor; its colour is that "
+    "error in multiples of the aim.",
+)
+
+
+def error_text(kind: ErrorKind, value: float | None) -> str:
+    """An error for people: a share in percent, a difference of indices as it is, a factor as a factor."""
+    if value is None or math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞"
+    if kind.name == "jain_error":
+        return f"{value:.3f}"
+    if kind.name == "loss_error":
+        return f"× {value + 1:.3g}"
+    return f"{100 * value:.2g} %" if value < 0.0995 else f"{100 * value:.0f} %"
+
+
+def draw(validation: Validation, medium: Medium) -> Drawing | None:
+    """The drawing; none where no factor has several values, or no error an aim."""
+    rows = pl.DataFrame(list(_rows(validation)), orient="row")
+    if rows.is_empty():
+        return None
+    places = list(dict.fromkeys(rows["place"]))
+    kinds = list(dict.fromkeys(rows["error"]))
+    text = f"Errors of {len(kinds)} metrics at the 90th percentile, for {len(places)} values of factors."
+    return Drawing(plain_spec(_heatmap(medium, places, kinds)), {"errors": rows}, text, span=2)
+
+
+def _rows(validation: Validation) -> Iterator[dict[str, object]]:
+    factors = validation.factors
+    for name, values in factors.items():
+        for value in values if len(values) > 1 else ():
+            cells = [cell for cell in validation.cells if cell.factors.get(name) == value]
+            for kind in ERRORS:
+                aim = validation.aims.get(kind.name)
+                some = summarise([cell.errors[kind.name] for cell in cells], aim)
+                if some is not None and aim is not None and aim.p90:
+                    place = f"{name}: {value} ({len(cells)})"
+                    yield {"place": place, "error": kind.title, "p90": some.p90, "text": error_text(kind, some.p90),
+                           "multiple": min(some.p90 / aim.p90, _MOST)}  # fmt: skip
+
+
+def _heatmap(medium: Medium, places: list[str], kinds: list[str]) -> Spec:
+    x = alt.X("error:N", title=None, sort=kinds, axis=alt.Axis(orient="top", labelAngle=0, domain=False, ticks=False))
+    y = alt.Y("place:N", title=None, sort=places,
+              axis=alt.Axis(domain=False, ticks=False, labelLimit=220, labelOverlap=False))  # fmt: skip
+    scale = alt.Scale(domain=[0, 1, _MOST], range=["#f7fbff", "#9ecae1", "#b2182b"], interpolate="lab", clamp=True)
+    colour = alt.Color("multiple:Q", title="Multiple of the aim", scale=scale, legend=alt.Legend(tickCount=5))
+    base = alt.Chart(named("errors")).encode(x=x, y=y)
+    light = alt.condition(f"datum.multiple > {_WHITE_FROM}", alt.value("white"), alt.value("#111111"))
+    cells = base.mark_rect(stroke="white", strokeWidth=0.8).encode(color=colour)
+    labels = base.mark_text().encode(text="text:N", color=light)
+    drawn: Spec = alt.layer(cells, labels).properties(height=medium.row_height * 0.75 * len(places))
+    return drawn
