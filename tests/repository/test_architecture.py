@@ -24,6 +24,15 @@ LAYERS = {
     "metrics": {"weir.run"},
     "report": {"weir.metrics", "weir.run"},
     "compare": {"weir.metrics", "weir.report", "weir.run"},
+    "survey": {
+        "weir.compare",
+        "weir.engine",
+        "weir.methods",
+        "weir.metrics",
+        "weir.report",
+        "weir.run",
+        "weir.scenario",
+    },
     "validate": {
         "weir.compare",
         "weir.engine",

@@ -52,8 +52,8 @@ def _print(cells: Sequence[Cell], found: Sequence[Capacity], seconds: Sequence[f
         out.print(f"this machine: {_scaled(need.available)}{need.unit.removeprefix('1')} {need.what}")
     for basis in dict.fromkeys(capacity.basis for capacity in found):
         out.print(basis, style="dim")
-    total = sum(seconds)
-    out.print(f"{plural(len(cells), 'cell')}, one after the other: {total / 60:.0f} min {total % 60:.0f} s and set-up")
+    minutes, rest = divmod(round(sum(seconds)), 60)
+    out.print(f"{plural(len(cells), 'cell')}, one after the other: {minutes} min {rest} s and set-up")
 
 
 def _asked(need: Need) -> str:

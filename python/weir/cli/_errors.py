@@ -23,6 +23,7 @@ _KNOWN: tuple[tuple[str, str, int], ...] = (
     ("weir.report", "ReportError", BAD_INPUT),
     ("weir.compare", "CompareError", BAD_INPUT),
     ("weir.validate", "ValidateError", BAD_INPUT),
+    ("weir.survey.errors", "SurveyError", BAD_INPUT),
     ("weir.methods", "UnknownMethodError", BAD_INPUT),
     ("weir.bpf", "BpfRequestError", BAD_INPUT),
     ("weir.methods", "MethodError", FAILED),

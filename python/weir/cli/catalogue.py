@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli._common import console, emit_json, examples, json_option, print_table
-from weir.cli._scenarios import catalogue_files, complete_scenario, locate
+from weir.cli import _errors
+from weir.cli._common import console, emit_json, examples, json_option, print_table, verbosity_options
+from weir.cli._scenarios import catalogue_files, complete_scenario, load, locate
+from weir.cli._survey import print_survey, teller
 
 if TYPE_CHECKING:
-    from weir.scenario import Scenario
+    from weir.scenario import Scenario, Version
+    from weir.survey import Survey
 
 __all__ = ["command"]
 
@@ -18,22 +22,124 @@ _EPILOG = examples(
     ("weir catalogue", "all, with their sources"),
     ("weir catalogue A/large-flows", "rationale and claims of one"),
     ("weir run A/large-flows --quick", "execute it"),
+    ("weir catalogue --method sim,lab,emul", "all by three methods, and who agrees with whom"),
+    ("weir catalogue E2/congestion-collapse --method sim,lab", "one of them by two"),
+    ("weir catalogue --method sim --quick", "the quick versions, in the simulator"),
 )
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("name", required=False, shell_complete=complete_scenario)
+@click.argument("names", nargs=-1, metavar="[NAME...]", shell_complete=complete_scenario)
+@click.option("--method", "methods", metavar="NAME,...", help="Execute them by these, and compare.")
+@click.option(
+    "--realtime", "version", flag_value="realtime", help="In the versions for a real clock: the default.  [--method]"
+)
+@click.option("--quick", "version", flag_value="quick", help="In the quick versions.  [--method]")
+@click.option("--full", "version", flag_value="full", help="In full: days on a real clock.  [--method]")
+@click.option("--most", metavar="TIME", help="Begin no run that would end later, such as 10min.  [--method]")
+@click.option("-j", "--workers", type=click.IntRange(1), help="Processes; by default one a processor.  [--method]")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder; by default runs/catalogue.  [--method]")
+@click.option("--report", "page", type=click.Path(path_type=Path), metavar="FILE", help="By default in it.  [--method]")
+@click.option("--force", is_flag=True, help="Also what this machine does not carry in real time.  [--method]")
+@click.option("--fresh", is_flag=True, help="Replace runs that the folder holds.  [--method]")
+@click.option("--no-verdict", is_flag=True, help="A claim that does not hold is no failure.  [--method]")
 @json_option
-def command(name: str | None, as_json: bool) -> None:
-    """List the scenarios that come with weir, or describe one: its source, rationale and claims."""
-    from weir.scenario import load
+@verbosity_options
+def command(
+    names: tuple[str, ...],
+    methods: str | None,
+    version: Version | None,
+    most: str | None,
+    workers: int | None,
+    out: Path | None,
+    page: Path | None,
+    force: bool,
+    fresh: bool,
+    no_verdict: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: int,
+) -> None:
+    """List the scenarios that come with weir, or describe some: their source, rationale and claims.
 
-    files = catalogue_files() if name is None else {name: locate(name)}
-    found = {key: load(file) for key, file in files.items()}
+    With --method, execute them by several methods. The report says for each claim and figure which methods agree, and
+    which stands alone. What is complete is kept, and the same command goes on after an interruption.
+    """
+    if methods is None:
+        given = {"--most": most, "--workers": workers, "--out": out, "--report": page, "--force": force}
+        given |= {f"--{version}": version, "--fresh": fresh, "--no-verdict": no_verdict}
+        extra = next((option for option, value in given.items() if value), None)
+        if extra is not None:
+            raise click.UsageError(f"{extra} is for executing; say by what: --method sim,lab,emul")
+        _list(names, as_json=as_json)
+        return
+    chosen = version or "realtime"
+    folder = out or Path("runs") / ("catalogue" if chosen == "realtime" else f"catalogue-{chosen}")
+    survey = _execute(
+        names,
+        methods,
+        folder,
+        version=chosen,
+        most_s=_seconds(most),
+        workers=workers,
+        fresh=fresh,
+        force=force,
+        quiet=quiet,
+        verbose=verbose,
+    )
+    from weir.survey import build
+
+    report = build(survey, page or folder / "catalogue.html")
+    if as_json:
+        emit_json(survey.to_json() | {"report": str(report)})
+    else:
+        print_survey(survey, verbose=verbose > 0)
+        console().print(f"report: {report}", style="bold")
+    if survey.failed or (survey.unsettled and not no_verdict):
+        raise click.exceptions.Exit(_errors.FAILED)
+
+
+def _execute(
+    names: tuple[str, ...], methods: str, folder: Path, *, version: Version, quiet: bool, verbose: int, **options: Any
+) -> Survey:
+    from weir import engine
+    from weir import survey as package
+
+    wanted = package.parse_methods(methods)
+    files = catalogue_files() if not names else {name: locate(name) for name in dict.fromkeys(names)}
+    scenarios = {name: load(str(file), version=version, quiet=quiet) for name, file in files.items()}
+    return package.execute(
+        scenarios,
+        wanted,
+        folder,
+        version=version,
+        display=lambda: engine.display(quiet=quiet, verbose=verbose > 0),
+        tell=teller(quiet=quiet),
+        **options,
+    )
+
+
+def _seconds(text: str | None) -> float | None:
+    from weir.run.quantity import TIME, parse_quantity
+
+    if text is None:
+        return None
+    quantity = parse_quantity(text)
+    if quantity is None or quantity.dimension != TIME or quantity.value <= 0:
+        raise click.BadParameter(f"{text!r}: expected a time such as 10min", param_hint="--most")
+    return quantity.value
+
+
+def _list(names: tuple[str, ...], *, as_json: bool) -> None:
+    from weir.scenario import load as read
+
+    files = catalogue_files() if not names else {name: locate(name) for name in names}
+    found = {key: read(file) for key, file in files.items()}
     if as_json:
         emit_json([_as_dict(key, scenario) for key, scenario in found.items()])
-    elif name is not None:
-        _describe(name, found[name])
+    elif names:
+        for name, scenario in found.items():
+            _describe(name, scenario)
     else:
         rows = [(key, s.title, s.source, str(len(s.expect))) for key, s in found.items()]
         print_table(("name", "title", "source", "claims"), rows, right=(3,), styles=("bold",))

@@ -15,12 +15,14 @@ from weir.compare._claims import Claim, agreement
 from weir.compare._comparison import Comparison, compare
 from weir.compare._distance import trace_distance, value_distance
 from weir.compare._limits import Limit, parse_limit
+from weir.compare._majority import Agreement, Tolerance, apart, names, of_figures, of_outcomes, tolerance_of
 from weir.compare._metrics import COMPARED, Metric
 from weir.compare._statistics import Difference, difference
 from weir.compare.errors import CompareError
 
 __all__ = [
     "COMPARED",
+    "Agreement",
     "Alignment",
     "Claim",
     "CompareError",
@@ -30,12 +32,18 @@ __all__ = [
     "Labelled",
     "Limit",
     "Metric",
+    "Tolerance",
     "Unaligned",
     "agreement",
+    "apart",
     "compare",
     "difference",
     "independent",
+    "names",
+    "of_figures",
+    "of_outcomes",
     "parse_limit",
+    "tolerance_of",
     "trace_distance",
     "value_distance",
 ]

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from weir.compare._align import Labelled
+from weir.compare._majority import of_outcomes
 from weir.metrics.expect import Outcome, Verdict, evaluate
 
 __all__ = ["Claim", "agreement", "judge"]
@@ -49,18 +50,5 @@ def judge(runs: Sequence[Labelled]) -> tuple[Claim, ...]:
 
 
 def agreement(outcomes: Mapping[str, str]) -> str:
-    """Who agrees with whom, in words."""
-    decided = {label: outcome for label, outcome in outcomes.items() if outcome != "undecided"}
-    if len(decided) < 2:
-        return "not decided by two"
-    sides: dict[str, list[str]] = {}
-    for label, outcome in decided.items():
-        sides.setdefault(outcome, []).append(label)
-    if len(sides) == 1:
-        return "all agree" if len(decided) == len(outcomes) else f"{_list(list(decided))} agree"
-    together = [_list(labels) for labels in sides.values() if len(labels) > 1]
-    return f"{'; '.join(together)} agree" if together else "they disagree"
-
-
-def _list(labels: Sequence[str]) -> str:
-    return labels[0] if len(labels) == 1 else f"{', '.join(labels[:-1])} and {labels[-1]}"
+    """Who agrees with whom, in words; of three or more, who stands alone."""
+    return of_outcomes(outcomes).text
