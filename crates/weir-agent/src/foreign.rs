@@ -1,8 +1,10 @@
 //! The sockets of other programs, by `inet_diag`: which flow they are follows from a port.
 //!
-//! A flow is what has flow's port at either end. Programs open more than one connection (iperf3 has one to control its
-//! test): the busiest is the flow. Connections that follow one another are one flow whose counters go on.
+//! A flow is all connections that have its port at an end. Programs open more than one (iperf3 has one to control its
+//! test), and one after the other: counters are sums over all of them, those that have ended included; the window, the
+//! round-trip time and the state are those of the busiest.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
@@ -16,24 +18,13 @@ use crate::telemetry::{Telemetry, Totals};
 #[derive(Debug)]
 pub struct Watcher {
     ports: RangeInclusive<u16>,
-    flows: Vec<Watched>,
+    flows: Vec<Connections>,
 }
-
-#[derive(Clone, Debug, Default)]
-struct Watched {
-    /// The connection that was the busiest, and what it had done.
-    present: Option<(Ends, Totals)>,
-    /// What the connections before had done.
-    base: Totals,
-    busiest: Option<DiagSocket>,
-}
-
-type Ends = (SocketAddr, SocketAddr);
 
 impl Watcher {
     /// Port `ports.start()` is flow 0, and so on.
     pub fn new(ports: RangeInclusive<u16>) -> Watcher {
-        let flows = vec![Watched::default(); ports.len()];
+        let flows = vec![Connections::default(); ports.len()];
         Watcher { ports, flows }
     }
 
@@ -47,13 +38,14 @@ impl Watcher {
                 let (flows, ports) = (&mut self.flows, &self.ports);
                 diag.dump(v6, States::Alive, &Ports::Either(ports.clone()), |socket| {
                     if let Some(flow) = flow_of(&socket, ports) {
-                        flows[flow].offer(socket);
+                        flows[flow].offer(&socket);
                     }
                 })?;
             }
         }
-        for (flow, watched) in (0..).zip(&mut self.flows) {
-            if let Some((info, totals)) = watched.settle() {
+        for (flow, connections) in (0..).zip(&mut self.flows) {
+            if let Some(info) = connections.settle() {
+                let totals = connections.counters().sent;
                 telemetry.sample(at, flow, &info, &totals, info.pacing_rate < u64::MAX);
                 telemetry.observe(at, flow, &info, &totals);
             }
@@ -62,34 +54,84 @@ impl Watcher {
     }
 }
 
-impl Watched {
-    fn offer(&mut self, socket: DiagSocket) {
-        let busier = self.busiest.is_none_or(|best| socket.info.bytes_sent > best.info.bytes_sent);
-        if busier {
-            self.busiest = Some(socket);
-        }
-    }
-
-    /// The connection that is the flow now, and the totals of the flow.
-    fn settle(&mut self) -> Option<(TcpInfo, Totals)> {
-        let socket = self.busiest.take()?;
-        let ends = (socket.local, socket.remote);
-        if let Some((before, totals)) = self.present
-            && before != ends
-            && totals.sent_bytes > socket.info.bytes_sent
-        {
-            // The one before has ended: one that is still there and has sent more would be the busiest.
-            self.base = self.base + totals;
-        }
-        let totals = totals_of(&socket.info);
-        self.present = Some((ends, totals));
-        Some((socket.info, self.base + totals))
-    }
-}
-
 fn flow_of(socket: &DiagSocket, ports: &RangeInclusive<u16>) -> Option<usize> {
     let port = [socket.remote.port(), socket.local.port()].into_iter().find(|port| ports.contains(port))?;
     Some(usize::from(port - ports.start()))
+}
+
+/// The connections of a flow, as one of its ends has them.
+#[derive(Clone, Debug, Default)]
+pub struct Connections {
+    /// Those of which more may be heard, and what they had done when they were seen last.
+    present: BTreeMap<(SocketAddr, SocketAddr), Counters>,
+    /// What all others had done.
+    past: Counters,
+    busiest: Option<DiagSocket>,
+}
+
+/// What connections have done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// As senders.
+    pub sent: Totals,
+    /// Payload that came in order, whether the program has read it or not.
+    pub received_bytes: u64,
+}
+
+impl Connections {
+    /// A connection is there.
+    pub fn offer(&mut self, socket: &DiagSocket) {
+        self.note(socket);
+        let busier = self.busiest.is_none_or(|best| socket.info.bytes_sent > best.info.bytes_sent);
+        if busier {
+            self.busiest = Some(*socket);
+        }
+    }
+
+    /// A connection has ended.
+    pub fn bury(&mut self, socket: &DiagSocket) {
+        self.note(socket);
+        if let Some(counters) = self.present.remove(&(socket.local, socket.remote)) {
+            self.past = self.past + counters;
+        }
+    }
+
+    /// The state of the busiest of those that were offered since the last call.
+    pub fn settle(&mut self) -> Option<TcpInfo> {
+        self.busiest.take().map(|socket| socket.info)
+    }
+
+    /// What all have done, past and present.
+    pub fn counters(&self) -> Counters {
+        self.present.values().fold(self.past, |sum, counters| sum + *counters)
+    }
+
+    /// Whether there was none so far.
+    pub fn is_empty(&self) -> bool {
+        self.present.is_empty() && self.past == Counters::default()
+    }
+
+    fn note(&mut self, socket: &DiagSocket) {
+        let now = counters_of(&socket.info);
+        let before = self.present.entry((socket.local, socket.remote)).or_default();
+        if now.sent.sent_bytes < before.sent.sent_bytes || now.received_bytes < before.received_bytes {
+            // Another connection between the same two ports.
+            self.past = self.past + *before;
+        }
+        *before = now;
+    }
+}
+
+impl std::ops::Add for Counters {
+    type Output = Counters;
+
+    fn add(self, other: Counters) -> Counters {
+        Counters { sent: self.sent + other.sent, received_bytes: self.received_bytes + other.received_bytes }
+    }
+}
+
+fn counters_of(info: &TcpInfo) -> Counters {
+    Counters { sent: totals_of(info), received_bytes: info.bytes_received }
 }
 
 fn totals_of(info: &TcpInfo) -> Totals {
@@ -116,7 +158,7 @@ mod tests {
 
     fn socket(local: u16, remote: u16, sent: u64) -> DiagSocket {
         let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        let info = TcpInfo { bytes_sent: sent, bytes_acked: sent + 1, ..TcpInfo::default() };
+        let info = TcpInfo { bytes_sent: sent, bytes_acked: sent + 1, snd_cwnd: sent as u32, ..TcpInfo::default() };
         DiagSocket { local: at(local), remote: at(remote), info }
     }
 
@@ -129,18 +171,24 @@ mod tests {
     }
 
     #[test]
-    fn the_busiest_connection_is_the_flow_and_its_counters_never_fall() {
-        let mut watched = Watched::default();
-        let mut acked = |sockets: &[DiagSocket]| {
-            sockets.iter().for_each(|socket| watched.offer(*socket));
-            watched.settle().map(|(_, totals)| totals.acked_bytes)
+    fn counters_are_sums_that_never_fall_and_the_window_is_that_of_the_busiest() {
+        let mut connections = Connections::default();
+        assert!(connections.is_empty());
+        let mut look = |alive: &[DiagSocket], ended: &[DiagSocket]| {
+            alive.iter().for_each(|socket| connections.offer(socket));
+            ended.iter().for_each(|socket| connections.bury(socket));
+            (connections.settle().map(|info| info.snd_cwnd), connections.counters().sent.acked_bytes)
         };
         let control = socket(1, 5201, 100);
-        assert_eq!(acked(&[control]), Some(100));
-        assert_eq!(acked(&[control, socket(2, 5201, 5000)]), Some(5000));
-        assert_eq!(acked(&[]), None);
-        // A test after the first: what that one had sent still counts.
-        assert_eq!(acked(&[socket(3, 5201, 70)]), Some(5070));
-        assert_eq!(acked(&[socket(3, 5201, 80)]), Some(5080));
+        assert_eq!(look(&[control], &[]), (Some(100), 100));
+        assert_eq!(look(&[control, socket(2, 5201, 5000)], &[]), (Some(5000), 5100));
+        // It has ended, and had sent more by then.
+        assert_eq!(look(&[control], &[socket(2, 5201, 6000)]), (Some(100), 6100));
+        // One that was too short to be seen.
+        assert_eq!(look(&[], &[socket(4, 5201, 7)]), (None, 6107));
+        // The next one with the same ports, and one whose end nobody told.
+        assert_eq!(look(&[socket(2, 5201, 70)], &[]), (Some(70), 6177));
+        assert_eq!(look(&[socket(2, 5201, 20)], &[]), (Some(20), 6197));
+        assert!(!connections.is_empty());
     }
 }

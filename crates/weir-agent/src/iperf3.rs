@@ -4,6 +4,7 @@
 //! TCP the number of packets sent. It counts as sent what it has written, which is ahead of what was acknowledged by the
 //! send buffer. Its instants are relative to the start of its test, which the caller knows.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
@@ -46,6 +47,11 @@ pub struct Report {
     pub delivered: Vec<IntervalRow>,
     /// The congestion control of the sender; none for UDP.
     pub congestion_control: Option<String>,
+    /// Why the test ended before its time; what it had seen until then is here.
+    pub interrupted: Option<String>,
+    /// The figures of its summary, over all streams: `seconds`, `sent_bytes`, `delivered_bytes` and, as far as it knows
+    /// them, `retransmitted_packets`, `lost_packets`, `jitter_s`.
+    pub summary: BTreeMap<String, f64>,
 }
 
 /// Bytes of a stream in an interval.
@@ -59,17 +65,23 @@ pub struct IntervalRow {
     pub bytes: u64,
 }
 
-/// Reads the report of a client whose test began at `start_ns`; its streams are the flows from `first_flow` on.
+/// Reads the report of a client, or of a server, whose test began at `start_ns`; its streams are the flows from
+/// `first_flow` on.
 ///
 /// # Errors
-/// When it is not such a report, or iperf3 says that it failed.
+/// When it is not such a report, or iperf3 says that it failed before there was anything to report.
 pub fn read(text: &str, first_flow: u32, start_ns: u64) -> Result<Report, ReportError> {
     let raw: raw::Report = serde_json::from_str(text).map_err(|e| ReportError::Malformed(e.to_string()))?;
-    if let Some(error) = raw.error {
-        return Err(ReportError::Failed(error));
+    if let Some(error) = raw.error.as_ref().filter(|_| raw.end.streams.is_empty()) {
+        return Err(ReportError::Failed(error.clone()));
     }
     let reader = Reader::new(&raw, first_flow, start_ns)?;
-    let mut report = Report { congestion_control: raw.end.sender_tcp_congestion.clone(), ..Report::default() };
+    let mut report = Report {
+        congestion_control: raw.end.sender_tcp_congestion.clone(),
+        interrupted: raw.error.clone(),
+        summary: summary(&raw.end),
+        ..Report::default()
+    };
     reader.intervals(&raw.intervals, &mut report)?;
     if let Some(server) = &raw.server_output_json {
         reader.server(server, &mut report)?;
@@ -190,6 +202,20 @@ impl Reader {
     }
 }
 
+fn summary(end: &raw::End) -> BTreeMap<String, f64> {
+    let (sent, received) = (end.sum_sent.or(end.sum), end.sum_received.or(end.sum));
+    let whole = |value: Option<i64>| value.filter(|value| *value >= 0).map(|value| value as f64);
+    let figures = [
+        ("seconds", sent.or(received).map(|total| total.end - total.start)),
+        ("sent_bytes", sent.map(|total| total.bytes as f64)),
+        ("delivered_bytes", received.map(|total| total.bytes as f64)),
+        ("retransmitted_packets", whole(sent.and_then(|total| total.retransmits))),
+        ("lost_packets", whole(received.and_then(|total| total.lost_packets))),
+        ("jitter_s", received.and_then(|total| total.jitter_ms).map(|ms| ms / 1e3)),
+    ];
+    figures.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
 /// A count; iperf3 writes -1 for one that it does not know.
 fn count(value: Option<i64>) -> u64 {
     value.unwrap_or(0).max(0) as u64
@@ -255,6 +281,9 @@ mod raw {
     pub struct End {
         #[serde(default)]
         pub streams: Vec<EndStream>,
+        pub sum: Option<Total>,
+        pub sum_sent: Option<Total>,
+        pub sum_received: Option<Total>,
         pub sender_tcp_congestion: Option<String>,
     }
 
@@ -275,6 +304,7 @@ mod raw {
         pub retransmits: Option<i64>,
         pub packets: Option<u64>,
         pub lost_packets: Option<i64>,
+        pub jitter_ms: Option<f64>,
     }
 }
 

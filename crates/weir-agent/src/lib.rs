@@ -7,6 +7,8 @@
 //! - [`session`]: the event loop and the protocol; [`context`] is what its endpoints share.
 //! - [`tcp_sender`], [`tcp_receiver`], [`cbr_sender`], [`cbr_receiver`]: the ends of flows; [`open`] makes their sockets as
 //!   the plan says, [`window`] keeps the receive window.
+//! - [`program_end`]: the ends of flows whose traffic programs make; [`program`] says what is executed, [`census`] what
+//!   their connections do, [`spread`] puts the intervals of a report on those of the plan.
 //! - [`telemetry`]: the rows of the tables; [`sampler`]: how connections are looked at.
 //! - [`services`]: echo, sink and source, for whoever comes.
 //! - [`supervise`]: any [`command`] as a workload, the report of [`iperf3`], the connections of [`foreign`] programs.
@@ -29,6 +31,7 @@
 
 pub mod cbr_receiver;
 pub mod cbr_sender;
+pub mod census;
 pub mod cli;
 pub mod command;
 pub mod context;
@@ -39,10 +42,13 @@ pub mod iperf3;
 pub mod open;
 pub mod output;
 pub mod path;
+pub mod program;
+pub mod program_end;
 pub mod sampler;
 pub mod schedule;
 pub mod services;
 pub mod session;
+pub mod spread;
 pub mod stats;
 pub mod supervise;
 pub mod sys;

@@ -40,6 +40,11 @@ impl Output {
         Outbox::new(&mut self.backlog).table(name, columns).expect("memory takes it");
     }
 
+    /// Appends a file.
+    pub fn file(&mut self, name: &str, content: &[u8]) {
+        Outbox::new(&mut self.backlog).file(name, content).expect("memory takes it");
+    }
+
     /// Writes what the reader takes now; true when nothing is left.
     ///
     /// # Errors

@@ -7,14 +7,19 @@ const NS_PER_S: u128 = 1_000_000_000;
 /// Most bytes that the path of a flow can hold: what its bottleneck transmits in a round trip, and its queues; at the
 /// highest rates and longest delays that the plan has. A host's own queue is left out: a sender keeps it short.
 pub fn capacity_bytes(plan: &Plan, flow: u32) -> u64 {
+    let round_trip_ns = round_trip_ns(plan, flow);
     let flow = &plan.flows[flow as usize];
     let rate_bps = flow.path.iter().map(|&link| highest_rate(plan, link)).min().unwrap_or(0);
-    let round_trip_ns: u64 =
-        flow.path.iter().chain(&flow.reverse_path).map(|&link| longest_delay(plan, link)).fold(0, u64::saturating_add);
     let in_flight = u128::from(rate_bps) * u128::from(round_trip_ns) / 8 / NS_PER_S;
     let links = flow.path.iter().map(|&link| &plan.links[link as usize]).filter(|link| !link.host_nic);
     let queued = links.map(|link| queue_bytes(&link.queue, link.mtu_bytes)).fold(0, u64::saturating_add);
     u64::try_from(in_flight).unwrap_or(u64::MAX).saturating_add(queued)
+}
+
+/// The round-trip time of a flow's path without queues, at the longest delays that the plan has.
+pub fn round_trip_ns(plan: &Plan, flow: u32) -> u64 {
+    let flow = &plan.flows[flow as usize];
+    flow.path.iter().chain(&flow.reverse_path).map(|&link| longest_delay(plan, link)).fold(0, u64::saturating_add)
 }
 
 fn highest_rate(plan: &Plan, link: u32) -> u64 {

@@ -7,7 +7,7 @@
 
 use std::path::PathBuf;
 
-use weir_plan::Transport;
+use weir_plan::{Source, Transport};
 use weir_run::End;
 
 use crate::context::Context;
@@ -114,13 +114,13 @@ fn time_stands_still() -> bool {
     clock::monotonic_ns() - begun < TRIALS * LESS_THAN_A_CALL_NS
 }
 
-/// The namespaces in which TCP flows are sent, whether with IPv6, and how many.
+/// The namespaces in which TCP flows are sent by this process, whether with IPv6, and how many.
 fn senders_by_namespace(context: &Context) -> Vec<(Option<PathBuf>, bool, usize)> {
     let mut found: Vec<(Option<PathBuf>, bool, usize)> = Vec::new();
     for end in &context.job.ends {
         let End::From(flow) = *end else { continue };
         let plan = context.flow(flow);
-        if !matches!(plan.transport, Transport::Tcp(_)) {
+        if !matches!(plan.transport, Transport::Tcp(_)) || matches!(plan.source, Source::Command(_)) {
             continue;
         }
         let host = context.host(plan.from);

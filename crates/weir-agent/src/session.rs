@@ -3,16 +3,19 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
-use weir_plan::Transport;
+use weir_plan::{Source, Transport};
 use weir_run::{Command, End, Job, Message};
 use weir_units::Time;
 
 use crate::cbr_receiver::CbrReceiver;
 use crate::cbr_sender::CbrSender;
+use crate::census::{Census, Side};
 use crate::context::Context;
 use crate::error::AgentError;
 use crate::output::{Input, Output};
+use crate::program_end::ProgramEnd;
 use crate::sampler::{Sampler, Sampling};
 use crate::schedule::Slot;
 use crate::stats::Distribution;
@@ -29,6 +32,10 @@ const TIMER: u64 = u64::MAX - 2;
 const FLUSH_NS: u64 = 250_000_000;
 /// A tick that is later than this share of its interval makes its rows inexact.
 const LATE_SHARE: u64 = 4;
+/// Time that programs have to end when the plan has.
+const COURTESY: Duration = Duration::from_secs(2);
+/// Time that a peer has then to end by itself, because its command has.
+const LAST_WORDS: Duration = Duration::from_millis(250);
 /// More late ticks than one of so many are worth a warning.
 const MANY_OF: u64 = 100;
 
@@ -60,6 +67,7 @@ enum Endpoint {
     TcpReceiver(TcpReceiver),
     CbrSender(CbrSender),
     CbrReceiver(CbrReceiver),
+    Program(ProgramEnd),
 }
 
 /// A run.
@@ -70,6 +78,7 @@ pub struct Session {
     output: Output,
     timer: Timer,
     sampler: Sampler,
+    census: Census,
     next_goodput: Time,
     next_tcp: Time,
     lateness: Distribution,
@@ -93,6 +102,7 @@ impl Session {
         match Session::prepare(job, &mut input, &output) {
             Ok((mut context, endpoints, timer)) => {
                 let sampler = Sampler::new(&mut context, sampling);
+                let census = Census::new(&mut context);
                 let first = |interval: u64| if interval == 0 { Time::MAX } else { Time(interval) };
                 let measure = &context.job.plan.measure;
                 Ok(Session {
@@ -104,6 +114,7 @@ impl Session {
                     output,
                     timer,
                     sampler,
+                    census,
                     lateness: Distribution::default(),
                     wakeups: 0,
                     ticks: 0,
@@ -128,6 +139,11 @@ impl Session {
         let mut endpoints = Vec::with_capacity(context.job.ends.len());
         for (number, end) in context.job.ends.clone().into_iter().enumerate() {
             endpoints.push(open(&mut context, number as u32, end)?);
+        }
+        for endpoint in &mut endpoints {
+            if let Endpoint::Program(end) = endpoint {
+                end.await_ready(&context)?;
+            }
         }
         Ok((context, endpoints, timer))
     }
@@ -206,6 +222,7 @@ impl Session {
         match self.endpoints.get_mut(endpoint as usize) {
             Some(Endpoint::TcpSender(sender)) => sender.on_ready(context, generation, ready),
             Some(Endpoint::TcpReceiver(receiver)) => receiver.on_ready(context, generation, ready),
+            Some(Endpoint::Program(end)) => end.on_ready(context, generation, ready),
             Some(Endpoint::CbrSender(_) | Endpoint::CbrReceiver(_)) | None => Ok(()),
         }
     }
@@ -238,6 +255,7 @@ impl Session {
             let at = match endpoint {
                 Endpoint::TcpReceiver(_) => Time::MAX,
                 Endpoint::CbrReceiver(_) => Time::ZERO,
+                Endpoint::Program(end) => end.first_instant(),
                 Endpoint::TcpSender(_) | Endpoint::CbrSender(_) => {
                     Time(self.context.job.plan.flows[flow_of(&self.context.job, number)].start_ns)
                 }
@@ -290,6 +308,7 @@ impl Session {
                 sender.on_due(context);
                 Ok(())
             }
+            Endpoint::Program(end) => end.on_due(context),
             Endpoint::TcpReceiver(_) => Ok(()),
         }
     }
@@ -310,6 +329,7 @@ impl Session {
         }
         self.context.schedule.add(self.next_goodput.min(self.next_tcp), Slot::Tick);
         self.sampler.look(&self.context);
+        self.census.look();
         let context = &mut self.context;
         for endpoint in &mut self.endpoints {
             match endpoint {
@@ -320,6 +340,7 @@ impl Session {
                 Endpoint::TcpReceiver(receiver) if due.goodput => receiver.on_tick(context, at)?,
                 Endpoint::CbrSender(sender) if due.goodput => sender.on_tick(context, at),
                 Endpoint::CbrReceiver(receiver) if due.goodput => receiver.on_tick(context, at)?,
+                Endpoint::Program(end) => end.on_tick(context, &mut self.census, at, due),
                 _ => {}
             }
         }
@@ -339,6 +360,7 @@ impl Session {
     }
 
     fn conclude(&mut self) -> Result<(), AgentError> {
+        self.end_programs();
         let context = &mut self.context;
         for endpoint in &mut self.endpoints {
             match endpoint {
@@ -346,6 +368,7 @@ impl Session {
                 Endpoint::TcpReceiver(receiver) => receiver.finish(),
                 Endpoint::CbrSender(sender) => sender.finish(context),
                 Endpoint::CbrReceiver(receiver) => receiver.finish(context),
+                Endpoint::Program(end) => end.finish(context, &mut self.census, &mut self.output),
             }
         }
         if self.late_ticks * MANY_OF > self.ticks {
@@ -359,6 +382,23 @@ impl Session {
         let stats = self.stats();
         self.output.send(&Message::End { stats });
         Ok(self.output.finish()?)
+    }
+
+    /// Ends every command, then every peer.
+    fn end_programs(&mut self) {
+        self.census.look();
+        let context = &mut self.context;
+        let mut ends: Vec<&mut ProgramEnd> = programs(&mut self.endpoints).collect();
+        for side in [Side::Command, Side::Peer] {
+            let quietly = Instant::now() + LAST_WORDS;
+            for end in ends.iter_mut().filter(|end| side == Side::Peer && end.may_end_by_itself()) {
+                end.await_end(context, side, quietly);
+            }
+            ends.iter_mut().for_each(|end| end.ask_to_end(side));
+            let deadline = Instant::now() + COURTESY;
+            ends.iter_mut().for_each(|end| end.await_end(context, side, deadline));
+        }
+        ends.iter_mut().for_each(|end| end.end_by_force(context));
     }
 
     fn stats(&self) -> BTreeMap<String, f64> {
@@ -388,7 +428,7 @@ impl Session {
                     add_quantiles(&mut stats, &format!("{prefix}.spacing_error"), &report.spacing_error);
                     add_quantiles(&mut stats, &format!("{prefix}.delay"), &report.delay);
                 }
-                Endpoint::TcpSender(_) | Endpoint::TcpReceiver(_) => {}
+                Endpoint::TcpSender(_) | Endpoint::TcpReceiver(_) | Endpoint::Program(_) => {}
             }
         }
         stats
@@ -410,11 +450,21 @@ fn flow_of(job: &Job, number: usize) -> usize {
 
 fn open(context: &mut Context, number: u32, end: End) -> Result<Endpoint, AgentError> {
     let (End::From(flow) | End::To(flow)) = end;
+    if let Source::Command(_) = context.flow(flow).source {
+        return ProgramEnd::new(context, number, flow, matches!(end, End::From(_))).map(Endpoint::Program);
+    }
     Ok(match (end, &context.flow(flow).transport) {
         (End::From(_), Transport::Tcp(_)) => Endpoint::TcpSender(TcpSender::new(context, number, flow)?),
         (End::To(_), Transport::Tcp(_)) => Endpoint::TcpReceiver(TcpReceiver::new(context, number, flow)?),
         (End::From(_), Transport::Udp(_)) => Endpoint::CbrSender(CbrSender::new(context, number, flow)?),
         (End::To(_), Transport::Udp(_)) => Endpoint::CbrReceiver(CbrReceiver::new(context, number, flow)?),
+    })
+}
+
+fn programs(endpoints: &mut [Endpoint]) -> impl Iterator<Item = &mut ProgramEnd> {
+    endpoints.iter_mut().filter_map(|endpoint| match endpoint {
+        Endpoint::Program(end) => Some(end),
+        _ => None,
     })
 }
 

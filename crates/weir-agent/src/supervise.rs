@@ -222,7 +222,12 @@ impl Supervisor<'_> {
         let start = self.began_ns.saturating_sub(self.options.epoch_ns);
         match iperf3::read(&text, self.options.first_flow, start) {
             // What was seen in the kernel is more than what iperf3 tells.
-            Ok(report) => self.telemetry.report(&report, self.watching.is_none()),
+            Ok(report) => {
+                self.telemetry.report(&report, self.watching.is_none());
+                if let (Some(why), End::Exited) = (report.interrupted, end) {
+                    return Err(AgentError(format!("iperf3: {why}")));
+                }
+            }
             Err(error @ ReportError::Failed(_)) if matches!(end, End::Exited) => {
                 return Err(AgentError(error.to_string()));
             }

@@ -182,12 +182,24 @@ impl Telemetry {
         self.delivered.delivered_bytes.push(bytes);
     }
 
+    /// A row of `flows` as another program tells it.
+    pub fn flow(&mut self, row: &FlowRow) {
+        self.flows.push(*row);
+    }
+
     /// The rows of a report of iperf3, with its samples or without.
     pub fn report(&mut self, report: &Report, samples: bool) {
-        report.flows.iter().for_each(|row| self.flows.push(*row));
+        report.flows.iter().for_each(|row| self.flow(row));
         report.sent.iter().for_each(|row| self.sent(Time(row.time_ns), row.flow, row.bytes));
         report.delivered.iter().for_each(|row| self.delivered(Time(row.time_ns), row.flow, 0, row.bytes));
-        for row in report.samples.iter().filter(|_| samples) {
+        if samples {
+            self.report_samples(report);
+        }
+    }
+
+    /// The samples of a report of iperf3.
+    pub fn report_samples(&mut self, report: &Report) {
+        for row in &report.samples {
             self.samples.push(*row);
             self.limits.busy_ns.push(NULL_U64);
             self.limits.rwnd_limited_ns.push(NULL_U64);

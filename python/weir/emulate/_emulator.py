@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from weir.methods._binaries import find
-from weir.methods.emul._frames import Frame, FrameError, Message
+from weir.methods.emul._frames import File, Frame, FrameError, Message
 from weir.methods.emul._processes import Process, Said
 
 from ._tally import Report, Tally
@@ -92,7 +92,7 @@ class Emulator:
             ProcessError: that it failed.
         """
         what = self._said.get().what
-        if what is None or isinstance(what, FrameError):
+        if what is None or isinstance(what, FrameError | File):
             raise self._process.failure(str(what or ""))
         if isinstance(what, Frame):
             return what

@@ -62,10 +62,14 @@ class CellWriter:
 
     def open(self, name: str) -> BinaryIO:
         """Opens a further file of the cell; see :class:`weir.methods.Sink`."""
-        if Path(name).name != name or name in {f"{t}.parquet" for t in TABLES}:
+        parts = Path(name).parts
+        usable = parts and Path(*parts).as_posix() == name and not {"/", ".."} & {*parts}
+        if not usable or name in {f"{t}.parquet" for t in TABLES}:
             raise ValueError(f"{name!r} is not the name of a further file")
         if name not in self._files:
-            self._files[name] = (self._folder / name).open("wb")
+            path = self._folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._files[name] = path.open("wb")
         return self._files[name]
 
     def commit(self, plan: str, manifest: Mapping[str, Any]) -> None:

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
+from . import _commands
 from . import _lang_workload as lang
 from ._distribution import Distribution, duty
+from ._lang_commands import Command, Iperf3
 from ._lang_scenario import Body
 from ._network import Network, Path
 from ._problem import Invalid, Log, choose, listing
@@ -78,7 +80,9 @@ class Group:
         self._net = net
         self._seed = seed
         self._log = net.log
-        self.udp = isinstance(entry, lang.Cbr) or (isinstance(entry, lang.OnOff) and not entry.on.tcp)
+        self._folder = folder
+        self._goodput_ns = body.measure.goodput
+        self.udp = _is_udp(entry)
         self._transport = (
             None if self.udp else Resolved(merge(body.transport, entry.transport), entry.mark, folder, net.log)
         )
@@ -171,13 +175,15 @@ class Group:
                     raise self._log.error(entry.at(name), f"`{name}` is for UDP; give `on` as a duration")
         if isinstance(entry, lang.OnOff) and self.udp and entry.has("keep_connection"):
             raise self._log.error(entry.at("keep_connection"), "UDP has no connections")
+        if isinstance(entry, Command | Iperf3):
+            _commands.check(entry, self._log)
         if self.udp and entry.rate is None and not entry.levels:  # type: ignore[attr-defined]
             raise self._log.error(entry.mark, "`rate` is missing: the rate of the IP packets (or a level)")
 
     def _count(self, pairs: Sequence[tuple[int, int]]) -> int:
-        """The number of flows; sets the rates of UDP flows."""
+        """The number of flows; sets the rates of those that have one."""
         entry = self.entry
-        rates = entry.rate if self.udp else None  # type: ignore[attr-defined]
+        rates = entry.rate if isinstance(entry, lang.Datagrams) else None
         if entry.levels:
             return self._count_for_level(pairs, rates)
         count = entry.flows if entry.flows is not None else len(pairs)
@@ -334,10 +340,19 @@ class Group:
         horizon = (end if flow.stop is None else min(flow.stop, end)) - flow.start
         # The first stream keeps its draws when there are more.
         draws = f"{name}.{stream}" if stream else name
-        if self._transport is None:
-            return {**plan, "transport": self._udp(flow), "source": self._datagrams(flow, draws, horizon)}
-        tcp = tcp_plan(self._transport, flow.path, flow.rtt)
-        return {**plan, "transport": tcp, "source": self._tcp_source(flow, draws, horizon)}
+        transport = self._udp(flow) if self._transport is None else tcp_plan(self._transport, flow.path, flow.rtt)
+        return {**plan, "transport": transport, "source": self._source(flow, draws, horizon, transport)}
+
+    def _source(self, flow: Flow, draws: str, horizon: int, transport: dict[str, Any]) -> dict[str, Any]:
+        entry = self.entry
+        match entry:
+            case Command():
+                return _commands.command_source(entry, self._folder)
+            case Iperf3():
+                rate = self._rate(flow) if self.rates else None
+                times = {"horizon": horizon, "goodput_ns": self._goodput_ns}
+                return _commands.iperf3_source(entry, transport, rate, **times, folder=self._folder, log=self._log)
+        return self._datagrams(flow, draws, horizon) if self.udp else self._tcp_source(flow, draws, horizon)
 
     def _tcp_source(self, flow: Flow, name: str, horizon: int) -> dict[str, Any]:
         entry = self.entry
@@ -402,6 +417,10 @@ class Group:
         return {"protocol": "udp", "payload_bytes": size - UDP_HEADERS}
 
     def _datagrams(self, flow: Flow, name: str, horizon: int) -> dict[str, Any]:
+        return {"kind": "cbr", "rate_bps": self._rate(flow), "periods_ns": self._periods(name, horizon)}
+
+    def _rate(self, flow: Flow) -> int:
+        """The rate of its IP packets; said if the first link does not carry it."""
         rate = self.rates[flow.index]
         if rate == 0:
             raise self._log.error(self.entry.at("rate"), "a rate of 0 sends nothing")
@@ -409,7 +428,7 @@ class Group:
         if rate * self.entry.streams > first.rate and flow.index == 0:
             text = f"{show_rate(rate * self.entry.streams)} exceed the {show_rate(first.rate)} of link `{first.name}`"
             self._log.warn(self.entry.at("rate"), f"flow `{self.entry.name}[{flow.index}]`: {text}")
-        return {"kind": "cbr", "rate_bps": rate, "periods_ns": self._periods(name, horizon)}
+        return rate
 
     def _periods(self, name: str, horizon: int) -> list[int]:
         """ON and OFF periods in turn until the flow stops; empty: always on."""
@@ -442,6 +461,15 @@ class Group:
         every = list(periods) * rounds
         fit = next((i + 1 for i, t in enumerate(accumulate(every)) if t >= horizon), len(every))
         return every[:fit]
+
+
+def _is_udp(entry: lang.Workload) -> bool:
+    match entry:
+        case lang.OnOff():
+            return not entry.on.tcp
+        case Iperf3():
+            return entry.udp
+    return isinstance(entry, lang.Cbr)
 
 
 def best_of(body: Body, net: Network) -> list[Best]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ._lang_commands import WORKLOAD
 from ._lang_links import LOSS, Jitter, Reorder
 from ._lang_methods import Methods
 from ._lang_network import TOPOLOGY
-from ._lang_workload import WORKLOAD, Selector, SelectorType, Transport, Workload
+from ._lang_workload import Selector, SelectorType, Transport, Workload
 from ._problem import Log
 from ._scalars import BOOLEAN, DURATION, RATE, TEXT, Choice, Definitions, Integer, Text
 from ._spec import ListOf, MapOf, OneOrEach, Spec, Struct, key

@@ -17,18 +17,18 @@ from ._distribution import Distribution, DistributionType
 from ._lang_links import DSCP
 from ._problem import NOWHERE, Invalid, Log, Mark, choose
 from ._scalars import BOOLEAN, DURATION, NAME, RATE, SIZE, AmountType, Choice, Definitions, Integer, Number, Text
-from ._spec import Kind, ListOf, OneOrEach, Spec, Struct, key
+from ._spec import ListOf, OneOrEach, Spec, Struct, key
 from ._units import Amount
 from ._yaml import Map, Node, Scalar, describe
 
 __all__ = [
     "LINUX",
     "LINUX26",
-    "WORKLOAD",
     "Between",
     "Bulk",
     "Cbr",
     "CongestionControl",
+    "Datagrams",
     "Every",
     "On",
     "OnOff",
@@ -393,7 +393,9 @@ class Transfer(Workload):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Datagrams(Workload):
+class Datagrams(Workload):
+    """What sends IP packets at a rate."""
+
     rate: tuple[int, ...] | None = key(
         OneOrEach(RATE), "Rate of the IP packets, headers included; one for all flows, or a list.", default=None
     )
@@ -436,7 +438,7 @@ def _is_duration(text: str) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnOff(_Datagrams):
+class OnOff(Datagrams):
     """A source in turn on and off: over TCP it sends `on` bytes, over UDP at `rate` for the time `on`."""
 
     on: On = key(_OnType(), "What it sends while on: a size (TCP), or a duration (UDP).")
@@ -447,20 +449,9 @@ class OnOff(_Datagrams):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cbr(_Datagrams):
+class Cbr(Datagrams):
     """Datagrams at a constant bit rate."""
 
     periods: tuple[int, ...] | None = key(
         ListOf(DURATION, 1, 100_000), "ON and OFF periods in turn, beginning with ON; always on.", default=None
     )
-
-
-WORKLOAD: Kind[Workload] = Kind(
-    "a kind of workload",
-    {
-        "bulk": Struct(Bulk),
-        "transfer": Struct(Transfer),
-        "onoff": Struct(OnOff),
-        "cbr": Struct(Cbr),
-    },
-)

@@ -24,6 +24,8 @@ mod abi {
     pub const ATTRIBUTE_BYTES: usize = 4;
     pub const INET_DIAG_REQ_BYTECODE: u16 = 1;
     pub const INET_DIAG_INFO: u16 = 2;
+    /// Groups to which the end of a TCP socket is told, IPv4 and IPv6: numbers 1 and 3.
+    pub const TCP_DESTROY_GROUPS: u32 = 0b101;
     pub const BC_JMP: u8 = 1;
     pub const BC_S_GE: u8 = 2;
     pub const BC_S_LE: u8 = 3;
@@ -82,13 +84,7 @@ impl Diag {
     /// # Errors
     /// When the kernel has no `inet_diag`.
     pub fn new() -> io::Result<Diag> {
-        // SAFETY: the call has no pointers.
-        let fd = check(unsafe {
-            libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_SOCK_DIAG)
-        })?;
-        // SAFETY: the descriptor was just made and nobody else owns it.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Diag { fd, part: vec![0; PART_BYTES], sequence: 0 })
+        Ok(Diag { fd: open()?, part: vec![0; PART_BYTES], sequence: 0 })
     }
 
     /// Calls `each` for the TCP connections of a family with these ports, in the kernel's order.
@@ -114,6 +110,59 @@ impl Diag {
             }
         }
     }
+}
+
+/// Hears of the sockets that end in the namespace in which it was made: what a connection had done in the end, however
+/// short it was.
+pub struct Departures {
+    fd: OwnedFd,
+    part: Vec<u8>,
+}
+
+impl Departures {
+    /// For the present namespace of the thread.
+    ///
+    /// # Errors
+    /// When the kernel has no `inet_diag`, or tells nobody of sockets that end.
+    pub fn new() -> io::Result<Departures> {
+        let fd = open()?;
+        // SAFETY: an all-zero address is valid; it outlives the call, which gets its size.
+        unsafe {
+            let mut address: libc::sockaddr_nl = std::mem::zeroed();
+            address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
+            address.nl_groups = abi::TCP_DESTROY_GROUPS;
+            let size = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
+            check(libc::bind(fd.as_raw_fd(), (&raw const address).cast(), size))?;
+        }
+        Ok(Departures { fd, part: vec![0; PART_BYTES] })
+    }
+
+    /// Calls `each` for the sockets that have ended since the last call. Some may be missing if they were very many.
+    pub fn take(&mut self, mut each: impl FnMut(DiagSocket)) {
+        loop {
+            let (at, room) = (self.part.as_mut_ptr().cast(), self.part.len());
+            // SAFETY: the kernel writes at most the length of `part` into it.
+            let read = unsafe { libc::recv(self.fd.as_raw_fd(), at, room, libc::MSG_DONTWAIT) };
+            let Ok(read) = usize::try_from(read) else {
+                // Of an overflow, which the kernel tells once, what came after is still there.
+                match io::Error::last_os_error().raw_os_error() {
+                    Some(libc::ENOBUFS) => continue,
+                    _ => return,
+                }
+            };
+            const UNASKED: u32 = 0;
+            // What cannot be read tells nothing.
+            let _ = messages(&self.part[..read], UNASKED, &mut each);
+        }
+    }
+}
+
+fn open() -> io::Result<OwnedFd> {
+    // SAFETY: the call has no pointers.
+    let fd =
+        check(unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_SOCK_DIAG) })?;
+    // SAFETY: the descriptor was just made and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 fn request(v6: bool, states: States, ports: &Ports, sequence: u32) -> Vec<u8> {
@@ -251,6 +300,35 @@ mod tests {
         let mut others = 0;
         diag.dump(false, States::Alive, &Ports::Remote(1..=1), |_| others += 1).expect("it worked before");
         assert_eq!(others, 0);
+    }
+
+    #[test]
+    fn a_connection_that_ends_is_told_with_what_it_did() {
+        use std::io::{Read, Write};
+        let Ok(mut departures) = Departures::new() else {
+            eprintln!("skipped: this kernel tells nobody of sockets that end");
+            return;
+        };
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let at = listener.local_addr().expect("an address");
+        let mut stream = TcpStream::connect(at).expect("it listens");
+        let (mut reader, _) = listener.accept().expect("a connection");
+        let local = stream.local_addr().expect("an address");
+        stream.write_all(&[0; 5000]).expect("room");
+        drop(stream);
+        assert_eq!(reader.read_to_end(&mut Vec::new()).expect("all of it"), 5000);
+        drop(reader);
+        let begun = std::time::Instant::now();
+        let mut found = Vec::new();
+        while found.len() < 2 && begun.elapsed().as_secs() < 10 {
+            departures
+                .take(|socket| found.extend([socket].into_iter().filter(|s| s.local == local || s.remote == local)));
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        found.sort_by_key(|socket| socket.local != local);
+        let [sender, receiver] = found[..] else { panic!("{found:?}") };
+        assert_eq!((sender.local, sender.remote, sender.info.bytes_sent), (local, at, 5000));
+        assert_eq!((receiver.local, receiver.remote, receiver.info.bytes_received), (at, local, 5001));
     }
 
     #[test]

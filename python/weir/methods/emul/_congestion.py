@@ -14,7 +14,7 @@ from typing import Any
 from weir.bpf import BpfError, Loader
 from weir.methods import MethodError
 
-__all__ = ["FOREIGN", "Wanted", "kernel_names", "native", "renamed", "wanted"]
+__all__ = ["FOREIGN", "Wanted", "kernel_names", "label", "native", "renamed", "wanted"]
 
 FOREIGN = "linux:"
 _OURS = re.compile(r"w[0-9a-f]+\.[0-9a-f]+_")
@@ -39,6 +39,11 @@ def wanted(plan: Mapping[str, Any]) -> list[Wanted]:
     """Every congestion control that a flow of ``plan`` uses, once, in the order of the flows."""
     found = (_of(flow) for flow in plan["flows"] if flow["transport"]["protocol"] == "tcp")
     return list(dict.fromkeys(found))
+
+
+def label(flow: Mapping[str, Any]) -> str:
+    """The label of the congestion control of a flow over TCP."""
+    return _of(flow).label
 
 
 def _of(flow: Mapping[str, Any]) -> Wanted:

@@ -1,6 +1,6 @@
 """Reads what an agent or the emulator writes (``crates/weir-run``).
 
-JSON objects, one a line; after the line of a table its columns, one after the other.
+JSON objects, one a line; after the line of a table its columns, one after the other, after that of a file its content.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Frame", "FrameError", "Message", "read"]
+__all__ = ["File", "Frame", "FrameError", "Message", "read"]
 
 _TYPES: dict[str, np.dtype[Any]] = {
     "u8": np.dtype("u1"),
@@ -44,15 +44,29 @@ class Frame:
         return len(next(iter(self.columns.values()), ()))
 
 
-def read(stream: IO[bytes]) -> Iterator[Message | Frame]:
+@dataclass(frozen=True)
+class File:
+    """A file for the folder of the cell."""
+
+    name: str
+    content: bytes
+
+
+def read(stream: IO[bytes]) -> Iterator[Message | Frame | File]:
     """The messages of ``stream``, until it ends.
 
     Raises:
-        FrameError: it ends within a table, or a line is no message.
+        FrameError: it ends within a table or a file, or a line is no message.
     """
     while line := stream.readline():
         message = _parse(line)
-        yield _frame(message, stream) if message["message"] == "table" else message
+        match message["message"]:
+            case "table":
+                yield _frame(message, stream)
+            case "file":
+                yield File(message["name"], _content(message, stream, f"file {message['name']!r}"))
+            case _:
+                yield message
 
 
 def _parse(line: bytes) -> dict[str, Any]:
@@ -67,9 +81,7 @@ def _parse(line: bytes) -> dict[str, Any]:
 
 def _frame(message: Mapping[str, Any], stream: IO[bytes]) -> Frame:
     size, count = int(message["bytes"]), int(message["rows"])
-    content = stream.read(size)
-    if len(content) < size:
-        raise FrameError(f"table {message['name']!r} ends after {len(content)} of {size} bytes")
+    content = _content(message, stream, f"table {message['name']!r}")
     columns: dict[str, Array] = {}
     offset = 0
     for name, kind in message["columns"]:
@@ -80,3 +92,12 @@ def _frame(message: Mapping[str, Any], stream: IO[bytes]) -> Frame:
     if offset != size:
         raise FrameError(f"table {message['name']!r} has {size} bytes; its columns have {offset}")
     return Frame(message["name"], columns)
+
+
+def _content(message: Mapping[str, Any], stream: IO[bytes], what: str) -> bytes:
+    """What follows the line of ``message``."""
+    size = int(message["bytes"])
+    content = stream.read(size)
+    if len(content) < size:
+        raise FrameError(f"{what} ends after {len(content)} of {size} bytes")
+    return content

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weir.methods import MethodError
-from weir.methods.emul._frames import Frame, FrameError, Message, read
+from weir.methods.emul._frames import File, Frame, FrameError, Message, read
 
 __all__ = ["Process", "ProcessError", "Said"]
 
@@ -33,7 +33,7 @@ class Said:
     """Something that a process said; ``what`` is ``None`` when its output has ended."""
 
     by: Process
-    what: Message | Frame | FrameError | None
+    what: Message | Frame | File | FrameError | None
 
 
 class Process:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from weir.methods.emul._frames import Frame, FrameError, Message
+from weir.methods.emul._frames import File, Frame, FrameError, Message
 from weir.methods.emul._processes import Process, ProcessError, Said
+from weir.methods.emul._programs import Remains
 
 __all__ = ["Session"]
 
@@ -27,6 +28,8 @@ class Session:
     """What the processes warned of."""
     stats: dict[str, float] = field(default_factory=dict)
     """What they counted, by ``process.name``."""
+    remains: Remains = field(default_factory=Remains)
+    """What the programs of the plan left."""
     _said: queue.SimpleQueue[Said] = field(default_factory=queue.SimpleQueue)
     _processes: list[Process] = field(default_factory=list)
 
@@ -89,6 +92,8 @@ class Session:
                     raise min(waiting, key=lambda p: p.name).failure("did not end in time")
             elif isinstance(said.what, Frame):
                 yield said.what
+            elif isinstance(said.what, File):
+                self.remains.files.append(said.what)
             elif said.by in waiting and self._heed(said)["message"] == "end":  # after that, its output may end
                 waiting.discard(said.by)
 
@@ -109,12 +114,14 @@ class Session:
             raise said.by.failure()
         if isinstance(what, FrameError):
             raise said.by.failure(f"wrote what cannot be read: {what}")
-        assert not isinstance(what, Frame)
+        assert not isinstance(what, Frame | File)
         match what["message"]:
             case "warning":
                 self.warnings.append(f"{said.by.name}: {what['text']}")
             case "error":
                 raise ProcessError(f"{said.by.name}: {what['text']}")
+            case "program":
+                self.remains.ended.append(what)
             case "end":
                 self.stats |= {f"{said.by.name}.{name}": value for name, value in what["stats"].items()}
         return what

@@ -22,7 +22,8 @@ from weir.methods import MethodError, Outcome, Progress, Sink
 from weir.methods._binaries import MissingBinaryError
 from weir.methods._binaries import find as program
 from weir.methods._options import option
-from weir.methods.emul._frames import Frame, FrameError, read
+from weir.methods.emul import _programs
+from weir.methods.emul._frames import File, Frame, FrameError, read
 from weir.methods.emul._merge import Merger
 from weir.methods.emul._netem import wire_netem
 from weir.methods.emul._wiring import Wiring, wire
@@ -80,6 +81,7 @@ class _Cell:
         self._merger = Merger(pa.array(_weir.event_kinds(), pa.string()))
         self._warnings: list[str] = list(self._wiring.warnings)
         self._stats: dict[str, float] = {}
+        self._remains = _programs.Remains()
 
     def execute(self) -> Outcome:
         held = controls(self._plan, self._kernel)
@@ -100,8 +102,9 @@ class _Cell:
             self._stats["lab.virtual_s"] = lab.now_ns / 1e9
         for table, rows in self._merger.finish():
             self._sink.write(table, rows)
+        self._remains.keep(self._sink)
         del self._stats["agent.ended"]
-        return Outcome(tuple(self._warnings), self._stats)
+        return Outcome((*self._warnings, *_programs.warnings(self._plan)), self._stats)
 
     def _follow(self, lab: Lab, name: str) -> None:
         """Takes what the process ``name`` says, until it ends."""
@@ -109,6 +112,8 @@ class _Cell:
             for what in read(stream):
                 if isinstance(what, Frame):
                     self._take(what)
+                elif isinstance(what, File):
+                    self._remains.files.append(what)
                 else:
                     self._heed(name, what)
 
@@ -120,6 +125,8 @@ class _Cell:
                 self._warnings.append(f"{name}: {what['text']}")
             case "error":
                 raise MethodError(f"{name}: {what['text']}")
+            case "program":
+                self._remains.ended.append(what)
             case "end":
                 self._stats |= {f"{name}.{key}": value for key, value in what["stats"].items()}
                 self._stats[f"{name}.ended"] = 1

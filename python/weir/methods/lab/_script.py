@@ -13,6 +13,7 @@ from weir.lab import Script
 from weir.methods._binaries import find
 from weir.methods.emul._congestion import renamed
 from weir.methods.emul._netem import Links, queues_command, queues_job
+from weir.methods.emul._programs import programs, routes
 from weir.methods.emul._wiring import Command, Host, Wiring
 from weir.methods.lab import _wire
 from weir.methods.lab._controls import Controls
@@ -63,6 +64,10 @@ def script(plan: Mapping[str, Any], wiring: Wiring, controls: Controls, network:
         for command in _wire.commands(plan, wiring):
             made.add("write", _wire.DEVICE, command)
     _add_hosts(made, plan, wiring, network)
+    if programs(plan):
+        made.add("cd", str(Path.cwd()))  # as on the host, for what their arguments name
+        for route in routes(plan, wiring, controls.names):
+            made.add("call", *route)
     if network.module is not None:
         up, queues = _wire.queues(plan)
         _add_batch(made, ("ip",), up)

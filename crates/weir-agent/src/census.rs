@@ -1,0 +1,127 @@
+//! The connections of a plan's programs, looked at all at once: one dump of each namespace in which they run.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use weir_plan::{Source, Transport};
+use weir_run::End;
+
+use crate::context::Context;
+use crate::foreign::Connections;
+use crate::sys::diag::{Departures, Diag, DiagSocket, Ports, States};
+
+/// The side of a flow whose connections are meant: that of the command, or that of its peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Side {
+    /// Connections to the flow's port.
+    Command,
+    /// Connections at the flow's port.
+    Peer,
+}
+
+/// What is known of the connections of programs.
+pub struct Census {
+    places: Vec<Place>,
+    ports: Ports,
+    first_port: u16,
+    known: BTreeMap<(u32, Side), Connections>,
+}
+
+struct Place {
+    netns: Option<PathBuf>,
+    diag: Diag,
+    departures: Option<Departures>,
+    sides: Vec<(u32, Side)>,
+}
+
+impl Census {
+    /// For the ends of the job that programs serve over TCP. Where the kernel cannot tell, there is a warning.
+    pub fn new(context: &mut Context) -> Census {
+        let ends: Vec<End> = context.job.ends.clone();
+        let last = context.job.port(context.job.plan.flows.len().saturating_sub(1) as u32);
+        let first_port = context.job.first_port;
+        let mut census =
+            Census { places: Vec::new(), ports: Ports::Either(first_port..=last), first_port, known: BTreeMap::new() };
+        for end in ends {
+            let Some((flow, side, netns)) = watched(context, end) else { continue };
+            match census.place(context, netns.as_deref()) {
+                Ok(place) => {
+                    place.sides.push((flow, side));
+                    census.known.insert((flow, side), Connections::default());
+                }
+                Err(error) => context.warn(format!(
+                    "{}: the kernel does not tell of the connections of other programs: {error}; is tcp_diag loaded?",
+                    context.describe(flow)
+                )),
+            }
+        }
+        census
+    }
+
+    /// Looks at every connection.
+    pub fn look(&mut self) {
+        let Census { places, ports, first_port, known } = self;
+        for place in places {
+            let Place { diag, departures, sides, .. } = place;
+            let mut of = |socket: &DiagSocket, act: fn(&mut Connections, &DiagSocket)| {
+                let found = sides_of(socket, *first_port).into_iter().flatten().find(|side| sides.contains(side));
+                if let Some(connections) = found.and_then(|side| known.get_mut(&side)) {
+                    act(connections, socket);
+                }
+            };
+            for v6 in [false, true] {
+                // It worked when the census was made; should it fail now, nothing new is known.
+                let _ = diag.dump(v6, States::Alive, ports, |socket| of(&socket, Connections::offer));
+            }
+            if let Some(departures) = departures {
+                departures.take(|socket| of(&socket, Connections::bury));
+            }
+        }
+    }
+
+    /// The connections at a side of a flow; none if the kernel does not tell.
+    pub fn of(&mut self, flow: u32, side: Side) -> Option<&mut Connections> {
+        self.known.get_mut(&(flow, side))
+    }
+
+    fn place(&mut self, context: &mut Context, netns: Option<&Path>) -> io::Result<&mut Place> {
+        let index = match self.places.iter().position(|place| place.netns.as_deref() == netns) {
+            Some(index) => index,
+            None => {
+                context.namespaces.enter(netns)?;
+                let mut diag = Diag::new()?;
+                diag.dump(false, States::Alive, &self.ports, |_| ())?;
+                let departures = Departures::new().ok();
+                self.places.push(Place { netns: netns.map(Path::to_owned), diag, departures, sides: Vec::new() });
+                self.places.len() - 1
+            }
+        };
+        Ok(&mut self.places[index])
+    }
+}
+
+/// Flow, side and namespace of an end that a program serves over TCP.
+fn watched(context: &Context, end: End) -> Option<(u32, Side, Option<PathBuf>)> {
+    let (End::From(flow) | End::To(flow)) = end;
+    let plan = context.flow(flow);
+    let (Source::Command(programs), Transport::Tcp(_)) = (&plan.source, &plan.transport) else { return None };
+    let sends = matches!(end, End::From(_));
+    let node = if sends { plan.from } else { plan.to };
+    Some((flow, side_of(programs, sends), context.host(node).netns.clone()))
+}
+
+/// The side of a flow that is at its sending node, or at its receiving one.
+pub fn side_of(programs: &weir_plan::Programs, sends: bool) -> Side {
+    let command_sends = programs.sender == weir_plan::Sender::Command;
+    if command_sends == sends { Side::Command } else { Side::Peer }
+}
+
+/// What a socket may be: its port, or that of its peer, is the one of a flow.
+fn sides_of(socket: &DiagSocket, first_port: u16) -> [Option<(u32, Side)>; 2] {
+    let flow = |port: u16| port.checked_sub(first_port).map(u32::from);
+    [
+        flow(socket.remote.port()).map(|flow| (flow, Side::Command)),
+        flow(socket.local.port()).map(|flow| (flow, Side::Peer)),
+    ]
+}

@@ -1,0 +1,171 @@
+"""From entries whose traffic programs make to the programs of the plan."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ._lang_commands import Command, Iperf3, ReadyAfter, ReadyOutput, ReadyPort
+from ._problem import Log
+from ._transport import IP_TCP_HEADERS, TIMESTAMPS, UDP_HEADERS
+from ._units import show_duration
+
+__all__ = ["check", "command_source", "iperf3_source"]
+
+_LONGEST_S = 86_400
+"""iperf3 takes no longer duration."""
+_MOST_MSS = 9216
+"""iperf3 takes no larger segment size; beyond it, the MTU of the path decides."""
+_LEAST_INTERVAL_NS = 100_000_000
+_MOST_INTERVAL_NS = 60_000_000_000
+"""Bounds of iperf3's interval between two reports."""
+
+_OURS = {
+    "-c": "`between`",
+    "--client": "`between`",
+    "-s": "`between`",
+    "--server": "`between`",
+    "-p": "weir",
+    "--port": "weir",
+    "-t": "`until`, `duration` or `stop`",
+    "--time": "`until`, `duration` or `stop`",
+    "-P": "`streams`",
+    "--parallel": "`streams`",
+    "-R": "`reverse`, or `between` the other way round",
+    "--reverse": "`reverse`, or `between` the other way round",
+    "--bidir": "a second entry with `reverse: true`",
+    "-u": "`udp`",
+    "--udp": "`udp`",
+    "-b": "`rate`",
+    "--bitrate": "`rate`",
+    "--bandwidth": "`rate`",
+    "-C": "`transport: {cc: ...}`",
+    "--congestion": "`transport: {cc: ...}`",
+    "-M": "`transport: {mss: ...}`",
+    "--set-mss": "`transport: {mss: ...}`",
+    "-J": "weir",
+    "--json": "weir",
+    "--json-stream": "weir",
+    "--logfile": "weir",
+    "-i": "`measure: {goodput: ...}`",
+    "--interval": "`measure: {goodput: ...}`",
+    "-D": "weir",
+    "--daemon": "weir",
+    "--cport": "weir",
+    "-B": "weir",
+    "--bind": "weir",
+    "-6": "weir",
+    "--dscp": "`dscp`",
+    "-S": "`dscp`",
+    "--tos": "`dscp`",
+}
+"""Arguments of iperf3 that follow from the scenario, and from what."""
+
+
+def check(entry: Command | Iperf3, log: Log) -> None:
+    """Reports what of ``entry`` contradicts itself."""
+    if isinstance(entry, Command):
+        _check_command(entry, log)
+        return
+    if entry.has("packet") and not entry.udp:
+        raise log.error(entry.at("packet"), "`packet` is for datagrams; give `udp: true`, or `transport: {mss: ...}`")
+    for argument in entry.arguments:
+        name = argument.partition("=")[0] if argument.startswith("--") else argument[:2]
+        if name in _OURS:
+            raise log.error(entry.at("arguments"), f"`{argument}` follows from {_OURS[name]}; leave it out")
+
+
+def _check_command(entry: Command, log: Log) -> None:
+    if entry.peer is not None:
+        return
+    if entry.ready is not None:
+        raise log.error(entry.at("ready"), "`ready` is about the `peer`, and there is none")
+    if entry.sender == "peer":
+        raise log.error(entry.at("sender"), "`sender: peer` needs a `peer`")
+
+
+def command_source(entry: Command, folder: str) -> dict[str, Any]:
+    """The programs of a flow of ``entry``, as the plan has them."""
+    peer = None if entry.peer is None else _located(entry.peer, folder)
+    return {
+        "kind": "command",
+        "command": _located(entry.command, folder),
+        "peer": peer,
+        "ready": _ready(entry.ready, peer),
+        "sender": entry.sender,
+        "report": None,
+        "rate_bps": None,
+    }
+
+
+def _located(arguments: Sequence[str], folder: str) -> list[str]:
+    """A program that is given by its place is found relative to the scenario's folder."""
+    program, *rest = arguments
+    if os.sep in program:
+        program = str(Path(folder, program).absolute())
+    return [program, *rest]
+
+
+def _ready(ready: ReadyPort | ReadyOutput | ReadyAfter | None, peer: Sequence[str] | None) -> dict[str, Any]:
+    match ready:
+        case ReadyPort():
+            return {"when": "port", "port": ready.port}
+        case ReadyOutput():
+            return {"when": "output", "text": ready.text}
+        case ReadyAfter():
+            return {"when": "after", "time_ns": ready.time}
+    named = any("${WEIR_PORT}" in argument for argument in peer or ())
+    return {"when": "port", "port": None} if named else {"when": "started"}
+
+
+def iperf3_source(
+    entry: Iperf3,
+    transport: dict[str, Any],
+    rate_bps: int | None,
+    *,
+    horizon: int,
+    goodput_ns: int,
+    folder: str,
+    log: Log,
+) -> dict[str, Any]:
+    """Client and server of a flow of ``entry`` that lasts ``horizon`` ns, with ``transport`` as the plan has it."""
+    seconds = -(-horizon // 1_000_000_000)
+    if seconds > _LONGEST_S:
+        last = show_duration(_LONGEST_S * 10**9)
+        raise log.error(entry.mark, f"{show_duration(horizon)} are too long for iperf3; it runs {last} at most")
+    interval = min(max(goodput_ns or _MOST_INTERVAL_NS, _LEAST_INTERVAL_NS), _MOST_INTERVAL_NS) / 1e9
+    program = _located([entry.program], folder)
+    common = ["-4", "-p", "${WEIR_PORT}", "-J", "-i", f"{interval:g}"]
+    client = [*program, "-c", "${WEIR_PEER}", *common, "-t", str(max(seconds, 1))]
+    client += _of_udp(transport, rate_bps) if entry.udp else _of_tcp(transport, rate_bps)
+    if entry.dscp:
+        client += ["--dscp", str(entry.dscp)]
+    return {
+        "kind": "command",
+        "command": [*client, *entry.arguments],
+        "peer": [*program, "-s", "-1", *common],
+        "ready": {"when": "port", "port": None},
+        "sender": "command",
+        "report": "iperf3",
+        "rate_bps": rate_bps,
+    }
+
+
+def _of_udp(udp: dict[str, Any], rate_bps: int | None) -> list[str]:
+    assert rate_bps is not None  # datagrams have a rate, which was checked
+    payload = udp["payload_bytes"]
+    return ["-u", "-l", str(payload), "-b", str(rate_bps * payload // (payload + UDP_HEADERS))]
+
+
+def _of_tcp(tcp: dict[str, Any], rate_bps: int | None) -> list[str]:
+    options = TIMESTAMPS if tcp["timestamps"] else 0
+    mss = tcp["mss_bytes"]
+    # Linux counts the options in the size that an application asks for.
+    words = ["-C", "${WEIR_CC}"]
+    if mss + options <= _MOST_MSS:
+        words += ["-M", str(mss + options)]
+    if rate_bps is not None:
+        words += ["-b", str(rate_bps * mss // (mss + options + IP_TCP_HEADERS))]
+    return words
