@@ -1,9 +1,10 @@
 """This host's Linux: a network namespace for each host of the plan, real sockets, links emulated on real packets.
 
-The plan's hosts are namespaces with one TUN device each; the whole network between them is the process ``weir-emu``;
-two processes ``weir-agent`` serve all sending and all receiving ends. What they see becomes the tables of the run. Each
-cell also keeps ``commands.sh``, which makes the same hosts by hand, the jobs of the processes, the self-check that was
-made before anything was measured, and the kernel's parameters.
+The plan's hosts are namespaces with one TUN device each; the whole network between them is the process ``weir-emu``.
+With ``methods.emul.links: netem`` it is made of namespaces, pairs of devices and the kernel's queueing disciplines.
+Two processes ``weir-agent`` serve all sending and all receiving ends. What they see becomes the tables of the run.
+Each cell also keeps ``commands.sh``, which makes the same hosts by hand, the jobs of the processes, the self-check that
+was made before anything was measured, and the kernel's parameters.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,14 +23,17 @@ import pyarrow as pa
 
 from weir.methods import Capacity, Outcome, Progress, Sink, _owner
 from weir.methods._binaries import MissingBinaryError, find
+from weir.methods._options import option
 from weir.methods.emul._capacity import capacity
 from weir.methods.emul._congestion import kernel_names, renamed
 from weir.methods.emul._host import HostWatch, facts
 from weir.methods.emul._merge import Merger
-from weir.methods.emul._network import Network, environment, script
+from weir.methods.emul._netem import Links, queues_command, queues_job, wire_netem
+from weir.methods.emul._network import DISCIPLINES, EMULATED, Network, environment, script
 from weir.methods.emul._processes import Process
 from weir.methods.emul._selfcheck import SelfCheck
 from weir.methods.emul._session import Session
+from weir.methods.emul._support import needs_netem, overrun_packets
 from weir.methods.emul._watch import Watcher
 from weir.methods.emul._wiring import wire
 
@@ -40,7 +45,9 @@ _GRACE_S = 20.0
 """How much longer than the plan a run may take before it is given up."""
 _TELL_EVERY_S = 0.25
 _PRIORITY = -10
-_PROGRAMS = ("ip", "tc", "sysctl", "nsenter")
+_SLACK_NS = 250_000
+"""By how much a timer of the kernel's disciplines may be late before it costs rate."""
+_PROGRAMS = ("ip", "tc", "sysctl", "nsenter", "unshare")
 
 
 class Emul:
@@ -57,11 +64,17 @@ class Emul:
 
     def capacity(self, plan: Mapping[str, Any]) -> Capacity:
         """What ``plan`` needs of this machine; see :meth:`weir.methods.Sized.capacity`."""
+        if _of_disciplines(plan) and os.geteuid() == 0:
+            needs_netem()
         return capacity(plan)
 
     def execute(self, plan: str, sink: Sink, progress: Progress) -> Outcome:
         """Executes ``plan``; see :meth:`weir.methods.Method.execute`."""
         return _Cell(json.loads(plan), sink, progress).execute()
+
+
+def _of_disciplines(plan: Mapping[str, Any]) -> bool:
+    return option(plan, "emul", "links") == "netem"
 
 
 def _lacking() -> Iterator[str]:
@@ -90,12 +103,17 @@ class _Cell:
         self._sink = sink
         self._progress = progress
         self._tag = _owner.new()
-        self._wiring = wire(plan, str(self._tag))
+        self._links: Links | None = None
+        if _of_disciplines(plan):
+            self._links = wire_netem(plan, str(self._tag), _SLACK_NS)
+            needs_netem()
+        self._wiring = wire(plan, str(self._tag)) if self._links is None else self._links.wiring
         self._times: dict[str, float] = {}
         self._watcher = Watcher(plan)
+        self._warnings: list[str] = []
 
     def execute(self) -> Outcome:
-        self._keep("commands.sh", script(self._wiring))
+        self._keep("commands.sh", script(self._wiring, EMULATED if self._links is None else DISCIPLINES))
         with contextlib.ExitStack() as stack:
             stack.enter_context(_priority())
             with self._timed("network_s"):
@@ -106,10 +124,10 @@ class _Cell:
             self._keep("kernel.json", _indented({"cc": names, "tcp": facts(self._wiring.hosts[0])}))
             self._prepare(session, names)
             watch = HostWatch(self._wiring.hosts)
-            with watch:
+            with watch, self._overruns():
                 self._measure(session)
         seen = self._watcher.warnings
-        warnings = (*self._wiring.warnings, *seen, *session.warnings, *watch.judge(session.stats))
+        warnings = (*self._wiring.warnings, *self._warnings, *seen, *session.warnings, *watch.judge(session.stats))
         return Outcome(warnings, {**self._times, **session.stats, **watch.stats})
 
     @contextlib.contextmanager
@@ -123,7 +141,7 @@ class _Cell:
         """Starts the processes, each when the one before is in place, and proves the network between."""
         flows = range(len(self._plan["flows"]))
         with self._timed("emulator_s"):
-            session.await_ready([self._start_emulator(session)])
+            session.await_ready([self._start_links(session)])
         with self._timed("selfcheck_s"):
             self._check()
         plan, agent = renamed(self._plan), [str(find("weir-agent"))]
@@ -132,6 +150,26 @@ class _Cell:
             receivers = session.start("receivers", agent, self._job("receivers", plan, to, names))
             senders = session.start("senders", agent, self._job("senders", plan, from_, names))
             session.await_ready([receivers, senders])
+
+    @contextlib.contextmanager
+    def _overruns(self) -> Iterator[None]:
+        """Warns of packets that were lost between two devices, where nothing of the plan loses any."""
+        before = overrun_packets()
+        yield
+        lost = overrun_packets() - before
+        if lost and self._links is not None:
+            self._warnings.append(
+                f"host: {lost} packets were dropped between devices, more waited than net.core.netdev_max_backlog: "
+                "raise it, or use lower rates"
+            )
+
+    def _start_links(self, session: Session) -> Process:
+        """The process of the links: the emulator, or the one that reads the counters of the kernel's disciplines."""
+        if self._links is None:
+            return self._start_emulator(session)
+        job = queues_job(self._plan, self._links)
+        self._keep("job-queues.json", _indented(job))
+        return session.start("queues", queues_command(), job)
 
     def _start_emulator(self, session: Session) -> Process:
         command, files = [str(find("weir-emu"))], []
@@ -147,6 +185,8 @@ class _Cell:
             SelfCheckError: it is not the plan's.
         """
         check = SelfCheck(self._plan, self._wiring)
+        if self._links is not None:
+            check = replace(check, late_ns=self._links.late_ns, together=False)
         check()
         self._keep("selfcheck.json", _indented(check.to_json()))
 

@@ -84,6 +84,9 @@ class Links:
     wiring: Wiring
     bottlenecks: tuple[Bottleneck, ...]
     """Those of the links that table ``links`` has."""
+    late_ns: Mapping[int, int]
+    """By how much the smallest packet comes later over a link than the plan has it: a delay line does not know sizes,
+    and makes up for the transmission of a usual one."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +170,8 @@ def wire_netem(plan: Plan, tag: str, slack_ns: int) -> Links:
     recorded = [number for number in plan["measure"]["links"] or range(len(plan["links"])) if number in ends]
     bottlenecks = tuple(_bottleneck(plan, ends[number], names) for number in recorded)
     warnings = (*bare.warnings, *_warnings(plan, bottlenecks))
-    return Links(replace(bare, hosts=hosts, up=tuple(up), down=down, warnings=warnings), bottlenecks)
+    late = {number: _delayed_ns(plan, number) - end.link["delay"]["delay_ns"] for number, end in ends.items()}
+    return Links(replace(bare, hosts=hosts, up=tuple(up), down=down, warnings=warnings), bottlenecks, late)
 
 
 def _used(plan: Plan) -> set[int]:

@@ -16,7 +16,7 @@ from weir.methods import MethodError
 from weir.methods._owner import ENVIRONMENT, Tag
 from weir.methods.emul._wiring import Command, Wiring
 
-__all__ = ["Network", "environment", "script"]
+__all__ = ["DISCIPLINES", "EMULATED", "Network", "environment", "script"]
 
 _GUARDIAN = Path(__file__).with_name("_guardian.py")
 _COMMAND_S = 60.0
@@ -116,17 +116,20 @@ def _execute(batch: Batch) -> None:
         raise MethodError(f"`{shlex.join(command)}`{given} failed: {what}")
 
 
+EMULATED = """# The network between them is the program weir-emu, which attaches to their devices:
+#   weir-emu < job-emulator.json
+"""
+DISCIPLINES = "# The network between them is made of the kernel's queueing disciplines: all of it is here.\n"
+
 _HEAD = """#!/bin/sh
 # The hosts of this cell. Run as root; `{name} down` removes them again.
-# The network between them is the program weir-emu, which attaches to their devices:
-#   weir-emu < job-emulator.json
-set -eu
+{network}set -eu
 """
 
 
-def script(wiring: Wiring) -> str:
-    """A shell script that makes the same hosts by hand, and removes them."""
+def script(wiring: Wiring, network: str = EMULATED) -> str:
+    """A shell script that makes the same hosts by hand, and removes them; ``network``: what is between them."""
     down = "\n".join(f"    {shlex.join(command)} || true" for command in wiring.down)
     up = "\n".join(shlex.join(command) for command in wiring.up)
-    head = _HEAD.format(name="commands.sh")
+    head = _HEAD.format(name="commands.sh", network=network)
     return f'{head}if [ "${{1:-up}}" = down ]; then\n{down}\n    exit 0\nfi\n{up}\n'

@@ -54,9 +54,15 @@ class Train:
 class Probes:
     """Sockets of a self-check. A context manager: leaving it closes them, so that others may have the ports."""
 
-    def __init__(self, *, listen: bool = True) -> None:
-        """No socket is open yet; without ``listen`` nobody looks at what arrives."""
+    def __init__(self, *, listen: bool = True, together: bool = True) -> None:
+        """No socket is open yet.
+
+        Args:
+            listen: Look at what arrives.
+            together: Hand a train to the kernel in one piece (segmentation offload), instead of packet by packet.
+        """
         self._listen = listen
+        self._together = together
         self._sockets: dict[Endpoint, socket.socket] = {}
         self._selector = selectors.DefaultSelector()
         self._arrived: dict[int, int] = {}
@@ -120,11 +126,15 @@ class Probes:
     def _send(self, train: Train) -> int:
         payload = max(train.size_bytes - HEADERS, _LEAST)
         filling = bytes(payload - _NUMBER.size)
-        data = b"".join(_NUMBER.pack(number) + filling for number in range(train.first, train.first + train.count))
-        control = [(socket.SOL_UDP, _UDP_SEGMENT, struct.pack("@H", payload))] if train.count > 1 else []
+        packets = [_NUMBER.pack(number) + filling for number in range(train.first, train.first + train.count)]
+        control = [(socket.SOL_UDP, _UDP_SEGMENT, struct.pack("@H", payload))]
         at = time.time_ns()
         target = (train.target.host.address, train.target.port)
-        self._sockets[train.source].sendmsg([data], control, 0, target)
+        if self._together and len(packets) > 1:
+            self._sockets[train.source].sendmsg(packets, control, 0, target)
+        else:
+            for packet in packets:
+                self._sockets[train.source].sendto(packet, target)
         return at
 
     def _receive(self) -> None:

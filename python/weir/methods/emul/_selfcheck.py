@@ -91,6 +91,10 @@ class SelfCheck:
     checks: list[Check] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """What was not checked, and why."""
+    late_ns: Mapping[int, int] = field(default_factory=dict)
+    """By how much a small packet may come later over a link than the plan has it, where the network is less exact."""
+    together: bool = True
+    """Whether trains are handed to the kernel in one piece."""
 
     def __call__(self) -> None:
         """Measures.
@@ -99,7 +103,7 @@ class SelfCheck:
             SelfCheckError: something differs; the message says what was measured and what the plan has.
             OSError: the probes could not be sent.
         """
-        with Probes() as self._probes:
+        with Probes(together=self.together) as self._probes:
             self._number = 0
             self._repeat(self._delays)
             for routes in _alike(self._links, self._routes()):
@@ -200,6 +204,7 @@ class SelfCheck:
             expected = sum(delay_ns(self._links, path, _SMALL) for path in paths)
             off = sum(late[path] for path in paths)
             slack = sum(slack_ns(self._links, path) for path in paths)
+            slack += sum(self.late_ns.get(link, 0) for path in paths for link in path)
             hosts = f"{self.wiring.host(flow['from']).name} - {self.wiring.host(flow['to']).name}"
             what = "round-trip time" if len(paths) > 1 else "delay"
             tolerance = len(paths) * _LATE_NS + 0.01 * expected + slack
