@@ -5,21 +5,44 @@
  *
  * L. Xu, K. Harfoush, I. Rhee, "Binary increase congestion control (BIC) for fast long-distance networks", INFOCOM
  * 2004, section III. Windows are in 1/1024 packet, so that the smallest step (0.01 packet) can be told.
+ *
+ * With as_linux=1 it takes the steps that Linux takes: see the README.
  */
 #include "weir_cc.h"
 
-#define BIC_OPTIONS(OPTION)                                                                             \
-	OPTION(s_max, 32, 1, 1000000, "largest increase a round trip, packets")                         \
-	OPTION(s_min, 10, 1, 1024, "smallest step of the search, 1/1024 packet")                        \
-	OPTION(keep, 896, 1, 1023, "share of the window kept on loss (1 - beta), in 1/1024")            \
-	OPTION(low_window, 14, 0, 1000000000, "standard TCP below this window, packets")                \
-	OPTION(divisor, 2, 2, 16, "a step is the distance to the maximum divided by this; 2 is binary") \
-	OPTION(fast_convergence, 1, 0, 1, "leave room for others when the maximum has fallen")          \
+#define BIC_OPTIONS(OPTION)                                                                                 \
+	OPTION(s_max, 32, 1, 1000000, "largest increase a round trip, packets")                             \
+	OPTION(s_min, 10, 1, 1024, "smallest step of the search, 1/1024 packet")                            \
+	OPTION(keep, 896, 1, 1023, "share of the window kept on loss (1 - beta), in 1/1024")                \
+	OPTION(low_window, 14, 0, 1000000000, "standard TCP below this window, packets")                    \
+	OPTION(divisor, 2, 2, 16, "a step is the distance to the maximum divided by this; 2 is binary")     \
+	OPTION(fast_convergence, 1, 0, 1, "leave room for others when the maximum has fallen")              \
+	OPTION(as_linux, 0, 0, 1, "as Linux 6.12, with its constants; of the above, only fast_convergence") \
 	WEIR_SLOW_START_OPTIONS(OPTION, 0)
 WEIR_CC_OPTIONS(BIC_OPTIONS)
 
 #include "weir_slow_start.h"
 #include "weir_window.h"
+
+/* Linux' constants, windows in packets. */
+enum {
+	BIC_LINUX_LOW_WINDOW = 14, /* standard TCP up to this window */
+	BIC_LINUX_KEEP = 819,      /* share kept on loss, 1/1024 */
+	BIC_LINUX_S_MAX = 16,      /* largest step */
+	BIC_LINUX_DIVISOR = 4,     /* a step is the distance to the maximum divided by this */
+	BIC_LINUX_SMOOTH = 20,     /* round trips that the last packets before and the first beyond the maximum take */
+	BIC_LINUX_FIRST = 20,      /* before any loss: one packet for at most this many acknowledged */
+	BIC_LINUX_NO_DELAY = 16,   /* one packet an acknowledgement */
+	BIC_LINUX_STALE = 32,      /* the pace of a window is found anew after 1/32 s */
+};
+
+/* With as_linux. */
+struct bic_linux {
+	u32 pace;      /* packets acknowledged for one packet of growth */
+	u32 pace_cwnd; /* the window, and the jiffy, it was found for */
+	u32 pace_time;
+	u32 ack_packets; /* packets an acknowledgement is for, smoothed, 1/16 packet */
+};
 
 struct bic {
 	struct weir_slow_start ss;
@@ -32,6 +55,7 @@ struct bic {
 	u32 saved_target;
 	u32 saved_probe;
 	u32 saved_probe_end;
+	struct bic_linux as_linux;
 };
 
 static void bic_init(struct sock *sk)
@@ -43,6 +67,10 @@ static void bic_init(struct sock *sk)
 	ca->target = 0;
 	ca->probe = OPT(sk, s_max);
 	ca->probe_end = 0;
+	ca->as_linux.pace = 0;
+	ca->as_linux.pace_cwnd = 0;
+	ca->as_linux.pace_time = 0;
+	ca->as_linux.ack_packets = 2 * BIC_LINUX_NO_DELAY;
 	weir_ss_start(sk, &ca->ss);
 }
 
@@ -82,6 +110,63 @@ static u32 bic_gain(struct sock *sk, struct bic *ca)
 	return max_t(u64, distance / OPT(sk, divisor), OPT(sk, s_min));
 }
 
+/*
+ * Linux' search: a step each round trip, in whole packets, of a quarter of the distance. The last packets before the
+ * maximum and the first beyond it take 20 round trips; further on the step is a third of what has been gained.
+ */
+static __always_inline u32 bic_linux_pace(u32 cwnd, u32 target)
+{
+	u32 step = BIC_LINUX_S_MAX, gained = cwnd - target;
+	u32 smooth = cwnd * BIC_LINUX_SMOOTH / BIC_LINUX_DIVISOR;
+
+	if (cwnd <= BIC_LINUX_LOW_WINDOW)
+		return cwnd;
+	if (cwnd < target) {
+		step = min_t(u32, (target - cwnd) / BIC_LINUX_DIVISOR, BIC_LINUX_S_MAX);
+		return step <= 1 ? smooth : cwnd / step;
+	}
+	if (gained < BIC_LINUX_DIVISOR)
+		return smooth;
+	if (gained < BIC_LINUX_S_MAX * (BIC_LINUX_DIVISOR - 1))
+		return cwnd * (BIC_LINUX_DIVISOR - 1) / gained;
+	return cwnd / BIC_LINUX_S_MAX;
+}
+
+/*
+ * The pace is divided by the packets that an acknowledgement is for, although these are counted as well: with delayed
+ * acknowledgements, growth is twice as fast as the constants say.
+ */
+static __always_inline void bic_linux_increase(struct sock *sk, struct bic *ca, u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct bic_linux *found = &ca->as_linux;
+	u32 now = tcp_jiffies32;
+	u32 pace;
+
+	if (found->pace_cwnd != tp->snd_cwnd || (s32)(now - found->pace_time) > (s32)(HZ / BIC_LINUX_STALE)) {
+		pace = bic_linux_pace(tp->snd_cwnd, ca->target);
+		if (!ca->target)
+			pace = min_t(u32, pace, BIC_LINUX_FIRST);
+		found->pace = max_t(u32, pace * BIC_LINUX_NO_DELAY / max(found->ack_packets, 1U), 1);
+		found->pace_cwnd = tp->snd_cwnd;
+		found->pace_time = now;
+	}
+	tcp_cong_avoid_ai(tp, found->pace, acked);
+}
+
+/* A maximum has fallen if this one is below the one last searched for, be it reduced or not. */
+static __always_inline u32 bic_linux_ssthresh(struct sock *sk, struct bic *ca)
+{
+	u32 cwnd = tcp_sk(sk)->snd_cwnd;
+	u64 kept = (u64)cwnd * BIC_LINUX_KEEP / WEIR_ONE;
+
+	if (OPT(sk, fast_convergence) && cwnd < ca->target)
+		ca->target = (u64)cwnd * (WEIR_ONE + BIC_LINUX_KEEP) / (2 * WEIR_ONE);
+	else
+		ca->target = cwnd;
+	return cwnd <= BIC_LINUX_LOW_WINDOW ? tcp_reno_ssthresh(sk) : (u32)kept;
+}
+
 static void bic_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -95,7 +180,10 @@ static void bic_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 		if (!acked)
 			return;
 	}
-	weir_increase(tp, &ca->credit, bic_gain(sk, ca), acked);
+	if (OPT(sk, as_linux))
+		bic_linux_increase(sk, ca, acked);
+	else
+		weir_increase(tp, &ca->credit, bic_gain(sk, ca), acked);
 }
 
 static u32 bic_ssthresh(struct sock *sk)
@@ -104,6 +192,8 @@ static u32 bic_ssthresh(struct sock *sk)
 	struct bic *ca = inet_csk_ca(sk);
 	u32 last = ca->loss_window, kept;
 
+	if (OPT(sk, as_linux))
+		return bic_linux_ssthresh(sk, ca);
 	ca->saved_loss_window = last;
 	ca->saved_target = ca->target;
 	ca->saved_probe = ca->probe;
@@ -123,6 +213,8 @@ static u32 bic_undo_cwnd(struct sock *sk)
 {
 	struct bic *ca = inet_csk_ca(sk);
 
+	if (OPT(sk, as_linux))
+		return tcp_reno_undo_cwnd(sk);
 	ca->loss_window = ca->saved_loss_window;
 	ca->target = ca->saved_target;
 	ca->probe = ca->saved_probe;
@@ -133,8 +225,11 @@ static u32 bic_undo_cwnd(struct sock *sk)
 static void bic_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 {
 	struct bic *ca = inet_csk_ca(sk);
+	u32 *ack_packets = &ca->as_linux.ack_packets;
 
 	weir_ss_sample(sk, &ca->ss, sample->rtt_us);
+	if (OPT(sk, as_linux) && weir_ca_state(sk) == TCP_CA_Open)
+		*ack_packets += sample->pkts_acked - *ack_packets / 16;
 }
 
 static void bic_set_state(struct sock *sk, u8 new_state)

@@ -3,7 +3,7 @@
  * CUBIC: the window follows a cubic function of the time since the last loss, flat around the window that lost.
  *
  * RFC 9438; section numbers below are its. The README lists the one addition (growth before the first loss) and what
- * Linux does otherwise.
+ * Linux does otherwise, which as_linux=1 does as well.
  */
 #include "weir_cc.h"
 
@@ -14,6 +14,7 @@
 	OPTION(fast_convergence, 1, 0, 1, "leave room for others when W_max has fallen (section 4.7)")          \
 	OPTION(first_growth, 20, 0, 1000000,                                                                    \
 	       "until a loss is known, one packet for at most this many acknowledged, as Linux; 0 is RFC 9438") \
+	OPTION(as_linux, 0, 0, 1, "as Linux 6.12: the curve in whole packets and jiffies, alpha never 1")       \
 	WEIR_SLOW_START_OPTIONS(OPTION, 1)
 WEIR_CC_OPTIONS(CUBIC_OPTIONS)
 
@@ -21,17 +22,25 @@ WEIR_CC_OPTIONS(CUBIC_OPTIONS)
 #include "weir_slow_start.h"
 #include "weir_window.h"
 
+enum {
+	CUBIC_LINUX_STALE = 32,           /* the pace of a window is found anew after 1/32 s */
+	CUBIC_LINUX_MAX_OFFSET = 1 << 17, /* ticks from K that count: two minutes; the product stays below 2^64 */
+};
+
 struct cubic {
 	struct weir_slow_start ss;
 	u32 k;         /* ticks from the epoch to the curve's flat point */
-	u64 epoch;     /* start of the congestion-avoidance stage, microseconds; 0 is none */
+	u64 epoch;     /* start of the congestion-avoidance stage, microseconds (as_linux: jiffies); 0 is none */
 	u64 credit;    /* of weir_increase */
 	u32 w_max;     /* packets; 0 before the first loss */
 	u32 origin;    /* of the curve, packets */
 	u32 w_est;     /* window of an AIMD flow in the same place (section 4.3), packets */
 	u32 est_acked; /* acknowledged packets not yet turned into w_est */
-	u32 gain_q10;  /* increase of the window over the next round trip, 1/1024 packet */
-	u32 gain_cwnd; /* the window and the tick it was computed for */
+	union {
+		u32 gain_q10; /* increase of the window over the next round trip, 1/1024 packet */
+		u32 pace;     /* as_linux: packets acknowledged for one packet of growth */
+	};
+	u32 gain_cwnd; /* the window and the tick (as_linux: jiffy) it was computed for */
 	u32 gain_tick;
 	u32 saved_w_max; /* for undo (section 4.9) */
 	u32 saved_origin;
@@ -45,6 +54,7 @@ static void cubic_reset(struct sock *sk, struct cubic *ca)
 	ca->epoch = 0;
 	ca->credit = 0;
 	ca->w_max = 0;
+	ca->gain_cwnd = 0;
 	weir_ss_start(sk, &ca->ss);
 }
 
@@ -122,6 +132,73 @@ static __always_inline void cubic_follow_reno(struct sock *sk, struct cubic *ca,
 	ca->credit = 0;
 }
 
+/*
+ * Linux: packets acknowledged for one packet of growth, towards W(t + shortest round-trip time). The target is a whole
+ * number of packets, and so is the pace, which makes growth up to twice as fast where it is near a packet for each.
+ */
+static __always_inline u32 cubic_linux_pace(struct sock *sk, const struct cubic *ca, u32 now)
+{
+	u32 cwnd = tcp_sk(sk)->snd_cwnd, c = (OPT(sk, c) * 1024 + 500) / 1000;
+	u64 rtt = ((u64)ca->ss.delay_min * HZ + USEC_PER_SEC - 1) / USEC_PER_SEC;
+	u64 t = ((now - (u32)ca->epoch + rtt) << 10) / max_t(u32, HZ, 1);
+	u64 offset = min_t(u64, t < ca->k ? ca->k - t : t - ca->k, CUBIC_LINUX_MAX_OFFSET);
+	u32 delta = (c * offset * offset * offset) >> 40;
+	u32 target = t < ca->k ? ca->origin - min(delta, ca->origin) : ca->origin + delta;
+	u32 pace = target > cwnd ? cwnd / (target - cwnd) : 100 * cwnd;
+
+	if (!ca->w_max && OPT(sk, first_growth))
+		pace = min(pace, OPT(sk, first_growth));
+	return pace;
+}
+
+static __always_inline void cubic_linux_begin_epoch(struct sock *sk, struct cubic *ca, u32 now, u32 acked)
+{
+	u32 cwnd = tcp_sk(sk)->snd_cwnd, c = (OPT(sk, c) * 1024 + 500) / 1000;
+
+	ca->epoch = max(now, 1U);
+	ca->origin = max(ca->w_max, cwnd);
+	ca->k = weir_cube_root((1ULL << 40) / max(c, 1U) * (ca->origin - cwnd));
+	ca->w_est = cwnd;
+	ca->est_acked = acked;
+}
+
+/* Linux: W_est gains a packet for each 15/8 window acknowledged, and bounds the pace instead of the window. */
+static __always_inline void cubic_linux_estimate_reno(struct sock *sk, struct cubic *ca)
+{
+	u32 beta = OPT(sk, beta), cwnd = tcp_sk(sk)->snd_cwnd;
+	u32 eighths = 8 * (WEIR_ONE + beta) / 3 / (WEIR_ONE - beta);
+	u32 packet = max(cwnd * eighths >> 3, 1U), grown;
+
+	if (ca->est_acked > packet) {
+		grown = (ca->est_acked - 1) / packet;
+		ca->est_acked -= grown * packet;
+		ca->w_est += grown;
+	}
+	if (ca->w_est > cwnd)
+		ca->pace = min(ca->pace, cwnd / (ca->w_est - cwnd));
+}
+
+static __always_inline void cubic_linux_increase(struct sock *sk, struct cubic *ca, u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u32 now = tcp_jiffies32;
+
+	ca->est_acked += acked;
+	if (ca->gain_cwnd != tp->snd_cwnd || (s32)(now - ca->gain_tick) > (s32)(HZ / CUBIC_LINUX_STALE)) {
+		if (!ca->epoch || now != ca->gain_tick) {
+			if (!ca->epoch)
+				cubic_linux_begin_epoch(sk, ca, now, acked);
+			ca->gain_cwnd = tp->snd_cwnd;
+			ca->gain_tick = now;
+			ca->pace = cubic_linux_pace(sk, ca, now);
+		}
+		if (OPT(sk, tcp_friendliness))
+			cubic_linux_estimate_reno(sk, ca);
+		ca->pace = max(ca->pace, 2U);
+	}
+	tcp_cong_avoid_ai(tp, ca->pace, acked);
+}
+
 static void cubic_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -136,6 +213,10 @@ static void cubic_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 		acked = weir_ss_acked(sk, &ca->ss, acked);
 		if (!acked)
 			return;
+	}
+	if (OPT(sk, as_linux)) {
+		cubic_linux_increase(sk, ca, acked);
+		return;
 	}
 	if (!ca->epoch)
 		cubic_begin_epoch(sk, ca);
@@ -178,6 +259,8 @@ static u32 cubic_undo_cwnd(struct sock *sk)
 {
 	struct cubic *ca = inet_csk_ca(sk);
 
+	if (OPT(sk, as_linux))
+		return tcp_reno_undo_cwnd(sk);
 	ca->w_max = ca->saved_w_max;
 	ca->origin = ca->saved_origin;
 	ca->k = ca->saved_k;
@@ -200,17 +283,28 @@ static void cubic_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 	idle = (s32)(tcp_jiffies32 - tp->lsndtime);
 	if (idle <= 0)
 		return;
+	if (OPT(sk, as_linux)) {
+		ca->epoch = min_t(u64, ca->epoch + idle, tcp_jiffies32);
+		return;
+	}
 	ca->epoch = min_t(u64, ca->epoch + (u64)idle * USEC_PER_SEC / max_t(u32, HZ, 1), tp->tcp_mstamp);
 	ca->gain_cwnd = 0;
+}
+
+/* Of the stage, microseconds. */
+static __always_inline u64 cubic_age(struct sock *sk, const struct cubic *ca)
+{
+	if (OPT(sk, as_linux))
+		return (u64)(tcp_jiffies32 - (u32)ca->epoch) * USEC_PER_SEC / max_t(u32, HZ, 1);
+	return tcp_sk(sk)->tcp_mstamp - ca->epoch;
 }
 
 /* Samples of the first second of a stage are left out: loss recovery stretches them. */
 static void cubic_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 {
-	const struct tcp_sock *tp = tcp_sk(sk);
 	struct cubic *ca = inet_csk_ca(sk);
 
-	if (ca->epoch && tp->tcp_mstamp - ca->epoch < USEC_PER_SEC)
+	if (ca->epoch && cubic_age(sk, ca) < USEC_PER_SEC)
 		return;
 	weir_ss_sample(sk, &ca->ss, sample->rtt_us);
 }

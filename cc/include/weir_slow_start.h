@@ -100,8 +100,9 @@ static __always_inline u32 weir_ss_threshold(u32 rtt)
 
 /*
  * A train of closely spaced ACKs as long as the path's forward delay means the window fills the path. The forward delay
- * is taken as half the shortest round trip. A paced sender spreads its window over the round trip, so its train is
- * compared with the whole round trip plus the time of one burst.
+ * is taken as half the shortest round trip; bursts of segmentation offload make both longer, by what four of them take
+ * at the rate of the window, a millisecond at most. A paced sender spreads its window over the round trip, so its train
+ * is compared with the whole of it.
  */
 static __always_inline bool weir_ss_long_train(struct sock *sk, struct weir_slow_start *ss)
 {
@@ -111,16 +112,11 @@ static __always_inline bool weir_ss_long_train(struct sock *sk, struct weir_slow
 	if (now - ss->train_end > OPT(sk, hystart_ack_delta))
 		return false;
 	ss->train_end = now;
+	if (sk->sk_pacing_rate)
+		limit += min_t(u64, USEC_PER_MSEC, div64_u64(4 * WEIR_BURST_BYTES * USEC_PER_SEC, sk->sk_pacing_rate));
 	if (sk->sk_pacing_status == SK_PACING_NONE)
 		limit >>= 1;
-	else if (sk->sk_pacing_rate)
-		limit += min_t(u64, USEC_PER_MSEC, div64_u64(4 * WEIR_BURST_BYTES * USEC_PER_SEC, sk->sk_pacing_rate));
 	return now - ss->round_start > limit;
-}
-
-static __always_inline bool weir_ss_longer_delay(const struct weir_slow_start *ss)
-{
-	return ss->samples >= WEIR_MIN_SAMPLES && ss->round_rtt > ss->delay_min + weir_ss_threshold(ss->delay_min);
 }
 
 static __always_inline void weir_ss_count(struct weir_slow_start *ss, u32 rtt_us)
@@ -130,19 +126,27 @@ static __always_inline void weir_ss_count(struct weir_slow_start *ss, u32 rtt_us
 		ss->samples++;
 }
 
+/* The shortest of more than WEIR_MIN_SAMPLES round-trip times of the round is longer than the path's own. */
+static __always_inline bool weir_ss_longer_delay(struct weir_slow_start *ss, u32 rtt_us)
+{
+	bool enough = ss->samples >= WEIR_MIN_SAMPLES;
+
+	weir_ss_count(ss, rtt_us);
+	return enough && ss->round_rtt > ss->delay_min + weir_ss_threshold(ss->delay_min);
+}
+
 static __always_inline void weir_ss_classic(struct sock *sk, struct weir_slow_start *ss, u32 rtt_us)
 {
 	bool leave = false;
 
-	if (tcp_sk(sk)->snd_cwnd < OPT(sk, hystart_low_window))
-		return;
 	if (after(tcp_sk(sk)->snd_una, ss->round_end))
 		weir_ss_round(sk, ss);
-	weir_ss_count(ss, rtt_us);
+	if (tcp_sk(sk)->snd_cwnd < OPT(sk, hystart_low_window))
+		return;
 	if (OPT(sk, hystart_detect) & WEIR_DETECT_TRAIN)
 		leave = weir_ss_long_train(sk, ss);
 	if (OPT(sk, hystart_detect) & WEIR_DETECT_DELAY)
-		leave |= weir_ss_longer_delay(ss);
+		leave |= weir_ss_longer_delay(ss, rtt_us);
 	if (leave)
 		weir_ss_leave(sk, ss);
 }

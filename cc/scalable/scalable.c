@@ -12,6 +12,7 @@
 	OPTION(acks_per_packet, 100, 1, 1000000, "packets acknowledged for one packet of growth (1 / a)") \
 	OPTION(decrease, 128, 1, 1023, "share of the window given up on loss (b), in 1/1024")             \
 	OPTION(legacy_window, 16, 0, 1000000000, "standard TCP up to this window, packets")               \
+	OPTION(as_linux, 0, 0, 1, "as Linux 6.12: never slower than standard TCP, and b at any window")   \
 	WEIR_SLOW_START_OPTIONS(OPTION, 0)
 WEIR_CC_OPTIONS(SCALABLE_OPTIONS)
 
@@ -34,6 +35,16 @@ static bool scalable_is_legacy(const struct sock *sk)
 	return tcp_sk(sk)->snd_cwnd <= OPT(sk, legacy_window);
 }
 
+/* Packets acknowledged for one packet of growth. */
+static u32 scalable_pace(const struct sock *sk)
+{
+	u32 cwnd = tcp_sk(sk)->snd_cwnd;
+
+	if (OPT(sk, as_linux))
+		return min(cwnd, OPT(sk, acks_per_packet));
+	return scalable_is_legacy(sk) ? cwnd : OPT(sk, acks_per_packet);
+}
+
 static void scalable_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -47,11 +58,22 @@ static void scalable_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 		if (!acked)
 			return;
 	}
-	tcp_cong_avoid_ai(tp, scalable_is_legacy(sk) ? tp->snd_cwnd : OPT(sk, acks_per_packet), acked);
+	tcp_cong_avoid_ai(tp, scalable_pace(sk), acked);
+}
+
+/* Linux rounds down what is given up, not what is kept. */
+static u32 scalable_linux_ssthresh(struct sock *sk)
+{
+	u32 cwnd = tcp_sk(sk)->snd_cwnd;
+	u32 given_up = (u64)cwnd * OPT(sk, decrease) / WEIR_ONE;
+
+	return max_t(u32, cwnd - given_up, 2);
 }
 
 static u32 scalable_ssthresh(struct sock *sk)
 {
+	if (OPT(sk, as_linux))
+		return scalable_linux_ssthresh(sk);
 	if (scalable_is_legacy(sk))
 		return tcp_reno_ssthresh(sk);
 	return weir_decrease(tcp_sk(sk), WEIR_ONE - OPT(sk, decrease));

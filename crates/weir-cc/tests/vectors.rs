@@ -55,6 +55,7 @@ fn option_pair<'a>(pair: &'a str, place: &str) -> (&'a str, i64) {
 /// Makes one step; returns how many checks it made.
 fn run(flow: &mut Flow, step: &[&str], place: &str) -> usize {
     match step {
+        ["set", "pacing_rate", value] => flow.cc.sock.pacing_rate = number(value, place) as u64,
         ["set", field, value] => *field_of(&mut flow.cc.sock, field, place) = number(value, place) as u32,
         ["clock", time] => flow.advance(time_us(time.trim_start_matches('+'), place)),
         ["rtt", time] => sample(flow, time, 1, place),
