@@ -1,27 +1,33 @@
 """How far the simulator was measured to be from a real kernel, at the validated cell nearest to the one at hand.
 
 The results of `weir validate --document` are data: JSON files in ``docs/validation`` of a checkout, or in the package.
-Near is measured among the cells with the same congestion control, as the distance of the logarithms of round-trip time,
-rate and queue (in bandwidth-delay products), and of the number of flows; a loss at random that one has and the other
-has not counts like a factor of ten.
+Near is measured among the cells with the same congestion control, as the length of a vector of logarithms (base e): the
+ratios of round-trip time, rate and number of flows, of the longest to the shortest round-trip time, and of the queues,
+in bandwidth-delay products, where both are drop-tail. Another kind of queue, of losses or of traffic, and other traffic
+that one has and the other has not, each count like a factor of ten.
+
+A cell is outside the validated region if one of these is beyond what was validated with its congestion control, or of
+a kind that was not.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from weir.report._text import number, quantity
-from weir.run import Plan
+from weir.run import Flow, Plan
 
 __all__ = ["Nearest", "Point", "describe", "load", "nearest", "point_of"]
 
-_LOSS_WEIGHT = math.log(10.0)
+_OTHER_KIND = math.log(10.0)
+_MARGIN = 1.02
+"""How far beyond the validated cells a quantity may be without being outside."""
 
 
 @dataclass(frozen=True)
@@ -34,15 +40,33 @@ class Point:
     queue_bdp: float
     flows: int
     lossy: bool
+    queue: str = "droptail"
+    """Kind of the queue."""
+    loss: str = ""
+    """Kind of the losses that are no queue's: ``bernoulli``, ``gilbert_elliott``, ``list``; empty: none."""
+    traffic: str = "bulk"
+    """Kind of the flows under test: ``bulk``, ``transfers``."""
+    others: str = ""
+    """Other traffic: ``forward``, ``reverse``, ``forward reverse``; empty: none."""
+    spread: float = 1.0
+    """The longest round-trip time of the flows under test over the shortest."""
 
     def distance(self, other: Point) -> float:
         """How far two points are apart; infinite if their congestion controls differ."""
         if self.cc != other.cc:
             return math.inf
-        axes = ((self.rtt_s, other.rtt_s), (self.rate_bps, other.rate_bps), (self.queue_bdp, other.queue_bdp),
-                (float(self.flows), float(other.flows)))  # fmt: skip
+        axes = [(self.rtt_s, other.rtt_s), (self.rate_bps, other.rate_bps), (self.spread, other.spread),
+                (float(self.flows), float(other.flows))]  # fmt: skip
+        if self.queue == other.queue == "droptail":
+            axes.append((self.queue_bdp, other.queue_bdp))
         steps = [math.log(max(a, 1e-9) / max(b, 1e-9)) for a, b in axes]
-        return math.hypot(*steps, _LOSS_WEIGHT * (self.lossy != other.lossy))
+        kinds = ((self.queue, other.queue), (self.traffic, other.traffic), (self.others, other.others),
+                 (self._losses(other), other._losses(self)))  # fmt: skip
+        return math.hypot(*steps, *(_OTHER_KIND for a, b in kinds if a != b))
+
+    def _losses(self, other: Point) -> str | bool:
+        # Results from before the kinds of losses were told apart only have whether there are any.
+        return self.loss if self.loss and other.loss else self.lossy
 
     def to_json(self) -> dict[str, Any]:
         """The point as JSON types."""
@@ -61,6 +85,8 @@ class Nearest:
     factors: Mapping[str, str]
     errors: Mapping[str, float | None]
     distance: float
+    outside: tuple[str, ...] = ()
+    """What is beyond the validated cells, in words; empty: nothing."""
 
 
 def point_of(plan: Plan) -> Point | None:
@@ -70,16 +96,31 @@ def point_of(plan: Plan) -> Point | None:
         return None
     first = flows[0]
     link = min((plan.links[i] for i in first.path), key=lambda k: k.rate_bps)
-    rtt_s = plan.base_rtt_ns(first) / 1e9
-    bdp = link.rate_bps * rtt_s / 8
+    rtts = [plan.base_rtt_ns(flow) / 1e9 for flow in flows]
+    bdp = link.rate_bps * rtts[0] / 8
+    losses = [plan.links[i].raw.get("loss") for i in first.path]
     return Point(
         cc=str(first.cc),
-        rtt_s=rtt_s,
+        rtt_s=rtts[0],
         rate_bps=float(link.rate_bps),
         queue_bdp=_queue_bytes(link.raw["queue"], link.mtu_bytes, bdp) / bdp,
         flows=len(flows),
-        lossy=any(plan.links[i].raw.get("loss") is not None for i in first.path),
+        lossy=any(loss is not None for loss in losses),
+        queue=link.queue,
+        loss=next((str(loss["kind"]) for loss in losses if loss is not None), ""),
+        traffic=first.kind,
+        others=" ".join(_others(plan, flows, link.id)),
+        spread=max(rtts) / min(rtts),
     )
+
+
+def _others(plan: Plan, flows: Sequence[Flow], bottleneck: int) -> Iterator[str]:
+    """The other traffic that flows under test meet: on their bottleneck, or on the way of their acknowledgements."""
+    rest = [flow for flow in plan.flows if flow not in flows]
+    if any(bottleneck in flow.path for flow in rest):
+        yield "forward"
+    if any(set(flow.path) & set(flows[0].reverse_path) for flow in rest):
+        yield "reverse"
 
 
 def _queue_bytes(queue: Mapping[str, Any], mtu: int, bdp: float) -> float:
@@ -110,25 +151,64 @@ def load() -> tuple[Mapping[str, Any], ...]:
 def nearest(plan: Plan, method: str, results: Iterable[Mapping[str, Any]] | None = None) -> Nearest | None:
     """The validated cell of ``method`` that is nearest to ``plan``; none if none has its congestion control.
 
-    Cells whose executions carry warnings are left out.
+    Cells whose executions carry warnings are left out. Of cells that are as near, that of a reference in virtual time
+    is taken, which anyone can repeat.
     """
     here = point_of(plan)
     if here is None:
         return None
     best: Nearest | None = None
-    for result in load() if results is None else results:
-        methods = result["methods"]
-        if methods[0] != method:
+    points = []
+    for result, cell, point in _validated(method, load() if results is None else results):
+        distance = here.distance(point)
+        if math.isinf(distance):
             continue
-        for cell in result["cells"]:
-            if cell.get("point") is None or cell.get("warnings"):
-                continue  # what was measured there is not to be trusted
-            point = Point(**cell["point"])
-            distance = here.distance(point)
-            if math.isfinite(distance) and (best is None or distance < best.distance):
-                names = (str(methods[0]), str(methods[1]))
-                best = Nearest(result["name"], names, result["date"], point, cell["factors"], cell["errors"], distance)
-    return best
+        points.append(point)
+        methods = (str(result["methods"][0]), str(result["methods"][1]))
+        found = Nearest(result["name"], methods, result["date"], point, cell["factors"], cell["errors"], distance)
+        if best is None or _order(found) < _order(best):
+            best = found
+    return None if best is None else replace(best, outside=tuple(_outside(here, points)))
+
+
+def _order(found: Nearest) -> tuple[float, bool]:
+    return round(found.distance, 6), found.methods[1] == "emul"
+
+
+def _validated(
+    method: str, results: Iterable[Mapping[str, Any]]
+) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any], Point]]:
+    for result in results:
+        if result["methods"][0] == method:
+            for cell in result["cells"]:
+                if cell.get("point") is not None and not cell.get("warnings"):  # else it is not to be trusted
+                    yield result, cell, Point(**cell["point"])
+
+
+_QUANTITIES = (("rtt_s", "round-trip time", "s"), ("rate_bps", "rate", "bit/s"), ("flows", "number of flows", ""),
+               ("queue_bdp", "queue", " BDP"), ("spread", "spread of round-trip times", ""))  # fmt: skip
+_KINDS = (("queue", "queue"), ("loss", "losses"), ("traffic", "traffic"), ("others", "other traffic"))
+
+
+def _outside(here: Point, points: Sequence[Point]) -> Iterator[str]:
+    """What of a point is beyond all validated ones."""
+    for name, title in _KINDS:
+        value = getattr(here, name)
+        if value and all(getattr(point, name) != value for point in points):
+            yield f"{title}: {value}"
+    for name, title, unit in _QUANTITIES:
+        if name == "queue_bdp" and here.queue != "droptail":
+            continue
+        alike = [point for point in points if name != "queue_bdp" or point.queue == "droptail"]
+        values = [float(getattr(point, name)) for point in alike]
+        value = float(getattr(here, name))
+        if values and not min(values) / _MARGIN <= value <= max(values) * _MARGIN:
+            ends = dict.fromkeys(_amount(v, unit) for v in (min(values), max(values)))
+            yield f"{title} of {_amount(value, unit)} (validated: {' to '.join(ends)})"
+
+
+def _amount(value: float, unit: str) -> str:
+    return quantity(value, unit) if unit in ("s", "bit/s") else f"{number(value, 2)}{unit}"
 
 
 _FAR = math.log(3.0)
@@ -145,10 +225,8 @@ def describe(found: Nearest) -> str:
     """A nearest cell in words: where it is, and the errors that were measured there."""
     p = found.point
     flows = "1 flow" if p.flows == 1 else f"{p.flows} flows"
-    losses = ", random losses" if p.lossy else ""
     place = (
-        f"{p.cc}, {quantity(p.rtt_s, 's')}, {quantity(p.rate_bps, 'bit/s')}, queue of {number(p.queue_bdp, 2)} BDP, "
-        f"{flows}{losses}"
+        f"{p.cc}, {quantity(p.rtt_s, 's')}, {quantity(p.rate_bps, 'bit/s')}, {_queue_text(p)}, {flows}{_kinds_text(p)}"
     )
     errors = []
     for name, title, relative in _SHOWN:
@@ -156,5 +234,24 @@ def describe(found: Nearest) -> str:
         if value is not None:
             errors.append(f"{title} {number(100 * value, 2)} %" if relative else f"{title} {number(value, 2)}")
     far = "; it is not near, so this says little" if found.distance > _FAR else ""
+    outside = f" Outside the validated region: {'; '.join(found.outside)}." if found.outside else ""
     measured = f"{found.name}, {found.methods[0]} against {found.methods[1]}, {found.date}"
-    return f"Nearest validated cell ({measured}): {place}{far}. Errors there: {', '.join(errors) or 'none defined'}."
+    said = f"Nearest validated cell ({measured}): {place}{far}. Errors there: {', '.join(errors) or 'none defined'}."
+    return said + outside
+
+
+def _queue_text(point: Point) -> str:
+    return f"queue of {number(point.queue_bdp, 2)} BDP" if point.queue == "droptail" else point.queue
+
+
+def _kinds_text(point: Point) -> str:
+    """What is special about the traffic and the losses of a point."""
+    parts = [point.traffic] if point.traffic != "bulk" else []
+    if point.spread > 1.05:
+        parts.append(f"round-trip times up to {number(point.spread, 2)} times as long")
+    parts += [f"{way} traffic" for way in point.others.split()]
+    if point.loss == "gilbert_elliott":
+        parts.append("bursts of losses")
+    elif point.lossy:
+        parts.append("random losses")
+    return "".join(f", {part}" for part in parts)
