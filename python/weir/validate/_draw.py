@@ -25,6 +25,7 @@ QUEUE_BDP = (0.1, 2.0)
 _SHOWN = ("cc", "rtt", "rate", "queue", "aqm", "workload")
 _LEAST_PACKETS = 10
 _PACKET = 1538
+_MOST_RED_BYTES = 5_000_000
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,9 @@ def _log_uniform(rng: random.Random, low: float, high: float) -> float:
 def _queue(kind: str, size: float) -> dict[str, Any]:
     limit = f"{int(size)}B"
     if kind == "red":
-        return {"red": {"size": limit, "min": f"{int(size / 4)}B", "max": f"{int(3 * size / 4)}B"}}
+        # Not gentle: the kernel's is not. Its thresholds take bytes times 1/weight, which have to fit into 32 bits.
+        most = min(size, _MOST_RED_BYTES)
+        return {"red": {"size": limit, "min": f"{int(most / 4)}B", "max": f"{int(3 * most / 4)}B", "gentle": False}}
     if kind in ("codel", "fq_codel"):
         return {kind: {"size": f"{max(int(size / _PACKET), _LEAST_PACKETS)}packets"}}
     return {"droptail": {"size": limit}}
