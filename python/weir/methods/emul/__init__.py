@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -21,15 +22,16 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from weir.methods import Capacity, Outcome, Progress, Sink, _owner
+from weir.methods import Capacity, MethodError, Outcome, Progress, Sink, _owner
 from weir.methods._binaries import MissingBinaryError, find
 from weir.methods._options import option
+from weir.methods.emul import _programs
 from weir.methods.emul._capacity import capacity
 from weir.methods.emul._congestion import kernel_names, renamed
 from weir.methods.emul._host import HostWatch, facts
 from weir.methods.emul._merge import Merger
 from weir.methods.emul._netem import Links, queues_command, queues_job, wire_netem
-from weir.methods.emul._network import DISCIPLINES, EMULATED, Network, environment, script
+from weir.methods.emul._network import DISCIPLINES, EMULATED, Network, environment, execute, script
 from weir.methods.emul._processes import Process
 from weir.methods.emul._selfcheck import SelfCheck
 from weir.methods.emul._session import Session
@@ -41,6 +43,7 @@ __all__ = ["Emul"]
 
 _AHEAD_S = 0.4
 """How far ahead the run begins when the processes are told."""
+_SETUP_S = 3.0
 _GRACE_S = 20.0
 """How much longer than the plan a run may take before it is given up."""
 _TELL_EVERY_S = 0.25
@@ -67,6 +70,22 @@ class Emul:
         if _of_disciplines(plan) and os.geteuid() == 0:
             needs_netem()
         return capacity(plan)
+
+    def obstacle(self, plan: Mapping[str, Any]) -> str | None:
+        """See :class:`weir.methods._choice.Foreseeing`."""
+        try:
+            if not _of_disciplines(plan):
+                wire(plan, "emul")
+            else:
+                wire_netem(plan, "emul", _SLACK_NS)
+            missing = self.capacity(plan).missing
+        except MethodError as error:
+            return str(error)
+        return f"this machine has too little: {', '.join(need.what for need in missing)}" if missing else None
+
+    def foreseen_s(self, plan: Mapping[str, Any], packets: int) -> float:
+        """See :class:`weir.methods._choice.Foreseeing`."""
+        return _SETUP_S + float(plan["end_ns"]) / 1e9
 
     def execute(self, plan: str, sink: Sink, progress: Progress) -> Outcome:
         """Executes ``plan``; see :meth:`weir.methods.Method.execute`."""
@@ -120,13 +139,15 @@ class _Cell:
                 stack.enter_context(Network(self._wiring, self._tag))
             with self._timed("congestion_controls_s"):
                 names = stack.enter_context(kernel_names(self._plan, environment(self._tag)))
+            self._settle_programs(names)
             session = stack.enter_context(Session(environment(self._tag)))
             self._keep("kernel.json", _indented({"cc": names, "tcp": facts(self._wiring.hosts[0])}))
             self._prepare(session, names)
             watch = HostWatch(self._wiring.hosts)
             with watch, self._overruns():
                 self._measure(session)
-        seen = self._watcher.warnings
+        session.remains.keep(self._sink)
+        seen = (*_programs.warnings(self._plan), *self._watcher.warnings)
         warnings = (*self._wiring.warnings, *self._warnings, *seen, *session.warnings, *watch.judge(session.stats))
         return Outcome(warnings, {**self._times, **session.stats, **watch.stats})
 
@@ -136,6 +157,13 @@ class _Cell:
         begin = time.monotonic()
         yield
         self._times[f"setup.{name}"] = round(time.monotonic() - begin, 3)
+
+    def _settle_programs(self, names: Mapping[str, str]) -> None:
+        """Tells Linux what programs cannot ask for; the congestion controls are there."""
+        commands = _programs.routes(self._plan, self._wiring, names)
+        execute(commands)
+        if commands:
+            self._keep("commands.sh", "".join(f"{shlex.join(command)}\n" for command in commands))
 
     def _prepare(self, session: Session, names: Mapping[str, str]) -> None:
         """Starts the processes, each when the one before is in place, and proves the network between."""

@@ -16,7 +16,7 @@ from weir.methods import MethodError
 from weir.methods._owner import ENVIRONMENT, Tag
 from weir.methods.emul._wiring import Command, Wiring
 
-__all__ = ["DISCIPLINES", "EMULATED", "Network", "environment", "script"]
+__all__ = ["DISCIPLINES", "EMULATED", "Network", "environment", "execute", "script"]
 
 _GUARDIAN = Path(__file__).with_name("_guardian.py")
 _COMMAND_S = 60.0
@@ -43,8 +43,7 @@ class Network:
         """
         self._guardian = _start_guardian(self.wiring, self.tag)
         try:
-            for batch in _batches(self.wiring.up):
-                _execute(batch)
+            execute(self.wiring.up)
         except BaseException:
             self._remove()
             raise
@@ -81,6 +80,16 @@ def _start_guardian(wiring: Wiring, tag: Tag) -> subprocess.Popen[str]:
     guardian.stdin.write(json.dumps({"undo": wiring.down}) + "\n")
     guardian.stdin.flush()
     return guardian
+
+
+def execute(commands: Sequence[Command]) -> None:
+    """Executes ``commands``, several with one call where a program can do that.
+
+    Raises:
+        MethodError: one failed.
+    """
+    for batch in _batches(commands):
+        _execute(batch)
 
 
 Batch = tuple[Command, str]
