@@ -11,6 +11,7 @@ from weir.lab._build import build
 from weir.lab._errors import LabError
 from weir.lab._kernel import BUILT_IN, Control, Kernel, find, registered, unavailable
 from weir.lab._lab import HungError, Lab, Script, Settings, Tail
+from weir.lab._left import left_behind
 
 __all__ = [
     "BUILT_IN",
@@ -24,6 +25,7 @@ __all__ = [
     "Tail",
     "build",
     "find",
+    "left_behind",
     "registered",
     "unavailable",
 ]

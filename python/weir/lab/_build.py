@@ -144,7 +144,7 @@ def _prepare(tree: Path, xstate_bytes: int, report: Report) -> None:
 
 
 def _compile(tree: Path, jobs: int, report: Report) -> None:
-    command = ["nice", "-n", str(_NICE), "make", "ARCH=um", f"-j{jobs}", "linux", "modules"]
+    command = [*_leash(), "nice", "-n", str(_NICE), "make", "ARCH=um", f"-j{jobs}", "linux", "modules"]
     log: list[str] = []
     done = 0
     with subprocess.Popen(
@@ -195,7 +195,12 @@ def _collect(tree: Path, folder: Path, about: dict[str, object]) -> None:
 
 
 def _make(tree: Path, *targets: str) -> None:
-    _run(["make", "-C", str(tree), "ARCH=um", *targets], tree.parent)
+    _run([*_leash(), "make", "-C", str(tree), "ARCH=um", *targets], tree.parent)
+
+
+def _leash() -> list[str]:
+    """What a command is called with so that it ends when this process is killed; make ends its compilers itself."""
+    return ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
 
 
 def _run(command: Sequence[str], folder: Path) -> None:

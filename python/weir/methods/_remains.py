@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from weir.lab import left_behind
 from weir.methods import MethodError, _owner
 
 __all__ = ["Remain", "find", "remove"]
@@ -30,9 +32,9 @@ _PATIENCE_S = 2.0
 class Remain:
     """Something that a run made on this host."""
 
-    kind: Literal["process", "namespace", "congestion control"]
+    kind: Literal["process", "namespace", "congestion control", "folder"]
     name: str
-    """Its number, or its name."""
+    """Its number, its name, or its path."""
     alive: bool
     """Whether the run that it belongs to still goes."""
 
@@ -42,7 +44,7 @@ class Remain:
 
 def find() -> list[Remain]:
     """Everything of any run, in the order in which it has to be removed."""
-    return [*_processes(), *_namespaces(), *_pins()]
+    return [*_processes(), *_namespaces(), *_pins(), *_folders()]
 
 
 def remove(remain: Remain) -> None:
@@ -61,6 +63,8 @@ def remove(remain: Remain) -> None:
                 (_PINS / remain.name).unlink()
             with contextlib.suppress(OSError):  # another's pin keeps the folder
                 _PINS.rmdir()
+        case "folder":
+            shutil.rmtree(remain.name, ignore_errors=True)
 
 
 def _processes() -> Iterator[Remain]:
@@ -89,6 +93,11 @@ def _pins() -> Iterator[Remain]:
     except OSError:
         return
     yield from (Remain("congestion control", name, alive=False) for name in names)
+
+
+def _folders() -> Iterator[Remain]:
+    """Of labs, and of builds of their kernel, that were killed."""
+    yield from (Remain("folder", str(path), alive=False) for path in left_behind())
 
 
 def _end(pid: int) -> None:

@@ -1,0 +1,68 @@
+"""What labs and builds of the lab kernel left behind that were killed together with what cleans up after them."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from weir.lab._files import cache
+from weir.lab._lab import PREFIX
+
+__all__ = ["left_behind"]
+
+_WORKSHOPS = ("build-*", "*/modules-*", "programs/program-*")
+"""Folders below the cache in which something is being built."""
+_OLD_S = 60.0
+"""What is younger may have been made by a process that is about to use it."""
+
+
+def left_behind() -> list[Path]:
+    """Folders that nobody needs any more: of labs without processes, and of builds of which nothing runs."""
+    candidates = [*_below(Path(tempfile.gettempdir()), (f"{PREFIX}*",)), *_below(cache(), _WORKSHOPS)]
+    old = [folder for folder in candidates if _is_ours_and_old(folder)]
+    if not old or _builds():
+        old = [folder for folder in old if not folder.name.startswith("build-")]
+    used = _used() if old else set()
+    return [folder for folder in old if not any(folder in (path, *path.parents) for path in used)]
+
+
+def _below(folder: Path, patterns: tuple[str, ...]) -> Iterator[Path]:
+    for pattern in patterns:
+        yield from sorted(folder.glob(pattern))
+
+
+def _is_ours_and_old(folder: Path) -> bool:
+    with contextlib.suppress(OSError):
+        about = folder.stat()
+        return folder.is_dir() and about.st_uid == os.geteuid() and time.time() - about.st_mtime > _OLD_S
+    return False
+
+
+def _builds() -> bool:
+    """Whether a kernel is being built."""
+    try:
+        with (cache() / "lock").open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def _used() -> set[Path]:
+    """Folders and files that processes work in or have as an argument."""
+    found: set[Path] = set()
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            found.add((process / "cwd").readlink())
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            found |= {Path(os.fsdecode(word.removeprefix(b"M="))) for word in words}
+    return found
