@@ -31,6 +31,12 @@ class Outcomes:
             found.extend(f"{cell}: {warning}" for warning in self.manifests.get(cell, {}).get("warnings", ()))
         return found
 
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should know, and what spoils no number; what several cells say once."""
+        said = (note for job in self.jobs for note in self.manifests.get(job.cell.id, {}).get("notes", ()))
+        return list(dict.fromkeys(said))
+
     def entry(self, job: Job) -> dict[str, Any]:
         """The line of ``job`` in the manifest."""
         if (failure := self.failures.get(job.cell.id)) is not None:
@@ -59,6 +65,7 @@ def run_manifest(
         "wall_s": round(sum(m.get("wall_s", 0.0) for m in outcomes.manifests.values()), 3),
         "expect": [_claim(expectation) for expectation in scenario.expect],
         "cells": [outcomes.entry(job) for job in outcomes.jobs],
+        **({"notes": outcomes.notes} if outcomes.notes else {}),
     }
 
 

@@ -100,7 +100,7 @@ def run(
 
     Raises:
         EngineError: the run could not be done; complete cells are kept.
-        weir.methods.MethodError: the method is unknown, or cannot run here, or not at this size.
+        weir.methods.MethodError: the method is unknown, or cannot execute this, or not here, or not at this size.
         OSError: ``out`` cannot be written.
     """
     display = display or Quiet()
@@ -110,6 +110,7 @@ def run(
     cells = scenario.cells()
     _check_ids(cells)
     jobs = [Job.of(cell, method) for cell in cells]
+    _refuse_what_it_cannot(method, executor, jobs)
     identity = identity_of(scenario.text, scenario.title, method, settings or {})
     folder = RunFolder(out)
     with folder.locked(), _disk_full_explained(out):
@@ -142,6 +143,14 @@ def run(
             wall_s=time.monotonic() - begun,
             warnings=tuple(manifest["warnings"]),
         )
+
+
+def _refuse_what_it_cannot(name: str, method: methods.Method, jobs: Sequence[Job]) -> None:
+    """Raises UnfitMethodError if the method cannot execute the first job: all have the same kinds of traffic."""
+    obstacle = getattr(method, "obstacle", None)
+    why = obstacle(jobs[0].cell.plan()) if obstacle is not None and jobs else None
+    if why is not None:
+        raise methods.UnfitMethodError(f"method {name!r} cannot execute this: {why}")
 
 
 def _refuse_what_is_too_much(method: methods.Sized, jobs: Sequence[Job]) -> None:

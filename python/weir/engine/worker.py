@@ -85,9 +85,11 @@ def _execute(job: dict[str, Any], messages: TextIO) -> dict[str, Any]:
     with CellWriter(Path(job["run"]), job["id"]) as cell:
         outcome = method.execute(job["plan"], cell, progress)
         wall_s = round(time.monotonic() - begin, 6)
-        warnings, stats = list(outcome.warnings), dict(outcome.stats)
-        cell.commit(job["plan"], {**job["manifest"], "warnings": warnings, "stats": stats, "wall_s": wall_s})
-    return {"warnings": warnings, "stats": stats, "wall_s": wall_s}
+        found = {"warnings": list(outcome.warnings), "stats": dict(outcome.stats), "wall_s": wall_s}
+        if outcome.notes:
+            found["notes"] = list(outcome.notes)
+        cell.commit(job["plan"], {**job["manifest"], **found})
+    return found
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ __all__ = [
     "Progress",
     "Sink",
     "Sized",
+    "UnfitMethodError",
     "UnknownMethodError",
     "Upcoming",
     "get",
@@ -59,6 +60,10 @@ class UnknownMethodError(MethodError):
     """There is no method of that name."""
 
 
+class UnfitMethodError(MethodError):
+    """A method cannot execute what a plan asks for, on any machine."""
+
+
 class Sink(Protocol):
     """Where a method puts its results."""
 
@@ -85,6 +90,8 @@ class Outcome:
     """Anything that makes a number of this run untrustworthy."""
     stats: Mapping[str, int | float] = field(default_factory=dict)
     """How much work it was: ``packets``, ``events``."""
+    notes: tuple[str, ...] = ()
+    """What its reader should know, and what spoils no number."""
 
 
 @runtime_checkable
