@@ -138,7 +138,7 @@ def test_another_compiler_or_processor_is_another_kernel(
 ) -> None:
     """What is in the cache for one is not taken for the other."""
     finals: list[Path] = []
-    monkeypatch.setattr(_build.Kernel, "at", lambda folder: finals.append(folder))
+    monkeypatch.setattr(lab.Kernel, "at", finals.append)
     (tree / "Makefile").write_text(_FAILING, encoding="utf-8")
     for state, compiler in ((512, "gcc 12"), (11_008, "gcc 12"), (11_008, "gcc 13")):
         monkeypatch.setattr(_build, "measure", lambda state=state: state)
