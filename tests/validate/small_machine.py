@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
 
-from weir.methods import Capacity, Need
+from weir.methods import Capacity, Need, Outcome, Progress, Sink
 from weir.methods.sim import Sim
 
 LONGEST_NS = 15_000_000
@@ -21,3 +25,32 @@ class SmallMachine(Sim):
         """One need: the delay of the bottleneck."""
         link = next(link for link in plan["links"] if link["name"] == "bottleneck")
         return Capacity((Need("nanoseconds", link["delay"]["delay_ns"], LONGEST_NS, "ns"),), "made up")
+
+
+DISTURBED = "WEIR_TEST_DISTURBED"
+"""Environment variable: a folder that holds a file for each seed that was executed once."""
+
+
+class Disturbed(Sim):
+    """The simulator as if on a real clock: each execution of a seed but the first is undisturbed.
+
+    A disturbed one has half the rate. With a file ``always`` in the folder every execution is disturbed.
+    """
+
+    name = "disturbed"
+    clock: Literal["virtual", "real"] = "real"
+
+    def execute(self, plan: str, sink: Sink, progress: Progress) -> Outcome:
+        folder = Path(os.environ[DISTURBED])
+        parsed = json.loads(plan)
+        token = (
+            folder
+            / f"{parsed['seed']}-{parsed['flows'][0]['transport']['cc']}-{parsed['links'][0]['delay']['delay_ns']}"
+        )
+        if token.exists() and not (folder / "always").exists():
+            return super().execute(plan, sink, progress)
+        token.touch()
+        for link in parsed["links"][:2]:
+            link["rate_bps"] //= 2
+        outcome = super().execute(json.dumps(parsed), sink, progress)
+        return replace(outcome, warnings=("the emulator was late",))

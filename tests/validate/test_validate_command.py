@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from small_machine import DISTURBED
 
 from weir.cli import _common
 from weir.cli import main as entry
+from weir.validate import Job, execute
 
 TINY = """
 title: Tiny
@@ -144,6 +147,58 @@ def test_what_the_machine_does_not_carry_is_left_out_of_both(
     none = run("tiny.yaml", *SMALL, "--set", "topology.dumbbell.rtt=50ms")
     assert none.code == 2
     assert "carries none of the cells" in none.err
+
+
+REAL = ("--methods", "sim,small_machine:Disturbed", "-q", "--json")
+
+
+@pytest.fixture
+def disturbed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The folder of a method whose first execution of each cell is disturbed."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    folder = tmp_path / "disturbed"
+    folder.mkdir()
+    monkeypatch.setenv(DISTURBED, str(folder))
+    return folder
+
+
+def test_what_a_real_clock_disturbed_is_executed_again_and_said(run: Callable[..., Ran], disturbed: Path) -> None:
+    found = json.loads(run("tiny.yaml", *REAL, "--cells", "2").out)
+    assert len(found["rejected"]) == 2 * 2
+    assert "the emulator was late" in found["rejected"][0]
+    assert found["goodput_error"]["worst"] == 0, "what was disturbed is not in the result"
+    assert [cell["warnings"] for cell in found["cells"]] == [[], []]
+    assert found["centre"] == "median"
+    again = json.loads(run("tiny.yaml", *REAL, "--cells", "2").out)
+    assert again["rejected"] == [], "nothing was executed"
+
+
+def test_what_stays_disturbed_keeps_its_warning(run: Callable[..., Ran], disturbed: Path, tmp_path: Path) -> None:
+    (disturbed / "always").touch()
+    arguments = ("tiny.yaml", *REAL, "--cells", "1", "--document", "doc")
+    found = json.loads(run(*arguments, "--set", "repeat=1").out)
+    assert len(found["rejected"]) == 2, "it is not tried for ever"
+    assert found["cells"][0]["warnings"] == ["the emulator was late"]
+    assert found["goodput_error"]["worst"] > 0.5
+    (document,) = (tmp_path / "doc").glob("*.md")
+    text = document.read_text(encoding="utf-8")
+    assert "2 executions were rejected for a warning of their own and repeated" in text
+    assert "1 cells carry warnings" in text
+
+
+def test_one_disturbed_repeat_of_three_does_not_count(run: Callable[..., Ran], disturbed: Path) -> None:
+    (disturbed / "always").touch()
+    arguments = ("tiny.yaml", *REAL, "--cells", "1", "--set", "repeat=3")
+    run(*arguments)
+    (disturbed / "always").unlink()
+    cells = sorted(Path("runs/validate/tiny").glob("small_machine*/cells/*-r[12]"))
+    assert len(cells) == 2
+    for cell in cells:
+        shutil.rmtree(cell)
+    job = Job("tiny", Path("tiny.yaml"), "sim,small_machine:Disturbed", cells=1, overrides={"repeat": "3"}, again=0)
+    (found,) = execute(job, Path("runs/validate/tiny"), workers=1).cells
+    assert found.warnings == ("the emulator was late",)
+    assert found.errors["goodput_error"] < 0.1, "the median of three"
 
 
 def test_random_draws_are_executed(run: Callable[..., Ran]) -> None:

@@ -50,7 +50,8 @@ def markdown(
         f"# {test.text} against {reference.text}",
         "",
         f"{_count(validation)} executed by both methods on {validation.date}, with `{command}`.",
-        f"Errors are of `{test.text}`, measured against `{reference.text}`: means over repeats, of the whole run.",
+        f"Errors are of `{test.text}`, measured against `{reference.text}`: {validation.centre}s over repeats, of the "
+        "whole run.",
         "",
         *_facts(host, run.manifest, validation.kernels),
         "",
@@ -145,6 +146,9 @@ def _warnings(validation: Validation) -> list[str]:
     if warned:
         texts = dict.fromkeys(text for cell in validation.cells for text in cell.warnings)
         lines += ["", f"{warned} cells carry warnings, among them: {'; '.join(list(texts)[:3])}."]
+    if validation.rejected:
+        lines += ["", f"{len(validation.rejected)} executions were rejected for a warning of their own and repeated, "]
+        lines[-1] += f"such as {validation.rejected[0]}."
     if validation.left_out:
         lines += [
             "",

@@ -13,14 +13,16 @@ from typing import Any
 
 from weir import engine, methods
 from weir.compare import Comparison, compare
+from weir.engine._folder import RunFolder
 from weir.report.fidelity import point_of
-from weir.run import Run, RunError, RunWarning, open_run
+from weir.run import Cell, Run, RunError, RunWarning, open_run
 from weir.run.quantity import parse_quantity
 from weir.scenario import Scenario, load
 from weir.validate._cells import Chosen, covering, sample
 from weir.validate._chance import chances, own_chance
 from weir.validate._draw import draws
-from weir.validate._errors import ERRORS, METRICS, Aim, Summary, aims, cell_errors, summarise
+from weir.validate._errors import ERRORS, METRICS, Aim, Summary, aims, cell_errors, errors_of, summarise
+from weir.validate._repeats import medians
 from weir.validate._sides import Side, parse_sides
 from weir.validate.errors import ValidateError
 
@@ -46,6 +48,8 @@ class Job:
     """How often at least every two values of two factors meet; none: ``cells`` says how many."""
     chance: int | None = None
     """With how many seeds the method under test shows what chance makes; none: only repeats tell."""
+    again: int = 2
+    """How often an execution on a real clock is repeated that carries warnings: its figures are the machine's."""
     seed: int = 1
     overrides: Mapping[str, str] | None = None
     most_bps: float = 1e9
@@ -95,6 +99,13 @@ class Validation:
     date: str
     kernels: tuple[str, ...] = ()
     """Versions of the kernels that the reference ran on."""
+    rejected: tuple[str, ...] = ()
+    """Executions on a real clock that were repeated, and the warning that was the reason."""
+
+    @property
+    def centre(self) -> str:
+        """What stands for the repeats of a cell: their mean or, where the reference runs on a real clock, median."""
+        return "median" if _real(self.sides[1]) else "mean"
 
     @property
     def aims(self) -> Mapping[str, Aim]:
@@ -137,6 +148,8 @@ class Validation:
             "cells": [cell.to_json() for cell in self.cells],
             "failures": list(self.failures),
             "left_out": list(self.left_out),
+            "rejected": list(self.rejected),
+            "centre": self.centre,
             "warnings": [f"{label}: {text}" for label, text in self.comparison.warnings],
             "versions": self.comparison.runs[0].run.manifest.get("versions"),
             "hosts": {entry.label: _host(entry.run) for entry in self.comparison.runs},
@@ -188,28 +201,54 @@ def execute(
     sides = parse_sides(job.methods)
     both = [chosen(job, side) for side in sides]
     left_out = {} if force else _too_much(sides, both)
-    runs, failures = [], []
+    runs: list[Run] = []
+    failures: list[str] = []
+    rejected: list[str] = []
     how: Mapping[str, Any] = {"workers": workers, "fresh": fresh, "display": display}
     for side, every in zip(sides, both, strict=True):
-        run, failed = _executed(job, side, every.without(left_out), out / side.folder, how)
+        run, failed = _executed(job, side, every.without(left_out), out / side.folder, how, rejected)
         runs.append(run)
         failures += failed
     more = None
     if job.chance is not None:
         again = replace(job, overrides={**(job.overrides or {}), "repeat": str(job.chance)})
         seeds = chosen(again, sides[0]).without(left_out)
-        more, failed = _executed(again, sides[0], seeds, out / f"{sides[0].folder}-chance", how)
+        more, failed = _executed(again, sides[0], seeds, out / f"{sides[0].folder}-chance", how, rejected)
         failures += failed
     found = _measured(job, sides, runs, failures, both[0].factors, more)
-    return replace(found, left_out=tuple(left_out.values()))
+    return replace(found, left_out=tuple(left_out.values()), rejected=tuple(rejected))
 
 
-def _executed(job: Job, side: Side, cells: Chosen, folder: Path, how: Mapping[str, Any]) -> tuple[Run, list[str]]:
-    """The run of one side, what is missing of it executed; and what failed."""
+def _executed(
+    job: Job, side: Side, cells: Chosen, folder: Path, how: Mapping[str, Any], rejected: list[str]
+) -> tuple[Run, list[str]]:
+    """The run of one side, what is missing of it executed; and what failed.
+
+    What a real clock made untrustworthy is executed again, and said in ``rejected``: the reason is the machine's own
+    warning, never the result.
+    """
     settings = {"quick": job.quick, "set": {**(job.overrides or {}), **side.overrides}}
-    result = engine.run(cells, folder, method=side.method, settings=settings, force=True, **how)
-    failed = [f"{side.text}: {failure.place}: {_first_line(failure.error)}" for failure in result.failures]
-    return _open(folder, cells), failed
+    before = engine.run(cells, folder, method=side.method, settings=settings, force=True, **how)
+    failed = [f"{side.text}: {failure.place}: {_first_line(failure.error)}" for failure in before.failures]
+    run = _open(folder, cells)
+    for _ in range(job.again if _real(side) and before.executed else 0):
+        disturbed = [cell for cell in run.cells if cell.warnings]
+        if not disturbed:
+            break
+        rejected += [f"{side.text}: {cell.id}: {cell.warnings[0]}" for cell in disturbed]
+        _discard(folder, disturbed)
+        engine.run(cells, folder, method=side.method, settings=settings, force=True, **{**how, "fresh": False})
+        run = _open(folder, cells)
+    return run, failed
+
+
+def _discard(folder: Path, cells: Sequence[Cell]) -> None:
+    """Removes cells of a run, so that they are executed again."""
+    run = RunFolder(folder)
+    with run.locked():
+        run.reopen()
+        for cell in cells:
+            run.discard(cell.id)
 
 
 def _too_much(sides: Sequence[Side], chosen: Sequence[Chosen]) -> dict[str, str]:
@@ -301,10 +340,25 @@ def _measured(
         strict=False,
     )
     errors = cell_errors(comparison)
+    centres = medians(comparison) if _real(sides[1]) else None
+    if centres is not None:
+        errors = [{**found, **errors_of(*pair)} for found, pair in zip(errors, centres, strict=True)]
     sizes = own_chance(comparison) if more is None else chances(comparison, more)
-    cells = tuple(_cell(comparison, n, errors[n], sizes[n], shown) for n in range(len(errors)))
+    cells = [_cell(comparison, n, errors[n], sizes[n], shown) for n in range(len(errors))]
+    if centres is not None:
+        cells = [replace(cell, values=_side_by_side(*pair)) for cell, pair in zip(cells, centres, strict=True)]
     now = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return Validation(job, sides, comparison, cells, tuple(failures), (), now, _kernels(reference))
+    return Validation(job, sides, comparison, tuple(cells), tuple(failures), (), now, _kernels(reference))
+
+
+def _real(side: Side) -> bool:
+    return methods.get(side.method).clock == "real"
+
+
+def _side_by_side(
+    test: Mapping[str, float | None], reference: Mapping[str, float | None]
+) -> dict[str, tuple[float | None, float | None]]:
+    return {name: (test.get(name), value) for name, value in reference.items()}
 
 
 def _cell(
