@@ -49,7 +49,7 @@ $(PROGRAMS): $(DEPS) $(RUST) Cargo.toml Cargo.lock scripts/binaries | $(EXT)
 
 .PHONY: demo
 demo: $(READY) ## six TCP variants at full scale and a report to look at; then the methods of this machine, compared
-	@$(BIN)/weir run demo --no-verdict --out runs/demo
+	@$(BIN)/weir run demo --method sim --no-verdict --out runs/demo
 	@$(BIN)/python scripts/demo.py
 	@echo "Open runs/demo/report.html in a browser."
 

@@ -28,7 +28,7 @@ def test_build_and_run_without_rebuilding_weir(weir: Weir, here: Path) -> None:
     assert weir("cc", "list", "./my_cc.so").out.startswith("my_cc: ")
     path = write(here)
     path.write_text(path.read_text().replace("[reno, cubic]", "[reno, ./my_cc.so]"))
-    ran = weir("run", "two.yaml", "--no-report")
+    ran = weir("run", "two.yaml", "--method", "sim", "--no-report")
     assert ran.code == 0, ran
     rows = json.loads(weir("show", "runs/two", "-m", "goodput.aggregate.mean", "--json").out)["metrics"]
     assert [row["cc"] for row in rows] == ["reno", "./my_cc.so"]

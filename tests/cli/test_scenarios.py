@@ -47,7 +47,7 @@ def write(folder: Path, *, title: str = "Two flows", least: str = "5Mbps", name:
 
 def test_a_run_ends_with_verdicts_the_report_and_0(weir: Weir, here: Path) -> None:
     write(here)
-    ran = weir("run", "two.yaml")
+    ran = weir("run", "two.yaml", "--method", "sim")
     assert ran.code == 0, ran
     lines = ran.out.splitlines()
     assert lines[0].startswith("holds      The path is used")
@@ -56,24 +56,24 @@ def test_a_run_ends_with_verdicts_the_report_and_0(weir: Weir, here: Path) -> No
     assert lines[-1] == "report: runs/two/report.html"
     assert (here / "runs/two/report.html").stat().st_size > 10_000
     assert ran.err == ""
-    again = weir("run", "two.yaml")
+    again = weir("run", "two.yaml", "--method", "sim")
     assert again.code == 0
     assert ", 2 kept from before: runs/two" in again.out
 
 
 def test_a_claim_that_fails_gives_1_unless_told_otherwise(weir: Weir, here: Path) -> None:
     write(here, least="11Mbps")
-    ran = weir("run", "two.yaml")
+    ran = weir("run", "two.yaml", "--method", "sim")
     assert ran.code == 1
     assert ran.out.startswith("FAILS      The path is used\n")
     assert "goodput.aggregate.mean >= 11Mbps" in ran.out
     assert "against 11 Mbps" in ran.out
-    assert weir("run", "two.yaml", "--no-verdict").code == 0
+    assert weir("run", "two.yaml", "--method", "sim", "--no-verdict").code == 0
 
 
 def test_json_of_a_run(weir: Weir, here: Path) -> None:
     write(here, least="11Mbps")
-    ran = weir("run", "two.yaml", "--json", "--no-report")
+    ran = weir("run", "two.yaml", "--method", "sim", "--json", "--no-report")
     assert ran.code == 1
     told = json.loads(ran.out)
     assert (told["cells"], told["executed"], told["failures"], told["report"]) == (2, 2, [], None)
@@ -83,15 +83,17 @@ def test_json_of_a_run(weir: Weir, here: Path) -> None:
 
 def test_quick_and_set_make_runs_of_their_own(weir: Weir, here: Path) -> None:
     write(here)
-    assert weir("run", "two.yaml", "--quick", "--no-report").code == 0
+    assert weir("run", "two.yaml", "--method", "sim", "--quick", "--no-report").code == 0
     plan = json.loads((here / "runs/two-quick/cells/0000-r0/plan.json").read_text())
     assert plan["end_ns"] == 1_000_000_000
-    refused = weir("run", "two.yaml", "--quick", "--set", "topology.dumbbell.rtt=20ms")
+    refused = weir("run", "two.yaml", "--method", "sim", "--quick", "--set", "topology.dumbbell.rtt=20ms")
     assert refused.code == 2
     assert "holds another run: with other settings (quick=True instead of" not in refused.err
     assert "runs/two-quick holds another run: with other settings (quick instead of quick set=" in refused.err
     assert "--fresh" in refused.err
-    replaced = weir("run", "two.yaml", "--quick", "--set", "topology.dumbbell.rtt=20ms", "--fresh", "--no-report")
+    replaced = weir(
+        "run", "two.yaml", "--method", "sim", "--quick", "--set", "topology.dumbbell.rtt=20ms", "--fresh", "--no-report"
+    )
     assert replaced.code == 0
     assert json.loads((here / "runs/two-quick/manifest.json").read_text())["settings"] == {
         "quick": True,
@@ -109,7 +111,7 @@ def test_quick_and_set_make_runs_of_their_own(weir: Weir, here: Path) -> None:
 )
 def test_a_bad_set_is_refused(weir: Weir, here: Path, word: str, said: str) -> None:
     write(here)
-    ran = weir("run", "two.yaml", "--set", word)
+    ran = weir("run", "two.yaml", "--method", "sim", "--set", word)
     assert ran.code == 2
     assert said in ran.err
     assert not (here / "runs").exists()
@@ -153,7 +155,7 @@ def test_plan_shows_cells_and_prints_valid_plans(weir: Weir, here: Path) -> None
 
 def test_show_and_report_of_a_run(weir: Weir, here: Path) -> None:
     write(here)
-    weir("run", "two.yaml", "--no-report")
+    weir("run", "two.yaml", "--method", "sim", "--no-report")
     ran = weir("show", "runs/two")
     assert ran.code == 0
     assert ran.out.startswith("Two flows: 2 cells\n")
@@ -218,15 +220,15 @@ def test_ctrl_c_says_how_to_go_on_and_the_same_command_does(here: Path) -> None:
 
 def test_verbosity(weir: Weir, here: Path) -> None:
     write(here)
-    quiet = weir("run", "two.yaml", "--no-report", "-q")
+    quiet = weir("run", "two.yaml", "--method", "sim", "--no-report", "-q")
     assert quiet.err == ""
-    verbose = weir("run", "two.yaml", "--no-report", "--fresh", "-v")
+    verbose = weir("run", "two.yaml", "--method", "sim", "--no-report", "--fresh", "-v")
     assert "0000-r0: done in " in verbose.err
 
 
 def test_figures_are_written_where_asked(weir: Weir, here: Path) -> None:
     write(here)
-    weir("run", "two.yaml", "--no-report")
+    weir("run", "two.yaml", "--method", "sim", "--no-report")
     ran = weir("report", "runs/two", "--figures", "--only", "goodput-total", "-v")
     assert ran.code == 0, ran
     files = [line.strip() for line in ran.out.splitlines() if line.startswith("  ")]
@@ -239,10 +241,10 @@ def test_a_claim_about_a_value_left_out_is_left_out_too(weir: Weir, here: Path) 
     path = write(here)
     claims = [f"  - {{claim: About {cc}, where: {{cc: {cc}}}, check: jain >= 0}}\n" for cc in ("reno", "cubic")]
     path.write_text(path.read_text().replace("quick:\n", "".join(claims) + "quick:\n  sweep.transport.cc: [cubic]\n"))
-    ran = weir("run", "two.yaml", "--quick", "--no-report")
+    ran = weir("run", "two.yaml", "--method", "sim", "--quick", "--no-report")
     assert ran.code == 0, ran
     assert "About cubic" in ran.out
     assert "About reno" not in ran.out
-    assert "About reno" in weir("run", "two.yaml", "--set", "transport.cc=reno", "--no-report").out
+    assert "About reno" in weir("run", "two.yaml", "--method", "sim", "--set", "transport.cc=reno", "--no-report").out
     path.write_text(path.read_text().replace("{cc: cubic}", "{cc: cubik}"))
     assert "`cubik` is not a value of `cc` in the sweep; did you mean `cubic`?" in weir("check", "two.yaml").out

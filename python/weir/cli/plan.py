@@ -10,6 +10,7 @@ import click
 
 from weir.cli import _errors
 from weir.cli._capacity import show_capacity
+from weir.cli._choice import show_methods
 from weir.cli._common import console, emit_json, examples, json_option, plural, print_table
 from weir.cli._scenarios import complete_scenario, load, scenario_options
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _EPILOG = examples(
-    ("weir plan my.yaml", "cells, and what they would take"),
+    ("weir plan my.yaml", "cells, what they would take, and which method would be chosen"),
     ("weir plan my.yaml --cell 0003-r0", "the plan of one cell, as JSON"),
     ("weir plan my.yaml --method emul", "whether this machine carries it in real time"),
 )
@@ -32,7 +33,7 @@ _PACKETS_PER_S = 5e6
 @click.argument("scenario", metavar="FILE|NAME", shell_complete=complete_scenario)
 @scenario_options
 @click.option("--cell", "cell_id", metavar="ID", help="Print the plan of this cell.")
-@click.option("--method", default="sim", show_default=True, metavar="NAME", help="What would execute it.")
+@click.option("--method", metavar="NAME", help="What would execute it; without, all methods are compared.")
 @click.option("--force", is_flag=True, help="What this machine does not carry is no failure.")
 @json_option
 def command(
@@ -40,7 +41,7 @@ def command(
     version: Version,
     overrides: tuple[str, ...],
     cell_id: str | None,
-    method: str,
+    method: str | None,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -51,7 +52,7 @@ def command(
     from weir import methods
 
     cells = load(scenario, version=version, overrides=overrides).cells()
-    executor = methods.get(method)
+    executor = methods.get(method or "sim")
     if cell_id is not None:
         print(json.dumps(_find(cells, cell_id).plan(), indent=None if as_json else 2, ensure_ascii=False))
     elif isinstance(executor, methods.Sized):
@@ -59,6 +60,8 @@ def command(
             raise click.exceptions.Exit(_errors.FAILED)
     else:
         _show_estimates(cells, as_json=as_json)
+        if method is None and not as_json:
+            show_methods(cells)
 
 
 def _show_estimates(cells: Sequence[Cell], *, as_json: bool) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from weir.cli import _errors
+from weir.cli._choice import method_for
 from weir.cli._common import console, emit_json, error_console, examples, json_option, plural, verbosity_options
 from weir.cli._scenarios import complete_scenario, load, scenario_options, settings, slug
 from weir.cli._verdicts import print_verdicts, settle, verdicts_of
@@ -35,9 +36,7 @@ _EPILOG = examples(
 @click.command(epilog=_EPILOG)
 @click.argument("scenario", metavar="FILE|NAME", shell_complete=complete_scenario)
 @scenario_options
-@click.option(
-    "--method", default="sim", show_default=True, metavar="NAME", help="What executes it; several with commas."
-)
+@click.option("--method", metavar="NAME", help="What executes it, several with commas; by default the best there is.")
 @click.option("-j", "--workers", type=click.IntRange(1), help="Processes; by default one a processor.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder of the run; by default runs/NAME.")
 @click.option("--force", is_flag=True, help="Also what this machine does not carry in real time.")
@@ -51,7 +50,7 @@ def command(
     scenario: str,
     version: Version,
     overrides: tuple[str, ...],
-    method: str,
+    method: str | None,
     workers: int | None,
     out: Path | None,
     fresh: bool,
@@ -66,10 +65,13 @@ def command(
     """Execute a scenario, judge its claims and build its report.
 
     An interrupted run is continued by the same command; what is complete is kept. Several methods give a run each, in
-    folders of their names, and a comparison.
+    folders of their names, and a comparison. Without a method, `lab` is taken where it needs no more than a minute,
+    else `sim`; `weir plan` shows what each would do.
     """
     loaded = load(scenario, version=version, overrides=(*overrides, *_tracing(trace)), quiet=quiet)
     folder = out or Path("runs") / slug(scenario, version=version)
+    if method is None:
+        method = method_for(loaded.cells(), folder, fresh=fresh, workers=workers, quiet=quiet)
     names = _methods(method)
     done = []
     for name in names:

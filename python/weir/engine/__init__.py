@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from weir.engine._display import Display, display
     from weir.engine._errors import DiskFullError, EngineError, FolderError, Interrupted, LockedError
     from weir.engine._estimate import Estimate, estimate
-    from weir.engine._folder import remove_unfinished, unfinished
+    from weir.engine._folder import method_of, remove_unfinished, unfinished
     from weir.engine._job import Cell, Failure, Scenario
     from weir.engine._run import Result, default_workers, run
 
@@ -31,6 +31,7 @@ __all__ = [
     "default_workers",
     "display",
     "estimate",
+    "method_of",
     "remove_unfinished",
     "run",
     "unfinished",
@@ -40,7 +41,7 @@ _PLACES = {
     **dict.fromkeys(("DiskFullError", "EngineError", "FolderError", "Interrupted", "LockedError"), "_errors"),
     **dict.fromkeys(("Display", "display"), "_display"),
     **dict.fromkeys(("Estimate", "estimate"), "_estimate"),
-    **dict.fromkeys(("remove_unfinished", "unfinished"), "_folder"),
+    **dict.fromkeys(("method_of", "remove_unfinished", "unfinished"), "_folder"),
     **dict.fromkeys(("Cell", "Failure", "Scenario"), "_job"),
     **dict.fromkeys(("Result", "default_workers", "run"), "_run"),
 }

@@ -18,7 +18,7 @@ from typing import Any
 from weir.engine._errors import FolderError, LockedError
 from weir.engine._files import read_json, write_atomic, write_json
 
-__all__ = ["PARTIAL", "Identity", "RunFolder", "identity_of", "now", "remove_unfinished", "unfinished"]
+__all__ = ["PARTIAL", "Identity", "RunFolder", "identity_of", "method_of", "now", "remove_unfinished", "unfinished"]
 
 Identity = Mapping[str, Any]
 """What makes two runs the same run: scenario text, method and settings."""
@@ -164,6 +164,12 @@ def _settings(identity: Identity) -> str:
     settings = identity.get("settings") or {}
     words = [str(name) if value is True else f"{name}={value}" for name, value in settings.items() if value]
     return " ".join(words) or "none"
+
+
+def method_of(run: Path) -> str | None:
+    """The method of the run that the folder ``run`` holds, complete or not; ``None`` if it holds none."""
+    held = (read_json(run / _STATE) or {}).get("identity", {}).get("method")
+    return held if isinstance(held, str) else None
 
 
 def unfinished(folders: Iterable[Path]) -> list[Path]:

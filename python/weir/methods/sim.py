@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
-from typing import BinaryIO, Literal
+from collections.abc import Mapping
+from typing import Any, BinaryIO, Literal
 
 import pyarrow as pa
 
@@ -16,6 +18,9 @@ _FIRST_STEP_NS = 10_000_000
 _LEAST_STEP_NS = 1_000_000
 _WALL_STEP_S = 0.2
 """How often the tables are drained and progress is told, in wall time; it changes no result."""
+_START_S = 0.3
+_PACKETS_PER_S = 5e6
+"""Data packets that one processor simulates a second, an order of magnitude (`make bench` measures it)."""
 
 
 class Sim:
@@ -28,6 +33,20 @@ class Sim:
     def available(self) -> str | None:
         """``None``: the simulator is part of weir."""
         return None
+
+    def obstacle(self, plan: Mapping[str, Any]) -> str | None:
+        """See :class:`weir.methods._choice.Foreseeing`."""
+        from weir import _weir
+
+        try:
+            _weir.Simulator(json.dumps(plan))
+        except ValueError as error:
+            return str(error)
+        return None
+
+    def foreseen_s(self, plan: Mapping[str, Any], packets: int) -> float:
+        """See :class:`weir.methods._choice.Foreseeing`."""
+        return _START_S + packets / _PACKETS_PER_S
 
     def execute(self, plan: str, sink: Sink, progress: Progress) -> Outcome:
         """Executes ``plan``; see :meth:`weir.methods.Method.execute`."""

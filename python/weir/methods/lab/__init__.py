@@ -13,6 +13,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -28,15 +29,28 @@ from weir.methods.emul._merge import Merger
 from weir.methods.emul._netem import wire_netem
 from weir.methods.emul._wiring import Wiring, wire
 from weir.methods.lab import _wire
-from weir.methods.lab._controls import controls
+from weir.methods.lab._controls import controls, obstacle
 from weir.methods.lab._script import AGENT, ROWS, Network, script
 
 __all__ = ["LabMethod"]
 
+_START_S = 2.0
+_SPEED = {"kernel": 1e5, "trains": 8e5, "netem": 5e4, "weir-emu": 5e3}
+"""Data packets a second of wall time by what the links are, orders of magnitude (``benches/lab.py`` measures it)."""
+_FOREIGN = 0.1
+"""Share of the speed that is left where programs of others make the traffic: they wake up for every few segments."""
+_LOOK_S = 5e-5
+"""Wall time of one look at the state of all senders."""
 _BASE_MB = 384
 _MOST_MB = 16_384
 _GRACE_NS = 30_000_000_000
 """How much longer than the plan the guest's clock may run."""
+
+_PRICE = (
+    "programs of others ran in the lab: each of their system calls and wake-ups costs ten to twenty microseconds of "
+    "wall time, so that they take many times what weir's own traffic does. One that polls the clock makes it crawl; "
+    "one that polls without reading it stops it for good, and is reported as hung"
+)
 
 
 class LabMethod:
@@ -53,6 +67,27 @@ class LabMethod:
         except MissingBinaryError as error:
             return str(error)
         return unavailable()
+
+    def obstacle(self, plan: Mapping[str, Any]) -> str | None:
+        """See :class:`weir.methods._choice.Foreseeing`."""
+        try:
+            network = _choose(plan, None)[0]
+            if network.netem is None:
+                wire(plan, "lab")
+        except MethodError as error:
+            return str(error)
+        return obstacle(plan)
+
+    def foreseen_s(self, plan: Mapping[str, Any], packets: int) -> float:
+        """See :class:`weir.methods._choice.Foreseeing`."""
+        network = _choose(plan, None)[0]
+        whole = network.links == "kernel" and network.offload == "trains"
+        speed = _SPEED["trains" if whole else network.links]
+        if any(flow["source"]["kind"] == "command" for flow in plan["flows"]):
+            speed *= _FOREIGN
+        intervals = (plan["measure"][name] for name in ("tcp_ns", "goodput_ns", "links_ns"))
+        looks: float = sum(plan["end_ns"] / interval for interval in intervals if interval)
+        return _START_S + packets / speed + looks * _LOOK_S
 
     def execute(self, plan: str, sink: Sink, progress: Progress) -> Outcome:
         """Executes ``plan``; see :meth:`weir.methods.Method.execute`."""
@@ -104,7 +139,8 @@ class _Cell:
             self._sink.write(table, rows)
         self._remains.keep(self._sink)
         del self._stats["agent.ended"]
-        return Outcome((*self._warnings, *_programs.warnings(self._plan)), self._stats)
+        notes = () if not _programs.programs(self._plan) else (_PRICE,)
+        return Outcome((*self._warnings, *_programs.warnings(self._plan)), self._stats, notes)
 
     def _follow(self, lab: Lab, name: str) -> None:
         """Takes what the process ``name`` says, until it ends."""
@@ -154,8 +190,8 @@ class _Cell:
         }
 
 
-def _choose(plan: Mapping[str, Any], kernel: Kernel) -> tuple[Network, str]:
-    """What the links of ``plan`` are, and why.
+def _choose(plan: Mapping[str, Any], kernel: Kernel | None) -> tuple[Network, str]:
+    """What the links of ``plan`` are, and why; without ``kernel``, as they would be.
 
     Raises:
         MethodError: its options ask for what there is not.
@@ -169,7 +205,9 @@ def _choose(plan: Mapping[str, Any], kernel: Kernel) -> tuple[Network, str]:
         return Network(netem=wire_netem(plan, "lab", 0), offload=offload), "methods.lab.links asks for it"
     why = _wire.obstacle(plan)
     if why is None:
-        return Network(kernel.wire, offload=offload), "the kernel's links can do all of the plan"
+        return Network(
+            Path() if kernel is None else kernel.wire, offload=offload
+        ), "the kernel's links can do all of the plan"
     if links == "kernel":
         raise MethodError(f"methods.lab.links is kernel, but the kernel's links lack this: {why}")
     return Network(), f"the kernel's links lack this: {why}"

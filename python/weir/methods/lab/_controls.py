@@ -11,7 +11,7 @@ from weir.lab import BUILT_IN, Control, Kernel, registered
 from weir.methods import MethodError
 from weir.methods.emul._congestion import FOREIGN, Wanted, wanted
 
-__all__ = ["Controls", "controls"]
+__all__ = ["Controls", "controls", "obstacle"]
 
 _NAME = 15
 """Longest name of a congestion control in Linux."""
@@ -51,6 +51,19 @@ def controls(plan: Mapping[str, Any], kernel: Kernel) -> Controls:
     modules = kernel.modules(ours.values())
     loads = tuple((modules[control], _parameters(cc)) for cc, control in ours.items())
     return Controls(loads, names)
+
+
+def obstacle(plan: Mapping[str, Any]) -> str | None:
+    """Why there is none of the congestion controls of ``plan``; nothing is built."""
+    try:
+        for cc in wanted(plan):
+            if cc.name.startswith(FOREIGN):
+                _native(cc)
+            else:
+                _source(cc.name)
+    except MethodError as error:
+        return str(error)
+    return None
 
 
 def _native(cc: Wanted) -> str:

@@ -1,0 +1,104 @@
+"""What each method would do with a scenario on this machine, and which of them ``weir run`` takes by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weir.cli._common import console, error_console, print_table
+from weir.methods._choice import ORDER, Choice, Foreseeing, Prospect, choose, span
+
+if TYPE_CHECKING:
+    from weir.engine import Cell
+
+__all__ = ["Outlook", "announce", "method_for", "show_methods"]
+
+_MOST_CELLS = 200
+"""Cells that are looked at; of more, a regular selection stands for all."""
+
+
+class Outlook:
+    """What to expect of each method for the cells of a scenario."""
+
+    def __init__(self, cells: Sequence[Cell], workers: int | None = None) -> None:
+        """Nothing is looked at before it is asked for."""
+        from weir.engine import default_workers
+
+        self._workers = max(1, min(workers or default_workers(), len(cells)))
+        step = -(-len(cells) // _MOST_CELLS)
+        self._plans: list[dict[str, Any]] | None = None
+        self._cells = cells[::step]
+        self._scale = len(cells) / max(len(self._cells), 1)
+        self._known: dict[str, Prospect] = {}
+
+    def __call__(self, method: str) -> Prospect:
+        """What to expect of ``method``."""
+        if method not in self._known:
+            self._known[method] = self._look(method)
+        return self._known[method]
+
+    def _look(self, name: str) -> Prospect:
+        from weir import methods
+        from weir.engine import estimate
+
+        method = methods.get(name)
+        if (missing := method.available()) is not None:
+            return Prospect(name, missing)
+        if self._plans is None:
+            self._plans = [cell.plan() for cell in self._cells]
+        if not isinstance(method, Foreseeing):
+            return Prospect(name, "it does not say what it would take")
+        obstacle = next((why for plan in self._plans if (why := method.obstacle(plan)) is not None), None)
+        if obstacle is not None:
+            return Prospect(name, obstacle)
+        seconds = sum(method.foreseen_s(plan, estimate(plan).packets) for plan in self._plans) * self._scale
+        return Prospect(name, None, seconds if method.clock == "real" else seconds / self._workers)
+
+
+def method_for(cells: Sequence[Cell], folder: Path, *, fresh: bool, workers: int | None, quiet: bool) -> str:
+    """The method of a run for which none was named, and says on standard error which and why.
+
+    A run that ``folder`` holds goes on with its own.
+
+    Raises:
+        weir.methods.MethodError: no method can execute the scenario here.
+    """
+    from weir.engine import method_of
+
+    held = None if fresh else method_of(folder)
+    if held is not None:
+        return held
+    outlook = Outlook(cells, workers)
+    choice = choose(outlook)
+    if not quiet:
+        announce(choice, outlook)
+    return choice.method
+
+
+def announce(choice: Choice, outlook: Outlook) -> None:
+    """One line on standard error: the method, why, and how long it will take."""
+    about = span(outlook(choice.method).seconds)
+    error_console().print(
+        f"method {choice.method}: {choice.reason}; about {about}. --method names another", style="dim"
+    )
+
+
+def show_methods(cells: Sequence[Cell]) -> None:
+    """A table of all methods: whether each can execute the scenario here, how long it takes, and which is chosen."""
+    from weir.methods import MethodError
+
+    outlook = Outlook(cells)
+    try:
+        chosen, reason = (choice := choose(outlook)).method, choice.reason
+    except MethodError as error:
+        chosen, reason = None, str(error)
+    rows = []
+    for name in ORDER:
+        prospect = outlook(name)
+        time = "" if prospect.obstacle is not None else span(prospect.seconds)
+        rows.append(("*" if name == chosen else "", name, time, prospect.obstacle or "can execute it here"))
+    out = console()
+    out.print()
+    print_table(("", "method", "time", ""), rows, right=(2,))
+    out.print(f"without --method: {chosen or 'none'}, {reason}" if chosen else reason)

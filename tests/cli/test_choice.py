@@ -1,0 +1,150 @@
+"""Which method executes a scenario when nobody says, and what is said about it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from cli_support import Weir
+
+from weir import methods
+from weir.methods import MethodError
+from weir.methods._choice import MOST_S, ORDER, Prospect, choose, span
+
+_SCENARIO = """\
+title: Two flows
+topology:
+  dumbbell: {{pairs: 2, access: {{rate: 20Mbps}}, bottleneck: {{rate: 10Mbps, queue: 50ms}}, rtt: 10ms}}
+transport: {{cc: "{cc}"}}
+workload: [{{name: elephants, between: pairs, kind: bulk, until: {until}}}]
+"""
+
+
+def _given(**prospects: float | str) -> tuple[Callable[[str], Prospect], list[str]]:
+    """Prospects by method, an obstacle or seconds each; and the list of those that were asked for."""
+    asked: list[str] = []
+
+    def prospect(method: str) -> Prospect:
+        asked.append(method)
+        value = prospects[method]
+        return Prospect(method, value) if isinstance(value, str) else Prospect(method, None, value)
+
+    return prospect, asked
+
+
+@pytest.mark.parametrize(
+    ("prospects", "method", "reason"),
+    [
+        ({"lab": MOST_S, "sim": 1.0, "emul": 5.0}, "lab", "real Linux in virtual time"),
+        ({"lab": MOST_S + 1, "sim": 1.0, "emul": 5.0}, "sim", "the lab would take about 61 s"),
+        ({"lab": "not built", "sim": 4e4, "emul": 5.0}, "sim", "no lab: not built"),
+        ({"lab": 4e4, "sim": "a program", "emul": 5.0}, "lab", "the simulator cannot: a program"),
+        ({"lab": "not built", "sim": "a program", "emul": 5.0}, "emul", "this host's Linux in real time"),
+    ],
+)
+def test_the_rules(prospects: dict[str, float | str], method: str, reason: str) -> None:
+    choice = choose(_given(**prospects)[0])
+    assert choice.method == method
+    assert reason in choice.reason
+
+
+def test_nothing_is_asked_of_a_method_that_the_rules_do_not_come_to() -> None:
+    """What emul can carry is measured, as root: not for a plan that another method executes."""
+    prospect, asked = _given(lab="not built", sim=1.0, emul=5.0)
+    choose(prospect)
+    assert asked == ["lab", "sim"]
+
+
+def test_where_no_method_can_each_says_why() -> None:
+    with pytest.raises(MethodError) as caught:
+        choose(_given(lab="not built", sim="a program", emul="it needs root")[0])
+    for reason in ("lab: not built", "sim: a program", "emul: it needs root"):
+        assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.1, "1 s"), (61, "61 s"), (120, "2 min"), (9000, "2.5 h")])
+def test_times_in_words(seconds: float, text: str) -> None:
+    assert span(seconds) == text
+
+
+class _Lab:
+    """Stands for the lab: slow, or not there."""
+
+    name = "lab"
+    clock: Literal["virtual", "real"] = "virtual"
+    needs = "a test"
+
+    def __init__(self, missing: str | None, seconds: float = 0.0) -> None:
+        self._missing, self._seconds = missing, seconds
+
+    def available(self) -> str | None:
+        return self._missing
+
+    def obstacle(self, plan: Mapping[str, Any]) -> str | None:
+        return None
+
+    def foreseen_s(self, plan: Mapping[str, Any], packets: int) -> float:
+        return self._seconds
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[[_Lab], None]:
+    """Puts another lab in the place of this machine's."""
+    real = methods.get
+
+    def with_lab(lab: _Lab) -> None:
+        monkeypatch.setattr(methods, "get", lambda name: lab if name == "lab" else real(name))
+
+    return with_lab
+
+
+def _write(here: Path, cc: str = "reno", until: str = "1s") -> None:
+    (here / "two.yaml").write_text(_SCENARIO.format(cc=cc, until=until), encoding="utf-8")
+
+
+def test_a_run_says_on_one_line_which_method_and_why(weir: Weir, here: Path, machine: Callable[[_Lab], None]) -> None:
+    machine(_Lab("its kernel is not built"))
+    _write(here)
+    ran = weir("run", "two.yaml", "--no-report")
+    assert ran.code == 0, ran
+    assert " ".join(ran.err.split()) == (
+        "method sim: the packet-level simulator; no lab: its kernel is not built; about 1 s. --method names another"
+    )
+    assert json.loads((here / "runs/two/manifest.json").read_text())["method"] == "sim"
+
+
+def test_a_run_goes_on_with_the_method_that_it_was_begun_with(
+    weir: Weir, here: Path, machine: Callable[[_Lab], None]
+) -> None:
+    _write(here)
+    assert weir("run", "two.yaml", "--method", "sim", "--no-report").code == 0
+    machine(_Lab(None, seconds=1.0))  # would be chosen for a new run
+    again = weir("run", "two.yaml", "--no-report")
+    assert again.code == 0, again
+    assert again.err == ""
+
+
+def test_a_plan_shows_what_every_method_would_do(weir: Weir, here: Path, machine: Callable[[_Lab], None]) -> None:
+    machine(_Lab(None, seconds=240.0))
+    _write(here)
+    out = weir("plan", "two.yaml").out
+    table = {words[0]: line for line in out.splitlines() for words in [line.lstrip("* ").split()] if words}
+    assert set(ORDER) <= set(table)
+    assert "4 min" in table["lab"]
+    assert [name for name in ORDER if table[name].startswith("*")] == ["sim"]
+    assert "without --method: sim" in out
+
+
+def test_what_the_simulator_lacks_is_told_where_nothing_else_can(
+    weir: Weir, here: Path, machine: Callable[[_Lab], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine(_Lab("its kernel is not built"))
+    monkeypatch.setattr("weir.methods.emul.Emul.available", lambda self: "it needs root")
+    _write(here, cc="linux:cubic")
+    ran = weir("run", "two.yaml")
+    assert ran.code != 0
+    for reason in ("linux:cubic", "its kernel is not built", "it needs root"):
+        assert reason in ran.err
