@@ -85,6 +85,15 @@ docs: $(EXT) ## writes the documents that are generated from code
 lab: $(READY) ## the lab: the real Linux kernel in virtual time; some minutes, once
 	@$(BIN)/weir lab build
 
+.PHONY: fidelity
+fidelity: $(READY) ## fails when the simulator is farther from Linux than docs/validation says; minutes where the lab is built
+	@$(BIN)/weir validate --against docs/validation/grid-sim-lab.json
+	@if $(BIN)/python -c 'import sys, weir.lab; sys.exit(weir.lab.unavailable() is not None)'; then \
+		$(BIN)/weir validate --against docs/validation/grid-sim-lab.json --cells 12 --methods sim,lab; \
+	else \
+		echo 'The lab is not built (make lab): the reference was not executed anew.'; \
+	fi
+
 .PHONY: bench
 bench: $(READY) ## how fast the simulator is here; JSON in benches/results/
 	@$(BIN)/python benches/run.py
