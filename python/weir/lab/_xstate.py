@@ -1,18 +1,18 @@
-"""Measures the floating-point state that ptrace moves on this machine: ``python -m weir.lab._xstate``.
+"""Measures the floating-point state that ptrace moves on this machine.
 
 User-Mode Linux holds that state of each program in a field of fixed size; too small a field fails (EFAULT) or spoils
-memory. It is measured in a process of its own, because it forks.
+memory. It is measured in a process of its own, because it forks: this file, as a program that needs nothing of weir, so
+that it costs a few milliseconds.
 """
 
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import signal
 import subprocess
 import sys
-
-from weir.lab._errors import LabError
 
 __all__ = ["main", "measure"]
 
@@ -26,15 +26,17 @@ class _IoVec(ctypes.Structure):
     _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
 
 
+@functools.cache
 def measure() -> int:
     """Bytes of the extended state that ``PTRACE_GETREGSET`` gives for ``NT_X86_XSTATE``.
 
     Raises:
         LabError: this machine does not let a process trace its child.
     """
-    done = subprocess.run(
-        [sys.executable, "-m", "weir.lab._xstate"], capture_output=True, text=True, timeout=60, check=False
-    )
+    from weir.lab._errors import LabError
+
+    alone = [sys.executable, "-I", "-S", __file__]
+    done = subprocess.run(alone, capture_output=True, text=True, timeout=60, check=False)
     if done.returncode or not done.stdout.strip().isdigit():
         raise LabError(f"processes cannot be traced here (ptrace): {done.stderr.strip() or 'no answer'}")
     return int(done.stdout)
