@@ -114,13 +114,11 @@ static u32 bic_gain(struct sock *sk, struct bic *ca)
  * Linux' search: a step each round trip, in whole packets, of a quarter of the distance. The last packets before the
  * maximum and the first beyond it take 20 round trips; further on the step is a third of what has been gained.
  */
-static __always_inline u32 bic_linux_pace(u32 cwnd, u32 target)
+static __always_inline u32 bic_linux_search(u32 cwnd, u32 target)
 {
-	u32 step = BIC_LINUX_S_MAX, gained = cwnd - target;
+	u32 gained = cwnd - target, step;
 	u32 smooth = cwnd * BIC_LINUX_SMOOTH / BIC_LINUX_DIVISOR;
 
-	if (cwnd <= BIC_LINUX_LOW_WINDOW)
-		return cwnd;
 	if (cwnd < target) {
 		step = min_t(u32, (target - cwnd) / BIC_LINUX_DIVISOR, BIC_LINUX_S_MAX);
 		return step <= 1 ? smooth : cwnd / step;
@@ -133,21 +131,29 @@ static __always_inline u32 bic_linux_pace(u32 cwnd, u32 target)
 }
 
 /*
- * The pace is divided by the packets that an acknowledgement is for, although these are counted as well: with delayed
- * acknowledgements, growth is twice as fast as the constants say.
+ * The pace of the search is divided by the packets that an acknowledgement is for, although these are counted as well:
+ * with delayed acknowledgements, growth is twice as fast as the constants say.
  */
+static __always_inline u32 bic_linux_pace(const struct bic *ca, u32 cwnd)
+{
+	u32 pace;
+
+	if (cwnd <= BIC_LINUX_LOW_WINDOW)
+		return cwnd;
+	pace = bic_linux_search(cwnd, ca->target);
+	if (!ca->target)
+		pace = min_t(u32, pace, BIC_LINUX_FIRST);
+	return max_t(u32, pace * BIC_LINUX_NO_DELAY / max(ca->as_linux.ack_packets, 1U), 1);
+}
+
 static __always_inline void bic_linux_increase(struct sock *sk, struct bic *ca, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct bic_linux *found = &ca->as_linux;
 	u32 now = tcp_jiffies32;
-	u32 pace;
 
 	if (found->pace_cwnd != tp->snd_cwnd || (s32)(now - found->pace_time) > (s32)(HZ / BIC_LINUX_STALE)) {
-		pace = bic_linux_pace(tp->snd_cwnd, ca->target);
-		if (!ca->target)
-			pace = min_t(u32, pace, BIC_LINUX_FIRST);
-		found->pace = max_t(u32, pace * BIC_LINUX_NO_DELAY / max(found->ack_packets, 1U), 1);
+		found->pace = bic_linux_pace(ca, tp->snd_cwnd);
 		found->pace_cwnd = tp->snd_cwnd;
 		found->pace_time = now;
 	}
