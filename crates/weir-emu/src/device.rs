@@ -10,6 +10,7 @@ use weir_emu::frame::{Link, VNET_BYTES};
 use weir_run::Host;
 
 use crate::sys::{self, InterfaceState};
+use crate::tap::Tap;
 
 const CLONE_DEVICE: &str = "/dev/net/tun";
 const OWN_NETNS: &str = "/proc/thread-self/ns/net";
@@ -29,31 +30,57 @@ pub enum Offloads {
     None,
 }
 
+/// How the devices of a job are opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening {
+    /// What precedes the IP header in their frames.
+    pub link: Link,
+    /// Which offloads the hosts may use.
+    pub offloads: Offloads,
+    /// Whether to learn when frames entered a TUN device; a packet socket knows it anyway.
+    pub taps: bool,
+}
+
+/// A frame that was read.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// Its length, headers of the device included.
+    pub len: usize,
+    /// The monotonic instant at which it entered the device, where that is known.
+    pub at_ns: Option<u64>,
+}
+
 /// An open device.
 pub struct Device {
     fd: OwnedFd,
     host: Host,
+    tap: Option<Tap>,
+    /// The clock of the kernel's stamps less the monotonic one.
+    offset_ns: i64,
     /// What precedes the IP header in its frames.
     pub link: Link,
 }
 
 impl Device {
-    /// Attaches to the device of a host, in its namespace; this thread is back in its own afterwards.
+    /// Attaches to the device of a host, one of `count`, in its namespace; this thread is back in its own afterwards.
     ///
     /// # Errors
     /// From the system; the text says what failed.
-    pub fn open(host: &Host, link: Link, offloads: Offloads) -> io::Result<Device> {
+    pub fn open(host: &Host, opening: Opening, count: usize) -> io::Result<Device> {
         let name = host.device.as_deref().ok_or_else(|| io::Error::other("the job names no device for this host"))?;
-        let open = || match link {
-            Link::Ip => open_tun(name, offloads),
-            Link::Ethernet => sys::packet_socket(name, SOCKET_BYTES),
+        let open = || match opening.link {
+            // Kernels without packet sockets do without the tap.
+            Link::Ip => open_tun(name, opening.offloads)
+                .map(|fd| (fd, opening.taps.then(|| Tap::open(name, count)).and_then(Result::ok))),
+            Link::Ethernet => sys::packet_socket(name, SOCKET_BYTES).map(|fd| (fd, None)),
         };
-        let fd = match &host.netns {
+        let opened = match &host.netns {
             None => open(),
             Some(netns) => within(netns, open),
         };
-        let fd = fd.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", place(host, name))))?;
-        Ok(Device { fd, host: host.clone(), link })
+        let (fd, tap) =
+            opened.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", place(host, name))))?;
+        Ok(Device { fd, host: host.clone(), tap, offset_ns: sys::realtime_offset_ns(), link: opening.link })
     }
 
     /// Waits until the device passes what its host sends: a TUN device drops everything until the kernel has noticed,
@@ -99,8 +126,34 @@ impl Device {
     ///
     /// # Errors
     /// From the device.
-    pub fn read(&self, into: &mut [u8]) -> io::Result<Option<usize>> {
-        sys::read(self.fd(), into)
+    pub fn read(&mut self, into: &mut [u8]) -> io::Result<Option<Arrival>> {
+        if self.link == Link::Ethernet {
+            let monotonic = |at_ns: u64| at_ns.saturating_add_signed(-self.offset_ns);
+            let received = sys::receive(self.fd(), into)?;
+            return Ok(received.map(|(len, at_ns)| Arrival { len, at_ns: at_ns.map(monotonic) }));
+        }
+        let Some(tap) = &mut self.tap else {
+            return Ok(sys::read(self.fd.as_raw_fd(), into)?.map(|len| Arrival { len, at_ns: None }));
+        };
+        let asked_ns = sys::monotonic_ns();
+        let Some(len) = sys::read(self.fd.as_raw_fd(), into)? else {
+            tap.was_empty(asked_ns);
+            return Ok(None);
+        };
+        Ok(Some(Arrival { len, at_ns: into.get(VNET_BYTES..len).and_then(|packet| tap.stamp(packet, asked_ns)) }))
+    }
+
+    /// Whether frames come with the instant at which they entered.
+    pub fn has_stamps(&self) -> bool {
+        self.tap.is_some() || self.link == Link::Ethernet
+    }
+
+    /// Learns how the clock of the stamps stands: it may be set at any time.
+    pub fn read_clocks(&mut self) {
+        self.offset_ns = sys::realtime_offset_ns();
+        if let Some(tap) = &mut self.tap {
+            tap.read_clocks();
+        }
     }
 
     /// Writes a frame; none when it has no room.

@@ -1,27 +1,26 @@
 //! The loop: devices and the clock on one side, the network in logical time on the other.
 //!
-//! One thread. It reads what hosts send, advances the network to now, writes what is due, and sleeps until something is
-//! due or arrives. The last microseconds before a departure it spins, because a timer of the kernel is later than that.
+//! One thread. It reads what hosts sent until now, advances the network so far, writes what is due, and sleeps until
+//! something is due or arrives. The last microseconds before a departure it spins, because a timer of the kernel is later
+//! than that.
 
 use std::io;
 use std::os::fd::RawFd;
 
-use weir_emu::frame::Frame;
 use weir_emu::gather::Delivery;
-use weir_emu::pool::LARGEST;
 use weir_emu::{Network, piece};
 use weir_run::{Command, Job, Message};
 use weir_units::{Dur, Time};
 
 use crate::alarm::Alarm;
+use crate::clock::Clock;
 use crate::control::{Inbox, Input, Reporter};
 use crate::device::Device;
+use crate::intake::{Intake, Read, Way};
 use crate::meter::Meter;
 use crate::sys::{self, Poller};
 use crate::trace::Trace;
 
-/// Frames read from one device before the others get their turn.
-const READ_BATCH: usize = 8;
 /// Frames written before devices are read again: what hosts answer while they are written to waits in a device, and a
 /// device holds no more than some hundred frames.
 const WRITE_BATCH: usize = 64;
@@ -42,12 +41,6 @@ pub struct Settings {
     pub spin: Dur,
 }
 
-struct Port {
-    device: Device,
-    /// It may hold frames.
-    readable: bool,
-}
-
 /// Why the loop ended.
 pub enum End {
     /// The plan's end, or a command to stop.
@@ -60,7 +53,7 @@ pub enum End {
 pub struct Engine {
     job: Job,
     network: Network,
-    ports: Vec<Port>,
+    intake: Intake,
     poller: Poller,
     settings: Settings,
     inbox: Inbox,
@@ -68,15 +61,15 @@ pub struct Engine {
     trace: Option<Trace>,
     meter: Meter,
     alarm: Alarm,
-    scratch: Option<Box<[u8]>>,
-    /// Instant 0 of the network, on the monotonic clock.
-    base_ns: u64,
+    /// Before the run, since the emulator was started.
+    clock: Clock,
     started: bool,
     /// The run begins then.
     pending_epoch_ns: Option<u64>,
     /// Frames that devices had refused before the run.
     refused_before: u64,
     next_drain: Time,
+    has_input: bool,
     stopped: bool,
     abandoned: bool,
 }
@@ -103,7 +96,7 @@ impl Engine {
         let bin_ns = job.plan.measure.links_ns;
         Ok(Engine {
             network,
-            ports: devices.into_iter().map(|device| Port { device, readable: true }).collect(),
+            intake: Intake::new(devices, settings.horizon),
             poller,
             settings,
             inbox,
@@ -111,12 +104,12 @@ impl Engine {
             trace,
             meter: Meter::new(bin_ns),
             alarm: Alarm::new(settings.spin),
-            scratch: None,
-            base_ns: sys::monotonic_ns(),
+            clock: Clock::new(sys::monotonic_ns(), Time::MAX),
             started: false,
             pending_epoch_ns: None,
             refused_before: 0,
             next_drain: Time(DRAIN.0),
+            has_input: false,
             stopped: false,
             abandoned: false,
             job,
@@ -143,75 +136,43 @@ impl Engine {
             if due < now {
                 self.meter.came_late(now.since(due));
             }
-            self.network.advance(now);
+            let read = self.read(now)?;
+            self.network.advance(read.complete);
             self.deliver()?;
-            let wake = self.read_ports()?;
             if now >= self.next_drain {
                 self.hand_over(now)?;
             }
-            // Reading lets time pass, so that there may be more to deliver.
-            self.wait(if self.network.has_deliveries() { Time::ZERO } else { wake })?;
+            self.wait(read.again)?;
+            self.read_input()?;
         }
     }
 
-    /// Now, on the clock of the network; before the run, since the emulator was started.
     fn now(&self) -> Time {
-        let end = if self.started { self.job.plan.end_ns } else { u64::MAX };
-        Time(sys::monotonic_ns().saturating_sub(self.base_ns).min(end))
+        self.clock.now()
     }
 
     /// Begins the run: all that was under way is gone.
     fn begin_if_due(&mut self) {
         let Some(epoch_ns) = self.pending_epoch_ns.filter(|&epoch| epoch <= sys::monotonic_ns()) else { return };
         self.pending_epoch_ns = None;
+        self.intake.forget(&mut self.network);
         self.network.restart(&self.job);
         self.meter = Meter::new(self.job.plan.measure.links_ns);
-        self.base_ns = epoch_ns;
+        self.clock = Clock::new(epoch_ns, Time(self.job.plan.end_ns));
         self.alarm = Alarm::new(self.settings.spin);
         self.started = true;
         self.next_drain = Time(DRAIN.0);
         self.reporter.send(Message::Progress { now_ns: 0 });
     }
 
-    /// Reads what hosts have sent; when to come back for those whose network card is full, or at once for more.
-    fn read_ports(&mut self) -> io::Result<Time> {
-        let mut wake = Time::MAX;
-        for host in 0..self.ports.len() {
-            if self.ports[host].readable {
-                wake = wake.min(self.read_port(host)?);
-            }
+    /// Reads what hosts sent until `now`.
+    fn read(&mut self, now: Time) -> io::Result<Read> {
+        if self.intake.has_stamps() {
+            // A frame that came since the loop waited may be earlier than one of a device that told before.
+            self.poll(Dur::ZERO)?;
         }
-        Ok(wake)
-    }
-
-    fn read_port(&mut self, host: usize) -> io::Result<Time> {
-        for _ in 0..READ_BATCH {
-            let now = self.now();
-            let ready = self.network.ready_for(host as u32, self.settings.horizon);
-            if ready > now {
-                return Ok(ready);
-            }
-            let mut scratch = self.scratch.take().unwrap_or_else(|| self.network.trains.pool.scratch());
-            let Some(len) = self.ports[host].device.read(&mut scratch[..LARGEST])? else {
-                self.scratch = Some(scratch);
-                self.ports[host].readable = false;
-                return Ok(Time::MAX);
-            };
-            match Frame::parse(&scratch[..len], self.ports[host].device.link) {
-                Err(_) => {
-                    self.meter.malformed_frames += 1;
-                    self.scratch = Some(scratch);
-                }
-                Ok(frame) => {
-                    let at = self.now();
-                    if let Some(trace) = &mut self.trace {
-                        trace.sent(at, host as u32, &frame, &scratch[..len]);
-                    }
-                    self.network.inject(at, host as u32, &frame, scratch, len);
-                }
-            }
-        }
-        Ok(Time::ZERO)
+        let (network, meter, trace) = (&mut self.network, &mut self.meter, self.trace.as_mut());
+        self.intake.read(now, &mut Way { network, clock: self.clock, trace, meter })
     }
 
     /// Writes what is due, up to a number.
@@ -232,7 +193,7 @@ impl Engine {
 
     fn write(&mut self, delivery: &Delivery) -> io::Result<bool> {
         let train = self.network.trains.get(delivery.train);
-        let (device, bytes) = (&self.ports[delivery.host as usize].device, train.buffer.bytes());
+        let (device, bytes) = (self.intake.device(delivery.host), train.buffer.bytes());
         if let Some(trace) = &mut self.trace {
             trace.received(train.flow, delivery, &train.frame, bytes);
         }
@@ -252,6 +213,7 @@ impl Engine {
     /// Hands over the tables up to `now`; before the run, nobody wants them.
     fn hand_over(&mut self, now: Time) -> io::Result<()> {
         self.next_drain = now + DRAIN;
+        self.intake.read_clocks();
         let records = self.network.drain();
         if let Some(trace) = &mut self.trace {
             trace.flush()?;
@@ -274,7 +236,7 @@ impl Engine {
         self.hand_over(end)?;
         let statistics = self.network.statistics();
         let mut stats = self.meter.stats(&statistics);
-        let refused = self.refused()?.saturating_sub(self.refused_before);
+        let refused = self.intake.refused()?.saturating_sub(self.refused_before);
         for text in self.meter.warnings(&statistics, refused) {
             self.reporter.send(Message::Warning { text });
         }
@@ -283,38 +245,32 @@ impl Engine {
         Ok(())
     }
 
-    /// Frames that the devices have refused because they were full.
-    fn refused(&self) -> io::Result<u64> {
-        self.ports.iter().map(|port| port.device.refused()).sum()
-    }
-
     /// Sleeps until something arrives, something is due, or `wake`.
     fn wait(&mut self, wake: Time) -> io::Result<()> {
-        let epoch = self.pending_epoch_ns.map_or(Time::MAX, |epoch| Time(epoch.saturating_sub(self.base_ns)));
+        // Reading lets time pass, so that there may be more to deliver.
+        if wake == Time::ZERO || self.network.has_deliveries() {
+            return self.poll_unless_read();
+        }
+        let epoch = self.pending_epoch_ns.map_or(Time::MAX, |epoch_ns| self.clock.at(epoch_ns));
         let now = self.now();
         let next = wake.min(self.network.next_event()).min(self.next_drain).min(epoch).min(now + LONGEST_SLEEP);
         let sleep = self.alarm.sleep(now, next.since(now));
-        if sleep == Dur::ZERO && next > now {
-            self.spin(now, next);
-        }
-        let (ports, mut has_input, mut is_idle) = (&mut self.ports, false, true);
-        self.poller.wait(sleep.0, |token| {
-            is_idle = false;
-            match token {
-                INBOX => has_input = true,
-                index => ports[index as usize].readable = true,
+        if sleep == Dur::ZERO {
+            if next > now {
+                self.spin(now, next);
             }
-        })?;
-        if is_idle && sleep > Dur::ZERO {
+            return self.poll_unless_read();
+        }
+        if self.poll(sleep)? {
             self.alarm.rang(self.now().since(now + sleep));
         }
-        if has_input { self.read_input() } else { Ok(()) }
+        Ok(())
     }
 
     /// Passes the time until `next`, or until devices should be asked again.
     fn spin(&mut self, begin: Time, next: Time) {
         // The clock of the network stops at the plan's end: what is due later would never come.
-        let end = next.min(begin + SPIN_TURN).min(if self.started { Time(self.job.plan.end_ns) } else { Time::MAX });
+        let end = next.min(begin + SPIN_TURN).min(self.clock.end());
         let mut now = begin;
         while now < end {
             std::hint::spin_loop();
@@ -324,13 +280,34 @@ impl Engine {
         self.meter.spun(now.since(begin).0);
     }
 
+    /// Asks which devices have new frames, unless that is about to be asked anyway.
+    fn poll_unless_read(&mut self) -> io::Result<()> {
+        if self.intake.has_stamps() { Ok(()) } else { self.poll(Dur::ZERO).map(drop) }
+    }
+
+    /// Waits at most so long for new frames and input; whether there was none.
+    fn poll(&mut self, timeout: Dur) -> io::Result<bool> {
+        let (intake, has_input, mut is_idle) = (&mut self.intake, &mut self.has_input, true);
+        self.poller.wait(timeout.0, |token| {
+            is_idle = false;
+            match token {
+                INBOX => *has_input = true,
+                host => intake.tell(host),
+            }
+        })?;
+        Ok(is_idle)
+    }
+
     fn read_input(&mut self) -> io::Result<()> {
+        if !std::mem::take(&mut self.has_input) {
+            return Ok(());
+        }
         drain_event(self.inbox.fd())?;
         while let Some(input) = self.inbox.next() {
             match input {
                 Input::Command(Command::Start { epoch_ns }) => {
                     self.pending_epoch_ns = Some(epoch_ns);
-                    self.refused_before = self.refused()?;
+                    self.refused_before = self.intake.refused()?;
                 }
                 Input::Command(Command::Stop) => self.stopped = true,
                 Input::Bad(text) => return Err(io::Error::new(io::ErrorKind::InvalidInput, text)),

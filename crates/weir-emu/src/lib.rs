@@ -11,6 +11,7 @@ mod ledger;
 pub mod network;
 pub mod piece;
 pub mod pool;
+pub mod stamps;
 pub mod train;
 
 pub use directory::Directory;

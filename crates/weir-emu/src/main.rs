@@ -2,13 +2,16 @@
 //! writes.
 
 mod alarm;
+mod clock;
 mod control;
 mod device;
 mod engine;
 mod histogram;
+mod intake;
 mod meter;
 mod options;
 mod sys;
+mod tap;
 mod trace;
 
 use std::io::{self, BufRead, BufReader};
@@ -19,7 +22,7 @@ use weir_emu::{Directory, Network};
 use weir_run::{Job, Message};
 
 use control::{Inbox, Reporter};
-use device::Device;
+use device::{Device, Opening};
 use engine::{End, Engine};
 use options::Options;
 use trace::Trace;
@@ -64,8 +67,9 @@ fn read_job(input: &mut impl BufRead) -> Result<Job, String> {
 fn emulate(job: Job, input: BufReader<io::Stdin>, options: &Options) -> io::Result<()> {
     let (link, directory) =
         if options.bridge { (Link::Ethernet, Directory::bridge(&job)) } else { (Link::Ip, Directory::new(&job)) };
+    let opening = Opening { link, offloads: options.offloads, taps: options.stamps && !clock::stands_still() };
     let devices: Vec<Device> =
-        job.hosts.iter().map(|host| Device::open(host, link, options.offloads)).collect::<io::Result<_>>()?;
+        job.hosts.iter().map(|host| Device::open(host, opening, job.hosts.len())).collect::<io::Result<_>>()?;
     devices.iter().try_for_each(Device::await_running)?;
     let trace = options.trace.as_ref().map(|path| Trace::create(path, &job)).transpose()?;
     let network = Network::new(&job, directory, options.network);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use weir_emu::Statistics;
-use weir_units::Dur;
+use weir_units::{Dur, Time};
 
 use crate::histogram::Histogram;
 use crate::sys;
@@ -20,6 +20,9 @@ pub struct Meter {
     cpu_begin_ns: u64,
     spun_ns: u64,
     lateness: Histogram,
+    /// From the instant at which a frame entered its device until it was read.
+    read_lag: Histogram,
+    unstamped_frames: u64,
     held: Histogram,
     bin_ns: u64,
     /// Bins that had ended before the emulator came to see anything of them.
@@ -42,6 +45,8 @@ impl Meter {
             cpu_begin_ns: sys::thread_cpu_ns(),
             spun_ns: 0,
             lateness: Histogram::new(),
+            read_lag: Histogram::new(),
+            unstamped_frames: 0,
             held: Histogram::new(),
             bin_ns,
             bins_missed: 0,
@@ -49,6 +54,14 @@ impl Meter {
             write_failures: 0,
             writes: 0,
             rounds: 0,
+        }
+    }
+
+    /// A frame was read at `now`; it entered its device at `at`, where that is known.
+    pub fn read(&mut self, now: Time, at: Option<Time>) {
+        match at {
+            Some(at) => self.read_lag.add(now.since(at).0, 1),
+            None => self.unstamped_frames += 1,
         }
     }
 
@@ -88,6 +101,10 @@ impl Meter {
             ("lateness_p50_ns", self.lateness.quantile(0.5)),
             ("lateness_p99_ns", self.lateness.quantile(0.99)),
             ("lateness_max_ns", self.lateness.max()),
+            ("read_lag_p50_ns", self.read_lag.quantile(0.5)),
+            ("read_lag_p99_ns", self.read_lag.quantile(0.99)),
+            ("read_lag_max_ns", self.read_lag.max()),
+            ("unstamped_frames", self.unstamped_frames),
             ("held_p50_ns", self.held.quantile(0.5)),
             ("held_max_ns", self.held.max()),
         ];

@@ -14,6 +14,8 @@ pub struct Options {
     pub bridge: bool,
     /// Which offloads the hosts may use.
     pub offloads: Offloads,
+    /// Whether frames enter the links when they entered their device, or when they are read.
+    pub stamps: bool,
     /// Where to write a capture.
     pub trace: Option<PathBuf>,
     /// Whether to run before all ordinary threads.
@@ -37,6 +39,7 @@ Reads a job from standard input and writes tables to standard output; see crates
   --horizon US        read a host's device only while its network card holds less than this (1000)
   --spin US           spin at most this long before something is due, instead of trusting a timer (60)
   --memory MB         for what is under way (1024)
+  --no-stamps         frames enter the links when they are read, not when the kernel saw them enter their device
   --no-real-time      no real-time priority
   -h, --help
 ";
@@ -49,6 +52,7 @@ pub fn parse() -> Result<Option<Options>, lexopt::Error> {
     let mut options = Options {
         bridge: false,
         offloads: Offloads::All,
+        stamps: true,
         trace: None,
         // Alone on one processor, it would keep the hosts from running.
         real_time: std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1),
@@ -66,6 +70,7 @@ pub fn parse() -> Result<Option<Options>, lexopt::Error> {
             Long("horizon") => options.settings.horizon = micros(&mut parser)?,
             Long("spin") => options.settings.spin = micros(&mut parser)?,
             Long("memory") => options.network.memory = parser.value()?.parse::<usize>()?.saturating_mul(1 << 20),
+            Long("no-stamps") => options.stamps = false,
             Long("no-real-time") => options.real_time = false,
             Short('h') | Long("help") => {
                 print!("{HELP}");

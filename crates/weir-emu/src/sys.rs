@@ -16,6 +16,16 @@ pub fn thread_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// Nanoseconds of `CLOCK_REALTIME`, which stamps of packets have, less those of `CLOCK_MONOTONIC`.
+pub fn realtime_offset_ns() -> i64 {
+    const TRIES: usize = 3;
+    let measure = |_| {
+        let (before, real, after) = (monotonic_ns(), clock_ns(libc::CLOCK_REALTIME), monotonic_ns());
+        (after - before, real as i64 - (before + (after - before) / 2) as i64)
+    };
+    (0..TRIES).map(measure).min().map_or(0, |(_, offset_ns)| offset_ns)
+}
+
 fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes one timespec, and both clocks always exist.
@@ -29,6 +39,12 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
 
 fn check_len(result: libc::ssize_t) -> io::Result<usize> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as usize) }
+}
+
+/// The shortest of calls.
+pub fn do_nothing() {
+    // SAFETY: the call has no arguments.
+    unsafe { libc::getppid() };
 }
 
 /// Moves this thread into the network namespace of `file`.
@@ -91,6 +107,34 @@ pub fn set_fifo(priority: i32) -> io::Result<()> {
 pub fn read(fd: RawFd, into: &mut [u8]) -> io::Result<Option<usize>> {
     // SAFETY: the kernel writes at most `into.len()` bytes there.
     would_block(check_len(unsafe { libc::read(fd, into.as_mut_ptr().cast(), into.len()) }))
+}
+
+/// Reads a frame of a packet socket, and the kernel's stamp on it in nanoseconds of `CLOCK_REALTIME`.
+pub fn receive(fd: RawFd, into: &mut [u8]) -> io::Result<Option<(usize, Option<u64>)>> {
+    /// Words of control messages: one with a timespec, and more than it needs.
+    const CONTROL: usize = 16;
+    let mut control = [0_u64; CONTROL];
+    let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    // SAFETY: a msghdr of zeros is valid.
+    let mut message: libc::msghdr = unsafe { mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = mem::size_of_val(&control) as _;
+    // SAFETY: the kernel writes at most `into.len()` bytes there, and control messages of at most the length given.
+    let len = would_block(check_len(unsafe { libc::recvmsg(fd, &raw mut message, 0) }))?;
+    Ok(len.map(|len| (len, stamp_of(&message))))
+}
+
+fn stamp_of(message: &libc::msghdr) -> Option<u64> {
+    // SAFETY: the kernel filled in the control messages of `message`, which are still there.
+    let header = unsafe { libc::CMSG_FIRSTHDR(&raw const *message).as_ref() }?;
+    if (header.cmsg_level, header.cmsg_type) != (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS) {
+        return None;
+    }
+    // SAFETY: such a message holds a timespec, at no particular alignment.
+    let time = unsafe { libc::CMSG_DATA(&raw const *header).cast::<libc::timespec>().read_unaligned() };
+    Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
 /// Writes a frame from two parts; none when there is no room now.
@@ -178,17 +222,65 @@ pub fn interface_state(device: &str) -> io::Result<InterfaceState> {
     Ok(InterfaceState::Running)
 }
 
-/// A packet socket on an interface: frames with Ethernet and virtio headers, those that arrive only.
+/// A packet socket on an interface: frames with Ethernet and virtio headers, those that arrive only, with their instant.
 pub fn packet_socket(device: &str, buffer_bytes: libc::c_int) -> io::Result<OwnedFd> {
-    let flags = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: no pointers; protocol 0 receives nothing until the socket is bound.
-    let fd = check(unsafe { libc::socket(libc::AF_PACKET, flags, 0) })?;
-    // SAFETY: the descriptor is new and nobody else's.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    let socket = unbound_packet_socket(libc::SOCK_RAW)?;
+    let fd = socket.as_raw_fd();
     set_option(fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
     set_option(fd, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
     set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, buffer_bytes)?;
     set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, buffer_bytes)?;
+    set_option(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
+    let index = bind_packet_socket(fd, device)?;
+    set_promiscuous(fd, index)?;
+    Ok(socket)
+}
+
+/// A packet socket with a ring of `slots` in version 2 of its format, which shows the first `head_bytes` of each packet
+/// that leaves by an interface, from its IP header on.
+pub fn packet_ring(device: &str, head_bytes: u32, slot_bytes: usize, slots: usize) -> io::Result<OwnedFd> {
+    const BLOCK_BYTES: usize = 64 * 1024;
+    let socket = unbound_packet_socket(libc::SOCK_DGRAM)?;
+    let fd = socket.as_raw_fd();
+    set_option(fd, libc::SOL_PACKET, libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as libc::c_int)?;
+    let block_bytes = BLOCK_BYTES.min(slot_bytes * slots);
+    let request = libc::tpacket_req {
+        tp_block_size: block_bytes as libc::c_uint,
+        tp_block_nr: (slot_bytes * slots / block_bytes) as libc::c_uint,
+        tp_frame_size: slot_bytes as libc::c_uint,
+        tp_frame_nr: slots as libc::c_uint,
+    };
+    set_struct(fd, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
+    show_outgoing(fd, head_bytes)?;
+    bind_packet_socket(fd, device)?;
+    Ok(socket)
+}
+
+/// A classic BPF program (`Documentation/networking/filter.rst` of Linux): `head_bytes` of what is outgoing, else nothing.
+fn show_outgoing(fd: RawFd, head_bytes: u32) -> io::Result<()> {
+    let packet_type = (libc::SKF_AD_OFF + libc::SKF_AD_PKTTYPE) as u32;
+    let outgoing = u32::from(libc::PACKET_OUTGOING);
+    let line = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
+    let mut program = [
+        line(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, packet_type),
+        line(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, outgoing),
+        line(libc::BPF_RET | libc::BPF_K, 0, 0, head_bytes),
+        line(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
+    ];
+    let filter = libc::sock_fprog { len: program.len() as libc::c_ushort, filter: program.as_mut_ptr() };
+    set_struct(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
+}
+
+/// Receives nothing until it is bound.
+fn unbound_packet_socket(kind: libc::c_int) -> io::Result<OwnedFd> {
+    // SAFETY: no pointers.
+    let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0) })?;
+    // SAFETY: the descriptor is new and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Binds a packet socket to an interface, for all protocols; the index of the interface.
+fn bind_packet_socket(fd: RawFd, device: &str) -> io::Result<libc::c_uint> {
     let name = CString::new(device).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     // SAFETY: a C string.
     let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
@@ -203,8 +295,7 @@ pub fn packet_socket(device: &str, buffer_bytes: libc::c_int) -> io::Result<Owne
     let (pointer, bytes) = ((&raw const address).cast(), mem::size_of_val(&address) as libc::socklen_t);
     // SAFETY: the kernel reads a sockaddr_ll of that size.
     check(unsafe { libc::bind(fd, pointer, bytes) })?;
-    set_promiscuous(fd, index)?;
-    Ok(socket)
+    Ok(index)
 }
 
 fn set_promiscuous(fd: RawFd, index: libc::c_uint) -> io::Result<()> {
@@ -212,14 +303,17 @@ fn set_promiscuous(fd: RawFd, index: libc::c_uint) -> io::Result<()> {
     let mut membership: libc::packet_mreq = unsafe { mem::zeroed() };
     membership.mr_ifindex = index as libc::c_int;
     membership.mr_type = libc::PACKET_MR_PROMISC as libc::c_ushort;
-    let (pointer, bytes) = ((&raw const membership).cast(), mem::size_of_val(&membership) as libc::socklen_t);
-    // SAFETY: the kernel reads a packet_mreq of that size.
-    check(unsafe { libc::setsockopt(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, pointer, bytes) }).map(drop)
+    set_struct(fd, libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &membership)
 }
 
 fn set_option(fd: RawFd, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
-    let (pointer, bytes) = ((&raw const value).cast(), mem::size_of_val(&value) as libc::socklen_t);
-    // SAFETY: the kernel reads one int.
+    set_struct(fd, level, option, &value)
+}
+
+/// `value` must be of the type that the option has.
+fn set_struct<T>(fd: RawFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
+    let (pointer, bytes) = ((&raw const *value).cast(), mem::size_of_val(value) as libc::socklen_t);
+    // SAFETY: the kernel reads a value of that size.
     check(unsafe { libc::setsockopt(fd, level, option, pointer, bytes) }).map(drop)
 }
 
@@ -229,6 +323,43 @@ pub fn set_nonblocking(fd: RawFd) -> io::Result<()> {
     let flags = check(unsafe { libc::fcntl(fd, libc::F_GETFL) })?;
     // SAFETY: no pointers.
     check(unsafe { libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) }).map(drop)
+}
+
+/// Memory that is shared with the kernel.
+pub struct Mapping {
+    begin: std::ptr::NonNull<libc::c_void>,
+    bytes: usize,
+}
+
+impl Mapping {
+    /// The first `bytes` of what `fd` shares.
+    pub fn new(fd: RawFd, bytes: usize) -> io::Result<Mapping> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping, at an address that the kernel chooses.
+        let begin = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, fd, 0) };
+        if begin == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let begin = std::ptr::NonNull::new(begin).ok_or_else(|| io::Error::other("mapped at address 0"))?;
+        Ok(Mapping { begin, bytes })
+    }
+
+    /// The byte at `offset`.
+    ///
+    /// # Panics
+    /// When it is outside.
+    pub fn at(&self, offset: usize) -> *mut libc::c_void {
+        assert!(offset < self.bytes, "within the mapping");
+        // SAFETY: just checked.
+        unsafe { self.begin.as_ptr().byte_add(offset) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and nothing refers to it any more.
+        unsafe { libc::munmap(self.begin.as_ptr(), self.bytes) };
+    }
 }
 
 /// A counter that wakes whoever polls it.

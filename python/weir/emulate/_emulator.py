@@ -57,6 +57,11 @@ class Emulator:
         """Ends it."""
         self._process.close()
 
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        return self._process.pid
+
     def stop(self) -> None:
         """Has it end; another thread is in :meth:`measure`.
 

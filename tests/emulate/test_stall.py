@@ -1,0 +1,69 @@
+"""What becomes of packets that hosts send while the emulator does not run, as on a busy machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import statistics
+import struct
+import time
+from collections.abc import Sequence
+
+import pytest
+from emulate_support import Net, link, network
+
+pytestmark = pytest.mark.root
+
+DELAY_S = 0.3
+STALL_S = 0.15
+COUNT = 50
+SO_TIMESTAMPNS = 35
+
+
+def excess_of_a_stall(*options: str) -> tuple[list[float], Net]:
+    """By how many seconds packets that are sent all through a stall come later than their link's delay has it."""
+    with network(link(delay=f"{DELAY_S}s"), *options) as net:
+        here, peer = net.pair()
+        peer.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        lateness(peer, send(here, 1, 0.0))  # the path is known from here on
+        os.kill(net.emulator.pid, signal.SIGSTOP)
+        try:
+            sent = send(here, COUNT, STALL_S / COUNT)
+        finally:
+            os.kill(net.emulator.pid, signal.SIGCONT)
+        late = lateness(peer, sent)
+    return late, net
+
+
+def send(here: socket.socket, count: int, interval_s: float) -> list[float]:
+    """Sends packets, evenly; the instants at which it did."""
+    sent, begin = [], time.monotonic()
+    for number in range(count):
+        time.sleep(max(0.0, begin + number * interval_s - time.monotonic()))
+        sent.append(time.time())
+        here.send(number.to_bytes(4, "big"))
+    return sent
+
+
+def lateness(peer: socket.socket, sent: Sequence[float]) -> list[float]:
+    """Of packets that arrive, beyond the delay of the link; by the kernel's stamps."""
+    late = []
+    for _ in sent:
+        head, control, _, _ = peer.recvmsg(4, 64)
+        seconds, nanos = struct.unpack("qq", control[0][2])
+        late.append(seconds + nanos / 1e9 - sent[int.from_bytes(head, "big")] - DELAY_S)
+    return late
+
+
+def test_packets_enter_the_link_when_they_were_sent_however_late_the_emulator_reads_them() -> None:
+    late, net = excess_of_a_stall()
+    assert statistics.median(late) < STALL_S / 4
+    assert net.tables["stats"]["unstamped_frames"] == [0]
+    assert net.tables["stats"]["read_lag_max_ns"][0] > STALL_S / 2 * 1e9, "the emulator did not run"
+
+
+def test_without_stamps_the_stall_delays_them() -> None:
+    late, net = excess_of_a_stall("--no-stamps")
+    assert statistics.median(late) > STALL_S / 4
+    assert net.tables["stats"]["unstamped_frames"] == [COUNT + 1]
