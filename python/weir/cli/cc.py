@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from weir.cli import _cc_compare
 from weir.cli._common import console, emit_json, examples, json_option, print_table
 
 if TYPE_CHECKING:
@@ -21,12 +22,16 @@ _EPILOG = examples(
     ("weir cc list cubic", "one, with its options"),
     ("weir cc build my_cc.c", "then in a scenario: `cc: ./my_cc.so`"),
     ("weir cc load cubic", "into this kernel; then: iperf3 -C weir_cubic ..."),
+    ("weir cc compare --quick", "with the kernel's of the same names, in the lab"),
 )
 
 
 @click.group(epilog=_EPILOG)
 def command() -> None:
     """List congestion controls, build one of your own without rebuilding weir, load one into this kernel."""
+
+
+command.add_command(_cc_compare.command)
 
 
 @command.command("list", epilog=examples(("weir cc list", "all"), ("weir cc list ./my_cc.so", "your own")))

@@ -1,0 +1,96 @@
+"""``weir cc compare``."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from weir.cli._common import console, emit_json, error_console, examples, json_option, print_table, verbosity_options
+from weir.cli._scenarios import locate, parse_set
+
+if TYPE_CHECKING:
+    from weir.variants import Variants
+
+__all__ = ["command"]
+
+_SCENARIO = "validation/variants"
+_EXAMPLES = examples(
+    ("weir cc compare --quick", "all that both have; about a minute"),
+    ("weir cc compare bic htcp", "some of them"),
+    ("weir cc compare --document docs/validation", "and writes the document"),
+)
+
+
+@click.command("compare", epilog=_EXAMPLES)
+@click.argument("chosen", metavar="[NAME]...", nargs=-1)
+@click.option("--quick", is_flag=True, help="Short runs at one round-trip time.")
+@click.option("--scenario", default=_SCENARIO, metavar="FILE", help="Other cells; it sweeps transport.cc.")
+@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change one value; may be repeated.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder of the runs; by default runs/cc-compare.")
+@click.option(
+    "--document", "folder", type=click.Path(path_type=Path), metavar="DIR", help="Write variants.md, figures and data."
+)
+@click.option("-j", "--workers", type=click.IntRange(1), help="Processes; by default one a processor.")
+@click.option("--fresh", is_flag=True, help="Replace runs that the folder holds.")
+@json_option
+@verbosity_options
+def command(
+    chosen: tuple[str, ...],
+    quick: bool,
+    scenario: str,
+    overrides: tuple[str, ...],
+    out: Path | None,
+    folder: Path | None,
+    workers: int | None,
+    fresh: bool,
+    as_json: bool,
+    quiet: bool,
+    verbose: int,
+) -> None:
+    """Compare weir's congestion controls with the kernel's of the same names, trace by trace, in the lab.
+
+    The same plans are executed with `linux:NAME`, with `NAME` as the paper has it, and with its option `as_linux`: with
+    the same losses, two flows that share a queue, and random losses; weir's also by the simulator. Needs the lab
+    (`weir lab status`).
+    """
+    from weir import engine, variants
+
+    place = out or Path("runs") / ("cc-compare-quick" if quick else "cc-compare")
+    try:
+        found = variants.execute(
+            locate(scenario),
+            variants.names(chosen),
+            place,
+            quick=quick,
+            overrides=parse_set(overrides),
+            workers=workers,
+            fresh=fresh,
+            display=engine.display(quiet=quiet, verbose=verbose > 0),
+        )
+    except variants.VariantError as error:
+        raise click.ClickException(str(error)) from error
+    if as_json:
+        emit_json(found.to_json())
+    else:
+        _print(found)
+    if folder is not None:
+        written = variants.document(found, folder, shlex.join(["weir", *sys.argv[1:]]))
+        (error_console() if as_json else console()).print(f"document: {written[0]}", style="bold")
+
+
+def _print(found: Variants) -> None:
+    from weir.variants import PAIRS
+    from weir.variants._document import HEAD, fields
+
+    for pair in PAIRS:
+        rows = found.of(pair)
+        if rows:
+            console().print(pair.title, style="bold")
+            factors = list(rows[0].factors)
+            body = [[*row.factors.values(), *(text.strip("*") for text in fields(row))] for row in rows]
+            print_table((*factors, *HEAD), body, right=range(len(factors), len(factors) + len(HEAD)))
+            console().print()

@@ -1,0 +1,26 @@
+"""weir's congestion controls against the kernel's of the same names, in one kernel and in the simulator.
+
+``execute`` runs the cells of ``scenarios/validation/variants.yaml`` with each of them, ``document`` writes how far
+their traces are apart; ``weir cc compare`` is both.
+"""
+
+from __future__ import annotations
+
+from weir.variants._document import document
+from weir.variants._measure import PAIRS, Pair, Row, Variants, execute, is_same
+from weir.variants._sides import SIDES, Side, names
+from weir.variants.errors import VariantError
+
+__all__ = [
+    "PAIRS",
+    "SIDES",
+    "Pair",
+    "Row",
+    "Side",
+    "VariantError",
+    "Variants",
+    "document",
+    "execute",
+    "is_same",
+    "names",
+]
