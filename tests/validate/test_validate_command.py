@@ -149,6 +149,37 @@ def test_what_the_machine_does_not_carry_is_left_out_of_both(
     assert "carries none of the cells" in none.err
 
 
+def test_a_document_says_whether_fidelity_fell(run: Callable[..., Ran], tmp_path: Path) -> None:
+    run("tiny.yaml", "--methods", "sim,sim@transport.processing=0s", "-q", "--document", "doc", "--set", "repeat=1")
+    (data,) = (tmp_path / "doc").glob("*.json")
+    same = run("--against", str(data), "-q")
+    assert same.code == 0
+    assert "4 cells of" in same.out
+    assert "4 unchanged" in same.out
+    sabotage = ("--set", "transport.initial_window=1", "--set", "transport.stack=linux-2.6")
+    worse = run("--against", str(data), "-q", "--cells", "2", *sabotage)
+    assert worse.code == 1
+    assert "rose from" in worse.out
+    found = run("--against", str(data), "-q", "--cells", "1", "--json")
+    assert json.loads(found.out)["failures"] == []
+
+
+def test_what_chance_makes_is_told_by_further_seeds(run: Callable[..., Ran]) -> None:
+    arguments = ("tiny.yaml", *OTHER, "--json", "--cells", "2", "--set", "repeat=1")
+    (plain, known) = (json.loads(run(*arguments, *more).out) for more in ((), ("--chance", "4")))
+    assert all(cell["chance"] == {} for cell in plain["cells"]), "one repeat tells nothing"
+    assert plain["goodput_error"]["beyond_by_chance"] is None
+    for cell in known["cells"]:
+        assert 0 < cell["chance"]["goodput_error"] < 2
+        assert cell["errors"] == pytest.approx(plain["cells"][known["cells"].index(cell)]["errors"], nan_ok=True)
+    assert known["goodput_error"]["beyond_by_chance"] >= 0
+
+
+def test_pairs_of_values_decide_the_cells(run: Callable[..., Ran]) -> None:
+    found = json.loads(run("tiny.yaml", *OTHER, "--json", "--pairs", "1", "--set", "repeat=1").out)
+    assert len(found["cells"]) == 4, "two factors of two values: every pair is every cell"
+
+
 REAL = ("--methods", "sim,small_machine:Disturbed", "-q", "--json")
 
 
@@ -215,6 +246,9 @@ def test_random_draws_are_executed(run: Callable[..., Ran]) -> None:
         (("tiny.yaml", "--methods", "sim,smi"), "no method 'smi'"),
         (("nothing.yaml",), "there is no file 'nothing.yaml'"),
         (("--random", "2", "--cells", "3"), "give one of them"),
+        (("tiny.yaml", "--pairs", "2", "--cells", "3"), "give one of them"),
+        (("--against", "nothing.json"), "nothing.json: No such file"),
+        (("--against", "tiny.yaml"), "tiny.yaml is not JSON"),
         (("tiny.yaml", "--within", "godput_error=3%"), "Did you mean 'goodput_error'?"),
         (("tiny.yaml", "--within", "goodput_error=3ms"), "expected a share"),
         (("--random", "2", "--most", "5Mbps"), "expected a rate above 10Mbps"),

@@ -73,7 +73,7 @@ def test_the_grid_is_no_part_of_the_catalogue() -> None:
 
 
 def test_a_sample_takes_each_value_as_often_as_any_other() -> None:
-    scenario = load(GRID, quick=True)
+    scenario = load(GRID, quick=True, overrides={"repeat": "1"})
     chosen = sample(scenario, 12, 1).cells()
     assert len(chosen) == 12
     for name in ("cc", "rtt", "rate", "queue", "case"):
