@@ -22,6 +22,8 @@ pub(crate) const CE: u8 = 16;
 pub(crate) const CWR_OR_ECE: u8 = 32;
 /// A retransmission.
 pub(crate) const RESENT: u8 = 64;
+/// On data: the end of what the application wrote.
+pub(crate) const PUSH: u8 = 128;
 
 /// No SACK blocks: a place from here on. A trace puts a serial number there.
 pub(crate) const NO_SACKS_FROM: u32 = 1 << 31;

@@ -11,7 +11,7 @@ use weir_units::Time;
 
 use crate::error::SimError;
 use crate::flow::{Active, Connection, Flow, UDP_HEADERS};
-use crate::packet::{CE, CWR_OR_ECE, ECT, Kind, MAX_FLOWS, Packet, RESENT, unwrap};
+use crate::packet::{CE, CWR_OR_ECE, ECT, Kind, MAX_FLOWS, PUSH, Packet, RESENT, unwrap};
 use crate::processing::Processing;
 use crate::sacks::Sacks;
 use crate::telemetry::Telemetry;
@@ -369,6 +369,7 @@ impl Simulation {
             tsval: packet.stamp(),
             ce: packet.has(CE),
             cwr: packet.has(CWR_OR_ECE),
+            push: packet.has(PUSH),
         };
         let ack = receiver.on_data(self.now, arrival);
         let deadline = receiver.deadline();
@@ -640,7 +641,8 @@ impl Simulation {
             .stamped(segment.tsval)
             .flagged(ECT, connection.ecn && !segment.retransmission)
             .flagged(CWR_OR_ECE, segment.cwr)
-            .flagged(RESENT, segment.retransmission);
+            .flagged(RESENT, segment.retransmission)
+            .flagged(PUSH, segment.push);
         if flow.local_limited && flow.first_evented {
             self.flows[index].local.wait(bytes);
         }

@@ -14,6 +14,8 @@ pub struct Segment {
     pub retransmission: bool,
     /// The congestion-window-reduced flag of ECN (RFC 3168).
     pub cwr: bool,
+    /// The push flag: nothing written follows.
+    pub push: bool,
     /// The sender's clock, for the timestamps option, in microseconds.
     pub tsval: u32,
 }

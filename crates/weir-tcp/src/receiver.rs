@@ -1,7 +1,8 @@
 //! The receiving end of a connection.
 //!
 //! Models what shapes the acknowledgement stream on Linux: the delayed-ACK timer with its adaptive timeout, quick-ACK
-//! mode at the start and after a silence, an immediate ACK for anything out of order with SACK and D-SACK blocks
+//! mode at the start and after a silence, an immediate ACK at the end of what the application of the sender wrote, and
+//! for anything out of order with SACK and D-SACK blocks
 //! (RFC 2018, RFC 2883), compression of SACK-only ACKs, and the ECN echo (RFC 3168). The application reads at once.
 
 use weir_plan::{Ack as AckPolicy, Stack, Tcp};
@@ -38,6 +39,8 @@ pub struct Arrival {
     pub ce: bool,
     /// The sender says that it reduced its window.
     pub cwr: bool,
+    /// The push flag: the end of what the sender's application wrote.
+    pub push: bool,
 }
 
 /// The receiving end of a connection.
@@ -145,7 +148,7 @@ impl Receiver {
             self.next += 1;
             self.delivered_bytes += u64::from(arrival.len);
             self.unacked_bytes += arrival.len;
-            return self.in_order(now);
+            return self.in_order(now, arrival.push || arrival.len < self.mss);
         }
         self.on_disorder(now, &arrival)
     }
@@ -163,9 +166,11 @@ impl Receiver {
         None
     }
 
+    /// Acknowledges what is in order, at once or later. At the end of a write the sender may wait for its ACK: Linux sends
+    /// it when the application has read that (`tcp_cleanup_rbuf`), and takes a short segment for an end, too.
     #[inline]
-    fn in_order(&mut self, now: Time) -> Option<Ack> {
-        if self.unacked_bytes > self.mss || self.quick_acks > 0 || self.every_segment {
+    fn in_order(&mut self, now: Time, is_end: bool) -> Option<Ack> {
+        if is_end || self.unacked_bytes > self.mss || self.quick_acks > 0 || self.every_segment {
             return Some(self.acknowledge());
         }
         if self.ack_deadline == Time::MAX {

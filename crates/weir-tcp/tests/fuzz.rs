@@ -140,19 +140,19 @@ proptest! {
     fn a_receiver_survives_any_segment(
         tcp in tcp(),
         arrivals in proptest::collection::vec(
-            (prop_oneof![6 => -4i64..12, 1 => 0i64..100_000], 0u32..2000, any::<u32>(), any::<(bool, bool)>(), 0u64..60_000_000),
+            (prop_oneof![6 => -4i64..12, 1 => 0i64..100_000], 0u32..2000, any::<u32>(), any::<(bool, bool, bool)>(), 0u64..60_000_000),
             1..200,
         ),
     ) {
         let mut receiver = Receiver::new(&tcp);
         let mut now = Time::ZERO;
         let mut delivered = 0;
-        for (offset, len, tsval, (ce, cwr), gap) in arrivals {
+        for (offset, len, tsval, (ce, cwr, push), gap) in arrivals {
             now += Dur(gap);
             let mut acks = vec![receiver.on_timer(now)];
             prop_assert!(receiver.deadline() > now, "a timer that was served is still due");
             let seq = relative(receiver.next(), offset);
-            acks.push(receiver.on_data(now, Arrival { seq, len, tsval, ce, cwr }));
+            acks.push(receiver.on_data(now, Arrival { seq, len, tsval, ce, cwr, push }));
             for ack in acks.into_iter().flatten() {
                 prop_assert!(ack.ack <= receiver.next());
                 let first = usize::from(ack.sack.dsack);

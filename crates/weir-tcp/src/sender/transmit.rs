@@ -150,6 +150,7 @@ impl Sender {
             len,
             retransmission: false,
             cwr: std::mem::take(&mut self.cwr_pending),
+            push: self.is_last(seq),
             tsval: micros(now) as u32,
         }
     }
@@ -177,7 +178,13 @@ impl Sender {
         self.last_sent = now;
         self.counters.retransmitted_packets += 1;
         self.count_sent(len);
-        Segment { seq, len, retransmission: true, cwr: false, tsval: micros(now) as u32 }
+        Segment { seq, len, retransmission: true, cwr: false, push: self.is_last(seq), tsval: micros(now) as u32 }
+    }
+
+    /// Whether nothing that the application has written so far follows this segment.
+    #[inline]
+    fn is_last(&self, seq: u64) -> bool {
+        self.next_bytes == self.written_bytes && seq + 1 == self.board.next
     }
 
     #[inline]

@@ -338,7 +338,8 @@ impl Connection {
     fn send_segment(&mut self, segment: Segment) {
         let impairments = self.config.impairments;
         let ce = self.config.tcp.ecn && !segment.retransmission && self.random.happens(impairments.marks);
-        let arrival = Arrival { seq: segment.seq, len: segment.len, tsval: segment.tsval, ce, cwr: segment.cwr };
+        let Segment { seq, len, tsval, cwr, push, .. } = segment;
+        let arrival = Arrival { seq, len, tsval, ce, cwr, push };
         self.send(0, Cargo::Data(arrival), impairments.loss);
         if self.random.happens(impairments.duplicates) {
             self.send(0, Cargo::Data(arrival), impairments.loss);

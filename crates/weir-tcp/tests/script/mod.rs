@@ -14,7 +14,7 @@
 //!     < ack 3 sack 5..6 9 ece echo 0.1            an acknowledgement arrives; ranges name their first and last segment
 //!     > 3..5 9 resent | > syn | > nothing         what the sender must have sent now, and not at any other time
 //!     > anything                                  whatever it sent until now
-//!     < 3..5 ce cwr len 100 stamp 0.1             data arrive at the receiver
+//!     < 3..5 ce cwr push len 100 stamp 0.1        data arrive at the receiver
 //!     > ack 3 sack 5..6 dsack 2 echo 0.1          what the receiver must have answered
 //!     path 0.05 | lose 3..5 | lose 3 again | delay 7 0.03 | duplicate 4 | mark 9 | lose-ack 2
 //!     expect cwnd 10                              see `Expectation` in `world`
@@ -101,6 +101,7 @@ pub struct DataLine {
     pub span: Span,
     pub ce: bool,
     pub cwr: bool,
+    pub push: bool,
     pub len: Option<u32>,
     pub stamp: Option<Time>,
 }

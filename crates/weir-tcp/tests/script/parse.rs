@@ -166,12 +166,13 @@ fn parse_ack(words: &[&str]) -> Result<AckLine, String> {
 
 fn parse_data(words: &[&str]) -> Result<DataLine, String> {
     let (span, mut rest) = words.split_first().ok_or("which segments?")?;
-    let mut line = DataLine { span: parse_span(span)?, ce: false, cwr: false, len: None, stamp: None };
+    let mut line = DataLine { span: parse_span(span)?, ce: false, cwr: false, push: false, len: None, stamp: None };
     while let Some((word, tail)) = rest.split_first() {
         rest = tail;
         match (*word, tail.first()) {
             ("ce", _) => line.ce = true,
             ("cwr", _) => line.cwr = true,
+            ("push", _) => line.push = true,
             ("len", Some(value)) => {
                 line.len = Some(parse_number(value)? as u32);
                 rest = &tail[1..];

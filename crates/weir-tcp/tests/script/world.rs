@@ -208,7 +208,8 @@ impl World {
         if let Some(index) = mark {
             path.marks.remove(index);
         }
-        let arrival = Arrival { seq, len: segment.len, tsval: segment.tsval, ce: mark.is_some(), cwr: segment.cwr };
+        let Segment { len, tsval, cwr, push, .. } = segment;
+        let arrival = Arrival { seq, len, tsval, ce: mark.is_some(), cwr, push };
         let at = self.now + path.delay + extra;
         for _ in 0..copies {
             self.packets += 1;
@@ -293,8 +294,8 @@ impl World {
     fn arrive(&mut self, line: &DataLine) {
         for seq in line.span.0..=line.span.1 {
             let stamp = line.stamp.unwrap_or(self.now);
-            let arrival =
-                Arrival { seq, len: line.len.unwrap_or(self.mss), tsval: micros(stamp), ce: line.ce, cwr: line.cwr };
+            let DataLine { len, ce, cwr, push, .. } = *line;
+            let arrival = Arrival { seq, len: len.unwrap_or(self.mss), tsval: micros(stamp), ce, cwr, push };
             self.note(format!("< {seq}"));
             let ack = self.receiver.on_data(self.now, arrival);
             self.take_ack(ack);
