@@ -136,6 +136,12 @@ def test_the_queue_of_a_card_passes_what_the_card_sends(plan: dict[str, Any]) ->
     assert int(bucket[bucket.index("limit") + 1]) >= 1000 * 1500
 
 
+def test_a_device_holds_what_comes_while_the_emulator_waits_for_a_processor(plan: dict[str, Any]) -> None:
+    for host in wire(plan, "t").hosts:
+        (words,) = (c for c in wire(plan, "t").up if host.namespace in c and "txqueuelen" in c)
+        assert int(words[words.index("txqueuelen") + 1]) * 1538 * 8 / 1e9 > 0.1  # seconds of a gigabit
+
+
 def test_the_script_is_a_shells_and_holds_every_command(plan: dict[str, Any]) -> None:
     wiring = wire(plan, "t")
     lines = script(wiring).splitlines()
