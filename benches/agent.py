@@ -1,16 +1,28 @@
 """The agent beside iperf3 on the same veth pair: ``sudo .venv/bin/python benches/agent.py``.
 
 What is compared runs in turn, in pairs, and the medians of the ratios count: figures of a busy machine are comparable
-only with their neighbours. Needs root (two network namespaces, removed at the end) and iperf3; ``WEIR_BIN`` names the
-folder of another ``weir-agent``. Everything is printed, and stored in ``benches/results/agent.json``.
+only with their neighbours. What sampling costs is less than runs differ by. So it is told in three ways, each with an
+interval of confidence (95 %, bootstrap over rounds): goodput with and without; the same at ten times as many samples,
+divided by ten; and the processor time that the agents themselves count for it, as a share of what they use.
+
+    sudo .venv/bin/python benches/agent.py                       three minutes
+    sudo .venv/bin/python benches/agent.py sampling --rounds 60  what sampling costs alone, sharper
+    sudo .venv/bin/python benches/agent.py --quick               a minute
+
+Needs root (two network namespaces, removed at the end) and iperf3; ``WEIR_BIN`` names the folder of another
+``weir-agent``. Everything is printed, and stored in ``benches/results/agent.json``.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import fcntl
+import io
 import json
 import os
+import platform
+import random
 import resource
 import statistics
 import struct
@@ -18,7 +30,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -32,6 +44,14 @@ MS = 1_000_000
 SPACES = ("weir-bench-agent-a", "weir-bench-agent-b")
 ADDRESSES = ("10.213.7.1", "10.213.7.2")
 FIRST_PORT = 5201
+SAMPLED_FLOWS = 200
+SAMPLING_MS = 20
+AMPLIFIED_MS = 2
+TARGET_PERCENT = 1.0
+"""Sampling is to cost less of the goodput."""
+RESAMPLES = 4000
+PIPE_BYTES = 1 << 20
+CHUNK = 1 << 18
 _FORMATS = {"u8": "B", "u32": "I", "u64": "Q", "i64": "q"}
 
 
@@ -42,44 +62,132 @@ class Figures:
     goodput_bps: float
     cpu_s_per_gb: float
     """Processor time of both ends, user and system, a gigabyte delivered."""
+    cpu_s: float = 0.0
+    """Of both ends."""
+    measuring_s: float = 0.0
+    """Of it, for looking at connections and for rows."""
     extra: dict[str, float] = field(default_factory=dict)
 
 
 def main() -> None:
     """Runs the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)}")
     parser.add_argument("--pairs", type=int, default=5, help="pairs of runs of each case (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=2.0, help="length of each run (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=20, help="rounds of case sampling (default %(default)s)")
+    parser.add_argument("--quick", action="store_true", help="2 pairs, 10 rounds, runs of a second")
     arguments = parser.parse_args()
+    if unknown := set(arguments.cases) - set(CASES):
+        parser.error(f"no case {unknown.pop()!r}; there are {', '.join(CASES)}")
+    if arguments.quick:
+        arguments.pairs, arguments.rounds, arguments.seconds = 2, 10, 1.0
     try:
         agent = find("weir-agent")
     except MethodError as error:
         sys.exit(f"benches/agent.py: {error}")
     if os.geteuid() != 0:
         sys.exit("benches/agent.py: needs root: it makes two network namespaces")
+    extent = Extent(agent, arguments.pairs, arguments.seconds, arguments.rounds)
+    host = {"kernel": platform.release(), "processors": os.cpu_count(), "load_before": os.getloadavg()[0]}
+    report: dict[str, Any] = {"host": host, "pairs": extent.pairs, "seconds": extent.seconds, "rounds": extent.rounds}
     with veth():
-        report = measure(agent, arguments.pairs, arguments.seconds)
+        for name in arguments.cases or CASES:
+            report[name] = CASES[name](extent)
     target = HERE / "results" / "agent.json"
     target.parent.mkdir(exist_ok=True)
     target.write_text(json.dumps(report, indent=2) + "\n")
 
 
-def measure(agent: Path, pairs: int, seconds: float) -> dict[str, Any]:
-    """All cases; each is printed when it is done."""
-    report: dict[str, Any] = {"pairs": pairs, "seconds": seconds}
-    for flows in (1, 100):
-        found = in_pairs(pairs, partial(run_agent, agent, flows, seconds), partial(run_iperf3, flows, seconds))
-        report[f"bulk_{flows}"] = show(f"bulk, {flows} flow(s): agent / iperf3", *found)
-    found = in_pairs(
-        pairs, lambda: run_agent(agent, 200, seconds, tcp_ms=20), lambda: run_agent(agent, 200, seconds, tcp_ms=0)
-    )
-    report["sampling_200"] = show("200 flows, sampled every 20 ms / not sampled", *found)
-    ours, theirs = in_pairs(pairs, lambda: run_cbr(agent, seconds), lambda: run_iperf3_udp(seconds))
-    report["cbr"] = {key: statistics.median(run.extra[key] for run in ours) for key in ours[0].extra} | {
-        key: statistics.median(run.extra[key] for run in theirs) for key in theirs[0].extra
+@dataclass(frozen=True)
+class Extent:
+    """What to measure, and how long."""
+
+    agent: Path
+    pairs: int
+    seconds: float
+    rounds: int
+
+
+# -- the cases
+
+
+def bulk(extent: Extent, flows: int) -> dict[str, float]:
+    """Bulk flows beside iperf3's."""
+    ours, theirs = partial(run_agent, extent.agent, flows, extent.seconds), partial(run_iperf3, flows, extent.seconds)
+    return show(f"bulk, {flows} flow(s): agent / iperf3", *in_pairs(extent.pairs, ours, theirs))
+
+
+def sampling(extent: Extent) -> dict[str, Any]:
+    """What it costs to sample 200 flows."""
+    intervals = (0, SAMPLING_MS, AMPLIFIED_MS)
+    runs: dict[int, list[Figures]] = {ms: [] for ms in intervals}
+    for number in range(extent.rounds):
+        for ms in (*intervals[number % 3 :], *intervals[: number % 3]):
+            runs[ms].append(run_agent(extent.agent, SAMPLED_FLOWS, extent.seconds, tcp_ms=ms))
+    base, usual, often = (runs[ms] for ms in intervals)
+    scale = AMPLIFIED_MS / SAMPLING_MS
+    costs = {
+        "goodput": cost((_loss(a, b) for a, b in zip(usual, base, strict=True)), 100),
+        "goodput, amplified": cost((_loss(a, b) for a, b in zip(often, base, strict=True)), 100 * scale),
+        "of the agents' processor time": cost((_share(a, b) for a, b in zip(usual, base, strict=True)), 100),
+        "of a processor": cost(
+            (a.measuring_s - b.measuring_s for a, b in zip(usual, base, strict=True)), 100 / extent.seconds
+        ),
     }
-    print("CBR, 1000 B at 20 Mb/s (400 us apart): " + ", ".join(f"{k} {v:.1f}" for k, v in report["cbr"].items()))
-    return report
+    print(
+        f"{SAMPLED_FLOWS} flows sampled every {SAMPLING_MS} ms, {extent.rounds} rounds: cost in percent (95 % interval)"
+    )
+    for name, (middle, low, high) in costs.items():
+        print(f"  {name:<32}{middle:8.2f}   ({low:.2f} to {high:.2f})")
+    verdict = judge(costs["of the agents' processor time"])
+    print(f"  less than {TARGET_PERCENT:g} %, where processors are what limits: {verdict}", flush=True)
+    goodput = {f"goodput_{ms}_ms_gbps": statistics.median(r.goodput_bps for r in runs[ms]) / 1e9 for ms in intervals}
+    return {**goodput, "cost_percent": costs, "verdict": verdict}
+
+
+def _loss(sampled: Figures, plain: Figures) -> float:
+    return 1 - sampled.goodput_bps / plain.goodput_bps
+
+
+def _share(sampled: Figures, plain: Figures) -> float:
+    return (sampled.measuring_s - plain.measuring_s) / sampled.cpu_s
+
+
+def cost(changes: Iterable[float], scale: float) -> tuple[float, float, float]:
+    """The median over rounds, times ``scale``, and its interval of confidence."""
+    scaled = [scale * change for change in changes]
+    draw = random.Random(1)
+    medians = sorted(statistics.median(draw.choices(scaled, k=len(scaled))) for _ in range(RESAMPLES))
+    return statistics.median(scaled), medians[RESAMPLES // 40], medians[-RESAMPLES // 40]
+
+
+def judge(interval: tuple[float, float, float]) -> str:
+    """Whether a cost is below the target, by its interval."""
+    _, low, high = interval
+    if high < TARGET_PERCENT:
+        return "yes"
+    return "no" if low > TARGET_PERCENT else "not decided: more rounds, or a machine with less else to do"
+
+
+def cbr(extent: Extent) -> dict[str, float]:
+    """Datagrams at a constant rate, beside iperf3's."""
+    ours, theirs = in_pairs(
+        extent.pairs, lambda: run_cbr(extent.agent, extent.seconds), lambda: run_iperf3_udp(extent.seconds)
+    )
+    result = {
+        key: statistics.median(run.extra[key] for run in runs) for runs in (ours, theirs) for key in runs[0].extra
+    }
+    print("CBR, 1000 B at 20 Mb/s (400 us apart): " + ", ".join(f"{k} {v:.1f}" for k, v in result.items()), flush=True)
+    return result
+
+
+CASES: dict[str, Callable[[Extent], dict[str, Any]]] = {
+    "bulk_1": partial(bulk, flows=1),
+    "bulk_100": partial(bulk, flows=100),
+    "sampling": sampling,
+    "cbr": cbr,
+}
 
 
 def in_pairs(
@@ -126,7 +234,8 @@ def run_agent(binary: Path, flows: int, seconds: float, tcp_ms: int = 20) -> Fig
     delivered = sum(receiver.column("delivered", "delivered_bytes"))
     if tcp_ms and not sender.column("samples", "time_ns"):
         sys.exit("benches/agent.py: nothing was sampled")
-    return Figures(delivered * 8 / seconds, cpu_s / delivered * 1e9)
+    measuring_s = sum(agent.stats.get("measuring_cpu_s", 0.0) for agent in (receiver, sender))
+    return Figures(delivered * 8 / seconds, cpu_s / delivered * 1e9, cpu_s, measuring_s)
 
 
 def run_cbr(binary: Path, seconds: float) -> Figures:
@@ -136,7 +245,7 @@ def run_cbr(binary: Path, seconds: float) -> Figures:
     stats = receiver.stats | sender.stats
     wanted = ("spacing_error_p50_ns", "spacing_error_p99_ns", "send_late_p50_ns", "send_late_p99_ns", "delay_p50_ns")
     return Figures(
-        0, 0, {f"{key[:-3]}_us": stats[f"cbr.0.{key}"] / 1e3 for key in wanted} | {"lost": stats["cbr.0.lost"]}
+        0, 0, extra={f"{key[:-3]}_us": stats[f"cbr.0.{key}"] / 1e3 for key in wanted} | {"lost": stats["cbr.0.lost"]}
     )
 
 
@@ -192,6 +301,7 @@ class Agent:
         self._process = subprocess.Popen([binary], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._say(job)
         self._ready = threading.Event()
+        self._said = bytearray()
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
         self._ready.wait(20)
@@ -205,10 +315,11 @@ class Agent:
         self._say({"command": "start", "epoch_ns": epoch_ns})
 
     def wait(self) -> None:
-        """Waits for its end; leaves if it failed."""
+        """Waits for its end, and reads what it said; leaves if it failed."""
         self._reader.join()
         if self._process.wait(20) != 0:
             sys.exit("benches/agent.py: the agent failed")
+        self._parse()
 
     def _say(self, what: dict[str, Any]) -> None:
         assert self._process.stdin is not None
@@ -216,18 +327,26 @@ class Agent:
         self._process.stdin.flush()
 
     def _read(self) -> None:
+        """Keeps what it says: to read it at once would take a processor from what is measured."""
         assert self._process.stdout is not None
-        while line := self._process.stdout.readline():
+        number = self._process.stdout.fileno()
+        fcntl.fcntl(number, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        while chunk := os.read(number, CHUNK):
+            self._said += chunk
+            self._ready.set()
+        self._ready.set()
+
+    def _parse(self) -> None:
+        said = io.BytesIO(self._said)
+        while line := said.readline():
             message = json.loads(line)
             if message["message"] == "table":
                 for column, kind in message["columns"]:
-                    content = self._process.stdout.read(struct.calcsize(_FORMATS[kind]) * message["rows"])
+                    content = said.read(struct.calcsize(_FORMATS[kind]) * message["rows"])
                     values = struct.unpack(f"<{message['rows']}{_FORMATS[kind]}", content)
                     self._columns.setdefault((message["name"], column), []).extend(values)
             elif message["message"] == "end":
                 self.stats = message["stats"]
-            self._ready.set()
-        self._ready.set()
 
 
 # -- iperf3
@@ -244,7 +363,7 @@ def run_iperf3_udp(seconds: float) -> Figures:
     """Datagrams of iperf3; its jitter is the smoothed difference of transit times (RFC 1889)."""
     result, _ = iperf3("-u", "-b", "19.44M", "-l", "972", "-t", f"{seconds:.0f}")
     total = result["end"]["sum"]
-    return Figures(0, 0, {"iperf3_jitter_us": total["jitter_ms"] * 1e3, "iperf3_lost": total["lost_packets"]})
+    return Figures(0, 0, extra={"iperf3_jitter_us": total["jitter_ms"] * 1e3, "iperf3_lost": total["lost_packets"]})
 
 
 def iperf3(*arguments: str) -> tuple[dict[str, Any], float]:
