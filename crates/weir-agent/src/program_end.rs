@@ -175,6 +175,7 @@ impl ProgramEnd {
         }
         if self.sends {
             if self.established.is_none() && self.seen.is_some() {
+                let at = self.begun.map_or(at, |begun| at.max(begun));
                 self.established = Some(at);
                 context.telemetry.event(at, EventKind::Established, self.flow, 0);
             }

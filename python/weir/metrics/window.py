@@ -119,9 +119,11 @@ class CellData:
             row = done.get(flow.id)
             if flow.stop_ns is not None:
                 ends[flow.id] = min(ends[flow.id], flow.stop_ns)
-            if flow.kind != "transfers" or not row or row["open"]:
+            if flow.kind not in {"transfers", "command"} or not row or row["open"]:
                 continue
-            if row["count"] == len(flow.raw["source"]["transfers"]) or flow.stop_ns is not None:
+            # A program is one transfer, which is over when it has ended by itself.
+            count = 1 if flow.kind == "command" else len(flow.raw["source"]["transfers"])
+            if row["count"] == count or flow.stop_ns is not None:
                 ends[flow.id] = min(self.plan.end_ns, row["end_ns"])
         return ends
 

@@ -94,6 +94,7 @@ pub struct Agent {
 pub struct Report {
     pub code: Option<i32>,
     pub messages: Vec<Message>,
+    files: BTreeMap<String, Vec<u8>>,
     tables: BTreeMap<String, BTreeMap<String, Vec<u64>>>,
 }
 
@@ -180,7 +181,7 @@ impl Drop for Agent {
 
 impl Report {
     fn parse(code: Option<i32>, mut rest: &[u8]) -> Report {
-        let mut report = Report { code, messages: Vec::new(), tables: BTreeMap::new() };
+        let mut report = Report { code, messages: Vec::new(), files: BTreeMap::new(), tables: BTreeMap::new() };
         while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
             let message: Message = serde_json::from_slice(&rest[..end]).expect("a message");
             rest = &rest[end + 1..];
@@ -199,6 +200,10 @@ impl Report {
                     table.entry(column.clone()).or_default().extend(part.chunks_exact(size).map(integer));
                 }
                 assert!(content.is_empty(), "a table has no more than its columns");
+            } else if let Message::File { name, bytes } = message {
+                let (content, after) = rest.split_at(bytes as usize);
+                report.files.insert(name, content.to_vec());
+                rest = after;
             } else {
                 report.messages.push(message);
             }
@@ -231,6 +236,11 @@ impl Report {
     /// When events of a kind happened to a flow.
     pub fn events(&self, flow: u64, kind: EventKind) -> Vec<u64> {
         self.select("events", "time_ns", &[("flow", flow), ("kind", kind as u64)])
+    }
+
+    /// A file that it handed over.
+    pub fn file(&self, name: &str) -> Vec<u8> {
+        self.files.get(name).unwrap_or_else(|| panic!("no {name} among {:?}", self.files.keys())).clone()
     }
 
     pub fn stat(&self, name: &str) -> f64 {

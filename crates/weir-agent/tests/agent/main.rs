@@ -5,5 +5,6 @@ mod commands;
 mod faults;
 mod harness;
 mod namespaces;
+mod programs;
 mod services;
 mod workloads;
