@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from weir.cli._scenarios import catalogue_files
 from weir.cli.catalogue import command
 from weir.engine._estimate import estimate
+from weir.methods.emul._capacity import packets_per_s
 from weir.scenario import Scenario, load
 
 HERE = Path(__file__).parent
@@ -22,6 +23,10 @@ REQUIRED = ("A/large-flows", "E1", "E2", "E3", "E6", "E7", "E8", "E9", "E11", "d
 CLAIMS_OF_A = {f"A{n}" for n in range(1, 13)}
 MOST_QUICK_PACKETS = 150_000_000
 """Of one scenario: about half a minute on one processor of 2020."""
+MOST_PACKETS_PER_S = 25_000
+"""Of one cell for real time, with acknowledgements: what a small virtual machine carries."""
+MOST_REAL_TIME_S = 420
+"""Of all versions for real time together, which are executed one after another."""
 MOST_PACKETS = 1_000_000_000
 """Of all quick versions together, which a CI job runs."""
 
@@ -84,6 +89,27 @@ def test_the_quick_version_compiles_and_is_small(name: str, scenarios: dict[str,
 
 def test_all_quick_versions_together_are_small(scenarios: dict[str, Scenario]) -> None:
     assert sum(_packets(scenario.quick()) for scenario in scenarios.values()) <= MOST_PACKETS
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_version_for_real_time_is_small_and_says_what_it_does_not_judge(
+    name: str, scenarios: dict[str, Scenario]
+) -> None:
+    scenario = scenarios[name]
+    small = scenario.realtime()
+    assert small is not scenario.quick()
+    assert "version for real time" in scenario.rationale
+    assert len(small.expect) + len(small.unjudged) == len(scenario.expect) + len(scenario.unjudged)
+    assert all(claim.reason for claim in small.unjudged)
+    for cell in small.cells():
+        plan = cell.plan()
+        assert packets_per_s(plan)[0] <= MOST_PACKETS_PER_S
+        assert {flow["transport"].get("stack", "linux") for flow in plan["flows"]} == {"linux"}, "as kernels are"
+
+
+def test_the_versions_for_real_time_take_minutes(scenarios: dict[str, Scenario]) -> None:
+    plans = [cell.plan() for scenario in scenarios.values() for cell in scenario.realtime().cells()]
+    assert sum(plan["end_ns"] for plan in plans) <= MOST_REAL_TIME_S * 10**9
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -83,6 +83,8 @@ def _print_claims(survey: Survey, *, every: bool) -> None:
     chosen = survey.claims if every else survey.disputed
     if not chosen:
         return
+    from weir.survey.page import chance_text
+
     here = [m for m in survey.methods if m not in survey.missing]
     out = console()
     out.print()
@@ -90,6 +92,8 @@ def _print_claims(survey: Survey, *, every: bool) -> None:
     for entry, claim in chosen:
         out.print(f"{entry.name}  {claim.text}")
         out.print(_verdicts(claim, here))
+        if claim.seeds and claim.agreement.kind in ("majority", "split"):
+            out.print(f"    {chance_text(claim)}", style="dim")
         out.print(f"    {claim.check}", style="dim")
         if claim.note and not every:
             out.print(f"    {claim.note}", style="dim")
@@ -114,10 +118,10 @@ def _print_figures(survey: Survey, *, every: bool) -> None:
     from weir.survey.page import share, value_text
 
     here = [m for m in survey.methods if m not in survey.missing]
-    found = [(entry, f) for entry in survey.entries for f in entry.figures if f.agreement.kind in ("majority", "split")]
+    every = every or len(survey.differing) <= _FEW
+    found = sorted((x for x in survey.differing if every or not x[1].by_chance), key=lambda x: -x[1].size)
     if not found:
         return
-    found.sort(key=lambda pair: -pair[1].size)
     shown = found if every else found[:_FEW]
     rows = [
         [entry.name, f.place, f.phase, f.metric, *(value_text(f, m) for m in here), share(f.size), f.agreement.text]

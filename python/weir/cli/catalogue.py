@@ -36,6 +36,13 @@ _EPILOG = examples(
 )
 @click.option("--quick", "version", flag_value="quick", help="In the quick versions.  [--method]")
 @click.option("--full", "version", flag_value="full", help="In full: days on a real clock.  [--method]")
+@click.option(
+    "--seeds",
+    type=click.IntRange(0, 100),
+    default=5,
+    show_default=True,
+    help="Of the simulator, for chance.  [--method]",
+)
 @click.option("--most", metavar="TIME", help="Begin no run that would end later, such as 10min.  [--method]")
 @click.option("-j", "--workers", type=click.IntRange(1), help="Processes; by default one a processor.  [--method]")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder; by default runs/catalogue.  [--method]")
@@ -49,6 +56,7 @@ def command(
     names: tuple[str, ...],
     methods: str | None,
     version: Version | None,
+    seeds: int,
     most: str | None,
     workers: int | None,
     out: Path | None,
@@ -80,6 +88,7 @@ def command(
         methods,
         folder,
         version=chosen,
+        seeds=seeds,
         most_s=_seconds(most),
         workers=workers,
         fresh=fresh,
@@ -100,7 +109,15 @@ def command(
 
 
 def _execute(
-    names: tuple[str, ...], methods: str, folder: Path, *, version: Version, quiet: bool, verbose: int, **options: Any
+    names: tuple[str, ...],
+    methods: str,
+    folder: Path,
+    *,
+    version: Version,
+    seeds: int,
+    quiet: bool,
+    verbose: int,
+    **options: Any,
 ) -> Survey:
     from weir import engine
     from weir import survey as package
@@ -108,11 +125,16 @@ def _execute(
     wanted = package.parse_methods(methods)
     files = catalogue_files() if not names else {name: locate(name) for name in dict.fromkeys(names)}
     scenarios = {name: load(str(file), version=version, quiet=quiet) for name, file in files.items()}
+    single = [name for name, scenario in scenarios.items() if scenario.repeat == 1 and seeds > 1]
+    repeated = {
+        name: load(str(files[name]), version=version, overrides=(f"repeat={seeds}",), quiet=True) for name in single
+    }
     return package.execute(
         scenarios,
         wanted,
         folder,
         version=version,
+        seeds=repeated,
         display=lambda: engine.display(quiet=quiet, verbose=verbose > 0),
         tell=teller(quiet=quiet),
         **options,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
@@ -14,6 +14,7 @@ from weir.compare import Agreement, Comparison, apart, of_figures, of_outcomes, 
 from weir.metrics.expect import Measurement, Verdict, evaluate
 from weir.run import Run
 from weir.scenario import Scenario, Unjudged
+from weir.survey._chance import Chance
 
 __all__ = ["Claim", "Entry", "Execution", "Figure", "Pair", "Said", "Survey", "claims_of", "figures_of"]
 
@@ -69,6 +70,13 @@ class Claim:
     agreement: Agreement
     distances: Mapping[Pair, float | None]
     """Of the figures, relative to their mean."""
+    seeds: tuple[Said, ...] = ()
+    """What the simulator says with other seeds."""
+
+    @property
+    def by_chance(self) -> bool:
+        """Whether the simulator comes to both outcomes, with one seed or another."""
+        return len({s.outcome for s in self.seeds} & {"holds", "fails"}) == 2
 
     @property
     def outcome(self) -> str:
@@ -88,7 +96,9 @@ class Claim:
         said = {m: {"outcome": s.outcome, "shown": s.shown, "value": s.value} for m, s in self.said.items()}
         return {"claim": self.text, "check": self.check, "source": self.source, "note": self.note,
                 "expected": self.expected, "place": self.place, "methods": said, "outcome": self.outcome,
-                **_agreement_json(self.agreement), "distances": _pairs_json(self.distances)}  # fmt: skip
+                **_agreement_json(self.agreement), "distances": _pairs_json(self.distances),
+                "seeds": [{"outcome": s.outcome, "value": s.value} for s in self.seeds],
+                "by_chance": self.by_chance}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -103,6 +113,14 @@ class Figure:
     values: Mapping[str, float | None]
     agreement: Agreement
     distances: Mapping[Pair, float | None]
+    seeds: tuple[float, ...] = ()
+    """Of the simulator with other seeds."""
+
+    @property
+    def by_chance(self) -> bool:
+        """Whether the methods are no farther apart than the simulator is from itself with other seeds."""
+        known = [v for v in self.values.values() if v is not None]
+        return len(self.seeds) > 1 and max(known) - min(known) <= max(self.seeds) - min(self.seeds)
 
     @property
     def size(self) -> float:
@@ -113,7 +131,8 @@ class Figure:
         """The figure as JSON types."""
         return {"cell": self.place, "phase": self.phase or None, "metric": self.metric, "unit": self.unit,
                 "values": dict(self.values), **_agreement_json(self.agreement),
-                "distances": _pairs_json(self.distances)}  # fmt: skip
+                "distances": _pairs_json(self.distances), "seeds": list(self.seeds),
+                "by_chance": self.by_chance}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -202,6 +221,12 @@ class Survey:
         """How often each method stands alone with a verdict, the others agreeing."""
         return {m: sum(c.agreement.odd == (m,) for _, c in self.claims) for m in self.methods if m not in self.missing}
 
+    @cached_property
+    def differing(self) -> tuple[tuple[Entry, Figure], ...]:
+        """The figures on which methods disagree, with their scenarios."""
+        kinds = ("majority", "split")
+        return tuple((entry, f) for entry in self.entries for f in entry.figures if f.agreement.kind in kinds)
+
     @property
     def unsettled(self) -> tuple[str, ...]:
         """Claims whose majority is not what their scenarios say."""
@@ -241,7 +266,7 @@ class Survey:
         }
 
 
-def claims_of(scenario: Scenario, runs: Mapping[str, Run]) -> tuple[Claim, ...]:
+def claims_of(scenario: Scenario, runs: Mapping[str, Run], chance: Chance) -> tuple[Claim, ...]:
     """The claims of a scenario judged on the run of each method."""
     judged = {method: evaluate(run, run.manifest.get("expect", ())) for method, run in runs.items()}
     found = []
@@ -249,14 +274,15 @@ def claims_of(scenario: Scenario, runs: Mapping[str, Run]) -> tuple[Claim, ...]:
         verdicts = {m: some[number] for m, some in judged.items() if number < len(some)}
         if verdicts:
             note = " ".join(expectation.note.split())
-            found.append(_claim(verdicts, note, expectation.expected))
+            seeds = chance.verdicts[number] if number < len(chance.verdicts) else ()
+            found.append(_claim(verdicts, seeds, note, expectation.expected))
     return tuple(found)
 
 
-def _claim(verdicts: Mapping[str, Verdict], note: str, expected: str) -> Claim:
+def _claim(verdicts: Mapping[str, Verdict], seeds: Sequence[Verdict], note: str, expected: str) -> Claim:
     first = next(iter(verdicts.values()))
     key = _telling(verdicts)
-    chosen = {m: next((x for x in v.measured if _key(x) == key), None) for m, v in verdicts.items()}
+    chosen = {m: _measured(v, key) for m, v in verdicts.items()}
     said = {m: _said(verdict, chosen[m]) for m, verdict in verdicts.items()}
     some = next((x for x in chosen.values() if x is not None), None)
     return Claim(
@@ -270,7 +296,12 @@ def _claim(verdicts: Mapping[str, Verdict], note: str, expected: str) -> Claim:
         said=said,
         agreement=of_outcomes({m: s.outcome for m, s in said.items()}),
         distances=_distances({m: s.value for m, s in said.items()}),
+        seeds=tuple(_said(verdict, _measured(verdict, key)) for verdict in seeds),
     )
+
+
+def _measured(verdict: Verdict, key: tuple[object, ...] | None) -> Measurement | None:
+    return next((m for m in verdict.measured if _key(m) == key), None)
 
 
 def _key(measurement: Measurement) -> tuple[object, ...]:
@@ -294,7 +325,7 @@ def _said(verdict: Verdict, measurement: Measurement | None) -> Said:
     return Said(verdict.outcome, measurement.show(measurement.value), value, verdict.settled)
 
 
-def figures_of(comparison: Comparison) -> tuple[Figure, ...]:
+def figures_of(comparison: Comparison, chance: Chance) -> tuple[Figure, ...]:
     """Every metric over all flows in every cell and phase, the farthest apart first."""
     found = []
     frame = comparison.values
@@ -315,6 +346,9 @@ def figures_of(comparison: Comparison) -> tuple[Figure, ...]:
                 values=values,
                 agreement=of_figures(values, tolerance),
                 distances=_distances(values, tolerance.absolute),
+                seeds=chance.figures.get(
+                    (comparison.groups[first["cell"]].name, first["phase"] or "", first["metric"]), ()
+                ),
             )
         )
     return tuple(sorted(found, key=lambda f: (f.agreement.kind in ("all", "alone"), -f.size)))

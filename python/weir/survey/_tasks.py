@@ -11,7 +11,10 @@ from weir import engine, methods
 from weir.scenario import Scenario
 from weir.survey.errors import SurveyError
 
-__all__ = ["Clock", "Task", "missing_methods", "parse_methods", "tasks_of"]
+__all__ = ["SEEDS", "Clock", "Task", "missing_methods", "parse_methods", "tasks_of"]
+
+SEEDS = "seeds"
+"""What the runs of the simulator with other seeds are called."""
 
 _SET_UP_S = {"sim": 1.0, "lab": 3.0, "emul": 4.0}
 """Seconds a cell, beside its time: network and self-check, booting, a worker."""
@@ -27,6 +30,8 @@ class Task:
 
     name: str
     """Of the scenario."""
+    label: str
+    """The method, or :data:`SEEDS`."""
     method: str
     scenario: Scenario
     folder: Path
@@ -55,13 +60,18 @@ def missing_methods(names: Sequence[str]) -> dict[str, str]:
     return {name: reason for name, reason in found.items() if reason is not None}
 
 
-def tasks_of(scenarios: Mapping[str, Scenario], names: Sequence[str], out: Path) -> list[Task]:
-    """Everything to execute: method by method, so that what takes real time comes last."""
+def tasks_of(
+    scenarios: Mapping[str, Scenario], seeds: Mapping[str, Scenario], names: Sequence[str], out: Path
+) -> list[Task]:
+    """Everything to execute: method by method, so that what takes real time comes last; ``seeds`` in the simulator."""
     return [
-        Task(name, method, scenario, out / _folder(name) / _folder(method), _seconds(scenario, method))
-        for method in names
-        for name, scenario in scenarios.items()
+        *(_task(name, SEEDS, "sim", scenario, out) for name, scenario in seeds.items()),
+        *(_task(name, method, method, scenario, out) for method in names for name, scenario in scenarios.items()),
     ]
+
+
+def _task(name: str, label: str, method: str, scenario: Scenario, out: Path) -> Task:
+    return Task(name, label, method, scenario, out / _folder(name) / _folder(label), _seconds(scenario, method))
 
 
 def _folder(name: str) -> str:
@@ -82,19 +92,19 @@ class Clock:
     """How much time is left, from what was estimated and what it took."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
-        self._left = {(task.method, task.name): task.seconds for task in tasks}
+        self._left = {(task.method, task.label, task.name): task.seconds for task in tasks}
         self._took: dict[str, tuple[float, float]] = {}
 
     def done(self, task: Task, seconds: float, *, executed: bool) -> None:
         """A task is over; what was kept from before says nothing about speed."""
-        estimated = self._left.pop((task.method, task.name))
+        estimated = self._left.pop((task.method, task.label, task.name))
         if executed:
             before, took = self._took.get(task.method, (0.0, 0.0))
             self._took[task.method] = (before + estimated, took + seconds)
 
     def left_s(self) -> float:
         """Of all tasks that are not done."""
-        return sum(seconds * self._factor(method) for (method, _), seconds in self._left.items())
+        return sum(seconds * self._factor(method) for (method, _, _), seconds in self._left.items())
 
     def _factor(self, method: str) -> float:
         estimated, took = self._took.get(method, (0.0, 0.0))

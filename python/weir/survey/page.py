@@ -17,7 +17,19 @@ from weir.report.page import medium
 from weir.run.quantity import format_quantity
 from weir.survey._result import Claim, Entry, Figure, Pair, Survey
 
-__all__ = ["GLANCE", "Count", "PairRow", "build", "counts", "gaps", "headline", "pair_rows", "share", "value_text"]
+__all__ = [
+    "GLANCE",
+    "Count",
+    "PairRow",
+    "build",
+    "chance_text",
+    "counts",
+    "gaps",
+    "headline",
+    "pair_rows",
+    "share",
+    "value_text",
+]
 
 _ASSETS = Path(__file__).parent / "assets"
 _DRAWN = tuple(overlay for overlay in OVERLAYS if overlay.trace in ("goodput.aggregate", "queue"))
@@ -104,6 +116,8 @@ def _render(survey: Survey, links: dict[str, str]) -> str:
             gaps=gaps(survey),
             warnings=_warnings(survey),
             distance=_distance,
+            chance_text=chance_text,
+            spread=_spread,
             value_text=value_text,
             shade=_shade,
             combinations=lambda values: list(combinations(values, 2)),
@@ -116,14 +130,17 @@ def _render(survey: Survey, links: dict[str, str]) -> str:
 def headline(survey: Survey) -> tuple[str, str]:
     """What came out, in a sentence, and the second thing to know."""
     decided = [c for _, c in survey.claims if c.agreement.kind != "alone"]
-    here = [m for m in survey.methods if m not in survey.missing]
+    here = [m for m in survey.methods if any(m in entry.runs for entry in survey.entries)]
     if not decided:
         return f"{len(survey.claims)} claims judged by {names(here) or 'nobody'}", "nothing to compare"
     same = sum(c.agreement.kind == "all" for c in decided)
     text = f"{names(here)} agree on {same} of {len(decided)} claims"
+    chance = sum(c.by_chance for _, c in survey.disputed)
     alone = {m: n for m, n in survey.odd_ones().items() if n}
     rest = ", ".join(f"{m} {n} times" if n > 1 else f"{m} once" for m, n in alone.items())
-    return text, f"alone against the others: {rest}" if rest else ""
+    said = [f"alone against the others: {rest}"] if rest else []
+    said += [f"{chance} of the {len(decided) - same} others by chance alone"] if chance else []
+    return text, "; ".join(said)
 
 
 def pair_rows(survey: Survey) -> list[PairRow]:
@@ -152,15 +169,31 @@ def share(value: float) -> str:
 def value_text(figure: Figure, method: str) -> str:
     """A figure of one method for people."""
     value = figure.values.get(method)
-    if value is None:
-        return "–"
-    scale, dimension = UNIT.get(figure.unit, (1.0, (0, 0)))
-    return format_quantity(value * scale, dimension)
+    return "–" if value is None else _text(value, figure.unit)
 
 
 def _distance(of: Claim | Figure, pair: Pair) -> str:
     found = of.distances.get(pair)
     return "–" if found is None else share(found)
+
+
+def chance_text(claim: Claim) -> str:
+    """What the simulator says about a claim with other seeds."""
+    held = sum(s.outcome == "holds" for s in claim.seeds)
+    values = sorted((s.value, s.shown) for s in claim.seeds if s.value is not None)
+    figures = f", {values[0][1]} to {values[-1][1]}" if values else ""
+    return f"sim with {len(claim.seeds)} seeds: holds with {held}{figures}{': chance' if claim.by_chance else ''}"
+
+
+def _spread(figure: Figure) -> str:
+    if len(figure.seeds) < 2:
+        return "–"
+    return f"{_text(min(figure.seeds), figure.unit)} to {_text(max(figure.seeds), figure.unit)}"
+
+
+def _text(value: float, unit: str) -> str:
+    scale, dimension = UNIT.get(unit, (1.0, (0, 0)))
+    return format_quantity(value * scale, dimension)
 
 
 def _shade(size: float | None) -> str:

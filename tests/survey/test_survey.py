@@ -1,0 +1,244 @@
+"""``weir catalogue --method`` with methods made of the simulator, on a tiny scenario."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weir.cli import _common
+from weir.cli import main as entry
+from weir.survey import SurveyError, parse_methods
+from weir.survey._tasks import Clock, tasks_of
+
+TINY = """
+title: Tiny
+seed: 1
+topology:
+  dumbbell:
+    pairs: 2
+    access: {rate: 100Mbps, clocks: 0.01%}
+    bottleneck: {rate: 50Mbps, queue: 50packets, loss: 1%}
+    rtt: 20ms
+transport: {cc: reno}
+workload: [{name: flows, between: pairs, kind: bulk, until: 30s}]
+measure: {goodput: 500ms, tcp: 50ms, links: 50ms}
+quick: {workload.flows.until: 6s}
+realtime:
+  topology.dumbbell.bottleneck: {rate: 5Mbps, queue: 20packets, loss: 1%}
+  workload.flows.until: 3s
+expect:
+  - claim: more than half
+    check: goodput.aggregate.mean >= 30Mbps
+    realtime: {check: goodput.aggregate.mean >= 3Mbps}
+  - {claim: they share it, check: jain >= 0.5}
+  - {claim: absolute, check: goodput.aggregate.mean >= 30Mbps}
+  - {claim: nobody knows, check: 'goodput.aggregate.mean{cc: cubic} > 0 * goodput.aggregate.mean'}
+sweep:
+  transport.cc: [reno]
+"""
+TWIN, ODD, ABSENT, SMALL, BROKEN = (f"other_methods:{name}" for name in ("Twin", "Odd", "Absent", "Small", "Broken"))
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.out)
+        return found
+
+
+@pytest.fixture
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
+    """Runs ``weir catalogue`` in a folder that holds the tiny scenario."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny.yaml").write_text(TINY)
+
+    def call(*arguments: object) -> Ran:
+        _common.console.cache_clear()
+        _common.error_console.cache_clear()
+        monkeypatch.setattr(sys, "argv", ["weir", "catalogue", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            entry()
+        captured = capsys.readouterr()
+        return Ran(ended.value.code if isinstance(ended.value.code, int) else 0, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def three(run: Callable[..., Ran]) -> Ran:
+    """By three methods, of which one stands alone."""
+    return run("tiny.yaml", "--method", f"sim,{TWIN},{ODD}", "--out", "o", "--seeds", 3, "--json", "--no-verdict", "-q")
+
+
+def test_the_majority_is_named_and_so_is_the_one_that_stands_alone(three: Ran) -> None:
+    found = three.json
+    (scenario,) = found["scenarios"]
+    first, second, unknown = scenario["claims"]
+    assert first["check"] == "goodput.aggregate.mean >= 3Mbps", "of this version's scale"
+    assert [said["outcome"] for said in first["methods"].values()] == ["holds", "holds", "fails"]
+    assert (first["outcome"], first["agreement"], first["odd"]) == ("holds", "majority", [ODD])
+    distances = {tuple(d["methods"]): d["relative"] for d in first["distances"]}
+    assert distances["sim", TWIN] == 0
+    assert distances["sim", ODD] == pytest.approx(2 / 3, rel=0.2), "half of it, relative to the mean"
+    assert second["agreement"] == "all"
+    assert unknown["agreement"] == "alone"
+    assert found["odd_one_out"] == {"sim": 0, TWIN: 0, ODD: 1}
+    assert {tuple(p["methods"]): (p["claims"]["same"], p["claims"]["of"]) for p in found["pairs"]} == {
+        ("sim", TWIN): (2, 2),
+        ("sim", ODD): (1, 2),
+        (TWIN, ODD): (1, 2),
+    }
+
+
+def test_figures_have_values_distances_and_what_chance_makes(three: Ran) -> None:
+    (scenario,) = three.json["scenarios"]
+    figures = {figure["metric"]: figure for figure in scenario["figures"]}
+    goodput = figures["goodput.aggregate.mean"]
+    assert goodput["odd"] == [ODD]
+    assert goodput["values"]["sim"] == goodput["values"][TWIN] > 1.5 * goodput["values"][ODD]
+    assert len(goodput["seeds"]) == 3
+    assert not goodput["by_chance"]
+    loss = figures["link.loss"]
+    assert loss["seeds"][0] == loss["values"]["sim"], "the first of the seeds is that of the run"
+    assert len(set(loss["seeds"])) == 3
+    assert scenario["figures"][0]["agreement"] == "majority", "those that disagree come first"
+
+
+def test_what_is_not_judged_is_listed_with_its_reason(three: Ran) -> None:
+    (scenario,) = three.json["scenarios"]
+    assert [(u["claim"], "absolute" in u["reason"]) for u in scenario["not_judged"]] == [("absolute", True)]
+
+
+def test_it_goes_on_where_it_was(run: Callable[..., Ran], three: Ran, tmp_path: Path) -> None:
+    assert all(m["executed"] == 1 for m in three.json["scenarios"][0]["methods"].values())
+    again = run("tiny.yaml", "--method", f"sim,{TWIN}", "--out", "o", "--seeds", 3, "--json", "--no-verdict", "-q")
+    assert all(m["executed"] == 0 for m in again.json["scenarios"][0]["methods"].values())
+    (tmp_path / "tiny.yaml").write_text(TINY.replace("until: 3s", "until: 2s"))
+    refused = run("tiny.yaml", "--method", f"sim,{TWIN}", "--out", "o", "--seeds", 3, "-q")
+    assert refused.code == 2
+    assert "--fresh" in refused.err
+
+
+def test_without_time_nothing_is_begun_and_the_report_says_so(run: Callable[..., Ran]) -> None:
+    done = run("tiny.yaml", "--method", f"sim,{TWIN}", "--out", "o", "--most", "1ms", "--json", "--no-verdict", "-q")
+    reasons = [m["not_run"] for m in done.json["scenarios"][0]["methods"].values()]
+    assert all("no time left" in reason for reason in reasons)
+    assert done.json["scenarios"][0]["claims"] == []
+
+
+def test_what_this_machine_does_not_have_or_carry_is_said(run: Callable[..., Ran]) -> None:
+    done = run("tiny.yaml", "--method", f"sim,{ABSENT},{SMALL}", "--out", "o", "--seeds", 0, "--no-verdict")
+    assert done.code == 0
+    assert "there is no moon" in done.out
+    assert "does not carry" in done.out
+    assert re.search("1/2 tiny.yaml by sim; about 0:0[0-9] min left", done.err)
+    page = Path("o/catalogue.html").read_text()
+    assert "there is no moon" in page
+    assert "does not carry" in page
+
+
+def test_a_method_that_fails_does_not_stop_the_others(run: Callable[..., Ran]) -> None:
+    done = run("tiny.yaml", "--method", f"{BROKEN},sim", "--out", "o", "--seeds", 0, "--json", "-q", "--no-verdict")
+    assert done.code == 1
+    methods = done.json["scenarios"][0]["methods"]
+    assert methods[BROKEN]["not_run"] == "every cell failed"
+    assert "it is broken" in methods[BROKEN]["failures"][0]
+    assert methods["sim"]["not_run"] is None
+
+
+def test_a_claim_whose_majority_does_not_hold_is_a_failure(run: Callable[..., Ran]) -> None:
+    arguments = ("tiny.yaml", "--out", "o", "--seeds", 0, "-q", "--method")
+    assert run(*arguments, f"{ODD},sim,{TWIN}").code == 1, "nobody knows is undecided, which no claim should be"
+    done = run(*arguments, f"{ODD},sim,{TWIN}", "--json")
+    assert done.json["unsettled"] == ["tiny.yaml: nobody knows"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--method", "sim,moon"), "no method 'moon'"),
+        (("--method", "sim,sim"), "several that differ"),
+        (("--method", ","), "does not name one method"),
+        (("--method", ABSENT), "there is no moon"),
+        (("--method", "sim", "--most", "soon"), "expected a time"),
+        (("--method", "sim", "--most", "-1s"), "expected a time"),
+        (("--realtime",), "say by what"),
+        (("--most", "1min"), "say by what"),
+        (("--fresh",), "say by what"),
+    ],
+)
+def test_mistakes_end_with_2_and_say_what_was_expected(
+    run: Callable[..., Ran], arguments: tuple[str, ...], message: str
+) -> None:
+    done = run("tiny.yaml", *arguments)
+    assert done.code == 2
+    assert message in done.err
+    assert "Traceback" not in done.err
+
+
+def test_an_unknown_scenario_is_told_before_anything_is_executed(run: Callable[..., Ran], tmp_path: Path) -> None:
+    done = run("E2/congestion", "--method", "sim", "--out", "o")
+    assert done.code == 2
+    assert "Did you mean 'E2/congestion-collapse'" in done.err
+    assert not (tmp_path / "o").exists()
+
+
+def test_without_a_method_it_lists(run: Callable[..., Ran]) -> None:
+    assert "E2/congestion-collapse" in run().out
+    assert "claims:" in run("E2/congestion-collapse").out
+
+
+def test_the_page_says_it_all_and_loads_nothing(three: Ran) -> None:
+    page = Path("o/catalogue.html").read_text()
+    assert re.findall(r'<section id="([a-z]+)"', page) == [
+        "glance", "disputed", "claims", "figures", "worst", "unjudged", "warnings",
+    ]  # fmt: skip
+    assert not re.search(r"<(?:link|img|iframe|object)\b|@import|url\(", page.split("<script>")[0])
+    assert not re.search(r'\bstyle="', page.split("<script>")[0]), "the policy allows none"
+    assert f"sim and {TWIN} agree; {ODD} differs" in page
+    assert "half of it" in page
+    assert 'href="tiny.yaml/compare.html"' in page
+    assert Path("o/tiny.yaml/compare.html").is_file()
+    assert page.count('class="sq fails alone"') == 1
+
+
+def test_the_terminal_says_who_differs_from_whom(run: Callable[..., Ran]) -> None:
+    done = run("tiny.yaml", "--method", f"sim,{TWIN},{ODD}", "--out", "o", "--seeds", 3, "--no-verdict", "-q")
+    assert f"sim and {TWIN} agree; {ODD} differs" in done.out
+    assert re.search(r"sim with 3 seeds: holds with 3, [0-9.]+ Mbps to [0-9.]+ Mbps\n", done.out)
+    assert "1 claim not judged" in done.out
+    assert f"sim, {TWIN} and {ODD} agree on 1 of 2 claims" in done.out
+
+
+def test_methods_are_read_in_their_order() -> None:
+    assert parse_methods(" lab, sim ") == ("lab", "sim")
+    with pytest.raises(SurveyError):
+        parse_methods("")
+
+
+def test_the_time_left_follows_what_it_took(tmp_path: Path) -> None:
+    from weir.scenario import parse
+
+    scenarios = {name: parse(TINY, realtime=True) for name in ("a", "b")}
+    tasks = tasks_of(scenarios, {}, ["sim"], tmp_path)
+    assert [task.name for task in tasks] == ["a", "b"]
+    clock = Clock(tasks)
+    assert clock.left_s() == pytest.approx(2 * tasks[0].seconds)
+    clock.done(tasks[0], 3 * tasks[0].seconds, executed=True)
+    assert clock.left_s() == pytest.approx(3 * tasks[1].seconds)
+    clock.done(tasks[1], 0.0, executed=False)
+    assert clock.left_s() == 0
