@@ -33,9 +33,9 @@ _LAST_PORT = 65_535
 _EPHEMERAL = 32_768
 _MOST_BUFFER = (1 << 31) - 1
 _LEAST_QUEUE = 10_000
-"""Packets, or trains of segments, that wait in a device until the emulator takes them: what a gigabit sends in 120 ms, so
-that none is lost when the emulator has to wait for a processor. Room in it costs 8 bytes, what waits there its size; as
-the emulator takes everything at once, nothing waits when it is not late."""
+"""Packets, or trains of segments, that wait in a device until the emulator takes them: what a gigabit sends in 120 ms,
+so that none is lost when the emulator has to wait for a processor. Room in it costs 8 bytes, what waits there its size;
+as the emulator takes everything at once, nothing waits when it is not late."""
 
 _CARD_MARGIN = 0.999
 """Share of a card's rate that its queue lets pass: or what small packets cost on the wire would pile up behind it."""
