@@ -79,9 +79,8 @@ def method_for(cells: Sequence[Cell], folder: Path, *, fresh: bool, workers: int
 def announce(choice: Choice, outlook: Outlook) -> None:
     """One line on standard error: the method, why, and how long it will take."""
     about = span(outlook(choice.method).seconds)
-    error_console().print(
-        f"method {choice.method}: {choice.reason}; about {about}. --method names another", style="dim"
-    )
+    text = f"method {choice.method}: {choice.reason}; about {about}. --method names another"
+    error_console().print(text, style="dim", soft_wrap=True)
 
 
 def show_methods(cells: Sequence[Cell]) -> None:
