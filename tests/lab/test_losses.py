@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -91,6 +92,23 @@ def test_the_same_packets_are_lost_as_in_the_simulator(kernel: Kernel, tmp_path:
     assert lab.columns("flows")["lost_packets"] == sim.columns("flows")["lost_packets"]
     assert drops(lab) == drops(sim)
     assert len(drops(lab)) > 50
+
+
+def test_changed_losses_are_those_of_the_simulator(kernel: Kernel, tmp_path: Path) -> None:
+    """New losses have a stream of their own, and what was lost before does not change it."""
+    source = "workload[0]={name: u, between: pairs, kind: cbr, rate: 12Mbps, start: 0s, until: 6s}"
+    made = lossy(tmp_path, {"kind": "list", "packets": [5, 1000]}, source, "measure.links=0.5ms")
+    changes = (None, BERNOULLI, BURSTS, None)
+    made["changes"] = [
+        {"at_ns": (second + 1) * 1_000_000_000, "link": 0, "change": {"kind": "loss", "loss": loss}}
+        for second, loss in enumerate(changes)
+    ]
+    lab, sim = (execute(method, made)[0] for method in ("lab", "sim"))
+    assert json.loads(lab.files["lab.json"].getvalue())["links"] == "kernel"
+    lost = drops(lab)
+    assert lost == drops(sim)
+    seconds = {time // 1_000_000_000 for time, _ in lost}
+    assert seconds == {0, 2, 3}  # 1000 comes after the first change
 
 
 def test_a_flow_with_random_losses_is_that_of_the_simulator(kernel: Kernel, tmp_path: Path) -> None:

@@ -14,7 +14,8 @@
  *   loss LINK SEED P                 each packet
  *   lose LINK PACKET                 loses this data packet, counted from 1; ascending
  *   change AT_NS LINK rate|delay VALUE
- *                                    ascending
+ *   change AT_NS LINK loss none|SEED P...
+ *                                    ascending; a fifo can only change its losses
  *   start EPOCH_NS INTERVAL_NS       forget what was counted; rows from then on
  */
 #include <linux/slab.h>
@@ -126,28 +127,44 @@ static int set_path(const char *text)
 	return 0;
 }
 
-static int set_loss(const char *text)
+/* The losses of "SEED P" or "SEED P R GOOD BAD", none of "none"; or an error. */
+static struct loss *losses_of(const char *text)
 {
 	struct loss loss = {};
-	u32 number;
+	struct loss *made;
 	u64 p, r, good, bad;
-	int given = sscanf(text, "%u %llu %llu %llu %llu %llu", &number, &loss.seed, &p, &r, &good, &bad);
-	struct link *link;
+	int given = sscanf(text, "%llu %llu %llu %llu %llu", &loss.seed, &p, &r, &good, &bad);
 
-	if ((given != 3 && given != 6) || !(link = known_link(number)) || link->loss)
-		return -EINVAL;
+	if (!strncmp(text, "none", 4))
+		return NULL;
+	if (given != 2 && given != 5)
+		return ERR_PTR(-EINVAL);
+	loss.random = random_of(loss.seed);
 	loss.lose[0] = p;
-	if (given == 6) {
+	if (given == 5) {
 		loss.stateful = true;
 		loss.leave[0] = p;
 		loss.leave[1] = r;
 		loss.lose[0] = good;
 		loss.lose[1] = bad;
 	}
-	link->loss = kmemdup(&loss, sizeof(loss), GFP_KERNEL);
-	if (!link->loss)
-		return -ENOMEM;
-	restart_losses(link);
+	made = kmemdup(&loss, sizeof(loss), GFP_KERNEL);
+	return made ? made : ERR_PTR(-ENOMEM);
+}
+
+static int set_loss(const char *text)
+{
+	u32 number;
+	int used = 0;
+	struct link *link;
+	struct loss *loss;
+
+	if (sscanf(text, "%u %n", &number, &used) != 1 || !(link = known_link(number)) || link->loss)
+		return -EINVAL;
+	loss = losses_of(text + used);
+	if (IS_ERR(loss))
+		return PTR_ERR(loss);
+	link->loss = loss;
 	return 0;
 }
 
@@ -169,21 +186,33 @@ static int add_lost(const char *text)
 	return 0;
 }
 
+/* What follows the link in a change; false: it is none, or this kind of link cannot have it. */
+static bool parse_change(const char *text, const struct link *link, struct change *change)
+{
+	if (!strncmp(text, "loss ", 5)) {
+		change->what = CHANGED_LOSS;
+		change->loss = losses_of(text + 5);
+		return !IS_ERR(change->loss);
+	}
+	change->what = strncmp(text, "rate ", 5) ? CHANGED_DELAY : CHANGED_RATE;
+	return link->kind != KIND_FIFO &&
+	       sscanf(text, change->what == CHANGED_RATE ? "rate %llu" : "delay %llu", &change->value) == 1;
+}
+
 static int add_change(const char *text)
 {
 	struct change *change = kzalloc(sizeof(*change), GFP_KERNEL);
-	char what[8];
 	u32 number;
+	int used = 0;
 	struct link *link;
 
 	if (!change)
 		return -ENOMEM;
-	if (sscanf(text, "%llu %u %7s %llu", &change->at, &number, what, &change->value) != 4 ||
-	    !(link = known_link(number)) || link->kind == KIND_FIFO) {
+	if (sscanf(text, "%llu %u %n", &change->at, &number, &used) != 2 || !(link = known_link(number)) ||
+	    !parse_change(text + used, link, change)) {
 		kfree(change);
 		return -EINVAL;
 	}
-	change->is_rate = !strcmp(what, "rate");
 	list_add_tail(&change->list, &link->changes);
 	return 0;
 }

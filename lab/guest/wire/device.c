@@ -72,7 +72,10 @@ enum hrtimer_restart on_change(struct hrtimer *timer)
 	struct link *link = container_of(timer, struct link, change);
 	struct change *change = list_first_entry(&link->changes, struct change, list);
 
-	*(change->is_rate ? &link->rate : &link->delay) = change->value;
+	if (change->what == CHANGED_LOSS)
+		replace_losses(link, change->loss);
+	else
+		*(change->what == CHANGED_RATE ? &link->rate : &link->delay) = change->value;
 	if (link->sending && link->free_at == NEVER)
 		begin_transmission(link, epoch + change->at);
 	list_del(&change->list);

@@ -117,8 +117,8 @@ static bool may_merge(const struct link *before, const struct link *link)
 	u32 largest = link->mtu + link->overhead;
 
 	return before->kind == KIND_FIFO && link->kind == KIND_FIFO && !link->record && !link->loss && !link->listed &&
-	       link->rate >= before->rate && link->mtu >= before->mtu && link->limit_packets >= ROOM &&
-	       link->limit_bytes >= ROOM * largest;
+	       list_empty(&link->changes) && link->rate >= before->rate && link->mtu >= before->mtu &&
+	       link->limit_packets >= ROOM && link->limit_bytes >= ROOM * largest;
 }
 
 /* Finds the links that can be merged with the only one that feeds them. */

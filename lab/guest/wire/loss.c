@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
 /* Which packets are lost before the queue: the models of crates/weir-elements (loss.rs), draw by draw. */
+#include <linux/slab.h>
+
 #include "wire.h"
 
 static bool is_lost(struct loss *loss)
@@ -34,6 +36,16 @@ u64 lost_of(struct link *link, const struct sk_buff *skb)
 		lost |= (u64)gone << i;
 	}
 	return lost;
+}
+
+/* From now on those of `loss`, or none; nothing else is lost, either. */
+void replace_losses(struct link *link, struct loss *loss)
+{
+	kfree(link->loss);
+	link->loss = loss;
+	kvfree(link->listed);
+	link->listed = NULL;
+	link->listed_count = link->listed_next = 0;
 }
 
 /* The next packet is the first of the plan. */

@@ -81,11 +81,18 @@ struct loss {
 	struct random random;
 };
 
+enum changed {
+	CHANGED_RATE,
+	CHANGED_DELAY,
+	CHANGED_LOSS
+};
+
 struct change {
 	struct list_head list;
 	u64 at;
-	bool is_rate;
+	enum changed what;
 	u64 value;
+	struct loss *loss;
 };
 
 struct link {
@@ -166,6 +173,7 @@ enum hrtimer_restart on_arrival(struct hrtimer *timer);
 /* loss.c */
 u64 lost_of(struct link *link, const struct sk_buff *skb);
 void restart_losses(struct link *link);
+void replace_losses(struct link *link, struct loss *loss);
 
 /* fifo.c */
 void enter_fifo(struct link *link, struct sk_buff *skb, u64 now);

@@ -60,8 +60,8 @@ def _link_obstacle(number: int, link: Link, plan: Plan, is_nic: bool) -> str | N
     if link["delay"]["kind"] != "fixed":
         return f"{place}a delay that varies"
     for change in plan["changes"]:
-        if change["link"] == number and _change_value(change["change"]) is None:
-            return f"{place}a change of its losses, or to a delay that varies"
+        if change["link"] == number and not _can_change(change["change"]):
+            return f"{place}a change to a delay that varies, or to a list of losses"
     queue = link["queue"]
     if is_nic and queue["kind"] != "droptail":
         return f"{place}an active queue in a host"
@@ -70,12 +70,10 @@ def _link_obstacle(number: int, link: Link, plan: Plan, is_nic: bool) -> str | N
     return None
 
 
-def _change_value(change: Mapping[str, Any]) -> tuple[str, int] | None:
-    if change["kind"] == "rate":
-        return "rate", change["rate_bps"]
-    if change["kind"] == "delay" and change["delay"]["kind"] == "fixed":
-        return "delay", change["delay"]["delay_ns"]
-    return None
+def _can_change(change: Mapping[str, Any]) -> bool:
+    if change["kind"] == "delay":
+        return bool(change["delay"]["kind"] == "fixed")
+    return change["kind"] == "rate" or change["loss"] is None or change["loss"]["kind"] != "list"
 
 
 def _first_links(plan: Plan) -> dict[int, set[int]]:
@@ -111,9 +109,7 @@ def commands(plan: Plan, wiring: Wiring) -> Iterator[str]:
         yield f"path {number} 0 {' '.join(map(str, flow['path']))}"
         if flow["reverse_path"]:
             yield f"path {number} 1 {' '.join(map(str, flow['reverse_path']))}"
-    for change in plan["changes"]:
-        if (value := _change_value(change["change"])) is not None:
-            yield f"change {change['at_ns']} {change['link']} {value[0]} {value[1]}"
+    yield from _changes(plan)
 
 
 def host_command(plan: Plan, host: Host, offload: str) -> str:
@@ -128,7 +124,7 @@ def host_command(plan: Plan, host: Host, offload: str) -> str:
 
 
 def _needs_queue(plan: Plan, number: int) -> bool:
-    changed = any(change["link"] == number for change in plan["changes"])
+    changed = any(change["link"] == number and change["change"]["kind"] != "loss" for change in plan["changes"])
     return changed or plan["links"][number]["queue"]["kind"] != "droptail"
 
 
@@ -139,10 +135,29 @@ def _losses(number: int, link: Link, seed: int) -> Iterator[str]:
     if loss["kind"] == "list":
         yield from (f"lose {number} {packet}" for packet in sorted({n for n in loss["packets"] if n > 0}))
         return
-    names = ("p",) if loss["kind"] == "bernoulli" else ("p", "r", "good", "bad")
-    chances = " ".join(str(_chance(loss[name])) for name in names)
     stream = f"link/{link['name']}/loss"
-    yield f"loss {number} {_substream(seed, stream)} {chances}"
+    yield f"loss {number} {_random_losses(loss, seed, stream)}"
+
+
+def _changes(plan: Plan) -> Iterator[str]:
+    new_losses = [0] * len(plan["links"])
+    for entry in plan["changes"]:
+        link, change = entry["link"], entry["change"]
+        match change["kind"]:
+            case "rate":
+                value = str(change["rate_bps"])
+            case "delay":
+                value = str(change["delay"]["delay_ns"])
+            case _:
+                new_losses[link] += 1  # each has a stream of its own, as in crates/weir-links
+                stream = f"link/{plan['links'][link]['name']}/loss/{new_losses[link]}"
+                value = _random_losses(change["loss"], plan["seed"], stream) if change["loss"] else "none"
+        yield f"change {entry['at_ns']} {link} {change['kind']} {value}"
+
+
+def _random_losses(loss: Mapping[str, Any], seed: int, stream: str) -> str:
+    names = ("p",) if loss["kind"] == "bernoulli" else ("p", "r", "good", "bad")
+    return " ".join(str(number) for number in (_substream(seed, stream), *(_chance(loss[name]) for name in names)))
 
 
 def _substream(seed: int, name: str) -> int:
