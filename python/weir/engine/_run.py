@@ -146,8 +146,11 @@ def run(
 
 
 def _refuse_what_it_cannot(name: str, method: methods.Method, jobs: Sequence[Job]) -> None:
-    """Raises UnfitMethodError if the method cannot execute the first job: all have the same kinds of traffic."""
-    obstacle = getattr(method, "obstacle", None)
+    """Raises UnfitMethodError if the method cannot execute the first job: all have the same kinds of traffic.
+
+    One with a real clock is asked whether this machine carries the plan instead, and may be forced.
+    """
+    obstacle = None if method.clock == "real" else getattr(method, "obstacle", None)
     why = obstacle(jobs[0].cell.plan()) if obstacle is not None and jobs else None
     if why is not None:
         raise methods.UnfitMethodError(f"method {name!r} cannot execute this: {why}")
