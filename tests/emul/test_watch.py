@@ -64,9 +64,9 @@ def test_a_flow_that_is_silent_is_not_shown(plan: dict[str, Any]) -> None:
 
 def test_some_of_many_flows_are_listed(plan: dict[str, Any]) -> None:
     watcher = Watcher(plan)
-    watcher.take(samples(*((20 * MS, flow, 10) for flow in range(20))))
+    watcher.take(samples(*((20 * MS, flow, 10) for flow in range(260))))
     live = watcher.now(30 * MS)
-    assert (len(live.flows), live.more_flows) == (16, 4)
+    assert (len(live.flows), live.more_flows) == (256, 4)
 
 
 def test_what_happens_is_in_the_order_of_time(plan: dict[str, Any]) -> None:

@@ -94,6 +94,24 @@ def test_on_a_terminal_there_is_a_table() -> None:
     ]
 
 
+def test_more_flows_than_lines_are_shown_by_entry_of_the_workload() -> None:
+    streams = [LiveFlow(f"streams[0].{n}", 1e6, 10 + n, (20 + n) * 1_000_000, 1) for n in range(40)]
+    udp = [LiveFlow(f"udp[{n}]", 50e6) for n in range(2)]
+    live = Live(12 * S, 60 * S, (LiveFlow("one[0]", 2e6, 7, 30_000_000, 4), *streams, *udp), 3, 142e6)
+    console = Console(width=100, file=io.StringIO())
+    console.print(_live.table(live, rows=5))
+    console.print(_live.table(live, rows=1))
+    assert isinstance(console.file, io.StringIO)
+    lines = [" ".join(line.split()) for line in console.file.getvalue().splitlines()]
+    assert lines[1:5] == [
+        "one[0] 2 Mb/s 7 30.0 ms 4",
+        "streams x 40 40 Mb/s 30 39.5 ms 40",
+        "udp x 2 100 Mb/s - - -",
+        "all, 3 not shown 142 Mb/s",
+    ]
+    assert lines[-1] == "all, 45 not shown 142 Mb/s"
+
+
 def test_what_there_is_to_see_survives_the_way_to_the_parent() -> None:
     assert Live.from_json(json.loads(json.dumps(LIVE.to_json()))) == LIVE
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from weir.methods import Live, LiveFlow, LiveLink
@@ -41,7 +41,7 @@ def _next(live: Live) -> str:
 
 
 def table(live: Live, rows: int) -> Table:
-    """The state as a table with at most about ``rows`` flows."""
+    """The state as a table of at most about ``rows`` flows; of more, a row an entry of the workload."""
     from rich.table import Table
 
     found = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", caption_justify="left")
@@ -57,12 +57,47 @@ def table(live: Live, rows: int) -> Table:
 
 
 def _flow_rows(live: Live, most: int) -> Iterable[tuple[str, ...]]:
-    for flow in live.flows[:most]:
+    rows = live.flows if len(live.flows) <= most else _grouped(live.flows)
+    for flow in rows[:most]:
         yield _flow_row(flow)
-    hidden = live.more_flows + max(0, len(live.flows) - most)
+    hidden = live.more_flows + sum(_count(flow.name) for flow in rows[most:])
     if hidden or len(live.flows) > 1:
         name = f"all, {hidden} not shown" if hidden else "all"
         yield name, _scaled(live.total_goodput_bps, "b/s"), "", "", ""
+
+
+_TIMES = " x "
+
+
+def _grouped(flows: Sequence[LiveFlow]) -> list[LiveFlow]:
+    """A row an entry of the workload: ``streams x 40`` has their goodput together and the means of the rest."""
+    entries: dict[str, list[LiveFlow]] = {}
+    for flow in flows:
+        entries.setdefault(flow.name.partition("[")[0], []).append(flow)
+    return [own[0] if len(own) == 1 else _together(name, own) for name, own in entries.items()]
+
+
+def _together(name: str, flows: Sequence[LiveFlow]) -> LiveFlow:
+    goodputs = [flow.goodput_bps for flow in flows if flow.goodput_bps is not None]
+    retransmitted = [flow.retransmitted_packets for flow in flows if flow.retransmitted_packets is not None]
+    return LiveFlow(
+        f"{name}{_TIMES}{len(flows)}",
+        sum(goodputs) if goodputs else None,
+        _mean([flow.cwnd for flow in flows]),
+        _mean([flow.srtt_ns for flow in flows]),
+        sum(retransmitted) if retransmitted else None,
+    )
+
+
+def _mean(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return round(sum(known) / len(known)) if known else None
+
+
+def _count(name: str) -> int:
+    """How many flows a row stands for."""
+    count = name.rpartition(_TIMES)[2]
+    return int(count) if _TIMES in name and count.isdecimal() else 1
 
 
 def _flow_row(flow: LiveFlow) -> tuple[str, ...]:

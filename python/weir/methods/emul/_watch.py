@@ -13,7 +13,7 @@ from weir.methods.emul._frames import Frame
 
 __all__ = ["Watcher", "timeline"]
 
-_MOST_FLOWS = 16
+_MOST_FLOWS = 256
 _MOST_LINKS = 4
 _MOST_EVENTS = 3
 _NULL = np.iinfo(np.uint64).max
