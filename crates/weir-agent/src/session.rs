@@ -85,6 +85,8 @@ pub struct Session {
     wakeups: u64,
     ticks: u64,
     late_ticks: u64,
+    /// Processor time spent on looking at connections and on rows.
+    measuring_ns: u64,
     done: bool,
 }
 
@@ -119,6 +121,7 @@ impl Session {
                     wakeups: 0,
                     ticks: 0,
                     late_ticks: 0,
+                    measuring_ns: 0,
                     done: false,
                 })
             }
@@ -282,8 +285,8 @@ impl Session {
             self.lateness.add(self.context.now.since(at).0);
             match slot {
                 Slot::Endpoint(number) => self.endpoint_due(number)?,
-                Slot::Tick => self.tick(at)?,
-                Slot::Flush => self.flush(at),
+                Slot::Tick => self.measuring(|session| session.tick(at))?,
+                Slot::Flush => self.measuring(|session| session.flush(at)),
                 Slot::Failure => {
                     let ended = self.context.now.0 >= self.context.job.plan.end_ns;
                     if let Some((_, error)) = self.context.failure.take().filter(|_| !ended) {
@@ -311,6 +314,14 @@ impl Session {
             Endpoint::Program(end) => end.on_due(context),
             Endpoint::TcpReceiver(_) => Ok(()),
         }
+    }
+
+    /// Does `work` of measuring, and counts what it takes.
+    fn measuring<T>(&mut self, work: impl FnOnce(&mut Session) -> T) -> T {
+        let begun = clock::thread_cpu_ns();
+        let result = work(self);
+        self.measuring_ns += clock::thread_cpu_ns() - begun;
+        result
     }
 
     fn tick(&mut self, at: Time) -> Result<(), AgentError> {
@@ -407,6 +418,7 @@ impl Session {
         let mut stats = BTreeMap::from([
             ("cpu_user_s".to_owned(), user as f64 / 1e9),
             ("cpu_system_s".to_owned(), system as f64 / 1e9),
+            ("measuring_cpu_s".to_owned(), self.measuring_ns as f64 / 1e9),
             ("wakeups".to_owned(), self.wakeups as f64),
             ("late_ticks".to_owned(), self.late_ticks as f64),
             ("dumps".to_owned(), self.sampler.dumps as f64),

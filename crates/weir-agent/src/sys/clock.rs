@@ -19,6 +19,11 @@ pub fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
+/// Processor time that this thread has used, in nanoseconds.
+pub fn thread_cpu_ns() -> u64 {
+    read(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
 /// An instant of `CLOCK_REALTIME` on `CLOCK_MONOTONIC`: the kernel stamps packets with the former.
 pub fn monotonic_of_realtime(realtime_ns: u64) -> u64 {
     let monotonic = read(libc::CLOCK_MONOTONIC);

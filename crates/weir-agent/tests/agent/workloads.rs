@@ -146,6 +146,8 @@ fn dumps_show_what_calls_show() {
     let report = agent.wait();
     assert_eq!(report.code, Some(0), "{report:?}");
     assert!(report.stat("dumps") > 10.0);
+    let (measuring, whole) = (report.stat("measuring_cpu_s"), report.stat("cpu_user_s") + report.stat("cpu_system_s"));
+    assert!(measuring > 0.0 && measuring <= whole + 0.01, "{measuring} s of {whole} s");
     for number in 0..3 {
         let acked = report.select("samples", "acked_bytes", &[("flow", number)]);
         assert!(acked.len() > 5 && acked.is_sorted() && acked.last() > Some(&0), "{acked:?}");
