@@ -76,15 +76,15 @@ def main() -> None:
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)}")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each case (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=3.0, help="length of a measurement (default %(default)s)")
-    parser.add_argument("--quick", action="store_true", help="one run of each, of 1.5 s")
-    parser.add_argument("--build-seconds", type=float, default=1800.0, help="for building rattan; 0: without it")
+    parser.add_argument("--quick", action="store_true", help="one run of each, of 1.5 s; rattan if it is built")
+    parser.add_argument("--build-seconds", type=float, default=1800.0, help="to build rattan in, if it is not (0: not)")
     arguments = parser.parse_args()
     if unknown := set(arguments.cases) - set(CASES):
         parser.error(f"no case {unknown.pop()!r}; there are {', '.join(CASES)}")
     if os.geteuid() != 0:
         sys.exit("benches/emulator.py: needs root: it makes network namespaces")
     if arguments.quick:
-        arguments.repeats, arguments.seconds = 1, 1.5
+        arguments.repeats, arguments.seconds, arguments.build_seconds = 1, 1.5, 0.0
     report = _run(arguments.cases or list(CASES), arguments.repeats, arguments.seconds, arguments.build_seconds)
     target = HERE / "results" / "emulator.json"
     target.parent.mkdir(exist_ok=True)

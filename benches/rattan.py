@@ -36,7 +36,7 @@ def folder() -> Path:
 
 
 def find(patience_s: float) -> Path:
-    """The program; built now if it is not there, at low priority and for at most ``patience_s``.
+    """The program; built now if it is not there, at low priority and for at most ``patience_s`` (0: not at all).
 
     A build that was cut short goes on where it was the next time.
 
@@ -47,6 +47,8 @@ def find(patience_s: float) -> Path:
     program = root / "bin" / "rattan"
     if program.exists():
         return program
+    if patience_s <= 0:
+        raise MissingError("it is not built; benches/emulator.py --build-seconds 1800 does that, once")
     cargo = shutil.which("cargo")
     if cargo is None:
         raise MissingError("there is no cargo to build it")

@@ -21,6 +21,11 @@ use crate::trace::Trace;
 
 /// Frames read, for each device that has some, before what is due is delivered.
 const READ_BATCH: usize = 8;
+/// The same after a stall: what is due follows from what is still to be read.
+const CATCH_UP_BATCH: usize = 64;
+/// What was not caught up with in this time is no stall: hosts send more than this processor reads. From then on, the
+/// network goes on, and frames enter when they are read.
+const LONGEST_CATCH_UP: Dur = Dur::from_millis(20);
 
 /// The devices of the hosts.
 pub struct Intake {
@@ -30,6 +35,8 @@ pub struct Intake {
     /// The hosts that have a frame, the earliest first.
     order: BinaryHeap<Reverse<(Time, u32)>>,
     scratch: Option<Box<[u8]>>,
+    /// Since when each reading left frames of before.
+    behind_since: Option<Time>,
 }
 
 struct Port {
@@ -73,7 +80,13 @@ impl Intake {
     /// For `devices`, one a host.
     pub fn new(devices: Vec<Device>, horizon: Dur) -> Intake {
         let port = |device| Port { device, readable: true, head: None };
-        Intake { ports: devices.into_iter().map(port).collect(), horizon, order: BinaryHeap::new(), scratch: None }
+        Intake {
+            ports: devices.into_iter().map(port).collect(),
+            horizon,
+            order: BinaryHeap::new(),
+            scratch: None,
+            behind_since: None,
+        }
     }
 
     /// The device of a host.
@@ -106,6 +119,7 @@ impl Intake {
 
     /// Drops what was read.
     pub fn forget(&mut self, network: &mut Network) {
+        self.behind_since = None;
         let heads = self.ports.iter_mut().filter_map(|port| port.head.take());
         heads.for_each(|head| network.trains.pool.unused(head.bytes));
     }
@@ -120,18 +134,29 @@ impl Intake {
         for host in 0..self.ports.len() as u32 {
             again = again.min(self.refill(host, way)?);
         }
-        let mut left = READ_BATCH * self.order.len();
+        let batch = if self.behind_since.is_some() { CATCH_UP_BATCH } else { READ_BATCH };
+        let mut left = batch * self.order.len();
         while let Some(Reverse((at, host))) = self.order.pop() {
             // Frames without a stamp are of now; another one of before may still come where there are stamps.
-            let is_later = at > seen && self.ports[host as usize].head.as_ref().is_some_and(|head| head.is_stamped);
-            if is_later || left == 0 {
-                return Ok(Read { complete: at.min(seen), again: Time::ZERO });
+            if at > seen && self.ports[host as usize].head.as_ref().is_some_and(|head| head.is_stamped) {
+                again = Time::ZERO;
+                break;
+            }
+            if left == 0 {
+                return Ok(Read { complete: self.fall_behind(at, seen), again: Time::ZERO });
             }
             left -= 1;
             self.inject(host, way);
             again = again.min(self.refill(host, way)?);
         }
+        self.behind_since = None;
         Ok(Read { complete: seen, again })
+    }
+
+    /// The first frame that is still to be read is of `at`: how far the network may go.
+    fn fall_behind(&mut self, at: Time, seen: Time) -> Time {
+        let since = *self.behind_since.get_or_insert(seen);
+        if seen.since(since) > LONGEST_CATCH_UP { seen } else { at.min(seen) }
     }
 
     /// Has the next frame of a host in its place, if it has one and may send it; else says when it may.
