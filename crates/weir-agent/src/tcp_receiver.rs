@@ -8,7 +8,7 @@ use crate::error::AgentError;
 use crate::open;
 use crate::session::token;
 use crate::sys::epoll::{Interest, Ready};
-use crate::sys::socket::{IntOption, Socket};
+use crate::sys::socket::Socket;
 use crate::window::{WindowKeeper, WindowPlan};
 
 /// More than any receive buffer holds.
@@ -121,7 +121,6 @@ impl TcpReceiver {
         while let Some(socket) = self.waiting.pop() {
             self.generation += 1;
             let keeper = WindowKeeper::new(self.window, &socket, context.now)?;
-            socket.set(IntOption::ReceiveLowWater, self.window.unread_bytes)?;
             context.epoll.add(&socket, token(self.endpoint, self.generation), Interest::READ)?;
             self.connection = Some(Connection { socket, keeper });
             self.read_one(true);

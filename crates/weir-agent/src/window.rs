@@ -4,8 +4,10 @@
 //! share depends on the path (a train of segments: nearly all; a small packet: half), and `TCP_WINDOW_CLAMP` is
 //! overwritten whenever it changes (since Linux 6.9). So the buffer is adjusted until the window is the one of the plan.
 //!
-//! Where the path cannot fill the window, there is nothing to keep. The buffer is large then: memory that is just enough
-//! would make the kernel drop what comes out of order when the packets behind a loss are smaller than those before.
+//! Where the path cannot fill the window, the buffer is large: memory that is just enough would make the kernel drop what
+//! comes out of order when the packets behind a loss are smaller than those before. The window is only kept from growing
+//! into it, because Linux acknowledges each segment that lets it grow (`tcp_grow_window`): the acknowledgements of tens of
+//! megabytes would not be delayed. It can be held when the first data have shown the share; before, the clamp is overwritten.
 
 use std::io;
 
@@ -66,6 +68,8 @@ pub struct WindowKeeper {
     seen: u64,
     next_look: Time,
     interval_ns: u64,
+    /// The window will not grow by itself.
+    held: bool,
 }
 
 impl WindowKeeper {
@@ -80,7 +84,10 @@ impl WindowKeeper {
             set(socket, buffer, plan.window_bytes)?;
             next_look = Time(now.0 + LOOK_NS);
         }
-        Ok(WindowKeeper { plan, buffer, seen: 0, next_look, interval_ns: LOOK_NS })
+        // With the first data this end wakes up, to hold the window; then it may let more wait.
+        let unread = if plan.limits { plan.unread_bytes } else { 1 };
+        socket.set(IntOption::ReceiveLowWater, unread)?;
+        Ok(WindowKeeper { plan, buffer, seen: 0, next_look, interval_ns: LOOK_NS, held: plan.limits })
     }
 
     /// Looks at the window from time to time and adjusts the buffer; `taken` bytes were read just now.
@@ -88,6 +95,11 @@ impl WindowKeeper {
     /// # Errors
     /// From the kernel; none is expected.
     pub fn look(&mut self, socket: &Socket, now: Time, taken: u64) -> io::Result<()> {
+        if !self.held && taken > 0 {
+            self.held = true;
+            hold(socket)?;
+            socket.set(IntOption::ReceiveLowWater, self.plan.unread_bytes)?;
+        }
         if now < self.next_look {
             return Ok(());
         }
@@ -111,6 +123,14 @@ impl WindowKeeper {
 fn set(socket: &Socket, buffer: u64, window: u64) -> io::Result<()> {
     socket.set_receive_buffer(buffer)?;
     socket.set(IntOption::WindowClamp, u32::try_from(window).unwrap_or(u32::MAX / 2))
+}
+
+/// The window that is offered now is the greatest one.
+fn hold(socket: &Socket) -> io::Result<()> {
+    match TcpInfo::of(socket)?.rcv_ssthresh {
+        0 => Ok(()),
+        window => socket.set(IntOption::WindowClamp, window),
+    }
 }
 
 /// What the buffer offers: the window of the last acknowledgement, and what waited then. A kernel before 6.2 tells what
@@ -142,6 +162,9 @@ fn adjusted(buffer: u64, offered: u64, plan: &WindowPlan, growing: bool) -> Opti
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+    use std::time::Instant;
+
     use super::*;
 
     #[test]
@@ -174,6 +197,48 @@ mod tests {
         assert_eq!(adjusted(1000, 500, &plan, true), None);
         assert_eq!(adjusted(1000, 500, &plan, false), Some(1250));
         assert_eq!(adjusted(1000, 950, &plan, true), Some(842));
+    }
+
+    /// A connection over loopback: the sending and the receiving end.
+    fn connection(buffer: u64) -> (Socket, Socket) {
+        let local = IpAddr::from([127, 0, 0, 1]);
+        let listener = Socket::tcp(&local).unwrap();
+        listener.set(IntOption::MaxSegment, 1460).unwrap();
+        listener.set_receive_buffer(buffer).unwrap();
+        listener.bind((local, 0).into()).unwrap();
+        listener.listen().unwrap();
+        let sender = Socket::tcp(&local).unwrap();
+        sender.connect((local, listener.local_port().unwrap()).into()).unwrap();
+        (sender, eventually(|| listener.accept().unwrap()))
+    }
+
+    fn eventually<T>(mut get: impl FnMut() -> Option<T>) -> T {
+        let begun = Instant::now();
+        loop {
+            if let Some(it) = get() {
+                return it;
+            }
+            assert!(begun.elapsed().as_secs() < 10, "it never came");
+            std::thread::yield_now();
+        }
+    }
+
+    /// A window that grows would have each segment acknowledged.
+    #[test]
+    fn a_window_that_cannot_limit_does_not_grow() {
+        let (sender, receiver) = connection(400_000);
+        let plan = WindowPlan { window_bytes: 100_000, unread_bytes: 4_000, limits: false };
+        let mut keeper = WindowKeeper::new(plan, &receiver, Time::ZERO).unwrap();
+        let windows: Vec<u32> = (0..20)
+            .map(|_| {
+                let sent = eventually(|| sender.send(&[0; 4_344]).unwrap());
+                assert_eq!(sent, 4_344);
+                let taken = eventually(|| receiver.discard(1 << 20).unwrap());
+                keeper.look(&receiver, Time::ZERO, taken as u64).unwrap();
+                TcpInfo::of(&receiver).unwrap().rcv_ssthresh
+            })
+            .collect();
+        assert!(windows.iter().all(|window| *window == windows[0]), "{windows:?}");
     }
 
     #[test]
