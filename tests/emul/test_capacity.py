@@ -43,6 +43,14 @@ def test_fast_flows_pass_in_trains(rate: float, train: int) -> None:
     assert _capacity._train(rate) == train
 
 
+def test_disciplines_of_the_kernel_pass_each_packet_by_itself(tmp_path: Path) -> None:
+    slow, fast = (plan_of(text(rate=rate).replace("50Mbps", rate), tmp_path) for rate in ("20Mbps", "10Gbps"))
+    assert _capacity.capacity_of_disciplines(slow).missing == ()
+    found = _capacity.capacity_of_disciplines(fast)
+    assert "packets a second" in [need.what for need in found.missing]
+    assert "over 3 links" in found.basis
+
+
 def test_a_slow_plan_is_not_worth_a_measurement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_capacity, "_measured_ns", lambda train: pytest.fail("it was measured"))
     found = _capacity.capacity(plan_of(text(), tmp_path))

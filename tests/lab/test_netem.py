@@ -96,17 +96,33 @@ found = {"delivered": sum(sink.columns("flows")["delivered_bytes"]), "links": su
 """
 
 
+_TWICE = """
+exec 2>&1
+"$@" || exit
+ip netns list
+"$@" & killed=$!
+until [ "$(ip netns list | wc -l)" -ge 6 ]; do sleep 0.01; done
+sleep 1
+kill -9 $killed
+sleep 10
+ip netns list
+ps -e -o args | grep weir-agent | grep -v grep
+exit 0
+"""
+"""Executes a run, then again and kills it; says what is left each time."""
+
+
 def test_emul_over_netem_in_a_kernel_that_has_it(kernel: Kernel, tmp_path: Path) -> None:
-    """All of method ``emul`` as root in the lab: namespaces, disciplines, self-check, tables, and nothing left."""
+    """All of method ``emul`` as root in the lab: namespaces, disciplines, self-check, tables; and nothing is left."""
     made = plan(tmp_path, "duration=2s", "workload.a.until=2s", "methods.emul.links=netem")
     (tmp_path / "plan.json").write_text(json.dumps(made))
     out = tmp_path / "out"
     out.mkdir()
     emul = (sys.executable, "-c", _EMUL, str(Path(__file__).parent), str(tmp_path / "plan.json"), str(out))
-    inside = ("sh", "-c", 'exec 2>&1; "$@"; code=$?; ip netns list; exit $code', "sh", *emul)
+    inside = ("sh", "-c", _TWICE, "sh", *emul)
     lab = (sys.executable, "-m", "weir.cli", "lab", "exec", "--write", str(out), "--seed", "1", "--limit", "300", "--")
     done = subprocess.run([*lab, *inside], capture_output=True, text=True, timeout=400, check=False)
-    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr  # no namespace is left
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
     checks = json.loads((out / "selfcheck.json").read_text())["checks"]
     assert {check["what"] for check in checks} == {"round-trip time", "losses", "rate", "queue"}
     (rate,) = (check for check in checks if check["what"] == "rate")

@@ -26,7 +26,7 @@ from weir.methods import Capacity, MethodError, Outcome, Progress, Sink, _owner
 from weir.methods._binaries import MissingBinaryError, find
 from weir.methods._options import option
 from weir.methods.emul import _programs
-from weir.methods.emul._capacity import capacity
+from weir.methods.emul._capacity import capacity, capacity_of_disciplines
 from weir.methods.emul._congestion import kernel_names, renamed
 from weir.methods.emul._host import HostWatch, facts
 from weir.methods.emul._merge import Merger
@@ -67,9 +67,11 @@ class Emul:
 
     def capacity(self, plan: Mapping[str, Any]) -> Capacity:
         """What ``plan`` needs of this machine; see :meth:`weir.methods.Sized.capacity`."""
-        if _of_disciplines(plan) and os.geteuid() == 0:
+        if not _of_disciplines(plan):
+            return capacity(plan)
+        if os.geteuid() == 0:
             needs_netem()
-        return capacity(plan)
+        return capacity_of_disciplines(plan)
 
     def obstacle(self, plan: Mapping[str, Any]) -> str | None:
         """See :class:`weir.methods._choice.Foreseeing`."""

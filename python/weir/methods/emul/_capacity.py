@@ -23,11 +23,13 @@ from weir.methods.emul._probes import Endpoint, Probes, Train
 from weir.methods.emul._session import Session
 from weir.methods.emul._wiring import Wiring, wire
 
-__all__ = ["capacity", "packets_per_s"]
+__all__ = ["capacity", "capacity_of_disciplines", "packets_per_s"]
 
 _KNOWN_NS = 1200
 _KNOWN_TRAIN_NS = 8000
 """Processor time of the emulator for a packet, and for a train of packets, on a server's processor of 2020."""
+_KNOWN_LINK_NS = 2000
+"""Processor time of the kernel for a packet on a link of disciplines: two pairs of devices, three queues, a route."""
 _HOST_SHARE = 0.3
 """Processor time of agents and senders for a packet, over that of the emulator: what it delivers, the kernel receives
 on its time."""
@@ -69,6 +71,21 @@ def capacity(plan: Mapping[str, Any]) -> Capacity:
     how = "measured here" if measured else "a known figure"
     trains = "alone" if train == 1 else f"in trains of {train}"
     return Capacity(needs, f"a packet costs the emulator {cost_ns / 1000:.1f} us ({trains}; {how})")
+
+
+def capacity_of_disciplines(plan: Mapping[str, Any]) -> Capacity:
+    """The same where the links are made of the kernel's disciplines, which pass each packet by itself."""
+    packets, _ = packets_per_s(plan)
+    flows = plan["flows"]
+    links = sum(len(flow["path"]) for flow in flows) / max(len(flows), 1)
+    cost_ns = max(links, 1.0) * _KNOWN_LINK_NS
+    kernel = packets * cost_ns / 1e9
+    needs = (
+        # Packets of one direction are on one processor: the kernel forwards them where they came in.
+        Need("packets a second", packets, _SAFE * 1e9 / cost_ns, "1/s"),
+        Need("processors", kernel * (1 + _HOST_SHARE), _SAFE * len(os.sched_getaffinity(0)), ""),
+    )
+    return Capacity(needs, f"a packet costs the kernel {cost_ns / 1000:.1f} us over {links:.3g} links (a known figure)")
 
 
 def _train(packets_per_s: float) -> int:
