@@ -147,7 +147,7 @@ class Command(Workload):
     )
     sender: str = key(
         Choice(
-            "which of the two sends the data",
+            "a sender",
             {"command": "the command, which is at the sender", "peer": "its peer: a download"},
         ),
         "Which of the two is at the sender; `command`.",
