@@ -63,7 +63,7 @@ def test_a_flow_that_is_silent_is_not_shown(plan: dict[str, Any]) -> None:
 
 
 def test_some_of_many_flows_are_listed(plan: dict[str, Any]) -> None:
-    watcher = Watcher(plan)
+    watcher = Watcher(plan | {"flows": [{**plan["flows"][0], "name": f"flow[{n}]"} for n in range(260)]})
     watcher.take(samples(*((20 * MS, flow, 10) for flow in range(260))))
     live = watcher.now(30 * MS)
     assert (len(live.flows), live.more_flows) == (256, 4)

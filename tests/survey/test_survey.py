@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import sys
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,28 +62,46 @@ class Ran:
         return found
 
 
+def called(*arguments: object) -> Ran:
+    """``weir catalogue`` with these arguments, in this process."""
+    _common.console.cache_clear()
+    _common.error_console.cache_clear()
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr(sys, "argv", ["weir", "catalogue", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            entry()
+    _common.console.cache_clear()
+    _common.error_console.cache_clear()
+    return Ran(ended.value.code if isinstance(ended.value.code, int) else 0, out.getvalue(), err.getvalue())
+
+
 @pytest.fixture
-def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
     """Runs ``weir catalogue`` in a folder that holds the tiny scenario."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tiny.yaml").write_text(TINY)
+    return called
 
-    def call(*arguments: object) -> Ran:
-        _common.console.cache_clear()
-        _common.error_console.cache_clear()
-        monkeypatch.setattr(sys, "argv", ["weir", "catalogue", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            entry()
-        captured = capsys.readouterr()
-        return Ran(ended.value.code if isinstance(ended.value.code, int) else 0, captured.out, captured.err)
 
-    return call
+THREE = ("tiny.yaml", "--method", f"sim,{TWIN},{ODD}", "--out", "o", "--seeds", 3, "--no-verdict", "-q")
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
+    """A folder in which three methods executed the tiny scenario, one of which stands alone; and what was said."""
+    folder = tmp_path_factory.mktemp("survey")
+    (folder / "tiny.yaml").write_text(TINY)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        return folder, called(*THREE, "--json")
 
 
 @pytest.fixture
-def three(run: Callable[..., Ran]) -> Ran:
-    """By three methods, of which one stands alone."""
-    return run("tiny.yaml", "--method", f"sim,{TWIN},{ODD}", "--out", "o", "--seeds", 3, "--json", "--no-verdict", "-q")
+def three(executed: tuple[Path, Ran], monkeypatch: pytest.MonkeyPatch) -> Ran:
+    """What was said, in that folder."""
+    monkeypatch.chdir(executed[0])
+    return executed[1]
 
 
 def test_the_majority_is_named_and_so_is_the_one_that_stands_alone(three: Ran) -> None:
@@ -123,12 +143,17 @@ def test_what_is_not_judged_is_listed_with_its_reason(three: Ran) -> None:
     assert [(u["claim"], "absolute" in u["reason"]) for u in scenario["not_judged"]] == [("absolute", True)]
 
 
-def test_it_goes_on_where_it_was(run: Callable[..., Ran], three: Ran, tmp_path: Path) -> None:
+def test_it_goes_on_where_it_was(three: Ran) -> None:
     assert all(m["executed"] == 1 for m in three.json["scenarios"][0]["methods"].values())
-    again = run("tiny.yaml", "--method", f"sim,{TWIN}", "--out", "o", "--seeds", 3, "--json", "--no-verdict", "-q")
+    again = called(*THREE, "--json")
     assert all(m["executed"] == 0 for m in again.json["scenarios"][0]["methods"].values())
-    (tmp_path / "tiny.yaml").write_text(TINY.replace("until: 3s", "until: 2s"))
-    refused = run("tiny.yaml", "--method", f"sim,{TWIN}", "--out", "o", "--seeds", 3, "-q")
+    other = Path("other.yaml")
+    other.write_text(TINY.replace("until: 3s", "until: 2s"))
+    (Path("o") / "tiny.yaml").rename(Path("o") / "other.yaml")
+    try:
+        refused = called("other.yaml", *THREE[1:])
+    finally:
+        (Path("o") / "other.yaml").rename(Path("o") / "tiny.yaml")
     assert refused.code == 2
     assert "--fresh" in refused.err
 
@@ -161,9 +186,8 @@ def test_a_method_that_fails_does_not_stop_the_others(run: Callable[..., Ran]) -
 
 
 def test_a_claim_whose_majority_does_not_hold_is_a_failure(run: Callable[..., Ran]) -> None:
-    arguments = ("tiny.yaml", "--out", "o", "--seeds", 0, "-q", "--method")
-    assert run(*arguments, f"{ODD},sim,{TWIN}").code == 1, "nobody knows is undecided, which no claim should be"
-    done = run(*arguments, f"{ODD},sim,{TWIN}", "--json")
+    done = run("tiny.yaml", "--out", "o", "--seeds", 0, "-q", "--method", "sim", "--json")
+    assert done.code == 1, "nobody knows is undecided, which no claim should be"
     assert done.json["unsettled"] == ["tiny.yaml: nobody knows"]
 
 
@@ -216,8 +240,9 @@ def test_the_page_says_it_all_and_loads_nothing(three: Ran) -> None:
     assert page.count('class="sq fails alone"') == 1
 
 
-def test_the_terminal_says_who_differs_from_whom(run: Callable[..., Ran]) -> None:
-    done = run("tiny.yaml", "--method", f"sim,{TWIN},{ODD}", "--out", "o", "--seeds", 3, "--no-verdict", "-q")
+@pytest.mark.usefixtures("three")
+def test_the_terminal_says_who_differs_from_whom() -> None:
+    done = called(*THREE)
     assert f"sim and {TWIN} agree; {ODD} differs" in done.out
     assert re.search(r"sim with 3 seeds: holds with 3, [0-9.]+ Mbps to [0-9.]+ Mbps\n", done.out)
     assert "1 claim not judged" in done.out
