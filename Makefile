@@ -95,8 +95,13 @@ fidelity: $(READY) ## fails when the simulator is farther from Linux than docs/v
 	fi
 
 .PHONY: bench
-bench: $(READY) ## how fast the simulator is here; JSON in benches/results/
+bench: $(READY) ## how fast the simulator is here, as root the emulator and the agent too; JSON in benches/results/
 	@$(BIN)/python benches/run.py
+	@if [ "$$(id -u)" = 0 ]; then \
+		$(BIN)/python benches/emulator.py --quick && $(BIN)/python benches/agent.py --quick; \
+	else \
+		echo 'Without benches/emulator.py and benches/agent.py: they need root.'; \
+	fi
 
 .PHONY: catalogue
 catalogue: $(EXT) ## runs the quick version of every scenario of the catalogue
