@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use weir_plan::{Source, Transport};
@@ -32,7 +33,8 @@ struct Place {
     netns: Option<PathBuf>,
     diag: Diag,
     departures: Option<Departures>,
-    sides: Vec<(u32, Side)>,
+    /// Flow and side, and where the peer is: hosts may share a namespace.
+    sides: Vec<(u32, Side, IpAddr)>,
 }
 
 impl Census {
@@ -45,9 +47,10 @@ impl Census {
             Census { places: Vec::new(), ports: Ports::Either(first_port..=last), first_port, known: BTreeMap::new() };
         for end in ends {
             let Some((flow, side, netns)) = watched(context, end) else { continue };
+            let programs_peer = peer_of(context, flow);
             match census.place(context, netns.as_deref()) {
                 Ok(place) => {
-                    place.sides.push((flow, side));
+                    place.sides.push((flow, side, programs_peer));
                     census.known.insert((flow, side), Connections::default());
                 }
                 Err(error) => context.warn(format!(
@@ -66,7 +69,7 @@ impl Census {
             let Place { diag, departures, sides, .. } = place;
             let mut of = |socket: &DiagSocket, act: fn(&mut Connections, &DiagSocket)| {
                 let found = sides_of(socket, *first_port).into_iter().flatten().find(|side| sides.contains(side));
-                if let Some(connections) = found.and_then(|side| known.get_mut(&side)) {
+                if let Some(connections) = found.and_then(|(flow, side, _)| known.get_mut(&(flow, side))) {
                     act(connections, socket);
                 }
             };
@@ -118,10 +121,18 @@ pub fn side_of(programs: &weir_plan::Programs, sends: bool) -> Side {
 }
 
 /// What a socket may be: its port, or that of its peer, is the one of a flow.
-fn sides_of(socket: &DiagSocket, first_port: u16) -> [Option<(u32, Side)>; 2] {
-    let flow = |port: u16| port.checked_sub(first_port).map(u32::from);
-    [
-        flow(socket.remote.port()).map(|flow| (flow, Side::Command)),
-        flow(socket.local.port()).map(|flow| (flow, Side::Peer)),
-    ]
+fn sides_of(socket: &DiagSocket, first_port: u16) -> [Option<(u32, Side, IpAddr)>; 2] {
+    let at = |end: SocketAddr, side| {
+        let flow = end.port().checked_sub(first_port).map(u32::from)?;
+        Some((flow, side, end.ip().to_canonical()))
+    };
+    [at(socket.remote, Side::Command), at(socket.local, Side::Peer)]
+}
+
+/// Where the peer of the programs of a flow is.
+fn peer_of(context: &Context, flow: u32) -> IpAddr {
+    let plan = context.flow(flow);
+    let Source::Command(programs) = &plan.source else { unreachable!("only flows of programs are asked for") };
+    let node = if side_of(programs, true) == Side::Peer { plan.from } else { plan.to };
+    context.host(node).address
 }

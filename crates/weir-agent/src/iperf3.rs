@@ -71,7 +71,10 @@ pub struct IntervalRow {
 /// # Errors
 /// When it is not such a report, or iperf3 says that it failed before there was anything to report.
 pub fn read(text: &str, first_flow: u32, start_ns: u64) -> Result<Report, ReportError> {
-    let raw: raw::Report = serde_json::from_str(text).map_err(|e| ReportError::Malformed(e.to_string()))?;
+    let malformed = |error: serde_json::Error| ReportError::Malformed(error.to_string());
+    // Of two errors it prints both under the same name; as a value, the last counts.
+    let value: serde_json::Value = serde_json::from_str(text).map_err(malformed)?;
+    let raw: raw::Report = serde_json::from_value(value).map_err(malformed)?;
     if let Some(error) = raw.error.as_ref().filter(|_| raw.end.streams.is_empty()) {
         return Err(ReportError::Failed(error.clone()));
     }
@@ -364,6 +367,20 @@ mod tests {
     fn what_iperf3_says_of_its_failure_is_passed_on() {
         let error = read(REFUSED, 0, 0).expect_err("it failed");
         assert_eq!(error.to_string(), "iperf3: unable to connect to server: Connection refused");
+    }
+
+    #[test]
+    fn an_interrupted_test_is_reported_as_far_as_it_came() {
+        let twice =
+            ",\n\"error\": \"the client has terminated\", \"error\": \"interrupt - the server has terminated\"}";
+        let end = TCP.trim_end().strip_suffix('}').expect("an object");
+        let report = read(&format!("{end}{twice}"), 0, 0).expect("a report");
+        assert_eq!(report.interrupted.as_deref(), Some("interrupt - the server has terminated"));
+        assert_eq!(report.flows.len(), 2);
+        let whole = read(TCP, 0, 0).expect("a report");
+        assert_eq!((&whole.summary, &whole.interrupted), (&report.summary, &None));
+        assert_eq!(whole.summary["retransmitted_packets"], 21.0);
+        assert!(whole.summary["delivered_bytes"] <= whole.summary["sent_bytes"] && whole.summary["seconds"] > 1.9);
     }
 
     #[test]

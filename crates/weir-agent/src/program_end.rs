@@ -59,8 +59,8 @@ pub struct ProgramEnd {
     exit_code: Option<i32>,
     told: bool,
     established: Option<Time>,
-    /// When its connections were seen last.
-    seen: Option<Time>,
+    /// Since when all of its connections are gone.
+    gone: Option<Time>,
     /// What they had done when they were looked at last, and at the last tick of `measure.goodput`.
     latest: Counters,
     told_of: Counters,
@@ -91,7 +91,7 @@ impl ProgramEnd {
             exit_code: None,
             told: false,
             established: None,
-            seen: None,
+            gone: None,
             latest: Counters::default(),
             told_of: Counters::default(),
         };
@@ -170,11 +170,14 @@ impl ProgramEnd {
         let Some(connections) = census.of(self.flow, self.side).filter(|_| at >= self.start) else { return };
         let info = connections.settle();
         let counters = connections.counters();
-        if info.is_some() || counters != self.latest {
-            (self.seen, self.latest) = (Some(at), counters);
+        let news = counters != std::mem::replace(&mut self.latest, counters);
+        if info.is_some() {
+            self.gone = None;
+        } else if news || (self.gone.is_none() && self.established.is_some()) {
+            self.gone = Some(at);
         }
         if self.sends {
-            if self.established.is_none() && self.seen.is_some() {
+            if self.established.is_none() && (info.is_some() || news) {
                 let at = self.begun.map_or(at, |begun| at.max(begun));
                 self.established = Some(at);
                 context.telemetry.event(at, EventKind::Established, self.flow, 0);
@@ -278,8 +281,8 @@ impl ProgramEnd {
     /// The row of the flow: it is over when its command has ended by itself.
     fn conclude(&mut self, context: &mut Context, counters: Counters) {
         let Some(start) = self.begun.filter(|_| self.sends) else { return };
-        let over = if self.side == Side::Command { self.ended } else { self.seen };
-        let end = over.filter(|at| *at < self.stop_instant().min(Time(context.job.plan.end_ns)) && !self.told);
+        let over = if self.side == Side::Command { self.ended.filter(|_| !self.told) } else { self.gone };
+        let end = over.filter(|at| *at < self.stop.min(Time(context.job.plan.end_ns)));
         context.telemetry.transfer(
             self.flow,
             &TransferRecord {
