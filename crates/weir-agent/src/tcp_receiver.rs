@@ -1,5 +1,7 @@
 //! The receiving end of a TCP flow: takes what comes and counts it, transfer by transfer.
 
+use std::io;
+
 use weir_plan::Source;
 use weir_units::Time;
 
@@ -8,7 +10,7 @@ use crate::error::AgentError;
 use crate::open;
 use crate::session::token;
 use crate::sys::epoll::{Interest, Ready};
-use crate::sys::socket::Socket;
+use crate::sys::socket::{IntOption, Socket};
 use crate::window::{WindowKeeper, WindowPlan};
 
 /// More than any receive buffer holds.
@@ -24,8 +26,10 @@ pub struct TcpReceiver {
     /// Connections that wait for the one before to end.
     waiting: Vec<Socket>,
     window: WindowPlan,
-    /// Sizes of the transfers of one connection; empty: a connection is a transfer.
+    /// Sizes of the transfers; empty for a flow without an end.
     sizes: Vec<u64>,
+    /// They share one connection; otherwise a connection is a transfer.
+    shared: bool,
     transfer: u32,
     /// Of the present transfer, delivered in all; of it, since the last tick.
     delivered: u64,
@@ -37,6 +41,8 @@ pub struct TcpReceiver {
 struct Connection {
     socket: Socket,
     keeper: WindowKeeper,
+    /// How much must wait before this end is woken; 0 before that was chosen.
+    low_water: u32,
 }
 
 impl TcpReceiver {
@@ -49,9 +55,11 @@ impl TcpReceiver {
         context.epoll.add(&listener, token(endpoint, 0), Interest::READ)?;
         let plan = context.flow(flow);
         let window = open::window_of(context, flow);
-        let sizes = match &plan.source {
-            Source::Transfers { transfers, keep_connection: true } => transfers.iter().map(|t| t.bytes).collect(),
-            _ => Vec::new(),
+        let (sizes, shared) = match &plan.source {
+            Source::Transfers { transfers, keep_connection } => {
+                (transfers.iter().map(|t| t.bytes).collect(), *keep_connection)
+            }
+            _ => (Vec::new(), false),
         };
         Ok(TcpReceiver {
             flow,
@@ -62,6 +70,7 @@ impl TcpReceiver {
             waiting: Vec::new(),
             window,
             sizes,
+            shared,
             transfer: 0,
             delivered: 0,
             fresh: 0,
@@ -122,8 +131,9 @@ impl TcpReceiver {
             self.generation += 1;
             let keeper = WindowKeeper::new(self.window, &socket, context.now)?;
             context.epoll.add(&socket, token(self.endpoint, self.generation), Interest::READ)?;
-            self.connection = Some(Connection { socket, keeper });
+            self.connection = Some(Connection { socket, keeper, low_water: 0 });
             self.read_one(true);
+            self.choose_low_water()?;
             if self.connection.is_some() {
                 break;
             }
@@ -133,10 +143,24 @@ impl TcpReceiver {
 
     fn read(&mut self, context: &mut Context, ended: bool) -> Result<(), AgentError> {
         let taken = self.read_one(ended);
-        if let Some(Connection { socket, keeper }) = &mut self.connection {
+        if let Some(Connection { socket, keeper, .. }) = &mut self.connection {
             keeper.look(socket, context.now, taken)?;
         }
+        self.choose_low_water()?;
         if self.connection.is_none() { self.next_connection(context) } else { Ok(()) }
+    }
+
+    /// How much must wait before this end is woken: at most to the end of the transfer, because the last segment is
+    /// acknowledged at once only if it is read at once.
+    fn choose_low_water(&mut self) -> io::Result<()> {
+        let left = self.sizes.get(self.transfer as usize).map_or(u64::MAX, |size| size.saturating_sub(self.delivered));
+        let Some(connection) = &mut self.connection else { return Ok(()) };
+        let wanted = u64::from(connection.keeper.unread_bytes()).min(left).max(1) as u32;
+        if connection.low_water == wanted {
+            return Ok(());
+        }
+        connection.low_water = wanted;
+        connection.socket.set(IntOption::ReceiveLowWater, wanted)
     }
 
     /// Takes all that is there; and, if the peer has ended, the end too. One system call as long as it has not. Answers
@@ -162,13 +186,13 @@ impl TcpReceiver {
 
     fn end_connection(&mut self) {
         self.connection = None;
-        if self.sizes.is_empty() {
+        if !self.shared {
             self.complete_transfer();
         }
     }
 
     fn count(&mut self, mut bytes: u64) {
-        while let Some(size) = self.sizes.get(self.transfer as usize) {
+        while let Some(size) = self.sizes.get(self.transfer as usize).filter(|_| self.shared) {
             let here = bytes.min(size - self.delivered);
             self.delivered += here;
             self.fresh += here;

@@ -84,10 +84,12 @@ impl WindowKeeper {
             set(socket, buffer, plan.window_bytes)?;
             next_look = Time(now.0 + LOOK_NS);
         }
-        // With the first data this end wakes up, to hold the window; then it may let more wait.
-        let unread = if plan.limits { plan.unread_bytes } else { 1 };
-        socket.set(IntOption::ReceiveLowWater, unread)?;
         Ok(WindowKeeper { plan, buffer, seen: 0, next_look, interval_ns: LOOK_NS, held: plan.limits })
+    }
+
+    /// Payload that may wait unread. None before the window is held: the first data are to be looked at.
+    pub fn unread_bytes(&self) -> u32 {
+        if self.held { self.plan.unread_bytes } else { 1 }
     }
 
     /// Looks at the window from time to time and adjusts the buffer; `taken` bytes were read just now.
@@ -98,7 +100,6 @@ impl WindowKeeper {
         if !self.held && taken > 0 {
             self.held = true;
             hold(socket)?;
-            socket.set(IntOption::ReceiveLowWater, self.plan.unread_bytes)?;
         }
         if now < self.next_look {
             return Ok(());
