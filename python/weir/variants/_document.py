@@ -19,7 +19,8 @@ _ABOUT = """\
 `cc: {name: NAME, as_linux: true}`; `sim` is the simulator. Of two numbers the first is the reference's. *Distance* is
 that of the windows' traces, *of values* the same ignoring when, as [comparisons.md](../comparisons.md) defines them.
 **same**: every sample of the window, every loss and every byte of goodput is equal. `cc/NAME/README.md` says why weir's
-differ from the kernel's.""".splitlines()
+differ from the kernel's. A module's connections are some nanoseconds apart from those of what is built in, and their
+round-trip times by a microsecond: a sample may fall on the other side of an acknowledgement.""".splitlines()
 
 
 def document(variants: Variants, folder: Path, command: str) -> list[Path]:
@@ -69,7 +70,7 @@ def _markdown(variants: Variants, command: str, drawn: dict[str, Path]) -> str:
         if rows:
             same = sum(is_same(row) for row in rows)
             parts += [
-                f"## {_capital(pair.title)}",
+                f"## {pair.title}",
                 "",
                 f"{same} of {len(rows)} cells are the same.",
                 "",
@@ -109,7 +110,3 @@ def fields(row: Row) -> list[str]:
 
 def _share(value: float) -> str:
     return f"{100 * value:.2g} %" if value < 0.0995 else f"{100 * value:.0f} %"
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
