@@ -238,6 +238,7 @@ def test_the_page_says_it_all_and_loads_nothing(three: Ran) -> None:
     assert 'href="tiny.yaml/compare.html"' in page
     assert Path("o/tiny.yaml/compare.html").is_file()
     assert page.count('class="sq fails alone"') == 1
+    assert f"the run by {ODD} has warnings" in page
 
 
 @pytest.mark.usefixtures("three")
