@@ -114,7 +114,8 @@ def send(peer: str, count: str, seconds: str) -> dict[str, float]:
     end = time.monotonic() + float(seconds)
     while time.monotonic() < end:
         for number, _ in poll.poll(0.1):
-            with contextlib.suppress(BlockingIOError):
+            # At its end the other side leaves.
+            with contextlib.suppress(BlockingIOError, ConnectionError):
                 by_number[number].send(content)
     os._exit(0)  # what is in the buffers is not waited for
 

@@ -22,10 +22,10 @@ use crate::trace::Trace;
 /// Frames read, for each device that has some, before what is due is delivered.
 const READ_BATCH: usize = 8;
 /// The same after a stall: what is due follows from what is still to be read.
-const CATCH_UP_BATCH: usize = 64;
-/// What was not caught up with in this time is no stall: hosts send more than this processor reads. From then on, the
-/// network goes on, and frames enter when they are read.
-const LONGEST_CATCH_UP: Dur = Dur::from_millis(20);
+const CATCH_UP_BATCH: usize = 32;
+/// After a stall, the wait of the first unread frame becomes shorter all the time. If it becomes longer by this much, hosts
+/// send more than this processor reads: then the network goes on, and frames enter when they are read.
+const FALLING_BEHIND: Dur = Dur::from_millis(2);
 
 /// The devices of the hosts.
 pub struct Intake {
@@ -35,8 +35,8 @@ pub struct Intake {
     /// The hosts that have a frame, the earliest first.
     order: BinaryHeap<Reverse<(Time, u32)>>,
     scratch: Option<Box<[u8]>>,
-    /// Since when each reading left frames of before.
-    behind_since: Option<Time>,
+    /// If each reading left frames of before: the shortest that the first of them had waited.
+    behind: Option<Dur>,
 }
 
 struct Port {
@@ -85,7 +85,7 @@ impl Intake {
             horizon,
             order: BinaryHeap::new(),
             scratch: None,
-            behind_since: None,
+            behind: None,
         }
     }
 
@@ -119,7 +119,7 @@ impl Intake {
 
     /// Drops what was read.
     pub fn forget(&mut self, network: &mut Network) {
-        self.behind_since = None;
+        self.behind = None;
         let heads = self.ports.iter_mut().filter_map(|port| port.head.take());
         heads.for_each(|head| network.trains.pool.unused(head.bytes));
     }
@@ -134,7 +134,7 @@ impl Intake {
         for host in 0..self.ports.len() as u32 {
             again = again.min(self.refill(host, way)?);
         }
-        let batch = if self.behind_since.is_some() { CATCH_UP_BATCH } else { READ_BATCH };
+        let batch = if self.behind.is_some() { CATCH_UP_BATCH } else { READ_BATCH };
         let mut left = batch * self.order.len();
         while let Some(Reverse((at, host))) = self.order.pop() {
             // Frames without a stamp are of now; another one of before may still come where there are stamps.
@@ -149,14 +149,16 @@ impl Intake {
             self.inject(host, way);
             again = again.min(self.refill(host, way)?);
         }
-        self.behind_since = None;
+        self.behind = None;
         Ok(Read { complete: seen, again })
     }
 
     /// The first frame that is still to be read is of `at`: how far the network may go.
     fn fall_behind(&mut self, at: Time, seen: Time) -> Time {
-        let since = *self.behind_since.get_or_insert(seen);
-        if seen.since(since) > LONGEST_CATCH_UP { seen } else { at.min(seen) }
+        let wait = seen.since(at);
+        let shortest = self.behind.map_or(wait, |shortest| shortest.min(wait));
+        self.behind = Some(shortest);
+        if wait > shortest + FALLING_BEHIND { seen } else { at.min(seen) }
     }
 
     /// Has the next frame of a host in its place, if it has one and may send it; else says when it may.
@@ -200,5 +202,34 @@ impl Intake {
             trace.sent(at, host, &frame, &bytes[..len]);
         }
         way.network.inject(at, host, &frame, bytes, len);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: u64 = 1_000;
+
+    /// How far the network may go, less the instant of the first unread frame, when it had waited so long; in us.
+    fn ahead(waits_us: &[u64]) -> Vec<u64> {
+        let mut intake = Intake::new(Vec::new(), Dur::ZERO);
+        let seen = Time(1_000_000 * US);
+        let ahead = |wait_us| {
+            let at = Time(seen.0 - wait_us * US);
+            intake.fall_behind(at, seen).since(at).0 / US
+        };
+        waits_us.iter().copied().map(ahead).collect()
+    }
+
+    #[test]
+    fn after_a_stall_the_network_waits_for_what_is_still_to_be_read() {
+        assert_eq!(ahead(&[20_000, 15_000, 16_000, 9_000, 4_000, 100]), [0; 6]);
+    }
+
+    #[test]
+    fn hosts_that_send_more_than_is_read_do_not_hold_it_back() {
+        assert_eq!(ahead(&[100, 1_000, 2_000, 2_200, 9_000]), [0, 0, 0, 2_200, 9_000]);
+        assert_eq!(ahead(&[20_000, 5_000, 7_500, 6_000]), [0, 0, 7_500, 0]);
     }
 }
