@@ -12,6 +12,7 @@ from lab_support import Memory, execute, plan
 
 from weir.lab import Kernel
 from weir.methods import MethodError
+from weir.methods.lab import LabMethod
 from weir.run.tables import TABLES
 
 _SHORT = ("duration=4s", "workload.a.until=4s")
@@ -76,6 +77,24 @@ def test_twice_the_same_plan_gives_the_same_tables(two: dict[str, Memory], tmp_p
 def test_trains_are_refused(kernel: Kernel, tmp_path: Path, offload: str) -> None:
     with pytest.raises(MethodError, match="each packet alone"):
         by("netem", tmp_path, f"methods.lab.offload={offload}")
+
+
+def test_what_is_foreseen_knows_the_links_and_the_congestion_controls(tmp_path: Path) -> None:
+    """Nothing of it needs the kernel: it is asked before there is one."""
+    lab = LabMethod()
+    kinds = ("links=kernel", "links=netem", "links=emulator", "offload=trains")
+    plans = {kind: plan(tmp_path, f"methods.lab.{kind}") for kind in kinds}
+    seconds = {kind: lab.foreseen_s(made, 1_000_000) for kind, made in plans.items()}
+    assert sorted(seconds, key=seconds.__getitem__) == [
+        "offload=trains",
+        "links=kernel",
+        "links=netem",
+        "links=emulator",
+    ]
+    assert [lab.obstacle(made) for made in plans.values()] == [None] * 4
+    assert "the lab kernel has no 'none'" in (lab.obstacle(plan(tmp_path, "transport.cc=linux:none")) or "")
+    lossy = plan(tmp_path, "methods.lab.links=netem", "topology.dumbbell.bottleneck.loss={list: [9]}")
+    assert "a list of packets" in (lab.obstacle(lossy) or "")
 
 
 def test_what_the_disciplines_lack_is_told(kernel: Kernel, tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ __all__ = ["LabMethod"]
 _START_S = 2.0
 _SPEED = {"kernel": 1e5, "trains": 8e5, "netem": 5e4, "weir-emu": 5e3}
 """Data packets a second of wall time by what the links are, orders of magnitude (``benches/lab.py`` measures it)."""
-_FOREIGN = 0.1
+_FOREIGN = 0.02
 """Share of the speed that is left where programs of others make the traffic: they wake up for every few segments."""
 _LOOK_S = 5e-5
 """Wall time of one look at the state of all senders."""
