@@ -188,6 +188,7 @@ def _as_dict(result: Result, verdicts: list[Verdict], report: Path | None) -> di
         "failures": [{"cell": failure.cell, "error": failure.error} for failure in result.failures],
         "wall_s": round(result.wall_s, 3),
         "warnings": list(result.warnings),
+        "notes": list(result.notes),
         "verdicts": [verdict.to_json() for verdict in verdicts],
     }
 
@@ -203,6 +204,8 @@ def _print(done: _Done, *, verbose: int, titled: bool) -> None:
         print_verdicts(verdicts, verbose=verbose > 0)
         out.print()
     _print_warnings(result, verbose=verbose)
+    for note in result.notes:
+        out.print(f"note: {note}", style="dim")
     for failure in result.failures:
         out.print(f"{failure.place} failed: {failure.error}", style="red")
         if failure.trace and (verbose > 1 or _errors.debugging()):

@@ -40,6 +40,8 @@ class Result:
     failures: tuple[Failure, ...]
     wall_s: float
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What its reader should know, and what spoils no number."""
 
 
 @dataclass
@@ -142,6 +144,7 @@ def run(
             failures=tuple(state.failures[job.cell.id] for job in jobs if job.cell.id in state.failures),
             wall_s=time.monotonic() - begun,
             warnings=tuple(manifest["warnings"]),
+            notes=tuple(manifest.get("notes", ())),
         )
 
 
