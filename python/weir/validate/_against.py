@@ -32,6 +32,8 @@ __all__ = ["Change", "Regression", "Stored", "check", "read_stored"]
 _KINDS = tuple(kind for kind in ERRORS if kind.scalar)
 _MARGIN = 0.25
 """By what share of its aim the median and the 90th percentile of an error may rise."""
+_GROWTH = 1.5
+"""By what factor the error of a cell may grow, beside its aim: one that is large already says little about its size."""
 _MOVED = 0.01
 """Relative change of a reference's value that is worth a note."""
 
@@ -124,7 +126,7 @@ def check(
     """Executes the cells anew and compares the errors with the published ones.
 
     An error got worse if its median or its 90th percentile rose by more than a quarter of its aim, or in a cell by more
-    than its aim or, if that is larger, than what chance makes there.
+    than half of what it was and its aim or, if that is larger, what chance makes there.
 
     Args:
         stored: the published validation.
@@ -297,7 +299,7 @@ def _worse(change: Change, aim: float) -> list[str]:
 def _worse_cells(name: str, stored: Stored, before: Sequence[float], after: Sequence[float], aim: float) -> list[str]:
     found = []
     for cell, was, now in zip(stored.cells, before, after, strict=True):
-        allowed = (0.0 if math.isnan(was) else was) + max(aim, (cell.get("chance") or {}).get(name, 0.0))
+        allowed = _GROWTH * (0.0 if math.isnan(was) else was) + max(aim, (cell.get("chance") or {}).get(name, 0.0))
         if now > allowed or math.isnan(was) != math.isnan(now):
             place = ", ".join(f"{k} {v}" for k, v in cell["factors"].items())
             found.append(f"{name}: from {100 * was:.2g} % to {100 * now:.2g} % at {place}")
