@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from lab_support import Memory, execute, plan
 
 from weir import variants
+from weir.cli.cc import command
 from weir.compare import trace_distance
 from weir.lab import Kernel
 from weir.variants import PAIRS, SIDES, Row, VariantError
@@ -85,6 +87,42 @@ def test_the_simulator_follows_the_same_source(alone: Traces) -> None:
     assert distance(alone("bic"), alone("bic", "sim")) < 0.03
 
 
+_SMALL = """\
+title: a test
+topology:
+  dumbbell:
+    pairs: 1
+    access: {rate: 100Mbps}
+    bottleneck: {rate: 10Mbps, queue: 5000packets, loss: {list: [100, 300]}}
+    rtt: 20ms
+transport: {cc: reno, buffers: 2MB, processing: 0s}
+workload: [{name: a, between: pairs, kind: bulk, until: 2s}]
+measure: {goodput: 500ms, tcp: 20ms, links: 100ms}
+sweep:
+  transport.cc: [reno]
+  zip: [{case: scripted, topology.dumbbell.rtt: 20ms}]
+"""
+
+
+def test_a_comparison_is_executed_continued_and_written(kernel: Kernel, tmp_path: Path) -> None:
+    scenario = tmp_path / "small.yaml"
+    scenario.write_text(_SMALL, encoding="utf-8")
+    found = variants.execute(scenario, ["scalable"], tmp_path / "runs")
+    assert [len(found.of(pair)) for pair in PAIRS] == [1, 1, 1, 1]
+    assert all(variants.is_same(row) for row in found.of(PAIRS[1]))
+    assert {row.lost for row in found.rows} == {(2, 2)}
+
+    page, data, *drawn = variants.document(found, tmp_path / "out", "weir cc compare")
+    assert json.loads(data.read_text(encoding="utf-8"))["rows"] == [row.to_json() for row in found.rows]
+    text = page.read_text(encoding="utf-8")
+    assert "1 of 1 cells are the same" in text
+    assert [path.name for path in drawn] == ["scalable-scripted-20ms.svg"]
+    assert f"({drawn[0].relative_to(page.parent)})" in text
+
+    again = variants.execute(scenario, ["scalable"], tmp_path / "runs")
+    assert again.rows == found.rows
+
+
 # What needs no lab ---------------------------------------------------------------------------------------------------
 
 
@@ -103,6 +141,12 @@ def test_a_side_keeps_the_names_of_the_cells() -> None:
     # RFC 5681 leaves no choice, so that reno has no such option.
     assert overrides["lab as_linux"] == overrides["sim as_linux"] == {"bic": {"name": "bic", "as_linux": True}}
     assert next(side for side in SIDES if side.kind == "as linux").overrides(["reno"]) == {}
+
+
+def test_a_wrong_name_is_the_users_mistake() -> None:
+    result = CliRunner().invoke(command, ["compare", "nonesuch"])
+    assert result.exit_code == 2
+    assert "nonesuch: not both in weir and in the lab's kernel" in result.output
 
 
 def row(**changes: Any) -> Row:

@@ -59,11 +59,15 @@ def command(
     """
     from weir import engine, variants
 
+    try:
+        names = variants.names(chosen)
+    except variants.VariantError as error:
+        raise click.BadParameter(str(error), param_hint="NAME") from error
     place = out or Path("runs") / ("cc-compare-quick" if quick else "cc-compare")
     try:
         found = variants.execute(
             locate(scenario),
-            variants.names(chosen),
+            names,
             place,
             quick=quick,
             overrides=parse_set(overrides),

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from weir.variants._measure import PAIRS, Pair, Row, Variants, is_same
+from weir.variants._measure import PAIRS, Pair, Row, Variants, factors_of, is_same
 
 __all__ = ["document", "fields"]
 
@@ -51,9 +51,10 @@ def _figures(variants: Variants, place: Path) -> Iterator[tuple[str, Path]]:
         drawing = cwnd.draw(variants.comparison, group, PAPER)
         if drawing is not None:
             (svg,) = write_figure(cwnd.chart, drawing, place, ["svg"])
-            target = place / f"{'-'.join(group.shown.values())}.svg"
+            factors = factors_of(group).values()
+            target = place / f"{'-'.join(factors)}.svg"
             svg.replace(target)
-            yield ", ".join(group.shown.values()), target
+            yield ", ".join(factors), target
 
 
 def _markdown(variants: Variants, command: str, drawn: dict[str, Path]) -> str:

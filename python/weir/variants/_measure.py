@@ -12,13 +12,13 @@ from typing import Any
 import polars as pl
 
 from weir import engine, lab
-from weir.compare import Comparison, compare
+from weir.compare import Comparison, Group, compare
 from weir.run import Cell
 from weir.scenario import load
 from weir.variants._sides import SIDES, Side
 from weir.variants.errors import VariantError
 
-__all__ = ["PAIRS", "Pair", "Row", "Variants", "execute", "is_same"]
+__all__ = ["PAIRS", "Pair", "Row", "Variants", "execute", "factors_of", "is_same"]
 
 _METRICS = ("goodput.aggregate.mean",)
 
@@ -156,8 +156,13 @@ def _rows(comparison: Comparison) -> list[Row]:
         for group in comparison.groups:
             if pair.reference in group.cells and pair.test in group.cells:
                 both = [group.cells[label] for label in (pair.reference, pair.test)]
-                rows.append(_row(comparison, pair, group.number, group.shown, both))
+                rows.append(_row(comparison, pair, group.number, factors_of(group), both))
     return rows
+
+
+def factors_of(group: Group) -> dict[str, str]:
+    """What tells a cell from the others, the congestion control first, be it the only one."""
+    return {"cc": group.factors["cc"], **group.shown}
 
 
 def _row(
