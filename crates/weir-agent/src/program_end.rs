@@ -24,6 +24,7 @@ use crate::schedule::Slot;
 use crate::session::{Due, token};
 use crate::spread::spread;
 use crate::sys::epoll::{Interest, Ready};
+use crate::sys::tcp_info::state;
 use crate::telemetry::TransferRecord;
 
 /// Time that a peer has to become ready.
@@ -177,7 +178,8 @@ impl ProgramEnd {
             self.gone = Some(at);
         }
         if self.sends {
-            if self.established.is_none() && (info.is_some() || news) {
+            let open = info.is_some_and(|info| info.state != state::SYN_SENT);
+            if self.established.is_none() && (open || news) {
                 let at = self.begun.map_or(at, |begun| at.max(begun));
                 self.established = Some(at);
                 context.telemetry.event(at, EventKind::Established, self.flow, 0);
