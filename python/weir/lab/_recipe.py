@@ -7,11 +7,12 @@ some of these changes would otherwise fail silently, by spoiling memory or a res
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from weir.lab._edit import Edit
 from weir.lab._errors import LabError
 from weir.lab._files import digest, sources
+from weir.lab._speed import SPEED
 
 __all__ = ["HZ", "Edit", "apply", "config", "edits", "recipe", "refused"]
 
@@ -25,19 +26,9 @@ _STACK_ORDER = 2
 """Pages of a kernel stack, as a power of two, that the sources' own state needs."""
 
 
-@dataclass(frozen=True)
-class Edit:
-    """One change of one file."""
-
-    file: str
-    old: str
-    new: str
-    why: str
-
-
 def edits(xstate_bytes: int) -> list[Edit]:
     """The changes for a machine whose floating-point state has ``xstate_bytes``."""
-    found = [_JIFFIES, _CLOCK_STEP, _TIMER_STEP, _READ_COST, _RANDOM, _CONSOLE, _ALARM]
+    found = [_JIFFIES, _CLOCK_STEP, _TIMER_STEP, _READ_COST, _RANDOM, _CONSOLE, _ALARM, *SPEED]
     if xstate_bytes > _STATE_ROOM:
         found.append(
             Edit(
