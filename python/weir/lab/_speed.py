@@ -1,5 +1,7 @@
 """Changes in the kernel's sources that make the lab faster and leave what it computes as it was."""
 
+# ruff: noqa: E101 - the kernel's indentation, tabs and then spaces
+
 from __future__ import annotations
 
 from weir.lab._edit import Edit
