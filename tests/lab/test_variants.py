@@ -18,8 +18,7 @@ from weir import variants
 from weir.cli.cc import command
 from weir.compare import trace_distance
 from weir.lab import Kernel
-from weir.variants import PAIRS, SIDES, Row, VariantError
-from weir.variants._document import fields
+from weir.variants import PAIRS, SIDES, Row, VariantError, fields
 
 STATE = ("time_ns", "flow", "cwnd", "ssthresh", "in_flight", "acked_bytes", "ca_state")
 LOSSES = [150, 700, 701, 2000, 2100, 4000]

@@ -33,6 +33,15 @@ LAYERS = {
         "weir.run",
         "weir.scenario",
     },
+    "variants": {
+        "weir._weir",
+        "weir.compare",
+        "weir.engine",
+        "weir.lab",
+        "weir.report",
+        "weir.run",
+        "weir.scenario",
+    },
     "validate": {
         "weir.compare",
         "weir.engine",

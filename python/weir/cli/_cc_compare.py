@@ -87,8 +87,7 @@ def command(
 
 
 def _print(found: Variants) -> None:
-    from weir.variants import PAIRS
-    from weir.variants._document import HEAD, fields
+    from weir.variants import HEAD, PAIRS, fields
 
     for pair in PAIRS:
         rows = found.of(pair)

@@ -6,12 +6,13 @@ their traces are apart; ``weir cc compare`` is both.
 
 from __future__ import annotations
 
-from weir.variants._document import document
+from weir.variants._document import HEAD, document, fields
 from weir.variants._measure import PAIRS, Pair, Row, Variants, execute, is_same
 from weir.variants._sides import SIDES, Side, names
 from weir.variants.errors import VariantError
 
 __all__ = [
+    "HEAD",
     "PAIRS",
     "SIDES",
     "Pair",
@@ -21,6 +22,7 @@ __all__ = [
     "Variants",
     "document",
     "execute",
+    "fields",
     "is_same",
     "names",
 ]

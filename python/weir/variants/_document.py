@@ -8,7 +8,7 @@ from pathlib import Path
 
 from weir.variants._measure import PAIRS, Pair, Row, Variants, factors_of, is_same
 
-__all__ = ["document", "fields"]
+__all__ = ["HEAD", "document", "fields"]
 
 _NAME = "variants"
 _DRAWN = "scripted"
