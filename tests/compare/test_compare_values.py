@@ -93,7 +93,7 @@ def test_claims_side_by_side_say_who_agrees(tmp_path: Path) -> None:
     (claim,) = weir.compare(runs).claims
     assert claim.outcomes == {"sim": "fails", "lab": "holds", "emul": "holds"}
     assert claim.agreed is False
-    assert agreement(claim.outcomes) == "lab and emul agree"
+    assert agreement(claim.outcomes) == "lab and emul agree; sim differs"
 
 
 @pytest.mark.parametrize(
