@@ -38,6 +38,8 @@ class FlowSpec:
     links: Sequence[int] = (0,)
     transfers: Sequence[tuple[float, float | None, int]] | None = None
     """(start s, end s, bytes); ``None``: a bulk flow."""
+    program: bool = False
+    """A program makes its traffic."""
     samples: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """Columns of ``samples``, one value an interval of ``tcp_ms`` from the start on."""
     counters: Mapping[str, int] = field(default_factory=dict)
@@ -146,6 +148,8 @@ def _flow(flow: FlowSpec) -> dict[str, Any]:
     if flow.transfers is not None:
         sizes = [{"wait_ns": 0, "bytes": size} for _, _, size in flow.transfers]
         source = {"kind": "transfers", "transfers": sizes, "keep_connection": False}
+    if flow.program:
+        source = {"kind": "command", "command": ["program"]}
     return {
         "name": f"{flow.group}[{flow.index}]" + (f".{flow.stream}" if flow.stream else ""),
         "group": flow.group,

@@ -55,6 +55,13 @@ def test_transfers_are_active_until_the_last_one_ends(tmp_path: Path) -> None:
     assert found.flow_ends_ns.tolist() == [5 * SECOND, 10 * SECOND]
 
 
+def test_a_flow_of_a_program_is_active_until_it_ends_by_itself(tmp_path: Path) -> None:
+    done = FlowSpec([1.0] * 10, transfers=[(0, 4, 0)], program=True)
+    stopped = FlowSpec([1.0] * 10, index=1, transfers=[(0, None, 0)], program=True)
+    found = data(tmp_path, CellSpec([done, stopped]))
+    assert found.flow_ends_ns.tolist() == [4 * SECOND, 10 * SECOND]
+
+
 def test_an_aggregate_counts_intervals_that_a_flow_was_active_in_partly(tmp_path: Path) -> None:
     flows = [FlowSpec([100.0] * 10), FlowSpec([50.0] + [100.0] * 5, index=1, start_s=4.5)]
     series = window(data(tmp_path, CellSpec(flows))).rates("delivered_bytes", whole=True)
