@@ -37,6 +37,8 @@ pub struct Intake {
     scratch: Option<Box<[u8]>>,
     /// If each reading left frames of before: the shortest that the first of them had waited.
     behind: Option<Dur>,
+    /// Hosts send more than is read.
+    is_flooded: bool,
 }
 
 struct Port {
@@ -86,6 +88,7 @@ impl Intake {
             order: BinaryHeap::new(),
             scratch: None,
             behind: None,
+            is_flooded: false,
         }
     }
 
@@ -119,7 +122,7 @@ impl Intake {
 
     /// Drops what was read.
     pub fn forget(&mut self, network: &mut Network) {
-        self.behind = None;
+        self.catch_up();
         let heads = self.ports.iter_mut().filter_map(|port| port.head.take());
         heads.for_each(|head| network.trains.pool.unused(head.bytes));
     }
@@ -134,7 +137,8 @@ impl Intake {
         for host in 0..self.ports.len() as u32 {
             again = again.min(self.refill(host, way)?);
         }
-        let batch = if self.behind.is_some() { CATCH_UP_BATCH } else { READ_BATCH };
+        // In a flood, to read more would leave less time for what is due.
+        let batch = if self.behind.is_some() && !self.is_flooded { CATCH_UP_BATCH } else { READ_BATCH };
         let mut left = batch * self.order.len();
         while let Some(Reverse((at, host))) = self.order.pop() {
             // Frames without a stamp are of now; another one of before may still come where there are stamps.
@@ -149,7 +153,7 @@ impl Intake {
             self.inject(host, way);
             again = again.min(self.refill(host, way)?);
         }
-        self.behind = None;
+        self.catch_up();
         Ok(Read { complete: seen, again })
     }
 
@@ -158,7 +162,14 @@ impl Intake {
         let wait = seen.since(at);
         let shortest = self.behind.map_or(wait, |shortest| shortest.min(wait));
         self.behind = Some(shortest);
-        if wait > shortest + FALLING_BEHIND { seen } else { at.min(seen) }
+        self.is_flooded = wait > shortest + FALLING_BEHIND;
+        if self.is_flooded { seen } else { at.min(seen) }
+    }
+
+    /// No frame of before is left.
+    fn catch_up(&mut self) {
+        self.behind = None;
+        self.is_flooded = false;
     }
 
     /// Has the next frame of a host in its place, if it has one and may send it; else says when it may.
