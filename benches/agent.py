@@ -127,6 +127,10 @@ def sampling(extent: Extent) -> dict[str, Any]:
         for ms in (*intervals[number % 3 :], *intervals[: number % 3]):
             runs[ms].append(run_agent(extent.agent, SAMPLED_FLOWS, extent.seconds, tcp_ms=ms))
     base, usual, often = (runs[ms] for ms in intervals)
+    if not all(run.measuring_s for run in usual):
+        sys.exit(
+            "benches/agent.py: this weir-agent does not say what measuring takes; `make setup` builds one that does"
+        )
     scale = AMPLIFIED_MS / SAMPLING_MS
     costs = {
         "goodput": cost((_loss(a, b) for a, b in zip(usual, base, strict=True)), 100),
