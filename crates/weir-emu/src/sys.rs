@@ -97,10 +97,11 @@ pub fn set_deadline(runtime_ns: u64, period_ns: u64) -> io::Result<()> {
 
 /// Puts this thread before all ordinary ones.
 pub fn set_fifo(priority: i32) -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: priority };
-    // SAFETY: the kernel reads one sched_param; 0 is the calling thread. Threads made from it are ordinary again.
-    check(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const parameters) })
-        .map(drop)
+    let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: the kernel's sched_param is this one int; 0 is the calling thread. Threads made from it are ordinary again.
+    // The system call itself, because musl's function does nothing.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) };
+    check(result as libc::c_int).map(drop)
 }
 
 /// Reads a frame; none when there is none now.
@@ -203,8 +204,7 @@ pub enum InterfaceState {
 pub fn interface_state(device: &str) -> io::Result<InterfaceState> {
     let socket = std::net::UdpSocket::bind(("127.0.0.1", 0)).or_else(|_| std::net::UdpSocket::bind(("::1", 0)))?;
     let mut request = request(device)?;
-    // SAFETY: SIOCGIFFLAGS reads and writes one ifreq.
-    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request) })?;
+    ask_interface(&socket, libc::SIOCGIFFLAGS, &mut request)?;
     // SAFETY: the call above filled in the flags.
     let flags = libc::c_int::from(unsafe { request.ifr_ifru.ifru_flags });
     if flags & libc::IFF_UP == 0 {
@@ -214,12 +214,17 @@ pub fn interface_state(device: &str) -> io::Result<InterfaceState> {
         return Ok(InterfaceState::Coming);
     }
     // The flag is set just before the queue is switched on, under a lock that changing the length of the queue takes.
-    // SAFETY: SIOCGIFTXQLEN and SIOCSIFTXQLEN read and write one ifreq; the length stays what it is.
-    unsafe {
-        check(libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFTXQLEN, &raw mut request))?;
-        check(libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFTXQLEN, &raw mut request))?;
-    }
+    // The length stays what it is.
+    ask_interface(&socket, libc::SIOCGIFTXQLEN, &mut request)?;
+    ask_interface(&socket, libc::SIOCSIFTXQLEN, &mut request)?;
     Ok(InterfaceState::Running)
+}
+
+/// One of the requests of netdevice(7), as a plain system call: the type of their codes differs between C libraries.
+fn ask_interface(socket: &impl AsRawFd, code: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
+    // SAFETY: these requests read and write one ifreq.
+    let result = unsafe { libc::syscall(libc::SYS_ioctl, socket.as_raw_fd(), code, &raw mut *request) };
+    check(result as libc::c_int).map(drop)
 }
 
 /// A packet socket on an interface: frames with Ethernet and virtio headers, those that arrive only, with their instant.
