@@ -170,6 +170,22 @@ def test_what_the_kernels_links_lack_the_emulator_does(kernel: Kernel, tmp_path:
     assert sink.table("links").num_rows
 
 
+def test_single_packets_are_recorded_if_asked(kernel: Kernel, tmp_path: Path) -> None:
+    try:
+        find("weir-emu")
+    except MethodError as error:
+        pytest.skip(str(error))
+    made = plan(tmp_path, "workload[0].until=2s", "topology.dumbbell.bottleneck.rate=5Mbps", "measure.trace={from: 0s}")
+    sink, _ = execute("lab", made)
+    content = sink.files["trace.pcap"].getvalue()
+    assert content[:4] in {b"\x4d\x3c\xb2\xa1", b"\xd4\xc3\xb2\xa1"}  # nanoseconds or microseconds, little-endian
+    packets, at = 0, 24
+    while at < len(content):
+        packets, at = packets + 1, at + 16 + int.from_bytes(content[at + 8 : at + 12], "little")
+    assert at == len(content)
+    assert packets >= sum(delivered(sink)) / 1460
+
+
 def test_an_unknown_congestion_control_is_named(kernel: Kernel, tmp_path: Path) -> None:
     with pytest.raises(MethodError, match=r"linux:nonesuch.*it has reno, "):
         execute("lab", plan(tmp_path, "transport.cc='linux:nonesuch'"))

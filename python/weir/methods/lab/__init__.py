@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -30,7 +31,7 @@ from weir.methods.emul._netem import wire_netem
 from weir.methods.emul._wiring import Wiring, wire
 from weir.methods.lab import _wire
 from weir.methods.lab._controls import controls, obstacle
-from weir.methods.lab._script import AGENT, ROWS, Network, script
+from weir.methods.lab._script import AGENT, ROWS, TRACE, Network, script
 
 __all__ = ["LabMethod"]
 
@@ -134,6 +135,9 @@ class _Cell:
                 raise MethodError(f"a process of the lab ended with {code}, before the plan did.{lab.console()}")
             if self._network.module is not None:
                 self._take_rows(lab)
+            elif self._plan["measure"].get("trace"):
+                with (lab.folder / TRACE).open("rb") as trace:
+                    shutil.copyfileobj(trace, self._sink.open(TRACE))
             self._stats["lab.virtual_s"] = lab.now_ns / 1e9
         for table, rows in self._merger.finish():
             self._sink.write(table, rows)

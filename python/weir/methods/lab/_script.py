@@ -18,13 +18,17 @@ from weir.methods.emul._wiring import Command, Host, Wiring
 from weir.methods.lab import _wire
 from weir.methods.lab._controls import Controls
 
-__all__ = ["AGENT", "EMULATOR", "QUEUES", "ROWS", "Network", "script"]
+__all__ = ["AGENT", "EMULATOR", "QUEUES", "ROWS", "TRACE", "Network", "script"]
 
 AGENT = "agent"
 EMULATOR = "emulator"
 QUEUES = "queues"
 ROWS = "rows"
 """Name of the output with the rows of the kernel's links."""
+TRACE = "trace.pcap"
+"""Name of the file that weir-emu writes if single packets are to be recorded."""
+_FOLDER = "/run/weir"
+"""The lab's folder, as its processes see it."""
 
 _LEAD_NS = 1_000_000_000
 """How far ahead the plan begins when all is in place; virtual time, which costs nothing while all waits. The kernel's
@@ -78,7 +82,8 @@ def script(plan: Mapping[str, Any], wiring: Wiring, controls: Controls, network:
         _serve(made, QUEUES, queues_command(), queues_job(plan, network.netem))
     else:
         # Timers are exact here; spinning would only stop the clock.
-        _add_process(made, EMULATOR, ("weir-emu", "--spin", "0"), _job(plan, wiring, [], {}))
+        trace = ("--trace", f"{_FOLDER}/{TRACE}") if plan["measure"].get("trace") else ()
+        _add_process(made, EMULATOR, ("weir-emu", "--spin", "0", *trace), _job(plan, wiring, [], {}))
     ends = [{end: flow} for end in ("to", "from") for flow in range(len(plan["flows"]))]
     _add_process(made, AGENT, ("weir-agent",), _job(renamed(plan), wiring, ends, controls.names))
     if network.module is not None:
@@ -168,4 +173,4 @@ def _add_batch(made: Script, start: Sequence[str], lines: Sequence[str]) -> None
         return
     name = f"batch{len(made.inputs)}"
     made.inputs[name] = ("\n".join(lines) + "\n").encode()
-    made.add("call", *start, "-batch", f"/run/weir/{name}")
+    made.add("call", *start, "-batch", f"{_FOLDER}/{name}")
