@@ -128,7 +128,13 @@ def _processes(pid: int) -> list[int]:
 
 
 def _start(*arguments: str) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen([*_WEIR, *arguments], stdout=subprocess.PIPE, start_new_session=True)
+    # A program under nohup(1) goes on after a hangup, as it should: here it is not to be, whoever runs the tests.
+    process = subprocess.Popen(
+        [*_WEIR, *arguments],
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+    )
     assert process.stdout is not None
     assert process.stdout.readline() == b"here\n"
     return process

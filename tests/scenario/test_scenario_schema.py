@@ -76,6 +76,7 @@ _BEYOND = {
     "network-physics",
     "network-zero-rate",
     "no-end",
+    "programs-compile",
     "queue-physics",
     "quick",
     "quick-values",
