@@ -22,7 +22,7 @@ struct Measured {
     window: f64,
     /// Mean window when a recovery began.
     peak: f64,
-    /// Data packets for each acknowledgement.
+    /// Data packets for each acknowledgement that lets the window grow.
     per_ack: f64,
     cycles: usize,
 }
@@ -48,10 +48,12 @@ fn measure(tables: &Tables, rate_bps: u64, skip: usize) -> Measured {
     let packets = |link: u32| -> u64 {
         (0..tables.links.rows()).filter(|&i| tables.links.link[i] == link).map(|i| tables.links.in_packets[i]).sum()
     };
+    // While a packet is missing, a window of others arrives, and each is acknowledged alone.
+    let alone = recoveries.iter().map(|(_, cwnd)| *cwnd as f64).sum::<f64>();
     Measured {
         window: delivered(tables, 0, from, to) as f64 / MSS / ((to - from) as f64 / 1e9 / round_trip),
         peak: peaks.iter().map(|(_, cwnd)| *cwnd as f64).sum::<f64>() / peaks.len() as f64,
-        per_ack: packets(0) as f64 / packets(1) as f64,
+        per_ack: (packets(0) as f64 - alone) / (packets(1) as f64 - alone),
         cycles: peaks.len(),
     }
 }
@@ -112,11 +114,11 @@ fn reno_holds_the_inverse_square_root_of_periodic_losses_over_three_decades() {
             let cycles = if period < 100_000 { 24 } else { 8 };
             let got = periodic(settings("reno", stack, ack), period, 1.6 * root, cycles);
             let b = if by_packets { 1.0 } else { got.per_ack };
-            assert!(by_packets || (1.7..2.0).contains(&b), "{b} packets for each delayed acknowledgement");
+            assert!(by_packets || (1.9..2.01).contains(&b), "{b} packets for each delayed acknowledgement");
             let (window, peak) = saw_tooth(period as f64, 1.6 * root, |_| 1.0 / b, |_| 0.5);
             let what = format!("{stack:?}, {ack:?} acknowledged, 1/p = {period}");
             println!(
-                "{what}: window {:.1} (saw-tooth {window:.1}), {:.3} / sqrt(p), peak {:.1} ({peak:.1}), b {b:.2}, {} cycles",
+                "{what}: window {:.1} (saw-tooth {window:.1}), {:.3} / sqrt(p), peak {:.1} ({peak:.1}), b {b:.3}, {} cycles",
                 got.window,
                 got.window / root,
                 got.peak,
@@ -126,7 +128,7 @@ fn reno_holds_the_inverse_square_root_of_periodic_losses_over_three_decades() {
             // number, 40 ms late: every other round trip takes 140 ms instead of 100.
             let tolerance = match (period, ack) {
                 (100, Ack::Every) => 0.07,
-                (100, Ack::Delayed) => 0.18,
+                (100, Ack::Delayed) => 0.15,
                 _ => 0.04,
             };
             close(&what, got.window, window, tolerance);
