@@ -392,7 +392,7 @@ mod tests {
             queue.dequeue(ms(t), &mut |p, _| dropped.push((p.flow, t)));
         }
         // The bulk flow is served in every millisecond but those of the sparse packets (multiples of 20).
-        assert_eq!(dropped, [(bulk, 110), (bulk, 210), (bulk, 281)]);
+        assert_eq!(dropped, [(bulk, 110), (bulk, 210), (bulk, 261)]);
     }
 
     #[test]
