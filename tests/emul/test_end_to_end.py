@@ -167,7 +167,9 @@ def test_a_network_that_is_not_the_plans_is_refused(tmp_path: Path, monkeypatch:
             original = _selfcheck.SelfCheck
             patch.setattr("weir.methods.emul.SelfCheck", lambda _, wiring, other=original: other(plan, wiring))
             with pytest.raises(_selfcheck.SelfCheckError, match=message):
-                execute(other, "emul", tmp_path)
+                # A busy machine may be too slow to overfill a queue, which is then noted and not checked.
+                for _ in range(4):
+                    execute(other, "emul", tmp_path)
 
 
 def test_a_congestion_control_that_the_kernel_lacks_is_told(tmp_path: Path) -> None:
