@@ -189,7 +189,7 @@ class Struct(Generic[S]):
 
     def schema(self, defs: Definitions) -> dict[str, Any]:
         if self.name not in defs:
-            defs[self.name] = {}  # a placeholder: a type may contain itself
+            defs[self.name] = {}  # taken before it is filled in: a type may contain itself
             defs[self.name] = self.body(defs)
         return {"$ref": f"#/$defs/{self.name}"}
 
