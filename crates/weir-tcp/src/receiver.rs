@@ -300,9 +300,7 @@ impl Receiver {
     #[inline]
     fn note_arrival(&mut self, now: Time) {
         let Some(last) = self.last_arrival.replace(now) else {
-            // The first segment lets the window grow, and whatever does is acknowledged at once: Linux sets the lowest bit
-            // of the number (`tcp_grow_window`), so that it is 17, not 16.
-            self.quick_acks = self.quick_acks.max(self.most_quick_acks) | 1;
+            self.quick_acks = self.quick_acks.max(self.most_quick_acks);
             self.ato = MIN_ATO;
             return;
         };

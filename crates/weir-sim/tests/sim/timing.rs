@@ -50,7 +50,7 @@ fn a_transfer_of_one_segment_takes_two_round_trips_and_four_transmissions() {
 }
 
 /// Ten segments, the initial window, keep the link busy: the last arrives after ten transmissions. Thirty need three
-/// windows: 10, and for each of these acknowledged two more, as each of the first 17 segments is (quick-ACK mode).
+/// windows: 10, and for each of these acknowledged two more, as each of the first 16 segments is (quick-ACK mode).
 #[test]
 fn slow_start_takes_the_round_trips_it_must() {
     let at_established = 20 * MS + 2 * 98 * 800;
