@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
-from weir.cli import _common
+from shared import Weir, called, forget_consoles
 
 # Property tests draw the same examples in every run, and a busy machine fails none; `WEIR_RANDOM=1` draws others.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
@@ -18,7 +18,12 @@ if not os.environ.get("WEIR_RANDOM"):
 
 @pytest.fixture(autouse=True)
 def consoles_of_their_own() -> Iterator[None]:
-    """A console keeps the standard output that it was made with, and tests have one each."""
+    """Tests have a standard output each."""
     yield
-    _common.console.cache_clear()
-    _common.error_console.cache_clear()
+    forget_consoles()
+
+
+@pytest.fixture
+def weir() -> Weir:
+    """``weir("schema", "plan")`` runs ``weir schema plan`` in this process."""
+    return called

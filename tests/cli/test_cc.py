@@ -7,8 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from cli_support import Weir
 from test_scenarios import write
+
+from shared import Weir
 
 RENO = Path(__file__).parent.parent.parent / "cc" / "reno" / "reno.c"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from cli_support import Weir
 
+from shared import Weir
 from weir import methods
 from weir.methods import MethodError
 from weir.methods._choice import MOST_S, ORDER, Prospect, choose, span

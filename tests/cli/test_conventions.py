@@ -9,16 +9,13 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 import pytest
-from cli_support import Weir
 
 import weir as package
+from shared import Weir, argv, environment
 from weir.cli._app import COMMANDS, cli
-
-ROOT = Path(__file__).parent.parent.parent
 
 
 def leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -35,14 +32,9 @@ def leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple
 ALL = list(leaves(cli))
 
 
-def spawn(*arguments: str, stdout: int = subprocess.PIPE, **environment: str) -> subprocess.CompletedProcess[str]:
+def spawn(*arguments: str, stdout: int = subprocess.PIPE, **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "weir.cli", *arguments],
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "python"), **environment},
+        argv(*arguments), stdout=stdout, stderr=subprocess.PIPE, text=True, check=False, env=environment(**more)
     )
 
 
@@ -186,7 +178,7 @@ def test_help_imports_nothing_heavy() -> None:
         capture_output=True,
         text=True,
         check=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
+        env=environment(),
     )
     loaded = ran.stdout.splitlines()[-1]
     for heavy in ("numpy", "polars", "pyarrow", "pandas", "altair", "rich", "ruamel", "weir._weir"):
@@ -216,11 +208,10 @@ def test_colours_are_for_terminals_and_no_color_is_honoured(no_color: str, *, co
     import re
 
     leader, follower = pty.openpty()
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "TERM": "xterm-256color", "NO_COLOR": no_color}
     process = subprocess.Popen(
         [sys.executable, "-c", "from weir.cli._common import console; console().print('x', style='red')"],
         stdout=follower,
-        env=environment,
+        env=environment(TERM="xterm-256color", NO_COLOR=no_color),
     )
     process.wait()
     os.close(follower)

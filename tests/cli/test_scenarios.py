@@ -3,45 +3,37 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
-from cli_support import Weir
 
+from shared import ROOT, Weir, argv, dumbbell, environment
 from weir import _weir
 
-ROOT = Path(__file__).parent.parent.parent
-SCENARIO = """\
-title: {title}
-source: a test
-seed: 7
-topology:
-  dumbbell:
-    pairs: 2
-    access: {{rate: 20Mbps}}
-    bottleneck: {{rate: 10Mbps, queue: {{droptail: {{size: 50ms}}}}}}
-    rtt: 10ms
-transport: {{cc: reno}}
-workload:
-  - {{name: elephants, between: pairs, kind: bulk, until: 2s}}
-measure: {{goodput: 100ms, tcp: 100ms, links: 100ms}}
+SCENARIO = dumbbell(
+    """\
 sweep:
   transport.cc: [reno, cubic]
 expect:
-  - {{claim: The path is used, check: goodput.aggregate.mean >= {least}}}
+  - {claim: The path is used, check: goodput.aggregate.mean >= LEAST}
 quick:
   workload[0].until: 1s
-"""
+""",
+    title="TITLE",
+    access="rate: 20Mbps",
+    bottleneck="rate: 10Mbps, queue: {droptail: {size: 50ms}}",
+    rtt="10ms",
+    workload="name: elephants, between: pairs, kind: bulk, until: 2s",
+    measure="goodput: 100ms, tcp: 100ms, links: 100ms",
+)
 
 
 def write(folder: Path, *, title: str = "Two flows", least: str = "5Mbps", name: str = "two.yaml") -> Path:
     path = folder / name
-    path.write_text(SCENARIO.format(title=title, least=least), encoding="utf-8")
+    path.write_text(SCENARIO.replace("TITLE", title).replace("LEAST", least), encoding="utf-8")
     return path
 
 
@@ -197,10 +189,8 @@ def test_ctrl_c_says_how_to_go_on_and_the_same_command_does(here: Path) -> None:
     write(here, title="token=token")
     (here / "token").touch()  # lets the first cell finish; the second one waits for another
     options = ("--method", "fake:Fake", "--workers", "1", "--no-report")
-    command = [sys.executable, "-m", "weir.cli", "run", "two.yaml", *options]
-    paths = (ROOT / "python", ROOT / "tests/engine")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    run, env = argv("run", "two.yaml", *options), environment(ROOT / "tests/engine")
+    process = subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
     deadline = time.monotonic() + 300  # against a hang only: nothing here depends on how fast the machine is
     while not list(here.glob("runs/two/.partial/0001-r0-*")):
         assert process.poll() is None, process.communicate()
@@ -212,7 +202,7 @@ def test_ctrl_c_says_how_to_go_on_and_the_same_command_does(here: Path) -> None:
     assert "interrupted; 1 of 2 cells were finished and are kept. Run the same command again to go on" in errors
     assert not list(here.glob("runs/two/.partial/*"))
     (here / "token").touch()
-    done = subprocess.run([*command, "--no-verdict"], capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run([*run, "--no-verdict"], capture_output=True, text=True, check=False, env=env)
     assert done.returncode == 0, done.stderr
     assert "1 cell executed" in done.stdout
     assert "1 kept from before" in done.stdout

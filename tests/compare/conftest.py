@@ -1,43 +1,11 @@
-"""Runs compared, and the command line in this process."""
+"""Runs compared."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from compare_support import Cell, write_run
-
-from weir.cli import _common
-from weir.cli import main as entry
-
-
-@dataclass(frozen=True)
-class Ran:
-    """What a command did."""
-
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def weir_cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
-    """``weir_cli("compare", "a", "b")`` runs ``weir compare a b``."""
-
-    def run(*arguments: object) -> Ran:
-        _common.console.cache_clear()
-        _common.error_console.cache_clear()
-        monkeypatch.setattr(sys, "argv", ["weir", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            entry()
-        captured = capsys.readouterr()
-        return Ran(ended.value.code if isinstance(ended.value.code, int) else 0, captured.out, captured.err)
-
-    return run
-
 
 CLAIM = {"claim": "fast", "check": "goodput.aggregate.mean >= 33Mbps", "source": "me"}
 

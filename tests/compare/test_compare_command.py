@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from shared import Weir
+
 Pair = tuple[Path, Path]
-Weir = Callable[..., Any]
 
 
-def test_the_worst_comes_first_with_values_and_interval(weir_cli: Weir, pair: Pair) -> None:
-    ran = weir_cli("compare", *pair, "-m", "goodput.mean")
+def test_the_worst_comes_first_with_values_and_interval(weir: Weir, pair: Pair) -> None:
+    ran = weir("compare", *pair, "-m", "goodput.mean")
     assert ran.code == 0
     lines = [line.split() for line in ran.out.splitlines()]
     head = next(i for i, line in enumerate(lines) if line[:2] == ["cc", "metric"])
@@ -37,12 +36,12 @@ def test_the_worst_comes_first_with_values_and_interval(weir_cli: Weir, pair: Pa
         (("goodput.mean=2Mbps",), 0),
     ],
 )
-def test_within_decides_the_exit_code(weir_cli: Weir, pair: Pair, limits: tuple[str, ...], code: int) -> None:
+def test_within_decides_the_exit_code(weir: Weir, pair: Pair, limits: tuple[str, ...], code: int) -> None:
     options = [word for limit in limits for word in ("--within", limit)]
-    ran = weir_cli("compare", *pair, "-m", "goodput.mean", *options)
+    ran = weir("compare", *pair, "-m", "goodput.mean", *options)
     assert ran.code == code
     assert ("larger than allowed" in ran.out) == (code == 1)
-    assert weir_cli("compare", *pair, "-m", "goodput.mean", "--json", *options).code == code
+    assert weir("compare", *pair, "-m", "goodput.mean", "--json", *options).code == code
 
 
 @pytest.mark.parametrize(
@@ -57,27 +56,27 @@ def test_within_decides_the_exit_code(weir_cli: Weir, pair: Pair, limits: tuple[
         (("--split", "cc"), "--split takes one RUN"),
     ],
 )
-def test_bad_input_gives_code_2(weir_cli: Weir, pair: Pair, arguments: tuple[str, ...], said: str) -> None:
-    ran = weir_cli("compare", *pair, *arguments)
+def test_bad_input_gives_code_2(weir: Weir, pair: Pair, arguments: tuple[str, ...], said: str) -> None:
+    ran = weir("compare", *pair, *arguments)
     assert ran.code == 2
     assert said in ran.err
     assert "Traceback" not in ran.err
 
 
-def test_one_run_is_not_enough_unless_it_is_split(weir_cli: Weir, pair: Pair) -> None:
-    assert weir_cli("compare", pair[0]).code == 2
-    assert weir_cli("compare", pair[0], "--split", "dd").code == 2
-    ran = weir_cli("compare", pair[0], "--split", "cc", "--json")
+def test_one_run_is_not_enough_unless_it_is_split(weir: Weir, pair: Pair) -> None:
+    assert weir("compare", pair[0]).code == 2
+    assert weir("compare", pair[0], "--split", "dd").code == 2
+    ran = weir("compare", pair[0], "--split", "cc", "--json")
     assert [run["label"] for run in json.loads(ran.out)["runs"]] == ["reno", "bic"]
 
 
-def test_runs_can_be_named(weir_cli: Weir, pair: Pair) -> None:
-    ran = weir_cli("compare", f"old={pair[0]}", f"new={pair[1]}", "--json")
+def test_runs_can_be_named(weir: Weir, pair: Pair) -> None:
+    ran = weir("compare", f"old={pair[0]}", f"new={pair[1]}", "--json")
     assert [run["label"] for run in json.loads(ran.out)["runs"]] == ["old", "new"]
 
 
-def test_the_json_keeps_its_keys(weir_cli: Weir, pair: Pair) -> None:
-    found = json.loads(weir_cli("compare", *pair, "--json", "--within", "5%").out)
+def test_the_json_keeps_its_keys(weir: Weir, pair: Pair) -> None:
+    found = json.loads(weir("compare", *pair, "--json", "--within", "5%").out)
     assert set(found) == {"runs", "factors", "phases", "cells", "unaligned", "notes", "warnings", "differences",
                           "traces", "claims", "limits", "beyond"}  # fmt: skip
     assert set(found["differences"][0]) == {"cell", "cc", "metric", "phase", "flow", "unit", "a", "b", "a_value",
@@ -91,6 +90,6 @@ def test_the_json_keeps_its_keys(weir_cli: Weir, pair: Pair) -> None:
     assert set(found["beyond"][0]) == {*found["differences"][0], "limit"}
 
 
-def test_one_metric_can_be_gated_alone(weir_cli: Weir, pair: Pair) -> None:
-    assert weir_cli("compare", *pair, "--within", "utilisation=1%").code == 0
-    assert weir_cli("compare", *pair, "--within", "goodput.aggregate.mean=1%").code == 1
+def test_one_metric_can_be_gated_alone(weir: Weir, pair: Pair) -> None:
+    assert weir("compare", *pair, "--within", "utilisation=1%").code == 0
+    assert weir("compare", *pair, "--within", "goodput.aggregate.mean=1%").code == 1

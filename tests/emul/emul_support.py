@@ -3,34 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from weir import scenario
+from shared import argv, dumbbell, environment
 from weir.methods import _owner, get
-
-ROOT = Path(__file__).parent.parent.parent
-PACKAGE = ROOT / "python"
-
-_TEXT = """\
-title: {title}
-seed: 1
-topology:
-  dumbbell:
-    pairs: {pairs}
-    access: {{rate: 50Mbps}}
-    bottleneck: {{rate: {rate}, queue: {{droptail: {{size: 1bdp}}}}{loss}}}
-    rtt: {rtt}
-transport: {{cc: {cc}, stack: linux, buffers: 2MB}}
-workload:
-  - {{name: flow, between: pairs, kind: bulk, until: {until}}}
-measure: {{goodput: 200ms, tcp: 20ms, links: 20ms}}
-"""
 
 
 def text(
@@ -45,14 +25,16 @@ def text(
 ) -> str:
     """A scenario of bulk flows over a dumbbell. Its congestion control is by default one that every kernel has."""
     lossy = f", loss: {loss}" if loss else ""
-    return _TEXT.format(title=title, pairs=pairs, rate=rate, rtt=rtt, cc=cc, until=until, loss=lossy)
-
-
-def plan_of(scenario_text: str, folder: Path) -> dict[str, Any]:
-    """The plan of the first cell of a scenario."""
-    file = folder / "scenario.yaml"
-    file.write_text(scenario_text)
-    return scenario.load(file).cells()[0].plan()
+    return dumbbell(
+        title=title,
+        pairs=pairs,
+        access="rate: 50Mbps",
+        bottleneck=f"rate: {rate}, queue: {{droptail: {{size: 1bdp}}}}{lossy}",
+        rtt=rtt,
+        transport=f"cc: {cc}, stack: linux, buffers: 2MB",
+        workload=f"name: flow, between: pairs, kind: bulk, until: {until}",
+        measure="goodput: 200ms, tcp: 20ms, links: 20ms",
+    )
 
 
 def needs_emul() -> pytest.MarkDecorator:
@@ -61,15 +43,15 @@ def needs_emul() -> pytest.MarkDecorator:
     return pytest.mark.skipif(why is not None, reason=f"emul cannot run here: {why}")
 
 
-def weir(*arguments: str, **environment: str) -> subprocess.Popen[str]:
-    """Starts ``weir``."""
+def weir(*arguments: str, **more: str) -> subprocess.Popen[str]:
+    """Starts ``weir``, with ``more`` in its environment."""
     return subprocess.Popen(
-        [sys.executable, "-m", "weir.cli", *arguments],
+        argv(*arguments),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(PACKAGE), **environment},
+        env=environment(**more),
     )
 
 

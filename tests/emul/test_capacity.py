@@ -7,35 +7,64 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from emul_support import needs_emul, plan_of, text, weir
+from emul_support import needs_emul, text, weir
 
+from shared import plan_of
 from weir.methods import Capacity, Need
 from weir.methods.emul import _capacity
+from weir.methods.emul._rates import packets_alone, packets_per_s
 
 
-def test_flows_ask_for_what_their_paths_let_through(tmp_path: Path) -> None:
-    alone, both = (plan_of(text(pairs=n, rate="20Mbps"), tmp_path) for n in (1, 2))
-    packets, flows = _capacity.packets_per_s(alone)
+def test_flows_ask_for_what_their_paths_let_through() -> None:
+    alone, both = (plan_of(text(pairs=n, rate="20Mbps")) for n in (1, 2))
+    packets, flows = packets_per_s(alone)
     assert packets == pytest.approx(1.5 * 20e6 / 8 / 1526, rel=0.01)  # and an acknowledgement for each second one
     assert flows == 1
-    assert _capacity.packets_per_s(both) == (pytest.approx(packets), 2)
+    assert packets_per_s(both) == (pytest.approx(packets), 2)
 
 
-def test_flows_that_never_meet_are_not_added(tmp_path: Path) -> None:
-    plan = plan_of(text(pairs=2, rate="90Mbps"), tmp_path)
-    together = _capacity.packets_per_s(plan)[0]
+def test_flows_that_never_meet_are_not_added() -> None:
+    plan = plan_of(text(pairs=2, rate="90Mbps"))
+    together = packets_per_s(plan)[0]
     plan["flows"][1] |= {"start_ns": 1_000_000_000, "stop_ns": 2_000_000_000}
     plan["flows"][0] |= {"stop_ns": 1_000_000_000}
-    assert _capacity.packets_per_s(plan)[0] == pytest.approx(together * 50 / 90, rel=0.01)
+    assert packets_per_s(plan)[0] == pytest.approx(together * 50 / 90, rel=0.01)
 
 
-def test_a_constant_rate_asks_for_no_more(tmp_path: Path) -> None:
+def test_a_constant_rate_asks_for_no_more() -> None:
     scenario = text().replace(
         "  - {name: flow, between: pairs, kind: bulk, until: 2s}",
         "  - {name: flow, between: pairs, kind: cbr, rate: 1Mbps, packet: 528B, until: 2s}",
     )
-    packets, _ = _capacity.packets_per_s(plan_of(scenario, tmp_path))
+    packets, _ = packets_per_s(plan_of(scenario))
     assert packets == pytest.approx(1e6 / 8 / 528, rel=0.1)
+
+
+def with_offload(rate: str, offload: str) -> dict[str, Any]:
+    return plan_of(text(rate=rate).replace("50Mbps", rate) + f"methods: {{emul: {{offload: {offload}}}}}\n")
+
+
+@pytest.mark.parametrize(
+    ("rate", "offload", "alone"),
+    [
+        ("190Mbps", "auto", True),
+        ("210Mbps", "auto", False),
+        ("210Mbps", "packets", True),
+        ("20Mbps", "trains", False),
+    ],
+)
+def test_packets_are_alone_where_any_machine_carries_them(rate: str, offload: str, alone: bool) -> None:
+    assert packets_alone(with_offload(rate, offload)) == alone
+
+
+@pytest.mark.parametrize(("offload", "basis"), [("packets", "alone"), ("trains", "in trains of 8")])
+def test_the_cost_is_that_of_what_the_hosts_send(offload: str, basis: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_capacity, "_measured_ns", lambda train: 9200.0 / train)
+    assert basis in _capacity.capacity(with_offload("1Gbps", offload)).basis
+
+
+def test_a_plan_from_before_there_was_a_choice_keeps_its_hash() -> None:
+    assert "offload" not in with_offload("20Mbps", "auto")["methods"]["emul"]
 
 
 @pytest.mark.parametrize(("rate", "train"), [(100.0, 1), (15_000.0, 1), (25_000.0, 2), (81_000.0, 8), (1e9, 32)])
@@ -43,17 +72,17 @@ def test_fast_flows_pass_in_trains(rate: float, train: int) -> None:
     assert _capacity._train(rate) == train
 
 
-def test_disciplines_of_the_kernel_pass_each_packet_by_itself(tmp_path: Path) -> None:
-    slow, fast = (plan_of(text(rate=rate).replace("50Mbps", rate), tmp_path) for rate in ("20Mbps", "10Gbps"))
+def test_disciplines_of_the_kernel_pass_each_packet_by_itself() -> None:
+    slow, fast = (plan_of(text(rate=rate).replace("50Mbps", rate)) for rate in ("20Mbps", "10Gbps"))
     assert _capacity.capacity_of_disciplines(slow).missing == ()
     found = _capacity.capacity_of_disciplines(fast)
     assert "packets a second" in [need.what for need in found.missing]
     assert "over 3 links" in found.basis
 
 
-def test_a_slow_plan_is_not_worth_a_measurement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_plan_is_not_worth_a_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_capacity, "_measured_ns", lambda train: pytest.fail("it was measured"))
-    found = _capacity.capacity(plan_of(text(), tmp_path))
+    found = _capacity.capacity(plan_of(text()))
     assert found.missing == ()
     assert "a known figure" in found.basis
 

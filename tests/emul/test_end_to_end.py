@@ -8,13 +8,13 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import polars as pl
-import pyarrow as pa
 import pytest
-from emul_support import cell_of, manifest_of, needs_emul, plan_of, remains_of, text, weir
+from emul_support import cell_of, manifest_of, needs_emul, remains_of, text, weir
 
+from shared import Memory, execute, plan_of
 from weir.methods import Live, MethodError, get
 from weir.methods.emul import _selfcheck
 from weir.methods.emul._congestion import kernel_names
@@ -24,56 +24,34 @@ from weir.methods.emul._wiring import Wiring, wire
 pytestmark = needs_emul()
 
 
-class Memory:
-    """A sink that keeps everything."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.batches: dict[str, list[pa.RecordBatch]] = {}
-        self.files: dict[str, BinaryIO] = {}
-
-    def write(self, table: str, rows: pa.RecordBatch) -> None:
-        self.batches.setdefault(table, []).append(rows)
-
-    def open(self, name: str) -> BinaryIO:
-        return self.files.setdefault(name, (self.folder / name).open("wb"))
-
-    def table(self, name: str) -> pl.DataFrame:
-        frame = pl.from_arrow(pa.Table.from_batches(self.batches[name]))
-        assert isinstance(frame, pl.DataFrame)
-        return frame
-
-
-def execute(plan: dict[str, Any], method: str, folder: Path) -> Memory:
-    sink = Memory(folder)
-    get(method).execute(json.dumps(plan), sink, lambda now_ns, live=None, /: None)
-    for file in sink.files.values():
-        file.close()
-    return sink
-
-
 @pytest.fixture(autouse=True)
 def nothing_is_left() -> Iterator[None]:
     yield
     assert remains_of({os.getpid()}) == []
 
 
+def frame(sink: Memory, table: str) -> pl.DataFrame:
+    found = pl.from_arrow(sink.table(table))
+    assert isinstance(found, pl.DataFrame)
+    return found
+
+
 def goodput_bps(sink: Memory, plan: dict[str, Any]) -> float:
-    return float(sink.table("goodput")["delivered_bytes"].sum()) * 8e9 / plan["end_ns"]
+    return float(frame(sink, "goodput")["delivered_bytes"].sum()) * 8e9 / plan["end_ns"]
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Memory]:
+def shared() -> tuple[dict[str, Any], Memory]:
     """Two flows that lose a packet now and then, executed once."""
-    plan = plan_of(text(pairs=2, until="3s", cc="linux:reno", loss="0.2%"), tmp_path_factory.mktemp("plan"))
-    return plan, execute(plan, "emul", tmp_path_factory.mktemp("emul"))
+    plan = plan_of(text(pairs=2, until="3s", cc="linux:reno", loss="0.2%"))
+    return plan, execute("emul", plan)[0]
 
 
-def test_the_kernel_gets_what_the_simulator_gets(tmp_path: Path) -> None:
-    plan = plan_of(text(until="3s", cc="linux:cubic"), tmp_path)
-    kernel = execute(plan, "emul", tmp_path)
+def test_the_kernel_gets_what_the_simulator_gets() -> None:
+    plan = plan_of(text(until="3s", cc="linux:cubic"))
+    kernel = execute("emul", plan)[0]
     ours = json.loads(json.dumps(plan).replace("linux:cubic", "cubic"))
-    simulator = execute(ours, "sim", tmp_path)
+    simulator = execute("sim", ours)[0]
     # 1448 of 1538 bytes are payload; both lose the time of slow start.
     assert goodput_bps(simulator, plan) == pytest.approx(18.5e6, rel=0.05)
     assert goodput_bps(kernel, plan) == pytest.approx(goodput_bps(simulator, plan), rel=0.1)
@@ -81,7 +59,7 @@ def test_the_kernel_gets_what_the_simulator_gets(tmp_path: Path) -> None:
 
 def test_the_tables_agree_with_each_other(shared: tuple[dict[str, Any], Memory]) -> None:
     plan, run = shared
-    flows, goodput, links = run.table("flows"), run.table("goodput"), run.table("links")
+    flows, goodput, links = frame(run, "flows"), frame(run, "goodput"), frame(run, "links")
     assert flows["flow"].to_list() == [0, 1]
     by_flow = goodput.group_by("flow").agg(pl.col("delivered_bytes").sum()).sort("flow")
     assert flows["delivered_bytes"].to_list() == by_flow["delivered_bytes"].to_list()
@@ -93,17 +71,17 @@ def test_the_tables_agree_with_each_other(shared: tuple[dict[str, Any], Memory])
     assert bottleneck["drop_packets"].sum() == flows["lost_packets"].sum()
     assert bottleneck["out_packets"].sum() <= bottleneck["in_packets"].sum()
     assert bottleneck["queue_max_bytes"].max() <= plan["links"][forward]["queue"]["limit"]["bytes"]
-    samples = run.table("samples")
+    samples = frame(run, "samples")
     assert set(samples["flow"].unique()) == {0, 1}
     assert samples["srtt_ns"].drop_nulls().min() > 20_000_000
-    events = run.table("events")
+    events = frame(run, "events")
     assert events["time_ns"].is_sorted()
     assert {"flow_start", "established", "recovery"} <= set(events["kind"].cast(pl.String).unique())
 
 
 def test_the_cell_keeps_how_it_was_done(shared: tuple[dict[str, Any], Memory]) -> None:
     _, run = shared
-    kept = {name: (run.folder / name).read_text() for name in run.files}
+    kept = {name: run.text(name) for name in run.files}
     assert "tuntap add dev weir0" in kept["commands.sh"]
     kernel = json.loads(kept["kernel.json"])
     assert kernel["cc"] == {"linux:reno": "reno"}
@@ -114,8 +92,9 @@ def test_the_cell_keeps_how_it_was_done(shared: tuple[dict[str, Any], Memory]) -
     assert {"round-trip time", "rate", "losses"} <= {check["what"] for check in checked}
 
 
-def test_the_commands_can_be_replayed(shared: tuple[dict[str, Any], Memory]) -> None:
-    script = shared[1].folder / "commands.sh"
+def test_the_commands_can_be_replayed(shared: tuple[dict[str, Any], Memory], tmp_path: Path) -> None:
+    script = tmp_path / "commands.sh"
+    script.write_text(shared[1].text("commands.sh"))
     hosts = [line.split()[-1] for line in script.read_text().splitlines() if line.startswith("ip netns add")]
     listed = Path("/run/netns")
     try:
@@ -130,16 +109,16 @@ def test_the_commands_can_be_replayed(shared: tuple[dict[str, Any], Memory]) -> 
     assert not {*hosts} & {path.name for path in listed.iterdir()}
 
 
-def test_every_kind_of_traffic_passes(tmp_path: Path) -> None:
+def test_every_kind_of_traffic_passes() -> None:
     scenario = text(pairs=1, until="2s").replace(
         "measure:",
         "  - {name: files, between: pairs, kind: transfer, count: 3, size: 50kB, wait: 100ms}\n"
         "  - {name: voice, between: pairs, kind: cbr, rate: 1Mbps, packet: 528B, until: 2s}\n"
         "measure:",
     )
-    plan = plan_of(scenario, tmp_path)
-    run = execute(plan, "emul", tmp_path)
-    flows = run.table("flows")
+    plan = plan_of(scenario)
+    run = execute("emul", plan)[0]
+    flows = frame(run, "flows")
     names = {index: flow["group"] for index, flow in enumerate(plan["flows"])}
     rows = flows.with_columns(flows["flow"].replace_strict(names, return_dtype=pl.String).alias("group"))
     files = rows.filter(pl.col("group") == "files")
@@ -152,14 +131,14 @@ def test_every_kind_of_traffic_passes(tmp_path: Path) -> None:
     assert voice["delivered_bytes"] >= 500 * 0.9 * voice["sent_packets"]
 
 
-def execute_often(plan: dict[str, Any], folder: Path) -> None:
+def execute_often(plan: dict[str, Any]) -> None:
     """Four times: a busy machine may be too slow to overfill a queue, which is then noted and not checked."""
     for _ in range(4):
-        execute(plan, "emul", folder)
+        execute("emul", plan)
 
 
-def test_a_network_that_is_not_the_plans_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = plan_of(text(), tmp_path)
+def test_a_network_that_is_not_the_plans_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of(text())
     for link, values, message in (
         ("bottleneck", {"rate_bps": 15_000_000}, r"rate of src0 -> dst0 \(bottleneck\): measured .* the plan has 20 "),
         ("bottleneck", {"delay": {"kind": "fixed", "delay_ns": 15_000_000}}, "round-trip time of src0 - dst0: "),
@@ -173,18 +152,18 @@ def test_a_network_that_is_not_the_plans_is_refused(tmp_path: Path, monkeypatch:
             original = _selfcheck.SelfCheck
             patch.setattr("weir.methods.emul.SelfCheck", lambda _, wiring, other=original: other(plan, wiring))
             with pytest.raises(_selfcheck.SelfCheckError, match=message):
-                execute_often(other, tmp_path)
+                execute_often(other)
 
 
-def test_a_congestion_control_that_the_kernel_lacks_is_told(tmp_path: Path) -> None:
-    plan = plan_of(text(cc="linux:nonesuch"), tmp_path)
+def test_a_congestion_control_that_the_kernel_lacks_is_told() -> None:
+    plan = plan_of(text(cc="linux:nonesuch"))
     with pytest.raises(MethodError, match=r"no congestion control 'nonesuch'; it has .*reno") as caught:
-        execute(plan, "emul", tmp_path)
+        execute("emul", plan)
     assert "weir loads its own" in str(caught.value)
 
 
-def test_ours_and_the_kernels_are_told_apart(tmp_path: Path) -> None:
-    plan = plan_of(text(pairs=2, cc="linux:reno"), tmp_path)
+def test_ours_and_the_kernels_are_told_apart() -> None:
+    plan = plan_of(text(pairs=2, cc="linux:reno"))
     for index, options in enumerate(({}, {"beta": 700})):
         plan["flows"][index]["transport"] |= {"cc": "cubic", "cc_options": options}
     try:
@@ -197,11 +176,11 @@ def test_ours_and_the_kernels_are_told_apart(tmp_path: Path) -> None:
         pytest.skip(f"this kernel takes no congestion control of weir's: {error}")
 
 
-def test_a_command_that_fails_is_shown_and_nothing_is_left(tmp_path: Path) -> None:
+def test_a_command_that_fails_is_shown_and_nothing_is_left() -> None:
     from weir.methods import _owner
 
     tag = _owner.new()
-    wiring = wire(plan_of(text(), tmp_path), str(tag))
+    wiring = wire(plan_of(text()), str(tag))
     broken: Wiring = dataclasses.replace(
         wiring, up=(*wiring.up, ("ip", "-n", wiring.hosts[0].namespace, "link", "set", "nonesuch", "up"))
     )
@@ -235,8 +214,8 @@ def test_a_trace_is_a_capture(tmp_path: Path) -> None:
     assert len(content) > 1000
 
 
-def test_who_watches_sees_flows_the_queue_and_what_comes_next(tmp_path: Path) -> None:
-    plan = plan_of(text(until="2s"), tmp_path)
+def test_who_watches_sees_flows_the_queue_and_what_comes_next() -> None:
+    plan = plan_of(text(until="2s"))
     plan["flows"][0]["stop_ns"] = 1_900_000_000
     seen: list[Live] = []
 
@@ -244,7 +223,7 @@ def test_who_watches_sees_flows_the_queue_and_what_comes_next(tmp_path: Path) ->
         assert live is not None
         seen.append(Live.from_json(json.loads(json.dumps(live.to_json()))))
 
-    get("emul").execute(json.dumps(plan), Memory(tmp_path), progress)
+    get("emul").execute(json.dumps(plan), Memory(), progress)
     late = next(live for live in seen if live.now_ns > 1_300_000_000)
     assert [flow.name for flow in late.flows] == [plan["flows"][0]["name"]]
     assert late.flows[0].goodput_bps == pytest.approx(18.8e6, rel=0.3)

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from emul_support import needs_emul, plan_of, remains_of, text, weir
+from emul_support import needs_emul, remains_of, text, weir
 
+from shared import plan_of
 from weir.methods import MethodError
 from weir.methods.emul import _support
 from weir.methods.emul._netem import Links, obstacle, queues_job, wire_netem
@@ -18,9 +19,9 @@ from weir.methods.emul._wiring import WiringError
 
 
 @pytest.fixture(scope="module")
-def plan(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def plan() -> dict[str, Any]:
     """Two pairs; link 0 is the bottleneck, with losses, link 1 its reverse."""
-    return plan_of(text(pairs=2, loss="1%"), tmp_path_factory.mktemp("plan"))
+    return plan_of(text(pairs=2, loss="1%"))
 
 
 def disciplines(links: Links, device: str) -> list[str]:
@@ -165,11 +166,11 @@ def test_every_used_device_is_made_before_it_is_used(plan: dict[str, Any]) -> No
                 assert (words[2], words[place + 1]) in made, command
 
 
-def test_the_flow_whose_packets_a_link_loses_is_known_where_it_is_alone(plan: dict[str, Any], tmp_path: Path) -> None:
+def test_the_flow_whose_packets_a_link_loses_is_known_where_it_is_alone(plan: dict[str, Any]) -> None:
     both = wire_netem(plan, "t", 0)
     assert [b["flow"] for b in queues_job(plan, both)["queues"]] == [None, None]
     assert any("bottleneck" in text and "lost_packets" in text for text in both.wiring.warnings)
-    alone = plan_of(text(pairs=1), tmp_path)
+    alone = plan_of(text(pairs=1))
     links = wire_netem(alone, "t", 0)
     assert [b["flow"] for b in queues_job(alone, links)["queues"]] == [0, None]
     assert links.wiring.warnings == ()

@@ -16,8 +16,9 @@ from typing import Any
 
 import polars as pl
 import pytest
-from emul_support import cell_of, manifest_of, needs_emul, plan_of, remains_of, text, weir
+from emul_support import cell_of, manifest_of, needs_emul, remains_of, text, weir
 
+from shared import plan_of
 from weir.methods import MethodError
 from weir.methods.emul._frames import File, FrameError, read
 from weir.methods.emul._programs import Remains, routes, warnings
@@ -56,8 +57,8 @@ def scenario_text(until: str = "6s") -> str:
 
 
 @pytest.fixture(scope="module")
-def plan(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return plan_of(scenario_text(), tmp_path_factory.mktemp("plan"))
+def plan() -> dict[str, Any]:
+    return plan_of(scenario_text())
 
 
 def changed(plan: dict[str, Any], flow: int, **values: object) -> dict[str, Any]:
@@ -120,7 +121,7 @@ def test_files_come_between_messages() -> None:
         list(read(short))
 
 
-def test_remains_are_kept_in_the_order_of_the_flows(tmp_path: Path) -> None:
+def test_remains_are_kept_in_the_order_of_the_flows() -> None:
     class Folder:
         def __init__(self) -> None:
             self.files: dict[str, io.BytesIO] = {}

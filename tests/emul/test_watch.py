@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from emul_support import plan_of, text
+from emul_support import text
 
+from shared import plan_of
 from weir.methods.emul._frames import Frame
 from weir.methods.emul._watch import Watcher, timeline
 
@@ -18,8 +18,8 @@ NULL = np.iinfo(np.uint64).max
 
 
 @pytest.fixture
-def plan(tmp_path: Path) -> dict[str, Any]:
-    return plan_of(text(pairs=20, until="10s"), tmp_path)
+def plan() -> dict[str, Any]:
+    return plan_of(text(pairs=20, until="10s"))
 
 
 def samples(*rows: tuple[int, int, int]) -> Frame:

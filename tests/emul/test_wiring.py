@@ -6,15 +6,16 @@ import copy
 from typing import Any
 
 import pytest
-from emul_support import plan_of, text
+from emul_support import text
 
+from shared import plan_of
 from weir.methods.emul._network import _batches, script
 from weir.methods.emul._wiring import Wiring, WiringError, wire
 
 
 @pytest.fixture(scope="module")
-def plan(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    return plan_of(text(pairs=2, cc="cubic"), tmp_path_factory.mktemp("plan"))
+def plan() -> dict[str, Any]:
+    return plan_of(text(pairs=2, cc="cubic"))
 
 
 def changed(plan: dict[str, Any], flow: int, **values: object) -> dict[str, Any]:
@@ -140,6 +141,12 @@ def test_a_device_holds_what_comes_while_the_emulator_waits_for_a_processor(plan
     for host in wire(plan, "t").hosts:
         (words,) = (c for c in wire(plan, "t").up if host.namespace in c and "txqueuelen" in c)
         assert int(words[words.index("txqueuelen") + 1]) * 1538 * 8 / 1e9 > 0.1  # seconds of a gigabit
+
+
+def test_a_host_whose_packets_are_alone_makes_no_trains(plan: dict[str, Any]) -> None:
+    for alone in (True, False):
+        devices = [c for c in wire(plan, "t", alone=alone).up if "txqueuelen" in c]
+        assert [("gso_max_segs" in words) for words in devices] == [alone] * len(wire(plan, "t").hosts)
 
 
 def test_the_script_is_a_shells_and_holds_every_command(plan: dict[str, Any]) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 import engine_support
 import fake
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from shared import Memory, execute
 from weir import _weir, engine, methods
 from weir.engine._files import canonical
 from weir.run.tables import TABLES
@@ -37,25 +37,9 @@ def lossy_plan(seed: int = 1) -> dict[str, Any]:
     return plan
 
 
-class Memory:
-    """A sink that keeps everything."""
-
-    def __init__(self) -> None:
-        self.batches: dict[str, list[pa.RecordBatch]] = {name: [] for name in TABLES}
-
-    def write(self, table: str, rows: pa.RecordBatch) -> None:
-        self.batches[table].append(rows)
-
-    def open(self, name: str) -> Any:
-        raise AssertionError(f"nothing asked for {name}")
-
-    def table(self, name: str) -> pa.Table:
-        return pa.Table.from_batches(self.batches[name]).combine_chunks()
-
-
 def simulate(plan: dict[str, Any]) -> Memory:
-    sink = Memory()
-    methods.get("sim").execute(canonical(plan), sink, lambda _now_ns: None)
+    sink, _ = execute("sim", plan)
+    assert sink.files == {}, "nothing asked for them"
     return sink
 
 

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from lab_support import Memory, execute, plan
+from lab_support import plan
 
+from shared import Memory, execute
 from weir.lab import Kernel
 from weir.methods import MethodError
 from weir.methods.lab import LabMethod

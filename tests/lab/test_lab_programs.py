@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from lab_support import Memory, execute
 
+from shared import Memory, execute
 from weir import scenario
 from weir.lab import Kernel
 from weir.run.tables import TABLES

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_support import Memory, execute, plan
+from lab_support import plan
 
+from shared import Memory, execute
 from weir import _weir
 from weir.lab import Kernel
 from weir.lab._files import sources

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from lab_support import Memory, execute, plan
+from lab_support import plan
 
+from shared import Memory, execute
 from weir import variants
 from weir.cli.cc import command
 from weir.compare import trace_distance

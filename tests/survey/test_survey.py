@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-import io
-import json
 import re
-import sys
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from weir.cli import _common
-from weir.cli import main as entry
+from shared import Ran, called, dumbbell
 from weir.survey import SurveyError, parse_methods
 from weir.survey._tasks import Clock, tasks_of
 
-TINY = """
-title: Tiny
-seed: 1
-topology:
-  dumbbell:
-    pairs: 2
-    access: {rate: 100Mbps, clocks: 0.01%}
-    bottleneck: {rate: 50Mbps, queue: 50packets, loss: 1%}
-    rtt: 20ms
-transport: {cc: reno}
-workload: [{name: flows, between: pairs, kind: bulk, until: 30s}]
-measure: {goodput: 500ms, tcp: 50ms, links: 50ms}
+TINY = dumbbell(
+    bottleneck="rate: 50Mbps, queue: 50packets, loss: 1%",
+    workload="name: flows, between: pairs, kind: bulk, until: 30s",
+    more="""\
 quick: {workload.flows.until: 6s}
 realtime:
   topology.dumbbell.bottleneck: {rate: 5Mbps, queue: 20packets, loss: 1%}
@@ -44,36 +30,12 @@ expect:
   - {claim: nobody knows, check: 'goodput.aggregate.mean{cc: cubic} > 0 * goodput.aggregate.mean'}
 sweep:
   transport.cc: [reno]
-"""
+""",
+)
 TWIN, ODD, ABSENT, SMALL, BROKEN = (f"other_methods:{name}" for name in ("Twin", "Odd", "Absent", "Small", "Broken"))
 
 
-@dataclass(frozen=True)
-class Ran:
-    """What a command did."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.out)
-        return found
-
-
-def called(*arguments: object) -> Ran:
-    """``weir catalogue`` with these arguments, in this process."""
-    _common.console.cache_clear()
-    _common.error_console.cache_clear()
-    out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.setattr(sys, "argv", ["weir", "catalogue", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            entry()
-    _common.console.cache_clear()
-    _common.error_console.cache_clear()
-    return Ran(ended.value.code if isinstance(ended.value.code, int) else 0, out.getvalue(), err.getvalue())
+surveyed = partial(called, "catalogue")
 
 
 @pytest.fixture
@@ -81,7 +43,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
     """Runs ``weir catalogue`` in a folder that holds the tiny scenario."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tiny.yaml").write_text(TINY)
-    return called
+    return surveyed
 
 
 THREE = ("tiny.yaml", "--method", f"sim,{TWIN},{ODD}", "--out", "o", "--seeds", 3, "--no-verdict", "-q")
@@ -94,7 +56,7 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
     (folder / "tiny.yaml").write_text(TINY)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        return folder, called(*THREE, "--json")
+        return folder, surveyed(*THREE, "--json")
 
 
 @pytest.fixture
@@ -145,13 +107,13 @@ def test_what_is_not_judged_is_listed_with_its_reason(three: Ran) -> None:
 
 def test_it_goes_on_where_it_was(three: Ran) -> None:
     assert all(m["executed"] == 1 for m in three.json["scenarios"][0]["methods"].values())
-    again = called(*THREE, "--json")
+    again = surveyed(*THREE, "--json")
     assert all(m["executed"] == 0 for m in again.json["scenarios"][0]["methods"].values())
     other = Path("other.yaml")
     other.write_text(TINY.replace("until: 3s", "until: 2s"))
     (Path("o") / "tiny.yaml").rename(Path("o") / "other.yaml")
     try:
-        refused = called("other.yaml", *THREE[1:])
+        refused = surveyed("other.yaml", *THREE[1:])
     finally:
         (Path("o") / "other.yaml").rename(Path("o") / "tiny.yaml")
     assert refused.code == 2
@@ -243,7 +205,7 @@ def test_the_page_says_it_all_and_loads_nothing(three: Ran) -> None:
 
 @pytest.mark.usefixtures("three")
 def test_the_terminal_says_who_differs_from_whom() -> None:
-    done = called(*THREE)
+    done = surveyed(*THREE)
     assert f"sim and {TWIN} agree; {ODD} differs" in done.out
     assert re.search(r"sim with 3 seeds: holds with 3, [0-9.]+ Mbps to [0-9.]+ Mbps\n", done.out)
     assert "1 claim not judged" in done.out

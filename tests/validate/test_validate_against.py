@@ -9,24 +9,19 @@ from typing import Any
 
 import pytest
 
+from shared import dumbbell
 from weir.validate import Job, ValidateError, check, document, execute, read_stored
 
-TINY = """
-title: Tiny
-seed: 1
-topology:
-  dumbbell:
-    pairs: 2
-    access: {rate: 100Mbps, clocks: 0.01%}
-    bottleneck: {rate: 5Mbps, queue: 20packets}
-    rtt: 20ms
-transport: {cc: reno, buffers: 4MB}
-workload: [{name: flows, between: pairs, kind: bulk, until: 4s}]
-measure: {goodput: 500ms, tcp: 50ms, links: 50ms}
+TINY = dumbbell(
+    bottleneck="rate: 5Mbps, queue: 20packets",
+    transport="cc: reno, buffers: 4MB",
+    workload="name: flows, between: pairs, kind: bulk, until: 4s",
+    more="""\
 sweep:
   transport.cc: [reno, cubic]
   topology.dumbbell.rtt: [20ms, 100ms]
-"""
+""",
+)
 
 Change = Callable[[dict[str, Any]], None]
 

@@ -4,62 +4,33 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 from small_machine import DISTURBED
 
-from weir.cli import _common
-from weir.cli import main as entry
+from shared import Ran, called, dumbbell
 from weir.validate import Job, execute
 
-TINY = """
-title: Tiny
-seed: 1
-topology:
-  dumbbell:
-    pairs: 2
-    access: {rate: 100Mbps, clocks: 0.01%}
-    bottleneck: {rate: 5Mbps, queue: 30packets, loss: 1%}
-    rtt: 20ms
-transport: {cc: reno}
-workload: [{name: flows, between: pairs, kind: bulk, until: 3s}]
-measure: {goodput: 500ms, tcp: 50ms, links: 50ms}
+TINY = dumbbell(
+    bottleneck="rate: 5Mbps, queue: 30packets, loss: 1%",
+    more="""\
 sweep:
   transport.cc: [reno, cubic]
   topology.dumbbell.rtt: [20ms, 40ms]
 repeat: 2
-"""
-
-
-@dataclass(frozen=True)
-class Ran:
-    """What a command did."""
-
-    code: int
-    out: str
-    err: str
+""",
+)
 
 
 @pytest.fixture
-def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
-    """Runs ``weir validate`` on the tiny scenario, in an empty folder."""
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
+    """Runs ``weir validate`` in a folder that holds the tiny scenario."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tiny.yaml").write_text(TINY)
-
-    def call(*arguments: str) -> Ran:
-        _common.console.cache_clear()
-        _common.error_console.cache_clear()
-        monkeypatch.setattr(sys, "argv", ["weir", "validate", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            entry()
-        captured = capsys.readouterr()
-        return Ran(ended.value.code if isinstance(ended.value.code, int) else 0, captured.out, captured.err)
-
-    return call
+    return partial(called, "validate")
 
 
 OTHER = ("--methods", "sim,sim@seed=2", "-q")
