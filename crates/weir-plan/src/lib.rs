@@ -16,7 +16,7 @@ pub use flow::{
     Ack, Cbr, Flow, Programs, Ready, Report, Role, Sender, Source, Stack, Tcp, Transfer, Transport, Udp, VARIABLES,
 };
 pub use link::{Change, ChangeKind, CodelParams, Delay, Limit, Link, Loss, Mark, Queue, RedCurve};
-pub use methods::{EmulLinks, EmulOptions, LabLinks, LabOptions, Methods, Offload};
+pub use methods::{EmulLinks, EmulOffload, EmulOptions, LabLinks, LabOptions, Methods, Offload};
 pub use validate::PlanError;
 
 use schemars::JsonSchema;

@@ -21,6 +21,8 @@ pub struct Methods {
 pub struct EmulOptions {
     /// What the links are.
     pub links: EmulLinks,
+    /// What the hosts do about segments.
+    pub offload: EmulOffload,
 }
 
 /// What the links of method `emul` are.
@@ -32,6 +34,19 @@ pub enum EmulLinks {
     Emulator,
     /// Queueing disciplines of the kernel between namespaces: netem, tbf and what stands below it.
     Netem,
+}
+
+/// What the hosts of method `emul` do about segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EmulOffload {
+    /// `packets` where they are few enough for any machine, else `trains`.
+    #[default]
+    Auto,
+    /// Each packet is alone from the start.
+    Packets,
+    /// TCP makes trains of segments, which stay whole on the way.
+    Trains,
 }
 
 /// Options of method `lab`.
@@ -81,7 +96,7 @@ mod tests {
         assert_eq!(serde_json::from_str::<Methods>("{}").unwrap(), Methods::default());
         let given: Methods = serde_json::from_str(r#"{"lab": {"offload": "trains"}}"#).unwrap();
         assert_eq!(given.lab, LabOptions { links: LabLinks::Auto, offload: Offload::Trains });
-        assert_eq!(given.emul.links, EmulLinks::Emulator);
+        assert_eq!(given.emul, EmulOptions { links: EmulLinks::Emulator, offload: EmulOffload::Auto });
     }
 
     #[test]

@@ -7,7 +7,7 @@ from typing import Any
 
 __all__ = ["option"]
 
-_DEFAULTS = {"emul": {"links": "emulator"}, "lab": {"links": "auto", "offload": "packets"}}
+_DEFAULTS = {"emul": {"links": "emulator", "offload": "auto"}, "lab": {"links": "auto", "offload": "packets"}}
 """What a plan means that names none: one written by hand, or before there were options."""
 
 

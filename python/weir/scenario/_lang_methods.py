@@ -24,6 +24,18 @@ class Emul(Spec):
         "What the links are; emulator.",
         default="emulator",
     )
+    offload: str = key(
+        Choice(
+            "a kind of offload",
+            {
+                "auto": "`packets` up to 25 000 packets a second, which any machine carries, else `trains`",
+                "packets": "each packet is alone from the start, as in the simulator",
+                "trains": "hosts send trains of segments: more a second, in bursts of up to 64 KB",
+            },
+        ),
+        "What the hosts do about segments; auto. On links of netem, each packet is alone.",
+        default="auto",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +77,9 @@ class Methods(Spec):
     lab: Lab = key(Struct(Lab), "Options of `lab`.", default=Lab())
 
     def plan(self) -> dict[str, Any]:
-        """As it stands in a plan."""
+        """As it stands in a plan, whose hash names results: what came later is left out where it is the default."""
+        emul = {} if self.emul.offload == "auto" else {"offload": self.emul.offload}
         return {
-            "emul": {"links": self.emul.links},
+            "emul": {"links": self.emul.links, **emul},
             "lab": {"links": self.lab.links, "offload": self.lab.offload},
         }

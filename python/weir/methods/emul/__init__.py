@@ -33,6 +33,7 @@ from weir.methods.emul._merge import Merger
 from weir.methods.emul._netem import Links, queues_command, queues_job, wire_netem
 from weir.methods.emul._network import DISCIPLINES, EMULATED, Network, environment, execute, script
 from weir.methods.emul._processes import Process
+from weir.methods.emul._rates import packets_alone
 from weir.methods.emul._selfcheck import SelfCheck
 from weir.methods.emul._session import Session
 from weir.methods.emul._support import needs_netem, overrun_packets
@@ -128,7 +129,8 @@ class _Cell:
         if _of_disciplines(plan):
             self._links = wire_netem(plan, str(self._tag), _SLACK_NS)
             needs_netem()
-        self._wiring = wire(plan, str(self._tag)) if self._links is None else self._links.wiring
+        alone = packets_alone(plan)
+        self._wiring = wire(plan, str(self._tag), alone=alone) if self._links is None else self._links.wiring
         self._times: dict[str, float] = {}
         self._watcher = Watcher(plan)
         self._warnings: list[str] = []

@@ -13,17 +13,18 @@ import functools
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from weir.methods import Capacity, MethodError, Need, _owner
 from weir.methods._binaries import find
 from weir.methods.emul._network import Network, environment
 from weir.methods.emul._probes import Endpoint, Probes, Train
+from weir.methods.emul._rates import packets_alone, packets_per_s
 from weir.methods.emul._session import Session
 from weir.methods.emul._wiring import Wiring, wire
 
-__all__ = ["capacity", "capacity_of_disciplines", "packets_per_s"]
+__all__ = ["capacity", "capacity_of_disciplines"]
 
 _KNOWN_NS = 1200
 _KNOWN_TRAIN_NS = 8000
@@ -37,12 +38,8 @@ _SAFE = 0.8
 """Share of a processor from which on waiting decides the results."""
 _OBVIOUS = 0.25
 """A plan that needs less than this share by the known cost is not worth a measurement."""
-_MOST_INSTANTS = 100
 _MEMORY_BYTES = 1 << 30
 """What the emulator holds of packets under way (its option ``--memory``)."""
-_SMALL_ACK = 0.5
-"""Acknowledgements for each data packet."""
-
 _CALIBRATE_S = 0.25
 _CALIBRATE_BPS = 20_000_000_000
 _TRAIN_NS = 50_000
@@ -57,7 +54,7 @@ def capacity(plan: Mapping[str, Any]) -> Capacity:
         MethodError: the measurement failed.
     """
     packets, flows = packets_per_s(plan)
-    train = _train(packets / max(flows, 1))
+    train = 1 if packets_alone(plan) else _train(packets / max(flows, 1))
     cost_ns, measured = _KNOWN_NS + _KNOWN_TRAIN_NS / train, False
     if packets * cost_ns / 1e9 > _OBVIOUS and os.geteuid() == 0:
         cost_ns, measured = _measured_ns(train), True
@@ -92,45 +89,6 @@ def _train(packets_per_s: float) -> int:
     """Packets of a flow that pass as one frame: what comes within a tenth of a millisecond, as a power of two."""
     together = min(max(packets_per_s * _TOGETHER_S, 1.0), float(_MOST_TRAIN))
     return 1 << int(math.log2(together))
-
-
-def packets_per_s(plan: Mapping[str, Any]) -> tuple[float, int]:
-    """Packets that pass the network at its busiest instant, data and acknowledgements, and of how many flows.
-
-    Bulk flows are taken to fill what they may.
-    """
-    starts = sorted({flow["start_ns"] for flow in plan["flows"]})
-    step = max(1, len(starts) // _MOST_INSTANTS)
-    return max((_at(plan, instant) for instant in starts[::step] + starts[-1:]), default=(0.0, 0))
-
-
-def _at(plan: Mapping[str, Any], instant: int) -> tuple[float, int]:
-    """Packets a second of the flows that run at ``instant``, each as fast as its path and the others let it."""
-    active = [f for f in plan["flows"] if f["start_ns"] <= instant < (f["stop_ns"] or plan["end_ns"])]
-    wanted = [_demand_bps(flow, plan["links"]) for flow in active]
-    load: dict[int, float] = {}
-    for flow, bps in zip(active, wanted, strict=True):
-        for link in flow["path"]:
-            load[link] = load.get(link, 0.0) + bps
-    scale = {link: min(1.0, plan["links"][link]["rate_bps"] / total) for link, total in load.items() if total}
-    packets = 0.0
-    for flow, bps in zip(active, wanted, strict=True):
-        share = min((scale.get(link, 1.0) for link in flow["path"]), default=1.0)
-        acks = _SMALL_ACK if flow["transport"]["protocol"] == "tcp" else 0.0
-        packets += share * bps / 8 / _packet_bytes(flow, plan["links"]) * (1 + acks)
-    return packets, len(active)
-
-
-def _demand_bps(flow: Mapping[str, Any], links: Sequence[Mapping[str, Any]]) -> float:
-    """Bits on the wire a second that ``flow`` sends at most."""
-    rate = float(min(links[link]["rate_bps"] for link in flow["path"]))
-    return min(rate, float(flow["source"]["rate_bps"])) if flow["source"]["kind"] == "cbr" else rate
-
-
-def _packet_bytes(flow: Mapping[str, Any], links: Sequence[Mapping[str, Any]]) -> float:
-    transport = flow["transport"]
-    payload = transport.get("mss_bytes") or transport.get("payload_bytes")
-    return float(payload + 40 + min(links[link]["overhead_bytes"] for link in flow["path"]))
 
 
 def _under_way_bytes(plan: Mapping[str, Any]) -> float:

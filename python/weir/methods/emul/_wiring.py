@@ -95,8 +95,11 @@ class Wiring:
         return found
 
 
-def wire(plan: Mapping[str, Any], tag: str) -> Wiring:
+def wire(plan: Mapping[str, Any], tag: str, *, alone: bool = False) -> Wiring:
     """The wiring of ``plan``; ``tag`` makes its names unique on the machine.
+
+    Args:
+        alone: Hosts send each packet alone, instead of trains of segments where TCP has several at once.
 
     Raises:
         WiringError: flows of one host, or between the same two, ask for what Linux does not tell apart.
@@ -110,7 +113,7 @@ def wire(plan: Mapping[str, Any], tag: str) -> Wiring:
     up: list[Command] = [("ip", "netns", "add", host.namespace) for host in hosts]
     for host in hosts:
         up.append(_settings(host, flows, switches[host.node]))
-        up += _link(plan, host)
+        up += _link(plan, host, alone=alone)
         up += [_route(host, by_node[peer], words) for (node, peer), words in routes.items() if node == host.node]
         up += _card(plan, host)
     down = [("ip", "netns", "del", host.namespace) for host in hosts]
@@ -137,15 +140,16 @@ def _first_port(flows: Sequence[Flow]) -> int:
     return FIRST_PORT
 
 
-def _link(plan: Mapping[str, Any], host: Host) -> list[Command]:
+def _link(plan: Mapping[str, Any], host: Host, *, alone: bool) -> list[Command]:
     """The commands that make the device of ``host``."""
     limits = (plan["links"][link]["queue"]["limit"].get("packets") for link in _first_links(plan["flows"], host.node))
     queue = max(_LEAST_QUEUE, *(limit or 0 for limit in limits))
     ip = ("ip", "-n", host.namespace)
+    segments = ("gso_max_segs", "1") if alone else ()
     return [
         (*ip, "link", "set", "lo", "up"),
         (*ip, "tuntap", "add", "dev", host.device, "mode", "tun", "vnet_hdr"),
-        (*ip, "link", "set", host.device, "mtu", str(host.mtu_bytes), "txqueuelen", str(queue), "up"),
+        (*ip, "link", "set", host.device, "mtu", str(host.mtu_bytes), "txqueuelen", str(queue), *segments, "up"),
         (*ip, "address", "add", f"{host.address}/32", "dev", host.device),
         (*ip, "route", "add", "default", "dev", host.device),
     ]
