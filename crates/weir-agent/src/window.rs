@@ -7,7 +7,8 @@
 //! Where the path cannot fill the window, the buffer is large: memory that is just enough would make the kernel drop what
 //! comes out of order when the packets behind a loss are smaller than those before. The window is only kept from growing
 //! into it, because Linux acknowledges each segment that lets it grow (`tcp_grow_window`): the acknowledgements of tens of
-//! megabytes would not be delayed. It can be held when the first data have shown the share; before, the clamp is overwritten.
+//! megabytes would not be delayed. A clamp would be overwritten with the first data. So the connection is accepted with
+//! twice the buffer and goes on with half of it, which offers no more than the first window, whatever the share.
 
 use std::io;
 
@@ -53,9 +54,11 @@ impl WindowPlan {
         self.window_bytes.saturating_add(u64::from(self.unread_bytes) / 2)
     }
 
-    /// The buffer to listen with: the window scale, which is fixed by the handshake, must suffice later.
+    /// The buffer to listen with: the window scale, which is fixed by the handshake, must suffice later; and a window that
+    /// cannot limit is the greatest at first.
     pub fn listening_buffer(&self) -> u64 {
-        self.held_bytes().saturating_mul(2 * 100 / FIRST_SHARE_PERCENT)
+        let spare = if self.limits { 1 } else { 100 / FIRST_SHARE_PERCENT };
+        self.held_bytes().saturating_mul(2 * 100 / FIRST_SHARE_PERCENT * spare)
     }
 }
 
@@ -68,8 +71,6 @@ pub struct WindowKeeper {
     seen: u64,
     next_look: Time,
     interval_ns: u64,
-    /// The window will not grow by itself.
-    held: bool,
 }
 
 impl WindowKeeper {
@@ -83,13 +84,16 @@ impl WindowKeeper {
         if plan.limits {
             set(socket, buffer, plan.window_bytes)?;
             next_look = Time(now.0 + LOOK_NS);
+        } else {
+            let granted = socket.set_receive_buffer(plan.listening_buffer())?;
+            socket.set_receive_buffer(granted / 100 * FIRST_SHARE_PERCENT)?;
         }
-        Ok(WindowKeeper { plan, buffer, seen: 0, next_look, interval_ns: LOOK_NS, held: plan.limits })
+        Ok(WindowKeeper { plan, buffer, seen: 0, next_look, interval_ns: LOOK_NS })
     }
 
-    /// Payload that may wait unread. None before the window is held: the first data are to be looked at.
+    /// Payload that may wait unread.
     pub fn unread_bytes(&self) -> u32 {
-        if self.held { self.plan.unread_bytes } else { 1 }
+        self.plan.unread_bytes
     }
 
     /// Looks at the window from time to time and adjusts the buffer; `taken` bytes were read just now.
@@ -97,10 +101,6 @@ impl WindowKeeper {
     /// # Errors
     /// From the kernel; none is expected.
     pub fn look(&mut self, socket: &Socket, now: Time, taken: u64) -> io::Result<()> {
-        if !self.held && taken > 0 {
-            self.held = true;
-            hold(socket)?;
-        }
         if now < self.next_look {
             return Ok(());
         }
@@ -124,14 +124,6 @@ impl WindowKeeper {
 fn set(socket: &Socket, buffer: u64, window: u64) -> io::Result<()> {
     socket.set_receive_buffer(buffer)?;
     socket.set(IntOption::WindowClamp, u32::try_from(window).unwrap_or(u32::MAX / 2))
-}
-
-/// The window that is offered now is the greatest one.
-fn hold(socket: &Socket) -> io::Result<()> {
-    match TcpInfo::of(socket)?.rcv_ssthresh {
-        0 => Ok(()),
-        window => socket.set(IntOption::WindowClamp, window),
-    }
 }
 
 /// What the buffer offers: the window of the last acknowledgement, and what waited then. A kernel before 6.2 tells what
@@ -226,20 +218,21 @@ mod tests {
 
     /// A window that grows would have each segment acknowledged.
     #[test]
-    fn a_window_that_cannot_limit_does_not_grow() {
-        let (sender, receiver) = connection(400_000);
+    fn a_window_that_cannot_limit_never_grows() {
         let plan = WindowPlan { window_bytes: 100_000, unread_bytes: 4_000, limits: false };
+        let (sender, receiver) = connection(plan.listening_buffer());
+        let window = || TcpInfo::of(&receiver).unwrap().rcv_ssthresh;
+        let mut last = window();
+        assert!(last >= 100_000, "{last}");
         let mut keeper = WindowKeeper::new(plan, &receiver, Time::ZERO).unwrap();
-        let windows: Vec<u32> = (0..20)
-            .map(|_| {
-                let sent = eventually(|| sender.send(&[0; 4_344]).unwrap());
-                assert_eq!(sent, 4_344);
-                let taken = eventually(|| receiver.discard(1 << 20).unwrap());
-                keeper.look(&receiver, Time::ZERO, taken as u64).unwrap();
-                TcpInfo::of(&receiver).unwrap().rcv_ssthresh
-            })
-            .collect();
-        assert!(windows.iter().all(|window| *window == windows[0]), "{windows:?}");
+        for _ in 0..20 {
+            let sent = eventually(|| sender.send(&[0; 4_344]).unwrap());
+            assert_eq!(sent, 4_344);
+            let taken = eventually(|| receiver.discard(1 << 20).unwrap());
+            keeper.look(&receiver, Time::ZERO, taken as u64).unwrap();
+            assert!((100_000..=last).contains(&window()), "{} after {last}", window());
+            last = window();
+        }
     }
 
     #[test]
