@@ -82,7 +82,7 @@ def test_a_run_in_real_time_tells_what_goes_on_and_what_comes_next(
 
 def test_on_a_terminal_there_is_a_table() -> None:
     console = Console(width=100, file=io.StringIO())
-    console.print(_live.table(LIVE, rows=1))
+    console.print(_live.screen(LIVE, rows=1))
     assert isinstance(console.file, io.StringIO)
     lines = [" ".join(line.split()) for line in console.file.getvalue().splitlines()]
     assert lines == [
@@ -94,13 +94,23 @@ def test_on_a_terminal_there_is_a_table() -> None:
     ]
 
 
+def test_what_comes_next_may_be_wider_than_the_table() -> None:
+    upcoming = (Upcoming(15 * S, "phase with-a-long-name begins"), Upcoming(60 * S, "four flows stop"))
+    live = Live(12 * S, 60 * S, (LiveFlow("a"),), 0, 0.0, upcoming=upcoming)
+    console = Console(width=100, file=io.StringIO())
+    console.print(_live.screen(live, rows=5))
+    assert isinstance(console.file, io.StringIO)
+    last = console.file.getvalue().splitlines()[-1]
+    assert last == "next: phase with-a-long-name begins in 3 s; four flows stop in 48 s"
+
+
 def test_more_flows_than_lines_are_shown_by_entry_of_the_workload() -> None:
     streams = [LiveFlow(f"streams[0].{n}", 1e6, 10 + n, (20 + n) * 1_000_000, 1) for n in range(40)]
     udp = [LiveFlow(f"udp[{n}]", 50e6) for n in range(2)]
     live = Live(12 * S, 60 * S, (LiveFlow("one[0]", 2e6, 7, 30_000_000, 4), *streams, *udp), 3, 142e6)
     console = Console(width=100, file=io.StringIO())
-    console.print(_live.table(live, rows=5))
-    console.print(_live.table(live, rows=1))
+    console.print(_live.screen(live, rows=5))
+    console.print(_live.screen(live, rows=1))
     assert isinstance(console.file, io.StringIO)
     lines = [" ".join(line.split()) for line in console.file.getvalue().splitlines()]
     assert lines[1:5] == [

@@ -154,7 +154,7 @@ class Bar:
 
         if tally.live is None:
             return self._progress
-        return Group(_live.table(tally.live, self._console.height - _OTHER_LINES), self._progress)
+        return Group(_live.screen(tally.live, self._console.height - _OTHER_LINES), self._progress)
 
 
 def display(*, quiet: bool = False, verbose: bool = False) -> Display:

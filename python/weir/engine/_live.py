@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from weir.methods import Live, LiveFlow, LiveLink
 
 if TYPE_CHECKING:
+    from rich.console import Group
     from rich.table import Table
 
 __all__ = ["line", "table"]
@@ -40,19 +41,25 @@ def _next(live: Live) -> str:
     return "; ".join(f"{event.what} in {(event.at_ns - live.now_ns) / 1e9:.0f} s" for event in live.upcoming)
 
 
-def table(live: Live, rows: int) -> Table:
-    """The state as a table of at most about ``rows`` flows; of more, a row an entry of the workload."""
+def screen(live: Live, rows: int) -> Group:
+    """A table of at most about ``rows`` flows, or, of more, a row an entry of the workload; and what happens next."""
+    from rich.console import Group
+    from rich.text import Text
+
+    upcoming = [Text(f"next: {_next(live)}", style="italic dim")] if live.upcoming else []
+    return Group(_table(live, rows), *upcoming)
+
+
+def _table(live: Live, rows: int) -> Table:
     from rich.table import Table
 
-    found = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", caption_justify="left")
+    found = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for number, head in enumerate(("flow", "goodput", "cwnd", "RTT", "retransmitted")):
         found.add_column(head, justify="right" if number else "left", no_wrap=True)
     for cells in _flow_rows(live, max(rows, 1)):
         found.add_row(*cells)
     for link in live.links:
         found.add_row(*_link_row(link), style="dim")
-    if live.upcoming:
-        found.caption = f"next: {_next(live)}"
     return found
 
 
