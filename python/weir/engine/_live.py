@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
 
-__all__ = ["line", "table"]
+__all__ = ["line", "screen"]
 
 _PREFIXES = ("", "k", "M", "G", "T")
 
