@@ -11,8 +11,8 @@
  *   call ARG...          run a command that must succeed; what it prints goes to the log
  *   serve NAME ARG...    start a process with NAME.in as its input, which stays open
  *   collect FILE NAME    copy what FILE gives to NAME.out now and then, and at the end
- *   start NS [FILE TEXT] when every served process has written a line, tell all to start NS from now, write "start",
- *                        that instant and TEXT to FILE, and wait for the processes
+ *   start NS [FILE TEXT] when every served process has written a line, tell all to start at a multiple of NS that is
+ *                        at least NS away, write "start", that instant and TEXT to FILE, and wait for the processes
  *   exec ARG...          run a command; its exit code is the lab's. Output: NAME.out of "stdout" and "stderr"
  *   shell ARG...         run a command on the terminal /dev/tty1
  */
@@ -33,18 +33,23 @@ static bool all_spoke(void)
 	return true;
 }
 
-/* Has the plan begin: `fields` are the lead, and optionally a file and a text for it. */
+/*
+ * Has the plan begin: `fields` are the lead, and optionally a file and a text for it. The instant is a multiple of the
+ * lead: what was loaded before, and how often it read the clock, must not decide how the plan meets the kernel's ticks.
+ */
 static void start_served(char **fields, size_t count)
 {
-	uint64_t epoch;
+	uint64_t lead = strtoull(fields[0], NULL, 10), epoch;
 	char line[256];
 	int length, all = served;
 
+	if (!lead)
+		fail("start: expected nanoseconds, there is %s", fields[0]);
 	while (!all_spoke() && served == all)
 		turn();
 	if (served < all)
 		finish();
-	epoch = now_ns() + strtoull(fields[0], NULL, 10);
+	epoch = (now_ns() / lead + 2) * lead;
 	if (count == 3) {
 		snprintf(line, sizeof(line), "start %" PRIu64 " %s", epoch, fields[2]);
 		write_value(fields[1], line);
