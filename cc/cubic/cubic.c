@@ -25,6 +25,15 @@ WEIR_CC_OPTIONS(CUBIC_OPTIONS)
 enum {
 	CUBIC_LINUX_STALE = 32,           /* the pace of a window is found anew after 1/32 s */
 	CUBIC_LINUX_MAX_OFFSET = 1 << 17, /* ticks from K that count: two minutes; the product stays below 2^64 */
+	CUBIC_LINUX_FIRST_LEAD = 8,
+	CUBIC_LINUX_LAST_LEAD = 63,
+};
+
+/* Cube roots of 8 to 63 in 1/64, as Linux rounds them: its one step of Newton's method leaves that visible. */
+static const u16 cubic_linux_roots[] = {
+	133, 139, 144, 148, 153, 157, 161, 166, 167, 171, 174, 178, 180, 183, 186, 189, 191, 195, 197,
+	200, 202, 204, 207, 209, 210, 212, 214, 216, 219, 221, 223, 225, 227, 229, 231, 232, 234, 235,
+	237, 239, 241, 242, 244, 246, 247, 249, 250, 252, 254, 255, 256, 258, 260, 261, 262, 264,
 };
 
 struct cubic {
@@ -151,13 +160,27 @@ static __always_inline u32 cubic_linux_pace(struct sock *sk, const struct cubic 
 	return pace;
 }
 
+/* Linux: K from the four to six leading binary digits and one step of Newton's method, 0.2 % off on average. */
+static __always_inline u32 cubic_linux_root(u64 x)
+{
+	u32 digits, lead;
+	u64 guess;
+
+	if (x <= CUBIC_LINUX_LAST_LEAD)
+		return weir_cube_root(x);
+	digits = ((64 - __builtin_clzll(x)) * 84 >> 8) - 1;
+	lead = clamp((u32)(x >> 3 * digits), (u32)CUBIC_LINUX_FIRST_LEAD, (u32)CUBIC_LINUX_LAST_LEAD);
+	guess = (u64)cubic_linux_roots[lead - CUBIC_LINUX_FIRST_LEAD] << digits >> 6;
+	return (2 * guess + div64_u64(x, guess * (guess - 1))) * 341 >> 10;
+}
+
 static __always_inline void cubic_linux_begin_epoch(struct sock *sk, struct cubic *ca, u32 now, u32 acked)
 {
 	u32 cwnd = tcp_sk(sk)->snd_cwnd, c = (OPT(sk, c) * 1024 + 500) / 1000;
 
 	ca->epoch = max(now, 1U);
 	ca->origin = max(ca->w_max, cwnd);
-	ca->k = weir_cube_root((1ULL << 40) / max(c, 1U) * (ca->origin - cwnd));
+	ca->k = cubic_linux_root((1ULL << 40) / max(c, 1U) * (ca->origin - cwnd));
 	ca->w_est = cwnd;
 	ca->est_acked = acked;
 }
