@@ -67,6 +67,11 @@ impl FifoLink {
         FifoLink { admission, transmitter: Transmitter::new(rate), waiting: Waiting::default() }
     }
 
+    /// Makes room for so many packets that wait.
+    pub fn reserve(&mut self, packets: usize) {
+        self.waiting.packets.reserve(packets);
+    }
+
     /// Offers a packet at `now`; `now` never decreases from call to call.
     #[inline]
     pub fn offer(&mut self, now: Time, arrival: &Arrival) -> Offer {

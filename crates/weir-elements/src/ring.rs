@@ -20,6 +20,13 @@ impl<T: Copy + Default> Ring<T> {
         Ring { slots: vec![T::default(); 16], head: 0, len: 0 }
     }
 
+    /// Makes room for `records` in all, now rather than when it would keep something waiting.
+    pub fn reserve(&mut self, records: usize) {
+        if self.slots.len() < records {
+            self.grow(records.next_power_of_two());
+        }
+    }
+
     /// Records held.
     #[inline]
     pub fn len(&self) -> usize {
@@ -52,7 +59,7 @@ impl<T: Copy + Default> Ring<T> {
     #[inline(always)]
     pub fn push(&mut self, record: T) {
         if self.len == self.slots.len() {
-            self.grow();
+            self.grow(2 * self.slots.len());
         }
         let end = self.at(self.len);
         self.slots[end] = record;
@@ -79,11 +86,11 @@ impl<T: Copy + Default> Ring<T> {
     }
 
     #[cold]
-    fn grow(&mut self) {
-        let mut slots = Vec::with_capacity(self.slots.len() * 2);
+    fn grow(&mut self, count: usize) {
+        let mut slots = Vec::with_capacity(count);
         slots.extend_from_slice(&self.slots[self.head..]);
         slots.extend_from_slice(&self.slots[..self.head]);
-        slots.resize(self.slots.len() * 2, T::default());
+        slots.resize(count, T::default());
         (self.slots, self.head) = (slots, 0);
     }
 }
@@ -112,6 +119,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn room_that_was_made_is_there_and_nothing_is_lost() {
+        let mut ring = Ring::new();
+        (0..30).for_each(|record| ring.push(record));
+        // The front is not at the start of its memory.
+        assert!((0..20).all(|record| ring.pop() == Some(record)));
+        ring.reserve(100);
+        let memory = ring.slots.as_ptr();
+        (30..120).for_each(|record| ring.push(record));
+        assert_eq!((ring.len(), ring.slots.as_ptr()), (100, memory));
+        assert!(ring.iter().copied().eq(20..120));
+    }
 
     proptest! {
         #[test]

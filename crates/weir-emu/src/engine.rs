@@ -193,15 +193,15 @@ impl Engine {
 
     fn write(&mut self, delivery: &Delivery) -> io::Result<bool> {
         let train = self.network.trains.get(delivery.train);
-        let (device, bytes) = (self.intake.device(delivery.host), train.buffer.bytes());
+        let (device, buffer) = (self.intake.device(delivery.host), &train.buffer);
         if let Some(trace) = &mut self.trace {
-            trace.received(train.flow, delivery, &train.frame, bytes);
+            trace.received(train.flow, delivery, &train.frame, buffer.bytes());
         }
         let written = if piece::is_whole(&train.frame, &delivery.run) {
-            device.write(bytes, &[])
+            device.write(buffer.bytes(), buffer.zeros())
         } else {
-            let Some(headers) = piece::headers(&train.frame, bytes, &delivery.run) else { return Ok(false) };
-            device.write(headers.bytes(), &bytes[headers.payload.clone()])
+            let Some(headers) = piece::headers(&train.frame, buffer.bytes(), &delivery.run) else { return Ok(false) };
+            device.write(headers.bytes(), buffer.part(headers.payload.clone()))
         };
         match written {
             Ok(written) => Ok(written.is_some()),

@@ -11,6 +11,7 @@ mod ledger;
 pub mod network;
 pub mod piece;
 pub mod pool;
+mod room;
 pub mod stamps;
 pub mod train;
 

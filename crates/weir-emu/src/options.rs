@@ -35,7 +35,7 @@ Reads a job from standard input and writes tables to standard output; see crates
   --no-offloads       the hosts send packets of the MTU only, complete
   --trace FILE        write the headers of what the sending hosts see, as pcap, as measure.trace of the plan says
   --bins              also table bins: what departs per flow and link
-  --hold US           a packet of a train waits at most this long for the others of its train, before its host (50)
+  --hold US           a packet of a train waits at most this long for the others of its train, before its host (60)
   --horizon US        read a host's device only while its network card holds less than this (1000)
   --spin US           spin at most this long before something is due, instead of trusting a timer (60)
   --memory MB         for what is under way (1024)

@@ -49,7 +49,7 @@ pub fn is_whole(frame: &Frame, run: &Run) -> bool {
     run.packets == frame.packets() && !is_changed
 }
 
-/// The headers of `run`, which was cut from `frame` with these `bytes`; none when they are too long.
+/// The headers of `run`, which was cut from `frame` that begins with these `bytes`; none when they are too long.
 pub fn headers(frame: &Frame, bytes: &[u8], run: &Run) -> Option<Headers> {
     let headers_end = VNET_BYTES + usize::from(frame.payload_start);
     if headers_end > MAX_HEADERS {

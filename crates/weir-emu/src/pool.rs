@@ -1,37 +1,57 @@
-//! Memory for what is under way: buffers in three sizes, used again and again.
+//! Memory for what is under way: buffers in four sizes, used again and again.
 //!
 //! A link of 10 Gb/s and 100 ms holds 125 MB. Frames are read into the largest size; one that fits a smaller size is
-//! copied there, so that a network full of acknowledgements does not take 64 KB for each.
+//! copied there, so that a network full of acknowledgements does not take 64 KB for each. Of a payload that is all zeros,
+//! as weir's own senders and many others send them, only the length is kept: those 125 MB would neither fit into a
+//! processor's cache nor leave anything else there, and to move them costs more than all the rest of an emulator's work.
+
+use std::ops::Range;
 
 /// The largest frame of a device: an IP packet of 65535 bytes behind an Ethernet and a virtio header, rounded up.
 pub const LARGEST: usize = 66 * 1024;
-/// A full packet, or the packets of a jumbo frame.
-const SIZES: [usize; 2] = [2 * 1024, 16 * 1024];
+/// An acknowledgement or the headers before zeros; a full packet; the packets of a jumbo frame.
+const SIZES: [usize; 3] = [256, 2 * 1024, 16 * 1024];
+/// Fewer zeros are kept as they are: a packet of them fits the smallest size anyway.
+const LEAST_ZEROS: usize = 128;
+/// Bytes that are looked at together for one that is not zero.
+const STRIDE: usize = 256;
+
+static ZEROS: [u8; LARGEST] = [0; LARGEST];
 
 /// Frames in memory.
 #[derive(Debug)]
 pub struct Pool {
-    free: [Vec<Box<[u8]>>; 3],
+    free: [Vec<Box<[u8]>>; SIZES.len() + 1],
     most_bytes: usize,
     bytes: usize,
 }
 
-/// A frame in memory.
+/// A frame in memory, perhaps without the zeros that it ends with.
 #[derive(Debug, Default)]
 pub struct Buffer {
     memory: Box<[u8]>,
     len: u32,
+    zeros: u32,
 }
 
 impl Buffer {
-    /// The frame.
+    /// The frame up to its [`zeros`](Buffer::zeros): at least its headers.
     pub fn bytes(&self) -> &[u8] {
         &self.memory[..self.len as usize]
     }
 
-    /// The frame, to be changed.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.memory[..self.len as usize]
+    /// The zeros that it ends with, where they are not in memory.
+    pub fn zeros(&self) -> &'static [u8] {
+        &ZEROS[..self.zeros as usize]
+    }
+
+    /// A part of the frame that is either before or among its zeros.
+    ///
+    /// # Panics
+    /// When it is neither.
+    pub fn part(&self, range: Range<usize>) -> &[u8] {
+        let stored = self.len as usize;
+        if range.end <= stored { &self.memory[range] } else { &self.zeros()[range.start - stored..range.end - stored] }
     }
 }
 
@@ -56,8 +76,11 @@ impl Pool {
         self.free[SIZES.len()].push(scratch);
     }
 
-    /// Keeps the first `len` bytes of `scratch`, in the smallest size; none when the pool is full.
-    pub fn keep(&mut self, scratch: Box<[u8]>, len: usize) -> Option<Buffer> {
+    /// Keeps the first `len` bytes of `scratch`, of which `headers` are headers, in the smallest size; none when the pool
+    /// is full.
+    pub fn keep(&mut self, scratch: Box<[u8]>, len: usize, headers: usize) -> Option<Buffer> {
+        let zeros = zeros_of(&scratch[headers..len]);
+        let len = len - zeros;
         let class = SIZES.iter().position(|&size| len <= size).unwrap_or(SIZES.len());
         let size = SIZES.get(class).copied().unwrap_or(LARGEST);
         if self.bytes + size > self.most_bytes {
@@ -66,12 +89,12 @@ impl Pool {
         }
         self.bytes += size;
         if class == SIZES.len() {
-            return Some(Buffer { memory: scratch, len: len as u32 });
+            return Some(Buffer { memory: scratch, len: len as u32, zeros: zeros as u32 });
         }
         let mut memory = self.free[class].pop().unwrap_or_else(|| vec![0; size].into_boxed_slice());
         memory[..len].copy_from_slice(&scratch[..len]);
         self.unused(scratch);
-        Some(Buffer { memory, len: len as u32 })
+        Some(Buffer { memory, len: len as u32, zeros: zeros as u32 })
     }
 
     /// Takes a buffer back.
@@ -80,5 +103,62 @@ impl Pool {
         self.bytes -= size;
         let class = SIZES.iter().position(|&s| s == size).unwrap_or(SIZES.len());
         self.free[class].push(buffer.memory);
+    }
+}
+
+/// The length of `payload` if it is nothing but zeros and worth leaving out, else 0.
+fn zeros_of(payload: &[u8]) -> usize {
+    let is_zero = |bytes: &[u8]| bytes.iter().fold(0, |any, byte| any | byte) == 0;
+    if payload.len() >= LEAST_ZEROS && payload.chunks(STRIDE).all(is_zero) { payload.len() } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADERS: usize = 62;
+
+    /// What a pool keeps of a frame with this payload, and how much of its memory that takes.
+    fn kept(payload: &[u8]) -> (Buffer, usize) {
+        let mut pool = Pool::new(usize::MAX);
+        let mut scratch = pool.scratch();
+        // What was there before must not show.
+        scratch.fill(9);
+        scratch[..HEADERS].fill(7);
+        let len = HEADERS + payload.len();
+        scratch[HEADERS..len].copy_from_slice(payload);
+        let buffer = pool.keep(scratch, len, HEADERS).expect("room");
+        (buffer, pool.bytes())
+    }
+
+    #[test]
+    fn a_frame_is_what_it_was_with_zeros_and_without() {
+        let almost: Vec<_> = (0..65_000).map(|at| u8::from(at == 64_999)).collect();
+        let first: Vec<_> = (0..1448).map(|at| u8::from(at == 0)).collect();
+        for payload in [&[][..], &[0; 12], &[0; 1448], &[0; 65_000], &[3; 1448], &almost, &first] {
+            let (buffer, _) = kept(payload);
+            assert_eq!([buffer.bytes(), buffer.zeros()].concat(), [&[7; HEADERS], payload].concat());
+            let half = HEADERS + payload.len() / 2..HEADERS + payload.len();
+            assert_eq!(buffer.part(half.clone()), &payload[half.start - HEADERS..]);
+        }
+    }
+
+    #[test]
+    fn zeros_take_no_memory_and_all_else_does() {
+        let sizes = [&[0; 65_000][..], &[1; 65_000], &[0; 1448], &[1; 1448], &[1; 8948], &[]].map(|p| kept(p).1);
+        assert_eq!(sizes, [256, LARGEST, 256, 2048, 16 * 1024, 256]);
+    }
+
+    #[test]
+    fn a_pool_hands_out_no_more_than_it_may_and_takes_all_back() {
+        let mut pool = Pool::new(600);
+        let mut keep = || {
+            let scratch = pool.scratch();
+            pool.keep(scratch, HEADERS, HEADERS)
+        };
+        let (first, second) = (keep().expect("room"), keep().expect("room"));
+        assert!(keep().is_none());
+        [first, second].into_iter().for_each(|buffer| pool.free(buffer));
+        assert_eq!(pool.bytes(), 0);
     }
 }

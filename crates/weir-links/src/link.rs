@@ -138,6 +138,19 @@ impl<P: Record> Link<P> {
         matches!(self.discipline, Discipline::Analytic(_)) && !self.delay.may_reorder()
     }
 
+    /// Makes room for `waiting` packets in its queue and for `under_way` more on it, for a driver that cannot wait until there
+    /// is room.
+    pub fn reserve(&mut self, waiting: usize, under_way: usize) {
+        match &mut self.discipline {
+            // Those that wait are in the pipe already.
+            Discipline::Analytic(fifo) => {
+                fifo.reserve(waiting);
+                self.pipe.reserve(waiting + under_way);
+            }
+            Discipline::Evented(_) => self.pipe.reserve(under_way),
+        }
+    }
+
     /// Packets that wait, are in transmission or in the delay line.
     pub fn packets(&self) -> u64 {
         let waiting = match &self.discipline {

@@ -46,6 +46,14 @@ impl<P: Record> Pipe<P> {
         if reordering { Pipe::Reordering(BinaryHeap::new(), 0) } else { Pipe::Fifo(Ring::new()) }
     }
 
+    /// Makes room for so many packets.
+    pub fn reserve(&mut self, packets: usize) {
+        match self {
+            Pipe::Fifo(ring) => ring.reserve(packets),
+            Pipe::Reordering(heap, _) => heap.reserve(packets.saturating_sub(heap.len())),
+        }
+    }
+
     /// Adds a packet; true if it is now the first to arrive.
     // Always inlined: passed through memory, a packet just built would be read back wider than it was written.
     #[inline(always)]

@@ -289,12 +289,12 @@ impl Driver {
 
     fn bytes(&self, delivery: &Delivery) -> Vec<u8> {
         let train = self.network.trains.get(delivery.train);
-        let bytes = train.buffer.bytes();
+        let buffer = &train.buffer;
         if piece::is_whole(&train.frame, &delivery.run) {
-            return bytes.to_vec();
+            return [buffer.bytes(), buffer.zeros()].concat();
         }
-        let headers = piece::headers(&train.frame, bytes, &delivery.run).expect("short headers");
-        [headers.bytes(), &bytes[headers.payload.clone()]].concat()
+        let headers = piece::headers(&train.frame, buffer.bytes(), &delivery.run).expect("short headers");
+        [headers.bytes(), buffer.part(headers.payload.clone())].concat()
     }
 
     pub fn packets(&self) -> u32 {

@@ -149,3 +149,18 @@ fn datagrams_of_a_train_have_their_own_lengths() {
         assert_eq!(lengths.collect::<Vec<_>>(), [1208, 1208, 608]);
     }
 }
+
+#[test]
+fn a_train_of_zeros_is_all_there_and_takes_no_memory() {
+    let mut bytes = Packet::tcp(40 * MSS).build();
+    let headers = bytes.len() - 40 * MSS;
+    bytes[headers..].fill(0);
+    let mut driver = Driver::new(&wire(S, MS));
+    driver.send_bytes(0, 0, &bytes);
+    assert!(driver.network.trains.pool.bytes() <= 256);
+    driver.run(S);
+    assert!(driver.delivered.len() > 1);
+    let payloads: Vec<_> = driver.delivered.iter().flat_map(|piece| &piece.frame[headers..]).collect();
+    assert_eq!(payloads.len(), 40 * MSS);
+    assert!(payloads.iter().all(|&&byte| byte == 0));
+}
