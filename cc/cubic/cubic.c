@@ -27,6 +27,7 @@ enum {
 	CUBIC_LINUX_MAX_OFFSET = 1 << 17, /* ticks from K that count: two minutes; the product stays below 2^64 */
 	CUBIC_LINUX_FIRST_LEAD = 8,
 	CUBIC_LINUX_LAST_LEAD = 63,
+	CUBIC_LINUX_MAX_DIGITS = 20, /* of a 64-bit number's root, below its leading ones */
 };
 
 /* Cube roots of 8 to 63 in 1/64, as Linux rounds them: its one step of Newton's method leaves that visible. */
@@ -160,15 +161,19 @@ static __always_inline u32 cubic_linux_pace(struct sock *sk, const struct cubic 
 	return pace;
 }
 
-/* Linux: K from the four to six leading binary digits and one step of Newton's method, 0.2 % off on average. */
+/*
+ * Linux: the cube root from four to six leading binary digits and one step of Newton's method, 0.2 % off on average. Of
+ * nothing, or of 2^29 and more: the factor of C makes a packet so much.
+ */
 static __always_inline u32 cubic_linux_root(u64 x)
 {
-	u32 digits, lead;
+	u32 digits = 0, lead;
 	u64 guess;
 
-	if (x <= CUBIC_LINUX_LAST_LEAD)
-		return weir_cube_root(x);
-	digits = ((64 - __builtin_clzll(x)) * 84 >> 8) - 1;
+	if (!x)
+		return 0;
+	while (digits < CUBIC_LINUX_MAX_DIGITS && x >> 3 * digits > CUBIC_LINUX_LAST_LEAD)
+		digits++;
 	lead = clamp((u32)(x >> 3 * digits), (u32)CUBIC_LINUX_FIRST_LEAD, (u32)CUBIC_LINUX_LAST_LEAD);
 	guess = (u64)cubic_linux_roots[lead - CUBIC_LINUX_FIRST_LEAD] << digits >> 6;
 	return (2 * guess + div64_u64(x, guess * (guess - 1))) * 341 >> 10;
