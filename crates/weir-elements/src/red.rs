@@ -2,11 +2,12 @@
 //!
 //! S. Floyd and V. Jacobson, "Random early detection gateways for congestion avoidance", IEEE/ACM Transactions on Networking
 //! 1(4), 1993. At each arrival the average queue is updated, `avg += w (q - avg)`, or, when the link was idle, decays as
-//! if `m` packets had met an empty queue, `avg *= (1 - w)^m`, with `m` the full-sized packets that the link could have sent in
-//! the idle time. Between the thresholds the probability `p_b` climbs from 0 to `max_p`, and signals are spread evenly by
-//! `p_a = p_b / (1 - count p_b)`, `count` being the packets since the last signal. Above the upper threshold every packet
-//! is signalled; with *gentle* (S. Floyd, "Recommendation on using the gentle variant of RED", 2000) `p_b` climbs on
-//! from `max_p` to 1 at twice the threshold.
+//! in Linux (`red/idle.rs`). Between the thresholds the probability `p_b` climbs from 0 to `max_p`, and signals are spread
+//! evenly in the way that the paper proposes for implementations, and Linux takes: one number `R` is drawn uniformly a signal,
+//! and the packet is chosen at which `count p_b >= R`, `count` being the packets since the last signal. With a constant `p_b` the
+//! gaps are uniform, as with `p_a = p_b / (1 - count p_b)`; while `p_b` climbs, signals come sooner. Above the upper threshold
+//! every packet is signalled; with *gentle* (S. Floyd, "Recommendation on using the gentle variant of RED", 2000) `p_b` climbs
+//! on from `max_p` to 1 at twice the threshold.
 //!
 //! Thresholds and the queue are in bytes on the wire, the packet in transmission not counted. The size of a packet does
 //! not change its probability (RFC 7141). Several curves make it weighted: one average for the queue, and for each class of
@@ -16,10 +17,13 @@
 //! With ECN, a capable packet that is chosen is marked instead. Where *every* packet is signalled, capable ones are
 //! dropped too (RFC 3168, section 7).
 //!
-//! Train: each packet is offered on its own, updates the average and makes its own draw.
+//! Train: each packet is offered on its own and updates the average.
 
+mod idle;
+
+use idle::IdleDecay;
 use weir_plan::{Mark, Queue, RedCurve};
-use weir_units::{Bytes, Rate, Stream, Time};
+use weir_units::{Rate, Stream, Time};
 
 use crate::droptail::LIMIT;
 use crate::registry::{Place, parameter};
@@ -53,8 +57,9 @@ pub struct Red {
     curves: Box<[Curve]>,
     /// Index of the curve of each code point.
     class: [u8; 64],
-    idle_packet_bytes: u32,
-    idle_packet_ns: u64,
+    mtu_bytes: u32,
+    /// None: the link sends nothing, and the average keeps.
+    idle: Option<IdleDecay>,
     stream: Stream,
 }
 
@@ -63,8 +68,10 @@ struct Curve {
     min: f64,
     max: f64,
     max_p: f64,
-    /// Packets since the last signal, less one: -1 while the average is below the threshold.
+    /// Packets since the last signal: -1 where the next one begins the count, and cannot be chosen.
     count: i64,
+    /// Drawn when the count began: the packet at which `count p_b` reaches it is chosen.
+    draw: f64,
 }
 
 impl Red {
@@ -80,8 +87,8 @@ impl Red {
             average: 0.0,
             curves,
             class,
-            idle_packet_bytes: port.full_packet(),
-            idle_packet_ns: 0,
+            mtu_bytes: port.mtu_bytes,
+            idle: None,
             stream,
         };
         red.set_rate(port.rate);
@@ -95,9 +102,7 @@ impl Red {
 
     /// The rate at which the average decays on an idle link.
     pub fn set_rate(&mut self, rate: Rate) {
-        // A stopped link sends nothing in its idle time: the average keeps.
-        self.idle_packet_ns =
-            if rate.0 == 0 { u64::MAX } else { rate.time_for(Bytes(self.idle_packet_bytes.into())).0.max(1) };
+        self.idle = IdleDecay::new(self.weight, self.mtu_bytes, rate);
     }
 
     /// Decides on a packet that arrives at `now`.
@@ -107,7 +112,7 @@ impl Red {
         match self.signal(arrival) {
             dropped @ Verdict::Drop(_) => dropped,
             verdict if self.limit.fits(arrival.bytes, queue.bytes, queue.packets) => verdict,
-            _ => self.overflow(arrival),
+            _ => Verdict::Drop(DropReason::Overflow),
         }
     }
 
@@ -115,7 +120,11 @@ impl Red {
     fn update_average(&mut self, now: Time, queue: &Backlog) {
         match queue.idle_since {
             None => self.average += self.weight * (queue.bytes as f64 - self.average),
-            Some(since) => self.average *= power(1.0 - self.weight, now.since(since).0 / self.idle_packet_ns),
+            Some(since) => {
+                if let Some(idle) = &self.idle {
+                    self.average = idle.apply(self.average, now.since(since));
+                }
+            }
         }
     }
 
@@ -129,7 +138,7 @@ impl Red {
         }
         match curve.probability(self.average, self.gentle) {
             None => {
-                curve.count = 0;
+                curve.count = -1;
                 Verdict::Drop(DropReason::Forced)
             }
             Some(p) if curve.chooses(p, &mut self.stream) => {
@@ -142,21 +151,11 @@ impl Red {
             Some(_) => Verdict::Pass,
         }
     }
-
-    /// A packet dropped for the limit is a signal as well: the spacing begins anew.
-    #[cold]
-    fn overflow(&mut self, arrival: &Arrival) -> Verdict {
-        let class = self.class[usize::from(arrival.dscp & 63)];
-        if let Some(curve) = self.curves.get_mut(usize::from(class)) {
-            curve.count = curve.count.min(0);
-        }
-        Verdict::Drop(DropReason::Overflow)
-    }
 }
 
 impl Curve {
     fn from_plan(curve: &RedCurve) -> Curve {
-        Curve { min: curve.min_bytes as f64, max: curve.max_bytes as f64, max_p: curve.max_p, count: -1 }
+        Curve { min: curve.min_bytes as f64, max: curve.max_bytes as f64, max_p: curve.max_p, count: -1, draw: 0.0 }
     }
 
     /// `p_b` at an average of at least the lower threshold; none when every packet is signalled.
@@ -171,15 +170,16 @@ impl Curve {
         }
     }
 
-    /// Whether this packet is chosen: a draw with `p_a`, the probability that spreads signals evenly.
+    /// Whether this packet is chosen. The first of a count cannot be.
     #[inline]
     fn chooses(&mut self, p_b: f64, stream: &mut Stream) -> bool {
         self.count += 1;
-        let spread = 1.0 - self.count as f64 * p_b;
-        // `u < p_b / spread`, without the division; a spread of zero or less makes it certain.
-        let chosen = stream.unit() * spread < p_b;
+        let chosen = self.count > 0 && self.count as f64 * p_b >= self.draw;
         if chosen {
             self.count = 0;
+        }
+        if self.count == 0 {
+            self.draw = stream.unit();
         }
         chosen
     }
@@ -203,19 +203,6 @@ fn classes(ranges: &[RedCurve]) -> ([u8; 64], Box<[Curve]>) {
         index as u8
     });
     (class, curves.iter().map(Curve::from_plan).collect())
-}
-
-/// `base^n` by squaring: the same on every machine, unlike the libraries' `pow`.
-fn power(base: f64, n: u64) -> f64 {
-    let (mut result, mut square, mut n) = (1.0, base, n);
-    while n > 0 && result > 0.0 {
-        if n & 1 == 1 {
-            result *= square;
-        }
-        square *= square;
-        n >>= 1;
-    }
-    result
 }
 
 #[cfg(test)]
@@ -271,22 +258,20 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_link_decays_the_average_by_the_packets_it_could_have_sent() {
+    fn the_average_decays_on_an_idle_link_by_its_rate() {
         let mut red = pinned(4096.0, vec![curve(50_000, 100_000, 0.1)], false, Mark::Drop);
         red.weight = 0.25;
-        // 3.7 packet times idle: m = 3, avg (3/4)^3.
-        red.admit(Time(5 * PACKET_NS + 700_000), &ARRIVAL, &idle_since(2 * PACKET_NS));
-        assert_eq!(red.average_bytes(), 1728.0);
-        // Less than one: nothing could have been sent.
-        red.admit(Time(10 * PACKET_NS), &ARRIVAL, &idle_since(10 * PACKET_NS - 1));
-        assert_eq!(red.average_bytes(), 1728.0);
-        // At half the rate a packet takes twice as long: m = 2.
+        red.set_rate(PORT.rate);
+        // 31 / -ln(3/4) packets of 15 625 units of 64 ns in 512 cells at most: cells of 2^12 us.
+        red.admit(Time(5 * PACKET_NS + 1_024_000), &ARRIVAL, &idle_since(5 * PACKET_NS));
+        assert_eq!(red.average_bytes(), 3072.0);
+        // At half the rate the cells are as long twice.
         red.set_rate(Rate::from_mbps(6));
-        red.admit(Time(20 * PACKET_NS), &ARRIVAL, &idle_since(15 * PACKET_NS));
-        assert_eq!(red.average_bytes(), 972.0);
+        red.admit(Time(20 * PACKET_NS), &ARRIVAL, &idle_since(20 * PACKET_NS - 2_048_000));
+        assert_eq!(red.average_bytes(), 2304.0);
         // An hour: nothing is left.
         red.admit(Time(3_600_000 * PACKET_NS), &ARRIVAL, &idle_since(20 * PACKET_NS));
-        assert_eq!(red.average_bytes(), 0.0);
+        assert!(red.average_bytes() < 1e-5);
     }
 
     #[test]
@@ -296,16 +281,6 @@ mod tests {
         red.set_rate(Rate(0));
         red.admit(Time(3_600_000 * PACKET_NS), &ARRIVAL, &idle_since(0));
         assert_eq!(red.average_bytes(), 4096.0);
-    }
-
-    #[test]
-    fn power_is_repeated_multiplication() {
-        for n in 0..200u64 {
-            let expected = (0..n).fold(1.0, |product, _| product * 0.998);
-            assert!((power(0.998, n) / expected - 1.0).abs() < 1e-12);
-        }
-        assert_eq!(power(1.0, u64::MAX), 1.0);
-        assert_eq!(power(0.5, u64::MAX), 0.0);
     }
 
     #[test]
@@ -337,12 +312,12 @@ mod tests {
         }
     }
 
-    /// With p_b = 1/10 the packets from signal to signal are uniform over 1 to 9: the count runs from 1 after a signal, and
-    /// p_a = p_b / (1 - count p_b) is 1/9, 1/8, ... 1. Independent draws would be geometric, and pass 9 in four of ten.
+    /// With p_b = 1/10 the packets from signal to signal are uniform over 1 to 10. Independent draws would be geometric, and
+    /// pass 10 in more than three of ten.
     #[test]
     fn signals_are_spread_evenly() {
         let mut red = pinned(20_000.0, vec![curve(10_000, 30_000, 0.2)], false, Mark::Drop);
-        let mut seen = [0u32; 12];
+        let mut seen = [0u32; 13];
         let mut gap = 0;
         // The first packets follow no signal: their count begins at 0.
         while red.admit(Time(0), &ARRIVAL, &busy(20_000)) != EARLY {}
@@ -352,14 +327,39 @@ mod tests {
             while red.admit(Time(0), &ARRIVAL, &busy(20_000)) != EARLY {
                 gap += 1;
             }
-            seen[gap.min(11)] += 1;
+            seen[gap.min(12)] += 1;
             gap = 0;
         }
-        assert_eq!((seen[0], seen[10], seen[11]), (0, 0, 0));
-        let error = (f64::from(n) / 9.0 * (8.0 / 9.0)).sqrt();
-        for (gap, &times) in seen.iter().enumerate().take(10).skip(1) {
-            assert!((f64::from(times) - f64::from(n) / 9.0).abs() < 5.0 * error, "gap {gap}: {times} times");
+        assert_eq!((seen[0], seen[11], seen[12]), (0, 0, 0));
+        let error = (f64::from(n) / 10.0 * 0.9).sqrt();
+        for (gap, &times) in seen.iter().enumerate().take(11).skip(1) {
+            assert!((f64::from(times) - f64::from(n) / 10.0).abs() < 5.0 * error, "gap {gap}: {times} times");
         }
+    }
+
+    /// While p_b climbs as a n, the first signal is at the n for which a n^2 >= R: later than n with probability 1 - a n^2.
+    /// With a draw for every packet it would be its root.
+    #[test]
+    fn signals_come_sooner_while_the_probability_climbs() {
+        let slope = 1e-4;
+        let (mut curve, mut stream) = (Curve::from_plan(&curve(0, 1, 1.0)), Stream::new(3, "climb"));
+        let later = (0..20_000).filter(|_| {
+            curve.count = -1;
+            (0..=70).all(|n| !curve.chooses(slope * f64::from(n), &mut stream))
+        });
+        let share = later.count() as f64 / 20_000.0;
+        assert!((share - 0.51).abs() < 0.02, "{share}");
+    }
+
+    #[test]
+    fn the_packet_that_begins_a_count_passes() {
+        let mut red = pinned(29_999.9, vec![curve(10_000, 30_000, 1.0)], false, Mark::Drop);
+        assert_eq!(red.admit(Time(0), &ARRIVAL, &busy(20_000)), Verdict::Pass);
+        assert_eq!(red.admit(Time(0), &ARRIVAL, &busy(20_000)), EARLY);
+        red.average = 30_000.0;
+        assert_eq!(red.admit(Time(0), &ARRIVAL, &busy(20_000)), FORCED);
+        red.average = 29_999.9;
+        assert_eq!(red.admit(Time(0), &ARRIVAL, &busy(20_000)), Verdict::Pass);
     }
 
     #[test]
@@ -411,17 +411,13 @@ mod tests {
     }
 
     #[test]
-    fn a_drop_at_the_limit_restarts_the_spacing() {
+    fn a_drop_at_the_limit_leaves_the_spacing_alone() {
         let mut red = pinned(10_001.0, vec![curve(10_000, 30_000, 0.001)], false, Mark::Drop);
         for _ in 0..100 {
             red.admit(Time(0), &ARRIVAL, &busy(10_000));
         }
-        assert_eq!(red.curves[0].count, 99);
-        red.admit(Time(0), &ARRIVAL, &busy(1_000_000));
-        assert_eq!(red.curves[0].count, 0);
-        red.average = 0.0;
-        red.admit(Time(0), &ARRIVAL, &busy(1_000_000));
-        assert_eq!(red.curves[0].count, -1, "below the threshold there is no spacing to restart");
+        let full = red.admit(Time(0), &ARRIVAL, &busy(1_000_000));
+        assert_eq!((full, red.curves[0].count), (Verdict::Drop(DropReason::Overflow), 100));
     }
 
     #[test]
@@ -450,6 +446,9 @@ mod tests {
         assert_eq!(red.admit(Time(0), &with(0), &busy(30_000)), FORCED);
         assert_eq!(red.admit(Time(0), &with(20), &busy(30_000)), Verdict::Pass, "no curve serves it");
         let count = |red: &Red, dscp: usize| red.curves[usize::from(red.class[dscp])].count;
+        assert_eq!((count(&red, 46), count(&red, 0)), (-1, -1));
+        red.average = 15_000.0;
+        red.admit(Time(0), &with(0), &busy(15_000));
         assert_eq!((count(&red, 46), count(&red, 0)), (-1, 0));
         let mut red = pinned(30_000.0, vec![gold, bronze, others], false, Mark::Drop);
         assert_eq!(red.admit(Time(0), &with(20), &busy(30_000)), FORCED, "the empty range serves the others");
