@@ -61,6 +61,16 @@ static void transmit(struct link *link, struct sk_buff *skb, u64 entered)
 	begin_transmission(link, start);
 }
 
+/* The next packet of a train that was taken apart; whether there is one. */
+static bool transmit_rest(struct link *link)
+{
+	struct sk_buff *skb = __skb_dequeue(&link->rest);
+
+	if (skb)
+		transmit(link, skb, NEVER);
+	return skb;
+}
+
 void change_next(struct link *link)
 {
 	if (!list_empty(&link->changes))
@@ -95,10 +105,7 @@ enum hrtimer_restart on_sent(struct hrtimer *timer)
 		send_off(link, skb, link->free_at);
 	else
 		leave(skb, link->free_at);
-	skb = __skb_dequeue(&link->rest);
-	if (skb)
-		transmit(link, skb, NEVER);
-	else
+	if (!transmit_rest(link))
 		netif_wake_queue(link->dev);
 	return HRTIMER_NORESTART;
 }
@@ -118,27 +125,10 @@ static netdev_tx_t link_xmit(struct sk_buff *skb, struct net_device *dev)
 	return NETDEV_TX_OK;
 }
 
-/* A train of which packets are lost: the others are transmitted one after the other. */
-static void transmit_rest(struct link *link, struct sk_buff *train, u64 lost)
+/* A packet of a train that was taken apart, to be transmitted after those before it. */
+static void append_rest(struct link *link, struct sk_buff *skb, u64 now)
 {
-	struct sk_buff *packets = take_apart(train), *packet, *next;
-
-	if (!packets) { /* it is one packet */
-		drop(link, train);
-		return;
-	}
-	skb_list_walk_safe(packets, packet, next)
-	{
-		skb_mark_not_on_list(packet);
-		if (lost & 1)
-			drop(link, packet);
-		else
-			__skb_queue_tail(&link->rest, packet);
-		lost >>= 1;
-	}
-	packet = __skb_dequeue(&link->rest);
-	if (packet)
-		transmit(link, packet, NEVER);
+	__skb_queue_tail(&link->rest, skb);
 }
 
 static netdev_tx_t host_xmit(struct sk_buff *skb, struct net_device *dev)
@@ -158,10 +148,12 @@ static netdev_tx_t host_xmit(struct sk_buff *skb, struct net_device *dev)
 	skb->mark = course.mark;
 	arrived(link, skb);
 	lost = lost_of(link, skb);
-	if (lost)
-		transmit_rest(link, skb, lost);
-	else
+	if (lost) {
+		drop_some(link, skb, lost, append_rest, NEVER);
+		transmit_rest(link);
+	} else {
 		transmit(link, skb, NEVER);
+	}
 	return NETDEV_TX_OK;
 }
 

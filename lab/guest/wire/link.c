@@ -11,7 +11,7 @@ void arrived(struct link *link, const struct sk_buff *skb)
 }
 
 /* The packets of a train, each alone; NULL, and the train as it was, if there is no memory for them. */
-struct sk_buff *take_apart(struct sk_buff *skb)
+static struct sk_buff *take_apart(struct sk_buff *skb)
 {
 	netdev_features_t features = NETIF_F_SG | NETIF_F_HIGHDMA | NETIF_F_HW_CSUM;
 	struct sk_buff *packets = skb_is_gso(skb) ? skb_gso_segment(skb, features) : NULL;
@@ -22,17 +22,8 @@ struct sk_buff *take_apart(struct sk_buff *skb)
 	return packets;
 }
 
-/* Past its losses. */
-static void admit(struct link *link, struct sk_buff *skb, u64 now)
-{
-	if (link->kind == KIND_FIFO)
-		enter_fifo(link, skb, now);
-	else
-		enter_device(link, skb, now);
-}
-
-/* Those packets of a train that are not `lost` enter one by one. */
-static void admit_rest(struct link *link, struct sk_buff *train, u64 lost, u64 now)
+/* Drops those packets of a train, or of one that is alone, that are `lost`, and gives each of the others to `keep`. */
+void drop_some(struct link *link, struct sk_buff *train, u64 lost, keep_function keep, u64 now)
 {
 	struct sk_buff *packets = take_apart(train), *packet, *next;
 
@@ -46,9 +37,18 @@ static void admit_rest(struct link *link, struct sk_buff *train, u64 lost, u64 n
 		if (lost & 1)
 			drop(link, packet);
 		else
-			admit(link, packet, now);
+			keep(link, packet, now);
 		lost >>= 1;
 	}
+}
+
+/* Past its losses. */
+static void admit(struct link *link, struct sk_buff *skb, u64 now)
+{
+	if (link->kind == KIND_FIFO)
+		enter_fifo(link, skb, now);
+	else
+		enter_device(link, skb, now);
 }
 
 /* A packet comes to the link that its course names. */
@@ -64,7 +64,7 @@ static void enter(struct sk_buff *skb, u64 now)
 	}
 	lost = lost_of(link, skb);
 	if (lost)
-		admit_rest(link, skb, lost, now);
+		drop_some(link, skb, lost, admit, now);
 	else
 		admit(link, skb, now);
 }

@@ -142,6 +142,9 @@ struct place {
 	u64 due;
 };
 
+/* What becomes, at `now`, of a packet that was not lost. */
+typedef void (*keep_function)(struct link *link, struct sk_buff *skb, u64 now);
+
 /* In skb->mark, which queues leave alone: where it goes. */
 union course {
 	u32 mark;
@@ -167,7 +170,7 @@ bool find_course(struct sk_buff *skb, u32 node, union course *course);
 void arrived(struct link *link, const struct sk_buff *skb);
 void send_off(struct link *link, struct sk_buff *skb, u64 sent);
 void leave(struct sk_buff *skb, u64 now);
-struct sk_buff *take_apart(struct sk_buff *skb);
+void drop_some(struct link *link, struct sk_buff *train, u64 lost, keep_function keep, u64 now);
 enum hrtimer_restart on_arrival(struct hrtimer *timer);
 
 /* loss.c */
