@@ -54,8 +54,8 @@ def command(
     """Compare weir's congestion controls with the kernel's of the same names, trace by trace, in the lab.
 
     The same plans are executed with `linux:NAME`, with `NAME` as the paper has it, and with its option `as_linux`: with
-    the same losses, two flows that share a queue, and random losses; weir's also by the simulator. Needs the lab
-    (`weir lab status`).
+    the same losses, two flows that share a queue, random losses, outages, pauses and marks; weir's also by the
+    simulator. Needs the lab (`weir lab status`).
     """
     from weir import engine, variants
 

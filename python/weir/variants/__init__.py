@@ -7,7 +7,7 @@ their traces are apart; ``weir cc compare`` is both.
 from __future__ import annotations
 
 from weir.variants._document import HEAD, document, fields
-from weir.variants._measure import PAIRS, Pair, Row, Variants, execute, is_same
+from weir.variants._measure import PAIRS, Pair, Row, Variants, execute
 from weir.variants._sides import SIDES, Side, names
 from weir.variants.errors import VariantError
 
@@ -23,6 +23,5 @@ __all__ = [
     "document",
     "execute",
     "fields",
-    "is_same",
     "names",
 ]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from weir.variants._measure import PAIRS, Pair, Row, Variants, factors_of, is_same
+from weir.variants._measure import PAIRS, Pair, Row, Variants, factors_of
 
 __all__ = ["HEAD", "document", "fields"]
 
@@ -18,9 +18,8 @@ _ABOUT = """\
 `cc: linux:NAME`; `lab` is `cc: NAME`, weir's source as a module of the same kernel; `as_linux` is
 `cc: {name: NAME, as_linux: true}`; `sim` is the simulator. Of two numbers the first is the reference's. *Distance* is
 that of the windows' traces, *of values* the same ignoring when, as [comparisons.md](../comparisons.md) defines them.
-**same**: every sample of the window, every loss and every byte of goodput is equal. `cc/NAME/README.md` says why weir's
-differ from the kernel's. A module's connections are some nanoseconds apart from those of what is built in, and their
-round-trip times by a microsecond: a sample may fall on the other side of an acknowledgement.""".splitlines()
+**same**: every row of every table is equal, each sample of each connection, each loss, each event. `cc/NAME/README.md`
+says why weir's differ from the kernel's.""".splitlines()
 
 
 def document(variants: Variants, folder: Path, command: str) -> list[Path]:
@@ -69,7 +68,7 @@ def _markdown(variants: Variants, command: str, drawn: dict[str, Path]) -> str:
     for pair in PAIRS:
         rows = variants.of(pair)
         if rows:
-            same = sum(is_same(row) for row in rows)
+            same = sum(row.same for row in rows)
             parts += [
                 f"## {pair.title}",
                 "",
@@ -96,7 +95,7 @@ HEAD = ("goodput (Mb/s)", "lost packets", "mean window", "distance", "of values"
 
 def fields(row: Row) -> list[str]:
     """The numbers of a row for people."""
-    if is_same(row):
+    if row.same:
         return [f"{row.goodput_bps[0] / 1e6:.2f}", str(row.lost[0]), f"{row.cwnd[0]:.1f}", "**same**", ""]
     a, b = row.goodput_bps
     change = f" ({100 * (b / a - 1):+.1f} %)" if a else ""

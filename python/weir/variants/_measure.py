@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,11 +15,12 @@ import polars as pl
 from weir import engine, lab
 from weir.compare import Comparison, Group, compare
 from weir.run import Cell
+from weir.run.tables import TABLES
 from weir.scenario import load
 from weir.variants._sides import SIDES, Side
 from weir.variants.errors import VariantError
 
-__all__ = ["PAIRS", "Pair", "Row", "Variants", "execute", "factors_of", "is_same"]
+__all__ = ["PAIRS", "Pair", "Row", "Variants", "execute", "factors_of"]
 
 _METRICS = ("goodput.aggregate.mean",)
 
@@ -55,6 +57,8 @@ class Row:
     """Of the windows' traces, mean over flows; ``docs/comparisons.md``."""
     value_distance: float
     """The same, ignoring when."""
+    same: bool
+    """Every row of every table is equal: samples, losses, goodput, events, links."""
 
     def to_json(self) -> dict[str, Any]:
         """The row as JSON types."""
@@ -67,13 +71,8 @@ class Row:
             "cwnd_packets": list(self.cwnd),
             "cwnd_distance": self.distance,
             "cwnd_value_distance": self.value_distance,
-            "same": is_same(self),
+            "same": self.same,
         }
-
-
-def is_same(row: Row) -> bool:
-    """Whether no sample of a window, no loss and no byte of goodput differs."""
-    return row.distance == 0 and row.lost[0] == row.lost[1] and row.goodput_bps[0] == row.goodput_bps[1]
 
 
 @dataclass(frozen=True)
@@ -179,7 +178,12 @@ def _row(
         cwnd=(_mean(windows["a_mean"]), _mean(windows["b_mean"])),
         distance=_mean(windows["distance"]),
         value_distance=_mean(windows["value_distance"]),
+        same=all(itertools.starmap(_equal, zip(*both, strict=True))),
     )
+
+
+def _equal(a: Cell, b: Cell) -> bool:
+    return all(a.table(name).collect().equals(b.table(name).collect()) for name in TABLES)
 
 
 def _lost(cells: Sequence[Cell]) -> int:
