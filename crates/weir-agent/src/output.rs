@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use weir_run::{Column, Message, Outbox};
+use weir_run::{Column, Message, Outbox, append_table};
 
 use crate::sys::check;
 use crate::sys::socket::would_block;
@@ -37,7 +37,7 @@ impl Output {
 
     /// Appends rows of a table, if there are any.
     pub fn table(&mut self, name: &str, columns: &[(&'static str, Column)]) {
-        Outbox::new(&mut self.backlog).table(name, columns).expect("memory takes it");
+        append_table(&mut self.backlog, name, columns);
     }
 
     /// Appends a file.

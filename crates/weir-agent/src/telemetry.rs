@@ -1,6 +1,6 @@
 //! The rows that an agent writes.
 
-use weir_run::{Column, EventKind, EventRow, Events, FlowRow, Flows, SampleRow, Samples};
+use weir_run::{Column, EventKind, EventRow, Events, FlowRow, Flows, Limits, LimitsRow, SampleRow, Samples};
 use weir_units::Time;
 
 use crate::iperf3::Report;
@@ -82,14 +82,6 @@ struct Sent {
     time_ns: Vec<u64>,
     flow: Vec<u32>,
     sent_bytes: Vec<u64>,
-}
-
-/// Columns of `samples` beyond those that the simulator fills too.
-#[derive(Debug, Default)]
-struct Limits {
-    busy_ns: Vec<u64>,
-    rwnd_limited_ns: Vec<u64>,
-    sndbuf_limited_ns: Vec<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -201,9 +193,7 @@ impl Telemetry {
     pub fn report_samples(&mut self, report: &Report) {
         for row in &report.samples {
             self.samples.push(*row);
-            self.limits.busy_ns.push(NULL_U64);
-            self.limits.rwnd_limited_ns.push(NULL_U64);
-            self.limits.sndbuf_limited_ns.push(NULL_U64);
+            self.limits.push(LimitsRow { busy_ns: NULL_U64, rwnd_limited_ns: NULL_U64, sndbuf_limited_ns: NULL_U64 });
         }
     }
 
@@ -227,9 +217,8 @@ impl Telemetry {
             timeouts: totals.timeouts as u32,
             ca_state: info.ca_state,
         });
-        self.limits.busy_ns.push(totals.busy_ns);
-        self.limits.rwnd_limited_ns.push(totals.rwnd_limited_ns);
-        self.limits.sndbuf_limited_ns.push(totals.sndbuf_limited_ns);
+        let Totals { busy_ns, rwnd_limited_ns, sndbuf_limited_ns, .. } = *totals;
+        self.limits.push(LimitsRow { busy_ns, rwnd_limited_ns, sndbuf_limited_ns });
     }
 
     /// Events that the difference to the state seen last shows.
@@ -256,11 +245,12 @@ impl Telemetry {
     pub fn flush(&mut self, output: &mut Output) {
         output.table("flows", &std::mem::take(&mut self.flows).into_columns());
         let mut samples = std::mem::take(&mut self.samples).into_columns();
-        let Limits { busy_ns, rwnd_limited_ns, sndbuf_limited_ns } = std::mem::take(&mut self.limits);
-        samples.push(("busy_ns", Column::U64(busy_ns)));
-        samples.push(("rwnd_limited_ns", Column::U64(rwnd_limited_ns)));
-        samples.push(("sndbuf_limited_ns", Column::U64(sndbuf_limited_ns)));
+        let shared = samples.len();
+        samples.append(&mut std::mem::take(&mut self.limits).into_columns());
         output.table("samples", &samples);
+        // Many flows fill this table fast, and fresh memory for it would cost as much as to ask the kernel does.
+        self.limits = Limits::recycled(samples.split_off(shared));
+        self.samples = Samples::recycled(samples);
         output.table("events", &std::mem::take(&mut self.events).into_columns());
         let Sent { time_ns, flow, sent_bytes } = std::mem::take(&mut self.sent);
         let columns =

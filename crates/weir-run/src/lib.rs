@@ -12,5 +12,5 @@ mod message;
 mod tables;
 
 pub use job::{Command, End, Host, Job, JobError};
-pub use message::{ColumnType, Message, Outbox, Program};
+pub use message::{ColumnType, Message, Outbox, Program, append_table};
 pub use tables::*;

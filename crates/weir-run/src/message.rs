@@ -112,14 +112,55 @@ impl Column {
         }
     }
 
+    fn bytes(&self) -> usize {
+        match self {
+            Column::U8(values) => size_of_val(values.as_slice()),
+            Column::U32(values) => size_of_val(values.as_slice()),
+            Column::U64(values) => size_of_val(values.as_slice()),
+            Column::I64(values) => size_of_val(values.as_slice()),
+        }
+    }
+
     fn append_to(&self, out: &mut Vec<u8>) {
         match self {
             Column::U8(values) => out.extend_from_slice(values),
-            Column::U32(values) => values.iter().for_each(|v| out.extend_from_slice(&v.to_le_bytes())),
-            Column::U64(values) => values.iter().for_each(|v| out.extend_from_slice(&v.to_le_bytes())),
-            Column::I64(values) => values.iter().for_each(|v| out.extend_from_slice(&v.to_le_bytes())),
+            Column::U32(values) => append(out, values, |v| v.to_le_bytes()),
+            Column::U64(values) => append(out, values, |v| v.to_le_bytes()),
+            Column::I64(values) => append(out, values, |v| v.to_le_bytes()),
         }
     }
+}
+
+fn append<T: Copy, const N: usize>(out: &mut Vec<u8>, values: &[T], bytes_of: impl Fn(T) -> [u8; N]) {
+    let begin = out.len();
+    out.resize(begin + N * values.len(), 0);
+    let places = out[begin..].chunks_exact_mut(N);
+    places.zip(values).for_each(|(place, &value)| place.copy_from_slice(&bytes_of(value)));
+}
+
+/// Appends rows of a table to `out`, as [`Outbox::table`] writes them.
+///
+/// # Panics
+/// When the columns differ in length.
+pub fn append_table(out: &mut Vec<u8>, name: &str, columns: &[(&'static str, Column)]) {
+    let rows = columns.first().map_or(0, |(_, column)| column.rows());
+    if rows == 0 {
+        return;
+    }
+    assert!(columns.iter().all(|(_, column)| column.rows() == rows), "table {name} has columns of one length");
+    let message = Message::Table {
+        name: name.to_owned(),
+        rows: rows as u64,
+        columns: columns.iter().map(|(name, column)| ((*name).to_owned(), column.column_type())).collect(),
+        bytes: columns.iter().map(|(_, column)| column.bytes() as u64).sum(),
+    };
+    append_line(out, &message);
+    columns.iter().for_each(|(_, column)| column.append_to(out));
+}
+
+fn append_line(out: &mut Vec<u8>, message: &Message) {
+    serde_json::to_writer(&mut *out, message).expect("a message has string keys and memory has room");
+    out.push(b'\n');
 }
 
 /// Writes messages.
@@ -152,21 +193,8 @@ impl<W: Write> Outbox<W> {
     /// # Panics
     /// When the columns differ in length.
     pub fn table(&mut self, name: &str, columns: &[(&'static str, Column)]) -> io::Result<()> {
-        let rows = columns.first().map_or(0, |(_, column)| column.rows());
-        if rows == 0 {
-            return Ok(());
-        }
-        assert!(columns.iter().all(|(_, column)| column.rows() == rows), "table {name} has columns of one length");
-        let mut content = Vec::new();
-        columns.iter().for_each(|(_, column)| column.append_to(&mut content));
         self.buffer.clear();
-        self.line(&Message::Table {
-            name: name.to_owned(),
-            rows: rows as u64,
-            columns: columns.iter().map(|(name, column)| ((*name).to_owned(), column.column_type())).collect(),
-            bytes: content.len() as u64,
-        });
-        self.buffer.append(&mut content);
+        append_table(&mut self.buffer, name, columns);
         self.flush()
     }
 
@@ -195,8 +223,7 @@ impl<W: Write> Outbox<W> {
     }
 
     fn line(&mut self, message: &Message) {
-        serde_json::to_writer(&mut self.buffer, message).expect("a message has string keys and memory has room");
-        self.buffer.push(b'\n');
+        append_line(&mut self.buffer, message);
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -208,7 +235,7 @@ impl<W: Write> Outbox<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::GoodputRow;
+    use crate::{Goodput, GoodputRow};
 
     #[test]
     fn a_table_is_a_line_and_its_columns() {
@@ -227,6 +254,15 @@ mod tests {
         assert_eq!(content.len() as u64, bytes);
         assert_eq!(content[8..16], 5_u64.to_le_bytes());
         assert_eq!(content[16..24], [2, 0, 0, 0, 6, 0, 0, 0]);
+    }
+
+    #[test]
+    fn memory_of_columns_is_used_again() {
+        let mut goodput = Goodput::default();
+        goodput.push(GoodputRow { time_ns: 1, flow: 2, delivered_bytes: 3, sent_bytes: 4 });
+        let memory = (goodput.time_ns.as_ptr(), goodput.flow.as_ptr());
+        let again = Goodput::recycled(goodput.into_columns());
+        assert_eq!((again.rows(), (again.time_ns.as_ptr(), again.flow.as_ptr())), (0, memory));
     }
 
     #[test]

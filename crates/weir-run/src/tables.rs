@@ -43,6 +43,19 @@ macro_rules! table {
             pub fn into_columns(self) -> Vec<(&'static str, Column)> {
                 vec![$((stringify!($column), Column::$variant(self.$column))),*]
             }
+
+            /// An empty table in the memory of these columns, which [`into_columns`]($name::into_columns) gave.
+            pub fn recycled(columns: impl IntoIterator<Item = (&'static str, Column)>) -> $name {
+                let mut columns = columns.into_iter();
+                $(let $column = match columns.next() {
+                    Some((_, Column::$variant(mut values))) => {
+                        values.clear();
+                        values
+                    }
+                    _ => Vec::new(),
+                };)*
+                $name { $($column),* }
+            }
         }
     };
 }
@@ -68,6 +81,11 @@ table! {
         srtt_ns: u64 as U64, min_rtt_ns: u64 as U64, pacing_rate_bps: u64 as U64, acked_bytes: u64 as U64,
         sent_bytes: u64 as U64, retransmitted_packets: u64 as U64, timeouts: u32 as U32, ca_state: u8 as U8,
     }
+}
+
+table! {
+    /// Columns of table `samples` that only a kernel tells.
+    Limits / LimitsRow { busy_ns: u64 as U64, rwnd_limited_ns: u64 as U64, sndbuf_limited_ns: u64 as U64 }
 }
 
 table! {
