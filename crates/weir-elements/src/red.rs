@@ -54,6 +54,8 @@ pub struct Red {
     gentle: bool,
     ecn: bool,
     average: f64,
+    /// When it was updated last on an idle link: idle time counts once, although what arrived in it was dropped.
+    decayed: Time,
     curves: Box<[Curve]>,
     /// Index of the curve of each code point.
     class: [u8; 64],
@@ -85,6 +87,7 @@ impl Red {
             gentle: *gentle,
             ecn: *mark == Mark::Ecn,
             average: 0.0,
+            decayed: Time::ZERO,
             curves,
             class,
             mtu_bytes: port.mtu_bytes,
@@ -122,8 +125,9 @@ impl Red {
             None => self.average += self.weight * (queue.bytes as f64 - self.average),
             Some(since) => {
                 if let Some(idle) = &self.idle {
-                    self.average = idle.apply(self.average, now.since(since));
+                    self.average = idle.apply(self.average, now.since(since.max(self.decayed)));
                 }
+                self.decayed = now;
             }
         }
     }
@@ -272,6 +276,20 @@ mod tests {
         // An hour: nothing is left.
         red.admit(Time(3_600_000 * PACKET_NS), &ARRIVAL, &idle_since(20 * PACKET_NS));
         assert!(red.average_bytes() < 1e-5);
+    }
+
+    #[test]
+    fn idle_time_counts_once_whatever_is_dropped_in_it() {
+        let mut red = pinned(4096.0, vec![curve(1_000, 2_000, 0.1)], false, Mark::Drop);
+        red.weight = 0.25;
+        red.set_rate(PORT.rate);
+        let mut after = |us: u64| {
+            assert_eq!(red.admit(Time(us * 1000), &ARRIVAL, &idle_since(0)), FORCED);
+            red.average_bytes()
+        };
+        assert_eq!(after(1 << 10), 3072.0);
+        assert_eq!(after(1 << 10), 3072.0);
+        assert_eq!(after(1 << 11), 2304.0);
     }
 
     #[test]
