@@ -1,10 +1,11 @@
 """The agent beside iperf3 on the same veth pair: ``sudo .venv/bin/python benches/agent.py``.
 
 What is compared runs in turn, in pairs, and the medians of the ratios count: figures of a busy machine are comparable
-only with their neighbours. What sampling costs is less than runs differ by. So it is told in three ways, each with an
-interval of confidence (95 %, bootstrap over rounds): goodput with and without; the same at ten times as many samples,
-divided by ten; and the processor time that the agents themselves count for it. The last is judged: one thread sends,
-and what it spends on samples it cannot spend on data. Load disturbs it least, though caches are colder then.
+only with their neighbours. What sampling costs is less than runs differ by. So it is told in several ways, each with an
+interval of confidence (95 %, bootstrap over rounds): goodput with and without, and processor time a byte; the same at
+ten times as many samples, divided by ten; and the processor time that the agents themselves count for it. The last is
+judged: one thread sends, and what it spends on samples it cannot spend on data. Load disturbs it least, though caches
+are colder then.
 
     sudo .venv/bin/python benches/agent.py                       three minutes
     sudo .venv/bin/python benches/agent.py sampling --rounds 60  what sampling costs alone, sharper
@@ -135,6 +136,10 @@ def sampling(extent: Extent) -> dict[str, Any]:
     costs = {
         "goodput": cost((_loss(a, b) for a, b in zip(usual, base, strict=True)), 100),
         "goodput, amplified": cost((_loss(a, b) for a, b in zip(often, base, strict=True)), 100 * scale),
+        "processor time a byte": cost((_more_cpu(a, b) for a, b in zip(usual, base, strict=True)), 100),
+        "processor time a byte, amplified": cost(
+            (_more_cpu(a, b) for a, b in zip(often, base, strict=True)), 100 * scale
+        ),
         "of the agents' processor time": cost((_share(a, b) for a, b in zip(usual, base, strict=True)), 100),
         "of a processor": cost(
             (a.measuring_s - b.measuring_s for a, b in zip(usual, base, strict=True)), 100 / extent.seconds
@@ -144,7 +149,7 @@ def sampling(extent: Extent) -> dict[str, Any]:
         f"{SAMPLED_FLOWS} flows sampled every {SAMPLING_MS} ms, {extent.rounds} rounds: cost in percent (95 % interval)"
     )
     for name, (middle, low, high) in costs.items():
-        print(f"  {name:<32}{middle:8.2f}   ({low:.2f} to {high:.2f})")
+        print(f"  {name:<34}{middle:8.2f}   ({low:.2f} to {high:.2f})")
     verdict = judge(costs["of a processor"])
     print(
         f"  less than {TARGET_PERCENT:g} % of goodput, where a sender's processor is what limits: {verdict}", flush=True
@@ -155,6 +160,10 @@ def sampling(extent: Extent) -> dict[str, Any]:
 
 def _loss(sampled: Figures, plain: Figures) -> float:
     return 1 - sampled.goodput_bps / plain.goodput_bps
+
+
+def _more_cpu(sampled: Figures, plain: Figures) -> float:
+    return sampled.cpu_s_per_gb / plain.cpu_s_per_gb - 1
 
 
 def _share(sampled: Figures, plain: Figures) -> float:

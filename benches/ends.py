@@ -103,9 +103,9 @@ def _windows(at: list[int], delays: list[int]) -> list[float]:
     return [8e9 * PAYLOAD * WINDOW / (at[i + WINDOW] - at[i]) for i in busy]
 
 
-def send(peer: str, count: str, seconds: str) -> dict[str, float]:
-    """Sends over so many TCP connections as fast as it can."""
-    poll, content, by_number = select.epoll(), bytes(CHUNK), {}
+def send(peer: str, count: str, seconds: str, payload: str) -> dict[str, float]:
+    """Sends over so many TCP connections as fast as it can: zeros, as weir's agents do, or random bytes."""
+    poll, content, by_number = select.epoll(), bytes(CHUNK) if payload == "zeros" else os.urandom(CHUNK), {}
     for one in (socket.socket() for _ in range(int(count))):
         one.setblocking(False)
         one.connect_ex((peer, PORT))
