@@ -94,21 +94,23 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// The next packet of `fifo` to transmit, after dropping those that the control law asks for.
+    /// The next packet of `fifo` to transmit, after dropping those that the control law asks for. `others` are bytes that wait
+    /// beside it for the same transmitter: a packet's worth that waits behind none of them is no excess.
     pub fn dequeue<P: Packet>(
         &mut self,
         law: &Law,
         fifo: &mut Fifo<P>,
+        others: u64,
         now: Time,
         counters: &mut Counters,
         drops: &mut Drops<'_, P>,
     ) -> Option<Entry<P>> {
-        let (mut head, mut in_excess) = self.pop(law, fifo, now);
+        let (mut head, mut in_excess) = self.pop(law, fifo, others, now);
         if !self.dropping {
             if in_excess {
                 head = match signal(law, head?, counters, drops) {
                     Some(marked) => Some(marked),
-                    None => self.pop(law, fifo, now).0,
+                    None => self.pop(law, fifo, others, now).0,
                 };
                 self.start_dropping(law, now);
             }
@@ -122,7 +124,7 @@ impl Control {
                 self.drop_next = law.after(self.drop_next, self.root);
                 return Some(marked);
             }
-            (head, in_excess) = self.pop(law, fifo, now);
+            (head, in_excess) = self.pop(law, fifo, others, now);
             if in_excess {
                 self.drop_next = law.after(self.drop_next, self.root);
             } else {
@@ -133,17 +135,22 @@ impl Control {
     }
 
     /// The packet at the head, and whether the queue has been in excess for an interval.
-    fn pop<P>(&mut self, law: &Law, fifo: &mut Fifo<P>, now: Time) -> (Option<Entry<P>>, bool) {
+    fn pop<P>(&mut self, law: &Law, fifo: &mut Fifo<P>, others: u64, now: Time) -> (Option<Entry<P>>, bool) {
         let Some(entry) = fifo.pop() else {
             self.first_above = None;
             return (None, false);
         };
-        if now.since(entry.since) < law.target || fifo.bytes() <= law.max_packet {
+        if now.since(entry.since) < law.target || others + fifo.bytes() <= law.max_packet {
             self.first_above = None;
             return (Some(entry), false);
         }
         let first_above = *self.first_above.get_or_insert(now + law.interval);
         (Some(entry), now >= first_above)
+    }
+
+    /// Packets of the queue were dropped for another reason: the law signals sooner, too.
+    pub fn note_drops(&mut self, packets: u64) {
+        self.count = self.count.saturating_add(packets as u32);
     }
 
     fn start_dropping(&mut self, law: &Law, now: Time) {
@@ -213,7 +220,7 @@ impl<P: Packet + Send> Qdisc<P> for Codel<P> {
     }
 
     fn dequeue(&mut self, now: Time, drops: &mut Drops<'_, P>) -> Option<Dequeued<P>> {
-        let entry = self.control.dequeue(&self.law, &mut self.fifo, now, &mut self.counters, drops)?;
+        let entry = self.control.dequeue(&self.law, &mut self.fifo, 0, now, &mut self.counters, drops)?;
         self.counters.left(entry.bytes);
         Some(Dequeued { packet: entry.packet, sojourn: now.since(entry.since) })
     }

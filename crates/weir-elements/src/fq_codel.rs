@@ -6,8 +6,9 @@
 //! quantum and goes to the end of the old list. A new queue that is found empty also passes through the old list
 //! before it is inactive, or it could starve the old ones by returning in time (section 4.2).
 //!
-//! Past the limit, half the packets of the queue with the most bytes, 64 at most, are dropped from its head (section 4.1).
-//! "In excess" (see [`Codel`](crate::Codel)) is judged on the bytes of the flow's own queue.
+//! Past the limit, half the bytes of the queue with the most, in 64 packets at most, are dropped from its head (section 4.1),
+//! and count as signals of its CoDel, as in Linux. Like there, "in excess" (see [`Codel`](crate::Codel)) is judged on
+//! the bytes of all queues: a flow with one packet of its own is in excess while it waits behind others.
 //!
 //! Train: taken apart on arrival, so that a turn of the round robin is never longer than a quantum and a packet.
 
@@ -114,7 +115,7 @@ impl<P: Packet> FqCodel<P> {
         self.packets += 1;
     }
 
-    /// Drops half of the fattest flow; returns its bucket.
+    /// Drops half the bytes of the fattest flow, and tells its control; returns its bucket.
     #[cold]
     fn drop_from_fattest(&mut self, drops: &mut Drops<'_, P>) -> usize {
         let active = self.new.iter().chain(&self.old).map(|&bucket| bucket as usize);
@@ -122,14 +123,18 @@ impl<P: Packet> FqCodel<P> {
         let fattest = active
             .max_by_key(|&bucket| (self.flows[bucket].fifo.bytes(), usize::MAX - bucket))
             .expect("a queue past its limit holds a packet");
-        let fifo = &mut self.flows[fattest].fifo;
-        for _ in 0..(fifo.packets() / 2).clamp(1, DROP_BATCH) {
+        let Flow { fifo, control, .. } = &mut self.flows[fattest];
+        let rest = fifo.bytes() - fifo.bytes() / 2;
+        let mut dropped = 0;
+        while dropped == 0 || (dropped < DROP_BATCH && fifo.bytes() > rest) {
             let Some(Entry { packet, bytes, .. }) = fifo.pop() else { break };
             self.bytes -= u64::from(bytes);
-            self.packets -= 1;
+            dropped += 1;
             self.counters.dropped(bytes, DropReason::Overflow);
             drops(packet, DropReason::Overflow);
         }
+        self.packets -= dropped;
+        control.note_drops(dropped);
         fattest
     }
 
@@ -137,7 +142,8 @@ impl<P: Packet> FqCodel<P> {
     fn pop(&mut self, bucket: u32, now: Time, drops: &mut Drops<'_, P>) -> Option<Entry<P>> {
         let flow = &mut self.flows[bucket as usize];
         let (bytes, packets) = (flow.fifo.bytes(), flow.fifo.packets());
-        let entry = flow.control.dequeue(&self.law, &mut flow.fifo, now, &mut self.counters, drops);
+        let others = self.bytes - bytes;
+        let entry = flow.control.dequeue(&self.law, &mut flow.fifo, others, now, &mut self.counters, drops);
         self.bytes -= bytes - flow.fifo.bytes();
         self.packets -= packets - flow.fifo.packets();
         flow.credits -= entry.as_ref().map_or(0, |e| i64::from(e.bytes));
@@ -186,7 +192,8 @@ impl<P: Packet + Send> Qdisc<P> for FqCodel<P> {
                 return Some(Dequeued { packet: entry.packet, sojourn: now.since(entry.since) });
             }
             self.leave_list(is_new);
-            if is_new {
+            // Against starvation: a new flow that is empty passes through the old list, if there is one.
+            if is_new && !self.old.is_empty() {
                 self.old.push_back(bucket);
             } else {
                 self.flows[bucket as usize].active = false;
@@ -354,8 +361,29 @@ mod tests {
             let [_, _, thin] = flows(&queue);
             offer(&mut queue, thin, 10, 1..2)
         };
-        assert_eq!(lowest_loses(0), [100, 101]);
-        assert_eq!(lowest_loses(1), [100, 101]);
+        assert_eq!(lowest_loses(0), [100, 101, 102]);
+        assert_eq!(lowest_loses(1), [100, 101, 102]);
+    }
+
+    /// Each flow has a single packet waiting, so that its own queue is never in excess.
+    #[test]
+    fn a_single_packet_behind_other_flows_is_in_excess() {
+        let mut queue = fq_codel(1000);
+        let [a, b, c] = flows(&queue);
+        let mut dropped = 0;
+        for round in 0..200u64 {
+            let now = Time(round * 30_000_000);
+            for flow in [a, b, c] {
+                queue.enqueue(now, TestPacket::new(1, 1500).of_flow(flow), &mut |_, _| panic!("there is room"));
+            }
+            for _ in 0..3 {
+                queue.dequeue(Time(now.0 + 20_000_000), &mut |_, reason| {
+                    assert_eq!(reason, DropReason::Early);
+                    dropped += 1;
+                });
+            }
+        }
+        assert!(dropped > 0);
     }
 
     #[test]
