@@ -31,9 +31,9 @@ _FOLDER = "/run/weir"
 """The lab's folder, as its processes see it."""
 
 _LEAD_NS = 1_000_000_000
-"""How far ahead the plan begins when all is in place, at least: its instant 0 is a multiple of this, whatever was loaded
-before, so that plans which differ in that meet the kernel's ticks alike. Virtual time, which costs nothing while all
-waits. The kernel's PIE makes its first update half a second after it was set up; it is to be at work by then."""
+"""How far ahead the plan begins when all is in place, at least: its instant 0 is a multiple of this, whatever was
+loaded before, so that plans which differ in that meet the kernel's ticks alike. Virtual time, which costs nothing while
+all waits. The kernel's PIE makes its first update half a second after it was set up; it is to be at work by then."""
 
 
 @dataclass(frozen=True)
