@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use weir_plan::{Sender, Source};
 use weir_run::Job;
 
 use crate::frame::Frame;
@@ -35,6 +36,8 @@ struct Ends {
     from_address: IpAddr,
     to_address: IpAddr,
     has_reverse: bool,
+    /// Its port is that of a program which sends: a download.
+    port_at_sender: bool,
 }
 
 impl Directory {
@@ -57,7 +60,8 @@ impl Directory {
             if has_reverse {
                 between.entry((to, from_address)).or_insert(2 * index + 1);
             }
-            flows.push(Ends { from, to, from_address, to_address, has_reverse });
+            let port_at_sender = matches!(&flow.source, Source::Command(programs) if programs.sender == Sender::Peer);
+            flows.push(Ends { from, to, from_address, to_address, has_reverse, port_at_sender });
         }
         Directory { first_port: job.first_port, flows, between, bridged: None }
     }
@@ -78,19 +82,25 @@ impl Directory {
         }
         let (_, destination) = frame.addresses?;
         if let Some((source_port, destination_port)) = frame.ports {
-            if let Some(flow) = self.flow_at(destination_port)
-                && (self.ends(flow).from, self.ends(flow).to_address) == (host, destination)
-            {
-                return Some(Way { route: 2 * flow, flow: Some(flow) });
-            }
-            if let Some(flow) = self.flow_at(source_port)
-                && (self.ends(flow).to, self.ends(flow).from_address) == (host, destination)
-                && self.ends(flow).has_reverse
-            {
-                return Some(Way { route: 2 * flow + 1, flow: Some(flow) });
+            let to_port = self.way_of(host, destination, destination_port, true);
+            if let Some(way) = to_port.or_else(|| self.way_of(host, destination, source_port, false)) {
+                return Some(way);
             }
         }
         self.between.get(&(host, destination)).map(|&route| Way { route, flow: None })
+    }
+
+    /// The way of what `host` sends to `destination`, to or from the port of a flow.
+    fn way_of(&self, host: u32, destination: IpAddr, port: u16, to_port: bool) -> Option<Way> {
+        let flow = self.flow_at(port)?;
+        let ends = self.ends(flow);
+        let (forward, backward) = ((ends.from, ends.to_address), (ends.to, ends.from_address));
+        if to_port != ends.port_at_sender {
+            ((host, destination) == forward).then_some(Way { route: 2 * flow, flow: Some(flow) })
+        } else {
+            let is_its = ends.has_reverse && (host, destination) == backward;
+            is_its.then_some(Way { route: 2 * flow + 1, flow: Some(flow) })
+        }
     }
 
     /// The host at the end of a route.
