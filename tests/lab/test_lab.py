@@ -87,6 +87,14 @@ def test_a_seed_decides_what_is_random(kernel: Kernel) -> None:
     assert first.splitlines()[0] != other.splitlines()[0]
 
 
+def test_where_the_programs_of_a_lab_are_kept_decides_nothing(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = run(kernel, *_RANDOM, settings=Settings(seed=1))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert run(Kernel(kernel.folder, kernel.about), *_RANDOM, settings=Settings(seed=1)) == here
+
+
 def test_without_a_seed_it_is_random(kernel: Kernel) -> None:
     assert run(kernel, *_RANDOM)[1] != run(kernel, *_RANDOM)[1]
 

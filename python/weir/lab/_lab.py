@@ -154,7 +154,7 @@ class Lab:
             *consoles,
             *clock,
             *("stderr=1", "console=stderr0", "panic=-1", "nohz=off", "dummy.numdummies=0", "ifb.numifbs=0"),
-            # The kernel stirs this line into its randomness: it must not depend on the name of the folder.
+            # Programs in the lab can read this line: it must not depend on the name of the folder.
             *("uml_dir=uml/", "umid=lab", "WEIR_LAB=/proc/self/cwd"),
         ]
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from weir.lab._edit import Edit
 from weir.lab._errors import LabError
 from weir.lab._files import digest, sources
+from weir.lab._memory import MEMORY
 from weir.lab._speed import SPEED
 
 __all__ = ["HZ", "Edit", "apply", "config", "edits", "recipe", "refused"]
@@ -28,7 +29,7 @@ _STACK_ORDER = 2
 
 def edits(xstate_bytes: int) -> list[Edit]:
     """The changes for a machine whose floating-point state has ``xstate_bytes``."""
-    found = [_JIFFIES, _CLOCK_STEP, _TIMER_STEP, _READ_COST, _RANDOM, _CONSOLE, _ALARM, *SPEED]
+    found = [_JIFFIES, _CLOCK_STEP, _TIMER_STEP, _READ_COST, _RANDOM, _POOL, _CONSOLE, _ALARM, *SPEED, *MEMORY]
     if xstate_bytes > _STATE_ROOM:
         found.append(
             Edit(
@@ -145,6 +146,14 @@ _RANDOM = Edit(
 	return len;
 """,
     "two labs with the same seed would differ",
+)
+
+_POOL = Edit(
+    "drivers/char/random.c",
+    "\t_mix_pool_bytes(init_utsname(), sizeof(*(init_utsname())));\n"
+    "\t_mix_pool_bytes(command_line, strlen(command_line));\n",
+    "",
+    "one seed would give another run with a kernel that was built at another time, or is kept in another folder",
 )
 
 _CONSOLE = Edit(
