@@ -106,7 +106,7 @@ def test_what_the_disciplines_lack_is_told(kernel: Kernel, tmp_path: Path) -> No
 _EMUL = """
 import json, pathlib, sys
 sys.path.insert(0, sys.argv[1])
-from lab_support import execute
+from shared import execute
 plan, out = (pathlib.Path(word) for word in sys.argv[2:])
 sink, outcome = execute("emul", json.loads(plan.read_text()))
 for name, file in sink.files.items():
@@ -138,7 +138,7 @@ def test_emul_over_netem_in_a_kernel_that_has_it(kernel: Kernel, tmp_path: Path)
     (tmp_path / "plan.json").write_text(json.dumps(made))
     out = tmp_path / "out"
     out.mkdir()
-    emul = (sys.executable, "-c", _EMUL, str(Path(__file__).parent), str(tmp_path / "plan.json"), str(out))
+    emul = (sys.executable, "-c", _EMUL, str(Path(__file__).parent.parent), str(tmp_path / "plan.json"), str(out))
     inside = ("sh", "-c", _TWICE, "sh", *emul)
     lab = (sys.executable, "-m", "weir.cli", "lab", "exec", "--write", str(out), "--seed", "1", "--limit", "300", "--")
     done = subprocess.run([*lab, *inside], capture_output=True, text=True, timeout=400, check=False)
