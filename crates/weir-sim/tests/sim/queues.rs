@@ -138,7 +138,9 @@ fn fq_codel() -> Queue {
 }
 
 /// Flow queueing (RFC 8290) gives two flows equal shares, within what each can use: CoDel's drops keep a CUBIC flow of
-/// 80 ms a tenth below its share. A shared queue favours the one with the shorter round trip by far.
+/// 80 ms up to a quarter below the other. Excess is judged on all queues, which costs each of two alike one or two percent. In the
+/// lab the kernel had 9.30 Mb/s of 9.41 for each of two alike, and 0.75 for the ratio. A shared queue favours the one with the
+/// shorter round trip by far.
 #[test]
 fn fq_codel_gives_equal_shares_whatever_the_round_trip() {
     let shares = |queue: Queue, further: u64| {
@@ -150,11 +152,12 @@ fn fq_codel_gives_equal_shares_whatever_the_round_trip() {
         [0, 1].map(|flow| goodput(&tables, flow, 10 * S, 60 * S))
     };
     let [one, other] = shares(fq_codel(), 0);
-    close("one of two alike", one, 10e6 * PAYLOAD, 0.01);
-    close("the other", other, 10e6 * PAYLOAD, 0.01);
+    close("one of two alike", one, 10e6 * PAYLOAD, 0.02);
+    close("the other", other, 10e6 * PAYLOAD, 0.02);
+    close("their ratio", one / other, 1.0, 0.01);
     let [near, far] = shares(fq_codel(), 60 * MS);
     println!("fq_codel: {near:.0} and {far:.0} bit/s");
-    assert!(far / near > 0.85 && near + far > 0.99 * 20e6 * PAYLOAD, "{near:.0} and {far:.0} bit/s");
+    assert!(far / near > 0.8 && near + far > 0.99 * 20e6 * PAYLOAD, "{near:.0} and {far:.0} bit/s");
     let [near, far] = shares(droptail(None, Some(30)), 60 * MS);
     println!("droptail: {near:.0} and {far:.0} bit/s");
     assert!(far / near < 0.6, "a shared queue: {near:.0} and {far:.0} bit/s");
