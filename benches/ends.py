@@ -108,6 +108,8 @@ def send(peer: str, count: str, seconds: str, payload: str) -> dict[str, float]:
     poll, content, by_number = select.epoll(), bytes(CHUNK) if payload == "zeros" else os.urandom(CHUNK), {}
     for one in (socket.socket() for _ in range(int(count))):
         one.setblocking(False)
+        # At the end what is not sent is given up: it would hold memory of all TCP here for minutes.
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         one.connect_ex((peer, PORT))
         by_number[one.fileno()] = one
         poll.register(one.fileno(), select.EPOLLOUT)
@@ -120,8 +122,11 @@ def send(peer: str, count: str, seconds: str, payload: str) -> dict[str, float]:
     os._exit(0)  # what is in the buffers is not waited for
 
 
-def sink(address: str, warm: str, seconds: str) -> dict[str, float]:
-    """Bytes that arrive over TCP in ``seconds``, from ``warm`` seconds after the first connection on."""
+def sink(address: str, warm: str, seconds: str, window: str) -> dict[str, float]:
+    """Bytes that arrive over TCP in ``seconds``, from ``warm`` seconds after the first connection on.
+
+    No more than ``window`` bytes of a connection are under way.
+    """
     listener = socket.create_server((address, PORT), backlog=1024)
     print("listening", flush=True)
     poll, by_number = select.epoll(), {listener.fileno(): listener}
@@ -137,6 +142,8 @@ def sink(address: str, warm: str, seconds: str) -> dict[str, float]:
                 poll.register(made.fileno(), select.EPOLLIN)
                 continue
             with contextlib.suppress(ConnectionError):
+                # Linux forgets it when it learns how much memory a byte takes.
+                by_number[number].setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, int(window))
                 if size := by_number[number].recv_into(waste, CHUNK, socket.MSG_TRUNC):
                     index = int(10 * (time.monotonic() - begin))
                     bins[index] = bins.get(index, 0) + size

@@ -171,6 +171,29 @@ def test_what_the_kernels_links_lack_the_emulator_does(kernel: Kernel, tmp_path:
     assert sink.table("links").num_rows
 
 
+def test_weirs_emulator_sees_each_packet_alone_too(kernel: Kernel, tmp_path: Path) -> None:
+    """A short queue behind a fast card: trains overrun it."""
+    try:
+        find("weir-emu")
+    except MethodError as error:
+        pytest.skip(str(error))
+    changes = {
+        "topology.dumbbell.bottleneck": "{rate: 40Mbps, queue: 10packets}",
+        "topology.dumbbell.access.rate": "1Gbps",
+        "topology.dumbbell.pairs": "1",
+        "workload[0].until": "1500ms",
+        "transport.cc": "linux:cubic",
+    }
+    made = [f"{key}={value}" for key, value in changes.items()]
+    emulator = "methods.lab.links=emulator"
+    exact, alone, trains = (
+        delivered(execute("lab", plan(tmp_path, *made, *more))[0])[0]
+        for more in ((), (emulator,), (emulator, "methods.lab.offload=trains"))
+    )
+    assert alone == pytest.approx(exact, rel=0.002)
+    assert trains != pytest.approx(exact, rel=0.004)
+
+
 def test_single_packets_are_recorded_if_asked(kernel: Kernel, tmp_path: Path) -> None:
     try:
         find("weir-emu")

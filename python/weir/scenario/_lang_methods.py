@@ -64,7 +64,7 @@ class Lab(Spec):
                 "device": "TCP makes trains, and the host's device takes them apart, as a usual card does",
             },
         ),
-        "What the hosts' devices do about segments; packets. Where weir-emu is the links, trains stay whole.",
+        "What the hosts' devices do about segments; packets. Where weir-emu is the links, `device` is `trains`.",
         default="packets",
     )
 

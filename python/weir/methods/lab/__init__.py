@@ -112,8 +112,8 @@ class _Cell:
         self._sink = sink
         self._progress = progress
         self._network, self._why = _choose(plan, kernel)
-        netem = self._network.netem
-        self._wiring: Wiring = wire(plan, "lab") if netem is None else netem.wiring
+        netem, alone = self._network.netem, self._network.offload == "packets"
+        self._wiring: Wiring = wire(plan, "lab", alone=alone) if netem is None else netem.wiring
         self._merger = Merger(pa.array(_weir.event_kinds(), pa.string()))
         self._warnings: list[str] = list(self._wiring.warnings)
         self._stats: dict[str, float] = {}
@@ -202,7 +202,7 @@ def _choose(plan: Mapping[str, Any], kernel: Kernel | None) -> tuple[Network, st
     """
     links, offload = option(plan, "lab", "links"), option(plan, "lab", "offload")
     if links == "emulator":
-        return Network(), "methods.lab.links asks for it"
+        return Network(offload=offload), "methods.lab.links asks for it"
     if links == "netem":
         if offload != "packets":
             raise MethodError(f"methods.lab.offload is {offload}, and links: netem has each packet alone (packets)")
@@ -214,7 +214,7 @@ def _choose(plan: Mapping[str, Any], kernel: Kernel | None) -> tuple[Network, st
         ), "the kernel's links can do all of the plan"
     if links == "kernel":
         raise MethodError(f"methods.lab.links is kernel, but the kernel's links lack this: {why}")
-    return Network(), f"the kernel's links lack this: {why}"
+    return Network(offload=offload), f"the kernel's links lack this: {why}"
 
 
 def _memory_mb(plan: Mapping[str, Any]) -> int:

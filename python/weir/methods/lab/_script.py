@@ -45,7 +45,7 @@ class Network:
     netem: Links | None = None
     """Links made of the kernel's disciplines."""
     offload: str = "trains"
-    """What the hosts' devices do about segments (``methods.lab.offload``); weir-emu lets trains be."""
+    """What the hosts' devices do about segments (``methods.lab.offload``); weir-emu lets those of ``device`` be."""
 
     @property
     def links(self) -> str:
