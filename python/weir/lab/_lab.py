@@ -17,6 +17,7 @@ from typing import Self
 
 from weir.lab._errors import LabError
 from weir.lab._kernel import Kernel
+from weir.lab._processor import Processor
 
 __all__ = ["HungError", "Lab", "Script", "Settings", "Tail"]
 
@@ -89,6 +90,7 @@ class Lab:
         self._settings = settings or Settings()
         self._lifeline = -1
         self._guard: subprocess.Popen[bytes] | None = None
+        self._processor: Processor | None = None
         self._clock_ns = 0
         self._moved_s = 0.0
 
@@ -127,8 +129,9 @@ class Lab:
         }
         if self._settings.seed is not None:
             environment["WEIR_LAB_SEED"] = str(self._settings.seed % (1 << 64))
+        self._processor = Processor()
         try:
-            with (self.folder / "console").open("wb") as console:
+            with (self.folder / "console").open("wb") as console, self._processor.bound():
                 self._guard = subprocess.Popen(
                     command,
                     stdin=None if self._settings.terminal else subprocess.DEVNULL,
@@ -175,6 +178,9 @@ class Lab:
         if self._guard is not None:
             self._guard.wait()
             self._guard = None
+        if self._processor is not None:
+            self._processor.release()
+            self._processor = None
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
