@@ -33,6 +33,8 @@ pub struct Options {
 pub struct Statistics {
     /// Packets that entered a first link.
     pub packets: u64,
+    /// Those of them that their host, which takes its time, sends after the end of the run: no trace has them.
+    pub unsent: u64,
     /// Events taken from the calendar.
     pub events: u64,
     /// Payload delivered to applications, bytes.
@@ -409,6 +411,7 @@ impl Simulation {
         self.statistics.packets += 1;
         let (Stop::Link(first) | Stop::Fused(first)) = self.routes.stop(packet.place()) else { return None };
         let at = self.now.max(self.host_until[first as usize]);
+        self.statistics.unsent += u64::from(at > self.end);
         let packet = match &mut self.tracer {
             None => packet,
             Some(tracer) => tracer.sent(at, packet, &self.sacks),
