@@ -54,7 +54,8 @@ def with_offload(rate: str, offload: str) -> dict[str, Any]:
     ],
 )
 def test_packets_are_alone_where_any_machine_carries_them(rate: str, offload: str, alone: bool) -> None:
-    assert packets_alone(with_offload(rate, offload)) == alone
+    plan = with_offload(rate, offload)
+    assert packets_alone(plan, packets_per_s(plan)[0]) == alone
 
 
 @pytest.mark.parametrize(("offload", "basis"), [("packets", "alone"), ("trains", "in trains of 8")])

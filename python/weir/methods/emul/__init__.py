@@ -33,12 +33,12 @@ from weir.methods.emul._merge import Merger
 from weir.methods.emul._netem import Links, queues_command, queues_job, wire_netem
 from weir.methods.emul._network import DISCIPLINES, EMULATED, Network, environment, execute, script
 from weir.methods.emul._processes import Process
-from weir.methods.emul._rates import packets_alone
+from weir.methods.emul._rates import packets_alone, packets_per_s
 from weir.methods.emul._selfcheck import SelfCheck
 from weir.methods.emul._session import Session
 from weir.methods.emul._support import needs_netem, overrun_packets
 from weir.methods.emul._watch import Watcher
-from weir.methods.emul._wiring import wire
+from weir.methods.emul._wiring import Wiring, wire
 
 __all__ = ["Emul"]
 
@@ -129,11 +129,15 @@ class _Cell:
         if _of_disciplines(plan):
             self._links = wire_netem(plan, str(self._tag), _SLACK_NS)
             needs_netem()
-        alone = packets_alone(plan)
-        self._wiring = wire(plan, str(self._tag), alone=alone) if self._links is None else self._links.wiring
+        self._wiring = self._wired() if self._links is None else self._links.wiring
         self._times: dict[str, float] = {}
         self._watcher = Watcher(plan)
         self._warnings: list[str] = []
+
+    def _wired(self) -> Wiring:
+        """The hosts around the emulator."""
+        per_s, _ = packets_per_s(self._plan)
+        return wire(self._plan, str(self._tag), alone=packets_alone(self._plan, per_s))
 
     def execute(self) -> Outcome:
         self._keep("commands.sh", script(self._wiring, EMULATED if self._links is None else DISCIPLINES))

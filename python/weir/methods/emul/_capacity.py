@@ -54,7 +54,7 @@ def capacity(plan: Mapping[str, Any]) -> Capacity:
         MethodError: the measurement failed.
     """
     packets, flows = packets_per_s(plan)
-    train = 1 if packets_alone(plan) else _train(packets / max(flows, 1))
+    train = 1 if packets_alone(plan, packets) else _train(packets / max(flows, 1))
     cost_ns, measured = _KNOWN_NS + _KNOWN_TRAIN_NS / train, False
     if packets * cost_ns / 1e9 > _OBVIOUS and os.geteuid() == 0:
         cost_ns, measured = _measured_ns(train), True

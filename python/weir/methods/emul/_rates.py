@@ -17,10 +17,10 @@ _MOST_ALONE_PER_S = 25_000
 and no measurement, so that a plan means the same on all machines."""
 
 
-def packets_alone(plan: Mapping[str, Any]) -> bool:
-    """Whether hosts send each packet alone (``methods.emul.offload``), or trains of segments where TCP has them."""
+def packets_alone(plan: Mapping[str, Any], per_s: float) -> bool:
+    """Whether hosts send each of ``per_s`` packets a second alone (``methods.emul.offload``), or in trains of segments."""
     offload = option(plan, "emul", "offload")
-    return offload == "packets" or (offload == "auto" and packets_per_s(plan)[0] <= _MOST_ALONE_PER_S)
+    return offload == "packets" or (offload == "auto" and per_s <= _MOST_ALONE_PER_S)
 
 
 def packets_per_s(plan: Mapping[str, Any]) -> tuple[float, int]:
