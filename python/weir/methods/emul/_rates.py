@@ -18,7 +18,7 @@ and no measurement, so that a plan means the same on all machines."""
 
 
 def packets_alone(plan: Mapping[str, Any], per_s: float) -> bool:
-    """Whether hosts send each of ``per_s`` packets a second alone (``methods.emul.offload``), or in trains of segments."""
+    """Whether hosts send each of ``per_s`` packets a second alone, not in trains (``methods.emul.offload``)."""
     offload = option(plan, "emul", "offload")
     return offload == "packets" or (offload == "auto" and per_s <= _MOST_ALONE_PER_S)
 
