@@ -26,6 +26,7 @@ _KNOWN: tuple[tuple[str, str, int], ...] = (
     ("weir.survey.errors", "SurveyError", BAD_INPUT),
     ("weir.methods", "UnknownMethodError", BAD_INPUT),
     ("weir.methods", "UnfitMethodError", BAD_INPUT),
+    ("weir.methods", "UnavailableError", BAD_INPUT),
     ("weir.bpf", "BpfRequestError", BAD_INPUT),
     ("weir.methods", "MethodError", FAILED),
     ("weir.lab", "LabError", FAILED),

@@ -96,7 +96,6 @@ def command(
         raise click.UsageError("expected a COMMAND, or --between with two interfaces")
     if between and peers:
         raise click.UsageError("--peer goes with a COMMAND only")
-    _require_root()
     from weir.emulate import OptionError, plan
 
     up, down = _directions(link)
@@ -117,15 +116,6 @@ def command(
         for line in report.lines(*names):
             print(f"weir: {line}", file=sys.stderr)
     raise click.exceptions.Exit(code)
-
-
-def _require_root() -> None:
-    import os
-
-    from weir.methods import MethodError
-
-    if os.geteuid() != 0:
-        raise MethodError("weir emulate needs root, to make network devices; try with sudo")
 
 
 def _directions(link: dict[str, str | None]) -> tuple[LinkOptions, LinkOptions]:

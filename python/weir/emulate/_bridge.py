@@ -10,7 +10,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from weir.methods import MethodError, _owner
+from weir.methods import MethodError, UnavailableError, _owner
+from weir.methods.emul._needs import require
 from weir.methods.emul._network import environment
 
 from ._emulator import Emulator
@@ -33,11 +34,13 @@ def bridge(
     host on them would answer beside the link. Frames that are not IP pass, too.
 
     Raises:
-        MethodError: an interface is not there, or the emulator failed.
+        UnavailableError: this host lacks what it needs, or has no such interface.
+        MethodError: the emulator failed.
     """
+    require("weir emulate --between", (), ("weir-emu",), tun=False)
     for name in interfaces:
         if not (_INTERFACES / name).exists():
-            raise MethodError(f"--between: there is no interface {name!r} on this host")
+            raise UnavailableError(f"--between: there is no interface {name!r} on this host")
     hosts = [
         {"node": node, "netns": None, "address": address, "device": name}
         for node, (name, address) in enumerate(zip(interfaces, _ADDRESSES, strict=True))

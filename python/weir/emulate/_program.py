@@ -14,6 +14,7 @@ from typing import IO, Any
 from weir.methods import MethodError, _owner
 from weir.methods._binaries import find
 from weir.methods.emul._namespaces import within
+from weir.methods.emul._needs import require
 from weir.methods.emul._network import Network, environment
 from weir.methods.emul._wiring import Host
 
@@ -27,6 +28,7 @@ PEER_VARIABLE = "WEIR_PEER"
 NOT_FOUND = 127
 CANNOT_EXECUTE = 126
 _SIGNAL_BASE = 128
+_TOOLS = ("ip", "nsenter", "sysctl")
 _SERVICES = ("echo", "sink", "source")
 _READY = b"ready\n"
 
@@ -46,8 +48,10 @@ def emulate(
     killed, nothing is left: neither processes nor namespaces.
 
     Raises:
-        MethodError: this host cannot do it, or the emulator failed.
+        UnavailableError: this host lacks what it needs.
+        MethodError: the emulator failed.
     """
+    require("weir emulate", _TOOLS, ("weir-emu", "weir-agent"))
     tag = _owner.new()
     with contextlib.ExitStack() as stack:
         stack.enter_context(_undisturbed())

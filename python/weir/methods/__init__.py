@@ -31,6 +31,7 @@ __all__ = [
     "Progress",
     "Sink",
     "Sized",
+    "UnavailableError",
     "UnfitMethodError",
     "UnknownMethodError",
     "Upcoming",
@@ -58,6 +59,10 @@ class MethodError(Exception):
 
 class UnknownMethodError(MethodError):
     """There is no method of that name."""
+
+
+class UnavailableError(MethodError):
+    """This machine lacks what something needs; the message says what, and how to get it."""
 
 
 class UnfitMethodError(MethodError):

@@ -10,13 +10,19 @@ import os
 from pathlib import Path
 
 import weir
-from weir.methods import MethodError
+from weir.methods import UnavailableError
 
 __all__ = ["MissingBinaryError", "find", "folder"]
 
+_REMEDY = "`make setup` builds it (WEIR_BIN names another folder)"
+_ELF = b"\x7fELF"
+_HEAD_BYTES = 20
+_MACHINES = {3: "x86", 40: "Arm", 62: "x86-64", 183: "AArch64", 243: "RISC-V"}
+"""Processors by their number in the header of a program (``e_machine`` in elf(5))."""
 
-class MissingBinaryError(MethodError):
-    """A program that comes with weir is not there."""
+
+class MissingBinaryError(UnavailableError):
+    """A program that comes with weir is not there, or cannot run here."""
 
 
 def folder() -> Path:
@@ -29,9 +35,44 @@ def find(name: str) -> Path:
     """The program ``name``, such as ``weir-agent``.
 
     Raises:
-        MissingBinaryError: it is not there, or cannot be executed.
+        MissingBinaryError: it is not there, cannot be executed, or is one for another kind of machine.
     """
-    path = folder() / name
-    if not os.access(path, os.X_OK) or path.is_dir():
-        raise MissingBinaryError(f"{path} is missing: `make setup` builds it (WEIR_BIN names another folder)")
-    return path.absolute()
+    path = (folder() / name).absolute()
+    if not path.is_file():
+        raise MissingBinaryError(f"{path} is missing: {_REMEDY}")
+    if not os.access(path, os.X_OK):
+        raise MissingBinaryError(f"{path} is not executable: `chmod +x` it, or {_REMEDY}")
+    if (why := _foreign(path)) is not None:
+        raise MissingBinaryError(f"{path} cannot run here: {why}; {_REMEDY}")
+    return path
+
+
+def _foreign(path: Path) -> str | None:
+    """Why the file is no program of this machine; ``None`` if it is one."""
+    head = _head(path)
+    if head.startswith(b"#!"):
+        return None
+    if not head.startswith(_ELF) or len(head) < _HEAD_BYTES:
+        return "it is not a program"
+    here = _head(Path("/proc/self/exe"))
+    if not here.startswith(_ELF) or _kind(head) == _kind(here):
+        return None
+    return f"it is built for {_described(head)}, this machine runs {_described(here)}"
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEAD_BYTES)
+    except OSError:
+        return b""
+
+
+def _kind(head: bytes) -> tuple[int, int, bytes]:
+    """Word size, byte order and processor."""
+    return head[4], head[5], head[18:20]
+
+
+def _described(head: bytes) -> str:
+    machine = int.from_bytes(head[18:20], "big" if head[5] == 2 else "little")
+    return _MACHINES.get(machine, f"machine {machine} of elf(5)")

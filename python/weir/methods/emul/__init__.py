@@ -13,23 +13,22 @@ import contextlib
 import json
 import os
 import shlex
-import shutil
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
 
 from weir.methods import Capacity, MethodError, Outcome, Progress, Sink, _owner
-from weir.methods._binaries import MissingBinaryError, find
+from weir.methods._binaries import find
 from weir.methods._options import option
 from weir.methods.emul import _programs
 from weir.methods.emul._capacity import capacity, capacity_of_disciplines
 from weir.methods.emul._congestion import kernel_names, renamed
 from weir.methods.emul._host import HostWatch, facts
 from weir.methods.emul._merge import Merger
+from weir.methods.emul._needs import lacking
 from weir.methods.emul._netem import Links, queues_command, queues_job, wire_netem
 from weir.methods.emul._network import DISCIPLINES, EMULATED, Network, environment, execute, script
 from weir.methods.emul._processes import Process
@@ -51,7 +50,7 @@ _TELL_EVERY_S = 0.25
 _PRIORITY = -10
 _SLACK_NS = 250_000
 """By how much a timer of the kernel's disciplines may be late before it costs rate."""
-_PROGRAMS = ("ip", "tc", "sysctl", "nsenter", "unshare")
+_TOOLS = ("ip", "tc", "sysctl", "nsenter", "unshare")
 
 
 class Emul:
@@ -63,8 +62,7 @@ class Emul:
 
     def available(self) -> str | None:
         """``None``, or what this machine lacks, all of it."""
-        missing = [*_lacking()]
-        return "; ".join(missing) if missing else None
+        return "; ".join(lacking(_TOOLS, ("weir-agent", "weir-emu"))) or None
 
     def capacity(self, plan: Mapping[str, Any]) -> Capacity:
         """What ``plan`` needs of this machine; see :meth:`weir.methods.Sized.capacity`."""
@@ -97,24 +95,6 @@ class Emul:
 
 def _of_disciplines(plan: Mapping[str, Any]) -> bool:
     return option(plan, "emul", "links") == "netem"
-
-
-def _lacking() -> Iterator[str]:
-    if os.uname().sysname != "Linux":
-        yield "it needs Linux"
-        return
-    if os.geteuid() != 0:
-        yield "it needs root, to make network namespaces"
-    if not Path("/dev/net/tun").exists():
-        yield "/dev/net/tun is missing: load the kernel module tun"
-    absent = [program for program in _PROGRAMS if shutil.which(program) is None]
-    if absent:
-        yield f"{', '.join(absent)} missing: install iproute2, procps and util-linux"
-    for program in ("weir-agent", "weir-emu"):
-        try:
-            find(program)
-        except MissingBinaryError as error:
-            yield str(error)
 
 
 class _Cell:

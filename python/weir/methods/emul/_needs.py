@@ -1,0 +1,51 @@
+"""What this machine lacks for networks of its own kernel: privilege, devices, programs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from weir.methods import UnavailableError
+from weir.methods._binaries import MissingBinaryError, find
+
+__all__ = ["lacking", "require"]
+
+_TUN = Path("/dev/net/tun")
+
+
+def lacking(tools: Iterable[str], programs: Iterable[str], *, tun: bool = True) -> Iterator[str]:
+    """Everything that is missing, for people.
+
+    Args:
+        tools: programs of the system, such as ``ip``.
+        programs: programs that come with weir.
+        tun: whether TUN devices are needed.
+    """
+    if os.uname().sysname != "Linux":
+        yield "it needs Linux"
+        return
+    if os.geteuid() != 0:
+        yield "it needs root, to make network namespaces and devices"
+    if tun and not _TUN.exists():
+        yield f"{_TUN} is missing: load the kernel module tun"
+    absent = [tool for tool in tools if shutil.which(tool) is None]
+    if absent:
+        yield f"{', '.join(absent)} missing: install iproute2, procps and util-linux"
+    for program in programs:
+        try:
+            find(program)
+        except MissingBinaryError as error:
+            yield str(error)
+
+
+def require(what: str, tools: Iterable[str], programs: Iterable[str], *, tun: bool = True) -> None:
+    """Does nothing where ``what`` is possible; the arguments are those of :func:`lacking`.
+
+    Raises:
+        UnavailableError: it is not; the message has all that is missing.
+    """
+    missing = "; ".join(lacking(tools, programs, tun=tun))
+    if missing:
+        raise UnavailableError(f"{what} cannot run here: {missing}")
