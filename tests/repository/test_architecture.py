@@ -15,11 +15,12 @@ PACKAGE = ROOT / "python" / "weir"
 
 LAYERS = {
     "scenario": {"weir._weir", "weir.metrics.expect"},  # the latter reads the claims' grammar
-    "methods": {"weir._weir", "weir.bpf", "weir.lab", "weir.run"},
+    "confine": {"weir._programs"},
+    "methods": {"weir._programs", "weir._weir", "weir.bpf", "weir.confine", "weir.lab", "weir.run"},
     "bpf": {"weir.methods"},  # the errors of methods, and where the programs are
     "engine": {"weir._weir", "weir.methods", "weir.run"},
     "emulate": {"weir.methods", "weir.scenario"},
-    "lab": set(),
+    "lab": {"weir.confine"},
     "run": {"weir.metrics"},  # only for the convenience of `Run.metrics`, when it is called
     "metrics": {"weir.run"},
     "report": {"weir.metrics", "weir.run"},
@@ -72,6 +73,7 @@ UNSAFE = {
     "crates/weir-elements/src/ring.rs": "a prefetch",
     "crates/weir-py/src/column.rs": "Python's buffer protocol",
     "crates/weir-agent/src": "system calls that no library has",
+    "crates/weir-confine/src": "system calls that no library has",
     "crates/weir-emu/src/sys.rs": "system calls that no library has",
     "crates/weir-emu/src/tap.rs": "a ring that the kernel writes",
 }

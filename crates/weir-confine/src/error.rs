@@ -1,0 +1,47 @@
+//! What can go wrong.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a process could not be confined.
+#[derive(Debug)]
+pub enum Error {
+    /// This kernel has nothing to confine with.
+    Unavailable,
+    /// A path of the policy cannot be opened.
+    Path(PathBuf, io::Error),
+    /// A system call failed; what it was to do.
+    Call(&'static str, io::Error),
+    /// Landlock refused.
+    Landlock(String),
+    /// The filter of system calls cannot be made.
+    Filter(String),
+}
+
+impl Error {
+    pub(crate) fn path(path: &Path) -> impl FnOnce(io::Error) -> Error {
+        move |error| Error::Path(path.to_owned(), error)
+    }
+
+    pub(crate) fn call<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> Error {
+        move |error| Error::Call(what, error.into())
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Unavailable => write!(
+                f,
+                "this kernel cannot confine programs: it has no Landlock (Linux 6.2 or newer, CONFIG_SECURITY_LANDLOCK)"
+            ),
+            Error::Path(path, error) => write!(f, "{}: {error}", path.display()),
+            Error::Call(what, error) => write!(f, "cannot {what}: {error}"),
+            Error::Landlock(error) => write!(f, "Landlock: {error}"),
+            Error::Filter(error) => write!(f, "filter of system calls: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,84 @@
+//! Which files a confined process may read and write, by Landlock.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetStatus, Scope,
+};
+
+use crate::view::{DEVICES, View};
+use crate::{Error, Policy, Writing};
+
+/// The newest version of Landlock's interface that this was written for; an older kernel enforces what it knows.
+const ABI_KNOWN: ABI = ABI::V9;
+
+/// The places of a policy, opened.
+pub(crate) struct Rules(Vec<(PathFd, BitFlags<AccessFs>)>);
+
+impl Rules {
+    pub(crate) fn open(policy: &Policy) -> Result<Rules, Error> {
+        let mut rules = vec![(open(Path::new("/"))?, AccessFs::ReadDir.into())]; // names are no secret
+        for path in view_of(policy)?.roots() {
+            // What went since it was listed needs no rule.
+            if let Ok(place) = PathFd::new(&path) {
+                rules.push((place, AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::Execute));
+            }
+        }
+        for path in DEVICES {
+            if let Ok(place) = PathFd::new(path) {
+                rules.push((place, AccessFs::ReadFile | AccessFs::WriteFile));
+            }
+        }
+        for (path, writing) in &policy.write {
+            rules.push((open(path)?, writable(*writing)));
+        }
+        Ok(Rules(rules))
+    }
+
+    pub(crate) fn enforce(self) -> Result<(), Error> {
+        let enforced = ruleset(self.0).map_err(|error| Error::Landlock(error.to_string()))?;
+        if enforced == RulesetStatus::NotEnforced {
+            return Err(Error::Unavailable);
+        }
+        Ok(())
+    }
+}
+
+fn view_of(policy: &Policy) -> Result<View, Error> {
+    let canonical = |path: &PathBuf| fs::canonicalize(path).map_err(Error::path(path));
+    let written = policy.write.iter().map(|(path, _)| path);
+    let read = policy.read.iter().chain(written).map(canonical).collect::<Result<Vec<_>, _>>()?;
+    let home = std::env::home_dir();
+    Ok(View::of_host(home.as_deref(), rustix::process::geteuid().is_root(), &read, &policy.hide))
+}
+
+fn open(path: &Path) -> Result<PathFd, Error> {
+    fs::metadata(path).map_err(Error::path(path))?; // the crate's error does not name the reason
+    PathFd::new(path).map_err(|error| Error::Landlock(error.to_string()))
+}
+
+fn writable(writing: Writing) -> BitFlags<AccessFs> {
+    let devices = AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev;
+    let specials =
+        AccessFs::MakeSym | AccessFs::MakeFifo | AccessFs::MakeSock | AccessFs::Refer | AccessFs::ResolveUnix;
+    let all = AccessFs::from_all(ABI_KNOWN) & !devices;
+    match writing {
+        Writing::Everything => all,
+        Writing::Files => all & !specials,
+    }
+}
+
+fn ruleset(rules: Vec<(PathFd, BitFlags<AccessFs>)>) -> Result<RulesetStatus, landlock::RulesetError> {
+    let mut made = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(ABI_KNOWN))?
+        .handle_access(AccessNet::from_all(ABI_KNOWN))?
+        .scope(Scope::from_all(ABI_KNOWN))?
+        .create()?;
+    for (place, access) in rules {
+        made = made.add_rule(PathBeneath::new(place, access))?;
+    }
+    Ok(made.restrict_self()?.ruleset)
+}

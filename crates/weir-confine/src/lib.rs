@@ -1,0 +1,71 @@
+//! Confines this process and all that it will start, so that a program which may do anything can do little harm.
+//!
+//! A congestion control that somebody sent is a program; so is the kernel of a lab once a guest has broken into it. After
+//! [`confine`], the kernel of the host refuses this process and its descendants:
+//!
+//! - writing, making, renaming, linking or removing files outside the places of the [`Policy`], and reading what
+//!   [`view`] hides;
+//! - changing modes, owners, times and extended attributes, because Landlock does not know them;
+//! - every socket but a connected pair, so that neither the network nor a service of the host is in reach;
+//! - signals to, and tracing of, processes outside;
+//! - mounting, namespaces, modules, BPF, keys, performance counters, io_uring, the clock, and the other system calls
+//!   that [`calls`] does not list;
+//! - new privileges: every capability is given up, also by root, and `no_new_privs` is set.
+//!
+//! It does not bound processor time or disk space, and memory only where the policy says so.
+
+pub mod calls;
+mod error;
+pub mod files;
+mod limits;
+mod privileges;
+mod status;
+pub mod view;
+
+use std::path::PathBuf;
+
+pub use error::Error;
+pub use limits::Limits;
+pub use privileges::keep_only;
+pub use status::{Kind, Status, status};
+
+/// What may be written at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writing {
+    /// Regular files and folders: whoever reads the place meets no link, pipe or socket.
+    Files,
+    /// Everything but devices.
+    Everything,
+}
+
+/// What a confined process may do.
+#[derive(Clone, Debug, Default)]
+pub struct Policy {
+    /// Folders, or files, that it may write.
+    pub write: Vec<(PathBuf, Writing)>,
+    /// What it may read although [`view`] would hide it.
+    pub read: Vec<PathBuf>,
+    /// What it may not read beside that.
+    pub hide: Vec<PathBuf>,
+    /// Whether it may trace its own children.
+    pub trace: bool,
+    /// What it may use up.
+    pub limits: Limits,
+}
+
+/// Confines this process, which must have one thread, for good. Descriptors that are open stay usable.
+///
+/// # Errors
+/// A path of the policy cannot be opened, or this kernel cannot confine; the process may be confined in part then, and
+/// should end.
+pub fn confine(policy: &Policy) -> Result<(), Error> {
+    let status = status();
+    if status.kind == Kind::None {
+        return Err(Error::Unavailable);
+    }
+    let rules = files::Rules::open(policy)?;
+    limits::set(&policy.limits)?;
+    privileges::give_up()?;
+    rules.enforce()?;
+    calls::enforce(policy.trace)
+}

@@ -1,0 +1,54 @@
+//! What a process was born with: capabilities, open files.
+
+use std::os::fd::RawFd;
+
+use rustix::io::Errno;
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, clear_ambient_capability_set, remove_capability_from_bounding_set, set_capabilities,
+    set_no_new_privs,
+};
+
+use crate::Error;
+
+/// Gives up every capability, for good: no program that is executed later gets one back.
+pub(crate) fn give_up() -> Result<(), Error> {
+    set_no_new_privs(true).map_err(Error::call("set no_new_privs"))?;
+    for number in 0..u64::BITS {
+        match remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << number)) {
+            Ok(()) => {}
+            Err(Errno::INVAL | Errno::PERM) => break, // past the last one; or there is none that could be given up
+            Err(error) => return Err(Error::call("give up capabilities")(error)),
+        }
+    }
+    clear_ambient_capability_set().map_err(Error::call("give up capabilities"))?;
+    let none = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
+        .map_err(Error::call("give up capabilities"))
+}
+
+/// Has every descriptor but the standard ones and `keep` closed when a program is executed.
+///
+/// # Errors
+/// One of `keep` is not open.
+pub fn keep_only(keep: &[RawFd]) -> Result<(), Error> {
+    close_all_on_exec()?;
+    keep.iter().try_for_each(|&fd| pass_on(fd))
+}
+
+fn close_all_on_exec() -> Result<(), Error> {
+    const FIRST: libc::c_uint = 3;
+    // SAFETY: the call changes flags of descriptors and touches no memory.
+    let result = unsafe { libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    if result < 0 {
+        return Err(Error::Call("close descriptors", std::io::Error::last_os_error()));
+    }
+    Ok(())
+}
+
+fn pass_on(fd: RawFd) -> Result<(), Error> {
+    // SAFETY: the call changes flags of a descriptor and touches no memory.
+    if unsafe { libc::fcntl(fd, libc::F_SETFD, 0) } < 0 {
+        return Err(Error::Call("keep a descriptor", std::io::Error::last_os_error()));
+    }
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! What this kernel has to confine with.
+
+use crate::Error;
+
+/// What guards files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Landlock.
+    Landlock,
+    /// Nothing does.
+    None,
+}
+
+impl Kind {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Landlock => "landlock",
+            Kind::None => "none",
+        }
+    }
+}
+
+/// What this kernel has to confine with.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// What guards files.
+    pub kind: Kind,
+    /// Version of Landlock's interface; 0 without.
+    pub landlock_abi: i32,
+    /// What a confined process may do on this kernel that it may not do on a newer one.
+    pub gaps: Vec<&'static str>,
+    /// Why it cannot confine, if it cannot.
+    pub why: Option<String>,
+}
+
+/// The first version that knows truncation: without, files outside could be emptied.
+const LEAST: i32 = 3;
+/// The first version that knows signals.
+const SIGNALS: i32 = 6;
+
+/// What this kernel has to confine with.
+pub fn status() -> Status {
+    let landlock_abi = landlock_abi();
+    let kind = if landlock_abi >= LEAST { Kind::Landlock } else { Kind::None };
+    let gaps = if landlock_abi < SIGNALS { vec!["signals to other processes of the same user"] } else { Vec::new() };
+    let why = (kind == Kind::None).then(|| Error::Unavailable.to_string());
+    Status { kind, landlock_abi, gaps, why }
+}
+
+fn landlock_abi() -> i32 {
+    const ASK_VERSION: libc::c_uint = 1;
+    // SAFETY: with this flag, the call takes neither a pointer nor a size.
+    let version = unsafe {
+        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<libc::c_void>(), 0_usize, ASK_VERSION)
+    };
+    i32::try_from(version).unwrap_or(0).max(0)
+}

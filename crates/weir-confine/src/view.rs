@@ -1,0 +1,170 @@
+//! What a confined process may read: the files of the host, as this user may, without what holds secrets.
+//!
+//! A program needs libraries, interpreters and data from all over the host, and no list of them would be complete. So
+//! the rule is the reverse: everything but
+//!
+//! - devices, and what runs (`/dev`, `/run`), except what every program needs of them;
+//! - whatever in this user's home begins with a dot: keys, histories, profiles of browsers; except where programs are;
+//! - for root, what others may not read of `/etc`, and all of `/var`, `/srv` and `/boot`: without capabilities, root may
+//!   read what is root's, such as `/etc/shadow`.
+//!
+//! A place that is named, or lies in one that is, is visible.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Devices that a confined process may read and write.
+pub const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+
+const HIDDEN: [&str; 2] = ["/dev", "/run"];
+const HIDDEN_FROM_ROOT: [&str; 3] = ["/boot", "/srv", "/var"];
+const NEEDED: [&str; 4] = ["/run/current-system", "/run/booted-system", "/run/opengl-driver", "/run/systemd/resolve"];
+
+/// Where programs are installed below a home.
+const PROGRAMS_AT_HOME: [&str; 22] = [
+    ".asdf",
+    ".bun",
+    ".cargo/bin",
+    ".conda",
+    ".deno",
+    ".guix-profile",
+    ".juliaup",
+    ".linuxbrew",
+    ".local/bin",
+    ".local/lib",
+    ".local/opt",
+    ".local/pipx",
+    ".local/share/mise",
+    ".local/share/pipx",
+    ".local/share/uv",
+    ".mamba",
+    ".nix-defexpr",
+    ".nix-profile",
+    ".nvm",
+    ".pyenv",
+    ".rbenv",
+    ".rustup",
+];
+
+/// Which places are visible and which are not; the longest that holds a path decides.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    shown: BTreeSet<PathBuf>,
+    hidden: BTreeSet<PathBuf>,
+}
+
+impl View {
+    /// The host's files as `home`'s owner may see them, with `read` and without `hide`.
+    pub fn of_host(home: Option<&Path>, is_root: bool, read: &[PathBuf], hide: &[PathBuf]) -> View {
+        let mut view = View::default();
+        view.shown.insert(PathBuf::from("/"));
+        view.hidden.extend(HIDDEN.iter().map(PathBuf::from));
+        view.shown.extend(NEEDED.iter().filter_map(|path| fs::canonicalize(path).ok()));
+        if is_root {
+            view.hidden.extend(HIDDEN_FROM_ROOT.iter().map(PathBuf::from));
+            hide_private(Path::new("/etc"), &mut view.hidden);
+        }
+        if let Some(home) = home.and_then(|home| fs::canonicalize(home).ok()) {
+            view.hidden.extend(entries(&home).filter(|path| is_dotted(path)));
+            view.shown.extend(PROGRAMS_AT_HOME.iter().filter_map(|name| fs::canonicalize(home.join(name)).ok()));
+        }
+        view.hidden.extend(hide.iter().filter_map(|path| fs::canonicalize(path).ok()));
+        view.shown.extend(read.iter().cloned());
+        view
+    }
+
+    /// The fewest folders and files that hold all that is visible and nothing that is not.
+    pub fn roots(&self) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        for root in &self.shown {
+            if !self.is_within_shown(root) {
+                self.cover(root, &mut found);
+            }
+        }
+        found
+    }
+
+    /// Whether what holds `root` shows it already.
+    fn is_within_shown(&self, root: &Path) -> bool {
+        root.ancestors().skip(1).find_map(|path| self.verdict(path)).unwrap_or(false)
+    }
+
+    fn verdict(&self, path: &Path) -> Option<bool> {
+        // A place that is named beats what is hidden by a rule of the same path.
+        if self.shown.contains(path) { Some(true) } else { self.hidden.contains(path).then_some(false) }
+    }
+
+    fn cover(&self, visible: &Path, found: &mut Vec<PathBuf>) {
+        if !self.hides_below(visible) {
+            found.push(visible.to_owned());
+            return;
+        }
+        for path in entries(visible) {
+            if self.verdict(&path) != Some(false) && !path.is_symlink() {
+                self.cover(&path, found);
+            }
+        }
+    }
+
+    fn hides_below(&self, path: &Path) -> bool {
+        let mut later = self.hidden.range(path.to_owned()..).filter(|hidden| *hidden != path);
+        later.next().is_some_and(|hidden| hidden.starts_with(path))
+    }
+}
+
+fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path())
+}
+
+fn is_dotted(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+}
+
+/// Adds what others may not read below `folder`.
+fn hide_private(folder: &Path, hidden: &mut BTreeSet<PathBuf>) {
+    const READ: u32 = 0o004;
+    const ENTER: u32 = 0o005;
+    for path in entries(folder) {
+        let Ok(about) = fs::symlink_metadata(&path) else { continue };
+        let wanted = if about.is_dir() { ENTER } else { READ };
+        if !about.is_symlink() && about.mode() & wanted != wanted {
+            hidden.insert(path);
+        } else if about.is_dir() {
+            hide_private(&path, hidden);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(shown: &[&str], hidden: &[&str]) -> View {
+        let set = |paths: &[&str]| paths.iter().map(PathBuf::from).collect();
+        View { shown: set(shown), hidden: set(hidden) }
+    }
+
+    #[test]
+    fn a_view_without_anything_hidden_is_one_root() {
+        assert_eq!(view(&["/"], &[]).roots(), [PathBuf::from("/")]);
+        assert_eq!(view(&["/", "/usr"], &[]).roots(), [PathBuf::from("/")]);
+    }
+
+    #[test]
+    fn the_longest_place_decides() {
+        let folder = std::env::temp_dir().join(format!("weir-view-{}", std::process::id()));
+        for name in ["a/secret/open", "a/plain", "ab"] {
+            fs::create_dir_all(folder.join(name)).expect("a folder");
+        }
+        let at = |name: &str| folder.join(name);
+        let mut view = View::default();
+        view.shown.extend([at("."), at("a/secret/open")].map(|p| fs::canonicalize(p).expect("there")));
+        view.hidden.insert(fs::canonicalize(at("a/secret")).expect("there"));
+        let mut found = view.roots();
+        found.sort();
+        fs::remove_dir_all(&folder).expect("ours");
+        assert_eq!(found, [at("a/plain"), at("a/secret/open"), at("ab")]);
+    }
+}
