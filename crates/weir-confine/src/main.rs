@@ -98,7 +98,7 @@ fn run(policy: &Policy, keep: &[RawFd], command: &OsString, arguments: &[OsStrin
     }
     let error = Command::new(command).args(arguments).exec();
     let code = if error.kind() == io::ErrorKind::NotFound { ABSENT } else { CANNOT };
-    complain(&format!("{}: {error}", command.display()), code)
+    complain(&format!("{}: {error}", std::path::Path::new(command).display()), code)
 }
 
 fn tell_status() -> ExitCode {
