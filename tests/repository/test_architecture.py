@@ -14,7 +14,8 @@ ROOT = Path(__file__).parent.parent.parent
 PACKAGE = ROOT / "python" / "weir"
 
 LAYERS = {
-    "scenario": {"weir._weir", "weir.metrics.expect"},  # the latter reads the claims' grammar
+    # The metrics read the claims: their grammar, and the flows that they name.
+    "scenario": {"weir._weir", "weir.metrics.errors", "weir.metrics.expect", "weir.metrics.selection"},
     "confine": {"weir._programs"},
     "methods": {"weir._programs", "weir._weir", "weir.bpf", "weir.confine", "weir.lab", "weir.run"},
     "bpf": {"weir.methods"},  # the errors of methods, and where the programs are

@@ -83,7 +83,7 @@ def test_checking_ends_when_there_are_very_many_problems() -> None:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("fast", "1:1: `fast` is not a duration"),
+        ("fast", "1:1: `fast` is not a delay"),
         ("[10ms", "1:6: not YAML: expected ',' or ']'"),
         ("", "1:1: there is nothing here; expected a value"),
         ("10\0ms", "1:3: character U+0000 is not allowed"),

@@ -63,9 +63,12 @@ def test_no_mapping_takes_unknown_keys_silently() -> None:
 
 # What the schema cannot see: the text itself, other cells, physics, and what a name refers to.
 _BEYOND = {
+    "bounds-compile",
+    "bounds-packets",
     "congestion-controls",
     "distributions",  # ranges and combinations
     "expect",
+    "expect-flows",
     "flows",
     "flows-compile",
     "graph-names",

@@ -14,6 +14,7 @@ The parts after the name may come in any order, each once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -177,7 +178,7 @@ def _scan_argument(scanner: Scanner, param: Param) -> Argument:
         return text
     quantity = parse_quantity(text)
     scale, dimension = UNIT[param.unit]
-    if quantity is None or quantity.dimension != dimension:
+    if quantity is None or quantity.dimension != dimension or not math.isfinite(quantity.value):
         what = "a number" if dimension == ONE else f"a quantity in {param.unit}"
         raise scanner.fail(f"{what} for {param.name}", f"found {text!r}", at)
     return quantity.value / scale

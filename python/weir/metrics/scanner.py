@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from weir.run.quantity import ONE, UNITS, Dimension
@@ -103,6 +104,8 @@ class Scanner:
         match = _NUMBER.match(self.text, self.at)
         if match is None:
             return None
+        if math.isinf(float(match.group())):
+            raise self.fail("a finite number", f"`{match.group()[:40]}` is too large")
         self.at = end = match.end()
         if self.sees("%"):
             self.at += 1

@@ -9,12 +9,13 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from ._lang_scenario import Claim, RealtimeClaim
 from ._problem import Log, choose
 
-__all__ = ["Expectation", "Unjudged", "Values", "Version", "expectations"]
+__all__ = ["Expectation", "Unjudged", "Values", "Version", "expectations", "read_check"]
 
 Version: TypeAlias = Literal["full", "quick", "realtime"]
 
@@ -117,12 +118,21 @@ def _undecidable(claim: Claim, expectation: Expectation, version: Version) -> st
 
 def _absolute(check: str) -> str:
     """The first rate, size or time that a check compares with; empty if there is none, or the check is wrong."""
+    read = read_check(check, None, None)
+    return "" if isinstance(read, Exception) else _first_absolute(read.node)
+
+
+@lru_cache(maxsize=2000)
+def read_check(check: str, factors: tuple[str, ...] | None, phases: tuple[str, ...] | None) -> Any:
+    """A check as the metrics' own parser reads it, or its error; each once, as aliases and versions repeat them.
+
+    The parser is imported late, because it brings every metric with it.
+    """
     expect = importlib.import_module("weir.metrics.expect")
     try:
-        node = expect.parse(check).node
-    except expect.ExpectError:
-        return ""
-    return _first_absolute(node)
+        return expect.parse(check, factors=factors, phases=phases)
+    except expect.ExpectError as e:
+        return e
 
 
 def _first_absolute(node: Any) -> str:
@@ -139,11 +149,9 @@ def _first_absolute(node: Any) -> str:
 
 
 def _check_syntax(claim: Claim, check: str, factors: list[str], phases: Sequence[str] | None, log: Log) -> None:
-    """Has the metrics' own parser read a check; imported late, because it brings every metric with it."""
-    expect = importlib.import_module("weir.metrics.expect")
-    try:
-        expect.parse(check, factors=factors, phases=phases)
-    except expect.ExpectError as e:
+    read = read_check(check, tuple(factors), None if phases is None else tuple(phases))
+    if isinstance(read, Exception):
+        error: Any = read
         # Quotes or a block would shift the column of the check's text; only the place of the value is exact.
-        expected = f"; expected {e.expected}" if e.expected else ""
-        log.error(claim.at("check"), f"check, at its character {e.column}: {e.message}{expected}")
+        expected = f"; expected {error.expected}" if error.expected else ""
+        log.error(claim.at("check"), f"check, at its character {error.column}: {error.message}{expected}")

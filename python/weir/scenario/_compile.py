@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +26,8 @@ _WARN_ROWS, _MOST_ROWS = 100_000_000, 10_000_000_000
 _WARN_MEMORY, _MOST_MEMORY = 4 << 30, 64 << 30
 _BYTES_A_PACKET = 64
 _SHORTEST_INTERVAL_NS = 1000
+_WARN_PACKETS, _MOST_PACKETS = 10**11, 10**13
+"""A simulation of so many takes hours, or weeks."""
 
 
 @dataclass(frozen=True)
@@ -267,6 +270,12 @@ def _check_size(body: Body, plan: dict[str, Any], log: Log) -> None:
             log.error(place, f"table of `{name}` would have {rows:.2g} rows; take a longer interval")
         elif rows > _WARN_ROWS:
             log.warn(place, f"table of `{name}` will have {rows:.2g} rows; a longer interval will do")
+    packets = _packets(plan)
+    if packets > _MOST_PACKETS:
+        text = f"about {packets:.2g} packets, more than {_MOST_PACKETS:.0g}, would take months"
+        log.error(body.at("workload"), f"{text}; expected a shorter run, lower rates or smaller transfers")
+    elif packets > _WARN_PACKETS:
+        log.warn(body.at("workload"), f"about {packets:.2g} packets will take hours or days")
     memory = _memory(plan)
     if memory > _MOST_MEMORY:
         log.error(
@@ -274,6 +283,22 @@ def _check_size(body: Body, plan: dict[str, Any], log: Log) -> None:
         )
     elif memory > _WARN_MEMORY:
         log.warn(body.at("topology"), f"up to {memory / 2**30:.1f} GiB of packets could be in flight")
+
+
+def _packets(plan: dict[str, Any]) -> float:
+    """Data packets that flows send if they fill the slowest links of their paths: an order of magnitude."""
+    links, asked, smallest = plan["links"], dict[int, float](), 65_535
+    for flow in plan["flows"]:
+        slowest = min(flow["path"], key=lambda i: links[i]["rate_bps"])
+        source, tcp = flow["source"], flow["transport"]
+        rate = min(links[slowest]["rate_bps"], source.get("rate_bps") or math.inf)
+        most = rate / 8e9 * (min(flow["stop_ns"] or plan["end_ns"], plan["end_ns"]) - flow["start_ns"])
+        if source["kind"] == "transfers":
+            most = min(most, sum(transfer["bytes"] for transfer in source["transfers"]))
+        size = tcp["mss_bytes"] if tcp["protocol"] == "tcp" else tcp["payload_bytes"]
+        asked[slowest] = asked.get(slowest, 0.0) + most / size
+        smallest = min(smallest, size)
+    return sum(min(n, float(links[i]["rate_bps"] / 8e9 * plan["end_ns"] / smallest)) for i, n in asked.items())
 
 
 def _memory(plan: dict[str, Any]) -> int:

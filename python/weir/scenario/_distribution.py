@@ -9,8 +9,8 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from ._problem import NOWHERE, Invalid, Log, Mark, choose, listing
 from ._scalars import Definitions, Number, Type
@@ -22,8 +22,8 @@ __all__ = ["Distribution", "DistributionType", "Draw", "draw", "duty"]
 Draw = Callable[[int, str, dict[str, Any], int], list[float]]
 
 _NUMBERS: dict[str, Number] = {
-    "shape": Number(0, 1000, positive=True),
-    "sigma": Number(0, 100),
+    "shape": Number(0.01, 1000),
+    "sigma": Number(0, 10),
 }
 _FORMS: dict[str, tuple[tuple[str, ...], str]] = {
     "constant": (("value",), "Always the same."),
@@ -41,7 +41,7 @@ class Distribution:
     """A distribution in base units (bytes or nanoseconds).
 
     ``parameters`` are those of ``weir_units::Distribution``; ``values`` are those of a list, which is not random. Draws
-    below ``least`` or above ``most`` are moved to that limit.
+    below ``least`` or above ``most`` are moved to that limit; ``limit`` is the largest value of the unit.
     """
 
     kind: str
@@ -49,6 +49,7 @@ class Distribution:
     values: tuple[int, ...] = ()
     least: int | None = None
     most: int | None = None
+    limit: int = 2**62
     mark: Mark = field(default=NOWHERE, compare=False, repr=False)
 
     @property
@@ -82,7 +83,7 @@ class Distribution:
         if self.kind == "constant":
             return [max(int(self.parameters[0][1]), least)] * n
         low = max(least, self.least or 0)
-        high = 2**62 if self.most is None else self.most
+        high = self.limit if self.most is None else min(self.most, self.limit)
         draws = draw()(seed, stream, {"kind": self.kind, **dict(self.parameters)}, n)
         return [int(min(max(round(min(x, 2.0**62)), low), high)) for x in draws]
 
@@ -104,10 +105,18 @@ def duty(on: Distribution, off: Distribution) -> float:
     return 1.0 if math.isinf(on.mean()) else on.mean() / (on.mean() + off.mean())
 
 
+class Bounded(Type[int], Protocol):
+    """A quantity that has a largest value."""
+
+    @property
+    def most(self) -> int:
+        """The largest value."""
+
+
 class DistributionType:
     """A distribution over one unit: a value, a list of values, or a mapping with one distribution's name."""
 
-    def __init__(self, unit: Type[int], name: str, example: str) -> None:
+    def __init__(self, unit: Bounded, name: str, example: str) -> None:
         self._unit = unit
         self._name = name
         self._list = ListOf(unit, 1, 100_000)
@@ -154,7 +163,8 @@ class DistributionType:
         made = self._parse_kind(kind.key.text, kind.value, log)
         if "min" in limits and "max" in limits and limits["min"] > limits["max"]:
             raise log.error(node.mark, "`min` is above `max`")
-        return Distribution(made.kind, made.parameters, made.values, limits.get("min"), limits.get("max"), node.mark)
+        least, most = limits.get("min"), limits.get("max")
+        return replace(made, least=least, most=most, limit=self._unit.most, mark=node.mark)
 
     @staticmethod
     def _rest(name: str) -> str:
@@ -255,8 +265,6 @@ def _rust_parameters(kind: str, values: dict[str, float], node: Node, log: Log) 
             shape = values["shape"]
             if "scale" in values:
                 return (("scale", values["scale"]), ("shape", shape))
-            if shape < 0.01:
-                raise log.error(node.mark, "`mean` needs a `shape` of at least 0.01; give `scale`")
             return (("scale", values["mean"] / math.gamma(1 + 1 / shape)), ("shape", shape))
     return tuple(values.items())
 

@@ -26,6 +26,8 @@ __all__ = ["Flow", "Group", "groups_of"]
 MAX_FLOWS = 100_000
 MAX_TRANSFERS = 1_000_000
 MAX_HOPS = 5_000_000
+MAX_BYTES = 2**60
+"""Of the transfers of one flow: a count of bytes has room for several times as much."""
 _LEVEL_TOLERANCE = 0.01
 
 
@@ -367,6 +369,9 @@ class Group:
         n = count if count is not None else self._enough(flow, name, sizes, waits, horizon)
         self._spend(n)
         bytes_ = sizes.sample(self._seed, f"{name}/size", n, least=1)
+        if sum(bytes_) > MAX_BYTES:
+            message = f"the transfers of flow `{name}` have {sum(bytes_):.2g} bytes; the limit is {MAX_BYTES:.2g}"
+            raise self._log.error(entry.mark, message)
         gaps = waits.sample(self._seed, f"{name}/wait", n - 1) if waits is not None else [0] * (n - 1)
         transfers = [{"wait_ns": w, "bytes": b} for w, b in zip([0, *gaps], bytes_, strict=True)]
         return {"kind": "transfers", "transfers": transfers, "keep_connection": entry.keep_connection}

@@ -12,7 +12,20 @@ from itertools import pairwise
 from typing import Any
 
 from ._problem import Log
-from ._scalars import BOOLEAN, DURATION, PROBABILITY, RATE, SIZE, AmountType, Choice, Definitions, Integer, Number
+from ._scalars import (
+    BOOLEAN,
+    DELAY,
+    MTU,
+    OVERHEAD,
+    PACKET,
+    PROBABILITY,
+    RATE,
+    AmountType,
+    Choice,
+    Definitions,
+    Integer,
+    Number,
+)
 from ._spec import ListOf, OneOf, OneOrEach, Spec, Struct, key
 from ._units import Amount
 from ._yaml import Map, Node
@@ -158,8 +171,8 @@ class Codel(Spec):
     """Controlled delay (RFC 8289)."""
 
     size: Amount = key(QUEUE_SIZE, "Hard limit; 1000 packets, as in Linux.", default=packets(1000))
-    target: int = key(DURATION, "Acceptable standing delay; 5 ms.", default=5_000_000)
-    interval: int = key(DURATION, "Window of the minimum; 100 ms.", default=100_000_000)
+    target: int = key(DELAY, "Acceptable standing delay; 5 ms.", default=5_000_000)
+    interval: int = key(DELAY, "Window of the minimum; 100 ms.", default=100_000_000)
     ecn: bool = key(BOOLEAN, _ECN, default=False)
 
 
@@ -169,9 +182,9 @@ class FqCodel(Spec):
 
     size: Amount = key(QUEUE_SIZE, "Hard limit over all flows; 10240 packets, as in Linux.", default=packets(10_240))
     buckets: int = key(Integer(1, 65_536), "Number of hash buckets; 1024.", default=1024)
-    quantum: int = key(SIZE, "Bytes a flow may send a round; 1514.", default=1514)
-    target: int = key(DURATION, "Acceptable standing delay; 5 ms.", default=5_000_000)
-    interval: int = key(DURATION, "Window of the minimum; 100 ms.", default=100_000_000)
+    quantum: int = key(PACKET, "Bytes a flow may send a round; 1514.", default=1514)
+    target: int = key(DELAY, "Acceptable standing delay; 5 ms.", default=5_000_000)
+    interval: int = key(DELAY, "Window of the minimum; 100 ms.", default=100_000_000)
     ecn: bool = key(BOOLEAN, _ECN, default=False)
 
 
@@ -180,8 +193,8 @@ class Pie(Spec):
     """Proportional integral controller enhanced (RFC 8033)."""
 
     size: Amount = key(QUEUE_SIZE, "Hard limit; 1000 packets, as in Linux.", default=packets(1000))
-    target: int = key(DURATION, "Delay aimed at; 15 ms.", default=15_000_000)
-    update: int = key(DURATION, "Time between two updates of the probability; 15 ms.", default=15_000_000)
+    target: int = key(DELAY, "Delay aimed at; 15 ms.", default=15_000_000)
+    update: int = key(DELAY, "Time between two updates of the probability; 15 ms.", default=15_000_000)
     alpha: float = key(Number(0, 1000), "Weight of the deviation from the target, in 1/s; 0.125.", default=0.125)
     beta: float = key(Number(0, 1000), "Weight of the change of the delay, in 1/s; 1.25.", default=1.25)
     ecn: bool = key(BOOLEAN, _ECN, default=False)
@@ -296,7 +309,7 @@ LOSS: OneOf[Spec] = OneOf(
 class Jitter(Spec):
     """A random deviation of the delay, drawn for each packet."""
 
-    deviation: int = key(DURATION, "Standard deviation (normal) or half width (uniform).")
+    deviation: int = key(DELAY, "Standard deviation (normal) or half width (uniform).")
     distribution: str = key(
         Choice("a distribution of jitter", {"normal": "", "uniform": ""}), "Its distribution.", default="normal"
     )
@@ -312,7 +325,7 @@ class Reorder(Spec):
     """Packets chosen at random take longer, so that others overtake them."""
 
     probability: float = key(PROBABILITY, "Probability that a packet is chosen.")
-    extra: int = key(DURATION, "Delay added to a chosen packet.")
+    extra: int = key(DELAY, "Delay added to a chosen packet.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -320,10 +333,10 @@ class LinkSpec(Spec):
     """A link. What is not given in `reverse` is the same in both directions, except losses, jitter and reordering."""
 
     rate: int | None = key(RATE, "Rate of the transmitter.", default=None)
-    delay: int | None = key(DURATION, "One-way propagation delay.", default=None)
+    delay: int | None = key(DELAY, "One-way propagation delay.", default=None)
     queue: Spec | None = key(QUEUE, "The queue before the transmitter.", default=None)
     loss: Spec | None = key(LOSS, "Losses before the queue.", default=None)
     jitter: Jitter | None = key(Struct(Jitter), "Random deviation of the delay.", default=None)
     reorder: Reorder | None = key(Struct(Reorder), "Reordering.", default=None)
-    mtu: int | None = key(SIZE, "Largest IP packet.", default=None)
-    overhead: int | None = key(SIZE, "Bytes added to each IP packet on the wire.", default=None)
+    mtu: int | None = key(MTU, "Largest IP packet.", default=None)
+    overhead: int | None = key(OVERHEAD, "Bytes added to each IP packet on the wire.", default=None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ._lang_links import QUEUE_SIZE, LinkSpec, packets
-from ._scalars import BOOLEAN, DURATION, NAME, PROBABILITY, RATE, SIZE, AmountType, Integer, Number
+from ._scalars import BOOLEAN, DELAY, MTU, NAME, OVERHEAD, PROBABILITY, RATE, AmountType, Integer, Number
 from ._spec import ListOf, OneOf, OneOrEach, Spec, Struct, key
 from ._units import Amount
 
@@ -21,7 +21,7 @@ class Access(Spec):
     """The links of the hosts, a value for all pairs or a list with one for each."""
 
     rate: tuple[int, ...] | None = key(OneOrEach(RATE), "Rate, both directions.", default=None)
-    delay: tuple[int, ...] | None = key(OneOrEach(DURATION), "One-way propagation delay; 0.", default=None)
+    delay: tuple[int, ...] | None = key(OneOrEach(DELAY), "One-way propagation delay; 0.", default=None)
     queue: Amount = key(
         AmountType("packets"),
         "Transmit queue of the host (`txqueuelen`), and of the router towards the host; 1000 packets.",
@@ -47,8 +47,8 @@ _PAIR_COUNT = Integer(1, 20_000, "a number of pairs")
 
 @dataclass(frozen=True, kw_only=True)
 class _Common(Spec):
-    mtu: int = key(SIZE, _MTU_DOC, default=1500)
-    overhead: int = key(SIZE, _OVERHEAD_DOC, default=38)
+    mtu: int = key(MTU, _MTU_DOC, default=1500)
+    overhead: int = key(OVERHEAD, _OVERHEAD_DOC, default=38)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ class _Paired(_Common):
     reverse: LinkSpec | None = key(
         Struct(LinkSpec), "The shared link in the direction of the sources, where it differs.", default=None
     )
-    rtt: tuple[int, ...] | None = key(OneOrEach(DURATION), _RTT_DOC, default=None)
+    rtt: tuple[int, ...] | None = key(OneOrEach(DELAY), _RTT_DOC, default=None)
     rtt_spread: tuple[float, ...] | None = key(
         ListOf(Number(1, 1000), 1, 20_000),
         "What each pair's RTT is of `rtt`, one for each pair: `[1, 1.5, 2]`. So `rtt` can be swept where pairs differ.",
@@ -122,13 +122,11 @@ class ParkingLot(_Common):
     cross: int = key(Integer(0, 1000, "a number of pairs"), "Number of pairs across each bottleneck.", default=1)
     access: Access = key(Struct(Access), "Links of the hosts.")
     rtt: tuple[int, ...] | None = key(
-        OneOrEach(DURATION),
+        OneOrEach(DELAY),
         "Two-way propagation time of `pairs`; the rest is spread over the bottlenecks.",
         default=None,
     )
-    cross_rtt: int | None = key(
-        DURATION, "Two-way propagation time of cross pairs; what their links give.", default=None
-    )
+    cross_rtt: int | None = key(DELAY, "Two-way propagation time of cross pairs; what their links give.", default=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +141,7 @@ class Star(_Common):
         default=None,
     )
     rtt: int | None = key(
-        DURATION, "Two-way propagation time between any two hosts, a quarter on each link.", default=None
+        DELAY, "Two-way propagation time between any two hosts, a quarter on each link.", default=None
     )
 
 
@@ -172,7 +170,7 @@ class Graph(_Common):
     hosts: tuple[str, ...] = key(ListOf(NAME, 2, 20_000), "Names of the hosts.")
     routers: tuple[str, ...] = key(ListOf(NAME, 0, 20_000), "Names of the routers.", default=())
     links: tuple[GraphLink, ...] = key(ListOf(Struct(GraphLink), 1, 100_000), "The links.")
-    rtt: int | None = key(DURATION, "The RTT that `bdp` of a queue is computed with.", default=None)
+    rtt: int | None = key(DELAY, "The RTT that `bdp` of a queue is computed with.", default=None)
 
 
 TOPOLOGY: OneOf[Spec] = OneOf(

@@ -15,7 +15,7 @@ from ._lang_methods import Methods
 from ._lang_network import TOPOLOGY
 from ._lang_workload import Selector, SelectorType, Transport, Workload
 from ._problem import Log
-from ._scalars import BOOLEAN, DURATION, RATE, TEXT, Choice, Definitions, Integer, Text
+from ._scalars import BOOLEAN, DELAY, DURATION, RATE, TEXT, Choice, Definitions, Integer, Text
 from ._spec import ListOf, MapOf, OneOrEach, Spec, Struct, key
 from ._yaml import Map, Node, Scalar, describe
 
@@ -110,7 +110,7 @@ class Change(Spec):
     at_: tuple[int, ...] = key(OneOrEach(DURATION), "When; one instant or several.")
     link: tuple[str, ...] = key(OneOrEach(_LINK_NAME), "Which link, or several.")
     rate: int | None = key(RATE, "New rate; 0 stops the transmitter until the next change.", default=None)
-    delay: int | None = key(DURATION, "New one-way delay.", default=None)
+    delay: int | None = key(DELAY, "New one-way delay.", default=None)
     jitter: Jitter | None = key(Struct(Jitter), "New jitter.", default=None)
     reorder: Reorder | None = key(Struct(Reorder), "New reordering.", default=None)
     loss: Spec | None = key(LOSS, "New losses; `none` ends them.", default=None)

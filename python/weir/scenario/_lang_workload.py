@@ -16,7 +16,21 @@ from . import _units
 from ._distribution import Distribution, DistributionType
 from ._lang_links import DSCP
 from ._problem import NOWHERE, Invalid, Log, Mark, choose
-from ._scalars import BOOLEAN, DURATION, NAME, RATE, SIZE, AmountType, Choice, Definitions, Integer, Number, Text
+from ._scalars import (
+    BOOLEAN,
+    DELAY,
+    DURATION,
+    NAME,
+    PACKET,
+    RATE,
+    SIZE,
+    AmountType,
+    Choice,
+    Definitions,
+    Integer,
+    Number,
+    Text,
+)
 from ._spec import ListOf, OneOrEach, Spec, Struct, key
 from ._units import Amount
 from ._yaml import Map, Node, Scalar, describe
@@ -152,7 +166,7 @@ class Transport(Spec):
         default=None,
     )
     mss: int | None = key(
-        SIZE, "Payload of a full segment; the path's MTU less 40 bytes, and less 12 with timestamps.", default=None
+        PACKET, "Payload of a full segment; the path's MTU less 40 bytes, and less 12 with timestamps.", default=None
     )
     pacing: bool | None = key(BOOLEAN, "Pace even where the congestion control does not ask for it; off.", default=None)
     ack: str | None = key(
@@ -164,7 +178,7 @@ class Transport(Spec):
         default=None,
     )
     processing: int | None = key(
-        DURATION,
+        DELAY,
         "The receiving host takes up to this long to answer a segment, uniformly distributed; 10 us. Simulator only; "
         "real hosts take their own time. With 0 flows may fall into step with a drop-tail queue.",
         default=None,
@@ -190,7 +204,7 @@ class Selector:
 
 
 _SELECTOR = re.compile(r"([A-Za-z][A-Za-z0-9_.-]*)(?:\[([0-9 ,.]{1,200})\])?\Z")
-_RANGE = re.compile(r" *([0-9]{1,6}) *(?:\.\. *([0-9]{1,6}) *)?\Z")
+_RANGE = re.compile(r" *([0-9]{1,12}) *(?:\.\. *([0-9]{1,12}) *)?\Z")
 
 
 class SelectorType:
@@ -399,7 +413,7 @@ class Datagrams(Workload):
     rate: tuple[int, ...] | None = key(
         OneOrEach(RATE), "Rate of the IP packets, headers included; one for all flows, or a list.", default=None
     )
-    packet: int | None = key(SIZE, "Size of the IP packets, headers included; the path's MTU.", default=None)
+    packet: int | None = key(PACKET, "Size of the IP packets, headers included; the path's MTU.", default=None)
 
 
 @dataclass(frozen=True)

@@ -9,17 +9,18 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 from . import _lang_links as lang
-from ._problem import Log, Mark
+from ._problem import NOWHERE, Log, Mark
 from ._spec import Spec
 from ._units import Amount, show_rate
 
 __all__ = ["Link", "Network", "Path", "check_link", "delay_plan", "loss_plan", "queue_plan", "resolve"]
 
 MAX_ROUTERS = 1_000
-_MIN_MTU = 68
+MAX_STEPS = 6_000_000
+"""Of the search for paths: links looked at. A dumbbell with 1,000 routers takes 4,000,000."""
 _FIRST_RTO_NS = 1_000_000_000
 
 
@@ -68,11 +69,38 @@ class Path:
     mtu: int
 
 
+_Doors: TypeAlias = dict[int, tuple[int, int]]
+"""The neighbours of a host: the delay and the index of the best link between them."""
+
+_Label: TypeAlias = tuple[int, int, int, int, int]
+"""A router on the way of a search: delay, links passed, the first of all, the last, the router. Smaller is better."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    """How a router is reached: delay and links since the start of the search, the first link, and the last (if any)."""
+
+    delay: int
+    hops: int
+    first: int
+    link: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """How routers are reached from a host: the delay of its only link and that link; none where it has several."""
+
+    delay: int
+    first: int | None
+    reached: dict[int, _Reached]
+
+
 @dataclass
 class Network:
     """Nodes and links, and what the topology says about its traffic."""
 
     log: Log
+    mark: Mark = NOWHERE  # of the topology
     nodes: list[tuple[str, bool]] = field(default_factory=list)  # name, host
     links: list[Link] = field(default_factory=list)
     groups: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
@@ -84,7 +112,11 @@ class Network:
     _leaving: dict[int, list[int]] = field(default_factory=dict)  # links from each host
     _arriving: dict[int, list[int]] = field(default_factory=dict)  # links to each host
     _core: dict[int, list[int]] = field(default_factory=dict)
+    _ways: dict[tuple[int, int], Path | None] = field(default_factory=dict)  # found so far, by the ends
+    _exits: dict[int, _Doors] = field(default_factory=dict)
+    _entries: dict[int, _Doors] = field(default_factory=dict)
     _tables: dict[int, dict[int, _Reached]] = field(default_factory=dict)
+    _steps: int = 0
 
     def node(self, name: str, *, host: bool, mark: Mark) -> int:
         """Adds a node."""
@@ -116,73 +148,107 @@ class Network:
 
     def lengthen(self, index: int, delay: int) -> None:
         """Adds to the delay of a link."""
-        self.links[index].delay += delay
-        self._tables.clear()
+        link = self.links[index]
+        link.delay += delay
+        self._ways.clear()
+        self._exits.pop(link.start, None)
+        self._entries.pop(link.end, None)
+        if self.nodes[link.start][1] or self.nodes[link.end][1]:
+            self._tables.pop(link.start, None)  # that of a host, if there is one
+        else:
+            self._tables.clear()
 
     def hosts(self) -> list[str]:
         """Names of the hosts."""
         return [name for name, host in self.nodes if host]
 
     def path(self, source: int, sink: int) -> Path | None:
-        """The path of least delay, then fewest links, then first written; hosts do not forward."""
-        best: tuple[int, int, int, int] | None = None
-        for first in self._leaving.get(source, []):
-            for last in self._arriving.get(sink, []):
-                through = self._through(first, last)
-                if through is not None and (best is None or (*through, first, last) < best):
-                    best = (*through, first, last)
-        if best is None:
-            return None
-        indices = self._links_between(best[2], best[3])
-        links = [self.links[i] for i in indices]
-        return Path(indices, best[0], min(x.rate for x in links), min(x.mtu for x in links))
+        """The path of least delay, then fewest links, then first written; hosts do not forward.
 
-    def _through(self, first: int, last: int) -> tuple[int, int] | None:
-        """Delay and number of links of the best way that begins and ends with these links."""
-        if first == last:
-            return self.links[first].delay, 1
-        enter, leave = self.links[first].end, self.links[last].start
-        if self.nodes[enter][1] or self.nodes[leave][1] or leave not in self._table(enter):
-            return None
-        core = self._table(enter)[leave]
-        return self.links[first].delay + core.delay + self.links[last].delay, core.hops + 2
+        It is found once a pair: the cost of a plan is that of its pairs, not of its flows times the links.
 
-    def _links_between(self, first: int, last: int) -> tuple[int, ...]:
-        if first == last:
-            return (first,)
-        start, here = self.links[first].end, self.links[last].start
+        Raises:
+            Invalid: the search took more steps than a plan may.
+        """
+        ends = (source, sink)
+        if ends not in self._ways:
+            self._ways[ends] = self._find(source, sink)
+        return self._ways[ends]
+
+    def _find(self, source: int, sink: int) -> Path | None:
+        exits, entries = self._doors(source, leaving=True), self._doors(sink, leaving=False)
+        search = self._search(source, exits)
+        best: tuple[int, int, int, int] | None = None  # delay, links, the first of them, the last of them
+        if sink in exits:
+            delay, only = exits[sink]
+            best = (delay, 1, only, only)
+        self._step(len(entries))
+        for router, (delay, last) in entries.items():
+            reached = search.reached.get(router)
+            if reached is not None:
+                first = reached.first if search.first is None else search.first
+                way = (search.delay + reached.delay + delay, reached.hops + 2, first, last)
+                best = way if best is None else min(best, way)
+        return None if best is None else self._made(best, search)
+
+    def _doors(self, host: int, *, leaving: bool) -> _Doors:
+        """The best link between a host and each of its neighbours: of least delay, then first written.
+
+        A host is no way through, so that only a link to the sink itself may lead to one.
+        """
+        known, links = (self._exits, self._leaving) if leaving else (self._entries, self._arriving)
+        if host not in known:
+            doors: _Doors = {}
+            for index in links.get(host, []):
+                link = self.links[index]
+                neighbour = link.end if leaving else link.start
+                doors[neighbour] = min(doors.get(neighbour, (link.delay, index)), (link.delay, index))
+            known[host] = doors
+        return known[host]
+
+    def _made(self, best: tuple[int, int, int, int], search: _Search) -> Path:
+        delay, _, first, last = best
         backwards = [last]
-        while here != start:
-            link = self._table(start)[here].link
-            backwards.append(link)
-            here = self.links[link].start
-        return (first, *reversed(backwards))
+        while backwards[-1] != first:
+            before = search.reached[self.links[backwards[-1]].start].link
+            backwards.append(first if before is None else before)
+        links = [self.links[i] for i in reversed(backwards)]
+        return Path(tuple(reversed(backwards)), delay, min(x.rate for x in links), min(x.mtu for x in links))
 
-    def _table(self, router: int) -> dict[int, _Reached]:
-        """How every other router is reached best from this one (Dijkstra over routers only)."""
-        if router not in self._tables:
+    def _search(self, source: int, exits: _Doors) -> _Search:
+        """How each router is reached best from a host; hosts that only one router has a link to share most of it."""
+        routers = [(end, delay, index) for end, (delay, index) in exits.items() if not self.nodes[end][1]]
+        if len(routers) == 1:
+            router, delay, index = routers[0]
+            return _Search(delay, index, self._table(router, [(0, 0, -1, -1, router)]))
+        starts = [(delay, 0, index, index, end) for end, delay, index in routers]
+        return _Search(0, None, self._table(source, starts))
+
+    def _table(self, origin: int, starts: list[_Label]) -> dict[int, _Reached]:
+        """Dijkstra over routers only; ``starts`` are sorted into the order of the search."""
+        if origin not in self._tables:
             done: dict[int, _Reached] = {}
-            heap: list[tuple[int, int, int, int]] = [(0, 0, -1, router)]
-            while heap:
-                delay, hops, link, here = heapq.heappop(heap)
+            heapq.heapify(starts)
+            while starts:
+                delay, hops, first, link, here = heapq.heappop(starts)
                 if here in done:
                     continue
-                done[here] = _Reached(delay, hops, link)
-                for index in self._core.get(here, []):
+                done[here] = _Reached(delay, hops, first, None if link == -1 else link)
+                onwards = self._core.get(here, [])
+                self._step(1 + len(onwards))
+                for index in onwards:
                     after = self.links[index]
                     if after.end not in done:
-                        heapq.heappush(heap, (delay + after.delay, hops + 1, index, after.end))
-            self._tables[router] = done
-        return self._tables[router]
+                        heapq.heappush(starts, (delay + after.delay, hops + 1, first, index, after.end))
+            self._tables[origin] = done
+        return self._tables[origin]
 
-
-@dataclass(frozen=True, slots=True)
-class _Reached:
-    """How a router is reached: the delay and number of links up to it, and the last of them."""
-
-    delay: int
-    hops: int
-    link: int
+    def _step(self, n: int) -> None:
+        """Counts what the search costs, so that no plan takes for ever."""
+        self._steps += n
+        if self._steps > MAX_STEPS:
+            message = f"paths between so many hosts over {len(self.links)} links take over {MAX_STEPS} steps to find"
+            raise self.log.error(self.mark, f"{message}; expected fewer links, routers or pairs of hosts")
 
 
 def delay_plan(delay: int, jitter: lang.Jitter | None, reorder: lang.Reorder | None) -> dict[str, Any]:
@@ -347,12 +413,6 @@ def check_link(link: Link, log: Log) -> None:
     """Refuses what no link can be."""
     if link.rate == 0:
         raise log.error(link.mark, f"the rate of link `{link.name}` is 0; nothing ever passes it")
-    if link.mtu < _MIN_MTU:
-        raise log.error(link.mark, f"an MTU of {link.mtu} bytes is too small; IPv4 needs {_MIN_MTU}")
-    if link.mtu > 65_535:
-        raise log.error(link.mark, f"an MTU of {link.mtu} bytes is too large; an IP packet has at most 65535")
-    if link.overhead > 10_000:
-        raise log.error(link.mark, f"an overhead of {link.overhead} bytes a packet is more than any link layer has")
     if link.jitter is not None and link.reorder is not None:
         raise log.error(link.reorder.mark, f"link `{link.name}` has `jitter` and `reorder`; expected one of them")
     if link.jitter is not None and link.jitter.deviation > link.delay:

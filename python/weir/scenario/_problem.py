@@ -90,7 +90,7 @@ class Log:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.work = 0  # links, flows and tens of draws made so far: how long the check of a cell takes
+        self.work = 0  # values read, links, flows and tens of draws made so far: how long the check of a cell takes
         self._errors: dict[Problem, None] = {}
         self._notes: dict[Problem, None] = {}
         self._outlines: set[tuple[int, int, str]] = set()

@@ -12,8 +12,12 @@ from ._yaml import Node, Scalar, describe
 
 __all__ = [
     "BOOLEAN",
+    "DELAY",
     "DURATION",
+    "MTU",
     "NAME",
+    "OVERHEAD",
+    "PACKET",
     "PROBABILITY",
     "RATE",
     "SIZE",
@@ -55,8 +59,9 @@ def expected(node: Node, what: str, log: Log) -> Invalid:
 class _ScalarType(Generic[T]):
     """A type of single values, by a function from text that raises ``ValueError``."""
 
-    def __init__(self, what: str, convert: Callable[[str], T], schema: dict[str, Any]) -> None:
+    def __init__(self, what: str, convert: Callable[[str], T], schema: dict[str, Any], most: int = 0) -> None:
         self.what = what
+        self.most = most
         self._convert = convert
         self._schema = schema
 
@@ -73,12 +78,17 @@ class _ScalarType(Generic[T]):
 
 
 def _quantity(q: _units.Quantity) -> _ScalarType[int]:
-    return _ScalarType(q.hint(), q.parse, {"anyOf": [{"type": "string", "pattern": q.pattern()}, {"const": 0}]})
+    text = {"type": "string", "pattern": q.pattern()}
+    return _ScalarType(q.hint(), q.parse, {"anyOf": [text, {"const": 0}]}, q.most)
 
 
 RATE = _quantity(_units.RATE)
 DURATION = _quantity(_units.DURATION)
+DELAY = _quantity(_units.DELAY)
 SIZE = _quantity(_units.SIZE)
+MTU = _quantity(_units.MTU)
+PACKET = _quantity(_units.PACKET)
+OVERHEAD = _quantity(_units.OVERHEAD)
 PROBABILITY: _ScalarType[float] = _ScalarType(
     _units.PROBABILITY.hint(),
     _units.PROBABILITY.parse,

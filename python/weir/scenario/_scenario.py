@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 from ._claims import Expectation, Unjudged, Values, Version, expectations
 from ._compile import Context, compile_plan
 from ._lang_scenario import BODY, HEAD, Body, Head, scenario_schema
+from ._named import Named
 from ._problem import Enough, Invalid, Log, Mark, Problem, ScenarioError, choose
 from ._sweep import MANY_CELLS, MAX_CELLS, Factor, Sweep, override, parse_sweep, substitute
 from ._yaml import MAX_BYTES, Map, Node, Scalar, describe, read
@@ -326,18 +327,31 @@ def _check_cells(scenario: Scenario, head: Head, log: Log) -> None:
     """Compiles cells to find what is wrong with them: all, or a selection where that would take long."""
     work = 0
     varies = scenario.repeat == 1
+    named = Named(_marked(scenario, head))
     for values in scenario._sweep.probes(_MOST_CHECKED):
         cell = Log(log.file)
         with suppress(Invalid, Enough):
             plan = scenario._compile(values, derive_seed(scenario.seed, 0), cell)
+            named.see({name: text for value in values for name, text in value.names}, plan)
             varies = varies or _seed_matters(scenario, values, plan)
         log.extend(cell)
         work += cell.work
         if work > _MOST_WORK:
-            return
-    if not varies and not log.failed:
+            break
+    named.report(log)
+    if work <= _MOST_WORK and not varies and not log.failed:
         text = "nothing is random here: repeats are equal, and intervals have no width; `processing` is a way out"
         log.warn(head.at("repeat"), text)
+
+
+def _marked(scenario: Scenario, head: Head) -> list[tuple[Expectation, Mark]]:
+    """The expectations with the places of their checks."""
+    places: dict[str, Mark] = {}
+    for claim in head.expect:
+        if claim.realtime is not None and claim.realtime.check is not None:
+            places.setdefault(claim.realtime.check, claim.realtime.at("check"))
+        places.setdefault(claim.check, claim.at("check"))
+    return [(one, places[one.check]) for one in scenario.expect]
 
 
 _RANDOM = frozenset({"bernoulli", "gilbert_elliott", "jitter", "reorder", "red", "pie", "fq_codel"})

@@ -37,6 +37,7 @@ class ListOf(Generic[T]):
         if not self._least <= len(node.items) <= self._most:
             limits = f"{self._least} to {self._most}"
             raise log.error(node.mark, f"expected a list of {limits} values, found {len(node.items)}")
+        log.work += len(node.items)
         return gather([partial(self._item.parse, item, log) for item in node.items])
 
     def schema(self, defs: Definitions) -> dict[str, Any]:
@@ -166,6 +167,7 @@ class Struct(Generic[S]):
 
     def parse_map(self, node: Map, log: Log, ignore: frozenset[str] = frozenset()) -> S:
         """Like :meth:`parse`; keys in ``ignore`` are someone else's business."""
+        log.work += len(node.entries)
         parts: list[Callable[[], tuple[str, Any]]] = []
         free = [k for k in self.keys if node.get(k) is None]
         for entry in node.entries:

@@ -18,7 +18,7 @@ from ._lang_links import Droptail, LinkSpec
 from ._network import Link, Network, check_link
 from ._problem import Invalid, Log, Mark, choose, gather
 from ._spec import Spec
-from ._units import Amount, show_duration
+from ._units import DELAY, Amount, show_duration
 
 __all__ = ["build"]
 
@@ -31,7 +31,7 @@ def build(topology: Spec, log: Log) -> Network:
     Raises:
         Invalid: no such network can exist; the reasons are in ``log``.
     """
-    network = Network(log)
+    network = Network(log, topology.mark)
     _BUILDERS[type(topology)](topology, network)
     gather(partial(check_link, link, log) for link in network.links)
     return network
@@ -213,7 +213,11 @@ def _rtts(spec: lang.Dumbbell | lang.Hierarchical, n: int, log: Log) -> list[int
     if spec.rtt_spread is None:
         return base
     shares = _spread(spec.rtt_spread, n, "pairs", spec.at("rtt_spread"), log)
-    return [round(rtt * Fraction(str(share))) for rtt, share in zip(base, shares, strict=True)]
+    rtts = [round(rtt * Fraction(str(share))) for rtt, share in zip(base, shares, strict=True)]
+    if max(rtts) > DELAY.most:
+        message = f"an RTT of {show_duration(max(rtts))}; the largest is {DELAY.most_text}"
+        raise log.error(spec.at("rtt_spread"), message)
+    return rtts
 
 
 def _paired(spec: lang.Dumbbell | lang.Hierarchical, net: Network, levels: Sequence[lang.Level]) -> None:

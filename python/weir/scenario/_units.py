@@ -15,7 +15,12 @@ from typing import Literal
 from ._problem import choose
 
 __all__ = [
+    "BUFFER",
+    "DELAY",
     "DURATION",
+    "MTU",
+    "OVERHEAD",
+    "PACKET",
     "PROBABILITY",
     "RATE",
     "SIZE",
@@ -28,19 +33,21 @@ __all__ = [
     "show_rate",
 ]
 
-_NUMBER = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?(?:[eE][-+]?[0-9]{1,2})?) ?(.*)\Z", re.DOTALL)
-_NUMBER_PATTERN = r"[0-9]{1,20}(\.[0-9]{1,20})?([eE][-+]?[0-9]{1,2})?"
+_NUMBER = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?(?:[eE][-+]?[0-9]{1,3})?) ?(.*)\Z", re.DOTALL)
+_NUMBER_PATTERN = r"[0-9]{1,20}(\.[0-9]{1,20})?([eE][-+]?[0-9]{1,3})?"
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A kind of quantity: its units, each with its factor to the base unit, and the largest sensible value."""
+    """A kind of quantity: its units, each with its factor to the base unit, and the range of sensible values."""
 
     name: str
     example: str
     units: dict[str, Fraction]
     most: int
     most_text: str
+    least: int = 0
+    least_text: str = "0"
 
     def parse(self, text: str) -> int:
         """``text`` in the base unit.
@@ -53,15 +60,15 @@ class Quantity:
     def exact(self, text: str) -> Fraction:
         """``text`` in the base unit, a whole number of them; raises like :meth:`parse`."""
         number, unit = _split(text, self.name, self.hint())
-        if unit == "" and number == 0:
-            return Fraction(0)
-        if unit == "":
+        if unit == "" and number != 0:
             raise ValueError(f"`{_cut(text)}` needs a unit; expected {self.hint()}")
-        if unit not in self.units:
+        if unit and unit not in self.units:
             raise ValueError(f"`{_cut(unit)}` is not a unit of a {self.name}{_choose_unit(unit, self.units)}")
-        value = number * self.units[unit]
+        value = number * self.units[unit] if unit else Fraction(0)
         if value > self.most:
             raise ValueError(f"`{_cut(text)}` is out of range; the largest {self.name} is {self.most_text}")
+        if value < self.least:
+            raise ValueError(f"`{_cut(text)}` is out of range; the least {self.name} is {self.least_text}")
         whole = Fraction(round(value))
         if whole == 0 and value > 0:
             raise ValueError(
@@ -71,7 +78,8 @@ class Quantity:
 
     def hint(self) -> str:
         """What a value looks like."""
-        return f"a {self.name} such as `{self.example}` (units: {', '.join(self.units)})"
+        article = "an" if self.name[0] in "Mo" else "a"
+        return f"{article} {self.name} such as `{self.example}` (units: {', '.join(self.units)})"
 
     def pattern(self) -> str:
         """A regular expression for the JSON schema."""
@@ -119,6 +127,8 @@ def _split(text: str, name: str, hint: str) -> tuple[Fraction, str]:
     if match is None or re.match("[0-9]+,[0-9]", text):
         comma = " (write a decimal point, not a comma)" if match else ""
         raise ValueError(f"`{_cut(text)}` is not a {name}{comma}; expected {hint}")
+    if match[2][:1].isdigit():
+        raise ValueError(f"`{_cut(text)}` is out of range, or has too many digits; expected {hint}")
     return Fraction(match[1]), match[2]
 
 
@@ -130,28 +140,32 @@ RATE = Quantity(
     "rate",
     "100Mbps",
     {**_decimal("bps", " kMGT"), **_decimal("bit/s", " kMGT")},
-    10**15,
-    "1000Tbps",
+    10**14,
+    "100Tbps",
 )
-DURATION = Quantity(
-    "duration",
-    "11.5ms",
-    {
-        "ns": Fraction(1),
-        "us": Fraction(10**3),
-        "µs": Fraction(10**3),
-        "ms": Fraction(10**6),
-        "s": Fraction(10**9),
-        "min": Fraction(60 * 10**9),
-        "h": Fraction(3600 * 10**9),
-        "d": Fraction(86400 * 10**9),
-    },
-    3650 * 86400 * 10**9,
-    "3650d",
-)
-SIZE = Quantity("size", "50MB", {**_decimal("B", " kMGTP"), **_decimal("iB", "KMGTP", 1024, 1)}, 10**18, "1000PB")
-_PACKETS = Quantity("number of packets", "100packets", {"packets": Fraction(1), "packet": Fraction(1)}, 10**12, "10^12")
-_BDP = Quantity("multiple of the BDP", "0.5bdp", {"bdp": Fraction(1)}, 10**6, "10^6")
+_TIMES = {
+    "ns": Fraction(1),
+    "us": Fraction(10**3),
+    "µs": Fraction(10**3),
+    "ms": Fraction(10**6),
+    "s": Fraction(10**9),
+    "min": Fraction(60 * 10**9),
+    "h": Fraction(3600 * 10**9),
+    "d": Fraction(86400 * 10**9),
+}
+_BYTES = {**_decimal("B", " kMGTP"), **_decimal("iB", "KMGTP", 1024, 1)}
+
+# Instants and lengths of what happens; delays of packets; amounts of data; sizes of packets; sizes of what holds them.
+DURATION = Quantity("duration", "11.5ms", _TIMES, 100 * 86400 * 10**9, "100d")
+DELAY = Quantity("delay", "11.5ms", _TIMES, 3600 * 10**9, "1h")
+SIZE = Quantity("size", "50MB", _BYTES, 10**18, "1000PB")
+MTU = Quantity("MTU", "1500B", _BYTES, 65_535, "65535B", 68, "68B (IPv4)")
+PACKET = Quantity("size of a packet", "1500B", _BYTES, 65_535, "65535B", 1, "1B")
+OVERHEAD = Quantity("overhead of a packet", "38B", _BYTES, 10_000, "10kB")
+BUFFER = Quantity("buffer", "4MB", _BYTES, 10**12, "1TB")
+_PACKETS = Quantity("number of packets", "100packets", {"packets": Fraction(1), "packet": Fraction(1)}, 10**9, "10^9")
+_BDP = Quantity("multiple of the BDP", "0.5bdp", {"bdp": Fraction(1)}, 1000, "1000")
+_AMOUNTS = {"bytes": BUFFER, "packets": _PACKETS, "ns": DELAY, "bdp": _BDP}
 
 # A probability has no base unit to round to; it is not a Quantity.
 _PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,20})?(?:[eE]-[0-9]{1,2})?) ?%\Z")
@@ -200,8 +214,7 @@ def parse_amount(text: str, units: tuple[str, ...]) -> Amount:
     Raises:
         ValueError: not such a size; the message says what is wrong and what was expected.
     """
-    kinds = {"bytes": SIZE, "packets": _PACKETS, "ns": DURATION, "bdp": _BDP}
-    allowed = {name: kinds[name] for name in units}
+    allowed = {name: _AMOUNTS[name] for name in units}
     every = {unit: name for name, kind in allowed.items() for unit in kind.units}
     number, unit = _split(text, "size", amount_hint(units))
     if unit == "" and number != 0:
@@ -226,8 +239,7 @@ def amount_hint(units: tuple[str, ...]) -> str:
 
 def amount_pattern(units: tuple[str, ...]) -> str:
     """A regular expression for the JSON schema."""
-    kinds = {"bytes": SIZE, "packets": _PACKETS, "ns": DURATION, "bdp": _BDP}
-    return _pattern({unit: factor for name in units for unit, factor in kinds[name].units.items()})
+    return _pattern({unit: factor for name in units for unit, factor in _AMOUNTS[name].units.items()})
 
 
 def show_duration(ns: int) -> str:

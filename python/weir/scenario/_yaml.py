@@ -30,7 +30,7 @@ __all__ = ["MAX_BYTES", "Entry", "Map", "Node", "Scalar", "Seq", "describe", "fl
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 32
-MAX_NODES = 100_000
+MAX_NODES = 50_000
 _CHARACTERS_A_NODE = 100  # a longer scalar counts as several nodes
 
 # Line breaks of YAML 1.1 that are none in 1.2 (positions would be wrong), and what no YAML text may hold.
@@ -104,8 +104,7 @@ def read(text: str | bytes, log: Log, source: str = "") -> Node:
     decoded = _decode(text, log, start)
     found = _FORBIDDEN.search(decoded)
     if found:
-        message = f"character U+{ord(found.group()):04X} is not allowed in a scenario"
-        raise log.error(_position(decoded, found.start(), start), message)
+        raise log.error(_position(decoded, found.start(), start), f"character {_refused(found)}")
     parser = YAML(typ="safe", pure=True)
     parser.version = (1, 2)
     try:
@@ -117,6 +116,10 @@ def read(text: str | bytes, log: Log, source: str = "") -> Node:
     except (ValueError, AttributeError, TypeError, IndexError, OverflowError, AssertionError) as e:
         # ruamel.yaml trips over a few malformed directives and escapes; to a user these are syntax errors too.
         raise log.error(start, f"not YAML: {_one_line(str(e)) or type(e).__name__}") from None
+
+
+def _refused(found: re.Match[str]) -> str:
+    return f"U+{ord(found.group()):04X} is not allowed in a scenario"
 
 
 def _decode(text: str | bytes, log: Log, start: Mark) -> str:
@@ -174,6 +177,7 @@ class _Builder:
                     self._start_document(event, documents)
                 case ScalarEvent():
                     self._refuse_tag(event)
+                    self._refuse_escaped(event)
                     plain = event.style is None
                     size = 1 + len(event.value) // _CHARACTERS_A_NODE
                     self._add(Scalar(self._mark(event), event.value, plain), event.anchor, _Extent(size, 0))
@@ -206,6 +210,12 @@ class _Builder:
         if event.tag is not None:
             tag = str(event.tag).replace("tag:yaml.org,2002:", "!!")[:60]
             raise self._log.error(self._mark(event), f"tags such as `{tag}` are not allowed in a scenario")
+
+    def _refuse_escaped(self, event: Any) -> None:
+        """An escape of a quoted text can stand for a character that no text may hold."""
+        found = _FORBIDDEN.search(event.value)
+        if found:
+            raise self._log.error(self._mark(event), f"this text has an escape for a character: {_refused(found)}")
 
     def _open(self, event: Any) -> None:
         mark = self._mark(event)

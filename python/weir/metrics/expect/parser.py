@@ -21,6 +21,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, cast
+
 from weir.metrics.expect.dimensions import check_types
 from weir.metrics.expect.syntax import (
     AGGREGATES,
@@ -47,6 +49,7 @@ from weir.metrics.scanner import ExpectError, Scanner
 __all__ = ["parse_check"]
 
 _MOST_NESTED = 50
+_MOST_OPERATORS = 100
 _LONGEST = 4000
 _FUNCTIONS = (*AGGREGATES, "abs")
 _KEYWORDS = ("for", "each", "some", "in", "and", "or", "not", "within", "of", "between", "over")
@@ -73,6 +76,7 @@ class _Parser:
     def __init__(self, scanner: Scanner) -> None:
         self.scanner = scanner
         self.depth = 0
+        self.operators = 0
 
     def _text(self, start: int) -> str:
         return self.scanner.text[start : self.scanner.at].strip()
@@ -81,6 +85,14 @@ class _Parser:
         self.depth += 1
         if self.depth > _MOST_NESTED:
             raise self.scanner.fail("a simpler check", f"more than {_MOST_NESTED} levels of nesting")
+
+    def _operator(self, *symbols: str) -> Literal["+", "-", "*", "/"] | None:
+        """Reads an operator. A sum is as deep as it has terms, for whatever walks the tree; so there is a limit."""
+        operator = self.scanner.take(*symbols)
+        self.operators += operator is not None
+        if self.operators > _MOST_OPERATORS:
+            raise self.scanner.fail("a simpler check", f"more than {_MOST_OPERATORS} operations")
+        return cast('Literal["+", "-", "*", "/"] | None', operator)
 
     def check(self) -> Node:
         self._nest()
@@ -170,17 +182,17 @@ class _Parser:
     def _sum(self) -> Node:
         start = self.scanner.skip()
         left = self._product()
-        while operator := self.scanner.take("+", "-"):
+        while operator := self._operator("+", "-"):
             right = self._product()
-            left = Binary(start + 1, self._text(start), operator, left, right)  # type: ignore[arg-type]
+            left = Binary(start + 1, self._text(start), operator, left, right)
         return left
 
     def _product(self) -> Node:
         start = self.scanner.skip()
         left = self._factor()
-        while operator := self.scanner.take("*", "/"):
+        while operator := self._operator("*", "/"):
             right = self._factor()
-            left = Binary(start + 1, self._text(start), operator, left, right)  # type: ignore[arg-type]
+            left = Binary(start + 1, self._text(start), operator, left, right)
         return left
 
     def _factor(self) -> Node:

@@ -1,0 +1,80 @@
+"""The flows and links that checks name, and whether any cell has them.
+
+A check is read before there is a plan, so that ``goodput.mean(flows[7])`` of three flows is found only here.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from ._claims import Expectation, read_check
+from ._problem import Log, Mark
+
+__all__ = ["Named"]
+
+
+@dataclass
+class _Part:
+    """What one check says in parentheses after a metric."""
+
+    text: str
+    links: bool
+    where: Mapping[str, str]
+    mark: Mark
+    reason: str = ""  # why no cell has it so far; empty before any was looked at
+
+
+@dataclass
+class Named:
+    """What the checks of some expectations name; every part must exist in one of the cells that it is about."""
+
+    expectations: Iterable[tuple[Expectation, Mark]]
+    _open: list[_Part] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Reads the checks; those that are no checks were told already."""
+        syntax = importlib.import_module("weir.metrics.expect.syntax")
+        for expectation, mark in self.expectations:
+            read = read_check(expectation.check, None, None)
+            found = [] if isinstance(read, Exception) else syntax.references(read.node)
+            parts = [(r.selector, r.metric.scope == "link", {**expectation.where, **dict(r.factors)}) for r in found]
+            self._open += [_Part(text, links, where, mark) for text, links, where in parts if text is not None]
+
+    def see(self, factors: Mapping[str, str], plan: Mapping[str, Any]) -> None:
+        """Looks at the plan of a cell with these factors."""
+        if self._open:
+            view = _view(plan)
+            self._open = [part for part in self._open if not _has(part, factors, view)]
+
+    def report(self, log: Log) -> None:
+        """Tells what no cell had."""
+        for part in self._open:
+            if part.reason:
+                log.error(part.mark, f"`({part.text[:60]})` of this check: {part.reason}")
+
+
+def _has(part: _Part, factors: Mapping[str, str], view: Any) -> bool:
+    if any(factors.get(name) != value for name, value in part.where.items()):
+        return False
+    selection = importlib.import_module("weir.metrics.selection")
+    errors = importlib.import_module("weir.metrics.errors")
+    try:
+        (selection.select_links if part.links else selection.select_flows)(view, part.text)
+    except errors.MetricError as error:
+        part.reason = str(error)
+        return False
+    return True
+
+
+def _view(plan: Mapping[str, Any]) -> Any:
+    """As much of a plan as a selection asks for."""
+    flows = [
+        SimpleNamespace(id=i, name=f["name"], group=f["group"], index=f["index"], role=f["role"])
+        for i, f in enumerate(plan["flows"])
+    ]
+    links = [SimpleNamespace(id=i, name=link["name"]) for i, link in enumerate(plan["links"])]
+    return SimpleNamespace(flows=flows, links=links)
