@@ -63,6 +63,42 @@ def test_a_claim_that_fails_gives_1_unless_told_otherwise(weir: Weir, here: Path
     assert weir("run", "two.yaml", "--method", "sim", "--no-verdict").code == 0
 
 
+CHANCE = dumbbell(
+    """\
+repeat: 2
+expect:
+  - {claim: The first is faster, check: "goodput.mean(flows[0]) > goodput.mean(flows[1])"}
+""",
+    bottleneck="rate: 5Mbps, queue: 30packets, loss: 1%",
+)
+
+
+def test_repeats_that_leave_a_claim_undecided_give_0_or_with_strict_1(weir: Weir, here: Path) -> None:
+    """Two repeats of two equal flows with random losses: t(1) = 12.7 times their spread includes any difference."""
+    (here / "chance.yaml").write_text(CHANCE, encoding="utf-8")
+    ran = weir("run", "chance.yaml", "--method", "sim", "--no-report")
+    assert ran.code == 0, ran
+    assert ran.out.startswith("undecided  The first is faster\n")
+    assert "95 % interval of the margin" in ran.out
+    assert "0 of 1 claim holds, 1 undecided: more repeats would narrow the intervals" in ran.out
+    assert weir("run", "chance.yaml", "--method", "sim", "--no-report", "--strict").code == 1
+    told = weir("run", "chance.yaml", "--method", "sim", "--no-report", "--json", "--confidence", "90%").json
+    verdict = told["verdicts"][0]
+    assert (verdict["outcome"], verdict["within_chance"], verdict["level"]) == ("undecided", True, 0.9)
+    refused = weir("run", "chance.yaml", "--method", "sim", "--confidence", "90")
+    assert refused.code == 2
+    assert "expected a share of at least 50%" in refused.err
+
+
+def test_a_claim_without_a_value_gives_1(weir: Weir, here: Path) -> None:
+    """A flow that never reaches a rate: nobody knows how long it would have taken."""
+    text = CHANCE.replace("goodput.mean(flows[0]) > goodput.mean(flows[1])", "goodput.reach[rate: 50Mbps] > 50s")
+    (here / "none.yaml").write_text(text, encoding="utf-8")
+    ran = weir("run", "none.yaml", "--method", "sim", "--no-report")
+    assert ran.code == 1, ran
+    assert "0 of 1 claim holds, 1 cannot be judged on this run" in ran.out
+
+
 def test_json_of_a_run(weir: Weir, here: Path) -> None:
     write(here, least="11Mbps")
     ran = weir("run", "two.yaml", "--method", "sim", "--json", "--no-report")

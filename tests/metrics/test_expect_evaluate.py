@@ -30,6 +30,16 @@ GOODPUT = {
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return sweep(tmp_path_factory.mktemp("run") / "run", REPEATS)
+
+
+@pytest.fixture(scope="module")
+def single(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """The same with one repeat, so that values decide."""
+    return sweep(tmp_path_factory.mktemp("single") / "run", (0.0,))
+
+
+def sweep(folder: Path, offsets: Sequence[float]) -> Run:
     cells = [
         CellSpec(
             [FlowSpec([mbps + off] * 10), FlowSpec([mbps + off] * 10, index=1)],
@@ -38,9 +48,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
             phases={"late": (5, 10)},
         )
         for (cc, rtt), mbps in GOODPUT.items()
-        for k, off in enumerate(REPEATS)
+        for k, off in enumerate(offsets)
     ]
-    return open_run(write_run(tmp_path_factory.mktemp("run") / "run", cells))
+    return open_run(write_run(folder, cells))
 
 
 def judge(run: Run, check: str, **where: Any) -> Verdict:
@@ -92,9 +102,53 @@ def judge(run: Run, check: str, **where: Any) -> Verdict:
         ("goodput.mean{cc: reno} / goodput.mean{cc: htcp} < 45%", {"rtt": "100ms"}, "holds"),
     ],
 )
-def test_outcomes(run: Run, check: str, where: dict[str, Any], outcome: str) -> None:
+def test_outcomes_with_one_repeat(single: Run, check: str, where: dict[str, Any], outcome: str) -> None:
+    verdict = judge(single, check, **where)
+    assert verdict.outcome == outcome, verdict.explanation
+    assert not verdict.within_chance
+
+
+@pytest.mark.parametrize(
+    ("check", "where", "outcome"),
+    [
+        # 300 Mb/s with repeats at -1, 0 and +1 Mb/s: the interval is 297.5 to 302.5 Mb/s
+        ("goodput.mean <= 301Mbps", {"cc": "reno", "rtt": "100ms"}, "undecided"),
+        ("goodput.mean <= 303Mbps", {"cc": "reno", "rtt": "100ms"}, "holds"),
+        ("goodput.mean <= 299Mbps", {"cc": "reno", "rtt": "100ms"}, "undecided"),
+        ("goodput.mean <= 297Mbps", {"cc": "reno", "rtt": "100ms"}, "fails"),
+        ("goodput.mean > 297Mbps", {"cc": "reno", "rtt": "100ms"}, "holds"),
+        ("goodput.mean == 300Mbps", {"cc": "reno", "rtt": "100ms"}, "undecided"),
+        ("goodput.mean == 303Mbps", {"cc": "reno", "rtt": "100ms"}, "fails"),
+        ("goodput.mean != 300Mbps", {"cc": "reno", "rtt": "100ms"}, "undecided"),
+        ("goodput.mean != 303Mbps", {"cc": "reno", "rtt": "100ms"}, "holds"),
+        ("goodput.mean within 1% of 300Mbps", {"cc": "reno", "rtt": "100ms"}, "holds"),
+        ("goodput.mean within 0.5% of 300Mbps", {"cc": "reno", "rtt": "100ms"}, "undecided"),
+        ("goodput.mean within 1Mbps of 310Mbps", {"cc": "reno", "rtt": "100ms"}, "fails"),
+        ("goodput.mean between 297Mbps and 303Mbps", {"cc": "reno", "rtt": "100ms"}, "holds"),
+        ("goodput.mean between 299Mbps and 400Mbps", {"cc": "reno", "rtt": "100ms"}, "undecided"),
+        ("goodput.mean between 303Mbps and 400Mbps", {"cc": "reno", "rtt": "100ms"}, "fails"),
+        # all cells move together, so that their differences do not vary at all
+        ("goodput.mean{cc: htcp} > goodput.mean{cc: reno}", {}, "holds"),
+        ("goodput.mean{cc: htcp} - goodput.mean{cc: reno} == 400Mbps", {"rtt": "100ms"}, "holds"),
+        ("goodput.aggregate.mean == 2 * goodput.mean", {}, "holds"),
+        ("argmin(goodput.mean over cc) == 'reno'", {}, "holds"),
+        ("argmin(goodput.mean over cc) != 'reno'", {}, "fails"),
+        ("argmax(goodput.mean over rtt) in {100ms, 200ms}", {}, "fails"),
+        ("rank(goodput.mean over cc, 'reno') == 1", {}, "holds"),
+        ("spearman(goodput.mean over rtt) == -1", {}, "holds"),
+        ("jain == 1", {}, "holds"),
+        ("goodput.mean{cc: reno} < 0.5 * goodput.mean{cc: htcp}", {"rtt": ["100ms", "200ms"]}, "holds"),
+        ("goodput.mean >= 98Mbps or jain < 0.5", {}, "undecided"),
+        ("goodput.mean >= 98Mbps or jain > 0.5", {}, "holds"),
+        ("not goodput.mean >= 301Mbps", {"cc": "reno", "rtt": "100ms"}, "undecided"),
+    ],
+)
+def test_outcomes_with_repeats_are_those_of_intervals(
+    run: Run, check: str, where: dict[str, Any], outcome: str
+) -> None:
     verdict = judge(run, check, **where)
     assert verdict.outcome == outcome, verdict.explanation
+    assert verdict.within_chance == (outcome == "undecided")
 
 
 @pytest.mark.parametrize(
@@ -142,15 +196,32 @@ def test_measurement_margin_and_interval(run: Run) -> None:
     assert (found.low, found.high) == pytest.approx((300e6 - half, 300e6 + half))
     assert (found.margin_low, found.margin_high) == pytest.approx((10e6 - half, 10e6 + half))
     assert found.repeats == 3
-    assert found.sure is True
+    assert found.outcome == "holds"
     assert len(verdict.cells) == 3
 
 
-def test_a_margin_that_the_interval_straddles_is_said(run: Run) -> None:
+def test_an_interval_that_holds_zero_is_said(run: Run) -> None:
     verdict = judge(run, "goodput.mean <= 301Mbps", cc="reno", rtt="100ms")
-    assert verdict.outcome == "holds"
-    assert "but not at 95 %" in verdict.explanation
-    assert any("includes zero" in text for text in verdict.warnings)
+    assert verdict.explanation == (
+        "Undecided, because the 95 % interval of the margin includes zero: "
+        "cc = reno, rtt = 100ms: 300 Mbps against 301 Mbps; 95 % interval: 297.5 Mbps to 302.5 Mbps, 3 repeats."
+    )
+    assert not verdict.settled
+
+
+def test_the_level_widens_the_interval(run: Run) -> None:
+    claim = [{"check": "goodput.mean <= 302Mbps", "where": {"cc": "reno", "rtt": "100ms"}}]
+    # t(2, 0.95) = 2.92 gives 300 ± 1.69, t(2, 0.975) = 4.30 gives 300 ± 2.48
+    assert [evaluate(run, claim, level)[0].outcome for level in (0.9, 0.95)] == ["holds", "undecided"]
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        evaluate(run, claim, 95)
+
+
+def test_the_interval_of_a_difference_is_that_of_the_pairs(run: Run) -> None:
+    """Margins of 11.3, 10 and 8.7 Mb/s: 10 ± 4.3027 · 1.3 / sqrt(3)."""
+    verdict = judge(run, "goodput.mean{cc: htcp} > 2.3 * goodput.mean{cc: reno}", rtt="100ms")
+    assert verdict.decisive is not None
+    assert "interval of the margin 10 Mbps: 6.771 Mbps to 13.23 Mbps" in str(verdict.decisive)
 
 
 def test_repeats_are_paired_when_cells_are_compared(run: Run) -> None:
@@ -167,6 +238,19 @@ def test_the_worst_combination_comes_first(run: Run) -> None:
     assert verdict.decisive is not None
     assert verdict.decisive.factors == {"cc": "reno", "rtt": "200ms"}
     assert "1 of 6" in verdict.explanation
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_of_a_tie_each_is_the_least(tmp_path: Path, repeats: int) -> None:
+    cells = [
+        CellSpec([FlowSpec([mbps] * 10)], factors={"cc": cc}, repeat=k)
+        for cc, mbps in (("reno", 5.0), ("bic", 5.0), ("cubic", 6.0))
+        for k in range(repeats)
+    ]
+    run = open_run(write_run(tmp_path / "r", cells))
+    for cc, outcome in (("reno", "holds"), ("bic", "holds"), ("cubic", "fails")):
+        assert judge(run, f"argmin(goodput.mean over cc) == '{cc}'").outcome == outcome
+    assert "a tie" in judge(run, "argmin(goodput.mean over cc) == 'bic'").explanation
 
 
 def test_one_repeat_has_no_interval_and_says_so(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = [
+    "confidence_option",
     "console",
     "emit_json",
     "error_console",
@@ -43,6 +44,33 @@ def verbosity_options(function: Function) -> Function:
 def json_option(function: Function) -> Function:
     """Adds ``--json``; the function gets ``as_json: bool``."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON for a program.")(function)
+
+
+def confidence_option(function: Function) -> Function:
+    """Adds ``--confidence``; the function gets ``level: float``."""
+    return click.option(
+        "--confidence",
+        "level",
+        type=_Level(),
+        default="95%",
+        show_default=True,
+        metavar="SHARE",
+        help="Confidence level of intervals, and of verdicts where there are repeats.",
+    )(function)
+
+
+class _Level(click.ParamType[float]):
+    """A confidence level: ``95%`` or ``0.95``."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        from weir.run.quantity import ONE, parse_quantity
+
+        found = parse_quantity(str(value))
+        if found is None or found.dimension != ONE or not 0.5 <= found.value < 1:
+            self.fail(f"{value!r}: expected a share of at least 50% and less than 100%, such as 95%", param, ctx)
+        return found.value
 
 
 def emit_json(value: Any) -> None:

@@ -11,21 +11,25 @@ if TYPE_CHECKING:
     from weir.metrics.expect import Verdict
     from weir.run import Run
 
-__all__ = ["print_verdicts", "settle", "verdicts_of"]
+__all__ = ["count", "print_verdicts", "settle", "verdicts_of"]
 
 _LOOK = {"holds": ("holds", "green"), "fails": ("FAILS", "bold red"), "undecided": ("undecided", "yellow")}
 
 
-def verdicts_of(run: Run) -> list[Verdict]:
+def verdicts_of(run: Run, level: float = 0.95) -> list[Verdict]:
     """The verdicts on the claims that the run's scenario makes."""
     from weir.metrics.expect import evaluate
 
-    return evaluate(run, run.manifest.get("expect", ()))
+    return evaluate(run, run.manifest.get("expect", ()), level)
 
 
-def settle(verdicts: Sequence[Verdict]) -> bool:
-    """Whether every claim holds, or fails where its scenario says so; one that cannot be decided does not hold."""
-    return all(verdict.settled for verdict in verdicts)
+def settle(verdicts: Sequence[Verdict], *, strict: bool = False) -> bool:
+    """Whether every claim holds, or fails where its scenario says so.
+
+    A claim that has no value on the run does not hold. One that is undecided within chance counts as settled unless
+    ``strict``: nothing speaks against it, but its repeats do not prove it.
+    """
+    return all(verdict.settled or (verdict.within_chance and not strict) for verdict in verdicts)
 
 
 def print_verdicts(verdicts: Sequence[Verdict], *, verbose: bool = False) -> None:
@@ -42,10 +46,23 @@ def print_verdicts(verdicts: Sequence[Verdict], *, verbose: bool = False) -> Non
         out.print(line)
         for detail in _details(verdict, verbose=verbose):
             out.print(Text(f"{'':<11}{detail}", style="dim"))
+    out.print(Text(count(verdicts), style="bold"))
+
+
+def count(verdicts: Sequence[Verdict]) -> str:
+    """How many claims hold, and what is with the others."""
     held = sum(verdict.outcome == "holds" for verdict in verdicts)
-    noun = "claim holds" if len(verdicts) == 1 else "claims hold"
+    noun, verb = "claim" if len(verdicts) == 1 else "claims", "holds" if 1 in (held, len(verdicts)) else "hold"
+    parts = [f"{held} of {len(verdicts)} {noun} {verb}"]
     known = sum(verdict.settled and verdict.outcome == "fails" for verdict in verdicts)
-    out.print(Text(f"{held} of {len(verdicts)} {noun}" + (f", {known} known to fail" if known else ""), style="bold"))
+    failed = sum(verdict.outcome == "fails" for verdict in verdicts) - known
+    chance = sum(verdict.within_chance for verdict in verdicts)
+    unjudged = sum(verdict.outcome == "undecided" for verdict in verdicts) - chance
+    parts += [f"{failed} {'fails' if failed == 1 else 'fail'}"] if failed else []
+    parts += [f"{known} known to fail"] if known else []
+    parts += [f"{chance} undecided: more repeats would narrow the intervals"] if chance else []
+    parts += [f"{unjudged} cannot be judged on this run"] if unjudged else []
+    return ", ".join(parts)
 
 
 def _look(verdict: Verdict) -> tuple[str, str]:
@@ -54,10 +71,20 @@ def _look(verdict: Verdict) -> tuple[str, str]:
     return _LOOK[verdict.outcome]
 
 
+def _decisive(verdict: Verdict) -> str:
+    """The comparison that settled it; which of several, and of how many."""
+    first = verdict.measured[0]
+    same = sum(m.outcome == verdict.outcome for m in verdict.measured)
+    if len(verdict.measured) == 1 or (same == 1 and verdict.outcome != "holds"):
+        return str(first)
+    which = "closest" if verdict.outcome == "holds" else "farthest from holding"
+    return f"{same} of {len(verdict.measured)} comparisons, the {which}: {first}"
+
+
 def _details(verdict: Verdict, *, verbose: bool) -> list[str]:
     found = [verdict.check] if verdict.claim and (verbose or verdict.outcome != "holds") else []
     if verdict.decisive is not None:
-        found.append(str(verdict.decisive))
+        found.append(_decisive(verdict))
     elif verdict.explanation:
         found.append(verdict.explanation)
     if verdict.news:

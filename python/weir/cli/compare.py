@@ -10,6 +10,7 @@ import click
 
 from weir.cli import _errors
 from weir.cli._common import (
+    confidence_option,
     console,
     emit_json,
     error_console,
@@ -48,6 +49,7 @@ _FEW = 16
 @click.option("--report", "page", type=click.Path(path_type=Path), metavar="FILE", help="Write a report (HTML).")
 @click.option("--figures", type=click.Path(path_type=Path), metavar="DIR", help="Write every figure as SVG, PDF, CSV.")
 @click.option("--all", "everything", is_flag=True, help="Print every difference, not only the largest.")
+@confidence_option
 @json_option
 @verbosity_options
 def command(
@@ -59,6 +61,7 @@ def command(
     page: Path | None,
     figures: Path | None,
     everything: bool,
+    level: float,
     as_json: bool,
     quiet: bool,
     verbose: int,
@@ -71,7 +74,7 @@ def command(
     from weir.compare import parse_limit
 
     allowed = [parse_limit(text) for text in limits]
-    comparison = _compare(runs, metrics or None, phases or None, split)
+    comparison = _compare(runs, metrics or None, phases or None, split, level)
     if as_json:
         emit_json(comparison.to_json(allowed))
     else:
@@ -86,7 +89,7 @@ def command(
 
 
 def _compare(
-    runs: Sequence[str], metrics: Sequence[str] | None, phases: Sequence[str] | None, split: str | None
+    runs: Sequence[str], metrics: Sequence[str] | None, phases: Sequence[str] | None, split: str | None, level: float
 ) -> Comparison:
     from weir.compare import compare
     from weir.metrics import MetricError
@@ -97,7 +100,8 @@ def _compare(
     if split is None:
         if len(named) < 2:
             raise click.UsageError("a comparison needs two RUNs or more; or one and --split FACTOR")
-        return compare([p for _, p in named], labels=[n for n, _ in named], metrics=metrics, phases=phases)
+        paths, labels = [p for _, p in named], [n for n, _ in named]
+        return compare(paths, labels=labels, metrics=metrics, phases=phases, level=level)
     from weir.cli._runs import open_run
 
     if len(named) != 1:
@@ -109,7 +113,7 @@ def _compare(
     if len(values) < 2:
         raise MetricError(f"{split} has one value in this run, {values[0]}: there is nothing to compare")
     parts = [run.select({split: value}) for value in values]
-    return compare(parts, labels=values, metrics=metrics, phases=phases)
+    return compare(parts, labels=values, metrics=metrics, phases=phases, level=level)
 
 
 def _named(text: str) -> tuple[str | None, Path]:

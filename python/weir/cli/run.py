@@ -11,7 +11,16 @@ import click
 
 from weir.cli import _errors
 from weir.cli._choice import method_for
-from weir.cli._common import console, emit_json, error_console, examples, json_option, plural, verbosity_options
+from weir.cli._common import (
+    confidence_option,
+    console,
+    emit_json,
+    error_console,
+    examples,
+    json_option,
+    plural,
+    verbosity_options,
+)
 from weir.cli._scenarios import complete_scenario, load, scenario_options, settings, slug
 from weir.cli._verdicts import print_verdicts, settle, verdicts_of
 
@@ -43,6 +52,8 @@ _EPILOG = examples(
 @click.option("--fresh", is_flag=True, help="Replace a run that the folder holds.")
 @click.option("--trace", is_flag=True, help="Record single packets: two captures (pcap) and a log (CSV) in each cell.")
 @click.option("--no-verdict", is_flag=True, help="A claim that does not hold is no failure.")
+@click.option("--strict", is_flag=True, help="A claim that repeats leave undecided is a failure.")
+@confidence_option
 @click.option("--no-report", is_flag=True, help="Do not build report.html.")
 @json_option
 @verbosity_options
@@ -57,6 +68,8 @@ def command(
     force: bool,
     trace: bool,
     no_verdict: bool,
+    strict: bool,
+    level: float,
     no_report: bool,
     as_json: bool,
     quiet: bool,
@@ -67,6 +80,8 @@ def command(
     An interrupted run is continued by the same command; what is complete is kept. Several methods give a run each, in
     folders of their names, and a comparison. Without a method, `lab` is taken where it needs no more than a minute,
     else `sim`; `weir plan` shows what each would do.
+
+    Ends with 1 if a claim fails, or has no value on the run; with --strict also if its repeats leave it undecided.
     """
     loaded = load(scenario, version=version, overrides=(*overrides, *_tracing(trace)), quiet=quiet)
     folder = out or Path("runs") / slug(scenario, version=version)
@@ -86,7 +101,7 @@ def command(
             quiet=quiet,
             verbose=verbose,
         )
-        done.append(_Done(name, result, *_conclude(result, build=not no_report, quiet=quiet)))
+        done.append(_Done(name, result, *_conclude(result, level, build=not no_report, quiet=quiet)))
         if not as_json:
             _print(done[-1], verbose=verbose, titled=len(names) > 1)
     complete = [one for one in done if len(one.result.failures) < one.result.cells]
@@ -95,7 +110,7 @@ def command(
         emit_json(_all_as_dict(done, _comparison(complete, page) if len(complete) > 1 else None))
     elif len(complete) > 1:
         _compare(complete, page)
-    if any(one.result.failures or not (no_verdict or settle(one.verdicts)) for one in done):
+    if any(one.result.failures or not (no_verdict or settle(one.verdicts, strict=strict)) for one in done):
         raise click.exceptions.Exit(_errors.FAILED)
 
 
@@ -155,21 +170,21 @@ def _comparison(done: list[_Done], page: Path | None) -> dict[str, Any]:
     return comparison.to_json([])
 
 
-def _conclude(result: Result, *, build: bool, quiet: bool) -> tuple[list[Verdict], Path | None]:
+def _conclude(result: Result, level: float, *, build: bool, quiet: bool) -> tuple[list[Verdict], Path | None]:
     """The verdicts and the report of a run that has at least one complete cell."""
     if len(result.failures) == result.cells:
         return [], None
     from weir.cli._runs import open_run
 
     run = open_run(result.folder, quiet=True)
-    verdicts = verdicts_of(run)
+    verdicts = verdicts_of(run, level)
     if not build:
         return verdicts, None
     if not quiet and sys.stderr.isatty():
         error_console().print("building the report", end="\r")
     from weir import report
 
-    return verdicts, report.build(run)
+    return verdicts, report.build(run, level=level)
 
 
 def _all_as_dict(done: list[_Done], comparison: dict[str, Any] | None) -> dict[str, Any]:

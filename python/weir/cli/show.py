@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli._common import console, emit_json, examples, json_option, plural, print_table, verbosity_options
+from weir.cli._common import (
+    confidence_option,
+    console,
+    emit_json,
+    examples,
+    json_option,
+    plural,
+    print_table,
+    verbosity_options,
+)
 from weir.cli._verdicts import print_verdicts, verdicts_of
 
 if TYPE_CHECKING:
@@ -28,17 +37,18 @@ _DEFAULT = ("goodput.aggregate.mean", "goodput.mean", "jain")
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
 @click.option("-m", "--metric", "metrics", multiple=True, metavar="NAME", help="A metric to show; may be repeated.")
 @click.option("--phase", metavar="NAME", help="Compute metrics on this phase.")
+@confidence_option
 @json_option
 @verbosity_options
 def command(
-    folder: Path, metrics: tuple[str, ...], phase: str | None, as_json: bool, quiet: bool, verbose: int
+    folder: Path, metrics: tuple[str, ...], phase: str | None, level: float, as_json: bool, quiet: bool, verbose: int
 ) -> None:
     """Summarise the run in DIR: verdicts of its claims, and metrics of each cell with their confidence intervals."""
     from weir.cli._runs import open_run
 
     run = open_run(folder, quiet=quiet or as_json)
-    verdicts = verdicts_of(run)
-    table = summary(run, metrics, phase) if metrics else _usual(run, phase)
+    verdicts = verdicts_of(run, level)
+    table = summary(run, metrics, phase, level) if metrics else _usual(run, phase, level)
     if as_json:
         emit_json(
             {
@@ -61,13 +71,15 @@ def command(
             console().print(f"warning: {warning}", style="yellow")
 
 
-def summary(run: Run, metrics: Sequence[str], phase: str | None = None) -> list[dict[str, Any]]:
+def summary(run: Run, metrics: Sequence[str], phase: str | None = None, level: float = 0.95) -> list[dict[str, Any]]:
     """One row a metric and combination of factors; see :func:`weir.metrics.compute` for the columns."""
-    rows: list[dict[str, Any]] = run.metrics(*metrics, as_="polars", by=list(run.factors), phase=phase).to_dicts()
+    rows: list[dict[str, Any]] = run.metrics(
+        *metrics, as_="polars", by=list(run.factors), phase=phase, level=level
+    ).to_dicts()
     return rows
 
 
-def _usual(run: Run, phase: str | None) -> list[dict[str, Any]]:
+def _usual(run: Run, phase: str | None, level: float) -> list[dict[str, Any]]:
     """The usual metrics, without those that this run cannot give.
 
     Raises:
@@ -79,7 +91,7 @@ def _usual(run: Run, phase: str | None) -> list[dict[str, Any]]:
     last: MetricError | None = None
     for name in _DEFAULT:
         try:
-            rows += summary(run, [name], phase)
+            rows += summary(run, [name], phase, level)
         except MetricError as error:
             last = error
     if not rows and last is not None:

@@ -35,12 +35,12 @@ class Claim:
         return None if count < 2 else len(decided) == 1
 
 
-def judge(runs: Sequence[Labelled]) -> tuple[Claim, ...]:
-    """Judges every claim that a run's scenario makes on that run."""
+def judge(runs: Sequence[Labelled], level: float = 0.95) -> tuple[Claim, ...]:
+    """Judges every claim that a run's scenario makes on that run, with intervals at ``level``."""
     found: dict[tuple[str, str, str], dict[str, Verdict]] = {}
     for entry in runs:
         claims = entry.run.manifest.get("expect", ())
-        for verdict in evaluate(entry.run, claims) if claims else ():
+        for verdict in evaluate(entry.run, claims, level) if claims else ():
             where = ",".join(f"{k}={v}" for k, v in sorted(verdict.where.items()))
             found.setdefault((verdict.claim, verdict.check, where), {})[entry.label] = verdict
     return tuple(

@@ -115,7 +115,7 @@ class Comparison:
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
         """The claims of the runs' scenarios, judged on each."""
-        return judge(self.runs)
+        return judge(self.runs, self.level)
 
     @cached_property
     def values(self) -> pl.DataFrame:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import polars as pl
 
+from weir.metrics.bounds import NON_NEGATIVE, SHARE
 from weir.metrics.fairness import jain_index
 from weir.metrics.registry import Category, Param, View, metric
 from weir.metrics.results import Distribution, Floats, Ints, Sample, Values
@@ -38,6 +39,7 @@ def _one(value: float) -> Values:
     symbol="T_i",
     formula="time of the last acknowledgement - time of the request",
     unit="s",
+    bounds=NON_NEGATIVE,
     category=Category.THROUGHPUT,
     scope="group",
     views=_USER,
@@ -59,6 +61,7 @@ def completion(window: Window) -> Sample:
     symbol="p_k(T)",
     formula="share of transfers with k·w ≤ T_i < (k+1)·w",
     unit="1",
+    bounds=SHARE,
     category=Category.THROUGHPUT,
     scope="group",
     views=_USER,
@@ -83,6 +86,7 @@ def completion_distribution(window: Window, *, width: float = 1.0) -> Distributi
     symbol="J_T",
     formula="(Σ T̄_i)² / (N Σ T̄_i²)",
     unit="1",
+    bounds=SHARE,
     category=Category.FAIRNESS,
     scope="group",
     views=_USER,
@@ -101,6 +105,7 @@ def completion_jain(window: Window) -> Values:
     symbol="T_all",
     formula="max_i end_i - min_i start_i",
     unit="s",
+    bounds=NON_NEGATIVE,
     category=Category.THROUGHPUT,
     scope="group",
     views=_USER,
@@ -128,6 +133,7 @@ def completion_makespan(window: Window) -> Values:
     symbol="N_f",
     formula="number of transfers completed",
     unit="count",
+    bounds=NON_NEGATIVE,
     category=Category.THROUGHPUT,
     scope="group",
     views=_USER,
@@ -144,6 +150,7 @@ def completion_count(window: Window) -> Values:
     symbol="u",
     formula="transfers started and not completed / transfers started",
     unit="1",
+    bounds=SHARE,
     category=Category.ROBUSTNESS,
     scope="group",
     views=_USER,
@@ -164,6 +171,7 @@ def completion_unfinished(window: Window) -> Values:
     symbol="s_i / T_i",
     formula="8 · size / completion time",
     unit="bit/s",
+    bounds=NON_NEGATIVE,
     category=Category.THROUGHPUT,
     scope="group",
     views=_USER,

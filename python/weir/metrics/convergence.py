@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from weir.metrics.bounds import NON_NEGATIVE, SHARE
 from weir.metrics.reactivity import first_reach
 from weir.metrics.registry import Category, Param, View, metric
 from weir.metrics.results import Floats, Values
@@ -27,6 +28,7 @@ def _tcp(window: Window) -> list[Flow]:
     symbol="t_cwnd",
     formula="min{t | cwnd_i(t) ≥ level · BDP_i} - beginning",
     unit="s",
+    bounds=NON_NEGATIVE,
     category=Category.CONVERGENCE,
     scope="flow",
     views=_DESIGNER,
@@ -51,6 +53,7 @@ def convergence_time(window: Window, *, level: float = 0.8) -> Values:
     symbol="s_cwnd",
     formula="min{u | cwnd_i(t + u·RTT) ≥ level · BDP_i}",
     unit="RTT",
+    bounds=NON_NEGATIVE,
     category=Category.CONVERGENCE,
     scope="flow",
     views=_DESIGNER,
@@ -98,6 +101,7 @@ def _share(window: Window, bytes_: bool) -> Values:
     symbol="T_ss / T",
     formula="time with cwnd < ssthresh and no recovery / active time",
     unit="1",
+    bounds=SHARE,
     category=Category.CONVERGENCE,
     scope="flow",
     views=_DESIGNER,
@@ -114,6 +118,7 @@ def slow_start_time_share(window: Window) -> Values:
     symbol="b_ss / b",
     formula="payload acknowledged in slow start / payload acknowledged",
     unit="1",
+    bounds=SHARE,
     category=Category.CONVERGENCE,
     scope="flow",
     views=_DESIGNER,

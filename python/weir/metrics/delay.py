@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from weir.metrics.bounds import NON_NEGATIVE
 from weir.metrics.registry import Category, View, metric
 from weir.metrics.results import Series
 from weir.metrics.window import Window
@@ -18,6 +19,7 @@ _NETWORK = (View.DESIGNER, View.PROVIDER)
     symbol="RTT_i(t)",
     formula="smoothed round-trip time",
     unit="s",
+    bounds=NON_NEGATIVE,
     category=Category.DELAY,
     scope="flow",
     views=(View.END_USER,),
@@ -37,6 +39,7 @@ def rtt(window: Window) -> Series:
     symbol="q_i(t)",
     formula="smoothed - least round-trip time",
     unit="s",
+    bounds=NON_NEGATIVE,
     category=Category.DELAY,
     scope="flow",
     views=_NETWORK,
@@ -59,6 +62,7 @@ def rtt_queueing(window: Window) -> Series:
     symbol="j_i(t)",
     formula="|RTT_i(t) - RTT_i(t - Δ)|",
     unit="s",
+    bounds=NON_NEGATIVE,
     category=Category.STABILITY,
     scope="flow",
     views=(View.END_USER,),
@@ -80,6 +84,7 @@ def rtt_jitter(window: Window) -> Series:
     symbol="q_l(t)",
     formula="mean time in the queue of the packets of an interval",
     unit="s",
+    bounds=NON_NEGATIVE,
     category=Category.DELAY,
     scope="link",
     views=_NETWORK,
@@ -100,6 +105,7 @@ def queue_delay(window: Window) -> Series:
     symbol="max q_l",
     formula="longest time in the queue of any packet",
     unit="s",
+    bounds=NON_NEGATIVE,
     category=Category.DELAY,
     scope="link",
     views=_NETWORK,
@@ -128,6 +134,7 @@ def _queue_delay(window: Window, column: str) -> Series:
     symbol="b_l(t)",
     formula="IP bytes waiting at the end of the interval",
     unit="B",
+    bounds=NON_NEGATIVE,
     category=Category.DELAY,
     scope="link",
     views=_NETWORK,

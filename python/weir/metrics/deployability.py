@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from weir.metrics.bounds import NON_NEGATIVE, SHARE
 from weir.metrics.registry import Category, View, metric
 from weir.metrics.results import Values
 from weir.metrics.window import Window
@@ -48,6 +49,7 @@ def code_lines(cc: str) -> float:
     symbol="L",
     formula="lines of code of the congestion control",
     unit="lines",
+    bounds=NON_NEGATIVE,
     category=Category.DEPLOYABILITY,
     scope="flow",
     views=(View.DESIGNER,),
@@ -70,6 +72,7 @@ def deployability_code_lines(window: Window) -> Values:
     symbol="a",
     formula="1 if the flow is one of several parallel streams or sends datagrams, else 0",
     unit="1",
+    bounds=SHARE,
     category=Category.DEPLOYABILITY,
     scope="flow",
     views=(View.END_USER,),
@@ -93,6 +96,7 @@ def deployability_application(window: Window) -> Values:
     symbol="h",
     formula="number of links on the flows' paths with a queue other than a drop-tail one",
     unit="count",
+    bounds=NON_NEGATIVE,
     category=Category.DEPLOYABILITY,
     scope="group",
     views=(View.PROVIDER,),

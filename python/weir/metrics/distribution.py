@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from weir.metrics.bounds import SHARE
 from weir.metrics.registry import Category, Param, View, metric
 from weir.metrics.results import Distribution, Floats, Series, Values
 from weir.metrics.window import Window
@@ -41,6 +42,7 @@ def _goodput_bins(window: Window) -> tuple[list[int], Floats]:
     symbol="p_{i,k}",
     formula="p(k/100 · C_i ≤ g_i(t) < (k+1)/100 · C_i), k = 0..100",
     unit="1",
+    bounds=SHARE,
     category=Category.THROUGHPUT,
     scope="flow",
     views=_VIEWS,
@@ -62,6 +64,7 @@ def goodput_distribution(window: Window) -> Distribution:
     symbol="k*_i",
     formula="argmax_k p_{i,k} / 100",
     unit="1",
+    bounds=SHARE,
     category=Category.THROUGHPUT,
     scope="flow",
     views=_VIEWS,
@@ -83,6 +86,7 @@ def goodput_mode(window: Window) -> Values:
     symbol="p_{i,k*}",
     formula="max_k p_{i,k}",
     unit="1",
+    bounds=SHARE,
     category=Category.THROUGHPUT,
     scope="flow",
     views=_VIEWS,
@@ -100,6 +104,7 @@ def goodput_mode_share(window: Window) -> Values:
     symbol="p(a ≤ g_i < b)",
     formula="share of the intervals with from ≤ g_i(t) < to",
     unit="1",
+    bounds=SHARE,
     category=Category.THROUGHPUT,
     scope="flow",
     views=_VIEWS,

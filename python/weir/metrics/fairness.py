@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from weir.metrics.bounds import NON_NEGATIVE, SHARE
 from weir.metrics.errors import MetricError
 from weir.metrics.reactivity import first_reach
 from weir.metrics.registry import Category, Param, View, metric
@@ -63,6 +64,7 @@ def _one(value: float) -> Values:
     symbol="J",
     formula="(Σ ḡ_i)² / (N Σ ḡ_i²)",
     unit="1",
+    bounds=SHARE,
     category=Category.FAIRNESS,
     scope="group",
     views=(View.DESIGNER,),
@@ -82,6 +84,7 @@ def jain(window: Window) -> Values:
     symbol="J_n",
     formula="(Σ ḡ_n)² / (N Σ ḡ_n²), ḡ_n summed over the parallel streams of node n",
     unit="1",
+    bounds=SHARE,
     category=Category.FAIRNESS,
     scope="group",
     views=(View.END_USER, View.DESIGNER),
@@ -104,6 +107,7 @@ def _node_rates(window: Window) -> Series:
     symbol="min/max",
     formula="min_i ḡ_i / max_i ḡ_i",
     unit="1",
+    bounds=SHARE,
     category=Category.FAIRNESS,
     scope="group",
     views=(View.PROVIDER,),
@@ -123,6 +127,7 @@ def fairness_minmax(window: Window) -> Values:
     symbol="F_mm",
     formula="min_i ḡ_i / m_i, m the max-min fair allocation of the rates that the flows' links give",
     unit="1",
+    bounds=SHARE,
     category=Category.FAIRNESS,
     scope="group",
     views=(View.PROVIDER,),
@@ -172,6 +177,7 @@ def max_min_shares(window: Window, flows: tuple[Flow, ...]) -> Floats:
     symbol="F_α",
     formula="((1/N) Σ ḡ_i^(1-α))^(1/(1-α)) / ((1/N) Σ ḡ_i)",
     unit="1",
+    bounds=SHARE,
     category=Category.FAIRNESS,
     scope="group",
     views=(View.PROVIDER,),
@@ -195,6 +201,7 @@ def fairness_alpha(window: Window, *, alpha: float = 2.0) -> Values:
     symbol="F_1",
     formula="(Π ḡ_i)^(1/N) / ((1/N) Σ ḡ_i)",
     unit="1",
+    bounds=SHARE,
     category=Category.FAIRNESS,
     scope="group",
     views=(View.PROVIDER,),
@@ -211,6 +218,7 @@ def fairness_proportional(window: Window) -> Values:
     symbol="δ_f",
     formula="min{t | (1-δ)/N ≤ g_i(t) / G(t) ≤ (1+δ)/N for every i}",
     unit="s",
+    bounds=NON_NEGATIVE,
     category=Category.FAIRNESS,
     scope="group",
     views=(View.END_USER,),
@@ -254,6 +262,7 @@ def _aligned(rates: Series, rows: list[int], begin_ns: int) -> Series:
     symbol="UIF",
     formula="(1/N Σ x̄_i of N legacy flows beside the new one) / (1/(N+1) Σ x̄_i of N+1 legacy flows alone)",
     unit="1",
+    bounds=NON_NEGATIVE,
     category=Category.FAIRNESS,
     scope="run",
     views=(View.END_USER, View.PROVIDER),

@@ -209,6 +209,8 @@ def member_labels(axis: Axis, members: Sequence[int], part: Window) -> list[str]
 def _summary(rows: list[Row], plan: _Plan, run: Run, level: float, interval: Interval) -> pl.DataFrame:
     bins = any("bin_low" in row for row in rows)
     keys = [*plan.by, "phase", "metric", "unit", *(("bin_low", "bin_high") if bins else ())]
+    metric = keys.index("metric")
+    bounds = {reference.text: reference.bounds for reference in plan.references}
     grouped: dict[tuple[object, ...], dict[int, list[tuple[float, bool]]]] = {}
     for row in rows:
         key = tuple(row.get(name) for name in keys)
@@ -218,7 +220,7 @@ def _summary(rows: list[Row], plan: _Plan, run: Run, level: float, interval: Int
     found = []
     for key, repeats in grouped.items():
         means = np.array([_nanmean([value for value, _ in values]) for values in repeats.values()])
-        summary = summarise(means, level, interval)
+        summary = summarise(means, level, interval, bounds[str(key[metric])])
         censored = any(c for values in repeats.values() for _, c in values)
         found.append((*key, summary.mean, summary.sd, summary.n, summary.low, summary.high, censored))
     return _frame(found, keys, run)

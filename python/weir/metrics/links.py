@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from weir.metrics.bounds import NON_NEGATIVE, SHARE
 from weir.metrics.registry import Category, View, metric
 from weir.metrics.results import Series
 from weir.metrics.throughput import capacity_bps
@@ -32,6 +33,7 @@ def _rate(window: Window, extra: int | None) -> Series:
     symbol="X_l(t)",
     formula="8 · IP bytes that left / length of the interval",
     unit="bit/s",
+    bounds=NON_NEGATIVE,
     category=Category.THROUGHPUT,
     scope="link",
     views=_PROVIDER,
@@ -48,6 +50,7 @@ def link_throughput(window: Window) -> Series:
     symbol="X_eth(t)",
     formula="8 · (IP bytes + (overhead - 20) · packets) / length of the interval",
     unit="bit/s",
+    bounds=NON_NEGATIVE,
     category=Category.THROUGHPUT,
     scope="link",
     views=_PROVIDER,
@@ -68,6 +71,7 @@ def link_frames(window: Window) -> Series:
     symbol="U_l(t)",
     formula="8 · (IP bytes + overhead · packets) / (C_l(t) · length of the interval)",
     unit="1",
+    bounds=SHARE,
     category=Category.THROUGHPUT,
     scope="link",
     views=_PROVIDER,

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import polars as pl
 
+from weir.metrics.bounds import NON_NEGATIVE, SHARE
 from weir.metrics.errors import MetricError
 from weir.metrics.registry import Category, Param, View, metric
 from weir.metrics.results import Floats, Ints, Values
@@ -36,6 +37,7 @@ def _link_ratios(window: Window, column: str) -> Values:
     symbol="p_l",
     formula="Σ packets dropped / Σ packets arrived",
     unit="1",
+    bounds=SHARE,
     category=Category.LOSS,
     scope="link",
     views=_NETWORK,
@@ -52,6 +54,7 @@ def link_loss(window: Window) -> Values:
     symbol="m_l",
     formula="Σ packets marked / Σ packets arrived",
     unit="1",
+    bounds=SHARE,
     category=Category.LOSS,
     scope="link",
     views=_NETWORK,
@@ -87,6 +90,7 @@ def _per_flow(window: Window, above: Floats, below: Floats) -> Values:
     symbol="p_i",
     formula="data packets lost / data packets sent",
     unit="1",
+    bounds=SHARE,
     category=Category.LOSS,
     scope="flow",
     views=_NETWORK,
@@ -103,6 +107,7 @@ def loss(window: Window) -> Values:
     symbol="m_i",
     formula="data packets marked / data packets sent",
     unit="1",
+    bounds=SHARE,
     category=Category.LOSS,
     scope="flow",
     views=_NETWORK,
@@ -119,6 +124,7 @@ def marks(window: Window) -> Values:
     symbol="r_i",
     formula="data packets retransmitted / data packets sent",
     unit="1",
+    bounds=SHARE,
     category=Category.ROBUSTNESS,
     scope="flow",
     views=(View.END_USER,),
@@ -170,6 +176,7 @@ def _life(window: Window, flow: Flow, total: str) -> tuple[float, float]:
     symbol="r_i/s",
     formula="packets retransmitted / active time",
     unit="1/s",
+    bounds=NON_NEGATIVE,
     category=Category.LOSS,
     scope="flow",
     views=(View.END_USER, View.DESIGNER),
@@ -189,6 +196,7 @@ def retransmissions_rate(window: Window) -> Values:
     symbol="t_i/s",
     formula="retransmission timeouts / active time",
     unit="1/s",
+    bounds=NON_NEGATIVE,
     category=Category.LOSS,
     scope="flow",
     views=(View.END_USER, View.DESIGNER),
@@ -208,6 +216,7 @@ def timeouts_rate(window: Window) -> Values:
     symbol="t_i",
     formula="number of `rto` events",
     unit="count",
+    bounds=NON_NEGATIVE,
     category=Category.LOSS,
     scope="flow",
     views=(View.END_USER,),
@@ -224,6 +233,7 @@ def timeouts(window: Window) -> Values:
     symbol="n_i",
     formula="number of `recovery`, `rto` and `cwr` events",
     unit="count",
+    bounds=NON_NEGATIVE,
     category=Category.LOSS,
     scope="flow",
     views=(View.DESIGNER,),
@@ -250,6 +260,7 @@ def _event_counts(window: Window, kinds: tuple[str, ...]) -> Values:
     symbol="s",
     formula="mean over congestion epochs of flows that lose in it / flows active",
     unit="1",
+    bounds=SHARE,
     category=Category.LOSS,
     scope="group",
     views=_NETWORK,

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from weir.metrics.bounds import NON_NEGATIVE
 from weir.metrics.errors import MetricError
 from weir.metrics.registry import Category, Param, View, metric
 from weir.metrics.results import Series, Values
@@ -24,6 +25,7 @@ _ALLOCATED = Param("allocated", "bit/s", None, "Bandwidth allocated to the class
     symbol="QEF",
     formula="Σ_i x_i(t) / allocated bandwidth",
     unit="1",
+    bounds=NON_NEGATIVE,
     category=Category.THROUGHPUT,
     scope="group",
     views=(View.END_USER, View.PROVIDER),

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from weir.metrics.bounds import NON_NEGATIVE
 from weir.metrics.errors import MetricError
 from weir.metrics.registry import Category, Param, View, metric
 from weir.metrics.results import Floats, Series, Values
@@ -79,6 +80,7 @@ def _counter(window: Window, flow: Flow) -> tuple[Floats, Floats, int]:
     symbol="R",
     formula="min{u | x_i(t + u·RTT) ≤ x_i(t) / 2}",
     unit="RTT",
+    bounds=NON_NEGATIVE,
     category=Category.REACTIVITY,
     scope="flow",
     views=(View.DESIGNER,),
@@ -108,6 +110,7 @@ def responsiveness(window: Window) -> Values:
     symbol="R̄_X",
     formula="max{t : |Σ x_i(t) - Σ x̄_i| / Σ x̄_i > tolerance}",
     unit="s",
+    bounds=NON_NEGATIVE,
     category=Category.REACTIVITY,
     scope="group",
     views=(View.DESIGNER,),
@@ -191,6 +194,7 @@ def _level(rate: float | None, share: float | None, reference: Floats) -> Floats
     symbol="t(g_i ≥ g)",
     formula="min{t | g_i(t) ≥ rate} - beginning",
     unit="s",
+    bounds=NON_NEGATIVE,
     category=Category.REACTIVITY,
     scope="flow",
     views=(View.END_USER,),
@@ -214,6 +218,7 @@ def goodput_reach(window: Window, *, rate: float | None = None, share: float | N
     symbol="t(G ≥ g)",
     formula="min{t | G(t) ≥ rate} - beginning",
     unit="s",
+    bounds=NON_NEGATIVE,
     category=Category.REACTIVITY,
     scope="group",
     views=(View.END_USER, View.DESIGNER),

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from weir.metrics.bounds import Bounds, after
 from weir.metrics.errors import MetricError
 from weir.metrics.registry import UNIT, MetricInfo, Param, resolve
 from weir.metrics.scanner import ExpectError, Scanner
@@ -53,6 +54,14 @@ class Reference:
             return "1"
         squared = "var" in self.stats and self.metric.unit != "1"
         return f"({self.metric.unit})²" if squared else self.metric.unit
+
+    @property
+    def bounds(self) -> Bounds:
+        """The values that it can have, in its unit."""
+        bounds = self.metric.bounds
+        for statistic in self.stats:
+            bounds = after(statistic, bounds)
+        return bounds
 
     @property
     def key(self) -> tuple[object, ...]:

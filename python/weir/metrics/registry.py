@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal, get_type_hints
 
+from weir.metrics.bounds import ANY, Bounds
 from weir.metrics.errors import MetricError, nearest
 from weir.metrics.results import Distribution, Result, Sample, Series, Values
 from weir.run.quantity import ONE, RATE, SIZE, TIME, Dimension
@@ -127,6 +128,8 @@ class MetricInfo:
     """Whether it compares with another cell, given by the parameter ``baseline``."""
     doc: str
     function: Callable[..., Result]
+    bounds: Bounds = ANY
+    """The values that it can have, in its unit: confidence intervals end there."""
 
     @property
     def summary(self) -> str:
@@ -152,10 +155,12 @@ def metric(
     source: str,
     tables: tuple[str, ...],
     params: tuple[Param, ...] = (),
+    bounds: Bounds = ANY,
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
     """Registers a metric function under ``name``; its parameters are the keyword-only arguments of the function.
 
-    A parameter called like a Python keyword has an underscore after its name in the function: ``from_``.
+    A parameter called like a Python keyword has an underscore after its name in the function: ``from_``. ``bounds`` are
+    the values that the metric can have, in its unit: ``SHARE``, ``NON_NEGATIVE``, or any.
 
     Raises:
         ValueError: the name is taken or malformed, the unit unknown, the docstring missing, or the arguments differ
@@ -182,6 +187,7 @@ def metric(
             needs_baseline=needs_baseline,
             doc=inspect.cleandoc(function.__doc__ or ""),
             function=function,
+            bounds=bounds,
         )
         return function
 

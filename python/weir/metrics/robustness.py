@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from weir.metrics.bounds import NON_NEGATIVE, SHARE
 from weir.metrics.errors import MetricError
 from weir.metrics.fairness import max_min_shares
 from weir.metrics.registry import Category, Param, View, metric
@@ -22,6 +23,7 @@ __all__ = ["kolmogorov_smirnov"]
     symbol="p_S(B)",
     formula="P(Y ∈ B), Y = ḡ_i / m_i, B = [level, ∞)",
     unit="1",
+    bounds=SHARE,
     category=Category.ROBUSTNESS,
     scope="group",
     views=(View.DESIGNER,),
@@ -94,6 +96,7 @@ def _pair(window: Window, before: str | None, baseline: Window | None) -> tuple[
     symbol="θ",
     formula="sup_g |F(g) - F*(g)|",
     unit="1",
+    bounds=SHARE,
     category=Category.ROBUSTNESS,
     scope="run",
     views=(View.PROVIDER,),
@@ -115,6 +118,7 @@ def ks(window: Window, *, before: str | None = None, baseline: Window | None = N
     symbol="θ_w",
     formula="sup_g |F(g) - F*(g)| · (-ln(F(g) (1 - F(g))))",
     unit="1",
+    bounds=NON_NEGATIVE,
     category=Category.ROBUSTNESS,
     scope="run",
     views=(View.PROVIDER,),

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import polars as pl
 
+from weir.metrics.bounds import NON_NEGATIVE
 from weir.metrics.registry import Category, Param, View, metric
 from weir.metrics.results import Floats, Sample, Series, Values
 from weir.metrics.statistics import over_time
@@ -24,6 +25,7 @@ def _per_flow(series: Series, stat: str) -> Floats:
     symbol="σ_i",
     formula="sqrt(1/T Σ_t (g_i(t) - ḡ_i)²)",
     unit="bit/s",
+    bounds=NON_NEGATIVE,
     category=Category.STABILITY,
     scope="flow",
     views=(View.END_USER, View.DESIGNER),
@@ -40,6 +42,7 @@ def goodput_sd(window: Window) -> Values:
     symbol="σ_i²",
     formula="1/T Σ_t (g_i(t) - ḡ_i)²",
     unit="(bit/s)²",
+    bounds=NON_NEGATIVE,
     category=Category.STABILITY,
     scope="flow",
     views=(View.END_USER, View.DESIGNER),
@@ -56,6 +59,7 @@ def goodput_variance(window: Window) -> Values:
     symbol="CoV_i",
     formula="σ_i / ḡ_i",
     unit="1",
+    bounds=NON_NEGATIVE,
     category=Category.STABILITY,
     scope="flow",
     views=(View.PROVIDER,),
@@ -72,6 +76,7 @@ def goodput_cov(window: Window) -> Values:
     symbol="σ̄ / ḡ",
     formula="(1/N Σ_i σ_i) / (1/N Σ_i ḡ_i)",
     unit="1",
+    bounds=NON_NEGATIVE,
     category=Category.STABILITY,
     scope="group",
     views=(View.DESIGNER, View.PROVIDER),
@@ -90,6 +95,7 @@ def goodput_normalised_sd(window: Window) -> Values:
     symbol="CoV_X",
     formula="sqrt(1/(T-1) Σ_t (x_i(t) - x̄_i)²) / x̄_i",
     unit="1",
+    bounds=NON_NEGATIVE,
     category=Category.STABILITY,
     scope="flow",
     views=(View.PROVIDER,),
@@ -110,6 +116,7 @@ def throughput_cov(window: Window) -> Values:
     symbol="S",
     formula="max_t |x_i(t + δ_t) - x_i(t)|",
     unit="bit/s",
+    bounds=NON_NEGATIVE,
     category=Category.STABILITY,
     scope="flow",
     views=(View.DESIGNER,),
@@ -130,6 +137,7 @@ def smoothness(window: Window) -> Values:
     symbol="τ_i",
     formula="time from one `recovery` event of a flow to its next",
     unit="s",
+    bounds=NON_NEGATIVE,
     category=Category.STABILITY,
     scope="group",
     views=(View.DESIGNER,),
@@ -155,6 +163,7 @@ def sawtooth(window: Window) -> Sample:
     symbol="z_i",
     formula="longest time with g_i(t) < level · ḡ_fair",
     unit="s",
+    bounds=NON_NEGATIVE,
     category=Category.STABILITY,
     scope="flow",
     views=(View.END_USER, View.PROVIDER),

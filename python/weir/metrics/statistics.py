@@ -8,6 +8,11 @@ repeats, they are of a sample (divided by n - 1), and the confidence interval is
   is too narrow below about ten repeats.
 
 One repeat has no interval: both ends are ``nan`` (null in a frame). An undefined repeat is left out and lowers ``n``.
+Where all repeats gave the same (up to the rounding of floating point), the interval is that value. Intervals end at the
+bounds of what they are about (:mod:`weir.metrics.bounds`).
+
+A quantile of a sample, such as the median error of many cells, has an interval of its own: two order statistics,
+without an assumption about the distribution (:func:`quantile_interval`).
 """
 
 from __future__ import annotations
@@ -19,12 +24,27 @@ from typing import Literal
 
 import numpy as np
 
+from weir.metrics.bounds import ANY, Bounds
 from weir.metrics.errors import MetricError
 from weir.metrics.results import Floats
 
-__all__ = ["Interval", "Summary", "jackknife", "over_members", "over_time", "student_t", "summarise"]
+__all__ = [
+    "Interval",
+    "Summary",
+    "alike",
+    "jackknife",
+    "over_members",
+    "over_time",
+    "quantile_interval",
+    "single_repeats",
+    "student_t",
+    "summarise",
+]
 
 Interval = Literal["t", "bootstrap"]
+
+_ROUNDING = 1e-9
+"""Relative difference up to which two values are the same: sums over a million intervals are exact to some 1e-10."""
 
 _RESAMPLES = 10_000
 _SEED = 20_060
@@ -40,12 +60,17 @@ class Summary:
     low: float
     high: float
 
+    @property
+    def same(self) -> bool:
+        """Whether several repeats gave the same value."""
+        return self.n > 1 and self.low == self.high
 
-def student_t(level: float, freedom: int) -> float:
-    """The half width factor of a two-sided interval of Student's t.
+
+def student_t(level: float, freedom: float) -> float:
+    """The half width factor of a two-sided interval of Student's t; Welch's degrees of freedom need not be whole.
 
     Raises:
-        ValueError: ``level`` is not between 0 and 1, or ``freedom`` is not positive.
+        ValueError: ``level`` is not between 0 and 1, or ``freedom`` is less than 1.
     """
     if not 0 < level < 1 or freedom < 1:
         raise ValueError(f"level {level} and {freedom} degrees of freedom: expected 0 < level < 1 and at least one")
@@ -54,8 +79,15 @@ def student_t(level: float, freedom: int) -> float:
     return float(stdtrit(freedom, (1 + level) / 2))
 
 
-def summarise(values: Floats, level: float = 0.95, interval: Interval = "t") -> Summary:
+def alike(values: Floats) -> bool:
+    """Whether all values are the same, up to the rounding of floating point."""
+    return len(values) > 0 and float(np.ptp(values)) <= _ROUNDING * float(np.max(np.abs(values)))
+
+
+def summarise(values: Floats, level: float = 0.95, interval: Interval = "t", bounds: Bounds = ANY) -> Summary:
     """Mean, deviation and confidence interval over repeats; ``values`` has shape (repeats,), undefined ones ``nan``.
+
+    ``bounds`` are of what the values are, such as 0 and 1 of a share; the interval ends there.
 
     Raises:
         ValueError: no such interval, or a level outside 0 to 1.
@@ -71,27 +103,75 @@ def summarise(values: Floats, level: float = 0.95, interval: Interval = "t") -> 
     mean = float(np.mean(values))
     if n == 1:
         return Summary(mean, math.nan, 1, math.nan, math.nan)
+    if alike(values):
+        return Summary(mean, 0.0, n, mean, mean)
     sd = float(np.std(values, ddof=1))
     if interval == "t":
         half = student_t(level, n - 1) * sd / math.sqrt(n)
-        return Summary(mean, sd, n, mean - half, mean + half)
+        return Summary(mean, sd, n, *bounds.cut(mean - half, mean + half, mean))
     draws = np.random.default_rng(_SEED).choice(values, size=(_RESAMPLES, n)).mean(axis=1)
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
     return Summary(mean, sd, n, float(low), float(high))
 
 
-def jackknife(all_: float, without: Floats, level: float = 0.95) -> tuple[float, float]:
+def jackknife(all_: float, without: Floats, level: float = 0.95, scale: float = 0.0) -> tuple[float, float]:
     """Confidence interval of any function of means over repeats (Tukey 1958), around its value on all of them.
 
-    ``without[k]`` is the function with repeat k left out. For a linear function it is Student's interval exactly.
-    Fewer than two repeats, or an undefined value: ``nan`` twice.
+    ``without[k]`` is the function with repeat k left out. For a linear function it is Student's interval exactly; a
+    smooth one is treated as linear near its value (Miller, Biometrika 61, 1974). A width that is the rounding of
+    numbers of size ``scale`` is none: all repeats gave the same. Fewer than two repeats, or an undefined value:
+    ``nan`` twice.
     """
     n = len(without)
     if n < 2 or not np.all(np.isfinite(without)) or not math.isfinite(all_):
         return math.nan, math.nan
     error = math.sqrt((n - 1) / n * float(np.sum((without - np.mean(without)) ** 2)))
-    half = student_t(level, n - 1) * error
-    return all_ - half, all_ + half
+    return _around(all_, student_t(level, n - 1) * error, scale)
+
+
+def single_repeats(all_: float, each: Floats, level: float = 0.95, scale: float = 0.0) -> tuple[float, float]:
+    """Student's interval around ``all_`` of a function that does not change smoothly, such as a rank correlation.
+
+    ``each[k]`` is the function of repeat k alone; else as :func:`jackknife`.
+    """
+    n = len(each)
+    if n < 2 or not np.all(np.isfinite(each)) or not math.isfinite(all_):
+        return math.nan, math.nan
+    return _around(all_, student_t(level, n - 1) * float(np.std(each, ddof=1)) / math.sqrt(n), scale)
+
+
+def _around(value: float, half: float, scale: float) -> tuple[float, float]:
+    return (value, value) if half <= _ROUNDING * scale else (value - half, value + half)
+
+
+def quantile_interval(values: Floats, part: float, level: float = 0.95) -> tuple[float, float]:
+    """Confidence interval of the quantile ``part`` of what ``values`` are a sample of: two of them in their order.
+
+    With K ~ Binomial(n, part) the number of values below the quantile, the interval from the l-th to the u-th covers it
+    with P(l <= K < u) >= level (Hahn and Meeker, Statistical Intervals, 1991, section 5.2; Le Boudec, Performance
+    Evaluation of Computer and Communication Systems, 2010, theorem 2.1). Of the pairs that do, l and u are those that
+    leave at most half of the rest at each end. An end that the sample cannot give is infinite: below 6 values, the
+    median has no two-sided interval at 95 %. Undefined values are left out.
+
+    Raises:
+        ValueError: ``part`` or ``level`` is not between 0 and 1.
+    """
+    if not 0 < part < 1 or not 0 < level < 1:
+        raise ValueError(f"part {part}, level {level}: expected numbers between 0 and 1")
+    from scipy.stats import binom
+
+    ordered = np.sort(values[~np.isnan(values)])
+    n = len(ordered)
+    if n == 0:
+        return math.nan, math.nan
+    tail = (1 - level) / 2
+    below = binom.cdf(np.arange(n + 1), n, part)  # P(K <= k)
+    low = int(np.searchsorted(below, tail, side="right"))  # the largest l with P(K < l) <= tail
+    high = int(np.searchsorted(below, 1 - tail)) + 1  # the least u with P(K >= u) <= tail
+    return (
+        float(ordered[low - 1]) if low >= 1 else -math.inf,
+        float(ordered[high - 1]) if high <= n else math.inf,
+    )
 
 
 def over_time(values: Floats, stat: str, weights: Floats | None = None) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from weir.metrics.bounds import NON_NEGATIVE
 from weir.metrics.registry import Category, View, metric
 from weir.metrics.results import Floats, Ints, Series
 from weir.metrics.window import Window
@@ -38,6 +39,7 @@ def capacity_bps(window: Window, ends_ns: Ints, link: int) -> Floats:
     symbol="g_i(t)",
     formula="8 · payload delivered in order in the interval / its length",
     unit="bit/s",
+    bounds=NON_NEGATIVE,
     category=Category.THROUGHPUT,
     scope="flow",
     views=(View.END_USER,),
@@ -58,6 +60,7 @@ def goodput(window: Window) -> Series:
     symbol="G(t)",
     formula="Σ_i g_i(t)",
     unit="bit/s",
+    bounds=NON_NEGATIVE,
     category=Category.THROUGHPUT,
     scope="group",
     views=(View.END_USER,),
@@ -77,6 +80,7 @@ def goodput_aggregate(window: Window) -> Series:
     symbol="g_n(t)",
     formula="Σ g_i(t) over the parallel streams i of node n",
     unit="bit/s",
+    bounds=NON_NEGATIVE,
     category=Category.THROUGHPUT,
     scope="flow",
     views=(View.END_USER,),
@@ -104,6 +108,7 @@ def goodput_node(window: Window) -> Series:
     symbol="x_i(t)",
     formula="8 · IP bytes of data packets sent in the interval / its length",
     unit="bit/s",
+    bounds=NON_NEGATIVE,
     category=Category.THROUGHPUT,
     scope="flow",
     views=(View.DESIGNER, View.PROVIDER),
@@ -123,6 +128,7 @@ def throughput(window: Window) -> Series:
     symbol="X(t)",
     formula="Σ_i x_i(t)",
     unit="bit/s",
+    bounds=NON_NEGATIVE,
     category=Category.THROUGHPUT,
     scope="group",
     views=(View.DESIGNER, View.PROVIDER),
@@ -142,6 +148,7 @@ def throughput_aggregate(window: Window) -> Series:
     symbol="E(t)",
     formula="G(t) / X(t)",
     unit="1",
+    bounds=NON_NEGATIVE,
     category=Category.THROUGHPUT,
     scope="group",
     views=(View.DESIGNER,),
@@ -166,6 +173,7 @@ def efficiency(window: Window) -> Series:
     symbol="E_C(t)",
     formula="G(t) / C(t)",
     unit="1",
+    bounds=NON_NEGATIVE,
     category=Category.THROUGHPUT,
     scope="group",
     views=(View.END_USER, View.PROVIDER),
@@ -190,6 +198,7 @@ def efficiency_capacity(window: Window) -> Series:
     symbol="cwnd_i(t)",
     formula="congestion window at the instants of measure.tcp",
     unit="packets",
+    bounds=NON_NEGATIVE,
     category=Category.THROUGHPUT,
     scope="flow",
     views=(View.DESIGNER,),
@@ -209,6 +218,7 @@ def cwnd(window: Window) -> Series:
     symbol="f_i(t)",
     formula="packets in flight at the instants of measure.tcp",
     unit="packets",
+    bounds=NON_NEGATIVE,
     category=Category.THROUGHPUT,
     scope="flow",
     views=(View.DESIGNER,),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from weir.metrics.expect import percent
 from weir.report import fidelity, provenance, tables, theme
 from weir.report.bundle import chart_item, environment, frame_of, pack, write_page
 from weir.report.charts import CELL_CHARTS, RUN_CHARTS, Medium
@@ -56,7 +57,7 @@ def medium(combinations: int) -> Medium:
     return Medium(theme.PAGE, buckets, min(100, buckets // 3), 34, 170)
 
 
-def build(run: Run, out: Path | None = None) -> Path:
+def build(run: Run, out: Path | None = None, *, level: float = 0.95) -> Path:
     """Writes the report of a run and returns its path.
 
     The page is one file: it works offline and loads nothing. The same run gives the same bytes.
@@ -64,14 +65,15 @@ def build(run: Run, out: Path | None = None) -> Path:
     Args:
         run: an opened run.
         out: where to write; default ``report.html`` in the run's folder.
+        level: confidence level of the verdicts; the intervals of tables and charts are at 95 %.
 
     Raises:
         OSError: the file cannot be written.
     """
-    return write_page(out or run.path / "report.html", render(RunView(run)))
+    return write_page(out or run.path / "report.html", render(RunView(run), level))
 
 
-def render(view: RunView) -> str:
+def render(view: RunView, level: float = 0.95) -> str:
     """The page as text."""
     drawn = medium(len(view.combinations))
     blobs: list[tuple[str, Markup]] = []
@@ -82,7 +84,7 @@ def render(view: RunView) -> str:
         blobs.append(("run", pack(run_items)))
     cells = [_cell(view, cell, i, drawn, blobs) for i, cell in enumerate(view.combinations)]
     source, rationale = provenance.about(view)
-    shown, grids = verdicts(view), tables.summary_tables(view)
+    shown, grids = verdicts(view, level), tables.summary_tables(view)
     return (
         environment()
         .get_template("report.html.j2")
@@ -95,6 +97,7 @@ def render(view: RunView) -> str:
             warnings=provenance.warnings(view),
             sections=[s for s in _SECTIONS if s[0] != "sweep" or run_items],
             verdicts=shown,
+            level=percent(level),
             no_verdicts="The scenario makes no claim: it has no expect section."
             if view.run.complete
             else "The run is not complete: its claims are judged when it is.",

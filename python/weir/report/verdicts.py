@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weir.metrics.expect import Measurement, Verdict, evaluate
+from weir.metrics.expect import Measurement, Verdict, evaluate, percent
 from weir.report.view import RunView
 
 __all__ = ["Comparison", "Headline", "ShownVerdict", "headline", "verdicts"]
@@ -23,8 +23,10 @@ class Comparison:
 
     place: str
     value: str
-    interval: str
     threshold: str
+    margin: str
+    interval: str
+    """Of the margin."""
     outcome: str
     note: str
 
@@ -68,10 +70,10 @@ def headline(shown: Sequence[ShownVerdict]) -> Headline:
     return Headline(f"{holds} of {total} {noun} hold", f"· {', '.join(rest)}")
 
 
-def verdicts(run: RunView) -> list[ShownVerdict]:
+def verdicts(run: RunView, level: float = 0.95) -> list[ShownVerdict]:
     """The verdict of every claim that the run's scenario makes, in its order."""
     entries = run.run.manifest.get("expect", ())
-    return [_shown(verdict) for verdict in evaluate(run.run, entries)] if entries else []
+    return [_shown(verdict) for verdict in evaluate(run.run, entries, level)] if entries else []
 
 
 def _shown(verdict: Verdict) -> ShownVerdict:
@@ -91,12 +93,20 @@ def _shown(verdict: Verdict) -> ShownVerdict:
 
 def _explanation(verdict: Verdict) -> str:
     """What the measurement shown does not say itself."""
+    if verdict.within_chance:
+        doubtful = sum(m.within_chance for m in verdict.measured)
+        which = f" in {doubtful} of {len(verdict.measured)} comparisons" if len(verdict.measured) > 1 else ""
+        return (
+            f"Undecided{which}, because the {percent(verdict.level)} interval of the margin includes zero: "
+            "more repeats would narrow it."
+        )
     if verdict.outcome == "undecided" or not verdict.measured:
         return verdict.explanation
     same = sum(m.outcome == verdict.outcome for m in verdict.measured)
     if len(verdict.measured) > 1:
-        return f"{verdict.outcome.capitalize()} in {same} of {len(verdict.measured)} comparisons; the closest is shown."
-    return verdict.measured[0].note
+        which = "the closest" if verdict.outcome == "holds" else "the one farthest from holding"
+        return f"{verdict.outcome.capitalize()} in {same} of {len(verdict.measured)} comparisons; {which} is shown."
+    return ""
 
 
 def _places(where: Mapping[str, Any]) -> str:
@@ -104,22 +114,20 @@ def _places(where: Mapping[str, Any]) -> str:
 
 
 def _measured(m: Measurement) -> str:
-    value = m.show(m.value) if isinstance(m.value, str) or math.isfinite(m.value) else "undefined"
-    text = f"{value}{_interval(m)}"
+    text = m.show(m.value) if isinstance(m.value, str) or math.isfinite(m.value) else "undefined"
     if m.threshold != "":
-        text += f", against {m.show(m.threshold)}"
+        text += f" against {m.show(m.threshold)}"
     place = _places(m.factors)
+    text = "; ".join(part for part in (text, m.spread, m.note) if part)
     return f"{text} (at {place})" if place else text
-
-
-def _interval(m: Measurement) -> str:
-    if not isinstance(m.value, float) or not math.isfinite(m.low) or not math.isfinite(m.high):
-        return ""
-    return f" [95 %: {m.show(m.low)} to {m.show(m.high)}, {m.repeats} repeats]"
 
 
 def _comparison(m: Measurement) -> Comparison:
     value = m.show(m.value) if isinstance(m.value, str) or math.isfinite(m.value) else "–"
     threshold = m.show(m.threshold) if m.threshold != "" else ""
-    interval = f"{m.show(m.low)} to {m.show(m.high)}" if _interval(m) else "–"
-    return Comparison(_places(m.factors), value, interval, threshold, m.outcome, m.note)
+    margin = m.show(m.margin) if math.isfinite(m.margin) else "–"
+    ends = (m.margin_low, m.margin_high)
+    interval = f"{m.show(ends[0])} to {m.show(ends[1])}" if all(map(math.isfinite, ends)) else "–"
+    if m.same:
+        interval = f"the same in all {m.repeats} repeats"
+    return Comparison(_places(m.factors), value, threshold, margin, interval, m.outcome, m.note)

@@ -51,6 +51,8 @@ class Said:
     """The figure that decides it."""
     value: float | None
     settled: bool
+    within_chance: bool = False
+    """Whether it is undecided because its repeats differ by more than the margin."""
 
 
 @dataclass(frozen=True)
@@ -89,11 +91,16 @@ class Claim:
     @property
     def settled(self) -> bool:
         """Whether the majority holds, or fails as the scenario says that it does."""
+        if self.outcome == "undecided":  # nothing speaks against it where repeats alone leave it open
+            return all(said.within_chance for said in self.said.values() if said.outcome == "undecided")
         return self.outcome in ("holds", self.expected)
 
     def to_json(self) -> dict[str, Any]:
         """The claim as JSON types."""
-        said = {m: {"outcome": s.outcome, "shown": s.shown, "value": s.value} for m, s in self.said.items()}
+        said = {
+            m: {"outcome": s.outcome, "within_chance": s.within_chance, "shown": s.shown, "value": s.value}
+            for m, s in self.said.items()
+        }
         return {"claim": self.text, "check": self.check, "source": self.source, "note": self.note,
                 "expected": self.expected, "place": self.place, "methods": said, "outcome": self.outcome,
                 **_agreement_json(self.agreement), "distances": _pairs_json(self.distances),
@@ -320,9 +327,9 @@ def _telling(verdicts: Mapping[str, Verdict]) -> tuple[object, ...] | None:
 def _said(verdict: Verdict, measurement: Measurement | None) -> Said:
     if measurement is None or (isinstance(measurement.value, float) and math.isnan(measurement.value)):
         reason = verdict.explanation if verdict.outcome == "undecided" else ""
-        return Said(verdict.outcome, reason, None, verdict.settled)
+        return Said(verdict.outcome, reason, None, verdict.settled, verdict.within_chance)
     value = measurement.value if isinstance(measurement.value, float) else None
-    return Said(verdict.outcome, measurement.show(measurement.value), value, verdict.settled)
+    return Said(verdict.outcome, measurement.show(measurement.value), value, verdict.settled, verdict.within_chance)
 
 
 def figures_of(comparison: Comparison, chance: Chance) -> tuple[Figure, ...]:

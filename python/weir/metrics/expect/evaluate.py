@@ -1,9 +1,9 @@
 """Judges claims on a run.
 
 A check is evaluated at every combination of the factors that it leaves free, and holds if it holds at each (with
-``for some``, at one). A metric's value is its mean over repeats. The interval of a comparison's margin comes from
-leaving one repeat out at a time (:func:`weir.metrics.statistics.jackknife`), which treats repeats as paired: repeat k
-of one cell ran the same random draws as repeat k of another.
+``for some``, at one). A metric's value is its mean over repeats. With repeats, a comparison holds or fails only where
+the confidence interval of its margin leaves zero out (:mod:`weir.metrics.expect.sides`), which treats repeats as
+paired: repeat k of one cell ran the same random draws as repeat k of another. With one repeat, its value decides.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 from weir.metrics.expect.comparison import Comparison
 from weir.metrics.expect.parser import parse_check
 from weir.metrics.expect.source import Context, Source
-from weir.metrics.expect.syntax import Call, Choice, Logic, Metric, Node, Not, Quantified, children
+from weir.metrics.expect.syntax import Choice, Logic, Node, Not, Quantified
 from weir.metrics.expect.values import UndecidedError
-from weir.metrics.expect.verdict import Expectation, Measurement, Outcome, Verdict
+from weir.metrics.expect.verdict import Expectation, Measurement, Outcome, Verdict, percent
 from weir.metrics.scanner import ExpectError
 from weir.run import Run
 from weir.run.quantity import same_value
@@ -28,17 +28,23 @@ __all__ = ["evaluate"]
 _MANY = 5
 
 
-def evaluate(run: Run, expectations: Iterable[Expectation | Mapping[str, Any]]) -> list[Verdict]:
+def evaluate(run: Run, expectations: Iterable[Expectation | Mapping[str, Any]], level: float = 0.95) -> list[Verdict]:
     """Judges each expectation on ``run``; a claim that cannot be judged is ``undecided`` and says why.
 
-    ``expectations`` are the entries of a scenario's ``expect`` list.
+    ``expectations`` are the entries of a scenario's ``expect`` list, ``level`` the confidence level of the intervals
+    that decide where there are repeats: at 0.95, 2.5 % of the comparisons whose margin is zero hold, 2.5 % fail.
+
+    Raises:
+        ValueError: ``level`` is not between 0 and 1.
     """
+    if not 0 < level < 1:
+        raise ValueError(f"level {level}: expected a number between 0 and 1, such as 0.95")
     source = Source(run)
     judges: list[_Judge | Verdict] = []
     for entry in expectations:
         expectation = Expectation.of(entry)
         try:
-            judges.append(_Judge(expectation, parse_check(expectation.check), source))
+            judges.append(_Judge(expectation, parse_check(expectation.check), source, level))
         except ExpectError as error:
             judges.append(_unreadable(expectation, error))
     ready = []
@@ -57,7 +63,7 @@ def _prepare(source: Source, ready: Sequence[tuple[Node, Context]]) -> None:
     usable = []
     for node, context in ready:
         try:
-            source.repeats(node, context)  # raises where a metric names a factor that the run does not have
+            source.pairs(node, context)  # raises where a metric names a factor that the run does not have
             usable.append((node, context))
         except UndecidedError:
             continue
@@ -88,6 +94,7 @@ class _Judge:
     expectation: Expectation
     node: Node
     source: Source
+    level: float
     context: Context = field(default_factory=lambda: Context({}, {}))
     reason: str = ""
     measured: list[Measurement] = field(default_factory=list)
@@ -126,10 +133,8 @@ class _Judge:
         cells = self.source.used
         warnings = list(self.source.run.notes)
         warnings += [f"cell {cell.id}: {text}" for cell in cells.values() for text in cell.warnings]
-        if outcome != "undecided" and any(m.sure is False for m in ranked if m.outcome == outcome):
-            warnings.append("a margin's 95 % interval includes zero: more repeats could turn the verdict")
-        if outcome != "undecided" and all(math.isnan(m.margin_low) for m in ranked):
-            warnings.append("one repeat, or none that varies: no confidence interval")
+        if outcome != "undecided" and all(m.repeats < 2 for m in ranked):
+            warnings.append("one repeat: no confidence interval")
         return Verdict(
             self.expectation.claim,
             self.expectation.source,
@@ -142,6 +147,7 @@ class _Judge:
             tuple(dict.fromkeys(warnings)),
             self.expectation.note,
             self.expectation.expected,
+            self.level,
         )
 
     def _explain(self, outcome: Outcome, ranked: list[Measurement]) -> str:
@@ -149,8 +155,8 @@ class _Judge:
             return f"Undecided: {self.reason}."
         same = [m for m in ranked if m.outcome == outcome]
         text = {"holds": "Holds", "fails": "Fails", "undecided": "Undecided"}[outcome]
-        if outcome != "undecided" and any(m.sure is False for m in same):
-            text += ", but not at 95 %"
+        if outcome == "undecided" and all(m.within_chance for m in same):
+            text += f", because the {percent(self.level)} interval of the margin includes zero"
         if len(ranked) > 1:
             text += f" ({len(same)} of {len(ranked)} comparisons)"
         more = f"; and {len(same) - _MANY} more" if len(same) > _MANY else ""
@@ -158,22 +164,11 @@ class _Judge:
 
     def _free(self, node: Node, context: Context) -> bool | None:
         """Evaluates at each combination of the factors that the check leaves free."""
-        free = [name for name in self.source.run.factors if name in self._unbound(node) and name not in context.bound]
+        unbound = self.source.unbound(node)
+        free = [name for name in self.source.run.factors if name in unbound and name not in context.bound]
         if not free or isinstance(node, Quantified):
             return self._truth(node, context)
         return _all(self._truth(node, context.bind(point)) for point in self.source.points(context, free))
-
-    def _unbound(self, node: Node) -> set[str]:
-        """The factors with several values that some metric in ``node`` does not fix."""
-        if isinstance(node, Metric):
-            own = self.source.tied(dict(node.reference.factors))
-            return {name for name, values in self.source.run.factors.items() if len(values) > 1} - own
-        found: set[str] = set().union(*(self._unbound(child) for child in children(node)))
-        if isinstance(node, Call):
-            return found - self.source.tied(node.over)
-        if isinstance(node, Quantified):
-            return found - {choice.factor for choice in node.choices}
-        return found
 
     def _truth(self, node: Node, context: Context) -> bool | None:
         match node:
@@ -207,12 +202,12 @@ class _Judge:
         return found
 
     def _leaf(self, node: Node, context: Context) -> bool | None:
-        unbound = self._unbound(node)
+        unbound = self.source.unbound(node)
         shown = {k: v for k, v in context.bound.items() if k in unbound}
         key = (id(node), *sorted(shown.items()))
         measurement = self.known.get(key)
         if measurement is None:
-            measurement = self.known[key] = Comparison(self.source, node).measure(context, shown)
+            measurement = self.known[key] = Comparison(self.source, node, self.level).measure(context, shown)
             self.measured.append(measurement)
         return {"holds": True, "fails": False, "undecided": None}[measurement.outcome]
 

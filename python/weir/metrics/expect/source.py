@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from weir.metrics.bounds import after
 from weir.metrics.errors import MetricError, nearest
 from weir.metrics.expect.dimensions import reference_dimension, reference_scale
-from weir.metrics.expect.syntax import Call, Metric, Node, walk
+from weir.metrics.expect.syntax import MEMBERS, Call, Metric, Node, Quantified, children, walk
 from weir.metrics.expect.values import Amount, UndecidedError
 from weir.metrics.frame import baseline_finder
 from weir.metrics.measure import Scalar, measure, to_scalar
@@ -29,12 +30,16 @@ class Context:
     """Factors with one value: by ``where``, by a quantifier, or by ``over``."""
     allowed: Mapping[str, tuple[str, ...]]
     """Factors that ``where`` restricts to some values."""
-    without: int | None = None
-    """A repeat left out, for the interval."""
+    repeats: frozenset[int] | None = None
+    """The repeats that count; ``None``: all that a cell has."""
 
     def bind(self, values: Mapping[str, str]) -> Context:
         """The context with these factors fixed as well."""
         return replace(self, bound={**self.bound, **values})
+
+    def only(self, repeats: Iterable[int]) -> Context:
+        """The context with these repeats only."""
+        return replace(self, repeats=frozenset(repeats))
 
 
 _Key = tuple[object, ...]
@@ -50,6 +55,8 @@ class Source:
     _known: dict[tuple[str, _Key], Scalar | str] = field(default_factory=dict)
     """By cell and metric: the value, or why there is none."""
     _tied: dict[frozenset[str], frozenset[str]] = field(default_factory=dict)
+    _places: dict[_Key, list[Cell]] = field(default_factory=dict)
+    """The cells at a place of the sweep."""
 
     def prepare(self, nodes: Iterable[tuple[Node, Context]]) -> None:
         """Computes what these checks will ask for, one cell after another, so that a cell's tables are read once."""
@@ -68,7 +75,7 @@ class Source:
         Raises:
             UndecidedError: no cell is there, several points match, or the metric is undefined.
         """
-        cells = [cell for cell in self.run.cells if self._matches(cell, reference, context)]
+        cells = self._cells(reference, context)
         points = {tuple(cell.factors.items()) for cell in cells}
         if not cells:
             raise UndecidedError(f"no cell of this run has {self._place(reference, context)}")
@@ -78,7 +85,7 @@ class Source:
         found: list[Scalar] = []
         reasons = []
         for cell in cells:
-            if cell.repeat == context.without:
+            if context.repeats is not None and cell.repeat not in context.repeats:
                 continue
             self.used[cell.id] = cell
             value = self._value(cell, reference, over)
@@ -90,24 +97,65 @@ class Source:
             raise UndecidedError(
                 reasons[0] if reasons else f"{reference.text} is undefined: nothing to compute it from"
             )
-        mean = sum(v.value for v in found) / len(found) * reference_scale(reference)
-        return Amount(mean, reference_dimension(reference), "more" if any(v.censored for v in found) else "exact")
+        scale = reference_scale(reference)
+        mean = sum(v.value for v in found) / len(found) * scale
+        bounds = reference.bounds if not over else after(over.partition(":")[0], reference.bounds)
+        return Amount(
+            mean,
+            reference_dimension(reference),
+            "more" if any(v.censored for v in found) else "exact",
+            bounds.scaled(scale),
+        )
 
-    def repeats(self, node: Node, context: Context) -> tuple[int, ...]:
-        """The repeats that every metric in ``node`` has, where its factors are fixed by ``context``."""
-        found = self._repeats(node, context)
-        return tuple(sorted(set.intersection(*found))) if found else ()
+    def pairs(self, node: Node, context: Context) -> tuple[tuple[int, ...], int]:
+        """The repeats in which every metric of ``node`` has a value in every cell, and how many repeats there are.
 
-    def same_repeats(self, node: Node, context: Context) -> bool:
-        """Whether all metrics in ``node`` have the same repeats."""
-        found = self._repeats(node, context)
-        return all(repeats == found[0] for repeats in found)
+        Repeat k of one cell had the same seed as repeat k of another, so that these are pairs.
+        """
+        common: set[int] | None = None
+        every: set[int] = set()
+        for reference, over, place in self._metrics(node, context):
+            cells = self._cells(reference, place)
+            every |= {cell.repeat for cell in cells}
+            for point in dict.fromkeys(tuple(cell.factors.items()) for cell in cells):
+                here = {
+                    cell.repeat
+                    for cell in cells
+                    if tuple(cell.factors.items()) == point and self._defined(cell, reference, over)
+                }
+                common = here if common is None else common & here
+        return tuple(sorted(common or ())), len(every)
 
-    def _repeats(self, node: Node, context: Context) -> list[set[int]]:
-        return [
-            {cell.repeat for cell in self.run.cells if self._matches(cell, reference, context)}
-            for reference, _ in _wanted(node)
-        ]
+    def _defined(self, cell: Cell, reference: Reference, over: str) -> bool:
+        value = self._value(cell, reference, over)
+        return not isinstance(value, str) and not math.isnan(value.value)
+
+    def _metrics(self, node: Node, context: Context) -> Iterator[tuple[Reference, str, Context]]:
+        """The metrics that ``node`` asks for, what each is aggregated over inside a cell, and where it is evaluated."""
+        left = [(node, context, "")]
+        while left:
+            part, place, over = left.pop()
+            if isinstance(part, Metric):
+                yield part.reference, over, place
+            inner = ""
+            if isinstance(part, Call) and part.over:
+                if part.over[0] in MEMBERS:
+                    inner = f"{part.function}:{part.over[0]}"
+                else:
+                    place = self.opened(part, place)
+            left += [(child, place, inner) for child in children(part)]
+
+    def opened(self, call: Call, context: Context) -> Context:
+        """The context without the factors that a call goes over, and those tied to them."""
+        tied = self.tied(call.over)
+        return replace(context, bound={name: value for name, value in context.bound.items() if name not in tied})
+
+    def _cells(self, reference: Reference, context: Context) -> list[Cell]:
+        """The cells that a metric is about, in the order of the run."""
+        place = (reference.factors, tuple(sorted(context.bound.items())), tuple(sorted(context.allowed.items())))
+        if place not in self._places:
+            self._places[place] = [cell for cell in self.run.cells if self._matches(cell, reference, context)]
+        return self._places[place]
 
     def points(self, context: Context, names: Sequence[str]) -> list[dict[str, str]]:
         """The combinations of values of the factors ``names`` that cells have, in the order of the sweep.
@@ -135,6 +183,22 @@ class Source:
         if name not in self.run.factors:
             known = ", ".join(self.run.factors) or "it has none"
             raise UndecidedError(f"this run has no factor {name!r} ({known}).{nearest(name, self.run.factors)}")
+
+    def unbound(self, node: Node) -> set[str]:
+        """The factors with several values that some metric in ``node`` does not fix."""
+        several = {name for name, values in self.run.factors.items() if len(values) > 1}
+        found: set[str] = set()
+        left: list[tuple[Node, frozenset[str]]] = [(node, frozenset())]
+        while left:
+            part, fixed = left.pop()
+            if isinstance(part, Metric):
+                found |= several - self.tied(dict(part.reference.factors)) - fixed
+            elif isinstance(part, Call):
+                fixed |= self.tied(part.over)
+            elif isinstance(part, Quantified):
+                fixed |= {choice.factor for choice in part.choices}
+            left += [(child, fixed) for child in children(part)]
+        return found
 
     def tied(self, names: Iterable[str]) -> frozenset[str]:
         """The factors ``names`` and those zipped to one of them: each value of one goes with one value of the other."""

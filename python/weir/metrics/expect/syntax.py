@@ -204,10 +204,12 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """The node and everything in it, outermost first."""
-    yield node
-    for child in children(node):
-        yield from walk(child)
+    """The node and everything in it, outermost first; not recursive, because sums of hundreds of terms nest deeply."""
+    left = [node]
+    while left:
+        part = left.pop()
+        yield part
+        left.extend(reversed(children(part)))
 
 
 def references(node: Node) -> list[Reference]:

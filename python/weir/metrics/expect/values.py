@@ -9,6 +9,7 @@ from typing import Literal
 
 import numpy as np
 
+from weir.metrics.bounds import ANY, Bounds, after
 from weir.metrics.statistics import over_time
 from weir.run.quantity import ONE, Dimension
 
@@ -29,10 +30,16 @@ class Amount:
     value: float
     dimension: Dimension
     bound: Bound = "exact"
+    bounds: Bounds = ANY
+    """The values that it can have, whatever the run."""
 
     def __neg__(self) -> Amount:
         flipped: dict[Bound, Bound] = {"exact": "exact", "more": "less", "less": "more", "unknown": "unknown"}
-        return Amount(-self.value, self.dimension, flipped[self.bound])
+        return Amount(-self.value, self.dimension, flipped[self.bound], -self.bounds)
+
+    def __abs__(self) -> Amount:
+        bound: Bound = "exact" if self.bound == "exact" else "unknown"
+        return Amount(abs(self.value), self.dimension, bound, abs(self.bounds))
 
 
 def _both(one: Bound, other: Bound) -> Bound:
@@ -48,7 +55,8 @@ def arithmetic(operator: str, left: Amount, right: Amount) -> Amount:
         UndecidedError: a division by zero.
     """
     if operator == "+":
-        return Amount(left.value + right.value, left.dimension, _both(left.bound, right.bound))
+        bounds = left.bounds + right.bounds
+        return Amount(left.value + right.value, left.dimension, _both(left.bound, right.bound), bounds)
     if operator == "-":
         return arithmetic("+", left, -right)
     sign = 1 if operator == "*" else -1
@@ -62,10 +70,10 @@ def arithmetic(operator: str, left: Amount, right: Amount) -> Amount:
     if operator == "*":
         if left.bound == "exact" and left.value > 0:
             bound = right.bound
-        return Amount(left.value * right.value, dimension, bound)
+        return Amount(left.value * right.value, dimension, bound, left.bounds * right.bounds)
     if right.value == 0:
         raise UndecidedError("a division by zero")
-    return Amount(left.value / right.value, dimension, bound)
+    return Amount(left.value / right.value, dimension, bound, left.bounds / right.bounds)
 
 
 def aggregate(function: str, amounts: Sequence[Amount]) -> Amount:
@@ -81,7 +89,13 @@ def aggregate(function: str, amounts: Sequence[Amount]) -> Amount:
     if bounds:
         rising = function in ("min", "max", "mean", "median", "sum") and len(bounds) == 1
         bound = bounds.pop() if rising else "unknown"
-    return Amount(value, dimension, bound)
+    return Amount(value, dimension, bound, _bounds_of(function, [a.bounds for a in amounts]))
+
+
+def _bounds_of(function: str, bounds: Sequence[Bounds]) -> Bounds:
+    if function == "sum":
+        return Bounds(sum(b.low for b in bounds), sum(b.high for b in bounds))
+    return after(function, Bounds(min(b.low for b in bounds), max(b.high for b in bounds)))
 
 
 def fit(function: str, x: Sequence[float], y: Sequence[float]) -> float:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from weir.run.quantity import ONE, Dimension, format_quantity
 
-__all__ = ["Expectation", "Measurement", "Outcome", "Verdict"]
+__all__ = ["Expectation", "Measurement", "Outcome", "Verdict", "percent"]
 
 Outcome = Literal["holds", "fails", "undecided"]
 
@@ -47,8 +47,8 @@ class Expectation:
 class Measurement:
     """One comparison of a check, in one combination of factors.
 
-    Numbers are in base units (bit, second) of ``dimension``, means over the repeats; intervals are at 95 % (both ends
-    ``nan`` with one repeat); a margin is positive where the comparison holds.
+    Numbers are in base units (bit, second) of ``dimension``, means over the repeats; intervals are at ``level`` (both
+    ends ``nan`` with one repeat); a margin is positive where the comparison holds.
     """
 
     text: str
@@ -64,15 +64,16 @@ class Measurement:
     repeats: int
     dimension: Dimension
     note: str = ""
+    within_chance: bool = False
+    """Undecided because the margin's interval holds zero: repeats differ by more than the margin."""
+    level: float = 0.95
+    fixed: bool = True
+    """Whether the threshold is a constant, so that the interval of the value decides as that of the margin does."""
 
     @property
-    def sure(self) -> bool | None:
-        """Whether the margin's interval leaves zero out, or is a point; ``None`` without an interval."""
-        if math.isnan(self.margin_low):
-            return None
-        if self.margin_low == self.margin_high:
-            return True  # every repeat gave the same
-        return not self.margin_low <= 0 <= self.margin_high
+    def same(self) -> bool:
+        """Whether all of several repeats gave the same margin."""
+        return self.repeats > 1 and self.margin_low == self.margin_high
 
     def show(self, value: float | str) -> str:
         """A number of this measurement for people."""
@@ -84,11 +85,26 @@ class Measurement:
         if self.outcome == "undecided" and (isinstance(self.value, float) and math.isnan(self.value)):
             return f"{text}{self.note}"
         text += self.show(self.value)
-        if isinstance(self.value, float) and not math.isnan(self.low):
-            text += f" (95 % interval {self.show(self.low)} to {self.show(self.high)}, {self.repeats} repeats)"
         if self.threshold != "":
             text += f" against {self.show(self.threshold)}"
-        return text + (f"; {self.note}" if self.note else "")
+        return text + "".join(f"; {part}" for part in (self.spread, self.note) if part)
+
+    @property
+    def spread(self) -> str:
+        """What the repeats say, in words: the interval that decides, and of what; empty with one repeat."""
+        if self.same:
+            return f"the same in all {self.repeats} repeats"
+        low, high = (self.low, self.high) if self.fixed else (self.margin_low, self.margin_high)
+        if math.isnan(low):
+            return ""
+        what = "" if self.fixed else f" of the margin {self.show(self.margin)}"
+        ends = f"{self.show(low)} to {self.show(high)}"
+        return f"{percent(self.level)} interval{what}: {ends}, {self.repeats} repeats"
+
+
+def percent(level: float) -> str:
+    """A confidence level for people: ``95 %``."""
+    return f"{100 * level:.4g} %"
 
 
 @dataclass(frozen=True)
@@ -110,11 +126,22 @@ class Verdict:
     """What the scenario says about the claim."""
     expected: Literal["holds", "fails"] = "holds"
     """What the scenario says the outcome is."""
+    level: float = 0.95
+    """Confidence level of the intervals."""
 
     @property
     def settled(self) -> bool:
         """Whether it holds, or fails as the scenario says that it does."""
         return self.outcome in ("holds", self.expected)
+
+    @property
+    def within_chance(self) -> bool:
+        """Whether it is undecided because repeats differ by more than the margin, so that more of them can decide it.
+
+        Else an undecided claim has no value on this run, and cannot be judged.
+        """
+        doubtful = [m for m in self.measured if m.outcome == "undecided"]
+        return self.outcome == "undecided" and bool(doubtful) and all(m.within_chance for m in doubtful)
 
     @property
     def news(self) -> str:
@@ -129,7 +156,10 @@ class Verdict:
 
     @property
     def decisive(self) -> Measurement | None:
-        """The comparison that settled it: the one with the least margin of those with the verdict's outcome."""
+        """The comparison that settled it: the one with the least margin of those with the verdict's outcome.
+
+        Of a claim that holds, it is the closest one; of one that fails, the one that is farthest from holding.
+        """
         return self.measured[0] if self.measured else None
 
     def to_json(self) -> dict[str, Any]:
@@ -140,6 +170,8 @@ class Verdict:
             "check": self.check,
             "where": dict(self.where),
             "outcome": self.outcome,
+            "within_chance": self.within_chance,
+            "level": self.level,
             "measured": [_measurement_json(m) for m in self.measured],
             "cells": list(self.cells),
             "explanation": self.explanation,
@@ -162,6 +194,7 @@ def _measurement_json(m: Measurement) -> dict[str, Any]:
         "threshold": number(m.threshold),
         "margin": number(m.margin),
         "margin_ci": [number(m.margin_low), number(m.margin_high)],
+        "within_chance": m.within_chance,
         "repeats": m.repeats,
         "unit": {ONE: "1", (1, -1): "bit/s", (0, 1): "s", (1, 0): "bit"}.get(
             m.dimension, f"bit^{m.dimension[0]} s^{m.dimension[1]}"

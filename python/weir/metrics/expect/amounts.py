@@ -1,0 +1,135 @@
+"""The value of a part of a check at one point of a sweep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weir.metrics.bounds import ANY, SHARE, Bounds
+from weir.metrics.expect.source import Context, Source
+from weir.metrics.expect.syntax import LABELS, MEMBERS, Binary, Call, Metric, Negative, Node, Number, Text
+from weir.metrics.expect.values import Amount, UndecidedError, aggregate, arithmetic, fit
+from weir.run.quantity import ONE, Dimension, parse_quantity, same_value
+
+__all__ = ["Amounts", "Point", "ranked"]
+
+Point = dict[str, str]
+"""Values of some factors."""
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """Evaluates numbers and words with the metrics of a run."""
+
+    source: Source
+
+    def amount(self, node: Node, context: Context) -> Amount:
+        """The value of ``node``.
+
+        Raises:
+            UndecidedError: it has none on this run.
+        """
+        match node:
+            case Number(value=value, dimension=dimension):
+                return Amount(value, dimension, bounds=Bounds(value, value))
+            case Metric(reference=reference):
+                return self.source.amount(reference, context)
+            case Negative(part=part):
+                return -self.amount(part, context)
+            case Binary():
+                return self._binary(node, context)
+            case Call():
+                return self._call(node, context)
+            case _:
+                raise AssertionError(f"not a number: {node}")
+
+    def word(self, node: Node, context: Context) -> str:
+        """The word that ``node`` is: as it is written, or the value of a factor at the least or the greatest.
+
+        Raises:
+            UndecidedError: it has none on this run.
+        """
+        if isinstance(node, Text):
+            return node.value
+        assert isinstance(node, Call)
+        assert node.function in LABELS
+        points, amounts = self.over(node, context)
+        if any(a.bound == "unknown" for a in amounts) or len({a.bound for a in amounts}) > 1:
+            raise UndecidedError(f"{node.text}: one of the values is only a bound")
+        pick = min if node.function == "argmin" else max
+        best = pick(range(len(points)), key=lambda k: amounts[k].value)
+        return points[best][node.over[0]]
+
+    def over(self, node: Call, context: Context) -> tuple[list[Point], list[Amount]]:
+        """The first part of a call at each point that it goes over.
+
+        Raises:
+            UndecidedError: it has no value at one of them.
+        """
+        opened = self.source.opened(node, context)
+        points = self.source.points(opened, node.over)
+        return points, [self.amount(node.parts[0], opened.bind(point)) for point in points]
+
+    def _binary(self, node: Binary, context: Context) -> Amount:
+        """Arithmetic, without recursion to the left: a sum of hundreds of terms nests as deeply there."""
+        chain: list[Binary] = []
+        first: Node = node
+        while isinstance(first, Binary):
+            chain.append(first)
+            first = first.left
+        value = self.amount(first, context)
+        for part in reversed(chain):
+            value = arithmetic(part.operator, value, self.amount(part.right, context))
+        return value
+
+    def _call(self, node: Call, context: Context) -> Amount:
+        if node.function == "abs":
+            return abs(self.amount(node.parts[0], context))
+        if not node.over:
+            return aggregate(node.function, [self.amount(part, context) for part in node.parts])
+        if node.over[0] in MEMBERS:
+            assert isinstance(node.parts[0], Metric)
+            return self.source.amount(node.parts[0].reference, context, f"{node.function}:{node.over[0]}")
+        points, amounts = self.over(node, context)
+        if node.function == "rank":
+            return _rank(node, points, amounts)
+        if node.function in ("slope", "intercept", "r2", "spearman"):
+            return _fit(node, points, amounts)
+        return aggregate(node.function, amounts)
+
+
+def _rank(node: Call, points: list[Point], amounts: list[Amount]) -> Amount:
+    mine = amounts[ranked(node, points)]
+    return Amount(1.0 + sum(a.value < mine.value for a in amounts), ONE, bounds=Bounds(1.0, float(len(points))))
+
+
+def ranked(node: Call, points: list[Point]) -> int:
+    """Which of ``points`` a ``rank(...)`` is about.
+
+    Raises:
+        UndecidedError: none.
+    """
+    wanted = node.parts[1]
+    assert isinstance(wanted, Text)
+    for number, point in enumerate(points):
+        if same_value(point[node.over[0]], wanted.value):
+            return number
+    raise UndecidedError(f"{node.text}: no cell of this run has {node.over[0]} = {wanted.value}")
+
+
+_FITTED = {"r2": SHARE, "spearman": Bounds(-1.0, 1.0)}
+
+
+def _fit(node: Call, points: list[Point], amounts: list[Amount]) -> Amount:
+    name = node.over[0]
+    quantities = [parse_quantity(point[name]) for point in points]
+    numbers = [q for q in quantities if q is not None]
+    if len(numbers) < len(points):
+        raise UndecidedError(f"{node.function} needs numbers, but {name} has the value {points[0][name]!r}")
+    value = fit(node.function, [q.value for q in numbers], [a.value for a in amounts])
+    bits, seconds = amounts[0].dimension
+    dimension: Dimension = {"slope": (bits, seconds), "intercept": (bits, seconds)}.get(node.function, ONE)
+    if node.function == "slope":
+        by = numbers[0].dimension
+        dimension = (bits - by[0], seconds - by[1])
+    exact = all(a.bound == "exact" for a in amounts)
+    return Amount(value, dimension, "exact" if exact else "unknown", _FITTED.get(node.function, ANY))

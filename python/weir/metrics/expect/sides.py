@@ -1,0 +1,156 @@
+"""A comparison's numbers, and the outcome that they and their intervals give.
+
+A comparison holds or fails where the confidence interval of its margin leaves zero out, and is undecided where the
+interval holds zero: the repeats differ by more than the margin. The interval has two sides, so that at 95 % a
+comparison that is false holds in at most 2.5 % of cases, and one that is true fails in at most 2.5 %. ``within`` and
+``between`` are two comparisons each, both of which must hold, which needs no correction (Berger, Technometrics 24,
+1982; for equivalence, Schuirmann's two one-sided tests, J. Pharmacokinetics and Biopharmaceutics 15, 1987).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from weir.metrics.expect.syntax import Within
+from weir.metrics.expect.values import Amount, Bound, UndecidedError, arithmetic
+from weir.metrics.expect.verdict import Outcome
+
+__all__ = ["NO_INTERVAL", "Decision", "Range", "Sides", "compare", "decide", "lies_between", "lies_within"]
+
+Range = tuple[float, float]
+NO_INTERVAL: Range = (math.nan, math.nan)
+
+_CLOSE = 1e-9
+"""Relative difference up to which two values are equal: they are sums of floating-point numbers."""
+
+
+@dataclass(frozen=True)
+class Sides:
+    """What was measured, against what, and by how much the comparison holds."""
+
+    value: Amount
+    threshold: Amount
+    margins: tuple[Amount, ...]
+    """Each positive where its part of the comparison holds."""
+    either: bool = False
+    """Whether one of the parts suffices (``!=``); else all must hold."""
+    strict: bool = False
+
+    @property
+    def margin(self) -> Amount:
+        """The margin of the comparison as a whole."""
+        pick = max if self.either else min
+        return pick(self.margins, key=lambda m: m.value)
+
+    @property
+    def bound(self) -> Bound:
+        """What is known of the margin: that of its only part, or nothing if one of several is only a bound."""
+        if len(self.margins) == 1:
+            return self.margins[0].bound
+        return "exact" if all(m.bound == "exact" for m in self.margins) else "unknown"
+
+    @property
+    def scale(self) -> float:
+        """The size of the numbers compared: their rounding is relative to it."""
+        return max(abs(self.value.value), abs(self.threshold.value))
+
+    def combine(self, ranges: list[Range]) -> Range:
+        """The interval of the margin, from those of its parts."""
+        pick = max if self.either else min
+        return pick(low for low, _ in ranges), pick(high for _, high in ranges)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The outcome of a comparison."""
+
+    outcome: Outcome
+    within_chance: bool = False
+    """Undecided because the interval of the margin holds zero."""
+    note: str = ""
+
+
+def compare(operator: str, left: Amount, right: Amount) -> Sides:
+    """The sides of ``left operator right``.
+
+    Raises:
+        UndecidedError: they are of different dimensions.
+    """
+    if left.value != 0 and right.value != 0 and left.dimension != right.dimension:
+        raise UndecidedError(f"{left.dimension} and {right.dimension} cannot be compared")
+    if operator in ("<", "<="):
+        return Sides(left, right, (_less(right, left),), strict=operator == "<")
+    if operator in (">", ">="):
+        return Sides(left, right, (_less(left, right),), strict=operator == ">")
+    both = (_unknown(_less(left, right)), _unknown(_less(right, left)))
+    return Sides(left, right, both, either=operator == "!=", strict=operator == "!=")
+
+
+def lies_within(node: Within, left: Amount, right: Amount) -> Sides:
+    """The sides of ``left within tolerance of right``."""
+    share = node.tolerance.value
+    allowance = Amount(share, left.dimension) if not node.tolerance.percent else _part(share, right)
+    off = _less(left, right)
+    return Sides(left, right, (_unknown(arithmetic("-", allowance, off)), _unknown(arithmetic("+", allowance, off))))
+
+
+def lies_between(part: Amount, low: Amount, high: Amount) -> Sides:
+    """The sides of ``part between low and high``."""
+    above, below = _less(part, low), _less(high, part)
+    return Sides(part, low if above.value < below.value else high, (_unknown(above), _unknown(below)))
+
+
+def _less(left: Amount, right: Amount) -> Amount:
+    """``left - right``, exactly 0 where they are equal but for the rounding of floating point."""
+    found = arithmetic("-", left, right)
+    if math.isclose(left.value, right.value, rel_tol=_CLOSE):
+        return Amount(0.0, found.dimension, found.bound, found.bounds)
+    return found
+
+
+def _part(share: float, of: Amount) -> Amount:
+    return Amount(share * abs(of.value), of.dimension, of.bound, abs(of.bounds).scaled(share))
+
+
+def _unknown(margin: Amount) -> Amount:
+    """A bound of one side says nothing about a comparison with two."""
+    return margin if margin.bound == "exact" else Amount(margin.value, margin.dimension, "unknown", margin.bounds)
+
+
+def decide(sides: Sides, margin: Range, *, certain: bool = False) -> Decision:
+    """The outcome, from the margin's interval (``nan`` without one).
+
+    With care for values that are only bounds: a margin that can only grow proves what already holds. ``certain`` says
+    that the margin is a mean over repeats, so that one of a sign that all must have decides: a count that cannot be
+    negative and was once positive is positive on average.
+    """
+    value = sides.margin.value
+    truth = value > 0 if sides.strict else value >= 0
+    if math.isnan(value):
+        return Decision("undecided", note="undefined")
+    match sides.bound:
+        case "exact":
+            return _by_interval(sides, margin, truth, certain=certain)
+        case "more" if truth:
+            return Decision("holds", note="at least that: the window ended first")
+        case "less" if not truth:
+            return Decision("fails", note="at least that: the window ended first")
+        case _:
+            return Decision("undecided", note="the window ended before the event, so that the value is only a bound")
+
+
+def _by_interval(sides: Sides, margin: Range, truth: bool, *, certain: bool) -> Decision:
+    low, high = margin
+    if math.isnan(low) or low == high or (certain and _one_sign(sides)):
+        return Decision("holds" if truth else "fails")
+    if low > 0 or (low == 0 and not sides.strict):
+        return Decision("holds")
+    if high < 0 or (high == 0 and sides.strict):
+        return Decision("fails")
+    return Decision("undecided", within_chance=True)
+
+
+def _one_sign(sides: Sides) -> bool:
+    margin = sides.margin
+    return (margin.bounds.high <= 0 and margin.value < 0) or (margin.bounds.low >= 0 and margin.value > 0)
