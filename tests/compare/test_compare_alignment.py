@@ -85,8 +85,32 @@ def test_repeats_pair_by_their_seeds(tmp_path: Path) -> None:
         tmp_path / "c", [Cell(factors={"cc": "reno", "rtt": "20ms"}, repeat=k, seed=9 + k) for k in range(2)]
     )
     (same,), (different,) = weir.compare([a, b]).groups, weir.compare([a, other]).groups
-    assert same.paired("a", "b")
-    assert not different.paired("a", "c")
+    assert [(x.repeat, y.repeat) for x, y in same.pairs("a", "b")] == [(0, 0), (1, 1)]
+    assert different.pairs("a", "c") == ()
+
+
+def test_repeats_that_both_have_are_pairs_whatever_their_number_and_order(tmp_path: Path) -> None:
+    """Seeds 1, 2, 3 against 5, 3, 2, 1 with other numbers: three pairs, by seed."""
+    a = [Cell(goodput=[[x, x]], repeat=k, seed=k + 1) for k, x in enumerate((10.0, 20.0, 30.0))]
+    b = [
+        Cell(goodput=[[x, x]], repeat=k, seed=seed) for k, (seed, x) in enumerate(((5, 99), (3, 31), (2, 21), (1, 11)))
+    ]
+    found = weir.compare(
+        [write_run(tmp_path / "a", a), write_run(tmp_path / "b", b)], metrics=["goodput.mean"], flows=False
+    )
+    row = found.differences.to_dicts()[0]
+    assert (row["n_a"], row["n_b"], row["interval"]) == (3, 3, "paired")
+    # every pair differs by 1 Mb/s, so that the spread of 10 to 30 Mb/s says nothing
+    assert (row["ci_low"], row["ci_high"]) == (pytest.approx(1e6), pytest.approx(1e6))
+    assert "in 1 of 1 cells, a and b share the seeds of some repeats only: these are compared" in found.notes
+
+
+def test_seeds_that_only_one_run_has_are_no_pairs_and_that_is_said(tmp_path: Path) -> None:
+    a = [Cell(goodput=[[x, x]], repeat=k, seed=k) for k, x in enumerate((10.0, 20.0))]
+    b = [Cell(goodput=[[x, x]], repeat=k, seed=k + 1) for k, x in enumerate((21.0, 30.0))]
+    found = weir.compare([write_run(tmp_path / "a", a), write_run(tmp_path / "b", b)], metrics=["goodput.mean"])
+    assert set(found.differences["interval"]) == {"welch"}
+    assert any("share fewer than two seeds" in note for note in found.notes)
 
 
 def test_parts_of_one_run_can_be_compared(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weir.compare import difference
+from weir.metrics.bounds import NON_NEGATIVE, SHARE
 
 A = np.array([10.0, 12.0, 14.0])
 B = np.array([11.0, 14.0, 14.0])
@@ -70,6 +71,46 @@ def test_ratios_at_zero() -> None:
 def test_pairs_need_partners() -> None:
     with pytest.raises(ValueError, match="pairs of 3 and 2"):
         difference(A, B[:2], paired=True)
+
+
+def test_the_interval_of_a_ratio_is_that_of_fieller() -> None:
+    """Against the roots of (b - θ a)² = t² (var b - 2 θ cov + θ² var a), found by another way."""
+    from scipy.optimize import brentq
+    from scipy.stats import t
+
+    found = difference(A, B, paired=True)
+
+    def excess(theta: float) -> float:
+        d = B - theta * A
+        return float(abs(d.mean()) - t.ppf(0.975, 2) * d.std(ddof=1) / math.sqrt(3))
+
+    assert found.ratio_low == pytest.approx(brentq(excess, 0.5, found.ratio))
+    assert found.ratio_high == pytest.approx(brentq(excess, found.ratio, 3.0))
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_intervals_of_ratio_and_difference_say_the_same_and_cover(paired: bool) -> None:
+    rng = np.random.default_rng(1)
+    covered = agree = 0
+    for _ in range(2000):
+        common = rng.normal(0, 5, 5) if paired else np.zeros(5)
+        a, b = 50 + common + rng.normal(0, 1, 5), 50 + common + rng.normal(0, 1, 5)
+        found = difference(a, b, paired=paired)
+        covered += found.ratio_low <= 1.0 <= found.ratio_high
+        agree += (found.ratio_low <= 1.0 <= found.ratio_high) == (found.low <= 0.0 <= found.high)
+    assert agree == 2000
+    assert 0.93 <= covered / 2000 <= 0.97
+
+
+def test_a_ratio_to_what_may_be_zero_has_no_upper_end() -> None:
+    found = difference(np.array([0.0, 0.1, 0.0]), np.array([1.0, 2.0, 1.5]), paired=True, bounds=NON_NEGATIVE)
+    assert (found.ratio_low, found.ratio_high) == (0.0, math.inf)
+
+
+def test_differences_of_shares_are_at_most_one() -> None:
+    found = difference(np.array([0.0, 0.9]), np.array([1.0, 1.0]), paired=True, bounds=SHARE)
+    assert found.high == 1.0
+    assert difference(np.array([0.0, 0.9]), np.array([1.0, 1.0]), paired=True).high > 1.0
 
 
 samples = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=6).map(np.array)

@@ -11,6 +11,7 @@ from compare_support import Cell, write_run
 
 import weir
 from weir.compare import Comparison, agreement
+from weir.compare.tables import difference_rows
 
 
 def _pair(tmp_path: Path) -> Comparison:
@@ -54,6 +55,39 @@ def test_worst_comes_first_and_undefined_last(tmp_path: Path) -> None:
 def test_a_small_rate_of_loss_is_measured_against_its_floor(tmp_path: Path) -> None:
     found = _row(_pair(tmp_path).differences, metric="timeouts", flow=None)
     assert (found["relative"], found["ratio"]) == (0, 1)
+
+
+def test_a_rate_of_nothing_is_measured_against_the_path(tmp_path: Path) -> None:
+    """0 against 800 bit/s is no infinite difference: both are less than a thousandth of the link."""
+    a, b = (write_run(tmp_path / name, [Cell(goodput=[[x, x]])]) for name, x in (("a", 0.0), ("b", 0.0008)))
+    row = weir.compare([a, b], metrics=["goodput.mean"], flows=False).differences.to_dicts()[0]
+    rate = weir.open(tmp_path / "a").plan().links[0].rate_bps
+    assert row["relative"] == pytest.approx(800 / (rate / 1000))
+    assert row["ratio"] is None
+
+
+@pytest.mark.parametrize(
+    ("metric", "floor"),
+    [("link.loss", 1e-3), ("rtt.p99", 1e-4), ("backoffs", 1.0), ("jain", 1e-3), ("completion", 1e-4)],
+)
+def test_every_unit_has_a_floor(tmp_path: Path, metric: str, floor: float) -> None:
+    from weir.compare._metrics import metric_of
+
+    plan = weir.open(write_run(tmp_path / "a", [Cell()])).plan()
+    assert metric_of(metric).floor_in(plan) == floor
+
+
+def test_differences_within_chance_come_after_those_beyond(tmp_path: Path) -> None:
+    """The window differs by more, but by chance; the goodput by less, and always."""
+    a = [Cell(goodput=[[10, 10]], cwnd=[[x, x]], repeat=k, seed=k) for k, x in enumerate((10, 20, 30))]
+    b = [Cell(goodput=[[12, 12]], cwnd=[[x, x]], repeat=k, seed=k) for k, x in enumerate((60, 10, 5))]
+    found = weir.compare(
+        [write_run(tmp_path / "a", a), write_run(tmp_path / "b", b)], metrics=["cwnd", "goodput.mean"], flows=False
+    )
+    rows = difference_rows(found)
+    assert [(r.metric, r.significant) for r in rows] == [("goodput.mean", True), ("cwnd", False)]
+    assert rows[0].interval == "the same in all 3 pairs"
+    assert abs(found.worst()["relative"][0]) > 0.2
 
 
 def test_traces_by_hand(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def command(
 ) -> None:
     """Put RUNs side by side: what differs, by how much, and how sure that is.
 
-    Differences are of the second run less the first, over the first. With two repeats or more they have a 95 %
+    Differences are of the second run less the first, over the first. With two repeats or more they have a
     confidence interval: of pairs where repeats had the same seed, of Welch otherwise.
     """
     from weir.compare import parse_limit
@@ -149,6 +149,7 @@ def _print(comparison: Comparison, *, everything: bool) -> None:
 
 def _print_differences(comparison: Comparison, *, everything: bool) -> None:
     from weir.compare.tables import difference_rows
+    from weir.metrics.expect import percent as level_text
 
     rows = difference_rows(comparison)
     shown = rows if everything else rows[:_FEW]
@@ -157,7 +158,7 @@ def _print_differences(comparison: Comparison, *, everything: bool) -> None:
     intervals = any(row.interval for row in rows)
     several = len(comparison.labels) > 2
     head = [*factors, *(["phase"] if with_phase else []), "metric", "flow", *comparison.labels, "difference"]
-    head += ["95 % interval"] if intervals else []
+    head += [f"{level_text(comparison.level)} interval"] if intervals else []
     head += ["nearest"] if several else ["ratio"]
     lines = []
     for row in shown:
@@ -169,7 +170,10 @@ def _print_differences(comparison: Comparison, *, everything: bool) -> None:
     right = range(left, left + len(comparison.labels) + 1 + intervals + (not several))
     print_table(head, lines, right=right)
     if len(shown) < len(rows):
-        console().print(f"and {len(rows) - len(shown)} smaller differences: --all shows them", style="dim")
+        console().print(f"and {len(rows) - len(shown)} more, smaller or within chance: --all shows them", style="dim")
+    if intervals:
+        beyond = sum(row.significant is True and row.size > 0 for row in rows)
+        console().print(f"{beyond} of {len(rows)} differ by more than chance: their interval does not include zero")
 
 
 def _print_traces(comparison: Comparison, *, everything: bool) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from weir.compare.errors import CompareError
 from weir.run import Cell, Run
@@ -55,10 +56,19 @@ class Group:
         """The factors in words: ``cc reno, rtt 100ms``."""
         return ", ".join(f"{k} {v}" for k, v in self.shown.items()) or "all"
 
-    def paired(self, a: str, b: str) -> bool:
-        """Whether the repeats of two runs are pairs: the same numbers, executed with the same seeds."""
-        seeds = [{cell.repeat: cell.manifest.get("seed") for cell in self.cells[label]} for label in (a, b)]
-        return seeds[0] == seeds[1] and None not in seeds[0].values()
+    def pairs(self, a: str, b: str) -> tuple[tuple[Cell, Cell], ...]:
+        """The repeats of two runs that were executed with the same seeds, as pairs, in the order of ``a``.
+
+        Where several repeats of a run have one seed, their numbers must be the same, too.
+        """
+        seeds = [[cell.manifest.get("seed") for cell in self.cells[label]] for label in (a, b)]
+        unique = all(len(set(some)) == len(some) for some in seeds)
+
+        def key(cell: Cell) -> tuple[object, int]:
+            return cell.manifest.get("seed"), 0 if unique else cell.repeat
+
+        partners = {key(cell): cell for cell in self.cells[b] if key(cell)[0] is not None}
+        return tuple((cell, partners[key(cell)]) for cell in self.cells[a] if key(cell) in partners)
 
 
 @dataclass(frozen=True)
@@ -193,9 +203,27 @@ def _summary(runs: Sequence[Labelled], groups: Sequence[Group], unaligned: Seque
         missing = sum(label not in group.cells for group in groups)
         if missing:
             notes.append(f"{label} lacks {missing} of the {len(groups)} cells compared")
-    unequal = sum(len({len(some) for some in group.cells.values()}) > 1 for group in groups)
-    if unequal:
-        notes.append(f"in {unequal} of the {len(groups)} cells compared, the runs have different numbers of repeats")
+    return [*notes, *_unpaired(tuple(titles), groups)]
+
+
+def _unpaired(labels: Sequence[str], groups: Sequence[Group]) -> list[str]:
+    """For each two runs, which of their repeats are pairs, where not all are."""
+    notes = []
+    for a, b in combinations(labels, 2):
+        some = [group for group in groups if a in group.cells and b in group.cells]
+        most = [max(len(group.cells[a]), len(group.cells[b])) for group in some]
+        pairs = [len(group.pairs(a, b)) for group in some]
+        part = sum(2 <= n < of for n, of in zip(pairs, most, strict=True))
+        none = sum(n < 2 <= of for n, of in zip(pairs, most, strict=True))
+        if part:
+            notes.append(
+                f"in {part} of {len(some)} cells, {a} and {b} share the seeds of some repeats only: these are compared"
+            )
+        if none:
+            notes.append(
+                f"in {none} of {len(some)} cells, {a} and {b} share fewer than two seeds, "
+                "so that means over all repeats are compared, not pairs"
+            )
     return notes
 
 

@@ -33,7 +33,8 @@ Row = dict[str, Any]
 
 _NUMBERS = {"a_value": pl.Float64, "b_value": pl.Float64, "difference": pl.Float64, "relative": pl.Float64,
             "ratio": pl.Float64, "ci_low": pl.Float64, "ci_high": pl.Float64, "n_a": pl.UInt32, "n_b": pl.UInt32,
-            "interval": pl.String, "censored": pl.Boolean}  # fmt: skip
+            "interval": pl.String, "relative_low": pl.Float64, "relative_high": pl.Float64,
+            "censored": pl.Boolean}  # fmt: skip
 _VALUES = {"run": pl.String, "value": pl.Float64, "sd": pl.Float64, "n": pl.UInt32, "ci_low": pl.Float64,
            "ci_high": pl.Float64, "censored": pl.Boolean}  # fmt: skip
 _DISTANCES = {"trace": pl.String, "member": pl.String, "unit": pl.String, "a": pl.String, "b": pl.String,
@@ -126,9 +127,11 @@ class Comparison:
         ``ci_high``, ``censored``.
         """
         rows = []
+        bounds = {metric.text: metric.bounds for metric in self._metrics}
         for group, subject, sides in self._subjects():
-            for label, measured in sides.items():
-                summary = summarise(_numbers(measured), self.level)
+            for label, by_cell in sides.items():
+                measured = list(by_cell.values())
+                summary = summarise(_numbers(measured), self.level, bounds=bounds[subject["metric"]])
                 rows.append(
                     self._place(group) | subject | {"run": label, "value": summary.mean, "sd": summary.sd,
                      "n": summary.n, "ci_low": summary.low, "ci_high": summary.high,
@@ -142,17 +145,22 @@ class Comparison:
 
         The factors, ``metric``, ``phase``, ``flow``, ``unit``, the runs ``a`` and ``b``, their values, ``difference``
         (b - a) with its confidence interval (:mod:`weir.compare._statistics`; null with one repeat) and ``interval``,
-        how it was made, ``ratio`` (b / a), and ``relative``: the difference over the size of ``a``, or over the floor
-        of the metric where that is larger.
+        how it was made, ``ratio`` (b / a; null where one of them is below the floor of the metric), and ``relative``:
+        the difference over the size of ``a``, or over the floor where that is larger, with its interval. Where two
+        repeats or more have the same seed in both runs, all numbers are of these.
         """
         rows = []
-        floors = {metric.text: metric.floor for metric in self._metrics}
+        metrics = {metric.text: metric for metric in self._metrics}
         for group, subject, sides in self._subjects():
+            metric = metrics[subject["metric"]]
+            floor = metric.floor_in(next(iter(group.cells.values()))[0].plan)
             for a, b in combinations(sides, 2):
-                paired = group.paired(a, b)
-                found = difference(_numbers(sides[a]), _numbers(sides[b]), paired=paired, level=self.level)
-                censored = any(m.censored for label in (a, b) for m in sides[label])
-                numbers = _difference_row(found, floors.get(subject["metric"], 0.0))
+                used_a, used_b, paired = _matched(group, a, b, sides)
+                found = difference(
+                    _numbers(used_a), _numbers(used_b), paired=paired, level=self.level, bounds=metric.bounds
+                )
+                numbers = _difference_row(found, floor)
+                censored = any(m.censored for m in (*used_a, *used_b))
                 rows.append(self._place(group) | subject | {"a": a, "b": b} | numbers | {"censored": censored})
         return self._frame(rows, {**_SUBJECT, "a": pl.String, "b": pl.String, **_NUMBERS})
 
@@ -166,9 +174,9 @@ class Comparison:
         """
         rows = []
         for group in self.groups:
-            series = {label: [traces_of(cell) for cell in cells] for label, cells in group.cells.items()}
+            series = {label: {c.id: traces_of(c) for c in cells} for label, cells in group.cells.items()}
             for a, b in combinations(series, 2):
-                rows += [self._place(group) | row for row in _distance_rows(a, b, series)]
+                rows += [self._place(group) | row for row in _distance_rows(a, b, series, group.pairs(a, b))]
         return self._frame(rows, _DISTANCES)
 
     def worst(self, metric: str | None = None) -> pl.DataFrame:
@@ -219,8 +227,8 @@ class Comparison:
             found[entry.label] = measure_run(part, self._metrics, self.phases, flows=self._flows, strict=self._strict)
         return found
 
-    def _subjects(self) -> Iterable[tuple[Group, Row, dict[str, list[Measured]]]]:
-        """Each cell and thing measured, with the repeats of every run that has it."""
+    def _subjects(self) -> Iterable[tuple[Group, Row, dict[str, Cells]]]:
+        """Each cell and thing measured, with the repeats of every run that has it, by the id of their cells."""
         entries = dict.fromkeys(entry for found, _ in self._measured.values() for entry in found)
         order = {metric.text: place for place, metric in enumerate(self._metrics)}
         for group in self.groups:
@@ -229,9 +237,10 @@ class Comparison:
                     label: _of(self._measured[label][0].get(entry, {}), cells) for label, cells in group.cells.items()
                 }
                 sides = {label: found for label, found in sides.items() if found}
-                if any(not math.isnan(m.value) for found in sides.values() for m in found):
+                measured = [m for found in sides.values() for m in found.values()]
+                if any(not math.isnan(m.value) for m in measured):
                     metric, phase, flow = entry
-                    unit = next(iter(sides.values()))[0].unit
+                    unit = measured[0].unit
                     yield group, {"metric": metric, "phase": phase, "flow": flow, "unit": unit}, sides
 
     def _place(self, group: Group) -> Row:
@@ -252,8 +261,17 @@ class Comparison:
 _MOST_PLANS = 12
 
 
-def _of(cells: Cells, wanted: Sequence[Cell]) -> list[Measured]:
-    return [cells[cell.id] for cell in wanted if cell.id in cells]
+def _of(cells: Cells, wanted: Sequence[Cell]) -> Cells:
+    return {cell.id: cells[cell.id] for cell in wanted if cell.id in cells}
+
+
+def _matched(group: Group, a: str, b: str, sides: Mapping[str, Cells]) -> tuple[list[Measured], list[Measured], bool]:
+    """What is compared of two runs: the pairs in which both have a value, from two on; else all repeats of each."""
+    pairs = [(sides[a][x.id], sides[b][y.id]) for x, y in group.pairs(a, b) if x.id in sides[a] and y.id in sides[b]]
+    defined = [(x, y) for x, y in pairs if not (math.isnan(x.value) or math.isnan(y.value))]
+    if len(defined) > 1:
+        return [x for x, _ in defined], [y for _, y in defined], True
+    return list(sides[a].values()), list(sides[b].values()), False
 
 
 def _numbers(measured: Sequence[Measured]) -> Floats:
@@ -266,16 +284,34 @@ def _difference_row(found: Difference, floor: float) -> Row:
         relative = 0.0
     else:
         relative = found.difference / scale if scale else math.copysign(math.inf, found.difference)
+    low, high = _relative_interval(found, floor)
+    small = found.difference != 0 and min(abs(found.a), abs(found.b)) < floor
     return {"a_value": found.a, "b_value": found.b, "difference": found.difference, "relative": relative,
-            "ratio": found.ratio, "ci_low": found.low, "ci_high": found.high, "n_a": found.n_a, "n_b": found.n_b,
-            "interval": found.kind}  # fmt: skip
+            "ratio": math.nan if small else found.ratio, "ci_low": found.low, "ci_high": found.high, "n_a": found.n_a,
+            "n_b": found.n_b, "interval": found.kind, "relative_low": low, "relative_high": high}  # fmt: skip
 
 
-def _distance_rows(a: str, b: str, series: Mapping[str, Sequence[Mapping[Key, Trace]]]) -> Iterable[Row]:
-    keys = dict.fromkeys(key for side in (a, b) for repeat in series[side] for key in repeat)
+def _relative_interval(found: Difference, floor: float) -> tuple[float, float]:
+    """The interval of the relative difference: of the ratio less 1 or, below the floor, of the difference over it."""
+    if abs(found.a) <= floor or found.a == 0:
+        return (found.low / floor, found.high / floor) if floor else (math.nan, math.nan)
+    low, high = found.ratio_low - 1, found.ratio_high - 1
+    return (low, high) if found.a > 0 else (-high, -low)
+
+
+def _distance_rows(
+    a: str,
+    b: str,
+    series: Mapping[str, Mapping[str, Mapping[Key, Trace]]],
+    matched: Sequence[tuple[Cell, Cell]],
+) -> Iterable[Row]:
+    """Distances between the repeats that have the same seed; where none have, of the repeats in their order."""
+    keys = dict.fromkeys(key for side in (a, b) for repeat in series[side].values() for key in repeat)
     for key in sorted(keys, key=lambda k: TRACES.index(k[0])):
-        sides = {label: [repeat[key] for repeat in series[label] if key in repeat] for label in (a, b)}
-        pairs = list(zip(sides[a], sides[b], strict=False))
+        sides = {label: [repeat[key] for repeat in series[label].values() if key in repeat] for label in (a, b)}
+        both = [(series[a][x.id], series[b][y.id]) for x, y in matched]
+        pairs = [(x[key], y[key]) for x, y in both if key in x and key in y]
+        pairs = pairs or list(zip(sides[a], sides[b], strict=False))
         found = mean_apart(pairs)
         if found is None:
             continue

@@ -10,7 +10,8 @@ import polars as pl
 
 from weir.compare.errors import CompareError
 from weir.metrics import MetricError, compute, parse_reference
-from weir.run import Run, RunError
+from weir.metrics.bounds import Bounds
+from weir.run import Plan, Run, RunError
 
 __all__ = ["COMPARED", "Measured", "Metric", "measure_run", "metric_of"]
 
@@ -21,8 +22,33 @@ class Metric:
 
     text: str
     """As :mod:`weir.metrics.reference` writes it."""
-    floor: float = 0.0
-    """In the metric's unit: below it, differences are taken relative to it, because nobody cares about their ratio."""
+    floor: float | None = None
+    """In the metric's unit: below it, differences are taken relative to it, because nobody cares about their ratio.
+
+    ``None``: that of the metric's unit.
+    """
+
+    @property
+    def bounds(self) -> Bounds:
+        """The values that it can have, in its unit."""
+        return parse_reference(self.text).bounds
+
+    def floor_in(self, plan: Plan) -> float:
+        """The floor on a path: that of the metric, of its unit or, for a rate, of the slowest link."""
+        if self.floor is not None:
+            return self.floor
+        unit = parse_reference(self.text).unit
+        if unit == "bit/s":
+            rates = [plan.path_rate_bps(flow) for flow in plan.flows if flow.path]
+            return _LEAST_PART * min(rates, default=0)
+        return _LEAST.get(unit, 0.0)
+
+
+_LEAST_PART = 1e-3
+"""Of the rate of a flow's path: a goodput below a thousandth of it is none."""
+
+_LEAST = {"s": 1e-4, "1": 1e-3, "packets": 1.0, "count": 1.0, "B": 1500.0, "RTT": 1.0, "1/s": 0.1}
+"""Floors of metrics by unit: 0.1 ms, 0.1 percentage points, one packet, one event, one event in ten seconds."""
 
 
 COMPARED: tuple[Metric, ...] = (
@@ -30,12 +56,12 @@ COMPARED: tuple[Metric, ...] = (
     Metric("goodput.mean"),
     Metric("utilisation"),
     Metric("jain"),
-    Metric("link.loss", 1e-4),
-    Metric("queue.delay", 1e-4),
-    Metric("rtt", 1e-4),
-    Metric("cwnd", 1.0),
-    Metric("retransmissions", 1e-4),
-    Metric("timeouts", 1.0),
+    Metric("link.loss"),
+    Metric("queue.delay"),
+    Metric("rtt"),
+    Metric("cwnd"),
+    Metric("retransmissions"),
+    Metric("timeouts"),
     Metric("completion.mean", 1e-3),
     Metric("completion.unfinished", 1e-2),
 )
@@ -56,7 +82,7 @@ def metric_of(text: str) -> Metric:
         raise CompareError(f"{text!r} is a distribution, not a number; compare a percentile or a share instead")
     if reference.factors:
         raise CompareError(f"{text!r} names cells; cells are compared side by side, so leave out the {{...}}")
-    return Metric(text, _FLOORS.get(text, 0.0))
+    return Metric(text, _FLOORS.get(text))
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,18 @@
-"""The difference of two means over repeats, with its confidence interval.
+"""The difference and the ratio of two means over repeats, with their confidence intervals.
 
-- **paired**, where repeat k of one run and repeat k of the other were executed with the same seed, so that they got
-  the same workload: with d_k = b_k - a_k, the interval is mean(d) ± t(n-1, (1+level)/2) · s_d / sqrt(n) (Student 1908;
-  Jain, The Art of Computer Systems Performance Analysis, 1991, section 13.4.1).
+- **paired**, where repeats of both runs were executed with the same seeds, so that they got the same workload: with
+  d_k = b_k - a_k of the seeds that both have, the interval is mean(d) ± t(n-1, (1+level)/2) · s_d / sqrt(n) (Student
+  1908; Jain, The Art of Computer Systems Performance Analysis, 1991, section 13.4.1).
 - **welch** otherwise: (mean(b) - mean(a)) ± t(ν, (1+level)/2) · sqrt(s_a²/n_a + s_b²/n_b) with the degrees of freedom
   ν = (s_a²/n_a + s_b²/n_b)² / ((s_a²/n_a)²/(n_a-1) + (s_b²/n_b)²/(n_b-1)) (Welch, Biometrika 34, 1947; Satterthwaite,
   Biometrics Bulletin 2, 1946). The variances need not be equal.
 
+The ratio of the means has the interval of Fieller (Journal of the Royal Statistical Society B 16, 1954): all θ for
+which mean(b) - θ mean(a) does not differ from zero, by the same t, variances and covariance. So it leaves out 1 exactly
+where the interval of the difference leaves out 0. It has no end where mean(a) itself may be zero.
+
 All deviations are of a sample (n - 1). Both assume means that are about normal. With one repeat on a side there is no
-interval.
+interval. Intervals end at the bounds of what is compared (:mod:`weir.metrics.bounds`).
 """
 
 from __future__ import annotations
@@ -19,8 +23,9 @@ from typing import Literal
 
 import numpy as np
 
+from weir.metrics.bounds import ANY, Bounds
 from weir.metrics.results import Floats
-from weir.metrics.statistics import student_t
+from weir.metrics.statistics import alike, student_t
 
 __all__ = ["Difference", "Kind", "difference"]
 
@@ -40,6 +45,9 @@ class Difference:
     n_b: int
     kind: Kind
     """How the interval was made."""
+    ratio_low: float = math.nan
+    ratio_high: float = math.nan
+    """Interval of ``b`` over ``a``; infinite where it has no end."""
 
     @property
     def ratio(self) -> float:
@@ -48,11 +56,28 @@ class Difference:
             return 1.0 if self.b == 0 else math.copysign(math.inf, self.b) if self.b == self.b else math.nan
         return self.b / self.a
 
+    @property
+    def same(self) -> bool:
+        """Whether all repeats gave the same difference."""
+        return self.kind != "none" and self.low == self.high
 
-def difference(a: Floats, b: Floats, *, paired: bool, level: float = 0.95) -> Difference:
+
+@dataclass(frozen=True)
+class _Moments:
+    """Variances and covariance of two means, and the factor of Student's t for their difference."""
+
+    a: float
+    b: float
+    both: float
+    t: float
+    kind: Kind
+
+
+def difference(a: Floats, b: Floats, *, paired: bool, level: float = 0.95, bounds: Bounds = ANY) -> Difference:
     """The difference of the means of ``a`` and ``b``, of shape (repeats,); an undefined repeat (nan) is left out.
 
-    With ``paired``, both have the same length, and an undefined repeat takes its partner with it.
+    With ``paired``, both have the same length, and an undefined repeat takes its partner with it. ``bounds`` are of the
+    values, such as 0 and 1 of shares.
 
     Raises:
         ValueError: the lengths of pairs differ, or the level is not between 0 and 1.
@@ -67,36 +92,53 @@ def difference(a: Floats, b: Floats, *, paired: bool, level: float = 0.95) -> Di
     if len(a) == 0 or len(b) == 0:
         return Difference(_mean(a), _mean(b), math.nan, math.nan, math.nan, len(a), len(b), "none")
     d = float(np.mean(b - a)) if paired else _mean(b) - _mean(a)
-    half, kind = _paired(b - a, level) if paired else _welch(a, b, level)
-    return Difference(_mean(a), _mean(b), d, d - half, d + half, len(a), len(b), kind)
+    moments = _pairs(a, b, level) if paired else _welch(a, b, level)
+    half = moments.t * math.sqrt(max(moments.a + moments.b - 2 * moments.both, 0.0))
+    if paired and _same_difference(a, b):
+        half = 0.0
+    low, high = (bounds - bounds).cut(d - half, d + half, d)
+    ratio = _fieller(_mean(a), _mean(b), moments, bounds / bounds) if moments.kind != "none" else (math.nan, math.nan)
+    return Difference(_mean(a), _mean(b), d, low, high, len(a), len(b), moments.kind, *ratio)
 
 
 def _mean(values: Floats) -> float:
     return float(np.mean(values)) if len(values) else math.nan
 
 
-def _paired(d: Floats, level: float) -> tuple[float, Kind]:
-    n = len(d)
+_NONE = _Moments(math.nan, math.nan, math.nan, math.nan, "none")
+
+
+def _same_difference(a: Floats, b: Floats) -> bool:
+    """Whether all pairs differ by the same, up to the rounding of floating point."""
+    return len(a) > 1 and float(np.ptp(b - a)) <= 1e-9 * max(float(np.max(np.abs(a))), float(np.max(np.abs(b))))
+
+
+def _pairs(a: Floats, b: Floats, level: float) -> _Moments:
+    n = len(a)
     if n < 2:
-        return math.nan, "none"
-    return student_t(level, n - 1) * float(np.std(d, ddof=1)) / math.sqrt(n), "paired"
+        return _NONE
+    covariance = np.cov(a, b) / n
+    return _Moments(
+        float(covariance[0, 0]), float(covariance[1, 1]), float(covariance[0, 1]), student_t(level, n - 1), "paired"
+    )
 
 
-def _welch(a: Floats, b: Floats, level: float) -> tuple[float, Kind]:
+def _welch(a: Floats, b: Floats, level: float) -> _Moments:
     if len(a) < 2 or len(b) < 2:
-        return math.nan, "none"
-    u, v = (float(np.var(x, ddof=1)) / len(x) for x in (a, b))
+        return _NONE
+    u, v = (0.0 if alike(x) else float(np.var(x, ddof=1)) / len(x) for x in (a, b))
     if u + v == 0:
-        return 0.0, "welch"
+        return _Moments(0.0, 0.0, 0.0, student_t(level, 1), "welch")
     share = u / (u + v)  # ν with both parts divided by their sum: squares of small variances would vanish
     freedom = 1 / (share**2 / (len(a) - 1) + (1 - share) ** 2 / (len(b) - 1))
-    return _t(level, freedom) * math.sqrt(u + v), "welch"
+    return _Moments(u, v, 0.0, student_t(level, max(freedom, 1.0)), "welch")
 
 
-def _t(level: float, freedom: float) -> float:
-    """Student's t for degrees of freedom that need not be whole."""
-    if not 0 < level < 1:
-        raise ValueError(f"level {level}: expected a number between 0 and 1, such as 0.95")
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, (1 + level) / 2))
+def _fieller(a: float, b: float, moments: _Moments, bounds: Bounds) -> tuple[float, float]:
+    """All θ with (b - θ a)² <= t² (var b - 2 θ cov + θ² var a): between the roots, if a is not within chance of 0."""
+    t2 = moments.t**2
+    square, middle, constant = a * a - t2 * moments.a, a * b - t2 * moments.both, b * b - t2 * moments.b
+    if a == 0 or square <= 1e-12 * a * a:
+        return bounds.low, bounds.high
+    root = math.sqrt(max(middle**2 - square * constant, 0.0))
+    return bounds.cut((middle - root) / square, (middle + root) / square, b / a)

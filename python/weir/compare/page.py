@@ -15,6 +15,7 @@ from weir.compare._claims import agreement
 from weir.compare._comparison import Comparison
 from weir.compare.charts import OVERLAYS, SCATTER, scatter
 from weir.compare.tables import DifferenceRow, difference_rows, percent, size_of, trace_rows
+from weir.metrics.expect import percent as level_text
 from weir.report import provenance
 from weir.report.bundle import chart_item, environment, frame_of, pack, write_page
 from weir.report.charts import Medium
@@ -104,6 +105,7 @@ def render(comparison: Comparison) -> str:
             more=max(0, len(differences) - _MOST_ROWS),
             traces=trace_rows(comparison)[:_MOST_ROWS],
             shade=_shade,
+            level=level_text(comparison.level),
             cells=cells,
             factors=_factors(comparison),
             notes=comparison.notes,

@@ -31,7 +31,7 @@ class DifferenceRow:
     """Of the last run less the first; of several runs, the largest of any pair."""
     ratio: str
     interval: str
-    """Of the relative difference; empty without one."""
+    """Of the relative difference, or that all repeats gave the same; empty without one."""
     nearest: str
     """With three runs or more: the two that are nearest to each other, and how near."""
     size: float
@@ -74,14 +74,21 @@ def size_of(row: Mapping[str, Any]) -> float:
 
 
 def difference_rows(comparison: Comparison) -> list[DifferenceRow]:
-    """The differences, the largest first; one row a thing measured, whatever the number of runs."""
+    """The differences, one row a thing measured, whatever the number of runs.
+
+    Those beyond chance come first, the largest first; then those whose interval holds zero.
+    """
     frame = comparison.differences
     keys = ["cell", "metric", "phase", "flow"]
     rows = []
     for part in frame.partition_by(keys, maintain_order=True):
         pairs = part.to_dicts()
         rows.append(_difference(comparison, pairs))
-    return sorted(rows, key=lambda r: -1.0 if math.isnan(r.size) else r.size, reverse=True)
+
+    def rank(row: DifferenceRow) -> tuple[bool, float]:
+        return row.significant is not False, -1.0 if math.isnan(row.size) else row.size
+
+    return sorted(rows, key=rank, reverse=True)
 
 
 def _difference(comparison: Comparison, pairs: Sequence[Mapping[str, Any]]) -> DifferenceRow:
@@ -103,7 +110,7 @@ def _difference(comparison: Comparison, pairs: Sequence[Mapping[str, Any]]) -> D
         interval=_interval(worst),
         nearest=_nearest(pairs) if len(pairs) > 1 else "",
         size=size_of(worst),
-        significant=None if worst["ci_low"] is None else not worst["ci_low"] <= 0 <= worst["ci_high"],
+        significant=_significant(worst),
     )
 
 
@@ -120,11 +127,22 @@ def _ratio(value: float | None) -> str:
     return "∞" if math.isinf(value) else f"{value:.3g}"
 
 
+def _significant(row: Mapping[str, Any]) -> bool | None:
+    """Whether the interval of the difference leaves zero out, or there is no difference; ``None`` without one."""
+    if row["ci_low"] is None:
+        return None
+    return bool(row["ci_low"] == row["ci_high"] or not row["ci_low"] <= 0 <= row["ci_high"])
+
+
 def _interval(row: Mapping[str, Any]) -> str:
-    if row["ci_low"] is None or not row["relative"] or not math.isfinite(row["relative"]):
-        return "" if row["ci_low"] is None else "0 %"
-    scale = row["difference"] / row["relative"]
-    return f"{percent(row['ci_low'] / scale)} to {percent(row['ci_high'] / scale)}"
+    if row["ci_low"] is None:
+        return ""
+    if row["ci_low"] == row["ci_high"]:
+        pairs = f"{row['n_a']} pairs" if row["interval"] == "paired" else "repeats"
+        return f"the same in all {pairs}"
+    if row["relative_low"] is None or row["relative_high"] is None:
+        return ""
+    return f"{percent(row['relative_low'])} to {percent(row['relative_high'])}"
 
 
 def _nearest(pairs: Sequence[Mapping[str, Any]]) -> str:

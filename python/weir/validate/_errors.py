@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 
 from weir.compare import Comparison
-from weir.compare._metrics import metric_of
 
 __all__ = [
     "ERRORS",
@@ -31,6 +30,10 @@ METRICS = ("goodput.aggregate.mean", "utilisation", "jain", "link.loss", "queue.
 
 _LEAST_LOSS = 1e-4
 """Below this, two rates of loss are equal: a few packets of a run."""
+
+
+_FLOORS = {"link.loss": _LEAST_LOSS, "queue.delay": 1e-4, "completion.mean": 1e-3}
+"""Below this, in the metric's unit, an error is relative to it instead of to the value."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ def errors_of(test: Mapping[str, float | None], reference: Mapping[str, float | 
         a, b = reference.get(text), test.get(text)
         if a is None or b is None:
             continue
-        scale = max(abs(a), metric_of(text).floor)
+        scale = max(abs(a), _FLOORS.get(text, 0.0))
         relative = (b - a) / scale if scale else math.copysign(math.inf, b - a) if b != a else 0.0
         rows[text] = {"a_value": a, "b_value": b, "difference": b - a, "relative": relative}
     return {kind.name: kind.of(rows, ()) for kind in ERRORS if kind.scalar}
@@ -141,7 +144,7 @@ def sizes_of_chance(halves: Mapping[str, float], reference: Mapping[str, float |
     found = {"jain_error": halves["jain"]} if "jain" in halves else {}
     for kind, metric in _SCALED.items():
         value, half = reference.get(metric), halves.get(metric)
-        scale = max(abs(value), metric_of(metric).floor) if value is not None else 0.0
+        scale = max(abs(value), _FLOORS.get(metric, 0.0)) if value is not None else 0.0
         if half is not None and scale > 0:
             found[kind] = half / scale
     return {kind: size for kind, size in found.items() if not math.isnan(size)}
