@@ -16,8 +16,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pytest
 
-from weir import methods, scenario
-from weir.cli import _common
+from weir import _terminal, methods, scenario
 from weir.cli import main as entry
 
 ROOT = Path(__file__).parent.parent
@@ -47,8 +46,8 @@ Weir = Callable[..., Ran]
 
 def forget_consoles() -> None:
     """A console keeps the standard output that it was made with."""
-    _common.console.cache_clear()
-    _common.error_console.cache_clear()
+    _terminal.console.cache_clear()
+    _terminal.error_console.cache_clear()
 
 
 def called(*arguments: object) -> Ran:

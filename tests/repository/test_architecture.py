@@ -19,7 +19,7 @@ LAYERS = {
     "confine": {"weir._programs"},
     "methods": {"weir._programs", "weir._weir", "weir.bpf", "weir.confine", "weir.lab", "weir.run"},
     "bpf": {"weir.methods"},  # the errors of methods, and where the programs are
-    "engine": {"weir._weir", "weir.methods", "weir.run"},
+    "engine": {"weir._terminal", "weir._weir", "weir.methods", "weir.run"},
     "emulate": {"weir.methods", "weir.scenario"},
     "lab": {"weir.confine"},
     "run": {"weir.metrics"},  # only for the convenience of `Run.metrics`, when it is called
@@ -126,6 +126,20 @@ def test_definitions_never_touch_a_host(layer: str) -> None:
         used = set(imports(file)) & HOST
         allowed = {"os"} if layer == "scenario" else set()  # its PathLike and separator
         assert used <= allowed, f"{file.relative_to(ROOT)} imports {', '.join(sorted(used))}"
+
+
+def test_only_one_module_writes_to_a_terminal() -> None:
+    """Elsewhere a text of a file would reach it as it is."""
+    alone = {"_terminal.py", "lab/_xstate.py"}  # the latter is a program of its own, which answers with a number
+    for file in sorted(PACKAGE.rglob("*.py")):
+        if file.relative_to(PACKAGE).as_posix() in alone:
+            continue
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func)
+                place = f"{file.relative_to(ROOT)}:{node.lineno}"
+                assert called not in {"print", "click.echo", "click.secho", "Console"}, f"{place} calls {called}"
+                assert not called.startswith(("sys.stdout.write", "sys.stderr.write")), f"{place} calls {called}"
 
 
 def test_nothing_is_evaluated() -> None:

@@ -111,3 +111,26 @@ def test_draws_stay_within_what_can_be_written() -> None:
 def test_more_bytes_than_can_be_counted_are_refused() -> None:
     text = workload("name: flows, kind: transfer, between: 'pairs[0]', count: 2, size: 1000PB, until: 9s")
     assert "the transfers of flow `flows[0]` have 2e+18 bytes; the limit is 1.2e+18" in refusal(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (dumbbell(title='"a\\nb"'), "expected text of one line"),
+        (dumbbell(sweep='{duration: {"a\\nb": 1s}}'), "`a b` is no name: expected one line of 1 to 200 characters"),
+        (dumbbell(sweep='{zip: [{case: "a\\nb", duration: 1s}]}'), "`a b` is no name"),
+        (dumbbell(sweep=f"{{duration: {{{'a' * 201}: 1s}}}}"), "is no name"),
+        (dumbbell() + '"k\\nweir: all is well": 1\n', "unknown key `k weir: all is well`"),
+        (dumbbell(transport='{cc: reno, "k\\nl": 1}'), r"unknown key `k\nl`"),
+    ],
+)
+def test_a_problem_is_one_line_and_so_are_names(text: str, said: str) -> None:
+    assert said in refusal(text)
+    assert "\n" not in refusal(text)
+
+
+def test_the_name_of_a_swept_text_is_one_line() -> None:
+    text = dumbbell(sweep='{"workload[0].transport.cc": [reno, {name: "a\\nb"}]}')
+    with pytest.raises(ScenarioError) as caught:
+        parse(text)
+    assert all("\n" not in str(problem) for problem in caught.value.problems)

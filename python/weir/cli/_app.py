@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 import weir
+from weir._terminal import prepare, say, stray
 from weir.cli import _errors
 
 __all__ = ["COMMANDS", "cli", "main"]
@@ -87,14 +88,27 @@ def cli() -> None:
 
 def main() -> None:
     """Runs the command line and ends the process with its exit code."""
+    prepare()
     try:
+        _refuse_stray()
         code = cli.main(prog_name="weir", standalone_mode=False)
     except Exception as error:
         code = _errors.report(error)
     except KeyboardInterrupt:
-        print("\nweir: interrupted", file=sys.stderr)
+        say("\nweir: interrupted", err=True)
         code = 130
     _leave(code if isinstance(code, int) else 0)
+
+
+def _refuse_stray() -> None:
+    """Refuses words that are not UTF-8: a run's files, which are, could not name them.
+
+    Raises:
+        click.UsageError: there is one.
+    """
+    word = stray(sys.argv[1:])
+    if word is not None:
+        raise click.UsageError(f"{word} is not UTF-8, which names of files and values have to be; rename the file")
 
 
 def _leave(code: int) -> None:

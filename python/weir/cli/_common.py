@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import json
-import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from weir._terminal import console, error_console, json_shown, say, shown
 
 __all__ = [
     "confidence_option",
@@ -20,8 +17,11 @@ __all__ = [
     "error_console",
     "examples",
     "json_option",
+    "json_text",
     "plural",
     "print_table",
+    "say",
+    "shown",
     "verbosity_options",
 ]
 
@@ -75,7 +75,13 @@ class _Level(click.ParamType[float]):
 
 def emit_json(value: Any) -> None:
     """Prints ``value`` as JSON; NaN and infinity become null."""
-    print(json.dumps(_finite(value), indent=2, ensure_ascii=False, default=str, allow_nan=False))
+    say(json_text(value))
+
+
+def json_text(value: Any, *, indent: int | None = 2) -> str:
+    """``value`` as JSON in which no character acts on a terminal; NaN and infinity are null."""
+    text = json.dumps(_finite(value), indent=indent, ensure_ascii=False, default=str, allow_nan=False)
+    return json_shown(text)
 
 
 def _finite(value: Any) -> Any:
@@ -86,32 +92,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     return value
-
-
-@functools.cache
-def console() -> Console:
-    """Standard output: coloured and as wide as the terminal, or plain and never cut when it is none."""
-    return _console(stderr=False)
-
-
-@functools.cache
-def error_console() -> Console:
-    """Standard error, likewise."""
-    return _console(stderr=True)
-
-
-def _console(*, stderr: bool) -> Console:
-    from rich.console import Console
-
-    class Piped(Console):
-        """A console whose reader may go away: rich would end the process with 1, which says that a claim failed."""
-
-        def on_broken_pipe(self) -> None:
-            raise BrokenPipeError
-
-    stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else 10_000
-    return Piped(file=stream, width=width, highlight=False, markup=False, emoji=False, soft_wrap=not stream.isatty())
 
 
 def print_table(
@@ -126,14 +106,14 @@ def print_table(
         style = styles[index] if index < len(styles) else ""
         table.add_column(header, justify="right" if index in numbers else "left", style=style, overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(shown, row))  # before it is measured
     out = console()
     if out.is_terminal:
         out.print(table)
         return
     with out.capture() as captured:
         out.print(table)
-    print("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    say("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def plural(count: int, noun: str) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 import traceback
 
 import click
+
+from weir._terminal import say
 
 __all__ = ["BAD_INPUT", "BROKEN_PIPE", "FAILED", "report", "silence_stdout"]
 
@@ -44,8 +47,7 @@ def report(error: Exception) -> int:
     if isinstance(error, click.Abort):
         return _say(error, "interrupted", _INTERRUPTED)
     if isinstance(error, click.ClickException):
-        error.show()
-        return BAD_INPUT
+        return _show(error)
     if isinstance(error, BrokenPipeError):
         silence_stdout()
         return BROKEN_PIPE
@@ -56,6 +58,14 @@ def report(error: Exception) -> int:
         place = f"{error.filename}: " if error.filename else ""
         return _say(error, f"{place}{error.strerror}", BAD_INPUT if error.errno in _BAD_PATH else FAILED)
     return _say(error, f"internal error: {type(error).__name__}: {error}\n{_ASK}", FAILED)
+
+
+def _show(error: click.ClickException) -> int:
+    """What click says about a word of the command line, which may hold anything."""
+    text = io.StringIO()
+    error.show(file=text)
+    say(text.getvalue(), err=True, end="")
+    return BAD_INPUT
 
 
 _BAD_PATH = frozenset(
@@ -87,8 +97,8 @@ def _known(error: Exception) -> int | None:
 
 def _say(error: Exception, text: str, code: int) -> int:
     if debugging():
-        traceback.print_exception(error)
-    print(f"weir: {text}", file=sys.stderr)
+        say("".join(traceback.format_exception(error)), err=True, end="")
+    say(f"weir: {text}", err=True)
     return code
 
 

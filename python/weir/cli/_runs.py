@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from weir._terminal import say
 
 if TYPE_CHECKING:
     from weir.run import Run
@@ -26,5 +27,5 @@ def open_run(folder: Path, *, quiet: bool = False) -> Run:
         opened = run.open_run(folder)
     if not quiet:
         for warning in caught:
-            print(f"weir: {warning.message}", file=sys.stderr)
+            say(f"weir: {warning.message}", err=True)
     return opened

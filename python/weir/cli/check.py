@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 
 from weir.cli import _errors
-from weir.cli._common import emit_json, examples, json_option, plural
+from weir.cli._common import emit_json, examples, json_option, plural, say
 from weir.cli._scenarios import complete_scenario, locate, print_problems
 
 __all__ = ["command"]
@@ -37,6 +37,6 @@ def command(files: tuple[str, ...], quiet: bool, as_json: bool) -> None:
     else:
         print_problems([p for p in problems if not quiet or p.severity == "error"])
         if not quiet and not errors:
-            print(f"{plural(len(files), 'scenario')}: no errors")
+            say(f"{plural(len(files), 'scenario')}: no errors")
     if errors:
         raise click.exceptions.Exit(_errors.BAD_INPUT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from weir.cli._common import examples
+from weir.cli._common import examples, say
 
 __all__ = ["command"]
 
@@ -27,4 +27,4 @@ def command(shell: str) -> None:
     assert completer is not None  # the choices are what click has
     source = completer(cli, {}, "weir", "_WEIR_COMPLETE")
     # Only the text: `source()` of bash would start bash to look at its version.
-    print(source.source_template % source.source_vars())
+    say(source.source_template % source.source_vars())

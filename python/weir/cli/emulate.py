@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from weir.cli._common import examples
+from weir.cli._common import examples, say
 
 if TYPE_CHECKING:
     from weir.emulate import LinkOptions, Report
@@ -114,7 +113,7 @@ def command(
         stats.write_text(json.dumps(report.to_json(), indent=2) + "\n", encoding="utf-8")
     if not quiet:
         for line in report.lines(*names):
-            print(f"weir: {line}", file=sys.stderr)
+            say(f"weir: {line}", err=True)
     raise click.exceptions.Exit(code)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from weir.cli import _errors
-from weir.cli._common import console, emit_json, error_console, examples, json_option
+from weir.cli._common import console, emit_json, error_console, examples, json_option, say
 
 if TYPE_CHECKING:
     from weir.lab import Kernel, Lab, Script, Settings
@@ -75,13 +75,17 @@ class _Progress:
         shown = text if share is None else f"{text}: {share:.0%}"
         now = time.monotonic()
         if sys.stderr.isatty():
+            from rich.control import Control
+            from rich.segment import ControlType
+
             end = "" if share is not None else "\n"
-            print(f"\r\x1b[K{shown}", end=end, file=sys.stderr, flush=True)
+            error_console().print(Control((ControlType.CARRIAGE_RETURN,), (ControlType.ERASE_IN_LINE, 0)), end="")
+            error_console().print(shown, end=end)
             if share is None and self._text:
-                print(file=sys.stderr)
+                say(err=True)
         elif text != self._text or now - self._told_s > self._EVERY_S:
             self._told_s = now
-            print(shown, file=sys.stderr, flush=True)
+            say(shown, err=True)
         self._text = text
 
 

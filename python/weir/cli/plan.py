@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ import click
 from weir.cli import _errors
 from weir.cli._capacity import show_capacity
 from weir.cli._choice import show_methods
-from weir.cli._common import console, emit_json, examples, json_option, plural, print_table
+from weir.cli._common import console, emit_json, examples, json_option, json_text, plural, print_table, say
 from weir.cli._scenarios import complete_scenario, load, scenario_options
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def command(
     cells = load(scenario, version=version, overrides=overrides).cells()
     executor = methods.get(method or "sim")
     if cell_id is not None:
-        print(json.dumps(_find(cells, cell_id).plan(), indent=None if as_json else 2, ensure_ascii=False))
+        say(json_text(_find(cells, cell_id).plan(), indent=None if as_json else 2))
     elif isinstance(executor, methods.Sized):
         if not show_capacity(executor, cells, as_json=as_json) and not force:
             raise click.exceptions.Exit(_errors.FAILED)

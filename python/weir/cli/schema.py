@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from weir.cli._common import examples, json_option
+from weir.cli._common import examples, json_option, say
 
 __all__ = ["command", "scenario_schema"]
 
@@ -22,14 +22,14 @@ _EPILOG = examples(
 def command(name: str | None, as_json: bool) -> None:
     """Print the columns of the tables of a run, or the JSON schema of a plan or a scenario."""
     if name in _SCHEMAS:
-        print(_SCHEMAS[name](), end="")
+        say(_SCHEMAS[name](), end="")
         return
     from weir.run import TABLES, describe_tables
 
     if name is not None and name not in TABLES:
         raise click.BadParameter(f"no table {name!r}; there are {', '.join(TABLES)}, plan and scenario")
     names = None if name is None else [name]
-    print(describe_tables(names, "json" if as_json else "text"), end="")
+    say(describe_tables(names, "json" if as_json else "text"), end="")
 
 
 def _plan_schema() -> str:

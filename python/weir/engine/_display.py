@@ -6,6 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Protocol
 
+from weir._terminal import error_console, say
 from weir.engine import _live
 from weir.engine._tally import Tally
 
@@ -77,7 +78,7 @@ class Quiet:
 
     def note(self, text: str) -> None:
         """A line on standard error."""
-        print(text, file=sys.stderr, flush=True)
+        say(text, err=True)
 
     def ended(self, cell: str, wall_s: float | None, tally: Tally) -> None:
         """Nothing."""
@@ -163,6 +164,4 @@ def display(*, quiet: bool = False, verbose: bool = False) -> Display:
         return Quiet()
     if not sys.stderr.isatty():
         return Lines(verbose=verbose)
-    from rich.console import Console
-
-    return Bar(Console(stderr=True), verbose=verbose)
+    return Bar(error_console(), verbose=verbose)

@@ -237,7 +237,7 @@ _QUICK = {"type": "object", "patternProperties": {f"^{_PATH}$": True}, "addition
 class Head(Spec):
     """What a scenario says besides the experiment itself."""
 
-    title: str = key(Text(most=200), "One line that says what happens.")
+    title: str = key(Text("text of one line", r"[^\n]+", 200), "One line that says what happens.")
     source: str = key(TEXT, "Where the experiment comes from: a paper and its section.", default="")
     rationale: str = key(TEXT, "Why it is interesting.", default="")
     tags: tuple[str, ...] = key(

@@ -119,7 +119,8 @@ class Log:
                 self._put(problem)
 
     def _add(self, mark: Mark, message: str, severity: Severity) -> None:
-        self._put(Problem(mark.file or self.file, mark.line, mark.column, message, severity))
+        line = message.replace("\n", "\\n")  # of a quoted text: a problem is one line
+        self._put(Problem(mark.file or self.file, mark.line, mark.column, line, severity))
 
     def _put(self, problem: Problem) -> None:
         kind = self._errors if problem.severity == "error" else self._notes

@@ -20,6 +20,7 @@ MAX_CELLS = 100_000
 MANY_CELLS = 5_000
 MAX_PATHS = 64
 _LONGEST_NAME = 60
+_LONGEST_LABEL = 200
 _STEP = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)((?:\[[0-9]{1,6}\])*)\Z")
 # Everything that is not part of the experiment itself.
 _HEAD = ("title", "source", "rationale", "tags", "seed", "repeat", "sweep", "quick", "realtime", "expect")
@@ -258,7 +259,7 @@ def _swept_path(key: Scalar, log: Log) -> tuple[_Step, ...]:
 def _values(node: Node, log: Log) -> list[tuple[str | None, Node]]:
     """A list of values, or a mapping from labels to values."""
     if isinstance(node, Map) and node.entries:
-        return [(e.key.text, e.value) for e in node.entries]
+        return [(_label(e.key, log), e.value) for e in node.entries]
     if isinstance(node, Seq) and node.items:
         return [(None, item) for item in node.items]
     raise log.error(
@@ -304,7 +305,16 @@ def _cell_value(key: Scalar, value: Node, log: Log) -> tuple[tuple[_Step, ...], 
         return _swept_path(key, log), value, None
     if not isinstance(value, Scalar) or value.null:
         raise log.error(value.mark, f"expected a name of this row, found {describe(value)}")
-    return _CASE, value, value.text
+    return _CASE, value, _label(value, log)
+
+
+def _label(name: Scalar, log: Log) -> str:
+    """What a value is called in results."""
+    if "\n" in name.text or not 1 <= len(name.text) <= _LONGEST_LABEL:
+        raise log.error(
+            name.mark, f"{describe(name)} is no name: expected one line of 1 to {_LONGEST_LABEL} characters"
+        )
+    return name.text
 
 
 def _path_text(steps: tuple[_Step, ...]) -> str:

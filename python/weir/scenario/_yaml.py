@@ -7,6 +7,7 @@ knows what it should be. Not done here: any meaning.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -309,7 +310,7 @@ def flow_text(node: Node) -> str:
     """A node as compact flow-style YAML: the name of a swept value that is not a single word."""
     match node:
         case Scalar():
-            return node.text if node.plain or _PLAIN.match(node.text) else f'"{node.text}"'
+            return node.text if node.plain or _PLAIN.match(node.text) else json.dumps(node.text, ensure_ascii=False)
         case Seq():
             return "[" + ", ".join(flow_text(i) for i in node.items) + "]"
         case Map():
