@@ -411,3 +411,56 @@ def test_a_trace_names_flows() -> None:
 def test_links_recorded_are_those_between_routers_unless_all_are_asked_for() -> None:
     assert plan_of(dumbbell())["measure"]["links"] == [0, 1]
     assert plan_of(dumbbell(measure="{record: all}"))["measure"]["links"] == []
+
+
+@pytest.mark.parametrize(
+    ("size", "each"),
+    [
+        ("size: 3TB", [3 * 10**12] * 4),
+        ("total: 3TB", [750 * 10**9] * 4),
+        ("total: 10B", [3, 3, 2, 2]),
+    ],
+)
+def test_a_size_is_of_each_stream_and_a_total_is_split(size: str, each: list[int]) -> None:
+    flows = plan_of(workload(f"name: f, kind: transfer, between: 'pairs[0]', streams: 4, {size}, until: 9s"))["flows"]
+    assert [flow["source"]["transfers"][0]["bytes"] for flow in flows] == each
+
+
+def test_the_streams_of_a_total_share_their_draws() -> None:
+    text = "name: f, kind: transfer, between: 'pairs[0]', streams: 3, wait: {exponential: 1s}, until: 9s, total: "
+    flows = plan_of(workload(text + "{exponential: 90kB}"))["flows"]
+    parts = [[transfer["bytes"] for transfer in flow["source"]["transfers"]] for flow in flows]
+    waits = [[transfer["wait_ns"] for transfer in flow["source"]["transfers"]] for flow in flows]
+    assert waits[0] == waits[1] == waits[2]
+    assert all(max(part) - min(part) <= 1 for part in zip(*parts, strict=True))
+    (whole,) = plan_of(workload(text.replace("streams: 3", "streams: 1") + "{exponential: 90kB}"))["flows"]
+    sums = [sum(part) for part in zip(*parts, strict=True)]
+    drawn = [transfer["bytes"] for transfer in whole["source"]["transfers"]]
+    assert sums[: len(drawn)] == drawn[: len(sums)]
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [
+        ("total: 3B", "a transfer of 3 bytes in total has no byte for each of 4 streams"),
+        ("size: 1B, total: 4B", "`size` and `total` exclude each other; give `size`, of each stream, or `total`"),
+        ("count: 1", "the size of a transfer is missing: `size`, of each stream, or `total`, over all streams"),
+    ],
+)
+def test_a_transfer_has_one_size(size: str, said: str) -> None:
+    with pytest.raises(ScenarioError, match=said):
+        plan_of(workload(f"name: f, kind: transfer, between: 'pairs[0]', streams: 4, {size}, until: 9s"))
+
+
+def test_the_buffers_of_the_stack_can_be_asked_for_and_swept_beside_sizes() -> None:
+    cells = parse(
+        dumbbell(sweep="{transport.buffers: [default, 1MB, 2bdp], transport.stack: [linux, linux-2.6]}")
+    ).cells()
+    sizes = [
+        (flow["transport"]["send_buffer_bytes"], flow["transport"]["receive_buffer_bytes"])
+        for flow in (cell.plan()["flows"][0] for cell in cells)
+    ]
+    assert sizes == [(4 << 20, 6 << 20), (128 << 10, 174_760), *[(10**6, 10**6)] * 2, *[(5 * 10**6, 5 * 10**6)] * 2]
+    entry = "name: f, kind: bulk, between: pairs, transport: {buffers: default}"
+    (flow, *_) = plan_of(workload(entry, transport="{cc: reno, buffers: 1MB}"))["flows"]
+    assert flow["transport"]["send_buffer_bytes"] == 4 << 20

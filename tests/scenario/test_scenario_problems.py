@@ -101,3 +101,39 @@ def test_a_path_of_a_sweep_is_marked_at_its_wrong_part() -> None:
     problem = next(p for p in caught.value.problems if "`ccc`" in p.message)
     assert (problem.line, problem.column) == (dumbbell().count("\n") + 1, len("sweep: {transport.") + 1)
     assert "did you mean `cc`?" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"transport": "{cc: bbr}"}, "there is no congestion control `bbr`; the kernel's is `linux:bbr`"),
+        ({"transport": "{cc: {name: dctcp}}"}, "there is no congestion control `dctcp`; the kernel's is `linux:dctcp`"),
+        ({"transport": "{cc: cubc}"}, "there is no congestion control `cubc`; did you mean `cubic`?"),
+        ({"transport": "{cc: RENO}"}, "`RENO` is not a congestion control; did you mean `reno`?"),
+        ({"measure": "{TCP: 1s}"}, "unknown key `TCP`; did you mean `tcp`?"),
+        ({"topology": "{parking-lot: {}}"}, "`parking-lot` is not a topology; did you mean `parking_lot`?"),
+        (
+            {"expect": "[{claim: x, check: goodput.mean{cc: reno} > 1bps}]"},
+            'not YAML: a check with braces needs quotes: check: "goodput.mean{cc: reno} > 1Mbps"',
+        ),
+        (
+            {"expect": "\n- claim: x\n  check: goodput.mean{cc: reno} > 1bps"},
+            "not YAML: a check with braces needs quotes",
+        ),
+    ],
+)
+def test_hints(keys: dict[str, str], said: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        parse(dumbbell(**keys))
+    assert any(p.message.startswith(said) for p in caught.value.problems), caught.value
+
+
+@pytest.mark.parametrize("queue", ["fq-codel", "FQ_CoDel", "fq codel"])
+def test_a_queue_is_suggested_whatever_its_hyphens_and_case(queue: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        parse(dumbbell(), overrides={"topology.dumbbell.bottleneck.queue": queue})
+    assert caught.value.problems[0].message == f"`{queue}` is not a queue; did you mean `fq_codel`?"
+
+
+def test_a_name_that_weir_has_is_no_kernels() -> None:
+    assert parse(dumbbell(transport="{cc: htcp}")).cells()[0].plan()["flows"][0]["transport"]["cc"] == "htcp"

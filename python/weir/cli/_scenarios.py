@@ -108,11 +108,12 @@ def parse_set(overrides: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for word in overrides:
         path, equals, value = word.partition("=")
-        if not equals or not path.strip():
+        path = path.strip()
+        if not equals or not path:
             raise click.BadParameter(f"{word!r} is not path=value, such as transport.cc=htcp", param_hint="--set")
         if path in found:
             raise click.BadParameter(f"{path!r} is given twice", param_hint="--set")
-        found[path.strip()] = value
+        found[path] = value
     return found
 
 
@@ -146,7 +147,11 @@ def scenario_options(function: Function) -> Function:
         help="Its version for a real clock: what one machine carries.",
     )
     change = click.option(
-        "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change one value; may be repeated."
+        "--set",
+        "overrides",
+        multiple=True,
+        metavar="PATH=VALUE",
+        help="Change one value; may be repeated. A path of a file in it is relative to this directory.",
     )
     return quick(realtime(change(function)))
 

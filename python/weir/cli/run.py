@@ -222,8 +222,8 @@ def _print(done: _Done, *, verbose: int, titled: bool) -> None:
     for note in result.notes:
         out.print(f"note: {note}", style="dim")
     for failure in result.failures:
-        out.print(f"{failure.place} failed: {failure.error}", style="red")
-        if failure.trace and (verbose > 1 or _errors.debugging()):
+        if failure.trace and (verbose > 1 or _errors.debugging()):  # the failure itself was told when it happened
+            out.print(f"{failure.place}:", style="red")
             out.print(failure.trace)
     failed = f", {len(result.failures)} failed" if result.failures else ""
     kept = f", {result.cells - result.executed} kept from before" if result.executed < result.cells else ""

@@ -88,7 +88,9 @@ def _expectation(
     missing = ""
     for name, (text, node) in (claim.where or {}).items():
         where[name] = text
-        if name not in factors:
+        if name not in factors and name in written:
+            missing = f"it is about {name} {text}, and {name} is not swept in this version"
+        elif name not in factors:
             hint = choose(name, factors) if factors else "; nothing is swept"
             log.error(node.mark, f"`{name}` is not a swept factor{hint}")
         elif text not in factors[name]:

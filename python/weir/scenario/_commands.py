@@ -88,10 +88,10 @@ def _check_command(entry: Command, log: Log) -> None:
 
 def command_source(entry: Command, folder: str) -> dict[str, Any]:
     """The programs of a flow of ``entry``, as the plan has them."""
-    peer = None if entry.peer is None else _located(entry.peer, folder)
+    peer = None if entry.peer is None else _located(entry.peer, entry.at("peer").base(folder))
     return {
         "kind": "command",
-        "command": _located(entry.command, folder),
+        "command": _located(entry.command, entry.at("command").base(folder)),
         "peer": peer,
         "ready": _ready(entry.ready, peer),
         "sender": entry.sender,
@@ -101,7 +101,7 @@ def command_source(entry: Command, folder: str) -> dict[str, Any]:
 
 
 def _located(arguments: Sequence[str], folder: str) -> list[str]:
-    """A program that is given by its place is found relative to the scenario's folder."""
+    """A program that is given by its place is found relative to ``folder``."""
     program, *rest = arguments
     if os.sep in program:
         program = str(Path(folder, program).absolute())
@@ -136,7 +136,7 @@ def iperf3_source(
         last = show_duration(_LONGEST_S * 10**9)
         raise log.error(entry.mark, f"{show_duration(horizon)} are too long for iperf3; it runs {last} at most")
     interval = min(max(goodput_ns or _MOST_INTERVAL_NS, _LEAST_INTERVAL_NS), _MOST_INTERVAL_NS) / 1e9
-    program = _located([entry.program], folder)
+    program = _located([entry.program], entry.at("program").base(folder) if entry.has("program") else folder)
     common = ["-4", "-p", "${WEIR_PORT}", "-J", "-i", f"{interval:g}"]
     client = [*program, "-c", "${WEIR_PEER}", *common, "-t", str(max(seconds, 1))]
     client += _of_udp(transport, rate_bps) if entry.udp else _of_tcp(transport, rate_bps)

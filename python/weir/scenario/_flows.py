@@ -84,7 +84,7 @@ class Group:
         self._log = net.log
         self._folder = folder
         self._goodput_ns = body.measure.goodput
-        self.udp = _is_udp(entry)
+        self.udp = entry.udp_only
         self._transport = (
             None if self.udp else Resolved(merge(body.transport, entry.transport), entry.mark, folder, net.log)
         )
@@ -175,6 +175,11 @@ class Group:
             for name in ("rate", "packet"):
                 if entry.has(name):
                     raise self._log.error(entry.at(name), f"`{name}` is for UDP; give `on` as a duration")
+        if isinstance(entry, lang.Transfer) and (entry.size is None) == (entry.total is None):
+            text = "`size`, of each stream, or `total`, over all streams"
+            if entry.size is None:
+                raise self._log.error(entry.mark, f"the size of a transfer is missing: {text}")
+            raise self._log.error(entry.at("total"), f"`size` and `total` exclude each other; give {text}")
         if isinstance(entry, lang.OnOff) and self.udp and entry.has("keep_connection"):
             raise self._log.error(entry.at("keep_connection"), "UDP has no connections")
         if isinstance(entry, Command | Iperf3):
@@ -341,11 +346,16 @@ class Group:
         }
         horizon = (end if flow.stop is None else min(flow.stop, end)) - flow.start
         # The first stream keeps its draws when there are more.
-        draws = f"{name}.{stream}" if stream else name
+        draws = f"{name}.{stream}" if stream and not self._shared else name
         transport = self._udp(flow) if self._transport is None else tcp_plan(self._transport, flow.path, flow.rtt)
-        return {**plan, "transport": transport, "source": self._source(flow, draws, horizon, transport)}
+        return {**plan, "transport": transport, "source": self._source(flow, stream, draws, horizon, transport)}
 
-    def _source(self, flow: Flow, draws: str, horizon: int, transport: dict[str, Any]) -> dict[str, Any]:
+    @property
+    def _shared(self) -> bool:
+        """Whether the streams of a flow share what is drawn for it."""
+        return isinstance(self.entry, lang.Transfer) and self.entry.total is not None
+
+    def _source(self, flow: Flow, stream: int, draws: str, horizon: int, transport: dict[str, Any]) -> dict[str, Any]:
         entry = self.entry
         match entry:
             case Command():
@@ -354,21 +364,21 @@ class Group:
                 rate = self._rate(flow) if self.rates else None
                 times = {"horizon": horizon, "goodput_ns": self._goodput_ns}
                 return _commands.iperf3_source(entry, transport, rate, **times, folder=self._folder, log=self._log)
-        return self._datagrams(flow, draws, horizon) if self.udp else self._tcp_source(flow, draws, horizon)
+        return self._datagrams(flow, draws, horizon) if self.udp else self._tcp_source(flow, stream, draws, horizon)
 
-    def _tcp_source(self, flow: Flow, name: str, horizon: int) -> dict[str, Any]:
+    def _tcp_source(self, flow: Flow, stream: int, name: str, horizon: int) -> dict[str, Any]:
         entry = self.entry
         match entry:
             case lang.Transfer():
                 count = 1 if entry.count is None and entry.wait is None else entry.count
-                sizes, waits = entry.size, entry.wait
+                sizes, waits = entry.sizes, entry.wait
             case lang.OnOff():
                 count, sizes, waits = None, entry.on.distribution, entry.off
             case _:
                 return {"kind": "bulk"}
         n = count if count is not None else self._enough(flow, name, sizes, waits, horizon)
         self._spend(n)
-        bytes_ = sizes.sample(self._seed, f"{name}/size", n, least=1)
+        bytes_ = self._parts(sizes.sample(self._seed, f"{name}/size", n, least=1), stream)
         if sum(bytes_) > MAX_BYTES:
             message = f"the transfers of flow `{name}` have {sum(bytes_):.2g} bytes; the limit is {MAX_BYTES:.2g}"
             raise self._log.error(entry.mark, message)
@@ -376,20 +386,32 @@ class Group:
         transfers = [{"wait_ns": w, "bytes": b} for w, b in zip([0, *gaps], bytes_, strict=True)]
         return {"kind": "transfers", "transfers": transfers, "keep_connection": entry.keep_connection}
 
+    def _parts(self, sizes: list[int], stream: int) -> list[int]:
+        """What a stream sends of transfers of these sizes."""
+        n = self.entry.streams
+        if not self._shared or n == 1:
+            return sizes
+        if min(sizes) < n:
+            message = f"a transfer of {min(sizes)} bytes in total has no byte for each of {n} streams"
+            raise self._log.error(self.entry.at("total"), message)
+        return [size // n + (stream < size % n) for size in sizes]
+
     def _enough(self, flow: Flow, name: str, sizes: Distribution, waits: Distribution | None, horizon: int) -> int:
         """So many transfers that no more fit: each takes at least an RTT, and its size at the path's rate.
 
         Both are the best that the path ever has while its links change.
         """
-        best = self._best
+        best, share = self._best, self.entry.streams if self._shared else 1
         rate = min(best[i].rate for i in flow.path.links)
         rtt = sum(best[i].delay for i in (*flow.path.links, *flow.back.links))
-        mean = sizes.mean() * 8e9 / rate + rtt + (waits.mean() if waits is not None else 0)
+        mean = sizes.mean() / share * 8e9 / rate + rtt + (waits.mean() if waits is not None else 0)
         n = self._expected(horizon, mean)
         while True:
             drawn = sizes.sample(self._seed, f"{name}/size", n, least=1)
             gaps = waits.sample(self._seed, f"{name}/wait", n) if waits is not None else [0] * n
-            least = accumulate(max(1, b * 8_000_000_000 // rate) + rtt + w for b, w in zip(drawn, gaps, strict=True))
+            least = accumulate(
+                max(1, b // share * 8_000_000_000 // rate) + rtt + w for b, w in zip(drawn, gaps, strict=True)
+            )
             fit = next((i + 1 for i, t in enumerate(least) if t >= horizon), None)
             if fit is not None:
                 return fit
@@ -466,15 +488,6 @@ class Group:
         every = list(periods) * rounds
         fit = next((i + 1 for i, t in enumerate(accumulate(every)) if t >= horizon), len(every))
         return every[:fit]
-
-
-def _is_udp(entry: lang.Workload) -> bool:
-    match entry:
-        case lang.OnOff():
-            return not entry.on.tcp
-        case Iperf3():
-            return entry.udp
-    return isinstance(entry, lang.Cbr)
 
 
 def best_of(body: Body, net: Network) -> list[Best]:

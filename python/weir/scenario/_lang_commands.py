@@ -170,6 +170,10 @@ class Iperf3(Datagrams):
         Text("a program", "[^\\x00]+", 4096), "The program, where it is not the `iperf3` in PATH.", default="iperf3"
     )
 
+    @property
+    def udp_only(self) -> bool:
+        return self.udp
+
 
 WORKLOAD: Kind[Workload] = Kind(
     "a kind of workload",

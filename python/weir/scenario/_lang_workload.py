@@ -57,9 +57,10 @@ __all__ = [
 INSTANT = DURATION
 SIZES = DistributionType(SIZE, "size", "{exponential: {mean: 1MB}}")
 WAITS = DistributionType(DURATION, "duration", "{exponential: {mean: 1s}}")
+_CC_NAME = r"(linux:)?[a-z][a-z0-9_-]{0,31}"
 _CC = Text(
     "a congestion control: a name such as `cubic`, `linux:NAME` for one of this host's kernel, or the path of a `.so`",
-    r"(linux:)?[a-z][a-z0-9_-]{0,31}|[^\x00-\x1f]{1,1000}\.so",
+    rf"{_CC_NAME}|[^\x00-\x1f]{{1,1000}}\.so",
     1000,
 )
 
@@ -82,11 +83,11 @@ class _CongestionControlType:
 
     def parse(self, node: Node, log: Log) -> CongestionControl:
         if not isinstance(node, Map):
-            return CongestionControl(_CC.parse(node, log), mark=node.mark)
+            return CongestionControl(_cc_name(node, log), mark=node.mark)
         name = node.get("name")
         if name is None:
             raise log.error(node.mark, f"`name` is missing: {_CC.what}")
-        parsed = _CC.parse(name, log)
+        parsed = _cc_name(name, log)
         options: list[tuple[str, int]] = []
         failed = False
         for entry in node.entries:
@@ -116,6 +117,13 @@ class _CongestionControlType:
         return {"anyOf": [_CC.schema(defs), mapping]}
 
 
+def _cc_name(node: Node, log: Log) -> str:
+    lower = node.text.casefold() if isinstance(node, Scalar) else ""
+    if lower and lower != node.text and re.fullmatch(_CC_NAME, lower):  # type: ignore[union-attr]
+        raise log.error(node.mark, f"{describe(node)} is not a congestion control; did you mean `{lower}`?")
+    return _CC.parse(node, log)
+
+
 @dataclass(frozen=True)
 class StackDefaults:
     """What a stack profile sets where the scenario does not; all of it is written into the plan."""
@@ -130,7 +138,7 @@ class StackDefaults:
 LINUX = StackDefaults(10, True, True, 4 << 20, 6 << 20)
 LINUX26 = StackDefaults(3, True, True, 128 << 10, 174_760)
 
-_BUFFER = AmountType("bytes", "bdp")
+_BUFFER = AmountType("bytes", "bdp", "default")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,7 +162,11 @@ class Transport(Spec):
         "Profile of the stack; `linux`.",
         default=None,
     )
-    buffers: Amount | None = key(_BUFFER, "Send and receive buffer, in bytes or BDPs of the flow's path.", default=None)
+    buffers: Amount | None = key(
+        _BUFFER,
+        "Send and receive buffer, in bytes, BDPs of the flow's path, or `default`: those of the stack.",
+        default=None,
+    )
     send_buffer: Amount | None = key(_BUFFER, "Most bytes sent and not acknowledged.", default=None)
     receive_buffer: Amount | None = key(_BUFFER, "Most bytes received and not read.", default=None)
     sack: bool | None = key(BOOLEAN, "Selective acknowledgements; on.", default=None)
@@ -350,7 +362,9 @@ class Workload(Spec):
         default=None,
     )
     streams: int = key(
-        Integer(1, 1000, "a number of streams"), "Parallel streams of each flow, N_s of the thesis; 1.", default=1
+        Integer(1, 1000, "a number of streams"),
+        "Parallel streams of each flow, N_s of the thesis; 1. Sizes and rates are those of each stream, but `total`.",
+        default=1,
     )
     start: Starts = key(
         STARTS,
@@ -379,6 +393,11 @@ class Workload(Spec):
     dscp: int = key(DSCP, "Differentiated-services code point, by number or name (`ef`); 0.", default=0)
 
     @property
+    def udp_only(self) -> bool:
+        """Whether it sends datagrams, and has no TCP settings."""
+        return False
+
+    @property
     def levels(self) -> dict[str, float]:
         """The traffic levels given."""
         names = ("congestion_level", "background_level", "reverse_level")
@@ -394,7 +413,17 @@ class Bulk(Workload):
 class Transfer(Workload):
     """Transfers of given sizes over TCP, one after another."""
 
-    size: Distribution = key(SIZES, "Size of a transfer.")
+    size: Distribution | None = key(
+        SIZES,
+        "Size of a transfer, of each stream alone: `streams: 4, size: 3TB` sends 12 TB. This or `total`.",
+        default=None,
+    )
+    total: Distribution | None = key(
+        SIZES,
+        "Size of a transfer over all its parallel streams, each of which sends an equal part: `streams: 4, total: 3TB` "
+        "sends 3 TB. This or `size`.",
+        default=None,
+    )
     count: int | None = key(
         Integer(1, 1_000_000, "a number of transfers"),
         "Transfers of each flow; 1, or with a `wait` as many as there is time for.",
@@ -404,6 +433,13 @@ class Transfer(Workload):
     keep_connection: bool = key(
         BOOLEAN, "One connection for all transfers of a flow, instead of one each.", default=False
     )
+
+    @property
+    def sizes(self) -> Distribution:
+        """`size` or `total`, whichever is given."""
+        found = self.size if self.total is None else self.total
+        assert found is not None  # which was checked
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -461,6 +497,10 @@ class OnOff(Datagrams):
         BOOLEAN, "TCP: one connection for all transfers of a flow, instead of one each.", default=False
     )
 
+    @property
+    def udp_only(self) -> bool:
+        return not self.on.tcp
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cbr(Datagrams):
@@ -469,3 +509,7 @@ class Cbr(Datagrams):
     periods: tuple[int, ...] | None = key(
         ListOf(DURATION, 1, 100_000), "ON and OFF periods in turn, beginning with ON; always on.", default=None
     )
+
+    @property
+    def udp_only(self) -> bool:
+        return True

@@ -22,6 +22,7 @@ __all__ = [
     "ScenarioError",
     "Severity",
     "choose",
+    "folded",
     "gather",
     "listing",
 ]
@@ -45,6 +46,11 @@ class Mark:
     line: int
     column: int
     file: str = ""
+
+    def base(self, folder: str) -> str:
+        """What a relative path at this mark is relative to: ``folder``, the scenario's; elsewhere where weir was
+        started, as for any path of a command line."""
+        return "" if self.file else folder
 
     def shifted(self, columns: int) -> Mark:
         """The mark ``columns`` to the right on the same line."""
@@ -148,6 +154,11 @@ class Log:
             raise ScenarioError(self.problems)
 
 
+def folded(name: str) -> str:
+    """A name without what is easily mistaken: case, and hyphens for underscores."""
+    return name.casefold().replace("-", "_")
+
+
 def choose(name: str, names: Iterable[str], free: Iterable[str] | None = None) -> str:
     """The end of a message about an unknown ``name``: the nearest valid one, or what is valid.
 
@@ -159,10 +170,10 @@ def choose(name: str, names: Iterable[str], free: Iterable[str] | None = None) -
     '; expected `droptail` or `red`'
     """
     known = list(islice(names, _MOST_COMPARED))
-    folded = {k.casefold(): k for k in reversed(known)}
-    near = difflib.get_close_matches(name[:64].casefold(), folded, n=1, cutoff=0.6)
+    by_fold = {folded(k): k for k in reversed(known)}
+    near = difflib.get_close_matches(folded(name[:64]), by_fold, n=1, cutoff=0.6)
     if near:
-        return f"; did you mean `{folded[near[0]]}`?"
+        return f"; did you mean `{by_fold[near[0]]}`?"
     left = known if free is None else list(free)
     return f"; expected {listing(left)}" if left else ""
 

@@ -117,7 +117,8 @@ class AmountType:
             raise log.error(node.mark, str(e)) from None
 
     def schema(self, defs: Definitions) -> dict[str, Any]:
-        return {"anyOf": [{"type": "string", "pattern": _units.amount_pattern(self._units)}, {"const": 0}]}
+        words = [{"const": "default"}] if "default" in self._units else []
+        return {"anyOf": [{"type": "string", "pattern": _units.amount_pattern(self._units)}, {"const": 0}, *words]}
 
 
 class Text:

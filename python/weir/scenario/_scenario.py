@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,8 +15,9 @@ from ._claims import Expectation, Unjudged, Values, Version, expectations
 from ._compile import Context, compile_plan
 from ._lang_scenario import BODY, HEAD, Body, Head, scenario_schema
 from ._named import Named
+from ._overrides import Override, override, refuse_replaced, refuse_unused
 from ._problem import Enough, Invalid, Log, Mark, Problem, ScenarioError, choose
-from ._sweep import MANY_CELLS, MAX_CELLS, Factor, Sweep, override, parse_sweep, substitute
+from ._sweep import MANY_CELLS, MAX_CELLS, Factor, Sweep, parse_sweep, substitute
 from ._yaml import MAX_BYTES, Map, Node, Scalar, describe, read
 
 __all__ = ["Cell", "Scenario", "check", "load", "parse", "schema"]
@@ -153,7 +154,9 @@ def load(
     Args:
         quick: Apply the changes of its ``quick`` section.
         realtime: Apply these, then the changes of its ``realtime`` section.
-        overrides: Values by dotted path, as YAML text, applied last; a swept path keeps its factor with this one value.
+        overrides: Values by dotted path, as YAML text, applied last and in the order that `_overrides.py` defines; a
+            swept path keeps its factor with this one value. Relative paths of files in them are relative to the working
+            directory, not to the scenario.
 
     Raises:
         ScenarioError: the file cannot be read, or has errors; all of them are in ``problems``.
@@ -207,7 +210,7 @@ def _bytes_of(file: str) -> bytes:
 def _parse(text: str | bytes, file: str, version: Version, overrides: Mapping[str, str]) -> Scenario:
     log = Log(file)
     try:
-        scenario = _scenario(text, log, overrides)
+        scenario = _scenario(text, log, version, overrides)
     except (Invalid, Enough):
         raise ScenarioError(log.problems) from None
     log.raise_if_failed()
@@ -221,8 +224,8 @@ def _with_problems(scenario: Scenario, problems: tuple[Problem, ...]) -> Scenari
     return replace(scenario, problems=problems, _quick=quick, _realtime=realtime)
 
 
-def _scenario(text: str | bytes, log: Log, overrides: Mapping[str, str]) -> Scenario:
-    """The scenario and its other versions, all checked."""
+def _scenario(text: str | bytes, log: Log, wanted: Version, overrides: Mapping[str, str]) -> Scenario:
+    """The scenario and its other versions, all checked; in the one that is wanted every override needs an effect."""
     root = read(text, log)
     if not isinstance(root, Map):
         raise log.error(root.mark, f"expected a mapping with `title`, `topology`, `workload`; found {describe(root)}")
@@ -233,8 +236,13 @@ def _scenario(text: str | bytes, log: Log, overrides: Mapping[str, str]) -> Scen
     sweep = _tried(partial(parse_sweep, bare.get("sweep"), Log(log.file)))
     values = {} if sweep is None else sweep.values()
 
+    there: dict[Version, bool] = {"realtime": realtime is not None, "quick": quick is not None, "full": True}
+    falls: dict[Version, tuple[Version, ...]] = {"realtime": ("realtime", "quick"), "quick": ("quick",), "full": ()}
+    chosen: Version = next((version for version in falls[wanted] if there[version]), "full")
+
     def variant(tree: Map, version: Version) -> Scenario:
-        return _variant(override(tree, changes, log), written, values, log, version)
+        effective = changes if version == chosen else []
+        return _variant(override(tree, changes, log), written, values, effective, log, version)
 
     full = variant(bare, "full")
     shorter = bare if quick is None else override(bare, ((e.key, e.value) for e in quick.entries), log)
@@ -259,14 +267,22 @@ def _override(path: str, value: str, log: Log) -> tuple[Scalar, Node]:
     return Scalar(Mark(1, 1, source), path), read(value, log, source)
 
 
-def _variant(root: Map, text: str, written: Values, log: Log, version: Version) -> Scenario:
-    """The scenario of one tree, checked as far as its cells go; ``written`` has the swept values of the file."""
+def _variant(
+    root: Map, text: str, written: Values, effective: Sequence[Override], log: Log, version: Version
+) -> Scenario:
+    """The scenario of one tree, checked as far as its cells go.
+
+    ``written`` has the swept values of the file, ``effective`` the overrides in ``root`` that need an effect.
+    """
     _check_keys(root, log)
     head = _tried(partial(HEAD.parse_map, root, log, _keys_of(root)))
     sweep = _tried(partial(parse_sweep, root.get("sweep"), log))
     body = _tried(partial(_parse_body, root, log))
     if head is None or sweep is None:
         raise Invalid
+    refuse_replaced(root, effective, sweep, log)
+    if body is not None:
+        refuse_unused(body, effective, log)
     phases = None if body is None else list(body.phases or {})
     expect, unjudged = expectations(head.expect, sweep.values(), written, phases, log, version)
     scenario = Scenario(

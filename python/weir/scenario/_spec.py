@@ -271,7 +271,7 @@ class OneOf(Generic[S]):
             if missing:
                 raise log.error(node.mark, f"`{node.text}` needs {listing(missing, 'and')}: `{{{node.text}: {{...}}}}`")
             return cast(S, kind.parse_map(Map(node.mark, ()), log))
-        if self._shorthand is not None and not re.fullmatch("[A-Za-z_]+", node.text):
+        if self._shorthand is not None and not re.fullmatch("[A-Za-z_][A-Za-z0-9_ -]*", node.text):
             return self._shorthand.parse(node, log)
         raise log.error(node.mark, f"{describe(node)} is not {self._what}{choose(node.text, self._kinds)}")
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ._problem import Invalid, Log, Mark, choose
 from ._yaml import Entry, Map, Node, Scalar, Seq, describe, flow_text
 
-__all__ = ["Factor", "Sweep", "override", "parse_sweep", "substitute"]
+__all__ = ["Factor", "Step", "Sweep", "parse_path", "parse_sweep", "path_text", "substitute"]
 
 MAX_CELLS = 100_000
 MANY_CELLS = 5_000
@@ -27,7 +27,7 @@ _HEAD = ("title", "source", "rationale", "tags", "seed", "repeat", "sweep", "qui
 
 
 @dataclass(frozen=True)
-class _Step:
+class Step:
     """One step of a path: a key, or an index into a list."""
 
     name: str
@@ -39,7 +39,7 @@ class _Step:
 class Factor:
     """What one row of values sets: paths and nodes, and what they are called in results."""
 
-    values: tuple[tuple[tuple[_Step, ...], Node], ...]
+    values: tuple[tuple[tuple[Step, ...], Node], ...]
     names: tuple[tuple[str, str], ...]
 
 
@@ -81,9 +81,9 @@ class Sweep:
         return {name: tuple(texts) for name, texts in found.items()}
 
 
-def parse_path(key: Scalar, log: Log) -> tuple[_Step, ...]:
+def parse_path(key: Scalar, log: Log) -> tuple[Step, ...]:
     """The steps of a dotted path such as ``workload[0].start``; each knows its own column."""
-    steps: list[_Step] = []
+    steps: list[Step] = []
     column = 0
     for part in key.text.split("."):
         match = _STEP.match(part)
@@ -91,13 +91,13 @@ def parse_path(key: Scalar, log: Log) -> tuple[_Step, ...]:
         if match is None or len(key.text) > 500:
             message = f"{describe(key)} is not a path such as `transport.cc` or `workload[0].until`"
             raise log.error(mark, message)
-        steps.append(_Step(match[1], None, Scalar(mark, match[1])))
-        steps += [_Step(f"[{i}]", int(i), Scalar(mark, match[1])) for i in re.findall(r"[0-9]+", match[2])]
+        steps.append(Step(match[1], None, Scalar(mark, match[1])))
+        steps += [Step(f"[{i}]", int(i), Scalar(mark, match[1])) for i in re.findall(r"[0-9]+", match[2])]
         column += len(part) + 1
     return tuple(steps)
 
 
-def substitute(node: Node, steps: tuple[_Step, ...], value: Node, log: Log) -> Node:
+def substitute(node: Node, steps: tuple[Step, ...], value: Node, log: Log) -> Node:
     """A copy of ``node`` in which the place that ``steps`` lead to has ``value``; mappings on the way are made."""
     if not steps:
         return value
@@ -116,7 +116,7 @@ def substitute(node: Node, steps: tuple[_Step, ...], value: Node, log: Log) -> N
     return node.with_entry(step.key, substitute(below, rest, value, log))
 
 
-def _written_out(word: Scalar, step: _Step, below: _Step, log: Log) -> Map:
+def _written_out(word: Scalar, step: Step, below: Step, log: Log) -> Map:
     """The mapping that a word stands for: ``codel`` for ``{codel: {}}``, a congestion control for ``{name: reno}``."""
     if below.name == word.text:
         return Map(word.mark, (Entry(Scalar(word.mark, word.text), Map(word.mark, ())),))
@@ -126,7 +126,7 @@ def _written_out(word: Scalar, step: _Step, below: _Step, log: Log) -> Map:
     raise log.error(below.key.mark, message)
 
 
-def _in_list(node: Node, step: _Step, rest: tuple[_Step, ...], value: Node, log: Log) -> Node:
+def _in_list(node: Node, step: Step, rest: tuple[Step, ...], value: Node, log: Log) -> Node:
     index = step.index or 0
     if not isinstance(node, Seq):
         raise log.error(step.key.mark, f"`{step.name}` is an index, and here stands {describe(node)}, not a list")
@@ -137,7 +137,7 @@ def _in_list(node: Node, step: _Step, rest: tuple[_Step, ...], value: Node, log:
     return Seq(node.mark, tuple(items))
 
 
-def _in_named(node: Seq, step: _Step, rest: tuple[_Step, ...], value: Node, log: Log) -> Node:
+def _in_named(node: Seq, step: Step, rest: tuple[Step, ...], value: Node, log: Log) -> Node:
     """A list whose items have names: ``workload.elephants.until``."""
     names: list[str] = []
     for i, item in enumerate(node.items):
@@ -150,56 +150,6 @@ def _in_named(node: Seq, step: _Step, rest: tuple[_Step, ...], value: Node, log:
                 return Seq(node.mark, tuple(items))
     hint = choose(step.name, names) if names else "; give its index: `[0]`"
     raise log.error(step.key.mark, f"no item of this list is named `{step.name}`{hint}")
-
-
-def override(root: Map, changes: Iterable[tuple[Scalar, Node]], log: Log) -> Map:
-    """``root`` with the changes of a ``quick`` section or of the command line.
-
-    Raises:
-        Invalid: a path leads nowhere; the reasons are in ``log``.
-    """
-    result: Node = root
-    failed = False
-    for key, value in changes:
-        try:
-            steps = parse_path(key, log) if not key.text.startswith("sweep.") else ()
-            swept = _swept(root).get(key.text)
-            if not steps:
-                result = substitute(result, _sweep_steps(key, root, log), value, log)
-            elif steps[0].name in ("quick", "realtime"):
-                raise log.error(key.mark, f"`{steps[0].name}` cannot be changed here")
-            elif swept is not None:
-                # The factor stays, with this one value: results keep their column, claims their `where`.
-                result = substitute(
-                    result, (_sweep_step(key), _Step(key.text, None, swept)), Seq(value.mark, (value,)), log
-                )
-            else:
-                result = substitute(result, steps, value, log)
-        except Invalid:
-            failed = True
-    if failed or not isinstance(result, Map):
-        raise Invalid
-    return result
-
-
-def _swept(root: Map) -> dict[str, Scalar]:
-    """The keys of the sweep, by their text."""
-    sweep = root.get("sweep")
-    return {e.key.text: e.key for e in sweep.entries} if isinstance(sweep, Map) else {}
-
-
-def _sweep_step(key: Scalar) -> _Step:
-    return _Step("sweep", None, Scalar(key.mark, "sweep"))
-
-
-def _sweep_steps(key: Scalar, root: Map, log: Log) -> tuple[_Step, ...]:
-    """The steps to an axis of the sweep: what follows ``sweep.`` is one key, itself a path."""
-    rest = key.text.removeprefix("sweep.")
-    mark = key.mark.shifted(len("sweep.")) if key.plain else key.mark
-    known = _swept(root)
-    if rest not in known:
-        raise log.error(mark, f"`{rest[:_LONGEST_NAME]}` is not swept{choose(rest, known)}")
-    return (_sweep_step(key), _Step(rest, None, Scalar(mark, rest)))
 
 
 def parse_sweep(node: Node | None, log: Log) -> Sweep:
@@ -215,8 +165,8 @@ def parse_sweep(node: Node | None, log: Log) -> Sweep:
     if len(paths) > MAX_PATHS:
         raise log.error(node.mark, f"{len(paths)} swept paths are too many; the limit is {MAX_PATHS}")
     for steps in paths:
-        if sum(_path_text(steps) == _path_text(other) for other in paths) > 1:
-            raise log.error(steps[0].key.mark, f"`{_path_text(steps)}` is swept twice")
+        if sum(path_text(steps) == path_text(other) for other in paths) > 1:
+            raise log.error(steps[0].key.mark, f"`{path_text(steps)}` is swept twice")
     short = _short_names(paths)
     sweep = Sweep(tuple(_named(axis, short, log) for axis in axes))
     if len(sweep) > MAX_CELLS:
@@ -224,8 +174,8 @@ def parse_sweep(node: Node | None, log: Log) -> Sweep:
     return sweep
 
 
-_Row = list[tuple[tuple[_Step, ...], Node, str | None]]
-_CASE = (_Step("case", None, Scalar(Mark(1, 1), "case")),)
+_Row = list[tuple[tuple[Step, ...], Node, str | None]]
+_CASE = (Step("case", None, Scalar(Mark(1, 1), "case")),)
 
 
 def _axes(node: Node, log: Log) -> list[list[_Row]]:
@@ -249,7 +199,7 @@ def _axes(node: Node, log: Log) -> list[list[_Row]]:
     return axes
 
 
-def _swept_path(key: Scalar, log: Log) -> tuple[_Step, ...]:
+def _swept_path(key: Scalar, log: Log) -> tuple[Step, ...]:
     steps = parse_path(key, log)
     if steps[0].name in _HEAD:
         raise log.error(key.mark, f"`{steps[0].name}` cannot be swept; only the experiment itself can")
@@ -300,7 +250,7 @@ def _rows(node: Seq, log: Log) -> list[_Row]:
     return rows
 
 
-def _cell_value(key: Scalar, value: Node, log: Log) -> tuple[tuple[_Step, ...], Node, str | None]:
+def _cell_value(key: Scalar, value: Node, log: Log) -> tuple[tuple[Step, ...], Node, str | None]:
     if key.text != "case":
         return _swept_path(key, log), value, None
     if not isinstance(value, Scalar) or value.null:
@@ -317,11 +267,11 @@ def _label(name: Scalar, log: Log) -> str:
     return name.text
 
 
-def _path_text(steps: tuple[_Step, ...]) -> str:
+def path_text(steps: tuple[Step, ...]) -> str:
     return ".".join(s.name for s in steps).replace(".[", "[")
 
 
-def _short_names(paths: list[tuple[_Step, ...]]) -> dict[str, str]:
+def _short_names(paths: list[tuple[Step, ...]]) -> dict[str, str]:
     """The shortest ends of the paths that tell them apart: ``cc``, or ``bottleneck_rate`` besides ``access_rate``.
 
     They are names of factors in checks, so they have no dots.
@@ -336,7 +286,7 @@ def _short_names(paths: list[tuple[_Step, ...]]) -> dict[str, str]:
     for full, own, steps in zip(words, ends, paths, strict=True):
         candidates = ["_".join(own[-n:]) for n in range(1, len(own) + 1)]
         unique = (n for n in candidates if n[0].isalpha() and sum(_ends_with(other, n) for other in ends) == 1)
-        names[_path_text(steps)] = next(unique, "_".join(full))
+        names[path_text(steps)] = next(unique, "_".join(full))
     return names
 
 
@@ -348,7 +298,7 @@ def _named(axis: list[_Row], short: dict[str, str], log: Log) -> tuple[Factor, .
     factors: list[Factor] = []
     seen: set[tuple[tuple[str, str], ...]] = set()
     for row in axis:
-        names = tuple((short[_path_text(s)], flow_text(v) if label is None else label) for s, v, label in row)
+        names = tuple((short[path_text(s)], flow_text(v) if label is None else label) for s, v, label in row)
         if names in seen:
             text = ", ".join(text for _, text in names)[:_LONGEST_NAME]
             raise log.error(row[0][1].mark, f"`{text}` is in this sweep already")

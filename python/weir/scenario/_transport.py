@@ -23,6 +23,14 @@ TIMESTAMPS = 12
 UDP_HEADERS = 28
 _MAX_MSS = 65_495
 
+KERNELS = frozenset(
+    {
+        *("bbr", "bic", "cdg", "cubic", "dctcp", "highspeed", "htcp", "hybla", "illinois"),
+        *("lp", "nv", "reno", "scalable", "vegas", "veno", "westwood", "yeah"),
+    }
+)
+"""The congestion controls of Linux (``net/ipv4/tcp_*.c``); a kernel may be built without some."""
+
 PROCESSING_NS = 10_000
 """How long a receiving host takes at most to answer. A few microseconds are what interrupts and scheduling of an idle
 Linux host take, and are enough to keep flows from falling into step with a queue (Floyd and Jacobson, "On traffic phase
@@ -55,8 +63,13 @@ class Resolved:
         self.sack: bool = _or(transport.sack, defaults.sack)
         self.timestamps: bool = _or(transport.timestamps, defaults.timestamps)
         own = transport.buffers
-        self.send = _or(transport.send_buffer, _or(own, Amount(Fraction(defaults.send_buffer), "bytes")))
-        self.receive = _or(transport.receive_buffer, _or(own, Amount(Fraction(defaults.receive_buffer), "bytes")))
+        self.send = _buffer_of(transport.send_buffer or own, defaults.send_buffer)
+        self.receive = _buffer_of(transport.receive_buffer or own, defaults.receive_buffer)
+
+
+def _buffer_of(amount: Amount | None, default: int) -> Amount:
+    """The size given, or the profile's ``default`` bytes where that is asked for or nothing is."""
+    return Amount(Fraction(default), "bytes") if amount is None or amount.unit == "default" else amount
 
 
 def _or(value: Any, default: Any) -> Any:
@@ -82,7 +95,8 @@ def _registry() -> dict[str, dict[str, tuple[int, int]]]:
 def _check_registered(cc: CongestionControl, log: Log) -> None:
     known = _registry()
     if cc.name not in known:
-        raise log.error(cc.mark, f"there is no congestion control `{cc.name}`{choose(cc.name, known)}")
+        hint = f"; the kernel's is `linux:{cc.name}`" if cc.name in KERNELS else choose(cc.name, known)
+        raise log.error(cc.mark, f"there is no congestion control `{cc.name}`{hint}")
     ranges = known[cc.name]
     for name, value in cc.options:
         mark = cc.marks.get(name, cc.mark)
@@ -94,8 +108,8 @@ def _check_registered(cc: CongestionControl, log: Log) -> None:
 
 
 def _located(cc: CongestionControl, folder: str, log: Log) -> CongestionControl:
-    """A shared object is found relative to the scenario's folder."""
-    path = Path(folder, cc.name)
+    """A shared object is found relative to the scenario's folder, or where weir was started if `--set` names it."""
+    path = Path(cc.mark.base(folder), cc.name)
     if not path.is_file():
         log.warn(cc.mark, f"there is no file `{path}` yet; `weir cc build` makes it")
     # A path without a slash would look like a name.

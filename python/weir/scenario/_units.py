@@ -205,16 +205,18 @@ class Amount:
     """A size of a queue or buffer in one of the units it may have."""
 
     value: Fraction
-    unit: Literal["bytes", "packets", "ns", "bdp"]
+    unit: Literal["bytes", "packets", "ns", "bdp", "default"]
 
 
 def parse_amount(text: str, units: tuple[str, ...]) -> Amount:
-    """A size of a queue or buffer; ``units`` are those allowed, of ``bytes``, ``packets``, ``ns``, ``bdp``.
+    """A size of a queue or buffer; ``units`` are those allowed: ``bytes``, ``packets``, ``ns``, ``bdp``, ``default``.
 
     Raises:
         ValueError: not such a size; the message says what is wrong and what was expected.
     """
-    allowed = {name: _AMOUNTS[name] for name in units}
+    if text == "default" in units:
+        return Amount(Fraction(0), "default")
+    allowed = {name: _AMOUNTS[name] for name in units if name != "default"}
     every = {unit: name for name, kind in allowed.items() for unit in kind.units}
     number, unit = _split(text, "size", amount_hint(units))
     if unit == "" and number != 0:
@@ -233,13 +235,21 @@ def parse_amount(text: str, units: tuple[str, ...]) -> Amount:
 
 def amount_hint(units: tuple[str, ...]) -> str:
     """What a size of a queue or buffer looks like."""
-    examples = {"bytes": "`64KiB`", "packets": "`100packets`", "ns": "`100ms`", "bdp": "`0.5bdp`"}
+    examples = {
+        "bytes": "`64KiB`",
+        "packets": "`100packets`",
+        "ns": "`100ms`",
+        "bdp": "`0.5bdp`",
+        "default": "`default`",
+    }
     return "a size such as " + ", ".join(examples[u] for u in units)
 
 
 def amount_pattern(units: tuple[str, ...]) -> str:
     """A regular expression for the JSON schema."""
-    return _pattern({unit: factor for name in units for unit, factor in _AMOUNTS[name].units.items()})
+    return _pattern(
+        {unit: factor for name in units if name in _AMOUNTS for unit, factor in _AMOUNTS[name].units.items()}
+    )
 
 
 def show_duration(ns: int) -> str:

@@ -111,7 +111,8 @@ def read(text: str | bytes, log: Log, source: str = "") -> Node:
     try:
         return _Builder(log, source).build(parser.parse(decoded))
     except MarkedYAMLError as e:
-        raise log.error(_mark_of(e.problem_mark or e.context_mark, start), _syntax_message(e)) from None
+        mark = _mark_of(e.problem_mark or e.context_mark, start)
+        raise log.error(mark, _syntax_message(e, decoded.split("\n")[mark.line - 1 : mark.line])) from None
     except YAMLError as e:
         raise log.error(start, f"not YAML: {_one_line(str(e))}") from None
     except (ValueError, AttributeError, TypeError, IndexError, OverflowError, AssertionError) as e:
@@ -148,8 +149,14 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())[:200]
 
 
-def _syntax_message(e: MarkedYAMLError) -> str:
+# A check that is not quoted, and whose metric has its factors in braces.
+_BARE_CHECK = re.compile(r"""\bcheck: *[^"'|>\s].*[\w)\]]\{""")
+
+
+def _syntax_message(e: MarkedYAMLError, lines: list[str]) -> str:
     problem = _one_line(e.problem or e.context or "syntax error")
+    if any(_BARE_CHECK.search(line) for line in lines):
+        return 'not YAML: a check with braces needs quotes: check: "goodput.mean{cc: reno} > 1Mbps"'
     if "\\t" in problem:
         return "not YAML: a tab cannot indent; use spaces"
     if "'['" in problem and "flow" in (e.context or ""):

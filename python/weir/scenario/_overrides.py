@@ -1,0 +1,151 @@
+"""Changes of a scenario by dotted path: its `quick` and `realtime` sections, and ``--set`` of the command line.
+
+Their order is defined, whatever order they are given in: the sweep as a whole, then axes of it, then the rest, mappings
+before what is in them. So each change meets what it changes. A change of the command line that would have no effect is
+refused, because its author would take the results for something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from ._lang_scenario import Body
+from ._lang_workload import Workload
+from ._problem import Invalid, Log, choose
+from ._sweep import Step, Sweep, parse_path, path_text, substitute
+from ._yaml import Map, Node, Scalar, Seq
+
+__all__ = ["Override", "override", "refuse_replaced", "refuse_unused"]
+
+Override = tuple[Scalar, Node]
+"""A path and its value, each with its place."""
+
+_LONGEST_NAME = 60
+
+
+def override(root: Map, changes: Iterable[Override], log: Log) -> Map:
+    """``root`` with the changes of a ``quick`` section or of the command line.
+
+    Raises:
+        Invalid: a path leads nowhere; the reasons are in ``log``.
+    """
+    result: Node = root
+    failed = False
+    for key, value in sorted(changes, key=_rank):
+        try:
+            result = _changed(result, key, value, log)
+        except Invalid:
+            failed = True
+    if failed or not isinstance(result, Map):
+        raise Invalid
+    return result
+
+
+def _rank(change: Override) -> tuple[int, int]:
+    path = change[0].text
+    if path == "sweep":
+        return 0, 0
+    return 1 if path.startswith("sweep.") else 2, path.count(".") + path.count("[")
+
+
+def _changed(root: Node, key: Scalar, value: Node, log: Log) -> Node:
+    if key.text.startswith("sweep."):
+        return substitute(root, _axis(key, root, log), value, log)
+    steps = parse_path(key, log)
+    if steps[0].name in ("quick", "realtime"):
+        raise log.error(key.mark, f"`{steps[0].name}` cannot be changed here")
+    swept = _swept(root).get(key.text)
+    if swept is None:
+        return substitute(root, steps, value, log)
+    # The factor stays, with this one value: results keep their column, claims their `where`.
+    return substitute(root, (_sweep_step(key), Step(key.text, None, swept)), Seq(value.mark, (value,)), log)
+
+
+def _swept(root: Node) -> dict[str, Scalar]:
+    """The keys of the sweep, by their text."""
+    sweep = root.get("sweep") if isinstance(root, Map) else None
+    return {e.key.text: e.key for e in sweep.entries} if isinstance(sweep, Map) else {}
+
+
+def _sweep_step(key: Scalar) -> Step:
+    return Step("sweep", None, Scalar(key.mark, "sweep"))
+
+
+def _axis(key: Scalar, root: Node, log: Log) -> tuple[Step, ...]:
+    """The steps to an axis of the sweep: what follows ``sweep.`` is one key, itself a path."""
+    rest = key.text.removeprefix("sweep.")
+    mark = key.mark.shifted(len("sweep.")) if key.plain else key.mark
+    known = _swept(root)
+    if rest not in known:
+        raise log.error(mark, f"`{rest[:_LONGEST_NAME]}` is not swept{choose(rest, known)}")
+    return (_sweep_step(key), Step(rest, None, Scalar(mark, rest)))
+
+
+def refuse_replaced(root: Map, changes: Sequence[Override], sweep: Sweep, log: Log) -> None:
+    """Reports changes whose value another change, or the sweep, replaces in every cell of ``root``."""
+    taken: dict[tuple[str | int, ...], str] = {}
+    swept = {place for factor in _first(sweep) for place in [_place(root, steps) for steps, _ in factor]}
+    fixed = _swept(root)
+    for key, _ in sorted(changes, key=_rank):
+        with suppress(Invalid):
+            steps = parse_path(Scalar(key.mark, key.text.removeprefix("sweep.")), log)
+            place = _place(root, steps)
+            if place in taken:
+                raise log.error(key.mark, f"this and `--set {taken[place]}` set the same value; give one of them")
+            taken[place] = key.text
+            if key.text.startswith("sweep") or key.text in fixed:
+                continue
+            replaced = next((place[:n] for n in range(1, len(place) + 1) if place[:n] in swept), None)
+            if replaced is not None:
+                text = path_text(next(s for f in _first(sweep) for s, _ in f if _place(root, s) == replaced))
+                message = f"this has no effect: the sweep sets `{text}` in each cell; change `sweep`, or empty it: "
+                raise log.error(key.mark, message + "`--set sweep={}`")
+
+
+def _first(sweep: Sweep) -> list[tuple[tuple[tuple[Step, ...], Node], ...]]:
+    """What the first alternative of each axis sets; the others set the same places."""
+    return [axis[0].values for axis in sweep.axes]
+
+
+def _place(root: Node, steps: Sequence[Step]) -> tuple[str | int, ...]:
+    """Where a path leads, an item that has a name by its index."""
+    node: Node | None = root
+    place: list[str | int] = []
+    for step in steps:
+        if step.index is not None:
+            place.append(step.index)
+            node = node.items[step.index] if isinstance(node, Seq) and step.index < len(node.items) else None
+        elif isinstance(node, Seq):
+            index = next((i for i, item in enumerate(node.items) if _is_named(item, step.name)), None)
+            place.append(step.name if index is None else index)
+            node = None if index is None else node.items[index]
+        else:
+            place.append(step.name)
+            node = node.get(step.name) if isinstance(node, Map) else None
+    return tuple(place)
+
+
+def _is_named(item: Node, name: str) -> bool:
+    own = item.get("name") if isinstance(item, Map) else None
+    return isinstance(own, Scalar) and own.text == name
+
+
+def refuse_unused(body: Body, changes: Sequence[Override], log: Log) -> None:
+    """Reports changes of the common TCP settings that no entry of the workload uses."""
+    for key, _ in changes:
+        first, _, rest = key.text.partition(".")
+        name = rest.partition(".")[0]
+        if first == "transport" and name:
+            users = [entry for entry in body.workload if not entry.udp_only]
+            if not users:
+                log.error(key.mark, "this has no effect: no entry of the workload uses TCP")
+            elif all(_has(entry, name) for entry in users):
+                example = f"workload.{users[0].name}.transport.{name}"
+                log.error(key.mark, f"this has no effect: each entry of the workload has its own; set `{example}`")
+
+
+def _has(entry: Workload, name: str) -> bool:
+    """Whether an entry has a TCP setting of its own that takes precedence over the common one of this name."""
+    own = entry.transport
+    return own.has(name) or (name in ("send_buffer", "receive_buffer") and own.has("buffers"))
