@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -49,13 +50,21 @@ class Dumbbell:
     step: float = 0.1
     protocol: str = "tcp"
     sizes: tuple[int, ...] = ()
+    groups: tuple[str, ...] = ("elephants",)
+    """Names of the workload entries; the flows take them in turn."""
+    phase_names: tuple[str, ...] = ("five", "all")
+    """Names of the windows of five flows and of all; the first is left out where there are fewer flows."""
+    bottleneck: str = "bottleneck"
+    """Name of the shared link."""
 
     def phases(self) -> list[dict[str, Any]]:
         """Two named windows, as in the papers: five flows active, and all of them."""
+        if not self.phase_names:
+            return []
         last = int(self.every * (self.flows - 1) * _SECOND)
-        windows = [("all", last, int(self.duration * _SECOND))]
+        windows = [(self.phase_names[-1], last, int(self.duration * _SECOND))]
         if self.flows > 5:
-            windows.insert(0, ("five", int(4 * self.every * _SECOND), int(5 * self.every * _SECOND)))
+            windows.insert(0, (self.phase_names[0], int(4 * self.every * _SECOND), int(5 * self.every * _SECOND)))
         return [{"name": name, "from_ns": start, "to_ns": stop} for name, start, stop in windows if start < stop]
 
 
@@ -70,12 +79,15 @@ class Cell:
     empty: bool = False
     drop_tables: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    bell: Dumbbell | None = None
+    """What it simulates, where that is not what all do."""
 
     @property
     def id(self) -> str:
         """Folder name."""
         parts = [f"{k}={v}" for k, v in self.factors.items()]
-        return ",".join([*parts, f"r{self.repeat}"])
+        name = ",".join([*parts, f"r{self.repeat}"])
+        return name if re.fullmatch(r"[\w=,.+-]{1,200}", name) else hashlib.sha256(name.encode()).hexdigest()[:20]
 
 
 class _Trace:
@@ -267,10 +279,10 @@ def _plan(bell: Dumbbell, cc: str, rtt: float, title: str, seed: int) -> dict[st
                 "delay": hop, "queue": queue, "loss": None, "host_nic": nic}  # fmt: skip
 
     links = [link(f"src{i}->left", i, left, bell.access, True) for i in range(n)]
-    links += [link("bottleneck", left, right, bell.capacity)]
+    links += [link(bell.bottleneck, left, right, bell.capacity)]
     links += [link(f"right->dst{i}", right, n + i, bell.access) for i in range(n)]
     links += [link(f"dst{i}->right", n + i, right, bell.access, True) for i in range(n)]
-    links += [link("bottleneck.reverse", right, left, bell.capacity)]
+    links += [link(f"{bell.bottleneck}.reverse", right, left, bell.capacity)]
     links += [link(f"left->src{i}", left, i, bell.access) for i in range(n)]
     flows = [_flow(bell, cc, i) for i in range(n)]
     return {"version": 1, "title": title, "seed": seed, "end_ns": int(bell.duration * _SECOND), "nodes": nodes,
@@ -289,7 +301,8 @@ def _flow(bell: Dumbbell, cc: str, i: int) -> dict[str, Any]:
     if bell.sizes:
         transfers = [{"wait_ns": 0, "bytes": size} for size in bell.sizes]
         source = {"kind": "transfers", "transfers": transfers, "keep_connection": False}
-    return {"name": f"elephants[{i}]", "group": "elephants", "index": i, "stream": 0, "role": "test", "from": i,
+    group, index = bell.groups[i % len(bell.groups)], i // len(bell.groups)
+    return {"name": f"{group}[{index}]", "group": group, "index": index, "stream": 0, "role": "test", "from": i,
             "to": n + i, "path": [i, n, n + 1 + i], "reverse_path": [2 * n + 1 + i, 3 * n + 1, 3 * n + 2 + i],
             "start_ns": int(i * bell.every * _SECOND), "stop_ns": None, "transport": transport, "source": source,
             "dscp": 0}  # fmt: skip
@@ -354,7 +367,7 @@ def write_run(
     listed = []
     for number, cell in enumerate(cells or [Cell()]):
         if not cell.missing:
-            manifest = _write_cell(root / "cells" / cell.id, cell, bell, title, 1000 + number)
+            manifest = _write_cell(root / "cells" / cell.id, cell, cell.bell or bell, title, 1000 + number)
         else:
             manifest = {"id": cell.id, "factors": cell.factors, "repeat": cell.repeat, "seed": 0, "warnings": []}
         listed.append(manifest)

@@ -292,6 +292,20 @@ def test_factors_swept_in_step_are_one_axis(tmp_path: Path) -> None:
     assert "series" not in page.charts("run")["by-goodput-mean"]["data"]["metric"]
 
 
+def _sweep(tmp_path: Path, cells: list[Cell]) -> str:
+    page = read_page(build(open_run(write_run(tmp_path / "run", cells, bell=Dumbbell(flows=2, duration=10)))))
+    return dict(zip(*([e.text for e in page.all(tag)] for tag in ("dt", "dd")), strict=False))["Sweep"]
+
+
+def test_the_sweep_is_counted_as_it_was_made(tmp_path: Path) -> None:
+    rows = (("bic-1", "bic", "1"), ("bic-4", "bic", "4"), ("bic-16", "bic", "16"), ("reno-16", "reno", "16"))
+    zipped = [Cell({"case": case, "cc": cc, "streams": streams}) for case, cc, streams in rows]
+    assert _sweep(tmp_path / "a", zipped) == "4 case (with cc, streams), 1 repeat, 4 cells"
+    nameless = [Cell({"cc": cc, "streams": streams}) for _, cc, streams in rows]
+    assert _sweep(tmp_path / "b", nameless) == "2 cc, 3 streams in 4 combinations, 1 repeat, 4 cells"
+    assert _sweep(tmp_path / "c", sweep(("reno", "bic"), ("20ms", "50ms"), 2)) == "2 cc × 2 rtt, 2 repeats, 4 cells"
+
+
 def test_past_the_budget_cells_have_tables_only(small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("weir.report.page.BUDGET", 10)
     page = read_page(build(open_run(small), tmp_path / "report.html"))

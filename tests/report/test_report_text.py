@@ -7,7 +7,7 @@ import math
 import pytest
 
 from weir.report import theme
-from weir.report._text import natural_key, number, quantity, unit_for
+from weir.report._text import distinct, natural_key, number, quantity, shortened, unit_for
 
 
 @pytest.mark.parametrize(
@@ -48,6 +48,22 @@ def test_one_unit_for_a_figure() -> None:
 def test_names_in_their_natural_order() -> None:
     names = ["flow[10]", "flow[2]", "flow[1]"]
     assert sorted(names, key=natural_key) == ["flow[1]", "flow[2]", "flow[10]"]
+
+
+def test_names_are_told_apart_also_when_they_look_alike() -> None:
+    assert distinct(["a", "b", "a", "a", "a (2)"]) == ["a", "b", "a (3)", "a (4)", "a (2)"]
+    assert distinct(["x", "y"]) == ["x", "y"]
+    assert distinct([]) == []
+
+
+def test_long_names_keep_what_tells_them_apart() -> None:
+    assert shortened(["reno", "cubic"], 8) == ["reno", "cubic"]
+    assert shortened(["abcdefghij", "short"], 7) == ["abc…hij", "short"]
+    same = [f"{'a' * 40}{i}{'b' * 40}" for i in range(3)]
+    found = shortened(same, 24)
+    assert [name.strip("a…b") for name in found] == ["0", "1", "2"]
+    assert all(len(name) <= 24 for name in found)
+    assert len(set(shortened(["c" * 50, "c" * 51], 10))) == 2
 
 
 def test_every_category_looks_different_in_colour_and_in_black_and_white() -> None:

@@ -7,11 +7,24 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
-__all__ = ["Unit", "greatest", "least", "metric_unit", "natural_key", "number", "quantity", "unit_for"]
+__all__ = [
+    "Unit",
+    "distinct",
+    "greatest",
+    "least",
+    "metric_unit",
+    "natural_key",
+    "number",
+    "quantity",
+    "shortened",
+    "unit_for",
+]
 
 
 @dataclass(frozen=True)
@@ -116,3 +129,43 @@ def natural_key(text: str) -> tuple[tuple[int, float, str], ...]:
     """A sort key that orders ``flow[2]`` before ``flow[10]``."""
     parts = re.findall(r"\d+|\D+", text)
     return tuple((0, float(p), "") if p.isdigit() else (1, 0.0, p) for p in parts)
+
+
+def distinct(texts: Sequence[str]) -> list[str]:
+    """``texts`` with a number after those that were there before: each names one thing."""
+    seen: Counter[str] = Counter()
+    taken = set(texts)
+    found = []
+    for text in texts:
+        seen[text] += 1
+        name = text
+        while seen[text] > 1 and name in taken:
+            name = f"{text} ({seen[text]})"
+            seen[text] += name in taken
+        taken.add(name)
+        found.append(name)
+    return found
+
+
+def shortened(texts: Sequence[str], most: int) -> list[str]:
+    """``texts``, all different, with at most about ``most`` characters: they keep what tells them apart."""
+    cut = [t if len(t) <= most else f"{t[: most // 2]}…{t[len(t) - (most - most // 2 - 1) :]}" for t in texts]
+    for same in {c for c in cut if cut.count(c) > 1}:
+        alike = [i for i, c in enumerate(cut) if c == same]
+        differ = _same(min(texts[i] for i in alike), max(texts[i] for i in alike))
+        for i in alike:
+            cut[i] = _around(texts[i], differ, most)
+    return distinct(cut)
+
+
+def _same(one: str, other: str) -> int:
+    """How many characters two texts begin with in common; of a sorted list, its ends have the fewest."""
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def _around(text: str, place: int, most: int) -> str:
+    """The beginning of a text and what stands at ``place``."""
+    head = most // 4
+    start = max(head, place - most // 4)
+    end = start + most - head - 2
+    return f"{text[:head]}{'…' * (start > head)}{text[start:end]}{'…' * (end < len(text))}"

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-__all__ = ["aggregate", "bucket_ns", "envelope", "note"]
+__all__ = ["aggregate", "bucket_ends", "bucket_ns", "envelope", "note"]
 
 
 def bucket_ns(duration_ns: int, buckets: int, interval_ns: int) -> int:
@@ -24,6 +24,11 @@ def bucket_ns(duration_ns: int, buckets: int, interval_ns: int) -> int:
 def _bucket(width_ns: int) -> pl.Expr:
     # Instants end an interval: (0, width] is the first bucket.
     return (pl.max_horizontal(pl.col("time_ns"), pl.lit(1, pl.UInt64)) - 1) // width_ns
+
+
+def bucket_ends(frame: pl.LazyFrame, width_ns: int) -> pl.LazyFrame:
+    """The frame with each instant moved to the end of its bucket: one instant for all series of a bucket."""
+    return frame.with_columns(time_ns=(_bucket(width_ns) + 1) * width_ns)
 
 
 def aggregate(frame: pl.LazyFrame, values: dict[str, pl.Expr], *, by: list[str], width_ns: int) -> pl.DataFrame:

@@ -19,12 +19,10 @@ _FIRST = ("method", "seed", "scenario", "versions", "commit", "kernel", "cpu", "
 
 def facts(run: RunView) -> list[tuple[str, str]]:
     """What a reader wants to know before the first figure."""
-    cells = len(run.combinations)
     repeats = f"{run.repeats} repeats" if run.repeats > 1 else "1 repeat"
     found = [("Method", str(run.run.manifest.get("method") or _first(run, "method")))]
     if run.swept:
-        sizes = " × ".join(f"{len(f.values)} {f.name}" for f in run.swept)
-        found.append(("Sweep", f"{sizes}, {repeats}, {cells} cells"))
+        found.append(("Sweep", f"{_sweep(run)}, {repeats}, {_cells(run)}"))
     else:
         found.append(("Cells", f"1, {repeats}"))
     if run.cells:
@@ -37,6 +35,22 @@ def facts(run: RunView) -> list[tuple[str, str]]:
     if isinstance(end, str):
         found.append(("Finished", end.replace("T", " ").removesuffix("Z")[:16] + (" UTC" if end.endswith("Z") else "")))
     return [(name, value) for name, value in found if value]
+
+
+def _sweep(run: RunView) -> str:
+    """What was swept: ``6 cc × 8 rtt``, ``4 case (with cc, streams)``, ``cc and rtt together``."""
+    names = []
+    for factor in run.swept:
+        with_it = ", ".join(f.name for f in run.said_by(factor))
+        names.append(f"{len(factor.values)} {factor.name}" + (f" (with {with_it})" if with_it else ""))
+    if run.crossed:
+        return " × ".join(names)
+    return f"{', '.join(names)} in {run.listed} combinations"
+
+
+def _cells(run: RunView) -> str:
+    have, listed = len(run.combinations), run.listed
+    return f"{have} cells" if have == listed else f"{have} of {listed} cells"
 
 
 def about(run: RunView) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 from typing import Any
 
 import polars as pl
@@ -22,7 +23,29 @@ _DIGITS = 5
 def specification(chart: Chart, drawing: Drawing, medium: Medium) -> dict[str, Any]:
     """The specification of a drawing, without data; a copy that may be changed."""
     description = f"{chart.title}. {drawing.alt}"
-    return {**copy.deepcopy(dict(drawing.spec)), "config": theme.config(medium.name), "description": description}
+    spec: dict[str, Any] = _shown({**copy.deepcopy(dict(drawing.spec)), "description": description})
+    return {**spec, "config": theme.config(medium.name)}
+
+
+def _shown(value: Any) -> Any:
+    """The same as Vega can show it, in names and in data alike.
+
+    Each character that has no shape becomes a mark; a name that every object of JavaScript has as a property is taken
+    for that property where panels are put in order, unless a space follows it.
+    """
+    if isinstance(value, str):
+        return f"{value}\u00a0" if value in _PROPERTIES else _SHAPELESS.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [_shown(v) for v in value]
+    return {k: _shown(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+_PROPERTIES = frozenset(
+    {"constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString", "valueOf",
+     "__proto__", "__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__"}
+)  # fmt: skip
+# Control characters, line ends (at which Vega's own language breaks), halves of characters, changes of direction.
+_SHAPELESS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def rounded(frame: pl.DataFrame) -> pl.DataFrame:
@@ -47,7 +70,7 @@ def _plain(value: Any) -> Any:
         if not math.isfinite(value):
             return None
         return int(value) if value.is_integer() and abs(value) < 1e15 else value
-    return value
+    return _shown(value)
 
 
 def set_width(spec: dict[str, Any], width: float, columns: int = 1, spacing: float = 0) -> None:

@@ -5,6 +5,7 @@ A thin layer over `weir.run` that decides what is worth showing and reads no mor
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -149,8 +150,8 @@ class CellView:
             return ()
         bad = (pl.col("drop_packets") + pl.col("mark_packets")).sum().alias("bad")
         queued = pl.col("queue_max_bytes").cast(pl.Float64).mean().alias("queued")
-        found = frame.group_by("link").agg(bad, queued, pl.col("out_bytes").sum()).collect().to_dicts()
-        seen = {int(row["link"]): row for row in found if row["out_bytes"] > 0}
+        found = frame.group_by("link").agg(bad, queued, pl.col("in_bytes").sum()).collect().to_dicts()
+        seen = {int(row["link"]): row for row in found if row["in_bytes"] > 0}
         links = [k for k in self.plan.links if k.id in seen]
         links.sort(key=lambda k: (is_nic(k), -seen[k.id]["bad"], -seen[k.id]["queued"], k.id))
         busy = [k for k in links if not is_nic(k) and (seen[k.id]["bad"] > 0 or seen[k.id]["queued"] > k.mtu_bytes * 2)]
@@ -210,7 +211,10 @@ class RunView:
 
     @cached_property
     def swept(self) -> tuple[Factor, ...]:
-        """Factors with more than one value; of those swept in step, the numeric one stands for all."""
+        """The factors that tell the cells apart.
+
+        Of those swept in step, the numeric one stands for all; what a name such as ``case`` says already is left out.
+        """
         kept: list[Factor] = []
         for factor in (f for f in self.factors if len(f.values) > 1):
             twin = next((i for i, other in enumerate(kept) if self._in_step(factor, other)), None)
@@ -218,14 +222,35 @@ class RunView:
                 kept.append(factor)
             elif factor.numeric and not kept[twin].numeric:
                 kept[twin] = factor
-        return tuple(kept)
+        said = [f for f in kept if any(not g.numeric and self._says(g, f) for g in kept if g is not f)]
+        return tuple(f for f in kept if f not in said)
+
+    def said_by(self, factor: Factor) -> tuple[Factor, ...]:
+        """The factors that are not in ``swept`` because this one's values give theirs."""
+        left = [f for f in self.factors if len(f.values) > 1 and f not in self.swept]
+        return tuple(f for f in left if next((g for g in self.swept if self._says(g, f)), None) is factor)
 
     def _in_step(self, one: Factor, other: Factor) -> bool:
-        """Whether each value of one goes with one value of the other, in all cells that there are or should be."""
+        """Whether each value of one goes with one value of the other."""
+        return self._says(one, other) and self._says(other, one)
+
+    def _says(self, one: Factor, other: Factor) -> bool:
+        """Whether each value of ``one`` goes with one value of ``other``, in all cells that there are or should be."""
         if not self.run.complete:
             return False  # an unfinished grid can look so
         pairs = {(f.get(one.name), f.get(other.name)) for f in _listed(self.run)}
-        return len(pairs) == len(one.values) == len(other.values)
+        return len(pairs) == len(one.values)
+
+    @cached_property
+    def listed(self) -> int:
+        """How many combinations of factors the run should have."""
+        names = [f.name for f in self.factors]
+        return len({tuple(factors.get(name, "") for name in names) for factors in _listed(self.run)})
+
+    @property
+    def crossed(self) -> bool:
+        """Whether every value of each swept factor goes with every one of the others."""
+        return math.prod(len(f.values) for f in self.swept) == self.listed
 
     @cached_property
     def axis(self) -> Factor | None:

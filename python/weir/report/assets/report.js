@@ -60,7 +60,7 @@
     if (own) columns = Math.max(1, Math.min(columns, Math.floor(outer / item.panel)));
     const spacing = typeof spec.spacing === "number" ? spec.spacing : 0;
     const labels = grid && spec.facet.row ? spec.facet.row.sort : [];
-    const right = Math.max(AXIS_RIGHT, ...labels.map((label) => 14 + 7.4 * label.length));
+    const right = Math.max(AXIS_RIGHT, ...labels.map((label) => 14 + 7.4 * Math.min(33, label.length)));
     let width = outer - AXIS_LEFT - right - excess;
     if (grid) width = Math.max(width, columns * item.panel);
     setWidth(spec, width, columns, spacing);

@@ -20,6 +20,7 @@ import altair as alt
 import polars as pl
 
 from weir.report import theme
+from weir.report._text import shortened
 from weir.report.view import CellView, RunView
 
 __all__ = [
@@ -30,11 +31,15 @@ __all__ = [
     "RunChart",
     "Spec",
     "category_scale",
+    "header",
+    "legend",
     "named",
     "plain_spec",
+    "relabel",
     "shape",
     "time_axis",
     "tooltip",
+    "value_scale",
     "window",
 ]
 
@@ -71,7 +76,7 @@ def plain_spec(spec: Spec) -> dict[str, Any]:
 def _rename_views(spec: dict[str, Any]) -> dict[str, Any]:
     """Numbers the views from 0: Altair counts on from build to build."""
     text = json.dumps(spec)
-    for i, name in enumerate(dict.fromkeys(re.findall(r'"(view_\d+)"', text))):
+    for i, name in enumerate(dict.fromkeys(re.findall(r'"(view_\w+)"', text))):
         text = text.replace(f'"{name}"', f'"plot_{i}"')
     renamed: dict[str, Any] = json.loads(text)
     return renamed
@@ -154,6 +159,25 @@ def category_scale(names: Sequence[str], channel: str) -> alt.Scale:
     return alt.Scale(domain=look["domain"], range=look["range"])
 
 
+def relabel(names: Sequence[str], most: int, field: str = "label") -> str:
+    """The expression of what to show for a name: long ones are shortened, so that none covers its neighbour."""
+    short = shortened(names, most)
+    if list(names) == short:
+        return f"datum.{field}"
+    place = f"indexof({json.dumps(list(names), ensure_ascii=False)}, datum.{field})"
+    return f"{place} < 0 ? datum.{field} : {json.dumps(short, ensure_ascii=False)}[{place}]"
+
+
+def header(names: Sequence[str], most: int = 44, **look: Any) -> alt.Header:
+    """The titles of panels called ``names``, at most about ``most`` characters each."""
+    return alt.Header(labelAnchor="start", title=None, labelExpr=relabel(names, most), **look)
+
+
+def legend(names: Sequence[str], medium: Medium, **look: Any) -> alt.Legend:
+    """The legend of ``names``."""
+    return alt.Legend(labelExpr=relabel(names, 36 if medium.page else 26), **look)
+
+
 def named(name: str) -> alt.NamedData:
     """Refers to a data set of the drawing."""
     return alt.NamedData(name=name)
@@ -167,6 +191,11 @@ def time_axis(end_s: float, medium: Medium, *, title: str | None = "Time (s)", f
         domain = alt.Scale(domainMin=low, domainMax=high, nice=False)
     axis = alt.Axis(grid=False, tickCount=8 if medium.page else 6)
     return alt.X(f"{field}:Q", title=title, scale=domain, axis=axis)
+
+
+def value_scale(greatest: float, *, nice: bool = True) -> alt.Scale:
+    """The scale of values from zero on. Of zeros alone Vega would put the axis into the middle, with one label."""
+    return alt.Scale(zero=True, nice=nice) if greatest > 0 else alt.Scale(domain=[0, 1], nice=False)
 
 
 def window(end_s: float, medium: Medium) -> list[alt.Parameter]:

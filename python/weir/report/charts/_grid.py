@@ -1,20 +1,30 @@
-"""Panels for the cells of a sweep: one row a combination of names, one column a value of the axis."""
+"""Panels for the cells of a sweep.
+
+Where every name goes with every value of the axis: one row a combination of names, one column a value of the axis. Else
+(values swept in step, an unfinished grid) one panel a cell, in rows of a few: Vega fills a table of rows and columns
+from its first place on, whichever places have data, so that a table with holes shows its panels in wrong places.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import altair as alt
 import polars as pl
 
-from weir.report.charts._base import Drawing, Medium, named, plain_spec
+from weir.report._text import distinct
+from weir.report.charts._base import Drawing, Medium, Spec, header, named, plain_spec, relabel
 from weir.report.view import CellView, RunView
 
-__all__ = ["MOST_PANELS", "Place", "facet", "panel_height", "places"]
+__all__ = ["MOST_PANELS", "Grid", "Place", "facet", "grid_of", "panel_height"]
 
 MOST_PANELS = 120
 """A grid of more panels is not drawn: nobody could read it."""
+
+_ACROSS = 6
+"""Panels beside each other where they are no table."""
 
 
 @dataclass(frozen=True)
@@ -26,47 +36,108 @@ class Place:
     column: str
 
 
-def places(run: RunView) -> list[Place]:
-    """The combinations of factors in their places; empty where there is nothing to compare, or too much."""
-    if not 1 < len(run.combinations) <= MOST_PANELS:
-        return []
+@dataclass(frozen=True)
+class Grid:
+    """The cells of a sweep and their places."""
+
+    places: tuple[Place, ...]
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    crossed: bool
+    """Whether there is, or should be, a cell in every row of every column."""
+
+    @property
+    def table(self) -> bool:
+        """Whether the panels are rows and columns; else each stands for itself."""
+        return self.crossed and (len(self.rows) > 1 or len(self.columns) <= _ACROSS)
+
+    def across(self, medium: Medium) -> int:
+        """Panels beside each other."""
+        return len(self.columns) if self.table else min(len(self.places), _ACROSS if medium.page else 4)
+
+
+def grid_of(run: RunView) -> Grid | None:
+    """The combinations of factors in their places; none where there is nothing to compare, or too much."""
     axis = run.axis or run.series
-    if axis is None:
-        return []
+    if axis is None or not 1 < len(run.combinations) <= MOST_PANELS:
+        return None
     others = [f for f in run.swept if f is not axis]
-    found = []
-    for view in run.combinations:
-        row = ", ".join(_label(f.name, view.cell.factors.get(f.name, ""), f.numeric) for f in others)
-        found.append(Place(view, row, _label(axis.name, view.cell.factors.get(axis.name, ""), axis.numeric)))
-    return found
+    keys = [tuple(v.cell.factors.get(f.name, "") for f in others) for v in run.combinations]
+    texts = {key: ", ".join(_label(f.name, v, f.numeric) for f, v in zip(others, key, strict=True)) for key in keys}
+    rows = dict(zip(texts, distinct(list(texts.values())), strict=True))
+    columns = {value: _label(axis.name, value, axis.numeric) for value in axis.values}
+    places = tuple(
+        Place(view, rows[key], columns[view.cell.factors.get(axis.name, "")])
+        for view, key in zip(run.combinations, keys, strict=True)
+    )
+    used = {p.column for p in places}
+    order = tuple(c for c in columns.values() if run.crossed or c in used)
+    return Grid(places, tuple(rows.values()), order, run.crossed and len(rows) * len(order) == run.listed)
 
 
 def _label(name: str, value: str, numeric: bool) -> str:
     return f"{name} {value}" if numeric else value
 
 
-def panel_height(grid: Sequence[Place], medium: Medium) -> int:
+def panel_height(grid: Grid, medium: Medium) -> int:
     """Height of a panel: the fewer rows, the taller."""
-    rows = len({p.row for p in grid})
+    rows = len(grid.rows) if grid.table else -(-len(grid.places) // grid.across(medium))
     return max(46, min(120, 280 // rows)) if medium.page else max(30, min(70, 190 // rows))
 
 
 def facet(
-    layers: Sequence[alt.Chart], grid: Sequence[Place], data: dict[str, pl.DataFrame], medium: Medium, *, height: int,
+    layers: Sequence[alt.Chart], grid: Grid, rows: pl.DataFrame, medium: Medium, *, nothing: Mapping[str, float | None],
     title: str, alt_text: str, notes: tuple[str, ...] = (),
 ) -> Drawing:  # fmt: skip
-    """The drawing with ``layers`` repeated for every place; its data have columns ``row`` and ``column``."""
-    rows = list(dict.fromkeys(p.row for p in grid))
-    columns = list(dict.fromkeys(p.column for p in grid))
-    source = next(iter(data))
-    layered = alt.layer(*layers, data=named(source)).properties(height=height)
-    across = alt.Column("column:N", sort=columns, title=None, header=alt.Header(labelAnchor="start"))
-    if len(rows) > 1:
-        # Vega shifts a level label by its own width once more: aligned to the right it begins beside the panel.
-        header = alt.Header(labelAngle=0, labelAlign="right", labelOrient="right", labelPadding=4)
-        down = alt.Row("row:N", sort=rows, title=None, header=header)
-        spec = layered.facet(row=down, column=across, spacing=8 if medium.page else 4)
+    """The drawing with ``layers`` repeated for every place.
+
+    ``rows`` has the columns ``row`` and ``column``; ``nothing`` is a row that is kept, and of which nothing is seen.
+    """
+    layered: alt.LayerChart = alt.layer(*layers, data=named("grid"))  # type: ignore[assignment]  # no layer is a facet
+    layered = layered.properties(height=panel_height(grid, medium))
+    if not grid.table:
+        names = {(p.row, p.column): ", ".join(s for s in (p.row, p.column) if s) for p in grid.places}
+        panels = dict(zip(names, distinct(list(names.values())), strict=True))
+        look = pl.DataFrame([(*key, panel) for key, panel in panels.items()], ["row", "column", "panel"], orient="row")
+        rows = rows.join(look, on=["row", "column"], how="left", maintain_order="left")
+        spec = _wrapped(layered, list(panels.values()), grid.across(medium), medium)
+        width = 150
     else:
-        spec = layered.facet(column=across, spacing=8 if medium.page else 4)
+        rows, left_out = _filled(grid, rows, nothing)
+        spec = _crossed(layered, grid, medium)
+        notes = (*notes, "A panel without a curve is a cell without a result.") if left_out else notes
+        width = 64
     spec = spec.properties(title=alt.TitleParams(title, anchor="start"))
-    return Drawing(plain_spec(spec), data, alt_text, notes, columns=len(columns), panel_width=64, span=2)
+    across = grid.across(medium)
+    return Drawing(plain_spec(spec), {"grid": rows}, alt_text, notes, columns=across, panel_width=width, span=2)
+
+
+def _filled(grid: Grid, rows: pl.DataFrame, nothing: Mapping[str, float | None]) -> tuple[pl.DataFrame, bool]:
+    """``rows`` with one for each place that has none: Vega would give its panel to the next."""
+    there = set(rows.select("row", "column").unique().iter_rows())
+    left_out = [place for place in product(grid.rows, grid.columns) if place not in there]
+    if not left_out:
+        return rows, False
+    empty = pl.DataFrame(left_out, {"row": pl.String, "column": pl.String}, orient="row")
+    empty = empty.with_columns(pl.lit(value, pl.Float64).alias(name) for name, value in nothing.items())
+    return pl.concat([rows, empty], how="diagonal"), True
+
+
+def _wrapped(layered: alt.LayerChart, panels: Sequence[str], columns: int, medium: Medium) -> Spec:
+    how = alt.Facet("panel:N", sort=list(panels), title=None, header=header(panels, 24, labelPadding=2))
+    spec: Spec = layered.facet(facet=how, columns=columns, spacing=14 if medium.page else 8)
+    return spec
+
+
+def _crossed(layered: alt.LayerChart, grid: Grid, medium: Medium) -> Spec:
+    across = alt.Column("column:N", sort=list(grid.columns), title=None, header=header(grid.columns, 24))
+    spacing = 8 if medium.page else 4
+    if len(grid.rows) == 1:
+        only: Spec = layered.facet(column=across, spacing=spacing)
+        return only
+    # Vega shifts a level label by its own width once more: aligned to the right it begins beside the panel.
+    beside = alt.Header(labelAngle=0, labelAlign="right", labelOrient="right", labelPadding=4,
+                        labelExpr=relabel(grid.rows, 32))  # fmt: skip
+    down = alt.Row("row:N", sort=list(grid.rows), title=None, header=beside)
+    both: Spec = layered.facet(row=down, column=across, spacing=spacing)
+    return both

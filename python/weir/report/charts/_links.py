@@ -8,8 +8,8 @@ import altair as alt
 import polars as pl
 
 from weir.report import theme
-from weir.report._text import Unit
-from weir.report.charts._base import Drawing, Medium, Spec, named, shape, time_axis, window
+from weir.report._text import Unit, greatest
+from weir.report.charts._base import Drawing, Medium, Spec, header, named, shape, time_axis, value_scale, window
 from weir.report.charts._series import band
 from weir.report.downsample import bucket_ns
 from weir.report.view import CellView
@@ -67,24 +67,31 @@ def link_panels(
         )  # fmt: skip
         rows = rows.join(most, on="name", how="left") if not most.is_empty() else rows.with_columns(limit=None)
     shown = tuple(k.name for k in cell.bottlenecks)
-    spec = _spec(medium, cell.end_s, f"{title} ({unit.label})", shown, bool(limits), colour)
+    spec = _spec(medium, cell.end_s, f"{title} ({unit.label})", shown, bool(limits), colour, not greatest(rows["high"]))
     return Drawing(spec, {"links": rows}, alt_text, notes)
 
 
 @shape
-def _spec(medium: Medium, end_s: float, title: str, names: tuple[str, ...], limited: bool, colour: str) -> Spec:
+def _spec(
+    medium: Medium, end_s: float, title: str, names: tuple[str, ...], limited: bool, colour: str, zeros: bool
+) -> Spec:
     several = len(names) > 1
-    layers = band(end_s, medium, None, title if not several else "", colour=colour, ticks=3 if several else 5)
+    scale = value_scale(0 if zeros and not limited else 1)
+    ticks = 3 if several else 5
+    layers = band(end_s, medium, None, title if not several else "", colour=colour, y_scale=scale, ticks=ticks)
     if limited:
         rule = alt.Chart().mark_line(strokeDash=[4, 3], color=theme.SECOND, strokeWidth=1, clip=True)
         layers.append(rule.encode(x=time_axis(end_s, medium), y="limit:Q"))
     layered = alt.layer(*layers, data=named("links"))
     if not several:
         return layered.properties(height=medium.height).add_params(*window(end_s, medium))
-    header = alt.Header(labelAnchor="start", title=None, labelPadding=1)
     return (
         layered.properties(height=medium.height // 2)
-        .facet(facet=alt.Facet("name:N", sort=list(names), title=None, header=header), columns=1, spacing=6)
+        .facet(
+            facet=alt.Facet("name:N", sort=list(names), title=None, header=header(names, labelPadding=1)),
+            columns=1,
+            spacing=6,
+        )
         .properties(title=alt.TitleParams(title, anchor="start"))
         .add_params(*window(end_s, medium))
     )

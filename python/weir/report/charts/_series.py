@@ -12,8 +12,19 @@ import polars as pl
 
 from weir.report import theme
 from weir.report._text import Unit, greatest
-from weir.report.charts._base import Drawing, Medium, Spec, named, shape, time_axis, tooltip, window
-from weir.report.downsample import aggregate, bucket_ns, envelope, note
+from weir.report.charts._base import (
+    Drawing,
+    Medium,
+    Spec,
+    header,
+    named,
+    shape,
+    time_axis,
+    tooltip,
+    value_scale,
+    window,
+)
+from weir.report.downsample import aggregate, bucket_ends, bucket_ns, envelope, note
 from weir.report.view import CellView
 
 __all__ = ["FlowSeries", "band", "flow_panels", "flow_population", "scaled"]
@@ -112,12 +123,11 @@ def _panels(
     for column in more:
         dashed = alt.Chart().mark_line(color=theme.SECOND, strokeDash=[4, 3], clip=True, strokeWidth=1)
         layers.append(dashed.encode(x=time_axis(end_s, medium), y=alt.Y(f"{column}:Q")))
-    header = alt.Header(labelAnchor="start", labelPadding=1, title=None)
     return (
         alt.layer(*layers, data=named("series"))
         .properties(height=height)
         .facet(
-            facet=alt.Facet("name:N", sort=list(order), title=None, header=header),
+            facet=alt.Facet("name:N", sort=list(order), title=None, header=header(order, 100, labelPadding=1)),
             columns=1,
             spacing=4 if medium.page else 1,
         )
@@ -144,17 +154,17 @@ def flow_population(cell: CellView, medium: Medium, series: FlowSeries) -> Drawi
     interval = cell.plan.interval_ns(series.table)
     width = bucket_ns(cell.end_ns, medium.map_columns, interval)
     mean = {"value": series.value.cast(pl.Float64).mean() / series.unit.factor}
-    cells = aggregate(frame, mean, by=["flow"], width_ns=width).drop_nulls("value")
+    cells = aggregate(bucket_ends(frame, width), mean, by=["flow"], width_ns=width).drop_nulls("value")
     if cells.is_empty():
         return None
-    cells = cells.with_columns(time_s=(pl.col("time_s") * 1e9 / width).ceil() * (width / 1e9))
     quantiles = [pl.col("value").quantile(q, "linear").alias(name) for name, q in _QUANTILES.items()]
     bands = cells.group_by("time_s").agg(quantiles).sort("time_s")
     heat = _heat(cell, cells, width)
     names = cell.names()["name"].to_list()
     # A few fast flows would leave the rest in one colour.
     bright = float(heat["value"].quantile(0.98) or 1.0)
-    spec = _population(medium, cell.end_s, series.title, tuple(names), _round_up(bright))
+    values = greatest(cells["value"]) > 0
+    spec = _population(medium, cell.end_s, series.title, tuple(names), _round_up(bright), values)
     text = f"{series.name} of {len(names)} flows over {cell.end_s:g} s: percentiles over the flows, and a heat map."
     said = (f"Each column of the heat map is the mean of {width / 1e9:.3g} s; its colours end at the 98th percentile.",)
     return Drawing(spec, {"bands": bands, "heat": heat}, text, said, span=2)
@@ -174,11 +184,11 @@ def _heat(cell: CellView, cells: pl.DataFrame, width: int) -> pl.DataFrame:
 
 
 @shape
-def _population(medium: Medium, end_s: float, title: str, names: tuple[str, ...], bright: float) -> Spec:
+def _population(medium: Medium, end_s: float, title: str, names: tuple[str, ...], bright: float, values: bool) -> Spec:
     quiet = time_axis(end_s, medium, title=None)
     base = alt.Chart(named("bands"))
     outer = base.mark_area(opacity=0.18, color=theme.ACCENT, clip=True).encode(
-        x=quiet, y=alt.Y("p05:Q", title=title, scale=alt.Scale(zero=True)), y2="p95:Q"
+        x=quiet, y=alt.Y("p05:Q", title=title, scale=value_scale(values)), y2="p95:Q"
     )
     inner = base.mark_area(opacity=0.3, color=theme.ACCENT, clip=True).encode(x=quiet, y="p25:Q", y2="p75:Q")
     shown = tooltip(medium, *((f"{c}:Q", f"{c}", ".4~g") for c in ("time_s", *_QUANTILES)))

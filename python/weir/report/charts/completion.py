@@ -7,7 +7,7 @@ import polars as pl
 
 from weir.report import theme
 from weir.report._text import greatest, unit_for
-from weir.report.charts._base import CellChart, Drawing, Medium, Spec, category_scale, named, shape, tooltip
+from weir.report.charts._base import CellChart, Drawing, Medium, Spec, category_scale, legend, named, shape, tooltip
 from weir.report.view import CellView
 
 __all__ = ["CHART", "cumulative"]
@@ -76,9 +76,10 @@ def _spec(medium: Medium, unit: str, groups: tuple[str, ...], dots: bool) -> Spe
         tooltip=shown,
     )
     if len(groups) > 1:
+        key = legend(groups, medium)
         spec = spec.encode(
-            color=alt.Color("group:N", title=None, scale=category_scale(groups, "color")),
-            strokeDash=alt.StrokeDash("group:N", title=None, scale=category_scale(groups, "strokeDash")),
+            color=alt.Color("group:N", title=None, scale=category_scale(groups, "color"), legend=key),
+            strokeDash=alt.StrokeDash("group:N", title=None, scale=category_scale(groups, "strokeDash"), legend=key),
         )
     else:
         spec = spec.encode(color=alt.value(theme.ACCENT))

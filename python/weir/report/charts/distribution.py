@@ -9,7 +9,7 @@ import polars as pl
 
 from weir.report import theme
 from weir.report._text import greatest
-from weir.report.charts._base import CellChart, Drawing, Medium, Spec, named, shape, tooltip
+from weir.report.charts._base import CellChart, Drawing, Medium, Spec, header, named, shape, tooltip
 from weir.report.view import CellView
 
 __all__ = ["CHART", "METRIC", "shares", "upper_end"]
@@ -68,9 +68,8 @@ def _spec(medium: Medium, phases: tuple[str, ...], end: float) -> Spec:
     layered = alt.layer(layer, data=named("distribution"))
     if not several:
         return layered.properties(height=medium.height)
-    header = alt.Header(labelAnchor="start", title=None)
     spec = layered.properties(height=int(medium.height * 0.8)).facet(
-        facet=alt.Facet("phase:N", sort=list(phases), title=None, header=header), columns=2, spacing=24
+        facet=alt.Facet("phase:N", sort=list(phases), title=None, header=header(phases)), columns=2, spacing=24
     )
     return spec.properties(title=alt.TitleParams("Share of time (%)", anchor="start")) if medium.page else spec
 

@@ -13,24 +13,26 @@ from weir.report.view import RunView
 
 __all__ = ["CHART"]
 
+_NOTHING = dict.fromkeys(("from_percent", "to_percent", "share_percent"), 0.0)
+
 
 def _draw(run: RunView, medium: Medium) -> Drawing | None:
-    grid = _grid.places(run)
+    grid = _grid.grid_of(run)
     summary = run.summary(METRIC) if grid else None
-    if summary is None or summary.is_empty():
+    if grid is None or summary is None or summary.is_empty():
         return None
     phase = summary["phase"].drop_nulls()
     last = phase[-1] if len(phase) else None
     frames = []
-    for place in grid:
+    for place in grid.places:
         own = place.view.summary(METRIC)
         rows = shares(own.filter(pl.col("phase").eq_missing(pl.lit(last, pl.String))))
         if not rows.is_empty():
             frames.append(rows.with_columns(row=pl.lit(place.row), column=pl.lit(place.column)))
     if not frames:
         return None
-    data = {"distributions": pl.concat(frames)}
-    end = upper_end(data["distributions"])
+    data = pl.concat(frames)
+    end = upper_end(data)
     x = alt.X("from_percent:Q", title="Goodput (%)", scale=alt.Scale(domain=[0, end], nice=False),
               axis=alt.Axis(values=[0, int(end // 2)], grid=False))  # fmt: skip
     y = alt.Y("share_percent:Q", title=None, axis=alt.Axis(tickCount=2))
@@ -39,7 +41,7 @@ def _draw(run: RunView, medium: Medium) -> Drawing | None:
     where = f", phase {last}" if last else ""
     text = f"Goodput distributions of {len(frames)} cells{where}, in bins of 1 %."
     title = f"Share of time (%){where}"
-    return _grid.facet([layer], grid, data, medium, height=_grid.panel_height(grid, medium), title=title, alt_text=text)
+    return _grid.facet([layer], grid, data, medium, nothing=_NOTHING, title=title, alt_text=text)
 
 
 CHART = RunChart(

@@ -9,7 +9,7 @@ from weir.metrics.fairness import jain_index
 from weir.report import theme
 from weir.report._text import least
 from weir.report.charts._base import CellChart, Drawing, Medium, Spec, named, shape, time_axis, tooltip, window
-from weir.report.downsample import aggregate, bucket_ns
+from weir.report.downsample import aggregate, bucket_ends, bucket_ns
 from weir.report.view import CellView
 
 __all__ = ["CHART"]
@@ -20,9 +20,12 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     if frame is None or len(cell.tested) < 2:
         return None
     width = bucket_ns(cell.end_ns, max(1, medium.buckets // 3), cell.plan.interval_ns("goodput"))
-    # One instant for all flows of a bucket, whenever each of them began in it.
-    edge = frame.with_columns(time_ns=((pl.col("time_ns").clip(1) - 1) // width + 1) * width)
-    sums = aggregate(edge, {"got": pl.col("delivered_bytes").sum().cast(pl.Float64)}, by=["flow"], width_ns=width)
+    sums = aggregate(
+        bucket_ends(frame, width),
+        {"got": pl.col("delivered_bytes").sum().cast(pl.Float64)},
+        by=["flow"],
+        width_ns=width,
+    )
     rows = [
         (time, jain_index(part["got"].to_numpy()), part.height) for time, part in _instants(sums) if part.height > 1
     ]

@@ -7,7 +7,7 @@ import polars as pl
 
 from weir.report import theme
 from weir.report._text import greatest, least, unit_for
-from weir.report.charts._base import CellChart, Drawing, Medium, Spec, named, shape, tooltip
+from weir.report.charts._base import CellChart, Drawing, Medium, Spec, header, named, shape, tooltip, value_scale
 from weir.report.view import CellView
 
 __all__ = ["CHART"]
@@ -30,24 +30,29 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     label = f"Mean goodput ({unit.label})"
     text = "Mean goodput of each flow: " + "; ".join(_say(rows, p, unit.label) for p in phases) + "."
     flows, several = len(cell.tested), len(phases) > 1
-    spec = _spec(medium, tuple(phases), label, flows, bool(rows["low"].is_not_null().any()))
+    highest = [greatest(rows.filter(phase=p)["goodput"]) for p in phases]
+    spec = _spec(medium, tuple(phases), label, flows, bool(rows["low"].is_not_null().any()), tuple(map(bool, highest)))
     return Drawing(spec, {"shares": rows}, text, columns=2 if several else 1, panel_width=300, span=2 if several else 1)
 
 
 @shape
-def _spec(medium: Medium, phases: tuple[str, ...], label: str, flows: int, intervals: bool) -> Spec:
+def _spec(
+    medium: Medium, phases: tuple[str, ...], label: str, flows: int, intervals: bool, values: tuple[bool, ...]
+) -> Spec:
     several = len(phases) > 1
-    layers = _layers(medium, flows, label if not (several and medium.page) else None, intervals)
+    layers = _layers(
+        medium, flows, label if not (several and medium.page) else None, intervals, value_scale(any(values))
+    )
     layered = alt.layer(*layers, data=named("shares")).properties(height=medium.height)
     if not several:
         return layered
-    header = alt.Header(labelAnchor="start", title=None)
     spec: alt.FacetChart = layered.facet(
-        facet=alt.Facet("phase:N", sort=list(phases), title=None, header=header),
+        facet=alt.Facet("phase:N", sort=list(phases), title=None, header=header(phases)),
         columns=2,
         spacing=62 if medium.page else 34,
     )
-    spec = spec.resolve_scale(y="independent")
+    if all(values):  # a panel of zeros alone has no scale of its own
+        spec = spec.resolve_scale(y="independent")
     if medium.page:
         spec = spec.properties(title=alt.TitleParams(label, anchor="start"))
     return spec
@@ -56,7 +61,7 @@ def _spec(medium: Medium, phases: tuple[str, ...], label: str, flows: int, inter
 _COLUMNS = {"value": "goodput", "ci_low": "low", "ci_high": "high"}
 
 
-def _layers(medium: Medium, flows: int, title: str | None, intervals: bool) -> list[alt.Chart]:
+def _layers(medium: Medium, flows: int, title: str | None, intervals: bool, scale: alt.Scale) -> list[alt.Chart]:
     axis = alt.Axis(grid=False, tickMinStep=1, format="d", tickCount=min(flows, 12))
     x = alt.X(
         "row:Q",
@@ -64,7 +69,7 @@ def _layers(medium: Medium, flows: int, title: str | None, intervals: bool) -> l
         axis=axis,
         scale=alt.Scale(domain=[-0.5, flows - 0.5], nice=False),
     )
-    y = alt.Y("goodput:Q", title=title, scale=alt.Scale(zero=True))
+    y = alt.Y("goodput:Q", title=title, scale=scale)
     base = alt.Chart()
     shown = tooltip(
         medium,

@@ -8,7 +8,7 @@ import polars as pl
 from weir.report import theme
 from weir.report._text import greatest, unit_for
 from weir.report.charts import _grid
-from weir.report.charts._base import Drawing, Medium, RunChart
+from weir.report.charts._base import Drawing, Medium, RunChart, value_scale
 from weir.report.downsample import bucket_ns, envelope
 from weir.report.view import CellView, RunView
 
@@ -16,37 +16,38 @@ __all__ = ["CHART"]
 
 _STEPS = 90
 
+_NOTHING = {"time_s": 0.0, "low": None, "mean": None, "high": None}
+
 
 def _draw(run: RunView, medium: Medium) -> Drawing | None:
-    grid = _grid.places(run)
+    grid = _grid.grid_of(run)
     frames = []
-    for place in grid:
+    for place in grid.places if grid else ():
         rows = _total(place.view, _STEPS)
         if rows is not None:
             frames.append(rows.with_columns(row=pl.lit(place.row), column=pl.lit(place.column)))
-    if not frames:
+    if grid is None or not frames:
         return None
     data = pl.concat(frames)
     unit = unit_for(greatest(data["high"]), "bit/s")
     data = data.with_columns([pl.col(c) / unit.factor for c in ("low", "mean", "high")])
-    ticks = 2 if len({p.column for p in grid}) > 4 else 5
+    ticks = 2 if grid.across(medium) > 4 else 5
     x = alt.X("time_s:Q", title="Time (s)", scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=ticks, grid=False))
-    axis = alt.Axis(tickCount=2)
+    axis, scale = alt.Axis(tickCount=2), value_scale(greatest(data["high"]))
     base = alt.Chart()
     band = base.mark_area(color=theme.ACCENT, opacity=0.25).encode(
-        x=x, y=alt.Y("low:Q", title=None, axis=axis), y2="high:Q"
+        x=x, y=alt.Y("low:Q", title=None, axis=axis, scale=scale), y2="high:Q"
     )
-    line = base.mark_line(color=theme.ACCENT, strokeWidth=1).encode(x=x, y=alt.Y("mean:Q", title=None, axis=axis))
+    line = base.mark_line(color=theme.ACCENT, strokeWidth=1).encode(
+        x=x, y=alt.Y("mean:Q", title=None, axis=axis, scale=scale)
+    )
     text = f"Aggregate goodput over time in {len(frames)} cells; the same scales everywhere."
-    thinned = any(p.view.end_ns > _STEPS * p.view.plan.interval_ns("goodput") for p in grid)
+    thinned = any(p.view.end_ns > _STEPS * p.view.plan.interval_ns("goodput") for p in grid.places)
     said = (
         (f"Thinned for drawing: a panel has at most {_STEPS} steps, the band spans the extremes.",) if thinned else ()
     )
     title = f"Aggregate goodput ({unit.label}) over time"
-    height = _grid.panel_height(grid, medium)
-    return _grid.facet(
-        [band, line], grid, {"grid": data}, medium, height=height, title=title, alt_text=text, notes=said
-    )
+    return _grid.facet([band, line], grid, data, medium, nothing=_NOTHING, title=title, alt_text=text, notes=said)
 
 
 def _total(view: CellView, buckets: int) -> pl.DataFrame | None:

@@ -7,7 +7,18 @@ import polars as pl
 
 from weir.report import theme
 from weir.report._text import greatest, unit_for
-from weir.report.charts._base import CellChart, Drawing, Medium, Spec, named, shape, time_axis, window
+from weir.report.charts._base import (
+    CellChart,
+    Drawing,
+    Medium,
+    Spec,
+    named,
+    relabel,
+    shape,
+    time_axis,
+    value_scale,
+    window,
+)
 from weir.report.charts._series import band, scaled
 from weir.report.downsample import bucket_ns, envelope, note
 from weir.report.view import CellView
@@ -33,16 +44,17 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     if cell.plan.phases:
         data["phases"] = _phases(cell)
     text = f"Aggregate goodput over {cell.end_s:g} s; at most {highest / unit.factor:.3g} {unit.label}."
-    return Drawing(
-        _spec(medium, cell.end_s, unit.label, "phases" in data, "capacity" in data), data, text, note(width, interval)
-    )
+    top = max(highest, greatest(capacity["rate"])) > 0
+    spec = _spec(medium, cell.end_s, unit.label, tuple(p.name for p in cell.plan.phases), "capacity" in data, top)
+    return Drawing(spec, data, text, note(width, interval))
 
 
 @shape
-def _spec(medium: Medium, end_s: float, unit: str, phases: bool, capacity: bool) -> Spec:
-    layers: list[alt.Chart | alt.LayerChart] = [*band(end_s, medium, "total", f"Goodput ({unit})")]
+def _spec(medium: Medium, end_s: float, unit: str, phases: tuple[str, ...], capacity: bool, values: bool) -> Spec:
+    title, scale = f"Goodput ({unit})", value_scale(values)
+    layers: list[alt.Chart | alt.LayerChart] = [*band(end_s, medium, "total", title, y_scale=scale)]
     if phases:
-        layers.insert(0, _windows(end_s, medium))
+        layers.insert(0, _windows(end_s, medium, phases))
     if capacity:
         line = alt.Chart(named("capacity")).mark_line(
             color=theme.SECOND, strokeDash=[4, 3], strokeWidth=1, interpolate="step-after", clip=True
@@ -74,13 +86,14 @@ def _phases(cell: CellView) -> pl.DataFrame:
     )
 
 
-def _windows(end_s: float, medium: Medium) -> alt.LayerChart:
+def _windows(end_s: float, medium: Medium, phases: tuple[str, ...]) -> alt.LayerChart:
     base = alt.Chart(named("phases")).encode(x=time_axis(end_s, medium, field="from_s"))
     shade = base.mark_rect(color=theme.NEUTRAL, opacity=0.13, clip=True, tooltip=None).encode(x2="to_s:Q")
     size = 11 if medium.page else 6
     label = base.mark_text(align="left", baseline="bottom", dx=3, fontSize=size, clip=True, opacity=0.75).encode(
-        y=alt.value(medium.height - 3), text="phase:N"
+        y=alt.value(medium.height - 3), text="shown:N"
     )
+    label = label.transform_calculate(shown=relabel(phases, 24, "phase"))
     edge = base.mark_rule(color=theme.NEUTRAL, opacity=0.6, strokeWidth=1, clip=True)
     both: alt.LayerChart = shade + edge + label
     return both

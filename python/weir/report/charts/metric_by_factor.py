@@ -13,7 +13,19 @@ import polars as pl
 
 from weir.report import theme
 from weir.report._text import greatest, least, metric_unit, unit_for
-from weir.report.charts._base import Drawing, Medium, RunChart, category_scale, named, plain_spec, tooltip
+from weir.report.charts._base import (
+    Drawing,
+    Medium,
+    RunChart,
+    category_scale,
+    header,
+    legend,
+    named,
+    plain_spec,
+    relabel,
+    tooltip,
+    value_scale,
+)
 from weir.report.view import Factor, RunView
 
 __all__ = ["chart"]
@@ -56,10 +68,9 @@ def _draw(run: RunView, medium: Medium, *, metric: str, title: str) -> Drawing |
     text = _say(run, rows, title, label)
     if len(panels) == 1:
         return Drawing(plain_spec(layered), {"metric": rows}, text, said, half=True, csv_names=names)
-    header = alt.Header(labelAnchor="start", title=None)
     columns = min(len(panels), 2)
     spec = layered.facet(
-        facet=alt.Facet("panel:N", sort=panels, title=None, header=header), columns=columns, spacing=24
+        facet=alt.Facet("panel:N", sort=panels, title=None, header=header(panels)), columns=columns, spacing=24
     )
     spec = spec.properties(title=alt.TitleParams(label, anchor="start")) if medium.page else spec
     return Drawing(
@@ -98,16 +109,16 @@ def _panel(run: RunView) -> pl.Expr:
     return pl.concat_str(parts)
 
 
-def _look(run: RunView) -> dict[str, alt.Color | alt.StrokeDash | alt.Shape]:
+def _look(run: RunView, medium: Medium) -> dict[str, alt.Color | alt.StrokeDash | alt.Shape]:
     if run.series is None:
         return {}
     names = run.series.values
-    legend = alt.Legend(symbolOpacity=1)  # not that of the band
+    key = legend(names, medium, symbolOpacity=1)  # not that of the band
     title = run.series.name
     return {
-        "color": alt.Color("series:N", title=title, scale=category_scale(names, "color"), legend=legend),
-        "strokeDash": alt.StrokeDash("series:N", title=title, scale=category_scale(names, "strokeDash"), legend=legend),
-        "shape": alt.Shape("series:N", title=title, scale=category_scale(names, "shape"), legend=legend),
+        "color": alt.Color("series:N", title=title, scale=category_scale(names, "color"), legend=key),
+        "strokeDash": alt.StrokeDash("series:N", title=title, scale=category_scale(names, "strokeDash"), legend=key),
+        "shape": alt.Shape("series:N", title=title, scale=category_scale(names, "shape"), legend=key),
     }
 
 
@@ -116,9 +127,9 @@ def _height(rows: pl.DataFrame, label: str) -> alt.Scale:
     values = rows["value"]
     low, high = least(values), greatest(values)
     if low < 0:
-        return alt.Scale(zero=True, nice=True)
+        return alt.Scale(zero=True)
     if high == 0:
-        return alt.Scale(domain=[0, 1], nice=False)
+        return value_scale(high)
     band = greatest(rows["high"])
     top = max(high, min(band, 1.25 * high))
     limit = 100.0 if label.endswith("(%)") else math.inf if label.endswith(")") else 1.0
@@ -144,7 +155,7 @@ def _against(run: RunView, medium: Medium, axis: Factor, rows: pl.DataFrame, lab
     )
     several = rows["panel"].n_unique() > 1 and medium.page
     y = alt.Y("value:Q", title=None if several else label, scale=_height(rows, label))
-    base, look = alt.Chart(), _look(run)
+    base, look = alt.Chart(), _look(run, medium)
     layers = []
     if rows["low"].is_not_null().any():
         shade = base.mark_area(opacity=0.14, clip=True).encode(
@@ -168,9 +179,10 @@ def _by_name(run: RunView, medium: Medium, rows: pl.DataFrame, label: str) -> li
     """No numeric factor: a dot and its interval for each name."""
     assert run.series is not None
     names = [v for v in run.series.values if v in set(rows["series"])]
-    y = alt.Y("series:N", sort=names, title=run.series.name, axis=alt.Axis(grid=True))
-    base = alt.Chart()
-    x = alt.X("value:Q", title=label, scale=alt.Scale(zero=True), axis=alt.Axis(grid=True, tickCount=5))
+    y = alt.Y("series:N", sort=names, title=run.series.name, axis=alt.Axis(grid=True, labelExpr=relabel(names, 32)))
+    base, values = alt.Chart(), rows["value"]
+    scale = value_scale(max(greatest(values), -least(values)))
+    x = alt.X("value:Q", title=label, scale=scale, axis=alt.Axis(grid=True, tickCount=5))
     dot = base.mark_point(color=theme.ACCENT, opacity=1).encode(x=x, y=y, tooltip=_tips(medium, label))
     bar = base.mark_rule(color=theme.ACCENT).encode(x=alt.X("low:Q", title=label), x2="high:Q", y=y)
     return [bar, dot] if rows["low"].is_not_null().any() else [dot]

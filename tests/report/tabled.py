@@ -1,0 +1,406 @@
+"""What each chart must show, computed from the tables of the run alone: one reader a chart, by its name.
+
+Values are in base units (bit/s, s, bytes, shares of 1), as `scene` reads them. A reader returns everything that is to
+be drawn: what is drawn besides it is an error as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import polars as pl
+from scene import Point
+from shapes import Shape
+from told import TheCell, TheRun, Told, banded, buckets, curve, envelope, shown
+
+from weir.run.quantity import parse_quantity
+
+__all__ = ["READERS", "reader_of"]
+
+_SECOND = 1e9
+
+Reader = Callable[[Any], list[Told]]
+READERS: dict[str, Reader] = {}
+"""By name of the chart; one whose name ends with ``*`` is for all that begin so."""
+
+
+def reads(name: str) -> Callable[[Reader], Reader]:
+    """Registers the reader of a chart."""
+
+    def register(reader: Reader) -> Reader:
+        READERS[name] = reader
+        return reader
+
+    return register
+
+
+def reader_of(name: str) -> Reader | None:
+    """The reader of a chart, if it has one."""
+    return READERS.get(name) or next(
+        (r for n, r in READERS.items() if n.endswith("*") and name.startswith(n[:-1])), None
+    )
+
+
+# ---- series of a cell ------------------------------------------------------------------------------------------------
+
+
+def _total(cell: TheCell, width: int) -> list[dict[str, float]]:
+    frame = cell.tested("goodput")
+    if frame.is_empty():
+        return []
+    total = frame.group_by("time_ns").agg(pl.col("delivered_bytes").sum())
+    return envelope(total, pl.col("delivered_bytes") * 8e9 / cell.interval("goodput"), width)
+
+
+@reads("goodput-total")
+def goodput_total(cell: TheCell) -> list[Told]:
+    """The sum of the flows, the phases, and the rate of the link that all cross."""
+    rows = _total(cell, cell.width("goodput"))
+    if not rows:
+        return []
+    told = list(banded("", rows))
+    names = shown([name for name, _, _ in cell.phases], 24)
+    for name, start, end in cell.phases:
+        told.append(Told("", "rect", (Point(start, ..., end, ...),)))  # type: ignore[arg-type]
+        told.append(Told("", "rule", (Point(start, ..., y2=...),)))  # type: ignore[arg-type]
+        told.append(Told("", "text", (Point(start, ..., text=names[name]),)))  # type: ignore[arg-type]
+    number, link = cell.shared
+    frame = cell.table("links")
+    if not frame.is_empty() and frame.filter(pl.col("link") == number)["in_bytes"].sum() > 0:
+        rate = float(link["rate_bps"])
+        told.append(Told("", "line", (Point(0.0, rate), Point(cell.end_ns / _SECOND, rate)), dashed=True))
+    return told
+
+
+def _flow_panels(cell: TheCell, table: str, value: pl.Expr, more: dict[str, pl.Expr]) -> list[Told]:
+    told: list[Told] = []
+    frame = cell.tested(table)
+    names = [] if frame.is_empty() else list(dict.fromkeys(frame["name"]))
+    for name, panel in shown(names, 100).items():
+        own = frame.filter(pl.col("name") == name)
+        told += banded(panel, envelope(own, value, cell.width(table)))
+        for expr in more.values():
+            rows = buckets(own, cell.width(table), {"v": expr})
+            told += curve(panel, rows, "v", dashed=True, may_leave=True)
+    return told
+
+
+def _population(cell: TheCell, table: str, value: pl.Expr) -> list[Told]:
+    frame = cell.tested(table)
+    if frame.is_empty():
+        return []
+    width = cell.width(table, cell.medium.map_columns)
+    bucket = (pl.max_horizontal("time_ns", pl.lit(1, pl.UInt64)) - 1) // width
+    valued = frame.with_columns(value.cast(pl.Float64).alias("v"), ((bucket + 1) * width / _SECOND).alias("t"))
+    means = valued.drop_nulls("v").group_by("t", "place").agg(pl.col("v").mean()).sort("place", "t")
+    over = means.group_by("t").agg(
+        *(pl.col("v").quantile(q / 100, "linear").alias(f"p{q}") for q in (5, 25, 50, 75, 95))
+    )
+    rows = over.sort("t").to_dicts()
+    told = [
+        Told("#0", "area", tuple(Point(r["t"], r[low], y2=r[high]) for r in rows))
+        for low, high in (("p5", "p95"), ("p25", "p75"))
+    ]
+    told += curve("#0", rows, "p50")
+    end = cell.end_ns / _SECOND
+    fields = tuple(
+        Point(max(0.0, r["t"] - width / _SECOND), r["place"] + 1, min(r["t"], end), r["place"], size=r["v"])
+        for r in means.iter_rows(named=True)
+    )
+    return [*told, Told("#1", "rect", fields)]
+
+
+def _flow_series(cell: TheCell, table: str, value: pl.Expr, more: dict[str, pl.Expr]) -> list[Told]:
+    return _flow_panels(cell, table, value, more) if cell.few else _population(cell, table, value)
+
+
+@reads("goodput-flows")
+def goodput_flows(cell: TheCell) -> list[Told]:
+    """A panel a flow, or percentiles and a map."""
+    return _flow_series(cell, "goodput", pl.col("delivered_bytes") * 8e9 / cell.interval("goodput"), {})
+
+
+@reads("cwnd")
+def cwnd(cell: TheCell) -> list[Told]:
+    """Likewise, with the slow-start threshold dashed."""
+    return _flow_series(cell, "samples", pl.col("cwnd"), {"ssthresh": pl.col("ssthresh").last()})
+
+
+def _link_panels(cell: TheCell, values: dict[str, pl.Expr], limit: bool) -> Iterator[Told]:
+    frame = cell.table("links")
+    number, link = cell.shared
+    own = frame.filter(pl.col("link") == number) if not frame.is_empty() else frame
+    if own.is_empty() or own["in_bytes"].sum() == 0:
+        return
+    rows = buckets(own, cell.width("links"), values)
+    yield from banded("", rows)
+    if limit:
+        most = float(link["queue"]["limit"]["bytes"])
+        yield Told("", "line", tuple(Point(r["t"], most) for r in rows), dashed=True)
+
+
+@reads("queue")
+def queue(cell: TheCell) -> list[Told]:
+    """Bytes at the shared link, and its limit."""
+    waiting = pl.col("queue_bytes").cast(pl.Float64)
+    values = {"low": waiting.min(), "mean": waiting.mean(), "high": pl.col("queue_max_bytes").cast(pl.Float64).max()}
+    frame = cell.table("links")
+    high = 0.0 if frame.is_empty() else float(frame["queue_max_bytes"].max() or 0)
+    return list(_link_panels(cell, values, high > 0.25 * 2e6))
+
+
+@reads("queue-delay")
+def queue_delay(cell: TheCell) -> list[Told]:
+    """Mean over the packets sent."""
+    delay, sent = pl.col("queue_delay_ns").cast(pl.Float64) / _SECOND, pl.col("out_packets").cast(pl.Float64)
+    values = {"low": delay.min(), "mean": (delay * sent).sum() / sent.sum(),
+              "high": pl.col("queue_delay_max_ns").cast(pl.Float64).max() / _SECOND}  # fmt: skip
+    return list(_link_panels(cell, values, limit=False))
+
+
+@reads("loss")
+def loss(cell: TheCell) -> list[Told]:
+    """Dropped over arrived; nothing where nothing was dropped."""
+    dropped, came = pl.col("drop_packets").cast(pl.Float64), pl.col("in_packets").cast(pl.Float64)
+    values = {"low": pl.lit(0.0), "mean": dropped.sum() / came.sum(), "high": (dropped / came).max()}
+    told = list(_link_panels(cell, values, limit=False))
+    return told if any(p.y2 for t in told for p in t.points) else []  # type: ignore[misc]
+
+
+@reads("rtt")
+def rtt(cell: TheCell) -> list[Told]:
+    """Median over the flows' samples, their extremes, and the least ever."""
+    frame = cell.tested("samples")
+    if frame.is_empty():
+        return []
+    srtt, least = pl.col("srtt_ns").cast(pl.Float64) / _SECOND, pl.col("min_rtt_ns").cast(pl.Float64).min() / _SECOND
+    values = {"low": srtt.min(), "mean": srtt.median(), "high": srtt.max(), "least": least}
+    rows = buckets(frame.drop_nulls("srtt_ns"), cell.width("samples"), values)
+    return [*banded("", rows), *curve("", rows, "least", dashed=True)]
+
+
+@reads("fairness-time")
+def fairness_time(cell: TheCell) -> list[Told]:
+    """Jain's index of the flows with goodput in a step."""
+    frame = cell.tested("goodput")
+    if frame.is_empty() or len(cell.flows) < 2:
+        return []
+    width = cell.width("goodput", max(1, cell.medium.buckets // 3))
+    edge = ((pl.max_horizontal("time_ns", pl.lit(1, pl.UInt64)) - 1) // width + 1) * width
+    got = frame.group_by(edge.alias("edge"), "flow").agg(pl.col("delivered_bytes").sum().cast(pl.Float64).alias("x"))
+    x = pl.col("x")
+    index = got.group_by("edge").agg(n=pl.len(), j=x.sum() ** 2 / (pl.len() * (x**2).sum())).sort("edge")
+    rows = [{"t": r["edge"] / _SECOND, "j": r["j"]} for r in index.to_dicts() if r["n"] > 1 and r["j"] == r["j"]]
+    return list(curve("", rows, "j"))
+
+
+# ---- distributions and shares ----------------------------------------------------------------------------------------
+
+
+def _bars(panel: str, rows: pl.DataFrame) -> list[Told]:
+    bars = tuple(
+        Point(round(r["bin_low"], 6), r["value"], round(r["bin_low"], 6) + 0.01, 0.0)
+        for r in rows.filter(pl.col("value") > 0).sort("bin_low").to_dicts()
+    )
+    return [Told(panel, "rect", bars)] if bars else []
+
+
+def _panelled(cell: TheCell, frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
+    """The rows of each phase that has some; one alone needs no title."""
+    names = [name for name, _, _ in cell.phases if name in set(frame["phase"])] or [None]
+    parts = [(name or "", frame.filter(pl.col("phase").eq_missing(pl.lit(name, pl.String)))) for name in names]
+    titles = shown([name for name, _ in parts], 44)
+    return [(titles[name] if len(parts) > 1 else "", part) for name, part in parts]
+
+
+@reads("goodput-distribution")
+def goodput_distribution(cell: TheCell) -> list[Told]:
+    """Bars of 1 %, a panel a phase."""
+    if cell.table("goodput").is_empty() or cell.table("flows").is_empty():
+        return []
+    found = cell.metric("goodput.distribution").drop_nulls("value")
+    return [t for panel, rows in _panelled(cell, found) for t in _bars(panel, rows)]
+
+
+@reads("flow-shares")
+def flow_shares(cell: TheCell) -> list[Told]:
+    """A dot a flow, its interval, and the mean of all."""
+    if cell.table("goodput").is_empty() or cell.table("flows").is_empty() or len(cell.flows) < 2:
+        return []
+    place = {flow["name"]: i for i, (_, flow) in enumerate(cell.flows)}
+    told = []
+    for panel, part in _panelled(cell, cell.metric("goodput.mean", "flow").drop_nulls("value")):
+        rows = sorted(part.to_dicts(), key=lambda r: place[r["flow"]])
+        fair = sum(r["value"] for r in rows) / len(rows)
+        told.append(Told(panel, "symbol", tuple(Point(place[r["flow"]], r["value"]) for r in rows)))
+        told.append(Told(panel, "line", tuple(Point(place[r["flow"]], fair) for r in rows), dashed=True))
+        spans = tuple(Point(place[r["flow"]], r["ci_low"], y2=r["ci_high"]) for r in rows if r["ci_low"] is not None)
+        told += [Told(panel, "rule", spans, may_leave=True)] if spans else []
+    return told
+
+
+def _completed(cell: TheCell) -> dict[str, list[Point]]:
+    """Share of the transfers of a group completed within a time."""
+    frame = cell.tested("flows")
+    if frame.is_empty() or frame["bytes"].is_null().all():
+        return {}
+    groups = {flow["name"]: flow["group"] for _, flow in cell.flows}
+    found: dict[str, list[Point]] = {}
+    took: dict[str, list[float | None]] = {}
+    for row in frame.filter(pl.col("bytes").is_not_null()).to_dicts():
+        end = row["end_ns"]
+        took.setdefault(groups[row["name"]], []).append(None if end is None else (end - row["start_ns"]) / _SECOND)
+    for group in sorted(took):
+        done = sorted(t for t in took[group] if t is not None)
+        found[group] = [Point(t, (i + 1) / len(took[group])) for i, t in enumerate(done)]
+    return found
+
+
+@reads("completion")
+def completion(cell: TheCell) -> list[Told]:
+    """A staircase a group; with few steps each has a dot."""
+    found = {group: points for group, points in _completed(cell).items() if points}
+    several, few = len(found) > 1, sum(map(len, found.values())) < 30
+    told = []
+    names = shown(list(found), 36 if cell.medium.page else 26)
+    for group, points in found.items():
+        series = names[group] if several else ""
+        told.append(Told("", "line", tuple(points), series))
+        told += [Told("", "symbol", tuple(points), series)] if few else []
+    return told
+
+
+# ---- events ----------------------------------------------------------------------------------------------------------
+
+_KINDS = {"recovery": "recovery", "rto": "timeout", "cwr": "ECN reduction", "local_congestion": "local congestion"}
+
+
+@reads("recoveries")
+def recoveries(cell: TheCell) -> list[Told]:
+    """How many flows reduced together, and which when."""
+    frame = cell.tested("events")
+    if frame.is_empty():
+        return []
+    frame = frame.with_columns(pl.col("kind").cast(pl.String)).filter(pl.col("kind").is_in(list(_KINDS)))
+    if frame.is_empty():
+        return []
+    columns = cell.medium.buckets if cell.few else cell.medium.map_columns
+    width = max(1, -(-cell.end_ns // columns))
+    binned = frame.with_columns(bin=pl.col("time_ns") // width)
+    first = binned.group_by("place", "kind", "bin").agg(t=pl.col("time_ns").min() / _SECOND, n=pl.len())
+    window = max(cell.end_ns / _SECOND / (cell.medium.buckets / 2), 1e-3)
+    hit: dict[int, set[int]] = {}
+    for row in first.to_dicts():
+        hit.setdefault(int(row["t"] / window), set()).add(row["place"])
+    starts = [f["start_ns"] / _SECOND for _, f in cell.flows]
+    bars = tuple(
+        Point(at * window, len(who) / max(1, sum(s <= (at + 1) * window for s in starts)), y2=0.0)
+        for at, who in sorted(hit.items())
+    )
+    told = [Told("#0", "rule", bars)]
+    if cell.few:
+        for kind in dict.fromkeys(first["kind"]):
+            own = first.filter(pl.col("kind") == kind).to_dicts()
+            told.append(Told("#1", "symbol", tuple(Point(r["t"], r["place"]) for r in own), _KINDS[kind]))
+        return told
+    counts = first.group_by("place", "bin").agg(pl.col("n").sum()).to_dicts()
+    fields = tuple(
+        Point(r["bin"] * width / _SECOND, r["place"] + 1, (r["bin"] + 1) * width / _SECOND, r["place"], size=r["n"])
+        for r in counts
+    )
+    return [*told, Told("#1", "rect", fields, may_leave=True)]
+
+
+# ---- across the cells ------------------------------------------------------------------------------------------------
+
+
+def _panel(run: TheRun, cell: TheCell) -> str:
+    texts = run.shape.column(cell.cell.factors), run.shape.row(cell.cell.factors)
+    return " | ".join(t for t in texts if t)
+
+
+def _compared(run: TheRun) -> bool:
+    return len(run.cells) > 1
+
+
+@reads("goodput-grid")
+def goodput_grid(run: TheRun) -> list[Told]:
+    """The sum of the flows of each cell."""
+    told: list[Told] = []
+    for cell in run.cells if _compared(run) else ():
+        told += banded(_panel(run, cell), _total(cell, cell.width("goodput", 90)))
+    return told
+
+
+@reads("distribution-grid")
+def distribution_grid(run: TheRun) -> list[Told]:
+    """The distribution of each cell in the last phase."""
+    told: list[Told] = []
+    for cell in run.cells if _compared(run) else ():
+        if not cell.table("goodput").is_empty() and not cell.table("flows").is_empty():
+            found = cell.metric("goodput.distribution").drop_nulls("value")
+            last = cell.phases[-1][0] if cell.phases else None
+            told += _bars(_panel(run, cell), found.filter(pl.col("phase").eq_missing(pl.lit(last, pl.String))))
+    return told
+
+
+@reads("completion-sweep")
+def completion_sweep(run: TheRun) -> list[Told]:
+    """Completion times: a curve a name and group, a panel a value of the axis."""
+    told = []
+    for cell in run.cells if _compared(run) else ():
+        for points in _completed(cell).values():
+            if points:
+                series = run.shape.row(cell.cell.factors)
+                told.append(Told(run.shape.column(cell.cell.factors), "line", tuple(points), series))
+    return told
+
+
+def _in_base(text: str) -> float:
+    found = parse_quantity(text)
+    assert found is not None
+    return found.value
+
+
+@reads("by-*")
+def by_factor(run: TheRun, metric: str) -> list[Told]:
+    """A metric: lines and dots over the x axis, or dots and intervals beside names."""
+    shape = run.shape
+    if not _compared(run):
+        return []
+    found = run.metric(metric).drop_nulls("value")
+    panels: dict[str, list[dict[str, Any]]] = {}
+    for row in found.to_dicts():
+        title = "".join([row["phase"] or "whole run", *(f", {name} {row[name]}" for name in shape.further)])
+        panels.setdefault(title, []).append(row)
+    told: list[Told] = []
+    titles = shown(list(panels), 44)
+    for title, rows in panels.items():
+        panel = titles[title] if len(panels) > 1 else ""
+        told += _over_axis(run, panel, rows) if shape.x else _beside_names(shape, panel, rows)
+    return told
+
+
+def _over_axis(run: TheRun, panel: str, rows: list[dict[str, Any]]) -> Iterator[Told]:
+    shape = run.shape
+    curves: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        curves.setdefault(row[shape.series] if shape.series else "", []).append(row)
+    names = shown(list(curves), 36 if run.medium.page else 26)
+    for name, own in curves.items():
+        own.sort(key=lambda r: _in_base(r[shape.x]))
+        points = tuple(Point(_in_base(r[shape.x]), r["value"]) for r in own)
+        series = names[name]
+        yield Told(panel, "line", points, series)
+        yield Told(panel, "symbol", points, series)
+        spans = tuple(Point(_in_base(r[shape.x]), r["ci_low"], y2=r["ci_high"]) for r in own if r["ci_low"] is not None)
+        if spans:
+            yield Told(panel, "area", spans, series, may_leave=True)
+
+
+def _beside_names(shape: Shape, panel: str, rows: list[dict[str, Any]]) -> Iterator[Told]:
+    yield Told(panel, "symbol", tuple(Point(r["value"], r[shape.series]) for r in rows))
+    spans = tuple(Point(r["ci_low"], r[shape.series], r["ci_high"]) for r in rows if r["ci_low"] is not None)
+    if spans:
+        yield Told(panel, "rule", spans, may_leave=True)

@@ -1,0 +1,239 @@
+"""Every chart, drawn by Vega and read back, shows what the tables say: each value in its panel, with its look."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scene import Mark, Point, Scene, read_scene
+from shapes import SHAPES
+from synthetic import write_run
+from tabled import READERS, reader_of
+from told import TheCell, TheRun, Told
+
+from weir.report.charts import CELL_CHARTS, CHARTS, RUN_CHARTS, Chart, Drawing, Medium, RunChart
+from weir.report.figures import PAPER
+from weir.report.page import medium
+from weir.report.spec import rows_of, set_width, specification
+from weir.report.view import RunView
+from weir.run import Run, RunWarning, open_run
+
+_NEAR = 2e-3
+"""What four digits and a pixel's fraction leave, as a share of the greatest value."""
+_COLOUR = 0.04
+"""What is left of a value told by a colour."""
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Writes and opens the run of a shape, once."""
+
+    @cache
+    def written(name: str) -> Run:
+        shape = SHAPES[name]
+        folder = tmp_path_factory.mktemp("shape") / "run"
+        write_run(folder, shape.cells, bell=shape.bell, complete=shape.complete)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RunWarning)
+            return open_run(folder)
+
+    return written
+
+
+def _scene(chart: Chart, drawing: Drawing, drawn: Medium) -> Scene:
+    spec = specification(chart, drawing, drawn)
+    spec["datasets"] = {name: rows_of(frame) for name, frame in drawing.data.items()}
+    set_width(spec, 800, drawing.columns, 8)
+    return read_scene(spec)
+
+
+def test_every_chart_has_a_reader_and_every_reader_a_chart() -> None:
+    names = [chart.name for chart in CHARTS]
+    assert [name for name in names if reader_of(name) is None] == []
+    used = {reader_of(name) for name in names}
+    assert [name for name, reader in READERS.items() if reader not in used] == []
+
+
+@pytest.mark.parametrize("drawn", [PAPER, medium(1)], ids=["paper", "page"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_charts_of_the_run_show_what_its_tables_say(name: str, drawn: Medium, runs: Any) -> None:
+    run = runs(name)
+    told = _the_run(name, run, drawn)
+    view, found = RunView(run), []
+    for chart in _charts(name):
+        metric = (chart.needs[0],) if chart.name.startswith("by-") else ()
+        found += _problems(chart, chart.draw(view, drawn), reader_of(chart.name)(told, *metric), drawn)  # type: ignore[misc]
+    assert found == []
+
+
+@pytest.mark.parametrize("drawn", [PAPER, medium(1)], ids=["paper", "page"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_charts_of_a_cell_show_what_its_tables_say(name: str, drawn: Medium, runs: Any) -> None:
+    run = runs(name)
+    told = _the_run(name, run, drawn)
+    view, found = RunView(run), []
+    for cell in told.cells if len(told.cells) <= 2 else told.cells[1:2]:
+        seen = next(v for v in view.combinations if v.cell.factors == cell.cell.factors)
+        for chart in CELL_CHARTS:
+            found += _problems(chart, chart.draw(seen, drawn), reader_of(chart.name)(cell), drawn)  # type: ignore[misc]
+    assert found == []
+
+
+def _charts(name: str) -> Iterator[RunChart]:
+    """Those of the run; of several made by one function two, but for a few shapes of runs."""
+    made: Counter[object] = Counter()
+    for chart in RUN_CHARTS:
+        function = getattr(chart.draw, "func", chart.draw)
+        made[function] += 1
+        if made[function] <= 2 or name in ("grid", "grid of repeats", "transfers", "names alone, repeats"):
+            yield chart
+
+
+def _the_run(name: str, run: Run, drawn: Medium) -> TheRun:
+    shape = SHAPES[name]
+    cells = tuple(TheCell(Path(run.path / "cells" / c.id), c, run, drawn) for c in shape.drawn)
+    return TheRun(cells, run, shape, drawn)
+
+
+def _problems(chart: Chart, drawing: Drawing | None, told: list[Told], drawn: Medium) -> Iterator[str]:
+    """What is drawn otherwise than the tables tell."""
+    if drawing is None or not told:
+        if drawing is not None or told:
+            yield f"{chart.name}: {'not drawn' if drawing is None else 'drawn without data'}"
+        return
+    try:
+        scene = _scene(chart, drawing, drawn)
+    except AssertionError as error:
+        yield f"{chart.name}: {error}"
+        return
+    if len(set(scene.panels)) < len(scene.panels):
+        yield f"{chart.name}: two panels are called the same"
+    want, have = _sorted(told), _sorted(scene.marks)
+    for key in have.keys() - want.keys():
+        yield f"{chart.name}: {key} is drawn, but not in the tables"
+    for key in want.keys() - have.keys():
+        yield f"{chart.name}: {key} is not drawn"
+    scale = _Scale(told)
+    for key in want.keys() & have.keys():
+        left = list(have[key])
+        for mark in want[key]:
+            fits = [m for m in left if scale.same(mark, m)]
+            if not fits:
+                yield f"{chart.name}: {key}: {scale.why(mark, left)}"
+                break
+            left.remove(fits[0])
+        else:
+            if left:
+                yield f"{chart.name}: {key}: drawn twice"
+    allowed = {_key(t) for t in told if t.may_leave}
+    for mark in scene.marks:
+        if mark.outside and _key(mark) not in allowed:
+            yield f"{chart.name}: {_key(mark)} leaves its panel"
+
+
+Key = tuple[str, str, str, bool]
+
+
+def _key(mark: Told | Mark) -> Key:
+    return mark.panel, mark.kind, mark.series, mark.dashed
+
+
+def _sorted(marks: Any) -> dict[Key, list[Any]]:
+    """The marks by panel and look; places that are no path together."""
+    found: dict[Key, list[Any]] = {}
+    for mark in marks:
+        found.setdefault(_key(mark), []).append(mark)
+    return {
+        key: group
+        if key[1] in ("line", "area")
+        else [Told(*key[:2], tuple(p for m in group for p in m.points), *key[2:])]
+        for key, group in found.items()
+    }
+
+
+class _Scale:
+    """Compares places, as exactly as the greatest value of each coordinate in the chart allows."""
+
+    def __init__(self, told: list[Told]) -> None:
+        points = [p for t in told for p in t.points]
+        self.most = {
+            name: max((abs(v) for p in points if isinstance(v := getattr(p, name), int | float)), default=0.0)
+            for name in ("x", "y", "x2", "y2", "size")
+        }
+
+    def same(self, told: Told, mark: Told | Mark) -> bool:
+        if len(told.points) != len(mark.points):
+            return False
+        if told.kind in ("line", "area"):
+            return all(self._near(a, b) for a, b in zip(told.points, mark.points, strict=True))
+        return not self._unmatched(told.points, mark.points)
+
+    def why(self, told: Told, marks: list[Any]) -> str:
+        if not any(len(m.points) == len(told.points) for m in marks):
+            return f"{len(told.points)} points expected, {[len(m.points) for m in marks]} drawn"
+        best = next(m for m in marks if len(m.points) == len(told.points))
+        pairs = zip(told.points, best.points, strict=True)
+        off = next(((a, b) for a, b in pairs if not self._near(a, b)), None)
+        return f"expected {off[0]}, drawn {off[1]}" if off else "other places are drawn"
+
+    def _unmatched(self, told: tuple[Point, ...], drawn: tuple[Point, ...]) -> list[Point]:
+        at: dict[Any, list[Point]] = {}
+        for point in drawn:
+            at.setdefault(self._place(point), []).append(point)
+        left = []
+        for point in told:
+            near = [q for place in self._around(point) for q in at.get(place, ()) if self._near(point, q)]
+            if near:
+                at[self._place(near[0])].remove(near[0])
+            else:
+                left.append(point)
+        return left
+
+    def _place(self, point: Point) -> Any:
+        return point.x if isinstance(point.x, str) else round(point.x / (self.most["x"] * 2 * _NEAR or 1))
+
+    def _around(self, point: Point) -> list[Any]:
+        place = self._place(point)
+        return [place] if isinstance(place, str) else [place - 1, place, place + 1]
+
+    def _near(self, told: Point, drawn: Point) -> bool:
+        if told.text != drawn.text:
+            return False
+        for name, most in self.most.items():
+            a, b = getattr(told, name), getattr(drawn, name)
+            if a is ...:
+                continue
+            if not isinstance(a, int | float) or not isinstance(b, int | float):
+                if a != b:
+                    return False
+                continue
+            if name == "size":
+                if abs(min(a, b) - b) > _COLOUR * most:  # the brightest stands for all above it
+                    return False
+            elif abs(a - b) > _NEAR * max(most, 1e-12):
+                return False
+        return True
+
+
+def test_the_comparison_sees_what_is_wrong() -> None:
+    points = (Point(1.0, 2.0), Point(2.0, 4.0))
+    told = [Told("a", "line", points)]
+    scale = _Scale(told)
+    for other in (
+        (Point(1.0, 2.0), Point(2.0, 4.1)),
+        (Point(1.0, 2.0), Point(2.1, 4.0)),
+        (Point(2.0, 4.0), Point(1.0, 2.0)),
+        points[:1],
+        (*points, Point(3.0, 4.0)),
+    ):
+        assert not scale.same(told[0], Told("a", "line", other))
+    assert scale.same(told[0], Told("a", "line", (Point(1.0001, 2.0), Point(2.0, 4.001))))
+    dots = Told("a", "symbol", points)
+    assert scale.same(dots, Told("a", "symbol", points[::-1]))
+    assert not scale.same(dots, Told("a", "symbol", (points[0], points[0])))
+    assert Counter(map(_key, [*told, dots])) == {("a", "line", "", False): 1, ("a", "symbol", "", False): 1}
