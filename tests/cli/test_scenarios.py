@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import time
@@ -88,6 +89,42 @@ def test_repeats_that_leave_a_claim_undecided_give_0_or_with_strict_1(weir: Weir
     refused = weir("run", "chance.yaml", "--method", "sim", "--confidence", "90")
     assert refused.code == 2
     assert "expected a share of at least 50%" in refused.err
+
+
+def test_show_takes_expressions_and_tells_figures_that_do_not_vary(weir: Weir, here: Path) -> None:
+    (here / "chance.yaml").write_text(CHANCE, encoding="utf-8")
+    assert weir("run", "chance.yaml", "--method", "sim", "--no-report").code == 0
+    ran = weir("show", "runs/chance", "-m", "1GB / goodput.aggregate", "-m", "jain", "-m", "timeouts < 0")
+    assert ran.code == 0, ran
+    head, _, names, values, _, legend = ran.out.splitlines()[:6]
+    assert head == "Tiny: 1 cell with 2 repeats each"
+    assert re.split(r" {2,}", names) == ["1GB / goodput.aggregate", "jain", "timeouts < 0"]
+    assert values.rstrip().endswith("fails")
+    assert legend.startswith("± or [from to]: 95 % interval of the mean over repeats")
+    (row,) = weir("show", "runs/chance", "-m", "1GB / goodput.aggregate", "--json").json["metrics"]
+    assert (row["unit"], row["n"]) == ("s", 2)
+    assert 1600 < row["value"] < 2500
+    refused = weir("show", "runs/chance", "-m", "goodput + 1s")
+    assert (refused.code, refused.err) == (
+        2,
+        "weir: 'goodput + 1s', column 11: 'goodput' is in bit/s but '1s' in seconds; expected bit/s\n",
+    )
+    assert weir("show", "runs/chance", "-m", "goodput.distribution").code == 2
+
+
+def test_repeats_of_a_plan_without_randomness_are_told(weir: Weir, here: Path) -> None:
+    """No random losses, clocks that agree and hosts that answer at once: every seed gives the same."""
+    text = dumbbell("repeat: 2\n", access="rate: 100Mbps", transport="cc: reno, processing: 0s")
+    (here / "fixed.yaml").write_text(text, encoding="utf-8")
+    assert weir("run", "fixed.yaml", "--method", "sim", "--no-report").code == 0
+    ran = weir("show", "runs/fixed")
+    assert "all repeats are the same, byte for byte: nothing in this plan is random, and they count as one" in ran.out
+    assert "± 0" not in ran.out
+    assert "=: the same in all repeats" in ran.out
+    assert weir("show", "runs/fixed", "--json").json["identical_repeats"] is True
+    (here / "chance.yaml").write_text(CHANCE, encoding="utf-8")
+    assert weir("run", "chance.yaml", "--method", "sim", "--no-report").code == 0
+    assert weir("show", "runs/chance", "--json").json["identical_repeats"] is False
 
 
 def test_a_claim_without_a_value_gives_1(weir: Weir, here: Path) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,9 +16,9 @@ from weir.cli._common import (
     examples,
     json_option,
     plural,
-    print_table,
     verbosity_options,
 )
+from weir.cli._values import Column, expression_column, metric_columns, print_columns
 from weir.cli._verdicts import print_verdicts, verdicts_of
 
 if TYPE_CHECKING:
@@ -27,28 +28,38 @@ __all__ = ["command"]
 
 _EPILOG = examples(
     ("weir show runs/A-large-flows", "verdicts and a table"),
-    ("weir show runs/A-large-flows -m jain -m goodput.mean", "other metrics"),
+    ("weir show runs/A-large-flows -m jain@twelve -m rtt.p99", "other metrics, one in a phase"),
+    ("weir show runs/A-large-flows -m '3TB / goodput.aggregate'", "how long 3 TB take"),
+    ("weir show runs/A-large-flows -m 'goodput.mean{cc: reno} / goodput.mean{cc: cubic}'", "a ratio"),
     ("weir show runs/A-large-flows --json | jq .verdicts", "for a program"),
 )
+_FEW = 5
 _DEFAULT = ("goodput.aggregate.mean", "goodput.mean", "jain")
 
 
 @click.command(epilog=_EPILOG)
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("-m", "--metric", "metrics", multiple=True, metavar="NAME", help="A metric to show; may be repeated.")
-@click.option("--phase", metavar="NAME", help="Compute metrics on this phase.")
+@click.option(
+    "-m", "--metric", "metrics", multiple=True, metavar="EXPR", help="A metric, or what a check may hold; repeatable."
+)
+@click.option("--phase", metavar="NAME", help="The phase of metrics that name none.")
 @confidence_option
 @json_option
 @verbosity_options
 def command(
     folder: Path, metrics: tuple[str, ...], phase: str | None, level: float, as_json: bool, quiet: bool, verbose: int
 ) -> None:
-    """Summarise the run in DIR: verdicts of its claims, and metrics of each cell with their confidence intervals."""
+    """Summarise the run in DIR: metrics of each cell with their confidence intervals, and verdicts of its claims.
+
+    -m takes what a check takes (docs/checks.md): arithmetic with units, functions over a factor, whole comparisons.
+    """
     from weir.cli._runs import open_run
+    from weir.run.repeats import identical_repeats
 
     run = open_run(folder, quiet=quiet or as_json)
     verdicts = verdicts_of(run, level)
-    table = summary(run, metrics, phase, level) if metrics else _usual(run, phase, level)
+    identical = identical_repeats(run)
+    columns = _columns(run, metrics, phase, level) if metrics else _usual(run, phase, level)
     if as_json:
         emit_json(
             {
@@ -57,29 +68,49 @@ def command(
                 "complete": run.complete,
                 "warnings": list(run.warnings),
                 "verdicts": [verdict.to_json() for verdict in verdicts],
-                "metrics": table,
+                "identical_repeats": identical,
+                "metrics": [row for column in columns for row in column.rows],
             }
         )
         return
-    _print_head(run)
-    print_metrics(table, list(run.factors))
+    _print_head(run, identical=identical)
+    print_columns(columns, level)
     if verdicts:
         console().print()
         print_verdicts(verdicts, verbose=verbose > 0)
-    if verbose:
-        for warning in run.warnings:
-            console().print(f"warning: {warning}", style="yellow")
+    _print_warnings(run, verbose=verbose > 0)
 
 
-def summary(run: Run, metrics: Sequence[str], phase: str | None = None, level: float = 0.95) -> list[dict[str, Any]]:
-    """One row a metric and combination of factors; see :func:`weir.metrics.compute` for the columns."""
-    rows: list[dict[str, Any]] = run.metrics(
-        *metrics, as_="polars", by=list(run.factors), phase=phase, level=level
-    ).to_dicts()
-    return rows
+def _columns(run: Run, texts: Sequence[str], phase: str | None, level: float) -> list[Column]:
+    """Columns of metrics and expressions, in the order of ``texts``.
+
+    Raises:
+        weir.metrics.MetricError: one cannot be read or computed.
+    """
+    return [column for text in texts for column in _column(run, text, phase, level)]
 
 
-def _usual(run: Run, phase: str | None, level: float) -> list[dict[str, Any]]:
+def _column(run: Run, text: str, phase: str | None, level: float) -> list[Column]:
+    from weir.metrics import MetricError, parse_reference
+    from weir.metrics.expect import tabulate
+
+    try:
+        reference = parse_reference(text)
+    except MetricError:
+        if text.replace(".", "").isidentifier():
+            raise  # one name: what is wrong with it says more than what else could stand there
+        return [expression_column(run, text, tabulate(run, text, phase=phase, level=level), phase)]
+    if reference.metric.kind == "distribution":
+        raise MetricError(
+            f"{text} is a distribution, not a number; see goodput.share, goodput.mode_share or a percentile"
+        )
+    if reference.factors:
+        return [expression_column(run, text, tabulate(run, text, phase=phase, level=level), phase)]
+    rows = run.metrics(text, by=list(run.factors), phase=phase, level=level).to_dicts()
+    return metric_columns(rows, list(run.factors))
+
+
+def _usual(run: Run, phase: str | None, level: float) -> list[Column]:
     """The usual metrics, without those that this run cannot give.
 
     Raises:
@@ -87,49 +118,43 @@ def _usual(run: Run, phase: str | None, level: float) -> list[dict[str, Any]]:
     """
     from weir.metrics import MetricError
 
-    rows: list[dict[str, Any]] = []
+    found: list[Column] = []
     last: MetricError | None = None
     for name in _DEFAULT:
         try:
-            rows += summary(run, [name], phase, level)
+            found += _column(run, name, phase, level)
         except MetricError as error:
             last = error
-    if not rows and last is not None:
+    if not found and last is not None:
         raise last
-    return rows
+    return found
 
 
-def print_metrics(rows: list[dict[str, Any]], factors: list[str]) -> None:
-    """Prints rows of :func:`summary`, a line a combination of factors and a column a metric."""
-    names = list(dict.fromkeys(row["metric"] for row in rows))
-    lines: dict[tuple[str, ...], dict[str, str]] = {}
-    for row in rows:
-        key = tuple(str(row[factor]) for factor in factors)
-        lines.setdefault(key, {})[row["metric"]] = _shown(row)
-    table = [(*key, *(values.get(name, "-") for name in names)) for key, values in lines.items()]
-    print_table((*factors, *names), table, right=range(len(factors), len(factors) + len(names)))
+def _print_head(run: Run, *, identical: bool) -> None:
+    out = console()
+    out.print(f"{run.manifest.get('title', run.path.name)}: {_size(run)}", style="bold")
+    if identical:
+        text = "all repeats are the same, byte for byte: nothing in this plan is random, and they count as one"
+        out.print(text, style="yellow")
+    out.print()
 
 
-def _shown(row: dict[str, Any]) -> str:
-    """The value, with half the width of its confidence interval."""
-    if row["value"] is None:
-        return "-"
-    value = _quantity(row["value"], row["unit"])
-    if row["ci_low"] is None or row["ci_high"] is None:
-        return value
-    return f"{value} ± {_quantity((row['ci_high'] - row['ci_low']) / 2, row['unit'])}"
+def _size(run: Run) -> str:
+    """How many cells and repeats a run has."""
+    repeats = Counter(tuple(cell.factors.items()) for cell in run.cells)
+    most = max(repeats.values())
+    if most == 1:
+        return plural(len(repeats), "cell")
+    if min(repeats.values()) < most:
+        return f"{plural(len(repeats), 'cell')} with {most} repeats or fewer"
+    return f"{plural(len(repeats), 'cell')} with {most} repeats each"
 
 
-def _quantity(value: float, unit: str) -> str:
-    from weir.metrics.registry import UNIT
-    from weir.run.quantity import format_quantity
-
-    size, dimension = UNIT[unit]
-    return format_quantity(value * size, dimension)
-
-
-def _print_head(run: Run) -> None:
-    title = run.manifest.get("title", run.path.name)
-    repeats = f", {len(run.repeats)} repeats" if len(run.repeats) > 1 else ""
-    console().print(f"{title}: {plural(len(run.cells), 'cell')}{repeats}", style="bold")
-    console().print()
+def _print_warnings(run: Run, *, verbose: bool) -> None:
+    """What the run says against its figures; what is wrong with the folder was said when it was opened."""
+    warnings = [text for text in run.warnings if text not in run.notes]
+    shown = warnings if verbose else warnings[:_FEW]
+    for text in shown:
+        console().print(f"warning: {text}", style="yellow")
+    if len(shown) < len(warnings):
+        console().print(f"and {plural(len(warnings) - len(shown), 'more warning')}: -v shows all")

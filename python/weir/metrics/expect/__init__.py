@@ -25,10 +25,24 @@ from weir.metrics.errors import nearest
 from weir.metrics.expect.evaluate import evaluate
 from weir.metrics.expect.parser import parse_check
 from weir.metrics.expect.syntax import MEMBERS, Call, Node, Quantified, references, walk
+from weir.metrics.expect.table import Value, frame_of, tabulate
 from weir.metrics.expect.verdict import Expectation, Measurement, Outcome, Verdict, percent
 from weir.metrics.scanner import ExpectError
 
-__all__ = ["Check", "ExpectError", "Expectation", "Measurement", "Outcome", "Verdict", "evaluate", "parse", "percent"]
+__all__ = [
+    "Check",
+    "ExpectError",
+    "Expectation",
+    "Measurement",
+    "Outcome",
+    "Value",
+    "Verdict",
+    "evaluate",
+    "frame_of",
+    "parse",
+    "percent",
+    "tabulate",
+]
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from weir.metrics.bounds import ANY, SHARE, Bounds
 from weir.metrics.expect.source import Context, Source
 from weir.metrics.expect.syntax import LABELS, MEMBERS, Binary, Call, Metric, Negative, Node, Number, Text
@@ -125,7 +127,8 @@ def _fit(node: Call, points: list[Point], amounts: list[Amount]) -> Amount:
     numbers = [q for q in quantities if q is not None]
     if len(numbers) < len(points):
         raise UndecidedError(f"{node.function} needs numbers, but {name} has the value {points[0][name]!r}")
-    value = fit(node.function, [q.value for q in numbers], [a.value for a in amounts])
+    with np.errstate(all="ignore"):  # squares of absurd numbers
+        value = fit(node.function, [q.value for q in numbers], [a.value for a in amounts])
     bits, seconds = amounts[0].dimension
     dimension: Dimension = {"slope": (bits, seconds), "intercept": (bits, seconds)}.get(node.function, ONE)
     if node.function == "slope":

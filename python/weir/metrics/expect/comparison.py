@@ -1,9 +1,6 @@
 """One comparison of a check at one point of a sweep: its values, its margin, and their intervals.
 
-The interval of a function of means over repeats leaves out one repeat at a time
-(:func:`weir.metrics.statistics.jackknife`). For what is linear, such as the difference of two metrics, that is
-Student's interval of the paired differences exactly (Jain, The Art of Computer Systems Performance Analysis, 1991,
-section 13.4.1). Rank correlations do not change smoothly, so that theirs is of the correlations of single repeats.
+Where the intervals come from says :mod:`weir.metrics.expect.resample`.
 """
 
 from __future__ import annotations
@@ -12,11 +9,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from weir.metrics.expect.amounts import Amounts
 from weir.metrics.expect.dimensions import dimension_of
 from weir.metrics.expect.labels import is_label, judge_label, rank_interval
+from weir.metrics.expect.resample import Resampling
 from weir.metrics.expect.sides import (
     NO_INTERVAL,
     Range,
@@ -27,10 +23,9 @@ from weir.metrics.expect.sides import (
     lies_within,
 )
 from weir.metrics.expect.source import Context, Source
-from weir.metrics.expect.syntax import Between, Call, Compare, Metric, Node, Number, Within, walk
+from weir.metrics.expect.syntax import Between, Call, Compare, Metric, Node, Number, Within
 from weir.metrics.expect.values import Amount, UndecidedError
 from weir.metrics.expect.verdict import Measurement
-from weir.metrics.statistics import jackknife, single_repeats
 from weir.run.quantity import ONE, Dimension
 
 __all__ = ["Comparison"]
@@ -97,18 +92,14 @@ class Comparison:
             return NO_INTERVAL, NO_INTERVAL
 
     def _of_repeats(self, sides: Sides, context: Context, repeats: Sequence[int]) -> tuple[Range, Range]:
-        alone = any(isinstance(part, Call) and part.function == "spearman" for part in walk(self.node))
-        chosen = [{k} if alone else set(repeats) - {k} for k in repeats]
-        parts = [self._sides(context.only(some)) for some in chosen]
-
-        def interval(amount: Amount, others: Sequence[Amount]) -> Range:
-            values = np.array([other.value for other in others])
-            made = single_repeats if alone else jackknife
-            low, high = made(amount.value, values, self.level, sides.scale)
-            return amount.bounds.cut(low, high, amount.value)
-
-        margins = [interval(margin, [p.margins[i] for p in parts]) for i, margin in enumerate(sides.margins)]
-        return interval(sides.value, [p.value for p in parts]), sides.combine(margins)
+        resampling = Resampling.of(self.node, repeats, self.level)
+        parts = [self._sides(part) for part in resampling.contexts(context)]
+        margins = [
+            resampling.interval(margin, [p.margins[i] for p in parts], sides.scale)
+            for i, margin in enumerate(sides.margins)
+        ]
+        value = resampling.interval(sides.value, [p.value for p in parts], sides.scale)
+        return value, sides.combine(margins)
 
     def _of_rank(self, sides: Sides, rank: Call, context: Context, repeats: Sequence[int]) -> tuple[Range, Range]:
         assert isinstance(self.node, Compare)

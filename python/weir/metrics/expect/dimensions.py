@@ -27,9 +27,9 @@ from weir.metrics.registry import UNIT
 from weir.metrics.scanner import ExpectError
 from weir.run.quantity import ONE, Dimension
 
-__all__ = ["check_types", "dimension_of", "reference_dimension", "reference_scale"]
+__all__ = ["Type", "check_types", "dimension_of", "kind_of", "reference_dimension", "reference_scale"]
 
-_Type = Dimension | Literal["unknown", "text", "truth"]
+Type = Dimension | Literal["unknown", "text", "truth"]
 """A dimension; or a number whose dimension depends on a factor's values; or a word; or true or false."""
 
 _NAMES = {"text": "a word", "truth": "a comparison", "unknown": "a number"}
@@ -53,6 +53,15 @@ def check_types(node: Node) -> None:
         raise ExpectError(f"{node.text!r} is not true or false", node.column + len(node.text), "a comparison")
 
 
+def kind_of(node: Node) -> Type:
+    """What ``node`` is: of a dimension, a word, a comparison, or a number whose dimension a factor's values decide.
+
+    Raises:
+        ExpectError: it combines unlike quantities.
+    """
+    return _type(node)
+
+
 def dimension_of(node: Node) -> Dimension | None:
     """The dimension of a value, or ``None`` if it is a word or depends on a factor's values."""
     kind = _type(node)
@@ -73,7 +82,7 @@ def reference_dimension(reference: Reference) -> Dimension:
     return (2 * bits, 2 * seconds) if "var" in reference.stats else (bits, seconds)
 
 
-def _type(node: Node) -> _Type:
+def _type(node: Node) -> Type:
     match node:
         case Number(dimension=dimension):
             return dimension
@@ -114,7 +123,7 @@ def _type(node: Node) -> _Type:
             raise AssertionError(f"no such node: {node}")
 
 
-def _metric(node: Node, reference: Reference) -> _Type:
+def _metric(node: Node, reference: Reference) -> Type:
     if reference.metric.kind == "distribution":
         raise ExpectError(
             f"{reference.metric.name!r} is a distribution, not a number",
@@ -124,18 +133,18 @@ def _metric(node: Node, reference: Reference) -> _Type:
     return reference_dimension(reference)
 
 
-def _describe(kind: _Type) -> str:
+def _describe(kind: Type) -> str:
     return _NAMES[kind] if isinstance(kind, str) else _UNITS.get(kind, f"bit^{kind[0]} s^{kind[1]}")
 
 
-def _number(node: Node) -> _Type:
+def _number(node: Node) -> Type:
     kind = _type(node)
     if kind in ("text", "truth"):
         raise ExpectError(f"{node.text!r} is {_describe(kind)}", node.column, "a number")
     return kind
 
 
-def _truth(node: Node) -> _Type:
+def _truth(node: Node) -> Type:
     if _type(node) != "truth":
         raise ExpectError(f"{node.text!r} is not true or false", node.column, "a comparison")
     return "truth"
@@ -145,7 +154,7 @@ def _is_zero(node: Node) -> bool:
     return isinstance(node, Number) and node.value == 0 and node.dimension == ONE
 
 
-def _alike(left: Node, right: Node) -> _Type:
+def _alike(left: Node, right: Node) -> Type:
     a, b = _number(left), _number(right)
     if a != b and "unknown" not in (a, b) and not _is_zero(left) and not _is_zero(right):
         raise ExpectError(
@@ -154,7 +163,7 @@ def _alike(left: Node, right: Node) -> _Type:
     return b if a == "unknown" else a
 
 
-def _compare(node: Compare, left: Node, right: Node) -> _Type:
+def _compare(node: Compare, left: Node, right: Node) -> Type:
     kinds = (_type(left), _type(right))
     if "text" in kinds:
         if kinds != ("text", "text"):
@@ -166,7 +175,7 @@ def _compare(node: Compare, left: Node, right: Node) -> _Type:
     return "truth"
 
 
-def _arithmetic(node: Binary) -> _Type:
+def _arithmetic(node: Binary) -> Type:
     if node.operator in "+-":
         return _alike(node.left, node.right)
     a, b = _number(node.left), _number(node.right)
@@ -176,7 +185,7 @@ def _arithmetic(node: Binary) -> _Type:
     return (a[0] + sign * b[0], a[1] + sign * b[1])
 
 
-def _call(node: Call) -> _Type:
+def _call(node: Call) -> Type:
     function, parts = node.function, node.parts
     if function == "abs":
         return _plain_call(node, 1)
@@ -189,7 +198,7 @@ def _call(node: Call) -> _Type:
     return _aggregate(node, parts[0])
 
 
-def _plain_call(node: Call, count: int | None) -> _Type:
+def _plain_call(node: Call, count: int | None) -> Type:
     if node.over or (count is not None and len(node.parts) != count):
         raise ExpectError(f"{node.function!r} takes one number", node.column, f"{node.function}(number)")
     kind = _number(node.parts[0])
@@ -198,7 +207,7 @@ def _plain_call(node: Call, count: int | None) -> _Type:
     return kind
 
 
-def _aggregate(node: Call, part: Node) -> _Type:
+def _aggregate(node: Call, part: Node) -> Type:
     function = node.function
     kind = _number(part)
     wanted = 2 if function == "rank" else 1

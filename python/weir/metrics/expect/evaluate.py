@@ -23,7 +23,7 @@ from weir.metrics.scanner import ExpectError
 from weir.run import Run
 from weir.run.quantity import same_value
 
-__all__ = ["evaluate"]
+__all__ = ["Judge", "evaluate"]
 
 _MANY = 5
 
@@ -40,23 +40,23 @@ def evaluate(run: Run, expectations: Iterable[Expectation | Mapping[str, Any]], 
     if not 0 < level < 1:
         raise ValueError(f"level {level}: expected a number between 0 and 1, such as 0.95")
     source = Source(run)
-    judges: list[_Judge | Verdict] = []
+    judges: list[Judge | Verdict] = []
     for entry in expectations:
         expectation = Expectation.of(entry)
         try:
-            judges.append(_Judge(expectation, parse_check(expectation.check), source, level))
+            judges.append(Judge(expectation, parse_check(expectation.check), source, level))
         except ExpectError as error:
             judges.append(_unreadable(expectation, error))
     ready = []
     for judge in judges:
-        if isinstance(judge, _Judge):
+        if isinstance(judge, Judge):
             try:
                 judge.context = judge.start()
                 ready.append((judge.node, judge.context))
             except UndecidedError as reason:
                 judge.reason = str(reason)
     _prepare(source, ready)
-    return [judge.verdict() if isinstance(judge, _Judge) else judge for judge in judges]
+    return [judge.verdict() if isinstance(judge, Judge) else judge for judge in judges]
 
 
 def _prepare(source: Source, ready: Sequence[tuple[Node, Context]]) -> None:
@@ -88,7 +88,7 @@ def _unreadable(expectation: Expectation, error: ExpectError) -> Verdict:
 
 
 @dataclass
-class _Judge:
+class Judge:
     """Judges one expectation."""
 
     expectation: Expectation
@@ -162,10 +162,15 @@ class _Judge:
         more = f"; and {len(same) - _MANY} more" if len(same) > _MANY else ""
         return f"{text}: " + "; ".join(str(m) for m in same[:_MANY]) + more + "."
 
+    def at(self, context: Context) -> tuple[Outcome, list[Measurement]]:
+        """The outcome where ``context`` fixes the factors, and the comparisons made there."""
+        self.known.clear()
+        before = len(self.measured)
+        return _outcome(self._truth(self.node, context)), self.measured[before:]
+
     def _free(self, node: Node, context: Context) -> bool | None:
         """Evaluates at each combination of the factors that the check leaves free."""
-        unbound = self.source.unbound(node)
-        free = [name for name in self.source.run.factors if name in unbound and name not in context.bound]
+        free = self.source.free(node, context)
         if not free or isinstance(node, Quantified):
             return self._truth(node, context)
         return _all(self._truth(node, context.bind(point)) for point in self.source.points(context, free))

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from typing import Literal, cast
 
-from weir.metrics.expect.dimensions import check_types
+from weir.metrics.expect.dimensions import check_types, kind_of
 from weir.metrics.expect.syntax import (
     AGGREGATES,
     MEMBERS,
@@ -46,7 +46,7 @@ from weir.metrics.expect.syntax import (
 from weir.metrics.reference import scan_reference
 from weir.metrics.scanner import ExpectError, Scanner
 
-__all__ = ["parse_check"]
+__all__ = ["parse_check", "parse_expression"]
 
 _MOST_NESTED = 50
 _MOST_OPERATORS = 100
@@ -62,13 +62,29 @@ def parse_check(text: str) -> Node:
     Raises:
         ExpectError: it is malformed, names an unknown metric, or compares unlike quantities.
     """
+    node = _parse(text)
+    check_types(node)
+    return node
+
+
+def parse_expression(text: str) -> Node:
+    """A check, or a number or word that a check may hold, its names and units verified.
+
+    Raises:
+        ExpectError: it is malformed, names an unknown metric, or combines unlike quantities.
+    """
+    node = _parse(text)
+    kind_of(node)
+    return node
+
+
+def _parse(text: str) -> Node:
     if len(text) > _LONGEST:
         raise ExpectError(f"the check has {len(text)} characters", _LONGEST + 1, f"at most {_LONGEST}")
     parser = _Parser(Scanner(text))
     node = parser.check()
     if not parser.scanner.done():
         raise parser.scanner.fail("the end of the check, `and`, `or`, or a comparison")
-    check_types(node)
     return node
 
 

@@ -50,6 +50,8 @@ class Source:
     """The cells of a run, and the values of metrics computed from them so far."""
 
     run: Run
+    phase: str | None = None
+    """Of metrics that name none; ``None``: the whole run."""
     used: dict[str, Cell] = field(default_factory=dict)
     """Cells whose numbers were asked for, by id."""
     _known: dict[tuple[str, _Key], Scalar | str] = field(default_factory=dict)
@@ -184,6 +186,11 @@ class Source:
             known = ", ".join(self.run.factors) or "it has none"
             raise UndecidedError(f"this run has no factor {name!r} ({known}).{nearest(name, self.run.factors)}")
 
+    def free(self, node: Node, context: Context) -> list[str]:
+        """The factors that neither ``node`` nor ``context`` fixes, in the order of the sweep."""
+        unbound = self.unbound(node)
+        return [name for name in self.run.factors if name in unbound and name not in context.bound]
+
     def unbound(self, node: Node) -> set[str]:
         """The factors with several values that some metric in ``node`` does not fix."""
         several = {name for name, values in self.run.factors.items() if len(values) > 1}
@@ -260,11 +267,12 @@ class Source:
     def _scalar(self, data: CellData, reference: Reference, over: str) -> Scalar:
         is_link = reference.metric.scope == "link"
         find = baseline_finder(self.run)
+        phase = reference.phase or self.phase
 
         def baseline(factors: Mapping[str, str]) -> Window:
-            return window(CellData(find(data.cell, factors)), reference.phase, reference.selector, is_link)
+            return window(CellData(find(data.cell, factors)), phase, reference.selector, is_link)
 
-        here = window(data, reference.phase, reference.selector, is_link)
+        here = window(data, phase, reference.selector, is_link)
         function, _, member = over.partition(":")
         measured = measure(reference, here, baseline, split_flows=member == "flow")
         if not over:

@@ -52,11 +52,12 @@ def arithmetic(operator: str, left: Amount, right: Amount) -> Amount:
     """``left operator right``.
 
     Raises:
-        UndecidedError: a division by zero.
+        UndecidedError: a division by zero, or a result that is too large for a number.
     """
     if operator == "+":
         bounds = left.bounds + right.bounds
-        return Amount(left.value + right.value, left.dimension, _both(left.bound, right.bound), bounds)
+        total = _finite(left.value + right.value)
+        return Amount(total, left.dimension, _both(left.bound, right.bound), bounds)
     if operator == "-":
         return arithmetic("+", left, -right)
     sign = 1 if operator == "*" else -1
@@ -70,10 +71,16 @@ def arithmetic(operator: str, left: Amount, right: Amount) -> Amount:
     if operator == "*":
         if left.bound == "exact" and left.value > 0:
             bound = right.bound
-        return Amount(left.value * right.value, dimension, bound, left.bounds * right.bounds)
+        return Amount(_finite(left.value * right.value), dimension, bound, left.bounds * right.bounds)
     if right.value == 0:
         raise UndecidedError("a division by zero")
-    return Amount(left.value / right.value, dimension, bound, left.bounds / right.bounds)
+    return Amount(_finite(left.value / right.value), dimension, bound, left.bounds / right.bounds)
+
+
+def _finite(value: float) -> float:
+    if math.isinf(value):
+        raise UndecidedError("a result too large for a number")
+    return value
 
 
 def aggregate(function: str, amounts: Sequence[Amount]) -> Amount:
@@ -83,7 +90,9 @@ def aggregate(function: str, amounts: Sequence[Amount]) -> Amount:
     """
     values = np.array([a.value for a in amounts], dtype=np.float64)
     dimension = ONE if function == "cov" else amounts[0].dimension
-    value = float(np.ptp(values)) if function == "spread" else over_time(values, function)
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = float(np.ptp(values)) if function == "spread" else over_time(values, function)
+    _finite(value)
     bounds = {a.bound for a in amounts} - {"exact"}
     bound: Bound = "exact"
     if bounds:

@@ -1,0 +1,197 @@
+"""What an expression is in the cells of a run: ``weir show -m`` and ``Run.evaluate``.
+
+An expression is anything that a check may hold: a metric, arithmetic, a function over a factor, or a whole comparison.
+It has a value at each combination of the factors that it leaves free.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from weir.metrics.errors import MetricError
+from weir.metrics.expect.amounts import Amounts
+from weir.metrics.expect.dimensions import kind_of
+from weir.metrics.expect.evaluate import Judge
+from weir.metrics.expect.labels import rank_interval
+from weir.metrics.expect.parser import parse_expression
+from weir.metrics.expect.resample import Resampling
+from weir.metrics.expect.source import Context, Source
+from weir.metrics.expect.syntax import Call, Node
+from weir.metrics.expect.values import UndecidedError
+from weir.metrics.expect.verdict import Expectation
+from weir.metrics.scanner import ExpectError
+from weir.run import Run
+from weir.run.quantity import ONE, RATE, SIZE, TIME, Dimension, format_quantity
+
+__all__ = ["Value", "frame_of", "tabulate"]
+
+_UNITS: Mapping[Dimension, tuple[str, float]] = {
+    ONE: ("1", 1.0),
+    RATE: ("bit/s", 1.0),
+    TIME: ("s", 1.0),
+    SIZE: ("B", 8.0),
+    (0, -1): ("1/s", 1.0),
+    (2, -2): ("(bit/s)²", 1.0),
+}
+
+
+@dataclass(frozen=True)
+class Value:
+    """An expression at one combination of factors; ``nan`` where undefined."""
+
+    factors: Mapping[str, str]
+    """The factors that the expression leaves free."""
+    value: float
+    low: float
+    high: float
+    repeats: int
+    dimension: Dimension = ONE
+    word: str | None = None
+    """The value of a factor (``argmin``), or the outcome of a comparison."""
+    censored: bool = False
+    """Whether the true value is larger, because the window ended first."""
+    note: str = ""
+    """Why it is undefined, or what else there is to know."""
+
+    @property
+    def unit(self) -> str:
+        """Unit of ``amount``: ``bit/s``, ``s``, ``B``, ``1`` or a product of powers; empty for a word."""
+        if self.word is not None:
+            return ""
+        bits, seconds = self.dimension
+        return _UNITS.get(self.dimension, (f"bit^{bits} s^{seconds}", 1.0))[0]
+
+    def amount(self, base: float) -> float:
+        """A number in base units (bit, second), such as ``value``, in ``unit``."""
+        return base / _UNITS.get(self.dimension, ("", 1.0))[1]
+
+    def show(self, base: float) -> str:
+        """A number in base units for people."""
+        return format_quantity(base, self.dimension)
+
+
+def tabulate(
+    run: Run, text: str, *, where: Mapping[str, Any] | None = None, phase: str | None = None, level: float = 0.95
+) -> list[Value]:
+    """The expression ``text`` at each combination of the factors that it leaves free, in the order of the sweep.
+
+    Args:
+        run: an opened run.
+        text: an expression as a check has it, or a whole check.
+        where: factor values that it is about; a list means any of them.
+        phase: of metrics that name none; default: the whole run.
+        level: of the confidence intervals.
+
+    Raises:
+        MetricError: the expression cannot be read, or it has no value in any cell.
+        ValueError: ``level`` is not between 0 and 1.
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"level {level}: expected a number between 0 and 1, such as 0.95")
+    try:
+        node = parse_expression(text)
+    except ExpectError as error:
+        raise MetricError(f"{text!r}, {error}") from error
+    source = Source(run, phase=phase)
+    judge = Judge(Expectation(check=text, where=where), node, source, level)
+    try:
+        context = judge.start()
+        free = source.free(node, context)
+        source.prepare([(node, context)])
+        found = [_value(judge, context.bind(point), point) for point in source.points(context, free)]
+    except UndecidedError as reason:
+        raise MetricError(f"{text}: {reason}") from reason
+    if all(value.word is None and math.isnan(value.value) for value in found):
+        raise MetricError(f"{text}: {found[0].note}")
+    return found
+
+
+def frame_of(run: Run, text: str, values: list[Value]) -> pl.DataFrame:
+    """The values as a frame: the run's factors (null where the expression does not depend on them), ``expression``,
+    ``unit``, ``value``, ``word`` (of a comparison or ``argmin``), ``n`` (repeats), ``ci_low``, ``ci_high``,
+    ``censored``, ``note``.
+    """
+    rows = [
+        {
+            **{name: value.factors.get(name) for name in run.factors},
+            "expression": text,
+            "unit": value.unit,
+            "value": value.amount(value.value),
+            "word": value.word,
+            "n": value.repeats,
+            "ci_low": value.amount(value.low),
+            "ci_high": value.amount(value.high),
+            "censored": value.censored,
+            "note": value.note,
+        }
+        for value in values
+    ]
+    numbers = {"value": pl.Float64, "word": pl.String, "n": pl.UInt32, "ci_low": pl.Float64, "ci_high": pl.Float64}
+    keys = {**dict.fromkeys(run.factors, pl.String), "expression": pl.String, "unit": pl.String}
+    frame = pl.DataFrame(rows, schema={**keys, **numbers, "censored": pl.Boolean, "note": pl.String}, orient="row")
+    return frame.with_columns(pl.col(pl.Float64).fill_nan(None))
+
+
+def _value(judge: Judge, context: Context, point: Mapping[str, str]) -> Value:
+    nan = math.nan
+    try:
+        match kind_of(judge.node):
+            case "truth":
+                outcome, measured = judge.at(context)
+                repeats = max((m.repeats for m in measured), default=0)
+                reasons = (m.note for m in measured if m.outcome == "undecided" and not m.within_chance)
+                note = next(reasons, "") if outcome == "undecided" else ""
+                return Value(point, nan, nan, nan, repeats, word=outcome, note=note)
+            case "text":
+                repeats = len(judge.source.pairs(judge.node, context)[0])
+                return Value(point, nan, nan, nan, repeats, word=Amounts(judge.source).word(judge.node, context))
+            case _:
+                return _number(judge, context, point)
+    except UndecidedError as reason:
+        return Value(point, nan, nan, nan, 0, note=str(reason))
+
+
+def _number(judge: Judge, context: Context, point: Mapping[str, str]) -> Value:
+    source, node = judge.source, judge.node
+    repeats, of = source.pairs(node, context)
+    here = context.only(repeats) if repeats else context
+    amounts = Amounts(source)
+    amount = amounts.amount(node, here)
+    low = high = math.nan
+    if len(repeats) > 1 and amount.bound == "exact":
+        low, high = _interval(amounts, node, here, repeats, judge.level)
+    return Value(
+        point,
+        amount.value,
+        low,
+        high,
+        len(repeats) or 1,
+        amount.dimension,
+        censored=amount.bound == "more",
+        note=_note(amount.bound, len(repeats), of),
+    )
+
+
+def _note(bound: str, compared: int, of: int) -> str:
+    if bound not in ("exact", "more"):
+        return "the window ended before the event, so that the value is only a bound"
+    return f"some repeats are missing: {compared} of {of} used" if compared < of else ""
+
+
+def _interval(
+    amounts: Amounts, node: Node, context: Context, repeats: tuple[int, ...], level: float
+) -> tuple[float, float]:
+    if isinstance(node, Call) and node.function == "rank":
+        return rank_interval(amounts, node, context, repeats, level)
+    resampling = Resampling.of(node, repeats, level)
+    amount = amounts.amount(node, context)
+    try:
+        others = [amounts.amount(node, part) for part in resampling.contexts(context)]
+    except UndecidedError:
+        return math.nan, math.nan
+    return resampling.interval(amount, others, abs(amount.value))
