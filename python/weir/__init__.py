@@ -4,11 +4,14 @@ One scenario, several methods, one set of metrics. A notebook needs these names:
 
     import weir
 
-    run = weir.open("runs/large-flows")
-    run.metrics("goodput.aggregate.mean")
-    weir.compare(["runs/large-flows", "runs/large-flows-emul"]).worst()
+    run = weir.execute("two.yaml", "runs/two")         # or weir.open("runs/two")
+    run.metrics("goodput.aggregate.mean")              # a Polars frame, one row a cell
+    run.evaluate("3TB / goodput.aggregate")            # anything that a check may hold
+    run.check("jain >= 0.9").outcome                   # holds, fails or undecided
+    weir.compare([run, "runs/two-emul"]).worst()
 
-Submodules are loaded when they are first used, so that ``import weir`` costs nothing.
+``docs/python.md`` shows them at work. Submodules are loaded when they are first used, so that ``import weir`` costs
+nothing.
 """
 
 from __future__ import annotations
@@ -17,14 +20,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from weir._execute import execute
     from weir.compare import compare
     from weir.run import open_run as open  # noqa: A004  (the documented name is weir.open)
 
-__all__ = ["__version__", "compare", "open"]
+__all__ = ["__version__", "compare", "execute", "open"]
 
 __version__ = "0.1.0"
 
-_LAZY = {"compare": ("weir.compare", "compare"), "open": ("weir.run", "open_run")}
+_LAZY = {
+    "compare": ("weir.compare", "compare"),
+    "execute": ("weir._execute", "execute"),
+    "open": ("weir.run", "open_run"),
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -32,3 +40,7 @@ def __getattr__(name: str) -> Any:
         module, attribute = _LAZY[name]
         return getattr(importlib.import_module(module), attribute)
     raise AttributeError(f"module 'weir' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

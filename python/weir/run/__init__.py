@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from weir.run.errors import RunError
 from weir.run.plan import Flow, Link, Phase, Plan
-from weir.run.reader import Cell, Run, RunWarning, open_run
+from weir.run.reader import Cell, MetricOptions, Run, RunWarning, open_run
 from weir.run.schema import describe_tables
 from weir.run.tables import TABLES, Column, Table, arrow_schema
 
@@ -18,6 +18,7 @@ __all__ = [
     "Column",
     "Flow",
     "Link",
+    "MetricOptions",
     "Phase",
     "Plan",
     "Run",

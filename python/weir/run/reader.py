@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import polars as pl
 
@@ -24,6 +24,8 @@ from weir.run.tables import TABLES, arrow_schema
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+
+    from weir.metrics.expect import Verdict
 
 __all__ = ["Cell", "Run", "RunWarning", "open_run"]
 
@@ -192,12 +194,14 @@ class Run:
         return pl.concat(frames)
 
     @overload
-    def metrics(self, *names: str, as_: Literal["polars"] = "polars", **options: Any) -> pl.DataFrame: ...
+    def metrics(
+        self, *names: str, as_: Literal["polars"] = "polars", **options: Unpack[MetricOptions]
+    ) -> pl.DataFrame: ...
     @overload
-    def metrics(self, *names: str, as_: Literal["pandas"], **options: Any) -> pd.DataFrame: ...
+    def metrics(self, *names: str, as_: Literal["pandas"], **options: Unpack[MetricOptions]) -> pd.DataFrame: ...
     @overload
-    def metrics(self, *names: str, as_: Literal["arrow"], **options: Any) -> pa.Table: ...
-    def metrics(self, *names: str, as_: str = "polars", **options: Any) -> Any:
+    def metrics(self, *names: str, as_: Literal["arrow"], **options: Unpack[MetricOptions]) -> pa.Table: ...
+    def metrics(self, *names: str, as_: str = "polars", **options: Unpack[MetricOptions]) -> Any:
         """Metrics of this run as a tidy frame; see :func:`weir.metrics.compute` for the options and columns.
 
         >>> run.metrics("goodput.mean", "jain", by=["cc", "rtt"], phase="twelve")  # doctest: +SKIP
@@ -217,7 +221,14 @@ class Run:
             return frame.to_arrow()
         raise ValueError(f"as_={as_!r}: expected 'polars', 'pandas' or 'arrow'")
 
-    def series(self, name: str, **options: Any) -> pl.DataFrame:
+    def series(
+        self,
+        name: str,
+        *,
+        phase: str | None = None,
+        flows: str | None = None,
+        where: Mapping[str, object] | None = None,
+    ) -> pl.DataFrame:
         """A metric of this run as a function of time; see :func:`weir.metrics.series`.
 
         Raises:
@@ -226,7 +237,70 @@ class Run:
         """
         from weir.metrics import series
 
-        return series(self, name, **options)
+        return series(self, name, phase=phase, flows=flows, where=where)
+
+    def evaluate(
+        self,
+        expression: str,
+        *,
+        where: Mapping[str, object] | None = None,
+        phase: str | None = None,
+        level: float = 0.95,
+    ) -> pl.DataFrame:
+        """An expression at each combination of the factors that it leaves free; ``docs/checks.md`` has the language.
+
+        >>> run.evaluate("3TB / goodput.aggregate@late")  # doctest: +SKIP
+
+        Args:
+            expression: a metric, arithmetic, a function over a factor, or a comparison.
+            where: factor values to keep; a list means any of them.
+            phase: of metrics that name none; default: the whole run.
+            level: of the confidence intervals.
+
+        Returns:
+            The run's factors (null where the expression does not depend on them), ``expression``, ``unit`` (``bit/s``,
+            ``s``, ``B``, ``1``, or a product of powers), ``value`` (mean over repeats), ``word`` (of a comparison its
+            outcome, of ``argmin`` and ``argmax`` the value of the factor), ``n`` (repeats), ``ci_low``, ``ci_high``
+            (null with one repeat), ``censored`` (the true value is larger), ``note`` (why it is undefined).
+
+        Raises:
+            MetricError: the expression cannot be read, or it has no value in any cell.
+            RunError: a table cannot be read.
+        """
+        from weir.metrics.expect import frame_of, tabulate
+
+        return frame_of(self, expression, tabulate(self, expression, where=where, phase=phase, level=level))
+
+    def check(self, check: str, *, where: Mapping[str, object] | None = None, level: float = 0.95) -> Verdict:
+        """The verdict on a claim: it holds, fails or is undecided; ``docs/checks.md`` says by what.
+
+        >>> run.check("jain@late >= 0.9", where={"cc": "reno"}).outcome  # doctest: +SKIP
+        'holds'
+
+        Raises:
+            ExpectError: the check cannot be read.
+        """
+        from weir.metrics.expect import Expectation, evaluate, parse
+
+        parse(check)
+        return evaluate(self, [Expectation(check, where=where)], level)[0]
+
+    def verdicts(self, level: float = 0.95) -> list[Verdict]:
+        """The verdicts on the claims of the run's own scenario, in their order."""
+        from weir.metrics.expect import evaluate
+
+        return evaluate(self, self.manifest.get("expect", ()), level)
+
+
+class MetricOptions(TypedDict, total=False):
+    """Options of :meth:`Run.metrics`; :func:`weir.metrics.compute` says what they mean."""
+
+    by: str | Sequence[str] | None
+    phase: str | Sequence[str] | None
+    flows: str | Sequence[str] | None
+    where: Mapping[str, object] | None
+    level: float
+    interval: Literal["t", "bootstrap"]
 
 
 def open_run(path: str | Path) -> Run:
