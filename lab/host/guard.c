@@ -2,12 +2,14 @@
 /*
  * Starts a lab and sees to it that nothing of it is left, however it and whoever wanted it end.
  *
- *   guard LIFELINE FOLDER -- KERNEL ARGUMENT...
+ *   guard LIFELINE FOLDER... -- COMMAND ARGUMENT...
  *
  * LIFELINE is the number of a file: the reading end of a pipe whose other end the caller holds. When that is closed, by
- * its will or by its death, the lab ends and FOLDER is removed. When the kernel ends before, FOLDER/ended says so, with
- * its exit code, 128 + N if signal N ended it; the folder stays until the caller has read its results and lets go.
- * Standard output and error become the kernel's.
+ * its will or by its death, the lab ends and every FOLDER is removed. When COMMAND, which becomes the kernel, ends
+ * before, "ended" in the first FOLDER says so, with its exit code, 128 + N if signal N ended it; the folders stay until
+ * the caller has read its results and lets go. Standard output and error become the kernel's.
+ *
+ * COMMAND confines the kernel; this process is outside, and trusts nothing in the folders.
  *
  * A User-Mode Linux is several processes: the kernel, one for each program that runs in it, and helpers. All of them
  * are descendants of this process, which makes itself their reaper, so that it can end and await every one.
@@ -15,6 +17,7 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <poll.h>
 #include <signal.h>
@@ -25,6 +28,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static pid_t kernel;  /* 0 when it has ended */
@@ -51,7 +55,7 @@ static long stat_field(const char *pid, int index)
 	return at ? strtol(at + 1, NULL, 10) : -1;
 }
 
-/* Kills our children and whatever is in the kernel's session. */
+/* Kills our children and whatever is in the kernel's session. What forks meanwhile is met in the next round. */
 static void kill_all(void)
 {
 	DIR *proc = opendir("/proc");
@@ -71,16 +75,31 @@ static void kill_all(void)
 		closedir(proc);
 }
 
-static void reap(int flags)
+/* Whether there are children left. */
+static int reap(void)
 {
 	int status;
 	pid_t child;
 
-	while ((child = waitpid(-1, &status, flags | __WALL)) > 0)
+	while ((child = waitpid(-1, &status, WNOHANG | __WALL)) > 0)
 		if (child == kernel) {
 			kernel_status = status;
 			kernel = 0;
 		}
+	return child == 0;
+}
+
+/* Orphans become our children, so that nothing gets away, however fast it forks. */
+static void end_all(void)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+
+	for (;;) {
+		kill_all();
+		if (!reap())
+			return;
+		nanosleep(&pause, NULL);
+	}
 }
 
 static int remove_entry(const char *path, const struct stat *about, int type, struct FTW *walk)
@@ -125,9 +144,13 @@ static void say_ended(const char *folder)
 {
 	char path[4096];
 	FILE *file;
+	int number;
 
 	snprintf(path, sizeof(path), "%s/ended", folder);
-	file = fopen(path, "we");
+	/* The kernel may have put a link there, which must not lead us to a file of the host. */
+	unlink(path);
+	number = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	file = number < 0 ? NULL : fdopen(number, "w");
 	if (!file)
 		return;
 	fprintf(file, "%d\n", WIFSIGNALED(kernel_status) ? 128 + WTERMSIG(kernel_status) : WEXITSTATUS(kernel_status));
@@ -146,7 +169,7 @@ static void wait_for_the_end(int lifeline, int signals)
 		while (read(signals, &signal_, sizeof(signal_)) == sizeof(signal_))
 			if (signal_.ssi_signo != SIGCHLD)
 				return;
-		reap(WNOHANG);
+		reap();
 		if (polled[0].revents)
 			return;
 	}
@@ -155,10 +178,14 @@ static void wait_for_the_end(int lifeline, int signals)
 int main(int count, char **arguments)
 {
 	int lifeline, signals;
+	char **command = arguments;
 	pid_t self = getpid();
 
-	if (count < 5 || strcmp(arguments[3], "--")) {
-		fprintf(stderr, "usage: guard LIFELINE FOLDER -- KERNEL ARGUMENT...\n");
+	(void)count;
+	while (*command && strcmp(*command, "--"))
+		command++;
+	if (command < arguments + 3 || !*command || !command[1]) {
+		fprintf(stderr, "usage: guard LIFELINE FOLDER... -- COMMAND ARGUMENT...\n");
 		return 2;
 	}
 	lifeline = atoi(arguments[1]);
@@ -171,14 +198,14 @@ int main(int count, char **arguments)
 	}
 	if (!kernel) {
 		close(lifeline);
-		become(arguments + 4, self);
+		become(command + 1, self);
 	}
 	wait_for_the_end(lifeline, signals);
-	kill_all();
-	reap(0);
+	end_all();
 	say_ended(arguments[2]);
 	while (read(lifeline, &(char){0}, 1) > 0)
 		;
-	nftw(arguments[2], remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+	for (char **folder = arguments + 2; folder < command; folder++)
+		nftw(*folder, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 	return 0;
 }

@@ -194,6 +194,23 @@ def make_disk(arena: Arena) -> None:
     os.mknod(arena.inside / "disk", 0o666 | stat.S_IFBLK, os.makedev(7, 0))
 
 
+@attempt
+def lend_rights(arena: Arena) -> None:
+    os.close(os.open(arena.inside / "lent", os.O_WRONLY | os.O_CREAT, 0o4755))
+
+
+@attempt
+def lend_rights_by_node(arena: Arena) -> None:
+    os.mknod(arena.inside / "lent-too", 0o4755 | stat.S_IFREG)
+
+
+@attempt
+def lend_rights_later(arena: Arena) -> None:
+    path = arena.inside / "lent-later"
+    path.touch()
+    path.chmod(0o2755)
+
+
 # What Landlock does not know: the attributes of files.
 
 

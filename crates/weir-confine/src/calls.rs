@@ -53,6 +53,7 @@ fn known(trace: bool) -> Result<Calls, Error> {
     if trace {
         calls.insert(libc::SYS_ptrace, Vec::new());
     }
+    calls.extend(openings()?);
     for (call, rules) in [
         (libc::SYS_clone, vec![rule([masked(0, NAMESPACES, 0)?])?]),
         (libc::SYS_socketpair, pairs()?),
@@ -68,6 +69,19 @@ fn known(trace: bool) -> Result<Calls, Error> {
     ] {
         calls.insert(call, rules);
     }
+    Ok(calls)
+}
+
+/// Calls that make files, but none that lends its user's rights to whoever executes it (set-user-ID, set-group-ID): it
+/// would outlive the confinement.
+fn openings() -> Result<Calls, Error> {
+    const MAKES: u32 = (libc::O_CREAT | 0o20_000_000) as u32; // the second bit alone says O_TMPFILE
+    const LENDS: u32 = 0o6000;
+    let opening = |flags, mode| Ok(vec![rule([masked32(flags, MAKES, 0)?])?, rule([masked32(mode, LENDS, 0)?])?]);
+    let making = |mode| Ok(vec![rule([masked32(mode, LENDS, 0)?])?]);
+    let mut calls = Calls::from([(libc::SYS_openat, opening(2, 3)?), (libc::SYS_mknodat, making(2)?)]);
+    #[cfg(target_arch = "x86_64")]
+    calls.extend([(libc::SYS_open, opening(1, 2)?), (libc::SYS_creat, making(1)?), (libc::SYS_mknod, making(1)?)]);
     Ok(calls)
 }
 
@@ -250,8 +264,6 @@ const FORBIDDEN_OF_THIS_ARCHITECTURE: &[c_long] = &[];
 
 const KNOWN: &[c_long] = &[
     // files
-    libc::SYS_openat,
-    libc::SYS_openat2,
     libc::SYS_close,
     libc::SYS_close_range,
     libc::SYS_read,
@@ -292,7 +304,6 @@ const KNOWN: &[c_long] = &[
     libc::SYS_sync_file_range,
     libc::SYS_renameat2,
     libc::SYS_mkdirat,
-    libc::SYS_mknodat,
     libc::SYS_unlinkat,
     libc::SYS_linkat,
     libc::SYS_symlinkat,
@@ -434,8 +445,6 @@ const KNOWN: &[c_long] = &[
 
 #[cfg(target_arch = "x86_64")]
 const OF_THIS_ARCHITECTURE: &[c_long] = &[
-    libc::SYS_open,
-    libc::SYS_creat,
     libc::SYS_stat,
     libc::SYS_lstat,
     libc::SYS_access,
@@ -446,7 +455,6 @@ const OF_THIS_ARCHITECTURE: &[c_long] = &[
     libc::SYS_renameat,
     libc::SYS_mkdir,
     libc::SYS_rmdir,
-    libc::SYS_mknod,
     libc::SYS_link,
     libc::SYS_unlink,
     libc::SYS_symlink,

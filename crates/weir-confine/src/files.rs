@@ -50,8 +50,19 @@ fn view_of(policy: &Policy) -> Result<View, Error> {
     let canonical = |path: &PathBuf| fs::canonicalize(path).map_err(Error::path(path));
     let written = policy.write.iter().map(|(path, _)| path);
     let read = policy.read.iter().chain(written).map(canonical).collect::<Result<Vec<_>, _>>()?;
-    let home = std::env::home_dir();
-    Ok(View::of_host(home.as_deref(), rustix::process::geteuid().is_root(), &read, &policy.hide))
+    let user = rustix::process::geteuid();
+    Ok(View::of_host(&homes(user.as_raw()), user.is_root(), &read, &policy.hide))
+}
+
+/// This user's home, and where this process thinks that it is: `sudo` may leave the caller's.
+fn homes(user: u32) -> Vec<PathBuf> {
+    let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let of_user = users.lines().filter_map(|line| {
+        let fields = line.split(':').collect::<Vec<_>>();
+        (fields.get(2)?.parse() == Ok(user)).then(|| fields.get(5).map(PathBuf::from)).flatten()
+    });
+    let named = std::env::var_os("HOME").map(PathBuf::from);
+    of_user.chain(named).filter(|home| home.parent().is_some()).collect()
 }
 
 fn open(path: &Path) -> Result<PathFd, Error> {

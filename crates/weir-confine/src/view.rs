@@ -56,8 +56,8 @@ pub struct View {
 }
 
 impl View {
-    /// The host's files as `home`'s owner may see them, with `read` and without `hide`.
-    pub fn of_host(home: Option<&Path>, is_root: bool, read: &[PathBuf], hide: &[PathBuf]) -> View {
+    /// The host's files as the owner of `homes` may see them, with `read` and without `hide`.
+    pub fn of_host(homes: &[PathBuf], is_root: bool, read: &[PathBuf], hide: &[PathBuf]) -> View {
         let mut view = View::default();
         view.shown.insert(PathBuf::from("/"));
         view.hidden.extend(HIDDEN.iter().map(PathBuf::from));
@@ -66,7 +66,7 @@ impl View {
             view.hidden.extend(HIDDEN_FROM_ROOT.iter().map(PathBuf::from));
             hide_private(Path::new("/etc"), &mut view.hidden);
         }
-        if let Some(home) = home.and_then(|home| fs::canonicalize(home).ok()) {
+        for home in homes.iter().filter_map(|home| fs::canonicalize(home).ok()) {
             view.hidden.extend(entries(&home).filter(|path| is_dotted(path)));
             view.shown.extend(PROGRAMS_AT_HOME.iter().filter_map(|name| fs::canonicalize(home.join(name)).ok()));
         }

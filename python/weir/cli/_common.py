@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -22,6 +23,7 @@ __all__ = [
     "print_table",
     "say",
     "shown",
+    "unconfined_option",
     "verbosity_options",
 ]
 
@@ -44,6 +46,26 @@ def verbosity_options(function: Function) -> Function:
 def json_option(function: Function) -> Function:
     """Adds ``--json``; the function gets ``as_json: bool``."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON for a program.")(function)
+
+
+def unconfined_option(function: Function) -> Function:
+    """Adds ``--unconfined``, which sets an environment variable for this command and the processes that it starts."""
+    return click.option(
+        "--unconfined",
+        is_flag=True,
+        expose_value=False,
+        callback=_unconfine,
+        help="Let programs of others do what you may do; see docs/security.md.",
+    )(function)
+
+
+def _unconfine(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    from weir.confine import UNCONFINED
+
+    if asked:
+        before = os.environ.get(UNCONFINED, "")
+        os.environ[UNCONFINED] = "1"
+        ctx.call_on_close(lambda: os.environ.update({UNCONFINED: before}))
 
 
 def confidence_option(function: Function) -> Function:

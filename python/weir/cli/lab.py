@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from weir.cli import _errors
-from weir.cli._common import console, emit_json, error_console, examples, json_option, say
+from weir.cli._common import console, emit_json, error_console, examples, json_option, say, unconfined_option
 
 if TYPE_CHECKING:
     from weir.lab import Kernel, Lab, Script, Settings
@@ -31,7 +31,8 @@ _EPILOG = examples(
 def command() -> None:
     """Build and use the lab: the real Linux kernel as an ordinary program, in virtual time, without root.
 
-    Inside, the files of this machine are visible and cannot be changed, except below one folder that is named.
+    Inside, the files of this machine are visible and cannot be changed, except below one folder that is named. This
+    machine's kernel sees to it, not the lab's; devices, secrets and the dot files of your home are not visible.
     """
 
 
@@ -138,7 +139,7 @@ def _options(function: Callable[..., None]) -> Callable[..., None]:
     write = click.option("--write", type=folder, help="The one folder that may be written to; all else is read-only.")
     seed = click.option("--seed", type=int, help="What the guest's randomness comes from; by default the host's.")
     memory = click.option("--memory", type=click.IntRange(64), default=1024, show_default=True, help="In megabytes.")
-    return write(seed(memory(function)))
+    return write(seed(memory(unconfined_option(function))))
 
 
 @command.command("exec", epilog=_EXEC, context_settings={"allow_interspersed_args": False})

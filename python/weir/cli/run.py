@@ -19,6 +19,7 @@ from weir.cli._common import (
     examples,
     json_option,
     plural,
+    unconfined_option,
     verbosity_options,
 )
 from weir.cli._scenarios import complete_scenario, load, scenario_options, settings, slug
@@ -55,6 +56,7 @@ _EPILOG = examples(
 @click.option("--strict", is_flag=True, help="A claim that repeats leave undecided is a failure.")
 @confidence_option
 @click.option("--no-report", is_flag=True, help="Do not build report.html.")
+@unconfined_option
 @json_option
 @verbosity_options
 def command(

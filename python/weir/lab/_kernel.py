@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from weir import confine
 from weir.lab import _recipe
 from weir.lab._errors import LabError
 from weir.lab._files import cache, congestion_controls, digest, sources
@@ -225,6 +226,8 @@ def unavailable() -> str | None:
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         return f"it needs Linux on x86-64; this is {platform.system()} on {platform.machine()}"
     try:
+        if (state := confine.state()).kind == "none":
+            return f"it cannot be confined here: {state.why} ({confine.UNCONFINED}=1 runs it all the same)"
         if find() is None:
             return "the lab kernel is not built; `weir lab build` (or `make lab`) builds it in minutes"
     except LabError as error:

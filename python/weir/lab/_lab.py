@@ -15,9 +15,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from weir import confine
 from weir.lab._errors import LabError
 from weir.lab._kernel import Kernel
 from weir.lab._processor import Processor
+from weir.lab._results import open_result, read_result
 
 __all__ = ["HungError", "Lab", "Script", "Settings", "Tail"]
 
@@ -26,6 +28,9 @@ PREFIX = "weir-lab-"
 
 PATIENCE_S = 120.0
 """Wall time that a lab may take for a tenth of a virtual second before it counts as hung."""
+
+_NAMES = {"cd": 1, "insmod": 1, "serve": 2, "exec": 1}
+"""Records that name a file of the host, and which of their fields does."""
 
 _POLL_S = 0.01
 _CONSOLE_LINES = 15
@@ -54,6 +59,17 @@ class Script:
         if any("\0" in text for text in fields):
             raise LabError(f"an argument contains a NUL character: {fields!r}")
         self.records.append(fields)
+
+    @property
+    def writable(self) -> list[Path]:
+        """Folders of the host that it may write to."""
+        return [Path(record[1]) for record in self.records if record[0] == "rw"]
+
+    @property
+    def visible(self) -> list[Path]:
+        """What it needs to read, wherever that is: folders that it enters, modules, programs."""
+        named = [Path(record[_NAMES[record[0]]]) for record in self.records if record[0] in _NAMES]
+        return [path for path in named if path.is_absolute() and path.exists()]
 
     def encode(self) -> bytes:
         """The file ``script``."""
@@ -85,6 +101,7 @@ class Lab:
     def __init__(self, kernel: Kernel, script: Script, settings: Settings | None = None) -> None:
         """Prepares a lab; entering the context starts it."""
         self.folder = Path()
+        self._memory = Path()
         self._kernel = kernel
         self._script = script
         self._settings = settings or Settings()
@@ -98,12 +115,13 @@ class Lab:
         """Starts the lab.
 
         Raises:
-            LabError: a program that starts it cannot be built.
+            LabError: a program that starts it cannot be built, or this host cannot confine it.
             OSError: no temporary folder can be made.
         """
         guard, init = self._kernel.guard, self._kernel.init
         self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
         try:
+            self._memory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=self._memory_place()))
             (self.folder / "script").write_bytes(self._script.encode())
             for name, content in self._script.inputs.items():
                 (self.folder / name).write_bytes(content)
@@ -120,12 +138,13 @@ class Lab:
         self._end()
 
     def _start(self, guard: Path, init: Path) -> None:
+        confined = self._confined(init)
         reading, self._lifeline = os.pipe()
-        command = [str(guard), str(reading), str(self.folder), "--", *self._command(init)]
+        command = [str(guard), str(reading), str(self.folder), str(self._memory), "--", *confined]
         environment = {
             "PATH": os.environ.get("PATH", os.defpath),
-            "HOME": str(self.folder),
-            "TMPDIR": self._memory_folder(),
+            "HOME": str(Path.home()),  # by which the confinement knows what is private
+            "TMPDIR": str(self._memory),
         }
         if self._settings.seed is not None:
             environment["WEIR_LAB_SEED"] = str(self._settings.seed % (1 << 64))
@@ -146,6 +165,22 @@ class Lab:
             os.close(reading)
         self._moved_s = time.monotonic()
 
+    def _confined(self, init: Path) -> list[str]:
+        """The command that starts the kernel so that the host keeps it from everything but its work.
+
+        Whoever is root in the guest can have its kernel execute anything: nothing in the guest confines it.
+        """
+        policy = confine.Policy(
+            files=[self.folder, self._memory],
+            write=self._script.writable,
+            read=[self._kernel.folder, init, *self._script.visible],
+            trace=True,
+        )
+        try:
+            return confine.command(self._command(init), policy)
+        except confine.ConfineError as error:
+            raise LabError(f"the lab is not started: {error}") from error
+
     def _command(self, init: Path) -> list[str]:
         settings = self._settings
         consoles = ["con=null", "con1=fd:0,fd:1"] if settings.terminal else ["con=null"]
@@ -161,15 +196,15 @@ class Lab:
             *("uml_dir=uml/", "umid=lab", "WEIR_LAB=/proc/self/cwd"),
         ]
 
-    def _memory_folder(self) -> str:
-        """Where the guest's memory is a file: in memory if there is room, else beside its folder."""
+    def _memory_place(self) -> Path:
+        """The folder below which the guest's memory is a file: in memory if there is room, else in that of the lab."""
         shared = Path("/dev/shm")
         with contextlib.suppress(OSError):
             about = os.statvfs(shared)
             room = about.f_bavail * about.f_frsize > self._settings.memory_mb << 20
             if room and not about.f_flag & os.ST_NOEXEC and os.access(shared, os.W_OK):
-                return str(shared)
-        return str(self.folder)
+                return shared
+        return self.folder
 
     def _end(self) -> None:
         if self._lifeline >= 0:
@@ -181,7 +216,9 @@ class Lab:
         if self._processor is not None:
             self._processor.release()
             self._processor = None
-        shutil.rmtree(self.folder, ignore_errors=True)
+        for folder in (self._memory, self.folder):
+            if folder != Path():
+                shutil.rmtree(folder, ignore_errors=True)
 
     @property
     def now_ns(self) -> int:
@@ -191,7 +228,7 @@ class Lab:
 
     def _look_at_clock(self) -> None:
         try:
-            text = (self.folder / "clock").read_bytes()
+            text = read_result(self.folder / "clock")
         except OSError:
             return
         if text.strip().isdigit() and int(text) != self._clock_ns:
@@ -204,7 +241,7 @@ class Lab:
         Raises:
             HungError: it made no progress for too long.
         """
-        if (self.folder / "ended").exists():
+        if os.path.lexists(self.folder / "ended"):
             return True
         if self._guard is not None and self._guard.poll() is not None:
             raise LabError("the process that watches the lab was killed")
@@ -240,7 +277,7 @@ class Lab:
             LabError: it ended without telling one; the message has its console.
         """
         try:
-            status = (self.folder / "status").read_text(encoding="utf-8", errors="replace")
+            status = read_result(self.folder / "status").decode(errors="replace")
         except OSError:
             status = ""
         word, _, rest = status.partition(" ")
@@ -255,13 +292,22 @@ class Lab:
         lines: list[str] = []
         for name in ("console", "log"):
             with contextlib.suppress(OSError):
-                text = (self.folder / name).read_text(encoding="utf-8", errors="replace")
+                text = read_result(self.folder / name).decode(errors="replace")
                 lines += [line.rstrip() for line in text.splitlines() if line.strip()][-_CONSOLE_LINES:]
         return "\nIts console:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""
 
     def output(self, name: str) -> Tail:
         """What ``NAME.out`` holds and will hold until the lab ends."""
         return Tail(self, self.folder / f"{name}.out")
+
+    def result(self, name: str) -> io.FileIO:
+        """The file ``name`` of its folder, for reading.
+
+        Raises:
+            FileNotFoundError: there is none.
+            LabError: it is no plain file.
+        """
+        return open_result(self.folder / name)
 
 
 class Tail(io.RawIOBase):
@@ -296,7 +342,7 @@ class Tail(io.RawIOBase):
         """Reads what there is, without waiting."""
         if self._file is None:
             try:
-                self._file = io.FileIO(self._path)
+                self._file = open_result(self._path)
             except FileNotFoundError:
                 return 0
         return self._file.readinto(buffer) or 0

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from weir import confine
 from weir.lab import Kernel, Lab, LabError, Settings, find, unavailable
 from weir.methods import MethodError, Outcome, Progress, Sink
 from weir.methods._binaries import MissingBinaryError
@@ -136,7 +137,7 @@ class _Cell:
             if self._network.module is not None:
                 self._take_rows(lab)
             elif self._plan["measure"].get("trace"):
-                with (lab.folder / TRACE).open("rb") as trace:
+                with lab.result(TRACE) as trace:
                     shutil.copyfileobj(trace, self._sink.open(TRACE))
             self._stats["lab.virtual_s"] = lab.now_ns / 1e9
         for table, rows in self._merger.finish():
@@ -144,7 +145,8 @@ class _Cell:
         self._remains.keep(self._sink)
         del self._stats["agent.ended"]
         notes = () if not _programs.programs(self._plan) else (_PRICE,)
-        return Outcome((*self._warnings, *_programs.warnings(self._plan)), self._stats, notes)
+        unconfined = [warning] if (warning := confine.state().warning) else []
+        return Outcome((*unconfined, *self._warnings, *_programs.warnings(self._plan)), self._stats, notes)
 
     def _follow(self, lab: Lab, name: str) -> None:
         """Takes what the process ``name`` says, until it ends."""
@@ -177,8 +179,7 @@ class _Cell:
 
     def _take_rows(self, lab: Lab) -> None:
         """The rows of the kernel's links, in pieces of a bounded size."""
-        path = lab.folder / f"{ROWS}.out"
-        with path.open("rb") as file:
+        with io.BufferedReader(lab.result(f"{ROWS}.out")) as file:
             while content := file.read(_wire.ROW_BYTES * 65_536):
                 for frame in _wire.frames(content):
                     self._take(frame)

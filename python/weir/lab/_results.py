@@ -1,0 +1,55 @@
+"""Reads what a guest wrote. It may have written anything, and only plain files are taken from it.
+
+The host keeps a guest from making links and pipes in its folder (``confine.Policy.files``). Should it not, a link must
+not lead to a file of the host that only weir may read, nor a pipe hold weir up.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from pathlib import Path
+
+from weir.lab._errors import LabError
+
+__all__ = ["open_result", "read_result"]
+
+_MOST_BYTES = 1 << 20
+"""More than what is read at once ever has: the clock, the exit code, messages."""
+
+
+def open_result(path: Path) -> io.FileIO:
+    """The file at ``path``, for reading.
+
+    Raises:
+        FileNotFoundError: it is not there.
+        LabError: it is no plain file.
+    """
+    try:
+        file = io.FileIO(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise _strange(path) from error
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise _strange(path)
+    return file
+
+
+def read_result(path: Path) -> bytes:
+    """The content of ``path``, or the end of it if that is more than a megabyte.
+
+    Raises:
+        OSError: it is not there, or cannot be read.
+        LabError: it is no plain file.
+    """
+    with open_result(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        file.seek(max(0, size - _MOST_BYTES))
+        return file.read(_MOST_BYTES)
+
+
+def _strange(path: Path) -> LabError:
+    return LabError(f"{path.name} of the lab is no plain file: something in it meddled with its results")
