@@ -19,12 +19,12 @@ LAYERS = {
     "confine": {"weir._programs"},
     "methods": {"weir._programs", "weir._weir", "weir.bpf", "weir.confine", "weir.lab", "weir.run"},
     "bpf": {"weir.methods"},  # the errors of methods, and where the programs are
-    "engine": {"weir._terminal", "weir._weir", "weir.methods", "weir.run"},
+    "engine": {"weir._files", "weir._terminal", "weir._weir", "weir.methods", "weir.run"},
     "emulate": {"weir.methods", "weir.scenario"},
     "lab": {"weir.confine"},
     "run": {"weir.metrics"},  # only for the convenience of `Run.metrics`, when it is called
     "metrics": {"weir.run"},
-    "report": {"weir.metrics", "weir.run"},
+    "report": {"weir._files", "weir.metrics", "weir.run"},
     "compare": {"weir.metrics", "weir.report", "weir.run"},
     "survey": {
         "weir.compare",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 from pathlib import Path
 from typing import Any
+
+from weir._files import sync_folder, write_atomic
 
 __all__ = ["canonical", "is_disk_full", "read_json", "sync_folder", "write_atomic", "write_json"]
 
@@ -14,34 +15,6 @@ __all__ = ["canonical", "is_disk_full", "read_json", "sync_folder", "write_atomi
 def canonical(value: Any) -> str:
     """JSON with sorted keys and no spaces: equal values give equal text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes the names in ``folder`` durable."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def write_atomic(path: Path, text: str) -> None:
-    """Writes ``text`` so that ``path`` holds either the old content or all of the new one, whatever happens.
-
-    Raises:
-        OSError: it could not be written; ``path`` is as before.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
 
 
 def write_json(path: Path, value: Any) -> None:

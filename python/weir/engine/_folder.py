@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import errno
-import fcntl
 import hashlib
 import json
-import os
+import re
+import secrets
 import shutil
-import socket
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from weir._files import made_folder, remove_leftovers
 from weir.engine._errors import FolderError, LockedError
 from weir.engine._files import read_json, write_atomic, write_json
+from weir.engine._lock import LOCK, held_lock
 
 __all__ = ["PARTIAL", "Identity", "RunFolder", "identity_of", "method_of", "now", "remove_unfinished", "unfinished"]
 
@@ -27,7 +27,9 @@ PARTIAL = ".partial"
 """Holds the unfinished cells; whoever holds the lock may empty it."""
 
 _STATE = ".run.json"
-_LOCK = ".lock"
+_TOKEN = ".token"
+"""In ``PARTIAL``: the token of the run's ``.run.json``. Together they prove that the folder is weir's to remove."""
+_TOKEN_TEXT = re.compile(r"[0-9a-f]{32}")
 _OURS = ("manifest.json", "scenario.yaml", "report.html", "figures", "cells", PARTIAL, _STATE)
 
 
@@ -41,56 +43,80 @@ class RunFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Holds the lock of the folder, which is created if need be.
-
-        The lock is the kernel's, so that it goes with the process that held it, however that ended.
+        """Holds the lock of the folder, which is made if need be. Nothing stays unless a run was claimed meanwhile.
 
         Raises:
             LockedError: another process holds it.
-            FolderError: the path is no folder, or cannot be created.
+            FolderError: the path is no folder, holds something that is not a run, or cannot be made.
         """
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            file = (self.path / _LOCK).open("a+", encoding="utf-8")
-        except (FileExistsError, NotADirectoryError) as error:
-            raise FolderError(f"{self.path} is not a folder") from error
-        except PermissionError as error:
-            raise FolderError(f"{self.path}: no permission to write there") from error
-        with file:
+        self._refuse_strangers()
+        with contextlib.ExitStack() as stack:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                file.seek(0)
-                raise LockedError(f"{self.path} is being written by {file.read().strip() or 'another run'}") from error
-            except OSError as error:
-                if error.errno not in {errno.ENOTSUP, errno.ENOLCK, errno.ENOSYS}:
-                    raise
-            file.truncate(0)
-            file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-            file.flush()
+                stack.enter_context(made_folder(self.path))
+                stack.enter_context(held_lock(self.path / LOCK, keep=(self.path / _STATE).is_file))
+            except (FileExistsError, NotADirectoryError) as error:
+                raise FolderError(f"{self.path} is not a folder") from error
+            except PermissionError as error:
+                raise FolderError(f"{self.path}: no permission to write there") from error
+            except ValueError as error:
+                raise FolderError(f"{str(self.path)!r} is not a path: {error}") from error
             yield
 
-    def claim(self, identity: Identity, text: str, *, fresh: bool) -> None:
+    @contextlib.contextmanager
+    def claimed(self, identity: Identity, text: str, *, fresh: bool) -> Iterator[None]:
         """Makes the folder that of ``identity``; a run of the same identity is continued.
 
+        If it is a new one, and an error or an interrupt comes before the first cell is complete, it never was.
+
         Raises:
-            FolderError: it holds another run, or something that is not a run.
+            FolderError: it holds another run.
             OSError: it cannot be written.
         """
-        if fresh and (self.path / _STATE).is_file():
+        held = self._state()
+        if fresh and held is not None:
             _remove(self.path, _OURS)
-        held = read_json(self.path / _STATE)
-        if held is None:
-            self._refuse_strangers()
-            write_atomic(self.path / "scenario.yaml", text)
-            write_json(self.path / _STATE, {"identity": identity, "start": now()})
-        elif held.get("identity") != json.loads(json.dumps(identity)):
+            held = None
+        if held is not None and held["identity"] != json.loads(json.dumps(identity)):
             raise FolderError(
-                f"{self.path} holds another run: {_difference(held.get('identity', {}), identity)}. "
+                f"{self.path} holds another run: {_difference(held['identity'], identity)}. "
                 "Give another folder with --out, or replace that run with --fresh"
             )
+        try:
+            self._settle(identity, text, held)
+            yield
+        except BaseException:
+            if held is None and not any(self.finished(cell.name) for cell in _entries(self.cells)):
+                _remove(self.path, _OURS)
+            raise
+
+    def _settle(self, identity: Identity, text: str, held: dict[str, Any] | None) -> None:
+        """Writes what makes the folder this run's, as far as it is missing."""
+        if _token_in(held) is None:
+            # The state first: from then on the folder is a run, whatever is missing of it.
+            start = now() if held is None else held.get("start", now())
+            state = {"identity": identity, "start": start, "token": secrets.token_hex(16)}
+            write_json(self.path / _STATE, state)
+        if not (self.path / "scenario.yaml").is_file():
+            write_atomic(self.path / "scenario.yaml", text)
         self.cells.mkdir(exist_ok=True)
+        remove_leftovers(self.path)
         self.remove_partial()
+
+    def _state(self) -> dict[str, Any] | None:
+        """What the folder says of its run; ``None`` if it holds none of weir."""
+        held = read_json(self.path / _STATE)
+        return held if held is not None and isinstance(held.get("identity"), dict) else None
+
+    def owns_partial(self) -> bool:
+        """Whether there are unfinished cells that this very run wrote."""
+        partial = self.path / PARTIAL
+        if partial.is_symlink() or not partial.is_dir() or (partial / _TOKEN).is_symlink():
+            return False
+        try:
+            written = (partial / _TOKEN).read_text(encoding="ascii", errors="replace")
+        except OSError:
+            return False
+        return written == _token_in(self._state())
 
     @property
     def start(self) -> str:
@@ -102,8 +128,10 @@ class RunFolder:
         shutil.rmtree(self.path / PARTIAL, ignore_errors=True)
 
     def reopen(self) -> None:
-        """Removes what says that the run is complete, and what was derived from it."""
+        """Removes what says that the run is complete, and what was derived from it; cells can be written then."""
         _remove(self.path, ("manifest.json", "report.html", "figures"))
+        (self.path / PARTIAL).mkdir(exist_ok=True)
+        (self.path / PARTIAL / _TOKEN).write_text(_token_in(self._state()) or "", encoding="ascii")
 
     def finished(self, cell_id: str) -> dict[str, Any] | None:
         """The manifest of a complete cell, or ``None``."""
@@ -118,9 +146,20 @@ class RunFolder:
         return read_json(self.path / "manifest.json")
 
     def _refuse_strangers(self) -> None:
-        # What a crash between the first two files of a run leaves behind is no stranger.
-        ours = {_LOCK, "scenario.yaml"}
-        strangers = sorted(p.name for p in self.path.iterdir() if p.name not in ours and not p.name.endswith(".tmp"))
+        if self._state() is not None:
+            return
+        try:
+            names = {path.name for path in self.path.iterdir()}
+        except FileNotFoundError:
+            return
+        except NotADirectoryError as error:
+            raise FolderError(f"{self.path} is not a folder") from error
+        except PermissionError as error:
+            raise FolderError(f"{self.path}: no permission to look there") from error
+        except (OSError, ValueError) as error:
+            raise FolderError(f"{str(self.path)!r} cannot be a folder: {error}") from error
+        # What a process leaves that is killed before its folder is a run.
+        strangers = sorted(name for name in names if name != LOCK and not name.startswith(f".{_STATE}."))
         if strangers:
             raise FolderError(
                 f"{self.path} is not empty and holds no run of weir (there is {strangers[0]!r}). "
@@ -168,14 +207,34 @@ def _settings(identity: Identity) -> str:
 
 def method_of(run: Path) -> str | None:
     """The method of the run that the folder ``run`` holds, complete or not; ``None`` if it holds none."""
-    held = (read_json(run / _STATE) or {}).get("identity", {}).get("method")
+    held = (RunFolder(run)._state() or {}).get("identity", {}).get("method")
     return held if isinstance(held, str) else None
 
 
+def _token_in(state: Mapping[str, Any] | None) -> str | None:
+    token = (state or {}).get("token")
+    return token if isinstance(token, str) and _TOKEN_TEXT.fullmatch(token) else None
+
+
 def unfinished(folders: Iterable[Path]) -> list[Path]:
-    """The runs in ``folders``, each a run or a folder of runs, that hold unfinished cells and that nobody writes to."""
-    candidates = (run for folder in folders for run in (folder, *sorted(folder.glob("*/"))))
-    return [run for run in candidates if (run / PARTIAL).is_dir() and not _in_use(run)]
+    """The runs in ``folders``, each a run or a folder of runs, that hold unfinished cells and that nobody writes to.
+
+    Whatever weir did not write is none, and nothing is made there to find out.
+    """
+    candidates = (run for folder in folders for run in (folder, *_folders_in(folder)))
+    return [run for run in candidates if RunFolder(run).owns_partial() and not _in_use(run)]
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    return [path for path in _entries(folder) if path.is_dir() and not path.is_symlink()]
+
+
+def _entries(folder: Path) -> list[Path]:
+    """What is in ``folder``; nothing if it is none, or cannot be looked at."""
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
 
 
 def remove_unfinished(run: Path) -> None:
@@ -187,7 +246,8 @@ def remove_unfinished(run: Path) -> None:
     """
     folder = RunFolder(run)
     with folder.locked():
-        folder.remove_partial()
+        if folder.owns_partial():
+            folder.remove_partial()
 
 
 def _in_use(run: Path) -> bool:

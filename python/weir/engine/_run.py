@@ -115,8 +115,12 @@ def run(
     _refuse_what_it_cannot(method, executor, jobs)
     identity = identity_of(scenario.text, scenario.title, method, settings or {})
     folder = RunFolder(out)
-    with folder.locked(), _disk_full_explained(out):
-        folder.claim(identity, scenario.text, fresh=fresh)
+    with (
+        _stop_signals(),
+        folder.locked(),
+        _disk_full_explained(out),
+        folder.claimed(identity, scenario.text, fresh=fresh),
+    ):
         state = _State(folder)
         for job in jobs:
             state.sort_in(job)
@@ -198,7 +202,7 @@ def _execute(state: _State, method: str, workers: int, display: Display) -> None
     # The longest first, so that no worker is left with a long cell at the end.
     order = iter(sorted(state.waiting, key=lambda job: -job.cost))
     tally = Tally({job.cell.id: Work(job.cost, job.end_ns) for job in state.waiting}, time.monotonic())
-    with _stop_signals(), _shown(display, tally):
+    with _shown(display, tally):
         try:
             with contextlib.closing(Pool(workers, _jobs(order, state.folder.path, method))) as pool:
                 while tally.done + tally.failed < tally.total:

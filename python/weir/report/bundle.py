@@ -6,7 +6,6 @@ import base64
 import gzip
 import hashlib
 import json
-import os
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
@@ -16,6 +15,7 @@ import jinja2
 import vl_convert
 from markupsafe import Markup
 
+from weir._files import write_atomic
 from weir.report.charts import Chart, Drawing, Medium
 from weir.report.spec import columns_of, specification
 
@@ -72,14 +72,12 @@ def weir_version() -> str:
 
 
 def write_page(path: Path, text: str) -> Path:
-    """Writes a page at once, so that nobody sees half of it.
+    """Writes a page at once, so that nobody sees half of it, and nothing is left of one that does not fit.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: it cannot be written; an older one is still there.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    write_atomic(path, text)
     return path
 
 

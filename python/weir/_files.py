@@ -1,0 +1,72 @@
+"""Files that are either as before or complete, whatever happens while they are written."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["made_folder", "remove_leftovers", "sync_folder", "write_atomic"]
+
+_TEMPORARY = re.compile(r"\..+\.(?P<pid>[0-9]+)\.tmp")
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes the names in ``folder`` durable."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Writes ``text`` so that ``path`` holds either the old content or all of the new one, whatever happens.
+
+    Raises:
+        OSError: it could not be written; ``path`` is as before, and nothing is beside it.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Removes from ``folder``, which is weir's, the temporary files of processes that were killed while they wrote."""
+    for path in folder.iterdir():
+        found = _TEMPORARY.fullmatch(path.name)
+        if found and not Path(f"/proc/{found['pid']}").exists() and not path.is_dir():
+            path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def made_folder(path: Path) -> Iterator[None]:
+    """Sees to it that there is a folder at ``path``; if the context is left and nothing is in it, it was never made.
+
+    Raises:
+        OSError: it cannot be made; nothing was.
+    """
+    made: list[Path] = []
+    try:
+        missing = [folder for folder in (path, *path.parents) if not os.path.lexists(folder)]
+        for folder in reversed(missing):
+            folder.mkdir(exist_ok=True)
+            made.append(folder)
+        if not path.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+        yield
+    finally:
+        for folder in reversed(made):
+            with contextlib.suppress(OSError):  # it holds something by now
+                folder.rmdir()
