@@ -90,6 +90,15 @@ def test_differences_within_chance_come_after_those_beyond(tmp_path: Path) -> No
     assert abs(found.worst()["relative"][0]) > 0.2
 
 
+def test_equal_values_come_last(tmp_path: Path) -> None:
+    a = [Cell(goodput=[[10, 10]], cwnd=[[x, x]], repeat=k, seed=k) for k, x in enumerate((10, 20, 30))]
+    b = [Cell(goodput=[[10, 10]], cwnd=[[x, x]], repeat=k, seed=k) for k, x in enumerate((60, 10, 5))]
+    found = weir.compare(
+        [write_run(tmp_path / "a", a), write_run(tmp_path / "b", b)], metrics=["goodput.mean", "cwnd"], flows=False
+    )
+    assert [row.metric for row in difference_rows(found)] == ["cwnd", "goodput.mean"]
+
+
 def test_traces_by_hand(tmp_path: Path) -> None:
     frame = _pair(tmp_path).traces
     window = _row(frame, trace="cwnd", member="flow[0]")

@@ -43,7 +43,7 @@ def sweep(folder: Path, offsets: Sequence[float]) -> Run:
     cells = [
         CellSpec(
             [FlowSpec([mbps + off] * 10), FlowSpec([mbps + off] * 10, index=1)],
-            factors={"cc": cc, "rtt": rtt},
+            factors={"cc": cc, "rtt": rtt, "mtu": "1500"},
             repeat=k,
             phases={"late": (5, 10)},
         )
@@ -164,6 +164,8 @@ def test_outcomes_with_repeats_are_those_of_intervals(
         ("r2(goodput.mean over cc) > 0.5", {}, "needs numbers, but cc has the value 'reno'|two points"),
         ("goodput.mean / (jain - jain) > 1bps", {}, "division by zero"),
         ("goodput.mean >> 1", {}, "column 15"),
+        ("argmin(goodput.mean over mtu) == '1500'", {}, "needs two values of mtu or more"),
+        ("rank(goodput.mean over mtu, '1500') == 1", {}, "needs two values of mtu or more"),
     ],
 )
 def test_what_cannot_be_judged_is_undecided_and_says_why(
@@ -296,6 +298,13 @@ def test_a_comparison_is_made_once_whatever_other_factors_the_check_leaves_free(
     assert verdict.outcome == "holds"
     assert [m.text for m in verdict.measured].count("goodput.mean{cc: reno} >= 90Mbps") == 3
     assert [m.text for m in verdict.measured].count("jain >= 0.99") == 6
+
+
+def test_a_word_that_is_the_one_wanted_is_told_once(run: Run) -> None:
+    found = judge(run, "argmin(goodput.mean over cc) == 'reno'", rtt="100ms").decisive
+    assert str(found) == "rtt = 100ms: reno; the same in all 3 repeats"
+    other = judge(run, "argmin(goodput.mean over cc) == 'htcp'", rtt="100ms").decisive
+    assert str(other) == "rtt = 100ms: reno against htcp; the same in all 3 repeats"
 
 
 def test_missing_repeats_and_an_unfinished_run_are_said(tmp_path: Path) -> None:

@@ -77,8 +77,8 @@ def _decisive(verdict: Verdict) -> str:
     same = sum(m.outcome == verdict.outcome for m in verdict.measured)
     if len(verdict.measured) == 1 or (same == 1 and verdict.outcome != "holds"):
         return str(first)
-    which = "closest" if verdict.outcome == "holds" else "farthest from holding"
-    return f"{same} of {len(verdict.measured)} comparisons, the {which}: {first}"
+    which = {"holds": "the closest", "fails": "the farthest from holding", "undecided": "such as"}[verdict.outcome]
+    return f"{same} of {len(verdict.measured)} comparisons, {which}: {first}"
 
 
 def _details(verdict: Verdict, *, verbose: bool) -> list[str]:

@@ -23,6 +23,8 @@ from weir.cli._common import (
 
 if TYPE_CHECKING:
     from weir.compare import Comparison, Limit
+    from weir.compare.tables import DifferenceRow
+    from weir.metrics.expect import Verdict
 
 __all__ = ["command"]
 
@@ -172,8 +174,16 @@ def _print_differences(comparison: Comparison, *, everything: bool) -> None:
     if len(shown) < len(rows):
         console().print(f"and {len(rows) - len(shown)} more, smaller or within chance: --all shows them", style="dim")
     if intervals:
-        beyond = sum(row.significant is True and row.size > 0 for row in rows)
-        console().print(f"{beyond} of {len(rows)} differ by more than chance: their interval does not include zero")
+        _print_significance(rows, comparison.level)
+
+
+def _print_significance(rows: Sequence[DifferenceRow], level: float) -> None:
+    """How many differences are beyond chance, and how many would be if there were none."""
+    judged = [row for row in rows if row.significant is not None and row.size > 0]
+    beyond = sum(row.significant is True for row in judged)
+    chance = f"{(1 - level) * len(judged):.0f}"
+    text = f"{beyond} of {plural(len(judged), 'difference')} beyond chance: the interval leaves zero out"
+    console().print(f"{text}, as those of about {chance} would if nothing differed")
 
 
 def _print_traces(comparison: Comparison, *, everything: bool) -> None:
@@ -200,14 +210,27 @@ def _print_traces(comparison: Comparison, *, everything: bool) -> None:
 def _print_claims(comparison: Comparison) -> None:
     from weir.compare import agreement
 
-    if not comparison.claims:
-        return
+    judged = [claim for claim in comparison.claims if any(map(_has_value, claim.verdicts.values()))]
     lines = []
-    for claim in comparison.claims:
-        outcomes = [claim.outcomes.get(label, "-") for label in comparison.labels]
+    for claim in judged:
+        outcomes = [_outcome(claim.verdicts.get(label)) for label in comparison.labels]
         lines.append([claim.text, *outcomes, agreement(claim.outcomes)])
-    console().print()
-    print_table(["claim", *comparison.labels, ""], lines)
+    if lines:
+        console().print()
+        print_table(["claim", *comparison.labels, ""], lines)
+    left = len(comparison.claims) - len(judged)
+    if left:
+        console().print(f"{plural(left, 'claim')} cannot be judged on any of the runs", style="dim")
+
+
+def _has_value(verdict: Verdict) -> bool:
+    return verdict.outcome != "undecided" or verdict.within_chance
+
+
+def _outcome(verdict: Verdict | None) -> str:
+    if verdict is None:
+        return "-"
+    return verdict.outcome if _has_value(verdict) else "no value"
 
 
 def _print_limits(comparison: Comparison, limits: Sequence[Limit], beyond: int) -> None:

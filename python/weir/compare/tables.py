@@ -76,7 +76,7 @@ def size_of(row: Mapping[str, Any]) -> float:
 def difference_rows(comparison: Comparison) -> list[DifferenceRow]:
     """The differences, one row a thing measured, whatever the number of runs.
 
-    Those beyond chance come first, the largest first; then those whose interval holds zero.
+    Those beyond chance come first, the largest first; then those whose interval includes zero; equal values last.
     """
     frame = comparison.differences
     keys = ["cell", "metric", "phase", "flow"]
@@ -86,7 +86,7 @@ def difference_rows(comparison: Comparison) -> list[DifferenceRow]:
         rows.append(_difference(comparison, pairs))
 
     def rank(row: DifferenceRow) -> tuple[bool, float]:
-        return row.significant is not False, -1.0 if math.isnan(row.size) else row.size
+        return row.size > 0 and row.significant is not False, -1.0 if math.isnan(row.size) else row.size
 
     return sorted(rows, key=rank, reverse=True)
 

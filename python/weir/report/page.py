@@ -118,7 +118,7 @@ def render(view: RunView, level: float = 0.95) -> str:
 
 def _tables_note(view: RunView) -> str:
     if view.repeats > 1:
-        return f"Means over {view.repeats} repeats, ± half of the 95 % confidence interval (Student's t)."
+        return f"Means over {view.repeats} repeats with their 95 % confidence intervals (Student's t)."
     return "One repeat: no confidence intervals."
 
 

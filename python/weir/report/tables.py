@@ -121,15 +121,21 @@ def _field(row: dict[str, object], unit: Unit) -> Field:
         text = f"> {text}"
     if not isinstance(low, float) or not isinstance(high, float):
         return Field(text)
-    return Field(text, _half((high - low) / 2 / unit.factor, text))
+    return Field(text, _spread(value / unit.factor, low / unit.factor, high / unit.factor, text))
 
 
-def _half(half: float, value: str) -> str:
-    """The half width of an interval, with no more decimals than the value it belongs to."""
-    if half == 0:
-        return "± 0"
-    decimals = len(value.partition(".")[2])
+def _spread(value: float, low: float, high: float, text: str) -> str:
+    """The interval around ``value``, with no more decimals than its ``text``.
+
+    Half of it or, where it ends at a bound (of a share at 1) and so has two unequal halves, both ends.
+    """
+    if low == high:
+        return "="
+    decimals = len(text.partition(".")[2])
     least = 10.0**-decimals
+    if abs((high - value) - (value - low)) > 1e-6 * (high - low):
+        return f"[{low:.{decimals}f} {high:.{decimals}f}]"
+    half = (high - low) / 2
     return f"± <{least:.{decimals}f}" if 0 < half < least / 2 else f"± {half:.{decimals}f}"
 
 
@@ -173,7 +179,12 @@ def _beside(run: RunView, metrics: Sequence[Metric]) -> Grid:
 
 
 def _repeats(run: RunView) -> str:
-    return "± 95 % confidence over the repeats." if run.repeats > 1 else "One repeat: no confidence interval."
+    if run.repeats == 1:
+        return "One repeat: no confidence interval."
+    return (
+        "± half of the 95 % interval over the repeats, or [from to] where it ends at a bound of the metric; "
+        "=: the same in all repeats."
+    )
 
 
 def _matrices(run: RunView, name: str, info: MetricInfo | None, frame: pl.DataFrame, opened: bool) -> Grid:

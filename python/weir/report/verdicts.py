@@ -67,7 +67,7 @@ def headline(shown: Sequence[ShownVerdict]) -> Headline:
         return Headline(f"The claim {'fails' if count['fails'] else 'is undecided'}.")
     rest = [f"{count['fails']} {'fails' if count['fails'] == 1 else 'fail'}"] if count["fails"] else []
     rest += [f"{count['undecided']} undecided"] if count["undecided"] else []
-    return Headline(f"{holds} of {total} {noun} hold", f"· {', '.join(rest)}")
+    return Headline(f"{holds} of {total} {noun} {'holds' if holds == 1 else 'hold'}", f"· {', '.join(rest)}")
 
 
 def verdicts(run: RunView, level: float = 0.95) -> list[ShownVerdict]:
@@ -115,7 +115,7 @@ def _places(where: Mapping[str, Any]) -> str:
 
 def _measured(m: Measurement) -> str:
     text = m.show(m.value) if isinstance(m.value, str) or math.isfinite(m.value) else "undefined"
-    if m.threshold != "":
+    if m.against:
         text += f" against {m.show(m.threshold)}"
     place = _places(m.factors)
     text = "; ".join(part for part in (text, m.spread, m.note) if part)

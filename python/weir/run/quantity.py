@@ -114,4 +114,5 @@ def _scaled(value: float, digits: int, steps: list[tuple[float, str, float]]) ->
     for scale, unit, least in steps:
         if abs(value) >= least and value != 0:
             return f"{value / scale:.{digits}g} {unit}"
-    return f"{value:.{digits}g} {steps[-1][1]}"
+    unit = "s" if steps[-1][1] == "us" else steps[-1][1]
+    return f"{value:.{digits}g} {unit}"

@@ -69,6 +69,8 @@ class Amounts:
         """
         opened = self.source.opened(node, context)
         points = self.source.points(opened, node.over)
+        if len(points) < 2 and node.function in (*LABELS, "rank"):
+            raise UndecidedError(f"{node.text} needs two values of {node.over[0]} or more")
         return points, [self.amount(node.parts[0], opened.bind(point)) for point in points]
 
     def _binary(self, node: Binary, context: Context) -> Amount:

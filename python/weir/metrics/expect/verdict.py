@@ -75,6 +75,11 @@ class Measurement:
         """Whether all of several repeats gave the same margin."""
         return self.repeats > 1 and self.margin_low == self.margin_high
 
+    @property
+    def against(self) -> bool:
+        """Whether there is a threshold to tell beside the value; a word that is the one wanted needs none."""
+        return self.threshold != "" and not (isinstance(self.value, str) and self.value == self.threshold)
+
     def show(self, value: float | str) -> str:
         """A number of this measurement for people."""
         return value if isinstance(value, str) else format_quantity(value, self.dimension)
@@ -85,7 +90,7 @@ class Measurement:
         if self.outcome == "undecided" and (isinstance(self.value, float) and math.isnan(self.value)):
             return f"{text}{self.note}"
         text += self.show(self.value)
-        if self.threshold != "":
+        if self.against:
             text += f" against {self.show(self.threshold)}"
         return text + "".join(f"; {part}" for part in (self.spread, self.note) if part)
 
