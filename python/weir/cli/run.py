@@ -24,6 +24,7 @@ from weir.cli._common import (
 )
 from weir.cli._scenarios import complete_scenario, load, scenario_options, settings, slug
 from weir.cli._verdicts import print_verdicts, settle, verdicts_of
+from weir.cli._warnings import print_warnings
 
 if TYPE_CHECKING:
     from weir.engine import Result
@@ -234,14 +235,7 @@ def _print(done: _Done, *, verbose: int, titled: bool) -> None:
         out.print(f"report: {report}", style="bold")
 
 
-_FEW = 5
-
-
 def _print_warnings(result: Result, *, verbose: int) -> None:
     failed = tuple(f"{failure.cell}: failed: " for failure in result.failures)  # these are printed with their factors
     warnings = [warning for warning in result.warnings if not warning.startswith(failed)]
-    shown = warnings if verbose else warnings[:_FEW]
-    for warning in shown:
-        console().print(f"warning: {warning}", style="yellow")
-    if len(shown) < len(warnings):
-        console().print(f"and {plural(len(warnings) - len(shown), 'more warning')}: -v shows all")
+    print_warnings(warnings, result.cell_ids, verbose=verbose > 0)

@@ -20,6 +20,7 @@ from weir.cli._common import (
 )
 from weir.cli._values import Column, expression_column, metric_columns, print_columns
 from weir.cli._verdicts import print_verdicts, verdicts_of
+from weir.cli._warnings import print_warnings
 
 if TYPE_CHECKING:
     from weir.run import Run
@@ -33,7 +34,6 @@ _EPILOG = examples(
     ("weir show runs/A-large-flows -m 'goodput.mean{cc: reno} / goodput.mean{cc: cubic}'", "a ratio"),
     ("weir show runs/A-large-flows --json | jq .verdicts", "for a program"),
 )
-_FEW = 5
 _DEFAULT = ("goodput.aggregate.mean", "goodput.mean", "jain")
 
 
@@ -49,9 +49,10 @@ _DEFAULT = ("goodput.aggregate.mean", "goodput.mean", "jain")
 def command(
     folder: Path, metrics: tuple[str, ...], phase: str | None, level: float, as_json: bool, quiet: bool, verbose: int
 ) -> None:
-    """Summarise the run in DIR: metrics of each cell with their confidence intervals, and verdicts of its claims.
+    """Summarise the run in DIR: metrics of each cell with their confidence intervals, verdicts of its claims, warnings.
 
     -m takes what a check takes (docs/checks.md): arithmetic with units, functions over a factor, whole comparisons.
+    Warnings that say the same of several cells or flows are one line, with their count; -v prints each.
     """
     from weir.cli._runs import open_run
     from weir.run.repeats import identical_repeats
@@ -153,8 +154,4 @@ def _size(run: Run) -> str:
 def _print_warnings(run: Run, *, verbose: bool) -> None:
     """What the run says against its figures; what is wrong with the folder was said when it was opened."""
     warnings = [text for text in run.warnings if text not in run.notes]
-    shown = warnings if verbose else warnings[:_FEW]
-    for text in shown:
-        console().print(f"warning: {text}", style="yellow")
-    if len(shown) < len(warnings):
-        console().print(f"and {plural(len(warnings) - len(shown), 'more warning')}: -v shows all")
+    print_warnings(warnings, {cell.id for cell in run.cells}, verbose=verbose)

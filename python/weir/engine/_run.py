@@ -42,6 +42,8 @@ class Result:
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     """What its reader should know, and what spoils no number."""
+    cell_ids: tuple[str, ...] = ()
+    """Of all its cells; a warning begins with the one that it is about."""
 
 
 @dataclass
@@ -149,6 +151,7 @@ def run(
             wall_s=time.monotonic() - begun,
             warnings=tuple(manifest["warnings"]),
             notes=tuple(manifest.get("notes", ())),
+            cell_ids=tuple(job.cell.id for job in jobs),
         )
 
 

@@ -1,0 +1,64 @@
+"""The warnings of a run as a few lines: those that say the same of several cells or flows are one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from weir.cli._common import console, plural
+
+__all__ = ["Alike", "alike", "print_warnings"]
+
+_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+_MOST = 8
+"""Kinds of warnings that are printed without ``--verbose``."""
+_LONGEST = 300
+"""Characters of a warning that are printed without ``--verbose``."""
+
+
+@dataclass
+class Alike:
+    """Warnings that differ in numbers only."""
+
+    text: str
+    """The first of them, without its cell."""
+    count: int = 0
+    cells: dict[str, None] = field(default_factory=dict)
+    """Those that it is about; none if it is about the run."""
+
+    def line(self, cells: int, *, whole: bool) -> str:
+        """For people; the run has so many ``cells``."""
+        text = self.text if whole or len(self.text) <= _LONGEST else f"{self.text[: _LONGEST - 3]}..."
+        said = [f"{self.count} like this"] if self.count > 1 else []
+        if self.cells and cells > 1:
+            said.append(f"cell {next(iter(self.cells))}" if len(self.cells) == 1 else f"in {len(self.cells)} cells")
+        return f"warning: {text}" + (f" ({', '.join(said)})" if said else "")
+
+
+def alike(warnings: Iterable[str], cells: Collection[str]) -> list[Alike]:
+    """``warnings`` by what they say, the most frequent first; ``CELL: `` before one names the cell it is about."""
+    found: dict[str, Alike] = {}
+    for warning in warnings:
+        cell, _, text = warning.partition(": ")
+        if cell not in cells:
+            cell, text = "", warning
+        group = found.setdefault(_NUMBER.sub("#", text), Alike(text))
+        group.count += 1
+        if cell:
+            group.cells[cell] = None
+    return sorted(found.values(), key=lambda group: -group.count)
+
+
+def print_warnings(warnings: Iterable[str], cells: Collection[str], *, verbose: bool) -> None:
+    """Prints a line a kind of warning; each by itself if ``verbose``."""
+    if verbose:
+        for warning in warnings:
+            console().print(f"warning: {warning}", style="yellow")
+        return
+    groups = alike(warnings, cells)
+    for group in groups[:_MOST]:
+        console().print(group.line(len(cells), whole=False), style="yellow")
+    if len(groups) > _MOST:
+        more = plural(sum(group.count for group in groups[_MOST:]), "more warning")
+        console().print(f"and {more}: -v shows all", style="yellow")
