@@ -9,17 +9,23 @@ from __future__ import annotations
 
 from weir.lab._build import build
 from weir.lab._errors import LabError
+from weir.lab._fault import Fault
 from weir.lab._kernel import BUILT_IN, Control, Kernel, find, registered, unavailable
-from weir.lab._lab import HungError, Lab, Script, Settings, Tail
+from weir.lab._lab import FaultError, HungError, Lab, LoopError, Script, Settings, Tail
 from weir.lab._left import left_behind
+from weir.lab._modules import Place
 
 __all__ = [
     "BUILT_IN",
     "Control",
+    "Fault",
+    "FaultError",
     "HungError",
     "Kernel",
     "Lab",
     "LabError",
+    "LoopError",
+    "Place",
     "Script",
     "Settings",
     "Tail",

@@ -28,6 +28,9 @@ HEADERS = "headers"
 KERNEL = "linux"
 _FORMAT = 1
 
+_WATCH_DIVISIONS = "-fsanitize=integer-divide-by-zero"
+"""Has ``lab/guest/division`` called for a division by zero."""
+
 BUILT_IN = (
     *("reno", "bic", "cubic", "highspeed", "htcp", "scalable", "vegas", "veno", "westwood"),
     *("yeah", "illinois", "hybla", "cdg", "nv", "lp", "dctcp", "bbr"),
@@ -90,6 +93,8 @@ class _Module:
     """The folder that gets it."""
     flags: str = ""
     """For the compiler of a module of one file."""
+    watched: Path | None = None
+    """Says what a module of one file divides by zero; without, nothing does."""
 
     @property
     def file(self) -> Path:
@@ -99,6 +104,8 @@ class _Module:
     def lay_out(self, folder: Path) -> list[str]:
         """Copies its sources to ``folder``; the lines of a Kbuild there that build it."""
         made = f"obj-m += {self.name}.o"
+        if self.watched is not None:
+            return [made, *self._lay_out_watched(folder, self.watched)]
         if len(self.sources) == 1:
             shutil.copy2(self.sources[0], folder / f"{self.name}.c")
             return [made, f"CFLAGS_{self.name}.o := {self.flags}"]
@@ -106,6 +113,12 @@ class _Module:
             shutil.copy2(path, folder)
         objects = " ".join(f"{path.stem}.o" for path in self.sources if path.suffix == ".c")
         return [made, f"{self.name}-y := {objects}"]
+
+    def _lay_out_watched(self, folder: Path, watch: Path) -> list[str]:
+        main, beside = f"{self.name}-main", f"{self.name}-{watch.stem}"
+        shutil.copy2(self.sources[0], folder / f"{main}.c")
+        shutil.copy2(watch, folder / f"{beside}.c")
+        return [f"{self.name}-y := {main}.o {beside}.o", f"CFLAGS_{main}.o := {self.flags} {_WATCH_DIVISIONS}"]
 
 
 @dataclass(frozen=True)
@@ -176,19 +189,22 @@ class Kernel:
         """
         headers = congestion_controls()
         shared = [path.read_bytes() for path in sorted(headers.glob("*/*.h"))]
-        modules = {
-            control: _Module(
-                control.kernel_name,
-                (control.source,),
-                self.folder / "modules" / digest([control.kernel_name, control.source.read_bytes(), *shared]),
-                f"-DWEIR_KERNEL_PREFIX='\"{control.prefix}\"'",
-            )
-            for control in wanted
-        }
+        modules = {control: self._module(control, shared) for control in wanted}
         missing = [module for module in modules.values() if not module.place.is_dir()]
         if missing:
             self._build(missing, (headers / "include",))
         return {control: module.file for control, module in modules.items()}
+
+    def _module(self, control: Control, shared: Sequence[bytes]) -> _Module:
+        """The module of ``control``; that of a user's own is watched. ``shared`` are all headers."""
+        flags = f"-DWEIR_KERNEL_PREFIX='\"{control.prefix}\"'"
+        parts: list[str | bytes] = [control.kernel_name, control.source.read_bytes(), *shared]
+        watch = None
+        if congestion_controls() not in control.source.absolute().parents:
+            watch = sources() / "guest" / "division" / "division.c"
+            parts += [_WATCH_DIVISIONS, watch.read_bytes()]
+        place = self.folder / "modules" / digest(parts)
+        return _Module(control.kernel_name, (control.source,), place, flags, watch)
 
     def _build(self, wanted: Sequence[_Module], include: Iterable[Path]) -> None:
         """Builds modules, all with the headers in ``include``, and moves them to their places."""

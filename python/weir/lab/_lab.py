@@ -16,12 +16,15 @@ from types import TracebackType
 from typing import Self
 
 from weir import confine
+from weir.lab import _stuck
 from weir.lab._errors import LabError
+from weir.lab._fault import Fault, fault
 from weir.lab._kernel import Kernel
+from weir.lab._modules import Loaded, Place, loaded
 from weir.lab._processor import Processor
 from weir.lab._results import open_result, read_result
 
-__all__ = ["HungError", "Lab", "Script", "Settings", "Tail"]
+__all__ = ["FaultError", "HungError", "Lab", "LoopError", "Script", "Settings", "Tail"]
 
 PREFIX = "weir-lab-"
 """Begin of the names of the temporary folders of labs."""
@@ -40,6 +43,24 @@ _EPOCH_NS = 1_577_836_800_000_000_000
 
 class HungError(LabError):
     """A lab made no progress and was ended."""
+
+
+class LoopError(HungError):
+    """A lab was ended because a function of a module of its kernel computes without end."""
+
+    def __init__(self, message: str, place: Place) -> None:
+        """``place``: the function."""
+        super().__init__(message)
+        self.place = place
+
+
+class FaultError(LabError):
+    """A lab's kernel died."""
+
+    def __init__(self, message: str, what: Fault) -> None:
+        """``what``: of what, and where."""
+        super().__init__(message)
+        self.fault = what
 
 
 @dataclass
@@ -110,6 +131,7 @@ class Lab:
         self._processor: Processor | None = None
         self._clock_ns = 0
         self._moved_s = 0.0
+        self._watchdog: _stuck.Watchdog | None = None
 
     def __enter__(self) -> Self:
         """Starts the lab.
@@ -234,18 +256,26 @@ class Lab:
         if text.strip().isdigit() and int(text) != self._clock_ns:
             self._clock_ns = int(text)
             self._moved_s = time.monotonic()
+            self._watchdog = None
 
     def over(self) -> bool:
         """Whether it has ended.
 
         Raises:
             HungError: it made no progress for too long.
+            LoopError: a module of its kernel computes without end.
         """
         if os.path.lexists(self.folder / "ended"):
             return True
         if self._guard is not None and self._guard.poll() is not None:
             raise LabError("the process that watches the lab was killed")
         self._look_at_clock()
+        if (place := self._loop()) is not None:
+            raise LoopError(
+                f"the lab hangs: its clock stands at {self._clock_ns / 1e9:.1f} s, and {place.function} of the kernel "
+                f"module {place.module} computes without end",
+                place,
+            )
         if self._settings.virtual and time.monotonic() - self._moved_s > self._settings.patience_s:
             raise HungError(
                 f"the lab hangs: its clock stood at {self._clock_ns / 1e9:.1f} s for {self._settings.patience_s:.0f} s "
@@ -258,6 +288,18 @@ class Lab:
                 f"all should have been over, so that something in it waits without end.{self.console()}"
             )
         return False
+
+    def _loop(self) -> Place | None:
+        """The function in which the kernel computes without end; ``None`` if it does not, or that is not certain."""
+        quiet_s = time.monotonic() - self._moved_s
+        if not self._settings.virtual or self._guard is None or quiet_s < _stuck.QUIET_S:
+            return None
+        if self._watchdog is None:
+            self._watchdog = _stuck.Watchdog(self._guard.pid, self._modules())
+        return self._watchdog.look()
+
+    def _modules(self) -> list[Loaded]:
+        return loaded(self.folder, [Path(record[1]) for record in self._script.records if record[0] == "insmod"])
 
     def wait(self, watch: Callable[[], None] = lambda: None) -> None:
         """Returns when it has ended; calls ``watch`` again and again until then, and once after.
@@ -274,6 +316,7 @@ class Lab:
         """The exit code of what it ran, when it has ended.
 
         Raises:
+            FaultError: its kernel died.
             LabError: it ended without telling one; the message has its console.
         """
         try:
@@ -285,15 +328,21 @@ class Lab:
             return int(rest)
         if word == "failed:":
             raise LabError(f"the lab could not do its work: {rest.strip()}.{self.console()}")
-        raise LabError(f"the lab's kernel ended by itself.{self.console()}")
+        text = f"the lab's kernel ended by itself.{self.console()}"
+        if (found := fault(self._said("console"), self._modules())) is not None:
+            raise FaultError(text, found)
+        raise LabError(text)
+
+    def _said(self, name: str) -> str:
+        with contextlib.suppress(OSError):
+            return read_result(self.folder / name).decode(errors="replace")
+        return ""
 
     def console(self) -> str:
         """The end of what the kernel and the first process said, for an error message."""
         lines: list[str] = []
         for name in ("console", "log"):
-            with contextlib.suppress(OSError):
-                text = read_result(self.folder / name).decode(errors="replace")
-                lines += [line.rstrip() for line in text.splitlines() if line.strip()][-_CONSOLE_LINES:]
+            lines += [line.rstrip() for line in self._said(name).splitlines() if line.strip()][-_CONSOLE_LINES:]
         return "\nIts console:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""
 
     def output(self, name: str) -> Tail:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weir.lab import BUILT_IN, Control, Kernel, registered
+from weir.lab import BUILT_IN, Control, FaultError, HungError, Kernel, LabError, LoopError, registered
 from weir.methods import MethodError
 from weir.methods.emul._congestion import FOREIGN, Wanted, wanted
 
@@ -25,6 +25,31 @@ class Controls:
     """Module and parameters."""
     names: Mapping[str, str]
     """The kernel's name of each congestion control of the plan, by label."""
+    origins: Mapping[str, str]
+    """What the plan calls the congestion control of each module, by the module's name."""
+
+    def explain(self, error: LabError) -> str:
+        """``error`` of a lab with these modules, with the congestion control at fault, if one is."""
+        if isinstance(error, LoopError):
+            what, place = "computes without end", error.place
+        elif isinstance(error, FaultError) and error.fault.place is not None:
+            what, place = error.fault.what, error.fault.place
+        elif isinstance(error, FaultError):
+            return f"{self._suspects(error.fault.what)}{error}"
+        elif isinstance(error, HungError):
+            return f"{self._suspects('computes without end')}{error}"
+        else:
+            return str(error)
+        origin = self.origins.get(place.module)
+        if origin is None:
+            return str(error)
+        function = f"its function {place.function}" if place.function else "it"
+        return f"cc: {origin}: {function} {what}, so that the lab was ended"
+
+    def _suspects(self, what: str) -> str:
+        """The congestion controls of users, one of which is to blame for a fault without a place."""
+        own = sorted({origin for origin in self.origins.values() if origin not in registered()})
+        return f"cc: {' or '.join(own)}: probably it {what}: " if own else ""
 
 
 def controls(plan: Mapping[str, Any], kernel: Kernel) -> Controls:
@@ -42,15 +67,16 @@ def controls(plan: Mapping[str, Any], kernel: Kernel) -> Controls:
             names[cc.label] = _native(cc)
             continue
         source = _source(cc.name)
-        number = used[cc.name] = used.get(cc.name, -1) + 1
-        # The same source with other options is another module.
+        # The same source with other options is another module, and so is another source of the same identifier.
+        name = Control.of(source).name
+        number = used[name] = used.get(name, -1) + 1
         ours[cc] = Control.of(source, "weir_" if number == 0 else f"w{number}_")
         names[cc.label] = ours[cc].kernel_name
         if len(names[cc.label]) > _NAME:
             raise MethodError(f"cc: {cc.name}: {names[cc.label]!r} is longer than a name in Linux, {_NAME} characters")
     modules = kernel.modules(ours.values())
     loads = tuple((modules[control], _parameters(cc)) for cc, control in ours.items())
-    return Controls(loads, names)
+    return Controls(loads, names, {control.kernel_name: cc.name for cc, control in ours.items()})
 
 
 def obstacle(plan: Mapping[str, Any]) -> str | None:

@@ -1,0 +1,34 @@
+"""What no congestion control that works does to a window, seen in what the kernel tells of a flow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from weir.methods import MethodError
+from weir.methods.emul._frames import Frame
+
+__all__ = ["require_windows"]
+
+
+def require_windows(plan: Mapping[str, Any], frame: Frame) -> None:
+    """Does nothing if every congestion window in ``frame`` is one.
+
+    Linux sends nothing with a window of 0 until a timeout sets it: a run would measure the timer.
+
+    Raises:
+        MethodError: a congestion control set one to 0; the message names it, the flow and the instant.
+    """
+    if frame.table != "samples":
+        return
+    columns = frame.columns
+    for row in np.flatnonzero(columns["cwnd"] == 0):
+        flow = plan["flows"][int(columns["flow"][row])]
+        if flow["source"]["kind"] != "command":  # a report of a program may not have it
+            at_s = int(columns["time_ns"][row]) / 1e9
+            raise MethodError(
+                f"cc: {flow['transport']['cc']}: the window of flow {flow['name']} is 0 at {at_s:.3f} s, with "
+                "which nothing can be sent: a congestion control keeps it at 1 packet or more"
+            )
