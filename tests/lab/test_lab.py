@@ -42,6 +42,25 @@ def test_much_output_comes_out_whole(kernel: Kernel) -> None:
     assert out == "".join(f"{number}\n" for number in range(1, 300_001))
 
 
+def test_what_a_served_process_leaves_in_its_pipe_comes_out_whole(kernel: Kernel) -> None:
+    """More than is copied at once, written just before the end."""
+    program = (
+        "import fcntl, os\n"
+        "fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, 1 << 20)\n"
+        "os.write(1, b'ready\\n')\n"
+        "os.read(0, 100)\n"
+        "os.write(1, bytes(900000))\n"
+    )
+    script = Script()
+    script.inputs["left.in"] = b""
+    script.add("serve", "left", sys.executable, "-I", "-S", "-c", program)
+    script.add("start", "1000000000")
+    with Lab(kernel, script) as lab:
+        lab.wait()
+        assert lab.exit_code() == 0
+        assert len(lab.output("left").read()) == len(b"ready\n") + 900_000
+
+
 def test_a_program_that_is_not_there(kernel: Kernel) -> None:
     code, _, error = run(kernel, "/no/such/program")
     assert code == 127

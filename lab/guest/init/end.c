@@ -55,6 +55,7 @@ _Noreturn void finish(void)
 {
 	char status[64];
 
+	drain();
 	snprintf(status, sizeof(status), "exit %d", exit_code);
 	leave(status);
 }

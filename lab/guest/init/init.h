@@ -87,6 +87,7 @@ void begin_clock(void);
 int open_stream(const char *name, int input);
 void begin_collecting(const char *from, const char *name);
 void collect(void);
+void drain(void);
 void turn(void);
 
 /* script.c */

@@ -72,19 +72,36 @@ int open_stream(const char *name, int input)
 	return ends[1];
 }
 
-static void copy(struct stream *stream)
+/* Copies what is there, at most a chunk; the bytes, 0 when there will be no more. */
+static ssize_t copy(struct stream *stream)
 {
 	ssize_t length = read(stream->from, chunk, sizeof(chunk));
 
 	if (length <= 0) {
 		close(stream->from);
 		stream->from = -1;
-		return;
+		return 0;
 	}
 	if (write(stream->to, chunk, (size_t)length) != length)
 		fail("cannot write a result: %s", strerror(errno));
 	push(stream->to);
 	stream->spoke = true;
+	return length;
+}
+
+/*
+ * Copies what processes have left in their pipes when they ended, which may be more than is copied at once. A process
+ * that still holds the other end is not waited for, and what it goes on to write is not copied.
+ */
+void drain(void)
+{
+	for (size_t i = 0; i < stream_count; i++) {
+		ssize_t left = fcntl(streams[i].from, F_GETPIPE_SZ);
+
+		fcntl(streams[i].from, F_SETFL, O_NONBLOCK);
+		while (streams[i].from >= 0 && left > 0)
+			left -= copy(&streams[i]);
+	}
 }
 
 /* Copies what there is of the file that is collected. */
