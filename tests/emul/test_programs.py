@@ -7,6 +7,7 @@ import copy
 import io
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -19,10 +20,11 @@ import pytest
 from emul_support import cell_of, manifest_of, needs_emul, remains_of, text, weir
 
 from shared import plan_of
+from weir import methods
 from weir.methods import MethodError
 from weir.methods.emul._frames import File, FrameError, read
-from weir.methods.emul._programs import Remains, routes, warnings
-from weir.methods.emul._wiring import wire
+from weir.methods.emul._programs import Remains, require_settings, routes
+from weir.methods.emul._wiring import route_options, wire
 
 _SCENARIO = """\
 title: Programs
@@ -97,17 +99,55 @@ def test_flows_between_the_same_hosts_must_agree(plan: dict[str, Any]) -> None:
         routes(other, wire(other, "t"), names)
 
 
-def test_what_a_program_cannot_be_told_is_said(plan: dict[str, Any]) -> None:
-    assert [*warnings(plan)] == []
-    marked = changed(plan, 1, pacing=True)
-    marked["flows"][1]["dscp"] = 46
-    (text,) = warnings(marked)
-    assert text.startswith("flow copy[0]: pacing and code point 46: a program cannot be told")
+def test_both_ends_of_a_program_with_ecn_have_its_congestion_control(plan: dict[str, Any]) -> None:
+    marked = changed(plan, 1, cc="linux:dctcp", ecn=True)
+    wiring = wire(marked, "t")
+    there, back = routes(marked, wiring, {"linux:dctcp": "dctcp", "linux:reno": "reno"})
+    sender, receiver = (wiring.host(marked["flows"][1][end]) for end in ("from", "to"))
+    assert (there[2], back[2]) == (sender.namespace, receiver.namespace)
+    assert there[-4:] == ("features", "ecn", "congctl", "dctcp")
+    assert back[-2:] == ("congctl", "dctcp")
+    opposite = copy.deepcopy(marked)
+    for here, end in (("from", "to"), ("to", "from"), ("path", "reverse_path"), ("reverse_path", "path")):
+        opposite["flows"][0][here] = marked["flows"][1][end]
+    with pytest.raises(MethodError, match="differ in their congestion control"):
+        routes(opposite, wire(opposite, "t"), {"linux:dctcp": "dctcp", "linux:reno": "reno"})
+
+
+def test_ecn_is_asked_for_where_the_connection_is(plan: dict[str, Any]) -> None:
+    """The one that is asked for the data asks for the connection, if the peer sends."""
+    marked = changed(plan, 1, ecn=True)
+    marked["flows"][1]["source"]["sender"] = "peer"
+    flow = marked["flows"][1]
+    words = route_options(marked)
+    assert "ecn" in words[flow["to"], flow["from"]]
+    assert "ecn" not in words[flow["from"], flow["to"]]
+
+
+@pytest.mark.parametrize(
+    ("transport", "flow", "message"),
+    [
+        ({"pacing": True}, {}, r"flow copy\[0\]: pacing: a program cannot be told"),
+        ({}, {"dscp": 46}, r"flow copy\[0\]: code point 46 \(dscp\): a program cannot be told"),
+    ],
+)
+def test_what_a_program_cannot_be_told_is_refused(
+    plan: dict[str, Any], transport: dict[str, Any], flow: dict[str, Any], message: str
+) -> None:
+    require_settings(plan)
+    asked = changed(plan, 1, **transport)
+    asked["flows"][1] |= flow
+    with pytest.raises(MethodError, match=message):
+        require_settings(asked)
+    assert re.search(message, methods.get("lab").obstacle(asked) or ""), "also before anything is made"
+
+
+def test_a_program_beside_a_flow_with_larger_buffers_is_refused(plan: dict[str, Any]) -> None:
     shared = copy.deepcopy(plan)
     shared["flows"][0]["from"] = shared["flows"][1]["from"]
     shared["flows"][0]["transport"]["send_buffer_bytes"] *= 2
-    (text,) = warnings(shared)
-    assert text.startswith("flow copy[0]: its buffer is that of another flow of the same host, 4000000 bytes")
+    with pytest.raises(MethodError, match=r"flow copy\[0\]: send_buffer_bytes of 2000000 bytes: .* 4000000 bytes"):
+        require_settings(shared)
 
 
 # What they leave -----------------------------------------------------------------------------------------------------

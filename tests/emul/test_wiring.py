@@ -9,6 +9,7 @@ import pytest
 from emul_support import text
 
 from shared import plan_of
+from weir import methods
 from weir.methods.emul._network import _batches, script
 from weir.methods.emul._wiring import Wiring, WiringError, wire
 
@@ -119,13 +120,20 @@ def test_flows_of_the_same_hosts_must_agree(plan: dict[str, Any], values: dict[s
     assert "Give them hosts of their own" in str(caught.value)
 
 
-def test_an_old_stack_is_approached_and_warned_of(plan: dict[str, Any]) -> None:
-    assert wire(plan, "t").warnings == ()
-    wiring = wire(changed(plan, 0, stack="linux-2.6"), "t")
-    assert "linux-2.6" in wiring.warnings[0]
-    assert settings(wiring, 0)["net.ipv4.tcp_early_retrans"] == "0"
-    assert settings(wiring, 1)["net.ipv4.tcp_comp_sack_nr"] == "0"
-    assert "net.ipv4.tcp_early_retrans" not in settings(wiring, 2)
+def test_an_old_stack_is_refused(plan: dict[str, Any]) -> None:
+    old = changed(plan, 0, stack="linux-2.6")
+    with pytest.raises(WiringError, match=r"stack: linux-2.6 \(.*\): no kernel of today has it"):
+        wire(old, "t")
+    assert "linux-2.6" in (methods.get("lab").obstacle(old) or ""), "so that `weir run` takes the simulator by itself"
+
+
+def test_a_parameter_that_the_kernel_lacks_is_an_error(plan: dict[str, Any]) -> None:
+    """Only what keeps IPv6 away may be missing."""
+    for command in wire(plan, "t").up:
+        if "-e" in command:
+            assert all(word.startswith("net.ipv6.") for word in command if "=" in word and not word.startswith("--"))
+        elif "sysctl" in command:
+            assert any(word.startswith("net.ipv4.tcp_ecn=") for word in command)
 
 
 def test_the_queue_of_a_card_passes_what_the_card_sends(plan: dict[str, Any]) -> None:

@@ -44,6 +44,18 @@ def test_twice_the_same_plan_gives_the_same_tables(reno: Memory, tmp_path: Path)
         assert again.table(name).equals(reno.table(name)), name
 
 
+def test_short_intervals_are_served(kernel: Kernel, tmp_path: Path) -> None:
+    changes = ("duration=500ms", "workload[0].until=500ms", "workload[0].start=0s")
+    fine = "measure={goodput: 100us, tcp: 100us, links: 10us}"
+    sink, outcome = execute("lab", plan(tmp_path, *changes, fine))
+    assert outcome.warnings == ()
+    for table, step in (("samples", 100_000), ("goodput", 100_000)):
+        times = sink.columns(table)["time_ns"]
+        assert len(times) == 2 * 5000, table
+        assert set(times) == set(range(step, 500_000_001, step)), table
+    assert max(sink.columns("links")["time_ns"]) <= 500_000_000, "nothing is told of what comes after the end"
+
+
 def test_another_seed_gives_other_losses(kernel: Kernel, tmp_path: Path) -> None:
     change = "topology.dumbbell.bottleneck.loss=1%"
     first, second = (execute("lab", plan(tmp_path, change, f"seed={seed}"))[0] for seed in (1, 2))
@@ -259,7 +271,7 @@ def test_rows_of_the_module_become_tables() -> None:
     rows["link"] = 4
     rows["in_packets"] = [5, 6, 7]
     rows["in_bytes"] = [100, 2, 3]
-    links, drops, marks = _wire.frames(rows.tobytes() + b"half a row")
+    links, drops, marks = _wire.frames(rows.tobytes() + b"half a row", 30)
     assert (links.table, links.rows, links.columns["in_bytes"][0]) == ("links", 1, 100)
     assert (drops.table, drops.columns["flow"][0], drops.columns["packets"][0]) == ("drops", 6, 2)
     assert (marks.table, marks.columns["time_ns"][0], marks.columns["packets"][0]) == ("marks", 30, 3)

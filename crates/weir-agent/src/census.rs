@@ -9,6 +9,7 @@ use weir_plan::{Source, Transport};
 use weir_run::End;
 
 use crate::context::Context;
+use crate::error::AgentError;
 use crate::foreign::Connections;
 use crate::sys::diag::{Departures, Diag, DiagSocket, Ports, States};
 
@@ -38,8 +39,11 @@ struct Place {
 }
 
 impl Census {
-    /// For the ends of the job that programs serve over TCP. Where the kernel cannot tell, there is a warning.
-    pub fn new(context: &mut Context) -> Census {
+    /// For the ends of the job that programs serve over TCP.
+    ///
+    /// # Errors
+    /// When the kernel cannot tell: the flows would have no rows in table `samples`.
+    pub fn new(context: &mut Context) -> Result<Census, AgentError> {
         let ends: Vec<End> = context.job.ends.clone();
         let last = context.job.port(context.job.plan.flows.len().saturating_sub(1) as u32);
         let first_port = context.job.first_port;
@@ -48,18 +52,17 @@ impl Census {
         for end in ends {
             let Some((flow, side, netns)) = watched(context, end) else { continue };
             let programs_peer = peer_of(context, flow);
-            match census.place(context, netns.as_deref()) {
-                Ok(place) => {
-                    place.sides.push((flow, side, programs_peer));
-                    census.known.insert((flow, side), Connections::default());
-                }
-                Err(error) => context.warn(format!(
-                    "{}: the kernel does not tell of the connections of other programs: {error}; is tcp_diag loaded?",
+            let place = census.place(context, netns.as_deref()).map_err(|error| {
+                AgentError(format!(
+                    "{}: the kernel does not tell of the connections of other programs: inet_diag: {error}; load the \
+                     kernel module tcp_diag",
                     context.describe(flow)
-                )),
-            }
+                ))
+            })?;
+            place.sides.push((flow, side, programs_peer));
+            census.known.insert((flow, side), Connections::default());
         }
-        census
+        Ok(census)
     }
 
     /// Looks at every connection.

@@ -65,6 +65,11 @@ pub struct IntervalRow {
     pub bytes: u64,
 }
 
+/// Whether iperf3 says that a setting of a socket was refused: its congestion control, segment size, code point, buffer.
+pub fn names_a_refused_setting(said: &str) -> bool {
+    ["unable to set ", "socket buffer size not set correctly"].iter().any(|words| said.contains(words))
+}
+
 /// Reads the report of a client, or of a server, whose test began at `start_ns`; its streams are the flows from
 /// `first_flow` on.
 ///

@@ -60,7 +60,7 @@ pub fn tcp_sender(context: &mut Context, flow: u32) -> Result<Socket, AgentError
     // to write ahead of what is in flight.
     let granted =
         socket.set_send_buffer(wanted.saturating_add(u64::from(MAX_UNSENT_BYTES)).saturating_mul(2)).map_err(at)?;
-    check_buffer(context, flow, "send", "wmem_max", wanted, granted);
+    check_buffer(context, flow, "send", "wmem_max", wanted, granted)?;
     Ok(socket)
 }
 
@@ -75,6 +75,11 @@ pub fn tcp_listener(context: &mut Context, flow: u32) -> Result<Socket, AgentErr
     let tcp = tcp_of(context.flow(flow));
     let window = window_of(context, flow);
     let quick = tcp.ack == Ack::Every;
+    if tcp.ecn {
+        // A listener accepts a request that is ECN-capable itself only if its own congestion control needs ECN; and a
+        // receiver echoes marks one by one, as DCTCP counts them, only if its own is DCTCP (RFC 8257, section 3.2).
+        choose_congestion_control(context, flow, &socket)?;
+    }
     socket.set(IntOption::ReuseAddress, 1).map_err(at)?;
     let granted = socket.set_receive_buffer(window.listening_buffer()).map_err(at)?;
     if quick {
@@ -83,7 +88,7 @@ pub fn tcp_listener(context: &mut Context, flow: u32) -> Result<Socket, AgentErr
     let address = context.receiver(flow);
     let at = |error| problem(context, flow, "receiver", &format!("cannot listen on {address}"), error);
     socket.bind(address).and_then(|()| socket.listen()).map_err(at)?;
-    check_buffer(context, flow, "receive", "rmem_max", window.window_bytes, granted);
+    check_buffer(context, flow, "receive", "rmem_max", window.window_bytes, granted)?;
     Ok(socket)
 }
 
@@ -165,9 +170,9 @@ fn set_common(context: &Context, flow: u32, socket: &Socket) -> Result<(), Agent
 }
 
 fn choose_congestion_control(context: &Context, flow: u32, socket: &Socket) -> Result<(), AgentError> {
-    let cc = &tcp_of(context.flow(flow)).cc;
     let place = || context.describe(flow);
-    let Some(name) = context.job.kernel_cc.get(cc).map(String::as_str).or(cc.strip_prefix("linux:")) else {
+    let Some(name) = kernel_cc(context, flow) else {
+        let cc = &tcp_of(context.flow(flow)).cc;
         return Err(AgentError(format!("{}: job.kernel_cc does not say what the kernel calls {cc:?}", place())));
     };
     socket.set_congestion_control(name).map_err(|error| {
@@ -182,17 +187,30 @@ fn choose_congestion_control(context: &Context, flow: u32, socket: &Socket) -> R
     })
 }
 
-fn check_buffer(context: &mut Context, flow: u32, which: &str, sysctl: &str, wanted: u64, granted: u64) {
+/// What the kernel calls the congestion control of a flow.
+pub fn kernel_cc(context: &Context, flow: u32) -> Option<&str> {
+    let cc = &tcp_of(context.flow(flow)).cc;
+    context.job.kernel_cc.get(cc).map(String::as_str).or(cc.strip_prefix("linux:"))
+}
+
+fn check_buffer(
+    context: &Context,
+    flow: u32,
+    which: &str,
+    sysctl: &str,
+    wanted: u64,
+    granted: u64,
+) -> Result<(), AgentError> {
     // More than the path can use is never missed.
     let wanted = wanted.min(path::capacity_bytes(&context.job.plan, flow).saturating_mul(2));
-    if granted < wanted {
-        let name = &context.flow(flow).name;
-        let text = format!(
-            "flow {name}: the kernel grants a {which} buffer of {granted} bytes where {wanted} are wanted; raise \
-             net.core.{sysctl} or run as root"
-        );
-        context.warn(text);
+    if granted >= wanted {
+        return Ok(());
     }
+    let name = &context.flow(flow).name;
+    Err(AgentError(format!(
+        "flow {name}: the kernel grants a {which} buffer of {granted} bytes where the plan has {wanted}: raise \
+         net.core.{sysctl}, run as root, or ask for less (transport.buffers)"
+    )))
 }
 
 fn problem(context: &Context, flow: u32, part: &str, what: &str, error: io::Error) -> AgentError {

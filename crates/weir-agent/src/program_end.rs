@@ -262,8 +262,16 @@ impl ProgramEnd {
         if code != 0 && !self.told {
             let said = self.running.as_ref().map(Running::last_words).unwrap_or_default();
             let more = if said.is_empty() { String::new() } else { format!(": {said}") };
-            context.warn(format!("{} ended with code {code}{more}", self.describe(context)));
+            let text = format!("{} ended with code {code}{more}", self.describe(context));
+            if self.lacks_a_setting() { context.fail(text) } else { context.warn(text) }
         }
+    }
+
+    /// Whether its program ended because the kernel refused what the plan has it ask for.
+    fn lacks_a_setting(&self) -> bool {
+        let said = self.running.as_ref().map(|running| [&running.captured().stdout, &running.captured().stderr]);
+        let refused = |output: &[u8]| iperf3::names_a_refused_setting(&String::from_utf8_lossy(output));
+        self.report == Some(Kind::Iperf3) && said.into_iter().flatten().any(|output| refused(output))
     }
 
     /// Bytes since they were told last.

@@ -70,6 +70,9 @@ enum Endpoint {
     Program(ProgramEnd),
 }
 
+/// What a session is made of.
+type Prepared = (Context, Vec<Endpoint>, Timer, Census);
+
 /// A run.
 pub struct Session {
     context: Context,
@@ -102,9 +105,8 @@ impl Session {
         output: Output,
     ) -> Result<Session, (AgentError, Output)> {
         match Session::prepare(job, &mut input, &output) {
-            Ok((mut context, endpoints, timer)) => {
+            Ok((mut context, endpoints, timer, census)) => {
                 let sampler = Sampler::new(&mut context, sampling);
-                let census = Census::new(&mut context);
                 let first = |interval: u64| if interval == 0 { Time::MAX } else { Time(interval) };
                 let measure = &context.job.plan.measure;
                 Ok(Session {
@@ -129,7 +131,7 @@ impl Session {
         }
     }
 
-    fn prepare(job: Job, input: &mut Input, output: &Output) -> Result<(Context, Vec<Endpoint>, Timer), AgentError> {
+    fn prepare(job: Job, input: &mut Input, output: &Output) -> Result<Prepared, AgentError> {
         let mut context = Context::new(job)?;
         let timer = Timer::new()?;
         context.epoll.add(&timer, TIMER, Interest::READ)?;
@@ -148,7 +150,8 @@ impl Session {
                 end.await_ready(&context)?;
             }
         }
-        Ok((context, endpoints, timer))
+        let census = Census::new(&mut context)?;
+        Ok((context, endpoints, timer, census))
     }
 
     /// Serves until the plan ends, and hands the last rows over.

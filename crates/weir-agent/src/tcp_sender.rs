@@ -74,13 +74,13 @@ impl TcpSender {
         let spare = Some(open::tcp_sender(context, flow)?);
         let plan = context.flow(flow);
         let tcp = open::tcp_of(plan).clone();
-        let kernel_cc = context.job.kernel_cc.get(&tcp.cc).unwrap_or(&tcp.cc);
+        let paces_itself = open::kernel_cc(context, flow).is_some_and(|name| name.contains("bbr"));
         Ok(TcpSender {
             flow,
             endpoint,
             generation: 0,
             // The kernel computes a pacing rate for everyone and tells nobody whether it is used.
-            paced: tcp.pacing || kernel_cc.contains("bbr"),
+            paced: tcp.pacing || paces_itself,
             tcp,
             transfers: Transfers::new(&plan.source, plan.stop_ns),
             next_job: None,
@@ -235,9 +235,9 @@ impl TcpSender {
         }
     }
 
-    /// What was agreed on must be what the plan says, or the numbers are about another connection.
+    /// What was agreed on must be what the plan says, or the numbers would be about another connection.
     fn check_negotiated(&self, context: &mut Context) {
-        let Some(info) = self.info() else { return };
+        let (Some(info), Some(connection)) = (self.info(), &self.connection) else { return };
         let tcp = &self.tcp;
         let name = &context.flow(self.flow).name;
         let mut wrong = Vec::new();
@@ -251,13 +251,21 @@ impl TcpSender {
             (tcp_info::option::ECN, tcp.ecn, "net.ipv4.tcp_ecn"),
         ] {
             if (info.options & bit != 0) != planned {
-                let (is, set) = if planned { ("off", 1) } else { ("on", 0) };
-                wrong.push(format!("{what} is {is}, the plan wants it {set}"));
+                let (is, wanted) = if planned { ("off", "on") } else { ("on", "off") };
+                wrong.push(format!("{what} is {is}, the plan has it {wanted}"));
             }
+        }
+        let chosen = open::kernel_cc(context, self.flow);
+        if let (Some(chosen), Ok(used)) = (chosen, connection.socket.congestion_control())
+            && used != chosen
+        {
+            wrong.push(format!(
+                "the kernel replaced the congestion control {chosen} by {used}: it may need ECN (transport.ecn)"
+            ));
         }
         let text = wrong.join("; ");
         if !text.is_empty() {
-            context.warn(format!("flow {name}: {text}"));
+            context.fail(format!("flow {name}: its connection is not that of the plan: {text}"));
         }
     }
 

@@ -6,6 +6,7 @@ mod clock;
 mod control;
 mod device;
 mod engine;
+mod histogram;
 mod intake;
 mod meter;
 mod options;

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from weir.cli import _errors
 from weir.cli._common import emit_json, examples, json_option, plural, say
+from weir.cli._remarks import remarks
 from weir.cli._scenarios import complete_scenario, locate, print_problems
+
+if TYPE_CHECKING:
+    from weir.scenario import Problem
 
 __all__ = ["command"]
 
@@ -26,11 +33,12 @@ _EPILOG = examples(
 def command(files: tuple[str, ...], quiet: bool, as_json: bool) -> None:
     """List everything that is wrong with scenarios, all at once; nothing is executed.
 
-    Errors end with exit code 2; warnings and notes do not.
+    Errors end with exit code 2; warnings and notes do not. A note says, too, where a method would be much slower than
+    usual, or cannot look as often as `measure` asks.
     """
     from weir.scenario import check
 
-    problems = [problem for name in files for problem in check(locate(name))]
+    problems = [problem for name in files for problem in (*check(locate(name)), *_remarked(locate(name), quiet=quiet))]
     errors = sum(problem.severity == "error" for problem in problems)
     if as_json:
         emit_json([asdict(problem) for problem in problems])
@@ -40,3 +48,16 @@ def command(files: tuple[str, ...], quiet: bool, as_json: bool) -> None:
             say(f"{plural(len(files), 'scenario')}: no errors")
     if errors:
         raise click.exceptions.Exit(_errors.BAD_INPUT)
+
+
+def _remarked(file: Path, *, quiet: bool) -> Iterator[Problem]:
+    """What methods say of the scenario in ``file``, as notes; of one that is wrong, nothing."""
+    from weir import scenario
+
+    if quiet:
+        return
+    try:
+        cells = scenario.load(file).cells()
+    except scenario.ScenarioError:
+        return
+    yield from (scenario.Problem(str(file), 1, 1, text, "info") for text in remarks(cells))

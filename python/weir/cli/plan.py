@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,10 +12,13 @@ from weir.cli import _errors
 from weir.cli._capacity import show_capacity
 from weir.cli._choice import show_methods
 from weir.cli._common import console, emit_json, examples, json_option, json_text, plural, print_table, say
+from weir.cli._remarks import print_remarks
 from weir.cli._scenarios import complete_scenario, load, scenario_options
+from weir.methods._choice import span
 
 if TYPE_CHECKING:
     from weir.engine import Cell, Estimate
+    from weir.methods import Method
     from weir.scenario import Version
 
 __all__ = ["command"]
@@ -24,8 +28,6 @@ _EPILOG = examples(
     ("weir plan my.yaml --cell 0003-r0", "the plan of one cell, as JSON"),
     ("weir plan my.yaml --method emul", "whether this machine carries it in real time"),
 )
-_PACKETS_PER_S = 5e6
-"""Order of magnitude of the simulator's speed, for a first idea only; `make bench` measures it."""
 
 
 @click.command(epilog=_EPILOG)
@@ -46,6 +48,8 @@ def command(
 ) -> None:
     """Show the cells of a scenario with estimates of packets, time and memory; nothing is executed.
 
+    The time is that of the method; without one, the simulator's, and a table compares the methods.
+
     For a method with a real clock: whether this machine carries each cell, with 1 as exit code if it does not.
     """
     from weir import methods
@@ -58,28 +62,58 @@ def command(
         if not show_capacity(executor, cells, as_json=as_json) and not force:
             raise click.exceptions.Exit(_errors.FAILED)
     else:
-        _show_estimates(cells, as_json=as_json)
+        _show_estimates(executor, cells, as_json=as_json)
         if method is None and not as_json:
             show_methods(cells)
 
 
-def _show_estimates(cells: Sequence[Cell], *, as_json: bool) -> None:
-    from weir.engine import estimate
-
-    estimates = [estimate(cell.plan()) for cell in cells]
+def _show_estimates(executor: Method, cells: Sequence[Cell], *, as_json: bool) -> None:
+    plans = [cell.plan() for cell in cells]
+    outlooks = [_look(executor, plan) for plan in plans]
     if as_json:
-        emit_json([_as_dict(cell, e) for cell, e in zip(cells, estimates, strict=True)])
+        emit_json([_as_dict(cell, outlook) for cell, outlook in zip(cells, outlooks, strict=True)])
         return
     factors = list(cells[0].factors)
     print_table(
         ("cell", *factors, "flows", "simulated", "packets", "time", "memory"),
-        [(cell.id, *cell.factors.values(), *_shown(e)) for cell, e in zip(cells, estimates, strict=True)],
+        [(cell.id, *cell.factors.values(), *_shown(o)) for cell, o in zip(cells, outlooks, strict=True)],
         right=range(1 + len(factors), 6 + len(factors)),
     )
-    packets = sum(e.packets for e in estimates)
-    about = _span(packets / _PACKETS_PER_S)
+    packets = sum(outlook.estimate.packets for outlook in outlooks)
+    seconds = [outlook.seconds for outlook in outlooks if outlook.seconds is not None]
+    about = f"about {span(sum(seconds))} of method {executor.name} on one processor" if seconds else "no idea how long"
     console().print()
-    console().print(f"{plural(len(cells), 'cell')}, at most {packets:.2g} packets: about {about} on one processor")
+    console().print(f"{plural(len(cells), 'cell')}, at most {packets:.2g} packets: {about}")
+    print_remarks(executor, plans)
+
+
+@dataclass(frozen=True)
+class _Outlook:
+    """What is foreseen of a cell."""
+
+    estimate: Estimate
+    seconds: float | None
+    """Wall time by the method; ``None`` if it does not say."""
+    memory_bytes: int
+
+
+def _look(executor: Method, plan: dict[str, Any]) -> _Outlook:
+    """What ``executor`` foresees of ``plan``.
+
+    Raises:
+        weir.methods.UnfitMethodError: it cannot execute it.
+    """
+    from weir.engine import estimate
+    from weir.methods import UnfitMethodError
+    from weir.methods._choice import Foreseeing, Weighing
+
+    found = estimate(plan)
+    if not isinstance(executor, Foreseeing):
+        return _Outlook(found, None, found.memory_bytes)
+    if (why := executor.obstacle(plan)) is not None:
+        raise UnfitMethodError(f"method {executor.name!r} cannot execute this: {why}")
+    memory = executor.memory_bytes(plan) if isinstance(executor, Weighing) else found.memory_bytes
+    return _Outlook(found, executor.foreseen_s(plan, found.packets), memory)
 
 
 def _find(cells: Sequence[Cell], cell_id: str) -> Cell:
@@ -90,29 +124,24 @@ def _find(cells: Sequence[Cell], cell_id: str) -> Cell:
     raise click.BadParameter(f"no cell {cell_id!r}; there are {few}{', ...' if len(cells) > 5 else ''}")
 
 
-def _as_dict(cell: Cell, e: Estimate) -> dict[str, Any]:
+def _as_dict(cell: Cell, outlook: _Outlook) -> dict[str, Any]:
     return {
         "id": cell.id,
         "factors": dict(cell.factors),
         "repeat": cell.repeat,
-        "flows": e.flows,
-        "simulated_s": e.end_s,
-        "packets": e.packets,
-        "memory_bytes": e.memory_bytes,
+        "flows": outlook.estimate.flows,
+        "simulated_s": outlook.estimate.end_s,
+        "packets": outlook.estimate.packets,
+        "seconds": None if outlook.seconds is None else round(outlook.seconds, 3),
+        "memory_bytes": outlook.memory_bytes,
     }
 
 
-def _shown(e: Estimate) -> tuple[str, ...]:
+def _shown(outlook: _Outlook) -> tuple[str, ...]:
     return (
-        str(e.flows),
-        f"{e.end_s:g} s",
-        f"{e.packets:.2g}",
-        _span(e.packets / _PACKETS_PER_S),
-        f"{e.memory_bytes / 1e6:.0f} MB",
+        str(outlook.estimate.flows),
+        f"{outlook.estimate.end_s:g} s",
+        f"{outlook.estimate.packets:.2g}",
+        "?" if outlook.seconds is None else span(outlook.seconds),
+        f"{outlook.memory_bytes / 1e6:.0f} MB",
     )
-
-
-def _span(seconds: float) -> str:
-    if seconds < 60:
-        return f"{max(1, round(seconds))} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -43,19 +43,14 @@ class CellWriter:
         self._folder.mkdir(parents=True)
 
     def __enter__(self) -> CellWriter:
-        """Opens every table that each cell has, so that an empty one exists too."""
+        """Opens every table, so that an empty one exists too."""
         try:
-            for name, table in TABLES.items():
-                if not table.optional:
-                    self._create(name)
+            for name in TABLES:
+                self._tables[name] = _TableFile(self._folder / f"{name}.parquet", _SCHEMAS[name])
         except BaseException:
             self._abort()
             raise
         return self
-
-    def _create(self, name: str) -> _TableFile:
-        self._tables[name] = _TableFile(self._folder / f"{name}.parquet", _SCHEMAS[name])
-        return self._tables[name]
 
     def __exit__(self, *_: object) -> None:
         """Removes what was not committed."""
@@ -63,8 +58,7 @@ class CellWriter:
 
     def write(self, table: str, rows: pa.RecordBatch) -> None:
         """Appends ``rows``; see :class:`weir.methods.Sink`."""
-        file = self._tables.get(table) or self._create(table)
-        file.write(rows)
+        self._tables[table].write(rows)
 
     def open(self, name: str) -> BinaryIO:
         """Opens a further file of the cell; see :class:`weir.methods.Sink`."""

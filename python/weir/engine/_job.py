@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import weir
+from weir import methods
 from weir.engine._estimate import Estimate, estimate
 from weir.engine._files import canonical
+from weir.methods._choice import Foreseeing
 
 __all__ = ["Cell", "Expectation", "Failure", "Job", "Scenario", "plan_hash"]
 
@@ -114,6 +116,8 @@ class Job:
     seed: int
     estimate: Estimate
     end_ns: int
+    cost: float
+    """Relative amount of work: seconds that the method foresees, or packets."""
 
     @classmethod
     def of(cls, cell: Cell, method: str) -> Job:
@@ -121,12 +125,8 @@ class Job:
         plan = cell.plan()
         digest = plan_hash(canonical(plan))
         key = canonical({"plan": digest, "method": method, "weir": weir.__version__, "inputs": _inputs(plan)})
-        return cls(cell, digest, key, plan["seed"], estimate(plan), plan["end_ns"])
-
-    @property
-    def cost(self) -> float:
-        """Relative amount of work."""
-        return float(self.estimate.packets + 1000)
+        expected = estimate(plan)
+        return cls(cell, digest, key, plan["seed"], expected, plan["end_ns"], _cost(plan, expected.packets, method))
 
     def message(self, run: Path, method: str) -> dict[str, Any]:
         """What a worker is told: see :mod:`weir.engine.worker`."""
@@ -147,6 +147,15 @@ class Job:
             "seed": self.seed,
             "plan_hash": self.plan_hash,
         }
+
+
+def _cost(plan: Mapping[str, Any], packets: int, method: str) -> float:
+    """What ``method`` foresees for ``plan``, in seconds; in packets if it foresees nothing."""
+    executor = methods.get(method)
+    if isinstance(executor, Foreseeing):
+        with contextlib.suppress(methods.MethodError):  # it will say so when it is to execute the plan
+            return executor.foreseen_s(plan, packets)
+    return float(packets + 1000)
 
 
 def plan_hash(plan_text: str) -> str:

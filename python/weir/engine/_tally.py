@@ -14,7 +14,7 @@ class Work:
     """The work of one cell."""
 
     cost: float
-    """In packets, roughly; only ratios matter."""
+    """What its method foresees, roughly; only ratios matter."""
     end_ns: int
 
 

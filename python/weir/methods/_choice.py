@@ -12,13 +12,13 @@ Nothing here measures: what a method foresees are orders of magnitude.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from weir.methods import MethodError
 
-__all__ = ["MOST_S", "ORDER", "Choice", "Foreseeing", "Prospect", "choose", "span"]
+__all__ = ["MOST_S", "ORDER", "Choice", "Foreseeing", "Prospect", "Remarking", "Weighing", "choose", "span"]
 
 ORDER = ("lab", "sim", "emul")
 """The methods among which is chosen, the one that says most about reality first."""
@@ -41,6 +41,22 @@ class Foreseeing(Protocol):
 
     def foreseen_s(self, plan: Mapping[str, Any], packets: int) -> float:
         """Wall time of ``plan`` on one processor, with so many data packets; an order of magnitude."""
+
+
+@runtime_checkable
+class Remarking(Protocol):
+    """A method that has something to say of a plan beforehand, which ``weir check`` and ``weir plan`` print."""
+
+    def remarks(self, plan: Mapping[str, Any], packets: int) -> Iterator[str]:
+        """What a user should know before it executes ``plan``, with so many data packets; nothing if all is usual."""
+
+
+@runtime_checkable
+class Weighing(Protocol):
+    """A method that needs another amount of memory than the simulator."""
+
+    def memory_bytes(self, plan: Mapping[str, Any]) -> int:
+        """Memory of ``plan`` at most, bytes; an order of magnitude."""
 
 
 @dataclass(frozen=True)

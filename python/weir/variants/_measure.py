@@ -183,8 +183,7 @@ def _row(
 
 
 def _equal(a: Cell, b: Cell) -> bool:
-    both = [name for name in TABLES if a.has(name) and b.has(name)]
-    return all(a.table(name).collect().equals(b.table(name).collect()) for name in both)
+    return all(a.table(name).collect().equals(b.table(name).collect()) for name in TABLES)
 
 
 def _lost(cells: Sequence[Cell]) -> int:

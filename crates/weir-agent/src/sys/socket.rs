@@ -65,6 +65,8 @@ impl IntOption {
     }
 }
 
+/// `TCP_CA_NAME_MAX`: bytes of the name of a congestion control, with the NUL at its end.
+const MAX_NAME_BYTES: usize = 16;
 const TCP_NOTSENT_LOWAT: libc::c_int = 25;
 const IP_BIND_ADDRESS_NO_PORT: libc::c_int = 24;
 
@@ -279,6 +281,18 @@ impl Socket {
         let mut value = [0; 4];
         self.get_raw(libc::SOL_SOCKET, plain, &mut value)?;
         Ok(u64::from(u32::from_ne_bytes(value)))
+    }
+
+    /// The name of its congestion control.
+    ///
+    /// # Errors
+    /// From the kernel; none is expected.
+    pub fn congestion_control(&self) -> io::Result<String> {
+        let mut name = [0; MAX_NAME_BYTES];
+        let length = self.get_raw(libc::IPPROTO_TCP, libc::TCP_CONGESTION, &mut name)?;
+        let name = &name[..length];
+        let end = name.iter().position(|&byte| byte == 0).unwrap_or(length);
+        Ok(String::from_utf8_lossy(&name[..end]).into_owned())
     }
 
     /// What has gone wrong with the connection since this was asked last.

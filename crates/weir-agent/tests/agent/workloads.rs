@@ -173,16 +173,17 @@ fn what_the_run_leaves_open_has_a_row_without_an_end() {
 }
 
 #[test]
-fn what_was_not_agreed_on_is_a_warning() {
+fn what_was_not_agreed_on_ends_the_run() {
     let mut other = tcp();
     other["timestamps"] = json!(false);
-    let (sender, _) = run(&job(300, &[flow(0, other, transfers(&[(0, 1000)], false))]));
-    assert!(
-        sender.warnings().iter().any(|text| text.contains("f[0]") && text.contains("tcp_timestamps")),
-        "{sender:?}"
-    );
-    let (sender, _) = run(&job(300, &[flow(0, tcp(), transfers(&[(0, 1000)], false))]));
-    assert!(!sender.warnings().iter().any(|text| text.contains("the plan")), "{sender:?}");
+    // The failure is held back for half a second, in case the plan ends anyway.
+    let (mut agent, _) = Agent::with(&ends(&job(3000, &[flow(0, other, bulk())]), &["to", "from"]));
+    agent.start_at(soon());
+    let report = agent.wait();
+    assert_eq!(report.code, Some(1));
+    let error = report.error();
+    assert!(error.contains("flow f[0]: its connection is not that of the plan"), "{error}");
+    assert!(error.contains("net.ipv4.tcp_timestamps is on, the plan has it off"), "{error}");
 }
 
 #[test]

@@ -13,7 +13,6 @@ mod response;
 
 mod applications;
 mod conservation;
-mod delays;
 mod determinism;
 mod timing;
 mod trace;

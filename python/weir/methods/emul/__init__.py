@@ -22,10 +22,12 @@ import pyarrow as pa
 
 from weir.methods import Capacity, MethodError, Outcome, Progress, Sink, _owner
 from weir.methods._binaries import find
+from weir.methods._intervals import too_fine
 from weir.methods._options import option
 from weir.methods.emul import _programs
 from weir.methods.emul._capacity import capacity, capacity_of_disciplines
 from weir.methods.emul._congestion import kernel_names, renamed
+from weir.methods.emul._fit import finest, require_fit
 from weir.methods.emul._host import HostWatch, facts
 from weir.methods.emul._merge import Merger
 from weir.methods.emul._needs import lacking
@@ -37,6 +39,7 @@ from weir.methods.emul._selfcheck import SelfCheck
 from weir.methods.emul._session import Session
 from weir.methods.emul._support import needs_netem, overrun_packets
 from weir.methods.emul._watch import Watcher
+from weir.methods.emul._windows import require_windows
 from weir.methods.emul._wiring import Wiring, wire
 
 __all__ = ["Emul"]
@@ -75,6 +78,7 @@ class Emul:
     def obstacle(self, plan: Mapping[str, Any]) -> str | None:
         """See :class:`weir.methods._choice.Foreseeing`."""
         try:
+            require_fit(plan)
             if not _of_disciplines(plan):
                 wire(plan, "emul")
             else:
@@ -87,6 +91,11 @@ class Emul:
     def foreseen_s(self, plan: Mapping[str, Any], packets: int) -> float:
         """See :class:`weir.methods._choice.Foreseeing`."""
         return _SETUP_S + float(plan["end_ns"]) / 1e9
+
+    def remarks(self, plan: Mapping[str, Any], packets: int) -> Iterator[str]:
+        """See :class:`weir.methods._choice.Remarking`."""
+        if (why := too_fine(plan, finest(plan))) is not None:
+            yield why
 
     def execute(self, plan: str, sink: Sink, progress: Progress) -> Outcome:
         """Executes ``plan``; see :meth:`weir.methods.Method.execute`."""
@@ -106,6 +115,7 @@ class _Cell:
         self._progress = progress
         self._tag = _owner.new()
         self._links: Links | None = None
+        require_fit(plan)
         if _of_disciplines(plan):
             self._links = wire_netem(plan, str(self._tag), _SLACK_NS)
             needs_netem()
@@ -135,8 +145,8 @@ class _Cell:
             with watch, self._overruns():
                 self._measure(session)
         session.remains.keep(self._sink)
-        seen = (*_programs.warnings(self._plan), *self._watcher.warnings)
-        warnings = (*self._wiring.warnings, *self._warnings, *seen, *session.warnings, *watch.judge(session.stats))
+        seen = (*self._wiring.warnings, *self._warnings, *self._watcher.warnings)
+        warnings = (*seen, *session.warnings, *watch.judge(session.stats))
         return Outcome(warnings, {**self._times, **session.stats, **watch.stats})
 
     @contextlib.contextmanager
@@ -211,8 +221,7 @@ class _Cell:
         from weir import _weir
 
         watcher = self._watcher
-        delays = self._links is None and self._plan["measure"].get("delay_ns", 0) > 0
-        merger = Merger(pa.array(_weir.event_kinds(), pa.string()), delays)
+        merger = Merger(pa.array(_weir.event_kinds(), pa.string()))
         begin = time.monotonic() + _AHEAD_S
         end_s = self._plan["end_ns"] / 1e9
         session.tell({"command": "start", "epoch_ns": round(begin * 1e9)})
@@ -228,6 +237,7 @@ class _Cell:
                 self._progress(reached_ns, watcher.now(reached_ns))
 
         for frame in session.frames(begin + end_s + _GRACE_S, tell):
+            require_windows(self._plan, frame)
             watcher.take(frame)
             for table, rows in merger.take(frame):
                 self._sink.write(table, rows)

@@ -160,7 +160,7 @@ def wire_netem(plan: Plan, tag: str, slack_ns: int) -> Links:
     names |= {node: f"weir-{tag}-r{node}" for node in routers}
     up: list[Command] = [("ip", "netns", "add", name) for name in names.values()]
     up += [command for command in bare.up if command[0] == "nsenter"]
-    up += [_settings(names[node], forward=node in routers) for node in sorted(names)]
+    up += [command for node in sorted(names) for command in _settings(names[node], forward=node in routers)]
     up += _devices(plan, ends, names)
     up += [("ip", "-n", host.namespace, "address", "add", f"{host.address}/32", "dev", host.device) for host in hosts]
     up += _routing(plan, ends, names, bare)
@@ -169,7 +169,7 @@ def wire_netem(plan: Plan, tag: str, slack_ns: int) -> Links:
     down = tuple(("ip", "netns", "del", name) for name in names.values())
     recorded = [number for number in plan["measure"]["links"] or range(len(plan["links"])) if number in ends]
     bottlenecks = tuple(_bottleneck(plan, ends[number], names) for number in recorded)
-    warnings = (*bare.warnings, *_nameless(plan, bottlenecks), *_untimed(plan))
+    warnings = (*bare.warnings, *_warnings(plan, bottlenecks))
     late = {number: _delayed_ns(plan, number) - end.link["delay"]["delay_ns"] for number, end in ends.items()}
     return Links(replace(bare, hosts=hosts, up=tuple(up), down=down, warnings=warnings), bottlenecks, late)
 
@@ -209,7 +209,7 @@ def _device(node: int, ends: Mapping[int, _End]) -> str:
     )
 
 
-def _settings(namespace: str, *, forward: bool) -> Command:
+def _settings(namespace: str, *, forward: bool) -> list[Command]:
     """The kernel's parameters that every node of such a network needs, before it has devices."""
     values = {
         "net.ipv6.conf.default.disable_ipv6": "1",
@@ -220,8 +220,7 @@ def _settings(namespace: str, *, forward: bool) -> Command:
         "net.ipv4.ip_default_ttl": str(_TTL),
         "net.ipv4.ip_forward": str(int(forward)),
     }
-    words = (f"{key}={value}" for key, value in values.items())
-    return ("nsenter", f"--net=/run/netns/{namespace}", "sysctl", "-q", "-e", "-w", *words)
+    return _wiring.sysctl(f"/run/netns/{namespace}", values)
 
 
 # Devices -------------------------------------------------------------------------------------------------------------
@@ -405,15 +404,7 @@ def _bottleneck(plan: Plan, end: _End, names: Mapping[int, str]) -> Bottleneck:
     )
 
 
-def _untimed(plan: Plan) -> tuple[str, ...]:
-    if not plan["measure"].get("delay_ns"):
-        return ()
-    return (
-        "links: netem cannot time packets: measure.delay has no effect, and there are no tables delays and delay_bins",
-    )
-
-
-def _nameless(plan: Plan, bottlenecks: Iterable[Bottleneck]) -> tuple[str, ...]:
+def _warnings(plan: Plan, bottlenecks: Iterable[Bottleneck]) -> tuple[str, ...]:
     data = {number for flow in plan["flows"] for number in flow["path"]}
     shared = [plan["links"][one.link]["name"] for one in bottlenecks if one.link in data and one.flow is None]
     if not shared:

@@ -9,7 +9,9 @@ Pure but for :class:`Remains`; ``lab`` uses the same.
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +21,7 @@ from weir.methods.emul._congestion import label
 from weir.methods.emul._frames import File, Message
 from weir.methods.emul._wiring import Command, Wiring
 
-__all__ = ["Remains", "programs", "routes", "warnings"]
+__all__ = ["Remains", "programs", "require_settings", "routes"]
 
 Flow = Mapping[str, Any]
 
@@ -40,23 +42,28 @@ def routes(plan: Mapping[str, Any], wiring: Wiring, names: Mapping[str, str]) ->
     Raises:
         MethodError: flows between the same two hosts ask for another congestion control or segment size.
     """
-    more: dict[tuple[int, int], list[str]] = {}
+    more: defaultdict[tuple[int, int], dict[str, str]] = defaultdict(dict)
     for flow in programs(plan):
         if flow["source"]["report"] is not None or flow["transport"]["protocol"] != "tcp":
             continue  # iperf3 is told by its arguments
-        here, there = flow["from"], flow["to"]
-        _check_alike(plan, flow)
-        more.setdefault((here, there), ["congctl", names[label(flow)]])
+        way, back = (flow["from"], flow["to"]), (flow["to"], flow["from"])
+        # What answers an ECN-capable request with ECN, and echoes marks as DCTCP counts them, is DCTCP itself.
+        for pair in (way, back) if flow["transport"]["ecn"] else (way,):
+            _check_alike(plan, flow, pair)
+            more[pair]["congctl"] = names[label(flow)]
         segment = flow["transport"]["mss_bytes"] + (_TIMESTAMPS if flow["transport"]["timestamps"] else 0)
-        if segment + _HEADERS < min(wiring.host(node).mtu_bytes for node in (here, there)):
-            more.setdefault((there, here), ["advmss", str(segment)])
-    return [_replaced(wiring, here, there, words) for (here, there), words in more.items()]
+        if segment + _HEADERS < min(wiring.host(node).mtu_bytes for node in way):
+            more[back]["advmss"] = str(segment)
+    return [
+        _replaced(wiring, here, there, [*itertools.chain.from_iterable(words.items())])
+        for (here, there), words in more.items()
+    ]
 
 
-def _check_alike(plan: Mapping[str, Any], flow: Flow) -> None:
-    """Raises MethodError if a flow between the same hosts needs a route of its own."""
+def _check_alike(plan: Mapping[str, Any], flow: Flow, pair: tuple[int, int]) -> None:
+    """Raises MethodError if a flow between the hosts ``pair`` needs a route of its own."""
     for other in plan["flows"]:
-        if (other["from"], other["to"]) != (flow["from"], flow["to"]) or other["transport"]["protocol"] != "tcp":
+        if (other["from"], other["to"]) != pair or other["transport"]["protocol"] != "tcp":
             continue
         for what, of in (("congestion control", label), ("segment size", _segment)):
             if of(other) != of(flow):
@@ -82,21 +89,27 @@ def _replaced(wiring: Wiring, here: int, there: int, words: Sequence[str]) -> Co
     return (*start, "replace", *made[5:], *words)
 
 
-def warnings(plan: Mapping[str, Any]) -> Iterator[str]:
-    """What ``plan`` asks of programs that they cannot be told."""
+def require_settings(plan: Mapping[str, Any]) -> None:
+    """Does nothing if every program of ``plan`` can be given what the plan asks for its flow.
+
+    Raises:
+        MethodError: one cannot be told something from outside; the message names it, and the way out.
+    """
     for flow in programs(plan):
-        lacking = [*_lacking(flow)]
-        if lacking:
-            what = " and ".join(lacking)
-            yield f"flow {flow['name']}: {what}: a program cannot be told from outside, and may do otherwise"
-    yield from _unlike_buffers(plan)
+        for what in _lacking(flow):
+            raise MethodError(
+                f"flow {flow['name']}: {what}: a program cannot be told so from outside. Leave it to the program's own "
+                f"arguments, and give the flow none in the scenario"
+            )
+    for problem in _unlike_buffers(plan):
+        raise MethodError(problem)
 
 
 def _lacking(flow: Flow) -> Iterator[str]:
     if flow["transport"].get("pacing"):
         yield "pacing"
     if flow["dscp"] and flow["source"]["report"] is None:
-        yield f"code point {flow['dscp']}"
+        yield f"code point {flow['dscp']} (dscp)"
 
 
 def _unlike_buffers(plan: Mapping[str, Any]) -> Iterator[str]:
@@ -109,8 +122,8 @@ def _unlike_buffers(plan: Mapping[str, Any]) -> Iterator[str]:
             wanted = flow["transport"].get(key)
             if wanted is not None and wanted < most[flow[end]]:
                 yield (
-                    f"flow {flow['name']}: its buffer is that of another flow of the same host, {most[flow[end]]} "
-                    f"bytes instead of {wanted}; hosts of their own would tell them apart"
+                    f"flow {flow['name']}: {key} of {wanted} bytes: a program has the buffers of its host, which are "
+                    f"{most[flow[end]]} bytes for another flow there. Give the flow hosts of its own"
                 )
 
 

@@ -6,7 +6,7 @@ the network itself - every link, queue and delay - is inside the emulator.
 
 What Linux settles per host or per pair of hosts, and a plan per flow, must agree: SACK and timestamps belong to a
 host, the initial window, ECN and quick acknowledgements to a route. A plan whose flows contradict each other there is
-refused. What no Linux of today does (``stack: linux-2.6``) is approached and becomes a warning.
+refused, and so is one that asks for what no Linux of today has (``stack: linux-2.6``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 from weir.methods import MethodError
 
-__all__ = ["DEVICE", "FIRST_PORT", "Command", "Host", "Wiring", "WiringError", "route_options", "wire"]
+__all__ = ["DEVICE", "FIRST_PORT", "Command", "Host", "Wiring", "WiringError", "route_options", "sysctl", "wire"]
 
 Command = tuple[str, ...]
 """A program and its arguments."""
@@ -37,6 +37,8 @@ _LEAST_QUEUE = 10_000
 so that none is lost when the emulator has to wait for a processor. Room in it costs 8 bytes, what waits there its size;
 as the emulator takes everything at once, nothing waits when it is not late."""
 
+_IPV6 = "net.ipv6."
+"""Begin of the names of what only keeps IPv6 away: a kernel without it has none of them."""
 _CARD_MARGIN = 0.999
 """Share of a card's rate that its queue lets pass: or what small packets cost on the wire would pile up behind it."""
 _LEAST_BURST = 4
@@ -102,9 +104,11 @@ def wire(plan: Mapping[str, Any], tag: str, *, alone: bool = False) -> Wiring:
         alone: Hosts send each packet alone, instead of trains of segments where TCP has several at once.
 
     Raises:
-        WiringError: flows of one host, or between the same two, ask for what Linux does not tell apart.
+        WiringError: flows of one host, or between the same two, ask for what Linux does not tell apart; or one asks for
+            what no Linux has.
     """
     flows: Sequence[Flow] = plan["flows"]
+    _refuse_old_stacks(flows)
     nodes = sorted({node for flow in flows for node in (flow["from"], flow["to"])})
     hosts = tuple(_host(plan, node, tag) for node in nodes)
     switches = _switches(plan)
@@ -112,12 +116,12 @@ def wire(plan: Mapping[str, Any], tag: str, *, alone: bool = False) -> Wiring:
     routes = route_options(plan)
     up: list[Command] = [("ip", "netns", "add", host.namespace) for host in hosts]
     for host in hosts:
-        up.append(_settings(host, flows, switches[host.node]))
+        up += _settings(host, flows, switches[host.node])
         up += _link(plan, host, alone=alone)
         up += [_route(host, by_node[peer], words) for (node, peer), words in routes.items() if node == host.node]
         up += _card(plan, host)
     down = [("ip", "netns", "del", host.namespace) for host in hosts]
-    return Wiring(hosts, tuple(up), tuple(down), _first_port(flows), _warnings(flows))
+    return Wiring(hosts, tuple(up), tuple(down), _first_port(flows), ())
 
 
 def _host(plan: Mapping[str, Any], node: int, tag: str) -> Host:
@@ -198,8 +202,16 @@ def _queue_bytes(limit: Mapping[str, int | None], packet: int) -> int:
     return min(sizes)
 
 
-def _settings(host: Host, flows: Sequence[Flow], switches: Mapping[str, str]) -> Command:
-    """The command that sets the kernel's parameters in ``host``; one that a kernel lacks is passed over."""
+def sysctl(namespace: str, values: Mapping[str, str]) -> list[Command]:
+    """The commands that set the kernel's parameters in ``namespace``; a kernel may lack those of IPv6 alone."""
+    start = ("nsenter", f"--net={namespace}", "sysctl", "-q")
+    wanted = [f"{key}={value}" for key, value in values.items() if not key.startswith(_IPV6)]
+    unwanted = [f"{key}={value}" for key, value in values.items() if key.startswith(_IPV6)]
+    return [(*start, "-e", "-w", *unwanted), (*start, "-w", *wanted)]
+
+
+def _settings(host: Host, flows: Sequence[Flow], switches: Mapping[str, str]) -> list[Command]:
+    """The commands that set the kernel's parameters in ``host``."""
     sent = [flow["transport"] for flow in flows if flow["from"] == host.node and _is_tcp(flow)]
     received = [flow["transport"] for flow in flows if flow["to"] == host.node and _is_tcp(flow)]
     values = {
@@ -214,12 +226,7 @@ def _settings(host: Host, flows: Sequence[Flow], switches: Mapping[str, str]) ->
         values["net.ipv4.tcp_wmem"] = _memory(transport["send_buffer_bytes"] for transport in sent)
     if received:
         values["net.ipv4.tcp_rmem"] = _memory(transport["receive_buffer_bytes"] for transport in received)
-    if sent and all(transport["stack"] == "linux-2.6" for transport in sent):
-        values["net.ipv4.tcp_early_retrans"] = "0"  # no tail-loss probe
-    if received and all(transport["stack"] == "linux-2.6" for transport in received):
-        values["net.ipv4.tcp_comp_sack_nr"] = "0"
-    words = (f"{key}={value}" for key, value in values.items())
-    return ("nsenter", f"--net={host.path}", "sysctl", "-q", "-e", "-w", *words)
+    return sysctl(host.path, values)
 
 
 def _memory(buffers: Iterable[int]) -> str:
@@ -264,25 +271,31 @@ def route_options(plan: Mapping[str, Any]) -> dict[tuple[int, int], list[str]]:
         WiringError: flows between the same two hosts differ in one.
     """
     found: defaultdict[tuple[int, int], list[str]] = defaultdict(list)
-    parts: tuple[tuple[str, bool, Callable[[Any], list[str]]], ...] = (
-        ("initial_window", True, lambda window: ["initcwnd", str(window)]),
-        ("ecn", True, lambda on: ["features", "ecn"] if on else []),
-        ("ack", False, lambda ack: ["quickack", "1"] if ack == "every" else []),
+    parts: tuple[tuple[str, Callable[[Flow], bool], Callable[[Any], list[str]]], ...] = (
+        ("initial_window", lambda _: True, lambda window: ["initcwnd", str(window)]),
+        ("ecn", _sender_begins, lambda on: ["features", "ecn"] if on else []),
+        ("ack", lambda _: False, lambda ack: ["quickack", "1"] if ack == "every" else []),
     )
     for option, of_sender, words in parts:
-        for pair, value in _agreed(plan, option, of_sender=of_sender).items():
+        for pair, value in _agreed(plan, option, of_sender).items():
             found[pair] += words(value)
     return found
 
 
-def _agreed(plan: Mapping[str, Any], option: str, *, of_sender: bool) -> dict[tuple[int, int], Any]:
-    """The value of ``option`` for each (host, peer) whose route has it."""
+def _sender_begins(flow: Flow) -> bool:
+    """Whether the end that sends the data asks for the connection; a program may be asked for them by its peer."""
+    source = flow["source"]
+    return not (source["kind"] == "command" and source.get("sender", "command") == "peer")
+
+
+def _agreed(plan: Mapping[str, Any], option: str, of_sender: Callable[[Flow], bool]) -> dict[tuple[int, int], Any]:
+    """The value of ``option`` for each (host, peer) whose route has it: the sender's to the receiver, or back."""
     found: dict[tuple[int, int], Any] = {}
     first: dict[tuple[int, int], Flow] = {}
     for flow in plan["flows"]:
         if not _is_tcp(flow):
             continue
-        pair = (flow["from"], flow["to"]) if of_sender else (flow["to"], flow["from"])
+        pair = (flow["from"], flow["to"]) if of_sender(flow) else (flow["to"], flow["from"])
         value = flow["transport"][option]
         if found.setdefault(pair, value) != value:
             raise WiringError(
@@ -298,15 +311,15 @@ def _route(host: Host, peer: Host, words: Sequence[str]) -> Command:
     return ("ip", "-n", host.namespace, "route", "add", f"{peer.address}/32", "dev", host.device, *words)
 
 
-def _warnings(flows: Iterable[Flow]) -> tuple[str, ...]:
+def _refuse_old_stacks(flows: Iterable[Flow]) -> None:
+    """Raises WiringError if a flow asks for the TCP of long ago."""
     old = [flow["name"] for flow in flows if _is_tcp(flow) and flow["transport"]["stack"] == "linux-2.6"]
-    if not old:
-        return ()
-    few = ", ".join(old[:3]) + (", ..." if len(old) > 3 else "")
-    return (
-        f"stack linux-2.6 ({few}): the kernel is a current one. Tail-loss probes and compressed SACKs are off; "
-        "RACK, proportional rate reduction and back-pressure of small queues stay",
-    )
+    if old:
+        few = ", ".join(old[:3]) + (", ..." if len(old) > 3 else "")
+        raise WiringError(
+            f"stack: linux-2.6 ({few}): no kernel of today has it (RACK, proportional rate reduction and small queues "
+            "cannot be switched off); the simulator has. `transport.stack: linux` is the kernel's own"
+        )
 
 
 def _is_tcp(flow: Flow) -> bool:

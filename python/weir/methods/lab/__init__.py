@@ -13,8 +13,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -24,27 +23,19 @@ from weir.lab import Kernel, Lab, LabError, Settings, find, unavailable
 from weir.methods import MethodError, Outcome, Progress, Sink
 from weir.methods._binaries import MissingBinaryError
 from weir.methods._binaries import find as program
-from weir.methods._options import option
 from weir.methods.emul import _programs
 from weir.methods.emul._frames import File, Frame, FrameError, read
 from weir.methods.emul._merge import Merger
-from weir.methods.emul._netem import wire_netem
+from weir.methods.emul._windows import require_windows
 from weir.methods.emul._wiring import Wiring, wire
 from weir.methods.lab import _wire
 from weir.methods.lab._controls import controls, obstacle
-from weir.methods.lab._script import AGENT, ROWS, TRACE, Network, script
+from weir.methods.lab._effort import foreseen_s, memory_mb, remarks
+from weir.methods.lab._links import choose, require_fit
+from weir.methods.lab._script import AGENT, ROWS, TRACE, script
 
 __all__ = ["LabMethod"]
 
-_START_S = 2.0
-_SPEED = {"kernel": 1e5, "trains": 8e5, "netem": 5e4, "weir-emu": 5e3}
-"""Data packets a second of wall time by what the links are, orders of magnitude (``benches/lab.py`` measures it)."""
-_FOREIGN = 0.02
-"""Share of the speed that is left where programs of others make the traffic: they wake up for every few segments."""
-_LOOK_S = 5e-5
-"""Wall time of one look at the state of all senders."""
-_BASE_MB = 384
-_MOST_MB = 16_384
 _GRACE_NS = 30_000_000_000
 """How much longer than the plan the guest's clock may run."""
 
@@ -73,23 +64,22 @@ class LabMethod:
     def obstacle(self, plan: Mapping[str, Any]) -> str | None:
         """See :class:`weir.methods._choice.Foreseeing`."""
         try:
-            network = _choose(plan, None)[0]
-            if network.netem is None:
-                wire(plan, "lab")
+            require_fit(plan, choose(plan, None)[0])
         except MethodError as error:
             return str(error)
         return obstacle(plan)
 
     def foreseen_s(self, plan: Mapping[str, Any], packets: int) -> float:
         """See :class:`weir.methods._choice.Foreseeing`."""
-        network = _choose(plan, None)[0]
-        whole = network.links == "kernel" and network.offload == "trains"
-        speed = _SPEED["trains" if whole else network.links]
-        if any(flow["source"]["kind"] == "command" for flow in plan["flows"]):
-            speed *= _FOREIGN
-        intervals = (plan["measure"][name] for name in ("tcp_ns", "goodput_ns", "links_ns"))
-        looks: float = sum(plan["end_ns"] / interval for interval in intervals if interval)
-        return _START_S + packets / speed + looks * _LOOK_S
+        return foreseen_s(plan, packets)
+
+    def memory_bytes(self, plan: Mapping[str, Any]) -> int:
+        """See :class:`weir.methods._choice.Weighing`."""
+        return memory_mb(plan) * 1_000_000
+
+    def remarks(self, plan: Mapping[str, Any], packets: int) -> Iterator[str]:
+        """See :class:`weir.methods._choice.Remarking`."""
+        return remarks(plan, packets)
 
     def execute(self, plan: str, sink: Sink, progress: Progress) -> Outcome:
         """Executes ``plan``; see :meth:`weir.methods.Method.execute`."""
@@ -112,7 +102,8 @@ class _Cell:
         self._kernel = kernel
         self._sink = sink
         self._progress = progress
-        self._network, self._why = _choose(plan, kernel)
+        self._network, self._why = choose(plan, kernel)
+        require_fit(plan, self._network)
         netem, alone = self._network.netem, self._network.offload == "packets"
         self._wiring: Wiring = wire(plan, "lab", alone=alone) if netem is None else netem.wiring
         self._merger = Merger(pa.array(_weir.event_kinds(), pa.string()))
@@ -124,29 +115,46 @@ class _Cell:
         held = controls(self._plan, self._kernel)
         made = script(self._plan, self._wiring, held, self._network)
         limit_ns = self._plan["end_ns"] + _GRACE_NS
-        settings = Settings(seed=self._plan["seed"], memory_mb=_memory_mb(self._plan), limit_ns=limit_ns)
+        settings = Settings(seed=self._plan["seed"], memory_mb=memory_mb(self._plan), limit_ns=limit_ns)
         self._sink.open("lab.json").write((json.dumps(self._facts(held.names, settings), indent=2) + "\n").encode())
-        with Lab(self._kernel, made, settings) as lab:
-            self._follow(lab, AGENT)
-            if self._network.program is not None:
-                self._follow(lab, self._network.program)
-            lab.wait()
-            code = lab.exit_code()
-            if code or "agent.ended" not in self._stats:
-                raise MethodError(f"a process of the lab ended with {code}, before the plan did.{lab.console()}")
-            if self._network.module is not None:
-                self._take_rows(lab)
-            elif self._plan["measure"].get("trace"):
-                with lab.result(TRACE) as trace:
-                    shutil.copyfileobj(trace, self._sink.open(TRACE))
-            self._stats["lab.virtual_s"] = lab.now_ns / 1e9
+        try:
+            with Lab(self._kernel, made, settings) as lab:
+                self._observe(lab)
+        except LabError as error:
+            raise MethodError(held.explain(error)) from error
         for table, rows in self._merger.finish():
             self._sink.write(table, rows)
         self._remains.keep(self._sink)
         del self._stats["agent.ended"]
         notes = () if not _programs.programs(self._plan) else (_PRICE,)
         unconfined = [warning] if (warning := confine.state().warning) else []
-        return Outcome((*unconfined, *self._warnings, *_programs.warnings(self._plan)), self._stats, notes)
+        return Outcome((*unconfined, *self._warnings), self._stats, notes)
+
+    def _observe(self, lab: Lab) -> None:
+        """Takes everything that the lab gives, until its end.
+
+        Raises:
+            MethodError: a process of it failed.
+            weir.lab.LabError: the lab itself did.
+        """
+        try:
+            self._follow(lab, AGENT)
+            if self._network.program is not None:
+                self._follow(lab, self._network.program)
+        except FrameError:
+            lab.wait()
+            lab.exit_code()  # a kernel that died says more than what it left unsaid
+            raise
+        lab.wait()
+        code = lab.exit_code()
+        if code or "agent.ended" not in self._stats:
+            raise MethodError(f"a process of the lab ended with {code}, before the plan did.{lab.console()}")
+        if self._network.module is not None:
+            self._take_rows(lab)
+        elif self._plan["measure"].get("trace"):
+            with lab.result(TRACE) as trace:
+                shutil.copyfileobj(trace, self._sink.open(TRACE))
+        self._stats["lab.virtual_s"] = lab.now_ns / 1e9
 
     def _follow(self, lab: Lab, name: str) -> None:
         """Takes what the process ``name`` says, until it ends."""
@@ -174,6 +182,7 @@ class _Cell:
                 self._stats[f"{name}.ended"] = 1
 
     def _take(self, frame: Frame) -> None:
+        require_windows(self._plan, frame)
         for table, rows in self._merger.take(frame):
             self._sink.write(table, rows)
 
@@ -181,7 +190,7 @@ class _Cell:
         """The rows of the kernel's links, in pieces of a bounded size."""
         with io.BufferedReader(lab.result(f"{ROWS}.out")) as file:
             while content := file.read(_wire.ROW_BYTES * 65_536):
-                for frame in _wire.frames(content):
+                for frame in _wire.frames(content, self._plan["end_ns"]):
                     self._take(frame)
 
     def _facts(self, names: Mapping[str, str], settings: Settings) -> dict[str, Any]:
@@ -193,35 +202,3 @@ class _Cell:
             "congestion_controls": dict(names),
             "memory_mb": settings.memory_mb,
         }
-
-
-def _choose(plan: Mapping[str, Any], kernel: Kernel | None) -> tuple[Network, str]:
-    """What the links of ``plan`` are, and why; without ``kernel``, as they would be.
-
-    Raises:
-        MethodError: its options ask for what there is not.
-    """
-    links, offload = option(plan, "lab", "links"), option(plan, "lab", "offload")
-    if links == "emulator":
-        return Network(offload=offload), "methods.lab.links asks for it"
-    if links == "netem":
-        if offload != "packets":
-            raise MethodError(f"methods.lab.offload is {offload}, and links: netem has each packet alone (packets)")
-        return Network(netem=wire_netem(plan, "lab", 0), offload=offload), "methods.lab.links asks for it"
-    why = _wire.obstacle(plan)
-    if why is None:
-        return Network(
-            Path() if kernel is None else kernel.wire, offload=offload
-        ), "the kernel's links can do all of the plan"
-    if links == "kernel":
-        raise MethodError(f"methods.lab.links is kernel, but the kernel's links lack this: {why}")
-    return Network(offload=offload), f"the kernel's links lack this: {why}"
-
-
-def _memory_mb(plan: Mapping[str, Any]) -> int:
-    """Memory of the guest: what buffers and delay lines may hold, with what the kernel adds to each packet."""
-    tcp = [flow["transport"] for flow in plan["flows"] if flow["transport"]["protocol"] == "tcp"]
-    buffers = sum(transport["send_buffer_bytes"] + transport["receive_buffer_bytes"] for transport in tcp)
-    lines = sum(link["rate_bps"] / 8e9 * link["delay"]["delay_ns"] for link in plan["links"])
-    need: float = _BASE_MB + (2 * buffers + 2 * lines) / 1e6
-    return min(_MOST_MB, round(need))

@@ -198,9 +198,13 @@ _ROW = np.dtype([("time_ns", "<u8"), ("link", "<u4"), ("kind", "<u4"), *((name, 
 _PARTS = {1: "drops", 2: "marks"}
 
 
-def frames(content: bytes) -> Iterator[Frame]:
-    """The tables ``links``, ``drops`` and ``marks`` in rows of the module; what is left of a last row is ignored."""
+def frames(content: bytes, end_ns: int) -> Iterator[Frame]:
+    """The tables ``links``, ``drops`` and ``marks`` in rows of the module, up to ``end_ns``.
+
+    What is left of a last row is ignored. Packets still go for a moment when the plan has ended.
+    """
     rows = np.frombuffer(content, _ROW, len(content) // _ROW.itemsize)
+    rows = rows[rows["time_ns"] <= end_ns]
     of_links = rows[rows["kind"] == 0]
     if len(of_links):
         names = ("time_ns", "link", *_LINK_COLUMNS)

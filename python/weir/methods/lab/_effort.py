@@ -1,0 +1,94 @@
+"""What a plan takes of the machine in the lab: wall time and memory, orders of magnitude."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from weir.methods import MethodError
+from weir.methods._choice import span
+from weir.methods._intervals import too_fine
+from weir.methods.lab._links import choose, finest
+from weir.methods.lab._script import Network
+
+__all__ = ["foreseen_s", "memory_mb", "remarks"]
+
+Plan = Mapping[str, Any]
+
+_START_S = 2.0
+_SPEED = {"kernel": 1e5, "trains": 8e5, "netem": 5e4, "weir-emu": 5e3}
+"""Data packets a second of wall time by what the links are (``benches/lab.py`` measures it)."""
+_FOREIGN = 0.02
+"""Share of the speed that is left where programs of others make the traffic: they wake up for every few segments."""
+_LOOK_S = 5e-5
+"""Wall time of one look at the state of all senders."""
+_BASE_MB = 384
+_MOST_MB = 16_384
+_BEAT_NS = 250_000_000
+"""Rows are handed over at least this often; until then the guest holds them."""
+_ROW_BYTES = 400
+"""Memory for a row of a table, with what it is copied to on its way."""
+_USUAL_ROWS_MB = 64
+"""What the base has room for: the memory of a plan with usual intervals does not depend on them."""
+_MUCH_SLOWER = 3.0
+"""A plan that takes this many times what it would take over the kernel's links deserves a remark."""
+
+
+def foreseen_s(plan: Plan, packets: int) -> float:
+    """Wall time of ``plan`` with so many data packets.
+
+    Raises:
+        MethodError: the plan's options ask for links that there are not.
+    """
+    return _over(plan, choose(plan, None)[0], packets)
+
+
+def _over(plan: Plan, network: Network, packets: int) -> float:
+    whole = network.links == "kernel" and network.offload == "trains"
+    speed = _SPEED["trains" if whole else network.links]
+    if _has_programs(plan):
+        speed *= _FOREIGN
+    intervals = (plan["measure"][name] for name in ("tcp_ns", "goodput_ns", "links_ns"))
+    looks: float = sum(plan["end_ns"] / interval for interval in intervals if interval)
+    return _START_S + packets / speed + looks * _LOOK_S
+
+
+def remarks(plan: Plan, packets: int) -> Iterator[str]:
+    """What makes the lab much slower than it could be, and what it cannot look at as often as asked, for people."""
+    try:
+        network, why = choose(plan, None)
+    except MethodError:
+        return
+    if (unserved := too_fine(plan, finest(network))) is not None:
+        yield unserved
+    if network.links == "kernel":
+        return
+    kernel = replace(network, module=Path(), netem=None)
+    slow, fast = _over(plan, network, packets), _over(plan, kernel, packets)
+    if slow > _MUCH_SLOWER * fast:
+        name = "the program weir-emu" if network.links == "weir-emu" else "disciplines"
+        yield (f"its links are {name} here, which takes about {span(slow)} a cell instead of {span(fast)}: {why}")
+
+
+def _has_programs(plan: Plan) -> bool:
+    return any(flow["source"]["kind"] == "command" for flow in plan["flows"])
+
+
+def memory_mb(plan: Plan) -> int:
+    """Memory of the guest: what buffers, delay lines and rows may hold, with what the kernel adds to each packet."""
+    tcp = [flow["transport"] for flow in plan["flows"] if flow["transport"]["protocol"] == "tcp"]
+    buffers = sum(transport["send_buffer_bytes"] + transport["receive_buffer_bytes"] for transport in tcp)
+    lines = sum(link["rate_bps"] / 8e9 * link["delay"]["delay_ns"] for link in plan["links"])
+    rows_mb = max(0.0, _ROW_BYTES * _rows(plan) / 1e6 - _USUAL_ROWS_MB)
+    need: float = _BASE_MB + (2 * buffers + 2 * lines) / 1e6 + rows_mb
+    return min(_MOST_MB, round(need))
+
+
+def _rows(plan: Plan) -> float:
+    """Rows that the guest holds before it hands them over."""
+    measure, beat = plan["measure"], min(_BEAT_NS, plan["end_ns"])
+    flows, links = len(plan["flows"]), len(measure["links"]) or len(plan["links"])
+    asked = ((measure["tcp_ns"], flows), (measure["goodput_ns"], 2 * flows), (measure["links_ns"], links))
+    return float(sum(beat / interval * count for interval, count in asked if interval))

@@ -1,0 +1,163 @@
+"""What of a plan a method with a real kernel refuses before anything is made, and what it says of the rest."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from emul_support import text
+
+from shared import Weir, dumbbell, plan_of
+from weir import methods
+from weir.methods import MethodError
+from weir.methods._intervals import Finest, too_fine
+from weir.methods.emul import _fit
+from weir.methods.lab import _links
+from weir.methods.lab._effort import memory_mb
+from weir.methods.lab._script import Network
+
+_GENTLE = "topology.dumbbell.bottleneck.queue={red: {size: 100kB, min: 10kB, max: 30kB, gentle: true}}"
+
+
+@pytest.fixture(scope="module")
+def plan() -> dict[str, Any]:
+    return plan_of(text(pairs=2))
+
+
+def measured(plan: dict[str, Any], **intervals: int) -> dict[str, Any]:
+    return {**plan, "measure": {**plan["measure"], **intervals}}
+
+
+def told(plan: dict[str, Any], method: str, **options: str) -> dict[str, Any]:
+    other = copy.deepcopy(plan)
+    other.setdefault("methods", {}).setdefault(method, {}).update(options)
+    return other
+
+
+# Intervals -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_interval_that_is_too_short_is_named_with_its_bound(plan: dict[str, Any]) -> None:
+    finest = Finest(goodput_ns=2_000, tcp_ns=5_000, links_ns=7_500, because="a reason")
+    exact = measured(plan, goodput_ns=2_000, tcp_ns=5_000, links_ns=7_500)
+    assert too_fine(exact, finest) is None
+    assert too_fine(measured(exact, tcp_ns=0, goodput_ns=0, links_ns=0), finest) is None, "0 switches one off"
+    for name, least in (("goodput", "2us"), ("tcp", "5us"), ("links", "7.5us")):
+        short = measured(exact, **{f"{name}_ns": 1_999})
+        assert (
+            too_fine(short, finest)
+            == f"measure.{name} is 1.999us, and {least} is the shortest that it serves: a reason"
+        )
+
+
+def test_emul_serves_shorter_intervals_to_fewer_flows(plan: dict[str, Any]) -> None:
+    few, many = plan, {**plan, "flows": plan["flows"] * 100}
+    least = [_fit.finest(plan).tcp_ns for plan in (few, many)]
+    assert least[0] < 100_000 < least[1]
+    _fit.require_fit(measured(few, tcp_ns=least[0]))
+    with pytest.raises(MethodError, match=r"measure\.tcp is .*us, and .*us is the shortest"):
+        _fit.require_fit(measured(few, tcp_ns=least[0] - 1))
+
+
+@pytest.mark.parametrize("method", ["emul", "lab"])
+def test_methods_say_so_beforehand(plan: dict[str, Any], method: str) -> None:
+    executor: Any = methods.get(method)
+    short = measured(plan, tcp_ns=1000)
+    assert "measure.tcp is 1us" in executor.obstacle(short)
+    assert any("measure.tcp is 1us" in text for text in executor.remarks(short, 1000))
+    assert not [*executor.remarks(plan, 1000)]
+
+
+def test_the_lab_has_room_for_the_rows_of_short_intervals(plan: dict[str, Any]) -> None:
+    """And the memory of a usual plan does not depend on them: it decides sizes of the kernel's tables."""
+    usual = memory_mb(plan)
+    assert memory_mb(measured(plan, tcp_ns=1_000_000, links_ns=1_000_000)) == usual
+    assert memory_mb(measured(plan, tcp_ns=10_000, goodput_ns=10_000, links_ns=1_000)) > usual + 100
+
+
+# Options of methods --------------------------------------------------------------------------------------------------
+
+
+def test_trains_over_netem_are_refused(plan: dict[str, Any]) -> None:
+    for offload in ("auto", "packets"):
+        _fit.require_fit(told(plan, "emul", links="netem", offload=offload))
+    with pytest.raises(MethodError, match=r"methods\.emul\.offload is trains, and links: netem"):
+        _fit.require_fit(told(plan, "emul", links="netem", offload="trains"))
+
+
+def test_a_device_that_takes_trains_apart_needs_the_kernels_links(plan: dict[str, Any]) -> None:
+    assert _links.choose(told(plan, "lab", offload="device"), None)[0] == Network(module=Path(), offload="device")
+    for links in ("emulator", "auto"):
+        slow = told(plan, "lab", links=links, offload="device")
+        slow["links"][0]["queue"] = {
+            "kind": "red",
+            "limit": {"bytes": 10_000},
+            "curves": [],
+            "weight": 1,
+            "gentle": True,
+        }
+        with pytest.raises(MethodError, match=r"methods\.lab\.offload is device, which only the kernel's links have"):
+            _links.choose(slow, None)
+
+
+# What is foreseen ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "a.yaml"
+    path.write_text(dumbbell(workload="name: a, between: pairs, kind: bulk, until: 100s"), encoding="utf-8")
+    return str(path)
+
+
+def test_plan_prints_the_time_of_the_method(weir: Weir, file: str) -> None:
+    """As each foresees it; without a method, the simulator's."""
+    ran = {name: weir("plan", file, "--method", name, "--json") for name in ("sim", "lab")}
+    seconds = {name: json.loads(one.out)[0]["seconds"] for name, one in ran.items()}
+    assert seconds["lab"] > 2 * seconds["sim"]
+    assert json.loads(weir("plan", file, "--json").out)[0]["seconds"] == seconds["sim"]
+    shown = weir("plan", file, "--method", "lab")
+    assert f"{round(seconds['lab'])} s" in shown.out
+    assert "of method lab on one processor" in shown.out
+
+
+def test_plan_says_what_a_method_cannot_execute(weir: Weir, file: str) -> None:
+    ran = weir("plan", file, "--method", "lab", "--set", "transport.stack=linux-2.6")
+    assert (ran.code, ran.out) == (2, "")
+    assert "method 'lab' cannot execute this: stack: linux-2.6" in ran.err
+
+
+def test_check_and_plan_say_what_makes_the_lab_slow(weir: Weir, tmp_path: Path, file: str) -> None:
+    assert "method lab" not in weir("check", file).out
+    slow = weir("plan", file, "--method", "lab", "--set", _GENTLE)
+    assert "note: its links are the program weir-emu here, which takes about" in slow.out
+    assert "link bottleneck: RED in a form that the kernel lacks" in slow.out
+    gentle = tmp_path / "gentle.yaml"
+    gentle.write_text(
+        dumbbell(
+            bottleneck="rate: 5Mbps, queue: {red: {size: 100kB, min: 10kB, max: 30kB, gentle: true}}",
+            workload="name: a, between: pairs, kind: bulk, until: 100s",
+        ),
+        encoding="utf-8",
+    )
+    told = weir("check", str(gentle))
+    assert told.code == 0
+    assert "info: method lab: its links are the program weir-emu here" in told.out
+    assert "RED in a form" not in weir("check", str(gentle), "-q").out
+
+
+def test_progress_goes_by_what_the_method_foresees(plan: dict[str, Any]) -> None:
+    from weir.engine._job import Job
+
+    class Cell:
+        id, factors, repeat = "0000-r0", {}, 0
+
+        def plan(self) -> dict[str, Any]:
+            return plan
+
+    jobs = {name: Job.of(Cell(), name) for name in ("sim", "lab", "emul")}
+    assert jobs["emul"].cost == pytest.approx(plan["end_ns"] / 1e9, abs=10)
+    assert jobs["sim"].cost < jobs["lab"].cost
