@@ -9,7 +9,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from weir.metrics import MetricError, names, parse_reference
+from weir.metrics import MetricError, catalogue, names, parse_reference
+from weir.metrics.bounds import ANY
 from weir.metrics.deployability import code_lines, count_code_lines
 from weir.run import Run, open_run
 
@@ -287,3 +288,19 @@ def test_lines_of_code_of_a_congestion_control(open_: Open) -> None:
 def test_what_cannot_be_computed_says_why(open_: Open, name: str, reference: str, problem: str) -> None:
     with pytest.raises(MetricError, match=problem):
         open_(name).metrics(reference)
+
+
+def test_values_are_within_the_bounds_that_metrics_declare(open_: Open) -> None:
+    """Intervals are cut there, so that a bound that is wrong would hide what is possible."""
+    outside = {}
+    for name, reference, _ in CASES:
+        bounds = parse_reference(reference).bounds
+        for value in open_(name).metrics(reference)["value"].drop_nulls():
+            if not bounds.low - 1e-9 <= value <= bounds.high + 1e-9:
+                outside[name, reference] = value
+    assert outside == {}
+
+
+def test_every_metric_says_what_values_it_can_have() -> None:
+    """Only differences can be negative, and say nothing."""
+    assert {info.name for info in catalogue() if info.bounds == ANY} == {"aggressiveness", "lateness", "qef.transient"}

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from shared import Ran, called, dumbbell
+from weir.compare import of_outcomes
 from weir.survey import SurveyError, parse_methods
+from weir.survey._result import Claim, Said
 from weir.survey._tasks import Clock, tasks_of
 
 TINY = dumbbell(
@@ -151,6 +153,26 @@ def test_a_claim_whose_majority_does_not_hold_is_a_failure(run: Callable[..., Ra
     done = run("tiny.yaml", "--out", "o", "--seeds", 0, "-q", "--method", "sim", "--json")
     assert done.code == 1, "nobody knows is undecided, which no claim should be"
     assert done.json["unsettled"] == ["tiny.yaml: nobody knows"]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "outcome", "settled"),
+    [
+        (["holds", "undecided"], "holds", True),
+        (["undecided", "undecided"], "undecided", True),
+        (["fails", "undecided"], "fails", False),
+        (["no value", "undecided"], "undecided", False),
+        (["no value"], "undecided", False),
+    ],
+)
+def test_what_repeats_leave_open_is_no_failure(outcomes: list[str], outcome: str, settled: bool) -> None:
+    said = {
+        f"m{k}": Said("undecided" if word == "no value" else word, "", None, word == "holds", word == "undecided")
+        for k, word in enumerate(outcomes)
+    }
+    agreement = of_outcomes({m: s.outcome for m, s in said.items()})
+    claim = Claim("c", "jain > 0", "", "", "holds", "", "", said, agreement, {})
+    assert (claim.outcome, claim.settled) == (outcome, settled)
 
 
 @pytest.mark.parametrize(
