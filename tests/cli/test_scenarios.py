@@ -122,6 +122,8 @@ def test_repeats_of_a_plan_without_randomness_are_told(weir: Weir, here: Path) -
     assert "± 0" not in ran.out
     assert "=: the same in all repeats" in ran.out
     assert weir("show", "runs/fixed", "--json").json["identical_repeats"] is True
+    assert weir("report", "runs/fixed").code == 0
+    assert "All 2 repeats are the same, byte for byte" in (here / "runs/fixed/report.html").read_text()
     (here / "chance.yaml").write_text(CHANCE, encoding="utf-8")
     assert weir("run", "chance.yaml", "--method", "sim", "--no-report").code == 0
     assert weir("show", "runs/chance", "--json").json["identical_repeats"] is False

@@ -15,6 +15,7 @@ from weir.report.charts import CELL_CHARTS, RUN_CHARTS, Medium
 from weir.report.verdicts import headline, verdicts
 from weir.report.view import CellView, RunView
 from weir.run import Run
+from weir.run.repeats import identical_repeats
 
 __all__ = ["build", "medium"]
 
@@ -117,6 +118,11 @@ def render(view: RunView, level: float = 0.95) -> str:
 
 
 def _tables_note(view: RunView) -> str:
+    if view.repeats > 1 and identical_repeats(view.run):
+        return (
+            f"All {view.repeats} repeats are the same, byte for byte: nothing in this plan is random, and they count "
+            "as one."
+        )
     if view.repeats > 1:
         return f"Means over {view.repeats} repeats with their 95 % confidence intervals (Student's t)."
     return "One repeat: no confidence intervals."
