@@ -25,6 +25,7 @@ def lossy_plan(seed: int = 1) -> dict[str, Any]:
     """Two flows and a constant-bit-rate source through a small queue with random losses."""
     plan = fake.plan("lossy", seed)
     plan["end_ns"] = 3_000 * MS
+    plan["measure"]["delay_ns"] = 100 * MS
     plan["links"][0]["host_nic"] = False
     plan["links"][0]["loss"] = {"kind": "bernoulli", "p": 0.001}
     first = plan["flows"][0]
@@ -159,8 +160,8 @@ def test_twice_and_with_one_and_two_workers_the_bytes_are_the_same(tmp_path: Pat
     one, two, again = (engine_support.results(tmp_path / name) for name in ("one", "two", "again"))
     assert one == two == again
     assert len(one) == 4 * (len(TABLES) + 1)
-    rows = pq.read_metadata(tmp_path / "one/cells/c0/links.parquet").num_rows
-    assert rows > 0
+    for name in ("links", "delays", "delay_bins"):
+        assert pq.read_metadata(tmp_path / f"one/cells/c0/{name}.parquet").num_rows > 0
     stats = json.loads((tmp_path / "one/cells/c0/manifest.json").read_text())["stats"]
     assert stats["packets"] > 1000
 

@@ -175,6 +175,17 @@ def _lossy(loss: str, rates: Sequence[float]) -> CellSpec:
     return CellSpec([FlowSpec(rates)], factors={"loss": loss}, end_s=4)
 
 
+_DELAYS = CellSpec(
+    [
+        FlowSpec(group="call", delays_ns=[[100, 100, 130], [], [90, 190], [100] * 5], protocol="udp"),
+        FlowSpec(group="bulk", delays_ns=[[200], [200, 200]], stop_s=1.0),
+        FlowSpec(group="lost", delays_ns=[]),
+    ],
+    end_s=4,
+    delay_ms=1000,
+    phases={"early": (0, 3), "between": (0.5, 3.5), "nothing": (1, 1.9)},
+)
+
 RUNS: dict[str, list[CellSpec]] = {
     "pair": [_PAIR],
     "steps": [_STEPS],
@@ -193,6 +204,7 @@ RUNS: dict[str, list[CellSpec]] = {
     "starved": [_STARVED],
     "queues": [_QUEUES],
     "parking": [_PARKING],
+    "delays": [_DELAYS],
     "uif": [_uif("reno", 300.0, 400.0), _uif("scalable", 100.0, 800.0)],
     "lossy": [_lossy("0%", [1, 2, 3, 4]), _lossy("1%", [3, 4, 5, 6])],
 }

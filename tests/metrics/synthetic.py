@@ -5,7 +5,9 @@ Rates are given per flow and interval, so that every expected value can be compu
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +46,8 @@ class FlowSpec:
     """Columns of ``samples``, one value an interval of ``tcp_ms`` from the start on."""
     counters: Mapping[str, int] = field(default_factory=dict)
     """Columns of the (first) row of ``flows``."""
+    delays_ns: Sequence[Sequence[int]] = ()
+    """Delays of the packets that arrive in each interval of ``delay_ms`` from the start of the run, in their order."""
 
 
 @dataclass
@@ -70,6 +74,7 @@ class CellSpec:
     goodput_ms: float = 1000.0
     tcp_ms: float = 0.0
     links_ms: float = 0.0
+    delay_ms: float = 0.0
     phases: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     events: Sequence[tuple[float, str, int | None, int]] = ()
     """(time s, kind, flow, value)."""
@@ -121,6 +126,7 @@ def _plan(cell: CellSpec) -> dict[str, Any]:
             "goodput_ns": int(cell.goodput_ms * MS),
             "tcp_ns": int(cell.tcp_ms * MS),
             "links_ns": int(cell.links_ms * MS),
+            **({"delay_ns": int(cell.delay_ms * MS)} if cell.delay_ms else {}),
         },
         "phases": [
             {"name": name, "from_ns": _ns(begin), "to_ns": _ns(end)} for name, (begin, end) in cell.phases.items()
@@ -178,6 +184,7 @@ def _tables(cell: CellSpec) -> dict[str, list[dict[str, Any]]]:
         {"time_ns": _ns(at), "kind": kind, "flow": flow, "link": None, "value": value}
         for at, kind, flow, value in sorted(cell.events, key=lambda event: event[0])
     ]
+    delays = [row for number, flow in enumerate(cell.flows) for row in _delay_rows(cell, number, flow)]
     by_time = lambda row: row["time_ns"]  # noqa: E731  (a method writes its tables in the order of time)
     return {
         "flows": flows,
@@ -185,6 +192,7 @@ def _tables(cell: CellSpec) -> dict[str, list[dict[str, Any]]]:
         "samples": sorted(samples, key=by_time),
         "links": sorted(links, key=by_time),
         "events": events,
+        **(_delay_tables(sorted(delays, key=by_time)) if cell.delay_ms else {}),
     }
 
 
@@ -260,6 +268,48 @@ def _link_rows(cell: CellSpec, number: int, link: LinkSpec) -> list[dict[str, An
         {**zero, **{name: column[k] for name, column in link.rows.items()}, "time_ns": (k + 1) * step, "link": number}
         for k in range(rows)
     ]
+
+
+def _delay_rows(cell: CellSpec, number: int, flow: FlowSpec) -> list[dict[str, Any]]:
+    """Delays and jitters of each interval."""
+    found, last = [], None
+    for k, delays in enumerate(flow.delays_ns):
+        jitters = [abs(b - a) for a, b in itertools.pairwise([last, *delays]) if a is not None and b is not None]
+        last = delays[-1] if delays else last
+        if delays:
+            key = {"time_ns": (k + 1) * int(cell.delay_ms * MS), "flow": number}
+            found.append({**key, "delays": delays, "jitters": jitters})
+    return found
+
+
+def _delay_tables(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    table, bins = [], []
+    for row in rows:
+        key, delays, jitters = {"time_ns": row["time_ns"], "flow": row["flow"]}, row["delays"], row["jitters"]
+        table.append(
+            {
+                **key,
+                "packets": len(delays),
+                "delay_ns": sum(delays) // len(delays),
+                "delay_min_ns": min(delays),
+                "delay_max_ns": max(delays),
+                "jitter_packets": len(jitters),
+                "jitter_ns": sum(jitters) // len(jitters) if jitters else None,
+                "jitter_max_ns": max(jitters, default=None),
+            }
+        )
+        both = Counter(map(bin_of, delays)), Counter(map(bin_of, jitters))
+        for low, high in sorted({**both[0], **both[1]}):
+            counts = {"delay_packets": both[0][low, high], "jitter_packets": both[1][low, high]}
+            bins.append({**key, "low_ns": low, "high_ns": high, **counts})
+    return {"delays": table, "delay_bins": bins}
+
+
+def bin_of(ns: int) -> tuple[int, int]:
+    """The bin of table ``delay_bins`` that a duration belongs to: 128 to each power of two, 1 ns wide at least."""
+    width = 1 << max(0, ns.bit_length() - 8)
+    low = ns - ns % width
+    return low, low + width - 1
 
 
 def _ns(seconds: float) -> int:

@@ -28,7 +28,7 @@ ARGUMENTS = {
 WHOLE_LIFE = {"loss", "marks", "retransmissions"}
 """Counted over the life of a flow: without a value for a phase."""
 
-MEASURED = {"goodput_ms": 1000, "tcp_ms": 100, "links_ms": 100}
+MEASURED = {"goodput_ms": 1000, "tcp_ms": 100, "links_ms": 100, "delay_ms": 1000}
 
 
 def _cell(flows: list[FlowSpec], links: list[LinkSpec] | None = None) -> CellSpec:
@@ -85,3 +85,15 @@ def test_a_run_without_flows_under_test_is_undefined(tmp_path: Path) -> None:
     run = open_run(write_run(tmp_path / "run", [_cell([FlowSpec([1.0] * 10, role="background")])]))
     for name in ("goodput", "jain", "goodput.aggregate", "completion", "rtt", "loss.synchronisation"):
         assert run.metrics(name)["value"].to_list() == [None], name
+
+
+def test_delays_that_nobody_asked_for_or_could_tell_are_missed_by_name(tmp_path: Path) -> None:
+    flow = FlowSpec(delays_ns=[[5, 6]])
+    write_run(tmp_path / "unasked", [CellSpec([flow])])
+    with pytest.raises(MetricError, match=r"'delays', which this run did not record \(set `measure.delay`\)"):
+        open_run(tmp_path / "unasked").metrics("delay.p95")
+    write_run(tmp_path / "untold", [CellSpec([flow], delay_ms=1000)])
+    for table in ("delays", "delay_bins"):
+        (tmp_path / "untold/cells/000" / f"{table}.parquet").unlink()
+    with pytest.raises(MetricError, match=r"lacks: links of the kernel \(netem\) cannot time packets"):
+        open_run(tmp_path / "untold").metrics("delay.p95")

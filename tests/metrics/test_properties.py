@@ -11,10 +11,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
+from weir.metrics import MetricError
 from weir.metrics.distribution import histogram
 from weir.metrics.fairness import alpha_fairness, jain_index
-from weir.metrics.results import Series
+from weir.metrics.results import Histogram, Series
 from weir.metrics.robustness import kolmogorov_smirnov
+from weir.metrics.statistics import of_bins
+
+from .synthetic import bin_of
 
 Floats = NDArray[np.float64]
 
@@ -99,3 +103,35 @@ def test_kolmogorov_smirnov_agrees_with_scipy(one: Floats, other: Floats) -> Non
 def test_kolmogorov_smirnov_of_a_sample_with_itself_is_zero(one: Floats) -> None:
     assert kolmogorov_smirnov(one, one, weighted=False) == 0
     assert kolmogorov_smirnov(one, one, weighted=True) == 0
+
+
+def binned(values: list[int]) -> Histogram:
+    bins = [bin_of(value) for value in values]
+    low, high = (np.array(edge, dtype=np.float64) for edge in zip(*bins, strict=True))
+    return Histogram(low, high, np.ones(len(values)), sum(values), min(values), max(values))
+
+
+DELAYS = st.lists(st.integers(0, 10**11), min_size=1, max_size=60)
+
+
+@given(DELAYS, st.sampled_from([1, 25, 50, 95, 99]))
+def test_a_percentile_of_bins_is_off_by_half_a_bin_at_most(values: list[int], percent: int) -> None:
+    exact = sorted(values)[max(1, math.ceil(percent * len(values) / 100)) - 1]
+    assert of_bins([binned(values)], f"p{percent}") == pytest.approx(exact, rel=1 / 256, abs=0)
+
+
+@given(DELAYS, DELAYS, st.sampled_from(["mean", "sum", "min", "max", "p50", "p95", "sd"]))
+def test_bins_of_parts_together_are_those_of_the_whole(one: list[int], other: list[int], stat: str) -> None:
+    apart = of_bins([binned(one), binned(other)], stat)
+    assert apart == pytest.approx(of_bins([binned(one + other)], stat), rel=1e-12)
+
+
+def test_equal_values_are_exact_and_nothing_is_undefined() -> None:
+    value = 123_456_789
+    assert {of_bins([binned([value] * 5)], stat) for stat in ("mean", "p1", "median", "p99", "max")} == {value}
+    empty = Histogram(np.zeros(0), np.zeros(0), np.zeros(0), 0.0, math.nan, math.nan)
+    assert math.isnan(of_bins([empty], "p95"))
+    assert math.isnan(of_bins([], "mean"))
+    assert of_bins([empty, binned([7])], "min") == 7
+    with pytest.raises(MetricError, match="no last"):
+        of_bins([binned([7])], "last")

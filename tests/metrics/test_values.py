@@ -117,6 +117,31 @@ CASES: list[tuple[str, str, float]] = [
     ("link", "queue.delay.p10", 1e-3),
     ("link", "queue.delay.sd", math.sqrt(80 * 100) / 180 * 2e-3),
     ("link", "queue.delay.max", 5e-3),
+    # packets in intervals of 1 s, in nanoseconds: a call (100, 100, 130; none; 90, 190; 5 x 100), a bulk flow of three
+    ("delays", "delay(call)", 111e-9),
+    ("delays", "delay.min(call)", 90e-9),
+    ("delays", "delay.max(call)", 190e-9),
+    ("delays", "delay.median(call)", 100e-9),
+    ("delays", "delay.p80(call)", 100e-9),
+    ("delays", "delay.p90(call)", 130e-9),
+    ("delays", "delay.p95(call)", 190e-9),
+    ("delays", "delay.sum(call)", 1110e-9),
+    ("delays", "delay.sd(bulk)", 0.0),
+    ("delays", "delay(call)@early", 122e-9),
+    ("delays", "delay.p50(call)@early", 100e-9),
+    ("delays", "delay(call)@between", 140e-9),  # the first interval and the last are partly outside
+    ("delays", "delay(call)@nothing", UNDEFINED),
+    ("delays", "delay(bulk)", 200e-9),  # also of what arrives after its source has stopped
+    ("delays", "delay", 1710e-9 / 13),  # all packets are one population
+    ("delays", "delay.p75", 190e-9),
+    ("delays", "delay(lost)", UNDEFINED),
+    ("delays", "delay.jitter(call)", (0 + 30 + 40 + 100 + 90) / 9 * 1e-9),
+    ("delays", "delay.jitter.p50(call)", 0.0),
+    ("delays", "delay.jitter.p60(call)", 30e-9),
+    ("delays", "delay.jitter.max(call)", 100e-9),
+    ("delays", "delay.jitter.min(call)", 0.0),
+    ("delays", "delay.jitter(call)@between", 70e-9),
+    ("delays", "delay.jitter(bulk)", 0.0),
     # one TCP flow, ten samples at 100 ms; the last is at the end of the run, which a window leaves out
     ("tcp", "cwnd", 500.0),
     ("tcp", "cwnd.max", 900.0),

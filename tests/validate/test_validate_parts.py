@@ -21,6 +21,7 @@ from weir.validate import (
     draws,
     error_text,
     independent,
+    interval_text,
     parse_sides,
     sample,
     summarise,
@@ -135,7 +136,16 @@ def test_a_summary_leaves_out_what_is_undefined() -> None:
     assert (some.cells, some.median, some.p90, some.worst) == (11, pytest.approx(0.05), pytest.approx(0.09), 0.1)
     assert some.within == pytest.approx(4 / 11)
     assert some.met is False
+    # of 11 values in order, the 2nd and 10th hold the median at 95 %; nothing is above the 90th percentile for sure
+    assert some.median_interval == (pytest.approx(0.01), pytest.approx(0.09))
+    assert some.p90_interval == (pytest.approx(0.07), math.inf)
+    assert some.to_json()["p90_interval"] == [pytest.approx(0.07), None]
+    assert interval_text(KINDS["goodput_error"], some.median_interval) == "1 % to 9 %"
+    assert interval_text(KINDS["goodput_error"], some.p90_interval) == "7 % or more"
     assert summarise([math.nan]) is None
+    few = summarise([0.01, 0.02, 0.03])
+    assert few is not None
+    assert few.median_interval == (0.0, math.inf)
     broken = summarise([0.0, 0.0, 0.0, math.inf])
     assert broken is not None
     assert (broken.median, broken.p90, broken.worst) == (0, math.inf, math.inf)

@@ -222,6 +222,8 @@ impl Engine {
             return Ok(());
         }
         self.reporter.table("links", records.links.into_columns());
+        self.reporter.table("delays", records.delays.into_columns());
+        self.reporter.table("delay_bins", records.delay_bins.into_columns());
         self.reporter.table("events", records.events.into_columns());
         for (name, columns) in records.ledgers {
             self.reporter.table(name, columns);

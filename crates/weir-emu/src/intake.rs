@@ -208,11 +208,12 @@ impl Intake {
     fn inject(&mut self, host: u32, way: &mut Way<'_>) {
         let Some(Head { at, frame, bytes, len, .. }) = self.ports[host as usize].head.take() else { return };
         // What entered earlier than the network is waited for its network card, or was overtaken by a hair.
+        let sent = at;
         let at = at.max(way.network.now());
         if let Some(trace) = &mut way.trace {
             trace.sent(at, host, &frame, &bytes[..len]);
         }
-        way.network.inject(at, host, &frame, bytes, len);
+        way.network.inject(at, sent, host, &frame, bytes, len);
     }
 }
 

@@ -6,7 +6,6 @@ mod clock;
 mod control;
 mod device;
 mod engine;
-mod histogram;
 mod intake;
 mod meter;
 mod options;

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use weir_emu::Statistics;
-use weir_units::{Dur, Time};
+use weir_units::{Dur, Histogram, Time};
 
-use crate::histogram::Histogram;
 use crate::sys;
 
 /// More than this at the 99th percentile, and the run carries a warning: a tenth of the shortest RTT that a scenario

@@ -8,16 +8,16 @@
 use std::collections::VecDeque;
 
 use weir_elements::Packet as _;
-use weir_links::{Calendar, Link, Passage, Routes, Stop, append_sorted, build_links, mark_fused};
+use weir_links::{Calendar, DelayStats, Link, Passage, Routes, Stop, append_sorted, build_links, mark_fused};
 use weir_plan::{Change, ChangeKind, Limit, Plan, Queue};
-use weir_run::{Column, EventKind, EventRow, Events, Job, Links};
+use weir_run::{Column, DelayBins, Delays, EventKind, EventRow, Events, Job, Links};
 use weir_units::{Dur, Time};
 
 use crate::directory::{Directory, Way};
 use crate::frame::{Frame, VNET_BYTES};
 use crate::gather::{Delivery, Gather};
 use crate::ledger::Ledger;
-use crate::pool::{Buffer, Pool};
+use crate::pool::Pool;
 use crate::room;
 use crate::train::{NO_FLOW, Segment, Trains};
 
@@ -70,6 +70,10 @@ pub struct Statistics {
 pub struct Records {
     /// Table `links`.
     pub links: Links,
+    /// Table `delays`.
+    pub delays: Delays,
+    /// Table `delay_bins`.
+    pub delay_bins: DelayBins,
     /// Table `events`: changes of links.
     pub events: Events,
     /// Tables `drops`, `marks` and, if asked for, `bins`.
@@ -116,6 +120,7 @@ pub struct Network {
     drops: Ledger,
     marks: Ledger,
     bins: Option<Ledger>,
+    delays: Option<DelayStats>,
     events: Events,
     statistics: Statistics,
     /// The trains under way and their memory.
@@ -155,6 +160,7 @@ impl Network {
             drops: Ledger::new(interval),
             marks: Ledger::new(interval),
             bins: options.flow_bins.then(|| Ledger::new(interval)),
+            delays: delay_stats(&plan),
             events: Events::default(),
             statistics: Statistics::default(),
             trains: Trains::new(pool),
@@ -187,8 +193,9 @@ impl Network {
         self.calendar.first().0
     }
 
-    /// A frame that `host` sends at `at`, which is not before the last event. It is read from `scratch`.
-    pub fn inject(&mut self, at: Time, host: u32, frame: &Frame, scratch: Box<[u8]>, len: usize) {
+    /// A frame that `host` sends at `at`, which is not before the last event. It is read from `scratch`. At `sent` the
+    /// host handed it to its device; since then, it may have waited there for its network card.
+    pub fn inject(&mut self, at: Time, sent: Time, host: u32, frame: &Frame, scratch: Box<[u8]>, len: usize) {
         self.advance(at);
         let packets = frame.packets();
         self.statistics.frames += 1;
@@ -198,14 +205,16 @@ impl Network {
             return self.trains.pool.unused(scratch);
         };
         match self.trains.pool.keep(scratch, len, VNET_BYTES + usize::from(frame.payload_start)) {
-            Some(buffer) => self.send(at, way, frame, buffer),
+            Some(buffer) => {
+                let counts = frame.is_data() && way.flow.is_some_and(|flow| way.route == 2 * flow);
+                let train = self.trains.add(buffer, *frame, way.flow.unwrap_or(NO_FLOW), counts, sent);
+                self.send(at, way, frame, train);
+            }
             None => self.statistics.memory_frames += 1,
         }
     }
 
-    fn send(&mut self, at: Time, way: Way, frame: &Frame, buffer: Buffer) {
-        let counts = frame.is_data() && way.flow.is_some_and(|flow| way.route == 2 * flow);
-        let train = self.trains.add(buffer, *frame, way.flow.unwrap_or(NO_FLOW), counts);
+    fn send(&mut self, at: Time, way: Way, frame: &Frame, train: u32) {
         let (place, hash) = (self.routes.start(way.route), flow_hash(way));
         for index in 0..frame.packets() {
             let segment = Segment::new(train, index as u16, frame, place, hash);
@@ -266,6 +275,9 @@ impl Network {
         }
         let mut records = Records { events: std::mem::take(&mut self.events), ..Records::default() };
         append_sorted(rows, &mut records.links);
+        if let Some(delays) = &mut self.delays {
+            (records.delays, records.delay_bins) = delays.take(self.now);
+        }
         let mut drops = self.drops.drain(now);
         let mut marks = self.marks.drain(now);
         // Their bytes are in table `links`.
@@ -384,7 +396,11 @@ impl Network {
     /// A packet reaches its host.
     fn arrive(&mut self, at: Time, route: u32, packet: Segment, next: Time) {
         let host = self.directory.end(route);
-        let packets = self.trains.get(packet.train).frame.packets();
+        let train = self.trains.get(packet.train);
+        if let Some(delays) = self.delays.as_mut().filter(|_| train.counts) {
+            delays.arrived(train.flow, train.sent, at);
+        }
+        let packets = train.frame.packets();
         let ready = &mut self.ready;
         let deadline = self.gather.push(host, at, &packet, packets, next, &mut |delivery| ready.push_back(delivery));
         self.calendar.set(self.slots.hosts + host, deadline);
@@ -409,6 +425,11 @@ impl Network {
             self.start_transmission(link);
         }
     }
+}
+
+fn delay_stats(plan: &Plan) -> Option<DelayStats> {
+    let interval_ns = plan.measure.delay_ns;
+    (interval_ns > 0).then(|| DelayStats::new(plan.flows.len(), interval_ns))
 }
 
 /// Whether a link is in table `links`.

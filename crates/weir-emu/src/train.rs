@@ -1,6 +1,7 @@
 //! Trains in memory, and the small records of their packets that go through the links.
 
 use weir_elements::Packet;
+use weir_units::Time;
 
 use crate::frame::Frame;
 use crate::pool::{Buffer, Pool};
@@ -95,8 +96,10 @@ pub struct Train {
     pub frame: Frame,
     /// The flow it counts for, or [`NO_FLOW`].
     pub flow: u32,
-    /// Whether it is data of that flow on the way to its receiver: losses and marks of these are counted.
+    /// Whether it is data of that flow on the way to its receiver: losses, marks and delays of these are counted.
     pub counts: bool,
+    /// When its host handed it to its device.
+    pub sent: Time,
     /// Its packets that are still under way.
     alive: u16,
 }
@@ -117,8 +120,8 @@ impl Trains {
     }
 
     /// Adds a train; its place.
-    pub fn add(&mut self, buffer: Buffer, frame: Frame, flow: u32, counts: bool) -> u32 {
-        let train = Train { buffer, frame, flow, counts, alive: frame.packets() as u16 };
+    pub fn add(&mut self, buffer: Buffer, frame: Frame, flow: u32, counts: bool, sent: Time) -> u32 {
+        let train = Train { buffer, frame, flow, counts, sent, alive: frame.packets() as u16 };
         match self.free.pop() {
             Some(place) => {
                 self.slots[place as usize] = Some(train);

@@ -1,20 +1,22 @@
 //! Directed links driven by events, for any driver: the simulator in virtual time, the emulator in logical time.
 //!
 //! A [`Link`] has the elements of `weir-elements` in their order, the [`Pipe`] of what is under way on it, and its
-//! [`LinkStats`]. [`Routes`] are the links that a packet crosses; a [`Calendar`] says which source of events is next. No
-//! clock and no packets of its own: a driver passes `now`, and records of any small type that is a
-//! [`Packet`](weir_elements::Packet).
+//! [`LinkStats`]. [`DelayStats`] are of the flows' packets, from end to end. [`Routes`] are the links that a packet
+//! crosses; a [`Calendar`] says which source of events is next. No clock and no packets of its own: a driver passes `now`,
+//! and records of any small type that is a [`Packet`](weir_elements::Packet).
 //!
 //! A driver owns the loop: it takes the first event of the calendar, hands over what [`Link::enter`] and [`Link::start`]
 //! say, and sets the slots of the transmitters and pipes.
 
 mod calendar;
+mod delays;
 mod link;
 mod pipe;
 mod stats;
 mod topology;
 
 pub use calendar::Calendar;
+pub use delays::DelayStats;
 pub use link::{Link, Passage, build_links};
 pub use pipe::Pipe;
 pub use stats::{LinkStats, append_sorted};

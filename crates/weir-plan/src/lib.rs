@@ -83,12 +83,19 @@ pub struct Measure {
     pub tcp_ns: u64,
     /// Interval of table `links`.
     pub links_ns: u64,
+    /// Interval of tables `delays` and `delay_bins`. Left out of the plan where it is 0, as in plans that know none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub delay_ns: u64,
     /// Indices of the links recorded; empty: all.
     #[serde(default)]
     pub links: Vec<u32>,
     /// Per-packet trace.
     #[serde(default)]
     pub trace: Option<Trace>,
+}
+
+fn is_zero(interval_ns: &u64) -> bool {
+    *interval_ns == 0
 }
 
 /// A per-packet trace.

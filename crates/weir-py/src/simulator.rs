@@ -49,13 +49,16 @@ impl Simulator {
     fn drain<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let tables = self.simulation.drain();
         let result = PyDict::new(py);
-        for (name, columns) in [
+        let delays = [("delays", tables.delays.into_columns()), ("delay_bins", tables.delay_bins.into_columns())];
+        let delays = delays.into_iter().filter(|_| self.plan.measure.delay_ns > 0);
+        let always = [
             ("flows", tables.flows.into_columns()),
             ("goodput", tables.goodput.into_columns()),
             ("samples", tables.samples.into_columns()),
             ("links", tables.links.into_columns()),
             ("events", tables.events.into_columns()),
-        ] {
+        ];
+        for (name, columns) in always.into_iter().chain(delays) {
             let table = PyDict::new(py);
             for (column, values) in columns {
                 table.set_item(column, Column::new(values).into_pyobject(py)?)?;

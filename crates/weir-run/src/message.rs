@@ -214,11 +214,13 @@ impl<W: Write> Outbox<W> {
     /// # Errors
     /// From the stream.
     pub fn tables(&mut self, tables: &mut Tables) -> io::Result<()> {
-        let Tables { flows, goodput, samples, links, events } = std::mem::take(tables);
+        let Tables { flows, goodput, samples, links, delays, delay_bins, events } = std::mem::take(tables);
         self.table("flows", &flows.into_columns())?;
         self.table("goodput", &goodput.into_columns())?;
         self.table("samples", &samples.into_columns())?;
         self.table("links", &links.into_columns())?;
+        self.table("delays", &delays.into_columns())?;
+        self.table("delay_bins", &delay_bins.into_columns())?;
         self.table("events", &events.into_columns())
     }
 

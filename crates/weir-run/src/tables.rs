@@ -34,6 +34,11 @@ macro_rules! table {
                 $(self.$column.push(row.$column);)*
             }
 
+            /// Appends all rows of another table.
+            pub fn extend(&mut self, rows: $name) {
+                $(self.$column.extend(rows.$column);)*
+            }
+
             /// Number of rows.
             pub fn rows(&self) -> usize {
                 [$(self.$column.len()),*][0]
@@ -99,6 +104,22 @@ table! {
 }
 
 table! {
+    /// Table `delays`.
+    Delays / DelayRow {
+        time_ns: u64 as U64, flow: u32 as U32, packets: u64 as U64, delay_ns: u64 as U64, delay_min_ns: u64 as U64,
+        delay_max_ns: u64 as U64, jitter_packets: u64 as U64, jitter_ns: u64 as U64, jitter_max_ns: u64 as U64,
+    }
+}
+
+table! {
+    /// Table `delay_bins`.
+    DelayBins / DelayBinRow {
+        time_ns: u64 as U64, flow: u32 as U32, low_ns: u64 as U64, high_ns: u64 as U64, delay_packets: u64 as U64,
+        jitter_packets: u64 as U64,
+    }
+}
+
+table! {
     /// Table `events`; `kind` is an index into [`EVENT_KINDS`].
     Events / EventRow {
         time_ns: u64 as U64, kind: u8 as U8, flow: u32 as U32, link: u32 as U32, value: i64 as I64,
@@ -113,6 +134,8 @@ pub struct Tables {
     pub goodput: Goodput,
     pub samples: Samples,
     pub links: Links,
+    pub delays: Delays,
+    pub delay_bins: DelayBins,
     pub events: Events,
 }
 

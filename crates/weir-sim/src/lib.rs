@@ -14,9 +14,11 @@ mod packet;
 mod processing;
 mod sacks;
 mod simulation;
+mod slab;
 mod telemetry;
 pub mod trace;
+mod watch;
 
 pub use error::SimError;
 pub use simulation::{Options, Simulation, Statistics};
-pub use weir_run::{Column, EVENT_KINDS, Events, Flows, Goodput, Links, Samples, Tables};
+pub use weir_run::{Column, DelayBins, Delays, EVENT_KINDS, Events, Flows, Goodput, Links, Samples, Tables};

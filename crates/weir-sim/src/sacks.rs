@@ -3,45 +3,27 @@
 use weir_tcp::SackBlocks;
 
 use crate::packet::{NO_SACK, NO_SACKS_FROM};
+use crate::slab::Slab;
 
-/// A slab of SACK blocks.
+/// SACK blocks of all acknowledgements under way.
 #[derive(Default)]
-pub(crate) struct Sacks {
-    blocks: Vec<SackBlocks>,
-    free: Vec<u32>,
-}
+pub(crate) struct Sacks(Slab<SackBlocks>);
 
 impl Sacks {
     /// Keeps the blocks; returns their place, [`NO_SACK`] if there are none.
     #[inline]
     pub fn put(&mut self, blocks: SackBlocks) -> u32 {
-        if blocks.is_empty() {
-            return NO_SACK;
-        }
-        match self.free.pop() {
-            Some(place) => {
-                self.blocks[place as usize] = blocks;
-                place
-            }
-            None => {
-                self.blocks.push(blocks);
-                (self.blocks.len() - 1) as u32
-            }
-        }
+        if blocks.is_empty() { NO_SACK } else { self.0.put(blocks) }
     }
 
     /// Looks at the blocks.
     pub fn get(&self, place: u32) -> SackBlocks {
-        if place >= NO_SACKS_FROM { SackBlocks::default() } else { self.blocks[place as usize] }
+        if place >= NO_SACKS_FROM { SackBlocks::default() } else { self.0.get(place) }
     }
 
     /// Takes the blocks back.
     #[inline]
     pub fn take(&mut self, place: u32) -> SackBlocks {
-        if place >= NO_SACKS_FROM {
-            return SackBlocks::default();
-        }
-        self.free.push(place);
-        self.blocks[place as usize]
+        if place >= NO_SACKS_FROM { SackBlocks::default() } else { self.0.take(place) }
     }
 }

@@ -15,7 +15,8 @@ use crate::packet::{CE, CWR_OR_ECE, ECT, Kind, MAX_FLOWS, PUSH, Packet, RESENT, 
 use crate::processing::Processing;
 use crate::sacks::Sacks;
 use crate::telemetry::Telemetry;
-use crate::trace::{TraceRecord, Tracer};
+use crate::trace::TraceRecord;
+use crate::watch::Watch;
 use weir_run::{EventKind, Tables};
 
 /// Bytes of a SYN or SYN-ACK with its options.
@@ -90,7 +91,7 @@ pub struct Simulation {
     next_change: usize,
     telemetry: Telemetry,
     statistics: Statistics,
-    tracer: Option<Box<Tracer>>,
+    watch: Option<Box<Watch>>,
 }
 
 impl Simulation {
@@ -129,7 +130,7 @@ impl Simulation {
             next_change: 0,
             telemetry: Telemetry::new(&plan.measure),
             statistics: Statistics::default(),
-            tracer: Tracer::from_plan(plan).map(Box::new),
+            watch: Watch::from_plan(plan).map(Box::new),
             plan: plan.clone(),
         };
         for (index, flow) in simulation.flows.iter_mut().enumerate() {
@@ -198,12 +199,15 @@ impl Simulation {
         }
         self.statistics.max_in_flight = self.statistics.max_in_flight.max(self.in_flight());
         append_sorted(rows, &mut self.telemetry.tables.links);
+        if let Some(watch) = &mut self.watch {
+            watch.drain(self.now, &mut self.telemetry.tables);
+        }
         std::mem::take(&mut self.telemetry.tables)
     }
 
     /// Takes the records of `measure.trace` out of the simulation, in the order of time; empty if none was asked for.
     pub fn drain_trace(&mut self) -> Vec<TraceRecord> {
-        self.tracer.as_mut().map_or_else(Vec::new, |tracer| tracer.drain(self.now))
+        self.watch.as_mut().map_or_else(Vec::new, |watch| watch.drain_trace(self.now))
     }
 
     fn dispatch(&mut self, slot: u32) {
@@ -309,8 +313,8 @@ impl Simulation {
     #[inline]
     fn account_losses(&mut self, link: u32, at: Time) {
         while let Some(packet) = self.lost.pop() {
-            if let Some(tracer) = &mut self.tracer {
-                tracer.dropped(at, link, &packet);
+            if let Some(watch) = &mut self.watch {
+                watch.dropped(at, link, &packet);
             }
             let flow = &mut self.flows[packet.flow()];
             if packet.kind() == Kind::Ack {
@@ -340,8 +344,8 @@ impl Simulation {
     /// A packet reached the end of its route.
     #[inline]
     fn deliver(&mut self, packet: Packet) {
-        if let Some(tracer) = &mut self.tracer {
-            tracer.received(self.now, &packet);
+        if let Some(watch) = &mut self.watch {
+            watch.received(self.now, &packet);
         }
         match packet.kind() {
             Kind::Data => self.deliver_data(packet),
@@ -412,9 +416,9 @@ impl Simulation {
         let (Stop::Link(first) | Stop::Fused(first)) = self.routes.stop(packet.place()) else { return None };
         let at = self.now.max(self.host_until[first as usize]);
         self.statistics.unsent += u64::from(at > self.end);
-        let packet = match &mut self.tracer {
+        let packet = match &mut self.watch {
             None => packet,
-            Some(tracer) => tracer.sent(at, packet, &self.sacks),
+            Some(watch) => watch.sent(at, packet, &self.sacks),
         };
         self.enter(first, packet, at)
     }

@@ -238,7 +238,7 @@ def _command_line() -> str:
 
 
 def _print(validation: Validation, *, verbose: int) -> None:
-    from weir.validate import ERRORS, error_text
+    from weir.validate import ERRORS, error_text, interval_text
 
     out = console()
     test, reference = validation.sides
@@ -250,13 +250,20 @@ def _print(validation: Validation, *, verbose: int) -> None:
         some = summaries.get(kind.name)
         if some is None:
             continue
-        numbers = [error_text(kind, v) for v in (some.median, some.p90, some.worst)]
+        numbers = [
+            error_text(kind, some.median),
+            interval_text(kind, some.median_interval),
+            error_text(kind, some.p90),
+            interval_text(kind, some.p90_interval),
+            error_text(kind, some.worst),
+        ]
         aim = "" if some.aim is None else error_text(kind, some.aim.p90)
         within = "" if some.within is None else f"{100 * some.within:.0f} %"
         met = {None: "", True: "yes", False: "no"}[some.met]
         rows.append([kind.name, *numbers, str(some.cells), aim, within, met])
-    head = ["error", "median", "90th percentile", "worst", "cells", "aim", "within it", "aims met"]
-    print_table(head, rows, right=range(1, 8))
+    head = ["error", "median", "95 % interval", "90th percentile", "95 % interval", "worst", "cells", "aim"]
+    head += ["within it", "aims met"]
+    print_table(head, rows, right=range(1, len(head)))
     _print_worst(validation, len(validation.cells) if verbose else 6)
     if validation.left_out:
         count = plural(len(validation.left_out), "run")

@@ -43,14 +43,19 @@ class CellWriter:
         self._folder.mkdir(parents=True)
 
     def __enter__(self) -> CellWriter:
-        """Opens every table, so that an empty one exists too."""
+        """Opens every table that each cell has, so that an empty one exists too."""
         try:
-            for name in TABLES:
-                self._tables[name] = _TableFile(self._folder / f"{name}.parquet", _SCHEMAS[name])
+            for name, table in TABLES.items():
+                if not table.optional:
+                    self._create(name)
         except BaseException:
             self._abort()
             raise
         return self
+
+    def _create(self, name: str) -> _TableFile:
+        self._tables[name] = _TableFile(self._folder / f"{name}.parquet", _SCHEMAS[name])
+        return self._tables[name]
 
     def __exit__(self, *_: object) -> None:
         """Removes what was not committed."""
@@ -58,7 +63,8 @@ class CellWriter:
 
     def write(self, table: str, rows: pa.RecordBatch) -> None:
         """Appends ``rows``; see :class:`weir.methods.Sink`."""
-        self._tables[table].write(rows)
+        file = self._tables.get(table) or self._create(table)
+        file.write(rows)
 
     def open(self, name: str) -> BinaryIO:
         """Opens a further file of the cell; see :class:`weir.methods.Sink`."""

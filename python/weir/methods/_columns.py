@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from weir.run.tables import TABLES, Column, arrow_schema
 
-__all__ = ["rows"]
+__all__ = ["empty", "rows"]
 
 _SCHEMAS = {name: arrow_schema(name) for name in TABLES}
 
@@ -34,6 +34,15 @@ def rows(table: str, columns: Mapping[str, Any], kinds: pa.Array) -> pa.RecordBa
         for column in TABLES[table].columns
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMAS[table])
+
+
+def empty(table: str) -> pa.RecordBatch:
+    """No rows of ``table``: an optional table is there all the same.
+
+    Raises:
+        KeyError: no such table.
+    """
+    return pa.RecordBatch.from_pylist([], schema=_SCHEMAS[table])
 
 
 def _array(column: Column, values: Any, kinds: pa.Array) -> pa.Array:

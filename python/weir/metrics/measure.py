@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from weir.metrics.errors import MetricError
 from weir.metrics.reference import Reference
-from weir.metrics.results import Axis, Distribution, Floats, Result, Sample, Series, Values
-from weir.metrics.statistics import over_members, over_time
+from weir.metrics.results import Axis, Binned, Distribution, Floats, Result, Sample, Series, Values
+from weir.metrics.statistics import of_bins, over_members, over_time
 from weir.metrics.window import Window
 
 __all__ = ["Measured", "Scalar", "measure", "result", "to_scalar"]
@@ -77,6 +77,8 @@ def measure(reference: Reference, window: Window, find_baseline: FindBaseline, s
         return _series(found, stats)
     if isinstance(found, Sample):
         return _sample(found, stats[0] if stats else "mean", window, split_flows)
+    if isinstance(found, Binned):
+        return _binned(found, stats[0] if stats else "mean", split_flows)
     if isinstance(found, Distribution):
         none = np.zeros(len(found.members), dtype=bool)
         return Measured(found.axis, found.members, found.shares, none, found.edges)
@@ -121,6 +123,13 @@ def _sample(found: Sample, stat: str, window: Window, split_flows: bool) -> Meas
     members = window.flow_ids
     values = np.array([over_time(found.values[found.owner == flow], stat) for flow in members], dtype=np.float64)
     return Measured("flow", members, values, np.zeros(len(members), dtype=bool))
+
+
+def _binned(found: Binned, stat: str, split_flows: bool) -> Measured:
+    if not split_flows:
+        return Measured("all", [0], np.array([of_bins(found.histograms, stat)]), np.zeros(1, dtype=bool))
+    values = np.array([of_bins([histogram], stat) for histogram in found.histograms], dtype=np.float64)
+    return Measured("flow", found.members, values, np.zeros(len(values), dtype=bool))
 
 
 def _values(found: Values, stat: str) -> Measured:

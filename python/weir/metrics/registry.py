@@ -16,7 +16,7 @@ from typing import Any, Literal, get_type_hints
 
 from weir.metrics.bounds import ANY, Bounds
 from weir.metrics.errors import MetricError, nearest
-from weir.metrics.results import Distribution, Result, Sample, Series, Values
+from weir.metrics.results import Binned, Distribution, Result, Sample, Series, Values
 from weir.run.quantity import ONE, RATE, SIZE, TIME, Dimension
 
 __all__ = [
@@ -41,6 +41,7 @@ FAMILIES = (
     "completion",
     "links",
     "delay",
+    "oneway",
     "loss",
     "reactivity",
     "stability",
@@ -140,7 +141,13 @@ class MetricInfo:
 _REGISTRY: dict[str, MetricInfo] = {}
 _STAT = re.compile(r"mean|max|min|sd|var|cov|median|last|sum|p\d{1,2}(_\d+)?")
 _NAME = re.compile(r"[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*")
-_KINDS: dict[type, Kind] = {Series: "series", Sample: "sample", Values: "value", Distribution: "distribution"}
+_KINDS: dict[type, Kind] = {
+    Series: "series",
+    Sample: "sample",
+    Binned: "sample",
+    Values: "value",
+    Distribution: "distribution",
+}
 
 
 def metric(

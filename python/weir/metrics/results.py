@@ -13,7 +13,18 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Axis", "Distribution", "Floats", "Ints", "Result", "Sample", "Series", "Values"]
+__all__ = [
+    "Axis",
+    "Binned",
+    "Distribution",
+    "Floats",
+    "Histogram",
+    "Ints",
+    "Result",
+    "Sample",
+    "Series",
+    "Values",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -45,6 +56,29 @@ class Sample:
 
 
 @dataclass(frozen=True)
+class Histogram:
+    """A population of which only the counts in bins are known, with its sum and its extremes."""
+
+    low: Floats
+    high: Floats
+    """Least and greatest value that belong to each bin; shape (bins,), in any order, a bin perhaps several times."""
+    counts: Floats
+    total: float
+    """Sum of the values."""
+    least: float
+    greatest: float
+    """``nan`` of an empty population, as is ``least``."""
+
+
+@dataclass(frozen=True)
+class Binned:
+    """A population of values, such as the delays of packets, as one histogram a flow."""
+
+    members: Sequence[int]
+    histograms: Sequence[Histogram]
+
+
+@dataclass(frozen=True)
 class Values:
     """One value a member."""
 
@@ -66,4 +100,4 @@ class Distribution:
     """Shape (members, bins); each row sums to 1, or is all nan."""
 
 
-Result = Series | Sample | Values | Distribution
+Result = Series | Sample | Binned | Values | Distribution

@@ -18,7 +18,7 @@ without an assumption about the distribution (:func:`quantile_interval`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,13 +26,14 @@ import numpy as np
 
 from weir.metrics.bounds import ANY, Bounds
 from weir.metrics.errors import MetricError
-from weir.metrics.results import Floats
+from weir.metrics.results import Floats, Histogram
 
 __all__ = [
     "Interval",
     "Summary",
     "alike",
     "jackknife",
+    "of_bins",
     "over_members",
     "over_time",
     "quantile_interval",
@@ -189,6 +190,30 @@ def over_time(values: Floats, stat: str, weights: Floats | None = None) -> float
     if weights is not None and stat not in ("max", "min", "sum", "last"):
         return _weighted(values, weights[defined], stat)
     return _plain(values, stat)
+
+
+def of_bins(histograms: Sequence[Histogram], stat: str) -> float:
+    """A statistic of all values of ``histograms`` together; none is ``nan``.
+
+    The mean, the sum and the extremes are exact. A percentile is the middle of the bin that holds the value of that
+    rank, or an extreme where that is nearer; deviations take each value for the middle of its bin.
+
+    Raises:
+        MetricError: no such statistic, or one that needs an order.
+    """
+    counts = np.concatenate([h.counts for h in histograms]) if histograms else np.zeros(0)
+    number = float(counts.sum())
+    if number == 0:
+        return math.nan
+    total = math.fsum(h.total for h in histograms)
+    extremes = [v for h in histograms for v in (h.least, h.greatest) if not math.isnan(v)]
+    exact = {"mean": total / number, "sum": total, "min": min(extremes), "max": max(extremes)}
+    if stat in exact:
+        return exact[stat]
+    if stat == "last":
+        raise MetricError("values that are counted in bins have no last one")
+    middles = np.concatenate([(h.low + h.high) / 2 for h in histograms])
+    return _weighted(np.clip(middles, exact["min"], exact["max"]), counts, stat)
 
 
 def over_members(values: Floats, stat: str) -> float:

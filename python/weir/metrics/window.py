@@ -25,6 +25,7 @@ from weir.metrics.errors import MetricError, nearest
 from weir.metrics.results import Floats, Ints, Series
 from weir.metrics.selection import select_flows, select_links
 from weir.run import TABLES, Cell, Flow, Link, Plan
+from weir.run.plan import MEASURE
 
 __all__ = ["CellData", "Grouped", "Window", "window"]
 
@@ -81,15 +82,21 @@ class CellData:
         self._grouped: dict[tuple[str, frozenset[int] | None], Grouped] = {}
 
     def grouped(self, table: str, ids: Sequence[int]) -> Grouped:
-        """Rows of ``table`` (goodput, samples, links) that belong to ``ids``.
+        """Rows of ``table`` (one that has intervals) that belong to ``ids``.
 
         Raises:
             MetricError: the table was not recorded.
             RunError: it cannot be read.
         """
         if self.plan.interval_ns(table) == 0:
-            name = {"goodput": "goodput", "samples": "tcp", "links": "links"}[table]
-            raise MetricError(f"needs the table {table!r}, which this run did not record (set `measure.{name}`)")
+            raise MetricError(
+                f"needs the table {table!r}, which this run did not record (set `measure.{MEASURE[table]}`)"
+            )
+        if not self.cell.has(table):
+            raise MetricError(
+                f"needs the table {table!r}, which the plan asks for and this cell lacks: links of the kernel (netem) "
+                "cannot time packets, and weir before this table wrote none"
+            )
         number = len(self.plan.links if table == "links" else self.plan.flows)
         some = None if len(ids) == number else frozenset(ids)
         if (table, some) not in self._grouped:

@@ -15,7 +15,10 @@ from typing import Any
 
 from weir.run.errors import RunError
 
-__all__ = ["Flow", "Link", "Phase", "Plan", "read_plan"]
+__all__ = ["MEASURE", "Flow", "Link", "Phase", "Plan", "read_plan"]
+
+MEASURE = {"goodput": "goodput", "samples": "tcp", "links": "links", "delays": "delay", "delay_bins": "delay"}
+"""What of ``measure`` gives the interval of each table that has one."""
 
 _TCP_HEADERS = 40
 _UDP_HEADERS = 28
@@ -98,13 +101,12 @@ class Plan:
         return {link: tuple(steps) for link, steps in changes.items()}
 
     def interval_ns(self, table: str) -> int:
-        """The interval at which ``goodput``, ``samples`` or ``links`` is recorded; 0 if it is not.
+        """The interval at which a table such as ``goodput`` is recorded; 0 if it is not.
 
         Raises:
             KeyError: ``table`` is not recorded at an interval.
         """
-        key = {"goodput": "goodput_ns", "samples": "tcp_ns", "links": "links_ns"}[table]
-        return int(self.raw["measure"][key])
+        return int(self.raw["measure"].get(f"{MEASURE[table]}_ns", 0))
 
     def path_rate_bps(self, flow: Flow) -> int:
         """The rate of the slowest link that the flow's data cross."""

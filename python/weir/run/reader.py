@@ -61,6 +61,10 @@ class Cell:
         """
         return read_plan(self.path / "plan.json")
 
+    def has(self, name: str) -> bool:
+        """Whether the cell should have table ``name``: one that not each method can fill may be missing."""
+        return not TABLES[name].optional or (self.path / f"{name}.parquet").is_file()
+
     def table(self, name: str) -> pl.LazyFrame:
         """Table ``name`` of this cell, unread.
 
@@ -71,7 +75,8 @@ class Cell:
             raise RunError(self.path, f"no table {name!r}", ", ".join(TABLES))
         file = self.path / f"{name}.parquet"
         if not file.is_file():
-            raise RunError(file, "the table is missing", "a complete cell folder")
+            expected = "a run that records it" if TABLES[name].optional else "a complete cell folder"
+            raise RunError(file, "the table is missing", expected)
         scan = pl.scan_parquet(file)
         self._check_columns(name, file, scan)
         return scan

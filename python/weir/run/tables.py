@@ -30,6 +30,8 @@ class Table:
     name: str
     doc: str
     columns: tuple[Column, ...]
+    optional: bool = False
+    """Whether a cell has it only where the plan asks for it, and the method can tell."""
 
 
 _TIME = Column("time_ns", pa.uint64(), "End of the interval, since the start of the run.")
@@ -147,6 +149,43 @@ _LINKS = Table(
     ),
 )
 
+_DELAYS = Table(
+    "delays",
+    "Per flow and interval of `measure.delay`: one-way delay and jitter of the data packets that arrived in it, "
+    "retransmitted copies among them; intervals without one are left out. The delay of a packet begins when its host "
+    "hands it to the queue of its first link, and ends when its last bit has reached the other host. Its jitter is the "
+    "difference, without sign, to the delay of the packet of the flow that arrived before it (RFC 3393, RFC 3550).",
+    (
+        _TIME,
+        _FLOW,
+        Column("packets", pa.uint64(), "Data packets that arrived in the interval."),
+        Column("delay_ns", pa.uint64(), "Mean of their delays, rounded down."),
+        Column("delay_min_ns", pa.uint64(), "Shortest of them."),
+        Column("delay_max_ns", pa.uint64(), "Longest of them."),
+        Column("jitter_packets", pa.uint64(), "Packets that have a jitter: all but the first one of a flow."),
+        Column("jitter_ns", pa.uint64(), "Mean of their jitters, rounded down; null if there is none.", nullable=True),
+        Column("jitter_max_ns", pa.uint64(), "Longest of them; null if there is none.", nullable=True),
+    ),
+    optional=True,
+)
+
+_DELAY_BINS = Table(
+    "delay_bins",
+    "The delays and jitters of table `delays` as histograms. Percentiles of intervals cannot be averaged; add the "
+    "counts of equal bins over intervals, flows or repeats, and take the percentile of the sum. Empty bins are left "
+    "out. Each power of two has 128 bins of equal width: the middle of a bin is off by 0.4 % at most, and by nothing "
+    "below 256 ns.",
+    (
+        _TIME,
+        _FLOW,
+        Column("low_ns", pa.uint64(), "Shortest delay, or jitter, that belongs to the bin."),
+        Column("high_ns", pa.uint64(), "Longest."),
+        Column("delay_packets", pa.uint64(), "Packets of the interval whose delay is in the bin."),
+        Column("jitter_packets", pa.uint64(), "Packets of the interval whose jitter is in the bin."),
+    ),
+    optional=True,
+)
+
 _EVENTS = Table(
     "events",
     "What happened, in the order of time.",
@@ -166,7 +205,7 @@ _EVENTS = Table(
     ),
 )
 
-TABLES: dict[str, Table] = {t.name: t for t in (_FLOWS, _GOODPUT, _SAMPLES, _LINKS, _EVENTS)}
+TABLES: dict[str, Table] = {t.name: t for t in (_FLOWS, _GOODPUT, _SAMPLES, _LINKS, _DELAYS, _DELAY_BINS, _EVENTS)}
 
 
 def arrow_schema(name: str) -> pa.Schema:

@@ -22,6 +22,8 @@ __all__ = ["Context", "compile_plan"]
 PLAN_VERSION = 1
 MAX_CHANGES = 100_000
 _FIRST_RTO_NS = 1_000_000_000
+_DELAY_ROWS = 16
+"""Rows of `delay_bins` a flow and interval, about."""
 _WARN_ROWS, _MOST_ROWS = 100_000_000, 10_000_000_000
 _WARN_MEMORY, _MOST_MEMORY = 4 << 30, 64 << 30
 _BYTES_A_PACKET = 64
@@ -158,7 +160,7 @@ def _recorded(body: Body, net: Network) -> list[int]:
 
 def _measure(body: Body, flows: list[dict[str, Any]], groups: list[Group], end: int, log: Log) -> dict[str, Any]:
     measure = body.measure
-    for name in ("goodput", "tcp", "links"):
+    for name in ("goodput", "tcp", "links", "delay"):
         interval: int = getattr(measure, name)
         if 0 < interval < _SHORTEST_INTERVAL_NS:
             log.error(measure.at(name), f"an interval of {interval}ns is too short; the shortest is 1us")
@@ -174,7 +176,9 @@ def _measure(body: Body, flows: list[dict[str, Any]], groups: list[Group], end: 
         chosen = [i for s in trace.flows for i in _traced(s, flows, groups, log)]
         window = {"from_ns": trace.from_, "to_ns": to, "max_packets": trace.max_packets}
         plan = {"flows": sorted(set(chosen)), **window}
-    return {"goodput_ns": measure.goodput, "tcp_ns": measure.tcp, "links_ns": measure.links, "trace": plan}
+    # A plan that measures no delay says nothing of it, and is the same text as before there was any.
+    delay = {"delay_ns": measure.delay} if measure.delay else {}
+    return {"goodput_ns": measure.goodput, "tcp_ns": measure.tcp, "links_ns": measure.links, **delay, "trace": plan}
 
 
 def _group(selector: Selector, groups: list[Group], log: Log) -> Group:
@@ -261,6 +265,7 @@ def _check_size(body: Body, plan: dict[str, Any], log: Log) -> None:
         "goodput": len(plan["flows"]),
         "tcp": len(plan["flows"]),
         "links": len(plan["measure"]["links"]) or len(plan["links"]),
+        "delay": _DELAY_ROWS * len(plan["flows"]),
     }
     for name, count in counts.items():
         interval: int = getattr(measure, name)

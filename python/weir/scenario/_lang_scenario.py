@@ -58,6 +58,9 @@ class Measure(Spec):
     goodput: int = key(DURATION, "Interval of table `goodput`; 500 ms.", default=500_000_000)
     tcp: int = key(DURATION, "Interval of table `samples`, the senders' state; 100 ms.", default=100_000_000)
     links: int = key(DURATION, "Interval of table `links`; 100 ms.", default=100_000_000)
+    delay: int = key(
+        DURATION, "Interval of tables `delays` and `delay_bins`: one-way delay and jitter, each flow; none.", default=0
+    )
     record: str = key(
         Choice("links to record", {"routers": "those between routers; all, where there is none", "all": "all"}),
         "The links of table `links`: those between routers, or `all`, which a run with many hosts pays for.",

@@ -12,7 +12,7 @@ from weir.validate._covering import covering_array
 from weir.validate._document import document
 from weir.validate._draw import draws
 from weir.validate._errors import ERRORS, Aim, ErrorKind, Summary, aims, summarise
-from weir.validate._heatmap import error_text
+from weir.validate._heatmap import error_text, interval_text
 from weir.validate._sides import Side, parse_sides
 from weir.validate._validation import QUICK_CELLS, CellResult, Job, Validation, execute
 from weir.validate.errors import ValidateError
@@ -40,6 +40,7 @@ __all__ = [
     "error_text",
     "execute",
     "independent",
+    "interval_text",
     "parse_sides",
     "read_stored",
     "sample",

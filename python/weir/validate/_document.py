@@ -10,10 +10,10 @@ from typing import Any
 
 from weir.validate import _figures
 from weir.validate._errors import ERRORS, Summary
-from weir.validate._heatmap import CHART, error_text
+from weir.validate._heatmap import CHART, error_text, interval_text
 from weir.validate._validation import CellResult, Validation
 
-__all__ = ["document", "error_text", "markdown"]
+__all__ = ["document", "error_text", "interval_text", "markdown"]
 
 _WORST = 10
 _RANKED = ("goodput_error", "jain_error", "loss_error", "queue_delay_error", "completion_error")
@@ -90,14 +90,20 @@ def _facts(host: Mapping[str, Any], manifest: Mapping[str, Any], kernels: Sequen
 
 def _summary_table(summaries: Mapping[str, Summary]) -> list[str]:
     rows = [
-        "| error | median | 90th percentile | worst | cells | aim: median | aim: 90th percentile | met "
-        "| within the latter | beyond it, of these by chance |",
-        "|---|--:|--:|--:|--:|--:|--:|---|--:|--:|",
+        "| error | median | its interval | 90th percentile | its interval | worst | cells | aim: median "
+        "| aim: 90th percentile | met | within the latter | beyond it, of these by chance |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|---|--:|--:|",
     ]
     for kind in ERRORS:
         some = summaries.get(kind.name)
         if some is not None:
-            numbers = [error_text(kind, v) for v in (some.median, some.p90, some.worst)]
+            numbers = [
+                error_text(kind, some.median),
+                interval_text(kind, some.median_interval),
+                error_text(kind, some.p90),
+                interval_text(kind, some.p90_interval),
+                error_text(kind, some.worst),
+            ]
             limits = (None, None) if some.aim is None else (some.aim.median, some.aim.p90)
             texts = ["" if limit is None else error_text(kind, limit) for limit in limits]
             met = {None: "", True: "yes", False: "**no**"}[some.met]
@@ -116,7 +122,14 @@ def _beyond(some: Summary) -> str:
 
 
 def _definitions(summaries: Mapping[str, Summary]) -> list[str]:
-    return [f"- {kind.title}: {kind.definition}." for kind in ERRORS if kind.name in summaries]
+    return [*(f"- {kind.title}: {kind.definition}." for kind in ERRORS if kind.name in summaries), "", _INTERVALS]
+
+
+_INTERVALS = (
+    "Intervals are at 95 %, of the median and percentile that all cells of this kind would have: two of the errors in "
+    "their order, as if the cells had been drawn at random. A sample that covers a grid evenly is nearer to it than "
+    "that."
+)
 
 
 def _chance(validation: Validation) -> list[str]:

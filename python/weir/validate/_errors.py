@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from weir.compare import Comparison
+from weir.metrics.statistics import quantile_interval
 
 __all__ = [
     "ERRORS",
@@ -181,6 +182,9 @@ class Summary:
     aim: Aim | None = None
     by_chance: int | None = None
     """Of the cells beyond that aim, how many are within what chance alone makes; none where no cell tells."""
+    median_interval: tuple[float, float] = (math.nan, math.nan)
+    """At 95 %, of the median of all cells that such a sample could be of; infinite where the sample is too small."""
+    p90_interval: tuple[float, float] = (math.nan, math.nan)
 
     @property
     def met(self) -> bool | None:
@@ -194,12 +198,22 @@ class Summary:
         """The summary as JSON types."""
         aim = None if self.aim is None else {"median": self.aim.median, "p90": self.aim.p90}
         numbers = {"median": self.median, "p90": self.p90, "worst": self.worst, "cells": self.cells}
-        return {**numbers, "within": self.within, "aim": aim, "met": self.met, "beyond_by_chance": self.by_chance}
+        intervals = {"median_interval": list(self.median_interval), "p90_interval": list(self.p90_interval)}
+        return {
+            **numbers,
+            **{name: [end if math.isfinite(end) else None for end in ends] for name, ends in intervals.items()},
+            "within": self.within,
+            "aim": aim,
+            "met": self.met,
+            "beyond_by_chance": self.by_chance,
+        }
 
 
 def summarise(values: Sequence[float], aim: Aim | None = None, chances: Sequence[float | None] = ()) -> Summary | None:
     """Median, 90th percentile (linear between order statistics) and worst; none where no cell defines the error.
 
+    The intervals of the first two are those of :func:`weir.metrics.statistics.quantile_interval`, which takes the cells
+    for a random sample; errors are not negative, so that an end below all of them is 0.
     ``chances`` are what chance alone makes of each value, where that is known.
     """
     known = sorted(v for v in values if not math.isnan(v))
@@ -210,7 +224,22 @@ def summarise(values: Sequence[float], aim: Aim | None = None, chances: Sequence
     by_chance = None
     if most is not None and any(size is not None for size in chances):
         by_chance = sum(v > most and size is not None and v <= size for v, size in zip(values, chances, strict=True))
-    return Summary(_quantile(known, 0.5), _quantile(known, 0.9), known[-1], len(known), within, aim, by_chance)
+    return Summary(
+        _quantile(known, 0.5),
+        _quantile(known, 0.9),
+        known[-1],
+        len(known),
+        within,
+        aim,
+        by_chance,
+        _interval(known, 0.5),
+        _interval(known, 0.9),
+    )
+
+
+def _interval(ordered: Sequence[float], part: float) -> tuple[float, float]:
+    low, high = quantile_interval(np.array(ordered), part)
+    return max(low, 0.0), high
 
 
 def _quantile(ordered: Sequence[float], part: float) -> float:

@@ -13,7 +13,7 @@ from weir.report.charts._base import Spec, named, plain_spec
 from weir.validate._errors import ERRORS, ErrorKind, summarise
 from weir.validate._validation import Validation
 
-__all__ = ["CHART", "draw", "error_text"]
+__all__ = ["CHART", "draw", "error_text", "interval_text"]
 
 _MOST = 4.0
 _WHITE_FROM = 2.2
@@ -39,6 +39,12 @@ def error_text(kind: ErrorKind, value: float | None) -> str:
     if kind.name == "loss_error":
         return f"× {value + 1:.3g}"
     return f"{100 * value:.2g} %" if value < 0.0995 else f"{100 * value:.0f} %"
+
+
+def interval_text(kind: ErrorKind, ends: tuple[float, float]) -> str:
+    """The interval of an error for people; open where the sample is too small for an end."""
+    low, high = (error_text(kind, end) for end in ends)
+    return f"{low} or more" if math.isinf(ends[1]) else f"{low} to {high}"
 
 
 def draw(validation: Validation, medium: Medium) -> Drawing | None:

@@ -183,7 +183,8 @@ def _row(
 
 
 def _equal(a: Cell, b: Cell) -> bool:
-    return all(a.table(name).collect().equals(b.table(name).collect()) for name in TABLES)
+    both = [name for name in TABLES if a.has(name) and b.has(name)]
+    return all(a.table(name).collect().equals(b.table(name).collect()) for name in both)
 
 
 def _lost(cells: Sequence[Cell]) -> int:

@@ -58,7 +58,7 @@ pub fn wire(rate_bps: u64, delay_ns: u64) -> Plan {
             dscp: 0,
         }],
         changes: vec![],
-        measure: Measure { goodput_ns: 0, tcp_ns: 0, links_ns: 10 * MS, links: vec![], trace: None },
+        measure: Measure { goodput_ns: 0, tcp_ns: 0, links_ns: 10 * MS, delay_ns: 0, links: vec![], trace: None },
         phases: vec![],
         methods: weir_plan::Methods::default(),
     }
@@ -269,7 +269,7 @@ impl Driver {
         let frame = Frame::parse(bytes, Layer::Ip).expect("a sound frame");
         let mut scratch = self.network.trains.pool.scratch();
         scratch[..bytes.len()].copy_from_slice(bytes);
-        self.network.inject(Time(at), self.host(from), &frame, scratch, bytes.len());
+        self.network.inject(Time(at), Time(at), self.host(from), &frame, scratch, bytes.len());
         self.take();
     }
 

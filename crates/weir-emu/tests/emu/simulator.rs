@@ -49,6 +49,7 @@ fn dumbbell(queue: Queue, loss: Option<Loss>, delay: Delay, ecn: bool) -> Plan {
         plan.flows.push(flow);
     }
     plan.end_ns = 2 * S;
+    plan.measure.delay_ns = 100 * MS;
     plan.measure.trace = Some(Trace { flows: vec![], from_ns: 0, to_ns: plan.end_ns, max_packets: 1 << 20 });
     plan
 }
@@ -119,7 +120,10 @@ fn compare(plan: &Plan) {
     assert!(expected.len() > 10_000, "{} packets are too few to compare", expected.len());
     assert_eq!(got.len(), expected.len());
     assert_eq!(got.iter().zip(&expected).find(|(got, expected)| got != expected), None);
-    assert_eq!(driver.network.drain().links, tables.links);
+    let records = driver.network.drain();
+    assert_eq!(records.links, tables.links);
+    assert!(tables.delays.packets.iter().sum::<u64>() > 5_000);
+    assert_eq!((records.delays, records.delay_bins), (tables.delays, tables.delay_bins));
 }
 
 const LIMIT: Limit = Limit { bytes: Some(125_000), packets: None };

@@ -81,7 +81,14 @@ pub fn dumbbell(pairs: u32, access_bps: u64, bottleneck_bps: u64, rtt_ns: u64, q
         links,
         flows: Vec::new(),
         changes: Vec::new(),
-        measure: Measure { goodput_ns: 500 * MS, tcp_ns: 20 * MS, links_ns: 20 * MS, links: vec![0], trace: None },
+        measure: Measure {
+            goodput_ns: 500 * MS,
+            tcp_ns: 20 * MS,
+            links_ns: 20 * MS,
+            delay_ns: 0,
+            links: vec![0],
+            trace: None,
+        },
         phases: Vec::new(),
         methods: weir_plan::Methods::default(),
     }

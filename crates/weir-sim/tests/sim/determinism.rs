@@ -24,6 +24,8 @@ fn assert_same(a: &Tables, b: &Tables, except: &[&str]) -> Result<(), TestCaseEr
             ("goodput", t.goodput.into_columns()),
             ("samples", t.samples.into_columns()),
             ("links", t.links.into_columns()),
+            ("delays", t.delays.into_columns()),
+            ("delay_bins", t.delay_bins.into_columns()),
         ]
     };
     for ((table, left), (_, right)) in columns(a).into_iter().zip(columns(b)) {
@@ -51,21 +53,15 @@ fn numbers(column: Column) -> Vec<i128> {
     }
 }
 
-macro_rules! append {
-    ($all:ident, $part:ident, $table:ident: $($column:ident)*) => {
-        $($all.$table.$column.extend($part.$table.$column);)*
-    };
-}
-
 fn append(all: &mut Tables, part: Tables) {
-    append!(all, part, flows: flow transfer start_ns established_ns end_ns bytes delivered_bytes sent_bytes sent_packets
-        retransmitted_packets lost_packets marked_packets timeouts);
-    append!(all, part, goodput: time_ns flow delivered_bytes sent_bytes);
-    append!(all, part, samples: time_ns flow cwnd ssthresh in_flight srtt_ns min_rtt_ns pacing_rate_bps acked_bytes
-        sent_bytes retransmitted_packets timeouts ca_state);
-    append!(all, part, links: time_ns link in_packets in_bytes out_packets out_bytes drop_packets drop_bytes mark_packets
-        queue_bytes queue_packets queue_max_bytes queue_delay_ns queue_delay_max_ns);
-    append!(all, part, events: time_ns kind flow link value);
+    let Tables { flows, goodput, samples, links, delays, delay_bins, events } = part;
+    all.flows.extend(flows);
+    all.goodput.extend(goodput);
+    all.samples.extend(samples);
+    all.links.extend(links);
+    all.delays.extend(delays);
+    all.delay_bins.extend(delay_bins);
+    all.events.extend(events);
 }
 
 /// Runs in steps of `step_ns` and puts the drained parts together.
@@ -168,6 +164,7 @@ fn a_loaded_dumbbell_is_the_same_in_every_mode() {
     plan.links[1].queue = red;
     plan.links[0].loss = Some(Loss::Bernoulli { p: 1e-4 });
     plan.measure.links = vec![];
+    plan.measure.delay_ns = 100 * MS;
     let names: Vec<&str> = weir_cc::list().iter().map(|algorithm| algorithm.name()).collect();
     for pair in 0..9 {
         let settings = Tcp { ecn: pair % 2 == 0, sack: pair != 3, ..tcp(names[pair as usize % names.len()]) };
@@ -187,6 +184,7 @@ fn a_loaded_dumbbell_is_the_same_in_every_mode() {
     };
     let (tables, trace) = outcome(&plan, FUSED);
     assert!(trace.len() > 100_000, "{} records", trace.len());
+    assert!(tables.delays.rows() > 200 && tables.delay_bins.rows() > 2_000);
     assert!(tables.flows.marked_packets.iter().sum::<u64>() > 10);
     assert!(tables.flows.retransmitted_packets.iter().sum::<u64>() > 10);
     let (reference, reference_trace) = outcome(&plan, REFERENCE);

@@ -13,6 +13,7 @@ mod response;
 
 mod applications;
 mod conservation;
+mod delays;
 mod determinism;
 mod timing;
 mod trace;

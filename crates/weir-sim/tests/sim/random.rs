@@ -220,8 +220,15 @@ pub fn plan(menu: Menu) -> impl Strategy<Value = Plan> {
             plan.seed = seed;
             plan.end_ns = if menu.finite { DRAINED_MS * MS } else { ACTIVE_MS * MS };
             let bin_ms = if menu.finite { 1000 } else { bin_ms };
-            plan.measure =
-                Measure { goodput_ns: bin_ms * MS, tcp_ns: 7 * MS, links_ns: bin_ms * MS, links: vec![], trace: None };
+            let bin_ns = bin_ms * MS;
+            plan.measure = Measure {
+                goodput_ns: bin_ns,
+                tcp_ns: 7 * MS,
+                links_ns: bin_ns,
+                delay_ns: bin_ns,
+                links: vec![],
+                trace: None,
+            };
             if menu.finite {
                 plan.measure.tcp_ns = 0;
             }
@@ -259,7 +266,7 @@ fn network(routers: usize, hosts: &[(usize, bool)], recipes: &[Link]) -> Plan {
         ..recipes[i % recipes.len()].clone()
     });
     let links = links.collect();
-    let measure = Measure { goodput_ns: 0, tcp_ns: 0, links_ns: 0, links: vec![], trace: None };
+    let measure = Measure { goodput_ns: 0, tcp_ns: 0, links_ns: 0, delay_ns: 0, links: vec![], trace: None };
     Plan {
         version: 1,
         title: "random".into(),

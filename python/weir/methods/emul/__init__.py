@@ -221,7 +221,8 @@ class _Cell:
         from weir import _weir
 
         watcher = self._watcher
-        merger = Merger(pa.array(_weir.event_kinds(), pa.string()))
+        delays = self._links is None and self._plan["measure"].get("delay_ns", 0) > 0
+        merger = Merger(pa.array(_weir.event_kinds(), pa.string()), delays)
         begin = time.monotonic() + _AHEAD_S
         end_s = self._plan["end_ns"] / 1e9
         session.tell({"command": "start", "epoch_ns": round(begin * 1e9)})

@@ -1,7 +1,7 @@
 """Puts together what the processes of a run saw, each its part: the sending ends, the receiving ends, the network.
 
-Pure: tables in, tables out. Rows of ``samples`` and ``links`` are complete as they come and pass at once. ``goodput``,
-``flows`` and ``events`` need more than one process and are made when all have ended.
+Pure: tables in, tables out. Rows of ``samples``, ``links`` and delays are complete as they come and pass at once.
+``goodput``, ``flows`` and ``events`` need more than one process and are made when all have ended.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from weir.methods._columns import rows
+from weir.methods._columns import empty, rows
 from weir.methods.emul._frames import Frame
 
 __all__ = ["Merger"]
@@ -25,7 +25,7 @@ Columns = Mapping[str, Array]
 _NOBODY = np.iinfo(np.uint32).max
 """The flow of a packet that belongs to none."""
 
-_PASSED = frozenset({"samples", "links", "goodput"})
+_PASSED = frozenset({"samples", "links", "goodput", "delays", "delay_bins"})
 _PARTS: dict[str, dict[str, str]] = {
     "flows": {},
     "events": {},
@@ -43,6 +43,8 @@ class Merger:
 
     kinds: pa.Array
     """Names of the kinds of events."""
+    delays: bool = False
+    """Whether the network times packets: then there are tables of delays, with rows or without."""
     _held: dict[str, list[Columns]] = field(default_factory=dict)
 
     def take(self, frame: Frame) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -57,6 +59,8 @@ class Merger:
 
     def finish(self) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The rows that had to wait; nothing can be taken after."""
+        if self.delays:
+            yield from ((table, empty(table)) for table in ("delays", "delay_bins"))
         delivered, sent = self._all("delivered"), self._all("sent")
         if len(sent["flow"]) or len(delivered["flow"]):
             yield "goodput", rows("goodput", goodput(sent, delivered), self.kinds)

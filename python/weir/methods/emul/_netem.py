@@ -169,7 +169,7 @@ def wire_netem(plan: Plan, tag: str, slack_ns: int) -> Links:
     down = tuple(("ip", "netns", "del", name) for name in names.values())
     recorded = [number for number in plan["measure"]["links"] or range(len(plan["links"])) if number in ends]
     bottlenecks = tuple(_bottleneck(plan, ends[number], names) for number in recorded)
-    warnings = (*bare.warnings, *_warnings(plan, bottlenecks))
+    warnings = (*bare.warnings, *_nameless(plan, bottlenecks), *_untimed(plan))
     late = {number: _delayed_ns(plan, number) - end.link["delay"]["delay_ns"] for number, end in ends.items()}
     return Links(replace(bare, hosts=hosts, up=tuple(up), down=down, warnings=warnings), bottlenecks, late)
 
@@ -404,7 +404,15 @@ def _bottleneck(plan: Plan, end: _End, names: Mapping[int, str]) -> Bottleneck:
     )
 
 
-def _warnings(plan: Plan, bottlenecks: Iterable[Bottleneck]) -> tuple[str, ...]:
+def _untimed(plan: Plan) -> tuple[str, ...]:
+    if not plan["measure"].get("delay_ns"):
+        return ()
+    return (
+        "links: netem cannot time packets: measure.delay has no effect, and there are no tables delays and delay_bins",
+    )
+
+
+def _nameless(plan: Plan, bottlenecks: Iterable[Bottleneck]) -> tuple[str, ...]:
     data = {number for flow in plan["flows"] for number in flow["path"]}
     shared = [plan["links"][one.link]["name"] for one in bottlenecks if one.link in data and one.flow is None]
     if not shared:

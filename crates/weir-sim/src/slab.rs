@@ -1,0 +1,43 @@
+//! Where that is kept which few packets carry, or few runs ask for: a packet has room for a place, not for more.
+
+/// Values in places that are used again.
+pub(crate) struct Slab<T> {
+    values: Vec<T>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Slab<T> {
+        Slab { values: Vec::new(), free: Vec::new() }
+    }
+}
+
+impl<T: Copy> Slab<T> {
+    /// Keeps a value; returns its place.
+    #[inline]
+    pub fn put(&mut self, value: T) -> u32 {
+        match self.free.pop() {
+            Some(place) => {
+                self.values[place as usize] = value;
+                place
+            }
+            None => {
+                self.values.push(value);
+                (self.values.len() - 1) as u32
+            }
+        }
+    }
+
+    /// Looks at a value.
+    #[inline]
+    pub fn get(&self, place: u32) -> T {
+        self.values[place as usize]
+    }
+
+    /// Takes a value back.
+    #[inline]
+    pub fn take(&mut self, place: u32) -> T {
+        self.free.push(place);
+        self.values[place as usize]
+    }
+}

@@ -1,0 +1,84 @@
+//! What follows single packets from end to end: a trace, one-way delays. Most runs have neither, and pay for neither.
+
+use weir_elements::Packet as _;
+use weir_links::DelayStats;
+use weir_plan::Plan;
+use weir_run::Tables;
+use weir_units::Time;
+
+use crate::packet::Packet;
+use crate::sacks::Sacks;
+use crate::slab::Slab;
+use crate::trace::{TraceRecord, Tracer};
+
+/// Is told where packets begin and end.
+pub(crate) struct Watch {
+    delays: Option<Delays>,
+    tracer: Option<Tracer>,
+}
+
+struct Delays {
+    stats: DelayStats,
+    /// When each data packet under way was sent. Its place is where an acknowledgement has that of its SACK blocks.
+    sent: Slab<Time>,
+}
+
+impl Watch {
+    /// What a plan asks for, if it asks for anything.
+    pub fn from_plan(plan: &Plan) -> Option<Watch> {
+        let interval_ns = plan.measure.delay_ns;
+        let delays = (interval_ns > 0)
+            .then(|| Delays { stats: DelayStats::new(plan.flows.len(), interval_ns), sent: Slab::default() });
+        let tracer = Tracer::from_plan(plan);
+        (delays.is_some() || tracer.is_some()).then_some(Watch { delays, tracer })
+    }
+
+    /// A host hands a packet to its first link; returns it with what it is to carry.
+    #[inline(never)]
+    pub fn sent(&mut self, at: Time, mut packet: Packet, sacks: &Sacks) -> Packet {
+        if let Some(delays) = self.delays.as_mut().filter(|_| packet.is_data()) {
+            packet = packet.with_sack(delays.sent.put(at));
+        }
+        match &mut self.tracer {
+            None => packet,
+            Some(tracer) => tracer.sent(at, packet, sacks),
+        }
+    }
+
+    /// A packet reaches the host it is for.
+    #[inline(never)]
+    pub fn received(&mut self, now: Time, packet: &Packet) {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.received(now, packet);
+        }
+        if let Some(delays) = self.delays.as_mut().filter(|_| packet.is_data()) {
+            let sent = delays.sent.take(packet.sack());
+            delays.stats.arrived(packet.flow() as u32, sent, now);
+        }
+    }
+
+    /// A link drops a packet.
+    #[cold]
+    pub fn dropped(&mut self, at: Time, link: u32, packet: &Packet) {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.dropped(at, link, packet);
+        }
+        if let Some(delays) = self.delays.as_mut().filter(|_| packet.is_data()) {
+            delays.sent.take(packet.sack());
+        }
+    }
+
+    /// Adds the rows of the intervals that end by `now`.
+    pub fn drain(&mut self, now: Time, tables: &mut Tables) {
+        if let Some(delays) = &mut self.delays {
+            let (rows, bins) = delays.stats.take(now);
+            tables.delays.extend(rows);
+            tables.delay_bins.extend(bins);
+        }
+    }
+
+    /// Takes the records of the trace up to `now`.
+    pub fn drain_trace(&mut self, now: Time) -> Vec<TraceRecord> {
+        self.tracer.as_mut().map_or_else(Vec::new, |tracer| tracer.drain(now))
+    }
+}
