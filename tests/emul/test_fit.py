@@ -14,8 +14,8 @@ from shared import Weir, dumbbell, plan_of
 from weir import methods
 from weir.methods import MethodError
 from weir.methods._intervals import Finest, too_fine
-from weir.methods.emul import _fit
-from weir.methods.lab import _links
+from weir.methods.emul import _fit, _netem
+from weir.methods.lab import _links, _wire
 from weir.methods.lab._effort import memory_mb
 from weir.methods.lab._script import Network
 
@@ -76,6 +76,67 @@ def test_the_lab_has_room_for_the_rows_of_short_intervals(plan: dict[str, Any]) 
     usual = memory_mb(plan)
     assert memory_mb(measured(plan, tcp_ns=1_000_000, links_ns=1_000_000)) == usual
     assert memory_mb(measured(plan, tcp_ns=10_000, goodput_ns=10_000, links_ns=1_000)) > usual + 100
+
+
+# Queues of the kernel ------------------------------------------------------------------------------------------------
+
+_LIMIT = {"bytes": None, "packets": 100}
+_PIE = {
+    "kind": "pie",
+    "limit": _LIMIT,
+    "target_ns": 15_000_000,
+    "update_ns": 15_000_000,
+    "alpha": 0.125,
+    "beta": 1.25,
+    "mark": "drop",
+}
+_CODEL = {"target_ns": 5_000_000, "interval_ns": 100_000_000, "mark": "drop"}
+_CURVE = {"dscp_from": 0, "dscp_to": 63, "min_bytes": 30_000, "max_bytes": 90_000, "max_p": 0.1}
+_RED = {"kind": "red", "limit": _LIMIT, "curves": [_CURVE], "weight": 1 / 512, "gentle": False, "mark": "drop"}
+
+
+@pytest.mark.parametrize(
+    ("queue", "lacking"),
+    [
+        (_PIE, None),
+        ({**_PIE, "alpha": 0.1}, "PIE with alpha 0.1 (the kernel has multiples of 1/16 up to 2)"),
+        ({**_PIE, "beta": 2.0625}, "PIE with beta 2.0625"),
+        ({**_PIE, "update_ns": 500_000}, "PIE with an update that is no whole number of milliseconds"),
+        ({**_PIE, "target_ns": 999}, "a target of less than a microsecond"),
+        ({**_PIE, "limit": {"bytes": 1, "packets": 1}}, "a limit in bytes and one in packets at once"),
+        ({"kind": "codel", "limit": _LIMIT, "codel": _CODEL}, None),
+        ({"kind": "codel", "limit": _LIMIT, "codel": {**_CODEL, "interval_ns": 10}}, "an interval of less than"),
+        (_RED, None),
+        ({**_RED, "curves": [{**_CURVE, "dscp_to": 9}]}, "RED of some code points only"),
+        ({**_RED, "curves": [{**_CURVE, "dscp_from": 1, "dscp_to": 0}]}, None),
+        ({**_RED, "gentle": True}, "RED in a form that the kernel lacks"),
+    ],
+)
+def test_a_queue_that_no_discipline_is_goes_to_the_emulator(
+    plan: dict[str, Any], queue: dict[str, Any], lacking: str | None
+) -> None:
+    """Instead of to one that is nearly the same: what is asked for is either done or refused."""
+    asked = copy.deepcopy(plan)
+    asked["links"][0]["queue"] = queue
+    for why in (_wire.obstacle(asked), _netem.obstacle(asked)):
+        assert (why is None) == (lacking is None), why
+        assert lacking is None or lacking in (why or "")
+
+
+def test_a_queue_with_both_limits_on_a_link_that_changes(plan: dict[str, Any]) -> None:
+    both = copy.deepcopy(plan)
+    both["links"][0]["queue"] = {"kind": "droptail", "limit": {"bytes": 15_000, "packets": 10}}
+    assert _wire.obstacle(both) is None, "a link of the module has both"
+    both["changes"] = [{"at_ns": 1, "link": 0, "change": {"kind": "rate", "rate_bps": 1_000_000}}]
+    assert "a limit in bytes and one in packets at once" in (_wire.obstacle(both) or "")
+
+
+def test_losses_that_netem_would_round_to_none(plan: dict[str, Any]) -> None:
+    rare = copy.deepcopy(plan)
+    rare["links"][0]["loss"] = {"kind": "bernoulli", "p": 1e-9}
+    assert "loss: a probability of less than 1e-08" in (_netem.obstacle(rare) or "")
+    rare["links"][0]["loss"] = {"kind": "bernoulli", "p": 1e-7}
+    assert _netem.obstacle(rare) is None
 
 
 # Options of methods --------------------------------------------------------------------------------------------------
@@ -161,3 +222,9 @@ def test_progress_goes_by_what_the_method_foresees(plan: dict[str, Any]) -> None
     jobs = {name: Job.of(Cell(), name) for name in ("sim", "lab", "emul")}
     assert jobs["emul"].cost == pytest.approx(plan["end_ns"] / 1e9, abs=10)
     assert jobs["sim"].cost < jobs["lab"].cost
+
+
+def test_delays_of_packets_need_links_that_see_them(plan: dict[str, Any]) -> None:
+    timed = measured(plan, delay_ns=100_000_000)
+    assert "measure.delay: the time that single packets take" in (_netem.obstacle(timed) or "")
+    assert _netem.obstacle(measured(plan, delay_ns=0)) is None

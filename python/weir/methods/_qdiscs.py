@@ -10,9 +10,61 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["arguments", "red_burst"]
+__all__ = ["arguments", "obstacle", "red_burst"]
 
 Link = Mapping[str, Any]
+
+_PIE_STEPS = 16
+_MOST_PIE_WEIGHT = 32
+"""PIE's weights are multiples of a sixteenth, at most so many of them."""
+_TICK_NS = 1_000_000
+"""PIE's update is a number of the kernel's ticks: with 1000 of them a second, as the lab has it."""
+_LEAST_NS = 1000
+"""``tc`` and the disciplines count microseconds."""
+_ALL_CLASSES = (0, 63)
+_NOUNS = {"target_ns": "a target", "interval_ns": "an interval"}
+
+
+def obstacle(link: Link) -> str | None:
+    """What of the queue of ``link`` no discipline of the kernel has; ``None`` if one is that queue."""
+    queue = link["queue"]
+    if queue["limit"].get("bytes") and queue["limit"].get("packets"):
+        return "a limit in bytes and one in packets at once"
+    match queue["kind"]:
+        case "red":
+            return _red_obstacle(link)
+        case "pie":
+            return _pie_obstacle(queue)
+        case "codel" | "fq_codel":
+            return _too_short(queue["codel"], "target_ns", "interval_ns")
+        case _:
+            return None
+
+
+def _red_obstacle(link: Link) -> str | None:
+    queue = link["queue"]
+    if len(queue["curves"]) != 1 or queue["gentle"] or red_burst(link) is None:
+        return "RED in a form that the kernel lacks (several curves, gentle, or its weight)"
+    curve = queue["curves"][0]
+    first, last = curve["dscp_from"], curve["dscp_to"]
+    if first <= last and (first, last) != _ALL_CLASSES:  # an empty range is that of all others
+        return "RED of some code points only"
+    return None
+
+
+def _pie_obstacle(queue: Mapping[str, Any]) -> str | None:
+    for name in ("alpha", "beta"):
+        weight = queue[name] * _PIE_STEPS
+        if weight != round(weight) or weight > _MOST_PIE_WEIGHT:
+            return f"PIE with {name} {queue[name]:g} (the kernel has multiples of 1/{_PIE_STEPS} up to 2)"
+    if queue["update_ns"] % _TICK_NS:
+        return "PIE with an update that is no whole number of milliseconds"
+    return _too_short(queue, "target_ns")
+
+
+def _too_short(values: Mapping[str, Any], *names: str) -> str | None:
+    short = next((name for name in names if values[name] < _LEAST_NS), None)
+    return None if short is None else f"{_NOUNS[short]} of less than a microsecond"
 
 
 def arguments(link: Link, *, on_wire: bool = False) -> str:

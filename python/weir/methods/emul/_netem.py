@@ -47,6 +47,8 @@ _SMALLEST = 40
 """IP bytes of the smallest packet, for the number that a delay line may hold."""
 _SPARE = 10_000
 """Packets that a delay line has room for beyond what the rate can put into it."""
+_LEAST_LOSS = 1e-8
+"""netem has probabilities of 32 bits, and ``tc`` gets them in percent with seven places."""
 _FIRST_TABLE = 1000
 """Routing table of what goes by link 0 against the usual route."""
 
@@ -106,6 +108,8 @@ def obstacle(plan: Plan) -> str | None:
         return f"link {name}: changes while the plan runs"
     if plan["measure"].get("trace"):
         return "measure.trace: a trace of single packets"
+    if plan["measure"].get("delay_ns"):
+        return "measure.delay: the time that single packets take"
     used = _used(plan)
     found = ((plan["links"][number], _link_obstacle(plan["links"][number])) for number in sorted(used))
     return next((f"link {link['name']}: {what}" for link, what in found if what), None)
@@ -127,18 +131,17 @@ def queues_job(plan: Plan, links: Links) -> dict[str, Any]:
 
 
 def _link_obstacle(link: Link) -> str | None:
-    delay, queue, loss = link["delay"], link["queue"], link.get("loss")
+    delay, loss = link["delay"], link.get("loss")
     if delay["kind"] == "reorder":
         return "delay: reordering of single packets (netem's is another one)"
     if delay["kind"] == "jitter" and not delay["reorder"]:
         return "delay: jitter that keeps the order of packets (netem's does not; `reorder: true` allows it)"
     if loss is not None and loss["kind"] == "list":
         return "loss: a list of packets"
-    if queue["kind"] == "red" and (len(queue["curves"]) != 1 or queue["gentle"] or qdiscs.red_burst(link) is None):
-        return "queue: RED in a form that the kernel lacks (several curves, gentle, or its weight)"
-    if queue["limit"].get("bytes") and queue["limit"].get("packets"):
-        return "queue: a limit in bytes and one in packets at once"
-    return None
+    if loss is not None and any(0 < loss[key] < _LEAST_LOSS for key in ("p", "r", "good", "bad") if key in loss):
+        return f"loss: a probability of less than {_LEAST_LOSS:g}"
+    why = qdiscs.obstacle(link)
+    return None if why is None else f"queue: {why}"
 
 
 def wire_netem(plan: Plan, tag: str, slack_ns: int) -> Links:
@@ -169,7 +172,7 @@ def wire_netem(plan: Plan, tag: str, slack_ns: int) -> Links:
     down = tuple(("ip", "netns", "del", name) for name in names.values())
     recorded = [number for number in plan["measure"]["links"] or range(len(plan["links"])) if number in ends]
     bottlenecks = tuple(_bottleneck(plan, ends[number], names) for number in recorded)
-    warnings = (*bare.warnings, *_nameless(plan, bottlenecks), *_untimed(plan))
+    warnings = (*bare.warnings, *_nameless(plan, bottlenecks))
     late = {number: _delayed_ns(plan, number) - end.link["delay"]["delay_ns"] for number, end in ends.items()}
     return Links(replace(bare, hosts=hosts, up=tuple(up), down=down, warnings=warnings), bottlenecks, late)
 
@@ -401,14 +404,6 @@ def _bottleneck(plan: Plan, end: _End, names: Mapping[int, str]) -> Bottleneck:
         facts["mtu_bytes"],
         facts["rate_bps"],
         only,
-    )
-
-
-def _untimed(plan: Plan) -> tuple[str, ...]:
-    if not plan["measure"].get("delay_ns"):
-        return ()
-    return (
-        "links: netem cannot time packets: measure.delay has no effect, and there are no tables delays and delay_bins",
     )
 
 

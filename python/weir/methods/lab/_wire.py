@@ -65,8 +65,8 @@ def _link_obstacle(number: int, link: Link, plan: Plan, is_nic: bool) -> str | N
     queue = link["queue"]
     if is_nic and queue["kind"] != "droptail":
         return f"{place}an active queue in a host"
-    if queue["kind"] == "red" and (len(queue["curves"]) != 1 or queue["gentle"] or qdiscs.red_burst(link) is None):
-        return f"{place}RED in a form that the kernel lacks (several curves, gentle, or its weight)"
+    if not is_nic and _needs_queue(plan, number) and (why := qdiscs.obstacle(link)) is not None:
+        return f"{place}{why}"
     return None
 
 
