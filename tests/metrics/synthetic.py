@@ -31,6 +31,7 @@ class FlowSpec:
     index: int = 0
     stream: int = 0
     role: str = "test"
+    reverse: bool = False
     start_s: float = 0.0
     stop_s: float | None = None
     sent_mbps: Sequence[float] | None = None
@@ -162,6 +163,7 @@ def _flow(flow: FlowSpec) -> dict[str, Any]:
         "index": flow.index,
         "stream": flow.stream,
         "role": flow.role,
+        **({"reverse": True} if flow.reverse else {}),
         "from": 0,
         "to": 1,
         "path": list(flow.links),

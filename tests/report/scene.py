@@ -258,7 +258,8 @@ class _Panel:
             if points:
                 outside = any(self._outside(item) for item in group if item.get("defined", True))
                 first = group[0]
-                dashed = kind == "line" and bool(_dashes(first)) and not looks
+                told = any(dashes for _, dashes, _ in looks.values())  # by the legend
+                dashed = kind == "line" and bool(_dashes(first)) and not told
                 yield Mark(self.name, kind, _series(kind, first, looks), dashed, points, outside)
 
     def _outside(self, item: Node) -> bool:
@@ -290,9 +291,9 @@ def _series(kind: str, item: Node, looks: dict[str, Look]) -> str:
         return ""
     colour = item.get("stroke") or item.get("fill")
     fits = [name for name, look in looks.items() if look[0] == colour]
-    if kind == "line":
+    if kind == "line" and any(dashes for _, dashes, _ in looks.values()):
         fits = [name for name in fits if looks[name][1] == _dashes(item)]
-    if kind == "symbol":
+    if kind == "symbol" and len({shape for _, _, shape in looks.values()}) > 1:
         fits = [name for name in fits if looks[name][2] == item.get("shape")]
     return " or ".join(fits)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from synthetic import Cell, Dumbbell, sweep
@@ -80,6 +80,19 @@ _CCS, _RTTS = ("reno", "bic", "scalable"), ("20ms", "100ms", "200ms")
 
 SHAPES: dict[str, Shape] = {
     "one cell": Shape((Cell(),)),
+    "uploads beside downloads": Shape(
+        (Cell(),), Dumbbell(flows=7, duration=24, every=2, step=0.5, uploads=3, groups=("a", "b"), queue_bytes=2e6)
+    ),
+    "uploads beside downloads, many": Shape(
+        (Cell(),), Dumbbell(flows=40, duration=12, every=0.1, step=0.5, uploads=15, queue_bytes=2e6, phase_names=())
+    ),
+    "uploads beside downloads, a grid": Shape(
+        tuple(sweep(("reno", "bic"), ("20ms", "100ms"), 2)), replace(_BELL, flows=5, uploads=2), **_GRID
+    ),
+    "uploads beside downloads, names": Shape(
+        tuple(Cell({"cc": cc}) for cc in _CCS), replace(_BELL, flows=5, uploads=2), series="cc", column=_cc
+    ),
+    "uploads alone": Shape((Cell(),), replace(_BELL, uploads=3)),
     "no phase": Shape((Cell(),), Dumbbell(flows=3, duration=12, every=2, step=0.5, phase_names=())),
     "nothing gets through": Shape((Cell(),), Dumbbell(flows=3, duration=12, every=2, step=0.5, capacity=1.0)),
     "two phases": Shape((Cell(),), Dumbbell(flows=7, duration=24, every=2, step=0.5)),

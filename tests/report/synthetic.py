@@ -54,6 +54,8 @@ class Dumbbell:
     """Names of the workload entries; the flows take them in turn."""
     phase_names: tuple[str, ...] = ("five", "all")
     """Names of the windows of five flows and of all; the first is left out where there are fewer flows."""
+    uploads: int = 0
+    """How many of the flows, the last ones, go from sink to source."""
     bottleneck: str = "bottleneck"
     """Name of the shared link."""
 
@@ -185,14 +187,22 @@ def _links(trace: _Trace, bell: Dumbbell, bottleneck: int) -> pa.Table:
     for link in range(flows):
         volume = (trace.rate[:, link] / 8 * bell.step).astype(int)
         blocks.append({"link": np.full(steps, link), "out_bytes": volume, "in_bytes": volume, "queue": np.zeros(steps)})
-    out = (np.minimum(trace.rate.sum(axis=1), bell.capacity) / 8 * bell.step).astype(int)
-    blocks.append({"link": np.full(steps, bottleneck), "out_bytes": out, "in_bytes": out, "queue": trace.queue})
+    down = flows - bell.uploads
+    out = (np.minimum(trace.rate[:, :down].sum(axis=1), bell.capacity) / 8 * bell.step).astype(int)
+    blocks.append(
+        {"link": np.full(steps, bottleneck), "out_bytes": out, "in_bytes": out, "queue": trace.queue * (down > 0)}
+    )
     joined = {key: np.concatenate([b[key] for b in blocks]) for key in ("link", "out_bytes", "in_bytes", "queue")}
-    drops = np.concatenate([np.zeros(steps * flows), trace.drops]).astype(int)
+    drops = np.concatenate([np.zeros(steps * flows), trace.drops * (down > 0)]).astype(int)
+    if bell.uploads:
+        back = (trace.rate[:, down:].sum(axis=1) / 8 * bell.step).astype(int)
+        more = {"link": np.full(steps, 3 * flows + 1), "out_bytes": back, "in_bytes": back, "queue": trace.queue / 3}
+        joined = {key: np.concatenate([column, more[key]]) for key, column in joined.items()}
+        drops = np.concatenate([drops, trace.drops // 2]).astype(int)
     queue = joined["queue"].astype(int)
     delay = (joined["queue"] * 8 / bell.capacity * _SECOND).astype(int)
     columns = {
-        "time_ns": np.tile(trace.time, flows + 1),
+        "time_ns": np.tile(trace.time, len(joined["link"]) // steps),
         "link": joined["link"],
         "in_packets": joined["in_bytes"] // _PACKET + drops,
         "in_bytes": joined["in_bytes"] + drops * _PACKET,
@@ -203,8 +213,10 @@ def _links(trace: _Trace, bell: Dumbbell, bottleneck: int) -> pa.Table:
         "queue_bytes": queue,
         "queue_packets": queue // _PACKET,
         "queue_max_bytes": (queue * 1.05).astype(int),
-        "queue_delay_ns": delay,
-        "queue_delay_max_ns": (delay * 1.05).astype(int),
+        "queue_delay_ns": [int(d) if b >= _PACKET else None for d, b in zip(delay, joined["out_bytes"], strict=True)],
+        "queue_delay_max_ns": [
+            int(d * 1.05) if b >= _PACKET else None for d, b in zip(delay, joined["out_bytes"], strict=True)
+        ],
     }
     return _table("links", columns)
 
@@ -302,8 +314,11 @@ def _flow(bell: Dumbbell, cc: str, i: int) -> dict[str, Any]:
         transfers = [{"wait_ns": 0, "bytes": size} for size in bell.sizes]
         source = {"kind": "transfers", "transfers": transfers, "keep_connection": False}
     group, index = bell.groups[i % len(bell.groups)], i // len(bell.groups)
-    return {"name": f"{group}[{index}]", "group": group, "index": index, "stream": 0, "role": "test", "from": i,
-            "to": n + i, "path": [i, n, n + 1 + i], "reverse_path": [2 * n + 1 + i, 3 * n + 1, 3 * n + 2 + i],
+    there, back = [i, n, n + 1 + i], [2 * n + 1 + i, 3 * n + 1, 3 * n + 2 + i]
+    upload = i >= n - bell.uploads
+    return {"name": f"{group}[{index}]", "group": group, "index": index, "stream": 0, "role": "test",
+            **({"reverse": True} if upload else {}), "from": n + i if upload else i, "to": i if upload else n + i,
+            "path": back if upload else there, "reverse_path": there if upload else back,
             "start_ns": int(i * bell.every * _SECOND), "stop_ns": None, "transport": transport, "source": source,
             "dscp": 0}  # fmt: skip
 

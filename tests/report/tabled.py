@@ -45,10 +45,11 @@ def reader_of(name: str) -> Reader | None:
 # ---- series of a cell ------------------------------------------------------------------------------------------------
 
 
-def _total(cell: TheCell, width: int) -> list[dict[str, float]]:
+def _total(cell: TheCell, width: int, flows: list[int]) -> list[dict[str, float]]:
     frame = cell.tested("goodput")
     if frame.is_empty():
         return []
+    frame = frame.filter(pl.col("flow").is_in(flows))
     total = frame.group_by("time_ns").agg(pl.col("delivered_bytes").sum())
     return envelope(total, pl.col("delivered_bytes") * 8e9 / cell.interval("goodput"), width)
 
@@ -56,20 +57,22 @@ def _total(cell: TheCell, width: int) -> list[dict[str, float]]:
 @reads("goodput-total")
 def goodput_total(cell: TheCell) -> list[Told]:
     """The sum of the flows, the phases, and the rate of the link that all cross."""
-    rows = _total(cell, cell.width("goodput"))
-    if not rows:
+    told: list[Told] = []
+    for series, flows in cell.looks().values():
+        told += banded("", _total(cell, cell.width("goodput"), flows), series)
+    if not told:
         return []
-    told = list(banded("", rows))
     names = shown([name for name, _, _ in cell.phases], 24)
     for name, start, end in cell.phases:
         told.append(Told("", "rect", (Point(start, ..., end, ...),)))  # type: ignore[arg-type]
         told.append(Told("", "rule", (Point(start, ..., y2=...),)))  # type: ignore[arg-type]
         told.append(Told("", "text", (Point(start, ..., text=names[name]),)))  # type: ignore[arg-type]
-    number, link = cell.shared
     frame = cell.table("links")
-    if not frame.is_empty() and frame.filter(pl.col("link") == number)["in_bytes"].sum() > 0:
-        rate = float(link["rate_bps"])
-        told.append(Told("", "line", (Point(0.0, rate), Point(cell.end_ns / _SECOND, rate)), dashed=True))
+    for way, (number, link) in cell.shared.items():
+        if not frame.is_empty() and frame.filter(pl.col("link") == number)["in_bytes"].sum() > 0:
+            rate = float(link["rate_bps"])
+            ends = (Point(0.0, rate), Point(cell.end_ns / _SECOND, rate))
+            told.append(Told("", "line", ends, cell.looks()[way][0], dashed=True))
     return told
 
 
@@ -128,16 +131,25 @@ def cwnd(cell: TheCell) -> list[Told]:
 
 
 def _link_panels(cell: TheCell, values: dict[str, pl.Expr], limit: bool) -> Iterator[Told]:
-    frame = cell.table("links")
-    number, link = cell.shared
+    frame, shared = cell.table("links"), cell.shared
+    names = shown([link["name"] for _, link in shared.values()], 44)
+    for number, link in shared.values():
+        panel = names[link["name"]] if len(shared) > 1 else ""
+        yield from _one_link(cell, frame, number, link, values, limit, panel)
+
+
+def _one_link(
+    cell: TheCell, frame: pl.DataFrame, number: int, link: dict[str, Any], values: dict[str, pl.Expr], limit: bool,
+    panel: str,
+) -> Iterator[Told]:  # fmt: skip
     own = frame.filter(pl.col("link") == number) if not frame.is_empty() else frame
     if own.is_empty() or own["in_bytes"].sum() == 0:
         return
     rows = buckets(own, cell.width("links"), values)
-    yield from banded("", rows)
+    yield from banded(panel, rows)
     if limit:
         most = float(link["queue"]["limit"]["bytes"])
-        yield Told("", "line", tuple(Point(r["t"], most) for r in rows), dashed=True)
+        yield Told(panel, "line", tuple(Point(r["t"], most) for r in rows), dashed=True)
 
 
 @reads("queue")
@@ -154,7 +166,7 @@ def queue(cell: TheCell) -> list[Told]:
 def queue_delay(cell: TheCell) -> list[Told]:
     """Mean over the packets sent."""
     delay, sent = pl.col("queue_delay_ns").cast(pl.Float64) / _SECOND, pl.col("out_packets").cast(pl.Float64)
-    values = {"low": delay.min(), "mean": (delay * sent).sum() / sent.sum(),
+    values = {"low": delay.min(), "mean": ((delay * sent).sum() / sent.sum()).fill_nan(None),
               "high": pl.col("queue_delay_max_ns").cast(pl.Float64).max() / _SECOND}  # fmt: skip
     return list(_link_panels(cell, values, limit=False))
 
@@ -163,7 +175,8 @@ def queue_delay(cell: TheCell) -> list[Told]:
 def loss(cell: TheCell) -> list[Told]:
     """Dropped over arrived; nothing where nothing was dropped."""
     dropped, came = pl.col("drop_packets").cast(pl.Float64), pl.col("in_packets").cast(pl.Float64)
-    values = {"low": pl.lit(0.0), "mean": dropped.sum() / came.sum(), "high": (dropped / came).max()}
+    values = {"low": pl.lit(0.0), "mean": (dropped.sum() / came.sum()).fill_nan(None),
+              "high": (dropped / came).fill_nan(None).max()}  # fmt: skip
     told = list(_link_panels(cell, values, limit=False))
     return told if any(p.y2 for t in told for p in t.points) else []  # type: ignore[misc]
 
@@ -190,20 +203,29 @@ def fairness_time(cell: TheCell) -> list[Told]:
     edge = ((pl.max_horizontal("time_ns", pl.lit(1, pl.UInt64)) - 1) // width + 1) * width
     got = frame.group_by(edge.alias("edge"), "flow").agg(pl.col("delivered_bytes").sum().cast(pl.Float64).alias("x"))
     x = pl.col("x")
-    index = got.group_by("edge").agg(n=pl.len(), j=x.sum() ** 2 / (pl.len() * (x**2).sum())).sort("edge")
-    rows = [{"t": r["edge"] / _SECOND, "j": r["j"]} for r in index.to_dicts() if r["n"] > 1 and r["j"] == r["j"]]
-    return list(curve("", rows, "j"))
+
+    def index_of(part: pl.DataFrame) -> list[dict[str, Any]]:
+        index = part.group_by("edge").agg(n=pl.len(), j=x.sum() ** 2 / (pl.len() * (x**2).sum()))
+        return index.sort("edge").to_dicts()
+
+    found = {}
+    for way, (_, flows) in cell.looks().items():
+        own = index_of(got.filter(pl.col("flow").is_in(flows)))
+        rows = [{"t": r["edge"] / _SECOND, "j": r["j"]} for r in own if r["n"] > 1 and r["j"] == r["j"]]
+        if rows:
+            found[way] = rows
+    return [t for way, rows in found.items() for t in curve("", rows, "j", series=way if len(found) > 1 else "")]
 
 
 # ---- distributions and shares ----------------------------------------------------------------------------------------
 
 
-def _bars(panel: str, rows: pl.DataFrame) -> list[Told]:
+def _bars(panel: str, rows: pl.DataFrame, series: str = "") -> list[Told]:
     bars = tuple(
         Point(round(r["bin_low"], 6), r["value"], round(r["bin_low"], 6) + 0.01, 0.0)
         for r in rows.filter(pl.col("value") > 0).sort("bin_low").to_dicts()
     )
-    return [Told(panel, "rect", bars)] if bars else []
+    return [Told(panel, "rect", bars, series)] if bars else []
 
 
 def _panelled(cell: TheCell, frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
@@ -220,6 +242,11 @@ def goodput_distribution(cell: TheCell) -> list[Told]:
     if cell.table("goodput").is_empty() or cell.table("flows").is_empty():
         return []
     found = cell.metric("goodput.distribution").drop_nulls("value")
+    if "direction" in found.columns:
+        phase = pl.col("phase").fill_null("whole run") + pl.lit(", ") + pl.col("direction")
+        panels = found.with_columns(phase=phase).partition_by("phase", maintain_order=True, as_dict=True)
+        titles = shown([str(key[0]) for key in panels], 44)
+        return [t for key, rows in panels.items() for t in _bars(titles[str(key[0])], rows)]
     return [t for panel, rows in _panelled(cell, found) for t in _bars(panel, rows)]
 
 
@@ -232,12 +259,21 @@ def flow_shares(cell: TheCell) -> list[Told]:
     told = []
     for panel, part in _panelled(cell, cell.metric("goodput.mean", "flow").drop_nulls("value")):
         rows = sorted(part.to_dicts(), key=lambda r: place[r["flow"]])
-        fair = sum(r["value"] for r in rows) / len(rows)
-        told.append(Told(panel, "symbol", tuple(Point(place[r["flow"]], r["value"]) for r in rows)))
-        told.append(Told(panel, "line", tuple(Point(place[r["flow"]], fair) for r in rows), dashed=True))
-        spans = tuple(Point(place[r["flow"]], r["ci_low"], y2=r["ci_high"]) for r in rows if r["ci_low"] is not None)
-        told += [Told(panel, "rule", spans, may_leave=True)] if spans else []
+        for series, flows in cell.looks().values():
+            names = {flow["name"] for i, flow in cell.flows if i in flows}
+            told += _shares(panel, [r for r in rows if r["flow"] in names], place, series)
     return told
+
+
+def _shares(panel: str, rows: list[dict[str, Any]], place: dict[str, int], series: str) -> Iterator[Told]:
+    if not rows:
+        return
+    fair = sum(r["value"] for r in rows) / len(rows)
+    yield Told(panel, "symbol", tuple(Point(place[r["flow"]], r["value"]) for r in rows), series)
+    yield Told(panel, "line", tuple(Point(place[r["flow"]], fair) for r in rows), series, dashed=True)
+    spans = tuple(Point(place[r["flow"]], r["ci_low"], y2=r["ci_high"]) for r in rows if r["ci_low"] is not None)
+    if spans:
+        yield Told(panel, "rule", spans, series, may_leave=True)
 
 
 def _completed(cell: TheCell) -> dict[str, list[Point]]:
@@ -329,7 +365,8 @@ def goodput_grid(run: TheRun) -> list[Told]:
     """The sum of the flows of each cell."""
     told: list[Told] = []
     for cell in run.cells if _compared(run) else ():
-        told += banded(_panel(run, cell), _total(cell, cell.width("goodput", 90)))
+        for series, flows in cell.looks().values():
+            told += banded(_panel(run, cell), _total(cell, cell.width("goodput", 90), flows), series)
     return told
 
 
@@ -341,7 +378,10 @@ def distribution_grid(run: TheRun) -> list[Told]:
         if not cell.table("goodput").is_empty() and not cell.table("flows").is_empty():
             found = cell.metric("goodput.distribution").drop_nulls("value")
             last = cell.phases[-1][0] if cell.phases else None
-            told += _bars(_panel(run, cell), found.filter(pl.col("phase").eq_missing(pl.lit(last, pl.String))))
+            found = found.filter(pl.col("phase").eq_missing(pl.lit(last, pl.String)))
+            for way, (series, _) in cell.looks().items():
+                own = found.filter(pl.col("direction") == way) if series else found
+                told += _bars(_panel(run, cell), own, series)
     return told
 
 
@@ -372,7 +412,8 @@ def by_factor(run: TheRun, metric: str) -> list[Told]:
     found = run.metric(metric).drop_nulls("value")
     panels: dict[str, list[dict[str, Any]]] = {}
     for row in found.to_dicts():
-        title = "".join([row["phase"] or "whole run", *(f", {name} {row[name]}" for name in shape.further)])
+        way = f", {row['direction']}" if "direction" in row else ""
+        title = "".join([row["phase"] or "whole run", way, *(f", {name} {row[name]}" for name in shape.further)])
         panels.setdefault(title, []).append(row)
     told: list[Told] = []
     titles = shown(list(panels), 44)

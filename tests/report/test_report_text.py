@@ -32,7 +32,8 @@ def test_far_from_one_and_undefined() -> None:
     [
         (9.84e9, "bit/s", "9.84 Gbps"), (784e6, "bit/s", "784 Mbps"), (0.0115, "s", "11.5 ms"),
         (2800, "s", "2\u202f800 s"), (12.5e6, "bytes", "12.5 MB"),
-        (0.95, "1", "0.950"), (12, "packets", "12.0 packets"), (0, "bit/s", "0 bps"),
+        (0.95, "1", "0.950"), (12, "packets", "12 packets"),
+        (12_345_678, "packets", "12\u202f345\u202f678 packets"), (2.5, "count", "2.50 count"), (0, "bit/s", "0 bps"),
     ],
 )  # fmt: skip
 def test_quantities(value: float, base: str, text: str) -> None:

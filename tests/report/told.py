@@ -77,14 +77,32 @@ class TheCell:
         return [(i, f) for i, f in enumerate(self.plan["flows"]) if f["role"] == "test"]
 
     @property
+    def ways(self) -> dict[str, list[int]]:
+        """The flows under test of each direction that there is."""
+        found: dict[str, list[int]] = {}
+        for way, reverse in (("forward", False), ("reverse", True)):
+            flows = [i for i, f in self.flows if bool(f.get("reverse")) == reverse]
+            if flows:
+                found[way] = flows
+        return found
+
+    def looks(self) -> dict[str, tuple[str, list[int]]]:
+        """Direction, name in the legend, and flows: one entry without a name where all go the same way."""
+        ways = self.ways
+        return {way: (way if len(ways) > 1 else "", flows) for way, flows in ways.items()}
+
+    @property
     def few(self) -> bool:
         """Whether each flow has a panel."""
         return len(self.flows) <= 16
 
     @property
-    def shared(self) -> tuple[int, dict[str, Any]]:
-        """The link that all cross: index and plan."""
-        return next((i, k) for i, k in enumerate(self.plan["links"]) if not k["host_nic"])
+    def shared(self) -> dict[str, tuple[int, dict[str, Any]]]:
+        """The link that all flows of a direction cross: index and plan."""
+        links = self.plan["links"]
+        name = next(k["name"] for k in links if not k["host_nic"])
+        names = {"forward": name, "reverse": f"{name}.reverse"}
+        return {way: next((i, k) for i, k in enumerate(links) if k["name"] == names[way]) for way in self.ways}
 
     @property
     def end_ns(self) -> int:
@@ -111,7 +129,8 @@ class TheCell:
         """A metric in each phase, over the repeats of this cell."""
         where = dict(self.cell.factors)
         phase = "*" if self.plan["phases"] else None
-        return self.run.metrics(name, as_="polars", by=[*where, *by], phase=phase, where=where or None)
+        ways = ["direction"] if len(self.ways) > 1 and not by else []
+        return self.run.metrics(name, as_="polars", by=[*where, *by, *ways], phase=phase, where=where or None)
 
 
 @dataclass(frozen=True)
@@ -129,7 +148,8 @@ class TheRun:
         needs = parse_reference(name).metric.tables
         usable = [c for c in self.run.cells if all((c.path / f"{table}.parquet").is_file() for table in needs)]
         part = Run(self.run.path, usable, self.run.manifest, ())
-        return part.metrics(name, as_="polars", by=list(part.factors), phase=phase)
+        ways = ["direction"] if any(len(cell.ways) > 1 for cell in self.cells) else []
+        return part.metrics(name, as_="polars", by=[*part.factors, *ways], phase=phase)
 
 
 def buckets(frame: pl.DataFrame, width: int, values: dict[str, pl.Expr]) -> list[dict[str, float]]:
@@ -146,12 +166,12 @@ def curve(panel: str, rows: Iterable[dict[str, Any]], column: str, **look: Any) 
         yield Told(panel, "line", points, **look)
 
 
-def banded(panel: str, rows: Sequence[dict[str, Any]]) -> Iterator[Told]:
+def banded(panel: str, rows: Sequence[dict[str, Any]], series: str = "") -> Iterator[Told]:
     """A line with its band."""
     points = tuple(Point(r["t"], r["low"], y2=r["high"]) for r in rows if r["mean"] is not None)
     if points:
-        yield Told(panel, "area", points)
-    yield from curve(panel, rows, "mean")
+        yield Told(panel, "area", points, series)
+    yield from curve(panel, rows, "mean", series=series)
 
 
 def envelope(frame: pl.DataFrame, value: pl.Expr, width: int) -> list[dict[str, float]]:

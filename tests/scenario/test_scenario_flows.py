@@ -102,8 +102,10 @@ def test_reverse_and_background_traffic_have_their_direction_and_role() -> None:
         "name: a, kind: bulk, between: 'pairs[0]'",
         "name: b, kind: bulk, between: 'pairs[0]', reverse: true",
         "name: c, kind: bulk, between: 'pairs[0]', background: true",
+        "name: d, kind: bulk, between: 'pairs[0]', reverse: true, background: true",
     )
-    assert [f["role"] for f in found] == ["test", "reverse", "background"]
+    assert [f["role"] for f in found] == ["test", "test", "background", "reverse"]
+    assert ["reverse" in f for f in found] == [False, True, False, False]
     assert (found[1]["from"], found[1]["to"]) == (found[0]["to"], found[0]["from"])
     assert found[1]["path"] == found[0]["reverse_path"]
 

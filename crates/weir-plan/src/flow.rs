@@ -17,6 +17,9 @@ pub struct Flow {
     pub stream: u32,
     /// What it is to the experiment.
     pub role: Role,
+    /// Whether a flow under test sends from sink to source.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reverse: bool,
     /// Index of the sending node.
     pub from: u32,
     /// Index of the receiving node.
@@ -44,9 +47,9 @@ pub struct Flow {
 pub enum Role {
     /// Under test: metrics are about it.
     Test,
-    /// Background traffic in the same direction.
+    /// Background traffic from source to sink.
     Background,
-    /// Traffic in the reverse direction.
+    /// Background traffic from sink to source.
     Reverse,
 }
 

@@ -55,6 +55,7 @@ def command(
     Warnings that say the same of several cells or flows are one line, with their count; -v prints each.
     """
     from weir.cli._runs import open_run
+    from weir.metrics.overview import windows_of
     from weir.run.repeats import identical_repeats
 
     run = open_run(folder, quiet=quiet or as_json)
@@ -76,6 +77,8 @@ def command(
         return
     _print_head(run, identical=identical)
     print_columns(columns, level)
+    if metrics and phase is None and windows_of(run):
+        console().print("over the whole run, where no phase is named", style="dim")
     if verdicts:
         console().print()
         print_verdicts(verdicts, verbose=verbose > 0)
@@ -112,18 +115,22 @@ def _column(run: Run, text: str, phase: str | None, level: float) -> list[Column
 
 
 def _usual(run: Run, phase: str | None, level: float) -> list[Column]:
-    """The usual metrics, without those that this run cannot give.
+    """The usual metrics as the report has them, without those that this run cannot give.
 
     Raises:
         weir.metrics.MetricError: none of them can be given.
     """
     from weir.metrics import MetricError
+    from weir.metrics.overview import both_ways, split_of, windows_of
 
+    phases = phase or windows_of(run)
+    keys = [*run.factors, *(["phase"] if phases else []), *(["direction"] if both_ways(run) else [])]
     found: list[Column] = []
     last: MetricError | None = None
     for name in _DEFAULT:
         try:
-            found += _column(run, name, phase, level)
+            rows = run.metrics(name, by=split_of(run), phase=phases, level=level).to_dicts()
+            found += metric_columns(rows, keys)
         except MetricError as error:
             last = error
     if not found and last is not None:

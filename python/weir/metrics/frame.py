@@ -13,14 +13,17 @@ from weir.metrics.errors import MetricError, nearest
 from weir.metrics.measure import Measured, measure, to_scalar
 from weir.metrics.reference import Reference, parse_reference
 from weir.metrics.results import Axis, Floats
+from weir.metrics.selection import direction_of
 from weir.metrics.statistics import Interval, summarise
 from weir.metrics.window import CellData, Window, window
-from weir.run import Cell, Run
+from weir.run import Cell, Flow, Run
 from weir.run.quantity import same_value
 
 __all__ = ["baseline_finder", "compute", "member_labels"]
 
-_MEMBERS = ("flow", "node", "link", "group")
+_MEMBERS = ("flow", "node", "link")
+_PARTS = ("group", "direction")
+"""What flows are split by before a metric is computed."""
 _KEYS = ("cell", "repeat")
 
 Row = dict[str, object]
@@ -36,6 +39,10 @@ class _Plan:
     @property
     def members(self) -> set[str]:
         return set(self.by) & set(_MEMBERS)
+
+    @property
+    def parts(self) -> set[str]:
+        return set(self.by) & set(_PARTS)
 
 
 def compute(
@@ -54,7 +61,7 @@ def compute(
         run: an opened run.
         names: metrics as :mod:`weir.metrics.reference` writes them; a part written there wins over the options below.
         by: what each row is about: factors of the sweep, and any of ``flow``, ``node``, ``link``, ``group``,
-            ``repeat``, ``cell``. Default: every factor. Factors left out are averaged within a repeat.
+            ``direction``, ``repeat``, ``cell``. Default: every factor. Factors left out are averaged within a repeat.
         phase: one phase, several, or ``"*"`` for all of them. Default: the whole run.
         flows: flows or links (:mod:`weir.metrics.selection`). Default: the flows under test, and their bottleneck.
         where: factor values to keep, as in :meth:`weir.run.Run.select`.
@@ -109,8 +116,8 @@ def _by(run: Run, by: str | Sequence[str] | None) -> tuple[str, ...]:
         return tuple(run.factors)
     chosen = (by,) if isinstance(by, str) else tuple(by)
     for name in chosen:
-        if name not in run.factors and name not in _MEMBERS + _KEYS:
-            known = [*run.factors, *_MEMBERS, *_KEYS]
+        if name not in run.factors and name not in _MEMBERS + _PARTS + _KEYS:
+            known = [*run.factors, *_MEMBERS, *_PARTS, *_KEYS]
             raise MetricError(f"by={name!r} is neither a factor nor one of {', '.join(known)}.{nearest(name, known)}")
     return chosen
 
@@ -139,14 +146,14 @@ def _cell_rows(data: CellData, plan: _Plan, find: Callable[[Cell, Mapping[str, s
             ) -> Window:
                 return window(CellData(find(data.cell, factors)), name, selector, link)
 
-            for group, part in _split(whole, plan.members):
+            for names, part in _split(whole, plan.parts):
                 measured = measure(reference, part, baseline, split_flows="flow" in plan.members)
                 for row in _rows(measured, reference, part, plan.members):
                     yield {
                         **data.cell.factors,
                         "cell": data.cell.id,
                         "repeat": data.cell.repeat,
-                        "group": group,
+                        **names,
                         "phase": name,
                         "metric": reference.text,
                         "unit": reference.unit,
@@ -154,23 +161,26 @@ def _cell_rows(data: CellData, plan: _Plan, find: Callable[[Cell, Mapping[str, s
                     }
 
 
-def _split(whole: Window, members: set[str]) -> Iterable[tuple[str | None, Window]]:
-    if "group" not in members:
-        return [(None, whole)]
-    groups = dict.fromkeys(flow.group for flow in whole.flows)
-    return [(g, replace(whole, flows=tuple(f for f in whole.flows if f.group == g))) for g in groups]
+def _split(whole: Window, parts: set[str]) -> Iterable[tuple[dict[str, str], Window]]:
+    """The window of the flows of each group and direction, where these are asked for."""
+
+    def key(flow: Flow) -> tuple[tuple[str, str], ...]:
+        of = {"group": flow.group, "direction": direction_of(flow)}
+        return tuple((name, of[name]) for name in _PARTS if name in parts)
+
+    keys = dict.fromkeys(key(flow) for flow in whole.flows) or ({} if parts else {(): None})
+    return [(dict(k), replace(whole, flows=tuple(f for f in whole.flows if key(f) == k))) for k in keys]
 
 
 def _rows(measured: Measured, reference: Reference, part: Window, members: set[str]) -> Iterable[Row]:
-    wanted = members - {"group"}
-    if wanted and wanted != {measured.axis}:
+    if members and members != {measured.axis}:
         raise MetricError(
             f"{reference.text} has one value for {'all flows' if measured.axis == 'all' else 'each ' + measured.axis}, "
-            f"so it cannot be split by {', '.join(sorted(wanted))}"
+            f"so it cannot be split by {', '.join(sorted(members))}"
         )
     if measured.edges is not None:
-        return _distribution_rows(measured, part, bool(wanted))
-    if not wanted:
+        return _distribution_rows(measured, part, bool(members))
+    if not members:
         scalar = to_scalar(measured, reference.text)
         return [{"value": scalar.value, "censored": scalar.censored}]
     return [

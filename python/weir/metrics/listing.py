@@ -24,7 +24,7 @@ one; `Run.metrics` computes them in a notebook; the checks of a scenario's `expe
 | `[alpha: 2]` | a parameter of the metric | its default |
 | `@twelve` | a phase of the scenario | the whole run |
 | `{cc: reno}` | in a check: the cells with this factor value | the cells that the check is about |
-| `(elephants[4])` | flows (`elephants`, `elephants[0:5]`, `role:background`, `*`) or links | the flows under test |
+| `(elephants[4])` | links or flows (`elephants`, `elephants[0:5]`, `role:background`, `*`) | the flows under test |
 
 ## What it means
 
@@ -33,6 +33,9 @@ one; `Run.metrics` computes them in a notebook; the checks of a scenario's `expe
   their mean.
 - A **sample** (completion times) takes its statistic over the whole population; a **value** over its flows or links.
 - A phase begins with its first instant and ends before its last. An interval that is not wholly inside is left out.
+- Flows under test are those without `background: true`, in both directions: `direction:forward`,
+  `direction:reverse`. The rest is `role:background` and, from sink to source, `role:reverse`. Metrics of links are of
+  the bottleneck from source to sink unless a link is named.
 - A flow counts from its start until its source stops, its last transfer ends, or the run does.
 - A value that is only a bound, because the window ended before the event, is marked: `censored` in a frame, and a check
   decides by it only where the bound suffices.

@@ -6,7 +6,7 @@ A phase that begins where the conditions change is the natural window for these.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -229,9 +229,10 @@ def goodput_reach(window: Window, *, rate: float | None = None, share: float | N
 def goodput_aggregate_reach(window: Window, *, rate: float | None = None, share: float | None = None) -> Values:
     """Time until the aggregate goodput reaches a rate, from the beginning of the window.
 
-    To the end of the first interval of ``measure.goodput`` at or above it; a bound if it never is. Raises MetricError
-    unless one of ``rate`` and ``share`` is given.
+    To the end of the first interval of ``measure.goodput`` at or above it; a bound if it never is. Flows from sink to
+    source do not count beside others. Raises MetricError unless one of ``rate`` and ``share`` is given.
     """
+    window = replace(window, flows=window.one_way)
     bottleneck = float(window.links[0].rate_bps) if window.links else math.nan
     level = _level(rate, share, np.array([bottleneck]))
     series = aggregate(window, "delivered_bytes")

@@ -1,6 +1,7 @@
-"""Names of flows and links: ``elephants``, ``elephants[4]``, ``elephants[0:5]``, ``role:background``, ``*``.
+"""Names of flows and links: ``elephants``, ``elephants[4]``, ``elephants[0:5]``, ``*``.
 
-Several may be given, with commas. Without a selector a metric is about the flows whose role is ``test``.
+``direction:forward`` and ``direction:reverse`` are flows under test, ``role:background`` and ``role:reverse`` the
+others. Several may be given, with commas. Without a selector a metric is about the flows whose role is ``test``.
 """
 
 from __future__ import annotations
@@ -11,9 +12,17 @@ from collections.abc import Callable
 from weir.metrics.errors import MetricError, nearest
 from weir.run import Flow, Link, Plan
 
-__all__ = ["select_flows", "select_links"]
+__all__ = ["DIRECTIONS", "direction_of", "select_flows", "select_links"]
+
+DIRECTIONS = ("forward", "reverse")
+"""From source to sink, and from sink to source."""
 
 _SLICE = re.compile(r"(?P<group>[^\[\]]+)\[(?:(?P<one>\d+)|(?P<lo>\d*):(?P<hi>\d*))\]")
+
+
+def direction_of(flow: Flow) -> str:
+    """One of ``DIRECTIONS``."""
+    return DIRECTIONS[flow.reverse]
 
 
 def select_flows(plan: Plan, selector: str | None) -> tuple[Flow, ...]:
@@ -65,6 +74,11 @@ def _flow_test(part: str) -> Callable[[Flow], bool]:
     if part.startswith("role:"):
         role = part.removeprefix("role:").strip()
         return lambda flow: flow.role == role
+    if part.startswith("direction:"):
+        way = part.removeprefix("direction:").strip()
+        if way not in DIRECTIONS:
+            raise MetricError(f"no direction {way!r}; there are {' and '.join(DIRECTIONS)}.{nearest(way, DIRECTIONS)}")
+        return lambda flow: flow.role == "test" and direction_of(flow) == way
     match = _SLICE.fullmatch(part)
     if match is None:
         return lambda flow: part in (flow.group, flow.name)

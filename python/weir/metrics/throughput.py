@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from weir.metrics.bounds import NON_NEGATIVE
@@ -183,9 +185,10 @@ def efficiency(window: Window) -> Series:
 def efficiency_capacity(window: Window) -> Series:
     """Aggregate goodput over the capacity of the flows' bottleneck.
 
-    One value an interval of ``measure.goodput``; a link whose rate changes counts with its rate at the time.
+    One value an interval of ``measure.goodput``; a link whose rate changes counts with its rate at the time. Flows from
+    sink to source do not count beside others.
     """
-    useful = aggregate(window, "delivered_bytes")
+    useful = aggregate(replace(window, flows=window.one_way), "delivered_bytes")
     links = window.links
     rate = capacity_bps(window, useful.times_ns[0], links[0].id) if links else np.zeros(len(useful.times_ns[0]))
     ratio = np.full(len(rate), np.nan)

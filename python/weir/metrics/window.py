@@ -177,20 +177,27 @@ class Window:
     def links(self) -> tuple[Link, ...]:
         """The links selected, else the bottleneck of the flows selected.
 
-        The bottleneck is the link called ``bottleneck`` if one of the flows crosses it; else, of the links that most of
-        the flows cross, the slowest, and of these the first in the plan.
+        The bottleneck is the link called ``bottleneck`` if one of the flows crosses it, else its other direction
+        ``bottleneck.reverse``; else, of the links that most of the flows cross, the slowest, and of these the first in
+        the plan. Where flows of both directions are selected it is that of those from source to sink.
         """
         if self.chosen_links:
             return self.chosen_links
-        crossed = [link for flow in self.flows for link in flow.path]
+        crossed = [link for flow in self.one_way for link in flow.path]
         if not crossed:
             return ()
-        named = [link for link in self.plan.links if link.name == "bottleneck" and link.id in crossed]
-        if named:
-            return (named[0],)
+        for name in ("bottleneck", "bottleneck.reverse"):
+            named = [link for link in self.plan.links if link.name == name and link.id in crossed]
+            if named:
+                return (named[0],)
         return (
             min((self.plan.links[i] for i in set(crossed)), key=lambda x: (-crossed.count(x.id), x.rate_bps, x.id)),
         )
+
+    @property
+    def one_way(self) -> tuple[Flow, ...]:
+        """Those of the flows that go from source to sink; all, if all go from sink to source."""
+        return tuple(flow for flow in self.flows if not flow.reverse) or self.flows
 
     @property
     def nodes(self) -> list[list[int]]:

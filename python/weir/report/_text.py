@@ -15,6 +15,7 @@ import polars as pl
 
 __all__ = [
     "Unit",
+    "count",
     "distinct",
     "greatest",
     "least",
@@ -34,6 +35,12 @@ class Unit:
     label: str
     factor: float
     suffix: str
+    whole: bool = False
+    """Whether it counts things."""
+
+    def text(self, value: float, digits: int = 3) -> str:
+        """A value in base units, as a number of this unit."""
+        return count(value) if self.whole else number(value / self.factor, digits)
 
 
 _LADDERS: dict[str, tuple[Unit, ...]] = {
@@ -54,6 +61,7 @@ _LADDERS: dict[str, tuple[Unit, ...]] = {
     ),
 }
 _SAME = {"bps": "bit/s", "b/s": "bit/s", "bit/s": "bit/s", "B": "bytes", "byte": "bytes", "bytes": "bytes", "s": "s"}
+_COUNTED = {"count", "packets", "lines"}
 _BARE = {"", "1", "-", "ratio", "none"}
 
 
@@ -65,7 +73,8 @@ def unit_for(largest: float, base: str) -> Unit:
     ladder = _LADDERS.get(_SAME.get(base, base))
     if ladder is None:
         label = "" if base in _BARE else base
-        return Unit(label, 1, re.sub(r"\W+", "_", label.replace("%", "percent").replace("/s", "_per_s")).strip("_"))
+        suffix = re.sub(r"\W+", "_", label.replace("%", "percent").replace("/s", "_per_s")).strip("_")
+        return Unit(label, 1, suffix, base in _COUNTED)
     if not math.isfinite(largest) or largest <= 0:
         return next((u for u in ladder if u.factor == 1), ladder[0])
     return max((u for u in ladder if u.factor <= abs(largest) * 1.0001), key=lambda u: u.factor, default=ladder[0])
@@ -98,6 +107,13 @@ def number(value: float | None, digits: int = 3) -> str:
     return f"{round(value, decimals):,.{decimals}f}".replace(",", "\u202f").replace("-", "−")
 
 
+def count(value: float) -> str:
+    """A number of things: all its digits, and none after the point unless it is a mean."""
+    if not math.isfinite(value) or not float(value).is_integer() or abs(value) >= 1e15:
+        return number(value)
+    return f"{int(value):,}".replace(",", "\u202f").replace("-", "−")
+
+
 def _superscript(value: int) -> str:
     return str(value).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
@@ -107,7 +123,7 @@ def quantity(value: float | None, base: str, digits: int = 3) -> str:
     if value is None or not math.isfinite(value):
         return number(value)
     unit = unit_for(abs(value), base)
-    text = number(value / unit.factor, digits)
+    text = unit.text(value, digits)
     if not unit.label:
         return text
     return f"{text}\u202f%" if unit.label == "%" else f"{text} {unit.label}"

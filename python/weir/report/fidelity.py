@@ -91,7 +91,8 @@ class Nearest:
 
 def point_of(plan: Plan) -> Point | None:
     """Where a plan is; none if it has no TCP flow under test."""
-    flows = [flow for flow in plan.flows if flow.role == "test" and flow.protocol == "tcp"]
+    tested = [flow for flow in plan.flows if flow.role == "test" and flow.protocol == "tcp"]
+    flows = [flow for flow in tested if not flow.reverse] or tested
     if not flows:
         return None
     first = flows[0]

@@ -9,7 +9,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from weir.report._text import quantity
-from weir.report.view import RunView
+from weir.report.view import CellView, RunView
 
 __all__ = ["about", "facts", "plans", "provenance", "warnings"]
 
@@ -28,7 +28,7 @@ def facts(run: RunView) -> list[tuple[str, str]]:
     if run.cells:
         first = run.cells[0]
         found += [
-            ("Flows", str(len(first.plan.flows))),
+            ("Flows", _flows(first)),
             ("Simulated time" if found[0][1] == "sim" else "Time", f"{first.plan.end_ns / 1e9:g} s"),
         ]
     end = run.run.manifest.get("end")
@@ -51,6 +51,17 @@ def _sweep(run: RunView) -> str:
 def _cells(run: RunView) -> str:
     have, listed = len(run.combinations), run.listed
     return f"{have} cells" if have == listed else f"{have} of {listed} cells"
+
+
+def _flows(cell: CellView) -> str:
+    """How many there are, and what they are to the experiment where that differs."""
+    total, ways = len(cell.plan.flows), cell.directions
+    parts = (
+        [f"{len(flows)} {way}" for way, flows in ways.items()] if cell.both_ways else [f"{len(cell.tested)} under test"]
+    )
+    rest = total - len(cell.tested)
+    parts += [f"{rest} background"] if rest else []
+    return f"{total} ({', '.join(parts)})" if len(parts) > 1 else str(total)
 
 
 def about(run: RunView) -> tuple[str, str]:

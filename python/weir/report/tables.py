@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from weir.metrics import MetricInfo, catalogue
-from weir.report._text import Unit, metric_unit, number
+from weir.metrics.selection import DIRECTIONS
+from weir.report._text import Unit, count, metric_unit, number
 from weir.report.view import CellView, Factor, RunView
 
 __all__ = ["SUMMARY", "Field", "Grid", "Part", "cell_tables", "summary_metrics", "summary_tables"]
@@ -85,8 +86,16 @@ def summary_metrics(run: RunView) -> list[Metric]:
             info = next(
                 (known[n] for n in sorted(known, key=len, reverse=True) if name == n or name.startswith(f"{n}.")), None
             )
-            found.append((name, info, frame))
+            found += [(label, info, part) for label, part in _ways(name, frame)]
     return found
+
+
+def _ways(name: str, frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
+    """A metric's values, of each direction where there are two."""
+    if "direction" not in frame.columns:
+        return [(name, frame)]
+    ways = [(way, frame.filter(pl.col("direction") == way)) for way in DIRECTIONS]
+    return [(f"{name}, {way}", part) for way, part in ways if part["value"].is_not_null().any()]
 
 
 def summary_tables(run: RunView) -> list[Grid]:
@@ -116,7 +125,7 @@ def _field(row: dict[str, object], unit: Unit) -> Field:
     value, low, high = (row[c] for c in ("value", "ci_low", "ci_high"))
     if not isinstance(value, float):
         return Field("–")
-    text = number(value / unit.factor)
+    text = unit.text(value)
     if row.get("censored"):
         text = f"> {text}"
     if not isinstance(low, float) or not isinstance(high, float):
@@ -149,7 +158,7 @@ def _single(run: RunView, metrics: Sequence[Metric]) -> Grid:
     phases = list(dict.fromkeys(p for _, _, frame in metrics for p in frame["phase"]))
     rows = []
     for name, _, frame in metrics:
-        unit = metric_unit(name, frame)
+        unit = metric_unit(name.split(",")[0], frame)
         by_phase = {row["phase"]: row for row in frame.iter_rows(named=True)}
         fields = [_field(by_phase[p], unit) if p in by_phase else Field("–") for p in phases]
         label = f"{name} ({unit.label})" if unit.label else name
@@ -168,7 +177,7 @@ def _beside(run: RunView, metrics: Sequence[Metric]) -> Grid:
     for phase in phases:
         rows = []
         for name, _, frame in metrics:
-            unit = metric_unit(name, frame)
+            unit = metric_unit(name.split(",")[0], frame)
             part = frame.filter(pl.col("phase").eq_missing(pl.lit(phase, pl.String)))
             fields = {tuple(r[f.name] for f in run.factors): r for r in part.iter_rows(named=True)}
             values = tuple(_field(fields[k], unit) if k in fields else Field("–") for k in keys)
@@ -188,7 +197,7 @@ def _repeats(run: RunView) -> str:
 
 
 def _matrices(run: RunView, name: str, info: MetricInfo | None, frame: pl.DataFrame, opened: bool) -> Grid:
-    unit = metric_unit(name, frame)
+    unit = metric_unit(name.split(",")[0], frame)
     across = run.axis or (run.series if len(run.swept) > 1 else None)
     downs = [f for f in run.swept if f is not across]
     phases: list[str | None] = list(dict.fromkeys(frame["phase"]))
@@ -252,9 +261,9 @@ def _flows(cell: CellView) -> Grid | None:
             number(flow.start_ns / 1e9, 4),
             f"{row['done']} of {row['transfers']}",
             number(row["delivered_bytes"] / 1e6, 4),
-            number(row["retransmitted_packets"], 6),
+            count(row["retransmitted_packets"]),
             number(lost, 2),
-            number(row["timeouts"], 6),
+            count(row["timeouts"]),
         ]
         rows.append((flow.name, (Field(kind, numeric=False), *map(Field, texts))))
     columns = (

@@ -14,6 +14,8 @@ from typing import Any
 import polars as pl
 
 from weir.metrics import MetricError, compute, parse_reference
+from weir.metrics.overview import split_of, windows_of
+from weir.metrics.selection import DIRECTIONS, direction_of
 from weir.report._text import natural_key
 from weir.run import Cell, Flow, Link, Phase, Plan, Run, RunError
 from weir.run.quantity import RATE, SIZE, TIME, parse_quantity
@@ -120,7 +122,7 @@ class CellView:
         run = self.run.run
         part = Run(run.path, [c for c in run.cells if c.factors == self.cell.factors], run.manifest, run.notes)
         try:
-            return compute(part, metric, by="flow", phase="*" if self.plan.phases else None)
+            return compute(part, metric, by="flow", phase=windows_of(part))
         except (MetricError, RunError) as error:
             self.problems.append(f"{self.id}: metric {metric}: {error}")
             return pl.DataFrame(schema=_NO_SUMMARY)
@@ -129,6 +131,17 @@ class CellView:
     def few(self) -> bool:
         """Whether each flow under test can have a panel of its own."""
         return len(self.tested) <= FEW_FLOWS
+
+    @cached_property
+    def directions(self) -> dict[str, tuple[Flow, ...]]:
+        """The flows under test by their direction; one entry where all go the same way."""
+        found = {way: tuple(f for f in self.tested if direction_of(f) == way) for way in DIRECTIONS}
+        return {way: flows for way, flows in found.items() if flows}
+
+    @property
+    def both_ways(self) -> bool:
+        """Whether flows of both directions are under test."""
+        return len(self.directions) > 1
 
     def names(self) -> pl.DataFrame:
         """Columns ``flow`` and ``name`` of the flows under test."""
@@ -144,7 +157,10 @@ class CellView:
 
     @cached_property
     def bottlenecks(self) -> tuple[Link, ...]:
-        """The links worth a chart: up to three that dropped, marked or queued most; no host's own link if possible."""
+        """The links worth a chart: up to three that dropped, marked or queued most, one of each direction under test.
+
+        No host's own link if possible.
+        """
         frame = self.table("links")
         if frame is None:
             return ()
@@ -155,7 +171,12 @@ class CellView:
         links = [k for k in self.plan.links if k.id in seen]
         links.sort(key=lambda k: (is_nic(k), -seen[k.id]["bad"], -seen[k.id]["queued"], k.id))
         busy = [k for k in links if not is_nic(k) and (seen[k.id]["bad"] > 0 or seen[k.id]["queued"] > k.mtu_bytes * 2)]
-        return tuple(sorted(busy[:3] or links[:1], key=lambda k: k.id))
+        chosen = busy[:3] or links[:1]
+        for flows in self.directions.values() if self.both_ways else ():
+            path = {i for f in flows for i in f.path}
+            if not path & {k.id for k in chosen}:
+                chosen += [k for k in links if k.id in path][:1]
+        return tuple(sorted(chosen, key=lambda k: k.id))
 
 
 def is_nic(link: Link) -> bool:
@@ -310,7 +331,7 @@ class RunView:
         if not usable:
             return pl.DataFrame(schema=_NO_SUMMARY)
         part = Run(self.run.path, usable, self.run.manifest, self.run.notes)
-        return compute(part, *metrics, by=list(part.factors), phase="*" if usable[0].plan.phases else None)
+        return compute(part, *metrics, by=split_of(part), phase=windows_of(part))
 
     @cached_property
     def listed_failures(self) -> tuple[Mapping[str, Any], ...]:

@@ -35,6 +35,9 @@ class Flow:
     index: int
     stream: int
     role: str
+    """``test``; ``background`` or, from sink to source, ``reverse``: metrics are not about these."""
+    reverse: bool
+    """Whether it sends from sink to source."""
     source: int
     target: int
     path: tuple[int, ...]
@@ -170,6 +173,7 @@ def _flow(number: int, raw: Mapping[str, Any]) -> Flow:
         index=raw["index"],
         stream=raw["stream"],
         role=raw["role"],
+        reverse=bool(raw.get("reverse")) or raw["role"] == "reverse",
         source=raw["from"],
         target=raw["to"],
         path=tuple(raw["path"]),

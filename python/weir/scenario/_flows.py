@@ -108,9 +108,10 @@ class Group:
     @property
     def role(self) -> str:
         """The role of its flows, as the plan names it."""
-        if self.reverse:
-            return "reverse"
-        return "background" if self.entry.background or self.entry.background_level is not None else "test"
+        entry = self.entry
+        if entry.background or entry.background_level is not None or entry.reverse_level is not None:
+            return "reverse" if self.reverse else "background"
+        return "test"
 
     # Who -----------------------------------------------------------------------------------------------------------
 
@@ -344,6 +345,8 @@ class Group:
             "stop_ns": flow.stop,
             "dscp": entry.dscp,
         }
+        if self.reverse and self.role == "test":
+            plan["reverse"] = True
         horizon = (end if flow.stop is None else min(flow.stop, end)) - flow.start
         # The first stream keeps its draws when there are more.
         draws = f"{name}.{stream}" if stream and not self._shared else name

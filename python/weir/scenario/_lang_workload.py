@@ -376,7 +376,9 @@ class Workload(Spec):
     duration: tuple[int, ...] | None = key(
         OneOrEach(DURATION), "How long each flow lasts from its start.", default=None
     )
-    reverse: bool = key(BOOLEAN, "Send from sink to source: reverse traffic.", default=False)
+    reverse: bool = key(
+        BOOLEAN, "Send from sink to source; with `background`, the reverse traffic of the papers.", default=False
+    )
     background: bool = key(BOOLEAN, "Background traffic: metrics are not about it.", default=False)
     congestion_level: float | None = key(
         _LEVEL,
@@ -387,7 +389,7 @@ class Workload(Spec):
         _LEVEL, "Background traffic B_g as a share of the bottleneck; implies `background`.", default=None
     )
     reverse_level: float | None = key(
-        _LEVEL, "Reverse traffic R as a share of the bottleneck; implies `reverse`.", default=None
+        _LEVEL, "Reverse traffic R as a share of the bottleneck; implies `reverse` and `background`.", default=None
     )
     transport: Transport = key(Struct(Transport), "TCP settings of this entry.", default=Transport())
     dscp: int = key(DSCP, "Differentiated-services code point, by number or name (`ef`); 0.", default=0)

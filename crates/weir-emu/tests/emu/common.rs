@@ -47,6 +47,7 @@ pub fn wire(rate_bps: u64, delay_ns: u64) -> Plan {
             index: 0,
             stream: 0,
             role: Role::Test,
+            reverse: false,
             from: 0,
             to: 1,
             path: vec![0],

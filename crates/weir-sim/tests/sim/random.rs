@@ -292,6 +292,7 @@ fn build_flow(index: u32, recipe: FlowRecipe, routers: usize, hosts: &[(usize, b
         index,
         stream: 0,
         role: Role::Test,
+        reverse: false,
         from: (routers + from) as u32,
         to: (routers + to) as u32,
         path: path(from, to, routers, hosts),

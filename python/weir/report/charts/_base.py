@@ -19,6 +19,7 @@ from typing import Any, Literal, ParamSpec, TypeAlias
 import altair as alt
 import polars as pl
 
+from weir.metrics.selection import DIRECTIONS
 from weir.report import theme
 from weir.report._text import shortened
 from weir.report.view import CellView, RunView
@@ -30,6 +31,7 @@ __all__ = [
     "Medium",
     "RunChart",
     "Spec",
+    "by_direction",
     "category_scale",
     "header",
     "legend",
@@ -176,6 +178,13 @@ def header(names: Sequence[str], most: int = 44, **look: Any) -> alt.Header:
 def legend(names: Sequence[str], medium: Medium, **look: Any) -> alt.Legend:
     """The legend of ``names``."""
     return alt.Legend(labelExpr=relabel(names, 36 if medium.page else 26), **look)
+
+
+def by_direction(medium: Medium) -> alt.Color:
+    """The colour of what goes from source to sink and of what goes back, by the column ``direction``."""
+    return alt.Color(
+        "direction:N", title=None, scale=category_scale(DIRECTIONS, "color"), legend=legend(DIRECTIONS, medium)
+    )
 
 
 def named(name: str) -> alt.NamedData:

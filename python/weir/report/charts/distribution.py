@@ -18,17 +18,25 @@ METRIC = "goodput.distribution"
 
 
 def shares(frame: pl.DataFrame) -> pl.DataFrame:
-    """Bins as percentages: ``phase``, ``from_percent``, ``to_percent``, ``share_percent``; empty bins left out."""
+    """Bins as percentages, empty ones left out.
+
+    Columns ``phase`` (with the direction, where there are two), ``from_percent``, ``to_percent``, ``share_percent``.
+    """
     if frame.is_empty():
         return frame
     percent = (100 * pl.col("bin_low")).round(6)
     rows = frame.filter(pl.col("value") > 0).select(
-        pl.col("phase").fill_null("whole run"),
+        pl.concat_str(pl.col("phase").fill_null("whole run"), *_way(frame)),
+        *(c for c in ("direction",) if c in frame.columns),
         percent.alias("from_percent"),
         (percent + 1).alias("to_percent"),
         (100 * pl.col("value")).alias("share_percent"),
     )
     return rows.sort("from_percent", maintain_order=True)
+
+
+def _way(frame: pl.DataFrame) -> list[pl.Expr]:
+    return [pl.lit(", "), pl.col("direction")] if "direction" in frame.columns else []
 
 
 def upper_end(rows: pl.DataFrame) -> float:
@@ -41,7 +49,10 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     rows = shares(cell.summary(METRIC))
     if rows.is_empty():
         return None
-    phases = [p.name for p in cell.phases if p.name in set(rows["phase"])]
+    names = [p.name for p in cell.phases]
+    if cell.both_ways:
+        names = [f"{name}, {way}" for name in names for way in cell.directions]
+    phases = [name for name in names if name in set(rows["phase"])]
     text = "Goodput distribution in bins of 1 %: " + "; ".join(_say(rows, p) for p in phases) + "."
     several = len(phases) > 1
     spec = _spec(medium, tuple(phases), upper_end(rows))

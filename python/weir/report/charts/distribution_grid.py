@@ -5,9 +5,10 @@ from __future__ import annotations
 import altair as alt
 import polars as pl
 
+from weir.metrics.selection import DIRECTIONS
 from weir.report import theme
 from weir.report.charts import _grid
-from weir.report.charts._base import Drawing, Medium, RunChart
+from weir.report.charts._base import Drawing, Medium, RunChart, by_direction
 from weir.report.charts.distribution import METRIC, shares, upper_end
 from weir.report.view import RunView
 
@@ -31,13 +32,16 @@ def _draw(run: RunView, medium: Medium) -> Drawing | None:
             frames.append(rows.with_columns(row=pl.lit(place.row), column=pl.lit(place.column)))
     if not frames:
         return None
-    data = pl.concat(frames)
+    data = pl.concat(frames, how="diagonal").drop("phase")
     end = upper_end(data)
     x = alt.X("from_percent:Q", title="Goodput (%)", scale=alt.Scale(domain=[0, end], nice=False),
               axis=alt.Axis(values=[0, int(end // 2)], grid=False))  # fmt: skip
     y = alt.Y("share_percent:Q", title=None, axis=alt.Axis(tickCount=2))
     bars = alt.Chart().mark_rect(color=theme.ACCENT, strokeWidth=0).transform_calculate(floor="0")
     layer = bars.encode(x=x, x2="to_percent:Q", y=y, y2="floor:Q")
+    if "direction" in data.columns:
+        data = data.with_columns(pl.col("direction").fill_null(DIRECTIONS[0]))
+        layer = layer.encode(color=by_direction(medium), opacity=alt.value(0.7))
     where = f", phase {last}" if last else ""
     text = f"Goodput distributions of {len(frames)} cells{where}, in bins of 1 %."
     title = f"Share of time (%){where}"

@@ -8,7 +8,18 @@ import polars as pl
 from weir.metrics.fairness import jain_index
 from weir.report import theme
 from weir.report._text import least
-from weir.report.charts._base import CellChart, Drawing, Medium, Spec, named, shape, time_axis, tooltip, window
+from weir.report.charts._base import (
+    CellChart,
+    Drawing,
+    Medium,
+    Spec,
+    by_direction,
+    named,
+    shape,
+    time_axis,
+    tooltip,
+    window,
+)
 from weir.report.downsample import aggregate, bucket_ends, bucket_ns
 from weir.report.view import CellView
 
@@ -27,24 +38,31 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
         width_ns=width,
     )
     rows = [
-        (time, jain_index(part["got"].to_numpy()), part.height) for time, part in _instants(sums) if part.height > 1
+        (time, jain_index(part["got"].to_numpy()), part.height, way)
+        for way, flows in cell.directions.items()
+        for time, part in _instants(sums.filter(pl.col("flow").is_in([f.id for f in flows])))
+        if part.height > 1
     ]
-    data = pl.DataFrame(rows, schema=["time_s", "jain", "flows"], orient="row").filter(pl.col("jain").is_not_nan())
+    schema = {"time_s": pl.Float64, "jain": pl.Float64, "flows": pl.Int64, "direction": pl.String}
+    data = pl.DataFrame(rows, schema, orient="row").filter(pl.col("jain").is_not_nan())
     if data.is_empty():
         return None
     text = f"Jain's index of the active flows over time; least {least(data['jain']):.3g}."
     said = (f"Each point is about the goodputs of {width / 1e9:.3g} s.",)
-    return Drawing(_spec(medium, cell.end_s), {"fairness": data}, text, said)
+    both = data["direction"].n_unique() > 1
+    data = data if cell.both_ways else data.drop("direction")
+    return Drawing(_spec(medium, cell.end_s, both), {"fairness": data}, text, said)
 
 
 @shape
-def _spec(medium: Medium, end_s: float) -> Spec:
+def _spec(medium: Medium, end_s: float, both: bool) -> Spec:
     shown = tooltip(medium, ("time_s:Q", "Time (s)", ".4~g"), ("jain:Q", "jain", ".4~f"), ("flows:Q", "flows active"))
     y = alt.Y("jain:Q", title="Jain's index", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(tickCount=5))
     line = alt.Chart(named("fairness")).mark_line(color=theme.ACCENT, clip=True)
     spec: alt.Chart = line.encode(x=time_axis(end_s, medium), y=y, tooltip=shown).properties(
         height=int(medium.height * 0.7)
     )
+    spec = spec.encode(color=by_direction(medium)) if both else spec
     shown_part: alt.Chart = spec.add_params(*window(end_s, medium))
     return shown_part
 
@@ -62,6 +80,6 @@ CHART = CellChart(
     section="Fairness",
     needs=("goodput",),
     caption="Jain's index of the goodputs of the flows under test that are active: 1 if all are equal, 1/N if "
-    "one of N has all.",
+    "one of N has all. Uploads and downloads are apart.",
     draw=_draw,
 )

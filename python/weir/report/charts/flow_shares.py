@@ -5,9 +5,21 @@ from __future__ import annotations
 import altair as alt
 import polars as pl
 
+from weir.metrics.selection import direction_of
 from weir.report import theme
 from weir.report._text import greatest, least, unit_for
-from weir.report.charts._base import CellChart, Drawing, Medium, Spec, header, named, shape, tooltip, value_scale
+from weir.report.charts._base import (
+    CellChart,
+    Drawing,
+    Medium,
+    Spec,
+    by_direction,
+    header,
+    named,
+    shape,
+    tooltip,
+    value_scale,
+)
 from weir.report.view import CellView
 
 __all__ = ["CHART"]
@@ -17,32 +29,51 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     found = cell.by_flow("goodput.mean")
     if found.is_empty() or "flow" not in found.columns:
         return None
-    order = pl.DataFrame({"flow": [f.name for f in cell.tested], "row": range(len(cell.tested))})
+    tested = {"flow": [f.name for f in cell.tested], "direction": [direction_of(f) for f in cell.tested]}
+    order = pl.DataFrame({**tested, "row": range(len(cell.tested))})
     rows = found.filter(pl.col("value").is_not_null()).join(order, on="flow")
     if rows.is_empty() or rows["row"].n_unique() < 2:
         return None
     unit = unit_for(greatest(rows["value"]), "bit/s")
     phase = pl.col("phase").fill_null("whole run")
     scaled = [(pl.col(c) / unit.factor).alias(name) for c, name in _COLUMNS.items()]
-    rows = rows.select(phase, pl.col("flow").alias("name"), "row", *scaled).sort("row", maintain_order=True)
-    rows = rows.with_columns(fair=pl.col("goodput").mean().over("phase"))
+    rows = rows.select(phase, pl.col("flow").alias("name"), "row", "direction", *scaled).sort(
+        "row", maintain_order=True
+    )
+    rows = rows.with_columns(fair=pl.col("goodput").mean().over("phase", "direction"))
+    rows = rows if cell.both_ways else rows.drop("direction")
     phases = [p.name for p in cell.phases if p.name in set(rows["phase"])]
     label = f"Mean goodput ({unit.label})"
     text = "Mean goodput of each flow: " + "; ".join(_say(rows, p, unit.label) for p in phases) + "."
     flows, several = len(cell.tested), len(phases) > 1
     highest = [greatest(rows.filter(phase=p)["goodput"]) for p in phases]
-    spec = _spec(medium, tuple(phases), label, flows, bool(rows["low"].is_not_null().any()), tuple(map(bool, highest)))
+    spec = _spec(
+        medium,
+        tuple(phases),
+        label,
+        flows,
+        bool(rows["low"].is_not_null().any()),
+        tuple(map(bool, highest)),
+        cell.both_ways,
+    )
     return Drawing(spec, {"shares": rows}, text, columns=2 if several else 1, panel_width=300, span=2 if several else 1)
 
 
 @shape
 def _spec(
-    medium: Medium, phases: tuple[str, ...], label: str, flows: int, intervals: bool, values: tuple[bool, ...]
+    medium: Medium,
+    phases: tuple[str, ...],
+    label: str,
+    flows: int,
+    intervals: bool,
+    values: tuple[bool, ...],
+    both: bool,
 ) -> Spec:
     several = len(phases) > 1
     layers = _layers(
         medium, flows, label if not (several and medium.page) else None, intervals, value_scale(any(values))
     )
+    layers = [layer.encode(color=by_direction(medium)) for layer in layers] if both else layers
     layered = alt.layer(*layers, data=named("shares")).properties(height=medium.height)
     if not several:
         return layered
@@ -100,6 +131,7 @@ CHART = CellChart(
     section="Fairness",
     needs=("goodput.mean",),
     caption="Mean goodput of each flow under test in a phase, mean over the repeats with its 95 % confidence "
-    "interval; dashed: the mean over the flows, which each would have if all were equal.",
+    "interval; dashed: the mean over the flows, which each would have if all were equal. "
+    "Uploads and downloads are apart.",
     draw=_draw,
 )

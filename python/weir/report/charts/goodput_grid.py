@@ -5,11 +5,13 @@ from __future__ import annotations
 import altair as alt
 import polars as pl
 
+from weir.metrics.selection import DIRECTIONS
 from weir.report import theme
 from weir.report._text import greatest, unit_for
 from weir.report.charts import _grid
-from weir.report.charts._base import Drawing, Medium, RunChart, value_scale
-from weir.report.downsample import bucket_ns, envelope
+from weir.report.charts._base import Drawing, Medium, RunChart, by_direction, value_scale
+from weir.report.charts.goodput_total import total_goodput
+from weir.report.downsample import bucket_ns
 from weir.report.view import CellView, RunView
 
 __all__ = ["CHART"]
@@ -28,7 +30,7 @@ def _draw(run: RunView, medium: Medium) -> Drawing | None:
             frames.append(rows.with_columns(row=pl.lit(place.row), column=pl.lit(place.column)))
     if grid is None or not frames:
         return None
-    data = pl.concat(frames)
+    data = pl.concat(frames, how="diagonal")
     unit = unit_for(greatest(data["high"]), "bit/s")
     data = data.with_columns([pl.col(c) / unit.factor for c in ("low", "mean", "high")])
     ticks = 2 if grid.across(medium) > 4 else 5
@@ -41,23 +43,24 @@ def _draw(run: RunView, medium: Medium) -> Drawing | None:
     line = base.mark_line(color=theme.ACCENT, strokeWidth=1).encode(
         x=x, y=alt.Y("mean:Q", title=None, axis=axis, scale=scale)
     )
+    layers = [band, line]
+    if "direction" in data.columns:
+        data = data.with_columns(pl.col("direction").fill_null(DIRECTIONS[0]))
+        layers = [layer.encode(color=by_direction(medium)) for layer in layers]
     text = f"Aggregate goodput over time in {len(frames)} cells; the same scales everywhere."
     thinned = any(p.view.end_ns > _STEPS * p.view.plan.interval_ns("goodput") for p in grid.places)
     said = (
         (f"Thinned for drawing: a panel has at most {_STEPS} steps, the band spans the extremes.",) if thinned else ()
     )
     title = f"Aggregate goodput ({unit.label}) over time"
-    return _grid.facet([band, line], grid, data, medium, nothing=_NOTHING, title=title, alt_text=text, notes=said)
+    return _grid.facet(layers, grid, data, medium, nothing=_NOTHING, title=title, alt_text=text, notes=said)
 
 
 def _total(view: CellView, buckets: int) -> pl.DataFrame | None:
     frame = view.of_tested("goodput")
     if frame is None:
         return None
-    interval = view.plan.interval_ns("goodput")
-    total = frame.group_by("time_ns").agg(pl.col("delivered_bytes").sum())
-    width = bucket_ns(view.end_ns, buckets, interval)
-    return envelope(total, pl.col("delivered_bytes") * 8e9 / interval, by=[], width_ns=width)
+    return total_goodput(view, frame, bucket_ns(view.end_ns, buckets, view.plan.interval_ns("goodput")))
 
 
 CHART = RunChart(

@@ -12,6 +12,7 @@ from weir.report.charts._base import (
     Drawing,
     Medium,
     Spec,
+    by_direction,
     named,
     relabel,
     shape,
@@ -23,7 +24,7 @@ from weir.report.charts._series import band, scaled
 from weir.report.downsample import bucket_ns, envelope, note
 from weir.report.view import CellView
 
-__all__ = ["CHART"]
+__all__ = ["CHART", "total_goodput"]
 
 
 def _draw(cell: CellView, medium: Medium) -> Drawing | None:
@@ -32,8 +33,7 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
         return None
     interval = cell.plan.interval_ns("goodput")
     width = bucket_ns(cell.end_ns, medium.buckets, interval)
-    total = frame.group_by("time_ns").agg(pl.col("delivered_bytes").sum())
-    rows = envelope(total, pl.col("delivered_bytes") * 8e9 / interval, by=[], width_ns=width)
+    rows = total_goodput(cell, frame, width)
     capacity = _capacity(cell)
     highest = greatest(rows["high"])
     unit = unit_for(max(highest, greatest(capacity["rate"])), "bit/s")
@@ -45,33 +45,53 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
         data["phases"] = _phases(cell)
     text = f"Aggregate goodput over {cell.end_s:g} s; at most {highest / unit.factor:.3g} {unit.label}."
     top = max(highest, greatest(capacity["rate"])) > 0
-    spec = _spec(medium, cell.end_s, unit.label, tuple(p.name for p in cell.plan.phases), "capacity" in data, top)
+    spec = _spec(
+        medium, cell.end_s, unit.label, tuple(p.name for p in cell.plan.phases), "capacity" in data, top, cell.both_ways
+    )
     return Drawing(spec, data, text, note(width, interval))
 
 
+def total_goodput(cell: CellView, frame: pl.LazyFrame, width_ns: int) -> pl.DataFrame:
+    """The envelope of the flows' goodput together, bit/s; of each direction where both are under test."""
+    by = ["direction"] if cell.both_ways else []
+    if by:
+        ways = {f.id: way for way, flows in cell.directions.items() for f in flows}
+        schema = {"flow": pl.UInt32, "direction": pl.String}
+        frame = frame.join(pl.LazyFrame(list(ways.items()), schema, orient="row"), on="flow")
+    total = frame.group_by(*by, "time_ns").agg(pl.col("delivered_bytes").sum())
+    return envelope(total, pl.col("delivered_bytes") * 8e9 / cell.plan.interval_ns("goodput"), by=by, width_ns=width_ns)
+
+
 @shape
-def _spec(medium: Medium, end_s: float, unit: str, phases: tuple[str, ...], capacity: bool, values: bool) -> Spec:
+def _spec(
+    medium: Medium, end_s: float, unit: str, phases: tuple[str, ...], capacity: bool, values: bool, both: bool
+) -> Spec:
     title, scale = f"Goodput ({unit})", value_scale(values)
-    layers: list[alt.Chart | alt.LayerChart] = [*band(end_s, medium, "total", title, y_scale=scale)]
+    series = band(end_s, medium, "total", title, y_scale=scale)
+    colour = by_direction(medium)
+    layers: list[alt.Chart | alt.LayerChart] = [s.encode(color=colour) if both else s for s in series]
     if phases:
         layers.insert(0, _windows(end_s, medium, phases))
     if capacity:
         line = alt.Chart(named("capacity")).mark_line(
             color=theme.SECOND, strokeDash=[4, 3], strokeWidth=1, interpolate="step-after", clip=True
         )
-        layers.append(line.encode(x=time_axis(end_s, medium), y=alt.Y("rate:Q")))
+        line = line.encode(x=time_axis(end_s, medium), y=alt.Y("rate:Q"))
+        layers.append(line.encode(color=colour) if both else line)
     return alt.layer(*layers).properties(height=medium.height).add_params(*window(end_s, medium))
 
 
 def _capacity(cell: CellView) -> pl.DataFrame:
-    """Rate of the bottleneck over time; empty unless one link is the bottleneck of all flows under test."""
-    rows: list[tuple[float, float]] = []
-    if len(cell.bottlenecks) == 1 and all(cell.bottlenecks[0].id in f.path for f in cell.tested):
-        link = cell.bottlenecks[0]
-        steps = [(0, link.rate_bps), *cell.plan.rate_changes.get(link.id, ())]
-        rows = [(at / 1e9, float(rate)) for at, rate in steps]
-        rows.append((cell.end_s, rows[-1][1]))
-    return pl.DataFrame(rows, schema={"time_s": pl.Float64, "rate": pl.Float64}, orient="row")
+    """Rate of the bottleneck over time, of each direction; none unless one link is that of all its flows under test."""
+    rows: list[tuple[str, float, float]] = []
+    for way, flows in cell.directions.items():
+        links = [k for k in cell.bottlenecks if all(k.id in f.path for f in flows)]
+        if len(links) == 1:
+            steps = [(0, links[0].rate_bps), *cell.plan.rate_changes.get(links[0].id, ())]
+            rows += [(way, at / 1e9, float(rate)) for at, rate in steps]
+            rows.append((way, cell.end_s, rows[-1][2]))
+    found = pl.DataFrame(rows, {"direction": pl.String, "time_s": pl.Float64, "rate": pl.Float64}, orient="row")
+    return found if cell.both_ways else found.drop("direction")
 
 
 def _phases(cell: CellView) -> pl.DataFrame:
@@ -106,6 +126,6 @@ CHART = CellChart(
     needs=("goodput",),
     caption="Payload handed to the receiving applications of all flows under test in an interval of "
     "measure.goodput, divided by the interval. Shaded: the named phases; dashed: the rate of the bottleneck, "
-    "headers and framing included, where all these flows cross the same one.",
+    "headers and framing included, where all these flows cross the same one. Uploads and downloads are apart.",
     draw=_draw,
 )

@@ -82,7 +82,7 @@ def _rows(run: RunView, summary: pl.DataFrame, metric: str, title: str) -> tuple
     unit = metric_unit(metric, summary)
     label = f"{title} ({unit.label})" if unit.label else title
     exprs = [
-        _panel(run).alias("panel"),
+        _panel(run, summary).alias("panel"),
         (pl.col("value") / unit.factor).alias("value"),
         (pl.col("ci_low") / unit.factor).alias("low"),
         (pl.col("ci_high") / unit.factor).alias("high"),
@@ -102,8 +102,10 @@ def _axis_number(axis: Factor) -> pl.Expr:
     return pl.col(axis.name).replace_strict(shown, return_dtype=pl.Float64, default=None)
 
 
-def _panel(run: RunView) -> pl.Expr:
+def _panel(run: RunView, summary: pl.DataFrame) -> pl.Expr:
     parts: list[pl.Expr] = [pl.col("phase").fill_null("whole run")]
+    if "direction" in summary.columns:
+        parts += [pl.lit(", "), pl.col("direction")]
     for factor in run.panels:
         parts += [pl.lit(f", {factor.name} "), pl.col(factor.name)]
     return pl.concat_str(parts)
