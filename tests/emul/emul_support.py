@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from shared import argv, dumbbell, environment
-from weir.methods import _owner, get
+from weir import _owner
+from weir.methods import get
 
 
 def text(

@@ -177,7 +177,7 @@ def test_ours_and_the_kernels_are_told_apart() -> None:
 
 
 def test_a_command_that_fails_is_shown_and_nothing_is_left() -> None:
-    from weir.methods import _owner
+    from weir import _owner
 
     tag = _owner.new()
     wiring = wire(plan_of(text()), str(tag))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from emul_support import needs_emul, remains_of, text, weir
 
-from weir.methods._owner import Tag, find, new, processes
+from weir._owner import Tag, find, new, parse, processes
 
 pytestmark = needs_emul()
 
@@ -149,11 +149,17 @@ def namespaces() -> set[str]:
 
 def test_clean_removes_what_is_nobodys_and_leaves_what_is_somebodys(tmp_path: Path) -> None:
     orphan, live = f"weir-{dead()}-h0", f"weir-{new()}-h0"
-    stranger = f"other-{dead()}"
-    for name in (orphan, live, stranger):
+    tag = str(dead())
+    unsealed = tag.rpartition("-")[0]
+    strangers = {
+        *("weir-mine", "weir-1f-3c2a-0-h2", "weir-2026-11-22-h0", f"other-{tag}", f"weir-{tag}", f"weir-{tag}-h0-mine"),
+        *(f"weir-{unsealed}-{'0' * 24}-h0", f"weir-{tag[:-1]}-h0", f"weir-{tag}0-h0", f"weir-0{tag}-h0"),
+    }
+    for name in (orphan, live, *strangers):
         subprocess.run(["ip", "netns", "add", name], check=True)
     sleepers = {
-        tag: subprocess.Popen(["sleep", "60"], env={**os.environ, "WEIR_RUN": str(tag)}) for tag in (dead(), new())
+        value: subprocess.Popen(["sleep", "600"], env={**os.environ, "WEIR_RUN": value})
+        for value in (tag, str(new()), "2026-11-22", "", unsealed, f"{tag}x", f"{tag}\n", f"run-{tag}")
     }
     try:
         told = weir("clean", "--dry-run", str(tmp_path)).communicate(timeout=60)[0]
@@ -163,32 +169,16 @@ def test_clean_removes_what_is_nobodys_and_leaves_what_is_somebodys(tmp_path: Pa
         told = weir("clean", str(tmp_path)).communicate(timeout=60)[0]
         assert f"removed namespace {orphan}" in told
         assert "left to runs that still go" in told
-        assert {live, stranger} <= namespaces()
+        assert {live, *strangers} <= namespaces()
         assert orphan not in namespaces()
-        (gone, _), (kept, _) = sleepers.items()
-        assert sleepers[gone].wait(timeout=10) == -signal.SIGTERM
-        assert sleepers[kept].poll() is None
+        assert sleepers.pop(tag).wait(timeout=10) == -signal.SIGTERM
+        assert {value: sleeper.poll() for value, sleeper in sleepers.items()} == dict.fromkeys(sleepers)
     finally:
         for sleeper in sleepers.values():
             sleeper.kill()
             sleeper.wait()
-        for name in (orphan, live, stranger):
+        for name in (orphan, live, *strangers):
             subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
-
-
-def test_clean_removes_unfinished_cells_of_runs_that_nobody_writes(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        (tmp_path / name / ".partial" / "0000-r0-1").mkdir(parents=True)
-        (tmp_path / name / "cells").mkdir()
-    with (tmp_path / "b" / ".lock").open("w") as lock:
-        import fcntl
-
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        out, err = weir("clean", str(tmp_path)).communicate(timeout=60)
-    assert err == ""
-    assert f"removed unfinished cells of {tmp_path / 'a'}" in out
-    assert not (tmp_path / "a" / ".partial").exists()
-    assert (tmp_path / "b" / ".partial").exists()
 
 
 def test_a_tag_tells_its_process_from_a_later_one_of_the_same_number() -> None:
@@ -197,6 +187,7 @@ def test_a_tag_tells_its_process_from_a_later_one_of_the_same_number() -> None:
     assert find(f"weir-{mine}-h12") == mine
     assert not Tag(mine.pid, mine.start + 1, 0).alive
     assert not dead().alive
+    assert parse(str(mine)) == mine
     assert find("weir-emulate-x") is None
     child = subprocess.Popen(["sleep", "60"], env={**os.environ, "WEIR_RUN": str(mine)})
     try:

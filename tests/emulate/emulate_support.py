@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from weir import _owner
 from weir.emulate import LinkOptions, Report, plan
 from weir.emulate._emulator import Emulator
 from weir.emulate._tally import Tally
-from weir.methods import _owner
 from weir.methods.emul._frames import Frame
 from weir.methods.emul._namespaces import within
 from weir.methods.emul._network import Network, environment

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from emulate_support import TIMEOUT_S, until
 
+from weir import _owner
 from weir.emulate import LinkOptions, OptionError, plan
-from weir.methods import _owner
 
 root = pytest.mark.root
 _WEIR = [sys.executable, "-m", "weir.cli", "emulate"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from weir import lab
+from weir import _owner, lab
 from weir.lab import _build, _left, _source
 
 _LOST_S = 60.0
@@ -101,6 +101,13 @@ def test_the_next_one_removes_what_one_that_was_killed_left(tree: Path, no_kerne
     assert not list(cache(tree).glob("build-*"))
 
 
+def dead(count: int = 0) -> _owner.Tag:
+    """The tag of a process that has ended."""
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    return _owner.Tag(ended.pid, 1, count)
+
+
 def age(folder: Path) -> None:
     hours_ago = time.time() - 7200
     os.utime(folder, (hours_ago, hours_ago))
@@ -108,12 +115,19 @@ def age(folder: Path) -> None:
 
 def test_what_is_left_behind_is_found(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tree.parent))
-    stale, young, working = (tree.parent / f"weir-lab-{name}" for name in ("stale", "young", "working"))
-    workshop = cache(tree) / "build-abc"
-    for folder in (stale, young, working, workshop):
+    monkeypatch.setattr(_left, "_SHARED", tree.parent)
+    stale, young, working = (tree.parent / f"weir-lab-{dead(count)}" for count in range(3))
+    workshop = cache(tree) / f"build-{dead()}"
+    mine = tree.parent / f"weir-lab-{_owner.new()}"
+    others = [
+        *(tree.parent / f"weir-lab-{name}" for name in ("results", str(dead())[:-1], f"{dead()}0", f"{dead()}-mine")),
+        *(cache(tree) / name for name in ("build-mine", "0123/modules-mine", "programs/program-mine")),
+    ]
+    for folder in (stale, young, working, workshop, mine, *others):
         folder.mkdir(parents=True)
-    for folder in (stale, working, workshop):
+    for folder in (stale, working, workshop, mine, *others):
         age(folder)
+    (tree.parent / f"weir-lab-{dead(9)}").symlink_to(mine)
     with subprocess.Popen(["sleep", "100"], cwd=working) as process:
         try:
             assert set(_left.left_behind()) == {stale, workshop}
@@ -123,7 +137,8 @@ def test_what_is_left_behind_is_found(tree: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_the_workshop_of_a_build_that_goes_on_is_left_alone(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tree.parent))
-    workshop = cache(tree) / "build-abc"
+    monkeypatch.setattr(_left, "_SHARED", tree.parent)
+    workshop = cache(tree) / f"build-{dead()}"
     workshop.mkdir(parents=True)
     age(workshop)
     assert _left.left_behind() == [workshop]

@@ -17,11 +17,11 @@ LAYERS = {
     # The metrics read the claims: their grammar, and the flows that they name.
     "scenario": {"weir._weir", "weir.metrics.errors", "weir.metrics.expect", "weir.metrics.selection"},
     "confine": {"weir._programs"},
-    "methods": {"weir._programs", "weir._weir", "weir.bpf", "weir.confine", "weir.lab", "weir.run"},
-    "bpf": {"weir.methods"},  # the errors of methods, and where the programs are
+    "methods": {"weir._owner", "weir._programs", "weir._weir", "weir.bpf", "weir.confine", "weir.lab", "weir.run"},
+    "bpf": {"weir._seal", "weir.methods"},  # the errors of methods, and where the programs are
     "engine": {"weir._files", "weir._terminal", "weir._weir", "weir.methods", "weir.run"},
-    "emulate": {"weir.methods", "weir.scenario"},
-    "lab": {"weir.confine"},
+    "emulate": {"weir._owner", "weir.methods", "weir.scenario"},
+    "lab": {"weir._owner", "weir.confine"},
     "run": {"weir.metrics"},  # only for the convenience of `Run.metrics`, when it is called
     "metrics": {"weir.run"},
     "report": {"weir._files", "weir.metrics", "weir.run"},

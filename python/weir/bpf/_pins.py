@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping
 
+from weir.bpf import _record
 from weir.bpf._errors import BpfError, BpfRequestError
 from weir.methods._binaries import find
 
@@ -26,7 +27,9 @@ def keep(cc: str, name: str | None = None, options: Mapping[str, int] | None = N
     for option, value in (options or {}).items():
         arguments += ["--option", f"{option}={value}"]
     arguments += ["--unrestricted"] if unrestricted else []
-    return command(*arguments).strip()
+    loaded = command(*arguments).strip()
+    _record.note(loaded)
+    return loaded
 
 
 def drop(*names: str) -> list[str]:
@@ -35,12 +38,18 @@ def drop(*names: str) -> list[str]:
     Raises:
         BpfRequestError: nothing of that name was kept.
     """
-    return command("unload", *names).split() if names else []
+    return _forgotten(command("unload", *names).split()) if names else []
 
 
 def drop_all() -> list[str]:
     """Removes everything that ``keep`` loaded; the names removed."""
-    return command("unload", "--all").split()
+    return _forgotten(command("unload", "--all").split())
+
+
+def _forgotten(names: list[str]) -> list[str]:
+    for name in names:
+        _record.forget(name)
+    return names
 
 
 def command(*arguments: str) -> str:

@@ -10,7 +10,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from weir.methods import MethodError, UnavailableError, _owner
+from weir import _owner
+from weir.methods import MethodError, UnavailableError
 from weir.methods.emul._needs import require
 from weir.methods.emul._network import environment
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import FrameType
 from typing import IO, Any
 
-from weir.methods import MethodError, _owner
+from weir import _owner
+from weir.methods import MethodError
 from weir.methods._binaries import find
 from weir.methods.emul._namespaces import within
 from weir.methods.emul._needs import require

@@ -9,11 +9,11 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from weir import _owner
 from weir.lab import _recipe, _source
 from weir.lab._errors import LabError
 from weir.lab._files import cache, digest
@@ -100,7 +100,8 @@ def _locked(report: Report) -> Iterator[None]:
             report("waiting for another build to end", None)
             fcntl.flock(file, fcntl.LOCK_EX)
         for left in cache().glob("build-*"):
-            shutil.rmtree(left, ignore_errors=True)
+            if _owner.find(left.name, "build-", suffix="") is not None:
+                shutil.rmtree(left, ignore_errors=True)
         yield
 
 
@@ -112,8 +113,8 @@ def _workshop() -> Iterator[Path]:
             f"{cache()} has {free / 1e9:.1f} GB free; building a kernel takes {_NEED_BYTES / 1e9:.0f} GB for a while. "
             "XDG_CACHE_HOME can name a folder elsewhere"
         )
-    with tempfile.TemporaryDirectory(dir=cache(), prefix="build-", ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
+    with _owner.temporary_folder(cache(), "build-") as folder:
+        yield folder
 
 
 def _unpack(source: _source.Source, folder: Path, report: Report) -> Path:

@@ -8,14 +8,13 @@ import platform
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from weir import confine
+from weir import _owner, confine
 from weir.lab import _recipe
 from weir.lab._errors import LabError
 from weir.lab._files import cache, congestion_controls, digest, sources
@@ -209,8 +208,7 @@ class Kernel:
     def _build(self, wanted: Sequence[_Module], include: Iterable[Path]) -> None:
         """Builds modules, all with the headers in ``include``, and moves them to their places."""
         (self.folder / "modules").mkdir(exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=self.folder, prefix="modules-", ignore_cleanup_errors=True) as temporary:
-            folder = Path(temporary)
+        with _owner.temporary_folder(self.folder, "modules-") as folder:
             lines = [f"ccflags-y := {' '.join(f'-I{path}' for path in include)}"]
             for module in wanted:
                 lines += module.lay_out(folder)
@@ -258,10 +256,8 @@ def _program(source: str) -> Path:
     final = cache() / "programs" / digest([file.read_bytes() for file in files]) / path.stem
     if not final.is_file():
         final.parent.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(
-            dir=final.parent.parent, prefix="program-", ignore_cleanup_errors=True
-        ) as name:
-            ready = Path(name) / "ready"
+        with _owner.temporary_folder(final.parent.parent, "program-") as folder:
+            ready = folder / "ready"
             ready.mkdir()
             c_files = [str(file) for file in files if file.suffix == ".c"]
             _compile(

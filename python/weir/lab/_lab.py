@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from weir import confine
+from weir import _owner, confine
 from weir.lab import _stuck
 from weir.lab._errors import LabError
 from weir.lab._fault import Fault, fault
@@ -27,7 +27,7 @@ from weir.lab._results import open_result, read_result
 __all__ = ["FaultError", "HungError", "Lab", "LoopError", "Script", "Settings", "Tail"]
 
 PREFIX = "weir-lab-"
-"""Begin of the names of the temporary folders of labs."""
+"""Begin of the names of the temporary folders of labs; a tag is the rest."""
 
 PATIENCE_S = 120.0
 """Wall time that a lab may take for a tenth of a virtual second before it counts as hung."""
@@ -141,9 +141,9 @@ class Lab:
             OSError: no temporary folder can be made.
         """
         guard, init = self._kernel.guard, self._kernel.init
-        self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self.folder = _owner.make_folder(Path(tempfile.gettempdir()), PREFIX)
         try:
-            self._memory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=self._memory_place()))
+            self._memory = _owner.make_folder(self._memory_place(), PREFIX)
             (self.folder / "script").write_bytes(self._script.encode())
             for name, content in self._script.inputs.items():
                 (self.folder / name).write_bytes(content)

@@ -5,41 +5,50 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from weir import _owner
 from weir.lab._files import cache
 from weir.lab._lab import PREFIX
 
 __all__ = ["left_behind"]
 
-_WORKSHOPS = ("build-*", "*/modules-*", "programs/program-*")
-"""Folders below the cache in which something is being built."""
+_WORKSHOPS = (("", "build-"), ("*/", "modules-"), ("programs/", "program-"))
+"""Folders below the cache in which something is being built: where, and how their names begin."""
+_SHARED = Path("/dev/shm")
+"""Where labs have their memory."""
 _OLD_S = 60.0
 """What is younger may have been made by a process that is about to use it."""
 
 
 def left_behind() -> list[Path]:
     """Folders that nobody needs any more: of labs without processes, and of builds of which nothing runs."""
-    candidates = [*_below(Path(tempfile.gettempdir()), (f"{PREFIX}*",)), *_below(cache(), _WORKSHOPS)]
-    old = [folder for folder in candidates if _is_ours_and_old(folder)]
+    places = {Path(tempfile.gettempdir()), _SHARED}
+    labs = [folder for place in sorted(places) for folder in _below(place, "", PREFIX)]
+    builds = [folder for where, prefix in _WORKSHOPS for folder in _below(cache(), where, prefix)]
+    old = [folder for folder in (*labs, *builds) if _is_ours_and_old(folder)]
     if not old or _builds():
         old = [folder for folder in old if not folder.name.startswith("build-")]
     used = _used() if old else set()
     return [folder for folder in old if not any(folder in (path, *path.parents) for path in used)]
 
 
-def _below(folder: Path, patterns: tuple[str, ...]) -> Iterator[Path]:
-    for pattern in patterns:
-        yield from sorted(folder.glob(pattern))
+def _below(folder: Path, where: str, prefix: str) -> Iterator[Path]:
+    """What weir of this user made there and whose maker is gone."""
+    for path in sorted(folder.glob(f"{where}{prefix}*")):
+        tag = _owner.find(path.name, prefix, suffix="")
+        if tag is not None and not tag.alive:
+            yield path
 
 
 def _is_ours_and_old(folder: Path) -> bool:
     with contextlib.suppress(OSError):
-        about = folder.stat()
-        return folder.is_dir() and about.st_uid == os.geteuid() and time.time() - about.st_mtime > _OLD_S
+        about = folder.lstat()
+        return stat.S_ISDIR(about.st_mode) and about.st_uid == os.geteuid() and time.time() - about.st_mtime > _OLD_S
     return False
 
 

@@ -1,30 +1,31 @@
 """What runs left on this host, and its removal.
 
 A run removes what it made however it ends; what is here is for the case that the process which does that was killed as
-well. Everything is known by the tag in its name or environment (:mod:`weir.methods._owner`), so that nothing else is
-touched, and what a live run owns is left to it.
+well. Everything is known by the tag in its name or environment (:mod:`weir._owner`), which is sealed and matched whole,
+so that nothing else is touched, and what a live run owns is left to it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import select
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from weir import _owner
+from weir.bpf import _record
 from weir.lab import left_behind
-from weir.methods import MethodError, _owner
+from weir.methods import MethodError
 
 __all__ = ["Remain", "find", "remove"]
 
 _NAMESPACES = Path("/run/netns")
-_PINS = Path("/sys/fs/bpf/weir")
 _PATIENCE_S = 2.0
 
 
@@ -59,10 +60,11 @@ def remove(remain: Remain) -> None:
         case "namespace":
             _delete(remain.name)
         case "congestion control":
-            with contextlib.suppress(FileNotFoundError):
-                (_PINS / remain.name).unlink()
+            if _record.is_ours(remain.name):
+                (_record.PINS / remain.name).unlink()
+                _record.forget(remain.name)
             with contextlib.suppress(OSError):  # another's pin keeps the folder
-                _PINS.rmdir()
+                _record.PINS.rmdir()
         case "folder":
             shutil.rmtree(remain.name, ignore_errors=True)
 
@@ -77,22 +79,17 @@ def _namespaces() -> Iterator[Remain]:
     names = sorted(path.name for path in _NAMESPACES.glob("weir-*")) if _NAMESPACES.is_dir() else []
     for name in names:
         tag = _owner.find(name)
-        yield Remain("namespace", name, _inhabited(name) if tag is None else tag.alive)
-
-
-def _inhabited(namespace: str) -> bool:
-    """Whether a process lives in ``namespace``: the only sign of life of one that has no tag."""
-    listed = subprocess.run(["ip", "netns", "pids", namespace], capture_output=True, text=True, check=False)
-    return bool(listed.stdout.strip())
+        if tag is not None:
+            yield Remain("namespace", name, tag.alive)
 
 
 def _pins() -> Iterator[Remain]:
     """What ``weir cc load`` keeps: nobody's while no program uses it, which the kernel minds by itself."""
     try:
-        names = sorted(path.name for path in _PINS.iterdir())
+        names = sorted(path.name for path in _record.PINS.iterdir())
     except OSError:
         return
-    yield from (Remain("congestion control", name, alive=False) for name in names)
+    yield from (Remain("congestion control", name, alive=False) for name in names if _record.is_ours(name))
 
 
 def _folders() -> Iterator[Remain]:
@@ -102,27 +99,23 @@ def _folders() -> Iterator[Remain]:
 
 def _end(pid: int) -> None:
     """Ends a process: by a signal that it can heed, then by force."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.kill(pid, number)
-        except ProcessLookupError:
-            return
-        except PermissionError as error:
-            raise MethodError(f"process {pid}: no permission to end it; try as root") from error
-        deadline = time.monotonic() + _PATIENCE_S
-        while time.monotonic() < deadline:
-            if not _runs(pid):
-                return
-            time.sleep(0.01)
-
-
-def _runs(pid: int) -> bool:
-    """Whether ``pid`` is there and more than what is left of an ended process."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] != "Z"
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        if _owner.of_process(pid) is None:  # the number is another's by now
+            return
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            signal.pidfd_send_signal(process, number)
+            if select.select([process], [], [], _PATIENCE_S)[0]:
+                return
+    except ProcessLookupError:
+        return
+    except PermissionError as error:
+        raise MethodError(f"process {pid}: no permission to end it; try as root") from error
+    finally:
+        os.close(process)
 
 
 def _delete(namespace: str) -> None:

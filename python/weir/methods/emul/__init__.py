@@ -20,7 +20,8 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from weir.methods import Capacity, MethodError, Outcome, Progress, Sink, _owner
+from weir import _owner
+from weir.methods import Capacity, MethodError, Outcome, Progress, Sink
 from weir.methods._binaries import find
 from weir.methods._intervals import too_fine
 from weir.methods._options import option

@@ -16,7 +16,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from weir.methods import Capacity, MethodError, Need, _owner
+from weir import _owner
+from weir.methods import Capacity, MethodError, Need
 from weir.methods._binaries import find
 from weir.methods.emul._network import Network, environment
 from weir.methods.emul._probes import Endpoint, Probes, Train

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 
+from weir._owner import ENVIRONMENT, Tag
 from weir.methods import MethodError
-from weir.methods._owner import ENVIRONMENT, Tag
 from weir.methods.emul._wiring import Command, Wiring
 
 __all__ = ["DISCIPLINES", "EMULATED", "Network", "environment", "execute", "script"]

@@ -1,0 +1,48 @@
+"""Which pins below ``/sys/fs/bpf/weir`` are weir's: those whose file is still the one that ``keep`` wrote down."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from weir import _seal
+
+__all__ = ["PINS", "forget", "is_ours", "note"]
+
+PINS = Path("/sys/fs/bpf/weir")
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+def note(name: str) -> None:
+    """Writes down that the pin ``name`` is weir's. Where that cannot be kept, ``weir clean`` will leave it alone."""
+    with contextlib.suppress(OSError):
+        text = _text(name)
+        record = _record(name)
+        record.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        record.write_text(f"{text} {_seal.seal(text)}\n", encoding="utf-8")
+
+
+def is_ours(name: str) -> bool:
+    """Whether the pin ``name`` is one that ``note`` wrote down, and not another of that name."""
+    try:
+        text, _, sealed = _record(name).read_text(encoding="utf-8").rstrip("\n").rpartition(" ")
+        return text == _text(name) and _seal.is_sealed(text, sealed)
+    except (OSError, ValueError):
+        return False
+
+
+def forget(name: str) -> None:
+    """Removes what ``note`` wrote down."""
+    with contextlib.suppress(OSError):
+        _record(name).unlink()
+
+
+def _record(name: str) -> Path:
+    return _seal.folder() / "pins" / name
+
+
+def _text(name: str) -> str:
+    """What tells this pin from every other: a number of a file is given again after a restart only."""
+    about = (PINS / name).lstat()
+    boot = _BOOT.read_text(encoding="ascii").strip()
+    return f"pin {name} {boot} {about.st_dev} {about.st_ino} {about.st_mtime_ns}"
