@@ -20,7 +20,7 @@ duration: 1s
 topology:
   dumbbell:
     pairs: 1
-    access: {{rate: 1000Tbps}}
+    access: {{rate: 100Tbps}}
     bottleneck: {{rate: 10Gbps, delay: 0ms, queue: 1000packets}}
 transport: {{cc: cubic}}
 workload:
