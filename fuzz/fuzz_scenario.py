@@ -1,10 +1,13 @@
 """Fuzzes the scenario parser and compiler: whatever the bytes, there is a scenario or a list of problems, and soon.
 
-    python fuzz/fuzz_scenario.py --runs 2000
+    python fuzz/fuzz_scenario.py --runs 4000
 
-Inputs are the examples and the bad scenarios of the tests, mutated. With atheris installed its coverage guides the
-mutations; without, they are random from ``--seed``. An input that raises anything but ``ScenarioError``, gives a plan
-that ``weir-plan`` refuses, or takes longer than ``--seconds`` is written to a file, and the exit code is 1.
+Inputs are the examples and the bad scenarios of the tests, mutated, some with overrides of the command line. Mutations
+are those of bytes, words and lines, and what an attacker would try (``_ATTACKS``): escapes, giant numbers, nests,
+aliases, crowds of flows, networks with many paths, long sweeps and checks. With atheris installed its coverage guides
+the mutations; without, they are random from ``--seed``. An input that raises anything but ``ScenarioError``, gives a
+plan that ``weir-plan`` refuses, says what acts on a terminal, takes more than ``--seconds`` of processor time or more
+than ``--gigabytes`` is written to a file, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -14,12 +17,14 @@ import contextlib
 import hashlib
 import json
 import random
+import resource
 import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from textwrap import indent
 from types import FrameType
 
 ROOT = Path(__file__).parents[1]
@@ -58,7 +63,24 @@ def mutate(text: str, random_: random.Random, others: list[str]) -> str:
     """``text`` after a few changes."""
     for _ in range(random_.choice((1, 1, 2, 3, 8))):
         text = random_.choice(_MUTATIONS)(text, random_, others)[:_LONGEST]
+    for _ in range(random_.choice((0, 0, 1, 1, 2))):
+        text = random_.choice(_ATTACKS)(text, random_, others)[: 5 * _LONGEST]
     return text
+
+
+def overrides(random_: random.Random) -> dict[str, str]:
+    """Changes of the command line; mostly none."""
+    paths = (
+        "transport.cc",
+        "sweep",
+        "workload[0].until",
+        "duration",
+        "topology.dumbbell",
+        "sweep.transport.cc",
+        "title",
+    )
+    tokens = [*_TOKENS, *_GIANTS, "{}", "bic", *(f'"{escape}"' for escape in _ESCAPES)]
+    return {random_.choice(paths): random_.choice(tokens) for _ in range(random_.choice((0, 0, 0, 1, 2)))}
 
 
 def _words(text: str) -> list[tuple[int, int]]:
@@ -122,6 +144,113 @@ def _cut(text: str, random_: random.Random, _others: list[str]) -> str:
     return text[:i] + text[i + random_.choice((1, 3, 20, 200)) :]
 
 
+# What a small file costs most with, or does to a terminal.
+_ESCAPES = (r"\ud800", r"\e]0;x\a", r"\x9b31m", r"\0", r"\u202e", r"\L", r"\U0010ffff", r"\x", r"\u12")
+_GIANTS = (
+    *("1e400", "1e400s", "1e99999B", "99999999", "1000000000", "-1", "0", "1e-400", "3650d", "100d", "1h", "2000d"),
+    *("1000PB", "1TB", "100Tbps", "1bps", "1ns", "1B", "1e9packets", "1000bdp", "0.01", "1000", "100000", "20000"),
+    *("flows[99999999]", "pairs[0..99999]", "pairs[99999999]", "9" * 400, "1." + "0" * 300),
+)
+
+
+def _escape(text: str, random_: random.Random, _others: list[str]) -> str:
+    words = _words(text)
+    if not words:
+        return text
+    start, end = random_.choice(words)
+    return f'{text[:start]}"{text[start:end]}{random_.choice(_ESCAPES)}"{text[end:]}'
+
+
+def _giant(text: str, random_: random.Random, _others: list[str]) -> str:
+    numbers = [(a, b) for a, b in _words(text) if text[a].isdigit()]
+    if not numbers:
+        return text
+    start, end = random_.choice(numbers)
+    return text[:start] + random_.choice(_GIANTS) + text[end:]
+
+
+def _nest(text: str, random_: random.Random, _others: list[str]) -> str:
+    words = _words(text)
+    if not words:
+        return text
+    start, end = random_.choice(words)
+    depth = random_.choice((3, 31, 33, 500))
+    opened, closed = random_.choice((("[", "]"), ("{a: ", "}"), ("- ", "")))
+    return text[:start] + opened * depth + text[start:end] + closed * depth + text[end:]
+
+
+def _aliases(text: str, random_: random.Random, _others: list[str]) -> str:
+    """Values of values of values, as a further key or in the place of a word."""
+    width, depth = random_.choice(((9, 4), (9, 6), (300, 2), (2, 20)))
+    levels = ["&l0 [x]"] + [f"&l{i} [{', '.join([f'*l{i - 1}'] * width)}]" for i in range(1, depth)]
+    return f"{random_.choice(('x', 'tags', 'changes', 'phases', 'expect'))}: [{', '.join(levels)}]\n{text}"
+
+
+def _crowd(text: str, random_: random.Random, _others: list[str]) -> str:
+    """A workload of many flows, transfers or periods."""
+    many = random_.choice(("flows: 100000", "flows: 1000, streams: 100", "flows: 100001", "streams: 1000"))
+    kind = random_.choice(
+        (
+            "kind: bulk",
+            "kind: transfer, size: 1B, count: 1000000",
+            "kind: transfer, size: {pareto: {shape: 0.01, scale: 1B}}, wait: {weibull: {shape: 0.01, scale: 1ns}}",
+            "kind: transfer, total: 3B",
+            "kind: cbr, rate: 1bps, periods: [1ns, 1ns]",
+            "kind: onoff, rate: 1Mbps, on: 1ns, off: 1ns",
+            "kind: onoff, on: 1B, off: {exponential: 1ns}",
+        )
+    )
+    return _with(text, "workload", f"[{{name: crowd, between: pairs, {kind}, {many}, until: 9s}}]")
+
+
+def _paths(text: str, random_: random.Random, _others: list[str]) -> str:
+    """A graph with many ways between few hosts, or between many."""
+    routers, degree, parallel = random_.choice(((2, 1, 60), (2, 1, 400), (60, 8, 1), (300, 3, 1), (12, 11, 4)))
+    hosts = random_.choice((2, 40))
+    core = [(f"r{i}", f"r{(i + k) % routers}") for i in range(routers) for k in range(1, degree + 1) if k % routers]
+    ends = [(f"h{i}", f"r{random_.randrange(routers)}") for i in range(hosts)]
+    links = [(a, b) for a, b in (*core, *ends) for _ in range(parallel)]
+    written = ", ".join(f"{{between: [{a}, {b}], rate: 1Mbps, name: x{i}}}" for i, (a, b) in enumerate(links))
+    names = ", ".join(f"h{i}" for i in range(hosts)), ", ".join(f"r{i}" for i in range(routers))
+    graph = f"{{graph: {{hosts: [{names[0]}], routers: [{names[1]}], rtt: 10ms, links: [{written}]}}}}"
+    last = hosts // 2 - 1
+    between = f"{{from: 'h[0..{last}]', to: 'h[{last + 1}..{2 * last + 1}]'}}"
+    flows = random_.choice(("", ", flows: 1000", ", flows: 100000"))
+    text = _with(text, "workload", f"[{{name: far, kind: bulk, between: {between}{flows}, until: 9s}}]")
+    return _with(text, "topology", graph)
+
+
+def _sweep_wide(text: str, random_: random.Random, _others: list[str]) -> str:
+    axes, values = random_.choice(((20, 2), (64, 1), (65, 1), (3, 40), (1, 2000)))
+    paths = [f"phases.p{i}.to" for i in range(axes)]
+    wide = ", ".join(f"{path}: [{', '.join(f'{n}ms' for n in range(1, values + 1))}]" for path in paths)
+    return _with(text, "sweep", f"{{{wide}}}")
+
+
+def _check_long(text: str, random_: random.Random, _others: list[str]) -> str:
+    n = random_.choice((20, 99, 101, 240, 500))
+    check = random_.choice(
+        ("+".join(["1"] * n) + " > 1", "not " * n + "1 > 1", "(" * n + "1" + ")" * n + " > 1", "-" * n + "1 > 1")
+    )
+    claims = ", ".join(["*c"] * random_.choice((0, 3, 900)))
+    return _with(text, "expect", f"[&c {{claim: c, check: '{check}'}}, {claims}]")
+
+
+def _with(text: str, key: str, value: str) -> str:
+    """``text`` with a top-level key of this value."""
+    kept, skipping = [], False
+    for line in text.split("\n"):
+        if line[:1] not in ("", " ", "#", "-"):
+            skipping = line.startswith(f"{key}:")
+        if not skipping:
+            kept.append(line)
+    return "\n".join([*kept, f"{key}:", indent(value, "  "), ""])
+
+
+_ATTACKS: tuple[Callable[[str, random.Random, list[str]], str], ...] = (
+    *(_escape, _giant, _giant, _giant, _nest, _aliases),
+    *(_crowd, _paths, _sweep_wide, _check_long),
+)
 _MUTATIONS: tuple[Callable[[str, random.Random, list[str]], str], ...] = (
     _replace_word,
     _replace_word,
@@ -133,17 +262,20 @@ _MUTATIONS: tuple[Callable[[str, random.Random, list[str]], str], ...] = (
 )
 
 
-def run_one(data: str | bytes) -> None:
+def run_one(data: str | bytes, changes: dict[str, str] | None = None) -> None:
     """Checks one input; raises if the parser does anything but answer."""
     from weir import _weir
+    from weir._terminal import shown
     from weir.scenario import ScenarioError, parse
 
     problems = []
     try:
-        scenario = parse(data)
+        scenario = parse(data, overrides=changes)
     except ScenarioError as e:
         problems = e.problems
     assert all(p.line >= 1 and p.column >= 1 and p.message for p in problems), "a problem without a place"
+    assert not any("\n" in p.message for p in problems), "a problem of two lines"
+    assert not any(c in shown(str(p)) for p in problems for c in "\x1b\x9b\x07\u202e"), "a problem that acts"
     if problems:
         assert any(p.severity == "error" for p in problems), "refused without a reason"
         return
@@ -159,38 +291,45 @@ class TooSlow(Exception):  # noqa: N818 - not an error of the input
 
 @contextlib.contextmanager
 def at_most(seconds: int) -> Iterator[None]:
-    """Raises ``TooSlow`` in what takes longer."""
+    """Raises ``TooSlow`` in what takes more processor time, on a busy machine as on an idle one."""
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
         raise TooSlow
 
-    previous = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
+    previous = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, previous)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, previous)
 
 
 def fuzz_randomly(runs: int, seed: int, seconds: int) -> int:
     """Random mutations; returns the exit code."""
-    random_ = random.Random(seed)
     texts = corpus()
     begin = time.monotonic()
+    slowest = 0.0
     for i in range(runs):
+        random_ = random.Random(f"{seed}/{i}")  # so that one of many can be had again
         text = mutate(random_.choice(texts), random_, texts)
+        changes = overrides(random_)
+        started = time.process_time()
         try:
             with at_most(seconds):
-                run_one(text)
+                run_one(text, changes)
+            slowest = max(slowest, time.process_time() - started)
         except BaseException:
             traceback.print_exc()
+            print(f"overrides: {changes}", file=sys.stderr)
             path = Path(f"fuzz-scenario-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:12]}.yaml")
             path.write_bytes(text.encode("utf-8", "surrogatepass"))
             print(f"run {i} of seed {seed}: input written to {path}", file=sys.stderr)
             return 1
     print(
-        f"{runs} inputs, seed {seed}: no crash, none over {seconds} s; {runs / (time.monotonic() - begin):.0f} a second"
+        f"{runs} inputs, seed {seed}: no crash, none over {seconds} s (slowest {slowest:.1f} s), "
+        f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.1f} GiB at most; "
+        f"{runs / (time.monotonic() - begin):.0f} a second"
     )
     return 0
 
@@ -221,11 +360,13 @@ def fuzz_with_atheris(runs: int, seed: int, seconds: int) -> None:
 def main() -> int:
     """The command line."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--runs", type=int, default=2000, help="number of inputs (default 2000)")
+    options.add_argument("--runs", type=int, default=4000, help="number of inputs (default 4000)")
     options.add_argument("--seed", type=int, default=1, help="seed of the mutations (default 1)")
-    options.add_argument("--seconds", type=int, default=30, help="longest time of one input (default 30)")
+    options.add_argument("--seconds", type=int, default=30, help="most processor time of one input (default 30)")
+    options.add_argument("--gigabytes", type=int, default=8, help="most memory of all (default 8)")
     options.add_argument("--engine", choices=("auto", "atheris", "random"), default="auto")
     given = options.parse_args()
+    resource.setrlimit(resource.RLIMIT_AS, (given.gigabytes << 30, given.gigabytes << 30))
     engine = given.engine
     if engine == "auto":
         try:
