@@ -12,11 +12,12 @@ import sys
 from types import ModuleType
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scenario_support import ROOT, dumbbell, to_data, tree
 
-from weir.scenario import ScenarioError, parse, schema
+from weir.scenario import ScenarioError, _scenario, parse, schema
 
 
 def _load_fuzz_target() -> ModuleType:
@@ -157,3 +158,28 @@ def test_every_value_arrives_in_the_plan(case: tuple[str, dict[str, Any]]) -> No
     assert [sum(delays[i] for i in [*f["path"], *f["reverse_path"]]) for f in by_index] == values["rtts"]
     assert {plan["links"][f["path"][0]]["rate_bps"] for f in by_index} == {values["access"]}
     assert parse(text).cells()[0].plan() == plan
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("attack", FUZZ._ATTACKS, ids=lambda attack: attack.__name__.strip("_"))
+def test_what_an_attacker_would_try(attack: Any, seed: int) -> None:
+    random_ = random.Random(f"{attack.__name__}/{seed}")
+    with FUZZ.at_most(SECONDS):
+        FUZZ.run_one(attack(random_.choice(CORPUS), random_, CORPUS), FUZZ.overrides(random_))
+
+
+def test_a_version_that_nobody_asked_for_is_not_compiled_when_the_first_cost_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compiled = []
+    compile_ = _scenario.Scenario._compile
+    monkeypatch.setattr(_scenario.Scenario, "_compile", lambda *arguments: compiled.append(1) or compile_(*arguments))
+    text = dumbbell(quick="{duration: 5s}", realtime="{duration: 4s}")
+    parse(text)
+    assert len(compiled) == 3
+    compiled.clear()
+    monkeypatch.setattr(_scenario, "_MOST_WORK", 10)
+    parse(text)
+    assert len(compiled) == 1
+    parse(text, quick=True)
+    assert len(compiled) == 2  # only the one that was asked for

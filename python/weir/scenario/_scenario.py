@@ -242,7 +242,7 @@ def _scenario(text: str | bytes, log: Log, wanted: Version, overrides: Mapping[s
 
     def variant(tree: Map, version: Version) -> Scenario:
         effective = changes if version == chosen else []
-        return _variant(override(tree, changes, log), written, values, effective, log, version)
+        return _variant(override(tree, changes, log), written, values, effective, log, version, version == chosen)
 
     full = variant(bare, "full")
     shorter = bare if quick is None else override(bare, ((e.key, e.value) for e in quick.entries), log)
@@ -268,11 +268,18 @@ def _override(path: str, value: str, log: Log) -> tuple[Scalar, Node]:
 
 
 def _variant(
-    root: Map, text: str, written: Values, effective: Sequence[Override], log: Log, version: Version
+    root: Map,
+    text: str,
+    written: Values,
+    effective: Sequence[Override],
+    log: Log,
+    version: Version,
+    needed: bool,
 ) -> Scenario:
     """The scenario of one tree, checked as far as its cells go.
 
-    ``written`` has the swept values of the file, ``effective`` the overrides in ``root`` that need an effect.
+    ``written`` has the swept values of the file, ``effective`` the overrides in ``root`` that need an effect;
+    ``needed`` says whether this is the version that was asked for.
     """
     _check_keys(root, log)
     head = _tried(partial(HEAD.parse_map, root, log, _keys_of(root)))
@@ -310,7 +317,7 @@ def _variant(
         )
     if runs > MANY_CELLS:
         log.warn(head.at("sweep"), f"{runs} runs ({len(sweep)} cells, {head.repeat} repeats) will take long")
-    if body is not None:
+    if body is not None and (needed or log.work <= _MOST_WORK):  # the first version may have cost enough
         _check_cells(scenario, head, log)
     return scenario
 
@@ -352,6 +359,7 @@ def _check_cells(scenario: Scenario, head: Head, log: Log) -> None:
             varies = varies or _seed_matters(scenario, values, plan)
         log.extend(cell)
         work += cell.work
+        log.work += cell.work
         if work > _MOST_WORK:
             break
     named.report(log)
