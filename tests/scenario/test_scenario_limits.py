@@ -134,3 +134,14 @@ def test_the_name_of_a_swept_text_is_one_line() -> None:
     with pytest.raises(ScenarioError) as caught:
         parse(text)
     assert all("\n" not in str(problem) for problem in caught.value.problems)
+
+
+def test_a_crowd_of_random_flows_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = []
+    compile_ = _scenario.Scenario._compile
+    monkeypatch.setattr(_scenario.Scenario, "_compile", lambda *arguments: compiled.append(1) or compile_(*arguments))
+    monkeypatch.setattr(_scenario, "_MOST_WORK", 1_000)
+    monkeypatch.setattr(_scenario, "_MOST_WORK_TWICE", 200)
+    entry = "name: f, kind: transfer, between: pairs, flows: 1000, size: {exponential: 1kB}, until: 9s"
+    parse(workload(entry, sweep="{topology.dumbbell.rtt: [10ms, 20ms]}", repeat="3", quick="{duration: 5s}"))
+    assert len(compiled) == 1

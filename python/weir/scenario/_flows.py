@@ -429,7 +429,7 @@ class Group:
         return max(16, int(expected * 1.2))
 
     def _spend(self, n: int, *, keep: bool = True) -> None:
-        self._log.work += n // 10
+        self._log.work += 1 + n // 10
         if self._budget.spent + n > MAX_TRANSFERS:
             message = f"more than {MAX_TRANSFERS} transfers or periods; make them longer or the run shorter"
             raise self._log.error(self.entry.mark, message)

@@ -24,7 +24,8 @@ __all__ = ["Cell", "Scenario", "check", "load", "parse", "schema"]
 
 T = TypeVar("T")
 _MOST_CHECKED = 500
-_MOST_WORK = 200_000  # of the cells compiled to check a sweep, as logs count it
+_MOST_WORK = 100_000  # of the cells compiled to check a sweep, as logs count it
+_MOST_WORK_TWICE = 20_000  # of a cell that is compiled with another seed, too
 
 
 @dataclass(frozen=True)
@@ -356,7 +357,7 @@ def _check_cells(scenario: Scenario, head: Head, log: Log) -> None:
         with suppress(Invalid, Enough):
             plan = scenario._compile(values, derive_seed(scenario.seed, 0), cell)
             named.see({name: text for value in values for name, text in value.names}, plan)
-            varies = varies or _seed_matters(scenario, values, plan)
+            varies = varies or cell.work > _MOST_WORK_TWICE or _seed_matters(scenario, values, plan)
         log.extend(cell)
         work += cell.work
         log.work += cell.work
