@@ -18,8 +18,7 @@ from weir.methods._binaries import find
 from weir.methods.lab import _wire
 from weir.run.tables import TABLES
 
-RECORDED = [name for name, table in TABLES.items() if not table.optional]
-"""The tables that every cell has."""
+DELAYS = "measure.delay=500ms"
 
 
 def delivered(sink: Memory) -> list[int]:
@@ -32,7 +31,7 @@ def lost(sink: Memory) -> list[int]:
 
 @pytest.fixture(scope="module")
 def reno(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Memory:
-    return execute("lab", plan(tmp_path_factory.mktemp("reno")))[0]
+    return execute("lab", plan(tmp_path_factory.mktemp("reno"), DELAYS))[0]
 
 
 def test_every_table_has_rows(reno: Memory) -> None:
@@ -42,8 +41,8 @@ def test_every_table_has_rows(reno: Memory) -> None:
 
 
 def test_twice_the_same_plan_gives_the_same_tables(reno: Memory, tmp_path: Path) -> None:
-    again, _ = execute("lab", plan(tmp_path))
-    for name in RECORDED:
+    again, _ = execute("lab", plan(tmp_path, DELAYS))
+    for name in TABLES:
         assert again.table(name).equals(reno.table(name)), name
 
 
@@ -268,13 +267,17 @@ def test_tc_arrives_at_the_weight_of_red_or_the_emulator_has_it(exponent: int, l
 def test_rows_of_the_module_become_tables() -> None:
     import numpy as np
 
-    rows = np.zeros(3, _wire._ROW)
-    rows["time_ns"] = [10, 20, 30]
-    rows["kind"] = [0, 1, 2]
-    rows["link"] = 4
-    rows["in_packets"] = [5, 6, 7]
-    rows["in_bytes"] = [100, 2, 3]
-    links, drops, marks = _wire.frames(rows.tobytes() + b"half a row", 30)
+    rows = np.zeros(5, _wire._ROW)
+    rows["time_ns"] = [10, 20, 30, 40, 40]
+    rows["kind"] = [0, 1, 2, 3, 4]
+    rows["of"] = 4
+    rows["values"][:, :4] = [[5, 100, 0, 0], [6, 2, 0, 0], [7, 3, 0, 0], [8, 9, 10, 11], [12, 13, 14, 15]]
+    links, drops, marks, delays, bins = _wire.frames(rows.tobytes() + b"half a row", 40)
     assert (links.table, links.rows, links.columns["in_bytes"][0]) == ("links", 1, 100)
     assert (drops.table, drops.columns["flow"][0], drops.columns["packets"][0]) == ("drops", 6, 2)
     assert (marks.table, marks.columns["time_ns"][0], marks.columns["packets"][0]) == ("marks", 30, 3)
+    assert (drops.columns["link"][0], delays.columns["flow"][0], bins.columns["flow"][0]) == (4, 4, 4)
+    assert (delays.table, delays.columns["packets"][0], delays.columns["delay_max_ns"][0]) == ("delays", 8, 11)
+    assert [int(values[0]) for values in bins.columns.values()] == [40, 4, 12, 13, 14, 15]
+    for made in (delays, bins):
+        assert set(made.columns) == {column.name for column in TABLES[made.table].columns}

@@ -2,7 +2,8 @@
 /*
  * The commands that make the network, one a write to /dev/weir:
  *
- *   flows COUNT FIRST_PORT
+ *   flows COUNT FIRST_PORT DELAY_NS
+ *                                    DELAY_NS: interval of the rows of delays, 0 for none; before any host
  *   link N KIND RATE_BPS OVERHEAD_BYTES MTU_BYTES DELAY_NS LIMIT_BYTES LIMIT_PACKETS RECORD
  *                                    KIND 0 fifo, 1 qdisc, 2 nic
  *   host NODE ADDRESS LINK MTU_BYTES QUEUE_PACKETS OFFLOAD
@@ -87,7 +88,7 @@ static int set_flows(const char *text)
 {
 	u32 count, port;
 
-	if (flows || sscanf(text, "%u %u", &count, &port) != 2 || !count || count > MAX_FLOWS)
+	if (flows || sscanf(text, "%u %u %llu", &count, &port, &delay_interval) != 3 || !count || count > MAX_FLOWS)
 		return -EINVAL;
 	flows = vzalloc(array_size(count, sizeof(*flows)));
 	if (!flows)
@@ -232,6 +233,7 @@ static int start(const char *text)
 			change_next(links[i]);
 		}
 	begin_rows(step);
+	begin_delays();
 	local_bh_enable();
 	return 0;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
-/* What is counted of each link, and the rows made of it: tables `links`, `drops` and `marks`. */
+/* What is counted of each link, and the rows of all tables. */
 #include <linux/slab.h>
 #include <net/inet_ecn.h>
 #include <net/sch_generic.h>
@@ -10,26 +10,11 @@ enum {
 	CHUNK_ROWS = 256,
 };
 
-/* Table `links`, and the parts `drops` and `marks`: time, link, then what the name says. */
-enum row_kind {
-	ROW_LINK,
-	ROW_DROP,
-	ROW_MARK
-};
-
 struct wire_row {
 	__le64 time;
-	__le32 link;
+	__le32 of;
 	__le32 kind;
-	union {
-		struct {
-			__le64 in_packets, in_bytes, out_packets, out_bytes, drop_packets, drop_bytes, mark_packets;
-			__le64 queue_bytes, queue_packets, queue_max_bytes, queue_delay, queue_delay_max;
-		};
-		struct {
-			__le64 flow, packets;
-		};
-	};
+	__le64 values[ROW_VALUES];
 };
 
 struct chunk {
@@ -87,7 +72,7 @@ void drop(struct link *link, struct sk_buff *skb)
 	kfree_skb(skb);
 }
 
-static struct wire_row *new_row(struct link *link, u64 time, enum row_kind kind)
+void write_row(u64 time, u32 of, enum row_kind kind, const u64 *values, u32 count)
 {
 	struct chunk *chunk = list_empty(&chunks) ? NULL : list_last_entry(&chunks, struct chunk, list);
 	struct wire_row *row;
@@ -95,16 +80,17 @@ static struct wire_row *new_row(struct link *link, u64 time, enum row_kind kind)
 	if (!chunk || chunk->rows == CHUNK_ROWS) {
 		chunk = kmalloc(sizeof(*chunk), GFP_ATOMIC);
 		if (!chunk)
-			panic("weir: no memory for the rows of table links");
+			panic("weir: no memory for the rows of tables");
 		chunk->rows = 0;
 		list_add_tail(&chunk->list, &chunks);
 	}
 	row = &chunk->row[chunk->rows++];
 	memset(row, 0, sizeof(*row));
 	row->time = cpu_to_le64(time);
-	row->link = cpu_to_le32(link->number);
+	row->of = cpu_to_le32(of);
 	row->kind = cpu_to_le32(kind);
-	return row;
+	for (u32 i = 0; i < count && i < ROW_VALUES; i++)
+		row->values[i] = cpu_to_le64(values[i]);
 }
 
 void measure_queue(const struct link *link, u64 *bytes, u64 *packets)
@@ -127,16 +113,10 @@ static void close_tallies(struct link *link, u64 time)
 	struct tally *tally;
 
 	while ((tally = link->tallies)) {
-		for (enum row_kind kind = ROW_DROP; kind <= ROW_MARK; kind++) {
-			u64 packets = kind == ROW_DROP ? tally->dropped : tally->marked;
-			struct wire_row *row;
-
-			if (!packets)
-				continue;
-			row = new_row(link, time, kind);
-			row->flow = cpu_to_le64(tally->flow);
-			row->packets = cpu_to_le64(packets);
-		}
+		if (tally->dropped)
+			add_row(time, link->number, ROW_DROP, tally->flow, tally->dropped);
+		if (tally->marked)
+			add_row(time, link->number, ROW_MARK, tally->flow, tally->marked);
 		link->tallies = tally->next;
 		kfree(tally);
 	}
@@ -146,28 +126,17 @@ static void close_bin(struct link *link, u64 now)
 {
 	struct counts *counts = &link->counts;
 	u64 bytes = 0, packets = 0, time = now - epoch;
-	struct wire_row *row;
 
 	if (link->kind == KIND_FIFO)
 		advance(link, now);
 	close_tallies(link, time);
 	measure_queue(link, &bytes, &packets);
-	if (link->record && (counts->in_packets || counts->out_packets || counts->drop_packets || packets)) {
-		row = new_row(link, time, ROW_LINK);
-		row->in_packets = cpu_to_le64(counts->in_packets);
-		row->in_bytes = cpu_to_le64(counts->in_bytes);
-		row->out_packets = cpu_to_le64(counts->out_packets);
-		row->out_bytes = cpu_to_le64(counts->out_bytes);
-		row->drop_packets = cpu_to_le64(counts->drop_packets);
-		row->drop_bytes = cpu_to_le64(counts->drop_bytes);
-		row->mark_packets = cpu_to_le64(counts->mark_packets);
-		row->queue_bytes = cpu_to_le64(bytes);
-		row->queue_packets = cpu_to_le64(packets);
-		row->queue_max_bytes = cpu_to_le64(max(counts->queue_max, bytes));
-		row->queue_delay =
-			cpu_to_le64(counts->delay_count ? div64_u64(counts->delay_sum, counts->delay_count) : NEVER);
-		row->queue_delay_max = cpu_to_le64(counts->delay_count ? counts->delay_max : NEVER);
-	}
+	if (link->record && (counts->in_packets || counts->out_packets || counts->drop_packets || packets))
+		add_row(time, link->number, ROW_LINK, counts->in_packets, counts->in_bytes, counts->out_packets,
+			counts->out_bytes, counts->drop_packets, counts->drop_bytes, counts->mark_packets, bytes,
+			packets, max(counts->queue_max, bytes),
+			counts->delay_count ? div64_u64(counts->delay_sum, counts->delay_count) : NEVER,
+			counts->delay_count ? counts->delay_max : NEVER);
 	*counts = (struct counts){.queue_max = bytes};
 }
 

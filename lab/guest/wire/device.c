@@ -30,7 +30,7 @@ void enter_device(struct link *link, struct sk_buff *skb, u64 now)
 
 	course.was_marked = INET_ECN_is_ce(ip_hdr(skb)->tos);
 	skb->mark = course.mark;
-	skb->tstamp = ns_to_ktime(now);
+	place_of(skb)->entered = now;
 	skb->dev = link->dev;
 	skb->destructor = dropped_by_queue;
 	dev_queue_xmit(skb);
@@ -121,7 +121,7 @@ static netdev_tx_t link_xmit(struct sk_buff *skb, struct net_device *dev)
 	}
 	skb->destructor = NULL;
 	count_mark(link, skb);
-	transmit(link, skb, ktime_to_ns(skb->tstamp));
+	transmit(link, skb, place_of(skb)->entered);
 	return NETDEV_TX_OK;
 }
 
@@ -146,6 +146,8 @@ static netdev_tx_t host_xmit(struct sk_buff *skb, struct net_device *dev)
 	}
 	dev_sw_netstats_tx_add(dev, packets_in(skb), skb->len);
 	skb->mark = course.mark;
+	if (delay_interval && !skb->tstamp)
+		skb->tstamp = ktime_get(); /* it came past the stack */
 	arrived(link, skb);
 	lost = lost_of(link, skb);
 	if (lost) {
@@ -211,6 +213,8 @@ struct net_device *make_host_device(u32 node, u32 link, u32 mtu, u32 queue, enum
 	if (!dev)
 		return NULL;
 	((struct port *)netdev_priv(dev))->node = node;
+	if (delay_interval)
+		dev->header_ops = &stamping; /* before the first packet: neighbours depend on it */
 	rtnl_lock();
 	netif_set_tso_max_segs(dev, offload == OFFLOAD_NONE ? 1 : WIRE_MAX_TRAIN);
 	if (offload != OFFLOAD_TRAINS) {

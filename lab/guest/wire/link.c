@@ -109,6 +109,8 @@ void leave(struct sk_buff *skb, u64 now)
 		skb->mark = course.mark;
 		enter(skb, now);
 	} else {
+		if (delay_interval && course.data)
+			count_delay(course.flow, ktime_to_ns(skb->tstamp), now, packets_in(skb));
 		deliver(skb, course.direction ? flow->from : flow->to);
 	}
 }

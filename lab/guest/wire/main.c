@@ -4,6 +4,7 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
+#include <net/pkt_sched.h>
 
 #include "wire.h"
 
@@ -54,6 +55,7 @@ static struct miscdevice wire_device = {.minor = MISC_DYNAMIC_MINOR, .name = "we
 static int __init wire_init(void)
 {
 	BUILD_BUG_ON(sizeof(struct place) > sizeof_field(struct sk_buff, cb));
+	BUILD_BUG_ON(offsetof(struct place, entered) < sizeof(struct tc_skb_cb));
 	BUILD_BUG_ON(sizeof(union course) != sizeof(u32));
 	init_rows();
 	return misc_register(&wire_device);

@@ -25,7 +25,8 @@
  *   loss.c      which packets are lost before the queue
  *   fifo.c      links of the kind fifo
  *   device.c    links of the kinds qdisc and nic
- *   count.c     what is counted, and the rows made of it
+ *   count.c     what is counted of links, and the rows of all tables
+ *   delay.c     how long packets take from host to host
  */
 #ifndef WEIR_WIRE_H
 #define WEIR_WIRE_H
@@ -129,6 +130,7 @@ struct flow {
 	u32 from, to;
 	u8 hops[2];
 	u16 path[2][WIRE_MAX_HOPS];
+	struct delays *delays; /* of the data packets that have arrived */
 };
 
 struct host {
@@ -137,13 +139,31 @@ struct host {
 	u32 link;
 };
 
-/* Where a packet is, while it is in the hands of this module. */
+/*
+ * Where a packet is, while it is in the hands of this module. The queue of a device uses the beginning, too. When the
+ * host handed the packet to its queue is in skb->tstamp, which queues leave alone.
+ */
 struct place {
 	u64 due;
+	u8 of_queues[32];
+	u64 entered; /* the queue of a device */
 };
 
 /* What becomes, at `now`, of a packet that was not lost. */
 typedef void (*keep_function)(struct link *link, struct sk_buff *skb, u64 now);
+
+/* Tables `links` and, of links, the parts `drops` and `marks`; of flows `delays` and `delay_bins`. */
+enum row_kind {
+	ROW_LINK,
+	ROW_DROP,
+	ROW_MARK,
+	ROW_DELAY,
+	ROW_DELAY_BIN
+};
+
+enum {
+	ROW_VALUES = 12
+};
 
 /* In skb->mark, which queues leave alone: where it goes. */
 union course {
@@ -196,9 +216,20 @@ void count_drop(struct link *link, const struct sk_buff *skb);
 void count_mark(struct link *link, const struct sk_buff *skb);
 void drop(struct link *link, struct sk_buff *skb);
 void measure_queue(const struct link *link, u64 *bytes, u64 *packets);
+void write_row(u64 time, u32 of, enum row_kind kind, const u64 *values, u32 count);
 void begin_rows(u64 step);
 void *take_rows(size_t *bytes);
 void init_rows(void);
+
+/* delay.c */
+extern u64 delay_interval; /* 0: none are counted */
+extern const struct header_ops stamping;
+void count_delay(u32 flow, u64 sent, u64 now, u32 packets);
+void begin_delays(void);
+
+/* A row of a table: the interval that ends at `time`, number of the link or the flow, and up to ROW_VALUES values. */
+#define add_row(time, of, kind, ...) \
+	write_row(time, of, kind, (const u64[]){__VA_ARGS__}, sizeof((const u64[]){__VA_ARGS__}) / sizeof(u64))
 
 static inline struct place *place_of(struct sk_buff *skb)
 {

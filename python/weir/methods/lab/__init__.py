@@ -106,7 +106,8 @@ class _Cell:
         require_fit(plan, self._network)
         netem, alone = self._network.netem, self._network.offload == "packets"
         self._wiring: Wiring = wire(plan, "lab", alone=alone) if netem is None else netem.wiring
-        self._merger = Merger(pa.array(_weir.event_kinds(), pa.string()))
+        delays = netem is None and plan["measure"].get("delay_ns", 0) > 0
+        self._merger = Merger(pa.array(_weir.event_kinds(), pa.string()), delays)
         self._warnings: list[str] = list(self._wiring.warnings)
         self._stats: dict[str, float] = {}
         self._remains = _programs.Remains()

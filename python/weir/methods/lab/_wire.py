@@ -94,7 +94,7 @@ def commands(plan: Plan, wiring: Wiring) -> Iterator[str]:
     """The commands that make the network, but for the hosts' devices."""
     recorded = set(plan["measure"]["links"]) or set(range(len(plan["links"])))
     nics = {link for links in _first_links(plan).values() for link in links}
-    yield f"flows {len(plan['flows'])} {wiring.first_port}"
+    yield f"flows {len(plan['flows'])} {wiring.first_port} {plan['measure'].get('delay_ns', 0)}"
     for number, link in enumerate(plan["links"]):
         limit = link["queue"]["limit"]
         kind = _NIC if number in nics else _QDISC if _needs_queue(plan, number) else _FIFO
@@ -194,34 +194,35 @@ _LINK_COLUMNS = (
     *("in_packets", "in_bytes", "out_packets", "out_bytes", "drop_packets", "drop_bytes", "mark_packets"),
     *("queue_bytes", "queue_packets", "queue_max_bytes", "queue_delay_ns", "queue_delay_max_ns"),
 )
-_ROW = np.dtype([("time_ns", "<u8"), ("link", "<u4"), ("kind", "<u4"), *((name, "<u8") for name in _LINK_COLUMNS)])
-_PARTS = {1: "drops", 2: "marks"}
+_DELAY_COLUMNS = ("packets", "delay_ns", "delay_min_ns", "delay_max_ns", "jitter_packets", "jitter_ns", "jitter_max_ns")
+_ROW = np.dtype([("time_ns", "<u8"), ("of", "<u4"), ("kind", "<u4"), ("values", "<u8", (12,))])
+_TABLES = (
+    ("links", "link", _LINK_COLUMNS),
+    ("drops", "link", ("flow", "packets")),
+    ("marks", "link", ("flow", "packets")),
+    ("delays", "flow", _DELAY_COLUMNS),
+    ("delay_bins", "flow", ("low_ns", "high_ns", "delay_packets", "jitter_packets")),
+)
+"""By kind of row: its table, what its number is of, and its values."""
 
 
 def frames(content: bytes, end_ns: int) -> Iterator[Frame]:
-    """The tables ``links``, ``drops`` and ``marks`` in rows of the module, up to ``end_ns``.
+    """The tables in rows of the module up to ``end_ns``, each with its rows in their order.
 
     What is left of a last row is ignored. Packets still go for a moment when the plan has ended.
     """
     rows = np.frombuffer(content, _ROW, len(content) // _ROW.itemsize)
     rows = rows[rows["time_ns"] <= end_ns]
-    of_links = rows[rows["kind"] == 0]
-    if len(of_links):
-        names = ("time_ns", "link", *_LINK_COLUMNS)
-        yield Frame("links", {name: np.ascontiguousarray(of_links[name]) for name in names})
-    for kind, table in _PARTS.items():
+    for kind, (table, of, names) in enumerate(_TABLES):
         part = rows[rows["kind"] == kind]
-        if len(part):
-            # Their flow and packets stand where a row of links has its first two counts.
-            yield Frame(
-                table,
-                {
-                    "time_ns": np.ascontiguousarray(part["time_ns"]),
-                    "flow": part["in_packets"].astype("<u4"),
-                    "link": np.ascontiguousarray(part["link"]),
-                    "packets": np.ascontiguousarray(part["in_bytes"]),
-                },
-            )
+        if not len(part):
+            continue
+        columns = {name: np.ascontiguousarray(part["values"][:, place]) for place, name in enumerate(names)}
+        if "flow" in columns:
+            columns["flow"] = columns["flow"].astype("<u4")
+        yield Frame(
+            table, {"time_ns": np.ascontiguousarray(part["time_ns"]), of: np.ascontiguousarray(part["of"]), **columns}
+        )
 
 
 ROW_BYTES = _ROW.itemsize
