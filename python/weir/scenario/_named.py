@@ -1,4 +1,5 @@
-"""The flows and links that checks name, and whether any cell has them.
+"""The flows and links that checks name, and whether any cell has them; the delays that they ask for, and whether any
+cell measures them.
 
 A check is read before there is a plan, so that ``goodput.mean(flows[7])`` of three flows is found only here.
 """
@@ -34,6 +35,8 @@ class Named:
 
     expectations: Iterable[tuple[Expectation, Mark]]
     _open: list[_Part] = field(default_factory=list)
+    _delays: dict[Mark, str] = field(default_factory=dict)  # metrics of delays, while no cell measures any
+    _seen: bool = False
 
     def __post_init__(self) -> None:
         """Reads the checks; those that are no checks were told already."""
@@ -42,16 +45,24 @@ class Named:
             read = read_check(expectation.check, None, None)
             found = [] if isinstance(read, Exception) else syntax.references(read.node)
             parts = [(r.selector, r.metric.scope == "link", {**expectation.where, **dict(r.factors)}) for r in found]
+            asked = [r.text for r in found if "delays" in r.metric.tables]
+            if asked:
+                self._delays[mark] = asked[0]
             self._open += [_Part(text, links, where, mark) for text, links, where in parts if text is not None]
 
     def see(self, factors: Mapping[str, str], plan: Mapping[str, Any]) -> None:
         """Looks at the plan of a cell with these factors."""
+        self._seen = True
+        if plan["measure"].get("delay_ns"):
+            self._delays = {}
         if self._open:
             view = _view(plan)
             self._open = [part for part in self._open if not _has(part, factors, view)]
 
     def report(self, log: Log) -> None:
         """Tells what no cell had."""
+        for mark, text in self._delays.items() if self._seen else ():
+            log.error(mark, f"`{text[:60]}` needs `measure: {{delay: ...}}`, the interval in which delays are recorded")
         for part in self._open:
             if part.reason:
                 log.error(part.mark, f"`({part.text[:60]})` of this check: {part.reason}")
