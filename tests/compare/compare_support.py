@@ -27,6 +27,8 @@ class Cell:
     repeat: int = 0
     seed: int | None = 7
     queue: Sequence[int] = (1000, 2000)
+    delays_ns: Sequence[int] = ()
+    """Delay of the packets of flow 0, the same for two of them each second; none: no delay was measured."""
     changes: Mapping[str, Any] = field(default_factory=dict)
     """Other values at the top of the plan."""
 
@@ -83,7 +85,7 @@ def _tables(cell: Cell) -> dict[str, dict[str, Sequence[Any]]]:
         ((k + 1) * SECOND, flow, value) for flow, values in enumerate(cell.cwnd) for k, value in enumerate(values)
     ]
     flows = range(len(cell.goodput))
-    return {
+    return _delays(cell) | {
         "flows": {"flow": flows, "delivered_bytes": [int(sum(g) * MEGABIT / 8) for g in cell.goodput],
                   "sent_packets": [1000] * len(flows)},
         "goodput": {"time_ns": [g[0] for g in goodput], "flow": [g[1] for g in goodput],
@@ -95,6 +97,15 @@ def _tables(cell: Cell) -> dict[str, dict[str, Sequence[Any]]]:
                   "in_packets": [100] * len(cell.queue), "queue_bytes": cell.queue},
         "events": {"time_ns": [], "kind": []},
     }  # fmt: skip
+
+
+def _delays(cell: Cell) -> dict[str, dict[str, Sequence[Any]]]:
+    if not cell.delays_ns:
+        return {}
+    ends, two = [(k + 1) * SECOND for k in range(len(cell.delays_ns))], [2] * len(cell.delays_ns)
+    same = dict.fromkeys(("delay_ns", "delay_min_ns", "delay_max_ns"), cell.delays_ns)
+    bins = {"low_ns": cell.delays_ns, "high_ns": cell.delays_ns, "delay_packets": two}
+    return {"delays": {"time_ns": ends, "packets": two} | same, "delay_bins": {"time_ns": ends} | bins}
 
 
 def _plan(cell: Cell, title: str) -> dict[str, Any]:
@@ -109,7 +120,9 @@ def _plan(cell: Cell, title: str) -> dict[str, Any]:
          "source": {"kind": "bulk"}}
         for i in range(len(cell.goodput))
     ]  # fmt: skip
-    plan = {"version": 1, "title": title, "seed": cell.seed, "end_ns": length * SECOND, "nodes": [],
+    plan: dict[str, Any] = {"version": 1, "title": title, "seed": cell.seed, "end_ns": length * SECOND, "nodes": [],
             "links": [link, {**link, "name": "bottleneck.reverse"}], "flows": flows, "changes": [], "phases": [],
             "measure": {"goodput_ns": SECOND, "tcp_ns": SECOND, "links_ns": SECOND, "links": [0]}}  # fmt: skip
+    if cell.delays_ns:
+        plan["measure"]["delay_ns"] = SECOND
     return plan | dict(cell.changes)

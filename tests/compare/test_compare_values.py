@@ -169,3 +169,14 @@ def test_a_metric_that_a_run_cannot_give_is_a_note_unless_it_was_asked_for(tmp_p
     assert "link.loss" not in found.differences["metric"].to_list()
     with pytest.raises(weir.metrics.MetricError):
         _ = weir.compare([a, b], metrics=["link.loss"]).differences
+
+
+def test_delays_are_compared_where_they_were_measured_and_not_missed_elsewhere(tmp_path: Path) -> None:
+    without = _pair(tmp_path)
+    assert not [name for name in without.values["metric"].unique() if name.startswith("delay")]
+    assert not [note for note in without.notes if "delay" in note]
+    runs = [write_run(tmp_path / f"delays-{n}", [Cell(delays_ns=[100 * n, 200 * n])]) for n in (1, 2)]
+    frame = weir.compare(runs).differences
+    for metric, relative in (("delay", 300 / 150 - 1), ("delay.p95", 400 / 200 - 1)):
+        found = _row(frame, metric=metric, flow="flow[0]")
+        assert found["b_value"] == pytest.approx(found["a_value"] * (1 + relative))  # type: ignore[operator]

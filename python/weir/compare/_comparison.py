@@ -15,7 +15,17 @@ import polars as pl
 
 from weir.compare._align import Alignment, Group, Labelled, align, label_runs
 from weir.compare._claims import Claim, judge
-from weir.compare._metrics import COMPARED, Cells, Entry, Measured, Metric, common_phases, measure_run, metric_of
+from weir.compare._metrics import (
+    COMPARED,
+    DELAYS,
+    Cells,
+    Entry,
+    Measured,
+    Metric,
+    common_phases,
+    measure_run,
+    metric_of,
+)
 from weir.compare._plans import PlanDifference, differing
 from weir.compare._statistics import Difference, difference
 from weir.compare._traces import TRACES, Key, Trace, mean_apart, traces_of
@@ -354,8 +364,14 @@ def compare(
         raise CompareError("a comparison needs at least two runs")
     opened = [run if isinstance(run, Run) else _open(run) for run in runs]
     named = label_runs(opened, labels if labels is not None else [None] * len(opened))
-    chosen = COMPARED if metrics is None else tuple(metric_of(text) for text in metrics)
+    chosen = _usual(opened) if metrics is None else tuple(metric_of(text) for text in metrics)
     return Comparison(named, chosen, phases, flows=flows, strict=strict and metrics is not None, level=level)
+
+
+def _usual(runs: Sequence[Run]) -> tuple[Metric, ...]:
+    """What is compared where nothing is asked for: delays are not missed in runs that measured none."""
+    timed = any(cell.plan.interval_ns("delays") for run in runs for cell in run.cells)
+    return (*COMPARED, *DELAYS) if timed else COMPARED
 
 
 def _open(path: str | Path) -> Run:

@@ -74,8 +74,11 @@ _TOLERANCES: dict[str, Tolerance] = {
     "timeouts": Tolerance(0.3, 2.0),
     "completion.mean": Tolerance(0.05),
     "completion.unfinished": Tolerance(0.0, 0.05),
+    "delay": Tolerance(0.1, 2e-4),
+    "delay.p95": Tolerance(0.15, 2e-4),
+    "delay.jitter": Tolerance(0.3, 2e-4),
 }
-"""Those of :data:`weir.compare.COMPARED`: about what repeats of one method differ by, from ``docs/validation``."""
+"""Those of what is compared by default: about what repeats of one method differ by, from ``docs/validation``."""
 
 _OTHER = Tolerance(0.05)
 

@@ -13,7 +13,7 @@ from weir.metrics import MetricError, compute, parse_reference
 from weir.metrics.bounds import Bounds
 from weir.run import Plan, Run, RunError
 
-__all__ = ["COMPARED", "Measured", "Metric", "measure_run", "metric_of"]
+__all__ = ["COMPARED", "DELAYS", "Measured", "Metric", "measure_run", "metric_of"]
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,10 @@ COMPARED: tuple[Metric, ...] = (
 )
 """What is compared where nothing is asked for: as far as the runs can give it."""
 
-_FLOORS = {metric.text: metric.floor for metric in COMPARED}
+DELAYS: tuple[Metric, ...] = (Metric("delay", 1e-4), Metric("delay.p95", 1e-4), Metric("delay.jitter", 1e-5))
+"""And where a run has measured them."""
+
+_FLOORS = {metric.text: metric.floor for metric in (*COMPARED, *DELAYS)}
 
 
 def metric_of(text: str) -> Metric:
