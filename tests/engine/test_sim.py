@@ -59,7 +59,7 @@ def test_a_bulk_flow_fills_its_link() -> None:
 
 
 def test_results_do_not_depend_on_the_steps_of_the_driver() -> None:
-    tables = []
+    tables, counts = [], []
     for step in (3_000 * MS, 7 * MS, 333_333_337):
         simulator = _weir.Simulator(canonical(lossy_plan()))
         parts: dict[str, dict[str, list[np.ndarray[Any, Any]]]] = {}
@@ -70,8 +70,11 @@ def test_results_do_not_depend_on_the_steps_of_the_driver() -> None:
                 for name, values in columns.items():
                     parts.setdefault(table, {}).setdefault(name, []).append(np.asarray(memoryview(values)))
         tables.append({t: {n: np.concatenate(p) for n, p in c.items()} for t, c in parts.items()})
+        counts.append(simulator.stats())
     assert {name: len(next(iter(columns.values()))) for name, columns in tables[0].items()}.keys() == TABLES.keys()
     assert len(tables[0]["samples"]["cwnd"]) > 200
+    assert counts[0]["max_in_flight"] > 10
+    assert counts == [counts[0]] * 3
     for other in tables[1:]:
         for table, columns in tables[0].items():
             for name, values in columns.items():

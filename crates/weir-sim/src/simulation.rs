@@ -40,7 +40,8 @@ pub struct Statistics {
     pub events: u64,
     /// Payload delivered to applications, bytes.
     pub delivered_bytes: u64,
-    /// Most packets under way on all links, sampled at each drain.
+    /// Most packets under way on all links, of the instants at which goodput or TCP state is recorded: these belong to
+    /// the plan, and how often the driver drains does not.
     pub max_in_flight: u64,
 }
 
@@ -168,6 +169,10 @@ impl Simulation {
         self.links.iter().map(Link::packets).sum()
     }
 
+    fn count_in_flight(&mut self) {
+        self.statistics.max_in_flight = self.statistics.max_in_flight.max(self.in_flight());
+    }
+
     /// Simulates up to and including `until`, which may be past already; true when the run has ended.
     pub fn advance(&mut self, until: Time) -> bool {
         let until = until.min(self.end).max(self.now);
@@ -197,7 +202,6 @@ impl Simulation {
             link.stats.roll(self.now);
             link.stats.drain(self.now, &mut rows);
         }
-        self.statistics.max_in_flight = self.statistics.max_in_flight.max(self.in_flight());
         append_sorted(rows, &mut self.telemetry.tables.links);
         if let Some(watch) = &mut self.watch {
             watch.drain(self.now, &mut self.telemetry.tables);
@@ -222,9 +226,11 @@ impl Simulation {
             self.start_transmission(slot - slots.transmitters);
         } else if slot == slots.tcp_tick {
             self.telemetry.sample_tcp(self.now, &self.flows);
+            self.count_in_flight();
             self.calendar.set(slot, Time(self.now.0 + self.plan.measure.tcp_ns));
         } else if slot == slots.goodput_tick {
             self.telemetry.sample_goodput(self.now, &mut self.flows);
+            self.count_in_flight();
             self.calendar.set(slot, Time(self.now.0 + self.plan.measure.goodput_ns));
         } else {
             self.apply_change();

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use weir_plan::{Change, ChangeKind, Delay, Limit, Loss, Mark, Plan, Queue, RedCurve, Source, Tcp, Transport};
-use weir_sim::{Column, Options, Simulation, Tables};
+use weir_sim::{Column, Options, Simulation, Statistics, Tables};
 use weir_units::Time;
 
 use crate::common::{MS, S, add_flow, droptail, dumbbell, run_with, tcp, traced};
@@ -66,6 +66,11 @@ fn append(all: &mut Tables, part: Tables) {
 
 /// Runs in steps of `step_ns` and puts the drained parts together.
 fn run_in_steps(plan: &Plan, step_ns: u64) -> Tables {
+    counted_in_steps(plan, step_ns).0
+}
+
+/// The same, and how much work it was.
+fn counted_in_steps(plan: &Plan, step_ns: u64) -> (Tables, Statistics) {
     let mut simulation = Simulation::new(plan).expect("the plan can be simulated");
     let (mut all, mut at) = (Tables::default(), 0);
     loop {
@@ -73,7 +78,7 @@ fn run_in_steps(plan: &Plan, step_ns: u64) -> Tables {
         let ended = simulation.advance(Time(at));
         append(&mut all, simulation.drain());
         if ended {
-            return all;
+            return (all, simulation.statistics());
         }
     }
 }
@@ -129,6 +134,12 @@ proptest! {
     #[test]
     fn the_size_of_steps_changes_nothing(plan in random::plan(Menu::ALL), step_us in 100u64..300_000) {
         assert_same(&run_with(&plan, FUSED), &run_in_steps(&plan, step_us * 1000), &[])?;
+    }
+
+    #[test]
+    fn steps_of_the_driver_change_no_count(plan in random::plan(Menu::ALL), step_us in 1_000u64..3_000_000) {
+        let (_, whole) = counted_in_steps(&plan, plan.end_ns);
+        prop_assert_eq!(counted_in_steps(&plan, step_us * 1000).1, whole);
     }
 
     #[test]
