@@ -18,6 +18,8 @@ import pytest
 
 from weir import _terminal, methods, scenario
 from weir.cli import main as entry
+from weir.run import checksums
+from weir.run.checksums import FORMAT
 
 ROOT = Path(__file__).parent.parent
 
@@ -70,6 +72,47 @@ def argv(*arguments: str) -> list[str]:
 def environment(*folders: Path, **more: str) -> dict[str, str]:
     """The environment of a process that finds the package, and modules in ``folders``."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "python", *folders))), **more}
+
+
+# Runs ----------------------------------------------------------------------------------------------------------------
+
+
+def seal_cell(folder: Path) -> dict[str, Any]:
+    """Gives the manifest of a cell written by hand the checksums that a run of weir has; the manifest."""
+    manifest = folder / "manifest.json"
+    names = [str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() and p != manifest]
+    return _sealed(manifest, {"format": FORMAT, **json.loads(manifest.read_text())}, names)
+
+
+def seal_run(folder: Path) -> Path:
+    """The same for a run and its cells; the folder."""
+    sealed = {cell.parent.name: seal_cell(cell.parent) for cell in sorted(folder.glob("cells/*/manifest.json"))}
+    manifest = folder / "manifest.json"
+    if manifest.exists():
+        found = json.loads(manifest.read_text())
+        for cell in found["cells"]:
+            if cell["id"] in sealed:
+                cell["checksum"] = sealed[cell["id"]]["checksums"]["manifest"]
+        names = ["scenario.yaml"] if (folder / "scenario.yaml").exists() else []
+        _sealed(manifest, {**found, "format": FORMAT}, names)
+    return folder
+
+
+def forget_checksums(folder: Path) -> None:
+    """Makes a run one of a version that wrote no checksums."""
+    for file in (*folder.glob("cells/*/manifest.json"), folder / "manifest.json"):
+        document = json.loads(file.read_text())
+        document.pop("checksums")
+        document["format"] = 1
+        for cell in document.get("cells", ()):
+            cell.pop("checksum", None)
+        file.write_text(json.dumps(document))
+
+
+def _sealed(file: Path, content: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    sealed = checksums.seal(content, file.parent, names)
+    file.write_text(json.dumps(sealed))
+    return sealed
 
 
 # Scenarios -----------------------------------------------------------------------------------------------------------

@@ -62,6 +62,16 @@ def cc_headers(folder: str | PathLike[str]) -> Path:
         ValueError: they cannot be written.
     """
 
+def digest_file(path: str | PathLike[str]) -> tuple[int, str]:
+    """The size of a file in bytes, and the XXH3-128 of its content as 32 hexadecimal digits.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+
+def digest_bytes(content: bytes) -> str:
+    """The XXH3-128 of ``content`` as 32 hexadecimal digits."""
+
 class Column:
     """A column of a table: an immutable buffer of 8-, 32- or 64-bit integers (see ``memoryview``)."""
 

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from shared import seal_run
 from weir.run import TABLES, arrow_schema
 
 SECOND = 1_000_000_000
@@ -65,7 +66,7 @@ def write_run(
                 "settings": {}, "scenario": {"path": "a.yaml", "text": "title: A test\n"}}  # fmt: skip
     (folder / "manifest.json").write_text(json.dumps(manifest))
     (folder / "scenario.yaml").write_text("title: A test\n")
-    return folder
+    return seal_run(folder)
 
 
 def _table(name: str, columns: Mapping[str, Sequence[Any]]) -> pa.Table:

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from shared import seal_cell, seal_run
 from weir.run import TABLES, arrow_schema
 
 SECOND = 1_000_000_000
@@ -92,7 +93,7 @@ def write_run(path: Path, cells: Sequence[CellSpec], complete: bool = True) -> P
     if complete:
         manifest = {"method": "synthetic", "warnings": [], "cells": [{"id": n} for n in names]}
         (path / "manifest.json").write_text(json.dumps(manifest))
-    return path
+    return seal_run(path)
 
 
 def write_cell(folder: Path, cell: CellSpec, name: str = "cell") -> Path:
@@ -110,6 +111,7 @@ def write_cell(folder: Path, cell: CellSpec, name: str = "cell") -> Path:
     for table, rows in _tables(cell).items():
         arrow = pa.Table.from_pylist(rows, schema=arrow_schema(table))
         pq.write_table(arrow, folder / f"{table}.parquet", compression="zstd")
+    seal_cell(folder)
     return folder
 
 

@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from shared import seal_run
 from weir.metrics import MetricError
 from weir.run import Run, RunError, open_run
 
@@ -166,6 +167,7 @@ def test_the_order_of_rows_in_a_table_does_not_matter(tmp_path: Path) -> None:
         file = folder / "cells" / "000" / "goodput.parquet"
         table = pl.read_parquet(file)
         (table.sort(order) if order else table.sample(fraction=1, shuffle=True, seed=1)).write_parquet(file)
+        seal_run(folder)
     names = ["goodput.sd", "goodput.last", "goodput.aggregate.max@second", "jain"]
     expected = straight.metrics(*names)
     assert open_run(sorted_).metrics(*names).equals(expected)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +12,17 @@ import polars as pl
 import pytest
 
 import weir
-from weir.run import TABLES, RunError, RunWarning, describe_tables, open_run
+from shared import forget_checksums
+from weir.run import TABLES, DamageError, RunError, RunWarning, describe_tables, open_run
 
 from .synthetic import CellSpec, FlowSpec, write_cell, write_run
+
+
+def flip(file: Path) -> None:
+    """Flips a bit in the middle of ``file``."""
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
 
 
 def sweep(path: Path, complete: bool = True) -> Path:
@@ -60,11 +69,13 @@ def test_an_interrupted_run_opens_with_a_warning(tmp_path: Path) -> None:
     assert any("incomplete" in text for text in run.warnings)
 
 
-def test_a_damaged_cell_is_left_out_with_a_warning(tmp_path: Path) -> None:
+def test_a_damaged_cell_is_an_error_and_without_verification_left_out_with_a_warning(tmp_path: Path) -> None:
     folder = sweep(tmp_path / "run")
     (folder / "cells" / "003" / "manifest.json").write_text("{")
+    with pytest.raises(DamageError, match="003"):
+        open_run(folder)
     with pytest.warns(RunWarning, match="003"):
-        run = open_run(folder)
+        run = open_run(folder, verify=False)
     assert len(run.cells) == 7
 
 
@@ -107,15 +118,107 @@ def test_what_is_not_a_run_is_refused_with_place_and_reason(
     assert str(folder) in str(caught.value)
 
 
-@pytest.mark.filterwarnings("ignore::weir.run.RunWarning")
-def test_a_damaged_table_names_the_file(tmp_path: Path) -> None:
+def test_a_damaged_table_names_the_file_and_its_cell(tmp_path: Path) -> None:
     folder = sweep(tmp_path / "run")
-    (folder / "cells" / "000" / "goodput.parquet").write_bytes(b"not parquet")
-    with pytest.raises(RunError, match=r"goodput\.parquet"):
+    table = folder / "cells" / "000" / "goodput.parquet"
+    flip(table)
+    with pytest.raises(DamageError, match=r"cells/000/goodput\.parquet: is damaged.*weir run.*--no-verify"):
         open_run(folder).table("goodput")
-    (folder / "cells" / "000" / "goodput.parquet").unlink()
+    table.write_bytes(b"not parquet")
+    with pytest.raises(DamageError, match=r"cells/000/goodput\.parquet is damaged: it has 11 bytes instead of"):
+        open_run(folder)
+    table.unlink()
+    with pytest.raises(DamageError, match=r"cells/000/goodput\.parquet is missing"):
+        open_run(folder)
+
+
+@pytest.mark.filterwarnings("ignore::weir.run.RunWarning")
+@pytest.mark.parametrize("verify", [True, False])
+def test_a_damaged_table_of_an_older_version_is_told_too(tmp_path: Path, verify: bool) -> None:
+    folder = sweep(tmp_path / "run")
+    forget_checksums(folder)
+    table = folder / "cells" / "000" / "goodput.parquet"
+    content = table.read_bytes()
+    for damaged in (b"not parquet", content[:-200], b""):
+        table.write_bytes(damaged)
+        with pytest.raises(RunError, match=r"goodput\.parquet"):
+            open_run(folder, verify=verify).table("goodput")
+    table.unlink()
     with pytest.raises(RunError, match="missing"):
-        open_run(folder).table("goodput")
+        open_run(folder, verify=verify).table("goodput")
+
+
+def test_a_run_of_an_older_version_opens_with_a_warning(tmp_path: Path) -> None:
+    folder = sweep(tmp_path / "run")
+    expected = open_run(folder).metrics("goodput.mean")
+    forget_checksums(folder)
+    with pytest.warns(RunWarning, match="no checksums, as an older version of weir wrote it"):
+        run = open_run(folder)
+    assert run.metrics("goodput.mean").equals(expected)
+
+
+def test_a_file_is_checked_when_it_is_read_and_again_when_it_has_changed(tmp_path: Path) -> None:
+    folder = sweep(tmp_path / "run")
+    cell = open_run(folder).cells[0]
+    flip(folder / "cells" / "000" / "samples.parquet")
+    cell.table("goodput")
+    cell.table("goodput")
+    flip(folder / "cells" / "000" / "goodput.parquet")
+    for name in ("samples", "goodput"):
+        with pytest.raises(DamageError, match=name):
+            cell.table(name)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "cells/001/manifest.json", "cells/001/plan.json"])
+def test_a_flipped_bit_in_a_document_is_damage(tmp_path: Path, name: str) -> None:
+    folder = sweep(tmp_path / "run")
+    content = (folder / name).read_text()
+    changed = content.replace("synthetic", "synthetid", 1)
+    assert changed != content
+    (folder / name).write_text(changed)
+    with pytest.raises(DamageError, match=rf"{name}: is damaged"):
+        open_run(folder).plan("001")
+
+
+def test_cells_that_changed_places_are_damage(tmp_path: Path) -> None:
+    cells = sweep(tmp_path / "run") / "cells"
+    for old, new in (("000", "x"), ("001", "000"), ("x", "001")):
+        (cells / old).rename(cells / new)
+    with pytest.raises(DamageError, match="is that of cell 001"):
+        open_run(tmp_path / "run")
+
+
+def test_a_cell_of_another_run_is_damage(tmp_path: Path) -> None:
+    folder = sweep(tmp_path / "run")
+    other = write_run(tmp_path / "other", [CellSpec([FlowSpec([1.0])], factors={"cc": "reno", "rtt": "100ms"})])
+    shutil.rmtree(folder / "cells" / "000")
+    shutil.copytree(other / "cells" / "000", folder / "cells" / "000")
+    with pytest.raises(DamageError, match="another execution"):
+        open_run(folder)
+
+
+def test_a_copy_of_a_cell_is_no_cell_of_the_run(tmp_path: Path) -> None:
+    folder = sweep(tmp_path / "run")
+    shutil.copytree(folder / "cells" / "000", folder / "cells" / "000 (copy)")
+    with pytest.warns(RunWarning, match=r"cells/000 \(copy\) is left out"):
+        assert len(open_run(folder).cells) == 8
+
+
+def test_a_cell_that_is_gone_is_damage(tmp_path: Path) -> None:
+    folder = sweep(tmp_path / "run")
+    shutil.rmtree(folder / "cells" / "003")
+    with pytest.raises(DamageError, match=r"cells/003/manifest\.json is missing"):
+        open_run(folder)
+
+
+@pytest.mark.parametrize("name", ["a b", "a*b?[c]", "line\nbreak", "\x1b]0;x\x07", os.fsdecode(b"\xff\xfe"), "\u202eq"])
+def test_a_run_may_have_any_name(tmp_path: Path, name: str) -> None:
+    folder = sweep(tmp_path / "run").rename(tmp_path / name)
+    assert open_run(folder).metrics("goodput.mean").height == 4
+    flip(folder / "cells" / "000" / "goodput.parquet")
+    with pytest.raises(DamageError) as caught:
+        open_run(folder).metrics("goodput.mean")
+    assert str(caught.value).isprintable()
 
 
 def test_a_plan_without_a_field_is_refused(tmp_path: Path) -> None:
@@ -123,8 +226,10 @@ def test_a_plan_without_a_field_is_refused(tmp_path: Path) -> None:
     plan = json.loads((folder / "plan.json").read_text())
     del plan["flows"][0]["group"]
     (folder / "plan.json").write_text(json.dumps(plan))
-    with pytest.raises(RunError, match="group"):
-        open_run(folder).plan()
+    with pytest.raises(DamageError):
+        open_run(folder)
+    with pytest.raises(RunError, match=r"plan\.json: lacks the field flows\[0\]\.group; expected a text"):
+        open_run(folder, verify=False).plan()
 
 
 def test_select_takes_quantities_however_they_are_written(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from shared import seal_cell
 from weir.metrics.window import CellData, window
 from weir.run import open_run
 
@@ -95,6 +96,7 @@ def test_a_link_counts_intervals_in_which_nothing_passed(tmp_path: Path) -> None
     folder = write_cell(tmp_path / "cell", spec)
     table = pl.read_parquet(folder / "links.parquet")
     table.filter(pl.col("time_ns") // SECOND % 2 == 1).write_parquet(folder / "links.parquet")
+    seal_cell(folder)
     run = open_run(folder)
     names = ("utilisation", "link.throughput", "queue.length", "queue.delay", "queue.delay.max", "link.loss")
     found = dict(run.metrics(*names).select("metric", "value").iter_rows())
@@ -119,6 +121,7 @@ def test_a_link_that_was_not_recorded_has_no_value(tmp_path: Path) -> None:
     plan = json.loads((folder / "plan.json").read_text())
     plan["measure"]["links"] = [0]
     (folder / "plan.json").write_text(json.dumps(plan))
+    seal_cell(folder)
     run = open_run(folder)
     assert run.metrics("utilisation")["value"].to_list() == [None]
     assert run.metrics("utilisation(a)")["value"][0] > 0
@@ -132,6 +135,7 @@ def test_a_short_last_interval_keeps_its_rate(tmp_path: Path) -> None:
     table.with_columns(time_ns=pl.Series([SECOND, 2 * SECOND, 2750 * MS], dtype=pl.UInt64)).write_parquet(
         folder / "goodput.parquet"
     )
+    seal_cell(folder)
     rates = window(CellData(open_run(folder).cells[0])).rates("delivered_bytes")
     assert rates.values[0].tolist() == pytest.approx([8e6, 8e6, 8e6])
 
@@ -140,6 +144,7 @@ def test_rows_before_a_gap_are_not_stretched_over_it(tmp_path: Path) -> None:
     folder = write_cell(tmp_path / "cell", CellSpec([FlowSpec([8.0] * 10)]))
     table = pl.read_parquet(folder / "goodput.parquet")
     table.filter(~pl.col("time_ns").is_between(4 * SECOND, 6 * SECOND)).write_parquet(folder / "goodput.parquet")
+    seal_cell(folder)
     rates = window(CellData(open_run(folder).cells[0])).rates("delivered_bytes")
     assert rates.values[0].tolist() == [8e6] * 7
 

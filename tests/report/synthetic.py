@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from shared import seal_run
 from weir.run.tables import TABLES, arrow_schema
 
 __all__ = ["Cell", "Dumbbell", "write_run"]
@@ -395,7 +396,7 @@ def write_run(
     }  # fmt: skip
     if complete:
         (root / "manifest.json").write_text(json.dumps(manifest, indent=1))
-    return root
+    return seal_run(root)
 
 
 def sweep(ccs: Sequence[str], rtts: Sequence[str], repeats: int = 1) -> list[Cell]:

@@ -11,6 +11,7 @@ import pytest
 from reading import page_of, read_page
 from synthetic import Cell, Dumbbell, sweep, write_run
 
+from shared import seal_run
 from weir.metrics import parse_reference
 from weir.report import build, charts
 from weir.report.charts import CHARTS
@@ -164,5 +165,6 @@ def test_the_capacity_of_the_one_bottleneck_is_drawn_with_its_changes(tmp_path: 
     document = json.loads(plan.read_text())
     document["changes"] = [{"at_ns": 5_000_000_000, "link": 12, "change": {"kind": "rate", "rate_bps": 5_000_000_000}}]
     plan.write_text(json.dumps(document))
+    seal_run(run)
     item = read_page(build(open_run(run))).charts()["goodput-total"]
     assert item["data"]["capacity"] == {"time_s": [0, 5, 20], "rate": [10, 5, 5]}

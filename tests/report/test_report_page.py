@@ -15,6 +15,7 @@ import pytest
 from reading import Page, page_of, read_page
 from synthetic import Cell, Dumbbell, sweep, write_run
 
+from shared import seal_run
 from weir.report import build
 from weir.report.tables import SUMMARY
 from weir.report.view import RunView
@@ -132,7 +133,7 @@ def test_untrusted_text_stays_text(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", cells, bell=Dumbbell(flows=2, duration=10), title=_EVIL, expect=claims)
     manifest = next((run / "cells").glob("cc=evil*")) / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"cc": "evil"', f'"cc": {json.dumps(_EVIL)}'))
-    page = read_page(build(open_run(run)))
+    page = read_page(build(open_run(seal_run(run))))
     assert "alert(1)</script>" not in page.source
     assert not page.all("img")
     assert len([s for s in page.all("script") if "type" not in s.attributes]) == 2
@@ -249,7 +250,7 @@ def test_datagrams_alone_have_no_window_and_no_round_trip(tmp_path: Path) -> Non
 def test_a_damaged_plan_costs_its_cell_only(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", sweep(("reno", "bic"), ("20ms",)), bell=Dumbbell(flows=2, duration=10))
     (run / "cells" / "cc=bic,rtt=20ms,r0" / "plan.json").write_text('{"title": 1}')
-    page = read_page(build(open_run(run)))
+    page = read_page(build(open_run(run, verify=False)))
     assert "cc=bic,rtt=20ms,r0 is left out" in page.by_id("warnings").text
     assert len(page.all("article", "cell")) == 1
 
@@ -258,7 +259,7 @@ def test_a_damaged_table_costs_its_charts_only(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", bell=Dumbbell(flows=2, duration=10))
     file = next((run / "cells").iterdir()) / "links.parquet"
     file.write_bytes(file.read_bytes()[:200] + b"x" * 40)
-    page = read_page(build(open_run(run)))
+    page = read_page(build(open_run(run, verify=False)))
     assert "links" in page.by_id("warnings").text
     assert "goodput-total" in page.charts()
     assert "queue" not in page.charts()
@@ -267,7 +268,7 @@ def test_a_damaged_table_costs_its_charts_only(tmp_path: Path) -> None:
 def test_nothing_readable_still_gives_a_page(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", bell=Dumbbell(flows=2, duration=10))
     (next((run / "cells").iterdir()) / "plan.json").write_text("{}")
-    page = read_page(build(open_run(run)))
+    page = read_page(build(open_run(run, verify=False)))
     assert "is left out" in page.by_id("warnings").text
 
 
@@ -323,5 +324,6 @@ def test_the_scenario_introduces_itself(small: Path) -> None:
 def test_a_scenario_that_is_not_yaml_any_more_is_shown_as_it_is(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", bell=Dumbbell(flows=2, duration=10))
     (run / "scenario.yaml").write_text("title: [unclosed\n\t: x")
+    seal_run(run)
     page = read_page(build(open_run(run)))
     assert "title: [unclosed" in page.by_id("provenance").text

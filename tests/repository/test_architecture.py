@@ -22,7 +22,8 @@ LAYERS = {
     "engine": {"weir._files", "weir._terminal", "weir._weir", "weir.methods", "weir.run"},
     "emulate": {"weir._owner", "weir.methods", "weir.scenario"},
     "lab": {"weir._owner", "weir.confine"},
-    "run": {"weir.metrics"},  # only for the convenience of `Run.metrics`, when it is called
+    # For checksums; for names in errors; for the convenience of `Run.metrics`, when it is called.
+    "run": {"weir._terminal", "weir._weir", "weir.metrics"},
     "metrics": {"weir.run"},
     "report": {"weir._files", "weir.metrics", "weir.run"},
     "compare": {"weir.metrics", "weir.report", "weir.run"},

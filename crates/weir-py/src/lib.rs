@@ -5,6 +5,7 @@
 
 mod cc;
 mod column;
+mod digest;
 mod plan;
 mod random;
 mod simulator;
@@ -37,6 +38,8 @@ fn _weir(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cc::cc_build, module)?)?;
     module.add_function(wrap_pyfunction!(cc::cc_check_bpf, module)?)?;
     module.add_function(wrap_pyfunction!(cc::cc_headers, module)?)?;
+    module.add_function(wrap_pyfunction!(digest::digest_file, module)?)?;
+    module.add_function(wrap_pyfunction!(digest::digest_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(random::sample, module)?)?;
     module.add_function(wrap_pyfunction!(simulator::event_kinds, module)?)?;
     module.add_class::<simulator::Simulator>()?;

@@ -25,6 +25,7 @@ __all__ = [
     "shown",
     "unconfined_option",
     "verbosity_options",
+    "verify_option",
 ]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -93,6 +94,12 @@ class _Level(click.ParamType[float]):
         if found is None or found.dimension != ONE or not 0.5 <= found.value < 1:
             self.fail(f"{value!r}: expected a share of at least 50% and less than 100%, such as 95%", param, ctx)
         return found.value
+
+
+def verify_option(function: Function) -> Function:
+    """Adds ``--no-verify``; the function gets ``verify: bool``."""
+    text = "Do not compare files with their checksums; leave cells out that cannot be read."
+    return click.option("--no-verify", "verify", flag_value=False, default=True, help=text)(function)
 
 
 def emit_json(value: Any) -> None:

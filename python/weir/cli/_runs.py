@@ -14,17 +14,18 @@ if TYPE_CHECKING:
 __all__ = ["open_run"]
 
 
-def open_run(folder: Path, *, quiet: bool = False) -> Run:
+def open_run(folder: Path, *, quiet: bool = False, verify: bool = True) -> Run:
     """Opens the run in ``folder``; what the reader warns about goes to standard error unless ``quiet``.
 
     Raises:
         weir.run.RunError: there is no run that can be read.
+        weir.run.DamageError: a file of it is not what was written, and ``verify`` is asked for.
     """
     from weir import run
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", run.RunWarning)
-        opened = run.open_run(folder)
+        opened = run.open_run(folder, verify=verify)
     if not quiet:
         for warning in caught:
             say(f"weir: {warning.message}", err=True)

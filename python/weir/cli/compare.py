@@ -19,6 +19,7 @@ from weir.cli._common import (
     plural,
     print_table,
     verbosity_options,
+    verify_option,
 )
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ _FEW = 16
 @click.option("--figures", type=click.Path(path_type=Path), metavar="DIR", help="Write every figure as SVG, PDF, CSV.")
 @click.option("--all", "everything", is_flag=True, help="Print every difference, not only the largest.")
 @confidence_option
+@verify_option
 @json_option
 @verbosity_options
 def command(
@@ -64,6 +66,7 @@ def command(
     figures: Path | None,
     everything: bool,
     level: float,
+    verify: bool,
     as_json: bool,
     quiet: bool,
     verbose: int,
@@ -76,7 +79,7 @@ def command(
     from weir.compare import parse_limit
 
     allowed = [parse_limit(text) for text in limits]
-    comparison = _compare(runs, metrics or None, phases or None, split, level)
+    comparison = _compare(runs, metrics or None, phases or None, split, level=level, verify=verify)
     if as_json:
         emit_json(comparison.to_json(allowed))
     else:
@@ -91,7 +94,13 @@ def command(
 
 
 def _compare(
-    runs: Sequence[str], metrics: Sequence[str] | None, phases: Sequence[str] | None, split: str | None, level: float
+    runs: Sequence[str],
+    metrics: Sequence[str] | None,
+    phases: Sequence[str] | None,
+    split: str | None,
+    *,
+    level: float,
+    verify: bool,
 ) -> Comparison:
     from weir.compare import compare
     from weir.metrics import MetricError
@@ -103,12 +112,12 @@ def _compare(
         if len(named) < 2:
             raise click.UsageError("a comparison needs two RUNs or more; or one and --split FACTOR")
         paths, labels = [p for _, p in named], [n for n, _ in named]
-        return compare(paths, labels=labels, metrics=metrics, phases=phases, level=level)
+        return compare(paths, labels=labels, metrics=metrics, phases=phases, level=level, verify=verify)
     from weir.cli._runs import open_run
 
     if len(named) != 1:
         raise click.UsageError("--split takes one RUN")
-    run: Run = open_run(named[0][1])
+    run: Run = open_run(named[0][1], verify=verify)
     if split not in run.factors:
         raise MetricError(f"the run has no factor {split!r}.{nearest(split, run.factors)}")
     values = run.factors[split]

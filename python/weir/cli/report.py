@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from weir.cli._common import console, examples, plural, verbosity_options
+from weir.cli._common import console, examples, plural, verbosity_options, verify_option
 
 __all__ = ["command"]
 
@@ -23,15 +23,23 @@ _EPILOG = examples(
 @click.option("--only", multiple=True, metavar="CHART", help="With --figures: only this chart; may be repeated.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder to write to; by default DIR.")
 @click.option("--open", "open_it", is_flag=True, help="Open the report in the browser.")
+@verify_option
 @verbosity_options
 def command(
-    folder: Path, figures: bool, only: tuple[str, ...], out: Path | None, open_it: bool, quiet: bool, verbose: int
+    folder: Path,
+    figures: bool,
+    only: tuple[str, ...],
+    out: Path | None,
+    open_it: bool,
+    verify: bool,
+    quiet: bool,
+    verbose: int,
 ) -> None:
     """Build the report of the run in DIR: one HTML file that works offline."""
     from weir import report
     from weir.cli._runs import open_run
 
-    run = open_run(folder, quiet=quiet)
+    run = open_run(folder, quiet=quiet, verify=verify)
     target = out or folder
     target.mkdir(parents=True, exist_ok=True)
     page = report.build(run, target / "report.html")

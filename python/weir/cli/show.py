@@ -17,6 +17,7 @@ from weir.cli._common import (
     json_option,
     plural,
     verbosity_options,
+    verify_option,
 )
 from weir.cli._values import Column, expression_column, metric_columns, print_columns
 from weir.cli._verdicts import print_verdicts, verdicts_of
@@ -43,11 +44,21 @@ _DEFAULT = ("goodput.aggregate.mean", "goodput.mean", "jain")
     "-m", "--metric", "metrics", multiple=True, metavar="EXPR", help="A metric, or what a check may hold; repeatable."
 )
 @click.option("--phase", metavar="NAME", help="The phase of metrics that name none.")
+@click.option("--verify", "whole", is_flag=True, help="Compare every file with its checksum, not only what is shown.")
+@verify_option
 @confidence_option
 @json_option
 @verbosity_options
 def command(
-    folder: Path, metrics: tuple[str, ...], phase: str | None, level: float, as_json: bool, quiet: bool, verbose: int
+    folder: Path,
+    metrics: tuple[str, ...],
+    phase: str | None,
+    whole: bool,
+    verify: bool,
+    level: float,
+    as_json: bool,
+    quiet: bool,
+    verbose: int,
 ) -> None:
     """Summarise the run in DIR: metrics of each cell with their confidence intervals, verdicts of its claims, warnings.
 
@@ -58,7 +69,9 @@ def command(
     from weir.metrics.overview import windows_of
     from weir.run.repeats import identical_repeats
 
-    run = open_run(folder, quiet=quiet or as_json)
+    run = open_run(folder, quiet=quiet or as_json, verify=verify)
+    if whole:
+        run.verify()
     verdicts = verdicts_of(run, level)
     identical = identical_repeats(run)
     columns = _columns(run, metrics, phase, level) if metrics else _usual(run, phase, level)

@@ -341,6 +341,7 @@ def compare(
     flows: bool = True,
     level: float = 0.95,
     strict: bool = True,
+    verify: bool = True,
 ) -> Comparison:
     """Puts runs side by side: of several methods, seeds, stacks, or versions of a scenario.
 
@@ -354,15 +355,17 @@ def compare(
         flows: whether metrics of flows are also compared flow by flow.
         level: of the confidence intervals.
         strict: whether a metric asked for that a run cannot give is an error; else it is a note.
+        verify: whether files are compared with their checksums; see :func:`weir.run.open_run`.
 
     Raises:
         CompareError: fewer than two runs, two of one name, or nothing aligns.
         RunError: a folder is not a run.
+        DamageError: a file of a run is not what was written.
         MetricError: no such metric; or, where it was asked for, it cannot be computed on a run.
     """
     if len(runs) < 2:
         raise CompareError("a comparison needs at least two runs")
-    opened = [run if isinstance(run, Run) else _open(run) for run in runs]
+    opened = [run if isinstance(run, Run) else _open(run, verify) for run in runs]
     named = label_runs(opened, labels if labels is not None else [None] * len(opened))
     chosen = _usual(opened) if metrics is None else tuple(metric_of(text) for text in metrics)
     return Comparison(named, chosen, phases, flows=flows, strict=strict and metrics is not None, level=level)
@@ -374,7 +377,7 @@ def _usual(runs: Sequence[Run]) -> tuple[Metric, ...]:
     return (*COMPARED, *DELAYS) if timed else COMPARED
 
 
-def _open(path: str | Path) -> Run:
+def _open(path: str | Path, verify: bool) -> Run:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RunWarning)  # they are notes of the run, and come with its warnings
-        return open_run(path)
+        return open_run(path, verify=verify)

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from weir.engine._files import sync_folder, write_atomic, write_json
 from weir.engine._folder import PARTIAL
+from weir.run.checksums import FORMAT, seal
 from weir.run.tables import TABLES, arrow_schema
 
 __all__ = ["CellWriter"]
@@ -91,7 +92,8 @@ class CellWriter:
         for name in [*(f"{t}.parquet" for t in self._tables), *self._files]:
             _sync_file(self._folder / name)
         write_atomic(self._folder / "plan.json", plan)
-        write_json(self._folder / "manifest.json", dict(manifest))
+        names = ("plan.json", *(f"{t}.parquet" for t in self._tables), *self._files)
+        write_json(self._folder / "manifest.json", seal({"format": FORMAT, **manifest}, self._folder, names))
         self._final.parent.mkdir(exist_ok=True)
         if self._final.exists():
             shutil.rmtree(self._final)

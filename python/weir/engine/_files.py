@@ -9,7 +9,7 @@ from typing import Any
 
 from weir._files import sync_folder, write_atomic
 
-__all__ = ["canonical", "is_disk_full", "read_json", "sync_folder", "write_atomic", "write_json"]
+__all__ = ["canonical", "is_disk_full", "sync_folder", "write_atomic", "write_json"]
 
 
 def canonical(value: Any) -> str:
@@ -24,15 +24,6 @@ def write_json(path: Path, value: Any) -> None:
         OSError: as :func:`write_atomic`.
     """
     write_atomic(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
-
-
-def read_json(path: Path) -> dict[str, Any] | None:
-    """The JSON object in ``path``; ``None`` if there is no such file or it is not an object."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError, ValueError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def is_disk_full(error: BaseException) -> bool:

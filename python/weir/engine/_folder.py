@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import hashlib
 import json
+import os
 import re
 import secrets
 import shutil
@@ -15,8 +16,13 @@ from typing import Any
 
 from weir._files import made_folder, remove_leftovers
 from weir.engine._errors import FolderError, LockedError
-from weir.engine._files import read_json, write_atomic, write_json
+from weir.engine._files import write_atomic, write_json
 from weir.engine._lock import LOCK, held_lock
+from weir.run import ReadError, open_cell
+from weir.run.checksums import FORMAT, checksums_in, seal
+from weir.run.documents import Fields, read_document
+from weir.run.manifest import MANIFEST, read_cell_manifest, read_run_manifest
+from weir.run.printable import printable
 
 __all__ = ["PARTIAL", "Identity", "RunFolder", "identity_of", "method_of", "now", "remove_unfinished", "unfinished"]
 
@@ -30,6 +36,9 @@ _STATE = ".run.json"
 _TOKEN = ".token"
 """In ``PARTIAL``: the token of the run's ``.run.json``. Together they prove that the folder is weir's to remove."""
 _TOKEN_TEXT = re.compile(r"[0-9a-f]{32}")
+_SCENARIO = "scenario.yaml"
+_IDENTITY = 1
+"""The format of identities."""
 _OURS = ("manifest.json", "scenario.yaml", "report.html", "figures", "cells", PARTIAL, _STATE)
 
 
@@ -78,7 +87,7 @@ class RunFolder:
             held = None
         if held is not None and held["identity"] != json.loads(json.dumps(identity)):
             raise FolderError(
-                f"{self.path} holds another run: {_difference(held['identity'], identity)}. "
+                f"{printable(self.path)} holds another run: {_difference(held['identity'], identity)}. "
                 "Give another folder with --out, or replace that run with --fresh"
             )
         try:
@@ -90,22 +99,17 @@ class RunFolder:
             raise
 
     def _settle(self, identity: Identity, text: str, held: dict[str, Any] | None) -> None:
-        """Writes what makes the folder this run's, as far as it is missing."""
+        """Writes what makes the folder this run's, as far as it is missing or damaged."""
         if _token_in(held) is None:
             # The state first: from then on the folder is a run, whatever is missing of it.
             start = now() if held is None else held.get("start", now())
-            state = {"identity": identity, "start": start, "token": secrets.token_hex(16)}
-            write_json(self.path / _STATE, state)
-        if not (self.path / "scenario.yaml").is_file():
-            write_atomic(self.path / "scenario.yaml", text)
+            state = {"format": FORMAT, "identity": identity, "start": start, "token": secrets.token_hex(16)}
+            write_json(self.path / _STATE, seal(state, self.path, ()))
+        if self._text() != text.encode():
+            write_atomic(self.path / _SCENARIO, text)
         self.cells.mkdir(exist_ok=True)
         remove_leftovers(self.path)
         self.remove_partial()
-
-    def _state(self) -> dict[str, Any] | None:
-        """What the folder says of its run; ``None`` if it holds none of weir."""
-        held = read_json(self.path / _STATE)
-        return held if held is not None and isinstance(held.get("identity"), dict) else None
 
     def owns_partial(self) -> bool:
         """Whether there are unfinished cells that this very run wrote."""
@@ -116,12 +120,15 @@ class RunFolder:
             written = (partial / _TOKEN).read_text(encoding="ascii", errors="replace")
         except OSError:
             return False
-        return written == _token_in(self._state())
+        try:
+            return written == _token_in(self._state())
+        except FolderError:
+            return False
 
     @property
     def start(self) -> str:
         """When the run was begun, also if that was before an interruption."""
-        return str((read_json(self.path / _STATE) or {}).get("start", now()))
+        return str((self._state() or {}).get("start", now()))
 
     def remove_partial(self) -> None:
         """Removes what is left of unfinished cells. Only for who holds the lock."""
@@ -134,16 +141,68 @@ class RunFolder:
         (self.path / PARTIAL / _TOKEN).write_text(_token_in(self._state()) or "", encoding="ascii")
 
     def finished(self, cell_id: str) -> dict[str, Any] | None:
-        """The manifest of a complete cell, or ``None``."""
-        return read_json(self.cells / cell_id / "manifest.json")
+        """The manifest of a complete cell, or ``None``; whether its files are what was written, :meth:`cell` tells."""
+        try:
+            return dict(read_cell_manifest(self.cells / cell_id, verify=True).raw)
+        except ReadError:
+            return None
+
+    def damage(self, cell_id: str) -> list[str]:
+        """What is wrong with the files of a cell: missing, or not what was written."""
+        try:
+            return open_cell(self.cells / cell_id).damaged()
+        except ReadError as error:
+            return [f"{printable(error.path.name)}: {error.problem}"]
+
+    def holds(self, cell_id: str) -> bool:
+        """Whether there is anything of that cell."""
+        return os.path.lexists(self.cells / cell_id)
 
     def discard(self, cell_id: str) -> None:
         """Removes a cell of another version of weir or of what the plan names."""
         _remove(self.cells, (cell_id,))
 
+    def finish(self, manifest: Mapping[str, Any]) -> None:
+        """Writes the manifest of the run, which says that it is complete.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        write_json(self.path / MANIFEST, seal(manifest, self.path, [_SCENARIO]))
+
     def manifest(self) -> dict[str, Any] | None:
-        """The manifest of the run if it is complete, or ``None``."""
-        return read_json(self.path / "manifest.json")
+        """The manifest of the run if it is complete and what was written, or ``None``."""
+        try:
+            return dict(read_run_manifest(self.path, verify=True).raw)
+        except ReadError:
+            return None
+
+    def _state(self) -> dict[str, Any] | None:
+        """What the folder says of its run; ``None`` if it holds none of weir. If it is damaged, the manifest says it.
+
+        Raises:
+            FolderError: it is damaged, and there is no manifest.
+        """
+        try:
+            held = _state_in(self.path)
+        except ReadError as error:
+            held, damaged = None, error.problem
+        else:
+            damaged = ""
+        if held is None and (manifest := self.manifest()) is not None:
+            held = _state_from(manifest)
+        if held is None and damaged:
+            raise FolderError(
+                f"{printable(self.path / _STATE)} {damaged}. It says which run this is, and there is no manifest.json "
+                "to say it instead. Give another folder with --out, or remove that one"
+            )
+        return held
+
+    def _text(self) -> bytes | None:
+        try:
+            return (self.path / _SCENARIO).read_bytes()
+        except OSError:
+            return None
 
     def _refuse_strangers(self) -> None:
         if self._state() is not None:
@@ -184,7 +243,13 @@ def now() -> str:
 def identity_of(text: str, title: str, method: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The identity of a run of the scenario ``text``."""
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return {"format": 1, "title": title, "scenario_sha256": digest, "method": method, "settings": dict(settings)}
+    return {
+        "format": _IDENTITY,
+        "title": title,
+        "scenario_sha256": digest,
+        "method": method,
+        "settings": dict(settings),
+    }
 
 
 def _difference(held: Identity, wanted: Identity) -> str:
@@ -207,8 +272,43 @@ def _settings(identity: Identity) -> str:
 
 def method_of(run: Path) -> str | None:
     """The method of the run that the folder ``run`` holds, complete or not; ``None`` if it holds none."""
-    held = (RunFolder(run)._state() or {}).get("identity", {}).get("method")
-    return held if isinstance(held, str) else None
+    try:
+        held = RunFolder(run)._state()
+    except FolderError:
+        return None
+    found = None if held is None else held["identity"].get("method")
+    return found if isinstance(found, str) else None
+
+
+def _state_in(run: Path) -> dict[str, Any] | None:
+    """What the folder ``run`` says of itself; ``None`` if nothing, or if it is not weir that says it.
+
+    Raises:
+        weir.run.ReadError: it is damaged.
+    """
+    file = run / _STATE
+    if not os.path.lexists(file):
+        return None
+    raw = read_document(file)[1]
+    sealed = checksums_in(file, raw) is not None
+    if sealed:
+        Fields(file, raw).object("identity")
+    return raw if isinstance(raw.get("identity"), dict) else None
+
+
+def _state_from(manifest: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The same from the manifest of a complete run; ``None`` if it is of a version whose manifests say less."""
+    scenario = manifest.get("scenario")
+    if "checksums" not in manifest or not isinstance(scenario, dict):
+        return None
+    identity = {
+        "format": _IDENTITY,
+        "title": manifest.get("title"),
+        "scenario_sha256": scenario.get("sha256"),
+        "method": manifest.get("method"),
+        "settings": manifest.get("settings"),
+    }
+    return {"identity": identity, "start": manifest.get("start")}
 
 
 def _token_in(state: Mapping[str, Any] | None) -> str | None:

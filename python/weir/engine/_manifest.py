@@ -9,6 +9,7 @@ from typing import Any
 
 from weir.engine import _host
 from weir.engine._job import Expectation, Failure, Job, Scenario
+from weir.run.checksums import FORMAT
 
 __all__ = ["Outcomes", "run_manifest"]
 
@@ -41,7 +42,10 @@ class Outcomes:
         """The line of ``job`` in the manifest."""
         if (failure := self.failures.get(job.cell.id)) is not None:
             return {**job.facts(), "status": "failed", "error": failure.error}
-        return {**job.facts(), "status": "done", "wall_s": self.manifests[job.cell.id].get("wall_s")}
+        held = self.manifests[job.cell.id]
+        found = {**job.facts(), "status": "done", "wall_s": held.get("wall_s")}
+        # A cell of an older version has no checksum.
+        return found | ({"checksum": held["checksums"]["manifest"]} if "checksums" in held else {})
 
 
 def run_manifest(
@@ -49,7 +53,7 @@ def run_manifest(
 ) -> dict[str, Any]:
     """What is known about a run, without its times."""
     return {
-        "format": identity["format"],
+        "format": FORMAT,
         "title": scenario.title,
         "scenario": {
             "path": scenario.file,

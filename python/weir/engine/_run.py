@@ -17,7 +17,7 @@ from weir import methods
 from weir.engine import _host
 from weir.engine._display import Display, Quiet
 from weir.engine._errors import DiskFullError, EngineError, Interrupted
-from weir.engine._files import is_disk_full, write_json
+from weir.engine._files import is_disk_full
 from weir.engine._folder import RunFolder, identity_of, now
 from weir.engine._job import Cell, Failure, Job, Scenario
 from weir.engine._manifest import Outcomes, run_manifest
@@ -55,14 +55,28 @@ class _State:
     manifests: dict[str, dict[str, Any]] = field(default_factory=dict)
     failures: dict[str, Failure] = field(default_factory=dict)
 
-    def sort_in(self, job: Job) -> None:
-        """Takes what an earlier call finished; the rest waits."""
-        held = self.folder.finished(job.cell.id)
-        if held is not None and held.get("key") == job.key:
-            self.manifests[job.cell.id] = held
-        else:
-            self.folder.discard(job.cell.id)
+    def sort_in(self, job: Job) -> str | None:
+        """Takes what an earlier call finished; the rest waits. What is damaged waits too, and is told."""
+        cell = job.cell.id
+        if not self.folder.holds(cell):
             self.waiting.append(job)
+            return None
+        damage = self.folder.damage(cell)
+        held = None if damage else self.folder.finished(cell)
+        if held is not None and held.get("key") == job.key:
+            self.manifests[cell] = held
+            return None
+        self.folder.discard(cell)
+        self.waiting.append(job)
+        return f"cell {cell} is executed anew: {damage[0]}" if damage else None
+
+    def complete(self) -> dict[str, Any] | None:
+        """The run's manifest, if nothing waits and it is about these very cells; else ``None``."""
+        if self.waiting or (manifest := self.folder.manifest()) is None:
+            return None
+        listed = {entry["id"]: entry.get("checksum") for entry in manifest.get("cells", ())}
+        own = {cell: held.get("checksums", {}).get("manifest") for cell, held in self.manifests.items()}
+        return manifest if listed == own else None
 
     def fail(self, message: Message) -> Failure:
         """Records that a cell failed."""
@@ -125,9 +139,10 @@ def run(
     ):
         state = _State(folder)
         for job in jobs:
-            state.sort_in(job)
+            if (said := state.sort_in(job)) is not None:
+                display.note(said)
         begun = time.monotonic()
-        if state.waiting or (manifest := folder.manifest()) is None:
+        if (manifest := state.complete()) is None:
             if isinstance(executor, methods.Sized) and not force:
                 _refuse_what_is_too_much(executor, state.waiting)
             host = _host.facts()
@@ -142,7 +157,7 @@ def run(
                 "workers": count,
                 "warnings": warnings,
             }
-            write_json(out / "manifest.json", manifest)
+            folder.finish(manifest)
         return Result(
             folder=out,
             cells=len(jobs),

@@ -6,9 +6,9 @@ metric (see ``weir.metrics``) and nothing writes.
 
 from __future__ import annotations
 
-from weir.run.errors import RunError
+from weir.run.errors import DamageError, ReadError, RunError
 from weir.run.plan import Flow, Link, Phase, Plan
-from weir.run.reader import Cell, MetricOptions, Run, RunWarning, open_run
+from weir.run.reader import Cell, MetricOptions, Run, RunWarning, open_cell, open_run
 from weir.run.schema import describe_tables
 from weir.run.tables import TABLES, Column, Table, arrow_schema
 
@@ -16,16 +16,19 @@ __all__ = [
     "TABLES",
     "Cell",
     "Column",
+    "DamageError",
     "Flow",
     "Link",
     "MetricOptions",
     "Phase",
     "Plan",
+    "ReadError",
     "Run",
     "RunError",
     "RunWarning",
     "Table",
     "arrow_schema",
     "describe_tables",
+    "open_cell",
     "open_run",
 ]

@@ -1,21 +1,20 @@
 """A read-only view of a cell's plan: what metrics need to know about flows, links and phases.
 
 The plan's schema belongs to the Rust crate ``weir-plan``; this view names the fields that readers use and keeps the
-whole document in ``raw``. It does not check a plan: a method did that before it ran it.
+whole document in ``raw``. It takes each field with its type and within its range, because a plan that is read may be
+damaged; whether a plan is one that can be executed, a method checked before it ran it.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from weir.run.errors import RunError
+from weir.run.documents import MOST_NS, Fields, read_document
 
-__all__ = ["MEASURE", "Flow", "Link", "Phase", "Plan", "read_plan"]
+__all__ = ["MEASURE", "Flow", "Link", "Phase", "Plan", "plan_of", "read_plan"]
 
 MEASURE = {"goodput": "goodput", "samples": "tcp", "links": "links", "delays": "delay", "delay_bins": "delay"}
 """What of ``measure`` gives the interval of each table that has one."""
@@ -23,6 +22,10 @@ MEASURE = {"goodput": "goodput", "samples": "tcp", "links": "links", "delays": "
 _TCP_HEADERS = 40
 _UDP_HEADERS = 28
 _TIMESTAMPS = 12
+
+_MOST_BPS = 10**18
+_MOST_BYTES = 1 << 60
+_MOST_PACKET = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -92,16 +95,9 @@ class Plan:
     flows: tuple[Flow, ...]
     links: tuple[Link, ...]
     phases: tuple[Phase, ...]
+    rate_changes: Mapping[int, tuple[tuple[int, int], ...]]
+    """For each link whose rate changes: ``(at_ns, rate_bps)`` in the order of time."""
     raw: Mapping[str, Any]
-
-    @cached_property
-    def rate_changes(self) -> Mapping[int, tuple[tuple[int, int], ...]]:
-        """For each link whose rate changes: ``(at_ns, rate_bps)`` in the order of time."""
-        changes: dict[int, list[tuple[int, int]]] = {}
-        for change in self.raw.get("changes", ()):
-            if change["change"]["kind"] == "rate":
-                changes.setdefault(change["link"], []).append((change["at_ns"], change["change"]["rate_bps"]))
-        return {link: tuple(steps) for link, steps in changes.items()}
 
     def interval_ns(self, table: str) -> int:
         """The interval at which a table such as ``goodput`` is recorded; 0 if it is not.
@@ -135,68 +131,113 @@ def read_plan(path: Path) -> Plan:
     """Reads ``plan.json``.
 
     Raises:
-        RunError: the file is missing, is not JSON, or lacks a field.
+        RunError: the file is missing, is not JSON, or a field that readers use is missing, of another type or out of
+            range; the message names it.
     """
-    try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise RunError(path, "the cell has no plan", "plan.json beside its tables") from error
-    except (OSError, ValueError) as error:
-        raise RunError(path, f"cannot be read: {error}", "the JSON text of a plan") from error
-    try:
-        return _plan(raw)
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
-        raise RunError(path, f"lacks or misuses the field {error}", "a plan of version 1 (weir schema plan)") from error
+    return plan_of(path, read_document(path)[1])
 
 
-def _plan(raw: Mapping[str, Any]) -> Plan:
+def plan_of(path: Path, raw: Mapping[str, Any]) -> Plan:
+    """The plan in ``raw``, which was read from ``path``.
+
+    Raises:
+        RunError: as :func:`read_plan`.
+    """
+    fields = Fields(path, raw)
+    measure = fields.object("measure")
+    for name in ("goodput_ns", "tcp_ns", "links_ns"):
+        measure.integer(name)
+    measure.maybe(measure.integer, "delay_ns")
+    links = tuple(_link(i, link) for i, link in enumerate(fields.objects("links")))
+    measure.maybe(measure.indices, "links", len(links))
     return Plan(
-        title=raw["title"],
-        end_ns=raw["end_ns"],
-        flows=tuple(_flow(i, flow) for i, flow in enumerate(raw["flows"])),
-        links=tuple(_link(i, link) for i, link in enumerate(raw["links"])),
-        phases=tuple(Phase(p["name"], p["from_ns"], p["to_ns"]) for p in raw.get("phases", ())),
+        title=fields.text("title"),
+        end_ns=fields.integer("end_ns", 1),
+        flows=tuple(_flow(i, flow, len(links)) for i, flow in enumerate(fields.objects("flows"))),
+        links=links,
+        phases=_phases(fields) if "phases" in raw else (),
+        rate_changes=_rate_changes(fields, len(links)) if "changes" in raw else {},
         raw=raw,
     )
 
 
-def _flow(number: int, raw: Mapping[str, Any]) -> Flow:
-    transport = raw["transport"]
-    tcp = transport["protocol"] == "tcp"
-    headers = _TCP_HEADERS + (_TIMESTAMPS if transport.get("timestamps") else 0) if tcp else _UDP_HEADERS
-    # mss_bytes is the payload that travels; options come on top of it.
-    payload = transport["mss_bytes"] if tcp else transport["payload_bytes"]
+def _phases(fields: Fields) -> tuple[Phase, ...]:
+    found = []
+    for phase in fields.objects("phases"):
+        begin = phase.integer("from_ns")
+        found.append(Phase(phase.text("name"), begin, phase.integer("to_ns", begin)))
+    return tuple(found)
+
+
+def _rate_changes(fields: Fields, links: int) -> dict[int, tuple[tuple[int, int], ...]]:
+    found: dict[int, list[tuple[int, int]]] = {}
+    for entry in fields.objects("changes"):
+        # An instant past the end changes nothing, whatever it is.
+        at_ns, link = entry.integer("at_ns", 0, 1 << 64), entry.integer("link", 0, links - 1)
+        change = entry.object("change")
+        if change.text("kind") == "rate":
+            found.setdefault(link, []).append((min(at_ns, MOST_NS), change.integer("rate_bps", 0, _MOST_BPS)))
+    return {link: tuple(steps) for link, steps in found.items()}
+
+
+def _flow(number: int, raw: Fields, links: int) -> Flow:
+    transport, source = raw.object("transport"), raw.object("source")
+    protocol, kind = transport.text("protocol"), source.text("kind")
+    if protocol not in ("tcp", "udp"):
+        raise transport.wrong("protocol", "tcp or udp")
+    if kind == "transfers":
+        source.items("transfers")
+    headers = _UDP_HEADERS
+    if protocol == "tcp":
+        headers = _TCP_HEADERS + (_TIMESTAMPS if transport.maybe(transport.truth, "timestamps") else 0)
     return Flow(
         id=number,
-        name=raw["name"],
-        group=raw["group"],
-        index=raw["index"],
-        stream=raw["stream"],
-        role=raw["role"],
-        reverse=bool(raw.get("reverse")) or raw["role"] == "reverse",
-        source=raw["from"],
-        target=raw["to"],
-        path=tuple(raw["path"]),
-        reverse_path=tuple(raw["reverse_path"]),
-        start_ns=raw["start_ns"],
-        stop_ns=raw.get("stop_ns"),
-        protocol=transport["protocol"],
-        cc=transport.get("cc"),
-        payload_bytes=payload,
+        name=raw.text("name"),
+        group=raw.text("group"),
+        index=raw.integer("index"),
+        stream=raw.integer("stream"),
+        role=raw.text("role"),
+        reverse=bool(raw.maybe(raw.truth, "reverse")) or raw.text("role") == "reverse",
+        source=raw.integer("from"),
+        target=raw.integer("to"),
+        path=_path(raw, "path", links),
+        reverse_path=raw.indices("reverse_path", links),
+        start_ns=raw.integer("start_ns"),
+        stop_ns=raw.maybe(raw.integer, "stop_ns"),
+        protocol=protocol,
+        cc=transport.maybe(transport.text, "cc"),
+        # mss_bytes is the payload that travels; options come on top of it.
+        payload_bytes=transport.integer("mss_bytes" if protocol == "tcp" else "payload_bytes", 1, _MOST_PACKET),
         header_bytes=headers,
-        kind=raw["source"]["kind"],
-        raw=raw,
+        kind=kind,
+        raw=raw.raw,
     )
 
 
-def _link(number: int, raw: Mapping[str, Any]) -> Link:
+def _path(raw: Fields, name: str, links: int) -> tuple[int, ...]:
+    found = raw.indices(name, links)
+    if not found:
+        raise raw.wrong(name, "at least one link")
+    return found
+
+
+def _link(number: int, raw: Fields) -> Link:
+    queue = raw.object("queue")
+    limit = queue.maybe(queue.object, "limit")
+    if limit is not None:
+        for name in ("bytes", "packets"):
+            limit.maybe(limit.integer, name, 0, _MOST_BYTES)
+    loss = raw.maybe(raw.object, "loss")
+    if loss is not None:
+        loss.text("kind")
+    raw.maybe(raw.truth, "host_nic")
     return Link(
         id=number,
-        name=raw["name"],
-        rate_bps=raw["rate_bps"],
-        overhead_bytes=raw["overhead_bytes"],
-        mtu_bytes=raw["mtu_bytes"],
-        delay_ns=raw["delay"]["delay_ns"],
-        queue=raw["queue"]["kind"],
-        raw=raw,
+        name=raw.text("name"),
+        rate_bps=raw.integer("rate_bps", 1, _MOST_BPS),
+        overhead_bytes=raw.integer("overhead_bytes", 0, _MOST_PACKET),
+        mtu_bytes=raw.integer("mtu_bytes", 1, 1 << 32),
+        delay_ns=raw.object("delay").integer("delay_ns"),
+        queue=queue.text("kind"),
+        raw=raw.raw,
     )

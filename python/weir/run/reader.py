@@ -2,22 +2,28 @@
 
 A run is a folder with ``cells/<id>/`` in it; a single cell folder is a run of one cell. A run without
 ``manifest.json`` was interrupted: it opens with a :class:`RunWarning` and whatever cells are complete.
+
+Files are compared with the checksums in the manifests when they are read, each once a process (``weir.run.checksums``).
 """
 
 from __future__ import annotations
 
-import json
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import polars as pl
 
-from weir.run.errors import RunError
-from weir.run.plan import Plan, read_plan
+from weir.run.checksums import Checksums, damage
+from weir.run.documents import read_document
+from weir.run.errors import DamageError, ReadError, RunError
+from weir.run.manifest import MANIFEST, Listed, RunManifest, read_cell_manifest, read_run_manifest
+from weir.run.parquet import check_footer, prove_readable, scan
+from weir.run.plan import Plan, plan_of
+from weir.run.printable import printable
 from weir.run.quantity import ONE, parse_quantity, same_value
 from weir.run.tables import TABLES, arrow_schema
 
@@ -27,9 +33,12 @@ if TYPE_CHECKING:
 
     from weir.metrics.expect import Verdict
 
-__all__ = ["Cell", "Run", "RunWarning", "open_run"]
+__all__ = ["Cell", "Run", "RunWarning", "open_cell", "open_run"]
 
 _RESERVED = frozenset({"cell", "repeat"})
+_PLAN = "plan.json"
+_FEW = 5
+_MOST_SCENARIO = 1 << 26
 
 
 class RunWarning(UserWarning):
@@ -46,6 +55,10 @@ class Cell:
     """Value of each swept parameter by its short name, as the scenario writes it."""
     repeat: int
     manifest: Mapping[str, Any]
+    checksums: Checksums | None = None
+    """What its files must be; ``None``: not known, or not asked for."""
+    verify: bool = False
+    """Whether a file without a checksum is decoded once, to see that it can be."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -58,40 +71,75 @@ class Cell:
 
         Raises:
             RunError: it is missing or not a plan.
+            DamageError: it is not what was written.
         """
-        return read_plan(self.path / "plan.json")
+        file = self.path / _PLAN
+        self._check(file)
+        return plan_of(file, read_document(file)[1])
 
     def has(self, name: str) -> bool:
         """Whether the cell should have table ``name``: one that not each method can fill may be missing."""
-        return not TABLES[name].optional or (self.path / f"{name}.parquet").is_file()
+        file = self.path / f"{name}.parquet"
+        there = file.is_file() if self.checksums is None else file.name in self.checksums.files
+        return there or not TABLES[name].optional
 
     def table(self, name: str) -> pl.LazyFrame:
         """Table ``name`` of this cell, unread.
 
         Raises:
             RunError: no such table, or its file is missing or not Parquet.
+            DamageError: the file is not what was written.
         """
         if name not in TABLES:
             raise RunError(self.path, f"no table {name!r}", ", ".join(TABLES))
         file = self.path / f"{name}.parquet"
-        if not file.is_file():
-            expected = "a run that records it" if TABLES[name].optional else "a complete cell folder"
-            raise RunError(file, "the table is missing", expected)
-        scan = pl.scan_parquet(file)
-        self._check_columns(name, file, scan)
-        return scan
+        if not self._check(file):
+            if not file.is_file():
+                expected = "a run that records it" if TABLES[name].optional else "a complete cell folder"
+                raise RunError(file, "the table is missing", expected)
+            check_footer(file)
+            if self.verify:
+                prove_readable(file)
+        return scan(file, name)
 
-    @staticmethod
-    def _check_columns(name: str, file: Path, scan: pl.LazyFrame) -> None:
-        try:
-            have = set(scan.collect_schema().names())
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise RunError(
-                file, f"not a readable Parquet file ({_first_line(error)})", "a table (weir schema)"
-            ) from error
-        missing = [c.name for c in TABLES[name].columns if c.name not in have]
-        if missing:
-            raise RunError(file, f"lacks the columns {', '.join(missing)}", "the columns of `weir schema`")
+    def damaged(self) -> list[str]:
+        """What is wrong with the cell's files: those that are missing or not what was written.
+
+        Without checksums, those that cannot be read.
+        """
+        if self.checksums is not None:
+            return self.differing(content=True)
+        return [f"{printable(error.path.name)}: {error.problem}" for error in self._unreadable()]
+
+    def differing(self, *, content: bool) -> list[str]:
+        """Files that differ from their checksums; without ``content``, only those missing or of another size."""
+        wanted = self.checksums.files if self.checksums is not None else {}
+        found = ((name, damage(self.path / name, one, content=content)) for name, one in wanted.items())
+        return [f"{printable(name)} {problem}" for name, problem in found if problem is not None]
+
+    def _unreadable(self) -> Iterator[ReadError]:
+        for read in (partial(getattr, self, "plan"), *(partial(self.table, name) for name in TABLES if self.has(name))):
+            try:
+                read()
+            except ReadError as error:
+                yield error
+
+    def _check(self, file: Path) -> bool:
+        """Whether a checksum says that ``file`` is what was written; ``False`` if there is none.
+
+        Raises:
+            DamageError: it is not.
+            RunError: the cell was written without such a file.
+        """
+        if self.checksums is None:
+            return False
+        wanted = self.checksums.files.get(file.name)
+        if wanted is None:
+            raise RunError(file, "the table is missing", "a file that the cell's manifest names")
+        problem = damage(file, wanted)
+        if problem is not None:
+            raise DamageError(file, f"{problem} (cell {printable(self.id)})")
+        return True
 
 
 class Run:
@@ -131,7 +179,12 @@ class Run:
     def scenario(self) -> str | None:
         """Text of the scenario, or ``None`` if it was not kept."""
         file = self.path / "scenario.yaml"
-        return file.read_text(encoding="utf-8") if file.is_file() else None
+        if not file.is_file():
+            return None
+        size = file.stat().st_size
+        if size > _MOST_SCENARIO:
+            raise RunError(file, f"has {size} bytes", f"at most {_MOST_SCENARIO}")
+        return file.read_text(encoding="utf-8", errors="replace")
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -139,6 +192,14 @@ class Run:
         found = [*self.notes, *self.manifest.get("warnings", ())]
         found += [f"{cell.id}: {text}" for cell in self.cells for text in cell.warnings]
         return tuple(dict.fromkeys(found))
+
+    def verify(self) -> None:
+        """Compares every file of every cell with its checksum, also those that nobody reads.
+
+        Raises:
+            DamageError: one is not what was written.
+        """
+        _refuse_damaged(self.path, self.cells, content=True)
 
     def cell(self, id: str) -> Cell:  # noqa: A002
         """The cell called ``id``.
@@ -308,85 +369,143 @@ class MetricOptions(TypedDict, total=False):
     interval: Literal["t", "bootstrap"]
 
 
-def open_run(path: str | Path) -> Run:
+def open_run(path: str | Path, *, verify: bool = True) -> Run:
     """Opens a run folder, or a single cell folder, for reading.
 
-    An interrupted run opens with a :class:`RunWarning`; a cell folder that cannot be read is left out with one.
+    An interrupted run opens with a :class:`RunWarning`, and so does one of a version that wrote no checksums.
+
+    Args:
+        path: the folder.
+        verify: compares each file that is read with its checksum. Without, a damaged cell is left out with a
+            :class:`RunWarning` if it cannot be read, and gives other figures if it can.
 
     Raises:
         RunError: there is no such folder, it is not a run, or no cell of it is complete.
+        DamageError: a manifest, or a file that a manifest names, is not what was written, or is missing.
     """
     folder = Path(path)
     if not folder.is_dir():
         raise RunError(folder, "there is no such folder", "the folder of a run")
-    if (folder / "plan.json").is_file():
-        return Run(folder, [_open_cell(folder)], _read_manifest(folder), ())
+    if (folder / _PLAN).is_file():
+        return _open_one(folder, verify)
     if not (folder / "cells").is_dir():
         raise RunError(folder, "is not a run", "a folder cells/ in it, or a cell folder with plan.json")
-    return _open_sweep(folder)
+    return _open_sweep(folder, verify)
 
 
-def _open_sweep(folder: Path) -> Run:
-    cells, notes = [], []
-    for entry in sorted((folder / "cells").iterdir()):
-        if not (entry / "manifest.json").is_file():
-            continue  # a temporary sibling of a cell that was not finished
-        try:
-            cells.append(_open_cell(entry))
-        except RunError as error:
-            notes.append(f"cell left out: {error}")
-    manifest: Mapping[str, Any] = {}
-    if (folder / "manifest.json").is_file():
-        manifest = _read_manifest(folder)
-        notes += _missing(manifest, cells)
-    else:
-        notes.append(f"the run is incomplete: it has {len(cells)} cells and no manifest.json; `weir run` continues it")
+def _open_one(folder: Path, verify: bool) -> Run:
+    cell = open_cell(folder, verify=verify)
+    _refuse_damaged(folder, [cell])
+    notes = _notes_on_checksums([cell], verify)
+    _warn(folder, notes)
+    return Run(folder, [cell], cell.manifest, notes)
+
+
+def _open_sweep(folder: Path, verify: bool) -> Run:
+    manifest = read_run_manifest(folder, verify=verify) if (folder / MANIFEST).is_file() else None
+    cells, notes = _open_cells(folder, manifest, verify)
     if not cells:
         raise RunError(folder, "no cell is complete", "at least one folder in cells/ with manifest.json and plan.json")
-    for note in notes:
-        warnings.warn(f"{folder}: {note}", RunWarning, stacklevel=4)
-    order = {name: place for place, name in enumerate(_listed(manifest))}
+    if verify:
+        _refuse_damaged(folder, cells, *_missing_files(folder, manifest))
+    notes += _notes_on_cells(manifest, cells) + _notes_on_checksums(cells, verify)
+    _warn(folder, notes)
+    order = {one.id: place for place, one in enumerate(manifest.cells)} if manifest is not None else {}
     cells.sort(key=lambda cell: order.get(cell.id, len(order)))  # stable: the rest stay in the order of their folders
-    return Run(folder, cells, manifest, notes)
+    return Run(folder, cells, {} if manifest is None else manifest.raw, notes)
 
 
-def _missing(manifest: Mapping[str, Any], cells: list[Cell]) -> list[str]:
+def _open_cells(folder: Path, manifest: RunManifest | None, verify: bool) -> tuple[list[Cell], list[str]]:
+    """The cells that there are, and what is to be said about others."""
+    cells, notes = [], []
+    listed = {one.id: one for one in manifest.cells} if manifest is not None else {}
+    for entry in sorted((folder / "cells").iterdir()):
+        if not (entry / MANIFEST).is_file():
+            continue  # a temporary sibling of a cell that was not finished; a listed one is missed below
+        if manifest is not None and manifest.checksums is not None and entry.name not in listed:
+            notes.append(f"cells/{printable(entry.name)} is left out: the run has no such cell")
+            continue
+        try:
+            cells.append(open_cell(entry, verify=verify))
+        except RunError as error:
+            if verify:
+                raise DamageError(error.path, error.problem) from error
+            notes.append(f"cell left out: {error}")
+            continue
+        if verify:
+            _check_identity(entry, cells[-1], listed.get(entry.name))
+    return cells, notes
+
+
+def _check_identity(folder: Path, cell: Cell, listed: Listed | None) -> None:
+    """Checks that the cell in ``folder`` is the one that was written there.
+
+    Raises:
+        DamageError: it is another cell, or of another execution.
+    """
+    own = None if cell.checksums is None else cell.checksums.manifest
+    if own is not None and cell.id != folder.name:
+        raise DamageError(folder / MANIFEST, f"is that of cell {printable(cell.id)}")
+    if listed is not None and listed.digest not in (None, own):
+        raise DamageError(folder / MANIFEST, "is that of another execution than the run's manifest names")
+
+
+def _missing_files(folder: Path, manifest: RunManifest | None) -> list[str]:
+    """What the run's manifest names and what is not there, or is something else."""
+    if manifest is None or manifest.checksums is None:
+        return []
+    found = []
+    for name, wanted in manifest.checksums.files.items():
+        problem = damage(folder / name, wanted)
+        found += [] if problem is None else [f"{printable(name)} {problem}"]
+    for one in manifest.cells:
+        if one.digest is not None and not (folder / "cells" / one.id / MANIFEST).is_file():
+            found.append(f"cells/{printable(one.id)}/{MANIFEST} is missing")
+    return found
+
+
+def open_cell(folder: Path, *, verify: bool = True) -> Cell:
+    """Opens the folder of one cell; see :func:`open_run`.
+
+    Raises:
+        RunError: it lacks its manifest or its plan, or the manifest is malformed.
+        DamageError: the manifest is not what was written.
+    """
+    found = read_cell_manifest(folder, verify=verify)
+    if not (folder / _PLAN).is_file():
+        raise RunError(folder / _PLAN, "the cell has no plan", "plan.json beside its tables")
+    return Cell(found.id, folder, found.factors, found.repeat, found.raw, found.checksums, verify)
+
+
+def _refuse_damaged(folder: Path, cells: Iterable[Cell], *others: str, content: bool = False) -> None:
+    """Raises DamageError if a file is missing or has another size; with ``content`` if it is not what was written."""
+    found = list(others)
+    for cell in cells:
+        found += [f"{printable(cell.path.relative_to(folder))}/{text}" for text in cell.differing(content=content)]
+    if found:
+        more = f", and {len(found) - _FEW} more" if len(found) > _FEW else ""
+        raise DamageError(folder, f"{', '.join(found[:_FEW])}{more}")
+
+
+def _notes_on_cells(manifest: RunManifest | None, cells: Sequence[Cell]) -> list[str]:
+    if manifest is None:
+        return [f"the run is incomplete: it has {len(cells)} cells and no manifest.json; `weir run` continues it"]
     have = {cell.id for cell in cells}
-    wanted = _listed(manifest)
-    lost = [name for name in wanted if name not in have]
-    return [f"{len(lost)} of {len(wanted)} cells are missing: {', '.join(lost[:5])}"] if lost else []
+    lost = [printable(one.id) for one in manifest.cells if one.id not in have]
+    return [f"{len(lost)} of {len(manifest.cells)} cells are missing: {', '.join(lost[:_FEW])}"] if lost else []
 
 
-def _listed(manifest: Mapping[str, Any]) -> list[str]:
-    return [str(entry.get("id")) for entry in manifest.get("cells", ()) if isinstance(entry, Mapping)]
+def _notes_on_checksums(cells: Sequence[Cell], verify: bool) -> list[str]:
+    bare = sum(cell.checksums is None for cell in cells)
+    if not verify or not bare:
+        return []
+    which = "the run has" if bare == len(cells) else f"{bare} of {len(cells)} cells have"
+    return [f"{which} no checksums, as an older version of weir wrote it: damage would not be noticed"]
 
 
-def _open_cell(folder: Path) -> Cell:
-    manifest = _read_manifest(folder)
-    if not (folder / "plan.json").is_file():
-        raise RunError(folder / "plan.json", "the cell has no plan", "plan.json beside its tables")
-    factors = manifest.get("factors", {})
-    repeat = manifest.get("repeat", 0)
-    if not isinstance(factors, Mapping) or not isinstance(repeat, int):
-        raise RunError(folder / "manifest.json", "factors or repeat are malformed", "a mapping and a number")
-    return Cell(str(manifest.get("id", folder.name)), folder, {k: str(v) for k, v in factors.items()}, repeat, manifest)
-
-
-def _read_manifest(folder: Path) -> Mapping[str, Any]:
-    file = folder / "manifest.json"
-    try:
-        manifest = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise RunError(file, "there is no manifest", "a complete folder") from error
-    except (OSError, ValueError) as error:
-        raise RunError(file, f"cannot be read: {error}", "a JSON object") from error
-    if not isinstance(manifest, dict):
-        raise RunError(file, "is not a JSON object", "a manifest")
-    return manifest
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
+def _warn(folder: Path, notes: Iterable[str]) -> None:
+    for note in notes:
+        warnings.warn(f"{printable(folder)}: {note}", RunWarning, stacklevel=4)
 
 
 def _sort_key(value: str) -> tuple[int, tuple[int, int], float, str]:

@@ -1,0 +1,123 @@
+"""Checksums of a run's files: they find accidental damage, not a hand that also writes a new checksum.
+
+A manifest names its files with their sizes and checksums, and holds a checksum of its own content:
+
+    "checksums": {"algorithm": "xxh3-128", "files": {"plan.json": {"bytes": 18596, "digest": "..."}}, "manifest": "..."}
+
+XXH3 because it is as fast as memory (a cryptographic hash is not), and 128 bits because a run has many files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from weir import _weir
+from weir.run.documents import Fields
+from weir.run.errors import DamageError, RunError
+from weir.run.printable import printable
+
+__all__ = ["ALGORITHM", "FORMAT", "Checksum", "Checksums", "checksum_of", "checksums_in", "damage", "seal"]
+
+ALGORITHM = "xxh3-128"
+FORMAT = 2
+"""The format of manifests since they have checksums: one of it that has none lost them."""
+_KEY = "checksums"
+
+
+@dataclass(frozen=True)
+class Checksum:
+    """The size of a file and the checksum of its content."""
+
+    bytes: int
+    digest: str
+
+
+@dataclass(frozen=True)
+class Checksums:
+    """What a manifest says of the files beside it, and the checksum of its own content."""
+
+    files: Mapping[str, Checksum]
+    manifest: str
+
+
+def checksum_of(file: Path) -> Checksum:
+    """The checksum of ``file``.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    return Checksum(*_weir.digest_file(file))
+
+
+def seal(manifest: Mapping[str, Any], folder: Path, names: Iterable[str]) -> dict[str, Any]:
+    """``manifest`` with the checksums of the files ``names`` in ``folder``, and with its own.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    found = {name: checksum_of(folder / name) for name in sorted(names)}
+    files = {name: {"bytes": one.bytes, "digest": one.digest} for name, one in found.items()}
+    content = {k: v for k, v in manifest.items() if k != _KEY} | {_KEY: {"algorithm": ALGORITHM, "files": files}}
+    return content | {_KEY: {**content[_KEY], "manifest": _digest(content)}}
+
+
+def checksums_in(file: Path, manifest: Mapping[str, Any]) -> Checksums | None:
+    """The checksums in the ``manifest`` that was read from ``file``; ``None`` if it was written without.
+
+    Raises:
+        DamageError: the manifest is not what was written.
+        RunError: its checksums are malformed, or of an algorithm that this version does not know.
+    """
+    if _KEY not in manifest:
+        if manifest.get("format", 1) == 1:
+            return None
+        raise DamageError(file, "is damaged: it has lost its checksums")
+    fields = Fields(file, manifest).object(_KEY)
+    if fields.text("algorithm") != ALGORITHM:
+        raise fields.wrong("algorithm", ALGORITHM)
+    files = {name: _checksum(fields.object("files").object(name), name) for name in fields.object("files").raw}
+    found = Checksums(files, fields.text("manifest"))
+    content = {**manifest, _KEY: {k: v for k, v in fields.raw.items() if k != "manifest"}}
+    if _digest(content) != found.manifest:
+        raise DamageError(file, "is damaged: its content is not what was written")
+    return found
+
+
+def _checksum(fields: Fields, name: str) -> Checksum:
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or str(path) != name or "\0" in name:
+        raise RunError(fields.file, f"names the file {printable(name)!r}", "a file within its folder")
+    return Checksum(fields.integer("bytes"), fields.text("digest"))
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    # In ASCII, because a text may hold what UTF-8 does not, such as the bytes of a path.
+    return _weir.digest_bytes(json.dumps(content, sort_keys=True, separators=(",", ":")).encode("ascii"))
+
+
+_intact: dict[tuple[str, Checksum], tuple[int, int, int]] = {}
+"""Files found to be what they should: their inode, size and time of change then; each is read once a process."""
+
+
+def damage(file: Path, wanted: Checksum, *, content: bool = True) -> str | None:
+    """What is wrong with ``file``, or ``None``; without ``content`` only whether it is there and has its size."""
+    try:
+        if not file.is_file():
+            return "is missing" if not file.exists() else "is not a file"
+        now = file.stat()
+        if now.st_size != wanted.bytes:
+            return f"is damaged: it has {now.st_size} bytes instead of {wanted.bytes}"
+        if not content:
+            return None
+        key, state = (str(file), wanted), (now.st_ino, now.st_size, now.st_mtime_ns)
+        if _intact.get(key) != state:
+            if checksum_of(file) != wanted:
+                return "is damaged: its content is not what was written"
+            _intact[key] = state
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return None

@@ -1,0 +1,133 @@
+"""Manifests of runs and cells: read, checked against their own checksum, their fields with their types.
+
+What readers use of a manifest is checked here once, so that the mapping can be passed on: a field that is there has its
+type. Fields that nobody uses are kept as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from weir.run.checksums import Checksums, checksums_in
+from weir.run.documents import Fields, read_document
+from weir.run.printable import printable
+
+__all__ = ["MANIFEST", "CellManifest", "Listed", "RunManifest", "read_cell_manifest", "read_run_manifest"]
+
+MANIFEST = "manifest.json"
+_MOST_REPEATS = (1 << 32) - 1
+
+
+@dataclass(frozen=True)
+class CellManifest:
+    """The manifest of a cell."""
+
+    id: str
+    factors: Mapping[str, str]
+    repeat: int
+    checksums: Checksums | None
+    """``None``: written by a version that had none, or not asked for."""
+    raw: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A cell as the manifest of its run lists it."""
+
+    id: str
+    digest: str | None
+    """Checksum of the cell's manifest; ``None`` where it has no result, or in a run of an older version."""
+
+
+@dataclass(frozen=True)
+class RunManifest:
+    """The manifest of a run."""
+
+    cells: tuple[Listed, ...]
+    checksums: Checksums | None
+    raw: Mapping[str, Any]
+
+
+def read_cell_manifest(folder: Path, *, verify: bool) -> CellManifest:
+    """Reads the manifest of the cell in ``folder``; without ``verify`` checksums are left alone.
+
+    Raises:
+        RunError: it is missing, or a field is not what it should be.
+        DamageError: it is not what was written.
+    """
+    file = folder / MANIFEST
+    raw = read_document(file)[1]
+    checksums = checksums_in(file, raw) if verify else None
+    fields = Fields(file, raw)
+    for name in ("method", "plan_hash", "key"):
+        fields.maybe(fields.text, name)
+    fields.maybe(fields.number, "wall_s")
+    fields.maybe(fields.object, "stats")
+    fields.maybe(fields.integer, "seed", 0, 1 << 64)
+    _said(fields)
+    return CellManifest(
+        fields.maybe(fields.text, "id") or folder.name,
+        fields.maybe(fields.words, "factors") or {},
+        fields.maybe(fields.integer, "repeat", 0, _MOST_REPEATS) or 0,
+        checksums,
+        raw,
+    )
+
+
+def read_run_manifest(folder: Path, *, verify: bool) -> RunManifest:
+    """Reads the manifest of the run in ``folder``; without ``verify`` checksums are left alone.
+
+    Raises:
+        RunError: it is missing, or a field is not what it should be.
+        DamageError: it is not what was written.
+    """
+    file = folder / MANIFEST
+    raw = read_document(file)[1]
+    checksums = checksums_in(file, raw) if verify else None
+    fields = Fields(file, raw)
+    for name in ("title", "method", "commit", "start", "end"):
+        fields.maybe(fields.text, name)
+    fields.maybe(fields.number, "wall_s")
+    for name in ("versions", "host", "settings"):
+        fields.maybe(fields.object, name)
+    _said(fields)
+    _check_scenario(fields)
+    if "expect" in raw:
+        _check_claims(fields)
+    cells = tuple(_listed(entry) for entry in fields.objects("cells")) if "cells" in raw else ()
+    return RunManifest(cells, checksums, raw)
+
+
+def _said(fields: Fields) -> None:
+    for name in ("warnings", "notes"):
+        fields.maybe(fields.texts, name)
+
+
+def _check_scenario(fields: Fields) -> None:
+    if isinstance(fields.raw.get("scenario"), str):
+        return
+    scenario = fields.maybe(fields.object, "scenario")
+    if scenario is not None:
+        for name in ("path", "text", "sha256"):
+            scenario.maybe(scenario.text, name)
+
+
+def _check_claims(fields: Fields) -> None:
+    for claim in fields.objects("expect"):
+        claim.text("check")
+        for name in ("claim", "source", "note", "expected"):
+            claim.maybe(claim.text, name)
+        where = claim.maybe(claim.object, "where")
+        for name, value in where.raw.items() if where is not None else ():
+            if not isinstance(value, str | int | float | list):
+                raise claim.wrong("where", f"a text, a number or a list of them for {printable(name)}")
+
+
+def _listed(entry: Fields) -> Listed:
+    entry.maybe(entry.words, "factors")
+    entry.maybe(entry.text, "error")
+    entry.maybe(entry.integer, "repeat", 0, _MOST_REPEATS)
+    return Listed(entry.text("id"), entry.maybe(entry.text, "checksum"))

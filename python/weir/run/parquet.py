@@ -1,0 +1,124 @@
+"""Opens the Parquet file of a table; a file that is no such table ends as a :class:`RunError`, whatever it holds.
+
+A file whose checksum is right is what weir wrote, and only its columns are compared. Of another the footer is checked
+first: what it claims about sizes, which decoders believe. ``prove_readable`` decodes the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from weir.run.errors import RunError
+from weir.run.printable import printable
+from weir.run.tables import arrow_schema
+
+__all__ = ["check_footer", "decoding", "prove_readable", "scan"]
+
+_ROWS_PER_BYTE = 4096
+"""More than any table reaches: 64 equal rows take a byte or more of each column."""
+_CHUNK_BYTES = 1 << 31
+
+
+@contextmanager
+def decoding(file: Path) -> Iterator[None]:
+    """Turns what decoders raise on a damaged ``file``, panics included, into :class:`RunError`."""
+    try:
+        yield
+    except (pl.exceptions.PolarsError, pa.ArrowException, OSError, MemoryError, UnicodeDecodeError) as error:
+        raise _unreadable(file, error) from error
+    except BaseException as error:
+        if type(error).__name__ == "PanicException":  # of the compiled half of polars; it is no Exception
+            raise _unreadable(file, error) from None
+        raise
+
+
+def scan(file: Path, table: str) -> pl.LazyFrame:
+    """The table in ``file``, unread.
+
+    Raises:
+        RunError: it is not Parquet, or has not the columns of ``table``.
+    """
+    with decoding(file):
+        found = pl.scan_parquet(_source(file), glob=False)
+        have = found.collect_schema()
+    wanted = _columns(table)
+    missing = [name for name in wanted if name not in have]
+    if missing:
+        raise RunError(file, f"lacks the columns {', '.join(missing)}", "the columns of `weir schema`")
+    for name, kind in wanted.items():
+        if have[name] != kind:
+            raise RunError(file, f"column {name} is {have[name]}", f"{kind}")
+    return found
+
+
+def _source(file: Path) -> Path | BytesIO:
+    """The file as polars takes it: by its name, if that is UTF-8."""
+    try:
+        str(file).encode()
+    except UnicodeEncodeError:
+        return BytesIO(file.read_bytes())
+    return file
+
+
+@cache
+def _columns(table: str) -> dict[str, pl.DataType]:
+    found = pl.from_arrow(arrow_schema(table).empty_table())
+    assert isinstance(found, pl.DataFrame)
+    return dict(found.schema)
+
+
+def check_footer(file: Path) -> None:
+    """Checks that what the footer of ``file`` claims fits the file.
+
+    Raises:
+        RunError: it is not Parquet, or claims more rows or bytes than the file can hold.
+    """
+    with decoding(file), file.open("rb") as opened:
+        footer = pq.read_metadata(opened)
+        size = file.stat().st_size
+        groups = [footer.row_group(k) for k in range(footer.num_row_groups)]
+        rows = sum(group.num_rows for group in groups)
+        if not 0 <= footer.num_rows == rows <= _ROWS_PER_BYTE * size:
+            raise RunError(file, f"claims {footer.num_rows} rows in {size} bytes", f"at most {_ROWS_PER_BYTE * size}")
+        for group in groups:
+            for chunk in (group.column(k) for k in range(group.num_columns)):
+                _check_chunk(file, size, group.num_rows, chunk)
+
+
+def _check_chunk(file: Path, size: int, rows: int, chunk: pq.ColumnChunkMetaData) -> None:
+    begin = chunk.dictionary_page_offset or chunk.data_page_offset
+    ends = (chunk.data_page_offset, begin + chunk.total_compressed_size)
+    if begin < 0 or chunk.total_compressed_size < 0 or not all(begin <= end <= size for end in ends):
+        raise RunError(file, f"column {printable(chunk.path_in_schema)} lies outside of the file", "a whole file")
+    if chunk.num_values != rows or not 0 <= chunk.total_uncompressed_size <= _CHUNK_BYTES:
+        raise RunError(
+            file,
+            f"column {printable(chunk.path_in_schema)} claims {chunk.num_values} values in "
+            f"{chunk.total_uncompressed_size} bytes",
+            f"{rows} values in at most {_CHUNK_BYTES} bytes",
+        )
+
+
+def prove_readable(file: Path) -> None:
+    """Decodes all of ``file`` once, piece by piece.
+
+    Raises:
+        RunError: a part cannot be decoded.
+    """
+    with decoding(file), file.open("rb") as opened, pq.ParquetFile(opened) as table:
+        rows = sum(batch.num_rows for batch in table.iter_batches())
+        if rows != table.metadata.num_rows:
+            raise RunError(file, f"has {rows} rows", f"the {table.metadata.num_rows} that its footer claims")
+
+
+def _unreadable(file: Path, error: BaseException) -> RunError:
+    first = (str(error).splitlines() or [type(error).__name__])[0]
+    return RunError(file, f"not a readable Parquet file ({printable(first)[:200]})", "a table (weir schema)")
