@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import re
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
 import polars as pl
 import pytest
+from synthetic import Cell, Dumbbell, write_run
 
+from shared import seal_run
 from weir.report import ReportError, figures
-from weir.run import open_run
+from weir.run import Run, open_run
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +84,34 @@ def test_the_same_run_gives_the_same_figures(written: Path, small: Path, tmp_pat
 def test_one_cell_needs_no_folders_and_only_what_is_asked_is_made(one: Path, tmp_path: Path) -> None:
     paths = figures(open_run(one), tmp_path, formats=["svg"], only=["rtt", "queue"])
     assert [p.relative_to(tmp_path).as_posix() for p in paths] == ["queue.svg", "rtt.svg"]
+
+
+def cases(folder: Path, values: Sequence[str]) -> Run:
+    """A run that was swept over ``case``, which took any values."""
+    write_run(folder, [Cell({"case": str(k)}) for k, _ in enumerate(values)], bell=Dumbbell(flows=2, duration=4))
+    for file in (folder / "manifest.json", *folder.glob("cells/*/manifest.json")):
+        manifest = json.loads(file.read_text())
+        for cell in manifest.get("cells", [manifest]):
+            cell["factors"]["case"] = values[int(cell["factors"]["case"])]
+        file.write_text(json.dumps(manifest))
+    return open_run(seal_run(folder))
+
+
+def test_labels_that_differ_in_what_no_file_name_takes_have_figures_of_their_own(tmp_path: Path) -> None:
+    values = ("a/b", "a:b", "a b", "x" * 300, "x" * 299 + "y", "Reno", "reno", "\u202e", "e\u0301", "../..", "plain")
+    paths = figures(cases(tmp_path / "run", values), tmp_path / "out", formats=["csv"], only=["goodput-total"])
+    folders = {p.parent.name for p in paths if p.parent != tmp_path / "out"}
+    assert len({name.casefold() for name in folders}) == len(values)
+    assert all(re.fullmatch(r"[A-Za-z0-9._+-]{1,100}", name) for name in folders)
+    assert "case-plain" in folders
+    with (tmp_path / "out" / "index.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["folder"] for row in rows} == folders
+    assert {row["case"] for row in rows} == {*values}
+    fewer = figures(
+        cases(tmp_path / "two", ("a/b", "plain")), tmp_path / "again", formats=["csv"], only=["goodput-total"]
+    )
+    assert {"case-a_b", "case-plain"} < {p.parent.name for p in fewer}
 
 
 def test_two_hundred_flows_can_be_printed(many: Path, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from weir.compare._align import Group
 from weir.compare._comparison import Comparison
 from weir.compare.charts import OVERLAYS, SCATTER, scatter
 from weir.report.figures import PAPER, check_formats, write_figure
+from weir.report.names import folder_names, write_index
 
 __all__ = ["figures", "overlays"]
 
@@ -25,9 +25,12 @@ def figures(comparison: Comparison, folder: Path, formats: Sequence[str] = ("svg
     folder.mkdir(parents=True, exist_ok=True)
     drawing = scatter(comparison, PAPER)
     written = [] if drawing is None else write_figure(SCATTER, drawing, folder, formats)
-    for group in comparison.groups:
-        place = folder / _folder(group) if len(comparison.groups) > 1 else folder
-        written += overlays(comparison, group, place, formats)
+    shown = [group.shown for group in comparison.groups]
+    names = folder_names(shown) if len(shown) > 1 else [""] * len(shown)
+    if len(names) > 1 and "csv" in formats:
+        written.append(write_index(folder, names, shown))
+    for group, name in zip(comparison.groups, names, strict=True):
+        written += overlays(comparison, group, folder / name, formats)
     return sorted(written)
 
 
@@ -44,8 +47,3 @@ def overlays(comparison: Comparison, group: Group, folder: Path, formats: Sequen
         if drawing is not None:
             written += write_figure(overlay.chart, drawing, folder, formats)
     return written
-
-
-def _folder(group: Group) -> str:
-    text = "_".join(f"{k}-{v}" for k, v in group.shown.items())
-    return re.sub(r"[^A-Za-z0-9.+-]+", "_", text).strip("._") or f"cell-{group.number}"

@@ -17,8 +17,9 @@ from weir.metrics.errors import nearest
 from weir.report import theme
 from weir.report.charts import CELL_CHARTS, CHARTS, RUN_CHARTS, Chart, Drawing, Medium
 from weir.report.errors import ReportError
+from weir.report.names import folder_names, write_index
 from weir.report.spec import rows_of, set_width, specification
-from weir.report.view import CellView, RunView
+from weir.report.view import RunView
 from weir.run import Run
 
 __all__ = ["COLUMN_PT", "PAPER", "Format", "check_formats", "figures", "render_svg", "write_figure"]
@@ -43,8 +44,8 @@ def figures(
 ) -> list[Path]:
     """Writes the figures of a run and returns their paths, sorted.
 
-    Charts across the sweep go to ``out_dir``, those of a cell to a folder named by its factors; a run of one cell has
-    no such folder. The same run gives the same bytes.
+    Charts across the sweep go to ``out_dir``, those of a cell to a folder named by its factors, which ``index.csv``
+    lists; a run of one cell has no such folder. The same run gives the same bytes.
 
     Args:
         run: an opened run.
@@ -59,8 +60,11 @@ def figures(
     check_formats(formats)
     _check("chart", only or (), [c.name for c in CHARTS])
     view = RunView(run)
-    written: list[Path] = []
-    for figure in _drawn(view, only):
+    combinations = [cell.cell.factors for cell in view.combinations]
+    names = folder_names(combinations) if len(combinations) > 1 else [""] * len(combinations)
+    out_dir.mkdir(parents=True, exist_ok=True)
+    written = [write_index(out_dir, names, combinations)] if len(names) > 1 and "csv" in formats else []
+    for figure in _drawn(view, names, only):
         folder = out_dir / figure.folder
         folder.mkdir(parents=True, exist_ok=True)
         written += write_figure(figure.chart, figure.drawing, folder, formats)
@@ -82,25 +86,18 @@ def _check(what: str, given: Collection[str], known: Sequence[str]) -> None:
             raise ReportError(f"no {what} {name!r}.{nearest(name, known)} Expected {', '.join(known)}")
 
 
-def _drawn(view: RunView, only: Collection[str] | None) -> Iterator[_Figure]:
+def _drawn(view: RunView, folders: Sequence[str], only: Collection[str] | None) -> Iterator[_Figure]:
     for chart in RUN_CHARTS:
         if only is None or chart.name in only:
             drawing = chart.draw(view, PAPER)
             if drawing is not None:
                 yield _Figure("", chart, drawing)
-    for cell in view.combinations:
-        folder = _folder(cell) if len(view.combinations) > 1 else ""
+    for cell, folder in zip(view.combinations, folders, strict=True):
         for cell_chart in CELL_CHARTS:
             if only is None or cell_chart.name in only:
                 drawing = cell_chart.draw(cell, PAPER)
                 if drawing is not None:
                     yield _Figure(folder, cell_chart, drawing)
-
-
-def _folder(cell: CellView) -> str:
-    """A folder name from the factors of a cell."""
-    text = "_".join(f"{k}-{v}" for k, v in cell.cell.factors.items()) or cell.id
-    return re.sub(r"[^A-Za-z0-9.+-]+", "_", text).strip("._") or "cell"
 
 
 def write_figure(chart: Chart, drawing: Drawing, folder: Path, formats: Sequence[str]) -> list[Path]:
