@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import weir
-from shared import forget_checksums
+from shared import forget_checksums, seal_cell
 from weir.run import TABLES, DamageError, RunError, RunWarning, describe_tables, open_run
 
 from .synthetic import CellSpec, FlowSpec, write_cell, write_run
@@ -230,6 +230,81 @@ def test_a_plan_without_a_field_is_refused(tmp_path: Path) -> None:
         open_run(folder)
     with pytest.raises(RunError, match=r"plan\.json: lacks the field flows\[0\]\.group; expected a text"):
         open_run(folder, verify=False).plan()
+
+
+@pytest.mark.parametrize("table", ["goodput", "samples", "links"])
+def test_a_plan_of_more_intervals_than_a_reader_holds_is_refused_with_the_bound(tmp_path: Path, table: str) -> None:
+    folder = write_cell(tmp_path / "cell", CellSpec([FlowSpec([8.0])]))
+    plan = json.loads((folder / "plan.json").read_text())
+    plan["measure"] = {"goodput_ns": 1, "tcp_ns": 1, "links_ns": 1}
+    (folder / "plan.json").write_text(json.dumps(plan))
+    seal_cell(folder)
+    cell = open_run(folder).cells[0]
+    with pytest.raises(RunError, match=rf"10000000000 intervals of '{table}'; expected at most 16777216"):
+        cell.table(table)
+
+
+def test_an_instant_far_after_the_end_is_refused(tmp_path: Path) -> None:
+    folder = write_cell(tmp_path / "cell", CellSpec([FlowSpec([8.0] * 10)]))
+    file = folder / "goodput.parquet"
+    late = pl.when(pl.col("time_ns") == 10**10).then(2**63).otherwise("time_ns").cast(pl.UInt64)
+    pl.read_parquet(file).with_columns(time_ns=late).write_parquet(file)
+    seal_cell(folder)
+    with pytest.raises(RunError, match=r"goodput\.parquet: time_ns has the instant 9223372036854775808 ns"):
+        open_run(folder).metrics("goodput.mean")
+
+
+FIELDS: list[tuple[str, list[str | int], object, str]] = [
+    ("plan", ["end_ns"], 0, "end_ns is 0; expected an integer from 1 to"),
+    ("plan", ["end_ns"], 2**63, "end_ns is 9223372036854775808; expected an integer"),
+    ("plan", ["end_ns"], 1e9, "end_ns is 1000000000.0; expected an integer"),
+    ("plan", ["end_ns"], True, "end_ns is True; expected an integer"),
+    ("plan", ["flows"], {}, "flows is an object; expected a list"),
+    ("plan", ["flows", 0], [], r"flows\[0\] is a list; expected an object"),
+    ("plan", ["flows", 0, "path"], [7], r"flows\[0\]\.path\[0\] is 7; expected an integer from 0 to 0"),
+    ("plan", ["flows", 0, "path"], [], r"flows\[0\]\.path is a list; expected at least one link"),
+    ("plan", ["flows", 0, "name"], 3, r"flows\[0\]\.name is 3; expected a text"),
+    ("plan", ["flows", 0, "transport", "protocol"], "\x1b[2J", r"flows\[0\]\.transport\.protocol is '\\x1b\[2J'"),
+    ("plan", ["links", 0, "rate_bps"], 0, r"links\[0\]\.rate_bps is 0; expected an integer from 1"),
+    ("plan", ["links", 0, "delay"], None, r"links\[0\]\.delay is None; expected an object"),
+    ("plan", ["measure", "links"], [5], r"measure\.links\[0\] is 5"),
+    ("manifest", ["repeat"], -1, "repeat is -1; expected an integer from 0"),
+    ("manifest", ["factors"], [], "factors is a list; expected an object"),
+    ("manifest", ["factors"], {"cc": {}}, r"factors\.cc is an object; expected a text or a number"),
+    ("manifest", ["warnings"], [1], r"warnings\[0\] is 1; expected a text"),
+]
+
+
+@pytest.mark.parametrize(("document", "path", "value", "said"), FIELDS)
+def test_a_field_of_another_type_or_out_of_range_is_named(
+    tmp_path: Path, document: str, path: list[str | int], value: object, said: str
+) -> None:
+    folder = write_cell(tmp_path / "cell", CellSpec([FlowSpec([8.0])]))
+    file = folder / f"{document}.json"
+    held = json.loads(file.read_text())
+    holder = held
+    for key in path[:-1]:
+        holder = holder[key]
+    holder[path[-1]] = value
+    file.write_text(json.dumps(held))
+    with pytest.raises(RunError, match=rf"{document}\.json: (lacks the field )?({said})"):
+        open_run(folder, verify=False).plan()
+
+
+@pytest.mark.parametrize("depth", [65, 5_000, 200_000])
+def test_a_document_is_not_nested_without_end(tmp_path: Path, depth: int) -> None:
+    folder = write_cell(tmp_path / "cell", CellSpec([FlowSpec([8.0])]))
+    for name in ("plan.json", "manifest.json"):
+        (folder / name).write_text('{"a": ' + "[" * depth + "]" * depth + "}")
+        with pytest.raises(RunError, match=f"{name}: is nested too deeply; expected at most 64 levels"):
+            open_run(folder, verify=False).plan()
+
+
+def test_a_document_is_not_larger_than_memory(tmp_path: Path) -> None:
+    folder = write_cell(tmp_path / "cell", CellSpec([FlowSpec([8.0])]))
+    os.truncate(folder / "manifest.json", 20_000_000_000)
+    with pytest.raises(RunError, match="has 20000000000 bytes; expected at most 268435456"):
+        open_run(folder)
 
 
 def test_select_takes_quantities_however_they_are_written(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ from weir.metrics.results import Floats, Ints
 from weir.metrics.selection import select_flows
 from weir.metrics.window import CellData, window
 from weir.run import Cell, RunError
+from weir.run.bounds import check_times, latest_ns
+from weir.run.parquet import decoding
 
 __all__ = ["TRACES", "Distance", "Trace", "apart", "mean_apart", "on_one_grid", "traces_of"]
 
@@ -117,7 +119,7 @@ def _goodput(cell: Cell) -> Iterator[Trace]:
     if step == 0:
         return
     rows = cell.table("goodput").filter(pl.col("flow").is_in([flow.id for flow in flows]))
-    frame = rows.select("flow", "time_ns", bits=pl.col("delivered_bytes") * 8.0).sort("flow", "time_ns").collect()
+    frame = _collected(cell, "goodput", rows.select("flow", "time_ns", bits=pl.col("delivered_bytes") * 8.0))
     total = frame.group_by("time_ns").agg(pl.col("bits").sum()).sort("time_ns")
     yield Trace("goodput.aggregate", None, "bit/s", "rate", _times(total), total["bits"].to_numpy(), step)
     parts = frame.partition_by("flow", as_dict=True)
@@ -133,7 +135,7 @@ def _cwnd(cell: Cell) -> Iterator[Trace]:
     if step == 0:
         return
     rows = cell.table("samples").filter(pl.col("flow").is_in([flow.id for flow in flows]))
-    frame = rows.select("flow", "time_ns", pl.col("cwnd").cast(pl.Float64)).sort("flow", "time_ns").collect()
+    frame = _collected(cell, "samples", rows.select("flow", "time_ns", pl.col("cwnd").cast(pl.Float64)))
     parts = frame.partition_by("flow", as_dict=True)
     for flow in flows:
         part = parts.get((flow.id,))
@@ -147,8 +149,17 @@ def _queue(cell: Cell) -> Iterator[Trace]:
     if step == 0 or not links:
         return
     rows = cell.table("links").filter(pl.col("link") == links[0].id)
-    frame = rows.select("time_ns", pl.col("queue_bytes").cast(pl.Float64)).sort("time_ns").collect()
+    frame = _collected(cell, "links", rows.select("time_ns", pl.col("queue_bytes").cast(pl.Float64)))
     yield Trace("queue", links[0].name, "B", "sparse", _times(frame), frame["queue_bytes"].to_numpy(), step)
+
+
+def _collected(cell: Cell, table: str, rows: pl.LazyFrame) -> pl.DataFrame:
+    """The rows in the order of time, by flow where there are several."""
+    file = cell.path / f"{table}.parquet"
+    with decoding(file):
+        frame = rows.collect()
+    check_times(file, frame["time_ns"], latest_ns(cell.plan, table))
+    return frame.sort([name for name in ("flow", "time_ns") if name in frame.columns])
 
 
 def _times(frame: pl.DataFrame) -> Ints:

@@ -8,10 +8,12 @@ import numpy as np
 import polars as pl
 
 from weir.metrics.bounds import NON_NEGATIVE, SHARE
+from weir.metrics.errors import MetricError
 from weir.metrics.fairness import jain_index
 from weir.metrics.registry import Category, Param, View, metric
 from weir.metrics.results import Distribution, Floats, Ints, Sample, Values
 from weir.metrics.window import Window
+from weir.run.bounds import MOST_INTERVALS
 
 __all__ = ["completed"]
 
@@ -74,6 +76,8 @@ def completion_distribution(window: Window, *, width: float = 1.0) -> Distributi
     _, times, _ = completed(window)
     if len(times) == 0:
         return Distribution("all", [0], np.array([0.0, width]), np.full((1, 1), math.nan))
+    if np.ptp(times) / width > MOST_INTERVALS:
+        raise MetricError(f"bins of {width:g} s are more than {MOST_INTERVALS} here; take wider ones")
     bins = np.floor(times / width + 1e-9).astype(np.int64)
     first = int(bins.min())
     shares = np.bincount(bins - first) / len(times)

@@ -25,6 +25,8 @@ from weir.metrics.errors import MetricError, nearest
 from weir.metrics.results import Floats, Ints, Series
 from weir.metrics.selection import select_flows, select_links
 from weir.run import TABLES, Cell, Flow, Link, Plan
+from weir.run.bounds import check_times, latest_ns
+from weir.run.parquet import decoding
 from weir.run.plan import MEASURE
 
 __all__ = ["CellData", "Grouped", "Window", "window"]
@@ -35,9 +37,13 @@ _NULLABLE = frozenset(column.name for column in TABLES["links"].columns if colum
 class Grouped:
     """Columns of a table, sorted by a key (``flow`` or ``link``) and then by time."""
 
-    def __init__(self, scan: pl.LazyFrame, key: str, ids: frozenset[int] | None) -> None:
+    def __init__(self, cell: Cell, table: str, key: str, ids: frozenset[int] | None) -> None:
+        self._file = cell.path / f"{table}.parquet"
+        scan = cell.table(table)
         self._scan = scan if ids is None else scan.filter(pl.col(key).is_in(sorted(ids)))
-        head = self._scan.select(key, "time_ns").collect()
+        with decoding(self._file):
+            head = self._scan.select(key, "time_ns").collect()
+        check_times(self._file, head["time_ns"], latest_ns(cell.plan, table))
         keys = head[key].to_numpy()
         times = head["time_ns"].to_numpy().astype(np.int64)
         self._order = _stable_order(keys, times)
@@ -55,7 +61,8 @@ class Grouped:
     def column(self, name: str) -> Floats:
         """One column as floats, null as nan; shape (rows,)."""
         if name not in self._columns:
-            values = self._scan.select(pl.col(name).cast(pl.Float64)).collect()[name].to_numpy()
+            with decoding(self._file):
+                values = self._scan.select(pl.col(name).cast(pl.Float64)).collect()[name].to_numpy()
             self._columns[name] = values if self._order is None else values[self._order]
         return self._columns[name]
 
@@ -101,18 +108,27 @@ class CellData:
         some = None if len(ids) == number else frozenset(ids)
         if (table, some) not in self._grouped:
             key = "link" if table == "links" else "flow"
-            self._grouped[table, some] = Grouped(self.cell.table(table), key, some)
+            self._grouped[table, some] = Grouped(self.cell, table, key, some)
         return self._grouped[table, some]
 
     @cached_property
     def transfers(self) -> pl.DataFrame:
         """Table ``flows``: one row a transfer."""
-        return self.cell.table("flows").collect()
+        return self._all("flows", "start_ns", "established_ns", "end_ns")
 
     @cached_property
     def events(self) -> pl.DataFrame:
         """Table ``events``, with ``kind`` as a string."""
-        return self.cell.table("events").with_columns(pl.col("kind").cast(pl.String)).collect()
+        return self._all("events", "time_ns").with_columns(pl.col("kind").cast(pl.String))
+
+    def _all(self, table: str, *instants: str) -> pl.DataFrame:
+        file = self.cell.path / f"{table}.parquet"
+        scan = self.cell.table(table)
+        with decoding(file):
+            found = scan.collect()
+        for name in instants:
+            check_times(file, found[name], latest_ns(self.plan, table))
+        return found
 
     @cached_property
     def flow_ends_ns(self) -> Ints:

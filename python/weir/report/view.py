@@ -91,7 +91,7 @@ class CellView:
 
     def _open(self, name: str) -> pl.LazyFrame | None:
         try:
-            frame = self.cell.table(name)
+            frame = self.cell.readable_table(name)
             rows = int(frame.select(pl.len()).collect().item())
         except RunError as error:
             self.problems.append(f"{self.id}: table {name}: {error.problem}")

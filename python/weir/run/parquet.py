@@ -20,7 +20,7 @@ from weir.run.errors import RunError
 from weir.run.printable import printable
 from weir.run.tables import arrow_schema
 
-__all__ = ["check_footer", "decoding", "prove_readable", "scan"]
+__all__ = ["check_footer", "count_rows", "decoding", "prove_readable", "scan"]
 
 _ROWS_PER_BYTE = 4096
 """More than any table reaches: 64 equal rows take a byte or more of each column."""
@@ -117,6 +117,16 @@ def prove_readable(file: Path) -> None:
         rows = sum(batch.num_rows for batch in table.iter_batches())
         if rows != table.metadata.num_rows:
             raise RunError(file, f"has {rows} rows", f"the {table.metadata.num_rows} that its footer claims")
+
+
+def count_rows(file: Path, table: pl.LazyFrame) -> int:
+    """The number of rows of the table in ``file``.
+
+    Raises:
+        RunError: its footer cannot be read.
+    """
+    with decoding(file):
+        return int(table.select(pl.len()).collect().item())
 
 
 def _unreadable(file: Path, error: BaseException) -> RunError:

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import polars as pl
 
+from weir.run.bounds import check_intervals
 from weir.run.checksums import Checksums, damage
 from weir.run.documents import read_document
 from weir.run.errors import DamageError, ReadError, RunError
 from weir.run.manifest import MANIFEST, Listed, RunManifest, read_cell_manifest, read_run_manifest
-from weir.run.parquet import check_footer, prove_readable, scan
-from weir.run.plan import Plan, plan_of
+from weir.run.parquet import check_footer, count_rows, prove_readable, scan
+from weir.run.plan import MEASURE, Plan, plan_of
 from weir.run.printable import printable
 from weir.run.quantity import ONE, parse_quantity, same_value
 from weir.run.tables import TABLES, arrow_schema
@@ -87,7 +88,8 @@ class Cell:
         """Table ``name`` of this cell, unread.
 
         Raises:
-            RunError: no such table, or its file is missing or not Parquet.
+            RunError: no such table, or its file is missing or not Parquet; or the plan has more intervals of it than
+                a reader may hold.
             DamageError: the file is not what was written.
         """
         if name not in TABLES:
@@ -100,7 +102,22 @@ class Cell:
             check_footer(file)
             if self.verify:
                 prove_readable(file)
-        return scan(file, name)
+        found = scan(file, name)
+        if name in MEASURE:
+            check_intervals(self.path / _PLAN, self.plan, name, lambda: count_rows(file, found))
+        return found
+
+    def readable_table(self, name: str) -> pl.LazyFrame:
+        """The same for readers that read all of it: one without a checksum is decoded once, whoever does not verify.
+
+        Raises:
+            RunError: as :meth:`table`, or a part of it cannot be decoded.
+            DamageError: the file is not what was written.
+        """
+        found = self.table(name)
+        if self.checksums is None and not self.verify:
+            prove_readable(self.path / f"{name}.parquet")
+        return found
 
     def damaged(self) -> list[str]:
         """What is wrong with the cell's files: those that are missing or not what was written.
