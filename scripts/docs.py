@@ -5,6 +5,7 @@ Every document here has one source: the tables, the registries and the command l
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -53,14 +54,38 @@ def _congestion_controls() -> str:
 
     from weir import _weir
 
-    lines = ["# Congestion controls", "", "A scenario names one with `cc:`; `weir cc list NAME` prints this."]
+    lines = ["# Congestion controls", "", _own_congestion_control()]
+    lines += ["## Reference", "", "A scenario names one with `cc:`; `weir cc list NAME` prints this."]
     for cc in json.loads(_weir.cc_list()):
-        lines += ["", f"## `{cc['name']}`: {cc['title']}", "", f"{cc['source']}.", ""]
+        lines += ["", f"### `{cc['name']}`: {cc['title']}", "", f"{cc['source']}.", ""]
         lines += ["| option | default | range | what it does |", "|---|---|---|---|"]
         for o in cc["options"]:
             doc = o["doc"].replace("|", r"\|")
             lines.append(f"| `{o['name']}` | {o['default']} | {o['min']} to {o['max']} | {doc} |")
     return _NOTE + "\n".join(lines) + "\n" + _IN_THE_KERNEL
+
+
+def _own_congestion_control() -> str:
+    here = Path(__file__).parent
+    example = here.parent / "examples" / "my_cc" / "my_cc.c"
+    text = (here / "own-congestion-control.md").read_text(encoding="utf-8")
+    parts = {"EXAMPLE": example, "SCENARIO": here / "own-congestion-control.yaml"}
+    for name, path in parts.items():
+        text = text.replace(f"@{name}@", path.read_text(encoding="utf-8").strip())
+    return text.replace("@FIELDS@", _fields((here.parent / "cc" / "shim" / "sock.h").read_text(encoding="utf-8")))
+
+
+def _fields(header: str) -> str:
+    """The fields that a congestion control sees, as a table; they and what they are stand in the header."""
+    structs = {"tcp_sock": "tcp_sk(sk)->", "inet_connection_sock": "inet_csk(sk)->", "sock": "sk->"}
+    rows = ["| field | what it is |", "|---|---|"]
+    for struct, access in structs.items():
+        body = re.search(rf"^struct {struct} {{\n(.*?)^}};", header, re.MULTILINE | re.DOTALL)
+        assert body is not None
+        for const, name, doc in re.findall(r"^\t(const )?\w+ (\w+);\s*/\* (.*?) \*/$", body[1], re.MULTILINE):
+            if not name.startswith("weir_"):
+                rows.append(f"| {'' if const else '**'}`{access}{name}`{'' if const else '**'} | {doc} |")
+    return "\n".join(rows)
 
 
 _IN_THE_KERNEL = """
@@ -79,7 +104,7 @@ sudo weir cc unload --all
 
 - It needs Linux with BTF (`/sys/kernel/btf/vmlinux`, as distributions have it; tried with 6.1, 6.12 and 6.18), and root
   or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN. Only a C file of your own needs clang when it is loaded:
-  `weir cc load ./my_cc.c`, or `./my_cc.so` of `weir cc build` with `my_cc.c` beside it.
+  `weir cc load ./my_cc.c`, or `./my_cc.so` of `weir cc build` with the same `my_cc.c` beside it.
 - A name in the kernel has at most 15 characters of a-z, A-Z, 0-9, `_` and `.`; by default it is `weir_` and the name.
 - Options are set when it is loaded, within the bounds above. For other values load it again under another name.
 - Sockets of every network namespace can choose it, because the kernel keeps one list for all. Processes without

@@ -30,7 +30,7 @@ typedef int64_t s64;
 
 /* Raised whenever a struct below or the meaning of a field changes; a shared object built against another is refused.
  */
-#define WEIR_CC_ABI 1
+#define WEIR_CC_ABI 2
 
 #define ICSK_CA_PRIV_SIZE 104
 #define TCP_CA_NAME_MAX 16
@@ -181,7 +181,13 @@ WEIR_PLAIN_LOOP void *memcpy(void *restrict to, const void *restrict from, size_
 }
 
 #define WEIR_CC_SYMBOL(id) weir_cc_entry
-#define WEIR_CC_EXPORT_ABI __attribute__((visibility("default"))) const u32 weir_cc_abi = WEIR_CC_ABI;
+#ifndef WEIR_CC_SOURCE
+#define WEIR_CC_SOURCE ""
+#endif
+/* weir_cc_built_from says which source this is, so that a file that was edited since is noticed without loading it. */
+#define WEIR_CC_EXPORT_ABI                                                  \
+	__attribute__((visibility("default"))) const u32 weir_cc_abi = WEIR_CC_ABI; \
+	__attribute__((visibility("default"))) const char weir_cc_built_from[] = "weir-cc-built-from:" WEIR_CC_SOURCE;
 #else
 #define WEIR_CC_SYMBOL(id) weir_cc_##id
 #define WEIR_CC_EXPORT_ABI

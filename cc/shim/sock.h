@@ -43,20 +43,21 @@ struct tcp_sock {
 };
 
 struct inet_connection_sock {
-	u64 icsk_ca_priv[ICSK_CA_PRIV_SIZE / sizeof(u64)];
 	const u8 icsk_ca_state;    /* enum tcp_ca_state */
 	const u8 icsk_retransmits; /* timeouts in a row */
 	const u8 weir_reserved[6];
+	u64 icsk_ca_priv[ICSK_CA_PRIV_SIZE / sizeof(u64)];
 };
 
+/* The private state is last: the host lets a page without access follow it, so that writing beyond it ends the call. */
 struct sock {
 	struct tcp_sock weir_tcp;
-	struct inet_connection_sock weir_icsk;
 	u64 sk_pacing_rate;           /* bytes a second; ~0 is unlimited */
 	const u64 sk_max_pacing_rate; /* bytes a second */
 	u32 sk_pacing_status;         /* SK_PACING_* */
 	const u32 weir_hz;            /* jiffies a second */
 	const u32 weir_options[WEIR_CC_MAX_OPTIONS];
+	struct inet_connection_sock weir_icsk;
 };
 
 struct ack_sample {

@@ -2,8 +2,8 @@
 /*
  * A congestion control of your own: additive increase, multiplicative decrease, with both as options.
  *
- *   weir cc build examples/my_cc/my_cc.c        compiles it to my_cc.so
- *   transport: {cc: ./my_cc.so}                 uses it in a scenario
+ *   transport: {cc: ./my_cc.c}      uses it in a scenario beside it
+ *   weir cc build my_cc.c           checks it, and says what the compiler warns of
  *
  * The same file builds as BPF struct_ops for the host kernel and as a kernel module. That is why it is written against
  * Linux' struct sock, with integers only; writing a field that the kernel would not let BPF write does not compile.

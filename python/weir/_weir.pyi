@@ -41,12 +41,44 @@ def cc_describe(name: str) -> str:
         ValueError: there is none; the message has the nearest names.
     """
 
-def cc_build(source: str | PathLike[str], out: str | PathLike[str]) -> Path:
-    """Compiles the congestion control ``source`` to the shared object ``out`` (or into the folder ``out``).
+def cc_permit_loading() -> None:
+    """From now on this process may load shared objects; without, ``cc_describe`` and ``Simulator`` refuse them."""
+
+def cc_try(name: str) -> None:
+    """Tries a congestion control with drawn calls.
 
     Raises:
-        ValueError: there is no compiler, it does not compile, or weir refuses it; the message has the reasons.
+        ValueError: it does what it may not, or there is none of that name. What a signal ends does not return.
     """
+
+def cc_compile(source: str | PathLike[str], shared: str | PathLike[str], built_from: str, sanitize: bool) -> str:
+    """Compiles the congestion control ``source`` to the shared object ``shared``, which says ``built_from``.
+
+    Nothing is loaded. Returns the compiler's warnings.
+
+    Raises:
+        ValueError: there is no compiler, or it does not compile; the message has the reasons.
+    """
+
+def cc_recipe(sanitize: bool) -> str:
+    """What decides an object beside its source: compiler, flags, headers.
+
+    Raises:
+        ValueError: there is no compiler.
+    """
+
+def cc_watch_bytes() -> int:
+    """Bytes of a record of calls."""
+
+def cc_watch_share(fd: int) -> None:
+    """Records the calls of users' congestion controls in the file ``fd``, and the signal that ends the process.
+
+    Raises:
+        ValueError: it cannot be mapped.
+    """
+
+def cc_watched(record: bytes) -> str:
+    """What a record says, as a JSON object: calls, in_call, operation, control, signal, options, past_state, at."""
 
 def cc_check_bpf(source: str | PathLike[str]) -> tuple[Literal["accepted", "refused", "no clang"], str]:
     """Whether ``source`` compiles for BPF, and the compiler's messages or the command that was tried.
@@ -89,7 +121,11 @@ class Simulator:
         """
 
     def advance(self, until_ns: int) -> bool:
-        """Simulates until this instant; whether the plan has ended. Other threads run meanwhile."""
+        """Simulates until this instant; whether the plan has ended. Other threads run meanwhile.
+
+        Raises:
+            ValueError: a user's congestion control did what it may not; the simulation is of no more use.
+        """
 
     @property
     def now_ns(self) -> int:

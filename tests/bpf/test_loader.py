@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 from bpf_support import available, gone, transfer
 
-from weir import _weir
+from weir import _weir, cc
 from weir.bpf import BpfError, BpfRequestError, Loader, Status, status
 from weir.bpf._loader import kernel_name
 
-NAMES = [cc["name"] for cc in json.loads(_weir.cc_list())]
+NAMES = [one["name"] for one in json.loads(_weir.cc_list())]
 MY_CC = Path(__file__).parent.parent.parent / "examples" / "my_cc" / "my_cc.c"
 
 
@@ -170,14 +170,15 @@ def test_without_clang_the_registered_ones_load_and_a_users_own_says_what_is_mis
 def test_a_shared_object_needs_the_source_it_was_built_from(kernel: Status, clang: None, tmp_path: Path) -> None:
     source = tmp_path / "my_cc.c"
     source.write_text(MY_CC.read_text(encoding="utf-8"), encoding="utf-8")
-    shared = str(_weir.cc_build(source, source.with_suffix(".so")))
+    shared = str(source.with_suffix(".so"))
+    cc.compiled(source, Path(shared))
     with Loader() as loader:
         assert loader.load(shared) in available()
         source.write_text(source.read_text(encoding="utf-8").replace("keep, 70,", "keep, 71,"), encoding="utf-8")
-        with pytest.raises(BpfRequestError, match="not built from the C file beside it"):
+        with pytest.raises(BpfRequestError, match="was built from another version of"):
             loader.load(shared)
         source.unlink()
-        with pytest.raises(BpfRequestError, match=r"there is no .*my_cc\.c beside it"):
+        with pytest.raises(BpfRequestError, match=r"there is no .*my_cc\.c; name the C file"):
             loader.load(shared)
 
 

@@ -237,3 +237,20 @@ def test_a_host_that_cannot_refuses_unless_it_is_told_otherwise(
     monkeypatch.setenv(confine.UNCONFINED, "1")
     assert confine.command(["true"]) == ["true"]
     assert "were not confined" in (confine.state().warning or "")
+
+
+def test_a_program_that_is_to_stay_alone_starts_threads_but_no_process() -> None:
+    program = (
+        "import os, threading\n"
+        "thread = threading.Thread(target=print, args=('thread',)); thread.start(); thread.join()\n"
+        "try:\n    print('process', os.fork())\nexcept OSError as error:\n    print(error.strerror)\n"
+    )
+    arguments = [sys.executable, "-I", "-S", "-c", program]
+
+    def said(policy: Policy) -> list[str]:
+        return subprocess.run(
+            confine.command(arguments, policy), capture_output=True, text=True, check=True
+        ).stdout.split()
+
+    assert said(Policy(alone=True))[:2] == ["thread", "Function"]  # not implemented
+    assert said(Policy(alone=False))[:2] == ["thread", "process"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 from lab_support import plan
 
-from shared import Memory, execute
+from shared import ROOT, Memory, execute
 from weir import variants
 from weir.cli.cc import command
 from weir.compare import trace_distance
@@ -121,11 +122,45 @@ def test_a_comparison_is_executed_continued_and_written(kernel: Kernel, tmp_path
 # What needs no lab ---------------------------------------------------------------------------------------------------
 
 
-def test_what_both_have_is_compared() -> None:
-    assert variants.names() == ("reno", "bic", "cubic", "highspeed", "htcp", "scalable")
-    assert variants.names(["htcp", "bic"]) == ("bic", "htcp")
-    with pytest.raises(VariantError, match=r"cubic-2005: not both .* there are reno, "):
-        variants.names(["cubic-2005"])
+BOTH = ("reno", "bic", "cubic", "highspeed", "htcp", "scalable")
+
+
+def test_what_is_chosen_is_compared_and_a_scenario_chooses_by_what_it_names(tmp_path: Path) -> None:
+    assert variants.names(["htcp", "bic", "cubic-2005"]) == ("bic", "cubic-2005", "htcp")
+    with pytest.raises(
+        VariantError, match=r"cubix: weir has no such congestion control; there are reno, .* or a C file"
+    ):
+        variants.names(["cubix"])
+    small = tmp_path / "small.yaml"
+    small.write_text(_SMALL.replace("[reno]", "['linux:htcp', reno]"), encoding="utf-8")
+    assert variants.named_in(small, {}, quick=False) == ("reno", "htcp")
+    assert variants.named_in(ROOT / "scenarios/validation/variants.yaml", {}, quick=True) == BOTH
+
+
+def test_a_users_own_is_compared_between_the_lab_and_the_simulator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(ROOT / "examples/my_cc/my_cc.c", tmp_path / "mine.c")
+    assert variants.names(["./mine.c", "bic"]) == ("bic", "./mine.c")
+    changed = {side.name: side.overrides(["./mine.c"]) for side in SIDES}
+    assert changed["kernel"] == changed["lab as_linux"] == changed["sim as_linux"] == {}
+    mine = {"sweep.transport.cc": json.dumps({"./mine.c": str(tmp_path / "mine.c")})}
+    assert changed["lab"] == changed["sim"] == mine
+    with pytest.raises(VariantError, match=r"missing\.c: No such file"):
+        variants.names(["./missing.c"])
+
+
+def test_a_users_own_is_the_same_in_the_lab_and_in_the_simulator(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(ROOT / "examples/my_cc/my_cc.c", tmp_path / "mine.c")
+    (tmp_path / "small.yaml").write_text(_SMALL, encoding="utf-8")
+    found = variants.execute(tmp_path / "small.yaml", ["./mine.c"], tmp_path / "runs")
+    (row,) = found.rows
+    assert (row.pair.reference, row.pair.test, row.factors["cc"]) == ("lab", "sim", "./mine.c")
+    assert row.goodput_bps[1] == pytest.approx(row.goodput_bps[0], rel=0.02)
 
 
 def test_a_side_keeps_the_names_of_the_cells() -> None:
@@ -141,7 +176,7 @@ def test_a_side_keeps_the_names_of_the_cells() -> None:
 def test_a_wrong_name_is_the_users_mistake() -> None:
     result = CliRunner().invoke(command, ["compare", "nonesuch"])
     assert result.exit_code == 2
-    assert "nonesuch: not both in weir and in the lab's kernel" in result.output
+    assert "nonesuch: weir has no such congestion control" in result.output
 
 
 def row(**changes: Any) -> Row:

@@ -15,11 +15,14 @@ PACKAGE = ROOT / "python" / "weir"
 
 LAYERS = {
     # The metrics read the claims: their grammar, and the flows that they name.
-    "scenario": {"weir._weir", "weir.metrics.errors", "weir.metrics.expect", "weir.metrics.selection"},
+    "scenario": {"weir._weir", "weir.cc", "weir.metrics.errors", "weir.metrics.expect", "weir.metrics.selection"},
     "confine": {"weir._programs"},
-    "methods": {"weir._owner", "weir._programs", "weir._weir", "weir.bpf", "weir.confine", "weir.lab", "weir.run"},
-    "bpf": {"weir._seal", "weir.methods"},  # the errors of methods, and where the programs are
-    "engine": {"weir._files", "weir._terminal", "weir._weir", "weir.methods", "weir.run"},
+    "cc": {"weir._weir", "weir.confine"},
+    "methods": {
+        *("weir._owner", "weir._programs", "weir._weir", "weir.bpf", "weir.cc", "weir.confine", "weir.lab", "weir.run"),
+    },
+    "bpf": {"weir._seal", "weir.cc", "weir.methods"},  # the errors of methods, and where the programs are
+    "engine": {"weir._files", "weir._terminal", "weir._weir", "weir.cc", "weir.confine", "weir.methods", "weir.run"},
     "emulate": {"weir._owner", "weir.methods", "weir.scenario"},
     "lab": {"weir._owner", "weir.confine"},
     # For checksums; for names in errors; for the convenience of `Run.metrics`, when it is called.
@@ -38,6 +41,7 @@ LAYERS = {
     },
     "variants": {
         "weir._weir",
+        "weir.cc",
         "weir.compare",
         "weir.engine",
         "weir.lab",

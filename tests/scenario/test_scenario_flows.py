@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scenario_support import dumbbell, plan_of, workload
 
-from weir import _weir
+from shared import ROOT
+from weir import _weir, cc
 from weir.scenario import ScenarioError, parse
 from weir.scenario._distribution import DistributionType
 from weir.scenario._problem import Invalid, Log
@@ -163,14 +164,17 @@ def test_tcp_settings(transport: str, key: str, value: Any) -> None:
     assert tcp(transport)[key] == value
 
 
-def test_a_shared_object_is_found_next_to_the_scenario(tmp_path: Any) -> None:
-    (tmp_path / "mine.so").write_bytes(b"")
+def test_a_shared_object_is_found_next_to_the_scenario(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    cc.compiled(EXAMPLE, tmp_path / "mine.so")
     text = dumbbell(transport="{cc: ./mine.so}")
     scenario = parse(text, str(tmp_path / "a.yaml"))
     assert scenario.cells()[0].plan()["flows"][0]["transport"]["cc"] == str(tmp_path / "mine.so")
-    assert not any("there is no file" in p.message for p in scenario.problems)
+    monkeypatch.chdir(tmp_path)
     here = parse(text, "a.yaml").cells()[0].plan()["flows"][0]["transport"]["cc"]
     assert here == "./mine.so"
+
+
+EXAMPLE = ROOT / "examples" / "my_cc" / "my_cc.c"
 
 
 def transfers(keys: str, **top: str) -> list[dict[str, int]]:

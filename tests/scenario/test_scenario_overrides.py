@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from itertools import permutations
 from pathlib import Path
 
 import pytest
 from scenario_support import dumbbell, workload
 
+from shared import ROOT
 from weir.scenario import ScenarioError, load, parse
+
+EXAMPLE = ROOT / "examples" / "my_cc" / "my_cc.c"
 
 SMALL = "{pairs: 1, access: {rate: 1Mbps}, capacity: 1Mbps, rtt: 1ms}"
 SWEPT = dumbbell(
@@ -120,13 +124,11 @@ def test_paths_of_the_command_line_are_relative_to_where_it_was_typed(
 ) -> None:
     folder = tmp_path / "scenarios"
     folder.mkdir()
-    (folder / "own.so").touch()
-    (tmp_path / "typed.so").touch()
+    shutil.copy(EXAMPLE, folder / "own.c")
+    shutil.copy(EXAMPLE, tmp_path / "typed.c")
     file = folder / "a.yaml"
     entry = "name: c, kind: command, between: pairs, command: [./run.sh], until: 9s"
-    file.write_text(
-        workload("name: f, kind: bulk, between: pairs", entry, transport="{cc: ./own.so}"), encoding="utf-8"
-    )
+    file.write_text(workload("name: f, kind: bulk, between: pairs", entry, transport="{cc: ./own.c}"), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
 
     def of_plan(path: Path, **overrides: str) -> tuple[str, str]:
@@ -136,8 +138,9 @@ def test_paths_of_the_command_line_are_relative_to_where_it_was_typed(
 
     for path in (Path("scenarios/a.yaml"), file):
         cc, program = of_plan(path)
-        assert (Path(cc).absolute(), Path(program)) == (folder / "own.so", folder / "run.sh")
-        cc, program = of_plan(path, transport__cc="./typed.so", workload__c__command="[./other.sh]")
-        assert (Path(cc).absolute(), Path(program)) == (tmp_path / "typed.so", tmp_path / "other.sh")
-        assert of_plan(path, transport="{cc: {name: ./typed.so}}")[0] == "./typed.so"
-        assert not [p for p in load(path, overrides={"transport.cc": "./typed.so"}).problems if "no file" in p.message]
+        assert (Path(cc).absolute(), Path(program)) == (folder / "own.c", folder / "run.sh")
+        cc, program = of_plan(path, transport__cc="./typed.c", workload__c__command="[./other.sh]")
+        assert (Path(cc).absolute(), Path(program)) == (tmp_path / "typed.c", tmp_path / "other.sh")
+        assert of_plan(path, transport="{cc: {name: ./typed.c}}")[0] == "./typed.c"
+        with pytest.raises(ScenarioError, match=r"there is no file `own\.c`"):
+            load(path, overrides={"transport.cc": "./own.c"})

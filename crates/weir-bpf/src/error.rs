@@ -85,7 +85,8 @@ pub enum BpfError {
     },
     /// The verifier found fault with a program.
     #[error(
-        "the kernel's verifier refuses {cc}, in its operation {function}:\n{log}\nThe last lines say why; see cc/README.md for what BPF accepts"
+        "the kernel's verifier refuses {cc}, in its operation {function}{}:\n{log}\nThe last lines say why; see cc/README.md for what BPF accepts",
+        meaning(.log)
     )]
     Verifier {
         /// The congestion control.
@@ -174,6 +175,37 @@ impl BpfError {
     }
 }
 
+/// What the verifier's words mean, for what a C compiler accepts.
+fn meaning(log: &str) -> &'static str {
+    const LOOPS: [&str; 4] =
+        ["infinite loop detected", "back-edge from insn", "program is too large", "jumps is too complex"];
+    if LOOPS.iter().any(|words| log.contains(words)) {
+        ", because of a loop without a constant bound, or with one that is too large"
+    } else {
+        ""
+    }
+}
+
 fn privileges(missing: &[Privilege]) -> String {
     missing.iter().map(|privilege| privilege.name()).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_without_a_bound_is_called_one() {
+        let error = |log: &str| {
+            BpfError::Verifier { cc: "./mine.c".into(), function: "cong_avoid".into(), log: log.into() }.to_string()
+        };
+        for log in ["infinite loop detected at insn 12", "BPF program is too large. Processed 1000001 insn"] {
+            assert!(
+                error(log).starts_with(
+                    "the kernel's verifier refuses ./mine.c, in its operation cong_avoid, because of a loop"
+                )
+            );
+        }
+        assert!(!error("R1 invalid mem access").contains("loop"));
+    }
 }

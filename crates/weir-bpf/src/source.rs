@@ -1,9 +1,6 @@
 //! From what a scenario names to a BPF object: registered congestion controls, and a user's own C file.
 
-use crate::{
-    error::BpfError,
-    object::{CompiledCc, CompiledOption},
-};
+use crate::{error::BpfError, object::CompiledCc};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -28,20 +25,20 @@ include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 pub enum Source {
     /// A name of `cc/registry.txt`.
     Registered(String),
-    /// A C file; a shared object of `weir cc build` stands for the one beside it.
+    /// A C file.
     File(PathBuf),
 }
 
 impl Source {
-    /// What `cc` in a scenario or on the command line means: a name, or the path of a `.c` or `.so` file.
+    /// What `cc` means: a name, or the path of a C file.
     ///
     /// # Errors
-    /// [`CcError::Unknown`] for a name; [`BpfError::Source`] for a shared object without its source, or one that was
-    /// built from another.
+    /// [`CcError::Unknown`] for a name; [`BpfError::Source`] for a shared object: whoever calls knows its source.
     pub fn of(cc: &str) -> Result<Source, BpfError> {
         let path = Path::new(cc);
         if cc.ends_with(".so") {
-            return beside(path);
+            let reason = "the kernel needs its source: name the C file".to_owned();
+            return Err(BpfError::Source { path: path.to_owned(), reason });
         }
         if cc.contains('/') || cc.ends_with(".c") {
             return Ok(Source::File(path.to_owned()));
@@ -114,32 +111,4 @@ fn compile(cc: &str, path: &Path, defines: &[&str]) -> Result<Vec<u8>, BpfError>
         BpfBuild::Refused(messages) => Err(BpfError::Compile { cc: cc.to_owned(), messages }),
         BpfBuild::NoClang(tried) => Err(BpfError::NoClang { cc: cc.to_owned(), tried }),
     }
-}
-
-/// The C file beside a shared object, if it declares the same name and options.
-fn beside(shared: &Path) -> Result<Source, BpfError> {
-    let algorithm = weir_cc::find(&shared.display().to_string())?;
-    let source = shared.with_extension("c");
-    let fail = |reason: String| BpfError::Source { path: shared.to_owned(), reason };
-    if !source.is_file() {
-        return Err(fail(format!(
-            "the kernel needs its source, and there is no {} beside it; put it there, or name the C file itself",
-            source.display()
-        )));
-    }
-    let source = Source::File(source);
-    let object = compiled(&source, false, &[])?;
-    let declared: Vec<CompiledOption> = object.options().to_vec();
-    let same = algorithm.name() == object.name()
-        && algorithm.options().len() == declared.len()
-        && algorithm.options().iter().all(|option| {
-            declared.iter().any(|other| {
-                (&other.name, other.default, other.min, other.max)
-                    == (&option.name, option.default, option.min, option.max)
-            })
-        });
-    if !same {
-        return Err(fail("it was not built from the C file beside it; run `weir cc build` again".into()));
-    }
-    Ok(source)
 }

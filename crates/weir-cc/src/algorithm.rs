@@ -2,22 +2,26 @@
 
 use crate::{
     error::CcError,
+    guard::Foreign,
     ops::{ABI, Ops, OptionRow},
     sock::{MAX_OPTIONS, PRIVATE_WORDS, Sock},
 };
 use serde::Serialize;
-use std::{
-    ffi::{CStr, c_char},
-    fmt,
-};
+use std::{ffi::c_char, fmt};
 
 /// Longest name, as Linux' `TCP_CA_NAME_MAX` without its terminator.
 const NAME_MAX: usize = 15;
+/// Longest name of an option.
+const OPTION_NAME_MAX: usize = 32;
+/// Longest title, source and description of an option, bytes.
+const PROSE_MAX: usize = 400;
 
 /// A congestion control: cheap to copy, valid for the life of the process.
 #[derive(Clone)]
 pub struct Algorithm {
     pub(crate) ops: &'static Ops,
+    /// For one that a user built: its calls are guarded.
+    pub(crate) foreign: Option<&'static Foreign>,
 }
 
 /// What a congestion control says about itself, for listings and manifests.
@@ -59,7 +63,7 @@ pub struct CcOption {
 impl Algorithm {
     /// Checks a table as Linux does when a module registers: mandatory operations, size of the state.
     pub(crate) fn check(ops: &'static Ops) -> Result<Algorithm, CcError> {
-        let algorithm = Algorithm { ops };
+        let algorithm = Algorithm { ops, foreign: None };
         let reason = if ops.abi != ABI {
             format!("it was built for interface version {}, this is version {ABI}; build it again", ops.abi)
         } else if ops.sock_size as usize != size_of::<Sock>() {
@@ -147,7 +151,7 @@ impl OptionRow {
 }
 
 /// Why Linux would refuse these operations, or weir could not run them.
-fn fault(ops: &Ops) -> Option<String> {
+fn fault(ops: &'static Ops) -> Option<String> {
     if ops.ssthresh.is_none() {
         return Some("it has no ssthresh operation".into());
     }
@@ -166,20 +170,54 @@ fn fault(ops: &Ops) -> Option<String> {
     if ops.option_count as usize > MAX_OPTIONS {
         return Some(format!("it has {} options, at most {MAX_OPTIONS} are possible", ops.option_count));
     }
-    let name = text(ops.name);
-    let valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
-    if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(valid) {
+    if !is_name(ops.name, NAME_MAX) {
         return Some(format!("a name has 1 to {NAME_MAX} characters of a-z, 0-9, - and _"));
+    }
+    if !is_prose(ops.title) || !is_prose(ops.source) {
+        return Some(format!("title and source are printable text of at most {PROSE_MAX} bytes"));
+    }
+    if ops.option_count > 0 && ops.options.is_null() {
+        return Some("it has options, but no table of them".into());
+    }
+    Algorithm { ops, foreign: None }.rows().iter().find_map(option_fault)
+}
+
+fn option_fault(row: &OptionRow) -> Option<String> {
+    if !is_name(row.name, OPTION_NAME_MAX) {
+        return Some(format!("the name of an option has 1 to {OPTION_NAME_MAX} characters of a-z, 0-9, - and _"));
+    }
+    let name = row.name();
+    if !is_prose(row.doc) {
+        return Some(format!("what option {name} does is printable text of at most {PROSE_MAX} bytes"));
+    }
+    if row.min > row.max || row.value < row.min || row.value > row.max {
+        return Some(format!("option {name} is {} by default, and from {} to {}", row.value, row.min, row.max));
     }
     None
 }
 
-fn str_of(pointer: *const c_char) -> &'static str {
+fn is_name(pointer: *const c_char, most: usize) -> bool {
+    let valid = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
+    bounded(pointer, most).is_some_and(|name| !name.is_empty() && name.chars().all(valid))
+}
+
+fn is_prose(pointer: *const c_char) -> bool {
+    pointer.is_null() || bounded(pointer, PROSE_MAX).is_some_and(|text| !text.chars().any(char::is_control))
+}
+
+/// The text at `pointer`, if it is one of at most `most` bytes.
+fn bounded(pointer: *const c_char, most: usize) -> Option<&'static str> {
     if pointer.is_null() {
-        return "";
+        return None;
     }
-    // SAFETY: a string literal of a C source that is never unloaded.
-    unsafe { CStr::from_ptr(pointer) }.to_str().unwrap_or("")
+    // SAFETY: a string of a C source that is never unloaded; not read beyond `most` bytes.
+    let length = (0..=most).find(|&at| unsafe { *pointer.add(at) } == 0)?;
+    // SAFETY: as above; these bytes were just read.
+    std::str::from_utf8(unsafe { std::slice::from_raw_parts(pointer.cast(), length) }).ok()
+}
+
+fn str_of(pointer: *const c_char) -> &'static str {
+    bounded(pointer, PROSE_MAX).unwrap_or("")
 }
 
 fn text(pointer: *const c_char) -> String {

@@ -5,6 +5,7 @@ use crate::{
     error::CcError,
     ops::Ops,
     sock::{AckSample, RateSample, Sock},
+    watch::Operation,
 };
 use std::collections::BTreeMap;
 
@@ -97,12 +98,34 @@ impl Instance {
         self.algorithm.ops
     }
 
+    /// Makes a call; one of a user's congestion control is guarded.
+    #[inline]
+    fn call<T>(&mut self, operation: Operation, call: impl FnOnce(*mut Sock) -> T) -> T {
+        match self.algorithm.foreign {
+            None => call(&raw mut self.sock),
+            Some(foreign) => foreign.call(operation, &mut self.sock, call),
+        }
+    }
+
+    /// Makes a call that returns a number of packets.
+    #[inline]
+    fn ask(&mut self, operation: Operation, call: unsafe extern "C" fn(*mut Sock) -> u32) -> u32 {
+        // SAFETY: `sock` has the layout the C source was compiled for, and is not aliased.
+        let packets = self.call(operation, |sock| unsafe { call(sock) });
+        match self.algorithm.foreign {
+            Some(foreign) if packets == 0 => {
+                foreign.fault(operation, "returned 0; a window has at least one packet".into())
+            }
+            _ => packets,
+        }
+    }
+
     /// The connection is established: clears the private state and calls `init`.
     pub fn init(&mut self) {
         self.sock.clear_private();
         if let Some(init) = self.ops().init {
             // SAFETY: `sock` has the layout the C source was compiled for, and is not aliased.
-            unsafe { init(&mut self.sock) }
+            self.call(Operation::Init, |sock| unsafe { init(sock) });
         }
     }
 
@@ -110,7 +133,7 @@ impl Instance {
     pub fn release(&mut self) {
         if let Some(release) = self.ops().release {
             // SAFETY: as in `init`.
-            unsafe { release(&mut self.sock) }
+            self.call(Operation::Release, |sock| unsafe { release(sock) });
         }
     }
 
@@ -118,8 +141,7 @@ impl Instance {
     #[inline]
     pub fn ssthresh(&mut self) -> u32 {
         match self.ops().ssthresh {
-            // SAFETY: as in `init`.
-            Some(ssthresh) => unsafe { ssthresh(&mut self.sock) },
+            Some(ssthresh) => self.ask(Operation::Ssthresh, ssthresh),
             None => self.sock.snd_ssthresh,
         }
     }
@@ -129,7 +151,7 @@ impl Instance {
     pub fn cong_avoid(&mut self, ack: u32, acked: u32) {
         if let Some(cong_avoid) = self.ops().cong_avoid {
             // SAFETY: as in `init`.
-            unsafe { cong_avoid(&mut self.sock, ack, acked) }
+            self.call(Operation::CongAvoid, |sock| unsafe { cong_avoid(sock, ack, acked) });
         }
     }
 
@@ -138,7 +160,7 @@ impl Instance {
     pub fn set_state(&mut self, state: CaState) {
         if let Some(set_state) = self.ops().set_state {
             // SAFETY: as in `init`.
-            unsafe { set_state(&mut self.sock, state as u8) }
+            self.call(Operation::SetState, |sock| unsafe { set_state(sock, state as u8) });
         }
     }
 
@@ -147,7 +169,7 @@ impl Instance {
     pub fn cwnd_event(&mut self, event: CaEvent) {
         if let Some(cwnd_event) = self.ops().cwnd_event {
             // SAFETY: as in `init`.
-            unsafe { cwnd_event(&mut self.sock, event as u32) }
+            self.call(Operation::CwndEvent, |sock| unsafe { cwnd_event(sock, event as u32) });
         }
     }
 
@@ -156,7 +178,7 @@ impl Instance {
     pub fn in_ack_event(&mut self, flags: u32) {
         if let Some(in_ack_event) = self.ops().in_ack_event {
             // SAFETY: as in `init`.
-            unsafe { in_ack_event(&mut self.sock, flags) }
+            self.call(Operation::InAckEvent, |sock| unsafe { in_ack_event(sock, flags) });
         }
     }
 
@@ -165,7 +187,7 @@ impl Instance {
     pub fn pkts_acked(&mut self, sample: &AckSample) {
         if let Some(pkts_acked) = self.ops().pkts_acked {
             // SAFETY: as in `init`; the sample outlives the call.
-            unsafe { pkts_acked(&mut self.sock, sample) }
+            self.call(Operation::PktsAcked, |sock| unsafe { pkts_acked(sock, sample) });
         }
     }
 
@@ -173,8 +195,7 @@ impl Instance {
     #[inline]
     pub fn undo_cwnd(&mut self) -> u32 {
         match self.ops().undo_cwnd {
-            // SAFETY: as in `init`.
-            Some(undo_cwnd) => unsafe { undo_cwnd(&mut self.sock) },
+            Some(undo_cwnd) => self.ask(Operation::UndoCwnd, undo_cwnd),
             None => self.sock.snd_cwnd.max(self.sock.prior_cwnd),
         }
     }
@@ -190,22 +211,24 @@ impl Instance {
     pub fn cong_control(&mut self, ack: u32, flag: u32, sample: &RateSample) {
         if let Some(cong_control) = self.ops().cong_control {
             // SAFETY: as in `pkts_acked`.
-            unsafe { cong_control(&mut self.sock, ack, flag as i32, sample) }
+            self.call(Operation::CongControl, |sock| unsafe { cong_control(sock, ack, flag as i32, sample) });
         } else if let Some(cong_control) = self.ops().cong_control_rs {
             // SAFETY: as in `pkts_acked`.
-            unsafe { cong_control(&mut self.sock, sample) }
+            self.call(Operation::CongControl, |sock| unsafe { cong_control(sock, sample) });
         }
     }
 
     /// Fewest packets in a segmentation-offload train, if the congestion control has an opinion.
     pub fn min_tso_segs(&mut self) -> Option<u32> {
+        let ask = self.ops().min_tso_segs?;
         // SAFETY: as in `init`.
-        self.ops().min_tso_segs.map(|ask| unsafe { ask(&mut self.sock) })
+        Some(self.call(Operation::MinTsoSegs, |sock| unsafe { ask(sock) }))
     }
 
     /// Factor of the window by which the send buffer grows, if the congestion control has an opinion.
     pub fn sndbuf_expand(&mut self) -> Option<u32> {
+        let ask = self.ops().sndbuf_expand?;
         // SAFETY: as in `init`.
-        self.ops().sndbuf_expand.map(|ask| unsafe { ask(&mut self.sock) })
+        Some(self.call(Operation::SndbufExpand, |sock| unsafe { ask(sock) }))
     }
 }

@@ -35,14 +35,14 @@ const u32 weir_layout_sock[] = {
 	TCP(lsndtime),
 	TCP(is_cwnd_limited),
 	TCP(ecn_flags),
-	ICSK(icsk_ca_priv),
-	ICSK(icsk_ca_state),
-	ICSK(icsk_retransmits),
 	SOCK(sk_pacing_rate),
 	SOCK(sk_max_pacing_rate),
 	SOCK(sk_pacing_status),
 	SOCK(weir_hz),
 	SOCK(weir_options),
+	ICSK(icsk_ca_state),
+	ICSK(icsk_retransmits),
+	ICSK(icsk_ca_priv),
 	sizeof(struct sock),
 };
 

@@ -1,16 +1,27 @@
 //! Loads a congestion control from a shared object.
+//!
+//! A shared object is a program: its constructors run when it is opened. So a process loads one only after it has said
+//! that it is there for that ([`permit_loading`]); the processes of the command line never do.
 
 use crate::{
     algorithm::Algorithm,
     error::CcError,
+    guard::Foreign,
+    inspect,
     ops::{ABI, Ops},
+    watch::{self, Operation},
 };
 use libloading::Library;
 use std::{
     collections::BTreeMap,
     fs,
+    io::Write,
+    os::fd::{AsRawFd, FromRawFd},
     path::{Path, PathBuf},
-    sync::{LazyLock, Mutex, PoisonError},
+    sync::{
+        LazyLock, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::SystemTime,
 };
 
@@ -18,10 +29,23 @@ use std::{
 type Key = (PathBuf, Option<SystemTime>, u64);
 
 static LOADED: LazyLock<Mutex<BTreeMap<Key, Algorithm>>> = LazyLock::new(Mutex::default);
+static PERMITTED: AtomicBool = AtomicBool::new(false);
+
+/// Largest file that is read.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// From now on this process may load congestion controls that others wrote.
+pub fn permit_loading() {
+    PERMITTED.store(true, Relaxed);
+}
 
 /// The congestion control in the shared object at `path`. It stays loaded for the life of the process.
 pub(crate) fn load(path: &Path) -> Result<Algorithm, CcError> {
-    let key = identify(path).map_err(|error| CcError::Io { path: path.to_owned(), error })?;
+    let fail = |reason: String| CcError::Load { path: path.to_owned(), reason };
+    if !PERMITTED.load(Relaxed) {
+        return Err(fail("a shared object is a program, and this process loads none".into()));
+    }
+    let key = identify(path)?;
     let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(algorithm) = loaded.get(&key) {
         return Ok(algorithm.clone());
@@ -31,29 +55,40 @@ pub(crate) fn load(path: &Path) -> Result<Algorithm, CcError> {
     Ok(algorithm)
 }
 
-fn identify(path: &Path) -> std::io::Result<Key> {
-    let path = fs::canonicalize(path)?;
-    let metadata = fs::metadata(&path)?;
-    Ok((path, metadata.modified().ok(), metadata.len()))
+fn identify(path: &Path) -> Result<Key, CcError> {
+    let io = |error| CcError::Io { path: path.to_owned(), error };
+    let canonical = fs::canonicalize(path).map_err(io)?;
+    let metadata = fs::metadata(&canonical).map_err(io)?;
+    if !metadata.is_file() || metadata.len() > MOST_BYTES {
+        let reason = format!("it is no file of at most {} MiB", MOST_BYTES >> 20);
+        return Err(CcError::Load { path: path.to_owned(), reason });
+    }
+    Ok((canonical, metadata.modified().ok(), metadata.len()))
 }
 
 fn open(path: &Path) -> Result<Algorithm, CcError> {
     let fail = |reason: String| CcError::Load { path: path.to_owned(), reason };
-    // The dynamic linker takes a path it has seen for the library it has: load a copy under a name never used before.
-    let copy = tempfile::Builder::new()
-        .prefix("weir-cc-")
-        .suffix(".so")
-        .tempfile()
-        .and_then(|copy| fs::copy(path, copy.path()).map(|_| copy))
-        .map_err(|error| fail(error.to_string()))?;
-    // SAFETY: a congestion control built by `build` has no initialisers; loading anything else is the user's choice.
-    let library = unsafe { Library::new(copy.path()) }
-        .map_err(|error| fail(error.to_string().replace(&copy.path().display().to_string(), "the file")))?;
-    // Never unloaded: algorithms are handed out for the life of the process.
+    let bytes = fs::read(path).map_err(|error| CcError::Io { path: path.to_owned(), error })?;
+    if let Some(reason) = shares_state(&inspect::variables(&bytes).map_err(&fail)?) {
+        return Err(fail(reason));
+    }
+    // The dynamic linker takes a file it has seen for the library it has: load a copy. It has no name, so that nothing is
+    // left, however this ends, and a process that may write no file can make it.
+    let held = unnamed(&bytes).map_err(|error| fail(error.to_string()))?;
+    let copy = format!("/proc/self/fd/{}", held.as_raw_fd());
+    let slot = watch::register(&path.display().to_string());
+    watch::begin(slot, Operation::Load, 0);
+    // SAFETY: whatever its constructors do happens to a process that is there for it.
+    let library = unsafe { Library::new(&copy) };
+    watch::end();
+    let library = library.map_err(|error| fail(error.to_string().replace(&copy, "the file")))?;
+    // Never unloaded: algorithms are handed out for the life of the process. As long, the linker knows it by this number.
+    std::mem::forget(held);
     let library: &'static Library = Box::leak(Box::new(library));
     // SAFETY: the symbol is a u32 in every version of the interface.
     let abi = unsafe { library.get::<*const u32>(b"weir_cc_abi\0") }
         .map_err(|_| fail("it was not built by `weir cc build` (no symbol weir_cc_abi)".into()))?;
+    watch::set_base(slot, base_of((*abi).cast()));
     // SAFETY: the address of a constant in a library that stays loaded.
     let abi = unsafe { **abi };
     if abi != ABI {
@@ -63,5 +98,43 @@ fn open(path: &Path) -> Result<Algorithm, CcError> {
     let ops = unsafe { library.get::<*const Ops>(b"weir_cc_entry\0") }
         .map_err(|_| fail("it registers no congestion control (no symbol weir_cc_entry)".into()))?;
     // SAFETY: as above; the constant lives as long as the library, that is, for ever.
-    Algorithm::check(unsafe { &**ops })
+    let algorithm = Algorithm::check(unsafe { &**ops })?;
+    let state_bytes = algorithm.ops.priv_size as usize;
+    let path = Box::leak(path.display().to_string().into_boxed_str());
+    Ok(Algorithm { foreign: Some(Box::leak(Box::new(Foreign { path, slot, state_bytes }))), ..algorithm })
+}
+
+/// A file without a name, of this content.
+fn unnamed(bytes: &[u8]) -> std::io::Result<fs::File> {
+    // SAFETY: the name ends with zero, and the descriptor, if there is one, is nobody else's.
+    let fd = unsafe { libc::memfd_create(c"weir-cc".as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: as above.
+    let mut file = unsafe { fs::File::from_raw_fd(fd) };
+    file.write_all(bytes)?;
+    Ok(file)
+}
+
+/// Why variables of the object are a mistake, if it has any.
+pub(crate) fn shares_state(variables: &[String]) -> Option<String> {
+    (!variables.is_empty()).then(|| {
+        format!(
+            "all flows would share its variables: {}; what a flow remembers is in its private state (inet_csk_ca), what \
+             never changes is const",
+            variables.join(", ")
+        )
+    })
+}
+
+/// Where the object that holds `address` was loaded; zero if nobody knows.
+fn base_of(address: *const libc::c_void) -> usize {
+    let mut found = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: it fills `found`, or says that it did not.
+    if unsafe { libc::dladdr(address, found.as_mut_ptr()) } == 0 {
+        return 0;
+    }
+    // SAFETY: filled above.
+    unsafe { found.assume_init() }.dli_fbase as usize
 }

@@ -74,13 +74,6 @@ pub struct Sock {
     /// `TCP_ECN_*`. Writable.
     pub ecn_flags: u8,
     pub(crate) reserved_tcp: [u8; 2],
-    /// The congestion control's own 104 bytes. Writable.
-    pub(crate) private: [u64; PRIVATE_WORDS],
-    /// [`CaState`](crate::CaState) as a number.
-    pub ca_state: u8,
-    /// Retransmission timeouts in a row.
-    pub retransmits: u8,
-    pub(crate) reserved_icsk: [u8; 6],
     /// Pacing rate, bytes a second; `u64::MAX` is unlimited. Writable.
     pub pacing_rate: u64,
     /// Upper bound of the pacing rate, bytes a second.
@@ -90,6 +83,13 @@ pub struct Sock {
     /// Jiffies a second.
     pub hz: u32,
     pub(crate) options: [u32; MAX_OPTIONS],
+    /// [`CaState`](crate::CaState) as a number.
+    pub ca_state: u8,
+    /// Retransmission timeouts in a row.
+    pub retransmits: u8,
+    pub(crate) reserved_icsk: [u8; 6],
+    /// The congestion control's own 104 bytes. Writable, and last: what is written beyond them is noticed.
+    pub(crate) private: [u64; PRIVATE_WORDS],
 }
 
 impl Default for Sock {
@@ -125,15 +125,15 @@ impl Default for Sock {
             is_cwnd_limited: 0,
             ecn_flags: 0,
             reserved_tcp: [0; 2],
-            private: [0; PRIVATE_WORDS],
-            ca_state: 0,
-            retransmits: 0,
-            reserved_icsk: [0; 6],
             pacing_rate: u64::MAX,
             max_pacing_rate: u64::MAX,
             pacing_status: 0,
             hz: 1000,
             options: [0; MAX_OPTIONS],
+            ca_state: 0,
+            retransmits: 0,
+            reserved_icsk: [0; 6],
+            private: [0; PRIVATE_WORDS],
         }
     }
 }
@@ -153,6 +153,19 @@ impl Sock {
     /// Forgets the private state, as before [`Instance::init`](crate::Instance::init).
     pub fn clear_private(&mut self) {
         self.private = [0; PRIVATE_WORDS];
+    }
+
+    /// Takes from `other` the fields that a congestion control may write.
+    pub(crate) fn take_writable(&mut self, other: &Sock) {
+        self.snd_cwnd = other.snd_cwnd;
+        self.snd_cwnd_cnt = other.snd_cwnd_cnt;
+        self.snd_cwnd_stamp = other.snd_cwnd_stamp;
+        self.snd_ssthresh = other.snd_ssthresh;
+        self.app_limited = other.app_limited;
+        self.ecn_flags = other.ecn_flags;
+        self.pacing_rate = other.pacing_rate;
+        self.pacing_status = other.pacing_status;
+        self.private = other.private;
     }
 
     /// Is the window below the slow-start threshold?
@@ -261,8 +274,8 @@ mod tests {
             snd_cwnd snd_cwnd_cnt snd_cwnd_stamp snd_ssthresh snd_cwnd_clamp packets_out sacked_out lost_out
             retrans_out max_packets_out snd_una snd_nxt srtt_us mdev_us rtt_min_us mss_cache tcp_mstamp_us
             delivered_mstamp_us first_tx_mstamp_us delivered delivered_ce lost app_limited prior_cwnd prior_ssthresh
-            lsndtime is_cwnd_limited ecn_flags private ca_state retransmits pacing_rate max_pacing_rate pacing_status
-            hz options);
+            lsndtime is_cwnd_limited ecn_flags pacing_rate max_pacing_rate pacing_status hz options ca_state retransmits
+            private);
         // SAFETY: a constant of layout.c with this length.
         assert_eq!(rust, unsafe { weir_layout_sock });
     }

@@ -15,11 +15,11 @@ use crate::Error;
 
 type Calls = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Enforces both filters on this thread and what it starts; `trace` allows ptrace.
-pub(crate) fn enforce(trace: bool) -> Result<(), Error> {
+/// Enforces both filters on this thread and what it starts; `trace` allows ptrace, `alone` no further process.
+pub(crate) fn enforce(trace: bool, alone: bool) -> Result<(), Error> {
     // The one that was installed last decides which error a call meets that neither lets pass.
-    install(&program(known(trace)?, SeccompAction::Errno(libc::ENOSYS as u32), SeccompAction::Allow)?)?;
-    install(&program(forbidden(trace), SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32))?)
+    install(&program(known(trace, alone)?, SeccompAction::Errno(libc::ENOSYS as u32), SeccompAction::Allow)?)?;
+    install(&program(forbidden(trace, alone), SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32))?)
 }
 
 fn program(calls: Calls, others: SeccompAction, these: SeccompAction) -> Result<BpfProgram, Error> {
@@ -48,14 +48,14 @@ fn install(program: &BpfProgram) -> Result<(), Error> {
 }
 
 /// What there is.
-fn known(trace: bool) -> Result<Calls, Error> {
+fn known(trace: bool, alone: bool) -> Result<Calls, Error> {
     let mut calls: Calls = KNOWN.iter().chain(OF_THIS_ARCHITECTURE).map(|&call| (call, Vec::new())).collect();
     if trace {
         calls.insert(libc::SYS_ptrace, Vec::new());
     }
     calls.extend(openings()?);
     for (call, rules) in [
-        (libc::SYS_clone, vec![rule([masked(0, NAMESPACES, 0)?])?]),
+        (libc::SYS_clone, vec![clone_rule(alone)?]),
         (libc::SYS_socketpair, pairs()?),
         (libc::SYS_ioctl, one_of(1, IOCTLS)?),
         (libc::SYS_fcntl, one_of(1, FCNTLS)?),
@@ -85,10 +85,22 @@ fn openings() -> Result<Calls, Error> {
     Ok(calls)
 }
 
+/// Threads; processes too, unless it is to stay alone; never a namespace.
+fn clone_rule(alone: bool) -> Result<SeccompRule, Error> {
+    let thread = libc::CLONE_THREAD as u64;
+    if alone {
+        rule([masked(0, NAMESPACES, 0)?, masked(0, thread, thread)?])
+    } else {
+        rule([masked(0, NAMESPACES, 0)?])
+    }
+}
+
 /// What is forbidden of what there is, and what deserves to be told so.
-fn forbidden(trace: bool) -> Calls {
+fn forbidden(trace: bool, alone: bool) -> Calls {
     let tracing = if trace { &[][..] } else { &[libc::SYS_ptrace][..] };
-    FORBIDDEN.iter().chain(FORBIDDEN_OF_THIS_ARCHITECTURE).chain(tracing).map(|&call| (call, Vec::new())).collect()
+    let starting = if alone { PROCESSES_OF_THIS_ARCHITECTURE } else { &[] };
+    let always = FORBIDDEN.iter().chain(FORBIDDEN_OF_THIS_ARCHITECTURE);
+    always.chain(tracing).chain(starting).map(|&call| (call, Vec::new())).collect()
 }
 
 /// Of connected pairs, those alone that cannot send to anybody else.
@@ -261,6 +273,13 @@ const FORBIDDEN_OF_THIS_ARCHITECTURE: &[c_long] = &[
 
 #[cfg(not(target_arch = "x86_64"))]
 const FORBIDDEN_OF_THIS_ARCHITECTURE: &[c_long] = &[];
+
+/// What starts a process beside clone.
+#[cfg(target_arch = "x86_64")]
+const PROCESSES_OF_THIS_ARCHITECTURE: &[c_long] = &[libc::SYS_fork, libc::SYS_vfork];
+
+#[cfg(not(target_arch = "x86_64"))]
+const PROCESSES_OF_THIS_ARCHITECTURE: &[c_long] = &[];
 
 const KNOWN: &[c_long] = &[
     // files

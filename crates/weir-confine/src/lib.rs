@@ -49,6 +49,8 @@ pub struct Policy {
     pub hide: Vec<PathBuf>,
     /// Whether it may trace its own children.
     pub trace: bool,
+    /// Whether it may start no process: then it ends when it is killed, and nothing of it is left.
+    pub alone: bool,
     /// What it may use up.
     pub limits: Limits,
 }
@@ -67,5 +69,5 @@ pub fn confine(policy: &Policy) -> Result<(), Error> {
     limits::set(&policy.limits)?;
     privileges::give_up()?;
     rules.enforce()?;
-    calls::enforce(policy.trace)
+    calls::enforce(policy.trace, policy.alone)
 }

@@ -23,6 +23,7 @@ write nothing, open no socket, and reach no process outside. Its exit code is th
     --read PATH            it may read below PATH, even where that is hidden otherwise
     --hide PATH            it may not read below PATH
     --trace                it may trace its own children (ptrace)
+    --alone                it starts no process, so that nothing of it is left when it is killed
     --keep FD              it gets this descriptor; all but 0, 1 and 2 are closed otherwise
     --limit-memory BYTES   address space of each process
     --limit-cpu SECONDS    processor time of each process
@@ -71,6 +72,7 @@ fn parse(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
             Long("read") => policy.read.push(path(&mut parser)?),
             Long("hide") => policy.hide.push(path(&mut parser)?),
             Long("trace") => policy.trace = true,
+            Long("alone") => policy.alone = true,
             Long("keep") => keep.push(parser.value()?.parse()?),
             Long("limit-memory") => policy.limits.memory_bytes = Some(parser.value()?.parse()?),
             Long("limit-cpu") => policy.limits.cpu_s = Some(parser.value()?.parse()?),

@@ -67,11 +67,14 @@ pub enum Transport {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Tcp {
-    /// Congestion control: a registered name, `linux:NAME`, or the path of a shared object.
+    /// Congestion control: a registered name, `linux:NAME`, or the path of a C source or of a shared object.
     pub cc: String,
     /// Options of the congestion control, by name.
     #[serde(default)]
     pub cc_options: std::collections::BTreeMap<String, i64>,
+    /// For a path: which source it is, such as `sha256:...`. Two plans whose sources differ are two plans.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cc_source: Option<String>,
     /// Profile of the stack.
     pub stack: Stack,
     /// Payload of a full segment; the IP packet adds 20 + 20 bytes and the options.

@@ -18,23 +18,47 @@ pub(crate) fn cc_list() -> PyResult<String> {
 
 /// The congestion control with a registered name, or of a shared object, as a JSON object.
 #[pyfunction]
-pub(crate) fn cc_describe(name: &str) -> PyResult<String> {
-    let algorithm = weir_cc::find(name).map_err(|error| PyValueError::new_err(error.to_string()))?;
+pub(crate) fn cc_describe(py: Python<'_>, name: &str) -> PyResult<String> {
+    let algorithm = py.detach(|| weir_cc::find(name)).map_err(value_error)?;
     json(&algorithm.describe())
 }
 
-/// Compiles a congestion control to a shared object and returns its path.
+/// From now on this process may load shared objects: it is there for that.
 #[pyfunction]
-pub(crate) fn cc_build(py: Python<'_>, source: PathBuf, out: PathBuf) -> PyResult<PathBuf> {
-    py.detach(|| weir_cc::build(&source, &out)).map_err(|error| PyValueError::new_err(error.to_string()))
+pub(crate) fn cc_permit_loading() {
+    weir_cc::permit_loading();
+}
+
+/// Tries a congestion control with drawn calls.
+#[pyfunction]
+pub(crate) fn cc_try(py: Python<'_>, name: &str) -> PyResult<()> {
+    let algorithm = py.detach(|| weir_cc::find(name)).map_err(value_error)?;
+    py.detach(|| weir_cc::trial(&algorithm)).map_err(value_error)
+}
+
+/// Compiles a congestion control to a shared object, loads nothing, and returns the compiler's warnings.
+#[pyfunction]
+pub(crate) fn cc_compile(
+    py: Python<'_>,
+    source: PathBuf,
+    shared: PathBuf,
+    built_from: String,
+    sanitize: bool,
+) -> PyResult<String> {
+    let native = weir_cc::Native { sanitize, built_from };
+    py.detach(|| weir_cc::compile(&source, &shared, &native)).map_err(value_error)
+}
+
+/// What decides an object beside its source: compiler, flags, headers.
+#[pyfunction]
+pub(crate) fn cc_recipe(sanitize: bool) -> PyResult<String> {
+    weir_cc::recipe(sanitize).map_err(value_error)
 }
 
 /// Whether a congestion control is in the subset of C that BPF takes: `accepted`, `refused` or `no clang`, and why.
 #[pyfunction]
 pub(crate) fn cc_check_bpf(py: Python<'_>, source: PathBuf) -> PyResult<(&'static str, String)> {
-    let checked =
-        py.detach(|| weir_cc::check_bpf(&source)).map_err(|error| PyValueError::new_err(error.to_string()))?;
-    Ok(match checked {
+    Ok(match py.detach(|| weir_cc::check_bpf(&source)).map_err(value_error)? {
         BpfCheck::Accepted => ("accepted", String::new()),
         BpfCheck::Refused(messages) => ("refused", messages),
         BpfCheck::NoClang(tried) => ("no clang", tried),
@@ -44,5 +68,27 @@ pub(crate) fn cc_check_bpf(py: Python<'_>, source: PathBuf) -> PyResult<(&'stati
 /// Writes the headers that a congestion control includes below a folder and returns the include path.
 #[pyfunction]
 pub(crate) fn cc_headers(folder: PathBuf) -> PyResult<PathBuf> {
-    weir_cc::write_headers(&folder).map_err(|error| PyValueError::new_err(error.to_string()))
+    weir_cc::write_headers(&folder).map_err(value_error)
+}
+
+/// Bytes of a record of calls.
+#[pyfunction]
+pub(crate) fn cc_watch_bytes() -> usize {
+    weir_cc::WATCH_BYTES
+}
+
+/// Records the calls of users' congestion controls in an open file, which is this process' for good.
+#[pyfunction]
+pub(crate) fn cc_watch_share(fd: i32) -> PyResult<()> {
+    weir_cc::share(fd).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// What a record says, as a JSON object.
+#[pyfunction]
+pub(crate) fn cc_watched(record: &[u8]) -> PyResult<String> {
+    json(&weir_cc::Watched::parse(record))
+}
+
+fn value_error(error: impl std::fmt::Display) -> PyErr {
+    PyValueError::new_err(error.to_string())
 }

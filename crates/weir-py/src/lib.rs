@@ -35,7 +35,13 @@ fn _weir(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(plan::plan_schema, module)?)?;
     module.add_function(wrap_pyfunction!(cc::cc_list, module)?)?;
     module.add_function(wrap_pyfunction!(cc::cc_describe, module)?)?;
-    module.add_function(wrap_pyfunction!(cc::cc_build, module)?)?;
+    module.add_function(wrap_pyfunction!(cc::cc_permit_loading, module)?)?;
+    module.add_function(wrap_pyfunction!(cc::cc_try, module)?)?;
+    module.add_function(wrap_pyfunction!(cc::cc_compile, module)?)?;
+    module.add_function(wrap_pyfunction!(cc::cc_recipe, module)?)?;
+    module.add_function(wrap_pyfunction!(cc::cc_watch_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(cc::cc_watch_share, module)?)?;
+    module.add_function(wrap_pyfunction!(cc::cc_watched, module)?)?;
     module.add_function(wrap_pyfunction!(cc::cc_check_bpf, module)?)?;
     module.add_function(wrap_pyfunction!(cc::cc_headers, module)?)?;
     module.add_function(wrap_pyfunction!(digest::digest_file, module)?)?;

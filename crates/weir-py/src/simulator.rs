@@ -34,9 +34,10 @@ impl Simulator {
         })
     }
 
-    /// Simulates until an instant; whether the plan has ended.
-    fn advance(&mut self, py: Python<'_>, until_ns: u64) -> bool {
-        py.detach(|| self.simulation.advance(Time(until_ns)))
+    /// Simulates until an instant; whether the plan has ended. After an error the simulation is of no use.
+    fn advance(&mut self, py: Python<'_>, until_ns: u64) -> PyResult<bool> {
+        py.detach(|| weir_cc::caught(|| self.simulation.advance(Time(until_ns))))
+            .map_err(|fault| PyValueError::new_err(fault.to_string()))
     }
 
     /// The instant reached.

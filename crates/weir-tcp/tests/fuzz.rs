@@ -63,6 +63,7 @@ fn tcp() -> impl Strategy<Value = Tcp> {
         |(cc, (legacy, sack, timestamps, ecn, pacing), initial_window, buffer)| Tcp {
             cc,
             cc_options: Default::default(),
+            cc_source: None,
             stack: if legacy { Stack::Linux26 } else { Stack::Linux },
             mss_bytes: 1000,
             timestamps,

@@ -27,6 +27,7 @@ prop_compose! {
         Tcp {
             cc,
             cc_options: Default::default(),
+            cc_source: None,
             stack: if legacy { Stack::Linux26 } else { Stack::Linux },
             mss_bytes: mss,
             timestamps,
@@ -130,6 +131,7 @@ fn large_windows_recover_from_bursts() {
             let tcp = Tcp {
                 cc: "reno".into(),
                 cc_options: Default::default(),
+                cc_source: None,
                 stack,
                 mss_bytes: 1448,
                 timestamps: true,

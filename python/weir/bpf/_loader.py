@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from weir.bpf._errors import BpfError, BpfRequestError
+from weir.bpf._source import source_name
 from weir.methods._binaries import find
 
 __all__ = ["Loader", "kernel_name"]
@@ -91,9 +92,10 @@ class Loader:
                 compile.
             BpfError: this host or its kernel cannot, for want of privilege, BTF or clang, or by the verifier's verdict.
         """
+        source = source_name(cc)
         while True:
             name = kernel_name(cc, os.getpid(), next(self._count))
-            request = {"cc": cc, "as": name, "options": dict(options or {}), "unrestricted": unrestricted}
+            request = {"cc": source, "as": name, "options": dict(options or {}), "unrestricted": unrestricted}
             answer = self._ask({"load": [request]})
             if answer.get("code") != "name-taken":
                 return str(_checked(answer)["loaded"])

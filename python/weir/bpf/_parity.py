@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from weir.bpf._pins import command
+from weir.bpf._source import source_name
 
 __all__ = ["Difference", "Parity", "parity"]
 
@@ -47,6 +48,6 @@ def parity(cc: str, calls: int = 20_000, seed: int = 1) -> Parity:
         BpfRequestError: no such congestion control, or a source that does not compile.
         BpfError: this host or its kernel cannot.
     """
-    said = json.loads(command("parity", cc, "--calls", str(calls), "--seed", str(seed), "--any-outcome"))
+    said = json.loads(command("parity", source_name(cc), "--calls", str(calls), "--seed", str(seed), "--any-outcome"))
     differences = tuple(Difference(**difference) for difference in said.pop("differences"))
     return Parity(**said, differences=differences)

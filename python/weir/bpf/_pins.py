@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from weir.bpf import _record
 from weir.bpf._errors import BpfError, BpfRequestError
+from weir.bpf._source import source_name
 from weir.methods._binaries import find
 
 __all__ = ["command", "drop", "drop_all", "keep"]
@@ -22,7 +23,7 @@ def keep(cc: str, name: str | None = None, options: Mapping[str, int] | None = N
         BpfRequestError: no such congestion control or option, a bad or a taken name.
         BpfError: this host or its kernel cannot.
     """
-    arguments = ["load", cc]
+    arguments = ["load", source_name(cc)]
     arguments += ["--as", name] if name is not None else []
     for option, value in (options or {}).items():
         arguments += ["--option", f"{option}={value}"]

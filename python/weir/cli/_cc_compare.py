@@ -21,6 +21,7 @@ _SCENARIO = "validation/variants"
 _EXAMPLES = examples(
     ("weir cc compare --quick", "all that both have; about a minute"),
     ("weir cc compare bic htcp", "some of them"),
+    ("weir cc compare ./my_cc.c", "your own, between the lab and the simulator"),
     ("weir cc compare --document docs/validation", "and writes the document"),
 )
 
@@ -53,24 +54,28 @@ def command(
 ) -> None:
     """Compare weir's congestion controls with the kernel's of the same names, trace by trace, in the lab.
 
+    NAME is one of weir's, or the path of your own C file, which is compared between the lab and the simulator. Without,
+    those that the scenario names are compared.
+
     The same plans are executed with `linux:NAME`, with `NAME` as the paper has it, and with its option `as_linux`: with
     the same losses, two flows that share a queue, random losses, outages, pauses and marks; weir's also by the
     simulator. Needs the lab (`weir lab status`).
     """
     from weir import engine, variants
 
+    file, changes = locate(scenario), parse_set(overrides)
     try:
-        names = variants.names(chosen)
+        names = variants.names(chosen) if chosen else variants.named_in(file, changes, quick=quick)
     except variants.VariantError as error:
-        raise click.BadParameter(str(error), param_hint="NAME") from error
+        raise click.BadParameter(str(error), param_hint="NAME" if chosen else "--scenario") from error
     place = out or Path("runs") / ("cc-compare-quick" if quick else "cc-compare")
     try:
         found = variants.execute(
-            locate(scenario),
+            file,
             names,
             place,
             quick=quick,
-            overrides=parse_set(overrides),
+            overrides=changes,
             workers=workers,
             fresh=fresh,
             display=engine.display(quiet=quiet, verbose=verbose > 0),

@@ -32,6 +32,7 @@ _KNOWN: tuple[tuple[str, str, int], ...] = (
     ("weir.methods", "UnavailableError", BAD_INPUT),
     ("weir.bpf", "BpfRequestError", BAD_INPUT),
     ("weir.methods", "MethodError", FAILED),
+    ("weir.cc.errors", "ControlError", BAD_INPUT),
     ("weir.lab", "LabError", FAILED),
     ("weir.engine._errors", "FolderError", BAD_INPUT),
     ("weir.engine._errors", "Interrupted", _INTERRUPTED),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from weir.cli import _cc_compare
-from weir.cli._common import console, emit_json, examples, json_option, print_table
+from weir.cli._common import console, emit_json, error_console, examples, json_option, print_table
 
 if TYPE_CHECKING:
     from weir.bpf import Status
@@ -20,7 +21,7 @@ __all__ = ["command"]
 _EPILOG = examples(
     ("weir cc list", "what a scenario may name"),
     ("weir cc list cubic", "one, with its options"),
-    ("weir cc build my_cc.c", "then in a scenario: `cc: ./my_cc.so`"),
+    ("weir cc build my_cc.c", "checks it; in a scenario: `cc: ./my_cc.c`"),
     ("weir cc load cubic", "into this kernel; then: iperf3 -C weir_cubic ..."),
     ("weir cc compare --quick", "with the kernel's of the same names, in the lab"),
 )
@@ -34,7 +35,7 @@ def command() -> None:
 command.add_command(_cc_compare.command)
 
 
-@command.command("list", epilog=examples(("weir cc list", "all"), ("weir cc list ./my_cc.so", "your own")))
+@command.command("list", epilog=examples(("weir cc list", "all"), ("weir cc list ./my_cc.c", "your own")))
 @click.argument("name", required=False)
 @json_option
 def list_(name: str | None, as_json: bool) -> None:
@@ -43,12 +44,7 @@ def list_(name: str | None, as_json: bool) -> None:
     simulator: it runs in `sim`. BPF: this kernel takes it from weir, and under which names it has it now. linux: the
     kernel has one of its own, `linux:NAME` in a scenario.
     """
-    from weir import _weir
-
-    try:
-        found = json.loads(_weir.cc_list() if name is None else f"[{_weir.cc_describe(name)}]")
-    except ValueError as error:
-        raise click.ClickException(str(error)) from error
+    found = _described(name)
     state, why_not = _kernel()
     for cc in found:
         cc |= _places(cc["name"], state, why_not)
@@ -64,6 +60,20 @@ def list_(name: str | None, as_json: bool) -> None:
         print_table(header, rows, styles=("bold",))
         if why_not is not None:
             console().print(f"BPF: not here: {why_not}")
+
+
+def _described(name: str | None) -> list[dict[str, Any]]:
+    """What the congestion control ``name`` says about itself, or all registered ones."""
+    from weir import _weir
+    from weir import cc as users
+
+    if name is not None and users.is_file_name(name):
+        return [dict(users.control(name).about.raw)]
+    try:
+        listed: list[dict[str, Any]] = json.loads(_weir.cc_list() if name is None else f"[{_weir.cc_describe(name)}]")
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+    return listed
 
 
 def _kernel() -> tuple[Status | None, str | None]:
@@ -127,35 +137,82 @@ def _describe(cc: Mapping[str, Any]) -> None:
 
 _BUILD = examples(
     ("weir cc build my_cc.c", "writes my_cc.so"),
-    ("weir cc build my_cc.c --bpf", "and checks that a kernel could take it"),
+    ("weir cc build my_cc.c --bpf", "and has this kernel check it, or at least compiles it for BPF"),
+    ("weir cc build my_cc.c --sanitize", "to debug: what C leaves undefined ends the run"),
 )
 
 
 @command.command(epilog=_BUILD)
 @click.argument("source", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="File or folder; by default beside SOURCE.")
-@click.option("--bpf", is_flag=True, help="Also check that it compiles for BPF; needs clang.")
-def build(source: Path, out: Path | None, bpf: bool) -> None:
+@click.option(
+    "--bpf", is_flag=True, help="Also compile it for BPF (needs clang); as root, have this kernel check it too."
+)
+@click.option("--sanitize", is_flag=True, help="Undefined behaviour (UBSan) ends a run, at its line; slower.")
+def build(source: Path, out: Path | None, bpf: bool, sanitize: bool) -> None:
     """Build the congestion control in SOURCE, one C file against weir's kernel-like interface, as a shared object.
 
-    It is checked as a registered one is: it writes only the fields that BPF may write and keeps at most 104 bytes.
+    It is checked as a registered one is: it writes only the fields that BPF may write, keeps at most 104 bytes, and has
+    no variables that flows would share. Then it is tried in a child process, with calls as Linux would make them.
+    Scenarios need no such file: `cc: ./my_cc.c` builds what it needs.
     """
-    from weir import _weir
+    import tempfile
+
+    from weir import cc as users
+
+    shared = source.with_suffix(".so") if out is None else out / f"{source.stem}.so" if out.is_dir() else out
+    with tempfile.TemporaryDirectory(prefix="weir-cc-") as folder:
+        made = Path(folder) / shared.name
+        warnings = users.compiled(source, made, sanitize=sanitize)
+        about = users.describe(made, _dotted(source))
+        _install(made, shared)
+    if warnings:
+        error_console().print(warnings, markup=False, highlight=False, soft_wrap=True)
+    where = f"In a scenario: `cc: {_dotted(source)}`, which is built when it is needed"
+    console().print(f"{_dotted(shared)}: {about.title} ({about.name}). {where}")
+    if bpf:
+        _build_bpf(source)
+
+
+def _dotted(path: Path) -> str:
+    return str(path) if path.is_absolute() else f"./{path}"
+
+
+def _install(made: Path, shared: Path) -> None:
+    """Copies beside its place, then renames: a reader sees the old file or the new one."""
+    import shutil
+    import tempfile
+
+    handle, name = tempfile.mkstemp(dir=shared.parent, prefix=f".{shared.name}.")
+    os.close(handle)
+    try:
+        shutil.copyfile(made, name)
+        Path(name).chmod(0o644)
+        Path(name).replace(shared)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _build_bpf(source: Path) -> None:
+    """Compiles it for BPF, and loads it where this kernel takes it, for a moment."""
+    from weir import _weir, bpf
 
     try:
-        built = _weir.cc_build(source, out or source.with_suffix(".so"))
-        described = json.loads(_weir.cc_describe(str(built.absolute())))
-        verdict, reason = _weir.cc_check_bpf(source) if bpf else ("accepted", "")
+        verdict, reason = _weir.cc_check_bpf(source)
     except ValueError as error:
         raise click.ClickException(str(error)) from error
-    shown = built if built.is_absolute() else f"./{built}"
-    console().print(f"{shown}: {described['title']} ({described['name']}). In a scenario: `cc: {shown}`")
     if verdict == "no clang":
         raise click.ClickException(f"there is no {reason!r} to check it for BPF; install clang or set WEIR_CLANG")
     if verdict == "refused":
         raise click.ClickException(f"it does not compile for BPF:\n{reason}")
-    if bpf:
-        console().print("it compiles for BPF too")
+    _, why_not = _kernel()
+    if why_not is not None:
+        console().print(f"it compiles for BPF; whether the kernel takes it was not tried: {why_not}")
+        return
+    with bpf.Loader() as loader:
+        loader.load(str(source.absolute()))
+    console().print("it compiles for BPF, and this kernel's verifier takes it")
 
 
 @command.command(epilog=examples(("weir cc headers include", "then: cc -Iinclude/include ...")))

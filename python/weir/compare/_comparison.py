@@ -15,6 +15,7 @@ import polars as pl
 
 from weir.compare._align import Alignment, Group, Labelled, align, label_runs
 from weir.compare._claims import Claim, judge
+from weir.compare._controls import controls_apart
 from weir.compare._metrics import (
     COMPARED,
     DELAYS,
@@ -104,7 +105,7 @@ class Comparison:
         """What the runs differ in as a whole, what does not align, and what could not be computed."""
         problems = dict.fromkeys(text for _, found in self._measured.values() for text in found)
         plans = [f"{a} → {b}: {d}" for (a, b), some in self.plan_differences.items() for d in some[:_MOST_PLANS]]
-        return (*self.alignment.notes, *self._notes, *plans, *problems)
+        return (*self.alignment.notes, *controls_apart(self.groups), *self._notes, *plans, *problems)
 
     @cached_property
     def warnings(self) -> tuple[tuple[str, str], ...]:

@@ -48,6 +48,8 @@ class Policy:
     """What it may read even where that is hidden otherwise."""
     trace: bool = False
     """Whether it may trace its own children, as User-Mode Linux does."""
+    alone: bool = False
+    """Whether it may start no process: then nothing of it is left when it is killed."""
     keep: Sequence[int] = ()
     """Descriptors that it gets beside 0, 1 and 2."""
     memory_bytes: int | None = None
@@ -130,4 +132,5 @@ def _options(policy: Policy) -> list[str]:
         *(f"--{name}={value}" for name, values in named for value in values),
         *(f"--limit-{name}={value}" for name, value in limits if value is not None),
         *(["--trace"] if policy.trace else []),
+        *(["--alone"] if policy.alone else []),
     ]

@@ -16,7 +16,7 @@ from weir.engine._folder import PARTIAL
 from weir.run.checksums import FORMAT, seal
 from weir.run.tables import TABLES, arrow_schema
 
-__all__ = ["CellWriter"]
+__all__ = ["CellWriter", "place"]
 
 _ROWS = 1 << 16
 """Rows of a row group. Fixed, so that a file does not depend on how often rows were handed in."""
@@ -31,16 +31,17 @@ class CellWriter:
     Usable once, as a context manager: leaving it without :meth:`commit` removes everything written.
     """
 
-    def __init__(self, run: Path, cell_id: str) -> None:
-        """Creates the temporary folder of cell ``cell_id`` in the folder ``run``.
+    def __init__(self, run: Path, cell_id: str, inside: Path | None = None) -> None:
+        """Creates the temporary folder of cell ``cell_id`` in the folder ``run``; ``inside`` names another for it.
 
         Raises:
             OSError: it cannot be created.
         """
         self._final = run / "cells" / cell_id
-        self._folder = run / PARTIAL / f"{cell_id}-{os.getpid()}"
+        self._folder = run / PARTIAL / f"{cell_id}-{os.getpid()}" if inside is None else inside / cell_id
         self._tables: dict[str, _TableFile] = {}
         self._files: dict[str, BinaryIO] = {}
+        self._completed = False
         self._folder.mkdir(parents=True)
 
     def __enter__(self) -> CellWriter:
@@ -80,10 +81,19 @@ class CellWriter:
         return self._files[name]
 
     def commit(self, plan: str, manifest: Mapping[str, Any]) -> None:
-        """Completes the cell: closes and syncs every file, then moves the folder into place.
+        """Completes the cell and moves its folder into place.
 
         Raises:
             OSError: something could not be written; leaving the context removes the folder.
+        """
+        self.complete(plan, manifest)
+        place(self._folder, self._final)
+
+    def complete(self, plan: str, manifest: Mapping[str, Any]) -> None:
+        """Closes and syncs every file, and leaves the folder to who may move it (:func:`place`).
+
+        Raises:
+            OSError: as :meth:`commit`.
         """
         for table in self._tables.values():
             table.close()
@@ -94,18 +104,28 @@ class CellWriter:
         write_atomic(self._folder / "plan.json", plan)
         names = ("plan.json", *(f"{t}.parquet" for t in self._tables), *self._files)
         write_json(self._folder / "manifest.json", seal({"format": FORMAT, **manifest}, self._folder, names))
-        self._final.parent.mkdir(exist_ok=True)
-        if self._final.exists():
-            shutil.rmtree(self._final)
-        self._folder.rename(self._final)
-        sync_folder(self._final.parent)
+        self._completed = True
 
     def _abort(self) -> None:
         for table in self._tables.values():
             table.discard()
         for file in self._files.values():
             _close_quietly(file)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        if not self._completed:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def place(folder: Path, final: Path) -> None:
+    """Moves a complete cell from ``folder`` to ``final``.
+
+    Raises:
+        OSError: it cannot be moved.
+    """
+    final.parent.mkdir(exist_ok=True)
+    if final.exists():
+        shutil.rmtree(final)
+    folder.rename(final)
+    sync_folder(final.parent)
 
 
 class _TableFile:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import weir
-from weir import methods
+from weir import cc, methods
 from weir.engine._estimate import Estimate, estimate
 from weir.engine._files import canonical
 from weir.methods._choice import Foreseeing
@@ -118,6 +118,8 @@ class Job:
     end_ns: int
     cost: float
     """Relative amount of work: seconds that the method foresees, or packets."""
+    controls: Mapping[str, str] = field(default_factory=dict)
+    """Which source each user's congestion control is, by its name."""
 
     @classmethod
     def of(cls, cell: Cell, method: str) -> Job:
@@ -126,16 +128,24 @@ class Job:
         digest = plan_hash(canonical(plan))
         key = canonical({"plan": digest, "method": method, "weir": weir.__version__, "inputs": _inputs(plan)})
         expected = estimate(plan)
-        return cls(cell, digest, key, plan["seed"], expected, plan["end_ns"], _cost(plan, expected.packets, method))
+        cost = _cost(plan, expected.packets, method)
+        return cls(cell, digest, key, plan["seed"], expected, plan["end_ns"], cost, cc.sources_of(plan))
 
     def message(self, run: Path, method: str) -> dict[str, Any]:
-        """What a worker is told: see :mod:`weir.engine.worker`."""
+        """What a worker is told: see :mod:`weir.engine.worker`.
+
+        Raises:
+            weir.cc.ControlError: a user's congestion control cannot be built any more.
+        """
+        plan = self.cell.plan()
+        names = cc.controls_of(plan) if getattr(methods.get(method), "loads_controls", False) else ()
         return {
             "id": self.cell.id,
             "run": str(run.absolute()),
             "method": method,
-            "plan": canonical(self.cell.plan()),
+            "plan": canonical(plan),
             "manifest": {**self.facts(), "method": method, "key": self.key},
+            **({"objects": {name: str(cc.object_of(name)) for name in names}} if names else {}),
         }
 
     def facts(self) -> dict[str, Any]:
@@ -146,6 +156,7 @@ class Job:
             "repeat": self.cell.repeat,
             "seed": self.seed,
             "plan_hash": self.plan_hash,
+            **({"controls": dict(self.controls)} if self.controls else {}),
         }
 
 
@@ -165,9 +176,8 @@ def plan_hash(plan_text: str) -> str:
 
 def _inputs(plan: dict[str, Any]) -> dict[str, str]:
     """Hashes of the files that a plan names: congestion controls that users built."""
-    names = {flow["transport"].get("cc", "") for flow in plan["flows"]}
     found = {}
-    for name in sorted(n for n in names if n.endswith(".so")):
-        with contextlib.suppress(OSError):  # a missing one is the method's error, with a better message
-            found[name] = hashlib.sha256(Path(name).read_bytes()).hexdigest()
+    for name in cc.controls_of(plan):
+        with contextlib.suppress(cc.ControlError):  # a missing one is the method's error, with a better message
+            found[name] = cc.file_hash(name)
     return found

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 import queue
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
-from typing import Any
 
-__all__ = ["Pool"]
+from weir.confine import ConfineError
+from weir.engine._process import Job, Message, Process
 
-Message = dict[str, Any]
-"""``progress`` (id, now_ns, live), ``done`` (id, warnings, stats, wall_s) or ``failed`` (id, kind, error, trace)."""
+__all__ = ["Message", "Pool"]
 
 
 class Pool:
@@ -25,12 +19,12 @@ class Pool:
     ``done`` or ``failed`` message in ``messages``, also if its process dies.
     """
 
-    def __init__(self, workers: int, next_job: Callable[[], Message | None]) -> None:
+    def __init__(self, workers: int, next_job: Callable[[], Job | None]) -> None:
         """Starts the workers."""
         self.messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
         self._next_job = next_job
         self._lock = threading.Lock()
-        self._processes: set[subprocess.Popen[str]] = set()
+        self._processes: set[Process] = set()
         self._closed = False
         self._threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(workers)]
         for thread in self._threads:
@@ -46,73 +40,43 @@ class Pool:
             thread.join()
 
     def _serve(self) -> None:
-        process: subprocess.Popen[str] | None = None
+        process: Process | None = None
         try:
             while (job := self._take()) is not None:
-                if process is None or process.poll() is not None:
-                    process = self._start()
-                if process is None or not self._execute(process, job):
+                if process is not None and not process.suits(job):
+                    self._stop(process)
                     process = None
+                if process is None:
+                    process = self._start(job)
+                if process is not None:
+                    for message in process.execute(job):
+                        self.messages.put(message)
         except Exception as error:
             self.messages.put({"type": "broken", "error": error})
         finally:
             if process is not None:
                 self._stop(process)
 
-    def _take(self) -> Message | None:
+    def _take(self) -> Job | None:
         with self._lock:
             return None if self._closed else self._next_job()
 
-    def _start(self) -> subprocess.Popen[str] | None:
+    def _start(self, job: Job) -> Process | None:
+        """A process for ``job``; none if there is no more to do, or the job has failed for want of one."""
         with self._lock:
             if self._closed:
                 return None
-            process = subprocess.Popen(
-                [sys.executable, "-m", "weir.engine.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-                encoding="utf-8",
-                process_group=0,  # Ctrl-C is for us alone; we end the workers
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-            )
+            try:
+                process = Process(job)
+            except ConfineError as error:
+                self.messages.put(
+                    {"type": "failed", "id": job["id"], "kind": "method", "error": str(error), "trace": ""}
+                )
+                return None
             self._processes.add(process)
             return process
 
-    def _execute(self, process: subprocess.Popen[str], job: Message) -> bool:
-        """Has ``process`` execute ``job``; whether the process is still good."""
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            process.stdin.write(json.dumps(job) + "\n")
-            process.stdin.flush()
-            for line in process.stdout:
-                message: Message = json.loads(line)
-                self.messages.put(message)
-                if message["type"] != "progress":
-                    return True
-        except BrokenPipeError:
-            pass
-        self._stop(process)
-        self.messages.put({"type": "failed", "id": job["id"], "kind": "died", "error": _death(process), "trace": ""})
-        return False
-
-    def _stop(self, process: subprocess.Popen[str]) -> None:
-        for pipe in (process.stdin, process.stdout):
-            try:
-                if pipe is not None:
-                    pipe.close()
-            except BrokenPipeError:
-                continue
-        process.wait()
+    def _stop(self, process: Process) -> None:
+        process.stop()
         with self._lock:
             self._processes.discard(process)
-
-
-def _death(process: subprocess.Popen[str]) -> str:
-    code = process.returncode
-    if code == -signal.SIGKILL:
-        return "its process was killed (signal 9); the usual reason is too little memory: try fewer --workers"
-    if code is not None and code < 0:
-        return f"its process died of {signal.Signals(-code).name}"
-    return f"its process ended with status {code}"

@@ -1,4 +1,7 @@
-"""The process that executes cells, one at a time: ``python -m weir.engine.worker``.
+"""The process that executes cells, one at a time: ``python -m weir.engine.worker [RECORD]``.
+
+With RECORD, a descriptor, it may load users' congestion controls and records their calls there; it is confined then,
+and leaves complete cells in the folder ``inside`` of a job, because it may not move them.
 
 It reads jobs from standard input and writes messages to standard output, one JSON object a line. It ends at once when
 its standard input does, because then whoever started it is gone; the next run removes the folder it leaves behind.
@@ -17,7 +20,7 @@ import traceback
 from pathlib import Path
 from typing import Any, TextIO
 
-from weir import methods
+from weir import cc, methods
 from weir.engine._files import is_disk_full
 
 __all__ = ["main"]
@@ -32,6 +35,10 @@ def main() -> None:
     os.dup2(2, 1)  # what a library prints must not become a message
     jobs: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(jobs,), daemon=True).start()
+    if len(sys.argv) > 1:
+        from weir import _weir
+
+        _weir.cc_watch_share(int(sys.argv[1]))
     from weir.engine._cell import CellWriter  # noqa: F401  (imports Arrow while the first job is on its way)
 
     while True:
@@ -72,6 +79,8 @@ def _execute(job: dict[str, Any], messages: TextIO) -> dict[str, Any]:
     from weir.engine._cell import CellWriter
 
     method = methods.get(job["method"])
+    if "objects" in job:
+        cc.serve(job["objects"])
     begin = last = time.monotonic()
 
     def progress(now_ns: int, live: methods.Live | None = None, /) -> None:
@@ -82,13 +91,15 @@ def _execute(job: dict[str, Any], messages: TextIO) -> dict[str, Any]:
             seen = {} if live is None else {"live": live.to_json()}
             _tell(messages, {"type": "progress", "id": job["id"], "now_ns": now_ns, **seen})
 
-    with CellWriter(Path(job["run"]), job["id"]) as cell:
+    inside = Path(job["inside"]) if "inside" in job else None
+    with CellWriter(Path(job["run"]), job["id"], inside) as cell:
         outcome = method.execute(job["plan"], cell, progress)
         wall_s = round(time.monotonic() - begin, 6)
         found = {"warnings": list(outcome.warnings), "stats": dict(outcome.stats), "wall_s": wall_s}
         if outcome.notes:
             found["notes"] = list(outcome.notes)
-        cell.commit(job["plan"], {**job["manifest"], **found})
+        finish = cell.commit if inside is None else cell.complete
+        finish(job["plan"], {**job["manifest"], **found})
     return found
 
 

@@ -114,10 +114,15 @@ class _Module:
         return [made, f"{self.name}-y := {objects}"]
 
     def _lay_out_watched(self, folder: Path, watch: Path) -> list[str]:
-        main, beside = f"{self.name}-main", f"{self.name}-{watch.stem}"
-        shutil.copy2(self.sources[0], folder / f"{main}.c")
+        main, beside, headers = f"{self.name}-main", f"{self.name}-{watch.stem}", folder / f"{self.name}-headers"
+        (source,) = self.sources
+        # Messages of the compiler name the user's file, not its copy.
+        text = f"#line 1 {json.dumps(str(source))}\n".encode() + source.read_bytes()
+        (folder / f"{main}.c").write_bytes(text)
+        headers.symlink_to(source.absolute().parent)
         shutil.copy2(watch, folder / f"{beside}.c")
-        return [f"{self.name}-y := {main}.o {beside}.o", f"CFLAGS_{main}.o := {self.flags} {_WATCH_DIVISIONS}"]
+        flags = f"{self.flags} {_WATCH_DIVISIONS} -I{headers}"
+        return [f"{self.name}-y := {main}.o {beside}.o", f"CFLAGS_{main}.o := {flags}"]
 
 
 @dataclass(frozen=True)
@@ -201,7 +206,8 @@ class Kernel:
         watch = None
         if congestion_controls() not in control.source.absolute().parents:
             watch = sources() / "guest" / "division" / "division.c"
-            parts += [_WATCH_DIVISIONS, watch.read_bytes()]
+            beside = sorted(control.source.absolute().parent.glob("*.h"))
+            parts += [_WATCH_DIVISIONS, watch.read_bytes(), *(path.read_bytes() for path in beside if path.is_file())]
         place = self.folder / "modules" / digest(parts)
         return _Module(control.kernel_name, (control.source,), place, flags, watch)
 

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, Literal
 
 import pyarrow as pa
 
+from weir import cc
 from weir.methods import MethodError, Outcome, Progress, Sink
 from weir.methods._columns import rows
 
@@ -29,6 +30,8 @@ class Sim:
     name = "sim"
     clock: Literal["virtual", "real"] = "virtual"
     needs = "nothing"
+    loads_controls = True
+    """Users' congestion controls run in the process that executes the plan: the engine confines and watches it."""
 
     def available(self) -> str | None:
         """``None``: the simulator is part of weir."""
@@ -39,8 +42,10 @@ class Sim:
         from weir import _weir
 
         try:
-            _weir.Simulator(json.dumps(plan))
-        except ValueError as error:
+            for name in cc.controls_of(plan):
+                cc.control(name)
+            _weir.Simulator(json.dumps(_with(plan, _STAND_IN)))
+        except (ValueError, cc.ControlError) as error:
             return str(error)
         return None
 
@@ -52,17 +57,24 @@ class Sim:
         """Executes ``plan``; see :meth:`weir.methods.Method.execute`."""
         from weir import _weir
 
+        names = cc.controls_of(parsed := json.loads(plan))
         try:
-            simulator = _weir.Simulator(plan)
-        except ValueError as error:
+            loaded = {name: {"cc": str(cc.served(name))} for name in names}
+            simulator = _weir.Simulator(json.dumps(_with(parsed, loaded)) if names else plan)
+        except cc.ControlError as error:
             raise MethodError(str(error)) from error
+        except ValueError as error:
+            raise MethodError(_renamed(str(error), loaded)) from error
         kinds = pa.array(_weir.event_kinds(), pa.string())
         trace: dict[str, BinaryIO] = {}
         finished = False
         step_ns = _FIRST_STEP_NS
         while not finished:
             begin = time.monotonic()
-            finished = simulator.advance(simulator.now_ns + step_ns)
+            try:
+                finished = simulator.advance(simulator.now_ns + step_ns)
+            except ValueError as error:
+                raise MethodError(_renamed(str(error), loaded)) from error
             for table, columns in simulator.drain().items():
                 sink.write(table, rows(table, columns, kinds))
             for name, content in simulator.drain_trace().items():
@@ -72,6 +84,38 @@ class Sim:
             progress(simulator.now_ns)
             step_ns = _next_step(step_ns, time.monotonic() - begin)
         return Outcome(stats=simulator.stats())
+
+
+_Instead = Mapping[str, Mapping[str, Any]]
+"""What stands in a flow's transport instead of a user's control, by its name."""
+
+
+class _StandIn(dict[str, Mapping[str, Any]]):
+    """A registered congestion control for any of a user's, where nothing is executed."""
+
+    def __missing__(self, name: str) -> Mapping[str, Any]:
+        return {"cc": "reno", "cc_options": {}}
+
+
+_STAND_IN = _StandIn()
+
+
+def _with(plan: Mapping[str, Any], instead: _Instead) -> dict[str, Any]:
+    """``plan`` with other settings for the flows of users' controls."""
+    flows = []
+    for flow in plan["flows"]:
+        transport = flow["transport"]
+        if cc.is_file_name(transport.get("cc", "")):
+            flow = {**flow, "transport": {**transport, **instead[transport["cc"]]}}
+        flows.append(flow)
+    return {**plan, "flows": flows}
+
+
+def _renamed(text: str, loaded: _Instead) -> str:
+    """``text`` with the names of the controls for the paths that they were loaded from."""
+    for name, settings in loaded.items():
+        text = text.replace(settings["cc"], name)
+    return text
 
 
 def _next_step(step_ns: int, wall_s: float) -> int:

@@ -59,8 +59,9 @@ SIZES = DistributionType(SIZE, "size", "{exponential: {mean: 1MB}}")
 WAITS = DistributionType(DURATION, "duration", "{exponential: {mean: 1s}}")
 _CC_NAME = r"(linux:)?[a-z][a-z0-9_-]{0,31}"
 _CC = Text(
-    "a congestion control: a name such as `cubic`, `linux:NAME` for one of this host's kernel, or the path of a `.so`",
-    rf"{_CC_NAME}|[^\x00-\x1f]{{1,1000}}\.so",
+    "a congestion control: a name such as `cubic`, `linux:NAME` for one of this host's kernel, or the path of a C file "
+    "(`.c`) or of a shared object (`.so`)",
+    rf"{_CC_NAME}|[^\x00-\x1f]{{1,1000}}\.(so|c)",
     1000,
 )
 

@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from weir import cc as users
+
 from ._lang_workload import LINUX, LINUX26, CongestionControl, Transport
 from ._network import Path as Way
 from ._problem import Log, Mark, choose
@@ -56,7 +58,7 @@ class Resolved:
         self.mark = mark
         if transport.cc is None:
             raise log.error(mark, "no congestion control: give `transport: {cc: ...}` here or for the whole scenario")
-        self.cc = _found(transport.cc, folder, log)
+        self.cc, self.source = _found(transport.cc, folder, log)
         self.stack = transport.stack or "linux"
         defaults = LINUX26 if self.stack == "linux-2.6" else LINUX
         self.initial_window = _or(transport.initial_window, defaults.initial_window)
@@ -76,13 +78,13 @@ def _or(value: Any, default: Any) -> Any:
     return default if value is None else value
 
 
-def _found(cc: CongestionControl, folder: str, log: Log) -> CongestionControl:
-    """The congestion control, checked as far as that is possible without loading or asking a kernel."""
-    if cc.name.endswith(".so"):
-        return _located(cc, folder, log)
+def _found(cc: CongestionControl, folder: str, log: Log) -> tuple[CongestionControl, dict[str, str]]:
+    """The congestion control, checked as far as one can without a kernel, and what the plan says of it."""
+    if users.is_file_name(cc.name):
+        return _users(cc, folder, log)
     if not cc.name.startswith("linux:"):
         _check_registered(cc, log)
-    return cc
+    return cc, {}
 
 
 @cache
@@ -97,23 +99,38 @@ def _check_registered(cc: CongestionControl, log: Log) -> None:
     if cc.name not in known:
         hint = f"; the kernel's is `linux:{cc.name}`" if cc.name in KERNELS else choose(cc.name, known)
         raise log.error(cc.mark, f"there is no congestion control `{cc.name}`{hint}")
-    ranges = known[cc.name]
+    _check_options(cc, known[cc.name], log)
+
+
+def _check_options(cc: CongestionControl, ranges: dict[str, tuple[int, int]], log: Log) -> None:
     for name, value in cc.options:
         mark = cc.marks.get(name, cc.mark)
         if name not in ranges:
-            raise log.error(mark, f"`{name}` is not an option of `{cc.name}`{choose(name, ranges)}")
+            there = choose(name, ranges) if ranges else "; it has none"
+            raise log.error(mark, f"`{name}` is not an option of `{cc.name}`{there}")
         low, high = ranges[name]
         if not low <= value <= high:
             raise log.error(mark, f"`{name}` of `{cc.name}` is {low} to {high}, not {value}")
 
 
-def _located(cc: CongestionControl, folder: str, log: Log) -> CongestionControl:
-    """A shared object is found relative to the scenario's folder, or where weir was started if `--set` names it."""
+def _users(cc: CongestionControl, folder: str, log: Log) -> tuple[CongestionControl, dict[str, str]]:
+    """A user's control: built if need be, and asked for its options in a child.
+
+    It is found relative to the scenario's folder, or where weir was started if `--set` names it. The plan says which
+    source it is, so that another one is another plan.
+    """
     path = Path(cc.mark.base(folder), cc.name)
-    if not path.is_file():
-        log.warn(cc.mark, f"there is no file `{path}` yet; `weir cc build` makes it")
     # A path without a slash would look like a name.
-    return replace(cc, name=str(path) if len(path.parts) > 1 else f".{os.sep}{path}")
+    cc = replace(cc, name=str(path) if len(path.parts) > 1 else f".{os.sep}{path}")
+    if not path.exists():
+        hint = "" if path.suffix == ".c" else "; `weir cc build` makes it, or name its C file"
+        raise log.error(cc.mark, f"there is no file `{path}`{hint}")
+    try:
+        found = users.control(cc.name)
+    except users.ControlError as error:
+        raise log.error(cc.mark, error.brief) from None
+    _check_options(cc, {option.name: (option.min, option.max) for option in found.about.options}, log)
+    return cc, {"cc_source": found.identity}
 
 
 def tcp_plan(settings: Resolved, path: Way, rtt: int) -> dict[str, Any]:
@@ -138,6 +155,7 @@ def tcp_plan(settings: Resolved, path: Way, rtt: int) -> dict[str, Any]:
         "protocol": "tcp",
         "cc": settings.cc.name,
         "cc_options": dict(settings.cc.options),
+        **settings.source,
         "stack": settings.stack,
         "mss_bytes": mss,
         "timestamps": settings.timestamps,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from weir.variants._document import HEAD, document, fields
 from weir.variants._measure import PAIRS, Pair, Row, Variants, execute
-from weir.variants._sides import SIDES, Side, names
+from weir.variants._sides import SIDES, Side, named_in, names
 from weir.variants.errors import VariantError
 
 __all__ = [
@@ -23,5 +23,6 @@ __all__ = [
     "document",
     "execute",
     "fields",
+    "named_in",
     "names",
 ]

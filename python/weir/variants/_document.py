@@ -51,7 +51,7 @@ def _figures(variants: Variants, place: Path) -> Iterator[tuple[str, Path]]:
         if drawing is not None:
             (svg,) = write_figure(cwnd.chart, drawing, place, ["svg"])
             factors = factors_of(group).values()
-            target = place / f"{'-'.join(factors)}.svg"
+            target = place / f"{'-'.join(factors).replace('/', '_')}.svg"
             svg.replace(target)
             yield ", ".join(factors), target
 

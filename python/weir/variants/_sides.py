@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
-from weir import _weir
+from weir import _weir, cc
 from weir.lab import BUILT_IN
+from weir.scenario import load
 from weir.variants.errors import VariantError
 
-__all__ = ["AS_LINUX", "SIDES", "Side", "names"]
+__all__ = ["AS_LINUX", "SIDES", "Side", "named_in", "names"]
 
 AS_LINUX = "as_linux"
 """The option with which a congestion control does what the kernel's does."""
@@ -28,14 +30,16 @@ class Side:
     def congestion_control(self, name: str) -> Any:
         """``name`` as a scenario writes it for this side; none where there is no such thing."""
         if self.kind == "kernel":
-            return f"linux:{name}"
+            return f"linux:{name}" if name in BUILT_IN else None
+        # A path is relative to the working directory here, and to the scenario's folder there.
+        named = str(Path(name).absolute()) if cc.is_file_name(name) else name
         if self.kind == "paper":
-            return name
-        return {"name": name, AS_LINUX: True} if AS_LINUX in _registered()[name] else None
+            return named
+        return {"name": named, AS_LINUX: True} if AS_LINUX in _options(name) else None
 
     def overrides(self, chosen: Sequence[str]) -> dict[str, str]:
         """What this side changes about the scenario; nothing, if it has none of the congestion controls."""
-        there = {name: cc for name in chosen if (cc := self.congestion_control(name)) is not None}
+        there = {name: value for name in chosen if (value := self.congestion_control(name)) is not None}
         return {"sweep.transport.cc": json.dumps(there)} if there else {}
 
 
@@ -49,19 +53,54 @@ SIDES = (
 """The kernel's own first: it is the reference."""
 
 
-def names(chosen: Sequence[str] = ()) -> tuple[str, ...]:
-    """The congestion controls that weir and the lab kernel both have; of those chosen, if any are.
+def names(chosen: Sequence[str]) -> tuple[str, ...]:
+    """The congestion controls ``chosen``, each once: registered ones in the registry's order, then users'.
+
+    One that the lab's kernel does not have, too, is compared between the lab and the simulator only.
 
     Raises:
-        VariantError: one of those chosen is missing from either.
+        VariantError: weir has no such congestion control, or a user's cannot be used.
     """
-    both = tuple(name for name in _registered() if name in BUILT_IN)
+    known = _registered()
     for name in chosen:
-        if name not in both:
-            raise VariantError(f"{name}: not both in weir and in the lab's kernel; there are {', '.join(both)}")
-    return tuple(name for name in both if name in chosen) if chosen else both
+        if cc.is_file_name(name):
+            _usable(name)
+        elif name not in known:
+            raise VariantError(
+                f"{name}: weir has no such congestion control; there are {', '.join(known)}, or a C file"
+            )
+    users = dict.fromkeys(name for name in chosen if cc.is_file_name(name))
+    return (*(name for name in known if name in chosen), *users)
+
+
+def named_in(scenario: Path, overrides: Mapping[str, str], *, quick: bool) -> tuple[str, ...]:
+    """The congestion controls that a scenario names itself; ``linux:NAME`` stands for weir's of that name.
+
+    Raises:
+        weir.scenario.ScenarioError: the scenario is wrong.
+        VariantError: as :func:`names`.
+    """
+    loaded = load(scenario, quick=quick, overrides=overrides)
+    transports = (flow["transport"] for cell in loaded.cells() for flow in cell.plan()["flows"])
+    found = dict.fromkeys(t["cc"].removeprefix("linux:") for t in transports if t["protocol"] == "tcp")
+    return names(tuple(found))
+
+
+def _usable(name: str) -> None:
+    try:
+        cc.control(name)
+        cc.source_of(Path(name))
+    except cc.ControlError as error:
+        raise VariantError(str(error)) from None
+
+
+def _options(name: str) -> set[str]:
+    if cc.is_file_name(name):
+        return {option.name for option in cc.control(name).about.options}
+    return _registered()[name]
 
 
 def _registered() -> dict[str, set[str]]:
     """The options of weir's congestion controls, by name."""
-    return {cc["name"]: {option["name"] for option in cc["options"]} for cc in json.loads(_weir.cc_list())}
+    described = json.loads(_weir.cc_list())
+    return {one["name"]: {option["name"] for option in one["options"]} for one in described}

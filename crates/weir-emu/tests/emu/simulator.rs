@@ -58,6 +58,7 @@ fn tcp(ecn: bool) -> Tcp {
     Tcp {
         cc: "cubic".into(),
         cc_options: Default::default(),
+        cc_source: None,
         stack: Stack::Linux,
         mss_bytes: 1448,
         timestamps: true,

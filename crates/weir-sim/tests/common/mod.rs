@@ -16,6 +16,7 @@ pub fn tcp(cc: &str) -> Tcp {
     Tcp {
         cc: cc.into(),
         cc_options: Default::default(),
+        cc_source: None,
         stack: Stack::Linux,
         mss_bytes: 1448,
         timestamps: true,

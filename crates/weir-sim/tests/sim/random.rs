@@ -150,6 +150,7 @@ fn tcp() -> impl Strategy<Value = Tcp> {
         .prop_map(|(cc, on, stack, mss_bytes, initial_window, send_buffer_bytes, receive_buffer_bytes)| Tcp {
             cc: cc.into(),
             cc_options: Default::default(),
+            cc_source: None,
             stack,
             mss_bytes: mss_bytes - if on[0] { 12 } else { 0 },
             timestamps: on[0],

@@ -381,6 +381,7 @@ mod tests {
         let tcp = weir_plan::Tcp {
             cc: "reno".into(),
             cc_options: Default::default(),
+            cc_source: None,
             stack: weir_plan::Stack::Linux,
             mss_bytes: 1000,
             timestamps: true,

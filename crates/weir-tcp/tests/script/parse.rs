@@ -13,6 +13,7 @@ fn settings() -> Tcp {
     Tcp {
         cc: "reno".into(),
         cc_options: Default::default(),
+        cc_source: None,
         stack: Stack::Linux,
         mss_bytes: MSS,
         timestamps: true,

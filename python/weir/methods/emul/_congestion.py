@@ -56,7 +56,8 @@ def renamed(plan: Mapping[str, Any]) -> dict[str, Any]:
     flows = []
     for flow in plan["flows"]:
         if flow["transport"]["protocol"] == "tcp":
-            flow = {**flow, "transport": {**flow["transport"], "cc": _of(flow).label, "cc_options": {}}}
+            of_the_plan = {name: value for name, value in flow["transport"].items() if name != "cc_source"}
+            flow = {**flow, "transport": {**of_the_plan, "cc": _of(flow).label, "cc_options": {}}}
         flows.append(flow)
     return {**plan, "flows": flows}
 

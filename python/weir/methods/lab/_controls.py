@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from weir import cc as users
 from weir.lab import BUILT_IN, Control, FaultError, HungError, Kernel, LabError, LoopError, registered
 from weir.methods import MethodError
 from weir.methods.emul._congestion import FOREIGN, Wanted, wanted
@@ -70,10 +71,8 @@ def controls(plan: Mapping[str, Any], kernel: Kernel) -> Controls:
         # The same source with other options is another module, and so is another source of the same identifier.
         name = Control.of(source).name
         number = used[name] = used.get(name, -1) + 1
-        ours[cc] = Control.of(source, "weir_" if number == 0 else f"w{number}_")
+        ours[cc] = _fitting(cc.name, Control.of(source, "weir_" if number == 0 else f"w{number}_"))
         names[cc.label] = ours[cc].kernel_name
-        if len(names[cc.label]) > _NAME:
-            raise MethodError(f"cc: {cc.name}: {names[cc.label]!r} is longer than a name in Linux, {_NAME} characters")
     modules = kernel.modules(ours.values())
     loads = tuple((modules[control], _parameters(cc)) for cc, control in ours.items())
     return Controls(loads, names, {control.kernel_name: cc.name for cc, control in ours.items()})
@@ -86,10 +85,17 @@ def obstacle(plan: Mapping[str, Any]) -> str | None:
             if cc.name.startswith(FOREIGN):
                 _native(cc)
             else:
-                _source(cc.name)
-    except MethodError as error:
+                _fitting(cc.name, Control.of(_source(cc.name)))
+    except (MethodError, LabError) as error:
         return str(error)
     return None
+
+
+def _fitting(name: str, control: Control) -> Control:
+    """``control`` of the congestion control ``name``, if Linux takes its name."""
+    if len(control.kernel_name) > _NAME:
+        raise MethodError(f"cc: {name}: {control.kernel_name!r} is longer than a name in Linux, {_NAME} characters")
+    return control
 
 
 def _native(cc: Wanted) -> str:
@@ -105,11 +111,11 @@ def _source(name: str) -> Path:
     known = registered()
     if name in known:
         return known[name]
-    if name.endswith(".so"):
-        source = Path(name).with_suffix(".c")
-        if source.is_file():
-            return source.absolute()
-        raise MethodError(f"cc: {name}: the lab compiles its source, which should be {source}")
+    if users.is_file_name(name):
+        try:
+            return users.source_of(Path(name)).absolute()
+        except users.ControlError as error:
+            raise MethodError(f"cc: {error}") from None
     raise MethodError(f"cc: {name}: there is no congestion control of that name; there are {', '.join(known)}")
 
 

@@ -1,0 +1,18 @@
+//! A process that has not said that it is there for users' controls loads none. (A process of its own: the word is for
+//! good.)
+
+use std::{fs, path::PathBuf};
+use weir_cc::{Native, compile, find};
+
+#[test]
+fn a_shared_object_is_not_loaded_by_just_any_process() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let object = folder.path().join("cc.so");
+    let example = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/my_cc/my_cc.c");
+    compile(&example, &object, &Native::default()).expect("compiles");
+    let name = object.to_str().expect("UTF-8");
+    let refused = find(name).expect_err("not permitted").to_string();
+    assert!(refused.contains("a shared object is a program, and this process loads none"), "{refused}");
+    fs::write(&object, "").expect("writable");
+    assert!(find(name).expect_err("not permitted").to_string().contains("a program"));
+}

@@ -1,0 +1,81 @@
+"""Builds a C source for the simulator, once: what was built is kept in a cache by what decides it."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+from weir import _weir
+from weir.cc._source import source_hash
+from weir.cc.errors import ControlError
+
+__all__ = ["cache", "compiled", "object_of"]
+
+
+def cache() -> Path:
+    """The folder of what was built, of this user; it need not exist. XDG_CACHE_HOME names another."""
+    named = os.environ.get("XDG_CACHE_HOME")
+    base = Path(named) if named and Path(named).is_absolute() else Path.home() / ".cache"
+    return base / "weir" / "cc"
+
+
+def object_of(source: Path, *, sanitize: bool = False) -> Path:
+    """The shared object of the C file ``source``; it is compiled if the cache lacks it.
+
+    The cache knows it by the source, the headers beside it, weir's headers, the compiler and its flags. Nothing is
+    loaded.
+
+    Raises:
+        ControlError: it does not compile; the message has the compiler's words.
+    """
+    place = cache() / _key(source, sanitize) / f"{source.stem}.so"
+    if not place.is_file():
+        place.parent.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=place.parent.parent, prefix="build-", ignore_cleanup_errors=True) as name:
+            ready = Path(name) / "ready"
+            ready.mkdir()
+            compiled(source, ready / place.name, sanitize=sanitize)
+            _move(ready, place.parent)
+    return place
+
+
+def compiled(source: Path, shared: Path, *, sanitize: bool = False) -> str:
+    """Compiles ``source`` to ``shared``; the compiler's warnings.
+
+    Raises:
+        ControlError: it does not compile, or was changed meanwhile.
+    """
+    of = source_hash(source)
+    try:
+        warnings = _weir.cc_compile(source, shared, of, sanitize)
+    except ValueError as error:
+        raise ControlError(str(error)) from None
+    if source_hash(source) != of:
+        shared.unlink(missing_ok=True)
+        raise ControlError(f"{source} was changed while it was compiled; try again")
+    return warnings
+
+
+def _key(source: Path, sanitize: bool) -> str:
+    decided_by = f"{source_hash(source)}\0{source.stem}\0{_recipe(os.environ.get('CC', ''), sanitize)}"
+    return hashlib.sha256(decided_by.encode()).hexdigest()[:32]
+
+
+@functools.cache
+def _recipe(compiler: str, sanitize: bool) -> str:
+    try:
+        return hashlib.sha256(_weir.cc_recipe(sanitize).encode()).hexdigest()
+    except ValueError as error:
+        raise ControlError(str(error)) from None
+
+
+def _move(ready: Path, final: Path) -> None:
+    """Moves a folder into its place, unless another process was faster."""
+    try:
+        ready.rename(final)
+    except OSError:
+        if not final.is_dir():
+            raise

@@ -1,0 +1,31 @@
+"""The process that loads a congestion control to describe it: ``python -m weir.cc._child OBJECT RESULT RECORD``.
+
+It is confined, and ends after one control. RESULT and RECORD are descriptors: of the pipe that takes the answer, and of
+the record of calls. Standard output is nobody's, because the control may write to it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from weir import _weir
+
+
+def main() -> None:
+    """Loads, describes and tries the control, and answers."""
+    shared, result, record = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    _weir.cc_watch_share(record)
+    _weir.cc_permit_loading()
+    try:
+        answer = {"described": json.loads(_weir.cc_describe(shared))}
+        _weir.cc_try(shared)
+    except ValueError as error:
+        answer = {"error": str(error)}
+    os.write(result, json.dumps(answer).encode())
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,182 @@
+"""Describes a shared object, in a process of its own that is confined and watched.
+
+A shared object is a program: it is executed when it is loaded. So the process that wants to know what it offers never
+loads it; a child does, which can write nothing, reaches nobody and ends in time, and its answer is read as data.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from weir import confine
+from weir.cc._watch import Watch
+from weir.cc.errors import ControlError
+
+__all__ = ["Described", "Option", "describe"]
+
+LIMIT_S = 30.0
+"""Time to describe one."""
+_CPU_S = 10
+_MEMORY_BYTES = 4 << 30
+_ANSWER_BYTES = 1 << 20
+_POLL_S = 0.05
+_MOST_OPTIONS = 20
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option of a congestion control."""
+
+    name: str
+    doc: str
+    default: int
+    min: int
+    max: int
+
+
+@dataclass(frozen=True)
+class Described:
+    """What a congestion control says about itself."""
+
+    name: str
+    title: str
+    year: int
+    source: str
+    state_bytes: int
+    needs_ecn: bool
+    has_cong_control: bool
+    options: tuple[Option, ...]
+    raw: Mapping[str, Any] = field(repr=False, compare=False)
+    """All of it, as JSON types."""
+
+
+def describe(shared: Path, shown: str) -> Described:
+    """What the shared object says about itself, after a trial of its operations.
+
+    ``shown`` is what users know it as; of a C file, errors have its lines.
+
+    Raises:
+        ControlError: it is no congestion control, does what one may not, dies or does not end; or this host cannot
+            confine what loads it.
+    """
+    shared = shared.absolute()
+    ready, answer = os.pipe()
+    try:
+        with Watch({str(shared): shown}) as watch:
+            process = _start(shared, shown, answer, watch)
+            os.close(answer)
+            answer = -1
+            try:
+                text = _followed(process, ready, watch, shown)
+            finally:
+                process.kill()
+                process.wait()
+            return _parsed(text, shown, process, watch, str(shared))
+    finally:
+        os.close(ready)
+        if answer >= 0:
+            os.close(answer)
+
+
+def _start(shared: Path, shown: str, answer: int, watch: Watch) -> subprocess.Popen[bytes]:
+    policy = confine.Policy(
+        read=(shared, *_own_files()), keep=(answer, watch.fd), memory_bytes=_MEMORY_BYTES, cpu_s=_CPU_S, alone=True
+    )
+    arguments = [sys.executable, "-S", "-m", "weir.cc._child", str(shared), str(answer), str(watch.fd)]
+    try:
+        command = confine.command(arguments, policy)
+    except confine.ConfineError as error:
+        raise ControlError(f"{shown}: {error}") from None
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        pass_fds=(answer, watch.fd),
+        start_new_session=True,
+        env={"PATH": os.environ.get("PATH", os.defpath), "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        cwd="/",
+    )
+
+
+def _own_files() -> list[Path]:
+    """Where Python and weir are: they may lie below a folder that is hidden."""
+    return [path for path in {Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[1]} if path.is_dir()]
+
+
+def _followed(process: subprocess.Popen[bytes], ready: int, watch: Watch, shown: str) -> bytes:
+    """What the child answers, until it ends."""
+    text = b""
+    end = time.monotonic() + LIMIT_S
+    while True:
+        if select.select([ready], [], [], _POLL_S)[0]:
+            part = os.read(ready, 1 << 16)
+            text += part
+            if not part:
+                break
+            if len(text) > _ANSWER_BYTES:
+                raise ControlError(f"{shown}: it says more about itself than any congestion control would")
+        if process.poll() is not None and not select.select([ready], [], [], 0)[0]:
+            break  # it has left its end of the pipe to a process of its own
+        if (why := watch.stuck(process.pid)) is not None:
+            raise ControlError(why)
+        if time.monotonic() > end:
+            raise ControlError(f"{shown}: describing it takes more than {LIMIT_S:.0f} s")
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(1)
+    return text
+
+
+def _parsed(text: bytes, shown: str, process: subprocess.Popen[bytes], watch: Watch, path: str) -> Described:
+    if not text:
+        code = process.returncode
+        if code == confine.FAILED:
+            raise ControlError(f"{shown}: the process that would load it could not be confined")
+        why = watch.death(code)
+        raise ControlError(
+            why or f"{shown}: the process that loaded it ended with {_ended(code)} before it was described"
+        )
+    try:
+        answer = json.loads(text)
+        if isinstance(answer, dict) and isinstance(error := answer.get("error"), str):
+            raise ControlError(error.replace(path, shown)[:4000])
+        return _described(answer["described"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise ControlError(f"{shown}: what it says about itself is garbage") from None
+
+
+def _ended(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"status {code}"
+
+
+def _described(raw: Any) -> Described:
+    """The description in ``raw``, which the control may have written itself.
+
+    Raises:
+        ValueError, KeyError, TypeError: it is none.
+    """
+    options = tuple(Option(**_typed(o, Option.__annotations__)) for o in raw["options"])
+    if len(options) > _MOST_OPTIONS:
+        raise ValueError
+    kinds = {name: kind for name, kind in Described.__annotations__.items() if name not in ("options", "raw")}
+    return Described(**_typed({name: raw[name] for name in kinds}, kinds), options=options, raw=raw)
+
+
+def _typed(values: Mapping[str, Any], kinds: Mapping[str, str]) -> dict[str, Any]:
+    """``values``, if each is of its kind and no text is long or unprintable."""
+    for name, value in values.items():
+        if type(value).__name__ != kinds[name]:
+            raise TypeError
+        if isinstance(value, str) and (len(value) > 400 or not value.isprintable()):
+            raise ValueError
+    return dict(values)

@@ -1,0 +1,131 @@
+"""What a user's congestion control is made of: the C source with the headers beside it, or a shared object."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+from weir.cc.errors import ControlError
+
+__all__ = ["built_from", "content_hash", "is_file_name", "refuse_stale", "source_hash", "source_of"]
+
+_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]+(?P<what>\S.*)$", re.MULTILINE)
+_QUOTED = re.compile(r'"([^"\n]+)"')
+_MOST_BYTES = 8 << 20
+_MOST_FILES = 100
+_MARK = re.compile(rb"weir-cc-built-from:(sha256:[0-9a-f]{64})\0")
+
+
+def is_file_name(name: str) -> bool:
+    """Whether ``name``, as a scenario has it, is the path of a user's congestion control."""
+    return name.endswith((".so", ".c"))
+
+
+def source_hash(source: Path) -> str:
+    """What tells the C file ``source``, with the headers beside it that it includes, from any other.
+
+    Raises:
+        ControlError: a file cannot be read, or a header's name is computed.
+    """
+    total = hashlib.sha256()
+    for name, content in _files(source):
+        for part in (name.encode(), content):
+            total.update(len(part).to_bytes(8, "little") + part)
+    return f"sha256:{total.hexdigest()}"
+
+
+def content_hash(path: Path) -> str:
+    """The hash of a file's content.
+
+    Raises:
+        ControlError: it cannot be read.
+    """
+    return f"sha256:{hashlib.sha256(_read(path)).hexdigest()}"
+
+
+def built_from(shared: Path) -> str | None:
+    """The hash of the source that ``weir cc build`` made ``shared`` of; ``None`` where something else made it.
+
+    The file is searched, not loaded.
+
+    Raises:
+        ControlError: it cannot be read.
+    """
+    found = _MARK.search(_read(shared))
+    return None if found is None else found[1].decode()
+
+
+def source_of(path: Path) -> Path:
+    """The C file of the congestion control at ``path``: itself, or the one that a shared object was built from.
+
+    Raises:
+        ControlError: there is none beside the shared object, or it is not known to be its own.
+    """
+    if path.suffix == ".c":
+        return path
+    source = path.with_suffix(".c")
+    if not source.is_file():
+        raise ControlError(f"{path}: a kernel needs its source, and there is no {source}; name the C file instead")
+    if built_from(path) is None:
+        raise ControlError(
+            f"{path}: a kernel needs its source, and `weir cc build` did not make it, so that nobody knows whether it "
+            f"is {source}; name the C file instead"
+        )
+    refuse_stale(path)
+    return source
+
+
+def refuse_stale(shared: Path) -> None:
+    """Raises ControlError if ``shared`` was built from another version of the C file beside it."""
+    source = shared.with_suffix(".c")
+    if not source.is_file():
+        return
+    of = built_from(shared)
+    if of is not None and of != source_hash(source):
+        raise ControlError(
+            f"{shared} was built from another version of {source}: run `weir cc build {source}` again, "
+            f"or name the source, `cc: {source}`, which is then built when it is needed"
+        )
+
+
+def _files(source: Path) -> list[tuple[str, bytes]]:
+    """The source and what it includes with quotes, by the name that each is included by."""
+    found: dict[Path, tuple[str, bytes]] = {}
+    waiting = [("", source)]
+    while waiting:
+        name, path = waiting.pop()
+        if path in found:
+            continue
+        if len(found) == _MOST_FILES:
+            raise ControlError(f"{source} includes more than {_MOST_FILES} files")
+        content = _read(path)
+        found[path] = (name, content)
+        waiting += [
+            (inner, path.parent / inner) for inner in _included(path, content) if (path.parent / inner).exists()
+        ]
+    return list(found.values())
+
+
+def _included(path: Path, content: bytes) -> list[str]:
+    names = []
+    for line in _INCLUDE.finditer(content.decode("utf-8", "replace")):
+        if line["what"].startswith("<"):
+            continue
+        quoted = _QUOTED.match(line["what"])
+        if quoted is None:
+            raise ControlError(f'{path} includes {line["what"]}: write the name of the file, as in #include "name.h"')
+        names.append(quoted[1])
+    return names
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if not path.is_file():
+            path.stat()
+            raise ControlError(f"{path} is not a file")
+        if path.stat().st_size > _MOST_BYTES:
+            raise ControlError(f"{path} has more than {_MOST_BYTES >> 20} MiB")
+        return path.read_bytes()
+    except OSError as error:
+        raise ControlError(f"{path}: {error.strerror}") from error

@@ -1,0 +1,189 @@
+"""One worker process: how it is started, spoken to and ended.
+
+A worker that loads users' congestion controls executes programs of others. It is confined for its whole life: it
+writes to a folder of its own only, starts no process, and reaches neither the network nor other processes; a watch ends
+it when a call of a control does not return. What it says is checked like any other input.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from weir import cc, confine
+from weir.engine._cell import place
+from weir.engine._folder import PARTIAL
+
+__all__ = ["Job", "Message", "Process"]
+
+Job = Mapping[str, Any]
+"""What a worker is told: see :mod:`weir.engine.worker`."""
+Message = dict[str, Any]
+"""``progress`` (id, now_ns, live), ``done`` (id, warnings, stats, wall_s) or ``failed`` (id, kind, error, trace)."""
+
+_COMMAND = [sys.executable, "-m", "weir.engine.worker"]
+_LINE_BYTES = 1 << 22
+_LOOK_S = 0.25
+
+
+class Process:
+    """A worker process, for jobs with the same users' controls."""
+
+    def __init__(self, job: Job) -> None:
+        """Starts a worker for ``job``.
+
+        Raises:
+            weir.confine.ConfineError: it has to be confined, and this host cannot.
+            OSError: it cannot be started.
+        """
+        self._objects: Mapping[str, str] = job.get("objects", {})
+        self._inside: Path | None = None
+        self._watch: cc.Watch | None = None
+        self._ended = threading.Event()
+        self._why: str | None = None
+        command = list(_COMMAND)
+        descriptors: tuple[int, ...] = ()
+        if self._objects:
+            self._inside = _folder_for(Path(job["run"]))
+            self._watch = cc.Watch({path: name for name, path in self._objects.items()})
+            descriptors = (self._watch.fd,)
+            command = confine.command([*_COMMAND, str(self._watch.fd)], self._policy())
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            process_group=0,  # Ctrl-C is for us alone; we end the workers
+            pass_fds=descriptors,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        )
+        if self._watch is not None:
+            threading.Thread(target=self._guard, args=(self._watch,), daemon=True).start()
+
+    def suits(self, job: Job) -> bool:
+        """Whether it lives and may execute ``job``: what other controls did to its memory is no matter of a job's."""
+        return self._process.poll() is None and self._objects == job.get("objects", {})
+
+    def execute(self, job: Job) -> Iterator[Message]:
+        """Has the process execute ``job``; what it says, of which the last is ``done`` or ``failed``."""
+        try:
+            yield from self._said(job)
+        except (BrokenPipeError, _Garbage) as error:
+            self._process.kill()
+            self.stop()
+            said = str(error) if isinstance(error, _Garbage) else None
+            yield {"type": "failed", "id": job["id"], "kind": "died", "error": said or self._death(), "trace": ""}
+
+    def kill(self) -> None:
+        """Kills it."""
+        self._process.kill()
+
+    def stop(self) -> None:
+        """Ends it, waits for it, and removes what is left of it."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(BrokenPipeError):
+                if pipe is not None:
+                    pipe.close()
+        if self._objects and self._process.poll() is None:
+            self._process.kill()  # a control need not care that its standard input has ended
+        self._process.wait()
+        self._ended.set()
+        if self._why is None and self._watch is not None and self._watch.fd >= 0:
+            self._why = self._watch.death(self._process.returncode)
+        if self._watch is not None:
+            self._watch.close()
+        if self._inside is not None:
+            shutil.rmtree(self._inside, ignore_errors=True)
+
+    def _policy(self) -> confine.Policy:
+        assert self._inside is not None
+        assert self._watch is not None
+        own = {Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[1]}
+        read = [*own, *(Path(path) for path in self._objects.values())]
+        return confine.Policy(
+            files=[self._inside], read=[path for path in read if path.exists()], keep=[self._watch.fd], alone=True
+        )
+
+    def _said(self, job: Job) -> Iterator[Message]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        told = {**job, "inside": str(self._inside)} if self._inside is not None else job
+        self._process.stdin.write(json.dumps(told).encode() + b"\n")
+        self._process.stdin.flush()
+        while line := self._process.stdout.readline(_LINE_BYTES):
+            message = _message(line, job) if self._objects else json.loads(line)
+            if message["type"] == "done" and self._inside is not None:
+                place(self._inside / job["id"], Path(job["run"]) / "cells" / job["id"])
+            yield message
+            if message["type"] != "progress":
+                return
+        raise BrokenPipeError
+
+    def _guard(self, watch: cc.Watch) -> None:
+        """Ends the process when a call does not return."""
+        while not self._ended.wait(_LOOK_S):
+            try:
+                self._why = watch.stuck(self._process.pid)
+            except OSError:  # the record is closed
+                return
+            if self._why is not None:
+                self._process.kill()
+                return
+
+    def _death(self) -> str:
+        if self._why is not None:
+            return self._why
+        code = self._process.returncode
+        if self._objects and code == confine.FAILED:
+            return "its process could not be confined"
+        if code == -signal.SIGKILL:
+            return "its process was killed (signal 9); the usual reason is too little memory: try fewer --workers"
+        if code < 0:
+            return f"its process died of {signal.Signals(-code).name}"
+        return f"its process ended with status {code}"
+
+
+def _folder_for(run: Path) -> Path:
+    """A folder of one confined worker among the unfinished cells."""
+    (run / PARTIAL).mkdir(parents=True, exist_ok=True)
+    return Path(tempfile.mkdtemp(prefix="worker-", dir=run / PARTIAL))
+
+
+class _Garbage(Exception):  # noqa: N818 - never seen outside
+    """A confined worker said what no worker says."""
+
+
+_FIELDS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
+    "progress": {"now_ns": int},
+    "done": {"warnings": list, "stats": dict, "wall_s": (int, float)},
+    "failed": {"kind": str, "error": str, "trace": str},
+}
+
+
+def _message(line: bytes, job: Job) -> Message:
+    """What a process said that executes programs of others.
+
+    Raises:
+        _Garbage: no worker says such a thing.
+    """
+    try:
+        message = json.loads(line)
+        fields = _FIELDS[message["type"]]
+        if message["id"] == job["id"] and all(isinstance(message[name], kind) for name, kind in fields.items()):
+            texts = [*message.get("warnings", ()), *message.get("notes", ())]
+            numbers = [*message.get("stats", {}).values()]
+            if all(isinstance(t, str) for t in texts) and all(isinstance(n, int | float) for n in numbers):
+                return {**message}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        pass
+    names = ", ".join(job["objects"])
+    raise _Garbage(f"its process said what no worker says: something in {names} writes to its descriptors")

@@ -1,0 +1,236 @@
+"""A shared object is a program: it is executed in confined children only, and its end is an error that names it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from cc_support import at_load, foreign, variant
+
+from shared import Weir, argv, dumbbell, environment
+from weir import cc
+
+AT_LOAD = {
+    "traps": ("__builtin_trap();", "loading NAME runs into what C leaves undefined"),
+    "loops": ('for (;;) __asm__ volatile("");', "loading NAME does not return"),
+    "waits": ("for (;;) pause();", "NAME"),
+    "ends well": ("_exit(0);", "loading NAME ended the process, with status 0"),
+    "aborts": ("abort();", "loading NAME aborts"),
+    "kills itself": ("raise(9);", "loading NAME was killed"),
+    "jumps": ("static unsigned long nowhere[64]; longjmp(nowhere, 1);", "all flows would share its variables: nowhere"),
+    "uses up memory": (
+        "for (;;) ((volatile char *)malloc(1 << 20))[0] = 1;",
+        "loading NAME accesses memory that is not",
+    ),
+    "forges an answer": (
+        'for (int fd = 3; fd < 64; fd++) write(fd, "{}", 2); _exit(0);',
+        "NAME: what it says about itself",
+    ),
+    "prints without end": (
+        "static const char dots[65536]; for (;;) for (int fd = 3; fd < 64; fd++) write(fd, dots, sizeof(dots));",
+        "NAME: it says more about itself",
+    ),
+}
+"""What an object does when it is loaded, and what is said of it."""
+
+HARMLESS = {
+    "prints": 'puts("harmless"); write(2, "\\033]0;evil\\007", 9);',
+    "forks": "if (fork() == 0) { setsid(); for (;;) pause(); }",
+    "writes": 'int fd = open("FOLDER/written", 65, 0666); if (fd >= 0) write(fd, "x", 1);',
+    "executes": 'system("touch FOLDER/written");',
+    "connects": "if (socket(2, 1, 0) >= 0 || socket(1, 1, 0) >= 0 || socket(16, 3, 0) >= 0) abort();",
+    "traces": "if (ptrace(16, getppid(), 0, 0) == 0) abort();",
+    "kills": "kill(getppid(), 9);",
+}
+"""What it tries in vain."""
+
+
+@pytest.mark.parametrize("what", AT_LOAD)
+def test_an_object_that_misbehaves_when_it_is_loaded_is_named(
+    tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weir.cc._describe.LIMIT_S", 6.0)
+    statement, expected = AT_LOAD[what]
+    shared = foreign(tmp_path, at_load(statement))
+    with pytest.raises(cc.ControlError) as raised:
+        cc.control(str(shared))
+    assert expected.replace("NAME", str(shared)) in str(raised.value)
+
+
+@pytest.mark.parametrize("what", HARMLESS)
+def test_what_an_object_may_not_do_it_does_not(tmp_path: Path, what: str) -> None:
+    shared = foreign(tmp_path, at_load(HARMLESS[what].replace("FOLDER", str(tmp_path))))
+    before = set(processes_in_session())
+    assert cc.control(str(shared)).about.name == "my_cc"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["evil.so"]
+    assert set(processes_in_session()) <= before
+
+
+def processes_in_session() -> list[int]:
+    """The processes that execute the child which loads controls."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if b"weir.cc._child" in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+TABLES = {
+    "another interface": ("const unsigned weir_cc_abi = 4711;", "interface version 4711"),
+    "no symbols": ("const int other = 1;", "no symbol weir_cc_abi"),
+    "no table": ("const unsigned weir_cc_abi = 2;", "no symbol weir_cc_entry"),
+    "another size": ("TABLE(.abi = 2, .sock_size = 1)", "struct sock has 1 bytes"),
+    "no operations": ("TABLE(.abi = 2, .sock_size = 336)", "it has no ssthresh operation"),
+    "too much state": ("TABLE(.abi = 2, .sock_size = 336, .priv_size = 105, OPS)", "its state has 105 bytes"),
+    "no name": ("TABLE(.abi = 2, .sock_size = 336, OPS)", "a name has 1 to 15 characters"),
+    "a long name": ("TABLE(.abi = 2, .sock_size = 336, .name = LONG, OPS)", "a name has 1 to 15 characters"),
+    "a long title": ('TABLE(.abi = 2, .sock_size = 336, .name = "x", .title = LONG, OPS)', "title and source are"),
+    "no options": ('TABLE(.abi = 2, .sock_size = 336, .name = "x", .option_count = 3, OPS)', "no table of them"),
+    "many options": ('TABLE(.abi = 2, .sock_size = 336, .name = "x", .option_count = -1, OPS)', "at most 20"),
+    "an operation nowhere": (
+        'TABLE(.abi = 2, .sock_size = 336, .name = "x", OPS, .init = (void *)8)',
+        "init of NAME accesses memory that is not there (SIGSEGV)",
+    ),
+    "a name nowhere": (
+        "TABLE(.abi = 2, .sock_size = 336, .name = (void *)8, OPS)",
+        "NAME: the process that loaded it ended with signal 11",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", TABLES)
+def test_a_table_that_is_wrong_is_refused(tmp_path: Path, what: str) -> None:
+    text, expected = TABLES[what]
+    if text.startswith("TABLE("):
+        text = (
+            '#include "weir_cc.h"\n'
+            "#define OPS .ssthresh = (void *)16, .undo_cwnd = (void *)16, .cong_avoid = (void *)16\n"
+            f'#define LONG "{"x" * 1_000_000}"\n'
+            '__attribute__((visibility("default"))) const unsigned weir_cc_abi = 2;\n'
+            '#define TABLE(...) __attribute__((visibility("default"))) const struct tcp_congestion_ops weir_cc_entry '
+            f"= {{__VA_ARGS__}};\n{text}\n"
+        )
+    shared = foreign(tmp_path, text)
+    with pytest.raises(cc.ControlError) as raised:
+        cc.control(str(shared))
+    assert expected.replace("NAME", str(shared)) in str(raised.value)
+    assert len(str(raised.value)) < 1000
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", b"\x7fELF" + bytes(200), os.urandom(5000)])
+def test_a_file_that_is_no_object_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.so").write_bytes(content)
+    with pytest.raises(cc.ControlError, match="it is no shared object"):
+        cc.control(str(tmp_path / "x.so"))
+
+
+def test_neither_check_nor_plan_nor_a_run_executes_it_in_its_own_process(here: Path, weir: Weir) -> None:
+    shared = foreign(here, at_load("__builtin_trap();"), "evil.so")
+    (here / "s.yaml").write_text(dumbbell(transport=f"cc: ./{shared.name}"))
+    for command in (["check", "s.yaml"], ["plan", "s.yaml"], ["run", "s.yaml"], ["cc", "list", "./evil.so"]):
+        ran = weir(*command)
+        assert ran.code == 2, command
+        assert "loading ./evil.so runs into what C leaves undefined" in ran.out + ran.err, ran
+    assert sorted(path.name for path in here.iterdir()) == ["evil.so", "s.yaml"]
+
+
+def test_an_object_that_waits_for_the_run_is_confined_there(here: Path, weir: Weir) -> None:
+    """It knows the describing child by its arguments, and strikes in the worker."""
+    statement = f"""
+        static char text[4096]; int fd = open("/proc/self/cmdline", 0); read(fd, text, 4095);
+        for (int i = 0; i < 4000; i++) if (!__builtin_memcmp(text + i, "weir.engine.worker", 18)) {{
+            int out = open("{here}/written", 65, 0666); if (out >= 0) abort();
+            if (socket(2, 1, 0) >= 0 || fork() >= 0) abort();
+            open("{here}/runs/s/cells/other", 65, 0666);
+        }}"""
+    # Variables are told; this one has them on the stack.
+    source = at_load(statement.replace("static char text[4096];", "char text[4096] = {0};"))
+    foreign(here, "extern long read(int, void *, unsigned long);\n" + source, "evil.so")
+    (here / "s.yaml").write_text(dumbbell(transport="cc: ./evil.so"))
+    ran = weir("run", "s.yaml", "--method", "sim", "--no-report")
+    assert ran.code == 0, ran
+    assert not (here / "written").exists()
+    assert sorted(p.name for p in (here / "runs/s/cells").iterdir()) == ["0000-r0"]
+
+
+OPERATIONS = {
+    "divides": (
+        "if (LATE) { volatile u32 zero = 0; tp->snd_cwnd = 100 / zero; }",
+        "cong_avoid of ./mine.c divides by zero at ./mine.c:L",
+    ),
+    "loops": ('while (LATE) __asm__ volatile("");', "cong_avoid of ./mine.c does not return: a loop without an end?"),
+    "leaves its state": (
+        "if (LATE) ((volatile u32 *)inet_csk_ca(sk))[26] = 7;",
+        "cong_avoid of ./mine.c accesses memory 0 bytes after the end of its private state of 104 bytes at ./mine.c:L",
+    ),
+    "follows nothing": (
+        "if (LATE) *(volatile u32 *)8 = 1;",
+        "cong_avoid of ./mine.c accesses memory that is not there",
+    ),
+    "closes its window": ("if (LATE) { tp->snd_cwnd = 0; return; }", "cong_avoid of ./mine.c set snd_cwnd to 0"),
+}
+"""What an operation does, but only in a run of many seconds: the trial of a control ends before."""
+
+
+@pytest.mark.parametrize("what", OPERATIONS)
+def test_an_operation_that_goes_wrong_in_a_run_is_named(here: Path, weir: Weir, what: str) -> None:
+    statement, expected = OPERATIONS[what]
+    # The trial knows no threshold of exactly this window; the run's receiver does not let it grow beyond.
+    late = "(tp->snd_cwnd_clamp == 0xffffffff && tp->mss_cache == 999 && tp->delivered > 500)"
+    source = variant(here, statement.replace("LATE", late))
+    line = next(n for n, text in enumerate(source.read_text().splitlines(), 1) if "(void)ack;" in text)
+    (here / "s.yaml").write_text(dumbbell(transport="cc: ./mine.c, mss: 999B"))
+    assert weir("check", "s.yaml").code == 0
+    ran = weir("run", "s.yaml", "--method", "sim", "--no-report")
+    assert ran.code == 1
+    assert re.sub(r"(?<=mine\.c:)L", str(line), expected) in ran.err, ran.err
+    assert not list((here / "runs/s").glob(".partial/*"))
+
+
+TRIED = {
+    "divides": ("tp->snd_cwnd += 100 / (tp->snd_ssthresh - tp->snd_cwnd);", "cong_avoid of ./mine.c divides by zero"),
+    "loops": ('while (tp->snd_cwnd < 1000000) __asm__ volatile("");', "cong_avoid of ./mine.c does not return"),
+    "leaves its state": (
+        "u32 *s = inet_csk_ca(sk); for (int i = 0; i < 27; i++) s[i] = i;",
+        "after the end of its private",
+    ),
+    "closes its window": ("tp->snd_cwnd = 0; return;", "set snd_cwnd to 0"),
+}
+
+
+@pytest.mark.parametrize("what", TRIED)
+def test_what_goes_wrong_at_once_is_told_before_any_method_runs(here: Path, weir: Weir, what: str) -> None:
+    statement, expected = TRIED[what]
+    variant(here, statement)
+    (here / "s.yaml").write_text(dumbbell(transport="cc: ./mine.c"))
+    ran = weir("check", "s.yaml")
+    assert ran.code == 2
+    assert "s.yaml:10:17: " in ran.out, ran
+    assert expected in ran.out, ran
+
+
+def test_a_run_that_is_killed_leaves_no_worker(here: Path) -> None:
+    variant(here, 'if (tp->mss_cache == 999) for (;;) __asm__ volatile("");')
+    (here / "s.yaml").write_text(dumbbell(transport="cc: ./mine.c, mss: 999B"))
+    command = argv("run", "s.yaml", "--method", "sim", "--no-report", "-v")
+    with subprocess.Popen(command, cwd=here, env=environment(), stderr=subprocess.PIPE, text=True) as process:
+        while not list(here.glob("runs/s/.partial/worker-*/*")):
+            assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+    assert not [p for p in Path("/proc").glob("[0-9]*/cwd") if links_to(p, here)]
+    assert not list(here.glob("runs/s/.partial/*"))
+
+
+def links_to(path: Path, folder: Path) -> bool:
+    try:
+        return path.resolve(strict=True) == folder and int(path.parent.name) != os.getpid()
+    except OSError:
+        return False

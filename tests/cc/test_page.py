@@ -1,0 +1,87 @@
+"""docs/congestion-controls.md: the example of the page is built, run and compared, and its table of fields is true."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from shared import ROOT, Weir
+from weir.lab import unavailable
+
+PAGE = (ROOT / "docs" / "congestion-controls.md").read_text(encoding="utf-8")
+
+
+def block(language: str) -> str:
+    """The first block of the page in a language."""
+    found = re.search(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+@pytest.fixture
+def mine(here: Path) -> Path:
+    """What a reader has saved."""
+    (here / "my_cc.c").write_text(block("c"), encoding="utf-8")
+    (here / "mine.yaml").write_text(block("yaml"), encoding="utf-8")
+    return here
+
+
+def goodput(weir: Weir, run: str) -> dict[str, float]:
+    rows = json.loads(weir("show", run, "-m", "goodput.aggregate.mean", "--json").out)["metrics"]
+    return {row["cc"]: row["value"] for row in rows}
+
+
+def test_the_page_begins_with_how_to_write_one() -> None:
+    headings = re.findall(r"^## (.*)$", PAGE, re.MULTILINE)
+    assert headings == ["Write one", "Run it", "Compare it", "Debug it", "Reference", "In the kernel"]
+
+
+def test_the_example_runs_in_the_simulator(mine: Path, weir: Weir) -> None:
+    assert weir("check", "mine.yaml").code == 0
+    ran = weir("run", "mine.yaml", "--method", "sim", "--no-report")
+    assert ran.code == 0, ran
+    found = goodput(weir, "runs/mine")
+    assert found.keys() == {"cubic", "./my_cc.c"}
+    assert all(8e6 < value < 10e6 for value in found.values()), found
+
+
+def test_the_example_builds_without_a_warning_and_lists_its_options(mine: Path, weir: Weir) -> None:
+    built = weir("cc", "build", "my_cc.c")
+    assert (built.code, built.err) == (0, "")
+    listed = weir("cc", "list", "./my_cc.c").out
+    assert re.search(r"keep +70 +10 to 99", listed), listed
+    assert weir("cc", "build", "my_cc.c", "--sanitize", "-o", "checked.so").code == 0
+
+
+@pytest.mark.skipif(shutil.which("clang") is None, reason="needs clang")
+def test_the_example_compiles_for_bpf(mine: Path, weir: Weir) -> None:
+    built = weir("cc", "build", "my_cc.c", "--bpf")
+    assert built.code == 0, built
+    assert "it compiles for BPF" in built.out
+
+
+def test_the_example_runs_in_the_lab(mine: Path, weir: Weir, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME")  # where the lab is
+    if (why := unavailable()) is not None:
+        pytest.skip(why)
+    ran = weir("run", "mine.yaml", "--method", "lab", "--no-report", "-o", "runs/lab")
+    assert ran.code == 0, ran
+    found = goodput(weir, "runs/lab")
+    assert all(8e6 < value < 10e6 for value in found.values()), found
+
+
+def test_every_field_of_the_page_is_one(mine: Path, weir: Weir) -> None:
+    fields = re.findall(r"^\| (\*\*)?`((?:tcp_sk|inet_csk)\(sk\)->\w+|sk->\w+)`", PAGE, re.MULTILINE)
+    assert len(fields) > 30
+    reads = " ".join(f"(void)({access});" for _, access in fields)
+    writes = " ".join(f"{access} = {access};" for bold, access in fields if bold)
+    source = mine / "my_cc.c"
+    source.write_text(source.read_text().replace("(void)ack;", f"(void)ack; {reads} {writes}"), encoding="utf-8")
+    assert weir("cc", "build", "my_cc.c").code == 0
+    first_read_only = next(access for bold, access in fields if not bold)
+    source.write_text(source.read_text().replace("(void)ack;", f"(void)ack; {first_read_only} = 1;"), encoding="utf-8")
+    assert "a congestion control only reads it" in weir("cc", "build", "my_cc.c").err
