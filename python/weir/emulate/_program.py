@@ -8,6 +8,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import FrameType
 from typing import IO, Any
 
@@ -63,14 +64,22 @@ def emulate(
         emulator = stack.enter_context(Emulator(plan, jobs, network.wiring.first_port, options, variables))
         stack.enter_context(_services(peer, variables))
         for program in peers:
-            stack.enter_context(_beside(peer, program, {**variables, PEER_VARIABLE: here.address}))
-        return _run(here, command, {**variables, PEER_VARIABLE: peer.address}, emulator)
+            stack.enter_context(_beside(peer, program, {**variables, PEER_VARIABLE: here.address}, network))
+        code, report = _run(here, command, {**variables, PEER_VARIABLE: peer.address}, emulator, network)
+    return code, replace(report, warnings=(*report.warnings, *network.warnings))
 
 
-def _run(host: Host, command: Sequence[str], variables: Mapping[str, str], emulator: Emulator) -> tuple[int, Report]:
+def _run(
+    host: Host, command: Sequence[str], variables: Mapping[str, str], emulator: Emulator, network: Network
+) -> tuple[int, Report]:
     """Runs ``command`` and measures until it ends."""
+
+    def prepare() -> None:
+        _heed_interrupts()
+        network.join()
+
     try:
-        process = _start(host, command, variables, preexec_fn=_heed_interrupts)
+        process = _start(host, command, variables, preexec_fn=prepare)
     except OSError as error:
         code = NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_EXECUTE
         emulator.stop()
@@ -156,14 +165,14 @@ def _services(host: Host, variables: Mapping[str, str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _beside(host: Host, program: Sequence[str], variables: Mapping[str, str]) -> Iterator[None]:
+def _beside(host: Host, program: Sequence[str], variables: Mapping[str, str], network: Network) -> Iterator[None]:
     """A program of the user at the far end; what it says goes to standard error.
 
     Raises:
         MethodError: it cannot be started.
     """
     try:
-        process = _start(host, program, variables, stdin=subprocess.DEVNULL, stdout=os.dup(2))
+        process = _start(host, program, variables, stdin=subprocess.DEVNULL, stdout=os.dup(2), preexec_fn=network.join)
     except OSError as error:
         raise MethodError(f"--peer: {program[0]}: {error.strerror}") from error
     try:

@@ -13,6 +13,7 @@ import select
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from weir import _owner
 from weir.bpf import _record
 from weir.lab import left_behind
 from weir.methods import MethodError
+from weir.methods.emul import _cgroup
 
 __all__ = ["Remain", "find", "remove"]
 
@@ -33,7 +35,7 @@ _PATIENCE_S = 2.0
 class Remain:
     """Something that a run made on this host."""
 
-    kind: Literal["process", "namespace", "congestion control", "folder"]
+    kind: Literal["process", "control group", "namespace", "congestion control", "folder"]
     name: str
     """Its number, its name, or its path."""
     alive: bool
@@ -45,7 +47,7 @@ class Remain:
 
 def find() -> list[Remain]:
     """Everything of any run, in the order in which it has to be removed."""
-    return [*_processes(), *_namespaces(), *_pins(), *_folders()]
+    return [*_processes(), *_cgroups(), *_namespaces(), *_pins(), *_folders()]
 
 
 def remove(remain: Remain) -> None:
@@ -57,6 +59,8 @@ def remove(remain: Remain) -> None:
     match remain.kind:
         case "process":
             _end(int(remain.name))
+        case "control group":
+            _end_group(Path(remain.name))
         case "namespace":
             _delete(remain.name)
         case "congestion control":
@@ -81,6 +85,14 @@ def _namespaces() -> Iterator[Remain]:
         tag = _owner.find(name)
         if tag is not None:
             yield Remain("namespace", name, tag.alive)
+
+
+def _cgroups() -> Iterator[Remain]:
+    place = _cgroup.root()
+    for path in sorted(place.rglob("weir-*-run")) if place is not None else ():
+        tag = _owner.find(path.name, suffix="-run")
+        if tag is not None and path.is_dir():
+            yield Remain("control group", str(path), tag.alive)
 
 
 def _pins() -> Iterator[Remain]:
@@ -118,9 +130,42 @@ def _end(pid: int) -> None:
         os.close(process)
 
 
+def _end_group(group: Path) -> None:
+    """Ends all that is in a control group of weir's, and removes it."""
+    with contextlib.suppress(OSError):  # before Linux 5.14, one by one
+        (group / "cgroup.kill").write_text("1")
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            for pid in (group / "cgroup.procs").read_text().split():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
+            group.rmdir()
+        except FileNotFoundError:
+            return
+        except OSError as error:  # busy while what was killed is still leaving
+            if time.monotonic() > deadline:
+                raise MethodError(f"control group {group}: {error.strerror}") from error
+            time.sleep(0.01)
+        else:
+            return
+
+
+def _end_members(namespace: Path) -> None:
+    """Ends the processes in a network namespace of weir's; they would keep it after its name is gone."""
+    number = namespace.stat().st_ino
+    if number == Path("/proc/self/ns/net").stat().st_ino:
+        return
+    for process in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if process.name.isdigit() and (process / "ns" / "net").stat().st_ino == number:
+                os.kill(int(process.name), signal.SIGKILL)
+
+
 def _delete(namespace: str) -> None:
     if not (_NAMESPACES / namespace).exists():
         return
+    _end_members(_NAMESPACES / namespace)
     done = subprocess.run(["ip", "netns", "del", namespace], capture_output=True, text=True, check=False)
     if done.returncode != 0 and (_NAMESPACES / namespace).exists():
         raise MethodError(f"namespace {namespace}: {done.stderr.strip()}")

@@ -135,18 +135,18 @@ class _Cell:
         with contextlib.ExitStack() as stack:
             stack.enter_context(_priority())
             with self._timed("network_s"):
-                stack.enter_context(Network(self._wiring, self._tag))
+                network = stack.enter_context(Network(self._wiring, self._tag))
             with self._timed("congestion_controls_s"):
                 names = stack.enter_context(kernel_names(self._plan, environment(self._tag)))
             self._settle_programs(names)
-            session = stack.enter_context(Session(environment(self._tag)))
+            session = stack.enter_context(Session(environment(self._tag), network.take))
             self._keep("kernel.json", _indented({"cc": names, "tcp": facts(self._wiring.hosts[0])}))
             self._prepare(session, names)
             watch = HostWatch(self._wiring.hosts)
             with watch, self._overruns():
-                self._measure(session)
+                self._measure(session, network)
         session.remains.keep(self._sink)
-        seen = (*self._wiring.warnings, *self._warnings, *self._watcher.warnings)
+        seen = (*self._wiring.warnings, *network.warnings, *self._warnings, *self._watcher.warnings)
         warnings = (*seen, *session.warnings, *watch.judge(session.stats))
         return Outcome(warnings, {**self._times, **session.stats, **watch.stats})
 
@@ -217,7 +217,7 @@ class _Cell:
         check()
         self._keep("selfcheck.json", _indented(check.to_json()))
 
-    def _measure(self, session: Session) -> None:
+    def _measure(self, session: Session, network: Network) -> None:
         """Has the plan executed, and writes its tables."""
         from weir import _weir
 
@@ -235,6 +235,7 @@ class _Cell:
             now = time.monotonic()
             if now - told >= _TELL_EVERY_S:
                 told = now
+                network.watch()
                 reached_ns = round(min(max(now - begin, 0.0), end_s) * 1e9)
                 self._progress(reached_ns, watcher.now(reached_ns))
 

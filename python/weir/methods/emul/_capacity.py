@@ -113,8 +113,8 @@ def _measured_ns(train: int) -> float:
     tag = _owner.new()
     wiring = wire(plan, str(tag))
     with contextlib.ExitStack() as stack:
-        stack.enter_context(Network(wiring, tag))
-        session = stack.enter_context(Session(environment(tag)))
+        network = stack.enter_context(Network(wiring, tag))
+        session = stack.enter_context(Session(environment(tag), network.take))
         job = {"version": 1, "plan": plan, "hosts": [host.to_job() for host in wiring.hosts], "ends": []}
         emulator = session.start("emulator", [str(find("weir-emu"))], {**job, "first_port": wiring.first_port})
         session.await_ready([emulator])

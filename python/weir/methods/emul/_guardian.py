@@ -1,9 +1,11 @@
 """The process that cleans up after a run, however the run ended: ``python _guardian.py TAG``.
 
-It reads from standard input a JSON object a line: ``{"undo": [[program, argument, ...], ...]}``, before what is to be
-undone is made. When standard input ends - because the run is over, or because its process was killed - it ends the
-processes that carry the tag in their environment and executes the commands. It imports nothing of weir, so that it is
-there within milliseconds, and is in a session of its own, so that what ends the run does not end it.
+It reads from standard input a JSON object a line: ``{"undo": [[program, argument, ...], ...], "cgroup": PATH}``, before
+what is to be undone is made, and ``{"networks": [NUMBER, ...]}`` after that. When standard input ends - because the run
+is over, or because its process was killed - it ends the processes of the run and executes the commands. A process is of
+the run if it carries the tag in its environment, is in the control group or in one of the networks: one that cleared
+its environment and became a daemon is still in the others. It imports nothing of weir, so that it is there within
+milliseconds, and is in a session of its own, so that what ends the run does not end it.
 """
 
 from __future__ import annotations
@@ -15,9 +17,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["main"]
+__all__ = ["Work", "main"]
 
 _VARIABLE = b"WEIR_RUN="
 _PATIENCE_S = 1.0
@@ -25,39 +29,101 @@ _PATIENCE_S = 1.0
 _COMMAND_S = 30.0
 
 
+@dataclass
+class Work:
+    """What there is to undo."""
+
+    tag: str
+    commands: list[list[str]] = field(default_factory=list)
+    cgroup: Path | None = None
+    networks: set[int] = field(default_factory=set)
+    """Numbers of the files of network namespaces (namespaces(7))."""
+
+    def take(self, line: str) -> None:
+        """Adds what a line of the input says; half a line, if its writer was killed, says nothing."""
+        with contextlib.suppress(ValueError, AttributeError, TypeError):
+            said = json.loads(line)
+            self.commands += said.get("undo", [])
+            self.networks.update(said.get("networks", []))
+            self.cgroup = Path(said["cgroup"]) if said.get("cgroup") else self.cgroup
+
+    def undo(self) -> None:
+        """Ends the processes, then executes the commands."""
+        self._end_processes()
+        for command in self.commands:
+            _execute(command)
+        if self.cgroup is not None:
+            with contextlib.suppress(OSError):
+                self.cgroup.rmdir()
+
+    def _end_processes(self) -> None:
+        deadline = time.monotonic() + _PATIENCE_S
+        while found := self._processes():
+            if time.monotonic() > deadline:
+                self._kill(found)
+            time.sleep(0.01)
+            if time.monotonic() > deadline + _PATIENCE_S:
+                return
+
+    def _kill(self, found: Iterable[int]) -> None:
+        if self.cgroup is not None:
+            with contextlib.suppress(OSError):  # before Linux 5.14, one by one
+                (self.cgroup / "cgroup.kill").write_text("1")
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _processes(self) -> set[int]:
+        # Ours would be among them if a namespace could not be made and its number is that of the host's.
+        networks = self.networks - {_network_of("self")}
+        found = set(self._in_cgroup())
+        for pid in _all():
+            if _network_of(pid) in networks or _VARIABLE + self.tag.encode() in _environment_of(pid):
+                found.add(pid)
+        return {pid for pid in found if pid != os.getpid() and _runs(pid)}
+
+    def _in_cgroup(self) -> Iterator[int]:
+        if self.cgroup is not None:
+            with contextlib.suppress(OSError):
+                yield from map(int, (self.cgroup / "cgroup.procs").read_text().split())
+
+
 def main() -> None:
     """Waits for the end of standard input, then undoes."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
-    commands: list[list[str]] = []
+    work = Work(sys.argv[1])
     for line in sys.stdin:
-        with contextlib.suppress(ValueError):  # half a line, if its writer was killed
-            commands += json.loads(line)["undo"]
-    _end_processes(sys.argv[1].encode())
-    for command in commands:
-        _execute(command)
+        work.take(line)
+    work.undo()
 
 
-def _end_processes(tag: bytes) -> None:
-    deadline = time.monotonic() + _PATIENCE_S
-    while found := _tagged(tag):
-        if time.monotonic() > deadline:
-            for pid in found:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, signal.SIGKILL)
-        time.sleep(0.01)
-        if time.monotonic() > deadline + _PATIENCE_S:
-            return
-
-
-def _tagged(tag: bytes) -> list[int]:
-    found = []
+def _all() -> Iterator[int]:
     for folder in Path("/proc").iterdir():
-        if folder.name.isdigit() and int(folder.name) != os.getpid():
-            with contextlib.suppress(OSError):
-                if _VARIABLE + tag in (folder / "environ").read_bytes().split(b"\0"):
-                    found.append(int(folder.name))
-    return found
+        if folder.name.isdigit():
+            yield int(folder.name)
+
+
+def _network_of(pid: int | str) -> int:
+    try:
+        return Path(f"/proc/{pid}/ns/net").stat().st_ino
+    except OSError:
+        return 0
+
+
+def _environment_of(pid: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def _runs(pid: int) -> bool:
+    """Whether it is more than what is left of an ended process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def _execute(command: list[str]) -> None:

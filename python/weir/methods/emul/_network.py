@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -11,9 +12,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from weir._owner import ENVIRONMENT, Tag
 from weir.methods import MethodError
+from weir.methods.emul._cgroup import Cgroup
+from weir.methods.emul._guardian import Work
 from weir.methods.emul._wiring import Command, Wiring
 
 __all__ = ["DISCIPLINES", "EMULATED", "Network", "environment", "execute", "script"]
@@ -26,14 +30,19 @@ _TEARDOWN_S = 120.0
 class Network:
     """The hosts of a run: namespaces, devices, routes, settings. A context manager.
 
-    Entering makes them, leaving removes them. If this process is killed, the guardian notices and removes them.
+    Entering makes them, leaving removes them. If this process is killed, the guardian notices and removes them; if the
+    guardian is, this process does it.
     """
 
     def __init__(self, wiring: Wiring, tag: Tag) -> None:
         """Nothing is made before the context is entered."""
         self.wiring = wiring
         self.tag = tag
+        self.warnings: list[str] = []
+        """What went wrong with the guardian."""
+        self._cgroup: Cgroup | None = None
         self._guardian: subprocess.Popen[str] | None = None
+        self._networks: list[int] = []
 
     def __enter__(self) -> Network:
         """Makes the hosts.
@@ -41,9 +50,12 @@ class Network:
         Raises:
             MethodError: a command failed; what was made is removed.
         """
-        self._guardian = _start_guardian(self.wiring, self.tag)
+        self._cgroup = Cgroup(f"weir-{self.tag}-run")
+        self._guardian = self._start_guardian()
         try:
             execute(self.wiring.up)
+            self._networks = [_number_of(name) for name in _namespaces(self.wiring)]
+            self._tell({"networks": self._networks})
         except BaseException:
             self._remove()
             raise
@@ -53,33 +65,86 @@ class Network:
         """Removes them, with the processes of the run that still run."""
         self._remove()
 
+    def join(self) -> None:
+        """Makes this process, a child that is about to execute a program, one of the run whatever the program does."""
+        if self._cgroup is not None:
+            self._cgroup.join()
+
+    def take(self, pid: int) -> None:
+        """Makes the process ``pid`` and what it will start processes of the run whatever they do."""
+        if self._cgroup is not None:
+            self._cgroup.take(pid)
+
+    def watch(self) -> None:
+        """Replaces a guardian that was killed, and says so; to be called now and then."""
+        if self._guardian is None or self._guardian.poll() is None:
+            return
+        _close(self._guardian)
+        self._guardian = self._start_guardian()
+        self._tell({"networks": self._networks})
+        self.warnings.append("host: the process that cleans up after this run was killed; another took its place")
+
     def _remove(self) -> None:
         guardian, self._guardian = self._guardian, None
         if guardian is None:
             return
-        assert guardian.stdin is not None
+        _close(guardian)
+        try:
+            code = guardian.wait(_TEARDOWN_S)
+        except subprocess.TimeoutExpired:
+            guardian.kill()
+            code = guardian.wait()
+        if code:
+            self.warnings.append("host: the process that cleans up after this run was killed; the run did it itself")
+            work = Work(str(self.tag))
+            work.take(json.dumps(self._undo()))
+            work.take(json.dumps({"networks": self._networks}))
+            work.undo()
+        if self._cgroup is not None:
+            self._cgroup.remove()
+
+    def _undo(self) -> dict[str, Any]:
+        path = None if self._cgroup is None else self._cgroup.path
+        return {"undo": self.wiring.down, "cgroup": None if path is None else str(path)}
+
+    def _start_guardian(self) -> subprocess.Popen[str]:
+        guardian = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(_GUARDIAN), str(self.tag)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+        self._guardian = guardian
+        self._tell(self._undo())
+        return guardian
+
+    def _tell(self, what: dict[str, Any]) -> None:
+        assert self._guardian is not None
+        assert self._guardian.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it was killed: `watch` or `_remove` notices
+            self._guardian.stdin.write(json.dumps(what) + "\n")
+            self._guardian.stdin.flush()
+
+
+def _close(guardian: subprocess.Popen[str]) -> None:
+    assert guardian.stdin is not None
+    with contextlib.suppress(BrokenPipeError):
         guardian.stdin.close()
-        guardian.wait(_TEARDOWN_S)
+
+
+def _namespaces(wiring: Wiring) -> list[str]:
+    return [command[3] for command in wiring.down if command[:3] == ("ip", "netns", "del")]
+
+
+def _number_of(namespace: str) -> int:
+    return Path("/run/netns", namespace).stat().st_ino
 
 
 def environment(tag: Tag) -> dict[str, str]:
     """The environment of a process of the run ``tag``: by it the guardian and ``weir clean`` know it."""
     return {**os.environ, ENVIRONMENT: str(tag)}
-
-
-def _start_guardian(wiring: Wiring, tag: Tag) -> subprocess.Popen[str]:
-    guardian = subprocess.Popen(
-        [sys.executable, "-I", "-S", str(_GUARDIAN), str(tag)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    )
-    assert guardian.stdin is not None
-    guardian.stdin.write(json.dumps({"undo": wiring.down}) + "\n")
-    guardian.stdin.flush()
-    return guardian
 
 
 def execute(commands: Sequence[Command]) -> None:

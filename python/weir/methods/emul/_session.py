@@ -24,6 +24,8 @@ class Session:
     """The processes of a run. A context manager: leaving it ends them."""
 
     environment: Mapping[str, str]
+    take: Callable[[int], None] = lambda _: None
+    """Is given the number of each process before it has its job."""
     warnings: list[str] = field(default_factory=list)
     """What the processes warned of."""
     stats: dict[str, float] = field(default_factory=dict)
@@ -50,6 +52,7 @@ class Session:
         """
         process = Process(name, command, self._said, self.environment, files)
         self._processes.append(process)
+        self.take(process.pid)
         process.send(job)
         return process
 

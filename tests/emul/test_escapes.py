@@ -1,0 +1,197 @@
+"""A command that leaves its group does not outlive its run, and a run whose guardian is killed cleans up itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from emul_support import manifest_of, needs_emul, weir
+from test_killed import await_process, marked, namespaces
+
+from weir import _owner
+from weir.methods import _remains
+from weir.methods.emul import _cgroup
+
+pytestmark = needs_emul()
+
+_HANG_S = 60.0
+
+_DAEMON = """
+import os, sys, time
+if os.fork():
+    while not os.path.exists(sys.argv[1]):
+        time.sleep(0.01)
+    os._exit(0)
+os.setsid()
+if os.fork():
+    os._exit(0)
+for file in range(3):
+    os.close(file)
+open(sys.argv[1] + ".new", "w").write(str(os.getpid()))
+os.rename(sys.argv[1] + ".new", sys.argv[1])
+time.sleep(600)
+"""
+"""Becomes a daemon as those of old do; an empty environment leaves no sign of whose it is."""
+
+_SCENARIO = """\
+title: A command that leaves its group
+seed: 1
+topology: {{dumbbell: {{pairs: 1, access: {{rate: 100Mbps}}, bottleneck: {{rate: 10Mbps}}, rtt: 10ms}}}}
+transport: {{cc: "linux:reno"}}
+workload:
+  - name: program
+    between: pairs
+    kind: command
+    command: [env, -i, {python}, -c, {code}, {file}]
+    until: {until}
+"""
+
+
+def scenario(folder: Path, until: str) -> Path:
+    import json
+
+    path = folder / "s.yaml"
+    text = _SCENARIO.format(
+        python=json.dumps(sys.executable), code=json.dumps(_DAEMON), file=json.dumps(str(folder / "pid")), until=until
+    )
+    path.write_text(text)
+    return path
+
+
+def await_daemon(file: Path) -> int:
+    deadline = time.monotonic() + _HANG_S
+    while not file.exists():
+        assert time.monotonic() < deadline, "the command never ran"
+        time.sleep(0.01)
+    return int(file.read_text())
+
+
+def await_nothing(pid: int, before: set[str]) -> list[str]:
+    """What is left at last of the daemon ``pid``, namespaces and control groups."""
+    deadline = time.monotonic() + _HANG_S
+    while True:
+        left = [f"process {pid}"] if Path(f"/proc/{pid}").exists() else []
+        left += [f"namespace {name}" for name in _of_dead(namespaces() - before)]
+        left += [str(remain) for remain in _remains._cgroups() if not remain.alive]
+        if not left or time.monotonic() > deadline:
+            return left
+        time.sleep(0.05)
+
+
+def _of_dead(names: set[str]) -> set[str]:
+    """Other runs of this machine may go on."""
+    return {name for name in names if (tag := _owner.find(name)) is not None and not tag.alive}
+
+
+@pytest.mark.parametrize("how", ["ends", "SIGKILL", "SIGTERM"])
+def test_a_daemon_does_not_outlive_its_run(tmp_path: Path, how: str) -> None:
+    before = namespaces()
+    out = tmp_path / "r"
+    arguments = ("run", str(scenario(tmp_path, "4s" if how == "ends" else "60s")), "--method", "emul", "--quiet")
+    run = weir(*arguments, "--no-report", "--out", str(out))
+    try:
+        daemon = await_daemon(tmp_path / "pid")
+        if how != "ends":
+            run.send_signal(getattr(signal, how))
+        run.communicate(timeout=_HANG_S)
+    finally:
+        run.kill()
+    assert await_nothing(daemon, before) == []
+
+
+def test_a_daemon_does_not_outlive_an_emulated_link(tmp_path: Path) -> None:
+    before = namespaces()
+    command = ("env", "-i", sys.executable, "-c", _DAEMON, str(tmp_path / "pid"))
+    done = weir("emulate", "--delay", "1ms", "--", *command)
+    _, errors = done.communicate(timeout=_HANG_S)
+    assert done.returncode == 0, errors
+    assert await_nothing(await_daemon(tmp_path / "pid"), before) == []
+
+
+def test_a_killed_guardian_is_replaced_and_told(tmp_path: Path) -> None:
+    mark = os.urandom(8).hex()
+    before = namespaces()
+    arguments = ("run", str(scenario(tmp_path, "8s")), "--method", "emul", "--quiet", "--no-report")
+    run = weir(*arguments, "--out", str(tmp_path / "r"), WEIR_TEST_MARK=mark)
+    try:
+        daemon = await_daemon(tmp_path / "pid")
+        first = await_process(mark, "_guardian.py")
+        os.kill(first, signal.SIGKILL)
+        deadline = time.monotonic() + _HANG_S
+        while not _guardians(mark) - {first}:
+            assert time.monotonic() < deadline, "nobody took its place"
+            time.sleep(0.05)
+        _, errors = run.communicate(timeout=_HANG_S)
+    finally:
+        run.kill()
+    assert run.returncode == 0, errors
+    assert (
+        "host: the process that cleans up after this run was killed; another took its place"
+        in manifest_of(tmp_path / "r")["warnings"]
+    )
+    assert await_nothing(daemon, before) == []
+
+
+def _guardians(mark: str) -> set[int]:
+    return {pid for pid, command in marked(mark).items() if "_guardian.py" in command}
+
+
+def test_an_emulated_link_whose_guardian_is_killed_cleans_up_itself_and_says_so(tmp_path: Path) -> None:
+    mark = os.urandom(8).hex()
+    before = namespaces()
+    command = (sys.executable, "-c", "import sys; open(sys.argv[1], 'w').write('x'); sys.stdin.read()", "started")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "weir.cli", "emulate", "--delay", "1ms", "--", *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "WEIR_TEST_MARK": mark},
+    )
+    try:
+        deadline = time.monotonic() + _HANG_S
+        while not (tmp_path / "started").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        os.kill(await_process(mark, "_guardian.py"), signal.SIGKILL)
+        out, errors = process.communicate("", timeout=_HANG_S)
+    finally:
+        process.kill()
+    assert "was killed; the run did it itself" in out + errors
+    assert await_nothing(0, before) == [] or not _of_dead(namespaces() - before)
+    assert marked(mark) == {}
+
+
+def test_clean_ends_what_is_left_in_a_group_and_in_a_namespace() -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    tag = _owner.Tag(ended.pid, 1, 0)
+    group, name = _cgroup.Cgroup(f"weir-{tag}-run"), f"weir-{tag}-h0"
+    subprocess.run(["ip", "netns", "add", name], check=True)
+    inside = subprocess.Popen(["ip", "netns", "exec", name, "sleep", "600"])
+    grouped = subprocess.Popen(["sleep", "600"])
+    outside = subprocess.Popen(["sleep", "600"])
+    try:
+        if group.path is None:
+            pytest.skip("no control groups of version 2 here")
+        group.take(grouped.pid)
+        done = weir("clean")
+        told, errors = done.communicate(timeout=_HANG_S)
+        assert done.returncode == 0, errors
+        assert f"removed control group {group.path}" in told
+        assert f"removed namespace {name}" in told
+        assert inside.wait(_HANG_S) == grouped.wait(_HANG_S) == -signal.SIGKILL
+        assert outside.poll() is None
+        assert not group.path.exists()
+        assert name not in namespaces()
+    finally:
+        for process in (inside, grouped, outside):
+            process.kill()
+            process.wait()
+        subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+        group.remove()
