@@ -35,8 +35,8 @@ def reno(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Memory:
 
 
 def test_every_table_has_rows(reno: Memory) -> None:
-    assert set(reno.batches) == set(RECORDED)
-    assert all(reno.table(name).num_rows for name in RECORDED)
+    assert set(reno.batches) == set(TABLES)
+    assert all(reno.table(name).num_rows for name in TABLES)
     assert json.loads(reno.files["lab.json"].getvalue())["links"] == "kernel"
 
 
