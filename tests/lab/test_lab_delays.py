@@ -12,7 +12,7 @@ from lab_support import plan
 from shared import Memory, execute
 from weir.cli._scenarios import load
 from weir.lab import Kernel
-from weir.methods import Outcome
+from weir.methods import MethodError
 from weir.run.tables import TABLES
 
 CALL = Path(__file__).parent.parent.parent / "examples" / "call.yaml"
@@ -121,9 +121,6 @@ def test_each_packet_of_a_train_counts(kernel: Kernel, offload: str) -> None:
     assert total(sink, "delays", "jitter_packets", 1) == arrived - 1
 
 
-def test_links_that_cannot_time_packets_say_so(kernel: Kernel, tmp_path: Path) -> None:
-    short = ("duration=2s", "workload.a.until=2s", "measure.delay=500ms", "methods.lab.links=netem")
-    sink, outcome = execute("lab", plan(tmp_path, *short))
-    assert not {"delays", "delay_bins"} & set(sink.batches)
-    assert isinstance(outcome, Outcome)
-    assert any("links: netem cannot time packets" in text for text in outcome.warnings)
+def test_links_that_cannot_time_packets_are_refused(kernel: Kernel, tmp_path: Path) -> None:
+    with pytest.raises(MethodError, match="netem lacks this: measure.delay: the time that single packets take"):
+        execute("lab", plan(tmp_path, "measure.delay=500ms", "methods.lab.links=netem"))

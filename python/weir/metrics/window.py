@@ -101,8 +101,8 @@ class CellData:
             )
         if not self.cell.has(table):
             raise MetricError(
-                f"needs the table {table!r}, which the plan asks for and this cell lacks: links of the kernel (netem) "
-                "cannot time packets, and weir before this table wrote none"
+                f"needs the table {table!r}, which the plan asks for and this cell lacks: the method that executed it "
+                "did not time packets"
             )
         number = len(self.plan.links if table == "links" else self.plan.flows)
         some = None if len(ids) == number else frozenset(ids)
