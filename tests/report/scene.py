@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import vl_convert
 
-__all__ = ["Mark", "Point", "Scene", "read_scene"]
+__all__ = ["GAP", "Mark", "Point", "Scene", "read_scene", "with_gaps"]
 
 Value = float | str
 Node = dict[str, Any]
@@ -35,6 +35,19 @@ class Point:
     text: str = ""
     size: float | None = None
     """What its colour says, where the colour is a scale."""
+
+
+GAP = Point("gap", "gap")
+"""Where a curve is broken."""
+
+
+def with_gaps(points: Iterable[Point]) -> tuple[Point, ...]:
+    """Points of a curve with one ``GAP`` wherever it is broken, and none at its ends."""
+    found: list[Point] = []
+    for point in points:
+        if point is not GAP or (found and found[-1] is not GAP):
+            found.append(point)
+    return tuple(found[:-1] if found and found[-1] is GAP else found)
 
 
 @dataclass(frozen=True)
@@ -254,7 +267,8 @@ class _Panel:
                 by_look.setdefault(look, []).append(item)
             groups = list(by_look.values())
         for group in groups:
-            points = tuple(self._point(kind, item, scales) for item in group if item.get("defined", True))
+            there = [self._point(kind, item, scales) if item.get("defined", True) else GAP for item in group]
+            points = with_gaps(there)
             if points:
                 outside = any(self._outside(item) for item in group if item.get("defined", True))
                 first = group[0]

@@ -93,6 +93,14 @@ SHAPES: dict[str, Shape] = {
         tuple(Cell({"cc": cc}) for cc in _CCS), replace(_BELL, flows=5, uploads=2), series="cc", column=_cc
     ),
     "uploads alone": Shape((Cell(),), replace(_BELL, uploads=3)),
+    "delays": Shape((Cell(),), replace(_BELL, delays=True, groups=("call", "web"))),
+    "delays, a grid": Shape(
+        tuple(sweep(("reno", "bic"), ("20ms", "100ms"))), replace(_BELL, delays=True, groups=("call", "web")), **_GRID
+    ),
+    "delays, thinned": Shape((Cell(),), replace(_BELL, delays=True, duration=450, every=20)),
+    "delays of many": Shape(
+        (Cell(),), Dumbbell(flows=30, duration=12, every=0.1, step=0.5, delays=True, groups=("call", "web"))
+    ),
     "no phase": Shape((Cell(),), Dumbbell(flows=3, duration=12, every=2, step=0.5, phase_names=())),
     "nothing gets through": Shape((Cell(),), Dumbbell(flows=3, duration=12, every=2, step=0.5, capacity=1.0)),
     "two phases": Shape((Cell(),), Dumbbell(flows=7, duration=24, every=2, step=0.5)),

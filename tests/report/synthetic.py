@@ -55,6 +55,8 @@ class Dumbbell:
     """Names of the workload entries; the flows take them in turn."""
     phase_names: tuple[str, ...] = ("five", "all")
     """Names of the windows of five flows and of all; the first is left out where there are fewer flows."""
+    delays: bool = False
+    """Whether one-way delays are recorded."""
     uploads: int = 0
     """How many of the flows, the last ones, go from sink to source."""
     bottleneck: str = "bottleneck"
@@ -262,6 +264,27 @@ def _transfers(trace: _Trace, bell: Dumbbell, seed: int) -> dict[str, Any]:
     return {**rows, "delivered_bytes": delivered, "sent_bytes": delivered, "sent_packets": np.array(delivered) // 1448}
 
 
+def _delay_tables(trace: _Trace, bell: Dumbbell) -> dict[str, pa.Table]:
+    """Packets of three delays in each interval of each flow, the longest of them rare; some intervals have none."""
+    keep = (trace.rate > 0) & (np.arange(len(trace.time)) % 7 != 5)[:, np.newaxis]
+    time, flow = _grid(trace, keep)
+    base = (trace.srtt[keep] / 2 * _SECOND).astype(int) * (1 + flow)
+    middle = np.stack([base, base + base // 4, base * 2])
+    counts = np.stack([np.full(len(base), n) for n in (60, 34, 6)])
+    total = (middle * counts).sum(axis=0) // 100
+    delays = {"time_ns": time, "flow": flow, "packets": np.full(len(base), 100), "delay_ns": total,
+              "delay_min_ns": middle[0], "delay_max_ns": middle[2], "jitter_packets": np.full(len(base), 99),
+              "jitter_ns": base // 10, "jitter_max_ns": base}  # fmt: skip
+    rows = np.argsort(np.tile(time, 3), kind="stable")
+    bins = {"time_ns": np.tile(time, 3), "flow": np.tile(flow, 3), "low_ns": middle.ravel() - 500,
+            "high_ns": middle.ravel() + 500, "delay_packets": counts.ravel(),
+            "jitter_packets": counts.ravel()}  # fmt: skip
+    return {
+        "delays": _table("delays", delays),
+        "delay_bins": _table("delay_bins", {name: column[rows] for name, column in bins.items()}),
+    }
+
+
 def _events(trace: _Trace) -> pa.Table:
     starts = [(int(s * _SECOND), "flow_start", i, 0) for i, s in enumerate(trace.start)]
     rows = sorted([*starts, *trace.events])
@@ -300,7 +323,8 @@ def _plan(bell: Dumbbell, cc: str, rtt: float, title: str, seed: int) -> dict[st
     flows = [_flow(bell, cc, i) for i in range(n)]
     return {"version": 1, "title": title, "seed": seed, "end_ns": int(bell.duration * _SECOND), "nodes": nodes,
             "links": links, "flows": flows, "changes": [], "phases": bell.phases(),
-            "measure": {"goodput_ns": int(bell.step * _SECOND), "tcp_ns": int(bell.step * _SECOND),
+            "measure": {"delay_ns": int(bell.step * _SECOND) if bell.delays else 0,
+                        "goodput_ns": int(bell.step * _SECOND), "tcp_ns": int(bell.step * _SECOND),
                         "links_ns": int(bell.step * _SECOND), "trace": None}}  # fmt: skip
 
 
@@ -349,6 +373,8 @@ def _write_cell(folder: Path, cell: Cell, bell: Dumbbell, title: str, seed: int)
         "events": _events(trace),
     }
     assert set(tables) == {name for name, table in TABLES.items() if not table.optional}
+    if bell.delays:
+        tables |= _delay_tables(trace, bell)
     for name, table in tables.items():
         if name not in cell.drop_tables:
             pq.write_table(table.slice(0, 0) if cell.empty else table, folder / f"{name}.parquet", compression="zstd")

@@ -217,6 +217,70 @@ def fairness_time(cell: TheCell) -> list[Told]:
     return [t for way, rows in found.items() for t in curve("", rows, "j", series=way if len(found) > 1 else "")]
 
 
+def _quantile(bins: list[tuple[float, int]], share: float) -> float | None:
+    """The middle of the bin that holds the packet of that rank; none without a packet."""
+    total, rank = sum(n for _, n in bins), 0
+    for middle, number in sorted(bins):
+        rank += number
+        if rank >= share * total:
+            return middle
+    return None
+
+
+@reads("delay-flows")
+def delay_flows(cell: TheCell) -> list[Told]:
+    """Median and 95th percentile of each flow's packets; nothing is drawn across a time without any."""
+    if not cell.few:
+        return _population(cell, "delays", pl.col("delay_ns") / _SECOND)
+    frame = cell.tested("delay_bins")
+    if frame.is_empty():
+        return []
+    width = cell.width("delays")
+    told: list[Told] = []
+    flows: dict[str, dict[int, list[tuple[float, int]]]] = {}
+    for r in frame.iter_rows(named=True):
+        packets = ((r["low_ns"] + r["high_ns"]) / 2 / _SECOND, r["delay_packets"])
+        flows.setdefault(r["name"], {}).setdefault((r["time_ns"] - 1) // width, []).append(packets)
+    for name, panel in shown(list(flows), 100).items():
+        own = flows[name]
+        rows = [
+            {
+                "t": (b + 1) * width / _SECOND,
+                "p50": _quantile(own.get(b, []), 0.5),
+                "p95": _quantile(own.get(b, []), 0.95),
+            }
+            for b in range(min(own), max(own) + 1)
+        ]
+        told += banded(panel, [{**r, "low": r["p50"], "mean": r["p50"], "high": r["p95"]} for r in rows])
+        told += curve(panel, rows, "p95", dashed=True)
+    return told
+
+
+@reads("delay-distribution")
+def delay_distribution(cell: TheCell) -> list[Told]:
+    """A staircase a flow, or an entry of the workload where there are many."""
+    frame = cell.tested("delay_bins")
+    if frame.is_empty():
+        return []
+    groups = {f["name"]: f["name"] if len(cell.flows) <= 12 else f["group"] for _, f in cell.flows}
+    bins: dict[str, dict[float, int]] = {}
+    for r in frame.iter_rows(named=True):
+        own = bins.setdefault(groups[r["name"]], {})
+        middle = (r["low_ns"] + r["high_ns"]) / 2 / _SECOND
+        own[middle] = own.get(middle, 0) + r["delay_packets"]
+    names = shown(list(dict.fromkeys(g for g in groups.values() if g in bins)), 36 if cell.medium.page else 26)
+    told = []
+    for name, look in names.items():
+        total, rank, points, step = sum(bins[name].values()), 0, [], -1
+        for place, middle in enumerate(sorted(bins[name])):
+            rank += bins[name][middle]
+            if rank * 300 // total > step or place == 0 or rank == total:
+                points.append(Point(middle, rank / total))
+            step = rank * 300 // total
+        told.append(Told("", "line", tuple(points), look if len(names) > 1 else ""))
+    return told
+
+
 # ---- distributions and shares ----------------------------------------------------------------------------------------
 
 
@@ -409,10 +473,13 @@ def by_factor(run: TheRun, metric: str) -> list[Told]:
     shape = run.shape
     if not _compared(run):
         return []
-    found = run.metric(metric).drop_nulls("value")
+    entries = ["group"] if metric.startswith("delay.") else []
+    found = run.metric(metric, *entries).drop_nulls("value")
+    several = len(set(found["group"])) > 1 if entries and not found.is_empty() else False
     panels: dict[str, list[dict[str, Any]]] = {}
     for row in found.to_dicts():
         way = f", {row['direction']}" if "direction" in row else ""
+        way += f", {row['group']}" if several else ""
         title = "".join([row["phase"] or "whole run", way, *(f", {name} {row[name]}" for name in shape.further)])
         panels.setdefault(title, []).append(row)
     told: list[Told] = []

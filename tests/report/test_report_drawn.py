@@ -90,7 +90,7 @@ def _charts(name: str) -> Iterator[RunChart]:
     for chart in RUN_CHARTS:
         function = getattr(chart.draw, "func", chart.draw)
         made[function] += 1
-        if made[function] <= 2 or name in ("grid", "grid of repeats", "transfers", "names alone, repeats"):
+        if made[function] <= 2 or name in ("grid", "grid of repeats", "transfers", "delays, a grid"):
             yield chart
 
 

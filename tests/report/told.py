@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from scene import Point
+from scene import GAP, Point, with_gaps
 from shapes import Shape, seen
 from synthetic import Cell
 
@@ -116,7 +116,11 @@ class TheCell:
 
     def interval(self, name: str) -> int:
         """Interval of a table, ns."""
-        return int(self.plan["measure"][{"goodput": "goodput_ns", "samples": "tcp_ns", "links": "links_ns"}[name]])
+        return int(
+            self.plan["measure"][
+                {"goodput": "goodput_ns", "samples": "tcp_ns", "links": "links_ns", "delays": "delay_ns"}[name]
+            ]
+        )
 
     def width(self, name: str, buckets: int | None = None) -> int:
         """How much time a point stands for: whole intervals, as few as fit into the buckets of the medium."""
@@ -142,14 +146,14 @@ class TheRun:
     shape: Shape
     medium: Medium
 
-    def metric(self, name: str) -> pl.DataFrame:
+    def metric(self, name: str, *more: str) -> pl.DataFrame:
         """A metric in each phase and cell."""
         phase = "*" if self.cells[0].plan["phases"] else None
         needs = parse_reference(name).metric.tables
         usable = [c for c in self.run.cells if all((c.path / f"{table}.parquet").is_file() for table in needs)]
         part = Run(self.run.path, usable, self.run.manifest, ())
         ways = ["direction"] if any(len(cell.ways) > 1 for cell in self.cells) else []
-        return part.metrics(name, as_="polars", by=[*part.factors, *ways], phase=phase)
+        return part.metrics(name, as_="polars", by=[*part.factors, *ways, *more], phase=phase)
 
 
 def buckets(frame: pl.DataFrame, width: int, values: dict[str, pl.Expr]) -> list[dict[str, float]]:
@@ -161,14 +165,14 @@ def buckets(frame: pl.DataFrame, width: int, values: dict[str, pl.Expr]) -> list
 
 def curve(panel: str, rows: Iterable[dict[str, Any]], column: str, **look: Any) -> Iterator[Told]:
     """A line through the values that there are."""
-    points = tuple(Point(r["t"], r[column]) for r in rows if r[column] is not None)
+    points = with_gaps(GAP if r[column] is None else Point(r["t"], r[column]) for r in rows)
     if points:
         yield Told(panel, "line", points, **look)
 
 
 def banded(panel: str, rows: Sequence[dict[str, Any]], series: str = "") -> Iterator[Told]:
     """A line with its band."""
-    points = tuple(Point(r["t"], r["low"], y2=r["high"]) for r in rows if r["mean"] is not None)
+    points = with_gaps(GAP if r["mean"] is None else Point(r["t"], r["low"], y2=r["high"]) for r in rows)
     if points:
         yield Told(panel, "area", points, series)
     yield from curve(panel, rows, "mean", series=series)

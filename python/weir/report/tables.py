@@ -9,7 +9,7 @@ import polars as pl
 
 from weir.metrics import MetricInfo, catalogue
 from weir.metrics.selection import DIRECTIONS
-from weir.report._text import Unit, count, metric_unit, number
+from weir.report._text import Unit, count, greatest, metric_unit, number, unit_for
 from weir.report.view import CellView, Factor, RunView
 
 __all__ = ["SUMMARY", "Field", "Grid", "Part", "cell_tables", "summary_metrics", "summary_tables"]
@@ -25,6 +25,9 @@ SUMMARY: tuple[str, ...] = (
     "queue.delay",
     "link.loss",
     "rtt",
+    "delay.mean",
+    "delay.p95",
+    "delay.jitter.mean",
     "retransmissions.rate",
     "timeouts.rate",
     "loss.synchronisation",
@@ -117,8 +120,7 @@ def cell_tables(run: RunView, cell: CellView) -> list[Grid]:
         own = [entry for entry in own if not entry[2].is_empty()]
         if own:
             grids.append(_single(run, own))
-    flows = _flows(cell)
-    return [*grids, flows] if flows else grids
+    return [*grids, *(grid for grid in (_flows(cell), _delays(cell)) if grid)]
 
 
 def _field(row: dict[str, object], unit: Unit) -> Field:
@@ -280,3 +282,28 @@ def _flows(cell: CellView) -> Grid | None:
         f" {more} more flows are in the table `flows` of the run." if more > 0 else ""
     )
     return Grid("Flows", f"{len(by_flow)}", caption, (Part("", "Flow", columns, tuple(rows)),), False, True)
+
+
+_DELAYS = ("delay.mean", "delay.p50", "delay.p95", "delay.p99", "delay.max", "delay.jitter.mean")
+
+
+def _delays(cell: CellView) -> Grid | None:
+    """One-way delays of each flow, a table a phase."""
+    if cell.table("delay_bins") is None:
+        return None
+    found = [cell.by_flow(name) for name in _DELAYS]
+    found = [frame for frame in found if "flow" in frame.columns and frame["value"].is_not_null().any()]
+    if not found:
+        return None
+    frame = pl.concat(found)
+    parts = []
+    for phase in dict.fromkeys(frame["phase"]):
+        part = frame.filter(pl.col("phase").eq_missing(pl.lit(phase, pl.String)), pl.col("value").is_not_null())
+        unit = unit_for(greatest(part["value"]), "s")
+        fields = {(r["flow"], r["metric"]): _field(r, unit) for r in part.iter_rows(named=True)}
+        names = [f.name for f in cell.tested if any(flow == f.name for flow, _ in fields)][:_MOST_FLOWS]
+        rows = tuple((name, tuple(fields.get((name, m), Field("–")) for m in _DELAYS)) for name in names)
+        columns = tuple(f"{m.removeprefix('delay.')} ({unit.label})" for m in _DELAYS)
+        parts.append(Part(phase or "whole run", "Flow", columns, rows))
+    caption = "One-way delays of the data packets, from host to host, and their jitter. " + _repeats(cell.run)
+    return Grid("One-way delays of each flow", "", caption, tuple(parts))

@@ -90,6 +90,8 @@ class CellView:
         return self._tables[name]
 
     def _open(self, name: str) -> pl.LazyFrame | None:
+        if not self.cell.has(name):
+            return None
         try:
             frame = self.cell.readable_table(name)
             rows = int(frame.select(pl.len()).collect().item())
@@ -289,6 +291,14 @@ class RunView:
         """Factors that are neither: each combination of their values becomes a panel."""
         return tuple(f for f in self.swept if f not in (self.axis, self.series))
 
+    def summary_by_entry(self, metric: str) -> pl.DataFrame:
+        """The same as ``summary``, of each entry of the workload by itself: with a column ``group``."""
+        try:
+            return self._compute((metric,), ("group",))
+        except (MetricError, RunError) as error:
+            self.problems.append(f"metric {metric}: {error}")
+            return pl.DataFrame(schema=_NO_SUMMARY)
+
     def summary(self, metric: str) -> pl.DataFrame:
         """A metric over all combinations of factors and all phases; see `weir.metrics.compute`.
 
@@ -326,12 +336,12 @@ class RunView:
         tables = {t for m in metrics for t in parse_reference(m).metric.tables}
         return [v.cell for v in self.cells if all(v.table(t) is not None for t in tables)]
 
-    def _compute(self, metrics: Sequence[str]) -> pl.DataFrame:
+    def _compute(self, metrics: Sequence[str], more: Sequence[str] = ()) -> pl.DataFrame:
         usable = self._usable(metrics)
         if not usable:
             return pl.DataFrame(schema=_NO_SUMMARY)
         part = Run(self.run.path, usable, self.run.manifest, self.run.notes)
-        return compute(part, *metrics, by=split_of(part), phase=windows_of(part))
+        return compute(part, *metrics, by=[*split_of(part), *more], phase=windows_of(part))
 
     @cached_property
     def listed_failures(self) -> tuple[Mapping[str, Any], ...]:

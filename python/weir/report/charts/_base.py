@@ -183,7 +183,10 @@ def legend(names: Sequence[str], medium: Medium, **look: Any) -> alt.Legend:
 def by_direction(medium: Medium) -> alt.Color:
     """The colour of what goes from source to sink and of what goes back, by the column ``direction``."""
     return alt.Color(
-        "direction:N", title=None, scale=category_scale(DIRECTIONS, "color"), legend=legend(DIRECTIONS, medium)
+        "direction:N",
+        title=None,
+        scale=category_scale(DIRECTIONS, "color"),
+        legend=legend(DIRECTIONS, medium, symbolOpacity=1),
     )
 
 

@@ -31,22 +31,30 @@ from weir.report.view import Factor, RunView
 __all__ = ["chart"]
 
 
-def chart(metric: str, title: str, caption: str, section: str = "Metrics against the swept parameters") -> RunChart:
-    """The chart of ``metric``, a reference of `weir.metrics`."""
+def chart(
+    metric: str,
+    title: str,
+    caption: str,
+    section: str = "Metrics against the swept parameters",
+    *,
+    entries: bool = False,
+) -> RunChart:
+    """The chart of ``metric``, a reference of `weir.metrics`; with ``entries`` a panel for each of the workload."""
     return RunChart(
         name=f"by-{metric.replace('.', '-').replace('_', '-')}",
         title=title,
         section=section,
         needs=(metric,),
         caption=caption,
-        draw=partial(_draw, metric=metric, title=title),
+        draw=partial(_draw, metric=metric, title=title, entries=entries),
     )
 
 
-def _draw(run: RunView, medium: Medium, *, metric: str, title: str) -> Drawing | None:
+def _draw(run: RunView, medium: Medium, *, metric: str, title: str, entries: bool) -> Drawing | None:
     if run.axis is None and run.series is None:
         return None
-    summary = run.summary(metric).filter(pl.col("value").is_not_null())
+    found = run.summary_by_entry(metric) if entries else run.summary(metric)
+    summary = found.filter(pl.col("value").is_not_null())
     if summary.is_empty():
         return None
     rows, label = _rows(run, summary, metric, title)
@@ -68,9 +76,11 @@ def _draw(run: RunView, medium: Medium, *, metric: str, title: str) -> Drawing |
     text = _say(run, rows, title, label)
     if len(panels) == 1:
         return Drawing(plain_spec(layered), {"metric": rows}, text, said, half=True, csv_names=names)
-    columns = min(len(panels), 2)
+    columns = 3 if len(panels) % 3 == 0 else 2  # no hole where it can be avoided
     spec = layered.facet(
-        facet=alt.Facet("panel:N", sort=panels, title=None, header=header(panels)), columns=columns, spacing=24
+        facet=alt.Facet("panel:N", sort=panels, title=None, header=header(panels)),
+        columns=columns,
+        spacing=24 if run.axis else 40,
     )
     spec = spec.properties(title=alt.TitleParams(label, anchor="start")) if medium.page else spec
     return Drawing(
@@ -106,6 +116,8 @@ def _panel(run: RunView, summary: pl.DataFrame) -> pl.Expr:
     parts: list[pl.Expr] = [pl.col("phase").fill_null("whole run")]
     if "direction" in summary.columns:
         parts += [pl.lit(", "), pl.col("direction")]
+    if "group" in summary.columns and summary["group"].n_unique() > 1:
+        parts += [pl.lit(", "), pl.col("group")]
     for factor in run.panels:
         parts += [pl.lit(f", {factor.name} "), pl.col(factor.name)]
     return pl.concat_str(parts)
