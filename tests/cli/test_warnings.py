@@ -14,7 +14,7 @@ _SWEEP = "sweep:\n  topology.dumbbell.rtt: [10ms, 20ms, 30ms]\n"
 
 @pytest.mark.parametrize("title", ["warn", "quiet"])
 def test_run_and_show_print_what_the_cells_warn_of(weir: Weir, here: Path, title: str) -> None:
-    (here / "a.yaml").write_text(dumbbell(_SWEEP, title=title), encoding="utf-8")
+    (here / "a.yaml").write_text(dumbbell(_SWEEP, title=f"{title} rows=7"), encoding="utf-8")
     ran = weir("run", "a.yaml", "--method", "fake:Fake", "-o", "out", "--no-report", "-q", "-j", "1")
     shown, each = weir("show", "out"), weir("show", "out", "-v")
     assert (ran.code, shown.code, each.code) == (0, 0, 0), ran.err + shown.err

@@ -83,7 +83,7 @@ def test_killed_at_random_points_and_resumed_gives_what_an_uninterrupted_run_giv
 def test_a_killed_worker_costs_one_cell_and_the_next_call_repairs_it(tmp_path: Path) -> None:
     out = tmp_path / "r"
     process = drive(out, 1, "rows=1000 batch=1 sleep=0.01", "rows=7")
-    wait_for(lambda: executing(out), "the long cell")
+    wait_for(lambda: executing(out) and bool(descendants(process)), "the long cell")
     os.kill(descendants(process)[0], signal.SIGKILL)
     _, errors = process.communicate(timeout=HANG_S)
     assert process.returncode == 1

@@ -14,7 +14,6 @@ from shared import argv, environment, execute
 from weir import confine
 from weir.lab import Kernel, Lab, LabError, Script
 from weir.lab._kernel import _Module
-from weir.run.tables import TABLES
 
 
 def run(kernel: Kernel, text: str, *, rw: Path | None = None, modules: tuple[Path, ...] = ()) -> tuple[int, str, str]:
@@ -254,5 +253,5 @@ def test_a_cell_that_was_not_confined_warns_and_is_the_same(
     monkeypatch.setenv(confine.UNCONFINED, "1")
     free, told = execute("lab", plan(tmp_path))
     assert "programs of the scenario were not confined: WEIR_UNCONFINED=1 was set" in told.warnings
-    for name in TABLES:
+    for name in confined.batches:
         assert free.table(name).equals(confined.table(name)), name

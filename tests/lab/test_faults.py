@@ -74,7 +74,7 @@ def broken(tmp_path: Path) -> Broken:
             source = tmp_path / str(number) / f"{name}.c"
             source.parent.mkdir()
             source.write_text(_SOURCE.replace("NAME", name).replace("BODY", body), encoding="utf-8")
-            flow["transport"]["cc"] = str(source.with_suffix(".so"))
+            flow["transport"]["cc"] = str(source.with_suffix(".c"))
         return made
 
     return make
@@ -102,19 +102,19 @@ def labs() -> list[str]:
 
 
 def test_one_that_computes_without_end_is_named_with_its_function(kernel: Kernel, broken: Broken, soon: None) -> None:
-    with pytest.raises(MethodError, match=r"^cc: .*/broken\.so: its function broken_cong_avoid computes without end"):
+    with pytest.raises(MethodError, match=r"^cc: .*/broken\.c: its function broken_cong_avoid computes without end"):
         execute("lab", broken(_LOOP))
     assert labs() == []
 
 
 def test_one_that_divides_by_zero_is_named_with_its_function(kernel: Kernel, broken: Broken) -> None:
-    with pytest.raises(MethodError, match=r"^cc: .*/broken\.so: its function broken_cong_avoid divides by zero"):
+    with pytest.raises(MethodError, match=r"^cc: .*/broken\.c: its function broken_cong_avoid divides by zero"):
         execute("lab", broken(_DIVISION))
     assert labs() == []
 
 
 def test_one_that_closes_its_window_is_named_with_flow_and_instant(kernel: Kernel, broken: Broken) -> None:
-    with pytest.raises(MethodError, match=r"^cc: .*/broken\.so: the window of flow a\[0\] is 0 at \d\.\d+ s"):
+    with pytest.raises(MethodError, match=r"^cc: .*/broken\.c: the window of flow a\[0\] is 0 at \d\.\d+ s"):
         execute("lab", broken(_NO_WINDOW))
     assert labs() == []
 
@@ -142,7 +142,7 @@ def test_other_cells_of_the_run_go_on(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "broken.c").write_text(_SOURCE.replace("NAME", "broken").replace("BODY", _DIVISION), encoding="utf-8")
     assert weir("cc", "build", "broken.c").code == 0
-    text = dumbbell("sweep:\n  transport.cc: [./broken.so, reno]\n", pairs=1)
+    text = dumbbell("sweep:\n  transport.cc: [./broken.c, reno]\n", pairs=1)
     (tmp_path / "a.yaml").write_text(text, encoding="utf-8")
     ran = weir("run", "a.yaml", "--method", "lab", "-o", "out", "-q", "--no-report")
     assert ran.code == 1
@@ -177,10 +177,10 @@ def test_a_console_tells_of_what_the_kernel_died(console: str, expected: Fault |
 
 
 def test_without_a_place_those_of_users_are_suspected() -> None:
-    held = Controls((), {}, {"weir_reno": "reno", "weir_a": "./a.so", "weir_b": "./b.so"})
+    held = Controls((), {}, {"weir_reno": "reno", "weir_a": "./a.c", "weir_b": "./b.c"})
     died = FaultError("the lab's kernel ended by itself", Fault("divides by zero", None))
-    assert held.explain(died).startswith("cc: ./a.so or ./b.so: probably it divides by zero: the lab's kernel ended")
-    assert held.explain(HungError("it hangs")) == "cc: ./a.so or ./b.so: probably it computes without end: it hangs"
+    assert held.explain(died).startswith("cc: ./a.c or ./b.c: probably it divides by zero: the lab's kernel ended")
+    assert held.explain(HungError("it hangs")) == "cc: ./a.c or ./b.c: probably it computes without end: it hangs"
     assert Controls((), {}, {"weir_reno": "reno"}).explain(HungError("it hangs")) == "it hangs"
 
 

@@ -122,5 +122,5 @@ def test_each_packet_of_a_train_counts(kernel: Kernel, offload: str) -> None:
 
 
 def test_links_that_cannot_time_packets_are_refused(kernel: Kernel, tmp_path: Path) -> None:
-    with pytest.raises(MethodError, match="netem lacks this: measure.delay: the time that single packets take"):
+    with pytest.raises(MethodError, match=r"netem lacks this: measure\.delay: the time that single packets take"):
         execute("lab", plan(tmp_path, "measure.delay=500ms", "methods.lab.links=netem"))

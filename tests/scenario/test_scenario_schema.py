@@ -68,6 +68,8 @@ _BEYOND = {
     "congestion-controls",
     "distributions",  # ranges and combinations
     "expect",
+    "congestion-control-files",
+    "expect-delays",
     "expect-flows",
     "flows",
     "flows-compile",
