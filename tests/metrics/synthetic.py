@@ -77,6 +77,8 @@ class CellSpec:
     tcp_ms: float = 0.0
     links_ms: float = 0.0
     delay_ms: float = 0.0
+    timed: bool = True
+    """Whether the method that executed it could time packets."""
     phases: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     events: Sequence[tuple[float, str, int | None, int]] = ()
     """(time s, kind, flow, value)."""
@@ -196,7 +198,7 @@ def _tables(cell: CellSpec) -> dict[str, list[dict[str, Any]]]:
         "samples": sorted(samples, key=by_time),
         "links": sorted(links, key=by_time),
         "events": events,
-        **(_delay_tables(sorted(delays, key=by_time)) if cell.delay_ms else {}),
+        **(_delay_tables(sorted(delays, key=by_time)) if cell.delay_ms and cell.timed else {}),
     }
 
 
