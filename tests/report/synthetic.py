@@ -255,8 +255,9 @@ def _transfers(trace: _Trace, bell: Dumbbell, seed: int) -> dict[str, Any]:
             done = now + took <= bell.duration
             rows["flow"].append(flow)
             rows["transfer"].append(number)
-            rows["start_ns"].append(int(now * _SECOND))
-            rows["established_ns"].append(int(now * _SECOND) + 10**7)
+            begin = int(min(now, bell.duration) * _SECOND)  # no run has an instant after its end
+            rows["start_ns"].append(begin)
+            rows["established_ns"].append(begin + 10**7)
             rows["end_ns"].append(int((now + took) * _SECOND) if done else None)
             rows["bytes"].append(size)
             delivered.append(size if done else size // 2)
