@@ -185,7 +185,7 @@ WEIR_PLAIN_LOOP void *memcpy(void *restrict to, const void *restrict from, size_
 #define WEIR_CC_SOURCE ""
 #endif
 /* weir_cc_built_from says which source this is, so that a file that was edited since is noticed without loading it. */
-#define WEIR_CC_EXPORT_ABI                                                  \
+#define WEIR_CC_EXPORT_ABI                                                          \
 	__attribute__((visibility("default"))) const u32 weir_cc_abi = WEIR_CC_ABI; \
 	__attribute__((visibility("default"))) const char weir_cc_built_from[] = "weir-cc-built-from:" WEIR_CC_SOURCE;
 #else
