@@ -100,6 +100,14 @@ def test_plans_and_manifests_say_which_source_it_was(here: Path, weir: Weir) -> 
         assert manifest["controls"] == {"./mine.c": cc.identity("./mine.c")}
 
 
+def test_a_run_says_that_its_control_was_not_confined(here: Path, weir: Weir, monkeypatch: pytest.MonkeyPatch) -> None:
+    variant(here)
+    scenario(here)
+    monkeypatch.setenv("WEIR_UNCONFINED", "1")
+    assert weir("run", "s.yaml", "--method", "sim", "--no-report").code == 0
+    assert any("were not confined" in warning for warning in package.open("runs/s").warnings)
+
+
 def test_a_comparison_says_that_a_control_was_edited_between_the_runs(here: Path, weir: Weir) -> None:
     source = variant(here)
     scenario(here, "reno", "sweep: {transport.cc: [reno, ./mine.c]}\n")

@@ -116,7 +116,9 @@ class Process:
     def _said(self, job: Job) -> Iterator[Message]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        told = {**job, "inside": str(self._inside)} if self._inside is not None else job
+        told = job
+        if self._inside is not None:
+            told = {**job, "inside": str(self._inside), "caveat": confine.state().warning}
         self._process.stdin.write(json.dumps(told).encode() + b"\n")
         self._process.stdin.flush()
         while line := self._process.stdout.readline(_LINE_BYTES):

@@ -95,7 +95,12 @@ def _execute(job: dict[str, Any], messages: TextIO) -> dict[str, Any]:
     with CellWriter(Path(job["run"]), job["id"], inside) as cell:
         outcome = method.execute(job["plan"], cell, progress)
         wall_s = round(time.monotonic() - begin, 6)
-        found = {"warnings": list(outcome.warnings), "stats": dict(outcome.stats), "wall_s": wall_s}
+        caveat = job.get("caveat")
+        found = {
+            "warnings": [*outcome.warnings, *([caveat] if caveat else [])],
+            "stats": dict(outcome.stats),
+            "wall_s": wall_s,
+        }
         if outcome.notes:
             found["notes"] = list(outcome.notes)
         finish = cell.commit if inside is None else cell.complete
