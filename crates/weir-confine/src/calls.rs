@@ -13,16 +13,27 @@ use seccompiler::{
 
 use crate::Error;
 
-type Calls = BTreeMap<i64, Vec<SeccompRule>>;
+type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Enforces both filters on this thread and what it starts; `trace` allows ptrace, `alone` no further process.
-pub(crate) fn enforce(trace: bool, alone: bool) -> Result<(), Error> {
-    // The one that was installed last decides which error a call meets that neither lets pass.
-    install(&program(known(trace, alone)?, SeccompAction::Errno(libc::ENOSYS as u32), SeccompAction::Allow)?)?;
-    install(&program(forbidden(trace, alone), SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32))?)
+/// Which calls depend on what a program is to do.
+#[derive(Clone, Copy)]
+pub(crate) struct Calls {
+    /// It may trace (ptrace).
+    pub trace: bool,
+    /// It may start no process.
+    pub alone: bool,
+    /// It may make no link, pipe or socket anywhere.
+    pub plain: bool,
 }
 
-fn program(calls: Calls, others: SeccompAction, these: SeccompAction) -> Result<BpfProgram, Error> {
+/// Enforces both filters on this thread and what it starts.
+pub(crate) fn enforce(calls: &Calls) -> Result<(), Error> {
+    // The one that was installed last decides which error a call meets that neither lets pass.
+    install(&program(known(calls)?, SeccompAction::Errno(libc::ENOSYS as u32), SeccompAction::Allow)?)?;
+    install(&program(forbidden(calls), SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32))?)
+}
+
+fn program(calls: Rules, others: SeccompAction, these: SeccompAction) -> Result<BpfProgram, Error> {
     let arch: TargetArch = std::env::consts::ARCH.try_into().map_err(filter_error)?;
     SeccompFilter::new(calls, others, these, arch).map_err(filter_error)?.try_into().map_err(filter_error)
 }
@@ -48,8 +59,8 @@ fn install(program: &BpfProgram) -> Result<(), Error> {
 }
 
 /// What there is.
-fn known(trace: bool, alone: bool) -> Result<Calls, Error> {
-    let mut calls: Calls = KNOWN.iter().chain(OF_THIS_ARCHITECTURE).map(|&call| (call, Vec::new())).collect();
+fn known(&Calls { trace, alone, .. }: &Calls) -> Result<Rules, Error> {
+    let mut calls: Rules = KNOWN.iter().chain(OF_THIS_ARCHITECTURE).map(|&call| (call, Vec::new())).collect();
     if trace {
         calls.insert(libc::SYS_ptrace, Vec::new());
     }
@@ -74,12 +85,12 @@ fn known(trace: bool, alone: bool) -> Result<Calls, Error> {
 
 /// Calls that make files, but none that lends its user's rights to whoever executes it (set-user-ID, set-group-ID): it
 /// would outlive the confinement.
-fn openings() -> Result<Calls, Error> {
+fn openings() -> Result<Rules, Error> {
     const MAKES: u32 = (libc::O_CREAT | 0o20_000_000) as u32; // the second bit alone says O_TMPFILE
     const LENDS: u32 = 0o6000;
     let opening = |flags, mode| Ok(vec![rule([masked32(flags, MAKES, 0)?])?, rule([masked32(mode, LENDS, 0)?])?]);
     let making = |mode| Ok(vec![rule([masked32(mode, LENDS, 0)?])?]);
-    let mut calls = Calls::from([(libc::SYS_openat, opening(2, 3)?), (libc::SYS_mknodat, making(2)?)]);
+    let mut calls = Rules::from([(libc::SYS_openat, opening(2, 3)?), (libc::SYS_mknodat, making(2)?)]);
     #[cfg(target_arch = "x86_64")]
     calls.extend([(libc::SYS_open, opening(1, 2)?), (libc::SYS_creat, making(1)?), (libc::SYS_mknod, making(1)?)]);
     Ok(calls)
@@ -96,11 +107,13 @@ fn clone_rule(alone: bool) -> Result<SeccompRule, Error> {
 }
 
 /// What is forbidden of what there is, and what deserves to be told so.
-fn forbidden(trace: bool, alone: bool) -> Calls {
+fn forbidden(&Calls { trace, alone, plain }: &Calls) -> Rules {
     let tracing = if trace { &[][..] } else { &[libc::SYS_ptrace][..] };
     let starting = if alone { PROCESSES_OF_THIS_ARCHITECTURE } else { &[] };
     let always = FORBIDDEN.iter().chain(FORBIDDEN_OF_THIS_ARCHITECTURE);
-    always.chain(tracing).chain(starting).map(|&call| (call, Vec::new())).collect()
+    let linking = if plain { SPECIALS } else { &[] };
+    let linking_here = if plain { SPECIALS_OF_THIS_ARCHITECTURE } else { &[] };
+    always.chain(tracing).chain(starting).chain(linking).chain(linking_here).map(|&call| (call, Vec::new())).collect()
 }
 
 /// Of connected pairs, those alone that cannot send to anybody else.
@@ -273,6 +286,15 @@ const FORBIDDEN_OF_THIS_ARCHITECTURE: &[c_long] = &[
 
 #[cfg(not(target_arch = "x86_64"))]
 const FORBIDDEN_OF_THIS_ARCHITECTURE: &[c_long] = &[];
+
+/// What makes other files than plain ones.
+const SPECIALS: &[c_long] = &[libc::SYS_symlinkat, libc::SYS_linkat, libc::SYS_mknodat];
+
+#[cfg(target_arch = "x86_64")]
+const SPECIALS_OF_THIS_ARCHITECTURE: &[c_long] = &[libc::SYS_symlink, libc::SYS_link, libc::SYS_mknod];
+
+#[cfg(not(target_arch = "x86_64"))]
+const SPECIALS_OF_THIS_ARCHITECTURE: &[c_long] = &[];
 
 /// What starts a process beside clone.
 #[cfg(target_arch = "x86_64")]

@@ -15,6 +15,8 @@ pub enum Error {
     Call(&'static str, io::Error),
     /// Landlock refused.
     Landlock(String),
+    /// The namespaces cannot be made as they have to be.
+    Namespaces(String),
     /// The filter of system calls cannot be made.
     Filter(String),
 }
@@ -34,11 +36,13 @@ impl fmt::Display for Error {
         match self {
             Error::Unavailable => write!(
                 f,
-                "this kernel cannot confine programs: it has no Landlock (Linux 6.2 or newer, CONFIG_SECURITY_LANDLOCK)"
+                "this kernel cannot confine programs: it has no Landlock (Linux 6.2 or newer, CONFIG_SECURITY_LANDLOCK), \
+                 and allows no namespaces of users and mounts (Linux 5.12 or newer)"
             ),
             Error::Path(path, error) => write!(f, "{}: {error}", path.display()),
             Error::Call(what, error) => write!(f, "cannot {what}: {error}"),
             Error::Landlock(error) => write!(f, "Landlock: {error}"),
+            Error::Namespaces(error) => write!(f, "namespaces: {error}"),
             Error::Filter(error) => write!(f, "filter of system calls: {error}"),
         }
     }

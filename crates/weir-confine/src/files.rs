@@ -46,10 +46,9 @@ impl Rules {
     }
 }
 
-fn view_of(policy: &Policy) -> Result<View, Error> {
-    let canonical = |path: &PathBuf| fs::canonicalize(path).map_err(Error::path(path));
-    let written = policy.write.iter().map(|(path, _)| path);
-    let read = policy.read.iter().chain(written).map(canonical).collect::<Result<Vec<_>, _>>()?;
+/// What the policy lets a process see.
+pub(crate) fn view_of(policy: &Policy) -> Result<View, Error> {
+    let read = crate::canonical(policy.read.iter().chain(policy.write.iter().map(|(path, _)| path)))?;
     let user = rustix::process::geteuid();
     Ok(View::of_host(&homes(user.as_raw()), user.is_root(), &read, &policy.hide))
 }

@@ -18,14 +18,18 @@ pub mod calls;
 mod error;
 pub mod files;
 mod limits;
+mod mounts;
+mod namespaces;
 mod privileges;
 mod status;
 pub mod view;
 
 use std::path::PathBuf;
 
+use calls::Calls;
 pub use error::Error;
 pub use limits::Limits;
+use namespaces::Side;
 pub use privileges::keep_only;
 pub use status::{Kind, Status, status};
 
@@ -53,21 +57,44 @@ pub struct Policy {
     pub alone: bool,
     /// What it may use up.
     pub limits: Limits,
+    /// What guards files; the best there is if `None`.
+    pub kind: Option<Kind>,
 }
 
 /// Confines this process, which must have one thread, for good. Descriptors that are open stay usable.
+///
+/// Without Landlock, this process ends with the exit code of the program, and another one, inside, returns from here.
 ///
 /// # Errors
 /// A path of the policy cannot be opened, or this kernel cannot confine; the process may be confined in part then, and
 /// should end.
 pub fn confine(policy: &Policy) -> Result<(), Error> {
-    let status = status();
-    if status.kind == Kind::None {
-        return Err(Error::Unavailable);
+    match policy.kind.unwrap_or_else(|| status().kind) {
+        Kind::None => Err(Error::Unavailable),
+        Kind::Landlock => {
+            let rules = files::Rules::open(policy)?;
+            limits::set(&policy.limits)?;
+            privileges::give_up()?;
+            rules.enforce()?;
+            calls::enforce(&calls_of(policy))
+        }
+        Kind::Namespaces => {
+            let writable = canonical(policy.write.iter().map(|(path, _)| path))?;
+            if let Side::Outside(status) = namespaces::enter(&files::view_of(policy)?, &writable)? {
+                namespaces::end_like(status);
+            }
+            limits::set(&policy.limits)?;
+            privileges::give_up()?;
+            let plain = policy.write.iter().all(|(_, writing)| *writing == Writing::Files);
+            calls::enforce(&Calls { plain, ..calls_of(policy) })
+        }
     }
-    let rules = files::Rules::open(policy)?;
-    limits::set(&policy.limits)?;
-    privileges::give_up()?;
-    rules.enforce()?;
-    calls::enforce(policy.trace, policy.alone)
+}
+
+fn calls_of(policy: &Policy) -> Calls {
+    Calls { trace: policy.trace, alone: policy.alone, plain: false }
+}
+
+fn canonical<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<PathBuf>, Error> {
+    paths.map(|path| std::fs::canonicalize(path).map_err(Error::path(path))).collect()
 }

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-use weir_confine::{Policy, Writing, confine, keep_only, status};
+use weir_confine::{Kind, Policy, Writing, confine, keep_only, status};
 
 const USAGE: &str = "\
 weir-confine - run a program that can do nothing to this machine
@@ -24,6 +24,7 @@ write nothing, open no socket, and reach no process outside. Its exit code is th
     --hide PATH            it may not read below PATH
     --trace                it may trace its own children (ptrace)
     --alone                it starts no process, so that nothing of it is left when it is killed
+    --kind KIND            what guards files: landlock or namespaces; by default the best there is
     --keep FD              it gets this descriptor; all but 0, 1 and 2 are closed otherwise
     --limit-memory BYTES   address space of each process
     --limit-cpu SECONDS    processor time of each process
@@ -73,6 +74,7 @@ fn parse(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
             Long("hide") => policy.hide.push(path(&mut parser)?),
             Long("trace") => policy.trace = true,
             Long("alone") => policy.alone = true,
+            Long("kind") => policy.kind = Some(kind(&mut parser)?),
             Long("keep") => keep.push(parser.value()?.parse()?),
             Long("limit-memory") => policy.limits.memory_bytes = Some(parser.value()?.parse()?),
             Long("limit-cpu") => policy.limits.cpu_s = Some(parser.value()?.parse()?),
@@ -88,6 +90,12 @@ fn parse(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
         }
     }
     Err("expected a command".into())
+}
+
+fn kind(parser: &mut lexopt::Parser) -> Result<Kind, lexopt::Error> {
+    let name = parser.value()?;
+    let known = [Kind::Landlock, Kind::Namespaces].into_iter().find(|kind| name.to_str() == Some(kind.name()));
+    known.ok_or_else(|| format!("there is no kind {name:?}: landlock, namespaces").into())
 }
 
 fn path(parser: &mut lexopt::Parser) -> Result<PathBuf, lexopt::Error> {
@@ -112,7 +120,7 @@ fn tell_status() -> ExitCode {
         "why": status.why,
     });
     println!("{told}");
-    ExitCode::from(u8::from(status.kind == weir_confine::Kind::None))
+    ExitCode::from(u8::from(status.kind == Kind::None))
 }
 
 fn complain(text: &str, code: u8) -> ExitCode {

@@ -1,12 +1,14 @@
 //! What this kernel has to confine with.
 
-use crate::Error;
+use crate::{Error, namespaces};
 
 /// What guards files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Landlock.
     Landlock,
+    /// Mounts in namespaces.
+    Namespaces,
     /// Nothing does.
     None,
 }
@@ -16,6 +18,7 @@ impl Kind {
     pub fn name(self) -> &'static str {
         match self {
             Kind::Landlock => "landlock",
+            Kind::Namespaces => "namespaces",
             Kind::None => "none",
         }
     }
@@ -42,10 +45,15 @@ const SIGNALS: i32 = 6;
 /// What this kernel has to confine with.
 pub fn status() -> Status {
     let landlock_abi = landlock_abi();
-    let kind = if landlock_abi >= LEAST { Kind::Landlock } else { Kind::None };
-    let gaps = if landlock_abi < SIGNALS { vec!["signals to other processes of the same user"] } else { Vec::new() };
-    let why = (kind == Kind::None).then(|| Error::Unavailable.to_string());
-    Status { kind, landlock_abi, gaps, why }
+    let told = |kind, gaps, why| Status { kind, landlock_abi, gaps, why };
+    if landlock_abi >= LEAST {
+        let gap = (landlock_abi < SIGNALS).then_some("signals to other processes of the same user");
+        return told(Kind::Landlock, Vec::from_iter(gap), None);
+    }
+    match namespaces::available() {
+        Ok(()) => told(Kind::Namespaces, vec!["writing to files that it was handed for reading"], None),
+        Err(error) => told(Kind::None, Vec::new(), Some(format!("{} ({error})", Error::Unavailable))),
+    }
 }
 
 fn landlock_abi() -> i32 {

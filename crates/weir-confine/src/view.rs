@@ -48,6 +48,15 @@ const PROGRAMS_AT_HOME: [&str; 22] = [
     ".rustup",
 ];
 
+/// A view as what is put over the files of the host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Covers {
+    /// Folders and files.
+    pub hidden: Vec<PathBuf>,
+    /// Folders and files below those.
+    pub shown: Vec<PathBuf>,
+}
+
 /// Which places are visible and which are not; the longest that holds a path decides.
 #[derive(Clone, Debug, Default)]
 pub struct View {
@@ -84,6 +93,15 @@ impl View {
             }
         }
         found
+    }
+
+    /// What has to be covered, and what of that has to be seen again, each before what it holds.
+    pub fn covers(&self) -> Covers {
+        let inside = |path: &Path| path.ancestors().skip(1).find_map(|above| self.verdict(above)).unwrap_or(true);
+        Covers {
+            hidden: self.hidden.iter().filter(|path| !self.shown.contains(*path) && inside(path)).cloned().collect(),
+            shown: self.shown.iter().filter(|path| !inside(path)).cloned().collect(),
+        }
     }
 
     /// Whether what holds `root` shows it already.
@@ -166,5 +184,12 @@ mod tests {
         found.sort();
         fs::remove_dir_all(&folder).expect("ours");
         assert_eq!(found, [at("a/plain"), at("a/secret/open"), at("ab")]);
+    }
+
+    #[test]
+    fn what_is_hidden_is_covered_once_and_what_is_shown_in_it_is_put_back() {
+        let covers = view(&["/", "/a/b", "/x"], &["/a", "/a/c", "/a/b/d", "/x"]).covers();
+        assert_eq!(covers.hidden, ["/a", "/a/b/d"].map(PathBuf::from));
+        assert_eq!(covers.shown, ["/a/b"].map(PathBuf::from));
     }
 }

@@ -65,7 +65,7 @@ class State:
     """How programs are confined on this host."""
 
     kind: str
-    """What guards files: ``landlock``; ``none`` if the host has nothing, ``off`` if confinement was switched off."""
+    """What guards files: ``landlock`` or ``namespaces``; ``none`` if there is neither, ``off`` if that is wanted."""
     gaps: tuple[str, ...] = ()
     """What a confined program may do here that it may not do on a newer kernel."""
     why: str | None = None

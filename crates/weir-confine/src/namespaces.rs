@@ -1,0 +1,207 @@
+//! Where the kernel has no Landlock: a view of the host by mounts of its own, and processes of its own.
+//!
+//! What is hidden is covered, everything else is read-only, named places are mounted over it writable. A namespace of
+//! processes leaves nobody outside to signal or trace, and ends all when its first process ends. Without root it takes a
+//! user namespace, which not every system allows.
+//!
+//! Three processes: one outside, which waits; the first one inside, which reaps; and the one that becomes the program.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{self, ExitStatus};
+
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::thread::{CapabilitySet, capabilities};
+
+use crate::view::View;
+use crate::{Error, mounts};
+
+/// What becomes of a process that calls [`enter`].
+pub(crate) enum Side {
+    /// It is outside; the program ran and ended like this.
+    Outside(ExitStatus),
+    /// It is inside, and will be the program.
+    Inside,
+}
+
+/// Starts a process inside, with `view` and `writable` places. Returns in it, and here when it has ended.
+pub(crate) fn enter(view: &View, writable: &[PathBuf]) -> Result<Side, Error> {
+    let call = |error: io::Error| Error::Call("make namespaces", error);
+    let (told, tell) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| call(error.into()))?;
+    let (lives, life) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| call(error.into()))?;
+    let own = Own::new();
+    let child = clone_with(own.flags).map_err(call)?;
+    if child == 0 {
+        drop((told, life));
+        let done = tie_to_parent(lives.as_fd()).and_then(|()| prepare(&own, view, writable));
+        let mut tell = fs::File::from(tell);
+        if let Err(error) = &done {
+            let _ = write!(tell, "{error}");
+            process::exit(1);
+        }
+        let _ = tell.write_all(&[READY]);
+        return fork_program(tell);
+    }
+    drop((tell, lives));
+    let mut answer = Vec::new();
+    fs::File::from(told).read_to_end(&mut answer).map_err(call)?;
+    let status = await_child(child).map_err(call)?;
+    drop(life);
+    match answer.split_first() {
+        Some((&READY, of_program)) => {
+            // Without it, the first process was killed, and the program with it.
+            let of_program = of_program.try_into().map(i32::from_ne_bytes).map(ExitStatus::from_raw);
+            Ok(Side::Outside(of_program.unwrap_or(status)))
+        }
+        _ => Err(Error::Namespaces(String::from_utf8_lossy(&answer).into_owned())),
+    }
+}
+
+/// What the first process inside says before it tells how the program ended.
+const READY: u8 = 0;
+
+/// Whether it can be done here: it is tried.
+pub(crate) fn available() -> Result<(), Error> {
+    let (told, tell) = pipe_with(PipeFlags::CLOEXEC).map_err(Error::call("make a pipe"))?;
+    let own = Own::new();
+    let child = clone_with(own.flags).map_err(|error| Error::Call("make namespaces", error))?;
+    if child == 0 {
+        drop(told);
+        let view = View::of_host(&[], false, &[], &[]);
+        let answer = prepare(&own, &view, &[]).err().map(|error| error.to_string()).unwrap_or_default();
+        let _ = fs::File::from(tell).write_all(answer.as_bytes());
+        process::exit(0);
+    }
+    drop(tell);
+    let mut answer = String::new();
+    let read = fs::File::from(told).read_to_string(&mut answer);
+    await_child(child).and(read).map_err(|error| Error::Call("make namespaces", error))?;
+    if answer.is_empty() { Ok(()) } else { Err(Error::Namespaces(answer)) }
+}
+
+fn clone_with(flags: libc::c_int) -> io::Result<libc::pid_t> {
+    let none = std::ptr::null::<libc::c_void>();
+    // SAFETY: without a stack it is as fork; this process has one thread, so that the child may do anything.
+    let child = unsafe { libc::syscall(libc::SYS_clone, flags | libc::SIGCHLD, none, none, none, none) };
+    if child < 0 { Err(io::Error::last_os_error()) } else { Ok(child as libc::pid_t) }
+}
+
+fn await_child(child: libc::pid_t) -> io::Result<ExitStatus> {
+    let mut status = 0;
+    loop {
+        // SAFETY: the kernel writes one int.
+        if unsafe { libc::waitpid(child, &raw mut status, 0) } == child {
+            return Ok(ExitStatus::from_raw(status));
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// Ends this process with its parent, which may have ended already: then nobody has the other end of `lives`.
+fn tie_to_parent(lives: BorrowedFd<'_>) -> Result<(), Error> {
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(Error::call("tie a process to its parent"))?;
+    let mut polled = libc::pollfd { fd: lives.as_raw_fd(), events: 0, revents: 0 };
+    // SAFETY: the kernel reads and writes one pollfd.
+    if unsafe { libc::poll(&raw mut polled, 1, 0) } != 0 {
+        process::exit(1);
+    }
+    Ok(())
+}
+
+/// The first process inside starts the one that becomes the program, and ends with it: then all do.
+fn fork_program(mut tell: fs::File) -> Result<Side, Error> {
+    let (wait, go) = pipe_with(PipeFlags::CLOEXEC).map_err(Error::call("make a pipe"))?;
+    // SAFETY: this process has one thread, so that the child may do anything.
+    let child = unsafe { libc::fork() };
+    if child < 0 {
+        return Err(Error::Call("start a process", io::Error::last_os_error()));
+    }
+    if child == 0 {
+        drop((go, tell));
+        // A program that may trace must not find its parent with more rights than it has.
+        let mut word = [0];
+        fs::File::from(wait).read_exact(&mut word).map_err(|error| Error::Call("wait for the first process", error))?;
+        return Ok(Side::Inside);
+    }
+    drop(wait);
+    let confined = confine_itself()
+        .and_then(|()| fs::File::from(go).write_all(b".").map_err(|error| Error::Call("start the program", error)));
+    if let Err(error) = &confined {
+        eprintln!("weir-confine: {error}");
+        process::exit(1);
+    }
+    loop {
+        let mut status = 0;
+        // SAFETY: the kernel writes one int.
+        let ended = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL) };
+        let interrupted = io::Error::last_os_error().kind() == io::ErrorKind::Interrupted;
+        if ended == child || (ended < 0 && !interrupted) {
+            let _ = tell.write_all(&status.to_ne_bytes());
+            process::exit(0);
+        }
+    }
+}
+
+/// As much as the program at least.
+fn confine_itself() -> Result<(), Error> {
+    crate::privileges::give_up()?;
+    crate::calls::enforce(&crate::Calls { trace: false, alone: true, plain: true })
+}
+
+/// Ends this process as the program ended.
+pub(crate) fn end_like(status: ExitStatus) -> ! {
+    if let Some(number) = status.signal() {
+        // SAFETY: the default action of a signal runs nothing of ours.
+        unsafe {
+            libc::signal(number, libc::SIG_DFL);
+            libc::raise(number);
+        }
+    }
+    process::exit(status.code().unwrap_or(1))
+}
+
+/// In the namespaces, with all capabilities there: maps the user, makes the view.
+fn prepare(own: &Own, view: &View, writable: &[PathBuf]) -> Result<(), Error> {
+    own.map_user()?;
+    let here = std::env::current_dir();
+    mounts::make(view, writable).map_err(|(path, error)| Error::Path(path, error))?;
+    if let Ok(here) = here {
+        // What it stands on is the mount below; a place that is covered is left.
+        let _ = std::env::set_current_dir(&here).or_else(|_| std::env::set_current_dir("/"));
+    }
+    Ok(())
+}
+
+/// Which namespaces, and who this is in them.
+struct Own {
+    flags: libc::c_int,
+    /// This user and group, if they have to be mapped.
+    ids: Option<(u32, u32)>,
+}
+
+impl Own {
+    fn new() -> Own {
+        let flags = libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC | libc::CLONE_NEWUTS;
+        if capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::SYS_ADMIN)) {
+            return Own { flags, ids: None };
+        }
+        let ids = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        Own { flags: flags | libc::CLONE_NEWUSER, ids: Some(ids) }
+    }
+
+    /// This user is himself, and nobody else is anybody.
+    fn map_user(&self) -> Result<(), Error> {
+        let Some((user, group)) = self.ids else { return Ok(()) };
+        let write = |path: &str, text: String| fs::write(path, text).map_err(Error::path(Path::new(path)));
+        write("/proc/self/setgroups", "deny".to_owned())?;
+        write("/proc/self/uid_map", format!("{user} {user} 1"))?;
+        write("/proc/self/gid_map", format!("{group} {group} 1"))
+    }
+}
