@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from weir.cli import _errors
+from weir.cli._asked import find
 from weir.cli._choice import method_for
 from weir.cli._common import (
     confidence_option,
@@ -22,11 +23,12 @@ from weir.cli._common import (
     unconfined_option,
     verbosity_options,
 )
-from weir.cli._scenarios import complete_scenario, load, scenario_options, settings, slug
+from weir.cli._scenarios import complete_scenario, scenario_options
 from weir.cli._verdicts import print_verdicts, settle, verdicts_of
 from weir.cli._warnings import print_warnings
 
 if TYPE_CHECKING:
+    from weir.cli._one import OneCell
     from weir.engine import Result
     from weir.metrics.expect import Verdict
     from weir.scenario import Scenario, Version
@@ -41,15 +43,17 @@ _EPILOG = examples(
     ("weir run my.yaml --method sim,emul", "in the simulator and on this kernel, then compared"),
     ("weir run E2/congestion-collapse --realtime --method emul", "at a size that this machine carries, live"),
     ("weir run my.yaml --quick --trace", "with captures that Wireshark opens"),
+    ("weir run runs/my --cell cc=cubic,rtt=100ms --method lab", "one cell of a run, into runs/my-0003-r0/lab"),
 )
 
 
 @click.command(epilog=_EPILOG)
-@click.argument("scenario", metavar="FILE|NAME", shell_complete=complete_scenario)
+@click.argument("scenario", metavar="FILE|NAME|DIR", shell_complete=complete_scenario)
 @scenario_options
 @click.option("--method", metavar="NAME", help="What executes it, several with commas; by default the best there is.")
 @click.option("-j", "--workers", type=click.IntRange(1), help="Processes; by default one a processor.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder of the run; by default runs/NAME.")
+@click.option("--cell", metavar="ID|FACTOR=VALUE,...", help="This cell alone, into a run of its own.")
 @click.option("--force", is_flag=True, help="Also what this machine does not carry in real time.")
 @click.option("--fresh", is_flag=True, help="Replace a run that the folder holds.")
 @click.option("--trace", is_flag=True, help="Record single packets: two captures (pcap) and a log (CSV) in each cell.")
@@ -67,6 +71,7 @@ def command(
     method: str | None,
     workers: int | None,
     out: Path | None,
+    cell: str | None,
     fresh: bool,
     force: bool,
     trace: bool,
@@ -84,21 +89,26 @@ def command(
     folders of their names, and a comparison. Without a method, `lab` is taken where it needs no more than a minute,
     else `sim`; `weir plan` shows what each would do.
 
+    DIR is the folder of a run, which is continued as it was begun. --cell executes one cell of a scenario, or of the
+    run in DIR: by its id, or by its factors (the first repeat, unless repeat=N is among them). It goes to a run of its
+    own beside the other, runs/NAME-ID/METHOD or DIR-ID/METHOD, and claims are not judged.
+
     Ends with 1 if a claim fails, or has no value on the run; with --strict also if its repeats leave it undecided.
     """
-    loaded = load(scenario, version=version, overrides=(*overrides, *_tracing(trace)), quiet=quiet)
-    folder = out or Path("runs") / slug(scenario, version=version)
+    asked = find(scenario, version, (*overrides, *_tracing(trace)), cell, quiet=quiet)
+    folder = out or asked.folder
+    method = method or asked.method
     if method is None:
-        method = method_for(loaded.cells(), folder, fresh=fresh, workers=workers, quiet=quiet)
+        method = method_for(asked.scenario.cells(), folder, fresh=fresh, workers=workers, quiet=quiet)
     names = _methods(method)
     done = []
     for name in names:
         result = _execute(
-            loaded,
-            folder / name if len(names) > 1 else folder,
+            asked.scenario,
+            folder / name if len(names) > 1 or (cell is not None and out is None) else folder,
             method=name,
             workers=workers,
-            settings=settings(version=version, overrides=(*overrides, *_tracing(trace))),
+            settings=asked.settings,
             fresh=fresh,
             force=force,
             quiet=quiet,
@@ -148,7 +158,7 @@ class _Done:
     report: Path | None
 
 
-def _execute(loaded: Scenario, folder: Path, *, quiet: bool, verbose: int, **options: Any) -> Result:
+def _execute(loaded: Scenario | OneCell, folder: Path, *, quiet: bool, verbose: int, **options: Any) -> Result:
     from weir import engine
 
     return engine.run(loaded, folder, display=engine.display(quiet=quiet, verbose=verbose > 0), **options)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from weir.engine._display import Display, display
     from weir.engine._errors import DiskFullError, EngineError, FolderError, Interrupted, LockedError
     from weir.engine._estimate import Estimate, estimate
-    from weir.engine._folder import method_of, remove_unfinished, unfinished
+    from weir.engine._folder import Origin, method_of, origin_of, remove_unfinished, unfinished
     from weir.engine._job import Cell, Failure, Scenario
     from weir.engine._run import Result, default_workers, run
 
@@ -26,12 +26,14 @@ __all__ = [
     "FolderError",
     "Interrupted",
     "LockedError",
+    "Origin",
     "Result",
     "Scenario",
     "default_workers",
     "display",
     "estimate",
     "method_of",
+    "origin_of",
     "remove_unfinished",
     "run",
     "unfinished",
@@ -41,7 +43,7 @@ _PLACES = {
     **dict.fromkeys(("DiskFullError", "EngineError", "FolderError", "Interrupted", "LockedError"), "_errors"),
     **dict.fromkeys(("Display", "display"), "_display"),
     **dict.fromkeys(("Estimate", "estimate"), "_estimate"),
-    **dict.fromkeys(("method_of", "remove_unfinished", "unfinished"), "_folder"),
+    **dict.fromkeys(("Origin", "method_of", "origin_of", "remove_unfinished", "unfinished"), "_folder"),
     **dict.fromkeys(("Cell", "Failure", "Scenario"), "_job"),
     **dict.fromkeys(("Result", "default_workers", "run"), "_run"),
 }

@@ -11,6 +11,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,18 @@ from weir.run.documents import Fields, read_document
 from weir.run.manifest import MANIFEST, read_cell_manifest, read_run_manifest
 from weir.run.printable import printable
 
-__all__ = ["PARTIAL", "Identity", "RunFolder", "identity_of", "method_of", "now", "remove_unfinished", "unfinished"]
+__all__ = [
+    "PARTIAL",
+    "Identity",
+    "Origin",
+    "RunFolder",
+    "identity_of",
+    "method_of",
+    "now",
+    "origin_of",
+    "remove_unfinished",
+    "unfinished",
+]
 
 Identity = Mapping[str, Any]
 """What makes two runs the same run: scenario text, method and settings."""
@@ -278,6 +290,42 @@ def method_of(run: Path) -> str | None:
         return None
     found = None if held is None else held["identity"].get("method")
     return found if isinstance(found, str) else None
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What a run was executed from."""
+
+    text: str
+    """Of the scenario."""
+    file: str
+    """Where the scenario was read; the copy in the run if nobody knows any more."""
+    method: str
+    settings: Mapping[str, Any]
+
+
+def origin_of(run: Path) -> Origin | None:
+    """What the run that the folder ``run`` holds was executed from, complete or not; ``None`` if it holds none.
+
+    Raises:
+        FolderError: what says it is damaged.
+    """
+    folder = RunFolder(run)
+    held = folder._state()
+    if held is None:
+        return None
+    identity, text = held["identity"], folder._text() or b""
+    if hashlib.sha256(text).hexdigest() != identity.get("scenario_sha256"):
+        raise FolderError(f"{printable(run / _SCENARIO)} is not the scenario that was executed")
+    scenario = (folder.manifest() or {}).get("scenario")
+    file = scenario.get("path") if isinstance(scenario, dict) else None
+    settings = identity.get("settings")
+    return Origin(
+        text.decode(),
+        file if isinstance(file, str) else str(run / _SCENARIO),
+        str(identity.get("method")),
+        settings if isinstance(settings, dict) else {},
+    )
 
 
 def _state_in(run: Path) -> dict[str, Any] | None:

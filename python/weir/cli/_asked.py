@@ -1,0 +1,87 @@
+"""What ``weir run`` is asked to execute: a scenario, a run that is there, or one cell of either."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from weir.cli._one import OneCell, choose
+from weir.cli._scenarios import load, parse_set, print_problems, settings, slug
+
+if TYPE_CHECKING:
+    from weir.scenario import Scenario, Version
+
+__all__ = ["Asked", "find"]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is executed, and what its run is called."""
+
+    scenario: Scenario | OneCell
+    folder: Path
+    """Where its run goes, unless another folder is given."""
+    settings: Mapping[str, Any]
+    """What tells it from other runs of the scenario."""
+    method: str | None = None
+    """Of the run that is there."""
+
+
+def find(name: str, version: Version, overrides: Sequence[str], cell: str | None, *, quiet: bool) -> Asked:
+    """The scenario called ``name``, or that of the run in the folder ``name``; of it ``cell``, if one is named.
+
+    Raises:
+        click.BadParameter: there is neither, no such cell, or what a run cannot be given is.
+        weir.engine.FolderError: what says which run it is, or its scenario, is damaged.
+        weir.scenario.ScenarioError: the scenario is wrong.
+    """
+    if Path(name).is_dir():
+        asked = _run(Path(name), version, overrides, alone=cell is None, quiet=quiet)
+    else:
+        loaded = load(name, version=version, overrides=overrides, quiet=quiet)
+        folder = Path("runs") / slug(name, version=version)
+        asked = Asked(loaded, folder, settings(version=version, overrides=overrides))
+    return asked if cell is None else _one(asked, cell)
+
+
+def _one(asked: Asked, text: str) -> Asked:
+    assert not isinstance(asked.scenario, OneCell)
+    one = choose(asked.scenario, text)
+    folder = asked.folder.with_name(f"{asked.folder.name}-{one.cell.id}")
+    return Asked(one, folder, {**asked.settings, "cell": one.cell.id}, asked.method)
+
+
+def _run(folder: Path, version: Version, overrides: Sequence[str], *, alone: bool, quiet: bool) -> Asked:
+    from weir import engine, scenario
+
+    held = engine.origin_of(folder)
+    if held is None:
+        raise click.BadParameter(f"{folder} is a folder and holds no run; expected a YAML file, or the folder of a run")
+    if version != "full":
+        raise click.BadParameter(f"the run in {folder} has a version of its own", param_hint=f"--{version}")
+    if alone and overrides:
+        raise click.BadParameter(f"the run in {folder} goes on as it was begun, unless --cell names one of its cells")
+    only = held.settings.get("cell")
+    if only is not None and not alone:
+        raise click.BadParameter(
+            f"the run in {folder} is of the cell {only} alone; name the scenario, or the whole run"
+        )
+    changed = dict(held.settings)
+    if overrides:
+        changed["set"] = {**changed.get("set", {}), **parse_set(overrides)}
+    loaded = scenario.parse(
+        held.text,
+        held.file,
+        quick=bool(changed.get("quick")),
+        realtime=bool(changed.get("realtime")),
+        overrides=changed.get("set", {}),
+    )
+    if not quiet:
+        print_problems(loaded.problems, file=sys.stderr)
+    named = folder if folder.name not in ("", "..") else folder.resolve()
+    return Asked(loaded if only is None else choose(loaded, str(only)), named, changed, held.method)
