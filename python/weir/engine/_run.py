@@ -66,7 +66,6 @@ class _State:
         if held is not None and held.get("key") == job.key:
             self.manifests[cell] = held
             return None
-        self.folder.discard(cell)
         self.waiting.append(job)
         return f"cell {cell} is executed anew: {damage[0]}" if damage else None
 
@@ -148,6 +147,8 @@ def run(
             host = _host.facts()
             count = _workers(workers, executor, state.waiting, display)
             folder.reopen()
+            for job in state.waiting:
+                folder.discard(job.cell.id)
             _execute(state, method, count, display)
             outcomes = Outcomes(jobs, state.manifests, state.failures)
             warnings = outcomes.warnings([_host.load_warning(host)] if executor.clock == "real" else [])

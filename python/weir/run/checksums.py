@@ -10,6 +10,7 @@ XXH3 because it is as fast as memory (a cryptographic hash is not), and 128 bits
 from __future__ import annotations
 
 import json
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -20,7 +21,18 @@ from weir.run.documents import Fields
 from weir.run.errors import DamageError, RunError
 from weir.run.printable import printable
 
-__all__ = ["ALGORITHM", "FORMAT", "Checksum", "Checksums", "checksum_of", "checksums_in", "damage", "seal"]
+__all__ = [
+    "ALGORITHM",
+    "FORMAT",
+    "Checksum",
+    "Checksums",
+    "checksum_of",
+    "checksum_of_bytes",
+    "checksums_in",
+    "damage",
+    "forget",
+    "seal",
+]
 
 ALGORITHM = "xxh3-128"
 FORMAT = 2
@@ -51,6 +63,11 @@ def checksum_of(file: Path) -> Checksum:
         OSError: it cannot be read.
     """
     return Checksum(*_weir.digest_file(file))
+
+
+def checksum_of_bytes(content: bytes) -> Checksum:
+    """The checksum of a file with this ``content``."""
+    return Checksum(len(content), _weir.digest_bytes(content))
 
 
 def seal(manifest: Mapping[str, Any], folder: Path, names: Iterable[str]) -> dict[str, Any]:
@@ -103,12 +120,17 @@ _intact: dict[tuple[str, Checksum], tuple[int, int, int]] = {}
 """Files found to be what they should: their inode, size and time of change then; each is read once a process."""
 
 
+def forget() -> None:
+    """Forgets which files were found intact, as a new process has."""
+    _intact.clear()
+
+
 def damage(file: Path, wanted: Checksum, *, content: bool = True) -> str | None:
     """What is wrong with ``file``, or ``None``; without ``content`` only whether it is there and has its size."""
     try:
-        if not file.is_file():
-            return "is missing" if not file.exists() else "is not a file"
         now = file.stat()
+        if not stat.S_ISREG(now.st_mode):
+            return "is not a file"
         if now.st_size != wanted.bytes:
             return f"is damaged: it has {now.st_size} bytes instead of {wanted.bytes}"
         if not content:
@@ -118,6 +140,8 @@ def damage(file: Path, wanted: Checksum, *, content: bool = True) -> str | None:
             if checksum_of(file) != wanted:
                 return "is damaged: its content is not what was written"
             _intact[key] = state
+    except (FileNotFoundError, NotADirectoryError):
+        return "is missing"
     except OSError as error:
         return f"cannot be read: {error.strerror}"
     return None

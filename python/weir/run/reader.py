@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 import polars as pl
 
 from weir.run.bounds import check_intervals
-from weir.run.checksums import Checksums, damage
+from weir.run.checksums import Checksum, Checksums, checksum_of_bytes, damage
 from weir.run.documents import read_document
 from weir.run.errors import DamageError, ReadError, RunError
 from weir.run.manifest import MANIFEST, Listed, RunManifest, read_cell_manifest, read_run_manifest
@@ -75,8 +75,22 @@ class Cell:
             DamageError: it is not what was written.
         """
         file = self.path / _PLAN
-        self._check(file)
-        return plan_of(file, read_document(file)[1])
+        wanted = None if self.checksums is None else self.checksums.files.get(_PLAN)
+        content, raw = self._document(file, wanted)
+        if wanted is not None and checksum_of_bytes(content) != wanted:
+            raise self._damaged(file, "is damaged: its content is not what was written")
+        return plan_of(file, raw)
+
+    def _document(self, file: Path, wanted: Checksum | None) -> tuple[bytes, dict[str, Any]]:
+        try:
+            return read_document(file)
+        except RunError as error:
+            if wanted is None:
+                raise
+            raise self._damaged(file, f"is damaged: it {error.problem}") from error
+
+    def _damaged(self, file: Path, problem: str) -> DamageError:
+        return DamageError(file, f"{problem} (cell {printable(self.id)})")
 
     def has(self, name: str) -> bool:
         """Whether the cell should have table ``name``: one that not each method can fill may be missing."""
@@ -155,7 +169,7 @@ class Cell:
             raise RunError(file, "the table is missing", "a file that the cell's manifest names")
         problem = damage(file, wanted)
         if problem is not None:
-            raise DamageError(file, f"{problem} (cell {printable(self.id)})")
+            raise self._damaged(file, problem)
         return True
 
 
@@ -434,7 +448,8 @@ def _open_sweep(folder: Path, verify: bool) -> Run:
 
 def _open_cells(folder: Path, manifest: RunManifest | None, verify: bool) -> tuple[list[Cell], list[str]]:
     """The cells that there are, and what is to be said about others."""
-    cells, notes = [], []
+    cells: list[Cell] = []
+    notes: list[str] = []
     listed = {one.id: one for one in manifest.cells} if manifest is not None else {}
     for entry in sorted((folder / "cells").iterdir()):
         if not (entry / MANIFEST).is_file():
@@ -443,7 +458,7 @@ def _open_cells(folder: Path, manifest: RunManifest | None, verify: bool) -> tup
             notes.append(f"cells/{printable(entry.name)} is left out: the run has no such cell")
             continue
         try:
-            cells.append(open_cell(entry, verify=verify))
+            cells.append(_like(open_cell(entry, verify=verify), cells))
         except RunError as error:
             if verify:
                 raise DamageError(error.path, error.problem) from error
@@ -452,6 +467,18 @@ def _open_cells(folder: Path, manifest: RunManifest | None, verify: bool) -> tup
         if verify:
             _check_identity(entry, cells[-1], listed.get(entry.name))
     return cells, notes
+
+
+def _like(cell: Cell, others: Sequence[Cell]) -> Cell:
+    """``cell``, if it has the factors of the others: a sweep gives them to every cell.
+
+    Raises:
+        RunError: it has not.
+    """
+    if others and cell.factors.keys() != others[0].factors.keys():
+        has, wanted = (printable(", ".join(sorted(one.factors)) or "none") for one in (cell, others[0]))
+        raise RunError(cell.path / MANIFEST, f"has the factors {has}", f"those of the other cells: {wanted}")
+    return cell
 
 
 def _check_identity(folder: Path, cell: Cell, listed: Listed | None) -> None:
