@@ -1,0 +1,154 @@
+"""What checksums cost: reading a run with and without them, in pairs, and writing them.
+
+    python benches/checksums.py [--pairs 15] [--scenario A/large-flows] [RUN]
+
+The time is that of the processor in this process, so that a busy machine changes it little. Each pair reads the run
+once as it is and once with every comparison left out, in turns; the cost is the median difference over the median
+without. The share of the time of one read that is spent in comparisons says the same with less noise. The cost of
+writing is that of the checksums of every cell over the time that the cells took.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import statistics
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from weir import engine, scenario
+from weir.cli._scenarios import locate
+from weir.report import build
+from weir.run import Run, RunWarning, checksums, open_run, reader
+
+SHOWN = ("goodput.aggregate.mean", "goodput.mean", "jain")
+
+
+def opened(run: Run) -> None:
+    """Nothing but manifests."""
+
+
+def metrics(run: Run) -> None:
+    """What `weir show` computes by default."""
+    for name in SHOWN:
+        run.metrics(name)
+
+
+def claims(run: Run) -> None:
+    """The verdicts, which read most tables."""
+    run.verdicts()
+
+
+def report(run: Run) -> None:
+    """Every table, every chart."""
+    with tempfile.TemporaryDirectory() as folder:
+        build(run, Path(folder) / "report.html")
+
+
+READERS: tuple[Callable[[Run], None], ...] = (opened, metrics, claims, report)
+
+
+class Anything(str):
+    """Equal to every checksum."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __ne__(self, _other: object) -> bool:
+        return False
+
+
+def seconds(folder: Path, read: Callable[[Run], None], *, compared: bool) -> float:
+    """Processor time of opening and reading the run as a new process would."""
+    checksums.forget()
+    with contextlib.ExitStack() as stack:
+        if not compared:
+            stack.enter_context(mock.patch.object(reader, "damage", return_value=None))
+            stack.enter_context(mock.patch.object(checksums, "_digest", return_value=Anything()))
+        begin = time.process_time()
+        read(open_run(folder))
+        return time.process_time() - begin
+
+
+def share(folder: Path, read: Callable[[Run], None]) -> float:
+    """The share of the time of a read that is spent in comparisons: exact where the pairs are noisy."""
+    spent = 0.0
+
+    def timed(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            nonlocal spent
+            begin = time.thread_time()  # other threads still end what they did before
+            try:
+                return function(*arguments, **options)
+            finally:
+                spent += time.thread_time() - begin
+
+        return call
+
+    with (
+        mock.patch.object(reader, "damage", timed(reader.damage)),
+        mock.patch.object(checksums, "_digest", timed(checksums._digest)),
+    ):
+        total = seconds(folder, read, compared=True)
+    return spent / total
+
+
+def cost_of_reading(folder: Path, read: Callable[[Run], None], pairs: int) -> tuple[float, float, float]:
+    """Seconds without checksums and with, both medians, and the cost."""
+    seconds(folder, read, compared=True)  # the files are in memory from here on
+    found = []
+    for pair in range(pairs):
+        order = (True, False) if pair % 2 else (False, True)
+        times = {compared: seconds(folder, read, compared=compared) for compared in order}
+        found.append((times[False], times[True]))
+    bare = statistics.median(a for a, _ in found)
+    return bare, statistics.median(b for _, b in found), statistics.median(b - a for a, b in found) / bare
+
+
+def cost_of_writing(folder: Path) -> tuple[float, float, int]:
+    """Seconds that the cells took, seconds of making their checksums, and the bytes of their files."""
+    took = made = 0.0
+    size = 0
+    for file in sorted(folder.glob("cells/*/manifest.json")):
+        manifest = json.loads(file.read_text(encoding="utf-8"))
+        names = manifest["checksums"]["files"]
+        begin = time.process_time()
+        checksums.seal(manifest, file.parent, names)
+        made += time.process_time() - begin
+        took += manifest["wall_s"]
+        size += sum(entry["bytes"] for entry in names.values())
+    return took, made, size
+
+
+def main() -> int:
+    """The command line."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("run", nargs="?", type=Path, help="a run to read; else one is made")
+    options.add_argument("--scenario", default="A/large-flows", help="of which the quick version is made")
+    options.add_argument("--pairs", type=int, default=15)
+    given = options.parse_args()
+    warnings.simplefilter("ignore", RunWarning)
+    with tempfile.TemporaryDirectory() as folder:
+        run = given.run
+        if run is None:
+            run = Path(folder) / "run"
+            engine.run(scenario.load(locate(given.scenario), quick=True), run)
+        took, made, size = cost_of_writing(run)
+        print(f"writing: {size / 1e6:.1f} MB, cells {took:.2f} s, checksums {made:.4f} s: {made / took:.3%}")
+        for read in READERS:
+            bare, with_, cost = cost_of_reading(run, read, given.pairs)
+            shares = statistics.median(share(run, read) for _ in range(3))
+            pairs = f"{bare:.4f} s without, {with_:.4f} s with: {cost:+.2%}"
+            print(f"{read.__name__}: {pairs} in pairs, {shares:.2%} of its time", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
