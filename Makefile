@@ -108,8 +108,9 @@ catalogue: $(EXT) ## runs the quick version of every scenario of the catalogue
 	@$(BIN)/python scripts/catalogue.py
 
 .PHONY: fuzz
-fuzz: $(EXT) ## throws mutated scenarios at the parser and compiler
+fuzz: $(EXT) ## throws mutated scenarios at the parser and compiler, damaged runs at what reads them
 	@$(BIN)/python fuzz/fuzz_scenario.py --runs $(or $(RUNS),2000)
+	@$(BIN)/python fuzz/fuzz_run.py --folders 30 --fields 60 --bits 30
 
 .PHONY: wheel
 wheel: $(DEPS) $(PROGRAMS) ## a wheel in dist/, with the catalogue, the programs and the congestion controls' sources in it

@@ -204,6 +204,17 @@ def test_a_copy_of_a_cell_is_no_cell_of_the_run(tmp_path: Path) -> None:
         assert len(open_run(folder).cells) == 8
 
 
+@pytest.mark.filterwarnings("ignore::weir.run.RunWarning")
+def test_a_cell_with_other_factors_is_none_of_the_run(tmp_path: Path) -> None:
+    folder = sweep(tmp_path / "run")
+    file = folder / "cells" / "003" / "manifest.json"
+    file.write_text(file.read_text().replace('"cc": ', '"dd": '))
+    forget_checksums(folder)
+    with pytest.raises(DamageError, match=r"003/manifest\.json: has the factors dd, rtt"):
+        open_run(folder)
+    assert len(open_run(folder, verify=False).cells) == 7
+
+
 def test_a_cell_that_is_gone_is_damage(tmp_path: Path) -> None:
     folder = sweep(tmp_path / "run")
     shutil.rmtree(folder / "cells" / "003")

@@ -61,7 +61,7 @@ def _run(folder: Path, version: Version, overrides: Sequence[str], *, alone: boo
 
     held = engine.origin_of(folder)
     if held is None:
-        raise click.BadParameter(f"{folder} is a folder and holds no run; expected a YAML file, or the folder of a run")
+        raise click.BadParameter(f"{folder} is a folder; a scenario is a YAML file, and the folder holds no run")
     if version != "full":
         raise click.BadParameter(f"the run in {folder} has a version of its own", param_hint=f"--{version}")
     if alone and overrides:
