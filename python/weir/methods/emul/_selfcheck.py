@@ -288,25 +288,18 @@ class SelfCheck:
         if facts["queue"]["kind"] != "droptail":
             self._note(f"queue of {facts['name']}: not checked, {facts['queue']['kind']} drops before it is full")
             return
-        seen: list[_Seen] = []
         for excess in _EXCESSES:
             burst = _Burst.over(self.plan, link, self._routes(), excess)
             if burst is None:
                 self._note(f"queue of {facts['name']}: not checked, the hosts cannot fill it in {_MOST_S:g} s")
                 return
             seen = self._send([(r, self._train(r, at, count, burst.size)) for r, at, count in burst.schedule()])
-            if any(s.due_ns is None for s in seen):
-                break
-        else:
-            self._note(f"queue of {facts['name']}: not checked, this machine is too slow to overfill it")
-            return
-        both = [s for s in seen if s.due_ns is not None and s.arrived_ns is not None]
-        base = min(delay_ns(self._links, route.path, burst.size) for route in burst.routes)
-        expected = max((s.due_ns - s.sent_ns for s in both if s.due_ns), default=0) - base
-        measured = max((s.arrived_ns - s.sent_ns for s in both if s.arrived_ns), default=0) - base
-        scale = facts["rate_bps"] / 8 / _S  # bytes a nanosecond
-        tolerance = (_LATE_NS + 2 * _RELATIVE * expected) * scale + 2 * (burst.size + facts["overhead_bytes"])
-        yield Check("queue", facts["name"], expected * scale, measured * scale, tolerance, "bytes")
+            check = _fullest(facts, burst, seen, min(delay_ns(self._links, r.path, burst.size) for r in burst.routes))
+            # A larger queue is told by the packets that it keeps: they must be worth more than the tolerance.
+            if sum(s.due_ns is None for s in seen) * burst.wire > 2 * check.tolerance:
+                yield check
+                return
+        self._note(f"queue of {facts['name']}: not checked, this machine is too slow to overfill it")
 
     def _note(self, text: str) -> None:
         if text not in self.notes:
@@ -357,7 +350,8 @@ class _Burst:
             return None
         size = min(links[hop]["mtu_bytes"] for route, _ in chosen.values() for hop in route.path)
         wire = size + facts["overhead_bytes"]
-        seconds = excess * 8 * _capacity(facts["queue"]["limit"], wire) / (total - facts["rate_bps"])
+        beyond = 3 * _queue_tolerance(facts, size, 0.0)
+        seconds = 8 * (excess * _capacity(facts["queue"]["limit"], wire) + beyond) / (total - facts["rate_bps"])
         drain = 8 * _capacity(facts["queue"]["limit"], wire) / facts["rate_bps"]
         if seconds + drain > _MOST_S or seconds * total / 8 / wire > _MOST_PACKETS:
             return None
@@ -374,6 +368,22 @@ class _Burst:
             for chunk in _chunks(count, self.size, round(_CHUNK_NS / gap_ns)):
                 yield route, round(begun * gap_ns), chunk
                 begun += chunk
+
+
+def _queue_tolerance(link: Mapping[str, Any], size: int, delay: float) -> float:
+    """By how many bytes the queue of ``link`` may seem to differ if packets of ``size`` bytes wait ``delay`` ns."""
+    per_ns = link["rate_bps"] / 8 / _S
+    return float((_LATE_NS + 2 * _RELATIVE * delay) * per_ns + 2 * (size + link["overhead_bytes"]))
+
+
+def _fullest(link: Mapping[str, Any], burst: _Burst, seen: Sequence[_Seen], base_ns: float) -> Check:
+    """The bytes that waited at most, as expected and as measured; ``base_ns`` is the delay of an empty path."""
+    both = [s for s in seen if s.due_ns is not None and s.arrived_ns is not None]
+    expected = max((s.due_ns - s.sent_ns for s in both if s.due_ns), default=0) - base_ns
+    measured = max((s.arrived_ns - s.sent_ns for s in both if s.arrived_ns), default=0) - base_ns
+    per_ns = link["rate_bps"] / 8 / _S
+    tolerance = _queue_tolerance(link, burst.size, expected)
+    return Check("queue", link["name"], expected * per_ns, measured * per_ns, tolerance, "bytes")
 
 
 def _capacity(limit: Mapping[str, int | None], wire: int) -> float:
