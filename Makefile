@@ -108,9 +108,10 @@ catalogue: $(EXT) ## runs the quick version of every scenario of the catalogue
 	@$(BIN)/python scripts/catalogue.py
 
 .PHONY: fuzz
-fuzz: $(EXT) ## throws mutated scenarios at the parser and compiler, damaged runs at what reads them
+fuzz: $(READY) ## mutated scenarios for the parser and compiler, damaged runs for what reads them, kills for what executes them
 	@$(BIN)/python fuzz/fuzz_scenario.py --runs $(or $(RUNS),2000)
 	@$(BIN)/python fuzz/fuzz_run.py --folders 30 --fields 60 --bits 30
+	@$(BIN)/python fuzz/fuzz_kills.py --kills 12
 
 .PHONY: wheel
 wheel: $(DEPS) $(PROGRAMS) ## a wheel in dist/, with the catalogue, the programs and the congestion controls' sources in it

@@ -12,7 +12,7 @@ import pytest
 from bpf_support import available, transfer
 from click.testing import CliRunner
 
-from weir.bpf import BpfError, BpfRequestError, Status, drop, drop_all, keep
+from weir.bpf import BpfError, BpfRequestError, Status, _record, drop, drop_all, keep
 from weir.cli import _common
 from weir.cli.cc import command
 
@@ -69,6 +69,17 @@ def test_all_that_was_kept_can_be_unloaded_at_once(bpffs: Path) -> None:
     assert drop_all() == ["wtest_a", "wtest_b"]
     assert {"wtest_a", "wtest_b"}.isdisjoint(available())
     assert "nothing was loaded" in weir_cc("unload", "--all")
+
+
+def test_a_pin_that_another_made_is_left_until_it_is_named(bpffs: Path) -> None:
+    keep("cubic", "wtest_a", unrestricted=False)
+    keep("cubic", "wtest_b", unrestricted=False)
+    _record.forget("wtest_b")
+    told = weir_cc("unload", "--all")
+    assert "unloaded: wtest_a" in told
+    assert "left, because this user's weir did not load them: wtest_b" in told
+    assert "wtest_b" in available()
+    assert drop("wtest_b") == ["wtest_b"]
 
 
 def test_a_taken_or_impossible_name_is_refused(bpffs: Path) -> None:

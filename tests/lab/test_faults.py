@@ -15,7 +15,7 @@ from lab_support import plan
 from shared import Weir, dumbbell, execute
 from weir.lab import FaultError, HungError, Kernel, _stuck
 from weir.lab._fault import Fault, fault
-from weir.lab._modules import Loaded, Place
+from weir.lab._modules import FILE, Loaded, Place, loaded
 from weir.methods import MethodError
 from weir.methods.lab._controls import Controls
 
@@ -197,6 +197,20 @@ def test_an_address_is_named_by_the_symbols_of_its_module(monkeypatch: pytest.Mo
     names = [module.place(address).function for address in (0x1000, 0x1010, 0x103F, 0x1040, 0x10FF)]
     assert names == ["", "first", "first", "second", "second"]
     assert [module.holds(address) for address in (0xFFF, 0x1000, 0x10FF, 0x1100)] == [False, True, True, False]
+
+
+def test_lines_of_the_guest_that_are_no_modules_are_passed_over(tmp_path: Path) -> None:
+    """Who is root in the guest may write anything into its list."""
+    wrong = (
+        "a 4096 0 - Live 0xhello",
+        "b \u0661\u0662 0 - Live 0x10",
+        f"c {'9' * 5000} 0 - Live 0x10",
+        "d 1 0 - Live",
+        "",
+    )
+    lines = (*wrong, f"e 4096 0 - Live 0x{'f' * 5000}", "weir_a 4096 0 - Live 0x0000000060001000 (OE)")
+    (tmp_path / FILE).write_text("\n".join(lines))
+    assert loaded(tmp_path, [Path("weir_a.ko")]) == [Loaded("weir_a", 0x60001000, 4096, Path("weir_a.ko"))]
 
 
 def test_work_that_takes_long_is_no_loop(monkeypatch: pytest.MonkeyPatch) -> None:

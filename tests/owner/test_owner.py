@@ -126,9 +126,9 @@ def test_temporary_folders_are_private_and_go(state: Path, tmp_path: Path) -> No
 def test_a_pin_is_weirs_only_while_it_is_the_one_that_was_made(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pins = tmp_path / "pins"
-    pins.mkdir()
-    monkeypatch.setattr(_record, "PINS", pins)
+    monkeypatch.setenv("WEIR_BPFFS", str(tmp_path / "bpf"))
+    pins = _record.folder()
+    pins.mkdir(parents=True)
     (pins / "weir_cubic").write_text("")
     (pins / "mine").write_text("")
     _record.note("weir_cubic")

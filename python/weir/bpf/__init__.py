@@ -10,7 +10,7 @@ from __future__ import annotations
 from weir.bpf._errors import BpfError, BpfRequestError
 from weir.bpf._loader import Loader
 from weir.bpf._parity import Difference, Parity, parity
-from weir.bpf._pins import drop, drop_all, keep
+from weir.bpf._pins import drop, drop_all, keep, kept
 from weir.bpf._status import KernelCc, Status, status
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "drop",
     "drop_all",
     "keep",
+    "kept",
     "parity",
     "status",
 ]

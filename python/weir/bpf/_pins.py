@@ -10,7 +10,7 @@ from weir.bpf._errors import BpfError, BpfRequestError
 from weir.bpf._source import source_name
 from weir.methods._binaries import find
 
-__all__ = ["command", "drop", "drop_all", "keep"]
+__all__ = ["command", "drop", "drop_all", "keep", "kept"]
 
 _REQUEST = 2
 """Exit code of a request that is wrong."""
@@ -43,8 +43,20 @@ def drop(*names: str) -> list[str]:
 
 
 def drop_all() -> list[str]:
-    """Removes everything that ``keep`` loaded; the names removed."""
-    return _forgotten(command("unload", "--all").split())
+    """Removes everything that ``keep`` of this user loaded, and no pin of anybody else; the names removed.
+
+    Raises:
+        BpfError: the kernel refuses.
+    """
+    return drop(*(name for name in kept() if _record.is_ours(name)))
+
+
+def kept() -> list[str]:
+    """The names of all pins in weir's folder of the BPF file system, whoever made them."""
+    try:
+        return sorted(path.name for path in _record.folder().iterdir())
+    except OSError:
+        return []
 
 
 def _forgotten(names: list[str]) -> list[str]:

@@ -1,16 +1,21 @@
-"""Which pins below ``/sys/fs/bpf/weir`` are weir's: those whose file is still the one that ``keep`` wrote down."""
+"""Which pins in the BPF file system are weir's: those whose file is still the one that ``keep`` wrote down."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 
 from weir import _seal
 
-__all__ = ["PINS", "forget", "is_ours", "note"]
+__all__ = ["folder", "forget", "is_ours", "note"]
 
-PINS = Path("/sys/fs/bpf/weir")
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+def folder() -> Path:
+    """Where the pins are: below ``/sys/fs/bpf``, or below ``WEIR_BPFFS``."""
+    return Path(os.environ.get("WEIR_BPFFS", "/sys/fs/bpf")) / "weir"
 
 
 def note(name: str) -> None:
@@ -43,6 +48,6 @@ def _record(name: str) -> Path:
 
 def _text(name: str) -> str:
     """What tells this pin from every other: a number of a file is given again after a restart only."""
-    about = (PINS / name).lstat()
+    about = (folder() / name).lstat()
     boot = _BOOT.read_text(encoding="ascii").strip()
     return f"pin {name} {boot} {about.st_dev} {about.st_ino} {about.st_mtime_ns}"

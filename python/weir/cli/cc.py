@@ -267,12 +267,14 @@ _UNLOAD = examples(("weir cc unload weir_cubic", "one"), ("weir cc unload --all"
 @click.option("--all", "everything", is_flag=True, help="Everything that `weir cc load` loaded.")
 def unload(names: tuple[str, ...], everything: bool) -> None:
     """Remove what `weir cc load` loaded from this host's kernel. Connections that use it keep it. Needs root."""
-    from weir.bpf import drop, drop_all
+    from weir.bpf import drop, drop_all, kept
 
     if everything == bool(names):
         raise click.UsageError("name what to unload, or give --all")
     removed = drop_all() if everything else drop(*names)
     console().print(f"unloaded: {', '.join(removed)}" if removed else "nothing was loaded")
+    if everything and (others := kept()):
+        console().print(f"left, because this user's weir did not load them: {', '.join(others)}; name one to unload it")
 
 
 _PARITY = examples(

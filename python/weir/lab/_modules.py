@@ -6,6 +6,7 @@ The first process of a lab writes ``/proc/modules`` into the lab's folder whenev
 from __future__ import annotations
 
 import bisect
+import re
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ __all__ = ["FILE", "Loaded", "Place", "loaded"]
 FILE = "modules"
 """Its name in the folder of a lab."""
 _NM_S = 30.0
+_SIZE = re.compile(r"[0-9]{1,12}")
+_ADDRESS = re.compile(r"0x[0-9a-f]{1,16}")
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ def loaded(folder: Path, files: Iterable[Path]) -> list[Loaded]:
     found = []
     for line in lines:
         words = line.split()  # name size users dependants state address; see lsmod(8)
-        if len(words) >= 6 and words[1].isdigit() and words[5].startswith("0x"):
+        if len(words) >= 6 and _SIZE.fullmatch(words[1]) and _ADDRESS.fullmatch(words[5]):
             found.append(Loaded(words[0], int(words[5], 16), int(words[1]), by_name.get(words[0])))
     return found
 

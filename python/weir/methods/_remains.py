@@ -65,10 +65,10 @@ def remove(remain: Remain) -> None:
             _delete(remain.name)
         case "congestion control":
             if _record.is_ours(remain.name):
-                (_record.PINS / remain.name).unlink()
+                (_record.folder() / remain.name).unlink()
                 _record.forget(remain.name)
             with contextlib.suppress(OSError):  # another's pin keeps the folder
-                _record.PINS.rmdir()
+                _record.folder().rmdir()
         case "folder":
             shutil.rmtree(remain.name, ignore_errors=True)
 
@@ -98,7 +98,7 @@ def _cgroups() -> Iterator[Remain]:
 def _pins() -> Iterator[Remain]:
     """What ``weir cc load`` keeps: nobody's while no program uses it, which the kernel minds by itself."""
     try:
-        names = sorted(path.name for path in _record.PINS.iterdir())
+        names = sorted(path.name for path in _record.folder().iterdir())
     except OSError:
         return
     yield from (Remain("congestion control", name, alive=False) for name in names if _record.is_ours(name))
