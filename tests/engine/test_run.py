@@ -94,6 +94,15 @@ def test_a_complete_run_is_left_alone(tmp_path: Path) -> None:
     assert {p: p.stat().st_mtime_ns for p in before} == before
 
 
+def test_a_run_that_lacks_its_manifest_alone_gets_it_and_nothing_else(tmp_path: Path) -> None:
+    run(tmp_path / "r", "rows=7")
+    (tmp_path / "r" / "manifest.json").unlink()
+    assert run(tmp_path / "r", "rows=7").executed == 0
+    assert (tmp_path / "r" / "manifest.json").exists()
+    assert leftovers(tmp_path / "r") == []
+    assert not (tmp_path / "r" / ".partial").exists()
+
+
 def test_the_folder_of_another_run_is_refused_and_untouched(tmp_path: Path) -> None:
     run(tmp_path / "r", "rows=10")
     before = results(tmp_path / "r")

@@ -216,7 +216,8 @@ def _workers(asked: int | None, method: methods.Method, waiting: list[Job], disp
 
 def _execute(state: _State, method: str, workers: int, display: Display) -> None:
     """Executes what waits."""
-    if not state.waiting:
+    if not state.waiting:  # an interruption after the last cell left the run without its manifest
+        state.folder.remove_partial()
         return
     # The longest first, so that no worker is left with a long cell at the end.
     order = iter(sorted(state.waiting, key=lambda job: -job.cost))
