@@ -90,7 +90,7 @@ def _measure(case: Case, shorter: float) -> dict[str, float]:
 
     from weir import methods
     from weir.engine._cell import CellWriter
-    from weir.engine._files import canonical
+    from weir.plan import canonical
 
     plan = case.plan(shorter)
     text = canonical(plan)

@@ -196,8 +196,8 @@ def test_an_out_that_is_a_file_is_refused(tmp_path: Path) -> None:
 
 def test_the_estimate_of_one_flow_is_arithmetic() -> None:
     found = estimate(fake.plan())
-    # 100 Mb/s for 10 s in packets of 1488 bytes; 5 ms of an MTU each in flight, and half as many acknowledgements.
-    assert found.packets == round(100e6 / 8 * 10 / 1488)
+    # 100 Mb/s for 10 s in packets of 1500 bytes; 5 ms of an MTU each in flight, and half as many acknowledgements.
+    assert found.packets == round(100e6 / 8 * 10 / 1500)
     assert found.memory_bytes == pytest.approx(200e6 + 64 * 1.5 * 62_500 / 1500, rel=1e-6)
     assert (found.flows, found.end_s) == (1, 10.0)
 

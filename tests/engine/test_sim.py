@@ -15,7 +15,7 @@ import pytest
 
 from shared import Memory, execute
 from weir import _weir, engine, methods
-from weir.engine._files import canonical
+from weir.plan import canonical
 from weir.run.tables import TABLES
 
 MS = 1_000_000

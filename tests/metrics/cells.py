@@ -12,6 +12,11 @@ from .synthetic import MS, CellSpec, FlowSpec, LinkSpec
 
 FAST = 10**12
 """A rate at which transmission takes no time that matters."""
+CODEL = {
+    "kind": "codel",
+    "limit": {"packets": 1000},
+    "codel": {"target_ns": 5 * MS, "interval_ns": 100 * MS, "mark": "drop"},
+}
 
 
 def _counter(*per_sample: tuple[int, float]) -> list[int]:
@@ -151,7 +156,7 @@ _STARVED = CellSpec([FlowSpec([200.0] * 6), FlowSpec([200.0, 0.5, 1.0, 200.0, 0.
 
 _QUEUES = CellSpec(
     [FlowSpec([1.0] * 10, links=(0, 1))],
-    [LinkSpec("access"), LinkSpec("bottleneck", queue={"kind": "codel"})],
+    [LinkSpec("access"), LinkSpec("bottleneck", queue=CODEL)],
 )
 
 _PARKING = CellSpec(

@@ -153,7 +153,9 @@ def _link(link: LinkSpec) -> dict[str, Any]:
 
 
 def _flow(flow: FlowSpec) -> dict[str, Any]:
-    tcp: dict[str, Any] = {"protocol": "tcp", "cc": flow.cc, "mss_bytes": 1448, "timestamps": True, "ecn": False}
+    tcp = {"protocol": "tcp", "cc": flow.cc, "stack": "linux", "mss_bytes": 1448, "timestamps": True, "sack": True,
+           "ecn": False, "initial_window": 10, "send_buffer_bytes": 1 << 22, "receive_buffer_bytes": 1 << 22,
+           "pacing": False, "ack": "delayed"}  # fmt: skip
     udp: dict[str, Any] = {"protocol": "udp", "payload_bytes": 1472}
     source: dict[str, Any] = {"kind": "bulk"} if flow.protocol == "tcp" else {"kind": "cbr", "rate_bps": 1}
     if flow.transfers is not None:

@@ -239,7 +239,7 @@ def test_a_plan_without_a_field_is_refused(tmp_path: Path) -> None:
     (folder / "plan.json").write_text(json.dumps(plan))
     with pytest.raises(DamageError):
         open_run(folder)
-    with pytest.raises(RunError, match=r"plan\.json: lacks the field flows\[0\]\.group; expected a text"):
+    with pytest.raises(RunError, match=r"plan\.json: lacks the field flows\[0\]\.group; expected a plan"):
         open_run(folder, verify=False).plan()
 
 

@@ -9,12 +9,7 @@ from typing import Any
 
 from weir._files import sync_folder, write_atomic
 
-__all__ = ["canonical", "is_disk_full", "sync_folder", "write_atomic", "write_json"]
-
-
-def canonical(value: Any) -> str:
-    """JSON with sorted keys and no spaces: equal values give equal text."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+__all__ = ["is_disk_full", "sync_folder", "write_atomic", "write_json"]
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,10 +11,10 @@ from typing import Any, Protocol
 import weir
 from weir import cc, methods
 from weir.engine._estimate import Estimate, estimate
-from weir.engine._files import canonical
 from weir.methods._choice import Foreseeing
+from weir.plan import canonical, plan_hash
 
-__all__ = ["Cell", "Expectation", "Failure", "Job", "Scenario", "plan_hash"]
+__all__ = ["Cell", "Expectation", "Failure", "Job", "Scenario"]
 
 
 class Cell(Protocol):
@@ -125,7 +124,7 @@ class Job:
     def of(cls, cell: Cell, method: str) -> Job:
         """The job of executing ``cell`` by ``method``."""
         plan = cell.plan()
-        digest = plan_hash(canonical(plan))
+        digest = plan_hash(plan)
         key = canonical({"plan": digest, "method": method, "weir": weir.__version__, "inputs": _inputs(plan)})
         expected = estimate(plan)
         cost = _cost(plan, expected.packets, method)
@@ -167,11 +166,6 @@ def _cost(plan: Mapping[str, Any], packets: int, method: str) -> float:
         with contextlib.suppress(methods.MethodError):  # it will say so when it is to execute the plan
             return executor.foreseen_s(plan, packets)
     return float(packets + 1000)
-
-
-def plan_hash(plan_text: str) -> str:
-    """The hash of a plan's canonical text."""
-    return "sha256:" + hashlib.sha256(plan_text.encode()).hexdigest()
 
 
 def _inputs(plan: dict[str, Any]) -> dict[str, str]:

@@ -24,6 +24,7 @@ import polars as pl
 from weir.metrics.errors import MetricError, nearest
 from weir.metrics.results import Floats, Ints, Series
 from weir.metrics.selection import select_flows, select_links
+from weir.plan import TransfersSource
 from weir.run import TABLES, Cell, Flow, Link, Plan
 from weir.run.bounds import check_times, latest_ns
 from weir.run.parquet import decoding
@@ -145,7 +146,8 @@ class CellData:
             if flow.kind not in {"transfers", "command"} or not row or row["open"]:
                 continue
             # A program is one transfer, which is over when it has ended by itself.
-            count = 1 if flow.kind == "command" else len(flow.raw["source"]["transfers"])
+            source = flow.typed.source
+            count = len(source.transfers) if isinstance(source, TransfersSource) else 1
             if row["count"] == count or flow.stop_ns is not None:
                 ends[flow.id] = min(self.plan.end_ns, row["end_ns"])
         return ends
@@ -284,7 +286,7 @@ class Window:
         """
         links = self.links
         ids = [link.id for link in links]
-        recorded = self.plan.raw["measure"].get("links") or range(len(self.plan.links))
+        recorded = self.plan.typed.measure.links or range(len(self.plan.links))
         found = []
         begin, end = self.whole_span
         for link in links:

@@ -20,6 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from weir.plan import kind_of, queue_bytes
 from weir.report._text import number, quantity
 from weir.run import Flow, Plan
 
@@ -99,16 +100,17 @@ def point_of(plan: Plan) -> Point | None:
     link = min((plan.links[i] for i in first.path), key=lambda k: k.rate_bps)
     rtts = [plan.base_rtt_ns(flow) / 1e9 for flow in flows]
     bdp = link.rate_bps * rtts[0] / 8
-    losses = [plan.links[i].raw.get("loss") for i in first.path]
+    losses = [loss for i in first.path if (loss := plan.links[i].typed.loss) is not None]
+    room = queue_bytes(link.typed.queue, link.mtu_bytes)
     return Point(
         cc=str(first.cc),
         rtt_s=rtts[0],
         rate_bps=float(link.rate_bps),
-        queue_bdp=_queue_bytes(link.raw["queue"], link.mtu_bytes, bdp) / bdp,
+        queue_bdp=1.0 if room is None else room / bdp,
         flows=len(flows),
-        lossy=any(loss is not None for loss in losses),
+        lossy=bool(losses),
         queue=link.queue,
-        loss=next((str(loss["kind"]) for loss in losses if loss is not None), ""),
+        loss=kind_of(losses[0]) if losses else "",
         traffic=first.kind,
         others=" ".join(_others(plan, flows, link.id)),
         spread=max(rtts) / min(rtts),
@@ -122,14 +124,6 @@ def _others(plan: Plan, flows: Sequence[Flow], bottleneck: int) -> Iterator[str]
         yield "forward"
     if any(set(flow.path) & set(flows[0].reverse_path) for flow in rest):
         yield "reverse"
-
-
-def _queue_bytes(queue: Mapping[str, Any], mtu: int, bdp: float) -> float:
-    """The limit of a queue; one BDP where it has none that can be told."""
-    limit = queue.get("limit") or {}
-    if limit.get("bytes"):
-        return float(limit["bytes"])
-    return float(limit["packets"]) * mtu if limit.get("packets") else bdp
 
 
 @lru_cache(maxsize=1)

@@ -183,7 +183,7 @@ class CellView:
 
 def is_nic(link: Link) -> bool:
     """Whether this is the first link of a host."""
-    return bool(link.raw.get("host_nic", False))
+    return link.typed.host_nic
 
 
 class RunView:

@@ -1,27 +1,25 @@
 """A read-only view of a cell's plan: what metrics need to know about flows, links and phases.
 
-The plan's schema belongs to the Rust crate ``weir-plan``; this view names the fields that readers use and keeps the
-whole document in ``raw``. It takes each field with its type and within its range, because a plan that is read may be
-damaged; whether a plan is one that can be executed, a method checked before it ran it.
+A plan that is read may be damaged: its fields are taken with their types (:mod:`weir.plan`) and within the bounds
+below. Whether a plan can be executed, a method checked before it ran it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weir.run.documents import MOST_NS, Fields, read_document
+from weir import plan as plans
+from weir.run.documents import MOST_NS, read_document
+from weir.run.errors import RunError
+from weir.run.printable import printable
 
 __all__ = ["MEASURE", "Flow", "Link", "Phase", "Plan", "plan_of", "read_plan"]
 
 MEASURE = {"goodput": "goodput", "samples": "tcp", "links": "links", "delays": "delay", "delay_bins": "delay"}
 """What of ``measure`` gives the interval of each table that has one."""
-
-_TCP_HEADERS = 40
-_UDP_HEADERS = 28
-_TIMESTAMPS = 12
 
 _MOST_BPS = 10**18
 _MOST_BYTES = 1 << 60
@@ -30,7 +28,7 @@ _MOST_PACKET = 1 << 20
 
 @dataclass(frozen=True)
 class Flow:
-    """One flow of the plan; ``raw`` has the rest."""
+    """One flow of the plan; ``typed`` has the rest."""
 
     id: int
     name: str
@@ -54,8 +52,8 @@ class Flow:
     header_bytes: int
     """IP and transport headers of a full packet."""
     kind: str
-    """``bulk``, ``transfers`` or ``cbr``."""
-    raw: Mapping[str, Any]
+    """``bulk``, ``transfers``, ``cbr`` or ``command``."""
+    typed: plans.Flow
 
     @property
     def packet_bytes(self) -> int:
@@ -65,7 +63,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class Link:
-    """One directed link of the plan; ``raw`` has the rest."""
+    """One directed link of the plan; ``typed`` has the rest."""
 
     id: int
     name: str
@@ -74,7 +72,7 @@ class Link:
     mtu_bytes: int
     delay_ns: int
     queue: str
-    raw: Mapping[str, Any]
+    typed: plans.Link
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,9 @@ class Plan:
     phases: tuple[Phase, ...]
     rate_changes: Mapping[int, tuple[tuple[int, int], ...]]
     """For each link whose rate changes: ``(at_ns, rate_bps)`` in the order of time."""
+    typed: plans.Plan
     raw: Mapping[str, Any]
+    """The document."""
 
     def interval_ns(self, table: str) -> int:
         """The interval at which a table such as ``goodput`` is recorded; 0 if it is not.
@@ -105,34 +105,27 @@ class Plan:
         Raises:
             KeyError: ``table`` is not recorded at an interval.
         """
-        return int(self.raw["measure"].get(f"{MEASURE[table]}_ns", 0))
+        return int(getattr(self.typed.measure, f"{MEASURE[table]}_ns"))
 
     def path_rate_bps(self, flow: Flow) -> int:
         """The rate of the slowest link that the flow's data cross."""
-        return min(self.links[link].rate_bps for link in flow.path)
+        return plans.bottleneck(self.typed, flow.path).rate_bps
 
     def base_rtt_ns(self, flow: Flow) -> int:
         """Round-trip time of a full packet and its acknowledgement through empty queues."""
-        total = 0
-        ack_bytes = flow.header_bytes
-        for links, size in ((flow.path, flow.packet_bytes), (flow.reverse_path, ack_bytes)):
-            for link in (self.links[i] for i in links):
-                total += link.delay_ns + (size + link.overhead_bytes) * 8 * 1_000_000_000 // link.rate_bps
-        return max(total, 1)
+        return plans.base_rtt_ns(self.typed, flow.typed)
 
     def bdp_packets(self, flow: Flow) -> float:
         """Bandwidth-delay product of the flow's path, in full packets on its slowest link, at the base RTT."""
-        slowest = min((self.links[i] for i in flow.path), key=lambda link: link.rate_bps)
-        wire_bits = 8 * (flow.packet_bytes + slowest.overhead_bytes)
-        return slowest.rate_bps * self.base_rtt_ns(flow) / 1e9 / wire_bits
+        return plans.bdp_packets(self.typed, flow.typed)
 
 
 def read_plan(path: Path) -> Plan:
     """Reads ``plan.json``.
 
     Raises:
-        RunError: the file is missing, is not JSON, or a field that readers use is missing, of another type or out of
-            range; the message names it.
+        RunError: the file is missing, is not JSON, or a field is missing, of another type or out of range; the message
+            names it.
     """
     return plan_of(path, read_document(path)[1])
 
@@ -143,101 +136,102 @@ def plan_of(path: Path, raw: Mapping[str, Any]) -> Plan:
     Raises:
         RunError: as :func:`read_plan`.
     """
-    fields = Fields(path, raw)
-    measure = fields.object("measure")
-    for name in ("goodput_ns", "tcp_ns", "links_ns"):
-        measure.integer(name)
-    measure.maybe(measure.integer, "delay_ns")
-    links = tuple(_link(i, link) for i, link in enumerate(fields.objects("links")))
-    measure.maybe(measure.indices, "links", len(links))
+    try:
+        typed = plans.typed(raw)
+    except plans.PlanError as error:
+        raise RunError(path, printable(error.problem), error.expected) from error
+    for name, value, least, most in _bounded(typed):
+        if not least <= value <= most:
+            raise RunError(path, f"{name} is {value}", f"an integer from {least} to {most}")
+    for i, flow in enumerate(typed.flows):
+        if not flow.path:
+            raise RunError(path, f"flows[{i}].path is a list", "at least one link")
     return Plan(
-        title=fields.text("title"),
-        end_ns=fields.integer("end_ns", 1),
-        flows=tuple(_flow(i, flow, len(links)) for i, flow in enumerate(fields.objects("flows"))),
-        links=links,
-        phases=_phases(fields) if "phases" in raw else (),
-        rate_changes=_rate_changes(fields, len(links)) if "changes" in raw else {},
+        title=typed.title,
+        end_ns=typed.end_ns,
+        flows=tuple(_flow(i, flow) for i, flow in enumerate(typed.flows)),
+        links=tuple(_link(i, link) for i, link in enumerate(typed.links)),
+        phases=tuple(Phase(phase.name, phase.from_ns, phase.to_ns) for phase in typed.phases),
+        rate_changes=_rate_changes(typed),
+        typed=typed,
         raw=raw,
     )
 
 
-def _phases(fields: Fields) -> tuple[Phase, ...]:
-    found = []
-    for phase in fields.objects("phases"):
-        begin = phase.integer("from_ns")
-        found.append(Phase(phase.text("name"), begin, phase.integer("to_ns", begin)))
-    return tuple(found)
+def _bounded(plan: plans.Plan) -> Iterator[tuple[str, int, int, int]]:
+    """Each number that readers compute with: its name, its value, the least and the most that it may be."""
+    yield "end_ns", plan.end_ns, 1, MOST_NS
+    for name in ("goodput_ns", "tcp_ns", "links_ns", "delay_ns"):
+        yield f"measure.{name}", getattr(plan.measure, name), 0, MOST_NS
+    last = len(plan.links) - 1
+    for i, link in enumerate(plan.measure.links):
+        yield f"measure.links[{i}]", link, 0, last
+    for i, phase in enumerate(plan.phases):
+        yield f"phases[{i}].from_ns", phase.from_ns, 0, MOST_NS
+        yield f"phases[{i}].to_ns", phase.to_ns, phase.from_ns, MOST_NS
+    for i, change in enumerate(plan.changes):
+        yield f"changes[{i}].link", change.link, 0, last
+        if isinstance(change.change, plans.RateChange):
+            yield f"changes[{i}].change.rate_bps", change.change.rate_bps, 0, _MOST_BPS
+    for i, line in enumerate(plan.links):
+        yield f"links[{i}].rate_bps", line.rate_bps, 1, _MOST_BPS
+        yield f"links[{i}].overhead_bytes", line.overhead_bytes, 0, _MOST_PACKET
+        yield f"links[{i}].mtu_bytes", line.mtu_bytes, 1, 1 << 32
+        yield f"links[{i}].delay.delay_ns", line.delay.delay_ns, 0, MOST_NS
+        yield f"links[{i}].queue.limit.bytes", line.queue.limit.bytes or 0, 0, _MOST_BYTES
+        yield f"links[{i}].queue.limit.packets", line.queue.limit.packets or 0, 0, _MOST_BYTES
+    for i, flow in enumerate(plan.flows):
+        yield f"flows[{i}].start_ns", flow.start_ns, 0, MOST_NS
+        yield f"flows[{i}].stop_ns", flow.stop_ns or 0, 0, MOST_NS
+        payload = "mss_bytes" if isinstance(flow.transport, plans.TcpTransport) else "payload_bytes"
+        yield f"flows[{i}].transport.{payload}", plans.payload_bytes(flow.transport), 1, _MOST_PACKET
+        for name, path in (("path", flow.path), ("reverse_path", flow.reverse_path)):
+            for j, link in enumerate(path):
+                yield f"flows[{i}].{name}[{j}]", link, 0, last
 
 
-def _rate_changes(fields: Fields, links: int) -> dict[int, tuple[tuple[int, int], ...]]:
+def _rate_changes(plan: plans.Plan) -> dict[int, tuple[tuple[int, int], ...]]:
     found: dict[int, list[tuple[int, int]]] = {}
-    for entry in fields.objects("changes"):
-        # An instant past the end changes nothing, whatever it is.
-        at_ns, link = entry.integer("at_ns", 0, 1 << 64), entry.integer("link", 0, links - 1)
-        change = entry.object("change")
-        if change.text("kind") == "rate":
-            found.setdefault(link, []).append((min(at_ns, MOST_NS), change.integer("rate_bps", 0, _MOST_BPS)))
+    for step in plan.changes:
+        if isinstance(step.change, plans.RateChange):
+            # An instant past the end changes nothing, whatever it is.
+            found.setdefault(step.link, []).append((min(step.at_ns, MOST_NS), step.change.rate_bps))
     return {link: tuple(steps) for link, steps in found.items()}
 
 
-def _flow(number: int, raw: Fields, links: int) -> Flow:
-    transport, source = raw.object("transport"), raw.object("source")
-    protocol, kind = transport.text("protocol"), source.text("kind")
-    if protocol not in ("tcp", "udp"):
-        raise transport.wrong("protocol", "tcp or udp")
-    if kind == "transfers":
-        source.items("transfers")
-    headers = _UDP_HEADERS
-    if protocol == "tcp":
-        headers = _TCP_HEADERS + (_TIMESTAMPS if transport.maybe(transport.truth, "timestamps") else 0)
+def _flow(number: int, flow: plans.Flow) -> Flow:
+    transport = flow.transport
     return Flow(
         id=number,
-        name=raw.text("name"),
-        group=raw.text("group"),
-        index=raw.integer("index"),
-        stream=raw.integer("stream"),
-        role=raw.text("role"),
-        reverse=bool(raw.maybe(raw.truth, "reverse")) or raw.text("role") == "reverse",
-        source=raw.integer("from"),
-        target=raw.integer("to"),
-        path=_path(raw, "path", links),
-        reverse_path=raw.indices("reverse_path", links),
-        start_ns=raw.integer("start_ns"),
-        stop_ns=raw.maybe(raw.integer, "stop_ns"),
-        protocol=protocol,
-        cc=transport.maybe(transport.text, "cc"),
-        # mss_bytes is the payload that travels; options come on top of it.
-        payload_bytes=transport.integer("mss_bytes" if protocol == "tcp" else "payload_bytes", 1, _MOST_PACKET),
-        header_bytes=headers,
-        kind=kind,
-        raw=raw.raw,
+        name=flow.name,
+        group=flow.group,
+        index=flow.index,
+        stream=flow.stream,
+        role=flow.role,
+        reverse=plans.is_reverse(flow),
+        source=flow.from_,
+        target=flow.to,
+        path=flow.path,
+        reverse_path=flow.reverse_path,
+        start_ns=flow.start_ns,
+        stop_ns=flow.stop_ns,
+        protocol=plans.kind_of(transport),
+        cc=transport.cc if isinstance(transport, plans.TcpTransport) else None,
+        payload_bytes=plans.payload_bytes(transport),
+        header_bytes=plans.header_bytes(transport),
+        kind=plans.kind_of(flow.source),
+        typed=flow,
     )
 
 
-def _path(raw: Fields, name: str, links: int) -> tuple[int, ...]:
-    found = raw.indices(name, links)
-    if not found:
-        raise raw.wrong(name, "at least one link")
-    return found
-
-
-def _link(number: int, raw: Fields) -> Link:
-    queue = raw.object("queue")
-    limit = queue.maybe(queue.object, "limit")
-    if limit is not None:
-        for name in ("bytes", "packets"):
-            limit.maybe(limit.integer, name, 0, _MOST_BYTES)
-    loss = raw.maybe(raw.object, "loss")
-    if loss is not None:
-        loss.text("kind")
-    raw.maybe(raw.truth, "host_nic")
+def _link(number: int, link: plans.Link) -> Link:
     return Link(
         id=number,
-        name=raw.text("name"),
-        rate_bps=raw.integer("rate_bps", 1, _MOST_BPS),
-        overhead_bytes=raw.integer("overhead_bytes", 0, _MOST_PACKET),
-        mtu_bytes=raw.integer("mtu_bytes", 1, 1 << 32),
-        delay_ns=raw.object("delay").integer("delay_ns"),
-        queue=queue.text("kind"),
-        raw=raw.raw,
+        name=link.name,
+        rate_bps=link.rate_bps,
+        overhead_bytes=link.overhead_bytes,
+        mtu_bytes=link.mtu_bytes,
+        delay_ns=link.delay.delay_ns,
+        queue=plans.kind_of(link.queue),
+        typed=link,
     )

@@ -17,8 +17,7 @@ from typing import Any
 
 from weir import engine
 from weir.compare._metrics import measure_run, metric_of
-from weir.engine._files import canonical
-from weir.engine._job import plan_hash
+from weir.plan import plan_hash
 from weir.run import Run, open_run
 from weir.scenario import load
 from weir.validate._cells import Chosen
@@ -223,7 +222,7 @@ def _grouped(chosen: Chosen, stored: Stored) -> dict[_Key, list[engine.Cell]]:
 
 
 def _hashes(cells: Sequence[engine.Cell]) -> list[str]:
-    return [plan_hash(canonical(cell.plan())) for cell in cells]
+    return [plan_hash(cell.plan()) for cell in cells]
 
 
 def _published(cells: Sequence[engine.Cell], stored: Stored) -> list[str]:

@@ -22,7 +22,7 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     waiting = pl.col("queue_bytes").cast(pl.Float64)
     values = {"low": waiting.min(), "mean": waiting.mean(), "high": pl.col("queue_max_bytes").cast(pl.Float64).max()}
     rows = aggregate(frame, values, by=["link"], width_ns=width)
-    limits = {k.id: float(v) for k in cell.bottlenecks if (v := k.raw["queue"].get("limit", {}).get("bytes"))}
+    limits = {k.id: float(v) for k in cell.bottlenecks if (v := k.typed.queue.limit.bytes)}
     highest = greatest(rows["high"])
     # A limit far above anything reached would flatten the queue.
     shown = {k: v for k, v in limits.items() if v <= 4 * max(highest, 1.0)}

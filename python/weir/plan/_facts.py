@@ -1,0 +1,144 @@
+"""What follows from a plan: sizes of packets and queues, rates and round-trip times of paths.
+
+Whoever needs one of these figures takes it from here, so that it has one answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from weir.plan._types import CbrSource, Flow, Link, Plan, Queue, RateChange, TcpTransport, Transport
+
+__all__ = [
+    "ack_bytes",
+    "base_rtt_ns",
+    "bdp_packets",
+    "bottleneck",
+    "greatest_rate_bps",
+    "header_bytes",
+    "is_reverse",
+    "kind_of",
+    "offered_bps",
+    "packet_bytes",
+    "payload_bytes",
+    "queue_bytes",
+    "transit_ns",
+    "wire_bytes",
+]
+
+_IPV4 = 20
+_TCP = 20
+_UDP = 8
+_TIMESTAMPS = 12
+"""The option with its padding (RFC 7323)."""
+_S = 1_000_000_000
+
+
+def kind_of(part: Struct) -> str:
+    """The kind of a part of a plan that has one: ``red`` of a queue, ``cbr`` of a source, ``tcp`` of a transport.
+
+    Raises:
+        TypeError: there is one kind of it only.
+    """
+    tag = part.__struct_config__.tag
+    if not isinstance(tag, str):
+        raise TypeError(f"{type(part).__name__} has no kind")
+    return tag
+
+
+def payload_bytes(transport: Transport) -> int:
+    """Payload of a full packet, bytes."""
+    return transport.mss_bytes if isinstance(transport, TcpTransport) else transport.payload_bytes
+
+
+def header_bytes(transport: Transport) -> int:
+    """IP and transport headers of a full packet, bytes. SACK blocks are not counted."""
+    if not isinstance(transport, TcpTransport):
+        return _IPV4 + _UDP
+    return _IPV4 + _TCP + (_TIMESTAMPS if transport.timestamps else 0)
+
+
+def packet_bytes(transport: Transport) -> int:
+    """IP bytes of a full packet."""
+    return payload_bytes(transport) + header_bytes(transport)
+
+
+def ack_bytes(transport: Transport) -> int:
+    """IP bytes of an acknowledgement without SACK blocks; 0 for UDP."""
+    return header_bytes(transport) if isinstance(transport, TcpTransport) else 0
+
+
+def wire_bytes(link: Link, ip_bytes: int) -> int:
+    """Bytes that a packet of ``ip_bytes`` takes on ``link``."""
+    return ip_bytes + link.overhead_bytes
+
+
+def queue_bytes(queue: Queue, packet: int) -> int | None:
+    """Bytes that ``queue`` holds at most.
+
+    Args:
+        queue: The queue.
+        packet: Bytes that one packet is counted with where the limit is in packets; on the wire, to compare with a
+            limit in bytes.
+
+    Returns:
+        The lesser of both limits; ``None`` if it has none.
+    """
+    limit = queue.limit
+    sizes = [] if limit.bytes is None else [limit.bytes]
+    sizes += [] if limit.packets is None else [limit.packets * packet]
+    return min(sizes, default=None)
+
+
+def bottleneck(plan: Plan, path: Iterable[int]) -> Link:
+    """The slowest link of a path, the first of equals.
+
+    Raises:
+        ValueError: the path is empty.
+    """
+    return min((plan.links[link] for link in path), key=lambda link: link.rate_bps)
+
+
+def offered_bps(plan: Plan, flow: Flow) -> int:
+    """The greatest rate that ``flow`` can reach: that of its slowest link, or of its source if that is less."""
+    rate = bottleneck(plan, flow.path).rate_bps
+    return min(rate, flow.source.rate_bps) if isinstance(flow.source, CbrSource) else rate
+
+
+def greatest_rate_bps(plan: Plan, link: int) -> int:
+    """The greatest rate that a link ever has, with its changes."""
+    changed = [c.change.rate_bps for c in plan.changes if c.link == link and isinstance(c.change, RateChange)]
+    return max(plan.links[link].rate_bps, *changed) if changed else plan.links[link].rate_bps
+
+
+def transit_ns(link: Link, ip_bytes: int) -> int:
+    """Time of a packet of ``ip_bytes`` through ``link`` with an empty queue: transmission and mean delay, ns.
+
+    Raises:
+        ZeroDivisionError: the link's rate is 0.
+    """
+    return link.delay.delay_ns + wire_bytes(link, ip_bytes) * 8 * _S // link.rate_bps
+
+
+def base_rtt_ns(plan: Plan, flow: Flow) -> int:
+    """Round-trip time of a full packet and its acknowledgement through empty queues, ns, at least 1.
+
+    A datagram is taken to be answered by its headers.
+    """
+    there = sum(transit_ns(plan.links[link], packet_bytes(flow.transport)) for link in flow.path)
+    back = sum(transit_ns(plan.links[link], header_bytes(flow.transport)) for link in flow.reverse_path)
+    return max(there + back, 1)
+
+
+def bdp_packets(plan: Plan, flow: Flow) -> float:
+    """Bandwidth-delay product of the flow's path, in full packets on its slowest link, at the base RTT."""
+    slowest = bottleneck(plan, flow.path)
+    wire_bits = 8 * wire_bytes(slowest, packet_bytes(flow.transport))
+    return slowest.rate_bps * base_rtt_ns(plan, flow) / 1e9 / wire_bits
+
+
+def is_reverse(flow: Flow) -> bool:
+    """Whether ``flow`` sends from sink to source."""
+    return flow.reverse or flow.role == "reverse"
