@@ -87,9 +87,9 @@ lab: $(READY) ## the lab: the real Linux kernel in virtual time; some minutes, o
 
 .PHONY: fidelity
 fidelity: $(READY) ## fails when the simulator is farther from Linux than docs/validation says; minutes where the lab is built
-	@$(BIN)/weir validate --against docs/validation/grid-sim-lab.json
+	@$(BIN)/weir revalidate docs/validation/grid-sim-lab.json
 	@if $(BIN)/python -c 'import sys, weir.lab; sys.exit(weir.lab.unavailable() is not None)'; then \
-		$(BIN)/weir validate --against docs/validation/grid-sim-lab.json --cells 12 --methods sim,lab; \
+		$(BIN)/weir revalidate docs/validation/grid-sim-lab.json --cells 12 --method sim,lab; \
 	else \
 		echo 'The lab is not built (make lab): the reference was not executed anew.'; \
 	fi

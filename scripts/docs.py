@@ -125,12 +125,29 @@ calls of live connections again in the simulator's build.
 """
 
 
+_OPTIONS = """\
+An option means the same in every command that has it:
+
+- A singular names: `--method sim`, `--cell 0003-r0`, `--metric jain`, `--phase steady`. Several methods stand in one
+  value, with commas. A plural counts: `--cells 40`, `--seeds 5`, `--pairs 2`, `--draws 20`, `--workers 8`. `--seed` is
+  what random choices follow from.
+- `--max-` bounds what the rest of its name says: `--max-rate 500Mbps`, `--max-time 10min`. Values have units.
+- `--within` makes a difference a condition: beyond it the command ends with 1.
+- `--out` is the folder of what is executed, `--fresh` replaces what it holds, `--force` executes what this machine does
+  not carry. `--report`, `--document` and `--figures` say where pages, documents and pictures go.
+- Another question is another command, not an option.
+
+[comparisons.md](comparisons.md) says which of `compare`, `validate`, `cc compare` and `cc parity` answers which
+question.
+"""
+
+
 def _command_line() -> str:
     import click
 
     from weir.cli._app import cli
 
-    lines = ["# Command line", ""]
+    lines = ["# Command line", "", _OPTIONS]
 
     def describe(command: click.Command, ctx: click.Context) -> None:
         lines.extend([f"## `{ctx.command_path}`", "", "```", command.get_help(ctx), "```", ""])
@@ -191,8 +208,8 @@ weir catalogue --method sim,lab,emul        # as root, for emul; `make lab` firs
 
 executes every scenario by each method that the machine has, and says for each claim and figure which methods agree and
 which stands alone, in the terminal and in `runs/catalogue/catalogue.html`. The versions are those for
-[real time](scenario-language.md#real-time); what is complete is kept, `--most 10min` bounds it, and names of scenarios
-choose some. With five other seeds the simulator says what chance alone makes of a claim or a figure.
+[real time](scenario-language.md#real-time); what is complete is kept, `--max-time 10min` bounds it, and names of
+scenarios choose some. With five other seeds the simulator says what chance alone makes of a claim or a figure.
 
 | name | cells | fastest link | time of all cells | claims judged |
 |---|--:|--:|--:|--:|""".splitlines()

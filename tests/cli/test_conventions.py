@@ -68,6 +68,64 @@ def test_every_example_names_a_command_and_options_that_exist() -> None:
             assert used <= known, f"{' '.join(path)}: {line}"
 
 
+_VALUES_DIFFER = {
+    "--figures": "a run has a folder for its figures, a comparison has none and is told one",
+    "--trace": "cells keep their captures in the run, one emulated link is told a file",
+}
+"""Options that take a value in one command and none in another, and why."""
+
+
+def options() -> Iterator[tuple[str, click.Option]]:
+    """Every long option of every command that is not refused."""
+    for _, command in ALL:
+        for option in command.params:
+            if isinstance(option, click.Option) and not option.hidden:
+                yield from ((name, option) for name in option.opts if name.startswith("--"))
+
+
+def test_an_option_is_the_same_in_every_command() -> None:
+    found: dict[str, set[bool]] = {}
+    short: dict[str, set[str]] = {}
+    for name, option in options():
+        found.setdefault(name, set()).add(option.is_flag)
+        for letter in (o for o in option.opts if not o.startswith("--")):
+            short.setdefault(letter, set()).add(name)
+    assert {name for name, flags in found.items() if len(flags) > 1} == set(_VALUES_DIFFER)
+    assert {letter: names for letter, names in short.items() if len(names) > 1} == {}
+
+
+def test_a_number_of_things_is_a_plural() -> None:
+    """``--cells 40`` is a number of them, ``--cell 0003-r0`` is one."""
+    numbers = {name for name, option in options() if isinstance(option.type, click.IntRange)}
+    assert {"--cells", "--seeds", "--workers"} <= numbers
+    for name in numbers - {"--seed", "--memory", "--verbose"}:  # a number by itself, megabytes, a flag that is counted
+        assert name.endswith("s"), name
+    assert not {name for name, _ in options()} & {"--methods", "--metrics", "--phases"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("validate", "--methods", "sim,lab"), "--methods is called --method"),
+        (("validate", "--random", "2"), "--random is called --draws"),
+        (("validate", "--most", "20Mbps"), "--most is called --max-rate"),
+        (("validate", "--chance", "3"), "--chance is called --seeds"),
+        (("validate", "--against", "x.json"), "a command of its own: weir revalidate FILE"),
+        (("catalogue", "--most", "1min"), "--most is called --max-time"),
+        (("lab", "build", "--jobs", "2"), "--jobs is called --workers"),
+        (("lab", "build", "--again"), "--again is called --fresh"),
+        (("lab", "exec", "--limit", "5", "--", "true"), "--limit is called --max-time"),
+        (("lab", "exec", "--real-time", "--", "true"), "--real-time is called --clock real"),
+        (("lab", "shell", "--virtual"), "--virtual is called --clock virtual"),
+    ],
+)
+def test_an_old_spelling_is_refused_with_the_new_one(weir: Weir, arguments: tuple[str, ...], said: str) -> None:
+    ran = weir(*arguments)
+    assert ran.code == 2
+    assert said in ran.err
+    assert ran.out == ""
+
+
 def test_version(weir: Weir) -> None:
     assert weir("--version").out == f"weir {package.__version__}\n"
 

@@ -142,7 +142,20 @@ def test_emul_over_netem_in_a_kernel_that_has_it(kernel: Kernel, tmp_path: Path)
     out.mkdir()
     emul = (sys.executable, "-c", _EMUL, str(Path(__file__).parent.parent), str(tmp_path / "plan.json"), str(out))
     inside = ("sh", "-c", _TWICE, "sh", *emul)
-    lab = (sys.executable, "-m", "weir.cli", "lab", "exec", "--write", str(out), "--seed", "1", "--limit", "300", "--")
+    lab = (
+        sys.executable,
+        "-m",
+        "weir.cli",
+        "lab",
+        "exec",
+        "--write",
+        str(out),
+        "--seed",
+        "1",
+        "--max-time",
+        "300s",
+        "--",
+    )
     done = subprocess.run([*lab, *inside], capture_output=True, text=True, timeout=400, check=False)
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
     checks = json.loads((out / "selfcheck.json").read_text())["checks"]

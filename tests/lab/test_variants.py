@@ -16,11 +16,12 @@ from click.testing import CliRunner
 from lab_support import plan
 
 from shared import ROOT, Memory, execute
-from weir import variants
 from weir.cli.cc import command
 from weir.compare import trace_distance
 from weir.lab import Kernel
-from weir.variants import PAIRS, SIDES, Row, VariantError, fields
+from weir.study import Grid, StudyError
+from weir.study.validation import controls
+from weir.study.validation.controls import KINDS, PAIRS, Row, fields
 
 STATE = ("time_ns", "flow", "cwnd", "ssthresh", "in_flight", "acked_bytes", "srtt_ns", "min_rtt_ns", "ca_state")
 LOSSES = [150, 700, 701, 2000, 2100, 4000]
@@ -103,19 +104,19 @@ sweep:
 def test_a_comparison_is_executed_continued_and_written(kernel: Kernel, tmp_path: Path) -> None:
     scenario = tmp_path / "small.yaml"
     scenario.write_text(_SMALL, encoding="utf-8")
-    found = variants.execute(scenario, ["scalable"], tmp_path / "runs")
+    found = controls.execute(Grid(scenario), ["scalable"], tmp_path / "runs")
     assert [len(found.of(pair)) for pair in PAIRS] == [1, 1, 1, 1]
     assert all(row.same for row in found.of(PAIRS[1]))
     assert {row.lost for row in found.rows} == {(2, 2)}
 
-    page, data, *drawn = variants.document(found, tmp_path / "out", "weir cc compare")
+    page, data, *drawn = controls.document(found, tmp_path / "out", "weir cc compare")
     assert json.loads(data.read_text(encoding="utf-8"))["rows"] == [row.to_json() for row in found.rows]
     text = page.read_text(encoding="utf-8")
     assert "1 of 1 cells are the same" in text
     assert [path.name for path in drawn] == ["scalable-scripted-20ms.svg"]
     assert f"({drawn[0].relative_to(page.parent)})" in text
 
-    again = variants.execute(scenario, ["scalable"], tmp_path / "runs")
+    again = controls.execute(Grid(scenario), ["scalable"], tmp_path / "runs")
     assert again.rows == found.rows
 
 
@@ -126,15 +127,13 @@ BOTH = ("reno", "bic", "cubic", "highspeed", "htcp", "scalable")
 
 
 def test_what_is_chosen_is_compared_and_a_scenario_chooses_by_what_it_names(tmp_path: Path) -> None:
-    assert variants.names(["htcp", "bic", "cubic-2005"]) == ("bic", "cubic-2005", "htcp")
-    with pytest.raises(
-        VariantError, match=r"cubix: weir has no such congestion control; there are reno, .* or a C file"
-    ):
-        variants.names(["cubix"])
+    assert controls.names(["htcp", "bic", "cubic-2005"]) == ("bic", "cubic-2005", "htcp")
+    with pytest.raises(StudyError, match=r"cubix: weir has no such congestion control; there are reno, .* or a C file"):
+        controls.names(["cubix"])
     small = tmp_path / "small.yaml"
     small.write_text(_SMALL.replace("[reno]", "['linux:htcp', reno]"), encoding="utf-8")
-    assert variants.named_in(small, {}, quick=False) == ("reno", "htcp")
-    assert variants.named_in(ROOT / "scenarios/validation/variants.yaml", {}, quick=True) == BOTH
+    assert controls.named_in(small, {}, quick=False) == ("reno", "htcp")
+    assert controls.named_in(ROOT / "scenarios/validation/variants.yaml", {}, quick=True) == BOTH
 
 
 def test_a_users_own_is_compared_between_the_lab_and_the_simulator(
@@ -142,13 +141,13 @@ def test_a_users_own_is_compared_between_the_lab_and_the_simulator(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copy(ROOT / "examples/my_cc/my_cc.c", tmp_path / "mine.c")
-    assert variants.names(["./mine.c", "bic"]) == ("bic", "./mine.c")
-    changed = {side.name: side.overrides(["./mine.c"]) for side in SIDES}
-    assert changed["kernel"] == changed["lab as_linux"] == changed["sim as_linux"] == {}
+    assert controls.names(["./mine.c", "bic"]) == ("bic", "./mine.c")
+    changed = {side.name: side.overrides for side in controls.sides(["./mine.c"])}
+    assert set(changed) == {"lab", "sim"}
     mine = {"sweep.transport.cc": json.dumps({"./mine.c": str(tmp_path / "mine.c")})}
     assert changed["lab"] == changed["sim"] == mine
-    with pytest.raises(VariantError, match=r"missing\.c: No such file"):
-        variants.names(["./missing.c"])
+    with pytest.raises(StudyError, match=r"missing\.c: No such file"):
+        controls.names(["./missing.c"])
 
 
 def test_a_users_own_is_the_same_in_the_lab_and_in_the_simulator(
@@ -157,7 +156,7 @@ def test_a_users_own_is_the_same_in_the_lab_and_in_the_simulator(
     monkeypatch.chdir(tmp_path)
     shutil.copy(ROOT / "examples/my_cc/my_cc.c", tmp_path / "mine.c")
     (tmp_path / "small.yaml").write_text(_SMALL, encoding="utf-8")
-    found = variants.execute(tmp_path / "small.yaml", ["./mine.c"], tmp_path / "runs")
+    found = controls.execute(Grid(tmp_path / "small.yaml"), ["./mine.c"], tmp_path / "runs")
     (row,) = found.rows
     assert (row.pair.reference, row.pair.test, row.factors["cc"]) == ("lab", "sim", "./mine.c")
     assert row.goodput_bps[1] == pytest.approx(row.goodput_bps[0], rel=0.02)
@@ -165,12 +164,13 @@ def test_a_users_own_is_the_same_in_the_lab_and_in_the_simulator(
 
 def test_a_side_keeps_the_names_of_the_cells() -> None:
     """So that cells of different sides align by them."""
-    overrides = {side.name: json.loads(side.overrides(["reno", "bic"])["sweep.transport.cc"]) for side in SIDES}
+    sides = controls.sides(["reno", "bic"])
+    overrides = {side.name: json.loads(side.overrides["sweep.transport.cc"]) for side in sides}
     assert overrides["kernel"] == {"reno": "linux:reno", "bic": "linux:bic"}
     assert overrides["lab"] == overrides["sim"] == {"reno": "reno", "bic": "bic"}
     # RFC 5681 leaves no choice, so that reno has no such option.
     assert overrides["lab as_linux"] == overrides["sim as_linux"] == {"bic": {"name": "bic", "as_linux": True}}
-    assert next(side for side in SIDES if side.kind == "as linux").overrides(["reno"]) == {}
+    assert next(kind for kind in KINDS if kind.rules == "as linux").side(["reno"]) is None
 
 
 def test_a_wrong_name_is_the_users_mistake() -> None:
@@ -195,7 +195,7 @@ def test_numbers_are_given_where_something_differs() -> None:
 
 
 def test_every_pair_names_two_sides() -> None:
-    known = [side.name for side in SIDES]
+    known = [kind.name for kind in KINDS]
     for pair in PAIRS:
         assert known.index(pair.reference) < known.index(pair.test)
     assert len(set(itertools.chain.from_iterable((p.reference, p.test) for p in PAIRS))) == len(known)

@@ -11,9 +11,8 @@ import pytest
 
 from shared import Ran, called, dumbbell
 from weir.compare import of_outcomes
-from weir.survey import SurveyError, parse_methods
-from weir.survey._result import Claim, Said
-from weir.survey._tasks import Clock, tasks_of
+from weir.study import Clock, StudyError, parse_methods
+from weir.study.survey import Claim, Said, tasks_of
 
 TINY = dumbbell(
     bottleneck="rate: 50Mbps, queue: 50packets, loss: 1%",
@@ -123,7 +122,9 @@ def test_it_goes_on_where_it_was(three: Ran) -> None:
 
 
 def test_without_time_nothing_is_begun_and_the_report_says_so(run: Callable[..., Ran]) -> None:
-    done = run("tiny.yaml", "--method", f"sim,{TWIN}", "--out", "o", "--most", "1ms", "--json", "--no-verdict", "-q")
+    done = run(
+        "tiny.yaml", "--method", f"sim,{TWIN}", "--out", "o", "--max-time", "1ms", "--json", "--no-verdict", "-q"
+    )
     reasons = [m["not_run"] for m in done.json["scenarios"][0]["methods"].values()]
     assert all("no time left" in reason for reason in reasons)
     assert done.json["scenarios"][0]["claims"] == []
@@ -182,10 +183,10 @@ def test_what_repeats_leave_open_is_no_failure(outcomes: list[str], outcome: str
         (("--method", "sim,sim"), "several that differ"),
         (("--method", ","), "does not name one method"),
         (("--method", ABSENT), "there is no moon"),
-        (("--method", "sim", "--most", "soon"), "expected a time"),
-        (("--method", "sim", "--most", "-1s"), "expected a time"),
+        (("--method", "sim", "--max-time", "soon"), "expected a time"),
+        (("--method", "sim", "--max-time", "-1s"), "expected a time"),
         (("--realtime",), "say by what"),
-        (("--most", "1min"), "say by what"),
+        (("--max-time", "1min"), "say by what"),
         (("--fresh",), "say by what"),
     ],
 )
@@ -236,7 +237,7 @@ def test_the_terminal_says_who_differs_from_whom() -> None:
 
 def test_methods_are_read_in_their_order() -> None:
     assert parse_methods(" lab, sim ") == ("lab", "sim")
-    with pytest.raises(SurveyError):
+    with pytest.raises(StudyError):
         parse_methods("")
 
 

@@ -1,4 +1,4 @@
-"""``weir validate --against``: a published validation, and a simulator that is not what it was."""
+"""``weir revalidate``: a published validation, and a simulator that is not what it was."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from shared import dumbbell
-from weir.validate import Job, ValidateError, check, document, execute, read_stored
+from weir.study import How, StudyError
+from weir.study.validation import Job, check, document, execute, read_stored
 
 TINY = dumbbell(
     bottleneck="rate: 5Mbps, queue: 20packets",
@@ -32,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("published")
     (place / "tiny.yaml").write_text(TINY)
     job = Job("tiny", place / "tiny.yaml", "sim,sim@transport.processing=0s", chance=3)
-    document(execute(job, place / "runs", workers=1), place / "docs", "weir validate ...")
+    document(execute(job, place / "runs", How(1)), place / "docs", "weir validate ...")
     return place
 
 
@@ -54,7 +55,7 @@ def _published(folder: Path, change: Change | None = None) -> Path:
 
 
 def test_a_simulator_that_is_what_it_was_passes(folder: Path, locate: Callable[[str], Path]) -> None:
-    found = check(read_stored(_published(folder)), locate, workers=1)
+    found = check(read_stored(_published(folder)), locate, how=How(1))
     assert found.failures == ()
     assert found.notes == ()
     assert found.same == 4
@@ -74,7 +75,7 @@ def test_a_simulator_that_is_what_it_was_passes(folder: Path, locate: Callable[[
 def test_a_simulator_that_was_changed_for_the_worse_fails(
     folder: Path, locate: Callable[[str], Path], sabotage: Mapping[str, str]
 ) -> None:
-    found = check(read_stored(_published(folder)), locate, overrides=sabotage, workers=1)
+    found = check(read_stored(_published(folder)), locate, overrides=sabotage, how=How(1))
     assert found.failures
     assert found.same < 4
     assert any("rose from" in text for text in found.failures)
@@ -87,7 +88,7 @@ def test_some_of_the_cells_will_do(folder: Path, locate: Callable[[str], Path]) 
     assert len(some.cells) == 2
     assert some.cells == stored.some(2, 1).cells
     assert stored.some(99, 1) is stored
-    assert check(some, locate, workers=1).same == 2
+    assert check(some, locate, how=How(1)).same == 2
 
 
 def test_a_reference_that_has_moved_is_noted(folder: Path, locate: Callable[[str], Path]) -> None:
@@ -95,7 +96,7 @@ def test_a_reference_that_has_moved_is_noted(folder: Path, locate: Callable[[str
         data["cells"][0]["values"]["goodput.aggregate.mean"][1] *= 1.1
 
     stored = read_stored(_published(folder, move))
-    found = check(stored, locate, methods=stored.methods, workers=1)
+    found = check(stored, locate, methods=stored.methods, how=How(1))
     (note,) = found.notes
     assert "the reference has moved by more than 1% in 1 cells" in note
     assert "goodput.aggregate.mean" in note
@@ -105,7 +106,7 @@ def test_plans_that_are_not_those_measured_are_noted(folder: Path, locate: Calla
     def other(data: dict[str, Any]) -> None:
         data["cells"][1]["plans"] = ["sha256:0"]
 
-    found = check(read_stored(_published(folder, other)), locate, workers=1)
+    found = check(read_stored(_published(folder, other)), locate, how=How(1))
     assert found.failures == ()
     (note,) = found.notes
     assert "the plans of 1 cells are not those measured" in note
@@ -117,7 +118,7 @@ def test_an_error_larger_than_the_margin_in_one_cell_fails(folder: Path, locate:
         cell["values"]["goodput.aggregate.mean"][1] *= 1.5
         cell["chance"] = {}
 
-    (text,) = [t for t in check(read_stored(_published(folder, farther)), locate, workers=1).failures if " at " in t]
+    (text,) = [t for t in check(read_stored(_published(folder, farther)), locate, how=How(1)).failures if " at " in t]
     assert text.startswith("goodput_error: from 0")
 
 
@@ -127,7 +128,7 @@ def test_an_error_within_chance_does_not(folder: Path, locate: Callable[[str], P
         cell["values"]["goodput.aggregate.mean"][1] *= 1.5
         cell["chance"] = {"goodput_error": 0.5}
 
-    failures = check(read_stored(_published(folder, chancy)), locate, workers=1).failures
+    failures = check(read_stored(_published(folder, chancy)), locate, how=How(1)).failures
     assert [t for t in failures if " at " in t] == []
 
 
@@ -135,15 +136,15 @@ def test_cells_that_do_not_exist_any_more_are_an_error(folder: Path, locate: Cal
     def gone(data: dict[str, Any]) -> None:
         data["cells"][0]["factors"]["cc"] = "vegas"
 
-    with pytest.raises(ValidateError, match="1 of its cells do not exist"):
-        check(read_stored(_published(folder, gone)), locate, workers=1)
+    with pytest.raises(StudyError, match="1 of its cells do not exist"):
+        check(read_stored(_published(folder, gone)), locate, how=How(1))
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"format": 1, "cells": []}', '{"format": 1, "cells": [{}]}'])
 def test_what_is_no_document_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "x.json"
     path.write_text(text)
-    with pytest.raises(ValidateError, match=r"x\.json"):
+    with pytest.raises(StudyError, match=r"x\.json"):
         read_stored(path)
-    with pytest.raises(ValidateError, match="No such file"):
+    with pytest.raises(StudyError, match="No such file"):
         read_stored(tmp_path / "none.json")

@@ -12,7 +12,8 @@ import pytest
 from small_machine import DISTURBED
 
 from shared import Ran, called, dumbbell
-from weir.validate import Job, execute
+from weir.study import How
+from weir.study.validation import Job, execute
 
 TINY = dumbbell(
     bottleneck="rate: 5Mbps, queue: 30packets, loss: 1%",
@@ -33,7 +34,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
     return partial(called, "validate")
 
 
-OTHER = ("--methods", "sim,sim@seed=2", "-q")
+OTHER = ("--method", "sim,sim@seed=2", "-q")
 
 
 def test_errors_as_json_have_the_shape_that_the_document_promises(run: Callable[..., Ran]) -> None:
@@ -63,7 +64,7 @@ def test_errors_as_json_have_the_shape_that_the_document_promises(run: Callable[
 
 
 def test_a_method_against_itself_has_no_error(run: Callable[..., Ran]) -> None:
-    found = json.loads(run("tiny.yaml", "--methods", "sim,sim@seed=1", "-q", "--json", "--cells", "2").out)
+    found = json.loads(run("tiny.yaml", "--method", "sim,sim@seed=1", "-q", "--json", "--cells", "2").out)
     assert found["goodput_error"]["worst"] == 0
     assert found["cwnd_distance"]["worst"] == 0
     assert len(found["cells"]) == 2
@@ -90,7 +91,7 @@ def test_the_document_has_its_tables_figures_and_data(run: Callable[..., Ran], t
     assert run("tiny.yaml", *OTHER, "--document", "doc").code == 0
     text = (tmp_path / "doc" / "tiny-sim-sim-seed-2.md").read_text(encoding="utf-8")
     assert text.startswith("# sim against sim@seed=2\n")
-    assert "weir validate tiny.yaml --methods sim,sim@seed=2" in text
+    assert "weir validate tiny.yaml --method sim,sim@seed=2" in text
     assert text.count("| reno | 20ms |") >= 1
     for line in text.splitlines():
         if line.startswith("!["):
@@ -102,7 +103,7 @@ def test_the_document_has_its_tables_figures_and_data(run: Callable[..., Ran], t
     assert data["command"].startswith("weir validate")
 
 
-SMALL = ("--methods", "sim,small_machine:SmallMachine", "-q")
+SMALL = ("--method", "sim,small_machine:SmallMachine", "-q")
 
 
 def test_what_the_machine_does_not_carry_is_left_out_of_both(
@@ -121,23 +122,24 @@ def test_what_the_machine_does_not_carry_is_left_out_of_both(
 
 
 def test_a_document_says_whether_fidelity_fell(run: Callable[..., Ran], tmp_path: Path) -> None:
-    run("tiny.yaml", "--methods", "sim,sim@transport.processing=0s", "-q", "--document", "doc", "--set", "repeat=1")
+    revalidated = partial(called, "revalidate")
+    run("tiny.yaml", "--method", "sim,sim@transport.processing=0s", "-q", "--document", "doc", "--set", "repeat=1")
     (data,) = (tmp_path / "doc").glob("*.json")
-    same = run("--against", str(data), "-q")
+    same = revalidated(str(data), "-q")
     assert same.code == 0
     assert "4 cells of" in same.out
     assert "4 unchanged" in same.out
     sabotage = ("--set", "transport.initial_window=1", "--set", "transport.stack=linux-2.6")
-    worse = run("--against", str(data), "-q", "--cells", "2", *sabotage)
+    worse = revalidated(str(data), "-q", "--cells", "2", *sabotage)
     assert worse.code == 1
     assert "rose from" in worse.out
-    found = run("--against", str(data), "-q", "--cells", "1", "--json")
+    found = revalidated(str(data), "-q", "--cells", "1", "--json")
     assert json.loads(found.out)["failures"] == []
 
 
 def test_what_chance_makes_is_told_by_further_seeds(run: Callable[..., Ran]) -> None:
     arguments = ("tiny.yaml", *OTHER, "--json", "--cells", "2", "--set", "repeat=1")
-    (plain, known) = (json.loads(run(*arguments, *more).out) for more in ((), ("--chance", "4")))
+    (plain, known) = (json.loads(run(*arguments, *more).out) for more in ((), ("--seeds", "4")))
     assert all(cell["chance"] == {} for cell in plain["cells"]), "one repeat tells nothing"
     assert plain["goodput_error"]["beyond_by_chance"] is None
     assert any(value > 0 for cell in known["cells"] for value in cell["chance"].values())
@@ -152,7 +154,7 @@ def test_pairs_of_values_decide_the_cells(run: Callable[..., Ran]) -> None:
     assert len(found["cells"]) == 4, "two factors of two values: every pair is every cell"
 
 
-REAL = ("--methods", "sim,small_machine:Disturbed", "-q", "--json")
+REAL = ("--method", "sim,small_machine:Disturbed", "-q", "--json")
 
 
 @pytest.fixture
@@ -199,14 +201,14 @@ def test_one_disturbed_repeat_of_three_does_not_count(run: Callable[..., Ran], d
     for cell in cells:
         shutil.rmtree(cell)
     job = Job("tiny", Path("tiny.yaml"), "sim,small_machine:Disturbed", cells=1, overrides={"repeat": "3"}, again=0)
-    (found,) = execute(job, Path("runs/validate/tiny"), workers=1).cells
+    (found,) = execute(job, Path("runs/validate/tiny"), How(1)).cells
     assert found.warnings == ("the emulator was late",)
     assert found.errors["goodput_error"] < 0.1, "the median of three"
 
 
 def test_random_draws_are_executed(run: Callable[..., Ran]) -> None:
     found = json.loads(
-        run("--random", "2", "--seed", "3", "--most", "20Mbps", "--methods", "sim,sim@seed=2", "-q", "--json").out
+        run("--draws", "2", "--seed", "3", "--max-rate", "20Mbps", "--method", "sim,sim@seed=2", "-q", "--json").out
     )
     assert [cell["factors"]["draw"] for cell in found["cells"]] == ["0", "1"]
 
@@ -214,16 +216,14 @@ def test_random_draws_are_executed(run: Callable[..., Ran]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("tiny.yaml", "--methods", "sim"), "expected two methods"),
-        (("tiny.yaml", "--methods", "sim,smi"), "no method 'smi'"),
+        (("tiny.yaml", "--method", "sim"), "expected two methods"),
+        (("tiny.yaml", "--method", "sim,smi"), "no method 'smi'"),
         (("nothing.yaml",), "there is no file 'nothing.yaml'"),
-        (("--random", "2", "--cells", "3"), "give one of them"),
+        (("--draws", "2", "--cells", "3"), "give one of them"),
         (("tiny.yaml", "--pairs", "2", "--cells", "3"), "give one of them"),
-        (("--against", "nothing.json"), "nothing.json: No such file"),
-        (("--against", "tiny.yaml"), "tiny.yaml is not JSON"),
         (("tiny.yaml", "--within", "godput_error=3%"), "Did you mean 'goodput_error'?"),
         (("tiny.yaml", "--within", "goodput_error=3ms"), "expected a share"),
-        (("--random", "2", "--most", "5Mbps"), "expected a rate above 10Mbps"),
+        (("--draws", "2", "--max-rate", "5Mbps"), "expected a rate above 10Mbps"),
     ],
 )
 def test_bad_input_gives_code_2(run: Callable[..., Ran], arguments: tuple[str, ...], said: str) -> None:
@@ -231,3 +231,14 @@ def test_bad_input_gives_code_2(run: Callable[..., Ran], arguments: tuple[str, .
     assert ran.code == 2
     assert said in " ".join(ran.err.split())
     assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [("nothing.json", "nothing.json: No such file"), ("tiny.yaml", "tiny.yaml is not JSON")],
+)
+def test_what_is_no_validation_gives_code_2(run: Callable[..., Ran], file: str, said: str) -> None:
+    assert run is not None
+    ran = called("revalidate", file, "-q")
+    assert ran.code == 2
+    assert said in ran.err

@@ -11,21 +11,8 @@ import numpy as np
 import pytest
 
 from weir.scenario import load
-from weir.validate import (
-    ERRORS,
-    Aim,
-    ValidateError,
-    aims,
-    covering,
-    covering_array,
-    draws,
-    error_text,
-    independent,
-    interval_text,
-    parse_sides,
-    sample,
-    summarise,
-)
+from weir.study import StudyError, covering, covering_array, draws, parse_sides, sample
+from weir.study.validation import ERRORS, Aim, aims, error_text, independent, interval_text, summarise
 
 FOLDER = Path(__file__).parent.parent.parent / "scenarios" / "validation"
 GRID = FOLDER / "agreement.yaml"
@@ -44,7 +31,7 @@ def test_sides_are_a_method_and_what_is_changed_for_it() -> None:
 
 @pytest.mark.parametrize("text", ["sim", "sim,sim", "sim,lab,emul", "sim,@seed=2", "sim,sim@seed"])
 def test_anything_else_than_two_sides_is_refused(text: str) -> None:
-    with pytest.raises(ValidateError, match=r"expected"):
+    with pytest.raises(StudyError, match=r"expected"):
         parse_sides(text)
 
 

@@ -22,6 +22,7 @@ COMMANDS: dict[str, str] = {
     "report": "Build the report of a run, and its figures.",
     "compare": "Put runs side by side: what differs, and by how much.",
     "validate": "Measure how far a method is from another.",
+    "revalidate": "Check that a published validation still holds.",
     "catalogue": "List the scenarios that come with weir.",
     "metrics": "List the metrics and their definitions.",
     "schema": "Print the columns of a run, or a JSON schema.",

@@ -13,7 +13,7 @@ from weir.cli._common import console, emit_json, error_console, examples, json_o
 from weir.cli._scenarios import locate, parse_set
 
 if TYPE_CHECKING:
-    from weir.variants import Variants
+    from weir.study.validation.controls import Variants
 
 __all__ = ["command"]
 
@@ -61,38 +61,30 @@ def command(
     the same losses, two flows that share a queue, random losses, outages, pauses and marks; weir's also by the
     simulator. Needs the lab (`weir lab status`).
     """
-    from weir import engine, variants
+    from weir import engine
+    from weir.study import Grid, How, StudyError
+    from weir.study.validation import controls
 
     file, changes = locate(scenario), parse_set(overrides)
     try:
-        names = variants.names(chosen) if chosen else variants.named_in(file, changes, quick=quick)
-    except variants.VariantError as error:
+        names = controls.names(chosen) if chosen else controls.named_in(file, changes, quick=quick)
+    except StudyError as error:
         raise click.BadParameter(str(error), param_hint="NAME" if chosen else "--scenario") from error
     place = out or Path("runs") / ("cc-compare-quick" if quick else "cc-compare")
-    try:
-        found = variants.execute(
-            file,
-            names,
-            place,
-            quick=quick,
-            overrides=changes,
-            workers=workers,
-            fresh=fresh,
-            display=engine.display(quiet=quiet, verbose=verbose > 0),
-        )
-    except variants.VariantError as error:
-        raise click.ClickException(str(error)) from error
+    grid = Grid(file, quick=quick, overrides=changes, claims=True)
+    how = How(workers, fresh, display=lambda: engine.display(quiet=quiet, verbose=verbose > 0))
+    found = controls.execute(grid, names, place, how)
     if as_json:
         emit_json(found.to_json())
     else:
         _print(found)
     if folder is not None:
-        written = variants.document(found, folder, shlex.join(["weir", *sys.argv[1:]]))
+        written = controls.document(found, folder, shlex.join(["weir", *sys.argv[1:]]))
         (error_console() if as_json else console()).print(f"document: {written[0]}", style="bold")
 
 
 def _print(found: Variants) -> None:
-    from weir.variants import HEAD, PAIRS, fields
+    from weir.study.validation.controls import HEAD, PAIRS, fields
 
     for pair in PAIRS:
         rows = found.of(pair)

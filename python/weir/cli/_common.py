@@ -21,8 +21,10 @@ __all__ = [
     "json_text",
     "plural",
     "print_table",
+    "renamed",
     "say",
     "shown",
+    "time_option",
     "unconfined_option",
     "verbosity_options",
     "verify_option",
@@ -47,6 +49,37 @@ def verbosity_options(function: Function) -> Function:
 def json_option(function: Function) -> Function:
     """Adds ``--json``; the function gets ``as_json: bool``."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON for a program.")(function)
+
+
+def renamed(old: str, new: str, *, flag: bool = False) -> Callable[[Function], Function]:
+    """Refuses the option ``old`` and says that it is called ``new``; ``flag``: it had no value."""
+
+    def refuse(_ctx: click.Context, _param: click.Parameter, given: object) -> None:
+        if given:
+            raise click.UsageError(f"{old} is called {new}")
+
+    name = "renamed" + old.replace("-", "_")  # not the name of the parameter that it became
+    option = {"is_flag": True} if flag else {"metavar": "..."}
+    return click.option(old, name, hidden=True, is_eager=True, expose_value=False, callback=refuse, **option)
+
+
+def time_option(name: str, parameter: str, text: str) -> Callable[[Function], Function]:
+    """Adds an option that takes a time such as ``10min``; the function gets seconds, or ``None``."""
+    return click.option(name, parameter, type=_Time(), metavar="TIME", help=text)
+
+
+class _Time(click.ParamType[float]):
+    """A time of more than nothing, in seconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        from weir.run.quantity import TIME, parse_quantity
+
+        quantity = parse_quantity(str(value))
+        if quantity is None or quantity.dimension != TIME or quantity.value <= 0:
+            self.fail(f"{value!r}: expected a time such as 10min", param, ctx)
+        return quantity.value
 
 
 def unconfined_option(function: Function) -> Function:

@@ -11,7 +11,7 @@ from weir.cli._common import console, error_console, plural, print_table
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from weir.survey import Claim, Entry, Survey
+    from weir.study.survey import Claim, Entry, Survey
 
 __all__ = ["print_survey", "teller"]
 
@@ -31,7 +31,7 @@ def teller(*, quiet: bool) -> Callable[[str], None]:
 
 def print_survey(survey: Survey, *, verbose: bool) -> None:
     """Who agrees with whom, the claims that are disputed, and what is missing."""
-    from weir.survey.page import headline
+    from weir.study.survey.page import headline
 
     out = console()
     title, rest = headline(survey)
@@ -45,7 +45,7 @@ def print_survey(survey: Survey, *, verbose: bool) -> None:
 
 
 def _print_pairs(survey: Survey) -> None:
-    from weir.survey.page import GLANCE, pair_rows
+    from weir.study.survey.page import GLANCE, pair_rows
 
     rows = [
         [row.name, f"{row.same} of {row.claims}", f"{row.agree} of {row.figures}", *row.medians]
@@ -58,7 +58,7 @@ def _print_pairs(survey: Survey) -> None:
 
 
 def _print_scenarios(survey: Survey) -> None:
-    from weir.survey.page import counts
+    from weir.study.survey.page import counts
 
     here = [m for m in survey.methods if m not in survey.missing]
     rows = []
@@ -83,7 +83,7 @@ def _print_claims(survey: Survey, *, every: bool) -> None:
     chosen = survey.claims if every else survey.disputed
     if not chosen:
         return
-    from weir.survey.page import chance_text
+    from weir.study.survey.page import chance_text
 
     here = [m for m in survey.methods if m not in survey.missing]
     out = console()
@@ -115,7 +115,7 @@ def _verdicts(claim: Claim, here: list[str]) -> Text:
 
 def _print_figures(survey: Survey, *, every: bool) -> None:
     """The figures that are farthest apart."""
-    from weir.survey.page import share, value_text
+    from weir.study.survey.page import share, value_text
 
     here = [m for m in survey.methods if m not in survey.missing]
     every = every or len(survey.differing) <= _FEW
@@ -137,7 +137,7 @@ def _print_figures(survey: Survey, *, every: bool) -> None:
 
 
 def _print_gaps(survey: Survey) -> None:
-    from weir.survey.page import gaps
+    from weir.study.survey.page import gaps
 
     out = console()
     found = gaps(survey)

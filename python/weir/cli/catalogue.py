@@ -8,13 +8,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from weir.cli import _errors
-from weir.cli._common import console, emit_json, examples, json_option, print_table, verbosity_options
+from weir.cli._common import (
+    console,
+    emit_json,
+    examples,
+    json_option,
+    print_table,
+    renamed,
+    time_option,
+    verbosity_options,
+)
 from weir.cli._scenarios import catalogue_files, complete_scenario, load, locate
 from weir.cli._survey import print_survey, teller
 
 if TYPE_CHECKING:
     from weir.scenario import Scenario, Version
-    from weir.survey import Survey
+    from weir.study.survey import Survey
 
 __all__ = ["command"]
 
@@ -43,13 +52,14 @@ _EPILOG = examples(
     show_default=True,
     help="Of the simulator, for chance.  [--method]",
 )
-@click.option("--most", metavar="TIME", help="Begin no run that would end later, such as 10min.  [--method]")
+@time_option("--max-time", "most_s", "Begin no run that would end later, such as 10min.  [--method]")
 @click.option("-j", "--workers", type=click.IntRange(1), help="Processes; by default one a processor.  [--method]")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder; by default runs/catalogue.  [--method]")
 @click.option("--report", "page", type=click.Path(path_type=Path), metavar="FILE", help="By default in it.  [--method]")
 @click.option("--force", is_flag=True, help="Also what this machine does not carry in real time.  [--method]")
 @click.option("--fresh", is_flag=True, help="Replace runs that the folder holds.  [--method]")
 @click.option("--no-verdict", is_flag=True, help="A claim that does not hold is no failure.  [--method]")
+@renamed("--most", "--max-time")
 @json_option
 @verbosity_options
 def command(
@@ -57,7 +67,7 @@ def command(
     methods: str | None,
     version: Version | None,
     seeds: int,
-    most: str | None,
+    most_s: float | None,
     workers: int | None,
     out: Path | None,
     page: Path | None,
@@ -74,8 +84,8 @@ def command(
     which stands alone. What is complete is kept, and the same command goes on after an interruption.
     """
     if methods is None:
-        given = {"--most": most, "--workers": workers, "--out": out, "--report": page, "--force": force}
-        given |= {f"--{version}": version, "--fresh": fresh, "--no-verdict": no_verdict}
+        given: dict[str, object] = {"--max-time": most_s, "--workers": workers, "--out": out, "--report": page}
+        given |= {f"--{version}": version, "--force": force, "--fresh": fresh, "--no-verdict": no_verdict}
         extra = next((option for option, value in given.items() if value), None)
         if extra is not None:
             raise click.UsageError(f"{extra} is for executing; say by what: --method sim,lab,emul")
@@ -89,14 +99,12 @@ def command(
         folder,
         version=chosen,
         seeds=seeds,
-        most_s=_seconds(most),
-        workers=workers,
-        fresh=fresh,
-        force=force,
+        most_s=most_s,
+        how={"workers": workers, "fresh": fresh, "force": force},
         quiet=quiet,
         verbose=verbose,
     )
-    from weir.survey import build
+    from weir.study.survey import build
 
     report = build(survey, page or folder / "catalogue.html")
     if as_json:
@@ -115,41 +123,31 @@ def _execute(
     *,
     version: Version,
     seeds: int,
+    most_s: float | None,
+    how: dict[str, Any],
     quiet: bool,
     verbose: int,
-    **options: Any,
 ) -> Survey:
-    from weir import engine
-    from weir import survey as package
+    from weir import engine, study
+    from weir.study import survey
 
-    wanted = package.parse_methods(methods)
+    wanted = study.parse_methods(methods)
     files = catalogue_files() if not names else {name: locate(name) for name in dict.fromkeys(names)}
     scenarios = {name: load(str(file), version=version, quiet=quiet) for name, file in files.items()}
     single = [name for name, scenario in scenarios.items() if scenario.repeat == 1 and seeds > 1]
     repeated = {
         name: load(str(files[name]), version=version, overrides=(f"repeat={seeds}",), quiet=True) for name in single
     }
-    return package.execute(
+    return survey.execute(
         scenarios,
         wanted,
         folder,
         version=version,
         seeds=repeated,
-        display=lambda: engine.display(quiet=quiet, verbose=verbose > 0),
+        most_s=most_s,
+        how=study.How(display=lambda: engine.display(quiet=quiet, verbose=verbose > 0), **how),
         tell=teller(quiet=quiet),
-        **options,
     )
-
-
-def _seconds(text: str | None) -> float | None:
-    from weir.run.quantity import TIME, parse_quantity
-
-    if text is None:
-        return None
-    quantity = parse_quantity(text)
-    if quantity is None or quantity.dimension != TIME or quantity.value <= 0:
-        raise click.BadParameter(f"{text!r}: expected a time such as 10min", param_hint="--most")
-    return quantity.value
 
 
 def _list(names: tuple[str, ...], *, as_json: bool) -> None:

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from weir.cli import _errors
-from weir.cli._common import console, emit_json, error_console, examples, json_option, say, unconfined_option
+from weir.cli._common import (
+    console,
+    emit_json,
+    error_console,
+    examples,
+    json_option,
+    renamed,
+    say,
+    time_option,
+    unconfined_option,
+)
 
 if TYPE_CHECKING:
     from weir.lab import Kernel, Lab, Script, Settings
@@ -43,15 +53,17 @@ _BUILD = examples(
 
 
 @command.command(epilog=_BUILD)
-@click.option("-j", "--jobs", type=click.IntRange(1), help="Compilers at once; by default one a processor.")
-@click.option("--again", is_flag=True, help="Build also if there is a kernel already.")
-def build(jobs: int | None, again: bool) -> None:
+@click.option("-j", "--workers", type=click.IntRange(1), help="Compilers at once; by default one a processor.")
+@click.option("--fresh", is_flag=True, help="Build also if there is a kernel already.")
+@renamed("--jobs", "--workers")
+@renamed("--again", "--fresh", flag=True)
+def build(workers: int | None, fresh: bool) -> None:
     """Build the lab kernel from Debian's kernel sources, for this machine's processors. Takes some minutes."""
     from weir import lab
 
     if (why := _cannot_build()) is not None:
         raise lab.LabError(f"the lab cannot be built here: {why}")
-    kernel = lab.build(_Progress(), again=again, jobs=jobs)
+    kernel = lab.build(_Progress(), again=fresh, jobs=workers)
     console().print(f"the lab kernel {kernel.version} is ready: {kernel.folder}")
 
 
@@ -142,11 +154,20 @@ def _options(function: Callable[..., None]) -> Callable[..., None]:
     return write(seed(memory(unconfined_option(function))))
 
 
+def _clock_option(default: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    text = "Of the guest. In virtual time every wait is over at once, at a prompt too; real is the host's."
+    return click.option(
+        "--clock", type=click.Choice(["virtual", "real"]), default=default, show_default=True, help=text
+    )
+
+
 @command.command("exec", epilog=_EXEC, context_settings={"allow_interspersed_args": False})
 @_options
 @click.option("--stdin", "with_input", is_flag=True, help="Give it this command's standard input, read beforehand.")
-@click.option("--limit", type=float, metavar="SECONDS", help="End it after so much wall time, with code 124.")
-@click.option("--real-time", is_flag=True, help="The guest's clock is the host's.")
+@time_option("--max-time", "limit", "End it after so much wall time, with code 124.")
+@_clock_option("virtual")
+@renamed("--limit", "--max-time")
+@renamed("--real-time", "--clock real", flag=True)
 @click.argument("arguments", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 def exec_(
     write: Path | None,
@@ -154,7 +175,7 @@ def exec_(
     memory: int,
     with_input: bool,
     limit: float | None,
-    real_time: bool,
+    clock: str,
     arguments: tuple[str, ...],
 ) -> None:
     """Run COMMAND, any program of this machine, in the lab; its output and exit code are this command's."""
@@ -164,7 +185,7 @@ def exec_(
     if with_input:
         script.inputs["stdin"] = sys.stdin.buffer.read()
     script.add("exec", *arguments)
-    code = _run(script, Settings(seed=seed, memory_mb=memory, virtual=not real_time), limit)
+    code = _run(script, Settings(seed=seed, memory_mb=memory, virtual=clock == "virtual"), limit)
     raise click.exceptions.Exit(code)
 
 
@@ -231,9 +252,10 @@ class _Copier:
     epilog=examples(("weir lab shell", "leave it with `exit`"), ("weir lab shell --write .", "may write here"))
 )
 @_options
-@click.option("--virtual", is_flag=True, help="Virtual time: every wait is over at once, at a prompt too.")
-def shell(write: Path | None, seed: int | None, memory: int, virtual: bool) -> None:
-    """Start a shell in the lab. Its clock is the host's, unless --virtual is given."""
+@_clock_option("real")
+@renamed("--virtual", "--clock virtual", flag=True)
+def shell(write: Path | None, seed: int | None, memory: int, clock: str) -> None:
+    """Start a shell in the lab. Its clock is the host's, unless another is asked for."""
     from weir.lab import Lab, Settings
 
     if not sys.stdin.isatty():
@@ -242,6 +264,8 @@ def shell(write: Path | None, seed: int | None, memory: int, virtual: bool) -> N
     script.add("env", f"TERM={os.environ.get('TERM', 'dumb')}")
     script.add("env", "PS1=lab:\\w\\$ ")
     script.add("shell", *(("/bin/bash", "--norc") if Path("/bin/bash").exists() else ("/bin/sh",)))
-    with Lab(_kernel(), script, Settings(seed=seed, memory_mb=memory, virtual=virtual, terminal=True)) as lab:
+    with Lab(
+        _kernel(), script, Settings(seed=seed, memory_mb=memory, virtual=clock == "virtual", terminal=True)
+    ) as lab:
         lab.wait()
         raise click.exceptions.Exit(lab.exit_code())

@@ -50,7 +50,7 @@ _EPILOG = examples(
 @click.command(epilog=_EPILOG)
 @click.argument("scenario", metavar="FILE|NAME|DIR", shell_complete=complete_scenario)
 @scenario_options
-@click.option("--method", metavar="NAME", help="What executes it, several with commas; by default the best there is.")
+@click.option("--method", metavar="NAME,...", help="What executes it; by default the best that there is.")
 @click.option("-j", "--workers", type=click.IntRange(1), help="Processes; by default one a processor.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder of the run; by default runs/NAME.")
 @click.option("--cell", metavar="ID|FACTOR=VALUE,...", help="This cell alone, into a run of its own.")
@@ -95,12 +95,14 @@ def command(
 
     Ends with 1 if a claim fails, or has no value on the run; with --strict also if its repeats leave it undecided.
     """
+    from weir.study import parse_methods
+
     asked = find(scenario, version, (*overrides, *_tracing(trace)), cell, quiet=quiet)
     folder = out or asked.folder
     method = method or asked.method
     if method is None:
         method = method_for(asked.scenario.cells(), folder, fresh=fresh, workers=workers, quiet=quiet)
-    names = _methods(method)
+    names = parse_methods(method)  # unknown ones are told before anything is executed
     done = []
     for name in names:
         result = _execute(
@@ -129,23 +131,6 @@ def command(
 
 def _tracing(trace: bool) -> tuple[str, ...]:
     return ("measure.trace={}",) if trace else ()
-
-
-def _methods(text: str) -> list[str]:
-    """The methods of ``sim,emul``; unknown ones are told before anything is executed.
-
-    Raises:
-        click.BadParameter: one is given twice, or none.
-        weir.methods.UnknownMethodError: there is none of that name.
-    """
-    from weir import methods
-
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    if not names or len(set(names)) < len(names):
-        raise click.BadParameter(f"{text!r} does not name one method, or several that differ", param_hint="--method")
-    for name in names:
-        methods.get(name)
-    return names
 
 
 @dataclass(frozen=True)
@@ -222,7 +207,7 @@ def _as_dict(result: Result, verdicts: list[Verdict], report: Path | None) -> di
 
 
 def _print(done: _Done, *, verbose: int, titled: bool) -> None:
-    from weir.engine._display import span
+    from weir.engine import span
 
     result, verdicts, report = done.result, done.verdicts, done.report
     out = console()

@@ -18,13 +18,13 @@ from weir.cli._common import (
     json_option,
     plural,
     print_table,
+    renamed,
     verbosity_options,
 )
 from weir.cli._scenarios import complete_scenario, locate, parse_set, slug
 
 if TYPE_CHECKING:
-    from weir.engine import Display
-    from weir.validate import Regression, Validation
+    from weir.study.validation import Validation
 
 __all__ = ["command"]
 
@@ -32,38 +32,29 @@ _EPILOG = examples(
     ("weir validate --quick", "a dozen cells of the agreement grid, the simulator against this kernel"),
     ("weir validate --document docs/validation", "the whole grid, and its document; resumable"),
     ("weir validate --cells 40 --seed 2", "another sample of it"),
-    ("weir validate --random 20 --seed 7", "scenarios outside any grid"),
-    ("weir validate validation/grid --pairs 2 --methods sim,lab", "the published grid, against the kernel"),
-    ("weir validate --against docs/validation/grid-sim-lab.json", "for a CI job: fails when fidelity falls"),
-    ("weir validate --methods sim,sim@seed=2 --quick", "how much of it is chance"),
-    ("weir validate my.yaml --methods sim,lab", "your own cells"),
+    ("weir validate --draws 20 --seed 7", "scenarios outside any grid"),
+    ("weir validate validation/grid --pairs 2 --method sim,lab", "the published grid, against the kernel"),
+    ("weir validate --method sim,sim@seed=2 --quick", "how much of it is chance"),
+    ("weir validate my.yaml --method sim,lab", "your own cells"),
 )
 _GRID = "validation/agreement"
-_MOST_FAILURES = 12
+_SIDES = "sim,emul"
 
 
 @click.command(epilog=_EPILOG)
 @click.argument("scenario", metavar="[FILE|NAME]", default=_GRID, shell_complete=complete_scenario)
-@click.option(
-    "--methods", metavar="A,B", help="A is measured against B; by default sim,emul (--against: A of the document)."
-)
+@click.option("--method", "methods", metavar="A,B", default=_SIDES, show_default=True, help="A is measured against B.")
 @click.option("--quick", is_flag=True, help="The quick version, a dozen cells that represent all.")
 @click.option("--cells", type=click.IntRange(1), metavar="N", help="An even sample of N combinations of factors.")
 @click.option(
     "--pairs", type=click.IntRange(1), metavar="N", help="Cells in which every two values of two factors meet N times."
 )
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the sample, or of the draws.")
-@click.option("--random", "drawn", type=click.IntRange(1), metavar="N", help="N scenarios drawn outside any grid.")
-@click.option("--most", metavar="RATE", default="1Gbps", show_default=True, help="Largest rate of a drawn scenario.")
+@click.option("--draws", type=click.IntRange(1), metavar="N", help="N scenarios drawn at random, outside any grid.")
+@click.option("--max-rate", metavar="RATE", default="1Gbps", show_default=True, help="Largest rate of a draw.")
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change one value; may be repeated.")
 @click.option(
-    "--chance", type=click.IntRange(2), metavar="N", help="N seeds of the method A tell which errors are chance."
-)
-@click.option(
-    "--against",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="JSON",
-    help="End with 1 if errors are larger than those of a document: its cells executed anew, by A or --methods.",
+    "--seeds", type=click.IntRange(2), metavar="N", help="N seeds of the method A tell which errors are chance."
 )
 @click.option(
     "--within",
@@ -80,20 +71,24 @@ _MOST_FAILURES = 12
 @click.option("-j", "--workers", type=click.IntRange(1), help="Processes; by default one a processor.")
 @click.option("--fresh", is_flag=True, help="Replace runs that the folder holds.")
 @click.option("--force", is_flag=True, help="Also cells that this machine does not carry in real time.")
+@renamed("--methods", "--method")
+@renamed("--random", "--draws")
+@renamed("--most", "--max-rate")
+@renamed("--chance", "--seeds")
+@renamed("--against", "a command of its own: weir revalidate FILE")
 @json_option
 @verbosity_options
 def command(
     scenario: str,
-    methods: str | None,
+    methods: str,
     quick: bool,
     cells: int | None,
     pairs: int | None,
     seed: int,
-    drawn: int | None,
-    most: str,
+    draws: int | None,
+    max_rate: str,
     overrides: tuple[str, ...],
-    chance: int | None,
-    against: Path | None,
+    seeds: int | None,
     limits: tuple[str, ...],
     out: Path | None,
     folder: Path | None,
@@ -109,43 +104,41 @@ def command(
 
     An interrupted validation is continued by the same command; a larger sample takes over the cells of a smaller one.
     """
-    from weir import engine, validate
+    from weir import engine
+    from weir.study import How, parse_sides
+    from weir.study import validation as package
 
-    shown = engine.display(quiet=quiet, verbose=verbose > 0)
-    if against is not None:
-        _check_against(against, methods, cells, seed, overrides, workers, shown, as_json=as_json)
-        return
     allowed = _limits(limits)
-    if sum(number is not None for number in (drawn, cells, pairs)) > 1:
-        raise click.UsageError("--random, --cells and --pairs all say how many; give one of them")
-    methods = methods or "sim,emul"
+    if sum(number is not None for number in (draws, cells, pairs)) > 1:
+        raise click.UsageError("--draws, --cells and --pairs all say how many; give one of them")
     name = (
         f"random-{seed}"
-        if drawn is not None
+        if draws is not None
         else slug(scenario, version="quick" if quick else "full").removeprefix("validation-")
     )
-    sides = validate.parse_sides(methods)
-    job = validate.Job(
+    sides = parse_sides(methods)
+    job = package.Job(
         name=f"{name}-{sides[0].folder}-{sides[1].folder}",
-        scenario=None if drawn is not None else locate(scenario),
+        scenario=None if draws is not None else locate(scenario),
         methods=methods,
         quick=quick,
-        cells=drawn if drawn is not None else cells,
+        cells=draws if draws is not None else cells,
         pairs=pairs,
-        chance=chance,
+        chance=seeds,
         seed=seed,
         overrides=parse_set(overrides),
-        most_bps=_rate(most),
+        most_bps=_rate(max_rate),
     )
     place = out or Path("runs") / "validate" / name
-    validation = validate.execute(job, place, workers=workers, fresh=fresh, force=force, display=shown)
+    how = How(workers, fresh, force, display=lambda: engine.display(quiet=quiet, verbose=verbose > 0))
+    validation = package.execute(job, place, how)
     if as_json:
         emit_json(validation.to_json())
     else:
         _print(validation, verbose=verbose)
     say = error_console() if as_json else console()
     if folder is not None:
-        written = validate.document(validation, folder, _command_line())
+        written = package.document(validation, folder, _command_line())
         say.print(f"document: {written[0]}", style="bold")
     if page is not None:
         say.print(f"report: {validation.comparison.report(page)}", style="bold")
@@ -156,59 +149,10 @@ def command(
         raise click.exceptions.Exit(_errors.FAILED)
 
 
-def _check_against(
-    file: Path,
-    methods: str | None,
-    cells: int | None,
-    seed: int,
-    overrides: tuple[str, ...],
-    workers: int | None,
-    display: Display,
-    *,
-    as_json: bool,
-) -> None:
-    """Ends with 1 if errors are larger than the published ones."""
-    from weir import validate
-
-    stored = validate.read_stored(file).some(cells, seed)
-    found = validate.check(
-        stored, locate, methods=methods, overrides=parse_set(overrides), workers=workers, display=display
-    )
-    if as_json:
-        emit_json(found.to_json())
-    else:
-        _print_regression(found)
-    if found.failures:
-        raise click.exceptions.Exit(_errors.FAILED)
-
-
-def _print_regression(found: Regression) -> None:
-    from weir.validate import ERRORS, error_text
-
-    out, stored = console(), found.stored
-    count = plural(len(stored.cells), "cell")
-    out.print(f"{count} of {stored.path}, measured on {stored.data['date']}; {found.same} unchanged", style="bold")
-    out.print()
-    kinds = {kind.name: kind for kind in ERRORS}
-    rows = []
-    for change in found.changes:
-        sides = [(s.median, s.p90, s.worst) for s in (change.before, change.now)]
-        texts = [error_text(kinds[change.name], v) for pair in zip(*sides, strict=True) for v in pair]
-        rows.append([change.name, *texts])
-    head = ["error", "median: was", "is", "90th percentile: was", "is", "worst: was", "is"]
-    print_table(head, rows, right=range(1, 7))
-    for note in found.notes:
-        out.print(f"note: {note}", style="yellow")
-    for text in found.failures[:_MOST_FAILURES]:
-        out.print(text, style="red")
-    if len(found.failures) > _MOST_FAILURES:
-        out.print(f"and {len(found.failures) - _MOST_FAILURES} more", style="red")
-
-
 def _limits(texts: tuple[str, ...]) -> dict[str, float]:
     from weir.metrics.errors import nearest
     from weir.run.quantity import ONE, parse_quantity
-    from weir.validate import ERRORS
+    from weir.study.validation import ERRORS
 
     known = [kind.name for kind in ERRORS]
     found = {}
@@ -228,7 +172,7 @@ def _rate(text: str) -> float:
 
     quantity = parse_quantity(text)
     if quantity is None or quantity.dimension != RATE or quantity.value <= 10e6:
-        raise click.BadParameter(f"{text!r}: expected a rate above 10Mbps, such as 500Mbps", param_hint="--most")
+        raise click.BadParameter(f"{text!r}: expected a rate above 10Mbps, such as 500Mbps", param_hint="--max-rate")
     return quantity.value
 
 
@@ -238,11 +182,11 @@ def _command_line() -> str:
 
 
 def _print(validation: Validation, *, verbose: int) -> None:
-    from weir.validate import ERRORS, error_text, interval_text
+    from weir.study.validation import ERRORS, error_text, interval_text
 
     out = console()
     test, reference = validation.sides
-    out.print(f"{test.text} against {reference.text}: {plural(len(validation.cells), 'cell')}", style="bold")
+    out.print(f"{test.name} against {reference.name}: {plural(len(validation.cells), 'cell')}", style="bold")
     out.print()
     summaries = validation.summary()
     rows = []
@@ -279,7 +223,7 @@ def _print(validation: Validation, *, verbose: int) -> None:
 
 
 def _print_worst(validation: Validation, number: int) -> None:
-    from weir.validate import ERRORS, error_text
+    from weir.study.validation import ERRORS, error_text
 
     numbers = validation.worst("goodput_error", number)
     if not numbers:
@@ -297,7 +241,7 @@ def _print_worst(validation: Validation, number: int) -> None:
 
 
 def _beyond(validation: Validation, limits: dict[str, float]) -> list[str]:
-    from weir.validate import ERRORS, error_text
+    from weir.study.validation import ERRORS, error_text
 
     found = []
     summaries = validation.summary()

@@ -16,7 +16,7 @@ from weir.compare._comparison import Comparison, compare
 from weir.compare._distance import trace_distance, value_distance
 from weir.compare._limits import Limit, parse_limit
 from weir.compare._majority import Agreement, Tolerance, apart, names, of_figures, of_outcomes, tolerance_of
-from weir.compare._metrics import COMPARED, Metric
+from weir.compare._metrics import COMPARED, Metric, measure_run, metric_of
 from weir.compare._statistics import Difference, difference
 from weir.compare.errors import CompareError
 
@@ -39,6 +39,8 @@ __all__ = [
     "compare",
     "difference",
     "independent",
+    "measure_run",
+    "metric_of",
     "names",
     "of_figures",
     "of_outcomes",

@@ -13,8 +13,10 @@ from weir.compare._align import Group
 from weir.compare._comparison import Comparison
 from weir.compare._traces import Key, Trace, apart, traces_of
 from weir.report._text import Unit, unit_for
-from weir.report.charts import Chart, Drawing, Medium
-from weir.report.charts._base import (
+from weir.report.charts import (
+    Chart,
+    Drawing,
+    Medium,
     Spec,
     category_scale,
     named,

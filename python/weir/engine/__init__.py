@@ -9,10 +9,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from weir.engine._display import Display, display
+    from weir.engine._display import Display, display, span
     from weir.engine._errors import DiskFullError, EngineError, FolderError, Interrupted, LockedError
     from weir.engine._estimate import Estimate, estimate
-    from weir.engine._folder import Origin, method_of, origin_of, remove_unfinished, unfinished
+    from weir.engine._folder import Origin, discard, method_of, origin_of, remove_unfinished, unfinished
     from weir.engine._job import Cell, Failure, Scenario
     from weir.engine._run import Result, default_workers, run
 
@@ -30,20 +30,22 @@ __all__ = [
     "Result",
     "Scenario",
     "default_workers",
+    "discard",
     "display",
     "estimate",
     "method_of",
     "origin_of",
     "remove_unfinished",
     "run",
+    "span",
     "unfinished",
 ]
 
 _PLACES = {
     **dict.fromkeys(("DiskFullError", "EngineError", "FolderError", "Interrupted", "LockedError"), "_errors"),
-    **dict.fromkeys(("Display", "display"), "_display"),
+    **dict.fromkeys(("Display", "display", "span"), "_display"),
     **dict.fromkeys(("Estimate", "estimate"), "_estimate"),
-    **dict.fromkeys(("Origin", "method_of", "origin_of", "remove_unfinished", "unfinished"), "_folder"),
+    **dict.fromkeys(("Origin", "discard", "method_of", "origin_of", "remove_unfinished", "unfinished"), "_folder"),
     **dict.fromkeys(("Cell", "Failure", "Scenario"), "_job"),
     **dict.fromkeys(("Result", "default_workers", "run"), "_run"),
 }

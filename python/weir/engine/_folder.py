@@ -30,6 +30,7 @@ __all__ = [
     "Identity",
     "Origin",
     "RunFolder",
+    "discard",
     "identity_of",
     "method_of",
     "now",
@@ -396,6 +397,20 @@ def remove_unfinished(run: Path) -> None:
     with folder.locked():
         if folder.owns_partial():
             folder.remove_partial()
+
+
+def discard(run: Path, cells: Iterable[str]) -> None:
+    """Removes cells of ``run``, by their ids, so that they are executed anew.
+
+    Raises:
+        LockedError: another process writes to it.
+        OSError: they cannot be removed.
+    """
+    folder = RunFolder(run)
+    with folder.locked():
+        folder.reopen()
+        for cell in cells:
+            folder.discard(cell)
 
 
 def _in_use(run: Path) -> bool:

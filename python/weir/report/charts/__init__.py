@@ -22,9 +22,40 @@ from weir.report.charts import (
     recoveries,
     rtt,
 )
-from weir.report.charts._base import CellChart, Chart, Drawing, Medium, RunChart
+from weir.report.charts._base import (
+    CellChart,
+    Chart,
+    Drawing,
+    Medium,
+    RunChart,
+    Spec,
+    category_scale,
+    named,
+    plain_spec,
+    shape,
+    time_axis,
+    tooltip,
+    window,
+)
 
-__all__ = ["CELL_CHARTS", "CHARTS", "RUN_CHARTS", "CellChart", "Chart", "Drawing", "Medium", "RunChart"]
+__all__ = [
+    "CELL_CHARTS",
+    "CHARTS",
+    "RUN_CHARTS",
+    "CellChart",
+    "Chart",
+    "Drawing",
+    "Medium",
+    "RunChart",
+    "Spec",
+    "category_scale",
+    "named",
+    "plain_spec",
+    "shape",
+    "time_axis",
+    "tooltip",
+    "window",
+]
 
 _by = metric_by_factor.chart
 

@@ -15,7 +15,7 @@ from weir.metrics.registry import UNIT
 from weir.report.bundle import chart_item, environment, frame_of, pack, write_page
 from weir.report.page import medium
 from weir.run.quantity import format_quantity
-from weir.survey._result import Claim, Entry, Figure, Pair, Survey
+from weir.study.survey._result import Claim, Entry, Figure, Pair, Survey
 
 __all__ = [
     "GLANCE",
@@ -85,7 +85,7 @@ def _comparison(entry: Entry, folder: Path) -> str:
     """Writes the page of one scenario's comparison; its address beside the survey's page, empty if there is none."""
     if entry.comparison is None:
         return ""
-    place = next(iter(entry.executions.values())).folder.parent / "compare.html"
+    place = next(iter(entry.executions.values())).task.folder.parent / "compare.html"
     entry.comparison.report(place)
     try:
         return place.resolve().relative_to(folder.resolve()).as_posix()
@@ -264,8 +264,8 @@ def gaps(survey: Survey) -> list[tuple[str, str, str]]:
     gaps = [("all", method, reason) for method, reason in survey.missing.items()]
     for entry in survey.entries:
         for execution in entry.executions.values():
-            gaps += [(entry.name, execution.method, execution.reason)] if execution.reason else []
-            gaps += [(entry.name, execution.method, text) for text in execution.failures]
+            gaps += [(entry.name, execution.task.side.method, execution.reason)] if execution.reason else []
+            gaps += [(entry.name, execution.task.side.method, text) for text in execution.failures]
     return gaps
 
 
@@ -275,7 +275,7 @@ def _warnings(survey: Survey) -> list[tuple[str, str, list[str]]]:
         for execution in entry.executions.values():
             texts = list(dict.fromkeys(execution.warnings))
             if texts:
-                found.append((entry.name, execution.method, texts))
+                found.append((entry.name, execution.task.side.method, texts))
     return found
 
 

@@ -10,8 +10,8 @@ from typing import Any
 from weir.compare import independent
 from weir.engine import Cell
 from weir.scenario import Expectation, Scenario
-from weir.validate._covering import covering_array
-from weir.validate.errors import ValidateError
+from weir.study._covering import covering_array
+from weir.study.errors import StudyError
 
 __all__ = ["Chosen", "covering", "sample"]
 
@@ -44,11 +44,11 @@ def sample(scenario: Scenario, number: int | None, seed: int) -> Chosen:
     taken as often as any other, or once more. The same seed gives the same cells.
 
     Raises:
-        ValidateError: fewer than one combination is asked for.
+        StudyError: fewer than one combination is asked for.
     """
     cells = scenario.cells()
     if number is not None and number < 1:
-        raise ValidateError(f"{number} cells: expected at least 1")
+        raise StudyError(f"{number} cells: expected at least 1")
     combinations = {tuple(cell.factors.items()): dict(cell.factors) for cell in cells}
     if number is None or number >= len(combinations):
         number = len(combinations)

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 import altair as alt
 import polars as pl
 
-from weir.report.charts import Chart, Drawing, Medium
-from weir.report.charts._base import Spec, named, plain_spec
-from weir.validate._errors import ERRORS, ErrorKind, summarise
-from weir.validate._validation import Validation
+from weir.report.charts import Chart, Drawing, Medium, Spec, named, plain_spec
+from weir.study.validation._errors import ERRORS, ErrorKind, summarise
+from weir.study.validation._validation import Validation
 
 __all__ = ["CHART", "draw", "error_text", "interval_text"]
 

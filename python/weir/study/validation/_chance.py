@@ -16,7 +16,7 @@ from typing import Any
 from weir.compare import Comparison, compare
 from weir.metrics.statistics import student_t
 from weir.run import Run
-from weir.validate._errors import METRICS, sizes_of_chance
+from weir.study.validation._errors import METRICS, sizes_of_chance
 
 __all__ = ["chances", "own_chance"]
 

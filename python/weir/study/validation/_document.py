@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from weir.validate import _figures
-from weir.validate._errors import ERRORS, Summary
-from weir.validate._heatmap import CHART, error_text, interval_text
-from weir.validate._validation import CellResult, Validation
+from weir.study.validation import _figures
+from weir.study.validation._errors import ERRORS, Summary
+from weir.study.validation._heatmap import CHART, error_text, interval_text
+from weir.study.validation._validation import CellResult, Validation
 
 __all__ = ["document", "error_text", "interval_text", "markdown"]
 
@@ -47,10 +47,10 @@ def markdown(
     run = validation.comparison.runs[0].run
     host = run.manifest.get("host") or {}
     parts = [
-        f"# {test.text} against {reference.text}",
+        f"# {test.name} against {reference.name}",
         "",
         f"{_count(validation)} executed by both methods on {validation.date}, with `{command}`.",
-        f"Errors are of `{test.text}`, measured against `{reference.text}`: {validation.centre}s over repeats, of the "
+        f"Errors are of `{test.name}`, measured against `{reference.name}`: {validation.centre}s over repeats, of the "
         "whole run.",
         "",
         *_facts(host, run.manifest, validation.kernels),
@@ -138,7 +138,7 @@ def _chance(validation: Validation) -> list[str]:
         return []
     if validation.job.chance is not None:
         how = (
-            f"from {validation.job.chance} seeds of `{validation.sides[0].text}`: two equal methods, each with seeds "
+            f"from {validation.job.chance} seeds of `{validation.sides[0].name}`: two equal methods, each with seeds "
             "of its own, differ by as much in 5 of 100 cells or more"
         )
     else:

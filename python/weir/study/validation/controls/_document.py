@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from weir.variants._measure import PAIRS, Pair, Row, Variants, factors_of
+from weir.study.validation.controls._measure import PAIRS, Pair, Row, Variants, factors_of
 
 __all__ = ["HEAD", "document", "fields"]
 

@@ -7,39 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 from weir.compare import Agreement, Comparison, apart, of_figures, of_outcomes, tolerance_of
 from weir.metrics.expect import Measurement, Verdict, evaluate
 from weir.run import Run
 from weir.scenario import Scenario, Unjudged
-from weir.survey._chance import Chance
+from weir.study import Done
+from weir.study.survey._chance import Chance
 
-__all__ = ["Claim", "Entry", "Execution", "Figure", "Pair", "Said", "Survey", "claims_of", "figures_of"]
+__all__ = ["Claim", "Entry", "Figure", "Pair", "Said", "Survey", "claims_of", "figures_of"]
 
 Pair = tuple[str, str]
-
-
-@dataclass(frozen=True)
-class Execution:
-    """What became of one scenario by one method."""
-
-    method: str
-    folder: Path
-    wall_s: float = 0.0
-    cells: int = 0
-    executed: int = 0
-    failures: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    reason: str = ""
-    """Why there is no result; empty if there is one."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The execution as JSON types."""
-        return {"folder": str(self.folder), "wall_s": round(self.wall_s, 3), "cells": self.cells,
-                "executed": self.executed, "failures": list(self.failures), "warnings": list(self.warnings),
-                "not_run": self.reason or None}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -148,7 +127,7 @@ class Entry:
 
     name: str
     scenario: Scenario
-    executions: Mapping[str, Execution]
+    executions: Mapping[str, Done]
     runs: Mapping[str, Run]
     """Of the methods that have a result."""
     claims: tuple[Claim, ...]
@@ -165,7 +144,7 @@ class Entry:
         return {
             "name": self.name,
             "title": self.scenario.title,
-            "methods": {name: execution.to_json() for name, execution in self.executions.items()},
+            "methods": {name: _execution_json(done) for name, done in self.executions.items()},
             "claims": [claim.to_json() for claim in self.claims],
             "not_judged": [{"claim": u.claim, "source": u.source, "reason": u.reason} for u in self.unjudged],
             "figures": [figure.to_json() for figure in self.figures],
@@ -243,10 +222,10 @@ class Survey:
     def failed(self) -> tuple[str, ...]:
         """Executions with cells that failed."""
         return tuple(
-            f"{entry.name} by {execution.method}: {execution.failures[0]}"
+            f"{entry.name} by {done.task.side.method}: {done.failures[0]}"
             for entry in self.entries
-            for execution in entry.executions.values()
-            if execution.failures
+            for done in entry.executions.values()
+            if done.failures
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -271,6 +250,12 @@ class Survey:
             "failed": list(self.failed),
             "scenarios": [entry.to_json() for entry in self.entries],
         }
+
+
+def _execution_json(done: Done) -> dict[str, Any]:
+    return {"folder": str(done.task.folder), "wall_s": round(done.wall_s, 3), "cells": done.cells,
+            "executed": done.executed, "failures": list(done.failures), "warnings": list(done.warnings),
+            "not_run": done.reason or None}  # fmt: skip
 
 
 def claims_of(scenario: Scenario, runs: Mapping[str, Run], chance: Chance) -> tuple[Claim, ...]:

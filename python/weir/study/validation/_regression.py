@@ -15,16 +15,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from weir import engine
-from weir.compare._metrics import measure_run, metric_of
+from weir import engine, study
 from weir.plan import plan_hash
-from weir.run import Run, open_run
+from weir.run import Run
 from weir.scenario import load
-from weir.validate._cells import Chosen
-from weir.validate._draw import draws
-from weir.validate._errors import ERRORS, METRICS, Aim, Summary, aims, errors_of, summarise
-from weir.validate._sides import Side, parse_sides
-from weir.validate.errors import ValidateError
+from weir.study import Chosen, How, Side, StudyError, Task, draws, opened, parse_sides
+from weir.study.validation._errors import ERRORS, Aim, Summary, aims, errors_of, summarise
+from weir.study.validation._values import Values, by_cell
 
 __all__ = ["Change", "Regression", "Stored", "check", "read_stored"]
 
@@ -36,7 +33,6 @@ _GROWTH = 1.5
 _MOVED = 0.01
 """Relative change of a reference's value that is worth a note."""
 
-Values = Mapping[str, float | None]
 _Key = tuple[tuple[str, str], ...]
 
 
@@ -71,16 +67,16 @@ def read_stored(path: Path) -> Stored:
     """Reads the data of a document.
 
     Raises:
-        ValidateError: it is none, or an older one that does not name its scenario.
+        StudyError: it is none, or an older one that does not name its scenario.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ValidateError(f"{path}: {error.strerror}") from None
+        raise StudyError(f"{path}: {error.strerror}") from None
     except ValueError as error:
-        raise ValidateError(f"{path} is not JSON: {error}") from None
+        raise StudyError(f"{path} is not JSON: {error}") from None
     if not isinstance(data, dict) or data.get("format") != 1 or "settings" not in data or not data.get("cells"):
-        raise ValidateError(f"{path}: expected the data that `weir validate --document` writes, with cells")
+        raise StudyError(f"{path}: expected the data that `weir validate --document` writes, with cells")
     return Stored(path, data, tuple(data["cells"]))
 
 
@@ -119,8 +115,7 @@ def check(
     *,
     methods: str | None = None,
     overrides: Mapping[str, str] | None = None,
-    workers: int | None = None,
-    display: engine.Display | None = None,
+    how: How | None = None,
 ) -> Regression:
     """Executes the cells anew and compares the errors with the published ones.
 
@@ -132,21 +127,21 @@ def check(
         locate: where a scenario is, by its name.
         methods: two sides, to execute the reference anew as well; default: the side that was tested, alone.
         overrides: values of the scenario changed for the side under test, to see that a change is noticed.
-        workers: number of processes.
-        display: where progress goes.
+        how: processes and display.
 
     Raises:
-        ValidateError: a cell does not exist any more, or was not executed.
+        StudyError: a cell does not exist any more, or was not executed.
         weir.scenario.ScenarioError: the scenario is wrong.
         weir.methods.MethodError: a method cannot run here.
     """
     sides = parse_sides(methods or stored.methods)
     notes: list[str] = []
-    test = _executed(stored, sides[0], locate, overrides or {}, notes, workers, display)
+    forced = replace(how or How(), force=True)
+    test = _executed(stored, sides[0], locate, overrides or {}, notes, forced)
     published = {_key(cell): {m: pair[1] for m, pair in cell["values"].items()} for cell in stored.cells}
     reference: Mapping[_Key, Values] = published
     if methods is not None:
-        reference = _executed(stored, sides[1], locate, {}, notes, workers, display)
+        reference = _executed(stored, sides[1], locate, {}, notes, forced)
         notes += _moved(published, reference)
     now = {key: errors_of(values, reference[key]) for key, values in test.items()}
     return _judged(stored, now, test, aims(sides[1].method), tuple(notes))
@@ -162,32 +157,30 @@ def _executed(
     locate: Callable[[str], Path],
     overrides: Mapping[str, str],
     notes: list[str],
-    workers: int | None,
-    display: engine.Display | None,
+    how: How,
 ) -> dict[_Key, Values]:
     """The values of each cell by one side; notes say where a plan is not the published one."""
     plain = _chosen(stored, {**stored.settings["set"], **side.overrides}, locate)
     changed = sum(_hashes(cells) != _published(cells, stored) for cells in _grouped(plain, stored).values())
-    if changed and side.text == stored.data["methods"][0]:
+    if changed and side.name == stored.data["methods"][0]:
         notes.append(
             f"the plans of {changed} cells are not those measured on {stored.data['date']}: the scenario, or what "
             "becomes of it, has changed since"
         )
     chosen = _chosen(stored, {**stored.settings["set"], **side.overrides, **overrides}, locate)
     with tempfile.TemporaryDirectory(prefix="weir-validate-") as folder:
-        result = engine.run(
-            chosen, Path(folder) / "run", method=side.method, workers=workers, force=True, display=display
-        )
-        if result.failures:
-            raise ValidateError(f"{side.text}: {result.failures[0].place}: {result.failures[0].error}")
-        return _values(open_run(Path(folder) / "run"), chosen, stored)
+        task = Task(side, chosen, Path(folder) / "run", {})
+        done = study.execute(task, how)
+        if done.failures:
+            raise StudyError(f"{side.name}: {done.failures[0]}")
+        return _values(opened(task.folder), chosen, stored)
 
 
 def _chosen(stored: Stored, overrides: Mapping[str, str], locate: Callable[[str], Path]) -> Chosen:
     """The published cells, as they are compiled today.
 
     Raises:
-        ValidateError: one of them does not exist any more.
+        StudyError: one of them does not exist any more.
     """
     every = _all(stored, overrides, locate)
     repeats = {_key(cell): int(cell["repeats"]) for cell in stored.cells}
@@ -196,7 +189,7 @@ def _chosen(stored: Stored, overrides: Mapping[str, str], locate: Callable[[str]
     missing = repeats.keys() - {_of(c.factors, names) for c in kept}
     if missing:
         place = ", ".join(f"{k} {v}" for k, v in next(iter(missing)))
-        raise ValidateError(f"{stored.path}: {len(missing)} of its cells do not exist (any more), such as {place}")
+        raise StudyError(f"{stored.path}: {len(missing)} of its cells do not exist (any more), such as {place}")
     return replace(every, chosen=tuple(kept))
 
 
@@ -232,13 +225,13 @@ def _published(cells: Sequence[engine.Cell], stored: Stored) -> list[str]:
 
 def _values(run: Run, chosen: Chosen, stored: Stored) -> dict[_Key, Values]:
     """Means over repeats, by cell and metric."""
-    measured, _ = measure_run(run, [metric_of(text) for text in METRICS], [None], flows=False, strict=False)
+    measured = by_cell(run)
     found: dict[_Key, dict[str, float | None]] = {}
     for key, cells in _grouped(chosen, stored).items():
-        for (metric, _, _), values in measured.items():
-            known = [values[c.id].value for c in cells if c.id in values and not math.isnan(values[c.id].value)]
-            if known:
-                found.setdefault(key, {})[metric] = sum(known) / len(known)
+        repeats = [measured[cell.id] for cell in cells if cell.id in measured]
+        for metric in dict.fromkeys(name for one in repeats for name in one):
+            known = [one[metric] for one in repeats if metric in one]
+            found.setdefault(key, {})[metric] = sum(known) / len(known)
     return {**found}
 
 

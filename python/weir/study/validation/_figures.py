@@ -8,8 +8,8 @@ from pathlib import Path
 
 from weir.compare.charts import OVERLAYS
 from weir.report.figures import PAPER, write_figure
-from weir.validate import _heatmap
-from weir.validate._validation import Validation
+from weir.study.validation import _heatmap
+from weir.study.validation._validation import Validation
 
 __all__ = ["by_factor", "worst_cells"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -12,13 +11,12 @@ from typing import Any
 
 import polars as pl
 
-from weir import engine, lab
+from weir import lab, study
 from weir.compare import Comparison, Group, compare
 from weir.run import Cell
 from weir.run.tables import TABLES
-from weir.scenario import load
-from weir.variants._sides import SIDES, Side
-from weir.variants.errors import VariantError
+from weir.study import Grid, How, StudyError, opened
+from weir.study.validation.controls._sides import sides
 
 __all__ = ["PAIRS", "Pair", "Row", "Variants", "execute", "factors_of"]
 
@@ -101,52 +99,24 @@ class Variants:
         }
 
 
-def execute(
-    scenario: Path,
-    chosen: Sequence[str],
-    out: Path,
-    *,
-    quick: bool = False,
-    overrides: Mapping[str, str] | None = None,
-    workers: int | None = None,
-    fresh: bool = False,
-    display: engine.Display | None = None,
-) -> Variants:
+def execute(grid: Grid, chosen: Sequence[str], out: Path, how: How | None = None) -> Variants:
     """Executes what the folder ``out`` lacks, side by side, and measures it.
 
     Raises:
-        VariantError: no cell was executed by the kernel's and another.
+        StudyError: no cell was executed by the kernel's and another.
         weir.scenario.ScenarioError: the scenario is wrong.
         weir.engine.EngineError: an execution was interrupted; what is complete is kept.
         weir.methods.MethodError: there is no lab here.
     """
-    folders, failures = {}, []
-    for side in SIDES:
-        changed = side.overrides(chosen)
-        if not changed:
-            continue
-        settings = {**(overrides or {}), **changed}
-        folders[side.name] = _folder(out, side)
-        result = engine.run(
-            load(scenario, quick=quick, overrides=settings),
-            folders[side.name],
-            method=side.method,
-            workers=workers,
-            settings={"quick": quick, "set": settings},
-            fresh=fresh,
-            display=display,
-        )
-        failures += [f"{side.name}: {failure.place}: {failure.error.splitlines()[0]}" for failure in result.failures]
+    done = [study.execute(grid.task(side, grid.of(side), out / side.folder), how or How()) for side in sides(chosen)]
+    failures = [f"{one.task.side.name}: {text}" for one in done for text in one.failures]
     if failures:
-        raise VariantError("\n  ".join(["some cells could not be executed:", *failures[:5]]))
-    comparison = compare(list(folders.values()), labels=list(folders), metrics=_METRICS, phases=[None], flows=False)
+        raise StudyError("\n  ".join(["some cells could not be executed:", *failures[:5]]))
+    runs = {one.task.side.name: opened(one.task.folder) for one in done}
+    comparison = compare(list(runs.values()), labels=list(runs), metrics=_METRICS, phases=[None], flows=False)
     kernel = lab.find()
-    now = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return Variants(comparison, tuple(_rows(comparison)), tuple(failures), now, kernel.version if kernel else "")
-
-
-def _folder(out: Path, side: Side) -> Path:
-    return out / side.name.replace(" ", "-")
+    version = kernel.version if kernel else ""
+    return Variants(comparison, tuple(_rows(comparison)), tuple(failures), study.today(), version)
 
 
 def _rows(comparison: Comparison) -> list[Row]:

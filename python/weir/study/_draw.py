@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weir.scenario import Scenario, parse
-from weir.validate._cells import Chosen
+from weir.study._cells import Chosen
 
 __all__ = ["DrawnCell", "draws"]
 

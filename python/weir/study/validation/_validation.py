@@ -1,35 +1,25 @@
-"""Executes a scenario by two methods and measures how far the first is from the second."""
+"""Executes a grid by two sides and measures how far the first is from the second."""
 
 from __future__ import annotations
 
-import datetime
 import json
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from weir import engine, methods
+from weir import methods, study
 from weir.compare import Comparison, compare
-from weir.engine._folder import RunFolder
 from weir.report.fidelity import point_of
-from weir.run import Cell, Run, RunError, RunWarning, open_run
+from weir.run import Run
 from weir.run.quantity import parse_quantity
-from weir.scenario import Scenario, load
-from weir.validate._cells import Chosen, covering, sample
-from weir.validate._chance import chances, own_chance
-from weir.validate._draw import draws
-from weir.validate._errors import ERRORS, METRICS, Aim, Summary, aims, cell_errors, errors_of, summarise
-from weir.validate._repeats import medians
-from weir.validate._sides import Side, parse_sides
-from weir.validate.errors import ValidateError
+from weir.study import QUICK_CELLS, Chosen, Grid, How, Side, StudyError, opened, parse_sides, today
+from weir.study.validation._chance import chances, own_chance
+from weir.study.validation._errors import ERRORS, METRICS, Aim, Summary, aims, cell_errors, errors_of, summarise
+from weir.study.validation._repeats import medians
 
-__all__ = ["QUICK_CELLS", "CellResult", "Job", "Validation", "execute"]
-
-QUICK_CELLS = 12
-"""Cells of a quick validation, if no number is given."""
+__all__ = ["CellResult", "Job", "Validation", "execute"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +44,20 @@ class Job:
     overrides: Mapping[str, str] | None = None
     most_bps: float = 1e9
     """Bounds the rates of random draws."""
+
+    @property
+    def grid(self) -> Grid:
+        """Its cells."""
+        number = QUICK_CELLS if self.quick and self.cells is None else self.cells
+        return Grid(
+            self.scenario,
+            quick=self.quick,
+            overrides=self.overrides or {},
+            cells=number,
+            pairs=self.pairs,
+            seed=self.seed,
+            most_bps=self.most_bps,
+        )
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,7 @@ class Validation:
     @property
     def centre(self) -> str:
         """What stands for the repeats of a cell: their mean or, where the reference runs on a real clock, median."""
-        return "median" if _real(self.sides[1]) else "mean"
+        return "median" if self.sides[1].real else "mean"
 
     @property
     def aims(self) -> Mapping[str, Aim]:
@@ -140,7 +144,7 @@ class Validation:
             "format": 1,
             "name": self.job.name,
             "date": self.date,
-            "methods": [side.text for side in self.sides],
+            "methods": [side.name for side in self.sides],
             "scenario": None if self.job.scenario is None else scenario_name(self.job.scenario),
             "settings": {"quick": self.job.quick, "set": dict(self.job.overrides or {})},
             "draws": {"seed": self.job.seed, "most_bps": self.job.most_bps} if self.job.scenario is None else None,
@@ -178,84 +182,57 @@ def _host(run: Run) -> dict[str, Any]:
     return {name: facts[name] for name in _HOST_FACTS if name in facts}
 
 
-def execute(
-    job: Job,
-    out: Path,
-    *,
-    workers: int | None = None,
-    fresh: bool = False,
-    force: bool = False,
-    display: engine.Display | None = None,
-) -> Validation:
+def execute(job: Job, out: Path, how: How | None = None) -> Validation:
     """Executes what is missing of a job in the folder ``out``, and measures the errors.
 
     The reference is executed last, so that a mistake in the scenario shows before hours are spent on a real clock.
-    Cells that this machine does not carry in real time are left out of both, unless ``force``.
+    Cells that this machine does not carry in real time are left out of both, unless ``how`` says otherwise.
 
     Raises:
-        ValidateError: the job cannot be done, or no cell was executed by both methods.
+        StudyError: the job cannot be done, or no cell was executed by both methods.
         weir.scenario.ScenarioError: the scenario is wrong.
         weir.engine.EngineError: an execution was interrupted; what is complete is kept.
         weir.methods.MethodError: a method is unknown or cannot run here.
     """
-    sides = parse_sides(job.methods)
-    both = [chosen(job, side) for side in sides]
-    left_out = {} if force else _too_much(sides, both)
-    runs: list[Run] = []
-    failures: list[str] = []
-    rejected: list[str] = []
-    how: Mapping[str, Any] = {"workers": workers, "fresh": fresh, "display": display}
-    for side, every in zip(sides, both, strict=True):
-        run, failed = _executed(job, side, every.without(left_out), out / side.folder, how, rejected)
-        runs.append(run)
-        failures += failed
+    how = how or How()
+    sides, grid = parse_sides(job.methods), job.grid
+    both = [grid.of(side) for side in sides]
+    left_out = {} if how.force else _too_much(sides, both)
+    # What is too much is left out already, so that nothing is refused.
+    executor = _Executor(replace(how, force=True), job.again)
+    runs = [
+        executor.run(grid, side, every.without(left_out), out / side.folder)
+        for side, every in zip(sides, both, strict=True)
+    ]
     more = None
     if job.chance is not None:
-        again = replace(job, overrides={**(job.overrides or {}), "repeat": str(job.chance)})
-        seeds = chosen(again, sides[0]).without(left_out)
-        more, failed = _executed(again, sides[0], seeds, out / f"{sides[0].folder}-chance", how, rejected)
-        failures += failed
-    found = _measured(job, sides, runs, failures, both[0].factors, more)
-    return replace(found, left_out=tuple(left_out.values()), rejected=tuple(rejected))
+        seeds = grid.with_repeats(job.chance)
+        more = executor.run(seeds, sides[0], seeds.of(sides[0]).without(left_out), out / f"{sides[0].folder}-chance")
+    found = _measured(job, sides, runs, executor.failures, both[0].factors, more)
+    return replace(found, left_out=tuple(left_out.values()), rejected=tuple(executor.rejected))
 
 
-def _executed(
-    job: Job, side: Side, cells: Chosen, folder: Path, how: Mapping[str, Any], rejected: list[str]
-) -> tuple[Run, list[str]]:
-    """The run of one side, what is missing of it executed; and what failed.
+class _Executor:
+    """Executes cells by one side after another, and gathers what went wrong."""
 
-    What a real clock made untrustworthy is executed again, and said in ``rejected``: the reason is the machine's own
-    warning, never the result.
-    """
-    settings = {"quick": job.quick, "set": {**(job.overrides or {}), **side.overrides}}
-    before = engine.run(cells, folder, method=side.method, settings=settings, force=True, **how)
-    failed = [f"{side.text}: {failure.place}: {_first_line(failure.error)}" for failure in before.failures]
-    run = _open(folder, cells)
-    for _ in range(job.again if _real(side) and before.executed else 0):
-        disturbed = [cell for cell in run.cells if cell.warnings]
-        if not disturbed:
-            break
-        rejected += [f"{side.text}: {cell.id}: {cell.warnings[0]}" for cell in disturbed]
-        _discard(folder, disturbed)
-        engine.run(cells, folder, method=side.method, settings=settings, force=True, **{**how, "fresh": False})
-        run = _open(folder, cells)
-    return run, failed
+    def __init__(self, how: How, again: int) -> None:
+        self._how, self._again = how, again
+        self.failures: list[str] = []
+        self.rejected: list[str] = []
 
-
-def _discard(folder: Path, cells: Sequence[Cell]) -> None:
-    """Removes cells of a run, so that they are executed again."""
-    run = RunFolder(folder)
-    with run.locked():
-        run.reopen()
-        for cell in cells:
-            run.discard(cell.id)
+    def run(self, grid: Grid, side: Side, cells: Chosen, folder: Path) -> Run:
+        """The run of one side, what was missing of it executed."""
+        done = study.execute(grid.task(side, cells, folder), self._how, again=self._again)
+        self.failures += [f"{side.name}: {text}" for text in done.failures]
+        self.rejected += [f"{side.name}: {text}" for text in done.rejected]
+        return opened(folder, cells)
 
 
 def _too_much(sides: Sequence[Side], chosen: Sequence[Chosen]) -> dict[str, str]:
     """The cells that this machine does not carry by one of the methods: their ids, and why.
 
     Raises:
-        ValidateError: it carries none.
+        StudyError: it carries none.
     """
     found: dict[str, str] = {}
     for side, cells in zip(sides, chosen, strict=True):
@@ -267,9 +244,9 @@ def _too_much(sides: Sequence[Side], chosen: Sequence[Chosen]) -> dict[str, str]
             if missing:
                 needs = ", ".join(f"{n.asked:.3g} {n.what} (there are {n.available:.3g})" for n in missing)
                 place = ", ".join(f"{k} {v}" for k, v in cell.factors.items() if k in cells.factors)
-                found[cell.id] = f"{side.text}: {place or cell.id}: {needs}"
+                found[cell.id] = f"{side.name}: {place or cell.id}: {needs}"
     if len(found) == len(chosen[0].cells()):
-        raise ValidateError(f"this machine carries none of the cells in real time ({next(iter(found.values()))})")
+        raise StudyError(f"this machine carries none of the cells in real time ({next(iter(found.values()))})")
     return found
 
 
@@ -279,44 +256,11 @@ def _by_size(text: str) -> float:
     return math.inf if quantity is None else quantity.value
 
 
-def _first_line(text: str) -> str:
-    return text.partition("\n")[0]
-
-
 def scenario_name(path: Path) -> str:
     """What a document calls a scenario file: its name in the folder of scenarios, or as it was given."""
     parts = path.with_suffix("").parts
     known = [i for i, part in enumerate(parts) if part in ("scenarios", "catalogue")]
     return "/".join(parts[known[-1] + 1 :]) if known else str(path)
-
-
-def chosen(job: Job, side: Side) -> Chosen:
-    """The cells of a job as one side executes them.
-
-    Raises:
-        ValidateError: fewer than one cell is asked for.
-        weir.scenario.ScenarioError: the scenario is wrong.
-    """
-    overrides = {**(job.overrides or {}), **side.overrides}
-    if job.scenario is None:
-        return draws(job.cells or QUICK_CELLS, job.seed, overrides, most_bps=job.most_bps)
-    scenario: Scenario = load(job.scenario, quick=job.quick, overrides=overrides)
-    if job.pairs is not None:
-        return covering(scenario, job.pairs, job.seed)
-    number = QUICK_CELLS if job.quick and job.cells is None else job.cells
-    return sample(scenario, number, job.seed)
-
-
-def _open(folder: Path, chosen: Chosen) -> Run:
-    """The run in a folder, with the cells chosen only: it may hold those of other samples."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RunWarning)
-        try:
-            run = open_run(folder)
-        except RunError:
-            return Run(folder, (), {}, ())  # no cell of it is complete
-    wanted = {cell.id for cell in chosen.cells()}
-    return Run(folder, [cell for cell in run.cells if cell.id in wanted], run.manifest, ())
 
 
 def _measured(
@@ -327,32 +271,27 @@ def _measured(
     shown: Sequence[str],
     more: Run | None,
 ) -> Validation:
-    empty = [side.text for side, run in zip(sides, runs, strict=True) if not run.cells]
+    empty = [side.name for side, run in zip(sides, runs, strict=True) if not run.cells]
     if empty:
-        raise ValidateError(f"no cell was executed by {' or '.join(empty)}:\n  " + "\n  ".join(failures[:5]))
+        raise StudyError(f"no cell was executed by {' or '.join(empty)}:\n  " + "\n  ".join(failures[:5]))
     test, reference = runs
     comparison = compare(
         [reference, test],
-        labels=[sides[1].text, sides[0].text],
+        labels=[sides[1].name, sides[0].name],
         metrics=METRICS,
         phases=[None],
         flows=False,
         strict=False,
     )
     errors = cell_errors(comparison)
-    centres = medians(comparison) if _real(sides[1]) else None
+    centres = medians(comparison) if sides[1].real else None
     if centres is not None:
         errors = [{**found, **errors_of(*pair)} for found, pair in zip(errors, centres, strict=True)]
     sizes = own_chance(comparison) if more is None else chances(comparison, more)
     cells = [_cell(comparison, n, errors[n], sizes[n], shown) for n in range(len(errors))]
     if centres is not None:
         cells = [replace(cell, values=_side_by_side(*pair)) for cell, pair in zip(cells, centres, strict=True)]
-    now = datetime.datetime.now(datetime.UTC).date().isoformat()
-    return Validation(job, sides, comparison, tuple(cells), tuple(failures), (), now, _kernels(reference))
-
-
-def _real(side: Side) -> bool:
-    return methods.get(side.method).clock == "real"
+    return Validation(job, sides, comparison, tuple(cells), tuple(failures), (), today(), _kernels(reference))
 
 
 def _side_by_side(

@@ -11,46 +11,51 @@ from typing import Any, Literal
 from weir import _weir, cc
 from weir.lab import BUILT_IN
 from weir.scenario import load
-from weir.variants.errors import VariantError
+from weir.study import Side, StudyError
 
-__all__ = ["AS_LINUX", "SIDES", "Side", "named_in", "names"]
+__all__ = ["AS_LINUX", "KINDS", "Kind", "named_in", "names", "sides"]
 
 AS_LINUX = "as_linux"
 """The option with which a congestion control does what the kernel's does."""
 
 
 @dataclass(frozen=True)
-class Side:
-    """One way to execute every cell."""
+class Kind:
+    """Whose congestion control a side has, and where it runs."""
 
     name: str
     method: str
-    kind: Literal["kernel", "paper", "as linux"]
+    rules: Literal["kernel", "paper", "as linux"]
 
     def congestion_control(self, name: str) -> Any:
         """``name`` as a scenario writes it for this side; none where there is no such thing."""
-        if self.kind == "kernel":
+        if self.rules == "kernel":
             return f"linux:{name}" if name in BUILT_IN else None
         # A path is relative to the working directory here, and to the scenario's folder there.
         named = str(Path(name).absolute()) if cc.is_file_name(name) else name
-        if self.kind == "paper":
+        if self.rules == "paper":
             return named
         return {"name": named, AS_LINUX: True} if AS_LINUX in _options(name) else None
 
-    def overrides(self, chosen: Sequence[str]) -> dict[str, str]:
-        """What this side changes about the scenario; nothing, if it has none of the congestion controls."""
+    def side(self, chosen: Sequence[str]) -> Side | None:
+        """The side that executes the congestion controls ``chosen``; none if it has none of them."""
         there = {name: value for name in chosen if (value := self.congestion_control(name)) is not None}
-        return {"sweep.transport.cc": json.dumps(there)} if there else {}
+        return Side(self.name, self.method, {"sweep.transport.cc": json.dumps(there)}) if there else None
 
 
-SIDES = (
-    Side("kernel", "lab", "kernel"),
-    Side("lab", "lab", "paper"),
-    Side("lab as_linux", "lab", "as linux"),
-    Side("sim", "sim", "paper"),
-    Side("sim as_linux", "sim", "as linux"),
+KINDS = (
+    Kind("kernel", "lab", "kernel"),
+    Kind("lab", "lab", "paper"),
+    Kind("lab as_linux", "lab", "as linux"),
+    Kind("sim", "sim", "paper"),
+    Kind("sim as_linux", "sim", "as linux"),
 )
 """The kernel's own first: it is the reference."""
+
+
+def sides(chosen: Sequence[str]) -> list[Side]:
+    """The sides of a validation of the congestion controls ``chosen``."""
+    return [side for kind in KINDS if (side := kind.side(chosen)) is not None]
 
 
 def names(chosen: Sequence[str]) -> tuple[str, ...]:
@@ -59,16 +64,14 @@ def names(chosen: Sequence[str]) -> tuple[str, ...]:
     One that the lab's kernel does not have, too, is compared between the lab and the simulator only.
 
     Raises:
-        VariantError: weir has no such congestion control, or a user's cannot be used.
+        StudyError: weir has no such congestion control, or a user's cannot be used.
     """
     known = _registered()
     for name in chosen:
         if cc.is_file_name(name):
             _usable(name)
         elif name not in known:
-            raise VariantError(
-                f"{name}: weir has no such congestion control; there are {', '.join(known)}, or a C file"
-            )
+            raise StudyError(f"{name}: weir has no such congestion control; there are {', '.join(known)}, or a C file")
     users = dict.fromkeys(name for name in chosen if cc.is_file_name(name))
     return (*(name for name in known if name in chosen), *users)
 
@@ -78,7 +81,7 @@ def named_in(scenario: Path, overrides: Mapping[str, str], *, quick: bool) -> tu
 
     Raises:
         weir.scenario.ScenarioError: the scenario is wrong.
-        VariantError: as :func:`names`.
+        StudyError: as :func:`names`.
     """
     loaded = load(scenario, quick=quick, overrides=overrides)
     transports = (flow["transport"] for cell in loaded.cells() for flow in cell.plan()["flows"])
@@ -91,7 +94,7 @@ def _usable(name: str) -> None:
         cc.control(name)
         cc.source_of(Path(name))
     except cc.ControlError as error:
-        raise VariantError(str(error)) from None
+        raise StudyError(str(error)) from None
 
 
 def _options(name: str) -> set[str]:

@@ -1,0 +1,64 @@
+"""The cells that all sides of a study have in common: of a scenario, or drawn at random."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from weir.scenario import load
+from weir.study._cells import Chosen, covering, sample
+from weir.study._draw import draws
+from weir.study._execute import Task
+from weir.study._sides import Side
+
+__all__ = ["QUICK_CELLS", "Grid"]
+
+QUICK_CELLS = 12
+"""Cells of a quick sample, and draws, if no number is given."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Which cells are executed."""
+
+    scenario: Path | None
+    """A scenario file; none: random draws."""
+    quick: bool = False
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    """What is changed for every side."""
+    cells: int | None = None
+    """How many combinations of factors, or draws; none: all of them (draws: a dozen)."""
+    pairs: int | None = None
+    """How often at least every two values of two factors meet; none: ``cells`` says how many."""
+    seed: int = 1
+    most_bps: float = 1e9
+    """Bounds the rates of random draws."""
+    claims: bool = False
+    """Whether runs carry the claims of the scenario, though they may be of a sample."""
+
+    def of(self, side: Side) -> Chosen:
+        """The cells as ``side`` executes them.
+
+        Raises:
+            StudyError: fewer than one cell is asked for.
+            weir.scenario.ScenarioError: the scenario is wrong.
+        """
+        overrides = {**self.overrides, **side.overrides}
+        if self.scenario is None:
+            return draws(self.cells or QUICK_CELLS, self.seed, overrides, most_bps=self.most_bps)
+        scenario = load(self.scenario, quick=self.quick, overrides=overrides)
+        if self.pairs is not None:
+            return covering(scenario, self.pairs, self.seed)
+        chosen = sample(scenario, self.cells, self.seed)
+        return replace(chosen, expect=scenario.expect) if self.claims else chosen
+
+    def task(self, side: Side, cells: Chosen, folder: Path) -> Task:
+        """The execution of ``cells`` by ``side``."""
+        settings: dict[str, Any] = {"quick": self.quick, "set": {**self.overrides, **side.overrides}}
+        return Task(side, cells, folder, settings)
+
+    def with_repeats(self, number: int) -> Grid:
+        """The same, with so many seeds for each cell."""
+        return replace(self, overrides={**self.overrides, "repeat": str(number)})

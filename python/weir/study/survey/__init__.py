@@ -1,0 +1,13 @@
+"""Who agrees with whom: the catalogue by several methods, every claim and figure by each, and who stands alone.
+
+``execute`` does what is missing and gives a :class:`Survey`; ``build`` writes its page.
+"""
+
+from __future__ import annotations
+
+from weir.study.survey._execute import execute
+from weir.study.survey._result import Claim, Entry, Figure, Said, Survey
+from weir.study.survey._tasks import tasks_of
+from weir.study.survey.page import build
+
+__all__ = ["Claim", "Entry", "Figure", "Said", "Survey", "build", "execute", "tasks_of"]

@@ -1,0 +1,29 @@
+"""A validation of congestion controls: weir's against the kernel's of the same names, in one kernel and simulated.
+
+Its sides differ in the congestion control as much as in the method, and its grid is made for that:
+``scenarios/validation/variants.yaml`` forces losses, so that two sides that are the same do the same to every packet.
+``execute`` runs the cells by each side, ``document`` writes how far their traces are apart; ``weir cc compare`` is
+both.
+"""
+
+from __future__ import annotations
+
+from weir.study.validation.controls._document import HEAD, document, fields
+from weir.study.validation.controls._measure import PAIRS, Pair, Row, Variants, execute
+from weir.study.validation.controls._sides import KINDS, Kind, named_in, names, sides
+
+__all__ = [
+    "HEAD",
+    "KINDS",
+    "PAIRS",
+    "Kind",
+    "Pair",
+    "Row",
+    "Variants",
+    "document",
+    "execute",
+    "fields",
+    "named_in",
+    "names",
+    "sides",
+]
