@@ -1,14 +1,13 @@
 //! The receiving end of a constant-bit-rate flow: counts datagrams and says how their spacing was changed.
 
 use weir_plan::Source;
-use weir_units::Time;
+use weir_units::{Histogram, Time};
 
 use crate::context::Context;
 use crate::datagram::{Arrival, Arrivals, IP_UDP_BYTES};
 use crate::error::AgentError;
 use crate::open;
 use crate::schedule::Slot;
-use crate::stats::Distribution;
 use crate::sys::socket::Socket;
 
 /// Bytes that the kernel accounts for a datagram beside its payload, at most: what fits in a buffer follows from it.
@@ -47,9 +46,9 @@ pub struct Report {
     /// Datagrams that came after one with a greater number.
     pub reordered: u64,
     /// Difference between the spacing of two neighbours at arrival and as planned, absolute.
-    pub spacing_error: Distribution,
+    pub spacing_error: Histogram,
     /// Time from being handed to the kernel to arrival; both ends have one clock.
-    pub delay: Distribution,
+    pub delay: Histogram,
 }
 
 impl CbrReceiver {
@@ -145,12 +144,12 @@ impl CbrReceiver {
             report.reordered += 1;
         }
         report.expected = report.expected.max(header.number + 1);
-        report.delay.add(at.0.saturating_sub(header.sent_ns));
+        report.delay.add(at.0.saturating_sub(header.sent_ns), 1);
         if let Some(Arrival { header: Some(before), at_ns, .. }) = self.last
             && before.number + 1 == header.number
         {
             let planned = header.due_ns - before.due_ns;
-            report.spacing_error.add((arrival.at_ns - at_ns).abs_diff(planned));
+            report.spacing_error.add((arrival.at_ns - at_ns).abs_diff(planned), 1);
         }
         self.last = Some(*arrival);
     }

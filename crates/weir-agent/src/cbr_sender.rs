@@ -5,14 +5,13 @@ use std::io;
 use weir_plan::Source;
 use weir_run::EventKind;
 use weir_traffic::CbrClock;
-use weir_units::Time;
+use weir_units::{Histogram, Time};
 
 use crate::context::Context;
 use crate::datagram::{Batch, Header, IP_UDP_BYTES};
 use crate::error::AgentError;
 use crate::open;
 use crate::schedule::Slot;
-use crate::stats::Distribution;
 use crate::sys::socket::Socket;
 use crate::telemetry::{Totals, TransferRecord};
 
@@ -32,7 +31,7 @@ pub struct CbrSender {
     sampled_ip_bytes: u64,
     last_sent: Time,
     /// How late datagrams were handed to the kernel.
-    pub lateness: Distribution,
+    pub lateness: Histogram,
     started: bool,
     finished: bool,
 }
@@ -60,7 +59,7 @@ impl CbrSender {
             totals: Totals::default(),
             sampled_ip_bytes: 0,
             last_sent: Time::ZERO,
-            lateness: Distribution::default(),
+            lateness: Histogram::default(),
             started: false,
             finished: false,
         })
@@ -126,7 +125,7 @@ impl CbrSender {
             if !self.batch.push(&header) {
                 break;
             }
-            self.lateness.add(context.now.since(due).0);
+            self.lateness.add(context.now.since(due).0, 1);
             self.next += 1;
             self.clock.sent();
         }

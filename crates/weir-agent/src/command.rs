@@ -17,8 +17,6 @@ use crate::sys::socket::would_block;
 const CAPTURE_BYTES: usize = 64 << 20;
 /// How often a port is looked for.
 const LOOK: Duration = Duration::from_millis(20);
-/// Time between the request to end and the end by force.
-const COURTESY: Duration = Duration::from_secs(2);
 
 /// A command to run.
 #[derive(Clone, Debug)]
@@ -206,35 +204,6 @@ impl Running {
     /// Kills it and its group.
     pub fn kill(&self) {
         self.signal(libc::SIGKILL);
-    }
-
-    /// How it ended; one that still runs is stopped.
-    ///
-    /// # Errors
-    /// From the kernel; none is expected.
-    pub fn stop_or_status(&mut self) -> Result<ExitStatus, CommandError> {
-        match self.status()? {
-            Some(status) => {
-                self.take_output(Duration::ZERO)?;
-                Ok(status)
-            }
-            None => self.stop(),
-        }
-    }
-
-    /// Asks it to end, and after a while kills it; answers how it ended.
-    ///
-    /// # Errors
-    /// From the kernel; none is expected.
-    pub fn stop(&mut self) -> Result<ExitStatus, CommandError> {
-        self.ask_to_end();
-        match self.wait(COURTESY) {
-            Err(CommandError::Late(..)) => {
-                self.kill();
-                self.wait(COURTESY)
-            }
-            other => other,
-        }
     }
 
     /// What it has printed so far, as far as it was read.
@@ -434,7 +403,8 @@ mod tests {
         let mut running = start(&["sh", "-c", "echo wait; echo now I am up; sleep 60"], line.clone()).expect("a shell");
         running.wait_until_ready(PATIENCE).expect("it says so");
         assert_eq!(running.status().expect("a child"), None);
-        assert_eq!(exit_code(running.stop().expect("it ends")), 128 + libc::SIGTERM);
+        running.ask_to_end();
+        assert_eq!(exit_code(running.wait(PATIENCE).expect("it ends")), 128 + libc::SIGTERM);
         let mut never = start(&["sh", "-c", "echo no >&2; exit 1"], line).expect("a shell");
         let error = never.wait_until_ready(PATIENCE).expect_err("it ended");
         assert!(

@@ -63,11 +63,6 @@ impl Batch {
         self.len
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// Appends a datagram; false if there is no room.
     pub fn push(&mut self, header: &Header) -> bool {
         if self.len == BATCH {

@@ -1,4 +1,4 @@
-//! The sockets of other programs, by `inet_diag`: which flow they are follows from a port.
+//! The sockets of other programs, by `inet_diag`.
 //!
 //! A flow is all connections that have its port at an end. Programs open more than one (iperf3 has one to control its
 //! test), and one after the other: counters are sums over all of them, those that have ended included; the window, the
@@ -6,58 +6,10 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::ops::RangeInclusive;
 
-use weir_units::Time;
-
-use crate::sys::diag::{Diag, DiagSocket, Ports, States};
+use crate::sys::diag::DiagSocket;
 use crate::sys::tcp_info::{TcpInfo, option};
-use crate::telemetry::{Telemetry, Totals};
-
-/// Looks at the connections of a range of ports.
-#[derive(Debug)]
-pub struct Watcher {
-    ports: RangeInclusive<u16>,
-    flows: Vec<Connections>,
-}
-
-impl Watcher {
-    /// Port `ports.start()` is flow 0, and so on.
-    pub fn new(ports: RangeInclusive<u16>) -> Watcher {
-        let flows = vec![Connections::default(); ports.len()];
-        Watcher { ports, flows }
-    }
-
-    /// Looks at the sockets of some namespaces and writes a row of `samples` for each flow that has a connection.
-    ///
-    /// # Errors
-    /// When the kernel has no `inet_diag` for TCP.
-    pub fn look(&mut self, at: Time, diags: &mut [Diag], telemetry: &mut Telemetry) -> std::io::Result<()> {
-        for diag in diags {
-            for v6 in [false, true] {
-                let (flows, ports) = (&mut self.flows, &self.ports);
-                diag.dump(v6, States::Alive, &Ports::Either(ports.clone()), |socket| {
-                    if let Some(flow) = flow_of(&socket, ports) {
-                        flows[flow].offer(&socket);
-                    }
-                })?;
-            }
-        }
-        for (flow, connections) in (0..).zip(&mut self.flows) {
-            if let Some(info) = connections.settle() {
-                let totals = connections.counters().sent;
-                telemetry.sample(at, flow, &info, &totals, info.pacing_rate < u64::MAX);
-                telemetry.observe(at, flow, &info, &totals);
-            }
-        }
-        Ok(())
-    }
-}
-
-fn flow_of(socket: &DiagSocket, ports: &RangeInclusive<u16>) -> Option<usize> {
-    let port = [socket.remote.port(), socket.local.port()].into_iter().find(|port| ports.contains(port))?;
-    Some(usize::from(port - ports.start()))
-}
+use crate::telemetry::Totals;
 
 /// The connections of a flow, as one of its ends has them.
 #[derive(Clone, Debug, Default)]
@@ -104,11 +56,6 @@ impl Connections {
     /// What all have done, past and present.
     pub fn counters(&self) -> Counters {
         self.present.values().fold(self.past, |sum, counters| sum + *counters)
-    }
-
-    /// Whether there was none so far.
-    pub fn is_empty(&self) -> bool {
-        self.present.is_empty() && self.past == Counters::default()
     }
 
     fn note(&mut self, socket: &DiagSocket) {
@@ -163,17 +110,8 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_is_known_by_either_port() {
-        let ports = 5201..=5210;
-        assert_eq!(flow_of(&socket(40_000, 5203, 0), &ports), Some(2));
-        assert_eq!(flow_of(&socket(5210, 40_000, 0), &ports), Some(9));
-        assert_eq!(flow_of(&socket(40_000, 80, 0), &ports), None);
-    }
-
-    #[test]
     fn counters_are_sums_that_never_fall_and_the_window_is_that_of_the_busiest() {
         let mut connections = Connections::default();
-        assert!(connections.is_empty());
         let mut look = |alive: &[DiagSocket], ended: &[DiagSocket]| {
             alive.iter().for_each(|socket| connections.offer(socket));
             ended.iter().for_each(|socket| connections.bury(socket));
@@ -189,6 +127,5 @@ mod tests {
         // The next one with the same ports, and one whose end nobody told.
         assert_eq!(look(&[socket(2, 5201, 70)], &[]), (Some(70), 6177));
         assert_eq!(look(&[socket(2, 5201, 20)], &[]), (Some(20), 6197));
-        assert!(!connections.is_empty());
     }
 }

@@ -7,11 +7,11 @@
 //! - [`session`]: the event loop and the protocol; [`context`] is what its endpoints share.
 //! - [`tcp_sender`], [`tcp_receiver`], [`cbr_sender`], [`cbr_receiver`]: the ends of flows; [`open`] makes their sockets as
 //!   the plan says, [`window`] keeps the receive window.
-//! - [`program_end`]: the ends of flows whose traffic programs make; [`program`] says what is executed, [`census`] what
-//!   their connections do, [`spread`] puts the intervals of a report on those of the plan.
+//! - [`program_end`]: the ends of flows whose traffic programs make; [`program`] says what is executed, [`command`]
+//!   executes it, [`census`] finds its connections and [`foreign`] adds up what they do, [`iperf3`] reads its report,
+//!   [`spread`] puts the intervals of a report on those of the plan.
 //! - [`telemetry`]: the rows of the tables; [`sampler`]: how connections are looked at.
 //! - [`services`]: echo, sink and source, for whoever comes.
-//! - [`supervise`]: any [`command`] as a workload, the report of [`iperf3`], the connections of [`foreign`] programs.
 //! - [`sys`]: the operating system.
 //!
 //! Every table begins at instant 0 of the plan, on `CLOCK_MONOTONIC`. `end` of the protocol has these statistics: processor
@@ -29,30 +29,28 @@
 //!
 //! the latter where the musl target is not installed.
 
-pub mod cbr_receiver;
-pub mod cbr_sender;
-pub mod census;
+mod cbr_receiver;
+mod cbr_sender;
+mod census;
 pub mod cli;
-pub mod command;
-pub mod context;
-pub mod datagram;
-pub mod error;
-pub mod foreign;
-pub mod iperf3;
-pub mod open;
-pub mod output;
-pub mod path;
-pub mod program;
-pub mod program_end;
-pub mod sampler;
-pub mod schedule;
-pub mod services;
-pub mod session;
-pub mod spread;
-pub mod stats;
-pub mod supervise;
+mod command;
+mod context;
+mod datagram;
+mod error;
+mod foreign;
+mod iperf3;
+mod open;
+mod output;
+mod path;
+mod program;
+mod program_end;
+mod sampler;
+mod schedule;
+mod services;
+mod session;
+mod spread;
 pub mod sys;
-pub mod tcp_receiver;
-pub mod tcp_sender;
-pub mod telemetry;
-pub mod window;
+mod tcp_receiver;
+mod tcp_sender;
+mod telemetry;
+mod window;

@@ -137,14 +137,6 @@ impl Input {
         Some(String::from_utf8_lossy(&line[..end]).into_owned())
     }
 
-    /// Whether somebody is at the other side, who may say something or leave: not so of a file, or of /dev/null.
-    pub fn is_attended(&self) -> bool {
-        use std::io::IsTerminal;
-        use std::os::unix::fs::FileTypeExt;
-        let kind = self.file.metadata().map(|metadata| metadata.file_type());
-        self.file.is_terminal() || kind.is_ok_and(|kind| kind.is_fifo() || kind.is_socket())
-    }
-
     /// Whether the other side has closed it.
     pub fn ended(&self) -> bool {
         self.ended

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use weir_plan::{Source, Transport};
 use weir_run::{Command, End, Job, Message};
-use weir_units::Time;
+use weir_units::{Histogram, Time};
 
 use crate::cbr_receiver::CbrReceiver;
 use crate::cbr_sender::CbrSender;
@@ -18,7 +18,6 @@ use crate::output::{Input, Output};
 use crate::program_end::ProgramEnd;
 use crate::sampler::{Sampler, Sampling};
 use crate::schedule::Slot;
-use crate::stats::Distribution;
 use crate::sys::clock::{self, Timer};
 use crate::sys::epoll::{Interest, Ready};
 use crate::tcp_receiver::TcpReceiver;
@@ -66,7 +65,7 @@ enum Endpoint {
     TcpSender(TcpSender),
     TcpReceiver(TcpReceiver),
     CbrSender(CbrSender),
-    CbrReceiver(CbrReceiver),
+    CbrReceiver(Box<CbrReceiver>),
     Program(ProgramEnd),
 }
 
@@ -84,7 +83,7 @@ pub struct Session {
     census: Census,
     next_goodput: Time,
     next_tcp: Time,
-    lateness: Distribution,
+    lateness: Histogram,
     wakeups: u64,
     ticks: u64,
     late_ticks: u64,
@@ -119,7 +118,7 @@ impl Session {
                     timer,
                     sampler,
                     census,
-                    lateness: Distribution::default(),
+                    lateness: Histogram::default(),
                     wakeups: 0,
                     ticks: 0,
                     late_ticks: 0,
@@ -285,7 +284,7 @@ impl Session {
             return Ok(());
         }
         while let Some((at, slot)) = self.context.schedule.take(self.context.now) {
-            self.lateness.add(self.context.now.since(at).0);
+            self.lateness.add(self.context.now.since(at).0, 1);
             match slot {
                 Slot::Endpoint(number) => self.endpoint_due(number)?,
                 Slot::Tick => self.measuring(|session| session.tick(at))?,
@@ -450,7 +449,7 @@ impl Session {
     }
 }
 
-fn add_quantiles(stats: &mut BTreeMap<String, f64>, name: &str, distribution: &Distribution) {
+fn add_quantiles(stats: &mut BTreeMap<String, f64>, name: &str, distribution: &Histogram) {
     for (suffix, value) in
         [("p50", distribution.quantile(0.5)), ("p99", distribution.quantile(0.99)), ("max", distribution.max())]
     {
@@ -472,7 +471,7 @@ fn open(context: &mut Context, number: u32, end: End) -> Result<Endpoint, AgentE
         (End::From(_), Transport::Tcp(_)) => Endpoint::TcpSender(TcpSender::new(context, number, flow)?),
         (End::To(_), Transport::Tcp(_)) => Endpoint::TcpReceiver(TcpReceiver::new(context, number, flow)?),
         (End::From(_), Transport::Udp(_)) => Endpoint::CbrSender(CbrSender::new(context, number, flow)?),
-        (End::To(_), Transport::Udp(_)) => Endpoint::CbrReceiver(CbrReceiver::new(context, number, flow)?),
+        (End::To(_), Transport::Udp(_)) => Endpoint::CbrReceiver(Box::new(CbrReceiver::new(context, number, flow)?)),
     })
 }
 

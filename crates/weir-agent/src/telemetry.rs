@@ -179,16 +179,6 @@ impl Telemetry {
         self.flows.push(*row);
     }
 
-    /// The rows of a report of iperf3, with its samples or without.
-    pub fn report(&mut self, report: &Report, samples: bool) {
-        report.flows.iter().for_each(|row| self.flow(row));
-        report.sent.iter().for_each(|row| self.sent(Time(row.time_ns), row.flow, row.bytes));
-        report.delivered.iter().for_each(|row| self.delivered(Time(row.time_ns), row.flow, 0, row.bytes));
-        if samples {
-            self.report_samples(report);
-        }
-    }
-
     /// The samples of a report of iperf3.
     pub fn report_samples(&mut self, report: &Report) {
         for row in &report.samples {

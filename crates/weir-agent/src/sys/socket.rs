@@ -315,15 +315,6 @@ impl Socket {
         Ok(bytes as u64)
     }
 
-    /// Sends the end of the stream.
-    ///
-    /// # Errors
-    /// When it is not connected.
-    pub fn shut_down_write(&self) -> io::Result<()> {
-        // SAFETY: the call has no pointers.
-        check(unsafe { libc::shutdown(self.raw(), libc::SHUT_WR) }).map(drop)
-    }
-
     /// Closes it at once: what is not acknowledged is forgotten, and nothing lingers in the kernel.
     pub fn abort(self) {
         let linger = libc::linger { l_onoff: 1, l_linger: 0 };
