@@ -12,7 +12,6 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from weir.cc import _build, _source
 from weir.cc._build import cache, compiled
@@ -20,6 +19,7 @@ from weir.cc._describe import Described, Option, describe
 from weir.cc._source import is_file_name, source_of
 from weir.cc._watch import Watch
 from weir.cc.errors import ControlError
+from weir.plan import Plan, TcpTransport
 
 __all__ = [
     "Control",
@@ -92,16 +92,19 @@ def object_of(name: str) -> Path:
     return _build.object_of(path) if path.suffix == ".c" else path.absolute()
 
 
-def controls_of(plan: Mapping[str, Any]) -> list[str]:
+def controls_of(plan: Plan) -> list[str]:
     """The names of the users' controls that flows of ``plan`` use, each once."""
-    names = (flow["transport"].get("cc", "") for flow in plan["flows"])
-    return list(dict.fromkeys(name for name in names if is_file_name(name)))
+    return list(sources_of(plan))
 
 
-def sources_of(plan: Mapping[str, Any]) -> dict[str, str]:
-    """Which source each users' control of ``plan`` is, by its name."""
-    transports = (flow["transport"] for flow in plan["flows"])
-    return {t["cc"]: t.get("cc_source", "") for t in transports if is_file_name(t.get("cc", ""))}
+def sources_of(plan: Plan) -> dict[str, str]:
+    """Which source each users' control of ``plan`` is, by its name, in the order of the flows."""
+    transports = (flow.transport for flow in plan.flows)
+    return {
+        transport.cc: transport.cc_source or ""
+        for transport in transports
+        if isinstance(transport, TcpTransport) and is_file_name(transport.cc)
+    }
 
 
 _LOADED: dict[str, Path] = {}

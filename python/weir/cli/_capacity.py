@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from weir.cli._common import console, emit_json, plural, print_table
+from weir.plan import typed
 
 if TYPE_CHECKING:
     from weir.engine import Cell
@@ -22,7 +23,7 @@ def show_capacity(method: Sized, cells: Sequence[Cell], *, as_json: bool) -> boo
     """
     plans = [cell.plan() for cell in cells]
     found = [method.capacity(plan) for plan in plans]
-    seconds = [plan["end_ns"] / 1e9 for plan in plans]
+    seconds = [typed(plan).end_ns / 1e9 for plan in plans]
     if as_json:
         emit_json([_as_dict(*item) for item in zip(cells, found, seconds, strict=True)])
     else:

@@ -19,6 +19,7 @@ from weir.methods.emul._namespaces import within
 from weir.methods.emul._needs import require
 from weir.methods.emul._network import Network, environment
 from weir.methods.emul._wiring import Host
+from weir.plan import typed
 
 from ._emulator import Emulator
 from ._hosts import wiring
@@ -57,7 +58,7 @@ def emulate(
     tag = _owner.new()
     with contextlib.ExitStack() as stack:
         stack.enter_context(_undisturbed())
-        network = stack.enter_context(Network(wiring(tag, plan["links"][0]["mtu_bytes"]), tag))
+        network = stack.enter_context(Network(wiring(tag, typed(plan).links[0].mtu_bytes), tag))
         here, peer = network.wiring.hosts
         variables = environment(tag)
         jobs = [here.to_job(), peer.to_job()]

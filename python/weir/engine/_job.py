@@ -12,7 +12,7 @@ import weir
 from weir import cc, methods
 from weir.engine._estimate import Estimate, estimate
 from weir.methods._choice import Foreseeing
-from weir.plan import canonical, plan_hash
+from weir.plan import Plan, canonical, plan_hash, typed
 
 __all__ = ["Cell", "Expectation", "Failure", "Job", "Scenario"]
 
@@ -122,13 +122,17 @@ class Job:
 
     @classmethod
     def of(cls, cell: Cell, method: str) -> Job:
-        """The job of executing ``cell`` by ``method``."""
-        plan = cell.plan()
-        digest = plan_hash(plan)
+        """The job of executing ``cell`` by ``method``.
+
+        Raises:
+            weir.plan.PlanError: what the cell has is no plan.
+        """
+        document = cell.plan()
+        plan, digest = typed(document), plan_hash(document)
         key = canonical({"plan": digest, "method": method, "weir": weir.__version__, "inputs": _inputs(plan)})
-        expected = estimate(plan)
-        cost = _cost(plan, expected.packets, method)
-        return cls(cell, digest, key, plan["seed"], expected, plan["end_ns"], cost, cc.sources_of(plan))
+        expected = estimate(document)
+        cost = _cost(document, expected.packets, method)
+        return cls(cell, digest, key, plan.seed, expected, plan.end_ns, cost, cc.sources_of(plan))
 
     def message(self, run: Path, method: str) -> dict[str, Any]:
         """What a worker is told: see :mod:`weir.engine.worker`.
@@ -137,7 +141,7 @@ class Job:
             weir.cc.ControlError: a user's congestion control cannot be built any more.
         """
         plan = self.cell.plan()
-        names = cc.controls_of(plan) if getattr(methods.get(method), "loads_controls", False) else ()
+        names = cc.controls_of(typed(plan)) if getattr(methods.get(method), "loads_controls", False) else ()
         return {
             "id": self.cell.id,
             "run": str(run.absolute()),
@@ -168,7 +172,7 @@ def _cost(plan: Mapping[str, Any], packets: int, method: str) -> float:
     return float(packets + 1000)
 
 
-def _inputs(plan: dict[str, Any]) -> dict[str, str]:
+def _inputs(plan: Plan) -> dict[str, str]:
     """Hashes of the files that a plan names: congestion controls that users built."""
     found = {}
     for name in cc.controls_of(plan):

@@ -12,6 +12,8 @@ import pyarrow as pa
 from weir import cc
 from weir.methods import MethodError, Outcome, Progress, Sink
 from weir.methods._columns import rows
+from weir.methods._document import plan_of
+from weir.plan import Plan, TcpTransport, Transport, with_transports
 
 __all__ = ["Sim"]
 
@@ -42,10 +44,11 @@ class Sim:
         from weir import _weir
 
         try:
-            for name in cc.controls_of(plan):
+            typed = plan_of(plan)
+            for name in cc.controls_of(typed):
                 cc.control(name)
-            _weir.Simulator(json.dumps(_with(plan, _STAND_IN)))
-        except (ValueError, cc.ControlError) as error:
+            _weir.Simulator(json.dumps(_with(plan, typed, _STAND_IN)))
+        except (ValueError, MethodError, cc.ControlError) as error:
             return str(error)
         return None
 
@@ -57,10 +60,11 @@ class Sim:
         """Executes ``plan``; see :meth:`weir.methods.Method.execute`."""
         from weir import _weir
 
-        names = cc.controls_of(parsed := json.loads(plan))
+        document = json.loads(plan)
+        names = cc.controls_of(typed := plan_of(document))
         try:
             loaded = {name: {"cc": str(cc.served(name))} for name in names}
-            simulator = _weir.Simulator(json.dumps(_with(parsed, loaded)) if names else plan)
+            simulator = _weir.Simulator(json.dumps(_with(document, typed, loaded)) if names else plan)
         except cc.ControlError as error:
             raise MethodError(str(error)) from error
         except ValueError as error:
@@ -100,15 +104,15 @@ class _StandIn(dict[str, Mapping[str, Any]]):
 _STAND_IN = _StandIn()
 
 
-def _with(plan: Mapping[str, Any], instead: _Instead) -> dict[str, Any]:
-    """``plan`` with other settings for the flows of users' controls."""
-    flows = []
-    for flow in plan["flows"]:
-        transport = flow["transport"]
-        if cc.is_file_name(transport.get("cc", "")):
-            flow = {**flow, "transport": {**transport, **instead[transport["cc"]]}}
-        flows.append(flow)
-    return {**plan, "flows": flows}
+def _with(document: Mapping[str, Any], plan: Plan, instead: _Instead) -> dict[str, Any]:
+    """``document`` of ``plan`` with other settings for the flows of users' controls."""
+
+    def other(transport: Transport, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        if isinstance(transport, TcpTransport) and cc.is_file_name(transport.cc):
+            return {**given, **instead[transport.cc]}
+        return given
+
+    return with_transports(document, plan, other)
 
 
 def _renamed(text: str, loaded: _Instead) -> str:

@@ -1,7 +1,7 @@
 """Plans: their types, which are made of the schema of the crate ``weir-plan``, and what follows from them."""
 
 from weir.plan import _types
-from weir.plan._documents import PlanError, canonical, plan_hash, typed
+from weir.plan._documents import PlanError, canonical, plan_hash, typed, with_transports
 from weir.plan._facts import (
     ack_bytes,
     base_rtt_ns,
@@ -12,9 +12,11 @@ from weir.plan._facts import (
     is_reverse,
     kind_of,
     offered_bps,
+    option_bytes,
     packet_bytes,
     payload_bytes,
     queue_bytes,
+    queue_packets,
     transit_ns,
     wire_bytes,
 )
@@ -33,11 +35,14 @@ __all__ = [
     "is_reverse",
     "kind_of",
     "offered_bps",
+    "option_bytes",
     "packet_bytes",
     "payload_bytes",
     "plan_hash",
     "queue_bytes",
+    "queue_packets",
     "transit_ns",
     "typed",
     "wire_bytes",
+    "with_transports",
 ]

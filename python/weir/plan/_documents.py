@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
-from weir.plan._types import Plan
+from weir.plan._types import Plan, Transport
 
-__all__ = ["PlanError", "canonical", "plan_hash", "typed"]
+__all__ = ["PlanError", "canonical", "plan_hash", "typed", "with_transports"]
 
 _SHOWN = 40
 _WANTED = {
@@ -47,6 +47,21 @@ def typed(document: Mapping[str, Any]) -> Plan:
         return msgspec.convert(document, Plan)
     except msgspec.ValidationError as error:
         raise _explained(document, str(error)) from error
+
+
+def with_transports(
+    document: Mapping[str, Any], plan: Plan, other: Callable[[Transport, Mapping[str, Any]], Mapping[str, Any]]
+) -> dict[str, Any]:
+    """``document``, whose plan is ``plan``, with other transports of its flows.
+
+    Args:
+        other: Gets a transport and its document, and returns the document that takes its place.
+    """
+    flows = [
+        {**given, "transport": other(flow.transport, given["transport"])}
+        for flow, given in zip(plan.flows, document["flows"], strict=True)
+    ]
+    return {**document, "flows": flows}
 
 
 def _explained(document: Mapping[str, Any], said: str) -> PlanError:

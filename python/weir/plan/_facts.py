@@ -21,9 +21,11 @@ __all__ = [
     "is_reverse",
     "kind_of",
     "offered_bps",
+    "option_bytes",
     "packet_bytes",
     "payload_bytes",
     "queue_bytes",
+    "queue_packets",
     "transit_ns",
     "wire_bytes",
 ]
@@ -57,7 +59,12 @@ def header_bytes(transport: Transport) -> int:
     """IP and transport headers of a full packet, bytes. SACK blocks are not counted."""
     if not isinstance(transport, TcpTransport):
         return _IPV4 + _UDP
-    return _IPV4 + _TCP + (_TIMESTAMPS if transport.timestamps else 0)
+    return _IPV4 + _TCP + option_bytes(transport)
+
+
+def option_bytes(transport: TcpTransport) -> int:
+    """TCP options of a full packet, bytes. SACK blocks are not counted."""
+    return _TIMESTAMPS if transport.timestamps else 0
 
 
 def packet_bytes(transport: Transport) -> int:
@@ -90,6 +97,14 @@ def queue_bytes(queue: Queue, packet: int) -> int | None:
     sizes = [] if limit.bytes is None else [limit.bytes]
     sizes += [] if limit.packets is None else [limit.packets * packet]
     return min(sizes, default=None)
+
+
+def queue_packets(queue: Queue, packet: int) -> int:
+    """Packets that ``queue`` holds at most: its limit in packets, or how many of ``packet`` bytes are in its limit.
+
+    At least one.
+    """
+    return queue.limit.packets or max(1, (queue.limit.bytes or 0) // packet)
 
 
 def bottleneck(plan: Plan, path: Iterable[int]) -> Link:
