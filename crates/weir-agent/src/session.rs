@@ -64,7 +64,7 @@ pub struct Due {
 enum Endpoint {
     TcpSender(TcpSender),
     TcpReceiver(TcpReceiver),
-    CbrSender(CbrSender),
+    CbrSender(Box<CbrSender>),
     CbrReceiver(Box<CbrReceiver>),
     Program(ProgramEnd),
 }
@@ -470,7 +470,7 @@ fn open(context: &mut Context, number: u32, end: End) -> Result<Endpoint, AgentE
     Ok(match (end, &context.flow(flow).transport) {
         (End::From(_), Transport::Tcp(_)) => Endpoint::TcpSender(TcpSender::new(context, number, flow)?),
         (End::To(_), Transport::Tcp(_)) => Endpoint::TcpReceiver(TcpReceiver::new(context, number, flow)?),
-        (End::From(_), Transport::Udp(_)) => Endpoint::CbrSender(CbrSender::new(context, number, flow)?),
+        (End::From(_), Transport::Udp(_)) => Endpoint::CbrSender(Box::new(CbrSender::new(context, number, flow)?)),
         (End::To(_), Transport::Udp(_)) => Endpoint::CbrReceiver(Box::new(CbrReceiver::new(context, number, flow)?)),
     })
 }
