@@ -110,6 +110,29 @@ class Column:
     def __len__(self) -> int: ...
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
+def trace_files() -> list[str]:
+    """Names of the files of a trace: at the senders, at the receivers, and the log."""
+
+class RowTrace:
+    """Makes the files of a trace of what the lab's kernel says of single packets (``crates/weir-trace``: rows.rs)."""
+
+    def __new__(cls, plan: str) -> RowTrace:
+        """The trace that ``plan`` asks for.
+
+        Raises:
+            ValueError: it is not a plan, or asks for none.
+        """
+
+    def take(self, rows: bytes) -> dict[str, bytes]:
+        """Takes whole rows in the order of time; the parts of the files that follow what was given before, by name.
+
+        Raises:
+            OSError: a packet does not fit its headers.
+        """
+
+    def finish(self) -> dict[str, bytes]:
+        """The last parts."""
+
 class Simulator:
     """A simulation of one plan."""
 

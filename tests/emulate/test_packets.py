@@ -162,7 +162,7 @@ def test_trains_of_tcp_are_cut_and_counted_by_packet() -> None:
 
 def test_a_trace_shows_each_packet_at_the_sender(tmp_path: Path) -> None:
     file = tmp_path / "trace.pcap"
-    with network(link(rate="1Gbps", delay="1ms"), "--trace", str(file)) as net:
+    with network(link(rate="1Gbps", delay="1ms"), "--capture", str(file)) as net:
         transfer(net, bytes(300_000))
         time.sleep(0.1)  # for the last acknowledgements
     content = file.read_bytes()

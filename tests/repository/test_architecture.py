@@ -47,6 +47,7 @@ CRATES = {
     "weir-elements": {"weir-plan", "weir-units"},
     "weir-links": {"weir-elements", "weir-plan", "weir-run", "weir-units"},
     "weir-tcp": {"weir-cc", "weir-plan", "weir-units"},
+    "weir-trace": {"weir-plan", "weir-units"},
     "weir-traffic": {"weir-plan", "weir-units"},
 }
 """What each core crate may depend on of weir; a driver or an edge is never among it."""

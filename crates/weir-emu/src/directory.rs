@@ -109,6 +109,11 @@ impl Directory {
         if route % 2 == 0 { ends.to } else { ends.from }
     }
 
+    /// The host that sends the data of a flow, if there is such a flow.
+    pub fn sender(&self, flow: u32) -> Option<u32> {
+        self.flows.get(flow as usize).map(|ends| ends.from)
+    }
+
     fn ends(&self, flow: u32) -> &Ends {
         &self.flows[flow as usize]
     }

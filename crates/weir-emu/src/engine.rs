@@ -13,6 +13,7 @@ use weir_run::{Command, Job, Message};
 use weir_units::{Dur, Time};
 
 use crate::alarm::Alarm;
+use crate::capture::Capture;
 use crate::clock::Clock;
 use crate::control::{Inbox, Input, Reporter};
 use crate::device::Device;
@@ -41,6 +42,15 @@ pub struct Settings {
     pub spin: Dur,
 }
 
+/// Where single packets are shown.
+#[derive(Default)]
+pub struct Shown {
+    /// All that the sending hosts see.
+    pub capture: Option<Capture>,
+    /// The trace that the plan asks for.
+    pub trace: Option<Trace>,
+}
+
 /// Why the loop ended.
 pub enum End {
     /// The plan's end, or a command to stop.
@@ -58,7 +68,7 @@ pub struct Engine {
     settings: Settings,
     inbox: Inbox,
     reporter: Reporter,
-    trace: Option<Trace>,
+    shown: Shown,
     meter: Meter,
     alarm: Alarm,
     /// Before the run, since the emulator was started.
@@ -86,7 +96,7 @@ impl Engine {
         settings: Settings,
         inbox: Inbox,
         reporter: Reporter,
-        trace: Option<Trace>,
+        shown: Shown,
     ) -> io::Result<Engine> {
         let poller = Poller::new(devices.len() + 1)?;
         poller.add(inbox.fd(), INBOX)?;
@@ -101,7 +111,7 @@ impl Engine {
             settings,
             inbox,
             reporter,
-            trace,
+            shown,
             meter: Meter::new(bin_ns),
             alarm: Alarm::new(settings.spin),
             clock: Clock::new(sys::monotonic_ns(), Time::MAX),
@@ -171,8 +181,8 @@ impl Engine {
             // A frame that came since the loop waited may be earlier than one of a device that told before.
             self.poll(Dur::ZERO)?;
         }
-        let (network, meter, trace) = (&mut self.network, &mut self.meter, self.trace.as_mut());
-        self.intake.read(now, &mut Way { network, clock: self.clock, trace, meter })
+        let (network, meter, capture) = (&mut self.network, &mut self.meter, self.shown.capture.as_mut());
+        self.intake.read(now, &mut Way { network, clock: self.clock, capture, meter })
     }
 
     /// Writes what is due, up to a number.
@@ -194,8 +204,8 @@ impl Engine {
     fn write(&mut self, delivery: &Delivery) -> io::Result<bool> {
         let train = self.network.trains.get(delivery.train);
         let (device, buffer) = (self.intake.device(delivery.host), &train.buffer);
-        if let Some(trace) = &mut self.trace {
-            trace.received(train.flow, delivery, &train.frame, buffer.bytes());
+        if let Some(capture) = &mut self.shown.capture {
+            capture.received(train.flow, delivery, &train.frame, buffer.bytes());
         }
         let written = if piece::is_whole(&train.frame, &delivery.run) {
             device.write(buffer.bytes(), buffer.zeros())
@@ -215,11 +225,15 @@ impl Engine {
         self.next_drain = now + DRAIN;
         self.intake.read_clocks();
         let records = self.network.drain();
-        if let Some(trace) = &mut self.trace {
-            trace.flush()?;
+        if let Some(capture) = &mut self.shown.capture {
+            capture.flush()?;
         }
+        let traced = self.network.take_trace();
         if !self.started {
             return Ok(());
+        }
+        if let Some(trace) = &self.shown.trace {
+            trace.add(traced, self.intake.known(self.network.now()));
         }
         self.reporter.table("links", records.links.into_columns());
         self.reporter.table("delays", records.delays.into_columns());
@@ -236,6 +250,7 @@ impl Engine {
         self.network.advance(end);
         self.network.close_bins();
         self.hand_over(end)?;
+        self.shown.trace.take().map_or(Ok(()), Trace::finish)?;
         let statistics = self.network.statistics();
         let mut stats = self.meter.stats(&statistics);
         let refused = self.intake.refused()?.saturating_sub(self.refused_before);

@@ -14,10 +14,10 @@ use weir_emu::frame::Frame;
 use weir_emu::pool::LARGEST;
 use weir_units::{Dur, Time};
 
+use crate::capture::Capture;
 use crate::clock::Clock;
 use crate::device::Device;
 use crate::meter::Meter;
-use crate::trace::Trace;
 
 /// Frames read, for each device that has some, before what is due is delivered.
 const READ_BATCH: usize = 8;
@@ -47,6 +47,8 @@ struct Port {
     readable: bool,
     /// A frame that was read.
     head: Option<Head>,
+    /// When the frame read last had entered.
+    last_at: Time,
 }
 
 struct Head {
@@ -63,8 +65,8 @@ pub struct Way<'a> {
     pub network: &'a mut Network,
     /// The network's clock.
     pub clock: Clock,
-    /// Where it is traced.
-    pub trace: Option<&'a mut Trace>,
+    /// Where it is captured.
+    pub capture: Option<&'a mut Capture>,
     /// Where it is counted.
     pub meter: &'a mut Meter,
 }
@@ -81,7 +83,7 @@ pub struct Read {
 impl Intake {
     /// For `devices`, one a host.
     pub fn new(devices: Vec<Device>, horizon: Dur) -> Intake {
-        let port = |device| Port { device, readable: true, head: None };
+        let port = |device| Port { device, readable: true, head: None, last_at: Time::ZERO };
         Intake {
             ports: devices.into_iter().map(port).collect(),
             horizon,
@@ -157,6 +159,17 @@ impl Intake {
         Ok(Read { complete: seen, again })
     }
 
+    /// Up to when it is known what hosts sent, if all devices were asked until `now`: a frame that waits in a device for
+    /// the network card of its host is not known, but it entered later than the one before it.
+    pub fn known(&self, now: Time) -> Time {
+        let known = |port: &Port| match &port.head {
+            Some(head) => head.at,
+            None if port.readable => port.last_at,
+            None => now,
+        };
+        self.ports.iter().map(known).fold(now, Time::min)
+    }
+
     /// The first frame that is still to be read is of `at`: how far the network may go.
     fn fall_behind(&mut self, at: Time, seen: Time) -> Time {
         let wait = seen.since(at);
@@ -191,7 +204,8 @@ impl Intake {
                     let (now, len) = (way.clock.now(), arrival.len);
                     let stamp = arrival.at_ns.map(|at_ns| way.clock.at(at_ns).min(now));
                     way.meter.read(now, stamp);
-                    port.head = Some(Head { at: stamp.unwrap_or(now), is_stamped: stamp.is_some(), frame, bytes, len });
+                    port.last_at = stamp.unwrap_or(now);
+                    port.head = Some(Head { at: port.last_at, is_stamped: stamp.is_some(), frame, bytes, len });
                 }
                 Err(_) => {
                     way.meter.malformed_frames += 1;
@@ -210,8 +224,8 @@ impl Intake {
         // What entered earlier than the network is waited for its network card, or was overtaken by a hair.
         let sent = at;
         let at = at.max(way.network.now());
-        if let Some(trace) = &mut way.trace {
-            trace.sent(at, host, &frame, &bytes[..len]);
+        if let Some(capture) = &mut way.capture {
+            capture.sent(at, host, &frame, &bytes[..len]);
         }
         way.network.inject(at, sent, host, &frame, bytes, len);
     }

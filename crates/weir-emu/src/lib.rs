@@ -13,6 +13,7 @@ pub mod piece;
 pub mod pool;
 mod room;
 pub mod stamps;
+mod tracer;
 pub mod train;
 
 pub use directory::Directory;

@@ -2,6 +2,7 @@
 //! writes.
 
 mod alarm;
+mod capture;
 mod clock;
 mod control;
 mod device;
@@ -20,9 +21,10 @@ use weir_emu::frame::Link;
 use weir_emu::{Directory, Network};
 use weir_run::{Job, Message};
 
+use capture::Capture;
 use control::{Inbox, Reporter};
 use device::{Device, Opening};
-use engine::{End, Engine};
+use engine::{End, Engine, Shown};
 use options::Options;
 use trace::Trace;
 
@@ -70,14 +72,17 @@ fn emulate(job: Job, input: BufReader<io::Stdin>, options: &Options) -> io::Resu
     let devices: Vec<Device> =
         job.hosts.iter().map(|host| Device::open(host, opening, job.hosts.len())).collect::<io::Result<_>>()?;
     devices.iter().try_for_each(Device::await_running)?;
-    let trace = options.trace.as_ref().map(|path| Trace::create(path, &job)).transpose()?;
+    let shown = Shown {
+        capture: options.capture.as_ref().map(|path| Capture::create(path, &job)).transpose()?,
+        trace: options.trace.as_ref().map(|paths| Trace::create(paths, job.plan.clone())).transpose()?,
+    };
     let network = Network::new(&job, directory, options.network);
     let (inbox, reporter) = (Inbox::new(input)?, Reporter::new(io::stdout())?);
     sys::no_timer_slack();
     if options.real_time {
         take_priority();
     }
-    let mut engine = Engine::new(job, network, devices, options.settings, inbox, reporter, trace)?;
+    let mut engine = Engine::new(job, network, devices, options.settings, inbox, reporter, shown)?;
     match engine.run()? {
         End::Complete => engine.into_reporter().finish(),
         // Nobody listens any more.

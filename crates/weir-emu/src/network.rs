@@ -11,6 +11,7 @@ use weir_elements::Packet as _;
 use weir_links::{Calendar, DelayStats, Link, Passage, Routes, Stop, append_sorted, build_links, mark_fused};
 use weir_plan::{Change, ChangeKind, Limit, Plan, Queue};
 use weir_run::{Column, DelayBins, Delays, EventKind, EventRow, Events, Job, Links};
+use weir_trace::{Observer, TraceRecord};
 use weir_units::{Dur, Time};
 
 use crate::directory::{Directory, Way};
@@ -19,6 +20,7 @@ use crate::gather::{Delivery, Gather};
 use crate::ledger::Ledger;
 use crate::pool::Pool;
 use crate::room;
+use crate::tracer::Tracer;
 use crate::train::{NO_FLOW, Segment, Trains};
 
 /// Bins of drops and marks where the plan records no links.
@@ -36,11 +38,13 @@ pub struct Options {
     pub memory: usize,
     /// Whether to record what departs, per flow and link.
     pub flow_bins: bool,
+    /// Whether to follow single packets, as `measure.trace` of the plan says.
+    pub trace: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { hold: Dur::from_micros(60), memory: 1 << 30, flow_bins: false }
+        Options { hold: Dur::from_micros(60), memory: 1 << 30, flow_bins: false, trace: false }
     }
 }
 
@@ -121,6 +125,7 @@ pub struct Network {
     marks: Ledger,
     bins: Option<Ledger>,
     delays: Option<DelayStats>,
+    tracer: Option<Tracer>,
     events: Events,
     statistics: Statistics,
     /// The trains under way and their memory.
@@ -161,6 +166,7 @@ impl Network {
             marks: Ledger::new(interval),
             bins: options.flow_bins.then(|| Ledger::new(interval)),
             delays: delay_stats(&plan),
+            tracer: options.trace.then(|| Observer::from_plan(&plan)).flatten().map(Tracer::new),
             events: Events::default(),
             statistics: Statistics::default(),
             trains: Trains::new(pool),
@@ -204,13 +210,22 @@ impl Network {
             self.statistics.unrouted_packets += u64::from(packets);
             return self.trains.pool.unused(scratch);
         };
+        let traced = self.tracer.as_mut().map(|tracer| tracer.sent(sent, way, frame, &scratch[..len]));
         match self.trains.pool.keep(scratch, len, VNET_BYTES + usize::from(frame.payload_start)) {
             Some(buffer) => {
                 let counts = frame.is_data() && way.flow.is_some_and(|flow| way.route == 2 * flow);
                 let train = self.trains.add(buffer, *frame, way.flow.unwrap_or(NO_FLOW), counts, sent);
+                if let Some((tracer, packets)) = self.tracer.as_mut().zip(traced) {
+                    tracer.keep(train, packets);
+                }
                 self.send(at, way, frame, train);
             }
-            None => self.statistics.memory_frames += 1,
+            None => {
+                self.statistics.memory_frames += 1;
+                if let Some((tracer, packets)) = self.tracer.as_mut().zip(traced) {
+                    tracer.forget(at, packets);
+                }
+            }
         }
     }
 
@@ -286,6 +301,11 @@ impl Network {
         records.ledgers = vec![("drops", drops), ("marks", marks)];
         records.ledgers.extend(self.bins.as_mut().map(|bins| ("bins", bins.drain(now))));
         records
+    }
+
+    /// Takes the records of the trace, in the order in which they became known; drops may be ahead of the clock.
+    pub fn take_trace(&mut self) -> Vec<TraceRecord> {
+        self.tracer.as_mut().map_or_else(Vec::new, Tracer::take)
     }
 
     fn dispatch(&mut self, slot: u32) {
@@ -389,6 +409,9 @@ impl Network {
             if train.counts {
                 self.drops.count(at, train.flow, link, packet.ip_bytes());
             }
+            if let Some(tracer) = &mut self.tracer {
+                tracer.dropped(at, link, &packet);
+            }
             self.trains.release(packet.train, 1);
         }
     }
@@ -401,6 +424,9 @@ impl Network {
             delays.arrived(train.flow, train.sent, at);
         }
         let packets = train.frame.packets();
+        if let Some(tracer) = &mut self.tracer {
+            tracer.received(at, &packet);
+        }
         let ready = &mut self.ready;
         let deadline = self.gather.push(host, at, &packet, packets, next, &mut |delivery| ready.push_back(delivery));
         self.calendar.set(self.slots.hosts + host, deadline);

@@ -16,8 +16,10 @@ pub struct Options {
     pub offloads: Offloads,
     /// Whether frames enter the links when they entered their device, or when they are read.
     pub stamps: bool,
-    /// Where to write a capture.
-    pub trace: Option<PathBuf>,
+    /// Where to write a capture of all that the sending hosts see.
+    pub capture: Option<PathBuf>,
+    /// Where to write the files of the plan's trace.
+    pub trace: Option<[PathBuf; 3]>,
     /// Whether to run before all ordinary threads.
     pub real_time: bool,
     /// Of the loop.
@@ -33,7 +35,9 @@ Reads a job from standard input and writes tables to standard output; see crates
 
   --bridge            the hosts' devices are two interfaces; all that one receives goes to the other
   --no-offloads       the hosts send packets of the MTU only, complete
-  --trace FILE        write the headers of what the sending hosts see, as pcap, as measure.trace of the plan says
+  --capture FILE      write the headers of all that the sending hosts see, as pcap
+  --trace SENDERS RECEIVERS PACKETS
+                      write what measure.trace of the plan asks for: two captures (pcap) and a log (CSV)
   --bins              also table bins: what departs per flow and link
   --hold US           a packet of a train waits at most this long for the others of its train, before its host (60)
   --horizon US        read a host's device only while its network card holds less than this (1000)
@@ -53,6 +57,7 @@ pub fn parse() -> Result<Option<Options>, lexopt::Error> {
         bridge: false,
         offloads: Offloads::All,
         stamps: true,
+        capture: None,
         trace: None,
         // Alone on one processor, it would keep the hosts from running.
         real_time: std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1),
@@ -64,7 +69,11 @@ pub fn parse() -> Result<Option<Options>, lexopt::Error> {
         match argument {
             Long("bridge") => options.bridge = true,
             Long("no-offloads") => options.offloads = Offloads::None,
-            Long("trace") => options.trace = Some(parser.value()?.into()),
+            Long("capture") => options.capture = Some(parser.value()?.into()),
+            Long("trace") => {
+                options.trace = Some([parser.value()?.into(), parser.value()?.into(), parser.value()?.into()]);
+                options.network.trace = true;
+            }
             Long("bins") => options.network.flow_bins = true,
             Long("hold") => options.network.hold = micros(&mut parser)?,
             Long("horizon") => options.settings.horizon = micros(&mut parser)?,

@@ -9,6 +9,7 @@ mod digest;
 mod plan;
 mod random;
 mod simulator;
+mod trace;
 
 use std::collections::BTreeMap;
 
@@ -49,6 +50,8 @@ fn _weir(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(random::sample, module)?)?;
     module.add_function(wrap_pyfunction!(simulator::event_kinds, module)?)?;
     module.add_class::<simulator::Simulator>()?;
+    module.add_function(wrap_pyfunction!(trace::trace_files, module)?)?;
+    module.add_class::<trace::RowTrace>()?;
     module.add_class::<column::Column>()?;
     Ok(())
 }

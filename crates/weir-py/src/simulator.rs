@@ -1,26 +1,24 @@
 //! The simulator.
 
 use std::collections::BTreeMap;
-use std::io;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::PyDict;
 use weir_plan::Plan;
-use weir_sim::trace::{Capture, PcapWriter, TraceRecord, write_log};
 use weir_sim::{EVENT_KINDS, Simulation};
 use weir_units::Time;
 
 use crate::column::Column;
 use crate::plan::parse;
+use crate::trace::{Parts, Pending};
 
 /// A simulation of one plan.
 #[pyclass(module = "weir._weir")]
 pub(crate) struct Simulator {
     simulation: Simulation,
     plan: Plan,
-    /// The files' headers have been handed over.
-    trace_begun: bool,
+    trace: Option<Pending>,
 }
 
 #[pymethods]
@@ -30,7 +28,8 @@ impl Simulator {
         py.detach(|| {
             let plan = parse(plan)?;
             let simulation = Simulation::new(&plan).map_err(|error| PyValueError::new_err(error.to_string()))?;
-            Ok(Simulator { simulation, plan, trace_begun: false })
+            let trace = plan.measure.trace.as_ref().map(|_| Pending::new()).transpose()?;
+            Ok(Simulator { simulation, plan, trace })
         })
     }
 
@@ -70,14 +69,11 @@ impl Simulator {
     }
 
     /// The files of the per-packet trace, as far as recorded since the last call; empty unless the plan asks for one.
-    fn drain_trace<'py>(&mut self, py: Python<'py>) -> PyResult<BTreeMap<&'static str, Bound<'py, PyBytes>>> {
-        if self.plan.measure.trace.is_none() {
-            return Ok(BTreeMap::new());
+    fn drain_trace<'py>(&mut self, py: Python<'py>) -> PyResult<Parts<'py>> {
+        match &mut self.trace {
+            Some(files) => files.hand_over(py, &self.plan, || self.simulation.drain_trace()),
+            None => Ok(BTreeMap::new()),
         }
-        let records = self.simulation.drain_trace();
-        let with_header = !std::mem::replace(&mut self.trace_begun, true);
-        let files = py.detach(|| trace_files(&self.plan, &records, with_header))?;
-        Ok(files.into_iter().map(|(name, content)| (name, PyBytes::new(py, &content))).collect())
     }
 
     /// How much work it was.
@@ -90,25 +86,6 @@ impl Simulator {
             ("max_in_flight", done.max_in_flight),
         ])
     }
-}
-
-/// The records as the parts of files that follow what was written before.
-fn trace_files(plan: &Plan, records: &[TraceRecord], with_header: bool) -> io::Result<Vec<(&'static str, Vec<u8>)>> {
-    type Encode = fn(&[TraceRecord], &Plan, &mut Vec<u8>) -> io::Result<()>;
-    let files: [(&'static str, Encode); 3] = [
-        ("senders.pcap", |records, plan, out| PcapWriter::new(plan, Capture::Senders, out)?.write(records)),
-        ("receivers.pcap", |records, plan, out| PcapWriter::new(plan, Capture::Receivers, out)?.write(records)),
-        ("packets.csv", |records, plan, out| write_log(records, plan, out)),
-    ];
-    let encode = |(name, encode): (&'static str, Encode)| {
-        let (mut content, mut header) = (Vec::new(), Vec::new());
-        encode(records, plan, &mut content)?;
-        if !with_header {
-            encode(&[], plan, &mut header)?;
-        }
-        Ok((name, content.split_off(header.len())))
-    };
-    files.into_iter().map(encode).collect()
 }
 
 /// Names of the values of column `kind` of table `events`.

@@ -9,7 +9,8 @@
  *   host NODE ADDRESS LINK MTU_BYTES QUEUE_PACKETS OFFLOAD
  *                                    in the writer's namespace; OFFLOAD 0 every segment alone, 1 trains of segments
  *                                    everywhere, 2 only as far as the device
- *   flow N FROM TO                   nodes
+ *   trace FROM_NS TO_NS PACKETS      rows of single packets: of the plan's time, and how many; before any host
+ *   flow N FROM TO TRACED            nodes; whether it has such rows
  *   path FLOW DIRECTION LINK...      0 data, 1 acknowledgements
  *   loss LINK SEED P R GOOD BAD      two states; probabilities in 1/2^63
  *   loss LINK SEED P                 each packet
@@ -100,13 +101,24 @@ static int set_flows(const char *text)
 
 static int set_flow(const char *text)
 {
-	u32 number, from, to;
+	u32 number, from, to, traced;
 
-	if (sscanf(text, "%u %u %u", &number, &from, &to) != 3 || number >= flow_count || from >= WIRE_MAX_NODES ||
-	    to >= WIRE_MAX_NODES)
+	if (sscanf(text, "%u %u %u %u", &number, &from, &to, &traced) != 4 || number >= flow_count ||
+	    from >= WIRE_MAX_NODES || to >= WIRE_MAX_NODES)
 		return -EINVAL;
 	flows[number].from = from;
 	flows[number].to = to;
+	flows[number].traced = traced;
+	return 0;
+}
+
+static int set_trace(const char *text)
+{
+	u64 from, to, packets;
+
+	if (sscanf(text, "%llu %llu %llu", &from, &to, &packets) != 3)
+		return -EINVAL;
+	begin_trace(from, to, packets);
 	return 0;
 }
 
@@ -246,6 +258,7 @@ static const struct {
 	{"flows ", set_flows, true}, {"link ", add_link, true},     {"host ", add_host, true},
 	{"flow ", set_flow},         {"path ", set_path},           {"loss ", set_loss, true},
 	{"lose ", add_lost, true},   {"change ", add_change, true}, {"start ", start, true},
+	{"trace ", set_trace},
 };
 
 int command(const char *text)

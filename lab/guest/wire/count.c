@@ -50,6 +50,8 @@ void count_drop(struct link *link, const struct sk_buff *skb)
 
 	link->counts.drop_packets += packets_in(skb);
 	link->counts.drop_bytes += bytes_in(skb);
+	if (course.shown)
+		show_dropped(skb, link->number);
 	if (course.data && (tally = tally_of(link, course.flow)))
 		tally->dropped += packets_in(skb);
 }

@@ -146,8 +146,10 @@ static netdev_tx_t host_xmit(struct sk_buff *skb, struct net_device *dev)
 	}
 	dev_sw_netstats_tx_add(dev, packets_in(skb), skb->len);
 	skb->mark = course.mark;
-	if (delay_interval && !skb->tstamp)
+	if ((delay_interval || tracing) && !skb->tstamp)
 		skb->tstamp = ktime_get(); /* it came past the stack */
+	if (tracing)
+		show_sent(skb, ktime_to_ns(skb->tstamp));
 	arrived(link, skb);
 	lost = lost_of(link, skb);
 	if (lost) {
@@ -213,7 +215,7 @@ struct net_device *make_host_device(u32 node, u32 link, u32 mtu, u32 queue, enum
 	if (!dev)
 		return NULL;
 	((struct port *)netdev_priv(dev))->node = node;
-	if (delay_interval)
+	if (delay_interval || tracing)
 		dev->header_ops = &stamping; /* before the first packet: neighbours depend on it */
 	rtnl_lock();
 	netif_set_tso_max_segs(dev, offload == OFFLOAD_NONE ? 1 : WIRE_MAX_TRAIN);

@@ -111,6 +111,8 @@ void leave(struct sk_buff *skb, u64 now)
 	} else {
 		if (delay_interval && course.data)
 			count_delay(course.flow, ktime_to_ns(skb->tstamp), now, packets_in(skb));
+		if (course.shown)
+			show_received(skb, now);
 		deliver(skb, course.direction ? flow->from : flow->to);
 	}
 }

@@ -27,6 +27,7 @@
  *   device.c    links of the kinds qdisc and nic
  *   count.c     what is counted of links, and the rows of all tables
  *   delay.c     how long packets take from host to host
+ *   trace.c     single packets
  */
 #ifndef WEIR_WIRE_H
 #define WEIR_WIRE_H
@@ -128,6 +129,7 @@ struct link {
 
 struct flow {
 	u32 from, to;
+	bool traced;
 	u8 hops[2];
 	u16 path[2][WIRE_MAX_HOPS];
 	struct delays *delays; /* of the data packets that have arrived */
@@ -152,13 +154,16 @@ struct place {
 /* What becomes, at `now`, of a packet that was not lost. */
 typedef void (*keep_function)(struct link *link, struct sk_buff *skb, u64 now);
 
-/* Tables `links` and, of links, the parts `drops` and `marks`; of flows `delays` and `delay_bins`. */
+/* Tables `links` and, of links, the parts `drops` and `marks`; of flows `delays` and `delay_bins`; single packets. */
 enum row_kind {
 	ROW_LINK,
 	ROW_DROP,
 	ROW_MARK,
 	ROW_DELAY,
-	ROW_DELAY_BIN
+	ROW_DELAY_BIN,
+	ROW_SENT,
+	ROW_RECEIVED,
+	ROW_DROPPED
 };
 
 enum {
@@ -169,7 +174,7 @@ enum {
 union course {
 	u32 mark;
 	struct {
-		u32 hop : 7, direction : 1, foreign : 1, data : 1, was_marked : 1, flow : 21;
+		u32 hop : 7, direction : 1, foreign : 1, data : 1, was_marked : 1, shown : 1, flow : 20;
 	};
 };
 
@@ -226,6 +231,13 @@ extern u64 delay_interval; /* 0: none are counted */
 extern const struct header_ops stamping;
 void count_delay(u32 flow, u64 sent, u64 now, u32 packets);
 void begin_delays(void);
+
+/* trace.c */
+extern bool tracing;
+void begin_trace(u64 first, u64 end, u64 packets);
+void show_sent(struct sk_buff *skb, u64 time);
+void show_received(const struct sk_buff *skb, u64 now);
+void show_dropped(const struct sk_buff *skb, u32 link);
 
 /* A row of a table: the interval that ends at `time`, number of the link or the flow, and up to ROW_VALUES values. */
 #define add_row(time, of, kind, ...) \

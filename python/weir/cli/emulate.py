@@ -102,7 +102,7 @@ def command(
         compiled = plan(up, down, mtu=mtu, overhead=overhead, seed=seed)
     except OptionError as error:
         raise click.UsageError(str(error)) from error
-    options = [*(() if offloads else ("--no-offloads",)), *(("--trace", str(trace.absolute())) if trace else ())]
+    options = [*(() if offloads else ("--no-offloads",)), *(("--capture", str(trace.absolute())) if trace else ())]
     if between:
         code, report = _bridge(compiled, between, options)
         names = (f"{between[0]} to {between[1]}", f"{between[1]} to {between[0]}")

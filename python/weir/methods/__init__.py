@@ -80,7 +80,7 @@ class Sink(Protocol):
         """
 
     def open(self, name: str) -> BinaryIO:
-        """Opens a further file of the cell for writing, such as ``trace.pcap``; the sink closes it.
+        """Opens a further file of the cell for writing, such as ``packets.csv``; the sink closes it.
 
         Raises:
             OSError: it cannot be created.

@@ -252,7 +252,7 @@ impl Driver {
 
     pub fn with(plan: &Plan, v6: bool, hold: Dur) -> Driver {
         let job = job(plan, v6);
-        let options = Options { hold, flow_bins: true, ..Options::default() };
+        let options = Options { hold, flow_bins: true, trace: true, ..Options::default() };
         let network = Network::new(&job, Directory::new(&job), options);
         Driver { network, job, delivered: Vec::new() }
     }

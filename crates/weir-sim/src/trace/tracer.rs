@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use weir_elements::Packet as _;
 use weir_plan::{Plan, Transport};
 use weir_tcp::header_bytes;
+use weir_trace::{Direction, Ecn, Event, Ordered, PacketKind, Recorder, TraceRecord};
 use weir_units::Time;
 
 use super::stream::ByteStream;
-use super::{Ecn, Event, PacketKind, TraceRecord};
 use crate::flow::UDP_HEADERS;
 use crate::packet::{CE, CWR_OR_ECE, ECT, Kind, NO_SACK, NO_SACKS_FROM, Packet, RESENT, unwrap};
 use crate::sacks::Sacks;
@@ -33,49 +33,35 @@ struct Traced {
     peer_tsval: u32,
     syn_tsval: u32,
     /// Packets sent and packets under way: of the data's way, then of the reverse.
-    sent: [u16; 2],
+    sent: [u64; 2],
     under_way: [VecDeque<Sent>; 2],
 }
 
 /// Collects the records of a trace.
 pub(crate) struct Tracer {
     flows: Vec<Option<Traced>>,
-    from: Time,
-    to: Time,
-    left: u64,
     serial: u32,
-    records: Vec<TraceRecord>,
+    recorder: Recorder,
+    ordered: Ordered,
 }
 
 impl Tracer {
     /// The tracer that a plan asks for, if it does.
     pub fn from_plan(plan: &Plan) -> Option<Tracer> {
-        let trace = plan.measure.trace.as_ref()?;
-        let is_traced = |i: usize| trace.flows.is_empty() || trace.flows.contains(&(i as u32));
-        let flows = plan.flows.iter().enumerate().map(|(i, flow)| is_traced(i).then(|| Traced::new(flow)));
-        Some(Tracer {
-            flows: flows.collect(),
-            from: Time(trace.from_ns),
-            to: Time(trace.to_ns),
-            left: trace.max_packets,
-            serial: 0,
-            records: Vec::new(),
-        })
+        let recorder = Recorder::new(plan.measure.trace.as_ref()?);
+        let flows = (0..).zip(&plan.flows).map(|(i, flow)| recorder.wants(i).then(|| Traced::new(flow)));
+        Some(Tracer { flows: flows.collect(), serial: 0, recorder, ordered: Ordered::default() })
     }
 
     /// A host hands a packet to its first link; returns it with what tells it from all others under way.
     #[cold]
     pub fn sent(&mut self, now: Time, packet: Packet, sacks: &Sacks) -> Packet {
-        if self.left == 0 || now >= self.to {
+        if self.recorder.is_over(now) {
             return packet;
         }
         let Some(flow) = &mut self.flows[packet.flow()] else { return packet };
         let record = flow.record(now, &packet, sacks);
-        let counted = now >= self.from;
-        if counted {
-            self.left -= 1;
-            self.records.push(record.clone());
-        }
+        let counted = self.recorder.sent(&record);
         let mut packet = packet;
         if packet.sack() >= NO_SACKS_FROM {
             self.serial = (self.serial + 1) % (NO_SACK - NO_SACKS_FROM);
@@ -107,28 +93,18 @@ impl Tracer {
         let under_way = &mut flow.under_way[way(packet)];
         let Some(place) = under_way.iter().rposition(|sent| sent.identity == packet.sack()) else { return };
         let Some(sent) = under_way.remove(place) else { return };
-        self.finish(at, sent, packet, Event::Dropped { link });
+        self.finish(at, sent, packet, Event::Dropped { link: Some(link) });
     }
 
     fn finish(&mut self, at: Time, sent: Sent, packet: &Packet, event: Event) {
-        if at < self.from || at >= self.to || (!sent.counted && self.left == 0) {
-            return;
-        }
-        self.left -= u64::from(!sent.counted);
-        self.records.push(TraceRecord { time_ns: at.0, event, ecn: ecn(packet), ..sent.record });
+        let record = TraceRecord { time_ns: at.0, event, ecn: ecn(packet), ..sent.record };
+        self.recorder.ended(record, sent.counted);
     }
 
-    /// Takes the records up to `now`, in the order of time.
+    /// Takes the records up to `now`, in the order of time. Losses on fused links are known ahead of the clock.
     pub fn drain(&mut self, now: Time) -> Vec<TraceRecord> {
-        // Losses on fused links are known ahead of the clock. At one instant they come after what hosts see, by link and
-        // flow: which of two came first within a nanosecond depends on which link was asked first.
-        let order = |record: &TraceRecord| match record.event {
-            Event::Sent | Event::Received => (record.time_ns, 0, 0, 0),
-            Event::Dropped { link } => (record.time_ns, u64::from(link) + 1, record.flow, record.id),
-        };
-        self.records.sort_by_key(order);
-        let later = self.records.split_off(self.records.partition_point(|record| record.time_ns <= now.0));
-        std::mem::replace(&mut self.records, later)
+        self.ordered.add(self.recorder.take());
+        self.ordered.take(now)
     }
 }
 
@@ -157,15 +133,17 @@ impl Traced {
             self.connection += 1;
             self.stream = ByteStream::default();
         }
-        let id = &mut self.sent[way(packet)];
-        *id = id.wrapping_add(1);
+        let number = &mut self.sent[way(packet)];
+        *number += 1;
         let mut record = TraceRecord {
             time_ns: now.0,
             event: Event::Sent,
             flow: packet.flow() as u32,
+            direction: if way(packet) == 0 { Direction::Forward } else { Direction::Reverse },
             connection: self.connection,
             kind: PacketKind::Datagram,
-            id: *id,
+            number: *number,
+            id: *number as u16,
             ip_bytes: packet.ip_bytes(),
             payload_bytes: 0,
             seq: 0,
@@ -177,6 +155,7 @@ impl Traced {
             ece: false,
             cwr: false,
             retransmission: packet.has(RESENT),
+            headers: None,
         };
         self.describe(&mut record, now, packet, sacks);
         if !self.timestamps {

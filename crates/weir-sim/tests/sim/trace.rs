@@ -23,8 +23,8 @@ fn lossy_plan(adapt: impl FnOnce(&mut weir_plan::Tcp)) -> Plan {
 }
 
 fn pcap(plan: &Plan, capture: Capture) -> Vec<u8> {
-    let mut writer = PcapWriter::new(plan, capture, Vec::new()).unwrap();
-    writer.write(&trace_of(plan)).unwrap();
+    let mut writer = PcapWriter::new(capture, Vec::new()).unwrap();
+    writer.write(&trace_of(plan), plan).unwrap();
     writer.finish().unwrap()
 }
 
@@ -186,10 +186,10 @@ fn the_log_says_what_happened_to_each_packet() {
     assert_eq!(
         lines[..4],
         [
-            "time_ns,event,link,flow,connection,kind,id,ip_bytes,payload_bytes,seq,ack,sack,tsval,tsecr,flags",
-            "0,sent,,0,1,syn,1,60,0,0,0,,0,0,",
-            "10078400,received,,0,1,syn,1,60,0,0,0,,0,0,",
-            "10078400,sent,,0,1,syn_ack,1,60,0,0,0,,10078,0,",
+            "time_ns,event,link,flow,from,connection,kind,number,id,ip_bytes,payload_bytes,seq,ack,sack,tsval,tsecr,flags",
+            "0,sent,,0,sender,1,syn,1,1,60,0,0,0,,0,0,",
+            "10078400,received,,0,sender,1,syn,1,1,60,0,0,0,,0,0,",
+            "10078400,sent,,0,receiver,1,syn_ack,1,1,60,0,0,0,,10078,0,",
         ]
     );
     // The fifth and sixth data segments are lost on link 0, which lets the host send the one right after the other: two
@@ -198,13 +198,13 @@ fn the_log_says_what_happened_to_each_packet() {
     assert_eq!(
         dropped[..2],
         [
-            &"22617600,dropped,0,0,1,data,6,1500,1448,5792,0,,22617,10078,",
-            &"22617600,dropped,0,0,1,data,7,1500,1448,7240,0,,22617,10078,"
+            &"22617600,dropped,0,0,sender,1,data,6,6,1500,1448,5792,0,,22617,10078,",
+            &"22617600,dropped,0,0,sender,1,data,7,7,1500,1448,7240,0,,22617,10078,"
         ]
     );
     assert_eq!(dropped.len(), 3);
     assert!(lines.iter().any(|line| line.contains(",ack,") && line.contains(",5792,8688-10136,")));
-    assert!(lines.iter().any(|line| line.contains(",sent,,0,1,data,") && line.ends_with(",R")));
+    assert!(lines.iter().any(|line| line.contains(",sent,,0,sender,1,data,") && line.ends_with(",R")));
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn a_capture_of_a_node_and_one_of_the_senders_agree() {
     assert_ne!(file, pcap(&plan, Capture::Node(1)));
     // File header, then 16 bytes and the headers of each packet that host 0 sees.
     let seen = records.iter().filter(|record| record.host(&plan) == Some(0));
-    let bytes: usize = seen.map(|record| 16 + 14 + (record.ip_bytes - record.payload_bytes) as usize).sum();
+    let bytes: usize = seen.map(|record| 16 + (record.ip_bytes - record.payload_bytes) as usize).sum();
     assert_eq!(file.len(), 24 + bytes);
     assert!(records.iter().any(|record| record.kind == PacketKind::Ack && !record.sack.is_empty()));
 }

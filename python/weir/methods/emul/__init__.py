@@ -199,10 +199,12 @@ class _Cell:
         return session.start("queues", queues_command(), job)
 
     def _start_emulator(self, session: Session) -> Process:
+        from weir import _weir
+
         command, files = [str(find("weir-emu"))], []
         if self._plan["measure"].get("trace"):
-            files = [self._sink.open("trace.pcap").fileno()]
-            command += ["--trace", f"/dev/fd/{files[0]}"]
+            files = [self._sink.open(name).fileno() for name in _weir.trace_files()]
+            command += ["--trace", *(f"/dev/fd/{file}" for file in files)]
         return session.start("emulator", command, self._job("emulator", self._plan, []), files)
 
     def _check(self) -> None:

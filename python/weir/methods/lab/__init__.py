@@ -32,7 +32,7 @@ from weir.methods.lab import _wire
 from weir.methods.lab._controls import controls, obstacle
 from weir.methods.lab._effort import foreseen_s, memory_mb, remarks
 from weir.methods.lab._links import choose, require_fit
-from weir.methods.lab._script import AGENT, ROWS, TRACE, script
+from weir.methods.lab._script import AGENT, ROWS, script
 
 __all__ = ["LabMethod"]
 
@@ -138,6 +138,8 @@ class _Cell:
             MethodError: a process of it failed.
             weir.lab.LabError: the lab itself did.
         """
+        from weir import _weir
+
         try:
             self._follow(lab, AGENT)
             if self._network.program is not None:
@@ -152,9 +154,12 @@ class _Cell:
             raise MethodError(f"a process of the lab ended with {code}, before the plan did.{lab.console()}")
         if self._network.module is not None:
             self._take_rows(lab)
+            if self._plan["measure"].get("trace"):
+                self._take_packets(lab)
         elif self._plan["measure"].get("trace"):
-            with lab.result(TRACE) as trace:
-                shutil.copyfileobj(trace, self._sink.open(TRACE))
+            for name in _weir.trace_files():
+                with lab.result(name) as trace:
+                    shutil.copyfileobj(trace, self._sink.open(name))
         self._stats["lab.virtual_s"] = lab.now_ns / 1e9
 
     def _follow(self, lab: Lab, name: str) -> None:
@@ -193,6 +198,20 @@ class _Cell:
             while content := file.read(_wire.ROW_BYTES * 65_536):
                 for frame in _wire.frames(content, self._plan["end_ns"]):
                     self._take(frame)
+
+    def _take_packets(self, lab: Lab) -> None:
+        """The trace of the kernel's links."""
+        from weir import _weir
+
+        trace = _weir.RowTrace(json.dumps(self._plan))
+        with lab.result(f"{ROWS}.out") as file:
+            for rows in _wire.packets(file, self._plan["end_ns"]):
+                self._keep(trace.take(rows))
+        self._keep(trace.finish())
+
+    def _keep(self, parts: Mapping[str, bytes]) -> None:
+        for name, content in parts.items():
+            self._sink.open(name).write(content)
 
     def _facts(self, names: Mapping[str, str], settings: Settings) -> dict[str, Any]:
         return {

@@ -30,6 +30,8 @@ _BEAT_NS = 250_000_000
 """Rows are handed over at least this often; until then the guest holds them."""
 _ROW_BYTES = 400
 """Memory for a row of a table, with what it is copied to on its way."""
+_TRACED_BYTES = 4 * 2 * 112
+"""Memory for a data packet of a trace: it and an acknowledgement have two rows each, and are copied once."""
 _USUAL_ROWS_MB = 64
 """What the base has room for: the memory of a plan with usual intervals does not depend on them."""
 _MUCH_SLOWER = 3.0
@@ -81,7 +83,7 @@ def memory_mb(plan: Plan) -> int:
     tcp = [flow["transport"] for flow in plan["flows"] if flow["transport"]["protocol"] == "tcp"]
     buffers = sum(transport["send_buffer_bytes"] + transport["receive_buffer_bytes"] for transport in tcp)
     lines = sum(link["rate_bps"] / 8e9 * link["delay"]["delay_ns"] for link in plan["links"])
-    rows_mb = max(0.0, _ROW_BYTES * _rows(plan) / 1e6 - _USUAL_ROWS_MB)
+    rows_mb = max(0.0, (_ROW_BYTES * _rows(plan) + _TRACED_BYTES * _traced(plan)) / 1e6 - _USUAL_ROWS_MB)
     need: float = _BASE_MB + (2 * buffers + 2 * lines) / 1e6 + rows_mb
     return min(_MOST_MB, round(need))
 
@@ -92,3 +94,13 @@ def _rows(plan: Plan) -> float:
     flows, links = len(plan["flows"]), len(measure["links"]) or len(plan["links"])
     asked = ((measure["tcp_ns"], flows), (measure["goodput_ns"], 2 * flows), (measure["links_ns"], links))
     return float(sum(beat / interval * count for interval, count in asked if interval))
+
+
+def _traced(plan: Plan) -> float:
+    """Data packets of a trace that the guest holds before it hands them over."""
+    trace = plan["measure"].get("trace")
+    if not trace:
+        return 0.0
+    first = [plan["links"][number] for number in {flow["path"][0] for flow in plan["flows"]}]
+    per_s = sum(link["rate_bps"] / (8.0 * link["mtu_bytes"]) for link in first)
+    return float(min(per_s * min(_BEAT_NS, plan["end_ns"]) / 1e9, trace["max_packets"]))

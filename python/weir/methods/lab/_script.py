@@ -18,15 +18,13 @@ from weir.methods.emul._wiring import Command, Host, Wiring
 from weir.methods.lab import _wire
 from weir.methods.lab._controls import Controls
 
-__all__ = ["AGENT", "EMULATOR", "QUEUES", "ROWS", "TRACE", "Network", "script"]
+__all__ = ["AGENT", "EMULATOR", "QUEUES", "ROWS", "Network", "script"]
 
 AGENT = "agent"
 EMULATOR = "emulator"
 QUEUES = "queues"
 ROWS = "rows"
 """Name of the output with the rows of the kernel's links."""
-TRACE = "trace.pcap"
-"""Name of the file that weir-emu writes if single packets are to be recorded."""
 _FOLDER = "/run/weir"
 """The lab's folder, as its processes see it."""
 
@@ -60,6 +58,8 @@ class Network:
 
 def script(plan: Mapping[str, Any], wiring: Wiring, controls: Controls, network: Network) -> Script:
     """Makes the hosts of ``wiring`` and the network between them, and has an agent execute ``plan``."""
+    from weir import _weir
+
     made = Script()
     for module, parameters in controls.modules:
         made.add("insmod", str(module), parameters)
@@ -83,7 +83,9 @@ def script(plan: Mapping[str, Any], wiring: Wiring, controls: Controls, network:
         _serve(made, QUEUES, queues_command(), queues_job(plan, network.netem))
     else:
         # Timers are exact here; spinning would only stop the clock.
-        trace = ("--trace", f"{_FOLDER}/{TRACE}") if plan["measure"].get("trace") else ()
+        trace = (
+            ("--trace", *(f"{_FOLDER}/{name}" for name in _weir.trace_files())) if plan["measure"].get("trace") else ()
+        )
         _add_process(made, EMULATOR, ("weir-emu", "--spin", "0", *trace), _job(plan, wiring, [], {}))
     ends = [{end: flow} for end in ("to", "from") for flow in range(len(plan["flows"]))]
     _add_process(made, AGENT, ("weir-agent",), _job(renamed(plan), wiring, ends, controls.names))

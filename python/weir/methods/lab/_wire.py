@@ -6,9 +6,10 @@ kernel's, set by ``tc``. :func:`obstacle` says what neither can do: such a plan 
 
 from __future__ import annotations
 
+import io
 import ipaddress
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -42,8 +43,6 @@ def obstacle(plan: Plan) -> str | None:
         return f"more than {_MOST_LINKS} links or {_MOST_FLOWS} flows"
     if any(len(flow[path]) > _MOST_HOPS for flow in plan["flows"] for path in ("path", "reverse_path")):
         return f"a path of more than {_MOST_HOPS} links"
-    if plan["measure"].get("trace"):
-        return "a trace of single packets"
     first = _first_links(plan)
     for node, links in first.items():
         if len(links) > 1:
@@ -95,6 +94,9 @@ def commands(plan: Plan, wiring: Wiring) -> Iterator[str]:
     recorded = set(plan["measure"]["links"]) or set(range(len(plan["links"])))
     nics = {link for links in _first_links(plan).values() for link in links}
     yield f"flows {len(plan['flows'])} {wiring.first_port} {plan['measure'].get('delay_ns', 0)}"
+    trace = plan["measure"].get("trace")
+    if trace:
+        yield f"trace {trace['from_ns']} {trace['to_ns']} {trace['max_packets']}"
     for number, link in enumerate(plan["links"]):
         limit = link["queue"]["limit"]
         kind = _NIC if number in nics else _QDISC if _needs_queue(plan, number) else _FIFO
@@ -105,7 +107,8 @@ def commands(plan: Plan, wiring: Wiring) -> Iterator[str]:
         )
         yield from _losses(number, link, plan["seed"])
     for number, flow in enumerate(plan["flows"]):
-        yield f"flow {number} {flow['from']} {flow['to']}"
+        traced = trace and (not trace["flows"] or number in trace["flows"])
+        yield f"flow {number} {flow['from']} {flow['to']} {int(bool(traced))}"
         yield f"path {number} 0 {' '.join(map(str, flow['path']))}"
         if flow["reverse_path"]:
             yield f"path {number} 1 {' '.join(map(str, flow['reverse_path']))}"
@@ -223,6 +226,27 @@ def frames(content: bytes, end_ns: int) -> Iterator[Frame]:
         yield Frame(
             table, {"time_ns": np.ascontiguousarray(part["time_ns"]), of: np.ascontiguousarray(part["of"]), **columns}
         )
+
+
+_PACKETS = range(len(_TABLES), len(_TABLES) + 3)
+"""Kinds of rows of single packets, which :class:`weir._weir.RowTrace` reads."""
+_AT_ONCE = 65_536
+
+
+def packets(file: BinaryIO, end_ns: int) -> Iterator[bytes]:
+    """The rows of single packets in ``file`` up to ``end_ns`` in the order of time, in pieces of a bounded size.
+
+    The module writes that a packet was sent when its device takes it, with the time at which the host's stack handed
+    it to the device's queue: so rows are out of order by as much as packets wait there.
+    """
+    count = file.seek(0, io.SEEK_END) // _ROW.itemsize
+    if not count:
+        return
+    rows = np.memmap(file, _ROW, "r", shape=(count,))
+    found = np.flatnonzero(np.isin(rows["kind"], _PACKETS) & (rows["time_ns"] <= end_ns))
+    found = found[np.argsort(rows["time_ns"][found], kind="stable")]
+    for begin in range(0, len(found), _AT_ONCE):
+        yield rows[found[begin : begin + _AT_ONCE]].tobytes()
 
 
 ROW_BYTES = _ROW.itemsize

@@ -1,22 +1,14 @@
-//! A capture file: classic pcap with nanoseconds, Ethernet frames, headers only.
+//! The headers of a simulated packet, as a real one would carry them.
 //!
-//! A file shows each flow at one place, as a capture on that host would; a file of both ends would show every packet twice,
-//! which analysers take for retransmissions. Lengths are those of the whole packet. Checksums are those of a payload of
-//! zeros, which the simulator does not have. The pcap file format: draft-ietf-opsawg-pcap.
+//! Checksums are those of a payload of zeros, which the simulator does not have.
 
-use std::io::{self, Write};
+use std::io;
 
-use etherparse::{
-    EtherType, Ethernet2Header, IpDscp, IpEcn, IpNumber, Ipv4Header, TcpHeader, TcpOptionElement, UdpHeader,
-};
+use etherparse::{IpDscp, IpEcn, IpNumber, Ipv4Header, TcpHeader, TcpOptionElement, UdpHeader};
 use weir_plan::{Plan, Tcp, Transport};
 
-use super::{Ecn, Event, PacketKind, TraceRecord};
+use crate::{Ecn, Event, PacketKind, TraceRecord};
 
-const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
-const LINKTYPE_ETHERNET: u32 = 1;
-/// The longest headers: Ethernet, IPv4, TCP with 40 bytes of options.
-const SNAPLEN: u32 = 14 + 20 + 60;
 const HOST_TTL: u8 = 64;
 /// Ports: a flow's data go to one of its own, each connection comes from one of its own.
 const FIRST_PORT: u32 = 5001;
@@ -27,119 +19,18 @@ const MAX_WINDOW: u64 = 65_535;
 const MAX_WINDOW_SHIFT: u8 = 14;
 static ZEROS: [u8; 65_536] = [0; 65_536];
 
-/// Where a capture is taken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Capture {
-    /// Each flow at the host that sends its data.
-    Senders,
-    /// Each flow at the host that receives its data.
-    Receivers,
-    /// What one node sees of the flows that start or end there.
-    Node(u32),
-}
-
-/// Writes a capture file.
-///
-/// Node `n` has the address `10.0.x.y` with `256 x + y = n + 1`. Flow `f` goes to port `5001 + f` (modulo 20000), its
-/// connection `c` comes from port `32767 + c` (modulo 32768). Both initial sequence numbers are 0, so that byte `b` of a
-/// stream has the number `b + 1`.
-pub struct PcapWriter<'p, W: Write> {
-    out: W,
-    plan: &'p Plan,
-    capture: Capture,
-    frame: Vec<u8>,
-}
-
-impl<'p, W: Write> PcapWriter<'p, W> {
-    /// Writes the file header.
-    ///
-    /// # Errors
-    /// When `out` fails.
-    pub fn new(plan: &'p Plan, capture: Capture, mut out: W) -> io::Result<PcapWriter<'p, W>> {
-        out.write_all(&MAGIC_NANOSECONDS.to_le_bytes())?;
-        out.write_all(&[2, 0, 4, 0])?;
-        out.write_all(&[0; 8])?;
-        out.write_all(&SNAPLEN.to_le_bytes())?;
-        out.write_all(&LINKTYPE_ETHERNET.to_le_bytes())?;
-        Ok(PcapWriter { out, plan, capture, frame: Vec::new() })
-    }
-
-    /// Writes the records that the place of the capture sees.
-    ///
-    /// # Errors
-    /// When the output fails.
-    pub fn write(&mut self, records: &[TraceRecord]) -> io::Result<()> {
-        for record in records {
-            if self.sees(record) {
-                self.write_frame(record)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Flushes and returns the output.
-    ///
-    /// # Errors
-    /// When the output fails.
-    pub fn finish(mut self) -> io::Result<W> {
-        self.out.flush()?;
-        Ok(self.out)
-    }
-
-    fn sees(&self, record: &TraceRecord) -> bool {
-        let flow = &self.plan.flows[record.flow as usize];
-        let place = match self.capture {
-            Capture::Senders => flow.from,
-            Capture::Receivers => flow.to,
-            Capture::Node(node) => node,
-        };
-        record.host(self.plan) == Some(place)
-    }
-
-    fn write_frame(&mut self, record: &TraceRecord) -> io::Result<()> {
-        self.frame.clear();
-        build(&mut self.frame, record, self.plan)?;
-        let whole = self.frame.len() as u32 + record.payload_bytes;
-        let seconds = (record.time_ns / 1_000_000_000) as u32;
-        let nanos = (record.time_ns % 1_000_000_000) as u32;
-        for word in [seconds, nanos, self.frame.len() as u32, whole] {
-            self.out.write_all(&word.to_le_bytes())?;
-        }
-        self.out.write_all(&self.frame)
-    }
-}
-
-/// Writes all of a trace as a capture at the senders.
-///
-/// # Errors
-/// When `out` fails.
-pub fn write_pcap(records: &[TraceRecord], plan: &Plan, out: impl Write) -> io::Result<()> {
-    let mut writer = PcapWriter::new(plan, Capture::Senders, out)?;
-    writer.write(records)?;
-    writer.finish().map(drop)
-}
-
 fn address(node: u32) -> [u8; 4] {
     let [_, c, b, a] = (node + 1).to_be_bytes();
     [10, c, b, a]
 }
 
-/// A locally administered address that ends in the IPv4 address.
-fn mac(node: u32) -> [u8; 6] {
-    let [a, b, c, d] = address(node);
-    [2, 0, a, b, c, d]
-}
-
-/// The headers of the frame.
-fn build(frame: &mut Vec<u8>, record: &TraceRecord, plan: &Plan) -> io::Result<()> {
+/// Appends the headers of the packet to `frame`.
+///
+/// # Errors
+/// When a length does not fit its header.
+pub fn build(frame: &mut Vec<u8>, record: &TraceRecord, plan: &Plan) -> io::Result<()> {
     let flow = &plan.flows[record.flow as usize];
     let ip = ip_header(record, plan)?;
-    Ethernet2Header {
-        source: mac(record.source(plan)),
-        destination: mac(record.destination(plan)),
-        ether_type: EtherType::IPV4,
-    }
-    .write(frame)?;
     ip.write(frame)?;
     let payload = &ZEROS[..record.payload_bytes as usize];
     let port = (FIRST_PORT + record.flow % PORTS) as u16;
@@ -155,7 +46,7 @@ fn build(frame: &mut Vec<u8>, record: &TraceRecord, plan: &Plan) -> io::Result<(
             header.write(frame)?;
         }
     }
-    debug_assert_eq!(frame.len() + payload.len(), 14 + record.ip_bytes as usize, "the headers fill the packet");
+    debug_assert_eq!(frame.len() + payload.len(), record.ip_bytes as usize, "the headers fill the packet");
     Ok(())
 }
 

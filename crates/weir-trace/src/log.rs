@@ -4,17 +4,20 @@ use std::io::{self, Write};
 
 use weir_plan::Plan;
 
-use super::{Ecn, Event, PacketKind, TraceRecord};
+use crate::{Direction, Ecn, Event, PacketKind, TraceRecord};
 
 /// Names of the columns.
-const HEADER: &str = "time_ns,event,link,flow,connection,kind,id,ip_bytes,payload_bytes,seq,ack,sack,tsval,tsecr,flags";
+const HEADER: &str = "time_ns,event,link,flow,from,connection,kind,number,id,ip_bytes,payload_bytes,seq,ack,sack,\
+                      tsval,tsecr,flags";
 
 /// Writes an event log.
 ///
 /// Columns: `time_ns`; `event` (`sent`, `received`, `dropped`); `link`, the index of the link that dropped it, else empty;
-/// `flow`, `connection`, `kind`, `id`, `ip_bytes`, `payload_bytes`, `seq`, `ack`, `tsval`, `tsecr` as in [`TraceRecord`];
-/// `sack`, blocks `start-end` with `;` between; `flags`, of `R` retransmission, `E` ECN echo, `W` window reduced,
-/// `T` ECN-capable and `C` congestion experienced.
+/// `flow`; `from`, the end of the flow that sent it (`sender`, `receiver`); `connection`, `kind`, `number`, `id`,
+/// `ip_bytes`, `payload_bytes`, `seq`, `ack`, `tsval`, `tsecr` as in [`TraceRecord`]; `sack`, blocks `start-end` with `;`
+/// between; `flags`, of `R` retransmission, `E` ECN echo, `W` window reduced, `T` ECN-capable and `C` congestion
+/// experienced.
+#[derive(Debug)]
 pub struct LogWriter<W: Write> {
     out: W,
 }
@@ -35,6 +38,11 @@ impl<W: Write> LogWriter<W> {
     /// When the output fails.
     pub fn write(&mut self, records: &[TraceRecord]) -> io::Result<()> {
         records.iter().try_for_each(|record| write_line(&mut self.out, record))
+    }
+
+    /// The output.
+    pub fn out(&mut self) -> &mut W {
+        &mut self.out
     }
 
     /// Flushes and returns the output.
@@ -61,7 +69,11 @@ fn write_line(out: &mut impl Write, record: &TraceRecord) -> io::Result<()> {
     let (event, link) = match record.event {
         Event::Sent => ("sent", None),
         Event::Received => ("received", None),
-        Event::Dropped { link } => ("dropped", Some(link)),
+        Event::Dropped { link } => ("dropped", link),
+    };
+    let from = match record.direction {
+        Direction::Forward => "sender",
+        Direction::Reverse => "receiver",
     };
     let kind = match record.kind {
         PacketKind::Syn => "syn",
@@ -74,8 +86,8 @@ fn write_line(out: &mut impl Write, record: &TraceRecord) -> io::Result<()> {
     if let Some(link) = link {
         write!(out, "{link}")?;
     }
-    let TraceRecord { flow, connection, id, ip_bytes, payload_bytes, seq, ack, .. } = record;
-    write!(out, ",{flow},{connection},{kind},{id},{ip_bytes},{payload_bytes},{seq},{ack},")?;
+    let TraceRecord { flow, connection, number, id, ip_bytes, payload_bytes, seq, ack, .. } = record;
+    write!(out, ",{flow},{from},{connection},{kind},{number},{id},{ip_bytes},{payload_bytes},{seq},{ack},")?;
     for (i, (start, end)) in record.sack.iter().enumerate() {
         write!(out, "{}{start}-{end}", if i > 0 { ";" } else { "" })?;
     }

@@ -1,0 +1,150 @@
+//! A trace of single packets: what the hosts of a run saw, and what became of it.
+//!
+//! `measure.trace` of the plan asks for it. Each packet of a traced flow gives a record when its host hands it to the first
+//! link ([`Event::Sent`]), and one when it reaches the other host ([`Event::Received`]) or is dropped on the way
+//! ([`Event::Dropped`]). A driver collects records: the simulator writes them itself, with what its packets stand for; the
+//! drivers of real packets have an [`Observer`] read the headers, the lab's by way of [`Rows`]. [`Files`] turns records into the files of a cell, which
+//! are the same for all of them: `senders.pcap`, `receivers.pcap` and `packets.csv`.
+//!
+//! No clock and no file: the driver passes instants and outputs.
+
+mod files;
+mod headers;
+mod log;
+mod observer;
+mod pcap;
+mod real;
+mod recorder;
+mod rows;
+
+pub use files::{FILES, Files};
+pub use log::{LogWriter, write_log};
+pub use observer::{Observer, Sent};
+pub use pcap::{Capture, PcapFile, PcapWriter, write_pcap};
+pub use recorder::{Ordered, Recorder};
+pub use rows::{ROW_BYTES, Rows};
+
+use weir_plan::Plan;
+
+/// A packet at a host, or its end on a link.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TraceRecord {
+    /// When, since the start of the run.
+    pub time_ns: u64,
+    /// What happened to it.
+    pub event: Event,
+    /// Index of the flow.
+    pub flow: u32,
+    /// Which way it goes.
+    pub direction: Direction,
+    /// Number of the connection within the flow, from 1; 0 for UDP.
+    pub connection: u32,
+    /// What it is.
+    pub kind: PacketKind,
+    /// Number among the packets that the flow sends in this direction, from 1.
+    pub number: u64,
+    /// The identification of IPv4; of a simulated packet, its number modulo 2^16.
+    pub id: u16,
+    /// Bytes of the IP packet.
+    pub ip_bytes: u32,
+    /// Its payload.
+    pub payload_bytes: u32,
+    /// First byte of the payload within the stream, from 0; the number of a datagram, from 1.
+    pub seq: u64,
+    /// Bytes of the stream acknowledged.
+    pub ack: u64,
+    /// Selectively acknowledged `[start, end)` in bytes of the stream; a duplicate comes first (RFC 2883).
+    pub sack: Vec<(u64, u64)>,
+    /// Value of the timestamps option, in the unit of the stack that sent it: microseconds of the run in the simulator; 0
+    /// without the option.
+    pub tsval: u32,
+    /// Its echo reply.
+    pub tsecr: u32,
+    /// ECN field of the IP header.
+    pub ecn: Ecn,
+    /// Echo of a congestion mark, on a packet that has nothing to do with the handshake.
+    pub ece: bool,
+    /// Congestion window reduced, likewise.
+    pub cwr: bool,
+    /// Sent before.
+    pub retransmission: bool,
+    /// The headers of a real packet, from the IP header on; a simulated packet has none.
+    pub headers: Option<Box<[u8]>>,
+}
+
+/// What happened to a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// Its host handed it to the first link.
+    Sent,
+    /// It reached the host it was for.
+    Received,
+    /// It was dropped on the way.
+    Dropped {
+        /// Index of the link that dropped it: by losses, its queue or its MTU. None where no link of the plan did.
+        link: Option<u32>,
+    },
+}
+
+/// Which way a packet goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// From the flow's sender to its receiver: `path` of the plan.
+    Forward,
+    /// Back: `reverse_path`.
+    Reverse,
+}
+
+/// What a packet is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PacketKind {
+    /// Connection request.
+    Syn,
+    /// Its answer.
+    SynAck,
+    /// A TCP segment with payload.
+    Data,
+    /// A TCP segment without payload.
+    Ack,
+    /// A UDP datagram.
+    Datagram,
+}
+
+/// ECN field of an IP header (RFC 3168).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ecn {
+    /// Not ECN-capable.
+    NotCapable,
+    /// ECN-capable, ECT(0) or ECT(1).
+    Capable,
+    /// Congestion experienced.
+    Experienced,
+}
+
+impl TraceRecord {
+    /// Whether it goes from the flow's sender to its receiver.
+    pub fn is_forward(&self) -> bool {
+        self.direction == Direction::Forward
+    }
+
+    /// The host that sends it.
+    pub fn source(&self, plan: &Plan) -> u32 {
+        let flow = &plan.flows[self.flow as usize];
+        if self.is_forward() { flow.from } else { flow.to }
+    }
+
+    /// The host it is for.
+    pub fn destination(&self, plan: &Plan) -> u32 {
+        let flow = &plan.flows[self.flow as usize];
+        if self.is_forward() { flow.to } else { flow.from }
+    }
+
+    /// The host that sees it; none when it is dropped on the way.
+    pub fn host(&self, plan: &Plan) -> Option<u32> {
+        match self.event {
+            Event::Sent => Some(self.source(plan)),
+            Event::Received => Some(self.destination(plan)),
+            Event::Dropped { .. } => None,
+        }
+    }
+}
