@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use weir_plan::Flow;
 use weir_run::{Host, Job};
+use weir_traffic::Waits;
 use weir_units::Time;
 
 use crate::error::AgentError;
@@ -43,6 +44,10 @@ pub struct Context {
     pub begun: bool,
     /// Endpoints that could write more, and let others have their turn.
     pub hungry: Vec<u32>,
+    /// What transfers of flows that are sent from here wait for.
+    pub waits: Waits,
+    /// Flows of which a transfer has ended, or will never: others may wait for it.
+    pub came: Vec<u32>,
     /// What makes numbers untrustworthy and was not told yet.
     pub warnings: Vec<String>,
     /// Why the run cannot go on, and from when on that is final.
@@ -65,6 +70,8 @@ impl Context {
             now: Time::ZERO,
             begun: false,
             hungry: Vec::new(),
+            waits: Waits::new(&job.plan),
+            came: Vec::new(),
             warnings: Vec::new(),
             failure: None,
             job,

@@ -76,6 +76,8 @@ type Prepared = (Context, Vec<Endpoint>, Timer, Census);
 pub struct Session {
     context: Context,
     endpoints: Vec<Endpoint>,
+    /// The endpoint that sends each flow.
+    senders: BTreeMap<u32, usize>,
     input: Input,
     output: Output,
     timer: Timer,
@@ -108,9 +110,14 @@ impl Session {
                 let sampler = Sampler::new(&mut context, sampling);
                 let first = |interval: u64| if interval == 0 { Time::MAX } else { Time(interval) };
                 let measure = &context.job.plan.measure;
+                let sends = |(number, end): (usize, &End)| match end {
+                    End::From(flow) => Some((*flow, number)),
+                    End::To(_) => None,
+                };
                 Ok(Session {
                     next_goodput: first(measure.goodput_ns),
                     next_tcp: first(measure.tcp_ns),
+                    senders: context.job.ends.iter().enumerate().filter_map(sends).collect(),
                     context,
                     endpoints,
                     input,
@@ -200,6 +207,19 @@ impl Session {
         for &endpoint in hungry {
             self.catch_up()?;
             self.feed(endpoint);
+        }
+        self.tell_others()
+    }
+
+    /// Tells the other connections of a user that one has ended a transfer.
+    fn tell_others(&mut self) -> Result<(), AgentError> {
+        while let Some(flow) = self.context.came.pop() {
+            for other in self.context.waits.others(flow) {
+                let Some(&endpoint) = self.senders.get(&other) else { continue };
+                if let Endpoint::TcpSender(sender) = &mut self.endpoints[endpoint] {
+                    sender.on_others(&mut self.context)?;
+                }
+            }
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::io;
 
 use weir_plan::Tcp;
 use weir_run::EventKind;
-use weir_traffic::{Job, Transfers};
+use weir_traffic::{Job, Step, Transfers};
 use weir_units::Time;
 
 use crate::context::Context;
@@ -33,6 +33,8 @@ pub struct TcpSender {
     paced: bool,
     transfers: Transfers,
     next_job: Option<Job>,
+    /// The next transfer waits for others of its user; its own last one ended then.
+    waiting: Option<Time>,
     active: Option<Active>,
     /// Opened before the start, for the first connection.
     spare: Option<Socket>,
@@ -84,6 +86,7 @@ impl TcpSender {
             tcp,
             transfers: Transfers::new(&plan.source, plan.stop_ns),
             next_job: None,
+            waiting: None,
             active: None,
             spare,
             connection: None,
@@ -107,7 +110,7 @@ impl TcpSender {
             self.started = true;
             context.telemetry.event(context.now, EventKind::FlowStart, self.flow, 0);
             let start = Time(context.flow(self.flow).start_ns);
-            self.take_next_job(context, start);
+            self.take_next_job(context, start, start);
         }
         if self.active.as_ref().is_some_and(|active| active.left.is_none()) && context.now >= self.transfers.stop() {
             self.stop(context);
@@ -116,6 +119,16 @@ impl TcpSender {
             self.begin_transfer(context)?;
         }
         Ok(())
+    }
+
+    /// What its next transfer waits for may have come.
+    ///
+    /// # Errors
+    /// When a setting of the plan cannot be had here.
+    pub fn on_others(&mut self, context: &mut Context) -> Result<(), AgentError> {
+        let Some(ended) = self.waiting.take() else { return Ok(()) };
+        self.take_next_job(context, ended, context.now);
+        self.on_due(context)
     }
 
     /// Its socket has room, or the kernel has something to tell.
@@ -335,22 +348,34 @@ impl TcpSender {
         let Some(active) = self.active.take() else { return };
         context.telemetry.transfer(self.flow, &active.record(Some(at), after));
         context.telemetry.event(at, EventKind::TransferEnd, self.flow, 0);
+        context.waits.ended(self.flow, at);
+        context.came.push(self.flow);
         if !self.transfers.keeps_connection() {
             self.close();
         }
-        self.take_next_job(context, at);
+        self.take_next_job(context, at, at);
     }
 
-    fn take_next_job(&mut self, context: &mut Context, ended: Time) {
-        self.next_job = self.transfers.next(ended);
-        match self.next_job {
-            Some(job) => context.schedule.add(job.at, crate::schedule::Slot::Endpoint(self.endpoint)),
-            None => {
+    /// Looks what comes after a transfer that ended at `ended`; if nothing, the flow ends at `at`.
+    fn take_next_job(&mut self, context: &mut Context, ended: Time, at: Time) {
+        match self.transfers.step(&context.waits, self.flow, ended) {
+            Step::Begin(job) => {
+                self.next_job = Some(job);
+                context.schedule.add(job.at, crate::schedule::Slot::Endpoint(self.endpoint));
+            }
+            Step::Wait => self.waiting = Some(ended),
+            Step::End => {
                 self.close();
-                self.finished = true;
-                context.telemetry.event(ended, EventKind::FlowEnd, self.flow, 0);
+                self.end_flow(context, at);
             }
         }
+    }
+
+    fn end_flow(&mut self, context: &mut Context, at: Time) {
+        self.finished = true;
+        context.telemetry.event(at, EventKind::FlowEnd, self.flow, 0);
+        context.waits.over(self.flow);
+        context.came.push(self.flow);
     }
 
     fn close(&mut self) {
@@ -380,8 +405,7 @@ impl TcpSender {
         }
         self.close();
         self.next_job = None;
-        self.finished = true;
-        context.telemetry.event(context.now, EventKind::FlowEnd, self.flow, 0);
+        self.end_flow(context, context.now);
     }
 
     fn info(&self) -> Option<TcpInfo> {

@@ -150,13 +150,29 @@ pub enum Source {
 }
 
 /// One transfer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Transfer {
-    /// Wait after the end of the one before, or after the start of the flow.
+    /// Wait after the end of the one before, or after the start of the flow; and after the end of all in `after`.
     pub wait_ns: u64,
     /// Size.
     pub bytes: u64,
+    /// Number of the page that it is an object of, among the pages of its user, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page: Option<u32>,
+    /// Transfers over other connections of the same user that must have ended first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<After>,
+}
+
+/// A transfer over another connection of the same user: of a flow of the same group and index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct After {
+    /// Its connection, by the number among parallel streams.
+    pub stream: u32,
+    /// Its number within the connection, from 0.
+    pub transfer: u32,
 }
 
 /// A constant-bit-rate source.

@@ -10,10 +10,12 @@ mod elements;
 mod flow;
 mod link;
 mod methods;
+mod pages;
 mod validate;
 
 pub use flow::{
-    Ack, Cbr, Flow, Programs, Ready, Report, Role, Sender, Source, Stack, Tcp, Transfer, Transport, Udp, VARIABLES,
+    Ack, After, Cbr, Flow, Programs, Ready, Report, Role, Sender, Source, Stack, Tcp, Transfer, Transport, Udp,
+    VARIABLES,
 };
 pub use link::{Change, ChangeKind, CodelParams, Delay, Limit, Link, Loss, Mark, Queue, RedCurve};
 pub use methods::{EmulLinks, EmulOffload, EmulOptions, LabLinks, LabOptions, Methods, Offload};
@@ -134,6 +136,11 @@ impl Plan {
         let plan: Plan = serde_json::from_str(text).map_err(|e| PlanError::new("plan", e.to_string()))?;
         plan.validate()?;
         Ok(plan)
+    }
+
+    /// The users whose transfers wait for each other: for each, its connections as indices of flows.
+    pub fn users(&self) -> Vec<Vec<usize>> {
+        pages::users(&self.flows)
     }
 
     /// The plan as canonical JSON: the text that `plan_hash` of a manifest is computed on.

@@ -48,6 +48,7 @@ impl Plan {
         for (i, flow) in self.flows.iter().enumerate() {
             self.validate_flow(i, flow)?;
         }
+        crate::pages::validate(&self.flows)?;
         for (i, change) in self.changes.iter().enumerate() {
             check(
                 (change.link as usize) < self.links.len(),

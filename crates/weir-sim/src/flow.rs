@@ -145,6 +145,8 @@ pub(crate) struct Flow {
     pub connection_number: u8,
     pub transfers: Transfers,
     pub next_job: Option<Job>,
+    /// Its next transfer waits for others of its user; its own last one ended then.
+    pub waiting: Option<Time>,
     pub active: Option<Active>,
     pub writing: bool,
     pub cbr: Option<CbrClock>,
@@ -187,6 +189,7 @@ impl Flow {
             connection_number: 0,
             transfers: Transfers::new(&plan.source, plan.stop_ns),
             next_job: None,
+            waiting: None,
             active: None,
             writing: false,
             cbr,

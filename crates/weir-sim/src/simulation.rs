@@ -7,6 +7,7 @@ use weir_elements::Packet as _;
 use weir_links::{Calendar, Link, Passage, Routes, Stop, append_sorted, build_links, mark_fused};
 use weir_plan::{Plan, Transport};
 use weir_tcp::{Ack, Arrival, Receiver, Segment, Sender, Transmit, header_bytes, sack_option_bytes};
+use weir_traffic::{Step, Waits};
 use weir_units::Time;
 
 use crate::error::SimError;
@@ -84,6 +85,7 @@ pub struct Simulation {
     links: Vec<Link<Packet>>,
     routes: Routes,
     flows: Vec<Flow>,
+    waits: Waits,
     sacks: Sacks,
     /// Per link: what its host hands to it next gets there at this instant at the earliest. Ahead of the clock where a
     /// host takes its time to answer.
@@ -125,6 +127,7 @@ impl Simulation {
             links,
             flows: build_flows(plan, &routes)?,
             routes,
+            waits: Waits::new(plan),
             sacks: Sacks::default(),
             host_until: vec![Time::ZERO; plan.links.len()],
             lost: Vec::new(),
@@ -554,10 +557,7 @@ impl Simulation {
             self.send_datagrams(index);
             return;
         }
-        flow.next_job = flow.transfers.next(self.now);
-        if flow.next_job.is_none() {
-            self.finish_flow(index);
-        }
+        self.take_next_job(index, self.now);
         let due = self.flows[index].due();
         self.calendar.set(self.slots.senders + index as u32, due);
     }
@@ -565,6 +565,29 @@ impl Simulation {
     fn finish_flow(&mut self, index: usize) {
         self.flows[index].finished = true;
         self.telemetry.flow_event(self.now, EventKind::FlowEnd, index as u32, 0);
+        self.waits.over(index as u32);
+        self.wake_waiting(index);
+    }
+
+    /// Looks what comes after a transfer that ended at `ended`.
+    fn take_next_job(&mut self, index: usize, ended: Time) {
+        let flow = &mut self.flows[index];
+        match flow.transfers.step(&self.waits, index as u32, ended) {
+            Step::Begin(job) => flow.next_job = Some(job),
+            Step::Wait => flow.waiting = Some(ended),
+            Step::End => self.finish_flow(index),
+        }
+    }
+
+    /// A transfer of a flow has ended, or will never: what other connections of its user have waited for.
+    fn wake_waiting(&mut self, index: usize) {
+        for other in self.waits.others(index as u32) {
+            let Some(ended) = self.flows[other as usize].waiting.take() else { continue };
+            self.take_next_job(other as usize, ended);
+            if let Some(job) = self.flows[other as usize].next_job {
+                self.calendar.set_earlier(self.slots.senders + other, job.at);
+            }
+        }
     }
 
     fn begin_transfer(&mut self, index: usize) {
@@ -595,12 +618,12 @@ impl Simulation {
         self.telemetry.flow_row(index as u32, flow, Some(now));
         self.telemetry.flow_event(now, EventKind::TransferEnd, index as u32, 0);
         flow.active = None;
-        flow.next_job = flow.transfers.next(now);
-        match flow.next_job {
-            None => self.finish_flow(index),
-            Some(job) if job.at <= now => self.begin_transfer(index),
-            Some(_) => {}
+        self.waits.ended(index as u32, now);
+        self.take_next_job(index, now);
+        if self.flows[index].next_job.is_some_and(|job| job.at <= now) {
+            self.begin_transfer(index);
         }
+        self.wake_waiting(index);
     }
 
     /// Lets a sender transmit what it may.

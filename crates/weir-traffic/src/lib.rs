@@ -5,6 +5,8 @@
 
 mod cbr;
 mod transfers;
+mod waits;
 
 pub use cbr::CbrClock;
-pub use transfers::{Job, Transfers};
+pub use transfers::{Job, Step, Transfers};
+pub use waits::{Release, Waits};

@@ -3,6 +3,8 @@
 use weir_plan::{Source, Transfer};
 use weir_units::{Dur, Time};
 
+use crate::waits::{Release, Waits};
+
 /// A transfer to begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Job {
@@ -12,6 +14,17 @@ pub struct Job {
     pub at: Time,
     /// Size; none for a bulk flow, which sends until it is stopped.
     pub bytes: Option<u64>,
+}
+
+/// What comes after a transfer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Another one.
+    Begin(Job),
+    /// Transfers of other flows must end first.
+    Wait,
+    /// Nothing.
+    End,
 }
 
 /// The transfers of one flow, in order.
@@ -51,8 +64,18 @@ impl Transfers {
         self.stop
     }
 
-    /// The transfer after one that ended at `ended` (or after the start of the flow); none when there is no more.
-    pub fn next(&mut self, ended: Time) -> Option<Job> {
+    /// What comes after a transfer that ended at `ended` (or after the start of the flow). The flow is number `flow` of
+    /// the plan.
+    pub fn step(&mut self, waits: &Waits, flow: u32, ended: Time) -> Step {
+        let after = self.list.get(self.next).map_or(&[] as &[_], |transfer| transfer.after.as_slice());
+        match waits.release(flow, after) {
+            Release::At(last) => self.next(ended.max(last)).map_or(Step::End, Step::Begin),
+            Release::Later => Step::Wait,
+            Release::Never => Step::End,
+        }
+    }
+
+    fn next(&mut self, ended: Time) -> Option<Job> {
         let number = self.next as u32;
         let job = if self.bulk {
             (self.next == 0).then_some(Job { number, at: ended, bytes: None })
@@ -68,9 +91,13 @@ impl Transfers {
 mod tests {
     use super::*;
 
+    fn transfer(wait_ns: u64, bytes: u64) -> Transfer {
+        Transfer { wait_ns, bytes, ..Transfer::default() }
+    }
+
     #[test]
     fn transfers_wait_after_the_end_of_the_one_before() {
-        let list = vec![Transfer { wait_ns: 0, bytes: 10 }, Transfer { wait_ns: 5, bytes: 20 }];
+        let list = vec![transfer(0, 10), transfer(5, 20)];
         let mut transfers = Transfers::new(&Source::Transfers { transfers: list, keep_connection: false }, Some(100));
         assert_eq!(transfers.next(Time(3)), Some(Job { number: 0, at: Time(3), bytes: Some(10) }));
         assert_eq!(transfers.next(Time(50)), Some(Job { number: 1, at: Time(55), bytes: Some(20) }));
@@ -79,7 +106,7 @@ mod tests {
 
     #[test]
     fn nothing_begins_once_the_flow_is_stopped() {
-        let list = vec![Transfer { wait_ns: 10, bytes: 1 }];
+        let list = vec![transfer(10, 1)];
         let mut transfers = Transfers::new(&Source::Transfers { transfers: list, keep_connection: true }, Some(10));
         assert_eq!(transfers.next(Time(0)), None);
     }

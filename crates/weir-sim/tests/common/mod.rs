@@ -166,7 +166,7 @@ pub fn cbr(rate_bps: u64) -> Source {
 
 /// Transfers of these sizes, each after a wait.
 pub fn transfers(list: &[(u64, u64)], keep_connection: bool) -> Source {
-    let transfers = list.iter().map(|&(wait_ns, bytes)| Transfer { wait_ns, bytes }).collect();
+    let transfers = list.iter().map(|&(wait_ns, bytes)| Transfer { wait_ns, bytes, ..Transfer::default() }).collect();
     Source::Transfers { transfers, keep_connection }
 }
 

@@ -15,5 +15,6 @@ mod applications;
 mod conservation;
 mod delays;
 mod determinism;
+mod pages;
 mod timing;
 mod trace;

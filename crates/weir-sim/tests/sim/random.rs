@@ -166,7 +166,11 @@ fn tcp() -> impl Strategy<Value = Tcp> {
 }
 
 fn tcp_source(finite: bool) -> BoxedStrategy<Source> {
-    let one = (0u64..100, 1u64..200_000).prop_map(|(wait, bytes)| Transfer { wait_ns: wait * MS, bytes });
+    let one = (0u64..100, 1u64..200_000).prop_map(|(wait, bytes)| Transfer {
+        wait_ns: wait * MS,
+        bytes,
+        ..Transfer::default()
+    });
     let list = (vec(one, 1..5), any::<bool>())
         .prop_map(|(transfers, keep_connection)| Source::Transfers { transfers, keep_connection });
     if finite { list.boxed() } else { prop_oneof![2 => Just(Source::Bulk), 1 => list].boxed() }
