@@ -94,6 +94,8 @@ _BEYOND = {
     "sweep-values",
     "sweep-zip",
     "warnings",
+    "web-compile",
+    "web-streams",
 }
 
 

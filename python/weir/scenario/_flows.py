@@ -1,68 +1,28 @@
-"""From workload entries to flows: who, when, how much; every random draw is made here.
-
-Each draw comes from a substream named after the entry, the flow and the purpose, so that a flow keeps its draws when
-others are added, and the first flows keep theirs when an entry gets more.
-"""
+"""From workload entries to flows: who, how many and when. What they send is in `_sources.py`, pages in `_pages.py`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
-from . import _commands
+from . import _commands, _pages
 from . import _lang_workload as lang
-from ._distribution import Distribution, duty
+from ._distribution import duty
 from ._lang_commands import Command, Iperf3
 from ._lang_scenario import Body
+from ._lang_web import Web
 from ._network import Network, Path
 from ._problem import Invalid, Log, choose, listing
+from ._sources import Best, Budget, Flow, Sources
 from ._transport import UDP_HEADERS, Resolved, merge, tcp_plan
 from ._units import show_duration, show_rate
 
 __all__ = ["Flow", "Group", "groups_of"]
 
 MAX_FLOWS = 100_000
-MAX_TRANSFERS = 1_000_000
 MAX_HOPS = 5_000_000
-MAX_BYTES = 2**60
-"""Of the transfers of one flow: a count of bytes has room for several times as much."""
 _LEVEL_TOLERANCE = 0.01
-
-
-@dataclass
-class Budget:
-    """What all entries together have used of the limits of a plan."""
-
-    flows: int = 0
-    hops: int = 0  # links of all paths
-    spent: int = 0  # transfers and periods
-
-
-@dataclass(frozen=True, slots=True)
-class Best:
-    """The highest rate and the least delay that a link ever has."""
-
-    rate: int
-    delay: int
-
-
-@dataclass
-class Flow:
-    """One flow of an entry, all of its parallel streams: the ends and the times are known, not yet what is sent."""
-
-    index: int
-    ends: tuple[int, int]
-    path: Path
-    back: Path
-    start: int
-    stop: int | None
-
-    @property
-    def rtt(self) -> int:
-        """Base RTT, ns."""
-        return self.path.delay + self.back.delay
 
 
 class Group:
@@ -94,13 +54,14 @@ class Group:
             )
         self.reverse = entry.reverse or entry.reverse_level is not None
         self.rates: list[int] = []
+        self._connections: list[list[dict[str, Any]]] = []
         self._budget = budget
-        self._best = best
+        self._sources = Sources(entry, seed, best, budget, net.log)
         pairs = self._pairs()
         self._check_kind()
         count = self._count(pairs)
-        budget.flows += count * entry.streams
-        net.log.work += count * entry.streams
+        budget.flows += count * entry.parallel
+        net.log.work += count * entry.parallel
         if budget.flows > MAX_FLOWS:
             raise self._log.error(entry.mark, f"{budget.flows} flows are too many; the limit is {MAX_FLOWS}")
         self.flows = self._place(pairs, count)
@@ -181,6 +142,9 @@ class Group:
             if entry.size is None:
                 raise self._log.error(entry.mark, f"the size of a transfer is missing: {text}")
             raise self._log.error(entry.at("total"), f"`size` and `total` exclude each other; give {text}")
+        if isinstance(entry, Web) and entry.has("streams"):
+            text = "a user has `connections`, over which the objects of a page are fetched; leave `streams` out"
+            raise self._log.error(entry.at("streams"), text)
         if isinstance(entry, lang.OnOff) and self.udp and entry.has("keep_connection"):
             raise self._log.error(entry.at("keep_connection"), "UDP has no connections")
         if isinstance(entry, Command | Iperf3):
@@ -209,11 +173,11 @@ class Group:
             return 0
         if self.udp and rates is None:
             count = self.entry.flows if self.entry.flows is not None else len(pairs)
-            self.rates = [max(1, round(wanted / (count * self.entry.streams * self._duty())))] * count
+            self.rates = [max(1, round(wanted / (count * self.entry.parallel * self._duty())))] * count
             return count
         if rates is not None and len(rates) > 1:
             raise self._log.error(self.entry.at("rate"), f"`{name}` needs one rate for all flows")
-        own = None if rates is None else rates[0] * self.entry.streams
+        own = None if rates is None else rates[0] * self.entry.parallel
         each = (self._access(pair) if own is None else own for pair in pairs)
         totals = [0.0]
         for rate in each:
@@ -290,7 +254,7 @@ class Group:
                 raise log.error(entry.at(ends[0]), f"flow `{entry.name}[{i}]` {times}")
             pair = pairs[i % len(pairs)]
             flow = Flow(i, pair, self._path(*pair), self._path(*reversed(pair)), start, stop)
-            self._budget.hops += (len(flow.path.links) + len(flow.back.links)) * entry.streams
+            self._budget.hops += (len(flow.path.links) + len(flow.back.links)) * entry.parallel
             if self._budget.hops > MAX_HOPS:
                 raise log.error(entry.mark, f"the paths of all flows have more than {MAX_HOPS} links")
             flows.append(flow)
@@ -323,7 +287,9 @@ class Group:
 
     def plans(self, end: int) -> list[dict[str, Any]]:
         """The flows as the plan has them, for a run that ends at ``end`` ns."""
-        return [self._plan(flow, stream, end) for flow in self.flows for stream in range(self.entry.streams)]
+        plans = [self._plan(flow, stream, end) for flow in self.flows for stream in range(self.entry.parallel)]
+        # A connection that no object of a page is dealt to is never opened.
+        return [plan for plan in plans if plan["source"].get("transfers", True)]
 
     def _plan(self, flow: Flow, stream: int, end: int) -> dict[str, Any]:
         entry = self.entry
@@ -332,7 +298,7 @@ class Group:
             times = f"at {show_duration(flow.start)} the run is over, it ends at {show_duration(end)}"
             raise self._log.error(entry.at("start"), f"flow `{name}` never starts: {times}")
         plan = {
-            "name": f"{name}.{stream}" if entry.streams > 1 else name,
+            "name": f"{name}.{stream}" if entry.parallel > 1 else name,
             "group": entry.name,
             "index": flow.index,
             "stream": stream,
@@ -349,14 +315,9 @@ class Group:
             plan["reverse"] = True
         horizon = (end if flow.stop is None else min(flow.stop, end)) - flow.start
         # The first stream keeps its draws when there are more.
-        draws = f"{name}.{stream}" if stream and not self._shared else name
+        draws = f"{name}.{stream}" if stream and not self._sources.shared else name
         transport = self._udp(flow) if self._transport is None else tcp_plan(self._transport, flow.path, flow.rtt)
         return {**plan, "transport": transport, "source": self._source(flow, stream, draws, horizon, transport)}
-
-    @property
-    def _shared(self) -> bool:
-        """Whether the streams of a flow share what is drawn for it."""
-        return isinstance(self.entry, lang.Transfer) and self.entry.total is not None
 
     def _source(self, flow: Flow, stream: int, draws: str, horizon: int, transport: dict[str, Any]) -> dict[str, Any]:
         entry = self.entry
@@ -367,73 +328,17 @@ class Group:
                 rate = self._rate(flow) if self.rates else None
                 times = {"horizon": horizon, "goodput_ns": self._goodput_ns}
                 return _commands.iperf3_source(entry, transport, rate, **times, folder=self._folder, log=self._log)
-        return self._datagrams(flow, draws, horizon) if self.udp else self._tcp_source(flow, stream, draws, horizon)
+            case Web():
+                return self._pages(entry, flow, stream, horizon)
+        return self._datagrams(flow, draws, horizon) if self.udp else self._sources.tcp(flow, stream, draws, horizon)
 
-    def _tcp_source(self, flow: Flow, stream: int, name: str, horizon: int) -> dict[str, Any]:
-        entry = self.entry
-        match entry:
-            case lang.Transfer():
-                count = 1 if entry.count is None and entry.wait is None else entry.count
-                sizes, waits = entry.sizes, entry.wait
-            case lang.OnOff():
-                count, sizes, waits = None, entry.on.distribution, entry.off
-            case _:
-                return {"kind": "bulk"}
-        n = count if count is not None else self._enough(flow, name, sizes, waits, horizon)
-        self._spend(n)
-        bytes_ = self._parts(sizes.sample(self._seed, f"{name}/size", n, least=1), stream)
-        if sum(bytes_) > MAX_BYTES:
-            message = f"the transfers of flow `{name}` have {sum(bytes_):.2g} bytes; the limit is {MAX_BYTES:.2g}"
-            raise self._log.error(entry.mark, message)
-        gaps = waits.sample(self._seed, f"{name}/wait", n - 1) if waits is not None else [0] * (n - 1)
-        transfers = [{"wait_ns": w, "bytes": b} for w, b in zip([0, *gaps], bytes_, strict=True)]
+    def _pages(self, entry: Web, flow: Flow, stream: int, horizon: int) -> dict[str, Any]:
+        """What one connection of a user fetches; the draws are the user's, made with its first connection."""
+        if stream == 0:
+            name = f"{entry.name}[{flow.index}]"
+            self._connections = _pages.connections(entry, self._sources, flow, name, horizon)
+        transfers = self._connections[stream]
         return {"kind": "transfers", "transfers": transfers, "keep_connection": entry.keep_connection}
-
-    def _parts(self, sizes: list[int], stream: int) -> list[int]:
-        """What a stream sends of transfers of these sizes."""
-        n = self.entry.streams
-        if not self._shared or n == 1:
-            return sizes
-        if min(sizes) < n:
-            message = f"a transfer of {min(sizes)} bytes in total has no byte for each of {n} streams"
-            raise self._log.error(self.entry.at("total"), message)
-        return [size // n + (stream < size % n) for size in sizes]
-
-    def _enough(self, flow: Flow, name: str, sizes: Distribution, waits: Distribution | None, horizon: int) -> int:
-        """So many transfers that no more fit: each takes at least an RTT, and its size at the path's rate.
-
-        Both are the best that the path ever has while its links change.
-        """
-        best, share = self._best, self.entry.streams if self._shared else 1
-        rate = min(best[i].rate for i in flow.path.links)
-        rtt = sum(best[i].delay for i in (*flow.path.links, *flow.back.links))
-        mean = sizes.mean() / share * 8e9 / rate + rtt + (waits.mean() if waits is not None else 0)
-        n = self._expected(horizon, mean)
-        while True:
-            drawn = sizes.sample(self._seed, f"{name}/size", n, least=1)
-            gaps = waits.sample(self._seed, f"{name}/wait", n) if waits is not None else [0] * n
-            least = accumulate(
-                max(1, b // share * 8_000_000_000 // rate) + rtt + w for b, w in zip(drawn, gaps, strict=True)
-            )
-            fit = next((i + 1 for i, t in enumerate(least) if t >= horizon), None)
-            if fit is not None:
-                return fit
-            self._spend(n, keep=False)
-            n *= 2
-
-    def _expected(self, horizon: int, mean: float) -> int:
-        """A guess of how many draws of this mean fill the horizon; refuses what is hopeless before it is drawn."""
-        expected = horizon / max(mean, 1.0)
-        if expected > 2 * MAX_TRANSFERS:
-            self._spend(MAX_TRANSFERS + 1)
-        return max(16, int(expected * 1.2))
-
-    def _spend(self, n: int, *, keep: bool = True) -> None:
-        self._log.work += 1 + n // 10
-        if self._budget.spent + n > MAX_TRANSFERS:
-            message = f"more than {MAX_TRANSFERS} transfers or periods; make them longer or the run shorter"
-            raise self._log.error(self.entry.mark, message)
-        self._budget.spent += n if keep else 0
 
     def _udp(self, flow: Flow) -> dict[str, Any]:
         packet = self.entry.packet  # type: ignore[attr-defined]
@@ -447,7 +352,7 @@ class Group:
         return {"protocol": "udp", "payload_bytes": size - UDP_HEADERS}
 
     def _datagrams(self, flow: Flow, name: str, horizon: int) -> dict[str, Any]:
-        return {"kind": "cbr", "rate_bps": self._rate(flow), "periods_ns": self._periods(name, horizon)}
+        return {"kind": "cbr", "rate_bps": self._rate(flow), "periods_ns": self._sources.periods(name, horizon)}
 
     def _rate(self, flow: Flow) -> int:
         """The rate of its IP packets; said if the first link does not carry it."""
@@ -455,42 +360,10 @@ class Group:
         if rate == 0:
             raise self._log.error(self.entry.at("rate"), "a rate of 0 sends nothing")
         first = self._net.links[flow.path.links[0]]
-        if rate * self.entry.streams > first.rate and flow.index == 0:
-            text = f"{show_rate(rate * self.entry.streams)} exceed the {show_rate(first.rate)} of link `{first.name}`"
+        if rate * self.entry.parallel > first.rate and flow.index == 0:
+            text = f"{show_rate(rate * self.entry.parallel)} exceed the {show_rate(first.rate)} of link `{first.name}`"
             self._log.warn(self.entry.at("rate"), f"flow `{self.entry.name}[{flow.index}]`: {text}")
         return rate
-
-    def _periods(self, name: str, horizon: int) -> list[int]:
-        """ON and OFF periods in turn until the flow stops; empty: always on."""
-        entry = self.entry
-        if isinstance(entry, lang.Cbr):
-            return self._repeated(entry.periods, horizon) if entry.periods else []
-        assert isinstance(entry, lang.OnOff)  # the only other kind over UDP
-        n = self._expected(horizon, entry.on.distribution.mean() + entry.off.mean())
-        while True:
-            on = entry.on.distribution.sample(self._seed, f"{name}/on", n, least=1)
-            off = entry.off.sample(self._seed, f"{name}/off", n)
-            periods = [p for both in zip(on, off, strict=True) for p in both]
-            fit = next((i + 1 for i, t in enumerate(accumulate(periods)) if t >= horizon), None)
-            if fit is not None:
-                self._spend(fit)
-                return periods[:fit]
-            self._spend(2 * n, keep=False)
-            n *= 2
-
-    def _repeated(self, periods: tuple[int, ...], horizon: int) -> list[int]:
-        if len(periods) % 2:
-            raise self._log.error(
-                self.entry.at("periods"), "expected ON and OFF periods in turn: an even number of them"
-            )
-        if not all(periods[::2]):
-            raise self._log.error(self.entry.at("periods"), "an ON period of 0 sends nothing")
-        whole, length = sum(periods), len(periods)
-        rounds = -(-horizon // whole)
-        self._spend(rounds * length)
-        every = list(periods) * rounds
-        fit = next((i + 1 for i, t in enumerate(accumulate(every)) if t >= horizon), len(every))
-        return every[:fit]
 
 
 def best_of(body: Body, net: Network) -> list[Best]:

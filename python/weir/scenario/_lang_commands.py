@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from ._lang_web import Web
 from ._lang_workload import Bulk, Cbr, Datagrams, OnOff, Transfer, Workload
 from ._problem import Log, choose
 from ._scalars import BOOLEAN, DURATION, Choice, Definitions, Integer, Text
@@ -182,6 +183,7 @@ WORKLOAD: Kind[Workload] = Kind(
         "transfer": Struct(Transfer),
         "onoff": Struct(OnOff),
         "cbr": Struct(Cbr),
+        "web": Struct(Web),
         "iperf3": Struct(Iperf3),
         "command": Struct(Command),
     },

@@ -13,7 +13,8 @@ from ._lang_commands import WORKLOAD
 from ._lang_links import LOSS, Jitter, Reorder
 from ._lang_methods import Methods
 from ._lang_network import TOPOLOGY
-from ._lang_workload import Selector, SelectorType, Transport, Workload
+from ._lang_transport import Transport
+from ._lang_workload import Selector, SelectorType, Workload
 from ._problem import Log
 from ._scalars import BOOLEAN, DELAY, DURATION, RATE, TEXT, Choice, Definitions, Integer, Text
 from ._spec import ListOf, MapOf, OneOrEach, Spec, Struct, key

@@ -1,4 +1,4 @@
-"""The language's words for transports and workloads.
+"""The language's words for workloads.
 
 Only what may be written and what it means; `_flows.py` makes flows from it.
 """
@@ -8,194 +8,38 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from . import _units
 from ._distribution import Distribution, DistributionType
 from ._lang_links import DSCP
+from ._lang_transport import Transport
 from ._problem import NOWHERE, Invalid, Log, Mark, choose
-from ._scalars import (
-    BOOLEAN,
-    DELAY,
-    DURATION,
-    NAME,
-    PACKET,
-    RATE,
-    SIZE,
-    AmountType,
-    Choice,
-    Definitions,
-    Integer,
-    Number,
-    Text,
-)
+from ._scalars import BOOLEAN, DURATION, NAME, PACKET, RATE, SIZE, Definitions, Integer, Number
 from ._spec import ListOf, OneOrEach, Spec, Struct, key
-from ._units import Amount
 from ._yaml import Map, Node, Scalar, describe
 
 __all__ = [
-    "LINUX",
-    "LINUX26",
+    "SIZES",
+    "WAITS",
     "Between",
     "Bulk",
     "Cbr",
-    "CongestionControl",
     "Datagrams",
     "Every",
     "On",
     "OnOff",
     "Selector",
-    "StackDefaults",
     "Starts",
     "Transfer",
-    "Transport",
     "Workload",
 ]
 
 INSTANT = DURATION
 SIZES = DistributionType(SIZE, "size", "{exponential: {mean: 1MB}}")
 WAITS = DistributionType(DURATION, "duration", "{exponential: {mean: 1s}}")
-_CC_NAME = r"(linux:)?[a-z][a-z0-9_-]{0,31}"
-_CC = Text(
-    "a congestion control: a name such as `cubic`, `linux:NAME` for one of this host's kernel, or the path of a C file "
-    "(`.c`) or of a shared object (`.so`)",
-    rf"{_CC_NAME}|[^\x00-\x1f]{{1,1000}}\.(so|c)",
-    1000,
-)
-
-
-@dataclass(frozen=True)
-class CongestionControl:
-    """A congestion control and its options; truth values are 1 and 0."""
-
-    name: str
-    options: tuple[tuple[str, int], ...] = ()
-    mark: Mark = NOWHERE
-    marks: dict[str, Mark] = field(default_factory=dict, compare=False, repr=False)
-
-
-class _CongestionControlType:
-    """``cubic``, or ``{name: cubic, hystart: false}``."""
-
-    what = f"{_CC.what}, or a mapping with `name` and options"
-    _option = Integer(-(2**31), 2**31 - 1, "`true`, `false` or a whole number")
-
-    def parse(self, node: Node, log: Log) -> CongestionControl:
-        if not isinstance(node, Map):
-            return CongestionControl(_cc_name(node, log), mark=node.mark)
-        name = node.get("name")
-        if name is None:
-            raise log.error(node.mark, f"`name` is missing: {_CC.what}")
-        parsed = _cc_name(name, log)
-        options: list[tuple[str, int]] = []
-        failed = False
-        for entry in node.entries:
-            try:
-                if entry.key.text != "name":
-                    options.append((NAME.parse(entry.key, log), self._parse_option(entry.value, log)))
-            except Invalid:
-                failed = True
-        if failed:
-            raise Invalid
-        marks = {e.key.text: e.value.mark for e in node.entries}
-        return CongestionControl(parsed, tuple(sorted(options)), name.mark, marks)
-
-    def _parse_option(self, node: Node, log: Log) -> int:
-        if isinstance(node, Scalar) and node.plain and node.text in ("true", "false"):
-            return int(node.text == "true")
-        return self._option.parse(node, log)
-
-    def schema(self, defs: Definitions) -> dict[str, Any]:
-        option = {"anyOf": [{"type": "boolean"}, self._option.schema(defs)]}
-        mapping = {
-            "type": "object",
-            "properties": {"name": _CC.schema(defs)},
-            "required": ["name"],
-            "additionalProperties": option,
-        }
-        return {"anyOf": [_CC.schema(defs), mapping]}
-
-
-def _cc_name(node: Node, log: Log) -> str:
-    lower = node.text.casefold() if isinstance(node, Scalar) else ""
-    if lower and lower != node.text and re.fullmatch(_CC_NAME, lower):  # type: ignore[union-attr]
-        raise log.error(node.mark, f"{describe(node)} is not a congestion control; did you mean `{lower}`?")
-    return _CC.parse(node, log)
-
-
-@dataclass(frozen=True)
-class StackDefaults:
-    """What a stack profile sets where the scenario does not; all of it is written into the plan."""
-
-    initial_window: int
-    sack: bool
-    timestamps: bool
-    send_buffer: int
-    receive_buffer: int
-
-
-LINUX = StackDefaults(10, True, True, 4 << 20, 6 << 20)
-LINUX26 = StackDefaults(3, True, True, 128 << 10, 174_760)
-
-_BUFFER = AmountType("bytes", "bdp", "default")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Transport(Spec):
-    """TCP settings. Those of a workload entry take precedence over the scenario's."""
-
-    cc: CongestionControl | None = key(
-        _CongestionControlType(),
-        "Congestion control: a name (`cubic`), a name with options (`{name: cubic, hystart: false}`), `linux:NAME` for "
-        "one of the kernel's, or the path of a shared object, relative to the scenario file.",
-        default=None,
-    )
-    stack: str | None = key(
-        Choice(
-            "a stack profile",
-            {
-                "linux": "current Linux: RACK-TLP, PRR, initial window 10; buffers of 4 MiB and 6 MiB",
-                "linux-2.6": "Linux 2.6: no RACK, TLP or pacing, initial window 3; buffers of 128 KiB and 174760 B",
-            },
-        ),
-        "Profile of the stack; `linux`.",
-        default=None,
-    )
-    buffers: Amount | None = key(
-        _BUFFER,
-        "Send and receive buffer, in bytes, BDPs of the flow's path, or `default`: those of the stack.",
-        default=None,
-    )
-    send_buffer: Amount | None = key(_BUFFER, "Most bytes sent and not acknowledged.", default=None)
-    receive_buffer: Amount | None = key(_BUFFER, "Most bytes received and not read.", default=None)
-    sack: bool | None = key(BOOLEAN, "Selective acknowledgements; on.", default=None)
-    ecn: bool | None = key(BOOLEAN, "Explicit congestion notification (RFC 3168); off.", default=None)
-    timestamps: bool | None = key(BOOLEAN, "Timestamps option; on.", default=None)
-    initial_window: int | None = key(
-        Integer(1, 65_535, "a number of segments"),
-        "Initial window in segments; 10, or 3 with `linux-2.6`.",
-        default=None,
-    )
-    mss: int | None = key(
-        PACKET, "Payload of a full segment; the path's MTU less 40 bytes, and less 12 with timestamps.", default=None
-    )
-    pacing: bool | None = key(BOOLEAN, "Pace even where the congestion control does not ask for it; off.", default=None)
-    ack: str | None = key(
-        Choice(
-            "an acknowledgement policy",
-            {"delayed": "every second full segment, or after the delayed-ACK timer", "every": "every segment"},
-        ),
-        "Acknowledgement policy of the receiver; `delayed`.",
-        default=None,
-    )
-    processing: int | None = key(
-        DELAY,
-        "The receiving host takes up to this long to answer a segment, uniformly distributed; 10 us. Simulator only; "
-        "real hosts take their own time. With 0 flows may fall into step with a drop-tail queue.",
-        default=None,
-    )
 
 
 @dataclass(frozen=True)
@@ -399,6 +243,11 @@ class Workload(Spec):
     def udp_only(self) -> bool:
         """Whether it sends datagrams, and has no TCP settings."""
         return False
+
+    @property
+    def parallel(self) -> int:
+        """Number of parallel connections, or streams of datagrams, of each flow."""
+        return self.streams
 
     @property
     def levels(self) -> dict[str, float]:

@@ -179,19 +179,19 @@ class Integer:
     """A whole number in a range, both ends included."""
 
     def __init__(self, least: int, most: int, what: str = "a whole number") -> None:
-        self._least, self._most = least, most
+        self._least, self.most = least, most
         self.what = f"{what} from {least} to {most}"
 
     def parse(self, node: Node, log: Log) -> int:
         if not isinstance(node, Scalar) or not node.plain or not re.fullmatch(r"[+-]?[0-9]{1,25}", node.text):
             raise expected(node, self.what, log)
         value = int(node.text)
-        if not self._least <= value <= self._most:
+        if not self._least <= value <= self.most:
             raise expected(node, self.what, log)
         return value
 
     def schema(self, defs: Definitions) -> dict[str, Any]:
-        return {"type": "integer", "minimum": self._least, "maximum": self._most}
+        return {"type": "integer", "minimum": self._least, "maximum": self.most}
 
 
 class Number:

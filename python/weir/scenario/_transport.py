@@ -13,7 +13,7 @@ from typing import Any
 
 from weir import cc as users
 
-from ._lang_workload import LINUX, LINUX26, CongestionControl, Transport
+from ._lang_transport import LINUX, LINUX26, CongestionControl, Transport
 from ._network import Path as Way
 from ._problem import Log, Mark, choose
 from ._units import Amount
