@@ -51,6 +51,24 @@ _TRANSFERS = CellSpec(
     phases={"first": (0, 3)},
 )
 
+_PAGES = CellSpec(
+    [
+        # Page 0 from 0 to 3 s, over both connections; page 1 from 5 s on, whose second object did not end.
+        FlowSpec(group="web", transfers=[(0, 1, 1000), (1, 2, 1000), (5, 6, 1000)], pages=[0, 0, 1]),
+        FlowSpec(group="web", stream=1, transfers=[(1, 3, 1000), (6, None, 1000)], pages=[0, 1]),
+        # Another user: 2 to 4 s, 9 to 9.5 s, and a page whose object was not asked for any more.
+        FlowSpec(
+            group="web",
+            index=1,
+            transfers=[(2, 4, 1000), (9, 9.5, 1000), (9.6, 9.8, 1000), (9.8, None, 1000)],
+            pages=[0, 1, 2, 2],
+            unbegun=1,
+        ),
+        FlowSpec(transfers=[(0, 8, 1000)]),
+    ],
+    phases={"first": (0, 4)},
+)
+
 _FINISHED = CellSpec([FlowSpec(start_s=1, transfers=[(1, 2, 1000), (2, 6, 1000)])])
 
 _LINK = CellSpec(
@@ -197,6 +215,7 @@ RUNS: dict[str, list[CellSpec]] = {
     "settle": [_SETTLE],
     "streams": [_STREAMS],
     "transfers": [_TRANSFERS],
+    "pages": [_PAGES],
     "finished": [_FINISHED],
     "link": [_LINK],
     "slower": [_SLOWER],

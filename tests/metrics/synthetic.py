@@ -42,6 +42,10 @@ class FlowSpec:
     links: Sequence[int] = (0,)
     transfers: Sequence[tuple[float, float | None, int]] | None = None
     """(start s, end s, bytes); ``None``: a bulk flow."""
+    pages: Sequence[int] = ()
+    """The page of each transfer."""
+    unbegun: int = 0
+    """Transfers of the plan, the last of ``transfers``, that were never begun."""
     program: bool = False
     """A program makes its traffic."""
     samples: Mapping[str, Sequence[Any]] = field(default_factory=dict)
@@ -160,6 +164,8 @@ def _flow(flow: FlowSpec) -> dict[str, Any]:
     source: dict[str, Any] = {"kind": "bulk"} if flow.protocol == "tcp" else {"kind": "cbr", "rate_bps": 1}
     if flow.transfers is not None:
         sizes = [{"wait_ns": 0, "bytes": size} for _, _, size in flow.transfers]
+        pages: list[dict[str, int]] = [{"page": page} for page in flow.pages] or [{}] * len(sizes)
+        sizes = [size | page for size, page in zip(sizes, pages, strict=True)]
         source = {"kind": "transfers", "transfers": sizes, "keep_connection": False}
     if flow.program:
         source = {"kind": "command", "command": ["program"]}
@@ -264,7 +270,7 @@ def _transfer_rows(number: int, flow: FlowSpec) -> list[dict[str, Any]]:
             "end_ns": None if end is None else _ns(end),
             "bytes": size,
         }
-        for k, (begin, end, size) in enumerate(transfers)
+        for k, (begin, end, size) in enumerate(transfers[: len(transfers) - flow.unbegun])
     ]
 
 

@@ -101,6 +101,20 @@ CASES: list[tuple[str, str, float]] = [
     ("transfers", "completion.jain", 16 / (2 * 10)),  # means 3 and 1
     ("transfers", "completion.goodput", (4e6 + 2e6 + 2e6) / 3),
     ("transfers", "lateness[expected: 2s]", 1 / 3),
+    # pages of 3, 2 and 0.5 s, and two that did not end
+    ("pages", "page.completion", 5.5 / 3),
+    ("pages", "page.completion.max", 3.0),
+    ("pages", "page.completion@first", 2.5),
+    ("pages", "page.completion(web[0])", 3.0),
+    ("pages", "page.completion(web[1])", 1.25),
+    ("pages", "page.count", 3.0),
+    ("pages", "page.count(elephants)", 0.0),
+    ("pages", "page.completion(elephants)", UNDEFINED),
+    ("pages", "page.unfinished", 0.4),
+    ("pages", "page.unfinished@first", 0.0),
+    ("pages", "page.unfinished(elephants)", UNDEFINED),
+    ("pages", "completion.count", 8.0),
+    ("transfers", "page.count", 0.0),
     ("finished", "completion.makespan", 5.0),
     # a link over two intervals of 1 s
     ("link", "link.throughput", 8 * (120_000 + 150_000) / 2),

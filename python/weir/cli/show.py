@@ -36,6 +36,7 @@ _EPILOG = examples(
     ("weir show runs/A-large-flows --json | jq .verdicts", "for a program"),
 )
 _DEFAULT = ("goodput.aggregate.mean", "goodput.mean", "jain")
+_OF_PAGES = ("page.completion.mean", "page.completion.p95")
 
 
 @click.command(epilog=_EPILOG)
@@ -134,13 +135,13 @@ def _usual(run: Run, phase: str | None, level: float) -> list[Column]:
         weir.metrics.MetricError: none of them can be given.
     """
     from weir.metrics import MetricError
-    from weir.metrics.overview import both_ways, split_of, windows_of
+    from weir.metrics.overview import both_ways, has_pages, split_of, windows_of
 
     phases = phase or windows_of(run)
     keys = [*run.factors, *(["phase"] if phases else []), *(["direction"] if both_ways(run) else [])]
     found: list[Column] = []
     last: MetricError | None = None
-    for name in _DEFAULT:
+    for name in (*_DEFAULT, *(_OF_PAGES if has_pages(run) else ())):
         try:
             rows = run.metrics(name, by=split_of(run), phase=phases, level=level).to_dicts()
             found += metric_columns(rows, keys)

@@ -74,6 +74,8 @@ _TOLERANCES: dict[str, Tolerance] = {
     "timeouts": Tolerance(0.3, 2.0),
     "completion.mean": Tolerance(0.05),
     "completion.unfinished": Tolerance(0.0, 0.05),
+    "page.completion.mean": Tolerance(0.05),
+    "page.completion.p95": Tolerance(0.1),
     "delay": Tolerance(0.1, 2e-4),
     "delay.p95": Tolerance(0.15, 2e-4),
     "delay.jitter": Tolerance(0.3, 2e-4),

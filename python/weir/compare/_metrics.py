@@ -64,6 +64,8 @@ COMPARED: tuple[Metric, ...] = (
     Metric("timeouts"),
     Metric("completion.mean", 1e-3),
     Metric("completion.unfinished", 1e-2),
+    Metric("page.completion.mean", 1e-3),
+    Metric("page.completion.p95", 1e-3),
 )
 """What is compared where nothing is asked for: as far as the runs can give it."""
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from weir.run import Plan, Run, RunError
 
-__all__ = ["both_ways", "split_of", "windows_of"]
+__all__ = ["both_ways", "has_pages", "split_of", "windows_of"]
 
 
 def windows_of(run: Run) -> str | None:
@@ -27,6 +27,12 @@ def split_of(run: Run) -> list[str]:
 def both_ways(run: Run) -> bool:
     """Whether flows of both directions are under test."""
     return len({flow.reverse for plan in _plans(run) for flow in plan.flows if flow.role == "test"}) > 1
+
+
+def has_pages(run: Run) -> bool:
+    """Whether users load pages."""
+    tested = (flow for plan in _plans(run) for flow in plan.flows if flow.role == "test")
+    return any(page is not None for flow in tested for page in flow.pages)
 
 
 def _plans(run: Run) -> Iterator[Plan]:

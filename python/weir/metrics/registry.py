@@ -39,6 +39,7 @@ FAMILIES = (
     "throughput",
     "distribution",
     "completion",
+    "pages",
     "links",
     "delay",
     "oneway",

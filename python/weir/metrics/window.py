@@ -118,6 +118,22 @@ class CellData:
         return self._all("flows", "start_ns", "established_ns", "end_ns")
 
     @cached_property
+    def pages(self) -> pl.DataFrame:
+        """The objects of all pages of the plan.
+
+        Columns ``owner`` (the user's first flow in the plan), ``page``, and ``flow`` and ``transfer`` of the object.
+        """
+        owners: dict[tuple[str, int], int] = {}
+        rows = [
+            (owners.setdefault((flow.group, flow.index), flow.id), page, flow.id, transfer)
+            for flow in self.plan.flows
+            for transfer, page in enumerate(flow.pages)
+            if page is not None
+        ]
+        schema = {"owner": pl.UInt32, "page": pl.UInt32, "flow": pl.UInt32, "transfer": pl.UInt32}
+        return pl.DataFrame(rows, schema=schema, orient="row")
+
+    @cached_property
     def events(self) -> pl.DataFrame:
         """Table ``events``, with ``kind`` as a string."""
         return self._all("events", "time_ns").with_columns(pl.col("kind").cast(pl.String))

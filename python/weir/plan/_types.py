@@ -8,6 +8,7 @@ from msgspec import Meta, Struct, field
 
 __all__ = [
     "Ack",
+    "After",
     "AfterReady",
     "BernoulliLoss",
     "BulkSource",
@@ -79,6 +80,15 @@ Ack: TypeAlias = Literal["delayed", "every"]
   timer.
 - ``every``: Every segment.
 """
+
+
+class After(Struct, frozen=True, kw_only=True):
+    """A transfer over another connection of the same user: of a flow of the same group and index."""
+
+    stream: UInt32
+    """Its connection, by the number among parallel streams."""
+    transfer: UInt32
+    """Its number within the connection, from 0."""
 
 
 class FixedDelay(Struct, frozen=True, kw_only=True, tag_field="kind", tag="fixed"):
@@ -283,10 +293,14 @@ Sender: TypeAlias = Literal["command", "peer"]
 class Transfer(Struct, frozen=True, kw_only=True):
     """One transfer."""
 
+    after: tuple[After, ...] | None = None
+    """Transfers over other connections of the same user that must have ended first."""
     bytes: UInt64
     """Size."""
+    page: UInt32 | None = None
+    """Number of the page that it is an object of, among the pages of its user, from 0."""
     wait_ns: UInt64
-    """Wait after the end of the one before, or after the start of the flow."""
+    """Wait after the end of the one before, or after the start of the flow; and after the end of all in ``after``."""
 
 
 class BulkSource(Struct, frozen=True, kw_only=True, tag_field="kind", tag="bulk"):

@@ -81,7 +81,7 @@ def unit_for(largest: float, base: str) -> Unit:
 
 
 _SHARES = frozenset({"link.loss", "link.marks", "loss", "retransmissions", "utilisation", "loss.synchronisation",
-                     "completion.unfinished"})  # fmt: skip
+                     "completion.unfinished", "page.unfinished"})  # fmt: skip
 
 
 def metric_unit(name: str, summary: pl.DataFrame) -> Unit:

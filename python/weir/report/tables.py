@@ -35,6 +35,11 @@ SUMMARY: tuple[str, ...] = (
     "completion.sd",
     "completion.cov",
     "completion.unfinished",
+    "page.completion.mean",
+    "page.completion.median",
+    "page.completion.p95",
+    "page.completion.p99",
+    "page.unfinished",
 )
 """Metrics of the summary, where a run can give them."""
 

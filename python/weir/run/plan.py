@@ -60,6 +60,12 @@ class Flow:
         """IP bytes of a full packet."""
         return self.payload_bytes + self.header_bytes
 
+    @property
+    def pages(self) -> tuple[int | None, ...]:
+        """The page that each transfer is an object of; empty where there are no transfers."""
+        source = self.typed.source
+        return tuple(t.page for t in source.transfers) if isinstance(source, plans.TransfersSource) else ()
+
 
 @dataclass(frozen=True)
 class Link:
