@@ -5,6 +5,7 @@ mod commands;
 mod faults;
 mod harness;
 mod namespaces;
+mod pages;
 mod programs;
 mod services;
 mod workloads;
