@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import subprocess
+import sys
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
@@ -261,3 +263,32 @@ def test_a_trace_keeps_to_its_window_flows_and_size(tmp_path: Path, method: str)
     assert len(sent) + len(before) == 300
     assert sent["number"].min() > 10, "packets before the window were counted"
     assert sent["seq"].max() > 10_000
+
+
+@pytest.mark.parametrize("method", ["emul", "lab"])
+def test_a_download_by_programs_goes_from_its_sender(tmp_path: Path, method: str) -> None:
+    require(method)
+    (tmp_path / "big").write_bytes(bytes(1_000_000))
+    url = "http://${WEIR_PEER}:${WEIR_PORT}/big"
+    command = [sys.executable, "-c", f"import urllib.request; urllib.request.urlopen('{url}').read()"]
+    peer = [sys.executable, "-m", "http.server", "${WEIR_PORT}", "--directory", str(tmp_path)]
+    text = dumbbell(
+        pairs=1,
+        bottleneck="rate: 10Mbps, queue: 20packets, loss: 0.5%",
+        transport="cc: linux:reno, buffers: 2MB",
+        workload=f"name: web, kind: command, between: pairs, sender: peer, until: 4s, "
+        f"command: {json.dumps(command)}, peer: {json.dumps(peer)}",
+        measure="delay: 500ms, trace: {}",
+    )
+    traced = Traced(method, run(tmp_path, text, method))
+    flows = traced.tables["flows"]
+    data, event = (pl.col("kind") == "data", pl.col("from") == "sender"), pl.col("event")
+    assert traced.by_flow(*data, event == "sent") == flows["sent_packets"].to_list()
+    assert traced.by_flow(*data, event == "dropped") == flows["lost_packets"].to_list()
+    assert flows["lost_packets"].min() > 0
+    assert traced.by_flow(*data, event == "received") == [traced.tables["delays"]["packets"].sum()]
+    assert (
+        traced.having(*data, event == "received").select(end=pl.col("seq") + pl.col("payload_bytes"))["end"].max()
+        > 10**6
+    )
+    assert traced.having(pl.col("kind") == "syn")["from"].unique().to_list() == ["receiver"]

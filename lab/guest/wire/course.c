@@ -20,18 +20,27 @@ static bool any_course(u32 from, __be32 to, union course *course)
 	return false;
 }
 
-static bool flow_course(u32 node, const struct iphdr *ip, u32 source, u32 target, u32 payload, union course *course)
+/* The way of a packet to or from the port of a flow, which a download has at its sender, others at their receiver. */
+static bool course_of(u32 number, u32 node, __be32 to, u32 payload, union course *course)
 {
-	u32 forward = target - first_port, backward = source - first_port;
+	const struct flow *flow;
 
-	if (forward < flow_count && flows[forward].from == node && hosts[flows[forward].to].address == ip->daddr)
-		*course = (union course){.flow = forward, .data = payload > 0};
-	else if (backward < flow_count && flows[backward].to == node &&
-		 hosts[flows[backward].from].address == ip->daddr)
-		*course = (union course){.flow = backward, .direction = 1};
+	if (number >= flow_count)
+		return false;
+	flow = &flows[number];
+	if (flow->from == node && hosts[flow->to].address == to)
+		*course = (union course){.flow = number, .data = payload > 0};
+	else if (flow->to == node && hosts[flow->from].address == to)
+		*course = (union course){.flow = number, .direction = 1};
 	else
 		return false;
-	return flows[course->flow].hops[course->direction] > 0;
+	return flow->hops[course->direction] > 0;
+}
+
+static bool flow_course(u32 node, const struct iphdr *ip, u32 source, u32 target, u32 payload, union course *course)
+{
+	return course_of(target - first_port, node, ip->daddr, payload, course) ||
+	       course_of(source - first_port, node, ip->daddr, payload, course);
 }
 
 /* Finds the way of a packet that leaves a host; only IPv4 has one. */
