@@ -5,11 +5,26 @@ Whoever needs one of these figures takes it from here, so that it has one answer
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import assert_never
 
 from msgspec import Struct
 
-from weir.plan._types import CbrSource, Flow, Link, Plan, Queue, RateChange, TcpTransport, Transport
+from weir.plan._types import (
+    BernoulliLoss,
+    CbrSource,
+    CommandSource,
+    Flow,
+    GilbertElliottLoss,
+    Link,
+    ListLoss,
+    Loss,
+    Plan,
+    Queue,
+    RateChange,
+    TcpTransport,
+    Transport,
+)
 
 __all__ = [
     "ack_bytes",
@@ -24,8 +39,10 @@ __all__ = [
     "option_bytes",
     "packet_bytes",
     "payload_bytes",
+    "probabilities",
     "queue_bytes",
     "queue_packets",
+    "tcp_flows",
     "transit_ns",
     "wire_bytes",
 ]
@@ -48,6 +65,13 @@ def kind_of(part: Struct) -> str:
     if not isinstance(tag, str):
         raise TypeError(f"{type(part).__name__} has no kind")
     return tag
+
+
+def tcp_flows(plan: Plan) -> Iterator[tuple[Flow, TcpTransport]]:
+    """Each flow over TCP, in the order of the plan, and its transport."""
+    for flow in plan.flows:
+        if isinstance(flow.transport, TcpTransport):
+            yield flow, flow.transport
 
 
 def payload_bytes(transport: Transport) -> int:
@@ -80,6 +104,19 @@ def ack_bytes(transport: Transport) -> int:
 def wire_bytes(link: Link, ip_bytes: int) -> int:
     """Bytes that a packet of ``ip_bytes`` takes on ``link``."""
     return ip_bytes + link.overhead_bytes
+
+
+def probabilities(loss: Loss) -> tuple[float, ...]:
+    """The probabilities of random losses: ``p``, or ``p``, ``r``, ``good`` and ``bad``; none of a list."""
+    match loss:
+        case BernoulliLoss():
+            return (loss.p,)
+        case GilbertElliottLoss():
+            return (loss.p, loss.r, loss.good, loss.bad)
+        case ListLoss():
+            return ()
+        case _:
+            assert_never(loss)
 
 
 def queue_bytes(queue: Queue, packet: int) -> int | None:
@@ -118,8 +155,9 @@ def bottleneck(plan: Plan, path: Iterable[int]) -> Link:
 
 def offered_bps(plan: Plan, flow: Flow) -> int:
     """The greatest rate that ``flow`` can reach: that of its slowest link, or of its source if that is less."""
-    rate = bottleneck(plan, flow.path).rate_bps
-    return min(rate, flow.source.rate_bps) if isinstance(flow.source, CbrSource) else rate
+    source = flow.source.rate_bps if isinstance(flow.source, CbrSource | CommandSource) else None
+    path = bottleneck(plan, flow.path).rate_bps
+    return path if source is None else min(path, source)
 
 
 def greatest_rate_bps(plan: Plan, link: int) -> int:
