@@ -13,22 +13,23 @@ from shared import plan_of
 from weir.methods import Capacity, Need
 from weir.methods.emul import _capacity
 from weir.methods.emul._rates import packets_alone, packets_per_s
+from weir.plan import typed
 
 
 def test_flows_ask_for_what_their_paths_let_through() -> None:
     alone, both = (plan_of(text(pairs=n, rate="20Mbps")) for n in (1, 2))
-    packets, flows = packets_per_s(alone)
-    assert packets == pytest.approx(1.5 * 20e6 / 8 / 1526, rel=0.01)  # and an acknowledgement for each second one
+    packets, flows = packets_per_s(typed(alone))
+    assert packets == pytest.approx(1.5 * 20e6 / 8 / 1538, rel=0.01)  # and an acknowledgement for each second one
     assert flows == 1
-    assert packets_per_s(both) == (pytest.approx(packets), 2)
+    assert packets_per_s(typed(both)) == (pytest.approx(packets), 2)
 
 
 def test_flows_that_never_meet_are_not_added() -> None:
     plan = plan_of(text(pairs=2, rate="90Mbps"))
-    together = packets_per_s(plan)[0]
+    together = packets_per_s(typed(plan))[0]
     plan["flows"][1] |= {"start_ns": 1_000_000_000, "stop_ns": 2_000_000_000}
     plan["flows"][0] |= {"stop_ns": 1_000_000_000}
-    assert packets_per_s(plan)[0] == pytest.approx(together * 50 / 90, rel=0.01)
+    assert packets_per_s(typed(plan))[0] == pytest.approx(together * 50 / 90, rel=0.01)
 
 
 def test_a_constant_rate_asks_for_no_more() -> None:
@@ -36,7 +37,7 @@ def test_a_constant_rate_asks_for_no_more() -> None:
         "  - {name: flow, between: pairs, kind: bulk, until: 2s}",
         "  - {name: flow, between: pairs, kind: cbr, rate: 1Mbps, packet: 528B, until: 2s}",
     )
-    packets, _ = packets_per_s(plan_of(scenario))
+    packets, _ = packets_per_s(typed(plan_of(scenario)))
     assert packets == pytest.approx(1e6 / 8 / 528, rel=0.1)
 
 
@@ -54,14 +55,14 @@ def with_offload(rate: str, offload: str) -> dict[str, Any]:
     ],
 )
 def test_packets_are_alone_where_any_machine_carries_them(rate: str, offload: str, alone: bool) -> None:
-    plan = with_offload(rate, offload)
+    plan = typed(with_offload(rate, offload))
     assert packets_alone(plan, packets_per_s(plan)[0]) == alone
 
 
 @pytest.mark.parametrize(("offload", "basis"), [("packets", "alone"), ("trains", "in trains of 8")])
 def test_the_cost_is_that_of_what_the_hosts_send(offload: str, basis: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_capacity, "_measured_ns", lambda train: 9200.0 / train)
-    assert basis in _capacity.capacity(with_offload("1Gbps", offload)).basis
+    assert basis in _capacity.capacity(typed(with_offload("1Gbps", offload))).basis
 
 
 def test_a_plan_from_before_there_was_a_choice_keeps_its_hash() -> None:
@@ -75,15 +76,15 @@ def test_fast_flows_pass_in_trains(rate: float, train: int) -> None:
 
 def test_disciplines_of_the_kernel_pass_each_packet_by_itself() -> None:
     slow, fast = (plan_of(text(rate=rate).replace("50Mbps", rate)) for rate in ("20Mbps", "10Gbps"))
-    assert _capacity.capacity_of_disciplines(slow).missing == ()
-    found = _capacity.capacity_of_disciplines(fast)
+    assert _capacity.capacity_of_disciplines(typed(slow)).missing == ()
+    found = _capacity.capacity_of_disciplines(typed(fast))
     assert "packets a second" in [need.what for need in found.missing]
     assert "over 3 links" in found.basis
 
 
 def test_a_slow_plan_is_not_worth_a_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_capacity, "_measured_ns", lambda train: pytest.fail("it was measured"))
-    found = _capacity.capacity(plan_of(text()))
+    found = _capacity.capacity(typed(plan_of(text())))
     assert found.missing == ()
     assert "a known figure" in found.basis
 

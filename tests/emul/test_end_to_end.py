@@ -20,6 +20,7 @@ from weir.methods.emul import _selfcheck
 from weir.methods.emul._congestion import kernel_names
 from weir.methods.emul._network import Network
 from weir.methods.emul._wiring import Wiring, wire
+from weir.plan import typed
 
 pytestmark = needs_emul()
 
@@ -150,7 +151,7 @@ def test_a_network_that_is_not_the_plans_is_refused(monkeypatch: pytest.MonkeyPa
         with monkeypatch.context() as patch:
             # The emulator gets another network than the one that the check knows.
             original = _selfcheck.SelfCheck
-            patch.setattr("weir.methods.emul.SelfCheck", lambda _, wiring, other=original: other(plan, wiring))
+            patch.setattr("weir.methods.emul.SelfCheck", lambda _, wiring, other=original: other(typed(plan), wiring))
             with pytest.raises(_selfcheck.SelfCheckError, match=message):
                 execute_often(other)
 
@@ -167,7 +168,7 @@ def test_ours_and_the_kernels_are_told_apart() -> None:
     for index, options in enumerate(({}, {"beta": 700})):
         plan["flows"][index]["transport"] |= {"cc": "cubic", "cc_options": options}
     try:
-        with kernel_names(plan, dict(os.environ)) as names:
+        with kernel_names(typed(plan), dict(os.environ)) as names:
             loaded = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
             assert list(names) == ["cubic", 'cubic{"beta":700}']
             assert len({*names.values()}) == 2
@@ -180,7 +181,7 @@ def test_a_command_that_fails_is_shown_and_nothing_is_left() -> None:
     from weir import _owner
 
     tag = _owner.new()
-    wiring = wire(plan_of(text()), str(tag))
+    wiring = wire(typed(plan_of(text())), str(tag))
     broken: Wiring = dataclasses.replace(
         wiring, up=(*wiring.up, ("ip", "-n", wiring.hosts[0].namespace, "link", "set", "nonesuch", "up"))
     )

@@ -4,28 +4,35 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from weir.methods.emul._expectation import Probe, arrivals, delay_ns, loss_of, slack_ns
+from weir.plan import Link
 
 MS = 1_000_000
 
 
-def link(rate: int = 8_000_000, delay: int = 10 * MS, **other: Any) -> dict[str, Any]:
+def link(rate: int = 8_000_000, delay_ns: int = 10 * MS, **other: Any) -> Link:
     """A link that sends a byte a microsecond."""
-    return {
+    document = {
+        "name": "a->b",
+        "from": 0,
+        "to": 1,
         "rate_bps": rate,
+        "mtu_bytes": 1500,
         "overhead_bytes": 0,
-        "delay": {"kind": "fixed", "delay_ns": delay},
+        "delay": {"kind": "fixed", "delay_ns": delay_ns},
         "queue": {"kind": "droptail", "limit": {"bytes": None, "packets": 2}},
         **other,
     }
+    return msgspec.convert(document, Link)
 
 
 def test_one_packet_takes_transmission_and_delay() -> None:
     assert delay_ns([link()], [0], 1000) == 11 * MS
     assert delay_ns([link(overhead_bytes=38)], [0], 1000) == 11 * MS + 38_000
-    assert delay_ns([link(), link(rate=4_000_000, delay=MS)], [0, 1], 1000) == 11 * MS + 2 * MS + MS
+    assert delay_ns([link(), link(rate=4_000_000, delay_ns=MS)], [0, 1], 1000) == 11 * MS + 2 * MS + MS
 
 
 def test_packets_queue_and_what_does_not_fit_is_dropped() -> None:
@@ -47,15 +54,16 @@ def test_a_limit_in_bytes_counts_the_wire() -> None:
 
 
 def test_paths_meet_in_a_link() -> None:
-    links = [link(delay=0), link(delay=0), link(delay=0)]
+    links = [link(delay_ns=0), link(delay_ns=0), link(delay_ns=0)]
     found = arrivals(links, [Probe(0, (0, 2), 1000), Probe(0, (1, 2), 1000)])
     assert found == [2 * MS, 3 * MS]
 
 
 def test_slack_is_what_delays_may_deviate() -> None:
-    jitter = link(delay=MS) | {"delay": {"kind": "jitter", "delay_ns": MS, "jitter_ns": 5, "normal": True}}
-    uniform = link() | {"delay": {"kind": "jitter", "delay_ns": MS, "jitter_ns": 7, "normal": False}}
-    reorder = link() | {"delay": {"kind": "reorder", "delay_ns": MS, "extra_ns": 100, "probability": 0.1}}
+    varying = {"kind": "jitter", "delay_ns": MS, "reorder": False}
+    jitter = link(delay={**varying, "jitter_ns": 5, "normal": True})
+    uniform = link(delay={**varying, "jitter_ns": 7, "normal": False})
+    reorder = link(delay={"kind": "reorder", "delay_ns": MS, "extra_ns": 100, "probability": 0.1})
     assert slack_ns([link(), jitter, uniform, reorder], [0, 1, 2, 3]) == 4 * 5 + 7 + 100
 
 

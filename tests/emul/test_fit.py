@@ -18,6 +18,7 @@ from weir.methods.emul import _fit, _netem
 from weir.methods.lab import _links, _wire
 from weir.methods.lab._effort import memory_mb
 from weir.methods.lab._script import Network
+from weir.plan import typed
 
 _GENTLE = "topology.dumbbell.bottleneck.queue={red: {size: 100kB, min: 10kB, max: 30kB, gentle: true}}"
 
@@ -43,23 +44,23 @@ def told(plan: dict[str, Any], method: str, **options: str) -> dict[str, Any]:
 def test_an_interval_that_is_too_short_is_named_with_its_bound(plan: dict[str, Any]) -> None:
     finest = Finest(goodput_ns=2_000, tcp_ns=5_000, links_ns=7_500, because="a reason")
     exact = measured(plan, goodput_ns=2_000, tcp_ns=5_000, links_ns=7_500)
-    assert too_fine(exact, finest) is None
-    assert too_fine(measured(exact, tcp_ns=0, goodput_ns=0, links_ns=0), finest) is None, "0 switches one off"
+    assert too_fine(typed(exact), finest) is None
+    assert too_fine(typed(measured(exact, tcp_ns=0, goodput_ns=0, links_ns=0)), finest) is None, "0 switches one off"
     for name, least in (("goodput", "2us"), ("tcp", "5us"), ("links", "7.5us")):
         short = measured(exact, **{f"{name}_ns": 1_999})
         assert (
-            too_fine(short, finest)
+            too_fine(typed(short), finest)
             == f"measure.{name} is 1.999us, and {least} is the shortest that it serves: a reason"
         )
 
 
 def test_emul_serves_shorter_intervals_to_fewer_flows(plan: dict[str, Any]) -> None:
     few, many = plan, {**plan, "flows": plan["flows"] * 100}
-    least = [_fit.finest(plan).tcp_ns for plan in (few, many)]
+    least = [_fit.finest(typed(plan)).tcp_ns for plan in (few, many)]
     assert least[0] < 100_000 < least[1]
-    _fit.require_fit(measured(few, tcp_ns=least[0]))
+    _fit.require_fit(typed(measured(few, tcp_ns=least[0])))
     with pytest.raises(MethodError, match=r"measure\.tcp is .*us, and .*us is the shortest"):
-        _fit.require_fit(measured(few, tcp_ns=least[0] - 1))
+        _fit.require_fit(typed(measured(few, tcp_ns=least[0] - 1)))
 
 
 @pytest.mark.parametrize("method", ["emul", "lab"])
@@ -73,9 +74,9 @@ def test_methods_say_so_beforehand(plan: dict[str, Any], method: str) -> None:
 
 def test_the_lab_has_room_for_the_rows_of_short_intervals(plan: dict[str, Any]) -> None:
     """And the memory of a usual plan does not depend on them: it decides sizes of the kernel's tables."""
-    usual = memory_mb(plan)
-    assert memory_mb(measured(plan, tcp_ns=1_000_000, links_ns=1_000_000)) == usual
-    assert memory_mb(measured(plan, tcp_ns=10_000, goodput_ns=10_000, links_ns=1_000)) > usual + 100
+    usual = memory_mb(typed(plan))
+    assert memory_mb(typed(measured(plan, tcp_ns=1_000_000, links_ns=1_000_000))) == usual
+    assert memory_mb(typed(measured(plan, tcp_ns=10_000, goodput_ns=10_000, links_ns=1_000))) > usual + 100
 
 
 # Queues of the kernel ------------------------------------------------------------------------------------------------
@@ -118,7 +119,7 @@ def test_a_queue_that_no_discipline_is_goes_to_the_emulator(
     """Instead of to one that is nearly the same: what is asked for is either done or refused."""
     asked = copy.deepcopy(plan)
     asked["links"][0]["queue"] = queue
-    for why in (_wire.obstacle(asked), _netem.obstacle(asked)):
+    for why in (_wire.obstacle(typed(asked)), _netem.obstacle(typed(asked))):
         assert (why is None) == (lacking is None), why
         assert lacking is None or lacking in (why or "")
 
@@ -126,17 +127,17 @@ def test_a_queue_that_no_discipline_is_goes_to_the_emulator(
 def test_a_queue_with_both_limits_on_a_link_that_changes(plan: dict[str, Any]) -> None:
     both = copy.deepcopy(plan)
     both["links"][0]["queue"] = {"kind": "droptail", "limit": {"bytes": 15_000, "packets": 10}}
-    assert _wire.obstacle(both) is None, "a link of the module has both"
+    assert _wire.obstacle(typed(both)) is None, "a link of the module has both"
     both["changes"] = [{"at_ns": 1, "link": 0, "change": {"kind": "rate", "rate_bps": 1_000_000}}]
-    assert "a limit in bytes and one in packets at once" in (_wire.obstacle(both) or "")
+    assert "a limit in bytes and one in packets at once" in (_wire.obstacle(typed(both)) or "")
 
 
 def test_losses_that_netem_would_round_to_none(plan: dict[str, Any]) -> None:
     rare = copy.deepcopy(plan)
     rare["links"][0]["loss"] = {"kind": "bernoulli", "p": 1e-9}
-    assert "loss: a probability of less than 1e-08" in (_netem.obstacle(rare) or "")
+    assert "loss: a probability of less than 1e-08" in (_netem.obstacle(typed(rare)) or "")
     rare["links"][0]["loss"] = {"kind": "bernoulli", "p": 1e-7}
-    assert _netem.obstacle(rare) is None
+    assert _netem.obstacle(typed(rare)) is None
 
 
 # Options of methods --------------------------------------------------------------------------------------------------
@@ -144,24 +145,20 @@ def test_losses_that_netem_would_round_to_none(plan: dict[str, Any]) -> None:
 
 def test_trains_over_netem_are_refused(plan: dict[str, Any]) -> None:
     for offload in ("auto", "packets"):
-        _fit.require_fit(told(plan, "emul", links="netem", offload=offload))
+        _fit.require_fit(typed(told(plan, "emul", links="netem", offload=offload)))
     with pytest.raises(MethodError, match=r"methods\.emul\.offload is trains, and links: netem"):
-        _fit.require_fit(told(plan, "emul", links="netem", offload="trains"))
+        _fit.require_fit(typed(told(plan, "emul", links="netem", offload="trains")))
 
 
 def test_a_device_that_takes_trains_apart_needs_the_kernels_links(plan: dict[str, Any]) -> None:
-    assert _links.choose(told(plan, "lab", offload="device"), None)[0] == Network(module=Path(), offload="device")
+    assert _links.choose(typed(told(plan, "lab", offload="device")), None)[0] == Network(
+        module=Path(), offload="device"
+    )
     for links in ("emulator", "auto"):
         slow = told(plan, "lab", links=links, offload="device")
-        slow["links"][0]["queue"] = {
-            "kind": "red",
-            "limit": {"bytes": 10_000},
-            "curves": [],
-            "weight": 1,
-            "gentle": True,
-        }
+        slow["links"][0]["queue"] = {**_RED, "curves": [], "gentle": True}
         with pytest.raises(MethodError, match=r"methods\.lab\.offload is device, which only the kernel's links have"):
-            _links.choose(slow, None)
+            _links.choose(typed(slow), None)
 
 
 # What is foreseen ----------------------------------------------------------------------------------------------------
@@ -226,5 +223,5 @@ def test_progress_goes_by_what_the_method_foresees(plan: dict[str, Any]) -> None
 
 def test_delays_of_packets_need_links_that_see_them(plan: dict[str, Any]) -> None:
     timed = measured(plan, delay_ns=100_000_000)
-    assert "measure.delay: the time that single packets take" in (_netem.obstacle(timed) or "")
-    assert _netem.obstacle(measured(plan, delay_ns=0)) is None
+    assert "measure.delay: the time that single packets take" in (_netem.obstacle(typed(timed)) or "")
+    assert _netem.obstacle(typed(measured(plan, delay_ns=0))) is None

@@ -16,6 +16,7 @@ from weir.methods import MethodError
 from weir.methods.emul import _support
 from weir.methods.emul._netem import Links, obstacle, queues_job, wire_netem
 from weir.methods.emul._wiring import WiringError
+from weir.plan import Plan, typed
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +31,11 @@ def disciplines(links: Links, device: str) -> list[str]:
     return [line.partition(f" dev {device} ")[2] for line in lines if f" dev {device} " in line]
 
 
-def with_link(plan: dict[str, Any], number: int, **values: object) -> dict[str, Any]:
+def with_link(plan: dict[str, Any], number: int, **values: object) -> Plan:
     """``plan`` with another property of one link."""
     other = copy.deepcopy(plan)
     other["links"][number] |= values
-    return other
+    return typed(other)
 
 
 def namespaces(links: Links) -> set[str]:
@@ -42,7 +43,7 @@ def namespaces(links: Links) -> set[str]:
 
 
 def test_losses_queue_and_rate_are_where_a_link_begins_and_the_delay_where_it_ends(plan: dict[str, Any]) -> None:
-    links = wire_netem(plan, "t", 0)
+    links = wire_netem(typed(plan), "t", 0)
     left, right = (f"weir-t-r{plan['links'][0][side]}" for side in ("from", "to"))
     losses, bucket, queue = disciplines(links, "weir0")[:3]
     assert losses.startswith("root handle 1: stab overhead 24 linklayer ethernet netem limit ")  # 38 with the header
@@ -117,9 +118,12 @@ def test_what_netem_lacks_is_told_with_the_link(plan: dict[str, Any], values: di
 
 def test_changes_and_traces_are_refused(plan: dict[str, Any]) -> None:
     change = {"at_ns": 1, "link": 0, "change": {"kind": "rate", "rate_bps": 1}}
-    assert obstacle({**plan, "changes": [change]}) == "link bottleneck: changes while the plan runs"
-    assert "measure.trace" in (obstacle({**plan, "measure": {**plan["measure"], "trace": {"flows": []}}}) or "")
-    assert obstacle(plan) is None
+    changing = typed({**plan, "changes": [change]})
+    assert obstacle(changing) == "link bottleneck: changes while the plan runs"
+    trace = {"from_ns": 0, "to_ns": 1, "max_packets": 1}
+    traced = typed({**plan, "measure": {**plan["measure"], "trace": trace}})
+    assert "measure.trace" in (obstacle(traced) or "")
+    assert obstacle(typed(plan)) is None
 
 
 def parted(plan: dict[str, Any]) -> dict[str, Any]:
@@ -136,17 +140,17 @@ def parted(plan: dict[str, Any]) -> dict[str, Any]:
 def test_flows_of_the_same_hosts_that_part_have_rules_with_their_port(plan: dict[str, Any]) -> None:
     made = parted(plan)
     detour = len(made["links"]) - 1
-    links = wire_netem(made, "t", 0)
+    links = wire_netem(typed(made), "t", 0)
     (rule,) = (" ".join(command) for command in links.wiring.up if "rule" in command)
     assert f"dport {links.wiring.first_port + 1} lookup {1000 + detour}" in rule
     assert f"-n weir-t-r{made['links'][0]['from']} " in rule
     routes = [" ".join(command) for command in links.wiring.up if "route" in command]
     assert any(f"dev weir{detour} table {1000 + detour}" in line for line in routes)
-    assert not any("rule" in command for command in wire_netem(plan, "t", 0).wiring.up)
+    assert not any("rule" in command for command in wire_netem(typed(plan), "t", 0).wiring.up)
 
 
 def test_every_node_on_a_path_is_a_namespace_that_is_removed(plan: dict[str, Any]) -> None:
-    links = wire_netem(plan, "t", 0)
+    links = wire_netem(typed(plan), "t", 0)
     made = namespaces(links)
     assert {c[3] for c in links.wiring.down} == made
     assert len(made) == len(plan["nodes"])
@@ -156,7 +160,7 @@ def test_every_node_on_a_path_is_a_namespace_that_is_removed(plan: dict[str, Any
 def test_every_used_device_is_made_before_it_is_used(plan: dict[str, Any]) -> None:
     """In each namespace: no route, queue or redirection names a device that no command before it made."""
     made: set[tuple[str, str]] = set()
-    for command in wire_netem(plan, "t", 0).wiring.up:
+    for command in wire_netem(typed(plan), "t", 0).wiring.up:
         words = list(command)
         if words[3:5] == ["link", "add"]:
             made.add((words[2], words[5]))
@@ -167,12 +171,12 @@ def test_every_used_device_is_made_before_it_is_used(plan: dict[str, Any]) -> No
 
 
 def test_the_flow_whose_packets_a_link_loses_is_known_where_it_is_alone(plan: dict[str, Any]) -> None:
-    both = wire_netem(plan, "t", 0)
-    assert [b["flow"] for b in queues_job(plan, both)["queues"]] == [None, None]
+    both = wire_netem(typed(plan), "t", 0)
+    assert [b["flow"] for b in queues_job(typed(plan), both)["queues"]] == [None, None]
     assert any("bottleneck" in text and "lost_packets" in text for text in both.wiring.warnings)
     alone = plan_of(text(pairs=1))
-    links = wire_netem(alone, "t", 0)
-    assert [b["flow"] for b in queues_job(alone, links)["queues"]] == [0, None]
+    links = wire_netem(typed(alone), "t", 0)
+    assert [b["flow"] for b in queues_job(typed(alone), links)["queues"]] == [0, None]
     assert links.wiring.warnings == ()
 
 

@@ -25,6 +25,7 @@ from weir.methods import MethodError
 from weir.methods.emul._frames import File, FrameError, read
 from weir.methods.emul._programs import Remains, require_settings, routes
 from weir.methods.emul._wiring import route_options, wire
+from weir.plan import typed
 
 _SCENARIO = """\
 title: Programs
@@ -73,9 +74,9 @@ def changed(plan: dict[str, Any], flow: int, **values: object) -> dict[str, Any]
 
 
 def test_the_route_of_a_program_has_its_congestion_control(plan: dict[str, Any]) -> None:
-    wiring = wire(plan, "t")
+    wiring = wire(typed(plan), "t")
     sender, receiver = (wiring.host(plan["flows"][1][end]) for end in ("from", "to"))
-    (route,) = routes(plan, wiring, {"linux:reno": "reno"})
+    (route,) = routes(typed(plan), wiring, {"linux:reno": "reno"})
     assert route[:6] == ("ip", "-n", sender.namespace, "route", "replace", f"{receiver.address}/32")
     assert route[-2:] == ("congctl", "reno")
     made = next(c for c in wiring.up if c[:3] == route[:3] and c[4:6] == ("add", route[5]))
@@ -84,7 +85,7 @@ def test_the_route_of_a_program_has_its_congestion_control(plan: dict[str, Any])
 
 def test_segments_below_the_mtu_are_asked_of_the_receiver(plan: dict[str, Any]) -> None:
     small = changed(plan, 1, mss_bytes=1000)
-    _, back = routes(small, wire(small, "t"), {"linux:reno": "reno"})
+    _, back = routes(typed(small), wire(typed(small), "t"), {"linux:reno": "reno"})
     assert back[-2:] == ("advmss", "1012")
 
 
@@ -93,16 +94,16 @@ def test_flows_between_the_same_hosts_must_agree(plan: dict[str, Any]) -> None:
     for key in ("from", "to", "path", "reverse_path"):
         other["flows"][0][key] = other["flows"][1][key]
     names = {"linux:reno": "reno", "linux:cubic": "cubic"}
-    assert len(routes(other, wire(other, "t"), names)) == 1
+    assert len(routes(typed(other), wire(typed(other), "t"), names)) == 1
     other["flows"][0]["transport"]["cc"] = "linux:cubic"
     with pytest.raises(MethodError, match="differ in their congestion control"):
-        routes(other, wire(other, "t"), names)
+        routes(typed(other), wire(typed(other), "t"), names)
 
 
 def test_both_ends_of_a_program_with_ecn_have_its_congestion_control(plan: dict[str, Any]) -> None:
     marked = changed(plan, 1, cc="linux:dctcp", ecn=True)
-    wiring = wire(marked, "t")
-    there, back = routes(marked, wiring, {"linux:dctcp": "dctcp", "linux:reno": "reno"})
+    wiring = wire(typed(marked), "t")
+    there, back = routes(typed(marked), wiring, {"linux:dctcp": "dctcp", "linux:reno": "reno"})
     sender, receiver = (wiring.host(marked["flows"][1][end]) for end in ("from", "to"))
     assert (there[2], back[2]) == (sender.namespace, receiver.namespace)
     assert there[-4:] == ("features", "ecn", "congctl", "dctcp")
@@ -111,7 +112,7 @@ def test_both_ends_of_a_program_with_ecn_have_its_congestion_control(plan: dict[
     for here, end in (("from", "to"), ("to", "from"), ("path", "reverse_path"), ("reverse_path", "path")):
         opposite["flows"][0][here] = marked["flows"][1][end]
     with pytest.raises(MethodError, match="differ in their congestion control"):
-        routes(opposite, wire(opposite, "t"), {"linux:dctcp": "dctcp", "linux:reno": "reno"})
+        routes(typed(opposite), wire(typed(opposite), "t"), {"linux:dctcp": "dctcp", "linux:reno": "reno"})
 
 
 def test_ecn_is_asked_for_where_the_connection_is(plan: dict[str, Any]) -> None:
@@ -119,7 +120,7 @@ def test_ecn_is_asked_for_where_the_connection_is(plan: dict[str, Any]) -> None:
     marked = changed(plan, 1, ecn=True)
     marked["flows"][1]["source"]["sender"] = "peer"
     flow = marked["flows"][1]
-    words = route_options(marked)
+    words = route_options(typed(marked))
     assert "ecn" in words[flow["to"], flow["from"]]
     assert "ecn" not in words[flow["from"], flow["to"]]
 
@@ -134,11 +135,11 @@ def test_ecn_is_asked_for_where_the_connection_is(plan: dict[str, Any]) -> None:
 def test_what_a_program_cannot_be_told_is_refused(
     plan: dict[str, Any], transport: dict[str, Any], flow: dict[str, Any], message: str
 ) -> None:
-    require_settings(plan)
+    require_settings(typed(plan))
     asked = changed(plan, 1, **transport)
     asked["flows"][1] |= flow
     with pytest.raises(MethodError, match=message):
-        require_settings(asked)
+        require_settings(typed(asked))
     assert re.search(message, methods.get("lab").obstacle(asked) or ""), "also before anything is made"
 
 
@@ -147,7 +148,7 @@ def test_a_program_beside_a_flow_with_larger_buffers_is_refused(plan: dict[str, 
     shared["flows"][0]["from"] = shared["flows"][1]["from"]
     shared["flows"][0]["transport"]["send_buffer_bytes"] *= 2
     with pytest.raises(MethodError, match=r"flow copy\[0\]: send_buffer_bytes of 2000000 bytes: .* 4000000 bytes"):
-        require_settings(shared)
+        require_settings(typed(shared))
 
 
 # What they leave -----------------------------------------------------------------------------------------------------

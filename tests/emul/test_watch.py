@@ -11,6 +11,7 @@ from emul_support import text
 from shared import plan_of
 from weir.methods.emul._frames import Frame
 from weir.methods.emul._watch import Watcher, timeline
+from weir.plan import typed
 
 MS = 1_000_000
 S = 1000 * MS
@@ -44,7 +45,7 @@ def delivered(*rows: tuple[int, int, int, int]) -> Frame:
 
 
 def test_the_last_word_of_each_flow_counts(plan: dict[str, Any]) -> None:
-    watcher = Watcher(plan)
+    watcher = Watcher(typed(plan))
     watcher.take(samples((20 * MS, 0, 10), (20 * MS, 1, 11), (40 * MS, 0, 12)))
     watcher.take(delivered((200 * MS, 0, 0, 1000), (200 * MS, 0, 1, 500), (200 * MS, 1, 0, 25_000)))
     live = watcher.now(210 * MS)
@@ -57,13 +58,13 @@ def test_the_last_word_of_each_flow_counts(plan: dict[str, Any]) -> None:
 
 
 def test_a_flow_that_is_silent_is_not_shown(plan: dict[str, Any]) -> None:
-    watcher = Watcher(plan)
+    watcher = Watcher(typed(plan))
     watcher.take(samples((20 * MS, 0, 10)))
     assert watcher.now(5 * S).flows == ()
 
 
 def test_some_of_many_flows_are_listed(plan: dict[str, Any]) -> None:
-    watcher = Watcher(plan | {"flows": [{**plan["flows"][0], "name": f"flow[{n}]"} for n in range(260)]})
+    watcher = Watcher(typed(plan | {"flows": [{**plan["flows"][0], "name": f"flow[{n}]"} for n in range(260)]}))
     watcher.take(samples(*((20 * MS, flow, 10) for flow in range(260))))
     live = watcher.now(30 * MS)
     assert (len(live.flows), live.more_flows) == (256, 4)
@@ -75,7 +76,7 @@ def test_what_happens_is_in_the_order_of_time(plan: dict[str, Any]) -> None:
     plan["flows"][2] |= {"start_ns": 2 * S}
     plan["changes"] = [{"at_ns": 3 * S, "link": 0, "change": {"kind": "rate", "rate_bps": 1}}]
     plan["phases"] = [{"name": "late", "from_ns": 4 * S, "to_ns": 9 * S}]
-    assert [(event.at_ns // S, event.what) for event in timeline(plan)] == [
+    assert [(event.at_ns // S, event.what) for event in timeline(typed(plan))] == [
         (0, "flow[0] starts"),
         (2, "2 flows start"),
         (3, f"{plan['links'][0]['name']}: another rate"),
@@ -86,7 +87,7 @@ def test_what_happens_is_in_the_order_of_time(plan: dict[str, Any]) -> None:
 
 
 def test_a_window_that_cannot_be_is_told(plan: dict[str, Any]) -> None:
-    watcher = Watcher(plan)
+    watcher = Watcher(typed(plan))
     watcher.take(samples((20 * MS, 0, 1 << 20)))
     assert watcher.warnings == []
     watcher.take(samples((40 * MS, 3, 1_623_994_572), (60 * MS, 3, 1_966_030_024), (60 * MS, 4, 1_966_030_024)))

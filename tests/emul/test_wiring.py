@@ -12,6 +12,7 @@ from shared import plan_of
 from weir import methods
 from weir.methods.emul._network import _batches, script
 from weir.methods.emul._wiring import Wiring, WiringError, wire
+from weir.plan import typed
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +49,7 @@ def routes(wiring: Wiring, host: int) -> list[str]:
 
 
 def test_each_host_that_a_flow_uses_is_a_namespace(plan: dict[str, Any]) -> None:
-    wiring = wire(plan, "t")
+    wiring = wire(typed(plan), "t")
     assert [host.name for host in wiring.hosts] == ["src0", "dst0", "src1", "dst1"]
     assert [host.namespace for host in wiring.hosts] == [f"weir-t-h{host.node}" for host in wiring.hosts]
     assert len({host.address for host in wiring.hosts}) == 4
@@ -63,7 +64,7 @@ def test_each_host_that_a_flow_uses_is_a_namespace(plan: dict[str, Any]) -> None
 
 
 def test_what_is_made_is_removed(plan: dict[str, Any]) -> None:
-    wiring = wire(plan, "t")
+    wiring = wire(typed(plan), "t")
     added = [command[3] for command in wiring.up if command[:3] == ("ip", "netns", "add")]
     removed = [command[3] for command in wiring.down if command[:3] == ("ip", "netns", "del")]
     assert added == removed == [host.namespace for host in wiring.hosts]
@@ -73,7 +74,7 @@ def test_what_is_made_is_removed(plan: dict[str, Any]) -> None:
 
 def test_buffers_metrics_and_windows_are_those_of_the_plan(plan: dict[str, Any]) -> None:
     plan = changed(plan, 0, send_buffer_bytes=3_000_000, receive_buffer_bytes=1_000_000, initial_window=4)
-    wiring = wire(plan, "t")
+    wiring = wire(typed(plan), "t")
     sender, receiver = settings(wiring, 0), settings(wiring, 1)
     assert sender["net.ipv4.tcp_wmem"] == "4096 6000000 6000000"
     assert receiver["net.ipv4.tcp_rmem"] == "4096 2000000 2000000"
@@ -83,21 +84,21 @@ def test_buffers_metrics_and_windows_are_those_of_the_plan(plan: dict[str, Any])
 
 
 def test_ecn_and_quick_acknowledgements_belong_to_the_route_of_the_one_who_has_them(plan: dict[str, Any]) -> None:
-    wiring = wire(changed(plan, 0, ecn=True, ack="every"), "t")
+    wiring = wire(typed(changed(plan, 0, ecn=True, ack="every")), "t")
     assert routes(wiring, 0)[0].endswith("initcwnd 10 features ecn")
     assert routes(wiring, 1)[0].endswith("dev weir0 quickack 1")
     assert settings(wiring, 1)["net.ipv4.tcp_ecn"] == "2"
 
 
 def test_sack_is_off_at_the_hosts_of_a_flow_without(plan: dict[str, Any]) -> None:
-    wiring = wire(changed(plan, 0, sack=False), "t")
+    wiring = wire(typed(changed(plan, 0, sack=False)), "t")
     assert [settings(wiring, host)["net.ipv4.tcp_sack"] for host in range(4)] == ["0", "0", "1", "1"]
 
 
 def test_a_flow_without_sack_needs_only_one_end_without(plan: dict[str, Any]) -> None:
     shared = changed(plan, 0, sack=False)
     shared["flows"][1]["from"] = shared["flows"][0]["from"]
-    wiring = wire(shared, "t")
+    wiring = wire(typed(shared), "t")
     state = {host.name: settings(wiring, n)["net.ipv4.tcp_sack"] for n, host in enumerate(wiring.hosts)}
     assert state == {"src0": "1", "dst0": "0", "dst1": "1"}
 
@@ -114,22 +115,22 @@ def test_a_flow_without_sack_needs_only_one_end_without(plan: dict[str, Any]) ->
 )
 def test_flows_of_the_same_hosts_must_agree(plan: dict[str, Any], values: dict[str, Any], message: str) -> None:
     same = between_the_same(plan)
-    wire(same, "t")
+    wire(typed(same), "t")
     with pytest.raises(WiringError, match=message) as caught:
-        wire(changed(same, 1, **values), "t")
+        wire(typed(changed(same, 1, **values)), "t")
     assert "Give them hosts of their own" in str(caught.value)
 
 
 def test_an_old_stack_is_refused(plan: dict[str, Any]) -> None:
     old = changed(plan, 0, stack="linux-2.6")
     with pytest.raises(WiringError, match=r"stack: linux-2.6 \(.*\): no kernel of today has it"):
-        wire(old, "t")
+        wire(typed(old), "t")
     assert "linux-2.6" in (methods.get("lab").obstacle(old) or ""), "so that `weir run` takes the simulator by itself"
 
 
 def test_a_parameter_that_the_kernel_lacks_is_an_error(plan: dict[str, Any]) -> None:
     """Only what keeps IPv6 away may be missing."""
-    for command in wire(plan, "t").up:
+    for command in wire(typed(plan), "t").up:
         if "-e" in command:
             assert all(word.startswith("net.ipv6.") for word in command if "=" in word and not word.startswith("--"))
         elif "sysctl" in command:
@@ -137,7 +138,7 @@ def test_a_parameter_that_the_kernel_lacks_is_an_error(plan: dict[str, Any]) -> 
 
 
 def test_the_queue_of_a_card_passes_what_the_card_sends(plan: dict[str, Any]) -> None:
-    wiring = wire(plan, "t")
+    wiring = wire(typed(plan), "t")
     (bucket,) = (c for c in wiring.up if c[:3] == ("tc", "-n", wiring.hosts[0].namespace))
     rate = int(bucket[bucket.index("rate") + 1].removesuffix("bit"))
     assert rate == pytest.approx(50e6 * 1500 / 1538, rel=2e-3)  # IP bytes; the link counts those on the wire
@@ -146,19 +147,19 @@ def test_the_queue_of_a_card_passes_what_the_card_sends(plan: dict[str, Any]) ->
 
 
 def test_a_device_holds_what_comes_while_the_emulator_waits_for_a_processor(plan: dict[str, Any]) -> None:
-    for host in wire(plan, "t").hosts:
-        (words,) = (c for c in wire(plan, "t").up if host.namespace in c and "txqueuelen" in c)
+    for host in wire(typed(plan), "t").hosts:
+        (words,) = (c for c in wire(typed(plan), "t").up if host.namespace in c and "txqueuelen" in c)
         assert int(words[words.index("txqueuelen") + 1]) * 1538 * 8 / 1e9 > 0.1  # seconds of a gigabit
 
 
 def test_a_host_whose_packets_are_alone_makes_no_trains(plan: dict[str, Any]) -> None:
     for alone in (True, False):
-        devices = [c for c in wire(plan, "t", alone=alone).up if "txqueuelen" in c]
-        assert [("gso_max_segs" in words) for words in devices] == [alone] * len(wire(plan, "t").hosts)
+        devices = [c for c in wire(typed(plan), "t", alone=alone).up if "txqueuelen" in c]
+        assert [("gso_max_segs" in words) for words in devices] == [alone] * len(wire(typed(plan), "t").hosts)
 
 
 def test_the_script_is_a_shells_and_holds_every_command(plan: dict[str, Any]) -> None:
-    wiring = wire(plan, "t")
+    wiring = wire(typed(plan), "t")
     lines = script(wiring).splitlines()
     assert lines[0] == "#!/bin/sh"
     assert sum(line.startswith(("ip ", "tc ", "nsenter ")) for line in lines) == len(wiring.up)
@@ -166,7 +167,7 @@ def test_the_script_is_a_shells_and_holds_every_command(plan: dict[str, Any]) ->
 
 
 def test_neighbours_are_executed_in_one_call(plan: dict[str, Any]) -> None:
-    wiring = wire(plan, "t")
+    wiring = wire(typed(plan), "t")
     batches = list(_batches(wiring.up))
     done = [line for command, lines in batches for line in (lines.splitlines() or [" ".join(command)])]
     assert len(done) == len(wiring.up)
@@ -178,4 +179,4 @@ def test_neighbours_are_executed_in_one_call(plan: dict[str, Any]) -> None:
 def test_too_many_flows_for_the_ports_are_refused(plan: dict[str, Any]) -> None:
     many = {**plan, "flows": plan["flows"] * 12_000}
     with pytest.raises(WiringError, match="has 24000 flows; this method has ports for 22768"):
-        wire(many, "t")
+        wire(typed(many), "t")

@@ -17,6 +17,7 @@ from weir.methods import MethodError, _qdiscs
 from weir.methods._binaries import find
 from weir.methods.lab import _wire
 from weir.methods.lab._effort import memory_mb
+from weir.plan import typed
 from weir.run.tables import TABLES
 
 DELAYS = "measure.delay=500ms"
@@ -231,17 +232,19 @@ def changed(made: dict[str, Any], link: int, **values: Any) -> dict[str, Any]:
 
 
 def test_what_the_kernels_links_lack(tmp_path: Path) -> None:
-    assert _wire.obstacle(plan(tmp_path)) is None
+    assert _wire.obstacle(typed(plan(tmp_path))) is None
     jitter = {"kind": "jitter", "delay_ns": 10, "jitter_ns": 5, "normal": True, "reorder": False}
-    assert "a delay that varies" in str(_wire.obstacle(changed(plan(tmp_path), 0, delay=jitter)))
+    assert "a delay that varies" in str(_wire.obstacle(typed(changed(plan(tmp_path), 0, delay=jitter))))
     curves = [{"dscp_from": 0, "dscp_to": 9, "min_bytes": 30_000, "max_bytes": 90_000, "max_p": 0.1}] * 2
     limit = {"bytes": 100_000, "packets": None}
     red = {"kind": "red", "limit": limit, "curves": curves, "weight": 1 / 512, "gentle": False, "mark": "drop"}
-    assert "RED" in str(_wire.obstacle(changed(plan(tmp_path), 0, queue=red)))
-    assert "some code points" in str(_wire.obstacle(changed(plan(tmp_path), 0, queue={**red, "curves": curves[:1]})))
+    assert "RED" in str(_wire.obstacle(typed(changed(plan(tmp_path), 0, queue=red))))
+    assert "some code points" in str(
+        _wire.obstacle(typed(changed(plan(tmp_path), 0, queue={**red, "curves": curves[:1]})))
+    )
     whole = {**red, "curves": [{**curves[0], "dscp_to": 63}]}
-    assert _wire.obstacle(changed(plan(tmp_path), 0, queue=whole)) is None
-    assert "RED" in str(_wire.obstacle(changed(plan(tmp_path), 0, queue={**whole, "weight": 0.003})))
+    assert _wire.obstacle(typed(changed(plan(tmp_path), 0, queue=whole))) is None
+    assert "RED" in str(_wire.obstacle(typed(changed(plan(tmp_path), 0, queue={**whole, "weight": 0.003}))))
 
 
 @pytest.mark.parametrize("exponent", range(3, 12))

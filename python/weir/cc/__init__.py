@@ -19,7 +19,7 @@ from weir.cc._describe import Described, Option, describe
 from weir.cc._source import is_file_name, source_of
 from weir.cc._watch import Watch
 from weir.cc.errors import ControlError
-from weir.plan import Plan, TcpTransport
+from weir.plan import Plan, tcp_flows
 
 __all__ = [
     "Control",
@@ -99,12 +99,7 @@ def controls_of(plan: Plan) -> list[str]:
 
 def sources_of(plan: Plan) -> dict[str, str]:
     """Which source each users' control of ``plan`` is, by its name, in the order of the flows."""
-    transports = (flow.transport for flow in plan.flows)
-    return {
-        transport.cc: transport.cc_source or ""
-        for transport in transports
-        if isinstance(transport, TcpTransport) and is_file_name(transport.cc)
-    }
+    return {tcp.cc: tcp.cc_source or "" for _, tcp in tcp_flows(plan) if is_file_name(tcp.cc)}
 
 
 _LOADED: dict[str, Path] = {}

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from weir.plan import Plan
 
 __all__ = ["Finest", "too_fine"]
-
-_NAMES = {"goodput_ns": "goodput", "tcp_ns": "tcp", "links_ns": "links"}
 
 
 @dataclass(frozen=True)
@@ -22,10 +20,14 @@ class Finest:
     """For people: what takes the time."""
 
 
-def too_fine(plan: Mapping[str, Any], finest: Finest) -> str | None:
+def too_fine(plan: Plan, finest: Finest) -> str | None:
     """What of ``measure`` is shorter than ``finest``, for people; ``None`` if nothing is. 0 is: not at all."""
-    for key, name in _NAMES.items():
-        asked, least = plan["measure"][key], getattr(finest, key)
+    measure = plan.measure
+    for name, asked, least in (
+        ("goodput", measure.goodput_ns, finest.goodput_ns),
+        ("tcp", measure.tcp_ns, finest.tcp_ns),
+        ("links", measure.links_ns, finest.links_ns),
+    ):
         if 0 < asked < least:
             return f"measure.{name} is {_us(asked)}, and {_us(least)} is the shortest that it serves: {finest.because}"
     return None

@@ -7,12 +7,23 @@ the wire, as the plan does.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
+from typing import assert_never
 
-__all__ = ["arguments", "obstacle", "red_burst"]
+from weir.plan import (
+    CodelParams,
+    CodelQueue,
+    DroptailQueue,
+    FqCodelQueue,
+    Link,
+    Mark,
+    PieQueue,
+    RedQueue,
+    queue_bytes,
+    queue_packets,
+    wire_bytes,
+)
 
-Link = Mapping[str, Any]
+__all__ = ["arguments", "obstacle"]
 
 _PIE_STEPS = 16
 _MOST_PIE_WEIGHT = 32
@@ -22,114 +33,108 @@ _TICK_NS = 1_000_000
 _LEAST_NS = 1000
 """``tc`` and the disciplines count microseconds."""
 _ALL_CLASSES = (0, 63)
-_NOUNS = {"target_ns": "a target", "interval_ns": "an interval"}
 
 
 def obstacle(link: Link) -> str | None:
     """What of the queue of ``link`` no discipline of the kernel has; ``None`` if one is that queue."""
-    queue = link["queue"]
-    if queue["limit"].get("bytes") and queue["limit"].get("packets"):
+    queue = link.queue
+    if queue.limit.bytes and queue.limit.packets:
         return "a limit in bytes and one in packets at once"
-    match queue["kind"]:
-        case "red":
-            return _red_obstacle(link)
-        case "pie":
-            return _pie_obstacle(queue)
-        case "codel" | "fq_codel":
-            return _too_short(queue["codel"], "target_ns", "interval_ns")
-        case _:
+    match queue:
+        case DroptailQueue():
             return None
+        case RedQueue():
+            return _red_obstacle(queue, link.mtu_bytes)
+        case CodelQueue() | FqCodelQueue():
+            return _too_short("a target", queue.codel.target_ns) or _too_short("an interval", queue.codel.interval_ns)
+        case PieQueue():
+            return _pie_obstacle(queue)
+        case _:
+            assert_never(queue)
 
 
-def _red_obstacle(link: Link) -> str | None:
-    queue = link["queue"]
-    if len(queue["curves"]) != 1 or queue["gentle"] or red_burst(link) is None:
+def _red_obstacle(queue: RedQueue, mtu: int) -> str | None:
+    if len(queue.curves) != 1 or queue.gentle or _red_burst(queue, mtu) is None:
         return "RED in a form that the kernel lacks (several curves, gentle, or its weight)"
-    curve = queue["curves"][0]
-    first, last = curve["dscp_from"], curve["dscp_to"]
+    first, last = queue.curves[0].dscp_from, queue.curves[0].dscp_to
     if first <= last and (first, last) != _ALL_CLASSES:  # an empty range is that of all others
         return "RED of some code points only"
     return None
 
 
-def _pie_obstacle(queue: Mapping[str, Any]) -> str | None:
-    for name in ("alpha", "beta"):
-        weight = queue[name] * _PIE_STEPS
+def _pie_obstacle(queue: PieQueue) -> str | None:
+    for name, value in (("alpha", queue.alpha), ("beta", queue.beta)):
+        weight = value * _PIE_STEPS
         if weight != round(weight) or weight > _MOST_PIE_WEIGHT:
-            return f"PIE with {name} {queue[name]:g} (the kernel has multiples of 1/{_PIE_STEPS} up to 2)"
-    if queue["update_ns"] % _TICK_NS:
+            return f"PIE with {name} {value:g} (the kernel has multiples of 1/{_PIE_STEPS} up to 2)"
+    if queue.update_ns % _TICK_NS:
         return "PIE with an update that is no whole number of milliseconds"
-    return _too_short(queue, "target_ns")
+    return _too_short("a target", queue.target_ns)
 
 
-def _too_short(values: Mapping[str, Any], *names: str) -> str | None:
-    short = next((name for name in names if values[name] < _LEAST_NS), None)
-    return None if short is None else f"{_NOUNS[short]} of less than a microsecond"
+def _too_short(noun: str, time_ns: int) -> str | None:
+    return f"{noun} of less than a microsecond" if time_ns < _LEAST_NS else None
 
 
 def arguments(link: Link, *, on_wire: bool = False) -> str:
     """The discipline that is the queue of ``link``; ``on_wire``: it counts bytes as they are on the wire."""
-    queue = link["queue"]
+    queue = link.queue
     packets, size = _limits(link, on_wire=on_wire)
-    match queue["kind"]:
-        case "droptail":
-            return f"pfifo limit {packets}" if queue["limit"].get("packets") else f"bfifo limit {size}"
-        case "red":
-            return _red(link, size)
-        case "codel":
-            return f"codel limit {packets} {_codel(queue['codel'])}"
-        case "fq_codel":
+    match queue:
+        case DroptailQueue():
+            return f"pfifo limit {packets}" if queue.limit.packets else f"bfifo limit {size}"
+        case RedQueue():
+            return _red(link, queue, size)
+        case CodelQueue():
+            return f"codel limit {packets} {_codel(queue.codel)}"
+        case FqCodelQueue():
             return (
-                f"fq_codel limit {packets} flows {queue['buckets']} quantum {queue['quantum_bytes']} "
-                f"memory_limit {4 * size} {_codel(queue['codel'])}"
+                f"fq_codel limit {packets} flows {queue.buckets} quantum {queue.quantum_bytes} "
+                f"memory_limit {4 * size} {_codel(queue.codel)}"
+            )
+        case PieQueue():
+            return (
+                f"pie limit {packets} target {_us(queue.target_ns)} tupdate {_us(queue.update_ns)} "
+                f"alpha {round(16 * queue.alpha)} beta {round(16 * queue.beta)} {_ecn(queue.mark)}"
             )
         case _:
-            return (
-                f"pie limit {packets} target {_us(queue['target_ns'])} tupdate {_us(queue['update_ns'])} "
-                f"alpha {round(16 * queue['alpha'])} beta {round(16 * queue['beta'])} {_ecn(queue)}"
-            )
+            assert_never(queue)
 
 
 def _limits(link: Link, *, on_wire: bool) -> tuple[int, int]:
     """Packets and bytes of the hard limit; one follows from the other by the largest packet."""
-    limit, mtu = link["queue"]["limit"], link["mtu_bytes"]
-    wire = mtu + link["overhead_bytes"]
-    packets = limit.get("packets") or max(1, limit["bytes"] // wire)
-    size = limit["bytes"] if limit.get("bytes") else packets * wire
-    return packets, size if on_wire else size * mtu // wire
+    wire = wire_bytes(link, link.mtu_bytes)
+    size = queue_bytes(link.queue, wire) or wire
+    return queue_packets(link.queue, wire), size if on_wire else size * link.mtu_bytes // wire
 
 
-def _codel(codel: Mapping[str, Any]) -> str:
-    return f"target {_us(codel['target_ns'])} interval {_us(codel['interval_ns'])} {_ecn(codel)}"
+def _codel(codel: CodelParams) -> str:
+    return f"target {_us(codel.target_ns)} interval {_us(codel.interval_ns)} {_ecn(codel.mark)}"
 
 
-def _ecn(queue: Mapping[str, Any]) -> str:
-    return "ecn" if queue["mark"] == "ecn" else "noecn"
+def _ecn(mark: Mark) -> str:
+    return "ecn" if mark == "ecn" else "noecn"
 
 
 def _us(ns: int) -> str:
     return f"{max(1, round(ns / 1000))}us"
 
 
-def red_burst(link: Link) -> int | None:
+def _red_burst(queue: RedQueue, mtu: int) -> int | None:
     """The kernel's parameter for the weight of the average, which is a power of two there; ``None`` if none is near."""
-    queue = link["queue"]
-    exponent = -math.log2(queue["weight"])
+    exponent = -math.log2(queue.weight)
     near = round(exponent)
     if not 1 <= near <= 24 or abs(exponent - near) > 0.15:
         return None
-    return _burst(queue["curves"][0]["min_bytes"], link["mtu_bytes"], near)
+    return _burst(queue.curves[0].min_bytes, mtu, near)
 
 
-def _red(link: Link, size: int) -> str:
-    queue, mtu = link["queue"], link["mtu_bytes"]
-    curve = queue["curves"][0]
-    least, most = curve["min_bytes"], curve["max_bytes"]
-    burst = red_burst(link)
-    mark = " ecn" if queue["mark"] == "ecn" else ""
+def _red(link: Link, queue: RedQueue, size: int) -> str:
+    curve, mtu = queue.curves[0], link.mtu_bytes
+    mark = " ecn" if queue.mark == "ecn" else ""
     return (
-        f"red limit {size} min {least} max {most} avpkt {mtu} burst {burst} probability {curve['max_p']:g} "
-        f"bandwidth {link['rate_bps']}bit{mark}"
+        f"red limit {size} min {curve.min_bytes} max {curve.max_bytes} avpkt {mtu} burst {_red_burst(queue, mtu)} "
+        f"probability {curve.max_p:g} bandwidth {link.rate_bps}bit{mark}"
     )
 
 

@@ -23,8 +23,8 @@ import pyarrow as pa
 from weir import _owner
 from weir.methods import Capacity, MethodError, Outcome, Progress, Sink
 from weir.methods._binaries import find
+from weir.methods._document import plan_of
 from weir.methods._intervals import too_fine
-from weir.methods._options import option
 from weir.methods.emul import _programs
 from weir.methods.emul._capacity import capacity, capacity_of_disciplines
 from weir.methods.emul._congestion import kernel_names, renamed
@@ -42,6 +42,7 @@ from weir.methods.emul._support import needs_netem, overrun_packets
 from weir.methods.emul._watch import Watcher
 from weir.methods.emul._windows import require_windows
 from weir.methods.emul._wiring import Wiring, wire
+from weir.plan import Plan
 
 __all__ = ["Emul"]
 
@@ -70,32 +71,30 @@ class Emul:
 
     def capacity(self, plan: Mapping[str, Any]) -> Capacity:
         """What ``plan`` needs of this machine; see :meth:`weir.methods.Sized.capacity`."""
-        if not _of_disciplines(plan):
-            return capacity(plan)
-        if os.geteuid() == 0:
-            needs_netem()
-        return capacity_of_disciplines(plan)
+        return _needed(plan_of(plan))
 
     def obstacle(self, plan: Mapping[str, Any]) -> str | None:
         """See :class:`weir.methods._choice.Foreseeing`."""
         try:
-            require_fit(plan)
-            if not _of_disciplines(plan):
-                wire(plan, "emul")
+            typed = plan_of(plan)
+            require_fit(typed)
+            if not _of_disciplines(typed):
+                wire(typed, "emul")
             else:
-                wire_netem(plan, "emul", _SLACK_NS)
-            missing = self.capacity(plan).missing
+                wire_netem(typed, "emul", _SLACK_NS)
+            missing = _needed(typed).missing
         except MethodError as error:
             return str(error)
         return f"this machine has too little: {', '.join(need.what for need in missing)}" if missing else None
 
     def foreseen_s(self, plan: Mapping[str, Any], packets: int) -> float:
         """See :class:`weir.methods._choice.Foreseeing`."""
-        return _SETUP_S + float(plan["end_ns"]) / 1e9
+        return _SETUP_S + plan_of(plan).end_ns / 1e9
 
     def remarks(self, plan: Mapping[str, Any], packets: int) -> Iterator[str]:
         """See :class:`weir.methods._choice.Remarking`."""
-        if (why := too_fine(plan, finest(plan))) is not None:
+        typed = plan_of(plan)
+        if (why := too_fine(typed, finest(typed))) is not None:
             yield why
 
     def execute(self, plan: str, sink: Sink, progress: Progress) -> Outcome:
@@ -103,15 +102,24 @@ class Emul:
         return _Cell(json.loads(plan), sink, progress).execute()
 
 
-def _of_disciplines(plan: Mapping[str, Any]) -> bool:
-    return option(plan, "emul", "links") == "netem"
+def _of_disciplines(plan: Plan) -> bool:
+    return plan.methods.emul.links == "netem"
+
+
+def _needed(plan: Plan) -> Capacity:
+    if not _of_disciplines(plan):
+        return capacity(plan)
+    if os.geteuid() == 0:
+        needs_netem()
+    return capacity_of_disciplines(plan)
 
 
 class _Cell:
     """One execution of one plan."""
 
-    def __init__(self, plan: dict[str, Any], sink: Sink, progress: Progress) -> None:
-        self._plan = plan
+    def __init__(self, document: dict[str, Any], sink: Sink, progress: Progress) -> None:
+        self._document = document
+        self._plan = plan = plan_of(document)
         self._sink = sink
         self._progress = progress
         self._tag = _owner.new()
@@ -166,12 +174,12 @@ class _Cell:
 
     def _prepare(self, session: Session, names: Mapping[str, str]) -> None:
         """Starts the processes, each when the one before is in place, and proves the network between."""
-        flows = range(len(self._plan["flows"]))
+        flows = range(len(self._plan.flows))
         with self._timed("emulator_s"):
             session.await_ready([self._start_links(session)])
         with self._timed("selfcheck_s"):
             self._check()
-        plan, agent = renamed(self._plan), [str(find("weir-agent"))]
+        plan, agent = renamed(self._document, self._plan), [str(find("weir-agent"))]
         to, from_ = ([{end: flow} for flow in flows] for end in ("to", "from"))
         with self._timed("agents_s"):
             receivers = session.start("receivers", agent, self._job("receivers", plan, to, names))
@@ -202,10 +210,10 @@ class _Cell:
         from weir import _weir
 
         command, files = [str(find("weir-emu"))], []
-        if self._plan["measure"].get("trace"):
+        if self._plan.measure.trace is not None:
             files = [self._sink.open(name).fileno() for name in _weir.trace_files()]
             command += ["--trace", *(f"/dev/fd/{file}" for file in files)]
-        return session.start("emulator", command, self._job("emulator", self._plan, []), files)
+        return session.start("emulator", command, self._job("emulator", self._document, []), files)
 
     def _check(self) -> None:
         """Proves the network; the cell keeps what was measured.
@@ -224,10 +232,10 @@ class _Cell:
         from weir import _weir
 
         watcher = self._watcher
-        delays = self._links is None and self._plan["measure"].get("delay_ns", 0) > 0
+        delays = self._links is None and self._plan.measure.delay_ns > 0
         merger = Merger(pa.array(_weir.event_kinds(), pa.string()), delays)
         begin = time.monotonic() + _AHEAD_S
-        end_s = self._plan["end_ns"] / 1e9
+        end_s = self._plan.end_ns / 1e9
         session.tell({"command": "start", "epoch_ns": round(begin * 1e9)})
 
         told = 0.0

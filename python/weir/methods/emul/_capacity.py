@@ -13,7 +13,6 @@ import functools
 import math
 import os
 import time
-from collections.abc import Mapping
 from typing import Any
 
 from weir import _owner
@@ -24,6 +23,7 @@ from weir.methods.emul._probes import Endpoint, Probes, Train
 from weir.methods.emul._rates import packets_alone, packets_per_s
 from weir.methods.emul._session import Session
 from weir.methods.emul._wiring import Wiring, wire
+from weir.plan import Plan, queue_bytes, tcp_flows, typed
 
 __all__ = ["capacity", "capacity_of_disciplines"]
 
@@ -48,7 +48,7 @@ _TOGETHER_S = 1e-4
 _MOST_TRAIN = 32
 
 
-def capacity(plan: Mapping[str, Any]) -> Capacity:
+def capacity(plan: Plan) -> Capacity:
     """What ``plan`` needs of this machine at its busiest instant, and what there is.
 
     Raises:
@@ -71,11 +71,10 @@ def capacity(plan: Mapping[str, Any]) -> Capacity:
     return Capacity(needs, f"a packet costs the emulator {cost_ns / 1000:.1f} us ({trains}; {how})")
 
 
-def capacity_of_disciplines(plan: Mapping[str, Any]) -> Capacity:
+def capacity_of_disciplines(plan: Plan) -> Capacity:
     """The same where the links are made of the kernel's disciplines, which pass each packet by itself."""
     packets, _ = packets_per_s(plan)
-    flows = plan["flows"]
-    links = sum(len(flow["path"]) for flow in flows) / max(len(flows), 1)
+    links = sum(len(flow.path) for flow in plan.flows) / max(len(plan.flows), 1)
     cost_ns = max(links, 1.0) * _KNOWN_LINK_NS
     kernel = packets * cost_ns / 1e9
     needs = (
@@ -92,18 +91,14 @@ def _train(packets_per_s: float) -> int:
     return 1 << int(math.log2(together))
 
 
-def _under_way_bytes(plan: Mapping[str, Any]) -> float:
+def _under_way_bytes(plan: Plan) -> float:
     """Bytes in the queues and delay lines at once, if all are full and no window is in the way."""
-    crossed = {link for flow in plan["flows"] for link in flow["path"]}
+    crossed = {link for flow in plan.flows for link in flow.path}
     held = 0.0
-    for facts in (plan["links"][link] for link in crossed):
-        limit = facts["queue"]["limit"]
-        sizes = [limit.get("bytes"), (limit.get("packets") or 0) * facts["mtu_bytes"]]
-        held += min(size for size in sizes if size) + facts["rate_bps"] / 8e9 * facts["delay"]["delay_ns"]
-    transports = [flow["transport"] for flow in plan["flows"]]
-    if any(transport["protocol"] != "tcp" for transport in transports):
-        return held
-    return min(held, float(sum(min(t["send_buffer_bytes"], t["receive_buffer_bytes"]) for t in transports)))
+    for link in (plan.links[number] for number in crossed):
+        held += (queue_bytes(link.queue, link.mtu_bytes) or 0) + link.rate_bps / 8e9 * link.delay.delay_ns
+    windows = [min(tcp.send_buffer_bytes, tcp.receive_buffer_bytes) for _, tcp in tcp_flows(plan)]
+    return held if len(windows) < len(plan.flows) else min(held, float(sum(windows)))
 
 
 @functools.cache
@@ -111,7 +106,7 @@ def _measured_ns(train: int) -> float:
     """Processor time of the emulator for a packet of a train of ``train``, measured."""
     plan = _calibration_plan()
     tag = _owner.new()
-    wiring = wire(plan, str(tag))
+    wiring = wire(typed(plan), str(tag))
     with contextlib.ExitStack() as stack:
         network = stack.enter_context(Network(wiring, tag))
         session = stack.enter_context(Session(environment(tag), network.take))

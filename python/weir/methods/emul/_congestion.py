@@ -13,6 +13,7 @@ from typing import Any
 
 from weir.bpf import BpfError, Loader
 from weir.methods import MethodError
+from weir.plan import Plan, TcpTransport, Transport, tcp_flows, with_transports
 
 __all__ = ["FOREIGN", "Wanted", "kernel_names", "label", "native", "renamed", "wanted"]
 
@@ -35,31 +36,30 @@ class Wanted:
         return self.name + (json.dumps(dict(self.options), separators=(",", ":")) if self.options else "")
 
 
-def wanted(plan: Mapping[str, Any]) -> list[Wanted]:
+def wanted(plan: Plan) -> list[Wanted]:
     """Every congestion control that a flow of ``plan`` uses, once, in the order of the flows."""
-    found = (_of(flow) for flow in plan["flows"] if flow["transport"]["protocol"] == "tcp")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(_of(transport) for _, transport in tcp_flows(plan)))
 
 
-def label(flow: Mapping[str, Any]) -> str:
-    """The label of the congestion control of a flow over TCP."""
-    return _of(flow).label
+def label(transport: TcpTransport) -> str:
+    """The label of the congestion control of ``transport``."""
+    return _of(transport).label
 
 
-def _of(flow: Mapping[str, Any]) -> Wanted:
-    transport = flow["transport"]
-    return Wanted(transport["cc"], tuple(sorted(transport.get("cc_options", {}).items())))
+def _of(transport: TcpTransport) -> Wanted:
+    return Wanted(transport.cc, tuple(sorted(transport.cc_options.items())))
 
 
-def renamed(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """``plan`` with the label of each congestion control for its name, as the agents get it."""
-    flows = []
-    for flow in plan["flows"]:
-        if flow["transport"]["protocol"] == "tcp":
-            of_the_plan = {name: value for name, value in flow["transport"].items() if name != "cc_source"}
-            flow = {**flow, "transport": {**of_the_plan, "cc": _of(flow).label, "cc_options": {}}}
-        flows.append(flow)
-    return {**plan, "flows": flows}
+def renamed(document: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
+    """``document`` of ``plan`` with the label of each congestion control for its name, as the agents get it."""
+    return with_transports(document, plan, _labelled)
+
+
+def _labelled(transport: Transport, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not isinstance(transport, TcpTransport):
+        return given
+    of_the_plan = {name: value for name, value in given.items() if name != "cc_source"}
+    return {**of_the_plan, "cc": label(transport), "cc_options": {}}
 
 
 def native(name: str) -> str:
@@ -85,7 +85,7 @@ def _available() -> list[str]:
 
 
 @contextlib.contextmanager
-def kernel_names(plan: Mapping[str, Any], environment: Mapping[str, str]) -> Iterator[dict[str, str]]:
+def kernel_names(plan: Plan, environment: Mapping[str, str]) -> Iterator[dict[str, str]]:
     """The kernel's name of each congestion control of ``plan``, by label; what is ours is loaded meanwhile.
 
     Raises:

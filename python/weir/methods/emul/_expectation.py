@@ -8,13 +8,23 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import assert_never
+
+from weir.plan import (
+    BernoulliLoss,
+    FixedDelay,
+    GilbertElliottLoss,
+    JitterDelay,
+    Limit,
+    Link,
+    ListLoss,
+    ReorderDelay,
+    wire_bytes,
+)
 
 __all__ = ["Loss", "Probe", "arrivals", "delay_ns", "loss_of", "slack_ns"]
-
-Link = Mapping[str, Any]
 
 _S = 1_000_000_000
 
@@ -66,22 +76,21 @@ def _pass(link: Link, state: _Transmitter, now: int, size: int) -> int | None:
     """The instant at which a packet is at the end of ``link``, or ``None``."""
     while state.waiting and state.waiting[0][0] <= now:
         state.waiting_bytes -= state.waiting.popleft()[1]
-    wire = size + link["overhead_bytes"]
-    if state.idle_ns > now and not _fits(link["queue"]["limit"], state, wire):
+    wire = wire_bytes(link, size)
+    if state.idle_ns > now and not _fits(link.queue.limit, state, wire):
         return None
     begin = max(now, state.idle_ns)
     if begin > now:
         state.waiting.append((begin, wire))
         state.waiting_bytes += wire
-    state.idle_ns = begin + wire * 8 * _S // link["rate_bps"]
-    return state.idle_ns + int(link["delay"]["delay_ns"])
+    state.idle_ns = begin + wire * 8 * _S // link.rate_bps
+    return state.idle_ns + link.delay.delay_ns
 
 
-def _fits(limit: Mapping[str, int | None], state: _Transmitter, wire: int) -> bool:
-    most_bytes, most_packets = limit.get("bytes"), limit.get("packets")
-    if most_bytes is not None and state.waiting_bytes + wire > most_bytes:
+def _fits(limit: Limit, state: _Transmitter, wire: int) -> bool:
+    if limit.bytes is not None and state.waiting_bytes + wire > limit.bytes:
         return False
-    return most_packets is None or len(state.waiting) < most_packets
+    return limit.packets is None or len(state.waiting) < limit.packets
 
 
 def delay_ns(links: Sequence[Link], path: Sequence[int], size_bytes: int) -> int:
@@ -94,11 +103,16 @@ def delay_ns(links: Sequence[Link], path: Sequence[int], size_bytes: int) -> int
 def slack_ns(links: Sequence[Link], path: Sequence[int]) -> int:
     """How far the delay lines of ``path`` may deviate by chance: four standard deviations, or the most there is."""
     total = 0
-    for delay in (links[link]["delay"] for link in path):
-        if delay["kind"] == "jitter":
-            total += delay["jitter_ns"] * (4 if delay["normal"] else 1)
-        elif delay["kind"] == "reorder":
-            total += delay["extra_ns"]
+    for delay in (links[link].delay for link in path):
+        match delay:
+            case JitterDelay():
+                total += delay.jitter_ns * (4 if delay.normal else 1)
+            case ReorderDelay():
+                total += delay.extra_ns
+            case FixedDelay():
+                pass
+            case _:
+                assert_never(delay)
     return total
 
 
@@ -115,18 +129,22 @@ class Loss:
 def loss_of(links: Sequence[Link], path: Sequence[int]) -> Loss | None:
     """The random losses of ``path``; ``None`` if a link of it loses listed packets, which a probe would use up."""
     passed, inflation = 1.0, 1.0
-    for loss in (links[link]["loss"] for link in path if links[link].get("loss")):
-        match loss["kind"]:
-            case "bernoulli":
-                passed *= 1 - loss["p"]
-            case "gilbert_elliott":
-                turns = loss["p"] + loss["r"]
-                bad = loss["p"] / turns if turns else 0.0
-                passed *= 1 - (bad * loss["bad"] + (1 - bad) * loss["good"])
+    for loss in (links[link].loss for link in path):
+        match loss:
+            case None:
+                pass
+            case BernoulliLoss():
+                passed *= 1 - loss.p
+            case GilbertElliottLoss():
+                turns = loss.p + loss.r
+                bad = loss.p / turns if turns else 0.0
+                passed *= 1 - (bad * loss.bad + (1 - bad) * loss.good)
                 # Variance of a mean of a two-state chain: (1 + k) / (1 - k) times that of independent draws, where k is
                 # the correlation of neighbours.
                 correlation = min(abs(1 - turns), 0.999)
                 inflation = max(inflation, (1 + correlation) / (1 - correlation))
-            case _:
+            case ListLoss():
                 return None
+            case _:
+                assert_never(loss)
     return Loss(1 - passed, inflation)

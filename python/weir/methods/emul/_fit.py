@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from weir.methods import MethodError
 from weir.methods._intervals import Finest, too_fine
-from weir.methods._options import option
 from weir.methods.emul._programs import require_settings
+from weir.plan import Plan
 
 __all__ = ["finest", "require_fit"]
 
@@ -20,22 +17,21 @@ _DISCIPLINES_NS = 1_000_000
 its interval; the counters of disciplines are read by a program of its own."""
 
 
-def finest(plan: Mapping[str, Any]) -> Finest:
+def finest(plan: Plan) -> Finest:
     """The shortest intervals of ``measure`` that are served for so many flows."""
-    flows = len(plan["flows"])
+    flows = len(plan.flows)
     look_ns = _LOOK_NS + _FLOW_NS * flows
-    links_ns = _DISCIPLINES_NS if option(plan, "emul", "links") == "netem" else _LINKS_NS
+    links_ns = _DISCIPLINES_NS if plan.methods.emul.links == "netem" else _LINKS_NS
     return Finest(look_ns, look_ns, links_ns, f"each look takes this machine's time, here at {flows} flows")
 
 
-def require_fit(plan: Mapping[str, Any]) -> None:
+def require_fit(plan: Plan) -> None:
     """Does nothing if every setting of ``plan`` can be had.
 
     Raises:
         MethodError: one cannot; the message names it, and the way out.
     """
-    links, offload = option(plan, "emul", "links"), option(plan, "emul", "offload")
-    if links == "netem" and offload == "trains":
+    if plan.methods.emul.links == "netem" and plan.methods.emul.offload == "trains":
         raise MethodError("methods.emul.offload is trains, and links: netem has each packet alone (packets, auto)")
     require_settings(plan)
     why = too_fine(plan, finest(plan))

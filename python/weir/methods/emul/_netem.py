@@ -20,16 +20,30 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
 from weir.methods import _qdiscs as qdiscs
 from weir.methods.emul import _wiring
 from weir.methods.emul._wiring import Command, Host, Wiring, WiringError
+from weir.plan import (
+    BernoulliLoss,
+    Delay,
+    FixedDelay,
+    GilbertElliottLoss,
+    JitterDelay,
+    Link,
+    ListLoss,
+    Loss,
+    Plan,
+    ReorderDelay,
+    header_bytes,
+    kind_of,
+    probabilities,
+    transit_ns,
+    wire_bytes,
+)
 
 __all__ = ["Bottleneck", "Links", "obstacle", "queues_command", "queues_job", "wire_netem"]
-
-Plan = Mapping[str, Any]
-Link = Mapping[str, Any]
 
 _MAC = "02:00:00:00:00:01"
 """Address of every device. So the kernel, which without ARP takes its own for that of every neighbour, is right."""
@@ -37,8 +51,6 @@ _HEADER = 14
 """Bytes of an Ethernet header, which the length of a packet includes where it is queued."""
 _LOSSES, _RATE, _QUEUE = "1:", "2:", "3:"
 _TTL = 255
-_ACK = 52
-"""IP bytes of an acknowledgement with timestamps."""
 _DEVIATIONS = 4
 """Standard deviations that jitter stays below, as netem's table has them."""
 _WORTH_NS = 50_000
@@ -103,16 +115,14 @@ class _End:
 
 def obstacle(plan: Plan) -> str | None:
     """What queueing disciplines of the kernel cannot do of ``plan``; ``None`` if they can do it all."""
-    if plan["changes"]:
-        name = plan["links"][plan["changes"][0]["link"]]["name"]
-        return f"link {name}: changes while the plan runs"
-    if plan["measure"].get("trace"):
+    if plan.changes:
+        return f"link {plan.links[plan.changes[0].link].name}: changes while the plan runs"
+    if plan.measure.trace is not None:
         return "measure.trace: a trace of single packets"
-    if plan["measure"].get("delay_ns"):
+    if plan.measure.delay_ns:
         return "measure.delay: the time that single packets take"
-    used = _used(plan)
-    found = ((plan["links"][number], _link_obstacle(plan["links"][number])) for number in sorted(used))
-    return next((f"link {link['name']}: {what}" for link, what in found if what), None)
+    found = ((plan.links[number], _link_obstacle(plan.links[number])) for number in sorted(_used(plan)))
+    return next((f"link {link.name}: {what}" for link, what in found if what), None)
 
 
 def queues_command() -> list[str]:
@@ -124,24 +134,34 @@ def queues_job(plan: Plan, links: Links) -> dict[str, Any]:
     """What it is told."""
     return {
         "version": 1,
-        "end_ns": plan["end_ns"],
-        "interval_ns": plan["measure"]["links_ns"],
+        "end_ns": plan.end_ns,
+        "interval_ns": plan.measure.links_ns,
         "queues": [bottleneck.to_job() for bottleneck in links.bottlenecks],
     }
 
 
 def _link_obstacle(link: Link) -> str | None:
-    delay, loss = link["delay"], link.get("loss")
-    if delay["kind"] == "reorder":
-        return "delay: reordering of single packets (netem's is another one)"
-    if delay["kind"] == "jitter" and not delay["reorder"]:
-        return "delay: jitter that keeps the order of packets (netem's does not; `reorder: true` allows it)"
-    if loss is not None and loss["kind"] == "list":
+    if (why := _delay_obstacle(link.delay)) is not None:
+        return f"delay: {why}"
+    if isinstance(link.loss, ListLoss):
         return "loss: a list of packets"
-    if loss is not None and any(0 < loss[key] < _LEAST_LOSS for key in ("p", "r", "good", "bad") if key in loss):
+    if link.loss is not None and any(0 < p < _LEAST_LOSS for p in probabilities(link.loss)):
         return f"loss: a probability of less than {_LEAST_LOSS:g}"
     why = qdiscs.obstacle(link)
     return None if why is None else f"queue: {why}"
+
+
+def _delay_obstacle(delay: Delay) -> str | None:
+    match delay:
+        case FixedDelay():
+            return None
+        case JitterDelay():
+            kept = "jitter that keeps the order of packets (netem's does not; `reorder: true` allows it)"
+            return None if delay.reorder else kept
+        case ReorderDelay():
+            return "reordering of single packets (netem's is another one)"
+        case _:
+            assert_never(delay)
 
 
 def wire_netem(plan: Plan, tag: str, slack_ns: int) -> Links:
@@ -159,7 +179,7 @@ def wire_netem(plan: Plan, tag: str, slack_ns: int) -> Links:
     ends = _ends(plan)
     hosts = tuple(replace(host, device=_device(host.node, ends)) for host in bare.hosts)
     names = {host.node: host.namespace for host in hosts}
-    routers = sorted({end.link[side] for end in ends.values() for side in ("from", "to")} - set(names))
+    routers = sorted({node for end in ends.values() for node in (end.link.from_, end.link.to)} - set(names))
     names |= {node: f"weir-{tag}-r{node}" for node in routers}
     up: list[Command] = [("ip", "netns", "add", name) for name in names.values()]
     up += [command for command in bare.up if command[0] == "nsenter"]
@@ -170,15 +190,15 @@ def wire_netem(plan: Plan, tag: str, slack_ns: int) -> Links:
     for end in ends.values():
         up += _disciplines(plan, end, names, slack_ns)
     down = tuple(("ip", "netns", "del", name) for name in names.values())
-    recorded = [number for number in plan["measure"]["links"] or range(len(plan["links"])) if number in ends]
+    recorded = [number for number in plan.measure.links or range(len(plan.links)) if number in ends]
     bottlenecks = tuple(_bottleneck(plan, ends[number], names) for number in recorded)
     warnings = (*bare.warnings, *_nameless(plan, bottlenecks))
-    late = {number: _delayed_ns(plan, number) - end.link["delay"]["delay_ns"] for number, end in ends.items()}
+    late = {number: _delayed_ns(plan, number) - end.link.delay.delay_ns for number, end in ends.items()}
     return Links(replace(bare, hosts=hosts, up=tuple(up), down=down, warnings=warnings), bottlenecks, late)
 
 
 def _used(plan: Plan) -> set[int]:
-    return {link for flow in plan["flows"] for path in ("path", "reverse_path") for link in flow[path]}
+    return {link for flow in plan.flows for link in (*flow.path, *flow.reverse_path)}
 
 
 def _ends(plan: Plan) -> dict[int, _End]:
@@ -186,16 +206,16 @@ def _ends(plan: Plan) -> dict[int, _End]:
     free: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     mates: dict[int, int] = {}
     for number in sorted(_used(plan)):
-        link = plan["links"][number]
-        if waiting := free[link["to"], link["from"]]:
+        link = plan.links[number]
+        if waiting := free[link.to, link.from_]:
             mate = waiting.pop(0)
             mates |= {number: mate, mate: number}
         else:
-            free[link["from"], link["to"]].append(number)
+            free[link.from_, link.to].append(number)
     return {
         number: _End(
             number,
-            plan["links"][number],
+            plan.links[number],
             f"weir{number}",
             f"weir{mates[number]}" if number in mates else f"weir{number}-end",
         )
@@ -206,9 +226,9 @@ def _ends(plan: Plan) -> dict[int, _End]:
 def _device(node: int, ends: Mapping[int, _End]) -> str:
     """The first device of a host."""
     return next(
-        end.device if end.link["from"] == node else end.arrival
+        end.device if end.link.from_ == node else end.arrival
         for end in ends.values()
-        if node in (end.link["from"], end.link["to"])
+        if node in (end.link.from_, end.link.to)
     )
 
 
@@ -233,13 +253,13 @@ def _devices(plan: Plan, ends: Mapping[int, _End], names: Mapping[int, str]) -> 
     up: list[Command] = [("ip", "-n", name, "link", "set", "lo", "up") for name in names.values()]
     made: set[tuple[str, str]] = set()
     for end in ends.values():
-        start, stop = names[end.link["from"]], names[end.link["to"]]
+        start, stop = names[end.link.from_], names[end.link.to]
         if (stop, end.arrival) not in made:
-            mtu = max(other.link["mtu_bytes"] for other in (end, *_opposite(end, ends)))
+            mtu = max(other.link.mtu_bytes for other in (end, *_opposite(end, ends)))
             up += _pair(start, end.device, stop, end.arrival, mtu)
             made |= {(start, end.device), (stop, end.arrival)}
         if _delayed_ns(plan, end.number) >= _WORTH_NS:
-            up += _pair(stop, f"delay{end.number}", stop, f"late{end.number}", end.link["mtu_bytes"])
+            up += _pair(stop, f"delay{end.number}", stop, f"late{end.number}", end.link.mtu_bytes)
     return up
 
 
@@ -247,7 +267,7 @@ def _opposite(end: _End, ends: Mapping[int, _End]) -> Iterator[_End]:
     yield from (
         other
         for other in ends.values()
-        if other.device == end.arrival and other.link["from"] == end.link["to"] and other.arrival == end.device
+        if other.device == end.arrival and other.link.from_ == end.link.to and other.arrival == end.device
     )
 
 
@@ -274,12 +294,12 @@ def _routing(plan: Plan, ends: Mapping[int, _End], names: Mapping[int, str], bar
     rules: list[Command] = []
     for flow, way, start, stop, path in _ways(plan):
         for number in path:
-            node = ends[number].link["from"]
+            node = ends[number].link.from_
             if usual.setdefault((node, stop), number) == number:
                 continue
             extra[node, stop, number] = None
             source, target = bare.host(start).address, bare.host(stop).address
-            protocol = plan["flows"][flow]["transport"]["protocol"]
+            protocol = kind_of(plan.flows[flow].transport)
             port = ("dport" if way == "path" else "sport", str(bare.first_port + flow))
             rules.append(
                 (
@@ -307,11 +327,11 @@ def _routing(plan: Plan, ends: Mapping[int, _End], names: Mapping[int, str], bar
     yield from rules
 
 
-def _ways(plan: Plan) -> Iterator[tuple[int, str, int, int, list[int]]]:
+def _ways(plan: Plan) -> Iterator[tuple[int, str, int, int, tuple[int, ...]]]:
     """Each flow in each direction: its number, the name of the path, its first and last node, and its links."""
-    for number, flow in enumerate(plan["flows"]):
-        yield number, "path", flow["from"], flow["to"], flow["path"]
-        yield number, "reverse_path", flow["to"], flow["from"], flow["reverse_path"]
+    for number, flow in enumerate(plan.flows):
+        yield number, "path", flow.from_, flow.to, flow.path
+        yield number, "reverse_path", flow.to, flow.from_, flow.reverse_path
 
 
 def _route(namespace: str, target: Host, end: _End, words: list[str]) -> Command:
@@ -323,30 +343,36 @@ def _route(namespace: str, target: Host, end: _End, words: list[str]) -> Command
 
 def _disciplines(plan: Plan, end: _End, names: Mapping[int, str], slack_ns: int) -> Iterator[Command]:
     link = end.link
-    sizes = ("stab", "overhead", str(link["overhead_bytes"] - _HEADER), "linklayer", "ethernet")
-    qdisc = ("tc", "-n", names[link["from"]], "qdisc", "add", "dev", end.device)
-    if link.get("loss") is None:
+    sizes = ("stab", "overhead", str(link.overhead_bytes - _HEADER), "linklayer", "ethernet")
+    qdisc = ("tc", "-n", names[link.from_], "qdisc", "add", "dev", end.device)
+    if link.loss is None:
         yield (*qdisc, "root", "handle", _RATE, *sizes, *_bucket(link, slack_ns))
     else:
         limit = ("limit", str(_SPARE))
-        yield (*qdisc, "root", "handle", _LOSSES, *sizes, "netem", *limit, *_loss(link["loss"]))
+        yield (*qdisc, "root", "handle", _LOSSES, *sizes, "netem", *limit, *_loss(link.loss))
         yield (*qdisc, "parent", f"{_LOSSES}1", "handle", _RATE, *_bucket(link, slack_ns))
     yield (*qdisc, "parent", f"{_RATE}1", "handle", _QUEUE, *qdiscs.arguments(link, on_wire=True).split())
     if _delayed_ns(plan, end.number) >= _WORTH_NS:
-        yield from _delay_line(plan, end, names[link["to"]])
+        yield from _delay_line(plan, end, names[link.to])
 
 
 def _bucket(link: Link, slack_ns: int) -> tuple[str, ...]:
-    packet = link["mtu_bytes"] + link["overhead_bytes"]
-    burst = max(packet, link["rate_bps"] * slack_ns // 8_000_000_000)
+    packet = wire_bytes(link, link.mtu_bytes)
+    burst = max(packet, link.rate_bps * slack_ns // 8_000_000_000)
     # The limit is that of the queue below, which takes the place of the one that the bucket comes with.
-    return ("tbf", "rate", f"{link['rate_bps']}bit", "burst", str(burst), "limit", str(packet))
+    return ("tbf", "rate", f"{link.rate_bps}bit", "burst", str(burst), "limit", str(packet))
 
 
-def _loss(loss: Mapping[str, Any]) -> tuple[str, ...]:
-    if loss["kind"] == "bernoulli":
-        return ("loss", "random", _percent(loss["p"]))
-    return ("loss", "gemodel", *(_percent(loss[key]) for key in ("p", "r", "bad", "good")))
+def _loss(loss: Loss) -> tuple[str, ...]:
+    match loss:
+        case BernoulliLoss():
+            return ("loss", "random", _percent(loss.p))
+        case GilbertElliottLoss():
+            return ("loss", "gemodel", *map(_percent, (loss.p, loss.r, loss.bad, loss.good)))
+        case ListLoss():
+            raise AssertionError("obstacle() refuses it")
+        case _:
+            assert_never(loss)
 
 
 def _percent(share: float) -> str:
@@ -364,18 +390,23 @@ def _delay_line(plan: Plan, end: _End, namespace: str) -> Iterator[Command]:
 
 def _delayed_ns(plan: Plan, number: int) -> int:
     """The delay of a link and what its token bucket takes off: it lets a packet go when its transmission begins."""
-    link = plan["links"][number]
-    data = any(number in flow["path"] for flow in plan["flows"])
-    packet = (link["mtu_bytes"] if data else _ACK) + link["overhead_bytes"]
-    return int(link["delay"]["delay_ns"] + packet * 8_000_000_000 // link["rate_bps"])
+    link = plan.links[number]
+    if any(number in flow.path for flow in plan.flows):
+        return transit_ns(link, link.mtu_bytes)
+    return transit_ns(link, max(header_bytes(flow.transport) for flow in plan.flows if number in flow.reverse_path))
 
 
 def _delay(plan: Plan, end: _End) -> tuple[str, ...]:
-    delay = end.link["delay"]
     fixed = ("delay", _us(_delayed_ns(plan, end.number)))
-    if delay["kind"] == "fixed":
-        return fixed
-    return (*fixed, _us(delay["jitter_ns"]), *(("distribution", "normal") if delay["normal"] else ()))
+    match end.link.delay:
+        case FixedDelay():
+            return fixed
+        case JitterDelay(jitter_ns=jitter, normal=normal):
+            return (*fixed, _us(jitter), *(("distribution", "normal") if normal else ()))
+        case ReorderDelay():
+            raise AssertionError("obstacle() refuses it")
+        case other:
+            assert_never(other)
 
 
 def _us(ns: int) -> str:
@@ -385,31 +416,31 @@ def _us(ns: int) -> str:
 
 def _most_delayed(link: Link) -> int:
     """Packets that a delay line may hold: of the smallest kind, as fast as they come."""
-    delay = link["delay"]
-    longest = delay["delay_ns"] + _DEVIATIONS * delay.get("jitter_ns", 0)
-    return int(link["rate_bps"] * longest // 8_000_000_000 // (_SMALLEST + link["overhead_bytes"]) + _SPARE)
+    jitter = link.delay.jitter_ns if isinstance(link.delay, JitterDelay) else 0
+    longest = link.delay.delay_ns + _DEVIATIONS * jitter
+    return link.rate_bps * longest // 8_000_000_000 // wire_bytes(link, _SMALLEST) + _SPARE
 
 
 def _bottleneck(plan: Plan, end: _End, names: Mapping[int, str]) -> Bottleneck:
     """Where the counters of a link are, and whose packets it carries."""
     users = {number for number, _, _, _, path in _ways(plan) if end.number in path}
-    data = [number for number, flow in enumerate(plan["flows"]) if end.number in flow["path"]]
+    data = [number for number, flow in enumerate(plan.flows) if end.number in flow.path]
     only = data[0] if len(users) == 1 and data and data[0] in users else None
     facts = end.link
     return Bottleneck(
         end.number,
-        names[facts["from"]],
+        names[facts.from_],
         end.device,
-        facts["overhead_bytes"],
-        facts["mtu_bytes"],
-        facts["rate_bps"],
+        facts.overhead_bytes,
+        facts.mtu_bytes,
+        facts.rate_bps,
         only,
     )
 
 
 def _nameless(plan: Plan, bottlenecks: Iterable[Bottleneck]) -> tuple[str, ...]:
-    data = {number for flow in plan["flows"] for number in flow["path"]}
-    shared = [plan["links"][one.link]["name"] for one in bottlenecks if one.link in data and one.flow is None]
+    data = {number for flow in plan.flows for number in flow.path}
+    shared = [plan.links[one.link].name for one in bottlenecks if one.link in data and one.flow is None]
     if not shared:
         return ()
     few = ", ".join(shared[:3]) + (", ..." if len(shared) > 3 else "")

@@ -12,29 +12,24 @@ from __future__ import annotations
 import itertools
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from weir.methods import MethodError, Sink
 from weir.methods.emul._congestion import label
 from weir.methods.emul._frames import File, Message
 from weir.methods.emul._wiring import Command, Wiring
+from weir.plan import CommandSource, Flow, Plan, TcpTransport, option_bytes, packet_bytes, tcp_flows
 
 __all__ = ["Remains", "programs", "require_settings", "routes"]
 
-Flow = Mapping[str, Any]
 
-_HEADERS = 40
-_TIMESTAMPS = 12
-
-
-def programs(plan: Mapping[str, Any]) -> list[Flow]:
+def programs(plan: Plan) -> list[Flow]:
     """The flows of ``plan`` whose traffic programs make."""
-    return [flow for flow in plan["flows"] if flow["source"]["kind"] == "command"]
+    return [flow for flow in plan.flows if isinstance(flow.source, CommandSource)]
 
 
-def routes(plan: Mapping[str, Any], wiring: Wiring, names: Mapping[str, str]) -> list[Command]:
+def routes(plan: Plan, wiring: Wiring, names: Mapping[str, str]) -> list[Command]:
     """Commands that give connections between hosts with programs what these cannot ask for; after those of ``wiring``.
 
     ``names`` are the kernel's names of the congestion controls, by label.
@@ -43,39 +38,40 @@ def routes(plan: Mapping[str, Any], wiring: Wiring, names: Mapping[str, str]) ->
         MethodError: flows between the same two hosts ask for another congestion control or segment size.
     """
     more: defaultdict[tuple[int, int], dict[str, str]] = defaultdict(dict)
-    for flow in programs(plan):
-        if flow["source"]["report"] is not None or flow["transport"]["protocol"] != "tcp":
+    for flow, tcp in tcp_flows(plan):
+        if not isinstance(flow.source, CommandSource) or flow.source.report is not None:
             continue  # iperf3 is told by its arguments
-        way, back = (flow["from"], flow["to"]), (flow["to"], flow["from"])
+        way, back = (flow.from_, flow.to), (flow.to, flow.from_)
         # What answers an ECN-capable request with ECN, and echoes marks as DCTCP counts them, is DCTCP itself.
-        for pair in (way, back) if flow["transport"]["ecn"] else (way,):
-            _check_alike(plan, flow, pair)
-            more[pair]["congctl"] = names[label(flow)]
-        segment = flow["transport"]["mss_bytes"] + (_TIMESTAMPS if flow["transport"]["timestamps"] else 0)
-        if segment + _HEADERS < min(wiring.host(node).mtu_bytes for node in way):
-            more[back]["advmss"] = str(segment)
+        for pair in (way, back) if tcp.ecn else (way,):
+            _check_alike(plan, flow, tcp, pair)
+            more[pair]["congctl"] = names[label(tcp)]
+        if packet_bytes(tcp) < min(wiring.host(node).mtu_bytes for node in way):
+            more[back]["advmss"] = str(tcp.mss_bytes + option_bytes(tcp))
     return [
         _replaced(wiring, here, there, [*itertools.chain.from_iterable(words.items())])
         for (here, there), words in more.items()
     ]
 
 
-def _check_alike(plan: Mapping[str, Any], flow: Flow, pair: tuple[int, int]) -> None:
-    """Raises MethodError if a flow between the hosts ``pair`` needs a route of its own."""
-    for other in plan["flows"]:
-        if (other["from"], other["to"]) != pair or other["transport"]["protocol"] != "tcp":
+_ALIKE: Sequence[tuple[str, Callable[[TcpTransport], object]]] = (
+    ("congestion control", label),
+    ("segment size", lambda tcp: tcp.mss_bytes),
+)
+
+
+def _check_alike(plan: Plan, flow: Flow, tcp: TcpTransport, pair: tuple[int, int]) -> None:
+    """Raises MethodError if a flow between the hosts ``pair`` needs another route than ``flow``, which has ``tcp``."""
+    for other, its in tcp_flows(plan):
+        if (other.from_, other.to) != pair:
             continue
-        for what, of in (("congestion control", label), ("segment size", _segment)):
-            if of(other) != of(flow):
+        for what, of in _ALIKE:
+            if of(its) != of(tcp):
                 raise MethodError(
-                    f"flows {flow['name']} and {other['name']} between the same two hosts differ in their {what} "
-                    f"({of(flow)} and {of(other)}): a program gets it from the route between them, which is one for "
+                    f"flows {flow.name} and {other.name} between the same two hosts differ in their {what} "
+                    f"({of(tcp)} and {of(its)}): a program gets it from the route between them, which is one for "
                     "all. Give them hosts of their own"
                 )
-
-
-def _segment(flow: Flow) -> int:
-    return int(flow["transport"]["mss_bytes"])
 
 
 def _replaced(wiring: Wiring, here: int, there: int, words: Sequence[str]) -> Command:
@@ -89,7 +85,7 @@ def _replaced(wiring: Wiring, here: int, there: int, words: Sequence[str]) -> Co
     return (*start, "replace", *made[5:], *words)
 
 
-def require_settings(plan: Mapping[str, Any]) -> None:
+def require_settings(plan: Plan) -> None:
     """Does nothing if every program of ``plan`` can be given what the plan asks for its flow.
 
     Raises:
@@ -98,7 +94,7 @@ def require_settings(plan: Mapping[str, Any]) -> None:
     for flow in programs(plan):
         for what in _lacking(flow):
             raise MethodError(
-                f"flow {flow['name']}: {what}: a program cannot be told so from outside. Leave it to the program's own "
+                f"flow {flow.name}: {what}: a program cannot be told so from outside. Leave it to the program's own "
                 f"arguments, and give the flow none in the scenario"
             )
     for problem in _unlike_buffers(plan):
@@ -106,24 +102,30 @@ def require_settings(plan: Mapping[str, Any]) -> None:
 
 
 def _lacking(flow: Flow) -> Iterator[str]:
-    if flow["transport"].get("pacing"):
+    if isinstance(flow.transport, TcpTransport) and flow.transport.pacing:
         yield "pacing"
-    if flow["dscp"] and flow["source"]["report"] is None:
-        yield f"code point {flow['dscp']} (dscp)"
+    if flow.dscp and isinstance(flow.source, CommandSource) and flow.source.report is None:
+        yield f"code point {flow.dscp} (dscp)"
 
 
-def _unlike_buffers(plan: Mapping[str, Any]) -> Iterator[str]:
+_BUFFERS: Sequence[tuple[str, Callable[[Flow], int], Callable[[TcpTransport], int]]] = (
+    ("send_buffer_bytes", lambda flow: flow.from_, lambda tcp: tcp.send_buffer_bytes),
+    ("receive_buffer_bytes", lambda flow: flow.to, lambda tcp: tcp.receive_buffer_bytes),
+)
+"""Each buffer of a flow: its name, the node where it is, its size."""
+
+
+def _unlike_buffers(plan: Plan) -> Iterator[str]:
     """A host has one size of buffers for all programs."""
-    for end, key in (("from", "send_buffer_bytes"), ("to", "receive_buffer_bytes")):
-        most: dict[int, int] = {}
-        for flow in plan["flows"]:
-            most[flow[end]] = max(most.get(flow[end], 0), flow["transport"].get(key, 0))
-        for flow in programs(plan):
-            wanted = flow["transport"].get(key)
-            if wanted is not None and wanted < most[flow[end]]:
+    for name, node, size in _BUFFERS:
+        most: defaultdict[int, int] = defaultdict(int)
+        for flow, tcp in tcp_flows(plan):
+            most[node(flow)] = max(most[node(flow)], size(tcp))
+        for flow, tcp in tcp_flows(plan):
+            if isinstance(flow.source, CommandSource) and size(tcp) < most[node(flow)]:
                 yield (
-                    f"flow {flow['name']}: {key} of {wanted} bytes: a program has the buffers of its host, which are "
-                    f"{most[flow[end]]} bytes for another flow there. Give the flow hosts of its own"
+                    f"flow {flow.name}: {name} of {size(tcp)} bytes: a program has the buffers of its host, which are "
+                    f"{most[node(flow)]} bytes for another flow there. Give the flow hosts of its own"
                 )
 
 

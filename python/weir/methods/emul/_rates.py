@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from weir.methods._options import option
+from weir.plan import Plan, TcpTransport, offered_bps, packet_bytes, wire_bytes
 
 __all__ = ["packets_alone", "packets_per_s"]
 
@@ -17,46 +14,35 @@ _MOST_ALONE_PER_S = 25_000
 and no measurement, so that a plan means the same on all machines."""
 
 
-def packets_alone(plan: Mapping[str, Any], per_s: float) -> bool:
+def packets_alone(plan: Plan, per_s: float) -> bool:
     """Whether hosts send each of ``per_s`` packets a second alone, not in trains (``methods.emul.offload``)."""
-    offload = option(plan, "emul", "offload")
+    offload = plan.methods.emul.offload
     return offload == "packets" or (offload == "auto" and per_s <= _MOST_ALONE_PER_S)
 
 
-def packets_per_s(plan: Mapping[str, Any]) -> tuple[float, int]:
+def packets_per_s(plan: Plan) -> tuple[float, int]:
     """Packets that pass the network at its busiest instant, data and acknowledgements, and of how many flows.
 
     Bulk flows are taken to fill what they may.
     """
-    starts = sorted({flow["start_ns"] for flow in plan["flows"]})
+    starts = sorted({flow.start_ns for flow in plan.flows})
     step = max(1, len(starts) // _MOST_INSTANTS)
     return max((_at(plan, instant) for instant in starts[::step] + starts[-1:]), default=(0.0, 0))
 
 
-def _at(plan: Mapping[str, Any], instant: int) -> tuple[float, int]:
+def _at(plan: Plan, instant: int) -> tuple[float, int]:
     """Packets a second of the flows that run at ``instant``, each as fast as its path and the others let it."""
-    active = [f for f in plan["flows"] if f["start_ns"] <= instant < (f["stop_ns"] or plan["end_ns"])]
-    wanted = [_demand_bps(flow, plan["links"]) for flow in active]
+    active = [flow for flow in plan.flows if flow.start_ns <= instant < (flow.stop_ns or plan.end_ns)]
+    wanted = [float(offered_bps(plan, flow)) for flow in active]
     load: dict[int, float] = {}
     for flow, bps in zip(active, wanted, strict=True):
-        for link in flow["path"]:
+        for link in flow.path:
             load[link] = load.get(link, 0.0) + bps
-    scale = {link: min(1.0, plan["links"][link]["rate_bps"] / total) for link, total in load.items() if total}
+    scale = {link: min(1.0, plan.links[link].rate_bps / total) for link, total in load.items() if total}
     packets = 0.0
     for flow, bps in zip(active, wanted, strict=True):
-        share = min((scale.get(link, 1.0) for link in flow["path"]), default=1.0)
-        acks = _SMALL_ACK if flow["transport"]["protocol"] == "tcp" else 0.0
-        packets += share * bps / 8 / _packet_bytes(flow, plan["links"]) * (1 + acks)
+        share = min((scale.get(link, 1.0) for link in flow.path), default=1.0)
+        size = min(wire_bytes(plan.links[link], packet_bytes(flow.transport)) for link in flow.path)
+        acks = _SMALL_ACK if isinstance(flow.transport, TcpTransport) else 0.0
+        packets += share * bps / 8 / size * (1 + acks)
     return packets, len(active)
-
-
-def _demand_bps(flow: Mapping[str, Any], links: Sequence[Mapping[str, Any]]) -> float:
-    """Bits on the wire a second that ``flow`` sends at most."""
-    rate = float(min(links[link]["rate_bps"] for link in flow["path"]))
-    return min(rate, float(flow["source"]["rate_bps"])) if flow["source"]["kind"] == "cbr" else rate
-
-
-def _packet_bytes(flow: Mapping[str, Any], links: Sequence[Mapping[str, Any]]) -> float:
-    transport = flow["transport"]
-    payload = transport.get("mss_bytes") or transport.get("payload_bytes")
-    return float(payload + 40 + min(links[link]["overhead_bytes"] for link in flow["path"]))

@@ -18,10 +18,11 @@ from weir.methods import MethodError
 from weir.methods.emul._expectation import Loss, Probe, arrivals, delay_ns, loss_of, slack_ns
 from weir.methods.emul._probes import HEADERS, Endpoint, Probes, Train
 from weir.methods.emul._wiring import Wiring
+from weir.plan import DroptailQueue, Flow, Link, Plan, Queue, bottleneck, kind_of, queue_bytes, wire_bytes
+from weir.plan import Loss as LinkLoss
 
 __all__ = ["Check", "SelfCheck", "SelfCheckError"]
 
-Flow = Mapping[str, Any]
 Path = tuple[int, ...]
 
 _S = 1_000_000_000
@@ -86,7 +87,7 @@ class Check:
 class SelfCheck:
     """The self-check of one run: call it when the emulator is in place and before the agents take the ports."""
 
-    plan: Mapping[str, Any]
+    plan: Plan
     wiring: Wiring
     checks: list[Check] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -117,9 +118,8 @@ class SelfCheck:
         return {"checks": [asdict(check) | {"passed": check.passed} for check in self.checks], "notes": self.notes}
 
     @property
-    def _links(self) -> Sequence[Mapping[str, Any]]:
-        links: Sequence[Mapping[str, Any]] = self.plan["links"]
-        return links
+    def _links(self) -> Sequence[Link]:
+        return self.plan.links
 
     def _repeat(self, measure: Callable[..., Iterable[Check]], *about: object) -> None:
         """Takes the first result of ``measure(*about)`` in which everything agrees.
@@ -147,14 +147,14 @@ class SelfCheck:
     def _routes(self) -> list[_Route]:
         """Every distinct path, there and back."""
         found: dict[Path, _Route] = {}
-        for index, flow in enumerate(self.plan["flows"]):
-            there = Endpoint(self.wiring.host(flow["to"]), self.wiring.first_port + index)
-            here = Endpoint(self.wiring.host(flow["from"]), self.wiring.first_port - 1)
+        for index, flow in enumerate(self.plan.flows):
+            there = Endpoint(self.wiring.host(flow.to), self.wiring.first_port + index)
+            here = Endpoint(self.wiring.host(flow.from_), self.wiring.first_port - 1)
             name = f"{here.host.name} -> {there.host.name}"
             back = f"{there.host.name} -> {here.host.name}"
-            found.setdefault(tuple(flow["path"]), _Route(name, tuple(flow["path"]), here, there))
-            if flow["reverse_path"]:
-                found.setdefault(tuple(flow["reverse_path"]), _Route(back, tuple(flow["reverse_path"]), there, here))
+            found.setdefault(flow.path, _Route(name, flow.path, here, there))
+            if flow.reverse_path:
+                found.setdefault(flow.reverse_path, _Route(back, flow.reverse_path, there, here))
         return list(found.values())
 
     def _train(self, route: _Route, at_ns: int, count: int, size: int) -> Train:
@@ -199,13 +199,13 @@ class SelfCheck:
         ]
         seen = self._send(trains)
         late = {route.path: _lateness(route, seen) for route in routes}
-        for flow in _distinct(self.plan["flows"]):
-            paths = [tuple(path) for path in (flow["path"], flow["reverse_path"]) if path]
+        for flow in _distinct(self.plan.flows):
+            paths = [path for path in (flow.path, flow.reverse_path) if path]
             expected = sum(delay_ns(self._links, path, _SMALL) for path in paths)
             off = sum(late[path] for path in paths)
             slack = sum(slack_ns(self._links, path) for path in paths)
             slack += sum(self.late_ns.get(link, 0) for path in paths for link in path)
-            hosts = f"{self.wiring.host(flow['from']).name} - {self.wiring.host(flow['to']).name}"
+            hosts = f"{self.wiring.host(flow.from_).name} - {self.wiring.host(flow.to).name}"
             what = "round-trip time" if len(paths) > 1 else "delay"
             tolerance = len(paths) * _LATE_NS + 0.01 * expected + slack
             yield Check(what, hosts, expected / 1e6, (expected + off) / 1e6, tolerance / 1e6, "ms")
@@ -215,9 +215,8 @@ class SelfCheck:
     def _rate(self, routes: Sequence[_Route]) -> Iterator[Check]:
         """The dispersion of a train of full packets on the first of ``routes``, which are alike."""
         route = routes[0]
-        links = [self._links[link] for link in route.path]
-        slowest = min(links, key=lambda link: link["rate_bps"])
-        size = min(link["mtu_bytes"] for link in links)
+        slowest = bottleneck(self.plan, route.path)
+        size = min(self._links[link].mtu_bytes for link in route.path)
         count = self._train_length(route, size, slowest)
         if count < 8 or slack_ns(self._links, route.path):
             self._note(f"rate of {route.name}: not checked, its queues are too short for a train or its delay varies")
@@ -227,8 +226,8 @@ class SelfCheck:
             lost = sum(s.due_ns is not None and s.arrived_ns is None for s in seen)
             yield Check("losses", route.name, 0.0, lost / len(seen), 0.0, "of all", len(routes) - 1)
         pairs = [(s.due_ns, s.arrived_ns) for s in seen if s.due_ns is not None and s.arrived_ns is not None]
-        where = f"{route.name} ({slowest['name']})"
-        rate = slowest["rate_bps"] / 1e6
+        where = f"{route.name} ({slowest.name})"
+        rate = slowest.rate_bps / 1e6
         if len(pairs) < 2:
             yield Check("rate", where, rate, 0.0, 0.0, "Mb/s", len(routes) - 1)
             return
@@ -237,10 +236,10 @@ class SelfCheck:
         tolerance = rate * (_RELATIVE + _EARLY_NS / max(expected, 1))
         yield Check("rate", where, rate, rate * expected / measured, tolerance, "Mb/s", len(routes) - 1)
 
-    def _train_length(self, route: _Route, size: int, slowest: Mapping[str, Any]) -> int:
+    def _train_length(self, route: _Route, size: int, slowest: Link) -> int:
         """Packets that take ``_DISPERSION_S``, or as many as no queue drops."""
-        wire_bits = 8 * (size + int(slowest["overhead_bytes"]))
-        count = min(max(20, math.ceil(_DISPERSION_S * int(slowest["rate_bps"]) / wire_bits)), 800)
+        wire_bits = 8 * wire_bytes(slowest, size)
+        count = min(max(20, math.ceil(_DISPERSION_S * slowest.rate_bps / wire_bits)), 800)
         while count >= 8 and None in arrivals(self._links, [Probe(0, route.path, size)] * count):
             count //= 2
         return count
@@ -256,8 +255,8 @@ class SelfCheck:
             return
         if loss.probability == 0.0:
             return  # the other measurements miss every packet that is lost
-        slowest = min(self._links[link]["rate_bps"] for link in route.path)
-        gap_ns = max(8 * (_SMALL + 38) * 4 * _S // slowest, 20_000)
+        slowest = bottleneck(self.plan, route.path)
+        gap_ns = max(8 * (_SMALL + 38) * 4 * _S // slowest.rate_bps, 20_000)
         count = min(_MOST_LOSS_PROBES, round(_LOSS_S * _S / gap_ns))
         seen = self._send([(route, self._train(route, n * gap_ns, 1, _SMALL)) for n in range(count)])
         lost = sum(s.arrived_ns is None and s.due_ns is not None for s in seen)
@@ -270,14 +269,14 @@ class SelfCheck:
     def _queues(self) -> Iterator[int]:
         """The links whose queue can be judged: one of each kind, those that most flows cross first."""
         crossing: dict[int, int] = {}
-        for flow in self.plan["flows"]:
-            for link in flow["path"]:
+        for flow in self.plan.flows:
+            for link in flow.path:
                 crossing[link] = crossing.get(link, 0) + 1
-        kinds: set[tuple[Any, ...]] = set()
+        kinds: set[tuple[float, Queue, int]] = set()
         for link in sorted(crossing, key=lambda link: (-crossing[link], link)):
             facts = self._links[link]
-            kind = (_rounded(facts["rate_bps"]), str(facts["queue"]), facts["overhead_bytes"])
-            if facts.get("host_nic") or kind in kinds or len(kinds) >= _MOST_QUEUES:
+            kind = (_rounded(facts.rate_bps), facts.queue, facts.overhead_bytes)
+            if facts.host_nic or kind in kinds or len(kinds) >= _MOST_QUEUES:
                 continue
             kinds.add(kind)
             yield link
@@ -285,13 +284,13 @@ class SelfCheck:
     def _queue(self, link: int) -> Iterator[Check]:
         """A burst from enough hosts to overfill the queue of ``link``."""
         facts = self._links[link]
-        if facts["queue"]["kind"] != "droptail":
-            self._note(f"queue of {facts['name']}: not checked, {facts['queue']['kind']} drops before it is full")
+        if not isinstance(facts.queue, DroptailQueue):
+            self._note(f"queue of {facts.name}: not checked, {kind_of(facts.queue)} drops before it is full")
             return
         for excess in _EXCESSES:
             burst = _Burst.over(self.plan, link, self._routes(), excess)
             if burst is None:
-                self._note(f"queue of {facts['name']}: not checked, the hosts cannot fill it in {_MOST_S:g} s")
+                self._note(f"queue of {facts.name}: not checked, the hosts cannot fill it in {_MOST_S:g} s")
                 return
             seen = self._send([(r, self._train(r, at, count, burst.size)) for r, at, count in burst.schedule()])
             check = _fullest(facts, burst, seen, min(delay_ns(self._links, r.path, burst.size) for r in burst.routes))
@@ -299,7 +298,7 @@ class SelfCheck:
             if sum(s.due_ns is None for s in seen) * burst.wire > 2 * check.tolerance:
                 yield check
                 return
-        self._note(f"queue of {facts['name']}: not checked, this machine is too slow to overfill it")
+        self._note(f"queue of {facts.name}: not checked, this machine is too slow to overfill it")
 
     def _note(self, text: str) -> None:
         if text not in self.notes:
@@ -336,23 +335,26 @@ class _Burst:
     seconds: float
 
     @classmethod
-    def over(cls, plan: Mapping[str, Any], link: int, routes: Sequence[_Route], excess: float) -> _Burst | None:
+    def over(cls, plan: Plan, link: int, routes: Sequence[_Route], excess: float) -> _Burst | None:
         """The burst with ``excess`` times what the queue of ``link`` takes; ``None`` if it is beyond the bounds."""
-        links, facts = plan["links"], plan["links"][link]
+        facts = plan.links[link]
         chosen: dict[int, tuple[_Route, float]] = {}
         for route in routes:
             before = route.path[: route.path.index(link)] if link in route.path else ()
-            if before and not any(links[hop].get("loss") for hop in route.path):
-                rate = 0.97 * min(links[hop]["rate_bps"] for hop in before)
+            if before and all(plan.links[hop].loss is None for hop in route.path):
+                rate = 0.97 * bottleneck(plan, before).rate_bps
                 chosen.setdefault(route.source.host.node, (route, rate))
         total = sum(rate for _, rate in chosen.values())
-        if total < 1.1 * facts["rate_bps"]:
+        if total < 1.1 * facts.rate_bps:
             return None
-        size = min(links[hop]["mtu_bytes"] for route, _ in chosen.values() for hop in route.path)
-        wire = size + facts["overhead_bytes"]
+        size = min(plan.links[hop].mtu_bytes for route, _ in chosen.values() for hop in route.path)
+        wire = wire_bytes(facts, size)
+        holds = queue_bytes(facts.queue, wire)
+        if holds is None:
+            return None
         beyond = 3 * _queue_tolerance(facts, size, 0.0)
-        seconds = 8 * (excess * _capacity(facts["queue"]["limit"], wire) + beyond) / (total - facts["rate_bps"])
-        drain = 8 * _capacity(facts["queue"]["limit"], wire) / facts["rate_bps"]
+        seconds = 8 * (excess * holds + beyond) / (total - facts.rate_bps)
+        drain = 8 * holds / facts.rate_bps
         if seconds + drain > _MOST_S or seconds * total / 8 / wire > _MOST_PACKETS:
             return None
         return cls(
@@ -370,39 +372,34 @@ class _Burst:
                 begun += chunk
 
 
-def _queue_tolerance(link: Mapping[str, Any], size: int, delay: float) -> float:
+def _queue_tolerance(link: Link, size: int, delay: float) -> float:
     """By how many bytes the queue of ``link`` may seem to differ if packets of ``size`` bytes wait ``delay`` ns."""
-    per_ns = link["rate_bps"] / 8 / _S
-    return float((_LATE_NS + 2 * _RELATIVE * delay) * per_ns + 2 * (size + link["overhead_bytes"]))
+    per_ns = link.rate_bps / 8 / _S
+    return float((_LATE_NS + 2 * _RELATIVE * delay) * per_ns + 2 * wire_bytes(link, size))
 
 
-def _fullest(link: Mapping[str, Any], burst: _Burst, seen: Sequence[_Seen], base_ns: float) -> Check:
+def _fullest(link: Link, burst: _Burst, seen: Sequence[_Seen], base_ns: float) -> Check:
     """The bytes that waited at most, as expected and as measured; ``base_ns`` is the delay of an empty path."""
     both = [s for s in seen if s.due_ns is not None and s.arrived_ns is not None]
     expected = max((s.due_ns - s.sent_ns for s in both if s.due_ns), default=0) - base_ns
     measured = max((s.arrived_ns - s.sent_ns for s in both if s.arrived_ns), default=0) - base_ns
-    per_ns = link["rate_bps"] / 8 / _S
+    per_ns = link.rate_bps / 8 / _S
     tolerance = _queue_tolerance(link, burst.size, expected)
-    return Check("queue", link["name"], expected * per_ns, measured * per_ns, tolerance, "bytes")
+    return Check("queue", link.name, expected * per_ns, measured * per_ns, tolerance, "bytes")
 
 
-def _capacity(limit: Mapping[str, int | None], wire: int) -> float:
-    """Wire bytes that a queue holds."""
-    sizes = [limit["bytes"] or math.inf if limit.get("bytes") else math.inf]
-    if limit.get("packets"):
-        sizes.append((limit["packets"] or 0) * wire)
-    return min(sizes)
+_Kind = tuple[float, int, int, Queue, LinkLoss | None]
 
 
-def _alike(links: Sequence[Mapping[str, Any]], routes: Iterable[_Route]) -> list[list[_Route]]:
+def _alike(links: Sequence[Link], routes: Iterable[_Route]) -> list[list[_Route]]:
     """``routes`` grouped by what their links are, clocks that are a little off apart."""
-    groups: dict[str, list[_Route]] = {}
+    groups: dict[tuple[_Kind, ...], list[_Route]] = {}
     for route in routes:
-        kinds = [
-            (_rounded(link["rate_bps"]), link["overhead_bytes"], link["mtu_bytes"], link["queue"], link.get("loss"))
+        kinds = tuple(
+            (_rounded(link.rate_bps), link.overhead_bytes, link.mtu_bytes, link.queue, link.loss)
             for link in (links[hop] for hop in route.path)
-        ]
-        groups.setdefault(repr(kinds), []).append(route)
+        )
+        groups.setdefault(kinds, []).append(route)
     return list(groups.values())
 
 
@@ -412,7 +409,7 @@ def _rounded(rate_bps: int) -> float:
 
 def _distinct(flows: Iterable[Flow]) -> list[Flow]:
     """A flow of each pair of paths."""
-    return list({(tuple(flow["path"]), tuple(flow["reverse_path"])): flow for flow in flows}.values())
+    return list({(flow.path, flow.reverse_path): flow for flow in flows}.values())
 
 
 def _chunks(count: int, size: int, most: int = _CHUNK) -> Iterator[int]:

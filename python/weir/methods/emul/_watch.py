@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from weir.methods import Live, LiveFlow, LiveLink, Upcoming
 from weir.methods.emul._frames import Frame
+from weir.plan import Plan, kind_of
 
 __all__ = ["Watcher", "timeline"]
 
@@ -26,7 +27,7 @@ _FRESH = 3
 class Watcher:
     """Takes the tables of a run; :meth:`now` says how it stands."""
 
-    def __init__(self, plan: Mapping[str, Any]) -> None:
+    def __init__(self, plan: Plan) -> None:
         """Nothing has happened yet."""
         self._plan = plan
         self._timeline = timeline(plan)
@@ -52,7 +53,7 @@ class Watcher:
         listed = flows[:_MOST_FLOWS]
         return Live(
             now_ns=now_ns,
-            end_ns=self._plan["end_ns"],
+            end_ns=self._plan.end_ns,
             flows=tuple(listed),
             more_flows=len(flows) - len(listed),
             total_goodput_bps=sum(flow.goodput_bps or 0.0 for flow in flows),
@@ -66,7 +67,7 @@ class Watcher:
         if not self._absurd:
             return []
         flow, (time_ns, cwnd) = next(iter(self._absurd.items()))
-        name = self._plan["flows"][flow]["name"]
+        name = self._plan.flows[flow].name
         more = f" and {len(self._absurd) - 1} more" if len(self._absurd) > 1 else ""
         return [
             f"{name}{more}: a congestion window of {cwnd} packets at {time_ns / 1e9:.2f} s, which no congestion "
@@ -81,7 +82,7 @@ class Watcher:
         for row in _last_rows(columns["flow"]):
             flow, srtt = int(columns["flow"][row]), int(columns["srtt_ns"][row])
             state = LiveFlow(
-                name=self._plan["flows"][flow]["name"],
+                name=self._plan.flows[flow].name,
                 cwnd=int(columns["cwnd"][row]),
                 srtt_ns=None if srtt == _NULL else srtt,
                 retransmitted_packets=int(columns["retransmitted_packets"][row]),
@@ -97,13 +98,13 @@ class Watcher:
 
     def _take_links(self, frame: Frame) -> None:
         columns = frame.columns
-        interval_s = max(self._plan["measure"]["links_ns"], 1) / 1e9
+        interval_s = max(self._plan.measure.links_ns, 1) / 1e9
         for link, packets in zip(columns["link"], columns["drop_packets"], strict=True):
             self._drops[int(link)] += int(packets)
         for row in _last_rows(columns["link"]):
             link = int(columns["link"][row])
             state = LiveLink(
-                name=self._plan["links"][link]["name"],
+                name=self._plan.links[link].name,
                 queue_bytes=int(columns["queue_bytes"][row]),
                 out_bps=float(columns["out_bytes"][row]) * 8 / interval_s,
                 drop_packets=self._drops[link],
@@ -112,12 +113,12 @@ class Watcher:
 
     def _flows(self, now_ns: int) -> list[LiveFlow]:
         """Every flow of which something is known that is still true, in the order of the plan."""
-        measure = self._plan["measure"]
-        goodput_ns = max(measure["goodput_ns"], 1)
-        oldest = now_ns - _FRESH * max(goodput_ns, measure["tcp_ns"]) - 1_000_000_000
+        measure = self._plan.measure
+        goodput_ns = max(measure.goodput_ns, 1)
+        oldest = now_ns - _FRESH * max(goodput_ns, measure.tcp_ns) - 1_000_000_000
         found = []
         for flow in sorted({*self._samples, *self._delivered}):
-            at, state = self._samples.get(flow, (0, LiveFlow(self._plan["flows"][flow]["name"])))
+            at, state = self._samples.get(flow, (0, LiveFlow(self._plan.flows[flow].name)))
             heard, count = self._delivered.get(flow, (0, 0))
             if max(at, heard) >= oldest:
                 goodput = count * 8e9 / goodput_ns if heard >= oldest else None
@@ -126,7 +127,7 @@ class Watcher:
 
     def _fresh_links(self, now_ns: int) -> Iterable[LiveLink]:
         """The links that were heard of last; an interval without a packet or a queue has no row."""
-        oldest = now_ns - _FRESH * self._plan["measure"]["links_ns"] - 1_000_000_000
+        oldest = now_ns - _FRESH * self._plan.measure.links_ns - 1_000_000_000
         for link in sorted(self._links)[:_MOST_LINKS]:
             at, state = self._links[link]
             yield state if at >= oldest else LiveLink(state.name, 0, 0.0, state.drop_packets)
@@ -137,22 +138,21 @@ def _last_rows(keys: Any) -> list[int]:
     return list({int(key): row for row, key in enumerate(keys)}.values())
 
 
-def timeline(plan: Mapping[str, Any]) -> list[Upcoming]:
+def timeline(plan: Plan) -> list[Upcoming]:
     """What happens in ``plan``, in the order of time: flows, changes of links, phases."""
     starts: defaultdict[int, list[str]] = defaultdict(list)
     stops: defaultdict[int, list[str]] = defaultdict(list)
-    for flow in plan["flows"]:
-        starts[flow["start_ns"]].append(flow["name"])
-        if flow["stop_ns"] is not None and flow["stop_ns"] < plan["end_ns"]:
-            stops[flow["stop_ns"]].append(flow["name"])
+    for flow in plan.flows:
+        starts[flow.start_ns].append(flow.name)
+        if flow.stop_ns is not None and flow.stop_ns < plan.end_ns:
+            stops[flow.stop_ns].append(flow.name)
     found = [Upcoming(at, f"{_names(names)} start{_s(names)}") for at, names in starts.items()]
     found += [Upcoming(at, f"{_names(names)} stop{_s(names)}") for at, names in stops.items()]
-    for change in plan["changes"]:
-        link = plan["links"][change["link"]]["name"]
-        found.append(Upcoming(change["at_ns"], f"{link}: another {change['change']['kind']}"))
-    for phase in plan["phases"]:
-        found.append(Upcoming(phase["from_ns"], f"phase {phase['name']} begins"))
-    found.append(Upcoming(plan["end_ns"], "end"))
+    for change in plan.changes:
+        found.append(Upcoming(change.at_ns, f"{plan.links[change.link].name}: another {kind_of(change.change)}"))
+    for phase in plan.phases:
+        found.append(Upcoming(phase.from_ns, f"phase {phase.name} begins"))
+    found.append(Upcoming(plan.end_ns, "end"))
     return sorted(found, key=lambda event: event.at_ns)
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 
 from weir.methods import MethodError
 from weir.methods.emul._frames import Frame
+from weir.plan import CommandSource, Plan, TcpTransport
 
 __all__ = ["require_windows"]
 
 
-def require_windows(plan: Mapping[str, Any], frame: Frame) -> None:
+def require_windows(plan: Plan, frame: Frame) -> None:
     """Does nothing if every congestion window in ``frame`` is one.
 
     Linux sends nothing with a window of 0 until a timeout sets it: a run would measure the timer.
@@ -25,10 +23,11 @@ def require_windows(plan: Mapping[str, Any], frame: Frame) -> None:
         return
     columns = frame.columns
     for row in np.flatnonzero(columns["cwnd"] == 0):
-        flow = plan["flows"][int(columns["flow"][row])]
-        if flow["source"]["kind"] != "command":  # a report of a program may not have it
+        flow = plan.flows[int(columns["flow"][row])]
+        of_program = isinstance(flow.source, CommandSource)  # whose report may not have it
+        if isinstance(flow.transport, TcpTransport) and not of_program:
             at_s = int(columns["time_ns"][row]) / 1e9
             raise MethodError(
-                f"cc: {flow['transport']['cc']}: the window of flow {flow['name']} is 0 at {at_s:.3f} s, with "
+                f"cc: {flow.transport.cc}: the window of flow {flow.name} is 0 at {at_s:.3f} s, with "
                 "which nothing can be sent: a congestion control keeps it at 1 packet or more"
             )

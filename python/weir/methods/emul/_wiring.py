@@ -18,6 +18,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from weir.methods import MethodError
+from weir.plan import (
+    CommandSource,
+    Flow,
+    Plan,
+    TcpTransport,
+    greatest_rate_bps,
+    packet_bytes,
+    queue_bytes,
+    tcp_flows,
+)
 
 __all__ = ["DEVICE", "FIRST_PORT", "Command", "Host", "Wiring", "WiringError", "route_options", "sysctl", "wire"]
 
@@ -43,8 +53,6 @@ _CARD_MARGIN = 0.999
 """Share of a card's rate that its queue lets pass: or what small packets cost on the wire would pile up behind it."""
 _LEAST_BURST = 4
 """Packets of the MTU that a token bucket passes at once, at least."""
-
-Flow = Mapping[str, Any]
 
 
 class WiringError(MethodError):
@@ -97,7 +105,7 @@ class Wiring:
         return found
 
 
-def wire(plan: Mapping[str, Any], tag: str, *, alone: bool = False) -> Wiring:
+def wire(plan: Plan, tag: str, *, alone: bool = False) -> Wiring:
     """The wiring of ``plan``; ``tag`` makes its names unique on the machine.
 
     Args:
@@ -107,46 +115,45 @@ def wire(plan: Mapping[str, Any], tag: str, *, alone: bool = False) -> Wiring:
         WiringError: flows of one host, or between the same two, ask for what Linux does not tell apart; or one asks for
             what no Linux has.
     """
-    flows: Sequence[Flow] = plan["flows"]
-    _refuse_old_stacks(flows)
-    nodes = sorted({node for flow in flows for node in (flow["from"], flow["to"])})
+    _refuse_old_stacks(plan)
+    nodes = sorted({node for flow in plan.flows for node in (flow.from_, flow.to)})
     hosts = tuple(_host(plan, node, tag) for node in nodes)
     switches = _switches(plan)
     by_node = {host.node: host for host in hosts}
     routes = route_options(plan)
     up: list[Command] = [("ip", "netns", "add", host.namespace) for host in hosts]
     for host in hosts:
-        up += _settings(host, flows, switches[host.node])
+        up += _settings(plan, host, switches[host.node])
         up += _link(plan, host, alone=alone)
         up += [_route(host, by_node[peer], words) for (node, peer), words in routes.items() if node == host.node]
         up += _card(plan, host)
     down = [("ip", "netns", "del", host.namespace) for host in hosts]
-    return Wiring(hosts, tuple(up), tuple(down), _first_port(flows), ())
+    return Wiring(hosts, tuple(up), tuple(down), _first_port(plan), ())
 
 
-def _host(plan: Mapping[str, Any], node: int, tag: str) -> Host:
+def _host(plan: Plan, node: int, tag: str) -> Host:
     address = str(ipaddress.IPv4Address(_NETWORK + 1 + node))
-    mtu = max(plan["links"][link]["mtu_bytes"] for link in _first_links(plan["flows"], node))
-    return Host(node, plan["nodes"][node]["name"], f"weir-{tag}-h{node}", address, DEVICE, mtu)
+    mtu = max(plan.links[link].mtu_bytes for link in _first_links(plan.flows, node))
+    return Host(node, plan.nodes[node].name, f"weir-{tag}-h{node}", address, DEVICE, mtu)
 
 
 def _first_links(flows: Iterable[Flow], node: int) -> list[int]:
     """The links by which packets leave ``node``; or, if none does, by which they reach it."""
-    leaving = [flow["path"][0] for flow in flows if flow["from"] == node]
-    leaving += [flow["reverse_path"][0] for flow in flows if flow["to"] == node and flow["reverse_path"]]
-    return leaving or [flow["path"][-1] for flow in flows if flow["to"] == node]
+    leaving = [flow.path[0] for flow in flows if flow.from_ == node]
+    leaving += [flow.reverse_path[0] for flow in flows if flow.to == node and flow.reverse_path]
+    return leaving or [flow.path[-1] for flow in flows if flow.to == node]
 
 
-def _first_port(flows: Sequence[Flow]) -> int:
-    if FIRST_PORT + len(flows) > _EPHEMERAL:
+def _first_port(plan: Plan) -> int:
+    if FIRST_PORT + len(plan.flows) > _EPHEMERAL:
         most = _EPHEMERAL - FIRST_PORT
-        raise WiringError(f"the plan has {len(flows)} flows; this method has ports for {most}")
+        raise WiringError(f"the plan has {len(plan.flows)} flows; this method has ports for {most}")
     return FIRST_PORT
 
 
-def _link(plan: Mapping[str, Any], host: Host, *, alone: bool) -> list[Command]:
+def _link(plan: Plan, host: Host, *, alone: bool) -> list[Command]:
     """The commands that make the device of ``host``."""
-    limits = (plan["links"][link]["queue"]["limit"].get("packets") for link in _first_links(plan["flows"], host.node))
+    limits = (plan.links[link].queue.limit.packets for link in _first_links(plan.flows, host.node))
     queue = max(_LEAST_QUEUE, *(limit or 0 for limit in limits))
     ip = ("ip", "-n", host.namespace)
     segments = ("gso_max_segs", "1") if alone else ()
@@ -159,7 +166,7 @@ def _link(plan: Mapping[str, Any], host: Host, *, alone: bool) -> list[Command]:
     ]
 
 
-def _card(plan: Mapping[str, Any], host: Host) -> list[Command]:
+def _card(plan: Plan, host: Host) -> list[Command]:
     """The command that makes the queue which stands for the network card of ``host``; none if it has no card.
 
     A TCP sender of Linux keeps no more than a millisecond of data in the queues of its own host (TCP small queues), and
@@ -167,39 +174,19 @@ def _card(plan: Mapping[str, Any], host: Host) -> list[Command]:
     there. In a token bucket at the card's rate before it both do. The bucket counts IP bytes, whatever the segments of
     a train; the emulator accounts those on the wire.
     """
-    numbers = sorted(set(_first_links(plan["flows"], host.node)))
-    cards = [plan["links"][link] for link in numbers if plan["links"][link].get("host_nic")]
+    numbers = [link for link in sorted(set(_first_links(plan.flows, host.node))) if plan.links[link].host_nic]
+    cards = [plan.links[link] for link in numbers]
     if not cards:
         return []
-    size = max((_packet_bytes(flow) for flow in plan["flows"] if flow["from"] == host.node), default=host.mtu_bytes)
-    rate = sum(_greatest_rate(plan, link) for link in numbers if plan["links"][link].get("host_nic"))
-    share = size / (size + min(card["overhead_bytes"] for card in cards))
+    sent = (packet_bytes(flow.transport) for flow in plan.flows if flow.from_ == host.node)
+    size = max(sent, default=host.mtu_bytes)
+    rate = sum(greatest_rate_bps(plan, link) for link in numbers)
+    share = size / (size + min(card.overhead_bytes for card in cards))
     rate_bps = int(rate * share * _CARD_MARGIN)
     burst = max(_LEAST_BURST * host.mtu_bytes, rate_bps // 8 // 1000)
-    limit = max(_queue_bytes(card["queue"]["limit"], host.mtu_bytes) for card in cards)
+    limit = max(queue_bytes(card.queue, host.mtu_bytes) or 0 for card in cards)
     bucket = ("tbf", "rate", f"{rate_bps}bit", "burst", str(burst), "limit", str(burst + limit))
     return [("tc", "-n", host.namespace, "qdisc", "add", "dev", host.device, "root", *bucket)]
-
-
-def _packet_bytes(flow: Flow) -> int:
-    """IP bytes of a full packet of ``flow``."""
-    transport = flow["transport"]
-    if transport["protocol"] == "tcp":
-        return int(transport["mss_bytes"]) + 40 + (12 if transport["timestamps"] else 0)
-    return int(transport["payload_bytes"]) + 28
-
-
-def _greatest_rate(plan: Mapping[str, Any], link: int) -> int:
-    """The greatest rate that a link ever has."""
-    changes = [
-        int(c["change"]["rate_bps"]) for c in plan["changes"] if c["link"] == link and c["change"]["kind"] == "rate"
-    ]
-    return max([int(plan["links"][link]["rate_bps"]), *changes])
-
-
-def _queue_bytes(limit: Mapping[str, int | None], packet: int) -> int:
-    sizes = [size for size in (limit.get("bytes"), (limit.get("packets") or 0) * packet) if size]
-    return min(sizes)
 
 
 def sysctl(namespace: str, values: Mapping[str, str]) -> list[Command]:
@@ -210,10 +197,10 @@ def sysctl(namespace: str, values: Mapping[str, str]) -> list[Command]:
     return [(*start, "-e", "-w", *unwanted), (*start, "-w", *wanted)]
 
 
-def _settings(host: Host, flows: Sequence[Flow], switches: Mapping[str, str]) -> list[Command]:
+def _settings(plan: Plan, host: Host, switches: Mapping[str, str]) -> list[Command]:
     """The commands that set the kernel's parameters in ``host``."""
-    sent = [flow["transport"] for flow in flows if flow["from"] == host.node and _is_tcp(flow)]
-    received = [flow["transport"] for flow in flows if flow["to"] == host.node and _is_tcp(flow)]
+    sent = [tcp.send_buffer_bytes for flow, tcp in tcp_flows(plan) if flow.from_ == host.node]
+    received = [tcp.receive_buffer_bytes for flow, tcp in tcp_flows(plan) if flow.to == host.node]
     values = {
         "net.ipv6.conf.all.disable_ipv6": "1",  # it would ask for routers and neighbours
         "net.ipv4.conf.all.rp_filter": "0",
@@ -223,9 +210,9 @@ def _settings(host: Host, flows: Sequence[Flow], switches: Mapping[str, str]) ->
         **switches,
     }
     if sent:
-        values["net.ipv4.tcp_wmem"] = _memory(transport["send_buffer_bytes"] for transport in sent)
+        values["net.ipv4.tcp_wmem"] = _memory(sent)
     if received:
-        values["net.ipv4.tcp_rmem"] = _memory(transport["receive_buffer_bytes"] for transport in received)
+        values["net.ipv4.tcp_rmem"] = _memory(received)
     return sysctl(host.path, values)
 
 
@@ -235,92 +222,114 @@ def _memory(buffers: Iterable[int]) -> str:
     return f"4096 {max(most, 4096)} {max(most, 4096)}"
 
 
-def _switches(plan: Mapping[str, Any]) -> dict[int, dict[str, str]]:
+_SWITCHES: Sequence[tuple[str, str, Callable[[TcpTransport], bool]]] = (
+    ("sack", "net.ipv4.tcp_sack", lambda tcp: tcp.sack),
+    ("timestamps", "net.ipv4.tcp_timestamps", lambda tcp: tcp.timestamps),
+)
+"""Each option of a connection that Linux switches per host: its name in a plan, its parameter, its value."""
+
+
+def _switches(plan: Plan) -> dict[int, dict[str, str]]:
     """The options of a TCP connection that Linux switches per host, for each host of ``plan``."""
     found: defaultdict[int, dict[str, str]] = defaultdict(dict)
-    for option, name in (("sack", "net.ipv4.tcp_sack"), ("timestamps", "net.ipv4.tcp_timestamps")):
-        for node, on in _negotiated(plan, option).items():
+    for option, name, of in _SWITCHES:
+        for node, on in _negotiated(plan, option, of).items():
             found[node][name] = str(int(on))
     return found
 
 
-def _negotiated(plan: Mapping[str, Any], option: str) -> dict[int, bool]:
+def _negotiated(plan: Plan, option: str, of: Callable[[TcpTransport], bool]) -> dict[int, bool]:
     """For each host whether ``option`` is on: a connection has it if both ends have it.
 
     Raises:
         WiringError: a flow without it begins and ends at hosts that other flows need it at.
     """
-    flows = [flow for flow in plan["flows"] if _is_tcp(flow)]
-    needed = {node: flow for flow in flows if flow["transport"][option] for node in (flow["from"], flow["to"])}
-    state = {node: node in needed for flow in flows for node in (flow["from"], flow["to"])}
-    for flow in flows:
-        if not flow["transport"][option] and flow["from"] in needed and flow["to"] in needed:
-            other = needed[flow["from"]]["name"]
+    needed = {node: flow for flow, tcp in tcp_flows(plan) if of(tcp) for node in (flow.from_, flow.to)}
+    state = {node: node in needed for flow, _ in tcp_flows(plan) for node in (flow.from_, flow.to)}
+    for flow, tcp in tcp_flows(plan):
+        if not of(tcp) and flow.from_ in needed and flow.to in needed:
+            other = needed[flow.from_].name
             raise WiringError(
-                f"flow {flow['name']} has no {option} and flow {other} has, at the same host "
-                f"{plan['nodes'][flow['from']]['name']}: Linux switches it for all connections of a host. "
+                f"flow {flow.name} has no {option} and flow {other} has, at the same host "
+                f"{plan.nodes[flow.from_].name}: Linux switches it for all connections of a host. "
                 "Give them hosts of their own"
             )
     return state
 
 
-def route_options(plan: Mapping[str, Any]) -> dict[tuple[int, int], list[str]]:
+@dataclass(frozen=True)
+class _RouteOption:
+    """A setting of TCP that Linux takes from a route."""
+
+    name: str
+    of: Callable[[TcpTransport], object]
+    """Its value."""
+    of_sender: Callable[[Flow], bool]
+    """Whether the sender's route to the receiver has it, instead of the route back."""
+    words: Callable[[TcpTransport], list[str]]
+
+
+def _sender_begins(flow: Flow) -> bool:
+    """Whether the end that sends the data asks for the connection; a program may be asked for them by its peer."""
+    return not (isinstance(flow.source, CommandSource) and flow.source.sender == "peer")
+
+
+_ROUTE_OPTIONS = (
+    _RouteOption(
+        "initial_window",
+        lambda tcp: tcp.initial_window,
+        lambda _: True,
+        lambda tcp: ["initcwnd", str(tcp.initial_window)],
+    ),
+    _RouteOption("ecn", lambda tcp: tcp.ecn, _sender_begins, lambda tcp: ["features", "ecn"] if tcp.ecn else []),
+    _RouteOption(
+        "ack", lambda tcp: tcp.ack, lambda _: False, lambda tcp: ["quickack", "1"] if tcp.ack == "every" else []
+    ),
+)
+
+
+def route_options(plan: Plan) -> dict[tuple[int, int], list[str]]:
     """For each pair of hosts the settings of TCP that Linux takes from a route.
 
     Raises:
         WiringError: flows between the same two hosts differ in one.
     """
     found: defaultdict[tuple[int, int], list[str]] = defaultdict(list)
-    parts: tuple[tuple[str, Callable[[Flow], bool], Callable[[Any], list[str]]], ...] = (
-        ("initial_window", lambda _: True, lambda window: ["initcwnd", str(window)]),
-        ("ecn", _sender_begins, lambda on: ["features", "ecn"] if on else []),
-        ("ack", lambda _: False, lambda ack: ["quickack", "1"] if ack == "every" else []),
-    )
-    for option, of_sender, words in parts:
-        for pair, value in _agreed(plan, option, of_sender).items():
-            found[pair] += words(value)
+    for option in _ROUTE_OPTIONS:
+        for pair, tcp in _agreed(plan, option).items():
+            found[pair] += option.words(tcp)
     return found
 
 
-def _sender_begins(flow: Flow) -> bool:
-    """Whether the end that sends the data asks for the connection; a program may be asked for them by its peer."""
-    source = flow["source"]
-    return not (source["kind"] == "command" and source.get("sender", "command") == "peer")
+def _agreed(plan: Plan, option: _RouteOption) -> dict[tuple[int, int], TcpTransport]:
+    """For each (host, peer) whose route has ``option``, the transport of the first flow that it is for.
 
-
-def _agreed(plan: Mapping[str, Any], option: str, of_sender: Callable[[Flow], bool]) -> dict[tuple[int, int], Any]:
-    """The value of ``option`` for each (host, peer) whose route has it: the sender's to the receiver, or back."""
-    found: dict[tuple[int, int], Any] = {}
-    first: dict[tuple[int, int], Flow] = {}
-    for flow in plan["flows"]:
-        if not _is_tcp(flow):
-            continue
-        pair = (flow["from"], flow["to"]) if of_sender(flow) else (flow["to"], flow["from"])
-        value = flow["transport"][option]
-        if found.setdefault(pair, value) != value:
+    Raises:
+        WiringError: another flow there has another value.
+    """
+    first: dict[tuple[int, int], tuple[Flow, TcpTransport]] = {}
+    for flow, tcp in tcp_flows(plan):
+        pair = (flow.from_, flow.to) if option.of_sender(flow) else (flow.to, flow.from_)
+        other, agreed = first.setdefault(pair, (flow, tcp))
+        if option.of(agreed) != option.of(tcp):
             raise WiringError(
-                f"flows {first[pair]['name']} and {flow['name']} between the same two hosts differ in {option} "
-                f"({found[pair]} and {value}): Linux has one for all connections between them. "
+                f"flows {other.name} and {flow.name} between the same two hosts differ in {option.name} "
+                f"({option.of(agreed)} and {option.of(tcp)}): Linux has one for all connections between them. "
                 "Give them hosts of their own"
             )
-        first.setdefault(pair, flow)
-    return found
+    return {pair: tcp for pair, (_, tcp) in first.items()}
 
 
 def _route(host: Host, peer: Host, words: Sequence[str]) -> Command:
     return ("ip", "-n", host.namespace, "route", "add", f"{peer.address}/32", "dev", host.device, *words)
 
 
-def _refuse_old_stacks(flows: Iterable[Flow]) -> None:
+def _refuse_old_stacks(plan: Plan) -> None:
     """Raises WiringError if a flow asks for the TCP of long ago."""
-    old = [flow["name"] for flow in flows if _is_tcp(flow) and flow["transport"]["stack"] == "linux-2.6"]
+    old = [flow.name for flow, tcp in tcp_flows(plan) if tcp.stack == "linux-2.6"]
     if old:
         few = ", ".join(old[:3]) + (", ..." if len(old) > 3 else "")
         raise WiringError(
             f"stack: linux-2.6 ({few}): no kernel of today has it (RACK, proportional rate reduction and small queues "
             "cannot be switched off); the simulator has. `transport.stack: linux` is the kernel's own"
         )
-
-
-def _is_tcp(flow: Flow) -> bool:
-    return bool(flow["transport"]["protocol"] == "tcp")

@@ -23,6 +23,7 @@ from weir.lab import Kernel, Lab, LabError, Settings, find, unavailable
 from weir.methods import MethodError, Outcome, Progress, Sink
 from weir.methods._binaries import MissingBinaryError
 from weir.methods._binaries import find as program
+from weir.methods._document import plan_of
 from weir.methods.emul import _programs
 from weir.methods.emul._frames import File, Frame, FrameError, read
 from weir.methods.emul._merge import Merger
@@ -64,22 +65,23 @@ class LabMethod:
     def obstacle(self, plan: Mapping[str, Any]) -> str | None:
         """See :class:`weir.methods._choice.Foreseeing`."""
         try:
-            require_fit(plan, choose(plan, None)[0])
+            typed = plan_of(plan)
+            require_fit(typed, choose(typed, None)[0])
         except MethodError as error:
             return str(error)
-        return obstacle(plan)
+        return obstacle(typed)
 
     def foreseen_s(self, plan: Mapping[str, Any], packets: int) -> float:
         """See :class:`weir.methods._choice.Foreseeing`."""
-        return foreseen_s(plan, packets)
+        return foreseen_s(plan_of(plan), packets)
 
     def memory_bytes(self, plan: Mapping[str, Any]) -> int:
         """See :class:`weir.methods._choice.Weighing`."""
-        return memory_mb(plan) * 1_000_000
+        return memory_mb(plan_of(plan)) * 1_000_000
 
     def remarks(self, plan: Mapping[str, Any], packets: int) -> Iterator[str]:
         """See :class:`weir.methods._choice.Remarking`."""
-        return remarks(plan, packets)
+        return remarks(plan_of(plan), packets)
 
     def execute(self, plan: str, sink: Sink, progress: Progress) -> Outcome:
         """Executes ``plan``; see :meth:`weir.methods.Method.execute`."""
@@ -95,10 +97,11 @@ class LabMethod:
 class _Cell:
     """One execution of one plan."""
 
-    def __init__(self, plan: dict[str, Any], kernel: Kernel, sink: Sink, progress: Progress) -> None:
+    def __init__(self, document: dict[str, Any], kernel: Kernel, sink: Sink, progress: Progress) -> None:
         from weir import _weir
 
-        self._plan = plan
+        self._document = document
+        self._plan = plan = plan_of(document)
         self._kernel = kernel
         self._sink = sink
         self._progress = progress
@@ -106,7 +109,7 @@ class _Cell:
         require_fit(plan, self._network)
         netem, alone = self._network.netem, self._network.offload == "packets"
         self._wiring: Wiring = wire(plan, "lab", alone=alone) if netem is None else netem.wiring
-        delays = netem is None and plan["measure"].get("delay_ns", 0) > 0
+        delays = netem is None and plan.measure.delay_ns > 0
         self._merger = Merger(pa.array(_weir.event_kinds(), pa.string()), delays)
         self._warnings: list[str] = list(self._wiring.warnings)
         self._stats: dict[str, float] = {}
@@ -114,9 +117,9 @@ class _Cell:
 
     def execute(self) -> Outcome:
         held = controls(self._plan, self._kernel)
-        made = script(self._plan, self._wiring, held, self._network)
-        limit_ns = self._plan["end_ns"] + _GRACE_NS
-        settings = Settings(seed=self._plan["seed"], memory_mb=memory_mb(self._plan), limit_ns=limit_ns)
+        made = script(self._document, self._plan, self._wiring, held, self._network)
+        limit_ns = self._plan.end_ns + _GRACE_NS
+        settings = Settings(seed=self._plan.seed, memory_mb=memory_mb(self._plan), limit_ns=limit_ns)
         self._sink.open("lab.json").write((json.dumps(self._facts(held.names, settings), indent=2) + "\n").encode())
         try:
             with Lab(self._kernel, made, settings) as lab:
@@ -154,9 +157,9 @@ class _Cell:
             raise MethodError(f"a process of the lab ended with {code}, before the plan did.{lab.console()}")
         if self._network.module is not None:
             self._take_rows(lab)
-            if self._plan["measure"].get("trace"):
+            if self._plan.measure.trace is not None:
                 self._take_packets(lab)
-        elif self._plan["measure"].get("trace"):
+        elif self._plan.measure.trace is not None:
             for name in _weir.trace_files():
                 with lab.result(name) as trace:
                     shutil.copyfileobj(trace, self._sink.open(name))
@@ -176,7 +179,7 @@ class _Cell:
     def _heed(self, name: str, what: Mapping[str, Any]) -> None:
         match what["message"]:
             case "progress":
-                self._progress(min(what["now_ns"], self._plan["end_ns"]))
+                self._progress(min(what["now_ns"], self._plan.end_ns))
             case "warning":
                 self._warnings.append(f"{name}: {what['text']}")
             case "error":
@@ -196,16 +199,16 @@ class _Cell:
         """The rows of the kernel's links, in pieces of a bounded size."""
         with io.BufferedReader(lab.result(f"{ROWS}.out")) as file:
             while content := file.read(_wire.ROW_BYTES * 65_536):
-                for frame in _wire.frames(content, self._plan["end_ns"]):
+                for frame in _wire.frames(content, self._plan.end_ns):
                     self._take(frame)
 
     def _take_packets(self, lab: Lab) -> None:
         """The trace of the kernel's links."""
         from weir import _weir
 
-        trace = _weir.RowTrace(json.dumps(self._plan))
+        trace = _weir.RowTrace(json.dumps(self._document))
         with lab.result(f"{ROWS}.out") as file:
-            for rows in _wire.packets(file, self._plan["end_ns"]):
+            for rows in _wire.packets(file, self._plan.end_ns):
                 self._keep(trace.take(rows))
         self._keep(trace.finish())
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from weir import cc as users
 from weir.lab import BUILT_IN, Control, FaultError, HungError, Kernel, LabError, LoopError, registered
 from weir.methods import MethodError
 from weir.methods.emul._congestion import FOREIGN, Wanted, wanted
+from weir.plan import Plan
 
 __all__ = ["Controls", "controls", "obstacle"]
 
@@ -53,7 +53,7 @@ class Controls:
         return f"cc: {' or '.join(own)}: probably it {what}: " if own else ""
 
 
-def controls(plan: Mapping[str, Any], kernel: Kernel) -> Controls:
+def controls(plan: Plan, kernel: Kernel) -> Controls:
     """The congestion controls of ``plan``; modules that the cache lacks are built.
 
     Raises:
@@ -78,7 +78,7 @@ def controls(plan: Mapping[str, Any], kernel: Kernel) -> Controls:
     return Controls(loads, names, {control.kernel_name: cc.name for cc, control in ours.items()})
 
 
-def obstacle(plan: Mapping[str, Any]) -> str | None:
+def obstacle(plan: Plan) -> str | None:
     """Why there is none of the congestion controls of ``plan``; nothing is built."""
     try:
         for cc in wanted(plan):

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from weir.methods import MethodError
 from weir.methods._choice import span
 from weir.methods._intervals import too_fine
 from weir.methods.lab._links import choose, finest
 from weir.methods.lab._script import Network
+from weir.plan import CommandSource, Plan, tcp_flows
 
 __all__ = ["foreseen_s", "memory_mb", "remarks"]
-
-Plan = Mapping[str, Any]
 
 _START_S = 2.0
 _SPEED = {"kernel": 1e5, "trains": 8e5, "netem": 5e4, "weir-emu": 5e3}
@@ -52,8 +50,9 @@ def _over(plan: Plan, network: Network, packets: int) -> float:
     speed = _SPEED["trains" if whole else network.links]
     if _has_programs(plan):
         speed *= _FOREIGN
-    intervals = (plan["measure"][name] for name in ("tcp_ns", "goodput_ns", "links_ns"))
-    looks: float = sum(plan["end_ns"] / interval for interval in intervals if interval)
+    measure = plan.measure
+    intervals = (measure.tcp_ns, measure.goodput_ns, measure.links_ns)
+    looks: float = sum(plan.end_ns / interval for interval in intervals if interval)
     return _START_S + packets / speed + looks * _LOOK_S
 
 
@@ -75,14 +74,13 @@ def remarks(plan: Plan, packets: int) -> Iterator[str]:
 
 
 def _has_programs(plan: Plan) -> bool:
-    return any(flow["source"]["kind"] == "command" for flow in plan["flows"])
+    return any(isinstance(flow.source, CommandSource) for flow in plan.flows)
 
 
 def memory_mb(plan: Plan) -> int:
     """Memory of the guest: what buffers, delay lines and rows may hold, with what the kernel adds to each packet."""
-    tcp = [flow["transport"] for flow in plan["flows"] if flow["transport"]["protocol"] == "tcp"]
-    buffers = sum(transport["send_buffer_bytes"] + transport["receive_buffer_bytes"] for transport in tcp)
-    lines = sum(link["rate_bps"] / 8e9 * link["delay"]["delay_ns"] for link in plan["links"])
+    buffers = sum(tcp.send_buffer_bytes + tcp.receive_buffer_bytes for _, tcp in tcp_flows(plan))
+    lines = sum(link.rate_bps / 8e9 * link.delay.delay_ns for link in plan.links)
     rows_mb = max(0.0, (_ROW_BYTES * _rows(plan) + _TRACED_BYTES * _traced(plan)) / 1e6 - _USUAL_ROWS_MB)
     need: float = _BASE_MB + (2 * buffers + 2 * lines) / 1e6 + rows_mb
     return min(_MOST_MB, round(need))
@@ -90,17 +88,17 @@ def memory_mb(plan: Plan) -> int:
 
 def _rows(plan: Plan) -> float:
     """Rows that the guest holds before it hands them over."""
-    measure, beat = plan["measure"], min(_BEAT_NS, plan["end_ns"])
-    flows, links = len(plan["flows"]), len(measure["links"]) or len(plan["links"])
-    asked = ((measure["tcp_ns"], flows), (measure["goodput_ns"], 2 * flows), (measure["links_ns"], links))
+    measure, beat = plan.measure, min(_BEAT_NS, plan.end_ns)
+    flows, links = len(plan.flows), len(measure.links) or len(plan.links)
+    asked = ((measure.tcp_ns, flows), (measure.goodput_ns, 2 * flows), (measure.links_ns, links))
     return float(sum(beat / interval * count for interval, count in asked if interval))
 
 
 def _traced(plan: Plan) -> float:
     """Data packets of a trace that the guest holds before it hands them over."""
-    trace = plan["measure"].get("trace")
-    if not trace:
+    trace = plan.measure.trace
+    if trace is None:
         return 0.0
-    first = [plan["links"][number] for number in {flow["path"][0] for flow in plan["flows"]}]
-    per_s = sum(link["rate_bps"] / (8.0 * link["mtu_bytes"]) for link in first)
-    return float(min(per_s * min(_BEAT_NS, plan["end_ns"]) / 1e9, trace["max_packets"]))
+    first = [plan.links[number] for number in {flow.path[0] for flow in plan.flows}]
+    per_s = sum(link.rate_bps / (8.0 * link.mtu_bytes) for link in first)
+    return float(min(per_s * min(_BEAT_NS, plan.end_ns) / 1e9, trace.max_packets))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from weir.lab import Kernel
 from weir.methods import MethodError
 from weir.methods._intervals import Finest, too_fine
-from weir.methods._options import option
 from weir.methods.emul._netem import wire_netem
 from weir.methods.emul._programs import require_settings
 from weir.methods.emul._wiring import wire
 from weir.methods.lab import _wire
 from weir.methods.lab._script import Network
+from weir.plan import Plan
 
 __all__ = ["choose", "finest", "require_fit"]
 
@@ -25,13 +23,13 @@ _PROGRAM = Finest(_LOOK_NS, _LOOK_NS, _LOOK_NS, _CLOCK)
 """Where a program of the guest counts what links do."""
 
 
-def choose(plan: Mapping[str, Any], kernel: Kernel | None) -> tuple[Network, str]:
+def choose(plan: Plan, kernel: Kernel | None) -> tuple[Network, str]:
     """What the links of ``plan`` are, and why; without ``kernel``, as they would be.
 
     Raises:
         MethodError: its options ask for what there is not.
     """
-    links, offload = option(plan, "lab", "links"), option(plan, "lab", "offload")
+    links, offload = plan.methods.lab.links, plan.methods.lab.offload
     if links == "netem":
         if offload != "packets":
             raise MethodError(f"methods.lab.offload is {offload}, and links: netem has each packet alone (packets)")
@@ -56,7 +54,7 @@ def finest(network: Network) -> Finest:
     return _KERNEL if network.module is not None else _PROGRAM
 
 
-def require_fit(plan: Mapping[str, Any], network: Network) -> None:
+def require_fit(plan: Plan, network: Network) -> None:
     """Does nothing if the lab can give every flow and link of ``plan`` what it asks for.
 
     Raises:

@@ -17,6 +17,7 @@ from weir.methods.emul._programs import programs, routes
 from weir.methods.emul._wiring import Command, Host, Wiring
 from weir.methods.lab import _wire
 from weir.methods.lab._controls import Controls
+from weir.plan import Plan
 
 __all__ = ["AGENT", "EMULATOR", "QUEUES", "ROWS", "Network", "script"]
 
@@ -56,8 +57,8 @@ class Network:
         return None if self.module is not None else QUEUES if self.netem is not None else EMULATOR
 
 
-def script(plan: Mapping[str, Any], wiring: Wiring, controls: Controls, network: Network) -> Script:
-    """Makes the hosts of ``wiring`` and the network between them, and has an agent execute ``plan``."""
+def script(document: Mapping[str, Any], plan: Plan, wiring: Wiring, controls: Controls, network: Network) -> Script:
+    """Makes the hosts of ``wiring`` and the network between them, and has an agent execute ``document`` of ``plan``."""
     from weir import _weir
 
     made = Script()
@@ -84,13 +85,15 @@ def script(plan: Mapping[str, Any], wiring: Wiring, controls: Controls, network:
     else:
         # Timers are exact here; spinning would only stop the clock.
         trace = (
-            ("--trace", *(f"{_FOLDER}/{name}" for name in _weir.trace_files())) if plan["measure"].get("trace") else ()
+            ("--trace", *(f"{_FOLDER}/{name}" for name in _weir.trace_files()))
+            if plan.measure.trace is not None
+            else ()
         )
-        _add_process(made, EMULATOR, ("weir-emu", "--spin", "0", *trace), _job(plan, wiring, [], {}))
-    ends = [{end: flow} for end in ("to", "from") for flow in range(len(plan["flows"]))]
-    _add_process(made, AGENT, ("weir-agent",), _job(renamed(plan), wiring, ends, controls.names))
+        _add_process(made, EMULATOR, ("weir-emu", "--spin", "0", *trace), _job(document, wiring, [], {}))
+    ends = [{end: flow} for end in ("to", "from") for flow in range(len(plan.flows))]
+    _add_process(made, AGENT, ("weir-agent",), _job(renamed(document, plan), wiring, ends, controls.names))
     if network.module is not None:
-        made.add("start", str(_LEAD_NS), _wire.DEVICE, str(plan["measure"]["links_ns"]))
+        made.add("start", str(_LEAD_NS), _wire.DEVICE, str(plan.measure.links_ns))
     else:
         made.add("start", str(_LEAD_NS))
     return made
@@ -126,7 +129,7 @@ _NO_BACKLOG_LIMIT = "1000000"
 # Hosts ---------------------------------------------------------------------------------------------------------------
 
 
-def _add_hosts(made: Script, plan: Mapping[str, Any], wiring: Wiring, network: Network) -> None:
+def _add_hosts(made: Script, plan: Plan, wiring: Wiring, network: Network) -> None:
     """The commands of the wiring, each as few processes of the guest as can be: starting one costs a millisecond."""
     hosts = {host.namespace: host for host in wiring.hosts}
     # All connections share a small part of the kernel's memory, and a guest is small: segments out of order would be
@@ -148,7 +151,7 @@ def _add_hosts(made: Script, plan: Mapping[str, Any], wiring: Wiring, network: N
         _add_batch(made, start, [" ".join(command[len(start) :]) for command in batch])
 
 
-def _add_device(made: Script, plan: Mapping[str, Any], host: Host, network: Network) -> None:
+def _add_device(made: Script, plan: Plan, host: Host, network: Network) -> None:
     made.add("netns", host.path)
     made.add("write", _wire.DEVICE, _wire.host_command(plan, host, network.offload))
     made.add("netns", "")

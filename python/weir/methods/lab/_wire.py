@@ -8,14 +8,30 @@ from __future__ import annotations
 
 import io
 import ipaddress
-from collections.abc import Iterator, Mapping
-from typing import Any, BinaryIO
+from collections.abc import Iterator
+from typing import BinaryIO, assert_never
 
 import numpy as np
 
 from weir.methods import _qdiscs as qdiscs
 from weir.methods.emul._frames import Frame
 from weir.methods.emul._wiring import Host, Wiring
+from weir.plan import (
+    BernoulliLoss,
+    ChangeKind,
+    DelayChange,
+    DroptailQueue,
+    FixedDelay,
+    GilbertElliottLoss,
+    Link,
+    ListLoss,
+    LossChange,
+    Plan,
+    RateChange,
+    kind_of,
+    probabilities,
+    queue_packets,
+)
 
 __all__ = ["DEVICE", "OFFLOADS", "commands", "frames", "obstacle", "queues"]
 
@@ -33,55 +49,57 @@ _MOST_FLOWS = 1 << 20
 _WORD = (1 << 64) - 1
 _NONE = (1 << 32) - 1
 
-Plan = Mapping[str, Any]
-Link = Mapping[str, Any]
-
 
 def obstacle(plan: Plan) -> str | None:
     """What the kernel's links cannot do of ``plan``; ``None`` if they can do it all."""
-    if len(plan["links"]) > _MOST_LINKS or len(plan["flows"]) > _MOST_FLOWS:
+    if len(plan.links) > _MOST_LINKS or len(plan.flows) > _MOST_FLOWS:
         return f"more than {_MOST_LINKS} links or {_MOST_FLOWS} flows"
-    if any(len(flow[path]) > _MOST_HOPS for flow in plan["flows"] for path in ("path", "reverse_path")):
+    if any(len(path) > _MOST_HOPS for flow in plan.flows for path in (flow.path, flow.reverse_path)):
         return f"a path of more than {_MOST_HOPS} links"
     first = _first_links(plan)
     for node, links in first.items():
         if len(links) > 1:
-            return f"several links out of the host {plan['nodes'][node]['name']}"
+            return f"several links out of the host {plan.nodes[node].name}"
     nics = {link for links in first.values() for link in links}
-    if any(link in nics for flow in plan["flows"] for link in (*flow["path"][1:], *flow["reverse_path"][1:])):
+    if any(link in nics for flow in plan.flows for link in (*flow.path[1:], *flow.reverse_path[1:])):
         return "a path through a host"
-    found = (_link_obstacle(number, link, plan, number in nics) for number, link in enumerate(plan["links"]))
+    found = (_link_obstacle(number, link, plan, number in nics) for number, link in enumerate(plan.links))
     return next((text for text in found if text), None)
 
 
 def _link_obstacle(number: int, link: Link, plan: Plan, is_nic: bool) -> str | None:
-    place = f"link {link['name']}: "
-    if link["delay"]["kind"] != "fixed":
+    place = f"link {link.name}: "
+    if not isinstance(link.delay, FixedDelay):
         return f"{place}a delay that varies"
-    for change in plan["changes"]:
-        if change["link"] == number and not _can_change(change["change"]):
+    for change in plan.changes:
+        if change.link == number and not _can_change(change.change):
             return f"{place}a change to a delay that varies, or to a list of losses"
-    queue = link["queue"]
-    if is_nic and queue["kind"] != "droptail":
+    if is_nic and not isinstance(link.queue, DroptailQueue):
         return f"{place}an active queue in a host"
     if not is_nic and _needs_queue(plan, number) and (why := qdiscs.obstacle(link)) is not None:
         return f"{place}{why}"
     return None
 
 
-def _can_change(change: Mapping[str, Any]) -> bool:
-    if change["kind"] == "delay":
-        return bool(change["delay"]["kind"] == "fixed")
-    return change["kind"] == "rate" or change["loss"] is None or change["loss"]["kind"] != "list"
+def _can_change(change: ChangeKind) -> bool:
+    match change:
+        case RateChange():
+            return True
+        case DelayChange():
+            return isinstance(change.delay, FixedDelay)
+        case LossChange():
+            return not isinstance(change.loss, ListLoss)
+        case _:
+            assert_never(change)
 
 
 def _first_links(plan: Plan) -> dict[int, set[int]]:
     """The links by which packets of flows leave each host."""
     found: dict[int, set[int]] = {}
-    for flow in plan["flows"]:
-        found.setdefault(flow["from"], set()).add(flow["path"][0])
-        if flow["reverse_path"]:
-            found.setdefault(flow["to"], set()).add(flow["reverse_path"][0])
+    for flow in plan.flows:
+        found.setdefault(flow.from_, set()).add(flow.path[0])
+        if flow.reverse_path:
+            found.setdefault(flow.to, set()).add(flow.reverse_path[0])
     return found
 
 
@@ -91,27 +109,27 @@ def _nic_of(plan: Plan, node: int) -> int | None:
 
 def commands(plan: Plan, wiring: Wiring) -> Iterator[str]:
     """The commands that make the network, but for the hosts' devices."""
-    recorded = set(plan["measure"]["links"]) or set(range(len(plan["links"])))
+    recorded = set(plan.measure.links) or set(range(len(plan.links)))
     nics = {link for links in _first_links(plan).values() for link in links}
-    yield f"flows {len(plan['flows'])} {wiring.first_port} {plan['measure'].get('delay_ns', 0)}"
-    trace = plan["measure"].get("trace")
-    if trace:
-        yield f"trace {trace['from_ns']} {trace['to_ns']} {trace['max_packets']}"
-    for number, link in enumerate(plan["links"]):
-        limit = link["queue"]["limit"]
+    yield f"flows {len(plan.flows)} {wiring.first_port} {plan.measure.delay_ns}"
+    trace = plan.measure.trace
+    if trace is not None:
+        yield f"trace {trace.from_ns} {trace.to_ns} {trace.max_packets}"
+    for number, link in enumerate(plan.links):
+        limit = link.queue.limit
         kind = _NIC if number in nics else _QDISC if _needs_queue(plan, number) else _FIFO
         yield (
-            f"link {number} {kind} {link['rate_bps']} {link['overhead_bytes']} {link['mtu_bytes']} "
-            f"{link['delay']['delay_ns']} {limit.get('bytes') or _UNLIMITED} {limit.get('packets') or _UNLIMITED} "
+            f"link {number} {kind} {link.rate_bps} {link.overhead_bytes} {link.mtu_bytes} "
+            f"{link.delay.delay_ns} {limit.bytes or _UNLIMITED} {limit.packets or _UNLIMITED} "
             f"{int(number in recorded)}"
         )
-        yield from _losses(number, link, plan["seed"])
-    for number, flow in enumerate(plan["flows"]):
-        traced = trace and (not trace["flows"] or number in trace["flows"])
-        yield f"flow {number} {flow['from']} {flow['to']} {int(bool(traced))}"
-        yield f"path {number} 0 {' '.join(map(str, flow['path']))}"
-        if flow["reverse_path"]:
-            yield f"path {number} 1 {' '.join(map(str, flow['reverse_path']))}"
+        yield from _losses(number, link, plan.seed)
+    for number, flow in enumerate(plan.flows):
+        traced = trace is not None and (not trace.flows or number in trace.flows)
+        yield f"flow {number} {flow.from_} {flow.to} {int(traced)}"
+        yield f"path {number} 0 {' '.join(map(str, flow.path))}"
+        if flow.reverse_path:
+            yield f"path {number} 1 {' '.join(map(str, flow.reverse_path))}"
     yield from _changes(plan)
 
 
@@ -121,46 +139,51 @@ def host_command(plan: Plan, host: Host, offload: str) -> str:
     link = _nic_of(plan, host.node)
     if link is None:  # it only ever receives datagrams
         return f"host {host.node} {address:x} {_NONE} {host.mtu_bytes} 1 {OFFLOADS[offload]}"
-    limit = plan["links"][link]["queue"]["limit"]
-    packets = limit.get("packets") or max(1, limit["bytes"] // plan["links"][link]["mtu_bytes"])
+    packets = queue_packets(plan.links[link].queue, plan.links[link].mtu_bytes)
     return f"host {host.node} {address:x} {link} {host.mtu_bytes} {packets} {OFFLOADS[offload]}"
 
 
 def _needs_queue(plan: Plan, number: int) -> bool:
-    changed = any(change["link"] == number and change["change"]["kind"] != "loss" for change in plan["changes"])
-    return changed or plan["links"][number]["queue"]["kind"] != "droptail"
+    changed = any(change.link == number and not isinstance(change.change, LossChange) for change in plan.changes)
+    return changed or not isinstance(plan.links[number].queue, DroptailQueue)
 
 
 def _losses(number: int, link: Link, seed: int) -> Iterator[str]:
-    loss = link.get("loss")
-    if loss is None:
-        return
-    if loss["kind"] == "list":
-        yield from (f"lose {number} {packet}" for packet in sorted({n for n in loss["packets"] if n > 0}))
-        return
-    stream = f"link/{link['name']}/loss"
-    yield f"loss {number} {_random_losses(loss, seed, stream)}"
+    match link.loss:
+        case None:
+            pass
+        case ListLoss(packets=packets):
+            yield from (f"lose {number} {packet}" for packet in sorted({n for n in packets if n > 0}))
+        case BernoulliLoss() | GilbertElliottLoss() as loss:
+            yield f"loss {number} {_random_losses(loss, seed, f'link/{link.name}/loss')}"
+        case other:
+            assert_never(other)
 
 
 def _changes(plan: Plan) -> Iterator[str]:
-    new_losses = [0] * len(plan["links"])
-    for entry in plan["changes"]:
-        link, change = entry["link"], entry["change"]
-        match change["kind"]:
-            case "rate":
-                value = str(change["rate_bps"])
-            case "delay":
-                value = str(change["delay"]["delay_ns"])
-            case _:
-                new_losses[link] += 1  # each has a stream of its own, as in crates/weir-links
-                stream = f"link/{plan['links'][link]['name']}/loss/{new_losses[link]}"
-                value = _random_losses(change["loss"], plan["seed"], stream) if change["loss"] else "none"
-        yield f"change {entry['at_ns']} {link} {change['kind']} {value}"
+    new_losses = [0] * len(plan.links)
+    for entry in plan.changes:
+        match entry.change:
+            case RateChange(rate_bps=rate_bps):
+                value = str(rate_bps)
+            case DelayChange(delay=delay):
+                value = str(delay.delay_ns)
+            case LossChange(loss=None):
+                new_losses[entry.link] += 1
+                value = "none"
+            case LossChange(loss=BernoulliLoss() | GilbertElliottLoss() as loss):
+                new_losses[entry.link] += 1  # each has a stream of its own, as in crates/weir-links
+                stream = f"link/{plan.links[entry.link].name}/loss/{new_losses[entry.link]}"
+                value = _random_losses(loss, plan.seed, stream)
+            case LossChange():
+                raise AssertionError("obstacle() refuses it")
+            case other:
+                assert_never(other)
+        yield f"change {entry.at_ns} {entry.link} {kind_of(entry.change)} {value}"
 
 
-def _random_losses(loss: Mapping[str, Any], seed: int, stream: str) -> str:
-    names = ("p",) if loss["kind"] == "bernoulli" else ("p", "r", "good", "bad")
-    return " ".join(str(number) for number in (_substream(seed, stream), *(_chance(loss[name]) for name in names)))
+def _random_losses(loss: BernoulliLoss | GilbertElliottLoss, seed: int, stream: str) -> str:
+    return " ".join(map(str, (_substream(seed, stream), *map(_chance, probabilities(loss)))))
 
 
 def _substream(seed: int, name: str) -> int:
@@ -184,7 +207,7 @@ def queues(plan: Plan) -> tuple[list[str], list[str]]:
     nics = {link for links in _first_links(plan).values() for link in links}
     devices = [
         (f"wl{number}", link)
-        for number, link in enumerate(plan["links"])
+        for number, link in enumerate(plan.links)
         if number not in nics and _needs_queue(plan, number)
     ]
     up = [f"link set {name} up" for name, _ in devices]

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from weir import _weir, cc
 from weir.lab import BUILT_IN
-from weir.plan import TcpTransport, typed
+from weir.plan import tcp_flows, typed
 from weir.scenario import load
 from weir.study import Side, StudyError
 
@@ -85,9 +85,8 @@ def named_in(scenario: Path, overrides: Mapping[str, str], *, quick: bool) -> tu
         StudyError: as :func:`names`.
     """
     loaded = load(scenario, quick=quick, overrides=overrides)
-    transports = (flow.transport for cell in loaded.cells() for flow in typed(cell.plan()).flows)
-    found = dict.fromkeys(t.cc.removeprefix("linux:") for t in transports if isinstance(t, TcpTransport))
-    return names(tuple(found))
+    transports = (tcp for cell in loaded.cells() for _, tcp in tcp_flows(typed(cell.plan())))
+    return names(tuple(dict.fromkeys(tcp.cc.removeprefix("linux:") for tcp in transports)))
 
 
 def _usable(name: str) -> None:
