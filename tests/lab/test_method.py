@@ -262,9 +262,10 @@ def test_tc_arrives_at_the_weight_of_red_or_the_emulator_has_it(exponent: int, l
 
 def test_the_guest_has_memory_for_a_trace(tmp_path: Path) -> None:
     made = plan(tmp_path, "topology.dumbbell.access.rate=10Gbps")
-    traced = {**made, "measure": {**made["measure"], "trace": {"max_packets": 10**6}}}
+    trace = {"from_ns": 0, "to_ns": made["end_ns"], "max_packets": 10**6}
+    traced = {**made, "measure": {**made["measure"], "trace": trace}}
     # Two hosts of 10 Gb/s have 416,667 data packets in 250 ms; with acknowledgements each is 896 bytes of rows.
-    assert memory_mb(traced) - memory_mb(made) == pytest.approx(373 - 64, abs=5)
+    assert memory_mb(typed(traced)) - memory_mb(typed(made)) == pytest.approx(373 - 64, abs=5)
     traced["measure"]["trace"]["max_packets"] = 1000
     assert memory_mb(traced) == memory_mb(made)
 
