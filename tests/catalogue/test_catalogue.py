@@ -14,6 +14,7 @@ from weir.cli._scenarios import catalogue_files
 from weir.cli.catalogue import command
 from weir.engine._estimate import estimate
 from weir.methods.emul._rates import packets_per_s
+from weir.plan import typed
 from weir.scenario import Scenario, load
 
 HERE = Path(__file__).parent
@@ -103,7 +104,7 @@ def test_the_version_for_real_time_is_small_and_says_what_it_does_not_judge(
     assert all(claim.reason for claim in small.unjudged)
     for cell in small.cells():
         plan = cell.plan()
-        assert packets_per_s(plan)[0] <= MOST_PACKETS_PER_S
+        assert packets_per_s(typed(plan))[0] <= MOST_PACKETS_PER_S
         assert {flow["transport"].get("stack", "linux") for flow in plan["flows"]} == {"linux"}, "as kernels are"
 
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from scenario_support import dumbbell
 
 from weir import _weir
 from weir.engine._job import Job
-from weir.methods._options import option
+from weir.plan import typed
 from weir.scenario import parse
+
+
+def option(plan: dict[str, Any], method: str, name: str) -> str:
+    """What a method takes for its option ``name``."""
+    return str(getattr(getattr(typed(plan).methods, method), name))
 
 
 def test_a_plan_names_every_option() -> None:
@@ -21,8 +27,9 @@ def test_a_plan_names_every_option() -> None:
 
 def test_the_defaults_of_a_plan_that_names_none_are_those_of_the_language() -> None:
     plan = parse(dumbbell()).cells()[0].plan()
-    for method, options in plan["methods"].items():
-        assert {name: option({}, method, name) for name in options} == options
+    named = plan.pop("methods")
+    for method, options in named.items():
+        assert {name: option(plan, method, name) for name in options} == options
 
 
 @pytest.mark.parametrize(
