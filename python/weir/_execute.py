@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weir.methods import DEFAULT
+
 if TYPE_CHECKING:
     from weir.run import Run
     from weir.scenario import Scenario, Version
@@ -18,7 +20,7 @@ def execute(
     scenario: str | Path | Scenario,
     folder: str | Path,
     *,
-    method: str = "sim",
+    method: str = DEFAULT,
     version: Version = "full",
     set: Mapping[str, str] | None = None,  # noqa: A002  (as the command line calls it)
     workers: int | None = None,

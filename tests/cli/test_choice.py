@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
 from shared import Weir
 from weir import methods
-from weir.methods import MethodError
-from weir.methods._choice import MOST_S, ORDER, Prospect, choose, span
+from weir.methods import MOST_S, MethodError, Prospect, choose, order, span
+from weir.methods.lab import LabMethod
 
 _SCENARIO = """\
 title: Two flows
@@ -70,12 +70,8 @@ def test_times_in_words(seconds: float, text: str) -> None:
     assert span(seconds) == text
 
 
-class _Lab:
+class _Lab(LabMethod):
     """Stands for the lab: slow, or not there."""
-
-    name = "lab"
-    clock: Literal["virtual", "real"] = "virtual"
-    needs = "a test"
 
     def __init__(self, missing: str | None, seconds: float = 0.0) -> None:
         self._missing, self._seconds = missing, seconds
@@ -132,9 +128,9 @@ def test_a_plan_shows_what_every_method_would_do(weir: Weir, here: Path, machine
     _write(here)
     out = weir("plan", "two.yaml").out
     table = {words[0]: line for line in out.splitlines() for words in [line.lstrip("* ").split()] if words}
-    assert set(ORDER) <= set(table)
+    assert set(order()) <= set(table)
     assert "4 min" in table["lab"]
-    assert [name for name in ORDER if table[name].startswith("*")] == ["sim"]
+    assert [name for name in order() if table[name].startswith("*")] == ["sim"]
     assert "without --method: sim" in out
 
 

@@ -17,18 +17,19 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from weir.methods import Capacity, MethodError, Need, Outcome, Progress, Sink
+from weir.methods import Capacity, Method, MethodError, Need, Outcome, Progress, Sink
 from weir.run.tables import arrow_schema
 
 METHOD = "fake:Fake"
 
 
-class Fake:
+class Fake(Method):
     """Writes rows that depend on the seed alone."""
 
     name = "fake"
     clock: Literal["virtual", "real"] = "virtual"
     needs = "nothing"
+    title = "rows that depend on the seed alone"
 
     def available(self) -> str | None:
         return None

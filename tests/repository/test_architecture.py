@@ -16,7 +16,11 @@ PACKAGE = ROOT / "python" / "weir"
 LAYERS: dict[str, set[str]] = {
     "plan": set(),
     # The metrics read the claims: their grammar, and the flows that they name.
-    "scenario": {"weir._weir", "weir.cc", "weir.metrics.errors", "weir.metrics.expect", "weir.metrics.selection"},
+    # The options of methods are words of the language; the methods themselves are none of its business.
+    "scenario": {
+        *("weir._weir", "weir.cc", "weir.methods.options"),
+        *("weir.metrics.errors", "weir.metrics.expect", "weir.metrics.selection"),
+    },
     "confine": {"weir._programs"},
     "cc": {"weir._weir", "weir.confine"},
     "methods": {
@@ -29,7 +33,8 @@ LAYERS: dict[str, set[str]] = {
     # For checksums; for names in errors; for the convenience of `Run.metrics`, when it is called.
     "run": {"weir._terminal", "weir._weir", "weir.metrics"},
     "metrics": {"weir.run"},
-    "report": {"weir._files", "weir.metrics", "weir.run"},
+    # What a method says of itself: its clock, and how its time is called.
+    "report": {"weir._files", "weir.methods", "weir.metrics", "weir.run"},
     "compare": {"weir.metrics", "weir.report", "weir.run"},
     "study": {
         *("weir._weir", "weir.cc", "weir.compare", "weir.engine", "weir.lab", "weir.methods", "weir.metrics"),
@@ -100,6 +105,71 @@ def test_the_questions_of_studies_know_the_study_and_not_each_other() -> None:
         others = questions - {place.parts[0]}
         for module in imports(file):
             assert not within(module, {f"weir.study.{name}" for name in others}), f"{place} imports {module}"
+
+
+NAMED = {
+    "cli/_app.py": "`weir lab` builds and uses the kernel; it is a command",
+    "cli/_errors.py": "the package weir.lab, which has an error of its own",
+    "cli/validate.py": "the question that `weir validate` asks by itself: the simulator against this kernel",
+    "lab/": "the kernel, its files and processes: what a method may run on, not the method",
+    "study/validation/_heatmap.py": "the colour space CIELAB",
+    "study/validation/controls/": "its question is about these: the kernel's congestion control in the lab, and weir's",
+}
+"""Where a method's name may stand outside of the methods, and why."""
+
+
+def method_names(tree: ast.AST, names: set[str]) -> Iterator[tuple[int, str]]:
+    """Words of code that name a method: strings without white space one of whose parts is its name; and their lines."""
+    documents = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str(text)) if id(node) not in documents and not re.search(r"\s", text):
+                if names & set(re.split(r"\W+", text)):
+                    yield node.lineno, text
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ('if method == "emul": pass', 1),
+        ('SPEED = {"sim": 1e6, "lab": 3e4}', 2),
+        ('def run(method="sim,lab@seed=2"): pass', 1),
+        ('match method:\n    case "lab": pass', 1),
+        ('"""The methods sim and lab."""', 0),
+        ('help = "executed by sim, which needs nothing"', 0),
+        ('kind = "simple"', 0),
+    ],
+)
+def test_names_of_methods_are_found_where_they_decide(code: str, found: int) -> None:
+    assert len([*method_names(ast.parse(code), {"sim", "lab", "emul"})]) == found
+
+
+def test_nothing_above_the_methods_knows_which_there_are() -> None:
+    from weir.methods import METHODS
+
+    used: set[str] = set()
+    for file in sorted(PACKAGE.rglob("*.py")):
+        place = file.relative_to(PACKAGE).as_posix()
+        if place.startswith("methods/"):
+            continue
+        for line, text in method_names(ast.parse(file.read_text(encoding="utf-8")), set(METHODS)):
+            reasons = [known for known in NAMED if place.startswith(known)]
+            assert reasons, f"{place}:{line} names a method: {text!r}; ask weir.methods.Method instead"
+            used.update(reasons)
+    assert used == set(NAMED), "exceptions that are needed no more"
+
+
+def test_methods_are_reached_through_their_registry() -> None:
+    """``emulate`` is built of the same parts as ``emul``: its namespaces, its processes."""
+    from weir.methods import METHODS
+
+    inside = {f"weir.methods.{name}" for name in METHODS}
+    users = {
+        file.relative_to(PACKAGE).parts[0]
+        for file in PACKAGE.rglob("*.py")
+        if any(within(module, inside) for module in imports(file))
+    }
+    assert users == {"methods", "emulate"}
 
 
 def test_every_package_has_its_place() -> None:

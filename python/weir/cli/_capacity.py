@@ -10,20 +10,29 @@ from weir.plan import typed
 
 if TYPE_CHECKING:
     from weir.engine import Cell
-    from weir.methods import Capacity, Need, Sized
+    from weir.methods import Capacity, Method, Need
 
-__all__ = ["show_capacity"]
+__all__ = ["capacities", "show_capacities"]
 
 
-def show_capacity(method: Sized, cells: Sequence[Cell], *, as_json: bool) -> bool:
-    """Prints what each of ``cells`` needs; whether there is enough for all.
+def capacities(method: Method, cells: Sequence[Cell]) -> list[Capacity] | None:
+    """What each of ``cells`` needs; ``None`` if any machine carries them.
 
     Raises:
         weir.methods.MethodError: it could not be found out.
     """
-    plans = [cell.plan() for cell in cells]
-    found = [method.capacity(plan) for plan in plans]
-    seconds = [typed(plan).end_ns / 1e9 for plan in plans]
+    found = []
+    for cell in cells:
+        capacity = method.capacity(cell.plan())
+        if capacity is None:
+            return None
+        found.append(capacity)
+    return found
+
+
+def show_capacities(cells: Sequence[Cell], found: Sequence[Capacity], *, as_json: bool) -> bool:
+    """Prints what each of ``cells`` needs; whether there is enough for all."""
+    seconds = [typed(cell.plan()).end_ns / 1e9 for cell in cells]
     if as_json:
         emit_json([_as_dict(*item) for item in zip(cells, found, seconds, strict=True)])
     else:

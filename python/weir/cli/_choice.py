@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weir.cli._common import console, error_console, print_table
-from weir.methods._choice import ORDER, Choice, Foreseeing, Prospect, choose, span
+from weir.methods import Choice, Prospect, choose, span
 
 if TYPE_CHECKING:
     from weir.engine import Cell
@@ -42,17 +42,21 @@ class Outlook:
         from weir import methods
         from weir.engine import estimate
 
-        method = methods.get(name)
+        try:
+            method = methods.get(name)
+        except methods.UnknownMethodError as error:
+            return Prospect(name, str(error))
         if (missing := method.available()) is not None:
             return Prospect(name, missing)
         if self._plans is None:
             self._plans = [cell.plan() for cell in self._cells]
-        if not isinstance(method, Foreseeing):
-            return Prospect(name, "it does not say what it would take")
         obstacle = next((why for plan in self._plans if (why := method.obstacle(plan)) is not None), None)
         if obstacle is not None:
             return Prospect(name, obstacle)
-        seconds = sum(method.foreseen_s(plan, estimate(plan).packets) for plan in self._plans) * self._scale
+        foreseen = [method.foreseen_s(plan, estimate(plan).packets) for plan in self._plans]
+        if None in foreseen:
+            return Prospect(name, "it does not say what it would take")
+        seconds = sum(one for one in foreseen if one is not None) * self._scale
         return Prospect(name, None, seconds if method.clock == "real" else seconds / self._workers)
 
 
@@ -85,7 +89,7 @@ def announce(choice: Choice, outlook: Outlook) -> None:
 
 def show_methods(cells: Sequence[Cell]) -> None:
     """A table of all methods: whether each can execute the scenario here, how long it takes, and which is chosen."""
-    from weir.methods import MethodError
+    from weir.methods import MethodError, names, order
 
     outlook = Outlook(cells)
     try:
@@ -93,7 +97,8 @@ def show_methods(cells: Sequence[Cell]) -> None:
     except MethodError as error:
         chosen, reason = None, str(error)
     rows = []
-    for name in ORDER:
+    considered = order()
+    for name in (*considered, *(one for one in names() if one not in considered)):
         prospect = outlook(name)
         time = "" if prospect.obstacle is not None else span(prospect.seconds)
         rows.append(("*" if name == chosen else "", name, time, prospect.obstacle or "can execute it here"))

@@ -22,8 +22,10 @@ def remarks(cells: Sequence[Cell]) -> Iterator[str]:
     from weir import methods
 
     plans = [cell.plan() for cell in cells[:: -(-len(cells) // _MOST_CELLS) or 1]]
-    for name in methods.METHODS:
-        yield from (f"method {name}: {text}" for text in _said(methods.get(name), plans))
+    for name in methods.names():
+        method = methods.registered(name)  # one that cannot be loaded says nothing
+        if method is not None:
+            yield from (f"method {name}: {text}" for text in _said(method, plans))
 
 
 def print_remarks(method: Method, plans: Sequence[Mapping[str, Any]]) -> None:
@@ -34,9 +36,6 @@ def print_remarks(method: Method, plans: Sequence[Mapping[str, Any]]) -> None:
 
 def _said(method: Method, plans: Sequence[Mapping[str, Any]]) -> list[str]:
     from weir.engine import estimate
-    from weir.methods._choice import Remarking
 
-    if not isinstance(method, Remarking):
-        return []
     found = (text for plan in plans for text in method.remarks(plan, estimate(dict(plan)).packets))
     return list(dict.fromkeys(found))

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from weir.cli import _errors
-from weir.cli._capacity import show_capacity
+from weir.cli._capacity import capacities, show_capacities
 from weir.cli._choice import show_methods
 from weir.cli._common import console, emit_json, examples, json_option, json_text, plural, print_table, say
 from weir.cli._remarks import print_remarks
 from weir.cli._scenarios import complete_scenario, load, scenario_options
-from weir.methods._choice import span
+from weir.methods import span
 
 if TYPE_CHECKING:
     from weir.engine import Cell, Estimate
@@ -55,11 +55,11 @@ def command(
     from weir import methods
 
     cells = load(scenario, version=version, overrides=overrides).cells()
-    executor = methods.get(method or "sim")
+    executor = methods.get(method or methods.DEFAULT)
     if cell_id is not None:
         say(json_text(_find(cells, cell_id).plan(), indent=None if as_json else 2))
-    elif isinstance(executor, methods.Sized):
-        if not show_capacity(executor, cells, as_json=as_json) and not force:
+    elif (found := capacities(executor, cells)) is not None:
+        if not show_capacities(cells, found, as_json=as_json) and not force:
             raise click.exceptions.Exit(_errors.FAILED)
     else:
         _show_estimates(executor, cells, as_json=as_json)
@@ -105,15 +105,12 @@ def _look(executor: Method, plan: dict[str, Any]) -> _Outlook:
     """
     from weir.engine import estimate
     from weir.methods import UnfitMethodError
-    from weir.methods._choice import Foreseeing, Weighing
 
     found = estimate(plan)
-    if not isinstance(executor, Foreseeing):
-        return _Outlook(found, None, found.memory_bytes)
     if (why := executor.obstacle(plan)) is not None:
         raise UnfitMethodError(f"method {executor.name!r} cannot execute this: {why}")
-    memory = executor.memory_bytes(plan) if isinstance(executor, Weighing) else found.memory_bytes
-    return _Outlook(found, executor.foreseen_s(plan, found.packets), memory)
+    memory = executor.memory_bytes(plan)
+    return _Outlook(found, executor.foreseen_s(plan, found.packets), found.memory_bytes if memory is None else memory)
 
 
 def _find(cells: Sequence[Cell], cell_id: str) -> Cell:

@@ -80,6 +80,11 @@ class CellWriter:
             self._files[name] = path.open("wb")
         return self._files[name]
 
+    @property
+    def written(self) -> frozenset[str]:
+        """The tables that have rows."""
+        return frozenset(name for name, file in self._tables.items() if file.filled)
+
     def commit(self, plan: str, manifest: Mapping[str, Any]) -> None:
         """Completes the cell and moves its folder into place.
 
@@ -135,6 +140,7 @@ class _TableFile:
         self._schema = schema
         self._pending: list[pa.RecordBatch] = []
         self._rows = 0
+        self._filled = False
         # A Python file, because its errors carry the errno that tells a full disk from others.
         self._file = path.open("wb")
         dictionary = [name for name in schema.names if name in _DICTIONARY]
@@ -146,9 +152,15 @@ class _TableFile:
             column_encoding={name: "DELTA_BINARY_PACKED" for name in schema.names if name not in _DICTIONARY},
         )
 
+    @property
+    def filled(self) -> bool:
+        """Whether anything was written."""
+        return self._filled
+
     def write(self, rows: pa.RecordBatch) -> None:
         if rows.num_rows == 0:
             return
+        self._filled = True
         if not rows.schema.equals(self._schema):
             raise ValueError(f"rows of another schema: {rows.schema} instead of {self._schema}")
         self._pending.append(rows)

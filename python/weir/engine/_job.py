@@ -11,7 +11,6 @@ from typing import Any, Protocol
 import weir
 from weir import cc, methods
 from weir.engine._estimate import Estimate, estimate
-from weir.methods._choice import Foreseeing
 from weir.plan import Plan, canonical, plan_hash, typed
 
 __all__ = ["Cell", "Expectation", "Failure", "Job", "Scenario"]
@@ -141,7 +140,7 @@ class Job:
             weir.cc.ControlError: a user's congestion control cannot be built any more.
         """
         plan = self.cell.plan()
-        names = cc.controls_of(typed(plan)) if getattr(methods.get(method), "loads_controls", False) else ()
+        names = cc.controls_of(typed(plan)) if methods.get(method).loads_controls else ()
         return {
             "id": self.cell.id,
             "run": str(run.absolute()),
@@ -165,10 +164,9 @@ class Job:
 
 def _cost(plan: Mapping[str, Any], packets: int, method: str) -> float:
     """What ``method`` foresees for ``plan``, in seconds; in packets if it foresees nothing."""
-    executor = methods.get(method)
-    if isinstance(executor, Foreseeing):
-        with contextlib.suppress(methods.MethodError):  # it will say so when it is to execute the plan
-            return executor.foreseen_s(plan, packets)
+    with contextlib.suppress(methods.MethodError):  # it will say so when it is to execute the plan
+        if (seconds := methods.get(method).foreseen_s(plan, packets)) is not None:
+            return seconds
     return float(packets + 1000)
 
 

@@ -94,7 +94,7 @@ def run(
     scenario: Scenario,
     out: Path,
     *,
-    method: str = "sim",
+    method: str = methods.DEFAULT,
     workers: int | None = None,
     settings: Mapping[str, Any] | None = None,
     fresh: bool = False,
@@ -142,7 +142,7 @@ def run(
                 display.note(said)
         begun = time.monotonic()
         if (manifest := state.complete()) is None:
-            if isinstance(executor, methods.Sized) and not force:
+            if not force:
                 _refuse_what_is_too_much(executor, state.waiting)
             host = _host.facts()
             count = _workers(workers, executor, state.waiting, display)
@@ -176,16 +176,19 @@ def _refuse_what_it_cannot(name: str, method: methods.Method, jobs: Sequence[Job
 
     One with a real clock is asked whether this machine carries the plan instead, and may be forced.
     """
-    obstacle = None if method.clock == "real" else getattr(method, "obstacle", None)
-    why = obstacle(jobs[0].cell.plan()) if obstacle is not None and jobs else None
+    if method.clock == "real" or not jobs:
+        return
+    why = method.obstacle(jobs[0].cell.plan())
     if why is not None:
         raise methods.UnfitMethodError(f"method {name!r} cannot execute this: {why}")
 
 
-def _refuse_what_is_too_much(method: methods.Sized, jobs: Sequence[Job]) -> None:
+def _refuse_what_is_too_much(method: methods.Method, jobs: Sequence[Job]) -> None:
     """Raises MethodError if this machine does not carry a job: its results would be those of the machine."""
     for job in jobs:
         capacity = method.capacity(job.cell.plan())
+        if capacity is None:
+            return
         if capacity.missing:
             needs = ", ".join(f"{n.asked:.3g} {n.what} (there are {n.available:.3g})" for n in capacity.missing)
             raise methods.MethodError(

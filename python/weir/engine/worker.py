@@ -94,6 +94,10 @@ def _execute(job: dict[str, Any], messages: TextIO) -> dict[str, Any]:
     inside = Path(job["inside"]) if "inside" in job else None
     with CellWriter(Path(job["run"]), job["id"], inside) as cell:
         outcome = method.execute(job["plan"], cell, progress)
+        if undeclared := sorted(cell.written - method.tables):
+            raise methods.MethodError(
+                f"method {job['method']!r} wrote the table {undeclared[0]}, which it does not declare"
+            )
         wall_s = round(time.monotonic() - begin, 6)
         caveat = job.get("caveat")
         found = {

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
 
-__all__ = ["Capacity", "Need", "Sized"]
+__all__ = ["Capacity", "Need"]
 
 
 @dataclass(frozen=True)
@@ -36,15 +34,3 @@ class Capacity:
     def missing(self) -> tuple[Need, ...]:
         """What there is too little of."""
         return tuple(need for need in self.needs if not need.met)
-
-
-@runtime_checkable
-class Sized(Protocol):
-    """A method that can say beforehand whether this machine carries a plan."""
-
-    def capacity(self, plan: Mapping[str, Any]) -> Capacity:
-        """What ``plan`` needs, and what there is.
-
-        Raises:
-            weir.methods.MethodError: it could not be found out.
-        """

@@ -1,62 +1,28 @@
 """Which method executes a plan when nobody says: the best that this machine has for it.
 
-The rules, in their order:
+Methods say by themselves whether and in which order they are considered (:attr:`Method.precedence`): of weir's own
+first ``lab``, the real kernel with the same result every time, then ``sim``, which needs nothing, then ``emul``, whose
+results are this machine's. The rules:
 
-1. ``lab``, the real Linux kernel with the same result every time, where it takes no more than a minute;
-2. ``sim``, where it can execute the plan: it knows neither programs of others nor the kernel's congestion controls;
-3. ``lab``, however long it takes;
-4. ``emul``, as root only: its results are this machine's, on a day like this.
+1. the first in virtual time that can execute the plan in no more than a minute;
+2. else the last in virtual time that can, however long it takes: what comes later is cheaper;
+3. else the first on a real clock that can.
 
 Nothing here measures: what a method foresees are orders of magnitude.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
 
-from weir.methods import MethodError
+from weir.methods import _registry
+from weir.methods._errors import MethodError
 
-__all__ = ["MOST_S", "ORDER", "Choice", "Foreseeing", "Prospect", "Remarking", "Weighing", "choose", "span"]
+__all__ = ["MOST_S", "Choice", "Prospect", "choose", "order", "span"]
 
-ORDER = ("lab", "sim", "emul")
-"""The methods among which is chosen, the one that says most about reality first."""
 MOST_S = 60.0
 """What a method may take, by its own estimate, to be preferred to a faster one."""
-
-_WHAT = {
-    "lab": "real Linux in virtual time",
-    "sim": "the packet-level simulator",
-    "emul": "this host's Linux in real time",
-}
-
-
-@runtime_checkable
-class Foreseeing(Protocol):
-    """A method that says beforehand whether and how fast it executes a plan."""
-
-    def obstacle(self, plan: Mapping[str, Any]) -> str | None:
-        """Why it cannot execute ``plan``, on a machine that has all it needs; ``None`` if it can."""
-
-    def foreseen_s(self, plan: Mapping[str, Any], packets: int) -> float:
-        """Wall time of ``plan`` on one processor, with so many data packets; an order of magnitude."""
-
-
-@runtime_checkable
-class Remarking(Protocol):
-    """A method that has something to say of a plan beforehand, which ``weir check`` and ``weir plan`` print."""
-
-    def remarks(self, plan: Mapping[str, Any], packets: int) -> Iterator[str]:
-        """What a user should know before it executes ``plan``, with so many data packets; nothing if all is usual."""
-
-
-@runtime_checkable
-class Weighing(Protocol):
-    """A method that needs another amount of memory than the simulator."""
-
-    def memory_bytes(self, plan: Mapping[str, Any]) -> int:
-        """Memory of ``plan`` at most, bytes; an order of magnitude."""
 
 
 @dataclass(frozen=True)
@@ -78,26 +44,52 @@ class Choice:
     reason: str
 
 
+def order() -> tuple[str, ...]:
+    """The methods among which is chosen, in that order."""
+    known = {name: method for name in _registry.names() if (method := _registry.registered(name)) is not None}
+    chosen = [name for name, method in known.items() if method.precedence]
+    return tuple(sorted(chosen, key=lambda name: (known[name].clock == "real", -known[name].precedence)))
+
+
 def choose(prospect: Callable[[str], Prospect]) -> Choice:
     """The method by the rules of this module; ``prospect`` is asked only for what the rules come to.
 
     Raises:
         MethodError: none can; the message has the reason of each.
     """
-    lab = prospect("lab")
-    if lab.obstacle is None and lab.seconds <= MOST_S:
-        return Choice("lab", _WHAT["lab"])
-    sim = prospect("sim")
-    if sim.obstacle is None:
-        why = f"the lab would take about {span(lab.seconds)}" if lab.obstacle is None else f"no lab: {lab.obstacle}"
-        return Choice("sim", f"{_WHAT['sim']}; {why}")
-    if lab.obstacle is None:
-        return Choice("lab", f"{_WHAT['lab']}; the simulator cannot: {sim.obstacle}")
-    emul = prospect("emul")
-    if emul.obstacle is None:
-        return Choice("emul", f"{_WHAT['emul']}; the simulator cannot: {sim.obstacle}; no lab: {lab.obstacle}")
-    reasons = "".join(f"\n  {one.method}: {one.obstacle}" for one in (sim, lab, emul))
-    raise MethodError(f"no method of this machine can execute this:{reasons}")
+    asked: list[Prospect] = []
+    known = order()
+    virtual = [name for name in known if _registry.get(name).clock == "virtual"]
+    chosen = _first(prospect, virtual, asked, MOST_S)
+    if chosen is None:
+        chosen = next((one for one in reversed(asked) if one.obstacle is None), None)
+    before = [one for one in reversed(asked) if one is not chosen]
+    if chosen is None:
+        real: list[Prospect] = []
+        chosen = _first(prospect, [name for name in known if name not in virtual], real, None)
+        if chosen is None:
+            reasons = "".join(f"\n  {one.method}: {one.obstacle}" for one in (*before, *real))
+            raise MethodError(f"no method of this machine can execute this:{reasons}")
+    return Choice(chosen.method, "; ".join([_registry.get(chosen.method).title, *map(_why_not, before)]))
+
+
+def _first(
+    prospect: Callable[[str], Prospect], names: list[str], asked: list[Prospect], most_s: float | None
+) -> Prospect | None:
+    """The first that can, in the time given; what was asked for is added to ``asked``."""
+    for name in names:
+        one = prospect(name)
+        asked.append(one)
+        if one.obstacle is None and (most_s is None or one.seconds <= most_s):
+            return one
+    return None
+
+
+def _why_not(one: Prospect) -> str:
+    method = _registry.get(one.method)
+    if one.obstacle is not None:
+        return method.refusal(one.obstacle)
+    return f"{method.called or method.name} would take about {span(one.seconds)}"
 
 
 def span(seconds: float) -> str:

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Literal
 import pyarrow as pa
 
 from weir import cc
-from weir.methods import MethodError, Outcome, Progress, Sink
+from weir.methods import Method, MethodError, Outcome, Progress, Sink
 from weir.methods._columns import rows
 from weir.methods._document import plan_of
 from weir.plan import Plan, TcpTransport, Transport, with_transports
@@ -26,21 +26,20 @@ _PACKETS_PER_S = 5e6
 """Data packets that one processor simulates a second, an order of magnitude (`make bench` measures it)."""
 
 
-class Sim:
+class Sim(Method):
     """Runs a plan in the simulator."""
 
     name = "sim"
     clock: Literal["virtual", "real"] = "virtual"
     needs = "nothing"
+    title = "the packet-level simulator"
+    called = "the simulator"
+    precedence = 10
+    time_title = "Simulated time"
     loads_controls = True
-    """Users' congestion controls run in the process that executes the plan: the engine confines and watches it."""
-
-    def available(self) -> str | None:
-        """``None``: the simulator is part of weir."""
-        return None
 
     def obstacle(self, plan: Mapping[str, Any]) -> str | None:
-        """See :class:`weir.methods._choice.Foreseeing`."""
+        """See :meth:`weir.methods.Method.obstacle`."""
         from weir import _weir
 
         try:
@@ -53,7 +52,7 @@ class Sim:
         return None
 
     def foreseen_s(self, plan: Mapping[str, Any], packets: int) -> float:
-        """See :class:`weir.methods._choice.Foreseeing`."""
+        """See :meth:`weir.methods.Method.foreseen_s`."""
         return _START_S + packets / _PACKETS_PER_S
 
     def execute(self, plan: str, sink: Sink, progress: Progress) -> Outcome:

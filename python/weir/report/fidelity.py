@@ -20,6 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from weir import methods
 from weir.plan import kind_of, queue_bytes
 from weir.report._text import number, quantity
 from weir.run import Flow, Plan
@@ -167,7 +168,8 @@ def nearest(plan: Plan, method: str, results: Iterable[Mapping[str, Any]] | None
 
 
 def _order(found: Nearest) -> tuple[float, bool]:
-    return round(found.distance, 6), found.methods[1] == "emul"
+    reference = methods.registered(found.methods[1].partition("@")[0])
+    return round(found.distance, 6), reference is not None and reference.clock == "real"
 
 
 def _validated(

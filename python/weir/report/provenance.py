@@ -8,6 +8,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from weir import methods
 from weir.report._text import quantity
 from weir.report.view import CellView, RunView
 
@@ -20,7 +21,8 @@ _FIRST = ("method", "seed", "scenario", "versions", "commit", "kernel", "cpu", "
 def facts(run: RunView) -> list[tuple[str, str]]:
     """What a reader wants to know before the first figure."""
     repeats = f"{run.repeats} repeats" if run.repeats > 1 else "1 repeat"
-    found = [("Method", str(run.run.manifest.get("method") or _first(run, "method")))]
+    method = str(run.run.manifest.get("method") or _first(run, "method"))
+    found = [("Method", method)]
     if run.swept:
         found.append(("Sweep", f"{_sweep(run)}, {repeats}, {_cells(run)}"))
     else:
@@ -29,12 +31,18 @@ def facts(run: RunView) -> list[tuple[str, str]]:
         first = run.cells[0]
         found += [
             ("Flows", _flows(first)),
-            ("Simulated time" if found[0][1] == "sim" else "Time", f"{first.plan.end_ns / 1e9:g} s"),
+            (_time_title(method), f"{first.plan.end_ns / 1e9:g} s"),
         ]
     end = run.run.manifest.get("end")
     if isinstance(end, str):
         found.append(("Finished", end.replace("T", " ").removesuffix("Z")[:16] + (" UTC" if end.endswith("Z") else "")))
     return [(name, value) for name, value in found if value]
+
+
+def _time_title(name: str) -> str:
+    """What the length of a plan is called; a run may be by a method that is not here."""
+    method = methods.registered(name)
+    return methods.Method.time_title if method is None else method.time_title
 
 
 def _sweep(run: RunView) -> str:

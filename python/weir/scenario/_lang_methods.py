@@ -1,85 +1,63 @@
-"""The language's words for options of methods: how one executes the experiment, where it has a choice."""
+"""The language's words for options of methods: how one executes the experiment, where it has a choice.
 
-# ruff: noqa: RUF009 - `key` makes a field of a dataclass, like `dataclasses.field`
+Methods declare them (:mod:`weir.methods.options`); here they become keys of the language.
+"""
+
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from weir.methods.options import OPTIONS, WHAT, Option
 
 from ._scalars import Choice
 from ._spec import Spec, Struct, key
 
-__all__ = ["Emul", "Lab", "Methods"]
-
-_EMULATOR = "the program weir-emu"
-_NETEM = "queueing disciplines of the kernel between namespaces; a plan they cannot carry out is refused"
+__all__ = ["Methods"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Emul(Spec):
-    """Options of method `emul`, this host's Linux in real time."""
-
-    links: str = key(
-        Choice("a kind of links", {"emulator": _EMULATOR, "netem": _NETEM}),
-        "What the links are; emulator.",
-        default="emulator",
-    )
-    offload: str = key(
-        Choice(
-            "a kind of offload",
-            {
-                "auto": "`packets` up to 25 000 packets a second, which any machine carries, else `trains`",
-                "packets": "each packet is alone from the start, as in the simulator",
-                "trains": "hosts send trains of segments: more a second, in bursts of up to 64 KB",
-            },
-        ),
-        "What the hosts do about segments; auto. On links of netem, each packet is alone.",
-        default="auto",
-    )
+def _mapping(name: str, doc: str, keys: dict[str, Any], bases: tuple[type[Spec], ...] = (Spec,)) -> type[Spec]:
+    """A mapping of the language with ``keys``, made as the others are written."""
+    fields = [(field, object, value) for field, value in keys.items()]
+    made = dataclasses.make_dataclass(name, fields, bases=bases, frozen=True, kw_only=True)
+    made.__doc__ = doc
+    return made
 
 
-@dataclass(frozen=True, kw_only=True)
-class Lab(Spec):
-    """Options of method `lab`, Linux in virtual time."""
-
-    links: str = key(
-        Choice(
-            "a kind of links",
-            {
-                "auto": "`kernel` where it can do all of the plan, else `emulator`",
-                "kernel": "weir's own module of the lab kernel",
-                "emulator": _EMULATOR,
-                "netem": _NETEM,
-            },
-        ),
-        "What the links are; auto.",
-        default="auto",
-    )
-    offload: str = key(
-        Choice(
-            "a kind of offload",
-            {
-                "packets": "each packet is alone from the start, as in the simulator",
-                "trains": "trains of segments stay whole on every link: many times faster, in bursts of up to 64 KB",
-                "device": "TCP makes trains, and the host's device takes them apart, as a usual card does",
-            },
-        ),
-        "What the hosts' devices do about segments; packets. Where weir-emu is the links, `device` is `trains`.",
-        default="packets",
-    )
+def _key(one: Option) -> Any:
+    return key(Choice(one.kind, one.values), one.doc, default=one.default)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Methods(Spec):
-    """Options of methods: how one executes the experiment, where it has a choice. They may change its results."""
+def _options(method: str) -> type[Spec]:
+    keys = {one.name: _key(one) for one in OPTIONS[method]}
+    return _mapping(method.capitalize(), f"Options of method `{method}`, {WHAT[method]}.", keys)
 
-    emul: Emul = key(Struct(Emul), "Options of `emul`.", default=Emul())
-    lab: Lab = key(Struct(Lab), "Options of `lab`.", default=Lab())
 
+_OF = {method: _options(method) for method in OPTIONS}
+
+
+class _Plan(Spec):
     def plan(self) -> dict[str, Any]:
         """As it stands in a plan, whose hash names results: what came later is left out where it is the default."""
-        emul = {} if self.emul.offload == "auto" else {"offload": self.emul.offload}
-        return {
-            "emul": {"links": self.emul.links, **emul},
-            "lab": {"links": self.lab.links, "offload": self.lab.offload},
-        }
+        return {method: _values(getattr(self, method), options) for method, options in OPTIONS.items()}
+
+
+def _values(given: Spec, options: tuple[Option, ...]) -> dict[str, Any]:
+    values = {one.name: getattr(given, one.name) for one in options}
+    return {one.name: values[one.name] for one in options if not one.late or values[one.name] != one.default}
+
+
+_DOC = "Options of methods: how one executes the experiment, where it has a choice. They may change its results."
+
+if TYPE_CHECKING:
+
+    class Methods(_Plan):
+        """Options of methods, a mapping for each."""
+
+else:
+    Methods = _mapping(
+        "Methods",
+        _DOC,
+        {method: key(Struct(spec), f"Options of `{method}`.", default=spec()) for method, spec in _OF.items()},
+        (_Plan,),
+    )

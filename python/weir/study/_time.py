@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from weir import engine, methods
 
@@ -12,23 +13,25 @@ if TYPE_CHECKING:
 
 __all__ = ["Clock", "seconds_of"]
 
-_SET_UP_S = {"sim": 1.0, "lab": 3.0, "emul": 4.0}
-"""Seconds a cell, beside its time: network and self-check, booting, a worker."""
-_OTHER_SET_UP_S = 2.0
-_PACKETS_PER_S = {"sim": 1e6, "lab": 3e4}
-"""Data packets that a method with a virtual clock carries a second of wall time; a first idea, corrected meanwhile."""
-_OTHER_PACKETS_PER_S = 1e5
+_SET_UP_S = 2.0
+_PACKETS_PER_S = 1e5
+"""Seconds a cell and data packets a second of a method that does not foresee anything: corrected meanwhile."""
 
 
 def seconds_of(scenario: engine.Scenario, method: str) -> float:
     """About how long ``method`` takes for all cells of ``scenario``, seconds."""
-    estimates = [engine.estimate(cell.plan()) for cell in scenario.cells()]
-    set_up = _SET_UP_S.get(method, _OTHER_SET_UP_S)
-    if methods.get(method).clock == "real":
-        return sum(e.end_s + set_up for e in estimates)
-    speed = _PACKETS_PER_S.get(method, _OTHER_PACKETS_PER_S)
-    workers = min(engine.default_workers(), len(estimates))
-    return sum(e.packets / speed + set_up for e in estimates) / workers
+    executor = methods.get(method)
+    plans = [cell.plan() for cell in scenario.cells()]
+    seconds = sum(_foreseen_s(executor, plan) for plan in plans)
+    return seconds if executor.clock == "real" else seconds / min(engine.default_workers(), len(plans))
+
+
+def _foreseen_s(method: methods.Method, plan: dict[str, Any]) -> float:
+    expected = engine.estimate(plan)
+    with contextlib.suppress(methods.MethodError):  # it will say so when it is to execute the plan
+        if (seconds := method.foreseen_s(plan, expected.packets)) is not None:
+            return seconds
+    return _SET_UP_S + (expected.end_s if method.clock == "real" else expected.packets / _PACKETS_PER_S)
 
 
 class Clock:

@@ -21,7 +21,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from weir import _owner
-from weir.methods import Capacity, MethodError, Outcome, Progress, Sink
+from weir.methods import Capacity, Method, MethodError, Outcome, Progress, Sink
 from weir.methods._binaries import find
 from weir.methods._document import plan_of
 from weir.methods._intervals import too_fine
@@ -42,6 +42,7 @@ from weir.methods.emul._support import needs_netem, overrun_packets
 from weir.methods.emul._watch import Watcher
 from weir.methods.emul._windows import require_windows
 from weir.methods.emul._wiring import Wiring, wire
+from weir.methods.options import OPTIONS
 from weir.plan import Plan
 
 __all__ = ["Emul"]
@@ -58,23 +59,26 @@ _SLACK_NS = 250_000
 _TOOLS = ("ip", "tc", "sysctl", "nsenter", "unshare")
 
 
-class Emul:
+class Emul(Method):
     """Runs a plan on this host's kernel, in real time."""
 
     name = "emul"
     clock: Literal["virtual", "real"] = "real"
     needs = "Linux, root, iproute2, and for weir's own congestion controls a kernel with BTF"
+    title = "this host's Linux in real time"
+    precedence = 10
+    options = OPTIONS["emul"]
 
     def available(self) -> str | None:
         """``None``, or what this machine lacks, all of it."""
         return "; ".join(lacking(_TOOLS, ("weir-agent", "weir-emu"))) or None
 
     def capacity(self, plan: Mapping[str, Any]) -> Capacity:
-        """What ``plan`` needs of this machine; see :meth:`weir.methods.Sized.capacity`."""
+        """What ``plan`` needs of this machine; see :meth:`weir.methods.Method.capacity`."""
         return _needed(plan_of(plan))
 
     def obstacle(self, plan: Mapping[str, Any]) -> str | None:
-        """See :class:`weir.methods._choice.Foreseeing`."""
+        """See :meth:`weir.methods.Method.obstacle`."""
         try:
             typed = plan_of(plan)
             require_fit(typed)
@@ -88,11 +92,11 @@ class Emul:
         return f"this machine has too little: {', '.join(need.what for need in missing)}" if missing else None
 
     def foreseen_s(self, plan: Mapping[str, Any], packets: int) -> float:
-        """See :class:`weir.methods._choice.Foreseeing`."""
+        """See :meth:`weir.methods.Method.foreseen_s`."""
         return _SETUP_S + plan_of(plan).end_ns / 1e9
 
     def remarks(self, plan: Mapping[str, Any], packets: int) -> Iterator[str]:
-        """See :class:`weir.methods._choice.Remarking`."""
+        """See :meth:`weir.methods.Method.remarks`."""
         typed = plan_of(plan)
         if (why := too_fine(typed, finest(typed))) is not None:
             yield why

@@ -14,13 +14,14 @@ import io
 import json
 import shutil
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
 
 from weir import confine
 from weir.lab import Kernel, Lab, LabError, Settings, find, unavailable
-from weir.methods import MethodError, Outcome, Progress, Sink
+from weir.methods import Method, MethodError, Outcome, Progress, Sink
 from weir.methods._binaries import MissingBinaryError
 from weir.methods._binaries import find as program
 from weir.methods._document import plan_of
@@ -34,11 +35,15 @@ from weir.methods.lab._controls import controls, obstacle
 from weir.methods.lab._effort import foreseen_s, memory_mb, remarks
 from weir.methods.lab._links import choose, require_fit
 from weir.methods.lab._script import AGENT, ROWS, script
+from weir.methods.options import OPTIONS
 
 __all__ = ["LabMethod"]
 
 _GRACE_NS = 30_000_000_000
 """How much longer than the plan the guest's clock may run."""
+
+_FACTS = "lab.json"
+"""In each cell: which kernel it was, and what its links were."""
 
 _PRICE = (
     "programs of others ran in the lab: each of their system calls and wake-ups costs ten to twenty microseconds of "
@@ -47,12 +52,16 @@ _PRICE = (
 )
 
 
-class LabMethod:
+class LabMethod(Method):
     """Runs a plan on the lab kernel, in virtual time."""
 
     name = "lab"
     clock: Literal["virtual", "real"] = "virtual"
     needs = "Linux on x86-64 and the lab kernel (`weir lab build`); no root"
+    title = "real Linux in virtual time"
+    called = "the lab"
+    precedence = 20
+    options = OPTIONS["lab"]
 
     def available(self) -> str | None:
         """``None``, or why it cannot run here."""
@@ -63,7 +72,7 @@ class LabMethod:
         return unavailable()
 
     def obstacle(self, plan: Mapping[str, Any]) -> str | None:
-        """See :class:`weir.methods._choice.Foreseeing`."""
+        """See :meth:`weir.methods.Method.obstacle`."""
         try:
             typed = plan_of(plan)
             require_fit(typed, choose(typed, None)[0])
@@ -72,16 +81,28 @@ class LabMethod:
         return obstacle(typed)
 
     def foreseen_s(self, plan: Mapping[str, Any], packets: int) -> float:
-        """See :class:`weir.methods._choice.Foreseeing`."""
+        """See :meth:`weir.methods.Method.foreseen_s`."""
         return foreseen_s(plan_of(plan), packets)
 
     def memory_bytes(self, plan: Mapping[str, Any]) -> int:
-        """See :class:`weir.methods._choice.Weighing`."""
+        """See :meth:`weir.methods.Method.memory_bytes`."""
         return memory_mb(plan_of(plan)) * 1_000_000
 
     def remarks(self, plan: Mapping[str, Any], packets: int) -> Iterator[str]:
-        """See :class:`weir.methods._choice.Remarking`."""
+        """See :meth:`weir.methods.Method.remarks`."""
         return remarks(plan_of(plan), packets)
+
+    def refusal(self, obstacle: str) -> str:
+        """See :meth:`weir.methods.Method.refusal`."""
+        return f"no lab: {obstacle}"
+
+    def kernel_of(self, cell: Path) -> str | None:
+        """See :meth:`weir.methods.Method.kernel_of`."""
+        try:
+            about = json.loads((cell / _FACTS).read_text(encoding="utf-8"))["kernel"]
+        except (OSError, ValueError, KeyError):
+            return None
+        return f"{about['version']} (lab, recipe {about['recipe']})"
 
     def execute(self, plan: str, sink: Sink, progress: Progress) -> Outcome:
         """Executes ``plan``; see :meth:`weir.methods.Method.execute`."""
@@ -120,7 +141,7 @@ class _Cell:
         made = script(self._document, self._plan, self._wiring, held, self._network)
         limit_ns = self._plan.end_ns + _GRACE_NS
         settings = Settings(seed=self._plan.seed, memory_mb=memory_mb(self._plan), limit_ns=limit_ns)
-        self._sink.open("lab.json").write((json.dumps(self._facts(held.names, settings), indent=2) + "\n").encode())
+        self._sink.open(_FACTS).write((json.dumps(self._facts(held.names, settings), indent=2) + "\n").encode())
         try:
             with Lab(self._kernel, made, settings) as lab:
                 self._observe(lab)

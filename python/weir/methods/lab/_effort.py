@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from weir.methods import MethodError
-from weir.methods._choice import span
+from weir.methods import MethodError, span
 from weir.methods._intervals import too_fine
 from weir.methods.lab._links import choose, finest
 from weir.methods.lab._script import Network

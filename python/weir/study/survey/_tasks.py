@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from weir import methods
 from weir.scenario import Scenario, Version
 from weir.study import Side, Task, folder_name
 
@@ -30,7 +31,7 @@ def tasks_of(
 
 
 def _seeds(scenario: Scenario) -> Side:
-    return Side(SEEDS, "sim", {"repeat": str(scenario.repeat)})
+    return Side(SEEDS, methods.DEFAULT, {"repeat": str(scenario.repeat)})
 
 
 def _task(name: str, side: Side, scenario: Scenario, out: Path, version: Version) -> Task:

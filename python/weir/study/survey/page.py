@@ -8,6 +8,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from weir import methods
 from weir.compare import names
 from weir.compare.charts import OVERLAYS
 from weir.compare.tables import percent
@@ -182,7 +183,8 @@ def chance_text(claim: Claim) -> str:
     held = sum(s.outcome == "holds" for s in claim.seeds)
     values = sorted((s.value, s.shown) for s in claim.seeds if s.value is not None)
     figures = f", {values[0][1]} to {values[-1][1]}" if values else ""
-    return f"sim with {len(claim.seeds)} seeds: holds with {held}{figures}{': chance' if claim.by_chance else ''}"
+    said = f"{methods.DEFAULT} with {len(claim.seeds)} seeds: holds with {held}{figures}"
+    return f"{said}: chance" if claim.by_chance else said
 
 
 def _spread(figure: Figure) -> str:

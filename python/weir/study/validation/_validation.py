@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +29,8 @@ class Job:
     """What its results are called."""
     scenario: Path | None
     """A scenario file; none: random draws."""
-    methods: str = "sim,emul"
+    methods: str
+    """The two sides, such as ``sim,lab``."""
     quick: bool = False
     cells: int | None = None
     """How many combinations of factors, or draws; none: all of them (a quick validation: a dozen)."""
@@ -237,11 +237,13 @@ def _too_much(sides: Sequence[Side], chosen: Sequence[Chosen]) -> dict[str, str]
     found: dict[str, str] = {}
     for side, cells in zip(sides, chosen, strict=True):
         method = methods.get(side.method)
-        if not isinstance(method, methods.Sized) or method.available() is not None:
+        if method.available() is not None:
             continue  # the engine says what is not available
         for cell in cells.cells():
-            missing = method.capacity(cell.plan()).missing
-            if missing:
+            capacity = method.capacity(cell.plan())
+            if capacity is None:
+                break  # any machine carries all
+            if missing := capacity.missing:
                 needs = ", ".join(f"{n.asked:.3g} {n.what} (there are {n.available:.3g})" for n in missing)
                 place = ", ".join(f"{k} {v}" for k, v in cell.factors.items() if k in cells.factors)
                 found[cell.id] = f"{side.name}: {place or cell.id}: {needs}"
@@ -291,7 +293,7 @@ def _measured(
     cells = [_cell(comparison, n, errors[n], sizes[n], shown) for n in range(len(errors))]
     if centres is not None:
         cells = [replace(cell, values=_side_by_side(*pair)) for cell, pair in zip(cells, centres, strict=True)]
-    return Validation(job, sides, comparison, tuple(cells), tuple(failures), (), today(), _kernels(reference))
+    return Validation(job, sides, comparison, tuple(cells), tuple(failures), (), today(), _kernels(sides[1], reference))
 
 
 def _side_by_side(
@@ -320,13 +322,8 @@ def _cell(
     )
 
 
-def _kernels(run: Run) -> tuple[str, ...]:
-    """The versions of the kernels that the cells of a run say they ran on: a lab's, or this host's."""
-    found: dict[str, None] = {}
-    for cell in run.cells:
-        try:
-            about = json.loads((cell.path / "lab.json").read_text(encoding="utf-8"))["kernel"]
-        except (OSError, ValueError, KeyError):
-            continue
-        found[f"{about['version']} (lab, recipe {about['recipe']})"] = None
-    return tuple(found)
+def _kernels(side: Side, run: Run) -> tuple[str, ...]:
+    """The versions of the kernels that the cells of a run say they ran on."""
+    method = methods.get(side.method)
+    found = (method.kernel_of(cell.path) for cell in run.cells)
+    return tuple(dict.fromkeys(kernel for kernel in found if kernel is not None))

@@ -1,0 +1,85 @@
+"""Options of methods: how one executes a plan, where it has a choice.
+
+The language of scenarios takes its words, its documents and its defaults from this table. A plan carries what was
+chosen (``methods`` of ``crates/weir-plan``), because it may change results; a plan that names nothing means the same
+defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["OPTIONS", "WHAT", "Option"]
+
+
+@dataclass(frozen=True)
+class Option:
+    """One choice that a method leaves to a plan."""
+
+    name: str
+    doc: str
+    values: Mapping[str, str]
+    """What each value means; empty: nothing to add to its name."""
+    default: str
+    kind: str
+    """What a value is, for errors: ``a kind of links``."""
+    late: bool = False
+    """Whether it came after plans were hashed: its default is left out of them."""
+
+
+_EMULATOR = "the program weir-emu"
+_NETEM = "queueing disciplines of the kernel between namespaces; a plan they cannot carry out is refused"
+
+OPTIONS: Mapping[str, tuple[Option, ...]] = {
+    "emul": (
+        Option(
+            "links",
+            "What the links are; emulator.",
+            {"emulator": _EMULATOR, "netem": _NETEM},
+            default="emulator",
+            kind="a kind of links",
+        ),
+        Option(
+            "offload",
+            "What the hosts do about segments; auto. On links of netem, each packet is alone.",
+            {
+                "auto": "`packets` up to 25 000 packets a second, which any machine carries, else `trains`",
+                "packets": "each packet is alone from the start, as in the simulator",
+                "trains": "hosts send trains of segments: more a second, in bursts of up to 64 KB",
+            },
+            default="auto",
+            kind="a kind of offload",
+            late=True,
+        ),
+    ),
+    "lab": (
+        Option(
+            "links",
+            "What the links are; auto.",
+            {
+                "auto": "`kernel` where it can do all of the plan, else `emulator`",
+                "kernel": "weir's own module of the lab kernel",
+                "emulator": _EMULATOR,
+                "netem": _NETEM,
+            },
+            default="auto",
+            kind="a kind of links",
+        ),
+        Option(
+            "offload",
+            "What the hosts' devices do about segments; packets. Where weir-emu is the links, `device` is `trains`.",
+            {
+                "packets": "each packet is alone from the start, as in the simulator",
+                "trains": "trains of segments stay whole on every link: many times faster, in bursts of up to 64 KB",
+                "device": "TCP makes trains, and the host's device takes them apart, as a usual card does",
+            },
+            default="packets",
+            kind="a kind of offload",
+        ),
+    ),
+}
+"""By method."""
+
+WHAT: Mapping[str, str] = {"emul": "this host's Linux in real time", "lab": "Linux in virtual time"}
+"""What each of these methods is, for the language's documents."""
