@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,44 +11,82 @@ from weir.lab import LabError, _recipe
 
 AMX = 11_008
 """Bytes of state of a processor with AMX."""
+HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+")
 
 
-def tree(folder: Path, edit: _recipe.Edit, text: str) -> Path:
-    file = folder / edit.file
-    file.parent.mkdir(parents=True)
-    file.write_text(text, encoding="utf-8")
-    return file
+def originals(patch: Path, folder: Path) -> dict[Path, list[str]]:
+    """Writes the files that ``patch`` changes, as far as it shows them: other lines are empty. Their lines."""
+    found: dict[Path, list[str]] = {}
+    lines: list[str] = []
+    for line in patch.read_text(encoding="utf-8").split("--- a/", 1)[1].splitlines():
+        if not lines and not found:
+            lines = found.setdefault(folder / line, [])
+        elif line.startswith("--- a/"):
+            lines = found.setdefault(folder / line.removeprefix("--- a/"), [])
+        elif hunk := HUNK.match(line):
+            lines += [""] * (int(hunk[1]) - 1 - len(lines))
+        elif line[:1] in {" ", "-"}:
+            lines.append(line[1:])
+    for file, text in found.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("\n".join(text) + "\n", encoding="utf-8")
+    return found
 
 
-def test_an_edit_changes_its_text_and_nothing_else(tmp_path: Path) -> None:
-    for number, edit in enumerate(_recipe.edits(AMX)):
-        file = tree(tmp_path / str(number), edit, f"before\n{edit.old}after\n")
-        _recipe.apply(edit, tmp_path / str(number))
-        assert file.read_text(encoding="utf-8") == f"before\n{edit.new}after\n"
+def test_there_are_patches_and_each_says_why() -> None:
+    assert len(_recipe.patches()) >= 11
+    for patch in _recipe.patches():
+        title, _, rest = patch.read_text(encoding="utf-8").partition("\n\n")
+        assert title.endswith("."), patch
+        assert len(rest.partition("--- a/")[0]) > 30, patch
 
 
-@pytest.mark.parametrize("times", [0, 2])
-def test_sources_that_differ_are_refused(tmp_path: Path, times: int) -> None:
-    edit = _recipe.edits(AMX)[-1]
-    file = tree(tmp_path, edit, edit.old * times)
-    with pytest.raises(LabError, match="cannot be made safely"):
-        _recipe.apply(edit, tmp_path)
-    assert file.read_text(encoding="utf-8") == edit.old * times
+@pytest.mark.parametrize("patch", _recipe.patches(), ids=lambda patch: patch.stem)
+def test_a_patch_makes_its_changes(tmp_path: Path, patch: Path) -> None:
+    before = originals(patch, tmp_path)
+    _recipe.apply(patch, tmp_path)
+    changes = patch.read_text(encoding="utf-8").split("--- a/", 1)[1]
+    added = [line[1:] for line in changes.splitlines() if line.startswith("+") and not line.startswith("+++")]
+    after = [line for file in before for line in file.read_text(encoding="utf-8").splitlines()]
+    assert all(after.count(line) >= added.count(line) for line in added)
+    assert after != [line for text in before.values() for line in text]
+    assert not list(tmp_path.rglob("*.rej"))
+
+
+def test_sources_that_differ_in_a_line_beside_a_change_are_refused(tmp_path: Path) -> None:
+    patch = _recipe.patches()[0]
+    file = next(iter(originals(patch, tmp_path)))
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace("config HZ", "config FREQUENCY"), encoding="utf-8")
+    with pytest.raises(LabError, match=r"(?s)01-clock\.patch does not apply to these kernel sources.*Hunk #1 FAILED"):
+        _recipe.apply(patch, tmp_path)
+
+
+def test_sources_that_are_changed_already_are_refused(tmp_path: Path) -> None:
+    patch = _recipe.patches()[0]
+    originals(patch, tmp_path)
+    _recipe.apply(patch, tmp_path)
+    with pytest.raises(LabError, match="does not apply"):
+        _recipe.apply(patch, tmp_path)
 
 
 def test_sources_without_the_file_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(LabError, match=r"have no arch/um/Kconfig"):
-        _recipe.apply(_recipe.edits(512)[0], tmp_path)
+    with pytest.raises(LabError, match=r"(?s)does not apply.*arch/um/Kconfig"):
+        _recipe.apply(_recipe.patches()[0], tmp_path)
 
 
-def test_a_small_state_needs_no_room() -> None:
-    assert all("HOST_FP_SIZE" not in edit.new for edit in _recipe.edits(2696))
+def test_jiffies_are_those_of_the_simulator() -> None:
+    assert f"+\tdefault {_recipe.HZ}\n" in _recipe.patches()[0].read_text(encoding="utf-8")
+
+
+def test_a_small_state_gets_the_room_that_the_sources_have() -> None:
+    assert _recipe.state(512) == _recipe.state(2696) == "#define WEIR_STATE_BYTES 2696\n"
+    assert "-\tDEFINE_LONGS(HOST_FP_SIZE, 2696);" in _recipe.patches()[-1].read_text(encoding="utf-8")
     assert "KERNEL_STACK_ORDER" not in _recipe.config(2696)
 
 
 def test_a_large_state_gets_room_in_the_task_and_on_the_stack() -> None:
-    (edit,) = (edit for edit in _recipe.edits(AMX) if "HOST_FP_SIZE" in edit.new)
-    assert "HOST_FP_SIZE, 11008)" in edit.new
+    assert _recipe.state(AMX) == "#define WEIR_STATE_BYTES 11008\n"
     assert "CONFIG_KERNEL_STACK_ORDER=3\n" in _recipe.config(AMX)
 
 

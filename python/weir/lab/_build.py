@@ -133,8 +133,9 @@ def _unpack(source: _source.Source, folder: Path, report: Report) -> Path:
 
 def _prepare(tree: Path, xstate_bytes: int, report: Report) -> None:
     report("configuring", None)
-    for edit in _recipe.edits(xstate_bytes):
-        _recipe.apply(edit, tree)
+    for patch in _recipe.patches():
+        _recipe.apply(patch, tree)
+    (tree / _recipe.STATE).write_text(_recipe.state(xstate_bytes), encoding="utf-8")
     options = _recipe.config(xstate_bytes)
     fragment = tree.parent / "fragment"
     fragment.write_text(options, encoding="utf-8")

@@ -1,45 +1,48 @@
-"""What is changed in the kernel's sources before they are built, and how the kernel is configured.
+"""How the kernel's sources are changed before they are built, and how the kernel is configured.
 
-Each change replaces one exact piece of text that must be there exactly once: sources that differ are refused, because
-some of these changes would otherwise fail silently, by spoiling memory or a result.
+The changes are the patches of ``lab/kernel``. Each must apply exactly as it is written, at most at another line:
+sources that differ are refused, because some changes would otherwise fail silently, by spoiling memory or a result.
 """
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from weir.lab._edit import Edit
 from weir.lab._errors import LabError
 from weir.lab._files import digest, sources
-from weir.lab._memory import MEMORY
-from weir.lab._speed import SPEED
 
-__all__ = ["HZ", "Edit", "apply", "config", "edits", "recipe", "refused"]
+__all__ = ["HZ", "STATE", "apply", "config", "patches", "recipe", "refused", "state"]
 
 HZ = 1000
 """Jiffies a second: as in the simulator, and in most distributions' kernels of today."""
+STATE = "arch/x86/um/weir-state.h"
+"""Has the size of the floating-point state, for the patch that makes room for it."""
 
 _STATE_ROOM = 2696
 """Bytes that the sources provide for the floating-point state."""
 _STACK_PAGE_BYTES = 4096
 _STACK_ORDER = 2
 """Pages of a kernel stack, as a power of two, that the sources' own state needs."""
+_OTHER = "Debian's linux-source-6.12 is known to work (WEIR_KERNEL_SOURCE names a tarball or an unpacked tree)"
 
 
-def edits(xstate_bytes: int) -> list[Edit]:
-    """The changes for a machine whose floating-point state has ``xstate_bytes``."""
-    found = [_JIFFIES, _CLOCK_STEP, _TIMER_STEP, _READ_COST, _RANDOM, _POOL, _CONSOLE, _ALARM, *SPEED, *MEMORY]
-    if xstate_bytes > _STATE_ROOM:
-        found.append(
-            Edit(
-                "arch/x86/um/user-offsets.c",
-                f"\tDEFINE_LONGS(HOST_FP_SIZE, {_STATE_ROOM});\n",
-                f"\tDEFINE_LONGS(HOST_FP_SIZE, {_room(xstate_bytes)});\n",
-                "the state of this machine's processors does not fit",
-            )
-        )
+def patches() -> list[Path]:
+    """The patches, in the order in which they apply.
+
+    Raises:
+        LabError: this installation lacks them.
+    """
+    found = sorted((sources() / "kernel").glob("*.patch"))
+    if not found:
+        raise LabError(f"{sources()} lacks the patches of the kernel")
     return found
+
+
+def state(xstate_bytes: int) -> str:
+    """The text of the file ``STATE`` for a machine whose floating-point state has ``xstate_bytes``."""
+    return f"#define WEIR_STATE_BYTES {_room(xstate_bytes)}\n"
 
 
 def config(xstate_bytes: int) -> str:
@@ -56,29 +59,23 @@ def config(xstate_bytes: int) -> str:
 
 def recipe(xstate_bytes: int) -> str:
     """A name for the configuration and the changes together."""
-    parts = [config(xstate_bytes)]
-    for edit in edits(xstate_bytes):
-        parts += [edit.file, edit.old, edit.new]
-    return digest(parts)
+    return digest([config(xstate_bytes), state(xstate_bytes), *(p.read_text(encoding="utf-8") for p in patches())])
 
 
-def apply(edit: Edit, tree: Path) -> None:
-    """Makes ``edit`` in the sources below ``tree``.
+def apply(patch: Path, tree: Path) -> None:
+    """Makes the changes of ``patch`` in the sources below ``tree``.
 
     Raises:
-        LabError: the file is not there, or does not contain the text exactly once.
+        LabError: it does not apply exactly; what ``patch`` did to the tree by then is left.
     """
-    path = tree / edit.file
+    command = ["patch", "--strip=1", "--fuzz=0", "--forward", "--batch", "--input", str(patch.absolute())]
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise LabError(f"these kernel sources have no {edit.file}: {_OTHER}") from error
-    if text.count(edit.old) != 1:
-        raise LabError(
-            f"{edit.file} of these kernel sources is another than expected, so that this change cannot be made safely: "
-            f"{edit.why}; {_OTHER}"
-        )
-    path.write_text(text.replace(edit.old, edit.new), encoding="utf-8")
+        done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise LabError("the program patch is missing; install the package patch") from error
+    if done.returncode:
+        said = "\n".join(f"  {line}" for line in (done.stdout + done.stderr).strip().splitlines())
+        raise LabError(f"{patch.name} does not apply to these kernel sources:\n{said}\n{_OTHER}")
 
 
 def refused(options: str, written: str) -> Sequence[str]:
@@ -90,82 +87,3 @@ def refused(options: str, written: str) -> Sequence[str]:
 def _room(xstate_bytes: int) -> int:
     """What the state gets: as in the sources if it fits, else a multiple of 64 bytes."""
     return _STATE_ROOM if xstate_bytes <= _STATE_ROOM else -(-xstate_bytes // 64) * 64
-
-
-_OTHER = "Debian's linux-source-6.12 is known to work (WEIR_KERNEL_SOURCE names a tarball or an unpacked tree)"
-
-_JIFFIES = Edit(
-    "arch/um/Kconfig",
-    "config HZ\n\tint\n\tdefault 100\n",
-    f"config HZ\n\tint\n\tdefault {HZ}\n",
-    "TCP's timers would be ten times coarser than on a usual host",
-)
-
-_CLOCK_STEP = Edit(
-    "arch/um/include/linux/time-internal.h",
-    "#define TIMER_MULTIPLIER 256\n",
-    "#define TIMER_MULTIPLIER 1\n",
-    "the clock would go in steps of 256 ns, and each timer fire twice to meet its instant",
-)
-
-_TIMER_STEP = Edit(
-    "arch/um/include/linux/time-internal.h",
-    "#define TIMER_MIN_DELTA  500\n",
-    "#define TIMER_MIN_DELTA  1\n",
-    "packets of a fast link are closer together than 500 ns",
-)
-
-_READ_COST = Edit(
-    "arch/um/kernel/time.c",
-    "\t\t\ttime_travel_update_time_rel(TIMER_MULTIPLIER);\n",
-    "\t\t\ttime_travel_update_time_rel(256);\n",
-    "a program that polls the clock would hardly get on; what a reading costs stays as it was, 256 ns",
-)
-
-_RANDOM = Edit(
-    "arch/um/os-Linux/util.c",
-    "\treturn getrandom(buf, len, flags);\n",
-    """\
-	/* The numbers of a seed, by SplitMix64, so that one seed gives one run; the host's without a seed. */
-	static unsigned long long state;
-	const char *seed = getenv("WEIR_LAB_SEED");
-	unsigned char *out = buf;
-	size_t i;
-
-	if (!seed)
-		return getrandom(buf, len, flags);
-	if (!state)
-		state = strtoull(seed, NULL, 10);
-	for (i = 0; i < len; i++) {
-		unsigned long long z = state += 0x9e3779b97f4a7c15ULL;
-
-		z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-		z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-		out[i] = (z ^ (z >> 31)) >> 56;
-	}
-	return len;
-""",
-    "two labs with the same seed would differ",
-)
-
-_POOL = Edit(
-    "drivers/char/random.c",
-    "\t_mix_pool_bytes(init_utsname(), sizeof(*(init_utsname())));\n"
-    "\t_mix_pool_bytes(command_line, strlen(command_line));\n",
-    "",
-    "one seed would give another run with a kernel that was built at another time, or is kept in another folder",
-)
-
-_CONSOLE = Edit(
-    "arch/um/drivers/stderr_console.c",
-    "\tunregister_console(&stderr_console);\n",
-    "",
-    "nobody would see what a kernel says that dies after its start",
-)
-
-_ALARM = Edit(
-    "arch/um/kernel/time.c",
-    "\tif (get_current()->mm != NULL)\n",
-    "\tif (time_travel_mode == TT_MODE_OFF && get_current()->mm != NULL)\n",
-    "each timer would send the program that runs a signal of the host, which nothing needs in virtual time",
-)

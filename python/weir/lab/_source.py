@@ -18,7 +18,10 @@ PACKAGE = "linux-source-6.12"
 """Debian's package of kernel sources that the lab is built from."""
 
 VARIABLE = "WEIR_KERNEL_SOURCE"
-_TOOLS = {"gcc": "gcc", "make": "make", "flex": "flex", "bison": "bison", "bc": "bc", "perl": "perl", "xz": "xz-utils"}
+_TOOLS = {
+    **{name: name for name in ("bc", "bison", "flex", "gcc", "make", "patch", "perl")},
+    "xz": "xz-utils",
+}
 """Programs that the build calls, and the Debian packages they come from."""
 _LIBC = "/usr/lib/x86_64-linux-gnu/libc.a"
 
