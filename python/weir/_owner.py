@@ -12,11 +12,11 @@ import contextlib
 import itertools
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from weir._remove import remove_quietly
 from weir._seal import DIGITS, is_sealed, seal
 
 __all__ = ["ENVIRONMENT", "Tag", "find", "make_folder", "new", "of_process", "parse", "processes", "temporary_folder"]
@@ -92,7 +92,7 @@ def temporary_folder(place: Path, prefix: str) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_quietly(folder)
 
 
 def processes() -> dict[int, Tag]:

@@ -260,7 +260,7 @@ def test_a_program_that_is_to_stay_alone_starts_threads_but_no_process() -> None
 
 def test_nothing_is_left_of_one_that_is_killed(kind: str, tmp_path: Path) -> None:
     if kind == "landlock":
-        pytest.skip("there, whoever starts it sees to its end: lab/host/guard.c, --alone")
+        pytest.skip("there, whoever starts it sees to its end: lab/host/guard, --alone")
     code = "import os, sys, time; os.fork() or os.setsid(); os.fork(); print(os.getpid(), flush=True); time.sleep(600)"
     command = confine.command([sys.executable, "-c", code, str(tmp_path)])
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

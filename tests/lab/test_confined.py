@@ -186,7 +186,8 @@ def test_a_guest_kernel_can_do_it_when_nothing_confines(
 ) -> None:
     monkeypatch.setenv(confine.UNCONFINED, "1")
     refused = {name for name, result in results_of(kernel, taken).items() if result < 0}
-    assert refused == {"module"}  # what it was given is none
+    # What it was given is no module; and no process outside is in its namespace, confined or not.
+    assert refused == {"module", "signal", "trace"}
 
 
 def test_results_that_are_no_plain_files_are_refused(kernel: Kernel, tmp_path: Path) -> None:

@@ -24,12 +24,16 @@ LAYERS: dict[str, set[str]] = {
     "confine": {"weir._programs"},
     "cc": {"weir._weir", "weir.confine"},
     "methods": {
-        *("weir._owner", "weir._programs", "weir._weir", "weir.bpf", "weir.cc", "weir.confine", "weir.lab", "weir.run"),
+        *("weir._owner", "weir._programs", "weir._remove", "weir._weir", "weir.bpf", "weir.cc", "weir.confine"),
+        *("weir.lab", "weir.run"),
     },
     "bpf": {"weir._seal", "weir.cc", "weir.methods"},  # the errors of methods, and where the programs are
-    "engine": {"weir._files", "weir._terminal", "weir._weir", "weir.cc", "weir.confine", "weir.methods", "weir.run"},
+    "engine": {
+        *("weir._files", "weir._remove", "weir._terminal", "weir._weir", "weir.cc", "weir.confine", "weir.methods"),
+        "weir.run",
+    },
     "emulate": {"weir._owner", "weir.methods", "weir.scenario"},
-    "lab": {"weir._owner", "weir.confine"},
+    "lab": {"weir._owner", "weir._remove", "weir.confine"},
     # For checksums; for names in errors; for the convenience of `Run.metrics`, when it is called.
     "run": {"weir._terminal", "weir._weir", "weir.metrics"},
     "metrics": {"weir.run"},

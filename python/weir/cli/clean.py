@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import click
 
 from weir.cli import _errors
 from weir.cli._common import console, emit_json, examples, json_option, plural
-
-if TYPE_CHECKING:
-    from weir.methods._remains import Remain
 
 __all__ = ["command"]
 
@@ -35,39 +34,54 @@ def command(folders: tuple[Path, ...], everything: bool, dry_run: bool, as_json:
     by default it is runs.
     """
     from weir.engine import remove_unfinished, unfinished
-    from weir.methods._remains import find
+    from weir.methods._remains import find, remove
 
     found = find()
     chosen = [remain for remain in found if everything or not remain.alive]
     partial = unfinished(folders or (Path("runs"),))
-    failures = [] if dry_run else _remove(chosen)
-    for folder in () if dry_run else partial:
-        remove_unfinished(folder)
+    acts: list[tuple[_Thing, Callable[[], None]]] = [
+        *((_Thing(remain.kind, remain.name), functools.partial(remove, remain)) for remain in chosen),
+        *(
+            (_Thing("unfinished cells", str(folder)), functools.partial(remove_unfinished, folder))
+            for folder in partial
+        ),
+    ]
+    removed, failures = ([thing for thing, _ in acts], []) if dry_run else _remove(acts)
     if as_json:
-        items = [{"kind": r.kind, "name": r.name} for r in chosen] + [
-            {"kind": "unfinished cells", "name": str(folder)} for folder in partial
-        ]
+        items = [{"kind": thing.kind, "name": thing.name} for thing in removed]
         emit_json({"removed": items, "dry_run": dry_run, "in_use": len(found) - len(chosen), "failures": failures})
     else:
-        _print([*map(str, chosen), *(f"unfinished cells of {folder}" for folder in partial)], failures, dry_run=dry_run)
+        _print([*map(str, removed)], failures, dry_run=dry_run)
         if len(chosen) < len(found):
             console().print(f"{plural(len(found) - len(chosen), 'thing')} left to runs that still go: --all takes them")
     if failures:
         raise click.exceptions.Exit(_errors.FAILED)
 
 
-def _remove(remains: list[Remain]) -> list[str]:
-    """Removes ``remains``; what went wrong."""
-    from weir.methods import MethodError
-    from weir.methods._remains import remove
+class _Thing(NamedTuple):
+    """Something that is to be removed."""
 
-    failures = []
-    for remain in remains:
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {'of ' if self.kind == 'unfinished cells' else ''}{self.name}"
+
+
+def _remove(acts: Iterable[tuple[_Thing, Callable[[], None]]]) -> tuple[list[_Thing], list[str]]:
+    """Removes things; those that are gone, and what of the others is left and why."""
+    from weir.engine import EngineError
+    from weir.methods import MethodError
+
+    removed, failures = [], []
+    for thing, act in acts:
         try:
-            remove(remain)
-        except (MethodError, OSError) as error:
-            failures.append(f"{remain}: {error}")
-    return failures
+            act()
+        except (EngineError, MethodError, OSError) as error:
+            failures.append(f"{thing}: {error}")
+        else:
+            removed.append(thing)
+    return removed, failures
 
 
 def _print(names: list[str], failures: list[str], *, dry_run: bool) -> None:
@@ -76,5 +90,5 @@ def _print(names: list[str], failures: list[str], *, dry_run: bool) -> None:
         console().print(f"{word} {name}")
     for failure in failures:
         console().print(f"could not remove {failure}", style="red")
-    if not names:
+    if not names and not failures:
         console().print("nothing to remove")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -11,6 +10,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from weir._remove import remove_quietly, remove_tree
 from weir.engine._files import sync_folder, write_atomic, write_json
 from weir.engine._folder import PARTIAL
 from weir.run.checksums import FORMAT, seal
@@ -117,7 +117,7 @@ class CellWriter:
         for file in self._files.values():
             _close_quietly(file)
         if not self._completed:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            remove_quietly(self._folder)
 
 
 def place(folder: Path, final: Path) -> None:
@@ -127,8 +127,7 @@ def place(folder: Path, final: Path) -> None:
         OSError: it cannot be moved.
     """
     final.parent.mkdir(exist_ok=True)
-    if final.exists():
-        shutil.rmtree(final)
+    remove_tree(final)
     folder.rename(final)
     sync_folder(final.parent)
 

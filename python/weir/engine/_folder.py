@@ -9,13 +9,13 @@ import json
 import os
 import re
 import secrets
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from weir._files import made_folder, remove_leftovers
+from weir._remove import remove_quietly, remove_tree
 from weir.engine._errors import FolderError, LockedError
 from weir.engine._files import write_atomic, write_json
 from weir.engine._lock import LOCK, held_lock
@@ -145,7 +145,7 @@ class RunFolder:
 
     def remove_partial(self) -> None:
         """Removes what is left of unfinished cells. Only for who holds the lock."""
-        shutil.rmtree(self.path / PARTIAL, ignore_errors=True)
+        remove_quietly(self.path / PARTIAL)
 
     def reopen(self) -> None:
         """Removes what says that the run is complete, and what was derived from it; cells can be written then."""
@@ -242,10 +242,7 @@ class RunFolder:
 def _remove(folder: Path, names: tuple[str, ...]) -> None:
     for name in names:
         entry = folder / name
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink(missing_ok=True)
+        remove_tree(entry)
 
 
 def now() -> str:
@@ -396,7 +393,7 @@ def remove_unfinished(run: Path) -> None:
     folder = RunFolder(run)
     with folder.locked():
         if folder.owns_partial():
-            folder.remove_partial()
+            remove_tree(run / PARTIAL)
 
 
 def discard(run: Path, cells: Iterable[str]) -> None:

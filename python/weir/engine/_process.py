@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from weir import cc, confine
+from weir._remove import remove_quietly
 from weir.engine._cell import place
 from weir.engine._folder import PARTIAL
 
@@ -102,7 +102,7 @@ class Process:
         if self._watch is not None:
             self._watch.close()
         if self._inside is not None:
-            shutil.rmtree(self._inside, ignore_errors=True)
+            remove_quietly(self._inside)
 
     def _policy(self) -> confine.Policy:
         assert self._inside is not None

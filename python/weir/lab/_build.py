@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from weir import _owner
+from weir._remove import remove_quietly, remove_tree
 from weir.lab import _recipe, _source
 from weir.lab._errors import LabError
 from weir.lab._files import cache, digest
@@ -68,7 +69,7 @@ def build(report: Report, *, again: bool = False, jobs: int | None = None) -> Ke
             report("collecting the results", None)
             _collect(tree, folder / "done", about)
             if final.exists():
-                shutil.rmtree(final)
+                remove_tree(final)
             (folder / "done").rename(final)
     kernel = Kernel.at(final)
     if kernel is None:
@@ -101,7 +102,7 @@ def _locked(report: Report) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX)
         for left in cache().glob("build-*"):
             if _owner.find(left.name, "build-", suffix="") is not None:
-                shutil.rmtree(left, ignore_errors=True)
+                remove_quietly(left)
         yield
 
 

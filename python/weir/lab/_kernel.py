@@ -155,12 +155,12 @@ class Kernel:
 
     @cached_property
     def guard(self) -> Path:
-        """The program that starts a lab and cleans up after it (``lab/host/guard.c``).
+        """The program that starts a lab and cleans up after it (``lab/host/guard``).
 
         Raises:
             LabError: it cannot be compiled.
         """
-        return _program("host/guard.c")
+        return _program("host/guard")
 
     @cached_property
     def init(self) -> Path:

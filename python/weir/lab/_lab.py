@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import shutil
 import subprocess
 import tempfile
 import time
@@ -16,7 +15,8 @@ from types import TracebackType
 from typing import Self
 
 from weir import _owner, confine
-from weir.lab import _stuck
+from weir._remove import remove_quietly
+from weir.lab import _group, _stuck
 from weir.lab._errors import LabError
 from weir.lab._fault import Fault, fault
 from weir.lab._kernel import Kernel
@@ -112,6 +112,8 @@ class Settings:
     """The guest's terminal is this process' standard input and output."""
     limit_ns: int | None = None
     """What the guest's clock never passes unless something hangs; ``None``: it may run for ever."""
+    processes: int = 512
+    """How many processes of the host it may be at most: one for each of the guest, and a few."""
     patience_s: float = PATIENCE_S
     """Wall time for a tenth of a virtual second before the lab counts as hung."""
 
@@ -132,6 +134,7 @@ class Lab:
         self._clock_ns = 0
         self._moved_s = 0.0
         self._watchdog: _stuck.Watchdog | None = None
+        self._group: Path | None = None
 
     def __enter__(self) -> Self:
         """Starts the lab.
@@ -162,7 +165,9 @@ class Lab:
     def _start(self, guard: Path, init: Path) -> None:
         confined = self._confined(init)
         reading, self._lifeline = os.pipe()
-        command = [str(guard), str(reading), str(self.folder), str(self._memory), "--", *confined]
+        self._group = _group.make(self._settings.processes)
+        bounds = [str(self._settings.processes), str(self._group or "-")]
+        command = [str(guard), str(reading), *bounds, str(self.folder), str(self._memory), "--", *confined]
         environment = {
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": str(Path.home()),  # by which the confinement knows what is private
@@ -238,9 +243,12 @@ class Lab:
         if self._processor is not None:
             self._processor.release()
             self._processor = None
+        if self._group is not None:
+            _group.remove(self._group)
+            self._group = None
         for folder in (self._memory, self.folder):
             if folder != Path():
-                shutil.rmtree(folder, ignore_errors=True)
+                remove_quietly(folder)
 
     @property
     def now_ns(self) -> int:
@@ -328,6 +336,9 @@ class Lab:
             return int(rest)
         if word == "failed:":
             raise LabError(f"the lab could not do its work: {rest.strip()}.{self.console()}")
+        _, _, ended_for = self._said("ended").partition("\n")
+        if ended_for.strip():
+            raise LabError(f"the lab was ended: {ended_for.strip()}")
         text = f"the lab's kernel ended by itself.{self.console()}"
         if (found := fault(self._said("console"), self._modules())) is not None:
             raise FaultError(text, found)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import shutil
 import signal
 import subprocess
 import time
@@ -20,8 +19,9 @@ from pathlib import Path
 from typing import Literal
 
 from weir import _owner
+from weir._remove import remove_tree
 from weir.bpf import _record
-from weir.lab import left_behind
+from weir.lab import group_places, left_behind
 from weir.methods import MethodError
 from weir.methods.emul import _cgroup
 
@@ -70,7 +70,7 @@ def remove(remain: Remain) -> None:
             with contextlib.suppress(OSError):  # another's pin keeps the folder
                 _record.folder().rmdir()
         case "folder":
-            shutil.rmtree(remain.name, ignore_errors=True)
+            remove_tree(Path(remain.name))
 
 
 def _processes() -> Iterator[Remain]:
@@ -88,8 +88,8 @@ def _namespaces() -> Iterator[Remain]:
 
 
 def _cgroups() -> Iterator[Remain]:
-    place = _cgroup.root()
-    for path in sorted(place.rglob("weir-*-run")) if place is not None else ():
+    places = {place for place in (_cgroup.root(), *group_places()) if place is not None}
+    for path in sorted({path for place in places for path in place.rglob("weir-*-run")}):
         tag = _owner.find(path.name, suffix="-run")
         if tag is not None and path.is_dir():
             yield Remain("control group", str(path), tag.alive)

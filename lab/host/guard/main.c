@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * Starts a lab and sees to it that nothing of it is left, however it and whoever wanted it end.
+ *
+ *   guard LIFELINE PROCESSES GROUP FOLDER... -- COMMAND ARGUMENT...
+ *
+ * LIFELINE is the number of a file: the reading end of a pipe whose other end the caller holds. When that is closed, by
+ * its will or by its death, the lab ends and every FOLDER is removed. When COMMAND, which becomes the kernel, ends
+ * before, "ended" in the first FOLDER says so, with its exit code, 128 + N if signal N ended it, and what the guard
+ * ended it for, if it did; the folders stay until the caller has read its results and lets go. Standard output and
+ * error become the kernel's. The exit code is 1 if a folder cannot be removed.
+ *
+ * A lab has PROCESSES processes at most. GROUP is a control group that sees to it, or "-"; a limit of the user does,
+ * too, where he is not root; and the guard counts, in case neither does.
+ *
+ * COMMAND confines the kernel; this process is outside, and trusts nothing in the folders.
+ *
+ * A User-Mode Linux is several processes: the kernel, one for each program that runs in it, and helpers. They are in a
+ * namespace of processes (inside.c). Where the host permits none, all of them are descendants of this process, which
+ * makes itself their reaper, so that it can end and await every one (processes.c).
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/sysinfo.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "guard.h"
+
+#define LOOK_MS 250 /* between two looks at how many processes there are */
+
+static pid_t first; /* the kernel, or the first process of its namespace; 0 when it has ended */
+static int inside;  /* whether it is in a namespace */
+static int kernel_status = SIGKILL;
+static char ended_for[128];
+static long most;
+static const char *group;
+
+void settle(void)
+{
+	if (strcmp(group, "-"))
+		join_group(group);
+	limit_processes(most);
+}
+
+void become(char **command)
+{
+	sigset_t none;
+
+	/* Randomised addresses would make two labs differ; a new program keeps the setting. */
+	personality(PER_LINUX | ADDR_NO_RANDOMIZE);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	execv(command[0], command);
+	fprintf(stderr, "%s: %s\n", command[0], strerror(errno));
+	_exit(127);
+}
+
+/* Takes note of the end of FIRST; in a namespace, TOLD has how the kernel ended. */
+static void reap(int told)
+{
+	int status;
+	pid_t child;
+
+	while ((child = waitpid(-1, &status, WNOHANG | __WALL)) > 0)
+		if (child == first) {
+			if (!inside)
+				kernel_status = status;
+			else if (read(told, &status, sizeof(status)) == sizeof(status))
+				kernel_status = status;
+			first = 0;
+		}
+}
+
+static int watch_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGINT);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static void say_ended(const char *folder)
+{
+	char path[4096];
+	FILE *file;
+	int number;
+
+	snprintf(path, sizeof(path), "%s/ended", folder);
+	/* The kernel may have put something there, which must not lead us to a file of the host, nor hide the end. */
+	remove_all(path);
+	number = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	file = number < 0 ? NULL : fdopen(number, "w");
+	if (!file)
+		return;
+	fprintf(file, "%d\n%s", WIFSIGNALED(kernel_status) ? 128 + WTERMSIG(kernel_status) : WEXITSTATUS(kernel_status),
+		ended_for);
+	fclose(file);
+}
+
+/* How many tasks this machine has: one system call, by which most looks need no other. */
+static long tasks(void)
+{
+	struct sysinfo about;
+
+	return sysinfo(&about) ? 0 : about.procs;
+}
+
+/* Returns when the kernel has ended, nobody wants it any more, or it has too many processes. */
+static void wait_for_the_end(int lifeline, int signals, int told)
+{
+	struct pollfd polled[2] = {{.fd = lifeline}, {.fd = signals, .events = POLLIN}};
+	struct signalfd_siginfo signal_;
+	long before = tasks();
+
+	while (first) {
+		if (poll(polled, 2, inside ? LOOK_MS : -1) < 0 && errno != EINTR)
+			return;
+		while (read(signals, &signal_, sizeof(signal_)) == sizeof(signal_))
+			if (signal_.ssi_signo != SIGCHLD)
+				return;
+		reap(told);
+		if (polled[0].revents)
+			return;
+		if (inside && first && tasks() - before > most && count_namespace(first) > most) {
+			snprintf(ended_for, sizeof(ended_for), "it had more than %ld processes\n", most);
+			return;
+		}
+	}
+}
+
+static void start(int told[2], char **command)
+{
+	pid_t self = getpid();
+
+	first = start_inside(told[1], command);
+	inside = first > 0;
+	if (inside)
+		return;
+	first = fork();
+	if (!first) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != self)
+			_exit(1);
+		settle();
+		become(command);
+	}
+}
+
+int main(int count, char **arguments)
+{
+	int lifeline, signals, left = 0, told[2];
+	char **command = arguments;
+
+	(void)count;
+	while (*command && strcmp(*command, "--"))
+		command++;
+	if (command < arguments + 5 || !*command || !command[1]) {
+		fprintf(stderr, "usage: guard LIFELINE PROCESSES GROUP FOLDER... -- COMMAND ARGUMENT...\n");
+		return 2;
+	}
+	lifeline = atoi(arguments[1]);
+	most = atol(arguments[2]);
+	group = arguments[3];
+	fcntl(lifeline, F_SETFD, FD_CLOEXEC);
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	signals = watch_signals();
+	if (pipe2(told, O_CLOEXEC | O_NONBLOCK)) {
+		perror("guard: pipe");
+		return 1;
+	}
+	start(told, command + 1);
+	if (first < 0) {
+		perror("guard: fork");
+		return 1;
+	}
+	close(told[1]);
+	wait_for_the_end(lifeline, signals, told[0]);
+	if (inside && first) {
+		kill(first, SIGKILL);
+		waitpid(first, NULL, __WALL); /* which ends when all of its namespace have */
+	}
+	end_descendants();
+	say_ended(arguments[4]);
+	while (read(lifeline, &(char){0}, 1) > 0)
+		;
+	for (char **folder = arguments + 4; folder < command; folder++)
+		left |= !remove_all(*folder);
+	if (strcmp(group, "-"))
+		leave_group(group);
+	return left;
+}
