@@ -17,12 +17,14 @@ from weir.plan import (
     Loss,
     TcpTransport,
     UdpTransport,
+    line_bytes,
     offered_bps,
     option_bytes,
     packet_bytes,
     probabilities,
     queue_bytes,
     queue_packets,
+    recorded_links,
     tcp_flows,
     typed,
     with_transports,
@@ -103,3 +105,15 @@ def test_what_is_no_plan_is_refused_with_its_field(document: dict[str, Any], met
     del document["links"][0]["rate_bps"]
     executor: Any = methods.get(method)
     assert "lacks the field links[0].rate_bps" in executor.obstacle(document)
+
+
+def test_all_links_are_recorded_or_those_that_are_named(document: dict[str, Any]) -> None:
+    document["measure"]["links"] = []
+    assert recorded_links(typed(document)) == tuple(range(len(document["links"])))
+    document["measure"]["links"] = [1]
+    assert recorded_links(typed(document)) == (1,)
+
+
+def test_a_delay_line_holds_what_comes_while_it_delays(document: dict[str, Any]) -> None:
+    document["links"][0] |= {"rate_bps": 8_000_000, "delay": {"kind": "fixed", "delay_ns": 10_000_000}}
+    assert line_bytes(typed(document).links[0]) == pytest.approx(10_000)

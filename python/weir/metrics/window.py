@@ -24,7 +24,7 @@ import polars as pl
 from weir.metrics.errors import MetricError, nearest
 from weir.metrics.results import Floats, Ints, Series
 from weir.metrics.selection import select_flows, select_links
-from weir.plan import TransfersSource
+from weir.plan import TransfersSource, recorded_links
 from weir.run import TABLES, Cell, Flow, Link, Plan
 from weir.run.bounds import check_times, latest_ns
 from weir.run.parquet import decoding
@@ -302,7 +302,7 @@ class Window:
         """
         links = self.links
         ids = [link.id for link in links]
-        recorded = self.plan.typed.measure.links or range(len(self.plan.links))
+        recorded = recorded_links(self.plan.typed)
         found = []
         begin, end = self.whole_span
         for link in links:

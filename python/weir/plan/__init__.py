@@ -3,6 +3,9 @@
 from weir.plan import _types
 from weir.plan._documents import PlanError, canonical, plan_hash, typed, with_transports
 from weir.plan._facts import (
+    IP_TCP_HEADERS,
+    TIMESTAMPS,
+    UDP_HEADERS,
     ack_bytes,
     base_rtt_ns,
     bdp_packets,
@@ -11,6 +14,7 @@ from weir.plan._facts import (
     header_bytes,
     is_reverse,
     kind_of,
+    line_bytes,
     offered_bps,
     option_bytes,
     packet_bytes,
@@ -18,6 +22,7 @@ from weir.plan._facts import (
     probabilities,
     queue_bytes,
     queue_packets,
+    recorded_links,
     tcp_flows,
     transit_ns,
     wire_bytes,
@@ -26,6 +31,9 @@ from weir.plan._types import *  # noqa: F403
 
 __all__ = [
     *_types.__all__,
+    "IP_TCP_HEADERS",
+    "TIMESTAMPS",
+    "UDP_HEADERS",
     "PlanError",
     "ack_bytes",
     "base_rtt_ns",
@@ -36,6 +44,7 @@ __all__ = [
     "header_bytes",
     "is_reverse",
     "kind_of",
+    "line_bytes",
     "offered_bps",
     "option_bytes",
     "packet_bytes",
@@ -44,6 +53,7 @@ __all__ = [
     "plan_hash",
     "queue_bytes",
     "queue_packets",
+    "recorded_links",
     "tcp_flows",
     "transit_ns",
     "typed",

@@ -27,6 +27,9 @@ from weir.plan._types import (
 )
 
 __all__ = [
+    "IP_TCP_HEADERS",
+    "TIMESTAMPS",
+    "UDP_HEADERS",
     "ack_bytes",
     "base_rtt_ns",
     "bdp_packets",
@@ -35,6 +38,7 @@ __all__ = [
     "header_bytes",
     "is_reverse",
     "kind_of",
+    "line_bytes",
     "offered_bps",
     "option_bytes",
     "packet_bytes",
@@ -42,16 +46,18 @@ __all__ = [
     "probabilities",
     "queue_bytes",
     "queue_packets",
+    "recorded_links",
     "tcp_flows",
     "transit_ns",
     "wire_bytes",
 ]
 
-_IPV4 = 20
-_TCP = 20
-_UDP = 8
-_TIMESTAMPS = 12
-"""The option with its padding (RFC 7323)."""
+IP_TCP_HEADERS = 40
+"""Bytes of an IPv4 and a TCP header without options."""
+UDP_HEADERS = 28
+"""Bytes of an IPv4 and a UDP header."""
+TIMESTAMPS = 12
+"""Bytes of the TCP option timestamps with its padding (RFC 7323)."""
 _S = 1_000_000_000
 
 
@@ -82,13 +88,13 @@ def payload_bytes(transport: Transport) -> int:
 def header_bytes(transport: Transport) -> int:
     """IP and transport headers of a full packet, bytes. SACK blocks are not counted."""
     if not isinstance(transport, TcpTransport):
-        return _IPV4 + _UDP
-    return _IPV4 + _TCP + option_bytes(transport)
+        return UDP_HEADERS
+    return IP_TCP_HEADERS + option_bytes(transport)
 
 
 def option_bytes(transport: TcpTransport) -> int:
     """TCP options of a full packet, bytes. SACK blocks are not counted."""
-    return _TIMESTAMPS if transport.timestamps else 0
+    return TIMESTAMPS if transport.timestamps else 0
 
 
 def packet_bytes(transport: Transport) -> int:
@@ -175,6 +181,11 @@ def transit_ns(link: Link, ip_bytes: int) -> int:
     return link.delay.delay_ns + wire_bytes(link, ip_bytes) * 8 * _S // link.rate_bps
 
 
+def line_bytes(link: Link) -> float:
+    """Bytes on the wire that the delay line of ``link`` holds when they come at the link's rate."""
+    return link.rate_bps / 8e9 * link.delay.delay_ns
+
+
 def base_rtt_ns(plan: Plan, flow: Flow) -> int:
     """Round-trip time of a full packet and its acknowledgement through empty queues, ns, at least 1.
 
@@ -190,6 +201,11 @@ def bdp_packets(plan: Plan, flow: Flow) -> float:
     slowest = bottleneck(plan, flow.path)
     wire_bits = 8 * wire_bytes(slowest, packet_bytes(flow.transport))
     return slowest.rate_bps * base_rtt_ns(plan, flow) / 1e9 / wire_bits
+
+
+def recorded_links(plan: Plan) -> tuple[int, ...]:
+    """Indices of the links that table ``links`` has."""
+    return plan.measure.links or tuple(range(len(plan.links)))
 
 
 def is_reverse(flow: Flow) -> bool:

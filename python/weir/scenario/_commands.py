@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from weir.plan import IP_TCP_HEADERS, TIMESTAMPS, UDP_HEADERS
+
 from ._lang_commands import Command, Iperf3, ReadyAfter, ReadyOutput, ReadyPort
 from ._problem import Log
-from ._transport import IP_TCP_HEADERS, TIMESTAMPS, UDP_HEADERS
 from ._units import show_duration
 
 __all__ = ["check", "command_source", "iperf3_source"]

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
+from weir.plan import UDP_HEADERS
+
 from . import _commands, _pages
 from . import _lang_workload as lang
 from ._distribution import duty
@@ -15,7 +17,7 @@ from ._lang_web import Web
 from ._network import Network, Path
 from ._problem import Invalid, Log, choose, listing
 from ._sources import Best, Budget, Flow, Sources
-from ._transport import UDP_HEADERS, Resolved, merge, tcp_plan
+from ._transport import Resolved, merge, tcp_plan
 from ._units import show_duration, show_rate
 
 __all__ = ["Flow", "Group", "groups_of"]

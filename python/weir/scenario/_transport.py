@@ -12,17 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from weir import cc as users
+from weir.plan import IP_TCP_HEADERS, TIMESTAMPS
 
 from ._lang_transport import LINUX, LINUX26, CongestionControl, Transport
 from ._network import Path as Way
 from ._problem import Log, Mark, choose
 from ._units import Amount
 
-__all__ = ["IP_TCP_HEADERS", "TIMESTAMPS", "UDP_HEADERS", "Resolved", "merge", "tcp_plan"]
+__all__ = ["Resolved", "merge", "tcp_plan"]
 
-IP_TCP_HEADERS = 40
-TIMESTAMPS = 12
-UDP_HEADERS = 28
 _MAX_MSS = 65_495
 
 KERNELS = frozenset(

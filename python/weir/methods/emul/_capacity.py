@@ -23,7 +23,7 @@ from weir.methods.emul._probes import Endpoint, Probes, Train
 from weir.methods.emul._rates import packets_alone, packets_per_s
 from weir.methods.emul._session import Session
 from weir.methods.emul._wiring import Wiring, wire
-from weir.plan import Plan, queue_bytes, tcp_flows, typed
+from weir.plan import Plan, line_bytes, queue_bytes, tcp_flows, typed
 
 __all__ = ["capacity", "capacity_of_disciplines"]
 
@@ -96,7 +96,7 @@ def _under_way_bytes(plan: Plan) -> float:
     crossed = {link for flow in plan.flows for link in flow.path}
     held = 0.0
     for link in (plan.links[number] for number in crossed):
-        held += (queue_bytes(link.queue, link.mtu_bytes) or 0) + link.rate_bps / 8e9 * link.delay.delay_ns
+        held += (queue_bytes(link.queue, link.mtu_bytes) or 0) + line_bytes(link)
     windows = [min(tcp.send_buffer_bytes, tcp.receive_buffer_bytes) for _, tcp in tcp_flows(plan)]
     return held if len(windows) < len(plan.flows) else min(held, float(sum(windows)))
 

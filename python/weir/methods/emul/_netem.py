@@ -39,6 +39,7 @@ from weir.plan import (
     header_bytes,
     kind_of,
     probabilities,
+    recorded_links,
     transit_ns,
     wire_bytes,
 )
@@ -190,7 +191,7 @@ def wire_netem(plan: Plan, tag: str, slack_ns: int) -> Links:
     for end in ends.values():
         up += _disciplines(plan, end, names, slack_ns)
     down = tuple(("ip", "netns", "del", name) for name in names.values())
-    recorded = [number for number in plan.measure.links or range(len(plan.links)) if number in ends]
+    recorded = [number for number in recorded_links(plan) if number in ends]
     bottlenecks = tuple(_bottleneck(plan, ends[number], names) for number in recorded)
     warnings = (*bare.warnings, *_nameless(plan, bottlenecks))
     late = {number: _delayed_ns(plan, number) - end.link.delay.delay_ns for number, end in ends.items()}

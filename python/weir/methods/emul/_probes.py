@@ -14,11 +14,9 @@ from types import TracebackType
 
 from weir.methods.emul._namespaces import within
 from weir.methods.emul._wiring import Host
+from weir.plan import UDP_HEADERS
 
-__all__ = ["HEADERS", "Endpoint", "Probes", "Train"]
-
-HEADERS = 28
-"""Bytes of the headers of IP and UDP."""
+__all__ = ["Endpoint", "Probes", "Train"]
 
 _LEAST = 16
 _NUMBER = struct.Struct("!I")
@@ -124,7 +122,7 @@ class Probes:
         return len(self._arrived)
 
     def _send(self, train: Train) -> int:
-        payload = max(train.size_bytes - HEADERS, _LEAST)
+        payload = max(train.size_bytes - UDP_HEADERS, _LEAST)
         filling = bytes(payload - _NUMBER.size)
         packets = [_NUMBER.pack(number) + filling for number in range(train.first, train.first + train.count)]
         control = [(socket.SOL_UDP, _UDP_SEGMENT, struct.pack("@H", payload))]

@@ -16,9 +16,9 @@ from typing import Any
 
 from weir.methods import MethodError
 from weir.methods.emul._expectation import Loss, Probe, arrivals, delay_ns, loss_of, slack_ns
-from weir.methods.emul._probes import HEADERS, Endpoint, Probes, Train
+from weir.methods.emul._probes import Endpoint, Probes, Train
 from weir.methods.emul._wiring import Wiring
-from weir.plan import DroptailQueue, Flow, Link, Plan, Queue, bottleneck, kind_of, queue_bytes, wire_bytes
+from weir.plan import UDP_HEADERS, DroptailQueue, Flow, Link, Plan, Queue, bottleneck, kind_of, queue_bytes, wire_bytes
 from weir.plan import Loss as LinkLoss
 
 __all__ = ["Check", "SelfCheck", "SelfCheckError"]
@@ -414,7 +414,7 @@ def _distinct(flows: Iterable[Flow]) -> list[Flow]:
 
 def _chunks(count: int, size: int, most: int = _CHUNK) -> Iterator[int]:
     """``count`` packets of ``size`` bytes in pieces that the kernel takes as one, of ``most`` or fewer."""
-    most = max(1, min(most, _CHUNK, 65_000 // max(size - HEADERS, 1)))
+    most = max(1, min(most, _CHUNK, 65_000 // max(size - UDP_HEADERS, 1)))
     while count > 0:
         yield min(count, most)
         count -= most

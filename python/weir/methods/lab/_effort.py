@@ -10,7 +10,7 @@ from weir.methods import MethodError, span
 from weir.methods._intervals import too_fine
 from weir.methods.lab._links import choose, finest
 from weir.methods.lab._script import Network
-from weir.plan import CommandSource, Plan, tcp_flows
+from weir.plan import CommandSource, Plan, line_bytes, recorded_links, tcp_flows
 
 __all__ = ["foreseen_s", "memory_mb", "remarks"]
 
@@ -79,7 +79,7 @@ def _has_programs(plan: Plan) -> bool:
 def memory_mb(plan: Plan) -> int:
     """Memory of the guest: what buffers, delay lines and rows may hold, with what the kernel adds to each packet."""
     buffers = sum(tcp.send_buffer_bytes + tcp.receive_buffer_bytes for _, tcp in tcp_flows(plan))
-    lines = sum(link.rate_bps / 8e9 * link.delay.delay_ns for link in plan.links)
+    lines = sum(map(line_bytes, plan.links))
     rows_mb = max(0.0, (_ROW_BYTES * _rows(plan) + _TRACED_BYTES * _traced(plan)) / 1e6 - _USUAL_ROWS_MB)
     need: float = _BASE_MB + (2 * buffers + 2 * lines) / 1e6 + rows_mb
     return min(_MOST_MB, round(need))
@@ -88,7 +88,7 @@ def memory_mb(plan: Plan) -> int:
 def _rows(plan: Plan) -> float:
     """Rows that the guest holds before it hands them over."""
     measure, beat = plan.measure, min(_BEAT_NS, plan.end_ns)
-    flows, links = len(plan.flows), len(measure.links) or len(plan.links)
+    flows, links = len(plan.flows), len(recorded_links(plan))
     asked = ((measure.tcp_ns, flows), (measure.goodput_ns, 2 * flows), (measure.links_ns, links))
     return float(sum(beat / interval * count for interval, count in asked if interval))
 

@@ -31,6 +31,7 @@ from weir.plan import (
     kind_of,
     probabilities,
     queue_packets,
+    recorded_links,
 )
 
 __all__ = ["DEVICE", "OFFLOADS", "commands", "frames", "obstacle", "queues"]
@@ -109,7 +110,7 @@ def _nic_of(plan: Plan, node: int) -> int | None:
 
 def commands(plan: Plan, wiring: Wiring) -> Iterator[str]:
     """The commands that make the network, but for the hosts' devices."""
-    recorded = set(plan.measure.links) or set(range(len(plan.links)))
+    recorded = set(recorded_links(plan))
     nics = {link for links in _first_links(plan).values() for link in links}
     yield f"flows {len(plan.flows)} {wiring.first_port} {plan.measure.delay_ns}"
     trace = plan.measure.trace
