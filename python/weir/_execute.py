@@ -22,7 +22,7 @@ def execute(
     *,
     method: str = DEFAULT,
     version: Version = "full",
-    set: Mapping[str, str] | None = None,  # noqa: A002  (as the command line calls it)
+    set: Mapping[str, Any] | None = None,  # noqa: A002  (as the command line calls it)
     workers: int | None = None,
     fresh: bool = False,
     force: bool = False,
@@ -36,7 +36,8 @@ def execute(
         folder: of the run; created, or continued if it holds the same run.
         method: what executes it: ``sim``, ``lab`` or ``emul``.
         version: ``full``, ``quick`` or ``realtime``.
-        set: values to change, by their path in the scenario, as ``--set`` does.
+        set: values to change, by their path in the scenario, as ``--set`` does: numbers, truth values, lists, mappings,
+            or YAML text.
         workers: number of processes; default: one a processor.
         fresh: whether another run in ``folder`` is replaced.
         force: whether to execute what this machine does not carry in real time.
@@ -48,13 +49,14 @@ def execute(
         weir.scenario.ScenarioError: the scenario is wrong; the error lists every problem.
         weir.methods.MethodError: the method is unknown, or cannot execute this, or not here.
         weir.engine.EngineError: ``folder`` holds another run, or a cell failed; complete cells are kept.
-        ValueError: ``version`` or ``set`` beside a scenario that is loaded.
+        ValueError: ``version`` or ``set`` beside a scenario that is loaded; or ``set`` has what YAML has not.
         OSError: ``folder`` cannot be written.
     """
     from weir import engine
     from weir.run import RunWarning, open_run
+    from weir.scenario import yaml_texts
 
-    changes = dict(set or {})
+    changes = yaml_texts(set or {})
     loaded = _load(scenario, version, changes)
     result = engine.run(
         loaded,

@@ -144,3 +144,39 @@ def test_what_the_simulator_lacks_is_told_where_nothing_else_can(
     assert ran.code != 0
     for reason in ("linux:cubic", "its kernel is not built", "it needs root"):
         assert reason in ran.err
+
+
+def test_a_plan_compares_methods_where_the_simulator_cannot(
+    weir: Weir, here: Path, machine: Callable[[_Lab], None]
+) -> None:
+    machine(_Lab(None, seconds=4.0))
+    _write(here, cc="linux:westwood")
+    ran = weir("plan", "two.yaml")
+    assert ran.code == 0, ran
+    table = {words[0]: line for line in ran.out.splitlines() for words in [line.lstrip("* ").split()] if words}
+    assert "linux:westwood" in table["sim"]
+    assert "without --method: lab" in ran.out
+    assert "the time of 1 cell by method sim is unknown" in ran.out
+    assert json.loads(weir("plan", "two.yaml", "--json").out)[0]["seconds"] is None
+    named = weir("plan", "two.yaml", "--method", "sim")
+    assert (named.code, named.out) == (2, "")
+    assert "method 'sim' cannot execute this: flow elephants[0]: no congestion control is called" in named.err
+
+
+def test_a_run_is_refused_before_it_begins_where_one_cell_cannot_be_executed(weir: Weir, here: Path) -> None:
+    _write(here)
+    file = here / "two.yaml"
+    file.write_text(f"{file.read_text()}sweep: {{transport.cc: [reno, linux:reno], transport.sack: [true, false]}}\n")
+    ran = weir("run", "two.yaml", "--method", "sim")
+    assert ran.code == 2
+    assert "method 'sim' cannot execute cell 0002-r0 (cc = linux:reno, sack = true): " in ran.err
+    assert not (here / "runs").exists()
+
+
+def test_a_typo_in_a_name_of_the_kernels_is_told_before_a_method_is_chosen(weir: Weir, here: Path) -> None:
+    _write(here, cc="linux:westwod")
+    for command in ("check", "plan", "run"):
+        ran = weir(command, "two.yaml")
+        assert ran.code == 2
+        assert "did you mean `linux:westwood`?" in ran.out + ran.err
+    assert not (here / "runs").exists()

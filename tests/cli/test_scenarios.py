@@ -317,3 +317,22 @@ def test_a_claim_about_a_value_left_out_is_left_out_too(weir: Weir, here: Path) 
     assert "About reno" in weir("run", "two.yaml", "--method", "sim", "--set", "transport.cc=reno", "--no-report").out
     path.write_text(path.read_text().replace("{cc: cubic}", "{cc: cubik}"))
     assert "`cubik` is not a value of `cc` in the sweep; did you mean `cubic`?" in weir("check", "two.yaml").out
+
+
+def test_rows_of_a_zip_are_shown_by_their_names(weir: Weir, here: Path) -> None:
+    path = write(here)
+    rows = """sweep:
+  transport.cc: [reno, cubic]
+  zip:
+    - {case: near, topology.dumbbell.rtt: 5ms, topology.dumbbell.bottleneck.loss: {list: [3, 5, 8]}}
+    - {case: far, topology.dumbbell.rtt: 9ms, topology.dumbbell.bottleneck.loss: {list: [4]}}
+"""
+    path.write_text(path.read_text().replace("sweep:\n  transport.cc: [reno, cubic]\n", rows), encoding="utf-8")
+    assert weir("run", "two.yaml", "--quick", "--method", "sim", "--no-report").code == 0
+    shown = weir("show", "runs/two-quick", "-m", "goodput.mean", "-m", "1Mbit / goodput.mean").out
+    heads = [line.split()[:3] for line in shown.splitlines() if line.startswith("cc ")]
+    assert heads[0] == ["cc", "case", "goodput.mean"]
+    assert all(head[1] == "case" for head in heads)
+    assert "{list" not in shown.partition("holds")[0]  # the verdicts name all factors of their cell
+    rows_ = json.loads(weir("show", "runs/two-quick", "-m", "goodput.mean", "--json").out)["metrics"]
+    assert {row["rtt"] for row in rows_} == {"5ms", "9ms"}

@@ -18,6 +18,7 @@ from shared import Memory, execute, plan_of
 from weir.methods import Live, MethodError, get
 from weir.methods.emul import _selfcheck
 from weir.methods.emul._congestion import kernel_names
+from weir.methods.emul._congestion import obstacle as lacking_control
 from weir.methods.emul._network import Network
 from weir.methods.emul._wiring import Wiring, wire
 from weir.plan import typed
@@ -157,10 +158,25 @@ def test_a_network_that_is_not_the_plans_is_refused(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_congestion_control_that_the_kernel_lacks_is_told() -> None:
-    plan = plan_of(text(cc="linux:nonesuch"))
-    with pytest.raises(MethodError, match=r"no congestion control 'nonesuch'; it has .*reno") as caught:
+    plan = plan_of(text(cc="linux:reno"))
+    plan["flows"][0]["transport"]["cc"] = "linux:nonesuch"
+    with pytest.raises(MethodError, match=r"no congestion control 'nonesuch'; it has .*reno"):
         execute("emul", plan)
-    assert "weir loads its own" in str(caught.value)
+
+
+def test_what_the_kernel_lacks_is_told_before_anything_is_executed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weir._linux.available", lambda: ("reno", "w1.2_mine"))
+    monkeypatch.setattr("weir._linux._modules", lambda release: frozenset({"lp"}))
+    plan = plan_of(text(cc="linux:reno"))
+
+    def obstacle(name: str) -> str:
+        plan["flows"][0]["transport"]["cc"] = name
+        return lacking_control(typed(plan)) or ""
+
+    assert [obstacle(name) for name in ("linux:reno", "linux:lp", "cubic")] == ["", "", ""]
+    missing = "cc: linux:westwood: this kernel has no congestion control 'westwood'; it has reno"
+    assert obstacle("linux:westwood") == missing
+    assert obstacle("linux:htcp").endswith("it has reno. Without `linux:`, weir loads its own")
 
 
 def test_ours_and_the_kernels_are_told_apart() -> None:

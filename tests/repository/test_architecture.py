@@ -18,14 +18,14 @@ LAYERS: dict[str, set[str]] = {
     # The metrics read the claims: their grammar, and the flows that they name.
     # The options of methods are words of the language; the methods themselves are none of its business.
     "scenario": {
-        *("weir._weir", "weir.cc", "weir.methods.options"),
+        *("weir._linux", "weir._weir", "weir.cc", "weir.methods.options"),
         *("weir.metrics.errors", "weir.metrics.expect", "weir.metrics.selection"),
     },
     "confine": {"weir._programs"},
     "cc": {"weir._weir", "weir.confine"},
     "methods": {
         *("weir._owner", "weir._programs", "weir._remove", "weir._weir", "weir.bpf", "weir.cc", "weir.confine"),
-        *("weir.lab", "weir.run"),
+        *("weir._linux", "weir.lab", "weir.run"),
     },
     "bpf": {"weir._seal", "weir.cc", "weir.methods"},  # the errors of methods, and where the programs are
     "engine": {

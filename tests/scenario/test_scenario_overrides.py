@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scenario_support import dumbbell, workload
@@ -144,3 +145,23 @@ def test_paths_of_the_command_line_are_relative_to_where_it_was_typed(
         assert of_plan(path, transport="{cc: {name: ./typed.c}}")[0] == "./typed.c"
         with pytest.raises(ScenarioError, match=r"there is no file `own\.c`"):
             load(path, overrides={"transport.cc": "./own.c"})
+
+
+def test_overrides_may_be_values_of_python() -> None:
+    text = dumbbell(sweep="{transport.cc: [reno]}")
+    overrides: dict[str, Any] = {
+        "topology.dumbbell.pairs": 4,
+        "transport.sack": False,
+        "sweep.transport.cc": ["linux:reno", {"name": "cubic", "beta": 700}],
+        "topology.dumbbell.bottleneck.loss": 0.01,
+    }
+    scenario = parse(text, overrides=overrides)
+    assert scenario.factors == {"cc": ("linux:reno", "{name: cubic, beta: 700}")}
+    plan = scenario.cells()[1].plan()
+    assert len(plan["flows"]) == 4
+    transport = plan["flows"][0]["transport"]
+    assert (transport["sack"], transport["cc_options"]) == (False, {"beta": 700})
+    assert [link["loss"] for link in plan["links"] if link["loss"] is not None]
+    for wrong in (object(), float("nan"), {1, 2}):
+        with pytest.raises(ValueError, match=r"transport\.cc: .* is no value of a scenario; expected a text, a number"):
+            parse(text, overrides={"transport.cc": wrong})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -137,3 +138,62 @@ def test_a_queue_is_suggested_whatever_its_hyphens_and_case(queue: str) -> None:
 
 def test_a_name_that_weir_has_is_no_kernels() -> None:
     assert parse(dumbbell(transport="{cc: htcp}")).cells()[0].plan()["flows"][0]["transport"]["cc"] == "htcp"
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch) -> Callable[[tuple[str, ...] | None], None]:
+    """Puts another kernel in the place of this host's, with a module for `other`; none: a host that does not say."""
+
+    def with_controls(names: tuple[str, ...] | None) -> None:
+        monkeypatch.setattr("weir._linux.available", lambda: names)
+        monkeypatch.setattr("weir._linux._modules", lambda release: frozenset({"other"}))
+
+    return with_controls
+
+
+def test_a_name_that_no_kernel_known_here_has_is_an_error(host: Callable[[tuple[str, ...] | None], None]) -> None:
+    host(("bbr3", "reno"))
+    for name in ("westwood", "bbr3", "other"):  # of the lab, of this host, of a module of this host
+        parse(dumbbell(transport=f"{{cc: linux:{name}}}"))
+    with pytest.raises(ScenarioError) as caught:
+        parse(dumbbell(transport="{cc: linux:westwod}"))
+    (problem,) = caught.value.problems
+    assert problem.message == (
+        "neither the lab's kernel nor this host's has a congestion control `westwod`; did you mean `linux:westwood`?"
+    )
+    with pytest.raises(ScenarioError, match="did you mean `linux:bbr3`"):
+        parse(dumbbell(sweep="{transport.cc: [reno, linux:bbr33]}"))
+
+
+def test_where_this_host_does_not_say_what_it_has_such_a_name_is_a_warning(
+    host: Callable[[tuple[str, ...] | None], None],
+) -> None:
+    host(None)
+    found = parse(dumbbell(transport="{cc: linux:westwod}")).problems
+    assert [p.severity for p in found if "westwod" in p.message] == ["warning"]
+    assert any(p.message.endswith("did you mean `linux:westwood`?") for p in found)
+
+
+def test_all_options_of_a_control_are_checked_at_once() -> None:
+    with pytest.raises(ScenarioError) as caught:
+        parse(dumbbell(transport='{cc: {name: cubic, hystartt: 1, beta: 5000, c: "4"}}'))
+    assert sorted(problem.message for problem in caught.value.problems) == [
+        "`beta` of `cubic` is 1 to 1023, not 5000",
+        "`c` of `cubic` is a number from 1 to 2000: write 4 without quotes",
+        "`hystartt` is not an option of `cubic`; did you mean `hystart`?",
+    ]
+
+
+def test_a_wrong_sweep_is_told_together_with_a_wrong_body() -> None:
+    with pytest.raises(ScenarioError) as caught:
+        parse(
+            dumbbell(
+                transport="{cc: reno, bufers: 4MB}",
+                sweep="{topology.dumbbel.rtt: [1ms, 2ms]}",
+                phases="{late: {from: 1s}}",
+                expect='[{claim: x, check: "goodput.mean@latee > 1Mbps"}]',
+            )
+        )
+    text = str(caught.value)
+    for said in ("did you mean `buffers`?", "did you mean `dumbbell`?", "no phase 'latee'"):
+        assert said in text, text

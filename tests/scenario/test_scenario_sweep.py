@@ -251,3 +251,69 @@ def test_a_large_sweep_is_checked_in_every_value() -> None:
     messages = [p.message for p in caught.value.problems]
     assert any("`Mbs` is not a unit of a rate" in m for m in messages)
     assert any("48000 runs" in m for m in messages)
+
+
+def test_quotes_are_no_part_of_a_value() -> None:
+    """They are YAML's: a claim names the value, however it is written."""
+    claims = """
+  - {claim: in braces, check: "goodput.mean{cc: linux:reno} > 1bps"}
+  - {claim: in where, where: {cc: "linux:reno"}, check: goodput.mean > 1bps}"""
+    scenario = parse(dumbbell(sweep='{transport.cc: ["linux:reno", linux:westwood]}', expect=claims))
+    assert scenario.factors == {"cc": ("linux:reno", "linux:westwood")}
+    assert len(scenario.expect) == 2
+    quoted, bare = (
+        parse(dumbbell(sweep=f"{{topology.dumbbell.rtt: [{text}]}}")).factors
+        for text in ("\"10ms\", '20ms'", "10ms, 20ms")
+    )
+    assert quoted == bare
+
+
+_CLAIM = '[{{claim: x, check: "{check}"{where}}}]'
+_ROWS = """{zip: [{case: slow, transport.cc: reno, topology.dumbbell.rtt: 10ms},
+  {case: fast, transport.cc: cubic, topology.dumbbell.rtt: 10ms},
+  {case: far, transport.cc: cubic, topology.dumbbell.rtt: 80ms}]}"""
+
+
+@pytest.mark.parametrize(
+    ("check", "said"),
+    [
+        ("goodput.mean{cc: nonsense} > 1Mbps", "`nonsense` is not a value of `cc` in the sweep; expected `reno` or"),
+        ("goodput.mean{cc: cubc} > 1Mbps", "`cubc` is not a value of `cc` in the sweep; did you mean `cubic`?"),
+        ("ks(flows)[baseline: {cc: cubc}] < 1", "did you mean `cubic`?"),
+        ("argmin(goodput.mean over cc) == 'cubc'", "did you mean `cubic`?"),
+        ("argmax(goodput.mean over cc) in {reno, cubc}", "did you mean `cubic`?"),
+        ("for each rtt in {10ms, 21ms}: goodput.mean > 1Mbps", "`21ms` is not a value of `rtt`"),
+        ("goodput.mean{cc: reno, rtt: 80ms} > 1Mbps", "no cell has cc reno and rtt 80ms"),
+    ],
+)
+def test_a_value_in_a_check_is_one_of_the_sweep(check: str, said: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        parse(dumbbell(sweep=_ROWS, expect=_CLAIM.format(check=check, where="")))
+    assert said in str(caught.value)
+
+
+def test_a_claim_about_no_cell_is_an_error() -> None:
+    where = ", where: {cc: reno, rtt: 80ms}"
+    with pytest.raises(ScenarioError, match="no cell has cc reno and rtt 80ms"):
+        parse(dumbbell(sweep=_ROWS, expect=_CLAIM.format(check="goodput.mean > 1Mbps", where=where)))
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "goodput.mean{rtt: 0.01s} > 1bps",
+        "goodput.mean{case: far} > goodput.mean{cc: reno, rtt: 10ms}",
+        "for some rtt in {10ms, 0.08s}: goodput.mean > 1bps",
+        "argmin(goodput.mean over case) == 'far'",
+    ],
+)
+def test_values_may_be_written_differently(check: str) -> None:
+    assert len(parse(dumbbell(sweep=_ROWS, expect=_CLAIM.format(check=check, where=""))).expect) == 1
+
+
+def test_a_value_in_a_check_that_a_version_leaves_out_is_not_judged_there() -> None:
+    claim = _CLAIM.format(check="goodput.mean{cc: cubic} > 1bps", where="")
+    text = dumbbell(sweep="{transport.cc: [reno, cubic]}", expect=claim, quick="{transport.cc: reno}")
+    assert len(parse(text).expect) == 1
+    (other,) = parse(text, quick=True).unjudged
+    assert other.reason == "it is about cc cubic, which this version leaves out"

@@ -58,9 +58,10 @@ def print_columns(columns: Sequence[Column], level: float) -> None:
     for factors in dict.fromkeys(column.factors for column in columns):
         own = [column for column in columns if column.factors == factors]
         keys = dict.fromkeys(key for column in own for key in column.cells)
-        lines = [(*key, *(column.cells.get(key, "-") for column in own)) for key in keys]
-        right = range(len(factors), len(factors) + len(own))
-        print_table((*factors, *(column.name for column in own)), lines, right=right)
+        told = _told(factors, list(keys))
+        lines = [(*(key[i] for i in told), *(column.cells.get(key, "-") for column in own)) for key in keys]
+        right = range(len(told), len(told) + len(own))
+        print_table((*(factors[i] for i in told), *(column.name for column in own)), lines, right=right)
         for column in own:
             for note in dict.fromkeys(column.notes):
                 out.print(f"{column.name}: {note}", style="dim")
@@ -75,6 +76,16 @@ def print_columns(columns: Sequence[Column], level: float) -> None:
         out.print("; ".join(legend), style="dim")
 
 
+def _told(factors: Sequence[str], keys: Sequence[tuple[str, ...]]) -> list[int]:
+    """Which of ``factors`` are shown: all, without those that go with a `case` of a ``zip``, which names its rows."""
+    if _CASE not in factors:
+        return list(range(len(factors)))
+    case = list(factors).index(_CASE)
+    cases = {key[case] for key in keys}
+    return [i for i in range(len(factors)) if i == case or len({(key[case], key[i]) for key in keys}) > len(cases)]
+
+
+_CASE = "case"
 _SAME = " ="
 
 

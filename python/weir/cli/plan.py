@@ -48,7 +48,8 @@ def command(
 ) -> None:
     """Show the cells of a scenario with estimates of packets, time and memory; nothing is executed.
 
-    The time is that of the method; without one, the simulator's, and a table compares the methods.
+    The time is that of the method; without one, the simulator's, which has none where it cannot execute a cell, and a
+    table compares the methods.
 
     For a method with a real clock: whether this machine carries each cell, with 1 as exit code if it does not.
     """
@@ -62,14 +63,14 @@ def command(
         if not show_capacities(cells, found, as_json=as_json) and not force:
             raise click.exceptions.Exit(_errors.FAILED)
     else:
-        _show_estimates(executor, cells, as_json=as_json)
+        _show_estimates(executor, cells, as_json=as_json, strict=method is not None)
         if method is None and not as_json:
             show_methods(cells)
 
 
-def _show_estimates(executor: Method, cells: Sequence[Cell], *, as_json: bool) -> None:
+def _show_estimates(executor: Method, cells: Sequence[Cell], *, as_json: bool, strict: bool) -> None:
     plans = [cell.plan() for cell in cells]
-    outlooks = [_look(executor, plan) for plan in plans]
+    outlooks = [_look(executor, plan, strict=strict) for plan in plans]
     if as_json:
         emit_json([_as_dict(cell, outlook) for cell, outlook in zip(cells, outlooks, strict=True)])
         return
@@ -81,7 +82,9 @@ def _show_estimates(executor: Method, cells: Sequence[Cell], *, as_json: bool) -
     )
     packets = sum(outlook.estimate.packets for outlook in outlooks)
     seconds = [outlook.seconds for outlook in outlooks if outlook.seconds is not None]
-    about = f"about {span(sum(seconds))} of method {executor.name} on one processor" if seconds else "no idea how long"
+    about = f"about {span(sum(seconds))} of method {executor.name} on one processor"
+    if len(seconds) < len(cells):
+        about = f"the time of {plural(len(cells) - len(seconds), 'cell')} by method {executor.name} is unknown"
     console().print()
     console().print(f"{plural(len(cells), 'cell')}, at most {packets:.2g} packets: {about}")
     print_remarks(executor, plans)
@@ -97,17 +100,19 @@ class _Outlook:
     memory_bytes: int
 
 
-def _look(executor: Method, plan: dict[str, Any]) -> _Outlook:
-    """What ``executor`` foresees of ``plan``.
+def _look(executor: Method, plan: dict[str, Any], *, strict: bool) -> _Outlook:
+    """What ``executor`` foresees of ``plan``; no time if it cannot execute it.
 
     Raises:
-        weir.methods.UnfitMethodError: it cannot execute it.
+        weir.methods.UnfitMethodError: it cannot execute it, and ``strict``.
     """
     from weir.engine import estimate
     from weir.methods import UnfitMethodError
 
     found = estimate(plan)
     if (why := executor.obstacle(plan)) is not None:
+        if not strict:
+            return _Outlook(found, None, found.memory_bytes)
         raise UnfitMethodError(f"method {executor.name!r} cannot execute this: {why}")
     memory = executor.memory_bytes(plan)
     return _Outlook(found, executor.foreseen_s(plan, found.packets), found.memory_bytes if memory is None else memory)

@@ -172,15 +172,30 @@ def run(
 
 
 def _refuse_what_it_cannot(name: str, method: methods.Method, jobs: Sequence[Job]) -> None:
-    """Raises UnfitMethodError if the method cannot execute the first job: all have the same kinds of traffic.
+    """Raises UnfitMethodError if the method cannot execute one of the jobs, looking at each value of a factor once.
 
     One with a real clock is asked whether this machine carries the plan instead, and may be forced.
     """
-    if method.clock == "real" or not jobs:
+    if method.clock == "real":
         return
-    why = method.obstacle(jobs[0].cell.plan())
-    if why is not None:
-        raise methods.UnfitMethodError(f"method {name!r} cannot execute this: {why}")
+    for job in _each_value_once(jobs):
+        why = method.obstacle(job.cell.plan())
+        if why is not None:
+            raise methods.UnfitMethodError(f"method {name!r} cannot execute {_called(job, jobs)}: {why}")
+
+
+def _each_value_once(jobs: Sequence[Job]) -> Iterator[Job]:
+    """The first of ``jobs``, and each that has a value of a factor which none before it has."""
+    seen: set[tuple[str, str]] = set()
+    for number, job in enumerate(jobs):
+        new = job.cell.factors.items() - seen
+        if new or number == 0:
+            seen |= new
+            yield job
+
+
+def _called(job: Job, jobs: Sequence[Job]) -> str:
+    return "this" if job is jobs[0] else Failure(job.cell.id, "", factors=job.cell.factors).place
 
 
 def _refuse_what_is_too_much(method: methods.Method, jobs: Sequence[Job]) -> None:

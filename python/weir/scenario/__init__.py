@@ -11,6 +11,7 @@ Times are nanoseconds, rates bits a second and sizes bytes, all integers, once p
 from __future__ import annotations
 
 from ._claims import Expectation, Unjudged, Version
+from ._overrides import yaml_texts
 from ._problem import Problem, ScenarioError
 from ._scenario import Cell, Scenario, check, load, parse, schema
 
@@ -26,4 +27,5 @@ __all__ = [
     "load",
     "parse",
     "schema",
+    "yaml_texts",
 ]

@@ -7,13 +7,14 @@ size or time says nothing there, unless the scenario gives it another one; so it
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from ._lang_scenario import Claim, RealtimeClaim
 from ._problem import Log, choose
+from ._sweep import Sweep
 
 __all__ = ["Expectation", "Unjudged", "Values", "Version", "expectations", "read_check"]
 
@@ -50,7 +51,7 @@ class Unjudged:
 
 def expectations(
     claims: Sequence[Claim],
-    factors: Values,
+    sweep: Sweep,
     written: Values,
     phases: Sequence[str] | None,
     log: Log,
@@ -60,8 +61,8 @@ def expectations(
 
     Args:
         claims: Those of the file.
-        factors: The sweep of this version.
-        written: The sweep of the file.
+        sweep: That of this version.
+        written: The values of the sweep of the file.
         phases: Names of the phases; none if they could not be read.
         log: Gets what is wrong with the claims.
         version: Which version it is.
@@ -69,7 +70,7 @@ def expectations(
     decided: list[Expectation] = []
     others: list[Unjudged] = []
     for claim in claims:
-        expectation, missing = _expectation(claim, factors, written, phases, log, version)
+        expectation, missing = _expectation(claim, sweep, written, phases, log, version)
         reason = missing or _undecidable(claim, expectation, version)
         if reason:
             others.append(Unjudged(claim.claim, claim.source, reason))
@@ -79,9 +80,10 @@ def expectations(
 
 
 def _expectation(
-    claim: Claim, factors: Values, written: Values, phases: Sequence[str] | None, log: Log, version: Version
+    claim: Claim, sweep: Sweep, written: Values, phases: Sequence[str] | None, log: Log, version: Version
 ) -> tuple[Expectation, str]:
     """The expectation of a claim; and which values it is about that this version or an override took out, if any."""
+    factors = sweep.values()
     other = claim.realtime if version == "realtime" else None
     other = other or RealtimeClaim()
     where: dict[str, str] = {}
@@ -99,7 +101,9 @@ def _expectation(
                 known = written.get(name, factors[name])
                 log.error(node.mark, f"`{text[:60]}` is not a value of `{name}` in the sweep{choose(text, known)}")
     check = other.check or claim.check
-    _check_syntax(claim, check, list(factors), phases, log)
+    read = _checked_syntax(claim, check, list(factors), phases, log)
+    if read is not None and not missing:
+        missing = _left_out(claim, read, where, sweep, written, log)
     note, expected = other.note or claim.note, other.expected or claim.expected
     if expected == "fails" and not note:
         log.error(claim.at("expected"), "a claim that is known to fail needs a `note` that says why")
@@ -150,10 +154,62 @@ def _first_absolute(node: Any) -> str:
     return ""
 
 
-def _check_syntax(claim: Claim, check: str, factors: list[str], phases: Sequence[str] | None, log: Log) -> None:
+def _checked_syntax(claim: Claim, check: str, factors: list[str], phases: Sequence[str] | None, log: Log) -> Any | None:
+    """The check as it was read; none if it is wrong, which is told."""
     read = read_check(check, tuple(factors), None if phases is None else tuple(phases))
-    if isinstance(read, Exception):
-        error: Any = read
-        # Quotes or a block would shift the column of the check's text; only the place of the value is exact.
-        expected = f"; expected {error.expected}" if error.expected else ""
-        log.error(claim.at("check"), f"check, at its character {error.column}: {error.message}{expected}")
+    if not isinstance(read, Exception):
+        return read
+    error: Any = read
+    # Quotes or a block would shift the column of the check's text; only the place of the value is exact.
+    expected = f"; expected {error.expected}" if error.expected else ""
+    log.error(claim.at("check"), f"check, at its character {error.column}: {error.message}{expected}")
+    return None
+
+
+def _left_out(claim: Claim, read: Any, where: Mapping[str, str], sweep: Sweep, written: Values, log: Log) -> str:
+    """Tells of values in a check that are none of the sweep, and of selections that no cell has.
+
+    Returns:
+        Which value of the file's sweep this version or an override took out; empty if none.
+    """
+    same = importlib.import_module("weir.metrics.expect").same_value
+    factors = sweep.values()
+
+    def there(value: str, values: Sequence[str]) -> bool:
+        return any(same(known, value) for known in values)
+
+    missing = ""
+    for name, value, needed in read.values:
+        if name not in factors or there(value, factors[name]):
+            continue
+        if there(value, written.get(name, ())):
+            missing = missing or (f"it is about {name} {value}, which this version leaves out" if needed else "")
+        else:
+            known = written.get(name, factors[name])
+            text = f"`{value[:60]}` is not a value of `{name}` in the sweep{choose(value, known)}"
+            log.error(claim.at("check"), f"check: {text}")
+    if not missing and not log.failed:
+        _refuse_no_cell(claim, read, where, sweep, same, log)
+    return missing
+
+
+def _refuse_no_cell(
+    claim: Claim, read: Any, where: Mapping[str, str], sweep: Sweep, same: Callable[[str, str], bool], log: Log
+) -> None:
+    """Tells of values that are each in the sweep, but never together in one cell."""
+    if where and not sweep.has(where, same):
+        log.error(claim.at("where"), f"no cell has {_listed(where)}")
+        return
+    for own in read.selections:
+        # As the metrics read it: what a metric names in braces comes before what goes with it in the same rows.
+        kept = {
+            name: value
+            for name, value in where.items()
+            if name not in read.over and name not in own and not any(sweep.tied(name, other) for other in own)
+        }
+        if not sweep.has({**kept, **own}, same):
+            log.error(claim.at("check"), f"check: no cell has {_listed({**kept, **own})}")
+
+
+def _listed(values: Mapping[str, str]) -> str:
+    return " and ".join(f"{name} {value}" for name, value in values.items())

@@ -17,7 +17,7 @@ __all__ = ["LINUX", "LINUX26", "CongestionControl", "StackDefaults", "Transport"
 
 _CC_NAME = r"(linux:)?[a-z][a-z0-9_-]{0,31}"
 _CC = Text(
-    "a congestion control: a name such as `cubic`, `linux:NAME` for one of this host's kernel, or the path of a C file "
+    "a congestion control: a name such as `cubic`, `linux:NAME` for a kernel's own, or the path of a C file "
     "(`.c`) or of a shared object (`.so`)",
     rf"{_CC_NAME}|[^\x00-\x1f]{{1,1000}}\.(so|c)",
     1000,
@@ -32,6 +32,8 @@ class CongestionControl:
     options: tuple[tuple[str, int], ...] = ()
     mark: Mark = NOWHERE
     marks: dict[str, Mark] = field(default_factory=dict, compare=False, repr=False)
+    quoted: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    """Options whose numbers are in quotes: an error, told together with their range."""
 
 
 class _CongestionControlType:
@@ -58,9 +60,12 @@ class _CongestionControlType:
         if failed:
             raise Invalid
         marks = {e.key.text: e.value.mark for e in node.entries}
-        return CongestionControl(parsed, tuple(sorted(options)), name.mark, marks)
+        quoted = frozenset(e.key.text for e in node.entries if e.key.text != "name" and _is_quoted_number(e.value))
+        return CongestionControl(parsed, tuple(sorted(options)), name.mark, marks, quoted)
 
     def _parse_option(self, node: Node, log: Log) -> int:
+        if isinstance(node, Scalar) and _is_quoted_number(node):
+            node = Scalar(node.mark, node.text)
         if isinstance(node, Scalar) and node.plain and node.text in ("true", "false"):
             return int(node.text == "true")
         return self._option.parse(node, log)
@@ -74,6 +79,10 @@ class _CongestionControlType:
             "additionalProperties": option,
         }
         return {"anyOf": [_CC.schema(defs), mapping]}
+
+
+def _is_quoted_number(node: Node) -> bool:
+    return isinstance(node, Scalar) and not node.plain and re.fullmatch("[+-]?[0-9]+", node.text) is not None
 
 
 def _cc_name(node: Node, log: Log) -> str:

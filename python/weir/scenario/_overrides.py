@@ -7,8 +7,10 @@ refused, because its author would take the results for something else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from ._lang_scenario import Body
 from ._lang_workload import Workload
@@ -16,12 +18,47 @@ from ._problem import Invalid, Log, choose
 from ._sweep import Step, Sweep, parse_path, path_text, substitute
 from ._yaml import Map, Node, Scalar, Seq
 
-__all__ = ["Override", "override", "refuse_replaced", "refuse_unused"]
+__all__ = ["Override", "override", "refuse_replaced", "refuse_unused", "yaml_texts"]
 
 Override = tuple[Scalar, Node]
 """A path and its value, each with its place."""
 
 _LONGEST_NAME = 60
+
+
+def yaml_text(value: Any) -> str:
+    """A value of Python as the YAML text that ``--set`` takes; a text is that already.
+
+    >>> yaml_text(4), yaml_text(True), yaml_text(["reno", {"name": "cubic", "beta": 700}])
+    ('4', 'true', '["reno", {"name": "cubic", "beta": 700}]')
+
+    Raises:
+        ValueError: YAML has no such value.
+    """
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError):
+        what = f"{value!r} ({type(value).__name__})"
+        raise ValueError(
+            f"{what} is no value of a scenario; expected a text, a number, a truth value, a list or a mapping of these"
+        ) from None
+
+
+def yaml_texts(values: Mapping[str, Any]) -> dict[str, str]:
+    """The values by path, each as :func:`yaml_text`.
+
+    Raises:
+        ValueError: YAML has no such value; the message names the path.
+    """
+    texts = {}
+    for path, value in values.items():
+        try:
+            texts[path] = yaml_text(value)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+    return texts
 
 
 def override(root: Map, changes: Iterable[Override], log: Log) -> Map:

@@ -15,7 +15,7 @@ from ._claims import Expectation, Unjudged, Values, Version, expectations
 from ._compile import Context, compile_plan
 from ._lang_scenario import BODY, HEAD, Body, Head, scenario_schema
 from ._named import Named
-from ._overrides import Override, override, refuse_replaced, refuse_unused
+from ._overrides import Override, override, refuse_replaced, refuse_unused, yaml_texts
 from ._problem import Enough, Invalid, Log, Mark, Problem, ScenarioError, choose
 from ._sweep import MANY_CELLS, MAX_CELLS, Factor, Sweep, parse_sweep, substitute
 from ._yaml import MAX_BYTES, Map, Node, Scalar, describe, read
@@ -148,22 +148,23 @@ def load(
     *,
     quick: bool = False,
     realtime: bool = False,
-    overrides: Mapping[str, str] | None = None,
+    overrides: Mapping[str, Any] | None = None,
 ) -> Scenario:
     """Reads and checks a scenario file.
 
     Args:
         quick: Apply the changes of its ``quick`` section.
         realtime: Apply these, then the changes of its ``realtime`` section.
-        overrides: Values by dotted path, as YAML text, applied last and in the order that `_overrides.py` defines; a
-            swept path keeps its factor with this one value. Relative paths of files in them are relative to the working
-            directory, not to the scenario.
+        overrides: Values by dotted path, as YAML text or as values of Python, applied last and in the order that
+            `_overrides.py` defines; a swept path keeps its factor with this one value. Relative paths of files in them
+            are relative to the working directory, not to the scenario.
 
     Raises:
         ScenarioError: the file cannot be read, or has errors; all of them are in ``problems``.
+        ValueError: an override is no value that YAML has.
     """
     file = os.fspath(path)
-    return _parse(_bytes_of(file), file, _version(quick, realtime), overrides or {})
+    return _parse(_bytes_of(file), file, _version(quick, realtime), yaml_texts(overrides or {}))
 
 
 def parse(
@@ -172,14 +173,14 @@ def parse(
     *,
     quick: bool = False,
     realtime: bool = False,
-    overrides: Mapping[str, str] | None = None,
+    overrides: Mapping[str, Any] | None = None,
 ) -> Scenario:
     """Reads and checks a scenario like :func:`load`; ``file`` is what problems name.
 
     Raises:
         ScenarioError: there are errors; all of them are in ``problems``.
     """
-    return _parse(text, file, _version(quick, realtime), overrides or {})
+    return _parse(text, file, _version(quick, realtime), yaml_texts(overrides or {}))
 
 
 def _version(quick: bool, realtime: bool) -> Version:
@@ -291,8 +292,8 @@ def _variant(
     refuse_replaced(root, effective, sweep, log)
     if body is not None:
         refuse_unused(body, effective, log)
-    phases = None if body is None else list(body.phases or {})
-    expect, unjudged = expectations(head.expect, sweep.values(), written, phases, log, version)
+    phases = _names_of_phases(root)
+    expect, unjudged = expectations(head.expect, sweep, written, phases, log, version)
     scenario = Scenario(
         file=log.file,
         text=text,
@@ -318,9 +319,18 @@ def _variant(
         )
     if runs > MANY_CELLS:
         log.warn(head.at("sweep"), f"{runs} runs ({len(sweep)} cells, {head.repeat} repeats) will take long")
-    if body is not None and (needed or log.work <= _MOST_WORK):  # the first version may have cost enough
+    # What is wrong with the values of the sweep is told together with what is wrong elsewhere.
+    if needed or (body is not None and log.work <= _MOST_WORK):  # the first version may have cost enough
         _check_cells(scenario, head, log)
     return scenario
+
+
+def _names_of_phases(root: Map) -> list[str] | None:
+    """The phases that the scenario names, right or wrong; none if it has no mapping of them."""
+    phases = root.get("phases")
+    if phases is None:
+        return []
+    return [entry.key.text for entry in phases.entries] if isinstance(phases, Map) else None
 
 
 def _parse_body(root: Map, log: Log) -> Body:

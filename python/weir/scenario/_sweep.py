@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ._problem import Invalid, Log, Mark, choose
@@ -79,6 +79,22 @@ class Sweep:
                 for name, text in factor.names:
                     found.setdefault(name, {})[text] = None
         return {name: tuple(texts) for name, texts in found.items()}
+
+    def has(self, wanted: Mapping[str, str], same: Callable[[str, str], bool]) -> bool:
+        """Whether a cell has these values of factors, by short name; ``same`` compares two texts of values."""
+        return all(any(_fits(dict(factor.names), wanted, same) for factor in axis) for axis in self.axes)
+
+    def tied(self, one: str, other: str) -> bool:
+        """Whether each value of one factor goes with one value of the other, in rows that are taken together."""
+        for axis in self.axes:
+            pairs = {(dict(factor.names).get(one), dict(factor.names).get(other)) for factor in axis}
+            if len(pairs) > 1 and None not in {value for pair in pairs for value in pair}:
+                return len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
+        return False
+
+
+def _fits(names: Mapping[str, str], wanted: Mapping[str, str], same: Callable[[str, str], bool]) -> bool:
+    return all(name not in names or same(names[name], value) for name, value in wanted.items())
 
 
 def parse_path(key: Scalar, log: Log) -> tuple[Step, ...]:
@@ -298,10 +314,17 @@ def _named(axis: list[_Row], short: dict[str, str], log: Log) -> tuple[Factor, .
     factors: list[Factor] = []
     seen: set[tuple[tuple[str, str], ...]] = set()
     for row in axis:
-        names = tuple((short[path_text(s)], flow_text(v) if label is None else label) for s, v, label in row)
+        names = tuple((short[path_text(s)], _text_of(v) if label is None else label) for s, v, label in row)
         if names in seen:
             text = ", ".join(text for _, text in names)[:_LONGEST_NAME]
             raise log.error(row[0][1].mark, f"`{text}` is in this sweep already")
         seen.add(names)
         factors.append(Factor(tuple((steps, value) for steps, value, _ in row if steps is not _CASE), names))
     return tuple(factors)
+
+
+def _text_of(value: Node) -> str:
+    """What a value without a label is called in results: a single one by its text, be it quoted or not."""
+    if isinstance(value, Scalar) and value.text and value.text == value.text.strip() and "\n" not in value.text:
+        return value.text
+    return flow_text(value)

@@ -7,16 +7,17 @@ import json
 import os
 from dataclasses import fields, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from weir import _linux
 from weir import cc as users
 from weir.plan import IP_TCP_HEADERS, TIMESTAMPS
 
 from ._lang_transport import LINUX, LINUX26, CongestionControl, Transport
 from ._network import Path as Way
-from ._problem import Log, Mark, choose
+from ._problem import Log, Mark, choose, gather
 from ._units import Amount
 
 __all__ = ["Resolved", "merge", "tcp_plan"]
@@ -29,7 +30,9 @@ KERNELS = frozenset(
         *("lp", "nv", "reno", "scalable", "vegas", "veno", "westwood", "yeah"),
     }
 )
-"""The congestion controls of Linux (``net/ipv4/tcp_*.c``); a kernel may be built without some."""
+"""The congestion controls of Linux (``net/ipv4/tcp_*.c``). The lab's kernel has all of them, another may lack some."""
+
+_FOREIGN = "linux:"
 
 PROCESSING_NS = 10_000
 """How long a receiving host takes at most to answer. A few microseconds are what interrupts and scheduling of an idle
@@ -80,9 +83,30 @@ def _found(cc: CongestionControl, folder: str, log: Log) -> tuple[CongestionCont
     """The congestion control, checked as far as one can without a kernel, and what the plan says of it."""
     if users.is_file_name(cc.name):
         return _users(cc, folder, log)
-    if not cc.name.startswith("linux:"):
+    if cc.name.startswith(_FOREIGN):
+        _check_kernels(cc, log)
+        for name in cc.quoted:
+            log.error(cc.marks[name], f"`{name}` of `{cc.name}` is in quotes; expected a whole number without")
+    else:
         _check_registered(cc, log)
     return cc, {}
+
+
+def _check_kernels(cc: CongestionControl, log: Log) -> None:
+    """Refuses a name that neither the lab's kernel nor this host's has; warns where this host does not say.
+
+    Which of both lacks it is told by the method that is to execute it.
+    """
+    name = cc.name.removeprefix(_FOREIGN)
+    if name in KERNELS or _linux.has(name):
+        return
+    here = _linux.available()
+    known = sorted({*KERNELS, *(here or ())})
+    hint = choose(cc.name, [_FOREIGN + other for other in known])
+    if here is None:
+        log.warn(cc.mark, f"Linux comes without a congestion control `{name}`{hint}")
+    else:
+        raise log.error(cc.mark, f"neither the lab's kernel nor this host's has a congestion control `{name}`{hint}")
 
 
 @cache
@@ -101,14 +125,19 @@ def _check_registered(cc: CongestionControl, log: Log) -> None:
 
 
 def _check_options(cc: CongestionControl, ranges: dict[str, tuple[int, int]], log: Log) -> None:
-    for name, value in cc.options:
-        mark = cc.marks.get(name, cc.mark)
-        if name not in ranges:
-            there = choose(name, ranges) if ranges else "; it has none"
-            raise log.error(mark, f"`{name}` is not an option of `{cc.name}`{there}")
-        low, high = ranges[name]
-        if not low <= value <= high:
-            raise log.error(mark, f"`{name}` of `{cc.name}` is {low} to {high}, not {value}")
+    gather(partial(_check_option, cc, name, value, ranges, log) for name, value in cc.options)
+
+
+def _check_option(cc: CongestionControl, name: str, value: int, ranges: dict[str, tuple[int, int]], log: Log) -> None:
+    mark = cc.marks.get(name, cc.mark)
+    if name not in ranges:
+        there = choose(name, ranges) if ranges else "; it has none"
+        raise log.error(mark, f"`{name}` is not an option of `{cc.name}`{there}")
+    low, high = ranges[name]
+    if not low <= value <= high:
+        raise log.error(mark, f"`{name}` of `{cc.name}` is {low} to {high}, not {value}")
+    if name in cc.quoted:
+        raise log.error(mark, f"`{name}` of `{cc.name}` is a number from {low} to {high}: write {value} without quotes")
 
 
 def _users(cc: CongestionControl, folder: str, log: Log) -> tuple[CongestionControl, dict[str, str]]:

@@ -28,6 +28,7 @@ from weir.methods._intervals import too_fine
 from weir.methods.emul import _programs
 from weir.methods.emul._capacity import capacity, capacity_of_disciplines
 from weir.methods.emul._congestion import kernel_names, renamed
+from weir.methods.emul._congestion import obstacle as lacking_control
 from weir.methods.emul._fit import finest, require_fit
 from weir.methods.emul._host import HostWatch, facts
 from weir.methods.emul._merge import Merger
@@ -89,7 +90,9 @@ class Emul(Method):
             missing = _needed(typed).missing
         except MethodError as error:
             return str(error)
-        return f"this machine has too little: {', '.join(need.what for need in missing)}" if missing else None
+        if missing:
+            return f"this machine has too little: {', '.join(need.what for need in missing)}"
+        return lacking_control(typed)
 
     def foreseen_s(self, plan: Mapping[str, Any], packets: int) -> float:
         """See :meth:`weir.methods.Method.foreseen_s`."""

@@ -8,19 +8,18 @@ import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from weir import _linux
 from weir.bpf import BpfError, Loader
 from weir.methods import MethodError
 from weir.plan import Plan, TcpTransport, Transport, tcp_flows, with_transports
 
-__all__ = ["FOREIGN", "Wanted", "kernel_names", "label", "native", "renamed", "wanted"]
+__all__ = ["FOREIGN", "Wanted", "kernel_names", "label", "native", "obstacle", "renamed", "wanted"]
 
 FOREIGN = "linux:"
 _OURS = re.compile(r"w[0-9a-f]+\.[0-9a-f]+_")
 """Beginning of the names that ``weir.bpf.Loader`` gives."""
-_AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
 @dataclass(frozen=True)
@@ -71,17 +70,28 @@ def native(name: str) -> str:
     if name not in _available():
         with contextlib.suppress(FileNotFoundError):  # a kernel without modules needs no such program
             subprocess.run(["modprobe", "-q", f"tcp_{name}"], capture_output=True, check=False)
-    if name not in (known := _available()):
-        known = [other for other in known if not _OURS.match(other)]
-        raise MethodError(
-            f"cc: linux:{name}: this kernel has no congestion control {name!r}; it has {', '.join(known)}. "
-            "Without `linux:`, weir loads its own"
-        )
+    if name not in _available():
+        raise MethodError(_missing(name))
     return name
 
 
-def _available() -> list[str]:
-    return sorted(_AVAILABLE.read_text(encoding="utf-8").split())
+def obstacle(plan: Plan) -> str | None:
+    """Which of the kernel's congestion controls of ``plan`` this host lacks, for people; nothing is loaded."""
+    names = (cc.name.removeprefix(FOREIGN) for cc in wanted(plan) if cc.name.startswith(FOREIGN))
+    return next((_missing(name) for name in names if not _linux.has(name)), None)
+
+
+def _missing(name: str) -> str:
+    from weir import _weir
+
+    known = [other for other in _available() if not _OURS.match(other)]
+    text = f"cc: linux:{name}: this kernel has no congestion control {name!r}; it has {', '.join(known)}"
+    registered = {cc["name"] for cc in json.loads(_weir.cc_list())}
+    return f"{text}. Without `linux:`, weir loads its own" if name in registered else text
+
+
+def _available() -> tuple[str, ...]:
+    return _linux.available() or ()
 
 
 @contextlib.contextmanager

@@ -18,16 +18,17 @@ A check compares metrics with quantities, with each other, and across the cells 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from weir.metrics.errors import nearest
 from weir.metrics.expect.evaluate import evaluate
 from weir.metrics.expect.parser import parse_check
-from weir.metrics.expect.syntax import MEMBERS, Call, Node, Quantified, references, walk
+from weir.metrics.expect.syntax import MEMBERS, Call, Compare, Node, OneOf, Quantified, Text, references, walk
 from weir.metrics.expect.table import Value, frame_of, tabulate
 from weir.metrics.expect.verdict import Expectation, Measurement, Outcome, Verdict, percent
 from weir.metrics.scanner import ExpectError
+from weir.run.quantity import same_value
 
 __all__ = [
     "Check",
@@ -41,6 +42,7 @@ __all__ = [
     "frame_of",
     "parse",
     "percent",
+    "same_value",
     "tabulate",
 ]
 
@@ -58,6 +60,12 @@ class Check:
     """Factors that it names."""
     tables: tuple[str, ...]
     """Tables of a run that its metrics read."""
+    values: tuple[tuple[str, str, bool], ...]
+    """Values of factors that it names: factor, value, and whether it has no value where no cell has that one."""
+    selections: tuple[Mapping[str, str], ...]
+    """What its metrics have in braces: factors and values that a cell must have together."""
+    over: frozenset[str]
+    """Factors that its functions go over."""
 
 
 def parse(text: str, factors: Iterable[str] | None = None, phases: Iterable[str] | None = None) -> Check:
@@ -80,7 +88,28 @@ def parse(text: str, factors: Iterable[str] | None = None, phases: Iterable[str]
         tuple(dict.fromkeys(r.phase for r in found if r.phase)),
         tuple(dict.fromkeys(name for name, _ in named)),
         tuple(dict.fromkeys(table for r in found for table in r.metric.tables)),
+        tuple(_values(node)),
+        tuple(dict(r.factors) for r in found if r.factors),
+        frozenset(name for part in walk(node) if isinstance(part, Call) for name in part.over),
     )
+
+
+def _values(node: Node) -> Iterator[tuple[str, str, bool]]:
+    for reference in references(node):
+        yield from ((name, value, True) for name, value in reference.factors)
+        for _, argument in reference.arguments:
+            if isinstance(argument, Mapping):
+                yield from ((name, value, True) for name, value in argument.items())
+    for part in walk(node):
+        match part:
+            case Quantified(choices=choices):
+                yield from ((choice.factor, value, False) for choice in choices for value in choice.values)
+            case OneOf(part=Call(function="argmin" | "argmax", over=(name,)), options=options):
+                yield from ((name, option, False) for option in options)
+            case Compare(left=Call(function="argmin" | "argmax", over=(name,)), right=Text(value=value)):
+                yield name, value, False
+            case _:
+                pass
 
 
 def _factors(node: Node) -> list[tuple[str, int]]:
