@@ -51,6 +51,8 @@ class Dumbbell:
     step: float = 0.1
     protocol: str = "tcp"
     sizes: tuple[int, ...] = ()
+    page: int = 0
+    """So many transfers of a flow in turn are a page; 0: there are none."""
     groups: tuple[str, ...] = ("elephants",)
     """Names of the workload entries; the flows take them in turn."""
     phase_names: tuple[str, ...] = ("five", "all")
@@ -337,7 +339,8 @@ def _flow(bell: Dumbbell, cc: str, i: int) -> dict[str, Any]:
     transport = tcp if bell.protocol == "tcp" else {"protocol": "udp", "payload_bytes": 1472}
     source: dict[str, Any] = {"kind": "bulk"} if bell.protocol == "tcp" else {"kind": "cbr", "rate_bps": 500_000_000}
     if bell.sizes:
-        transfers = [{"wait_ns": 0, "bytes": size} for size in bell.sizes]
+        pages = [{"page": k // bell.page} if bell.page else {} for k in range(len(bell.sizes))]
+        transfers = [{"wait_ns": 0, "bytes": size, **page} for size, page in zip(bell.sizes, pages, strict=True)]
         source = {"kind": "transfers", "transfers": transfers, "keep_connection": False}
     group, index = bell.groups[i % len(bell.groups)], i // len(bell.groups)
     there, back = [i, n, n + 1 + i], [2 * n + 1 + i, 3 * n + 1, 3 * n + 2 + i]

@@ -357,10 +357,45 @@ def _completed(cell: TheCell) -> dict[str, list[Point]]:
     return found
 
 
+def _pages(cell: TheCell) -> dict[str, list[Point]]:
+    """Share of the pages of a group completed within a time."""
+    frame = cell.tested("flows")
+    rows = {} if frame.is_empty() else {(row["flow"], row["transfer"]): row for row in frame.to_dicts()}
+    objects: dict[tuple[str, int, int], list[tuple[int | None, int | None]]] = {}
+    for number, flow in cell.flows:
+        for transfer, planned in enumerate(flow["source"].get("transfers", ())):
+            row = rows.get((number, transfer), {})
+            times = (row.get("start_ns"), row.get("end_ns"))
+            if "page" in planned:
+                objects.setdefault((flow["group"], flow["index"], planned["page"]), []).append(times)
+    took: dict[str, list[float | None]] = {}
+    for (group, _, _), times_of in objects.items():
+        begun = [start for start, _ in times_of if start is not None]
+        ends = [end for _, end in times_of if end is not None]
+        if begun:
+            whole = len(ends) == len(times_of)
+            took.setdefault(group, []).append((max(ends) - min(begun)) / _SECOND if whole else None)
+    found = {}
+    for group in sorted(took):
+        done = sorted(t for t in took[group] if t is not None)
+        found[group] = [Point(t, (i + 1) / len(took[group])) for i, t in enumerate(done)]
+    return found
+
+
+@reads("page-completion")
+def page_completion(cell: TheCell) -> list[Told]:
+    """As that of transfers."""
+    return _staircases(cell, _pages(cell))
+
+
 @reads("completion")
 def completion(cell: TheCell) -> list[Told]:
     """A staircase a group; with few steps each has a dot."""
-    found = {group: points for group, points in _completed(cell).items() if points}
+    return _staircases(cell, _completed(cell))
+
+
+def _staircases(cell: TheCell, curves: dict[str, list[Point]]) -> list[Told]:
+    found = {group: points for group, points in curves.items() if points}
     several, few = len(found) > 1, sum(map(len, found.values())) < 30
     told = []
     names = shown(list(found), 36 if cell.medium.page else 26)

@@ -17,6 +17,7 @@ from weir.report.charts import (
     goodput_total,
     loss,
     metric_by_factor,
+    page_completion,
     queue,
     queue_delay,
     recoveries,
@@ -76,6 +77,8 @@ RUN_CHARTS: tuple[RunChart, ...] = (
     _by("loss.synchronisation", "Loss synchronisation", "Share of the flows that back off within one round trip."),
     _by("completion.mean", "Mean completion time", "Mean over the transfers that completed."),
     _by("completion.cov", "Spread of completion times", "Deviation over mean of the transfers that completed."),
+    _by("page.completion.mean", "Mean completion time of pages", "Mean over the pages that completed."),
+    _by("page.completion.p95", "95th percentile of the completion times of pages", "Of those that completed."),
     distribution_grid.CHART,
     completion_sweep.CHART,
 )
@@ -94,6 +97,7 @@ CELL_CHARTS: tuple[CellChart, ...] = (
     flow_shares.CHART,
     fairness_time.CHART,
     completion.CHART,
+    page_completion.CHART,
     recoveries.CHART,
 )
 

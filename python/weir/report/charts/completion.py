@@ -10,7 +10,7 @@ from weir.report._text import greatest, unit_for
 from weir.report.charts._base import CellChart, Drawing, Medium, Spec, category_scale, legend, named, shape, tooltip
 from weir.report.view import CellView
 
-__all__ = ["CHART", "cumulative"]
+__all__ = ["CHART", "cumulative", "curves", "staircases"]
 
 _MOST = 300
 
@@ -35,9 +35,14 @@ def cumulative(cell: CellView) -> pl.DataFrame | None:
         .select("group", took.alias("seconds"))
         .collect()
     )
+    return curves(sized)
+
+
+def curves(took: pl.DataFrame) -> pl.DataFrame | None:
+    """Columns ``group``, ``seconds`` and ``percent``, from ``group`` and ``seconds`` (null: not completed) of each."""
     parts = [
         _steps(part)
-        for part in sized.sort("group", "seconds", nulls_last=True).partition_by("group", maintain_order=True)
+        for part in took.sort("group", "seconds", nulls_last=True).partition_by("group", maintain_order=True)
     ]
     return pl.concat(parts) if parts else None
 
@@ -51,7 +56,11 @@ def _steps(part: pl.DataFrame) -> pl.DataFrame:
 
 
 def _draw(cell: CellView, medium: Medium) -> Drawing | None:
-    rows = cumulative(cell)
+    return staircases(cumulative(cell), medium, "transfers")
+
+
+def staircases(rows: pl.DataFrame | None, medium: Medium, what: str) -> Drawing | None:
+    """Draws what :func:`curves` gives; ``what`` completed, in the plural."""
     if rows is None or rows.is_empty():
         return None
     longest = greatest(rows["seconds"])
@@ -59,20 +68,20 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     rows = rows.with_columns(seconds=pl.col("seconds") / unit.factor).rename({"seconds": "time"})
     groups = list(dict.fromkeys(rows["group"]))
     last = f"{longest / unit.factor:.3g} {unit.label}"
-    text = f"{greatest(rows['percent']):.3g} % of the transfers completed, the longest in {last}."
-    spec = _spec(medium, unit.label, tuple(groups), rows.height < 30)
+    text = f"{greatest(rows['percent']):.3g} % of the {what} completed, the longest in {last}."
+    spec = _spec(medium, unit.label, tuple(groups), rows.height < 30, f"{what.capitalize()} completed (%)")
     return Drawing(spec, {"completion": rows}, text, csv_names={"time": f"time ({unit.label})"})
 
 
 @shape
-def _spec(medium: Medium, unit: str, groups: tuple[str, ...], dots: bool) -> Spec:
+def _spec(medium: Medium, unit: str, groups: tuple[str, ...], dots: bool, title: str) -> Spec:
     shown = tooltip(
         medium, ("group:N", "group"), ("time:Q", f"within ({unit})", ".4~g"), ("percent:Q", "completed (%)", ".4~g")
     )
     line = alt.Chart(named("completion")).mark_line(interpolate="step-after", point=dots)
     spec: alt.Chart = line.encode(
         x=alt.X("time:Q", title=f"Completion time ({unit})", scale=alt.Scale(zero=True), axis=alt.Axis(grid=False)),
-        y=alt.Y("percent:Q", title="Transfers completed (%)", scale=alt.Scale(domain=[0, 100])),
+        y=alt.Y("percent:Q", title=title, scale=alt.Scale(domain=[0, 100])),
         tooltip=shown,
     )
     if len(groups) > 1:
