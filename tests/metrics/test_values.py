@@ -12,6 +12,7 @@ import pytest
 from weir.metrics import MetricError, catalogue, names, parse_reference
 from weir.metrics.bounds import ANY
 from weir.metrics.deployability import code_lines, count_code_lines
+from weir.metrics.overview import has_pages
 from weir.run import Run, open_run
 
 from .cells import RUNS
@@ -343,3 +344,9 @@ def test_values_are_within_the_bounds_that_metrics_declare(open_: Open) -> None:
 def test_every_metric_says_what_values_it_can_have() -> None:
     """Only differences can be negative, and say nothing."""
     assert {info.name for info in catalogue() if info.bounds == ANY} == {"aggressiveness", "lateness", "qef.transient"}
+
+
+def test_the_overview_knows_runs_with_pages(open_: Open) -> None:
+    assert has_pages(open_("pages"))
+    assert not has_pages(open_("transfers"))
+    assert not has_pages(open_("pair"))
