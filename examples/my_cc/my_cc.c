@@ -47,7 +47,7 @@ static void my_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 	tcp_cong_avoid_ai(tp, max(tp->snd_cwnd / OPT(sk, increase), 1U), acked);
 }
 
-/* ssthresh, undo_cwnd and cong_avoid (or cong_control) are mandatory; native.h lists the others. */
+/* ssthresh, undo_cwnd and cong_avoid (or cong_control) are mandatory; docs/congestion-controls.md has all. */
 #define MY_OPS(OP)                    \
 	OP(ssthresh, my_ssthresh)     \
 	OP(cong_avoid, my_cong_avoid) \

@@ -85,3 +85,47 @@ def test_every_field_of_the_page_is_one(mine: Path, weir: Weir) -> None:
     first_read_only = next(access for bold, access in fields if not bold)
     source.write_text(source.read_text().replace("(void)ack;", f"(void)ack; {first_read_only} = 1;"), encoding="utf-8")
     assert "a congestion control only reads it" in weir("cc", "build", "my_cc.c").err
+
+
+def test_the_samples_and_events_of_the_page_are_those_of_the_interface(mine: Path, weir: Weir) -> None:
+    """Each field and each name compiles, in a helper with `sk` as the page has it; none of the header is missing."""
+    header = (ROOT / "cc" / "shim" / "sock.h").read_text(encoding="utf-8")
+    operations = {"ack_sample": "pkts_acked", "rate_sample": "cong_control"}
+    functions, entries = "", ""
+    for struct, operation in operations.items():
+        body = re.search(rf"^struct {struct} {{\n(.*?)^}};", header, re.MULTILINE | re.DOTALL)
+        table = re.search(rf"^\| field of `{struct}` .*?\n\n", PAGE, re.MULTILINE | re.DOTALL)
+        assert body is not None
+        assert table is not None
+        fields = re.findall(r"`(\w+)`", " ".join(row.split("|")[1] for row in table[0].splitlines()[2:] if row))
+        there = {
+            name
+            for name in re.findall(r"^\t\w+ (\w+)(?:\[\d+\])?;", body[1], re.MULTILINE)
+            if not name.startswith("weir_")
+        }
+        assert set(fields) == there
+        more = "u32 ack, int flag, " if operation == "cong_control" else ""
+        unused = "(void)ack; (void)flag;" if more else ""
+        reads = " ".join(f"(void)sample->{name};" for name in fields)
+        functions += f"static void my_{operation}(struct sock *sk, {more}const struct {struct} *sample)\n"
+        functions += f"{{ (void)sk; {unused} {reads} }}\n"
+        entries += f" OP({operation}, my_{operation})"
+    names = re.findall(r"`((?:CA_EVENT|CA_ACK|TCP_CA|TCP_CONG)_\w+)`", PAGE)
+    assert {"CA_EVENT_COMPLETE_CWR", "CA_ACK_SLOWPATH", "TCP_CONG_NEEDS_ECN"} <= set(names)
+    (helper,) = re.findall(r"`(static u32 since.*?)`", PAGE)
+    functions += f"{helper}\n"
+    checks = " ".join(f"(void){name};" for name in dict.fromkeys(names)) + " (void)since(sk, 0); (void)HZ;"
+    source = mine / "my_cc.c"
+    text = source.read_text().replace("(void)ack;", f"(void)ack; {checks}", 1)
+    text = text.replace("/* An acknowledgement", f"{functions}/* An acknowledgement", 1)
+    text = text.replace("OP(undo_cwnd, tcp_reno_undo_cwnd)", f"OP(undo_cwnd, tcp_reno_undo_cwnd){entries}")
+    source.write_text(text, encoding="utf-8")
+    built = weir("cc", "build", "my_cc.c")
+    assert (built.code, built.err) == (0, ""), built
+
+
+def test_the_commands_of_the_page_use_one_folder_for_each_run() -> None:
+    blocks = re.findall(r"^```\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    folders = re.findall(r"^weir run mine\.yaml .*-o (\S+)", "\n".join(blocks), re.MULTILINE)
+    assert folders == ["runs/mine/sim", "runs/mine/lab", "runs/mine/emul"]
+    assert "weir compare runs/mine/sim runs/mine/lab" in PAGE
