@@ -112,9 +112,11 @@ def _delays(cell: Cell) -> dict[str, dict[str, Sequence[Any]]]:
 def _plan(cell: Cell, title: str) -> dict[str, Any]:
     length = max(len(values) for values in cell.goodput)
     link = {"name": "bottleneck", "from": 0, "to": 1, "rate_bps": 100 * MEGABIT, "overhead_bytes": 38,
-            "mtu_bytes": 1500, "delay": {"kind": "fixed", "delay_ns": 10_000_000}, "queue": {"kind": "droptail"},
-            "loss": None}  # fmt: skip
-    transport = {"protocol": "tcp", "cc": cell.factors.get("cc", "reno"), "mss_bytes": 1448, "timestamps": True}
+            "mtu_bytes": 1500, "delay": {"kind": "fixed", "delay_ns": 10_000_000}, "loss": None,
+            "queue": {"kind": "droptail", "limit": {"bytes": None, "packets": None}}}  # fmt: skip
+    transport = {"protocol": "tcp", "cc": cell.factors.get("cc", "reno"), "mss_bytes": 1448, "timestamps": True,
+                 "stack": "linux", "sack": True, "ecn": False, "pacing": False, "ack": "delayed", "initial_window": 10,
+                 "send_buffer_bytes": 1 << 24, "receive_buffer_bytes": 1 << 24}  # fmt: skip
     flows = [
         {"name": f"flow[{i}]", "group": "flow", "index": i, "stream": 0, "role": "test", "from": 0, "to": 1,
          "path": [0], "reverse_path": [1], "start_ns": 0, "stop_ns": None, "transport": transport,
