@@ -12,6 +12,7 @@ import pytest
 from bpf_support import available, transfer
 from click.testing import CliRunner
 
+from shared import ROOT
 from weir.bpf import BpfError, BpfRequestError, Status, _record, drop, drop_all, keep
 from weir.cli import _common
 from weir.cli.cc import command
@@ -107,6 +108,21 @@ def test_the_list_says_where_each_can_run(kernel: Status) -> None:
     own = [cc for cc in json.loads(weir_cc("list", "--json")) if cc["linux"]]
     assert {"reno"} <= {cc["linux"] for cc in own}
     assert all(cc["simulator"] or cc["name"] == f"linux:{cc['linux']}" for cc in own)
+
+
+def test_the_list_has_what_was_loaded_under_another_name_and_how_to_remove_it(bpffs: Path, tmp_path: Path) -> None:
+    own = tmp_path / "mine.c"
+    own.write_text((ROOT / "examples/my_cc/my_cc.c").read_text(encoding="utf-8"), encoding="utf-8")
+    keep("cubic", "wtest_gentle", unrestricted=False)
+    keep(str(own), "wtest_mine", unrestricted=False)
+    told = weir_cc("list")
+    for name in ("wtest_gentle", "wtest_mine"):
+        assert f"{name}: loaded by `weir cc load`; remove it with: weir cc unload {name}" in told
+    assert listed("cubic")["bpf"] == {"available": True, "why_not": None, "loaded": ["wtest_gentle"]}
+    (row,) = [cc for cc in json.loads(weir_cc("list", "--json")) if cc["name"] == "wtest_mine"]
+    assert row["bpf"]["loaded"] == ["wtest_mine"]
+    assert sorted(drop("wtest_gentle", "wtest_mine")) == ["wtest_gentle", "wtest_mine"]
+    assert "wtest" not in weir_cc("list")
 
 
 def test_without_the_program_the_list_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

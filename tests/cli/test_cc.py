@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -72,3 +73,21 @@ def test_without_clang_the_check_says_so(weir: Weir, here: Path, monkeypatch: py
 def test_headers_are_written_for_an_editor(weir: Weir, here: Path) -> None:
     assert weir("cc", "headers", "h").code == 0
     assert (here / "h/include/weir_cc.h").is_file()
+
+
+def test_the_list_says_which_controls_the_lab_has(weir: Weir, here: Path) -> None:
+    found = {cc["name"]: cc for cc in json.loads(weir("cc", "list", "--json").out)}
+    assert found["linux:westwood"]["lab"] == "westwood"
+    assert (found["bic"]["lab"], found["cubic-2005"]["lab"]) == ("bic", None)
+    lines = weir("cc", "list").out.splitlines()
+    assert lines[0].split()[-2:] == ["linux", "lab"]
+    assert any(line.startswith("linux:westwood") and line.endswith("linux:westwood") for line in lines)
+
+
+def test_what_bpf_says_of_a_file_is_no_fact_before_it_was_tried(weir: Weir, here: Path) -> None:
+    own_source(here)
+    told = weir("cc", "list", "./my_cc.c").out
+    assert re.search(r"BPF +(not tried: `weir cc build --bpf`|no: )", told), told
+    assert "lab's kernel has" not in told
+    (about,) = json.loads(weir("cc", "list", "./my_cc.c", "--json").out)
+    assert about["bpf"]["tried"] is False

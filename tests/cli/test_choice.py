@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from shared import Weir
+from shared import ROOT, Weir
 from weir import methods
 from weir.methods import MOST_S, MethodError, Prospect, choose, order, span
 from weir.methods.lab import LabMethod
@@ -180,3 +181,17 @@ def test_a_typo_in_a_name_of_the_kernels_is_told_before_a_method_is_chosen(weir:
         assert ran.code == 2
         assert "did you mean `linux:westwood`?" in ran.out + ran.err
     assert not (here / "runs").exists()
+
+
+def test_whether_a_kernel_takes_a_control_of_ones_own_is_no_promise(
+    weir: Weir, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(ROOT / "examples/my_cc/my_cc.c", here / "mine.c")
+    _write(here, cc="./mine.c")
+    for name in ("available", "obstacle"):
+        monkeypatch.setattr(f"weir.methods.emul.Emul.{name}", lambda *_: None)
+    (line,) = [line for line in weir("plan", "two.yaml").out.splitlines() if line.split()[:1] == ["emul"]]
+    assert line.endswith("not tried: whether this kernel takes ./mine.c as BPF (`weir cc build --bpf`)")
+    _write(here, cc="reno")
+    (line,) = [line for line in weir("plan", "two.yaml").out.splitlines() if line.split()[:1] == ["emul"]]
+    assert line.endswith("can execute it here")

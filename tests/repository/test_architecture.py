@@ -114,6 +114,7 @@ def test_the_questions_of_studies_know_the_study_and_not_each_other() -> None:
 NAMED = {
     "cli/_app.py": "`weir lab` builds and uses the kernel; it is a command",
     "cli/_errors.py": "the package weir.lab, which has an error of its own",
+    "cli/cc.py": "the lab's kernel, whose congestion controls are listed beside this host's",
     "cli/validate.py": "the question that `weir validate` asks by itself: the simulator against this kernel",
     "lab/": "the kernel, its files and processes: what a method may run on, not the method",
     "study/validation/_heatmap.py": "the colour space CIELAB",

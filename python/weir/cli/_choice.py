@@ -57,7 +57,8 @@ class Outlook:
         if None in foreseen:
             return Prospect(name, "it does not say what it would take")
         seconds = sum(one for one in foreseen if one is not None) * self._scale
-        return Prospect(name, None, seconds if method.clock == "real" else seconds / self._workers)
+        untried = next((text for plan in self._plans if (text := method.untried(plan)) is not None), None)
+        return Prospect(name, None, seconds if method.clock == "real" else seconds / self._workers, untried)
 
 
 def method_for(cells: Sequence[Cell], folder: Path, *, fresh: bool, workers: int | None, quiet: bool) -> str:
@@ -101,8 +102,12 @@ def show_methods(cells: Sequence[Cell]) -> None:
     for name in (*considered, *(one for one in names() if one not in considered)):
         prospect = outlook(name)
         time = "" if prospect.obstacle is not None else span(prospect.seconds)
-        rows.append(("*" if name == chosen else "", name, time, prospect.obstacle or "can execute it here"))
+        rows.append(("*" if name == chosen else "", name, time, prospect.obstacle or _fit(prospect)))
     out = console()
     out.print()
     print_table(("", "method", "time", ""), rows, right=(2,))
     out.print(f"without --method: {chosen or 'none'}, {reason}" if chosen else reason)
+
+
+def _fit(prospect: Prospect) -> str:
+    return "can execute it here" if prospect.untried is None else prospect.untried

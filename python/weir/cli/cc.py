@@ -41,25 +41,43 @@ command.add_command(_cc_compare.command)
 def list_(name: str | None, as_json: bool) -> None:
     """List the congestion controls and where each can run, or describe one: its source and options.
 
-    simulator: it runs in `sim`. BPF: this kernel takes it from weir, and under which names it has it now. linux: the
-    kernel has one of its own, `linux:NAME` in a scenario.
+    simulator: it runs in `sim`. BPF: this kernel takes it from weir, and under which names it has it now. linux, lab:
+    this host's kernel, or the lab's, has one of its own, `linux:NAME` in a scenario.
     """
+    from weir.cc import is_file_name
+
     found = _described(name)
     state, why_not = _kernel()
     for cc in found:
         cc |= _places(cc["name"], state, why_not)
+        if name is not None and is_file_name(name):
+            # The name that it registers tells nothing: another may have it too.
+            cc |= {"linux": None, "lab": None, "bpf": {**cc["bpf"], "loaded": [], "tried": False}}
     if name is None:
-        found += _own(state, {cc["name"] for cc in found})
+        found += [*_kept(state), *_own(state, {cc["name"] for cc in found})]
     if as_json:
         emit_json(found)
     elif name is not None:
         _describe(found[0])
     else:
         rows = [(cc["name"], cc["title"], str(cc["year"] or ""), cc["source"], *_cells(cc)) for cc in found]
-        header = ("name", "title", "year", "source", "simulator", "BPF", "linux")
+        header = ("name", "title", "year", "source", "simulator", "BPF", "linux", "lab")
         print_table(header, rows, styles=("bold",))
-        if why_not is not None:
-            console().print(f"BPF: not here: {why_not}")
+        _print_notes(state, why_not)
+
+
+def _print_notes(state: Status | None, why_not: str | None) -> None:
+    """What is not here, and how to unload what `weir cc load` left."""
+    from weir.lab import unavailable
+
+    out = console()
+    if why_not is not None:
+        out.print(f"BPF: not here: {why_not}")
+    if (no_lab := unavailable()) is not None:
+        out.print(f"lab: not here: {no_lab}")
+    for cc in state.loaded if state else ():
+        if cc.pinned:
+            out.print(f"{cc.name}: loaded by `weir cc load`; remove it with: weir cc unload {cc.name}")
 
 
 def _described(name: str | None) -> list[dict[str, Any]]:
@@ -93,29 +111,58 @@ def _places(name: str, state: Status | None, why_not: str | None) -> dict[str, o
     return {
         "simulator": True,
         "bpf": {"available": why_not is None, "why_not": why_not, "loaded": loaded},
-        "linux": name if state and name in state.own else None,
+        **_kernels(name, state),
     }
 
 
-def _own(state: Status | None, ours: set[str]) -> list[dict[str, object]]:
-    """The kernel's congestion controls that weir has no source of, like the others."""
-    about: dict[str, object] = {"year": None, "source": "", "state_bytes": None, "options": []}
+def _kernels(name: str, state: Status | None) -> dict[str, object]:
+    """Whether kernels have a congestion control of their own of this name: this host's, and the lab's."""
+    from weir.lab import BUILT_IN
+
+    return {"linux": name if state and name in state.own else None, "lab": name if name in BUILT_IN else None}
+
+
+_NO_SOURCE: dict[str, object] = {"year": None, "source": "", "state_bytes": None, "options": [], "simulator": False}
+
+
+def _kept(state: Status | None) -> list[dict[str, object]]:
+    """What `weir cc load` loaded of users' files, like the others: they have no row of their own."""
     return [
-        {"name": f"linux:{name}", "title": "this kernel's own", **about, "simulator": False, "bpf": None, "linux": name}
-        for name in (state.own if state else ())
+        {
+            "name": cc.name,
+            "title": "loaded by `weir cc load`",
+            **_NO_SOURCE,
+            "bpf": {"available": True, "why_not": None, "loaded": [cc.name]},
+            "linux": None,
+            "lab": None,
+        }
+        for cc in (state.loaded if state else ())
+        if cc.cc is None and cc.pinned
+    ]
+
+
+def _own(state: Status | None, ours: set[str]) -> list[dict[str, object]]:
+    """The kernels' congestion controls that weir has no source of, like the others."""
+    from weir.lab import BUILT_IN
+
+    names = dict.fromkeys((*(state.own if state else ()), *BUILT_IN))
+    return [
+        {"name": f"linux:{name}", "title": "a kernel's own", **_NO_SOURCE, "bpf": None, **_kernels(name, state)}
+        for name in names
         if name not in ours
     ]
 
 
-def _cells(cc: Mapping[str, Any]) -> tuple[str, str, str]:
+def _cells(cc: Mapping[str, Any]) -> tuple[str, str, str, str]:
     bpf = cc["bpf"]
     if bpf is None:
         taken = ""
     elif bpf["loaded"]:
         taken = f"loaded: {', '.join(bpf['loaded'])}"
     else:
-        taken = "yes" if bpf["available"] else "no"
-    return "yes" if cc["simulator"] else "", taken, f"linux:{cc['linux']}" if cc["linux"] else ""
+        taken = "no" if not bpf["available"] else "yes" if bpf.get("tried", True) else "not tried"
+    linux, lab = (f"linux:{cc[where]}" if cc[where] else "" for where in ("linux", "lab"))
+    return "yes" if cc["simulator"] else "", taken, linux, lab
 
 
 def _describe(cc: Mapping[str, Any]) -> None:
@@ -123,10 +170,14 @@ def _describe(cc: Mapping[str, Any]) -> None:
     out.print(f"{cc['name']}: {cc['title']}", style="bold")
     out.print(f"  source  {cc['source']} ({cc['year']})")
     out.print(f"  state   {cc['state_bytes']} of 104 bytes")
-    _, taken, linux = _cells(cc)
-    out.print(f"  BPF     {taken}{'' if cc['bpf']['available'] else ': ' + cc['bpf']['why_not']}")
+    _, taken, linux, lab = _cells(cc)
+    why = "" if cc["bpf"]["available"] else f": {cc['bpf']['why_not']}"
+    why = ": `weir cc build --bpf` compiles it, and has this kernel check it" if taken == "not tried" else why
+    out.print(f"  BPF     {taken}{why}")
     if linux:
         out.print(f"  linux   the kernel has its own: {linux}")
+    if lab:
+        out.print(f"  lab     the lab's kernel has its own: {lab}")
     options = cc["options"]
     assert isinstance(options, list)
     if options:

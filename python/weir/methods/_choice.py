@@ -34,6 +34,8 @@ class Prospect:
     """Why it cannot; ``None`` if it can."""
     seconds: float = 0.0
     """Wall time of all cells, on all processors that may be used."""
+    untried: str | None = None
+    """What only an execution can show, where there is no obstacle."""
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,10 @@ class Method(abc.ABC):
         """Why it cannot execute ``plan``, on a machine that has all it needs; ``None`` if it can."""
         return None
 
+    def untried(self, plan: Plan) -> str | None:
+        """What of ``plan`` only its execution can show to be possible, where there is no obstacle; for people."""
+        return None
+
     def foreseen_s(self, plan: Plan, packets: int) -> float | None:
         """Wall time of ``plan`` on one processor, with so many data packets: an order of magnitude; ``None``: unknown.
 

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from weir import _owner
+from weir import _owner, cc
 from weir.methods import Capacity, Method, MethodError, Outcome, Progress, Sink
 from weir.methods._binaries import find
 from weir.methods._document import plan_of
@@ -93,6 +93,13 @@ class Emul(Method):
         if missing:
             return f"this machine has too little: {', '.join(need.what for need in missing)}"
         return lacking_control(typed)
+
+    def untried(self, plan: Mapping[str, Any]) -> str | None:
+        """See :meth:`weir.methods.Method.untried`."""
+        names = cc.controls_of(plan_of(plan))
+        if not names:
+            return None
+        return f"not tried: whether this kernel takes {' and '.join(names)} as BPF (`weir cc build --bpf`)"
 
     def foreseen_s(self, plan: Mapping[str, Any], packets: int) -> float:
         """See :meth:`weir.methods.Method.foreseen_s`."""
