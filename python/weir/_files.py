@@ -30,8 +30,9 @@ def write_atomic(path: Path, text: str) -> None:
         OSError: it could not be written; ``path`` is as before, and nothing is beside it.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.unlink(missing_ok=True)  # what a process of the same number left
     try:
-        with temporary.open("w", encoding="utf-8") as file:
+        with temporary.open("x", encoding="utf-8") as file:  # made here: no link of that name is followed
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from shared import ROOT, Weir
-from weir import methods
+from weir import methods, scenario
+from weir.cli._choice import Outlook
 from weir.methods import MOST_S, MethodError, Prospect, choose, order, span
 from weir.methods.lab import LabMethod
 
@@ -96,6 +97,45 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[[_Lab], None]:
         monkeypatch.setattr(methods, "get", lambda name: lab if name == "lab" else real(name))
 
     return with_lab
+
+
+_PROGRAMS = """\
+title: A program
+topology:
+  dumbbell: {pairs: 1, access: {rate: 20Mbps}, bottleneck: {rate: 10Mbps, queue: 50ms}, rtt: 10ms}
+transport: {cc: reno}
+workload: [{name: p, kind: %s, until: 1s}]
+duration: 1s
+"""
+_KINDS = {
+    "command": "command, between: pairs, command: [touch, escaped], peer: [sleep, '9'], ready: {after: 100ms}",
+    "iperf3": "iperf3, between: pairs",
+}
+
+
+class _Emul(_Lab):
+    """Stands for a method on this machine, which would run programs as root."""
+
+    name = "emul"
+    clock = "real"
+
+    def execute(self, plan: str, sink: Any, progress: Any) -> Any:
+        raise AssertionError("nobody asked for it")
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_no_program_of_a_scenario_runs_unconfined_unless_that_is_asked_for(
+    weir: Weir, here: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, others = methods.get, {"lab": _Lab("not built"), "emul": _Emul(None)}
+    monkeypatch.setattr(methods, "get", lambda name: others.get(name) or real(name))
+    Path("p.yaml").write_text(_PROGRAMS % _KINDS[kind])
+    ran = weir("run", "p.yaml", "--no-report")
+    assert ran.code == 1, ran.err
+    assert "it would run the scenario's programs as root on this machine: ask for it, --method emul" in ran.err
+    assert not Path("runs").exists()
+    Path("p.yaml").write_text(_SCENARIO.format(cc="reno", until="1s"))
+    assert Outlook(scenario.load("p.yaml").cells()).unasked("emul").obstacle is None  # there are no programs
 
 
 def _write(here: Path, cc: str = "reno", until: str = "1s") -> None:

@@ -36,8 +36,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    from shared import called
+
     copy = Path(shutil.copytree(made, tmp_path / "here"))
     monkeypatch.chdir(copy)
+    # A copy's method is taken from nobody's word: who names it once makes the run one's own.
+    ran = called("run", "my", "--method", "sim", "--no-report", "-q", "--json")
+    assert (ran.code, ran.json["executed"]) == (0, 0), ran.err
     return copy
 
 
@@ -76,6 +81,32 @@ def test_a_second_call_keeps_the_cell_and_a_damaged_one_is_executed_anew(weir: W
     table.write_bytes(table.read_bytes()[:-1])
     assert weir(*again).json["executed"] == 1
     assert weir("run", "my-0002-r0/sim", "--no-report", "-q", "--json").json["executed"] == 0
+
+
+def test_a_copy_of_a_run_takes_its_method_from_the_user(weir: Weir, folder: Path) -> None:
+    shutil.copytree("my", "copied")
+    before = {p: p.stat().st_mtime_ns for p in Path("copied").rglob("*")}
+    for arguments in (("copied",), ("copied", "--cell", "0002-r0"), ("my.yaml", "--out", "copied")):
+        ran = weir("run", *arguments, "--no-report", "-q")
+        assert (ran.code, ran.out) == (2, "")
+        assert "no seal proves that you made it there" in ran.err
+        assert "--method" in ran.err
+    assert {p: p.stat().st_mtime_ns for p in Path("copied").rglob("*")} == before
+    assert not list(folder.glob("copied-*"))
+    named = weir("run", "copied", "--method", "sim", "--no-report", "-q", "--json")
+    assert (named.code, named.json["executed"], named.json["cells"]) == (0, 0, 8), named.err
+    assert weir("run", "copied", "--no-report", "-q", "--json").json["executed"] == 0
+
+
+def test_what_a_sealed_run_says_of_itself_cannot_be_changed_in_it(weir: Weir, folder: Path) -> None:
+    from weir.run.checksums import seal
+
+    state = json.loads(Path("my/.run.json").read_text())
+    for changed in ({"identity": {**state["identity"], "method": "emul"}}, {"token": "0" * 32}, {"seal": "0" * 24}):
+        Path("my/.run.json").write_text(json.dumps(seal({**state, **changed}, Path("my"), ())))
+        ran = weir("run", "my", "--no-report", "-q")
+        assert (ran.code, ran.out) == (2, ""), changed
+        assert "no seal proves" in ran.err, changed
 
 
 def test_a_run_goes_on_by_the_name_of_its_folder(weir: Weir, folder: Path) -> None:

@@ -166,17 +166,30 @@ def test_a_folder_of_that_name_is_nobodys_but_its_owners(tmp_path: Path) -> None
 def test_a_token_is_matched_whole_and_no_link_is_followed(tmp_path: Path) -> None:
     out = partial_of_killed(tmp_path)
     state = json.loads((out / ".run.json").read_text())
-    token = state["token"]
-    for forged in ("", token[:-1], token + "0", token.upper(), "0" * 32, token + "\n"):
+    token = (out / ".partial" / ".token").read_text()
+    assert token != state["token"]
+    for forged in ("", token[:-1], token + "0", token.upper(), "0" * 24, token + "\n", state["token"]):
         (out / ".partial" / ".token").write_text(forged)
         assert clean(out) == [], forged
-    for stated in ("", "x", None, 7, [token], token + "\n"):
-        (out / ".run.json").write_text(json.dumps({**state, "token": stated}))
-        (out / ".partial" / ".token").write_text(str(stated))
-        assert clean(out) == [], stated
-    (out / ".run.json").write_text(json.dumps(state))
     (out / ".partial" / ".token").write_text(token)
+    for stated in ("", "x", None, 7, [token], state["token"] + "\n", "0" * 32):
+        (out / ".run.json").write_text(json.dumps({**state, "token": stated}))
+        assert clean(out) == [], stated
+        assert (out / ".partial").is_dir()
+    (out / ".run.json").write_text(json.dumps(state))
     (out / ".partial").rename(tmp_path / "elsewhere")
     (out / ".partial").symlink_to(tmp_path / "elsewhere")
     assert clean(out) == []
     assert list((tmp_path / "elsewhere").iterdir())
+    (out / ".partial").unlink()
+    (tmp_path / "elsewhere").rename(out / ".partial")
+    assert clean(out) == [str(out)]  # all of it was refused for what was forged
+
+
+def test_unfinished_cells_of_a_copy_are_not_taken_for_ones_own(tmp_path: Path) -> None:
+    out = partial_of_killed(tmp_path)
+    copied = tmp_path / "copied"
+    subprocess.run(["cp", "-a", out, copied], check=True)
+    assert clean(copied) == []
+    assert list((copied / ".partial").iterdir())
+    assert clean(out) == [str(out)]

@@ -29,16 +29,18 @@ LAYERS: dict[str, set[str]] = {
     },
     "bpf": {"weir._seal", "weir.cc", "weir.methods"},  # the errors of methods, and where the programs are
     "engine": {
-        *("weir._files", "weir._remove", "weir._terminal", "weir._weir", "weir.cc", "weir.confine", "weir.methods"),
-        "weir.run",
+        *("weir._files", "weir._inside", "weir._remove", "weir._seal", "weir._terminal", "weir._weir"),
+        *("weir.cc", "weir.confine", "weir.methods", "weir.run"),
     },
     "emulate": {"weir._owner", "weir.methods", "weir.scenario"},
     "lab": {"weir._owner", "weir._remove", "weir.confine"},
     # For checksums; for names in errors; for the convenience of `Run.metrics`, when it is called.
-    "run": {"weir._terminal", "weir._weir", "weir.metrics"},
+    "run": {"weir._inside", "weir._terminal", "weir._weir", "weir.metrics"},
     "metrics": {"weir.run"},
-    # What a method says of itself: its clock, and how its time is called.
-    "report": {"weir._files", "weir.methods", "weir.metrics", "weir.run"},
+    # What a method says of itself: its clock, and how its time is called. The bounds within which a scenario is read.
+    "report": {
+        *("weir._files", "weir._inside", "weir._terminal", "weir.methods", "weir.metrics", "weir.run", "weir.scenario"),
+    },
     "compare": {"weir.metrics", "weir.report", "weir.run"},
     "study": {
         *("weir._weir", "weir.cc", "weir.compare", "weir.engine", "weir.lab", "weir.methods", "weir.metrics"),

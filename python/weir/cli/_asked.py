@@ -32,16 +32,20 @@ class Asked:
     """Of the run that is there."""
 
 
-def find(name: str, version: Version, overrides: Sequence[str], cell: str | None, *, quiet: bool) -> Asked:
+def find(
+    name: str, version: Version, overrides: Sequence[str], cell: str | None, *, method: str | None, quiet: bool
+) -> Asked:
     """The scenario called ``name``, or that of the run in the folder ``name``; of it ``cell``, if one is named.
+
+    ``method`` is the one that the user named: without, that of a run is taken if this user made the run there.
 
     Raises:
         click.BadParameter: there is neither, no such cell, or what a run cannot be given is.
-        weir.engine.FolderError: what says which run it is, or its scenario, is damaged.
+        weir.engine.FolderError: what says which run it is, or its scenario, is damaged; or its method is nobody's word.
         weir.scenario.ScenarioError: the scenario is wrong.
     """
     if Path(name).is_dir():
-        asked = _run(Path(name), version, overrides, alone=cell is None, quiet=quiet)
+        asked = _run(Path(name), version, overrides, method=method, alone=cell is None, quiet=quiet)
     else:
         loaded = load(name, version=version, overrides=overrides, quiet=quiet)
         folder = Path("runs") / slug(name, version=version)
@@ -56,7 +60,9 @@ def _one(asked: Asked, text: str) -> Asked:
     return Asked(one, folder, {**asked.settings, "cell": one.cell.id}, asked.method)
 
 
-def _run(folder: Path, version: Version, overrides: Sequence[str], *, alone: bool, quiet: bool) -> Asked:
+def _run(
+    folder: Path, version: Version, overrides: Sequence[str], *, method: str | None, alone: bool, quiet: bool
+) -> Asked:
     from weir import engine, scenario
 
     held = engine.origin_of(folder)
@@ -71,6 +77,8 @@ def _run(folder: Path, version: Version, overrides: Sequence[str], *, alone: boo
         raise click.BadParameter(
             f"the run in {folder} is of the cell {only} alone; name the scenario, or the whole run"
         )
+    if method is None and not held.own:
+        raise engine.FolderError(engine.unproven(folder, held.method))
     changed = dict(held.settings)
     if overrides:
         changed["set"] = {**changed.get("set", {}), **parse_set(overrides)}

@@ -38,6 +38,21 @@ class Outlook:
             self._known[method] = self._look(method)
         return self._known[method]
 
+    def unasked(self, method: str) -> Prospect:
+        """The same for who names no method: none that would run the scenario's programs on this machine unconfined."""
+        prospect = self(method)
+        if prospect.obstacle is None and self._unconfined(method):
+            return Prospect(
+                method, f"it would run the scenario's programs as root on this machine: ask for it, --method {method}"
+            )
+        return prospect
+
+    def _unconfined(self, name: str) -> bool:
+        from weir import methods
+
+        flows = (flow for plan in self._plans or () for flow in plan["flows"])
+        return methods.get(name).clock == "real" and any(flow["source"]["kind"] == "command" for flow in flows)
+
     def _look(self, name: str) -> Prospect:
         from weir import methods
         from weir.engine import estimate
@@ -67,7 +82,8 @@ def method_for(cells: Sequence[Cell], folder: Path, *, fresh: bool, workers: int
     A run that ``folder`` holds goes on with its own.
 
     Raises:
-        weir.methods.MethodError: no method can execute the scenario here.
+        weir.methods.MethodError: no method can execute the scenario here, or none that need not be asked for.
+        weir.engine.FolderError: ``folder`` holds a run that this user did not make there.
     """
     from weir.engine import method_of
 
@@ -75,7 +91,7 @@ def method_for(cells: Sequence[Cell], folder: Path, *, fresh: bool, workers: int
     if held is not None:
         return held
     outlook = Outlook(cells, workers)
-    choice = choose(outlook)
+    choice = choose(outlook.unasked)
     if not quiet:
         announce(choice, outlook)
     return choice.method
@@ -94,7 +110,7 @@ def show_methods(cells: Sequence[Cell]) -> None:
 
     outlook = Outlook(cells)
     try:
-        chosen, reason = (choice := choose(outlook)).method, choice.reason
+        chosen, reason = (choice := choose(outlook.unasked)).method, choice.reason
     except MethodError as error:
         chosen, reason = None, str(error)
     rows = []

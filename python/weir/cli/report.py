@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from weir._inside import FILE, FOLDER, expect
 from weir.cli._common import console, examples, plural, verbosity_options, verify_option
 
 __all__ = ["command"]
@@ -42,6 +43,9 @@ def command(
     run = open_run(folder, quiet=quiet, verify=verify)
     target = out or folder
     target.mkdir(parents=True, exist_ok=True)
+    expect(target / "report.html", FILE)
+    if figures:
+        expect(target / "figures", FOLDER)
     page = report.build(run, target / "report.html")
     console().print(f"report: {page}")
     if figures:

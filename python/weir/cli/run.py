@@ -89,7 +89,8 @@ def command(
     folders of their names, and a comparison. Without a method, `lab` is taken where it needs no more than a minute,
     else `sim`; `weir plan` shows what each would do.
 
-    DIR is the folder of a run, which is continued as it was begun. --cell executes one cell of a scenario, or of the
+    DIR is the folder of a run, which is continued as it was begun; one that you did not make there, such as a copy,
+    takes its --method from you. --cell executes one cell of a scenario, or of the
     run in DIR: by its id, or by its factors (the first repeat, unless repeat=N is among them). It goes to a run of its
     own beside the other, runs/NAME-ID/METHOD or DIR-ID/METHOD, and claims are not judged.
 
@@ -97,7 +98,7 @@ def command(
     """
     from weir.study import parse_methods
 
-    asked = find(scenario, version, (*overrides, *_tracing(trace)), cell, quiet=quiet)
+    asked = find(scenario, version, (*overrides, *_tracing(trace)), cell, method=method, quiet=quiet)
     folder = out or asked.folder
     method = method or asked.method
     if method is None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from weir.engine._display import Display, display, span
     from weir.engine._errors import DiskFullError, EngineError, FolderError, Interrupted, LockedError
     from weir.engine._estimate import Estimate, estimate
-    from weir.engine._folder import Origin, discard, method_of, origin_of, remove_unfinished, unfinished
+    from weir.engine._folder import Origin, discard, method_of, origin_of, remove_unfinished, unfinished, unproven
     from weir.engine._job import Cell, Failure, Scenario
     from weir.engine._run import Result, default_workers, run
 
@@ -39,13 +39,16 @@ __all__ = [
     "run",
     "span",
     "unfinished",
+    "unproven",
 ]
 
 _PLACES = {
     **dict.fromkeys(("DiskFullError", "EngineError", "FolderError", "Interrupted", "LockedError"), "_errors"),
     **dict.fromkeys(("Display", "display", "span"), "_display"),
     **dict.fromkeys(("Estimate", "estimate"), "_estimate"),
-    **dict.fromkeys(("Origin", "discard", "method_of", "origin_of", "remove_unfinished", "unfinished"), "_folder"),
+    **dict.fromkeys(
+        ("Origin", "discard", "method_of", "origin_of", "remove_unfinished", "unfinished", "unproven"), "_folder"
+    ),
     **dict.fromkeys(("Cell", "Failure", "Scenario"), "_job"),
     **dict.fromkeys(("Result", "default_workers", "run"), "_run"),
 }

@@ -10,10 +10,12 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from weir._remove import remove_quietly, remove_tree
-from weir.engine._files import sync_folder, write_atomic, write_json
+from weir._inside import FILE, FOLDER, Folder, expect
+from weir._remove import remove_quietly
+from weir.engine._files import write_atomic, write_json
 from weir.engine._folder import PARTIAL
 from weir.run.checksums import FORMAT, seal
+from weir.run.manifest import MANIFEST, read_cell_manifest
 from weir.run.tables import TABLES, arrow_schema
 
 __all__ = ["CellWriter", "place"]
@@ -21,6 +23,9 @@ __all__ = ["CellWriter", "place"]
 _ROWS = 1 << 16
 """Rows of a row group. Fixed, so that a file does not depend on how often rows were handed in."""
 
+_PLAN = "plan.json"
+_OWN_NAMES = frozenset({_PLAN, MANIFEST, *(f"{name}.parquet" for name in TABLES)})
+"""What the sink writes itself: no method opens a file of such a name."""
 _DICTIONARY = frozenset({"flow", "link", "kind", "transfer", "ca_state"})
 _SCHEMAS = {name: arrow_schema(name) for name in TABLES}
 
@@ -42,6 +47,8 @@ class CellWriter:
         self._tables: dict[str, _TableFile] = {}
         self._files: dict[str, BinaryIO] = {}
         self._completed = False
+        if inside is None:
+            expect(run / PARTIAL, FOLDER)
         self._folder.mkdir(parents=True)
 
     def __enter__(self) -> CellWriter:
@@ -72,7 +79,7 @@ class CellWriter:
         """Opens a further file of the cell; see :class:`weir.methods.Sink`."""
         parts = Path(name).parts
         usable = parts and Path(*parts).as_posix() == name and not {"/", ".."} & {*parts}
-        if not usable or name in {f"{t}.parquet" for t in TABLES}:
+        if not usable or parts[0] in _OWN_NAMES:
             raise ValueError(f"{name!r} is not the name of a further file")
         if name not in self._files:
             path = self._folder / name
@@ -106,9 +113,9 @@ class CellWriter:
             file.close()
         for name in [*(f"{t}.parquet" for t in self._tables), *self._files]:
             _sync_file(self._folder / name)
-        write_atomic(self._folder / "plan.json", plan)
-        names = ("plan.json", *(f"{t}.parquet" for t in self._tables), *self._files)
-        write_json(self._folder / "manifest.json", seal({"format": FORMAT, **manifest}, self._folder, names))
+        write_atomic(self._folder / _PLAN, plan)
+        names = (_PLAN, *(f"{t}.parquet" for t in self._tables), *self._files)
+        write_json(self._folder / MANIFEST, seal({"format": FORMAT, **manifest}, self._folder, names))
         self._completed = True
 
     def _abort(self) -> None:
@@ -121,15 +128,36 @@ class CellWriter:
 
 
 def place(folder: Path, final: Path) -> None:
-    """Moves a complete cell from ``folder`` to ``final``.
+    """Moves a complete cell from ``folder`` to ``final``: the files that its manifest names, and nothing beside them.
+
+    A method's programs, or a user's congestion control, could have left others; no reader would look at them, but they
+    would travel with the run.
 
     Raises:
+        weir.run.ReadError: its manifest is none.
+        weir._inside.InsideError: what it names is no plain file, or a link is in the way.
         OSError: it cannot be moved.
     """
-    final.parent.mkdir(exist_ok=True)
-    remove_tree(final)
-    folder.rename(final)
-    sync_folder(final.parent)
+    with Folder(folder.parent) as source, Folder(final.parent.parent) as run:
+        with source.inner(folder.name) as cell:
+            checksums = read_cell_manifest(folder, verify=True).checksums
+            _tidy(cell, {MANIFEST, *(checksums.files if checksums is not None else ())})
+        with run.inner(final.parent.name, make=True) as cells:
+            cells.remove(final.name)
+            source.move(folder.name, cells, final.name)
+
+
+def _tidy(folder: Folder, keep: set[str], above: str = "") -> None:
+    """Removes what is in ``folder`` and not among ``keep``, paths from the cell on."""
+    for name in folder.names():
+        path = f"{above}{name}"
+        if path in keep:
+            folder.expect(name, FILE)
+        elif folder.kind(name) == FOLDER and any(kept.startswith(f"{path}/") for kept in keep):
+            with folder.inner(name) as inner:
+                _tidy(inner, keep, f"{path}/")
+        else:
+            folder.remove(name)
 
 
 class _TableFile:

@@ -9,7 +9,7 @@ from typing import Any
 
 from weir._files import sync_folder, write_atomic
 
-__all__ = ["is_disk_full", "sync_folder", "write_atomic", "write_json"]
+__all__ = ["is_disk_full", "json_bytes", "sync_folder", "write_atomic", "write_json"]
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -18,7 +18,16 @@ def write_json(path: Path, value: Any) -> None:
     Raises:
         OSError: as :func:`write_atomic`.
     """
-    write_atomic(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    write_atomic(path, _text(value))
+
+
+def json_bytes(value: Any) -> bytes:
+    """``value`` as the same JSON, to be written."""
+    return _text(value).encode()
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 
 def is_disk_full(error: BaseException) -> bool:

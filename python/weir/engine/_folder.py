@@ -6,7 +6,6 @@ import contextlib
 import datetime
 import hashlib
 import json
-import os
 import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,11 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from weir import _seal
 from weir._files import made_folder, remove_leftovers
-from weir._remove import remove_quietly, remove_tree
-from weir.engine._errors import FolderError, LockedError
-from weir.engine._files import write_atomic, write_json
-from weir.engine._lock import LOCK, held_lock
+from weir._inside import FILE, FOLDER, Folder, InsideError, exists
+from weir.engine._errors import FolderError
+from weir.engine._files import json_bytes
+from weir.engine._lock import LOCK, held_lock, is_locked
 from weir.run import ReadError, open_cell
 from weir.run.checksums import FORMAT, checksums_in, seal
 from weir.run.documents import Fields, read_document
@@ -37,6 +37,7 @@ __all__ = [
     "origin_of",
     "remove_unfinished",
     "unfinished",
+    "unproven",
 ]
 
 Identity = Mapping[str, Any]
@@ -47,12 +48,19 @@ PARTIAL = ".partial"
 
 _STATE = ".run.json"
 _TOKEN = ".token"
-"""In ``PARTIAL``: the token of the run's ``.run.json``. Together they prove that the folder is weir's to remove."""
+"""In ``PARTIAL``: the seal of the token of the run's ``.run.json`` and of both folders, so that a copy has another."""
+_MOST_TOKEN = 256
+_MOST_TEXT = 1 << 26
 _TOKEN_TEXT = re.compile(r"[0-9a-f]{32}")
 _SCENARIO = "scenario.yaml"
 _IDENTITY = 1
 """The format of identities."""
-_OURS = ("manifest.json", "scenario.yaml", "report.html", "figures", "cells", PARTIAL, _STATE)
+_REPORT = "report.html"
+_FIGURES = "figures"
+_CELLS = "cells"
+_OURS = (MANIFEST, _SCENARIO, _REPORT, _FIGURES, _CELLS, PARTIAL, _STATE)
+_FILES = (LOCK, _STATE, _SCENARIO, MANIFEST, _REPORT)
+_FOLDERS = (_CELLS, _FIGURES, PARTIAL)
 
 
 class RunFolder:
@@ -61,7 +69,8 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         """Names the folder; nothing is touched before :meth:`locked`."""
         self.path = path
-        self.cells = path / "cells"
+        self.cells = path / _CELLS
+        self._held: Folder | None = None
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -69,20 +78,36 @@ class RunFolder:
 
         Raises:
             LockedError: another process holds it.
-            FolderError: the path is no folder, holds something that is not a run, or cannot be made.
+            FolderError: the path is no folder, holds something that is not a run, or cannot be made; or a link, a pipe
+                or a device is where a run has a file or a folder.
         """
         self._refuse_strangers()
         with contextlib.ExitStack() as stack:
             try:
                 stack.enter_context(made_folder(self.path))
-                stack.enter_context(held_lock(self.path / LOCK, keep=(self.path / _STATE).is_file))
+                folder = stack.enter_context(Folder(self.path))
+                _refuse_other_kinds(folder)
+                stack.enter_context(held_lock(folder, keep=lambda: folder.kind(_STATE) == FILE))
+            except InsideError as error:
+                raise FolderError(f"{printable(str(error))}. Nothing was changed") from error
             except (FileExistsError, NotADirectoryError) as error:
                 raise FolderError(f"{self.path} is not a folder") from error
             except PermissionError as error:
                 raise FolderError(f"{self.path}: no permission to write there") from error
             except ValueError as error:
                 raise FolderError(f"{str(self.path)!r} is not a path: {error}") from error
+            self._held = folder
+            stack.callback(setattr, self, "_held", None)
             yield
+
+    @contextlib.contextmanager
+    def _inside(self) -> Iterator[Folder]:
+        """The folder by its descriptor: while it is locked, the one that was."""
+        if self._held is not None:
+            yield self._held
+            return
+        with Folder(self.path) as folder:
+            yield folder
 
     @contextlib.contextmanager
     def claimed(self, identity: Identity, text: str, *, fresh: bool) -> Iterator[None]:
@@ -96,7 +121,7 @@ class RunFolder:
         """
         held = self._state()
         if fresh and held is not None:
-            _remove(self.path, _OURS)
+            self._remove(_OURS)
             held = None
         if held is not None and held["identity"] != json.loads(json.dumps(identity)):
             raise FolderError(
@@ -108,34 +133,53 @@ class RunFolder:
             yield
         except BaseException:
             if held is None and not any(self.finished(cell.name) for cell in _entries(self.cells)):
-                _remove(self.path, _OURS)
+                self._remove(_OURS)
             raise
 
     def _settle(self, identity: Identity, text: str, held: dict[str, Any] | None) -> None:
         """Writes what makes the folder this run's, as far as it is missing or damaged."""
-        if _token_in(held) is None:
-            # The state first: from then on the folder is a run, whatever is missing of it.
-            start = now() if held is None else held.get("start", now())
-            state = {"format": FORMAT, "identity": identity, "start": start, "token": secrets.token_hex(16)}
-            write_json(self.path / _STATE, seal(state, self.path, ()))
-        if self._text() != text.encode():
-            write_atomic(self.path / _SCENARIO, text)
-        self.cells.mkdir(exist_ok=True)
+        with self._inside() as folder:
+            if not self._proves(folder, held):
+                # The state first: from then on the folder is a run, whatever is missing of it.
+                start = now() if held is None else held.get("start", now())
+                token = secrets.token_hex(16)
+                proof = _seal.seal(_run_facts(folder, token, identity))
+                state = {"format": FORMAT, "identity": identity, "start": start, "token": token, "seal": proof}
+                folder.write(_STATE, json_bytes(seal(state, self.path, ())))
+            if self._text() != text.encode():
+                folder.write(_SCENARIO, text.encode())
+            with folder.inner(_CELLS, make=True):
+                pass
         remove_leftovers(self.path)
         self.remove_partial()
 
-    def owns_partial(self) -> bool:
-        """Whether there are unfinished cells that this very run wrote."""
-        partial = self.path / PARTIAL
-        if partial.is_symlink() or not partial.is_dir() or (partial / _TOKEN).is_symlink():
-            return False
+    def is_own(self) -> bool:
+        """Whether weir of this user made the run, here: its seal holds for what the run says and for this very folder.
+
+        Raises:
+            FolderError: what says which run it is is damaged.
+        """
+        held = self._state()
         try:
-            written = (partial / _TOKEN).read_text(encoding="ascii", errors="replace")
+            with self._inside() as folder:
+                return self._proves(folder, held)
         except OSError:
             return False
+
+    def _proves(self, folder: Folder, state: Mapping[str, Any] | None) -> bool:
+        token, proof = _token_in(state), (state or {}).get("seal")
+        if state is None or token is None or not isinstance(proof, str):
+            return False
+        return _seal.is_sealed(_run_facts(folder, token, state["identity"]), proof)
+
+    def owns_partial(self) -> bool:
+        """Whether there are unfinished cells that this very run wrote, by weir of this user, here."""
         try:
-            return written == _token_in(self._state())
-        except FolderError:
+            token = _token_in(self._state())
+            with self._inside() as folder, folder.inner(PARTIAL) as partial:
+                written = partial.read(_TOKEN, _MOST_TOKEN).decode("ascii", "replace")
+                return token is not None and _seal.is_sealed(_partial_facts(folder, partial, token), written)
+        except (OSError, FolderError):
             return False
 
     @property
@@ -144,14 +188,19 @@ class RunFolder:
         return str((self._state() or {}).get("start", now()))
 
     def remove_partial(self) -> None:
-        """Removes what is left of unfinished cells. Only for who holds the lock."""
-        remove_quietly(self.path / PARTIAL)
+        """Removes what is left of unfinished cells. Only for who holds the lock.
+
+        Whose they are is no matter: who locks a run to write to it has named it, and it is a folder inside of it.
+        """
+        with contextlib.suppress(OSError), self._inside() as folder:
+            folder.remove(PARTIAL)
 
     def reopen(self) -> None:
         """Removes what says that the run is complete, and what was derived from it; cells can be written then."""
-        _remove(self.path, ("manifest.json", "report.html", "figures"))
-        (self.path / PARTIAL).mkdir(exist_ok=True)
-        (self.path / PARTIAL / _TOKEN).write_text(_token_in(self._state()) or "", encoding="ascii")
+        self._remove((MANIFEST, _REPORT, _FIGURES, PARTIAL))
+        with self._inside() as folder, folder.inner(PARTIAL, make=True) as partial:
+            token = _token_in(self._state()) or ""
+            partial.write(_TOKEN, _seal.seal(_partial_facts(folder, partial, token)).encode(), durable=False)
 
     def finished(self, cell_id: str) -> dict[str, Any] | None:
         """The manifest of a complete cell, or ``None``; whether its files are what was written, :meth:`cell` tells."""
@@ -169,11 +218,12 @@ class RunFolder:
 
     def holds(self, cell_id: str) -> bool:
         """Whether there is anything of that cell."""
-        return os.path.lexists(self.cells / cell_id)
+        return exists(self.cells / cell_id)
 
     def discard(self, cell_id: str) -> None:
         """Removes a cell of another version of weir or of what the plan names."""
-        _remove(self.cells, (cell_id,))
+        with contextlib.suppress(FileNotFoundError), self._inside() as folder, folder.inner(_CELLS) as cells:
+            cells.remove(cell_id)
 
     def finish(self, manifest: Mapping[str, Any]) -> None:
         """Writes the manifest of the run, which says that it is complete.
@@ -181,7 +231,8 @@ class RunFolder:
         Raises:
             OSError: it cannot be written.
         """
-        write_json(self.path / MANIFEST, seal(manifest, self.path, [_SCENARIO]))
+        with self._inside() as folder:
+            folder.write(MANIFEST, json_bytes(seal(manifest, self.path, [_SCENARIO])))
 
     def manifest(self) -> dict[str, Any] | None:
         """The manifest of the run if it is complete and what was written, or ``None``."""
@@ -213,9 +264,15 @@ class RunFolder:
 
     def _text(self) -> bytes | None:
         try:
-            return (self.path / _SCENARIO).read_bytes()
+            with self._inside() as folder:
+                return folder.read(_SCENARIO, _MOST_TEXT)
         except OSError:
             return None
+
+    def _remove(self, names: Iterable[str]) -> None:
+        with self._inside() as folder:
+            for name in names:
+                folder.remove(name)
 
     def _refuse_strangers(self) -> None:
         if self._state() is not None:
@@ -239,10 +296,30 @@ class RunFolder:
             )
 
 
-def _remove(folder: Path, names: tuple[str, ...]) -> None:
-    for name in names:
-        entry = folder / name
-        remove_tree(entry)
+def _refuse_other_kinds(folder: Folder) -> None:
+    """Raises InsideError where a run has a file or a folder and ``folder`` has a link or anything else."""
+    for name in _FILES:
+        folder.expect(name, FILE)
+    for name in _FOLDERS:
+        folder.expect(name, FOLDER)
+    if folder.kind(_CELLS) == FOLDER:
+        with folder.inner(_CELLS) as cells:
+            for name in cells.names():
+                if cells.kind(name) != FILE:  # a plain file there is in nobody's way
+                    cells.expect(name, FOLDER)
+    if folder.kind(PARTIAL) == FOLDER:
+        with folder.inner(PARTIAL) as partial:
+            partial.expect(_TOKEN, FILE)
+
+
+def _run_facts(folder: Folder, token: str, identity: Identity) -> str:
+    """What the seal of a run is about: this folder, and which run it is."""
+    return f"run {folder.identity} {token} {json.dumps(identity, sort_keys=True)}"
+
+
+def _partial_facts(folder: Folder, partial: Folder, token: str) -> str:
+    """What the seal of unfinished cells is about: this folder, the one inside, and the run's token."""
+    return f"unfinished {folder.identity} {partial.identity} {token}"
 
 
 def now() -> str:
@@ -281,13 +358,30 @@ def _settings(identity: Identity) -> str:
 
 
 def method_of(run: Path) -> str | None:
-    """The method of the run that the folder ``run`` holds, complete or not; ``None`` if it holds none."""
+    """The method of the run that the folder ``run`` holds, complete or not; ``None`` if it holds none.
+
+    Raises:
+        FolderError: it has no seal of this user's, so that its method is not to be trusted.
+    """
+    folder = RunFolder(run)
     try:
-        held = RunFolder(run)._state()
-    except FolderError:
+        held = folder._state()
+        own = held is None or folder.is_own()
+    except FolderError:  # damaged: who writes to it is told
         return None
     found = None if held is None else held["identity"].get("method")
+    if not own:
+        raise FolderError(unproven(run, str(found)))
     return found if isinstance(found, str) else None
+
+
+def unproven(run: Path, method: str) -> str:
+    """What is said of a run whose method is taken from nobody's word."""
+    return (
+        f"{printable(run)} holds a run by method {method!r}, and no seal proves that you made it there: it was copied, "
+        "or made by another user or an older version. A method may execute the programs of a scenario as root; "
+        "name the one that you want with --method"
+    )
 
 
 @dataclass(frozen=True)
@@ -300,6 +394,8 @@ class Origin:
     """Where the scenario was read; the copy in the run if nobody knows any more."""
     method: str
     settings: Mapping[str, Any]
+    own: bool
+    """Whether weir of this user made the run, in this folder."""
 
 
 def origin_of(run: Path) -> Origin | None:
@@ -312,6 +408,11 @@ def origin_of(run: Path) -> Origin | None:
     held = folder._state()
     if held is None:
         return None
+    try:
+        with Folder(run) as inside:
+            inside.expect(_SCENARIO, FILE)
+    except InsideError as error:
+        raise FolderError(printable(str(error))) from error
     identity, text = held["identity"], folder._text() or b""
     if hashlib.sha256(text).hexdigest() != identity.get("scenario_sha256"):
         raise FolderError(f"{printable(run / _SCENARIO)} is not the scenario that was executed")
@@ -323,6 +424,7 @@ def origin_of(run: Path) -> Origin | None:
         file if isinstance(file, str) else str(run / _SCENARIO),
         str(identity.get("method")),
         settings if isinstance(settings, dict) else {},
+        folder.is_own(),
     )
 
 
@@ -333,7 +435,7 @@ def _state_in(run: Path) -> dict[str, Any] | None:
         weir.run.ReadError: it is damaged.
     """
     file = run / _STATE
-    if not os.path.lexists(file):
+    if not exists(file):
         return None
     raw = read_document(file)[1]
     sealed = checksums_in(file, raw) is not None
@@ -393,7 +495,7 @@ def remove_unfinished(run: Path) -> None:
     folder = RunFolder(run)
     with folder.locked():
         if folder.owns_partial():
-            remove_tree(run / PARTIAL)
+            folder._remove((PARTIAL,))
 
 
 def discard(run: Path, cells: Iterable[str]) -> None:
@@ -411,8 +513,9 @@ def discard(run: Path, cells: Iterable[str]) -> None:
 
 
 def _in_use(run: Path) -> bool:
+    """Whether a process writes to it. Nothing is made or written to find out."""
     try:
-        with RunFolder(run).locked():
-            return False
-    except (LockedError, FolderError):
+        with Folder(run) as folder:
+            return is_locked(folder)
+    except OSError:
         return True

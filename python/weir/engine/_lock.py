@@ -6,61 +6,94 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import socket
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO
 
+from weir._inside import Folder
 from weir.engine._errors import LockedError
+from weir.run.printable import printable
 
-__all__ = ["LOCK", "held_lock"]
+__all__ = ["LOCK", "held_lock", "is_locked"]
 
 LOCK = ".lock"
 """Name of the file in a run's folder."""
+_HOLDER = re.compile(rb"(process [0-9]{1,10} on [^\x00-\x1f]{0,255}\n)?")
+"""What this module writes; a file that holds anything else is locked as well, and left as it is."""
+_UNKNOWN = frozenset({errno.ENOTSUP, errno.ENOLCK, errno.ENOSYS})
 
 
 @contextlib.contextmanager
-def held_lock(path: Path, *, keep: Callable[[], bool]) -> Iterator[None]:
-    """Holds the lock ``path``, which stays there if ``keep`` says so at the end.
+def held_lock(folder: Folder, *, keep: Callable[[], bool]) -> Iterator[None]:
+    """Holds the lock of ``folder``, whose file stays there if ``keep`` says so at the end.
 
     The lock is the kernel's, so that it goes with the process that held it, however that ended.
 
     Raises:
         LockedError: another process holds it.
+        weir._inside.InsideError: something else than a plain file has its name.
         OSError: it cannot be made.
     """
-    with contextlib.ExitStack() as stack:
-        file = stack.enter_context(path.open("a+", encoding="utf-8"))
-        _lock(file, path)
+    with folder.open_to_write(LOCK) as file:
+        _lock(file, folder)
+        ours = _HOLDER.fullmatch(_content(file)) is not None
         try:
-            file.truncate(0)
-            file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-            file.flush()
+            if ours:
+                os.ftruncate(file.fileno(), 0)
+                os.pwrite(file.fileno(), f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
             yield
         finally:
-            if not keep():
-                path.unlink(missing_ok=True)
+            if ours and not keep():
+                folder.remove(LOCK)
 
 
-def _lock(file: TextIO, path: Path) -> None:
+def is_locked(folder: Folder) -> bool:
+    """Whether a process holds the lock of ``folder``. Nothing is written to find out.
+
+    Raises:
+        OSError: it cannot be looked at.
+    """
+    try:
+        file = folder.open(LOCK)
+    except FileNotFoundError:
+        return False
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError as error:
+            if error.errno not in _UNKNOWN:
+                raise
+    return False
+
+
+def _lock(file: BinaryIO, folder: Folder) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise _taken(file, path) from error
+        raise _taken(file, folder) from error
     except OSError as error:
-        if error.errno not in {errno.ENOTSUP, errno.ENOLCK, errno.ENOSYS}:
+        if error.errno not in _UNKNOWN:
             raise
-    if not _is_at(file, path):  # its holder removed it between our opening and our locking
-        raise _taken(file, path)
+    if not _is_at(file, folder):  # its holder removed it between our opening and our locking
+        raise _taken(file, folder)
 
 
-def _is_at(file: TextIO, path: Path) -> bool:
+def _is_at(file: BinaryIO, folder: Folder) -> bool:
     try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+        named = os.stat(LOCK, dir_fd=folder.fd, follow_symlinks=False)
     except FileNotFoundError:
         return False
+    return os.path.samestat(os.fstat(file.fileno()), named)
 
 
-def _taken(file: TextIO, path: Path) -> LockedError:
-    file.seek(0)
-    return LockedError(f"{path.parent} is being written by {file.read().strip() or 'another run'}")
+def _content(file: BinaryIO) -> bytes:
+    return os.pread(file.fileno(), 512, 0)
+
+
+def _taken(file: BinaryIO, folder: Folder) -> LockedError:
+    content = _content(file)
+    holder = content.decode(errors="replace").strip() if _HOLDER.fullmatch(content) else ""
+    return LockedError(f"{printable(folder.path)} is being written by {holder or 'another run'}")

@@ -20,9 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from weir import cc, confine
+from weir._inside import FOLDER, InsideError, expect, read_plain
 from weir._remove import remove_quietly
 from weir.engine._cell import place
 from weir.engine._folder import PARTIAL
+from weir.run import ReadError
+from weir.run.manifest import read_cell_manifest
 
 __all__ = ["Job", "Message", "Process"]
 
@@ -33,6 +36,7 @@ Message = dict[str, Any]
 
 _COMMAND = [sys.executable, "-m", "weir.engine.worker"]
 _LINE_BYTES = 1 << 22
+_MOST_PLAN = 1 << 28
 _LOOK_S = 0.25
 
 
@@ -124,7 +128,7 @@ class Process:
         while line := self._process.stdout.readline(_LINE_BYTES):
             message = _message(line, job) if self._objects else json.loads(line)
             if message["type"] == "done" and self._inside is not None:
-                place(self._inside / job["id"], Path(job["run"]) / "cells" / job["id"])
+                _take(self._inside / job["id"], job)
             yield message
             if message["type"] != "progress":
                 return
@@ -156,12 +160,34 @@ class Process:
 
 def _folder_for(run: Path) -> Path:
     """A folder of one confined worker among the unfinished cells."""
+    expect(run / PARTIAL, FOLDER)
     (run / PARTIAL).mkdir(parents=True, exist_ok=True)
     return Path(tempfile.mkdtemp(prefix="worker-", dir=run / PARTIAL))
 
 
 class _Garbage(Exception):  # noqa: N818 - never seen outside
     """A confined worker said what no worker says."""
+
+
+def _take(folder: Path, job: Job) -> None:
+    """Puts the cell of a confined worker in its place, if it is the one that the worker was told to execute.
+
+    Raises:
+        _Garbage: it is none, or another.
+        OSError: it cannot be moved.
+    """
+    try:
+        told = read_cell_manifest(folder, verify=True).raw
+        same = all(told.get(name) == value for name, value in job["manifest"].items())
+        if not same or read_plain(folder / "plan.json", _MOST_PLAN) != job["plan"].encode():
+            raise _Garbage(_left(job, "another cell than it was told to execute"))
+        place(folder, Path(job["run"]) / "cells" / job["id"])
+    except (ReadError, InsideError) as error:
+        raise _Garbage(_left(job, f"no cell: {error}")) from error
+
+
+def _left(job: Job, what: str) -> str:
+    return f"its process left {what}; something in {', '.join(job['objects'])} writes to its files"
 
 
 _FIELDS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {

@@ -6,7 +6,8 @@ results are this machine's. The rules:
 
 1. the first in virtual time that can execute the plan in no more than a minute;
 2. else the last in virtual time that can, however long it takes: what comes later is cheaper;
-3. else the first on a real clock that can.
+3. else the first on a real clock that can, but for plans with programs of the scenario, which nothing confines there:
+   such a method has to be asked for.
 
 Nothing here measures: what a method foresees are orders of magnitude.
 """

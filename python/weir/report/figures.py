@@ -6,18 +6,20 @@ A PDF carries its fonts. An SVG names Liberation Sans, then Arial and Helvetica,
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import polars as pl
 import vl_convert
 
+from weir._inside import FOLDER, Folder, expect
 from weir.metrics.errors import nearest
 from weir.report import theme
 from weir.report.charts import CELL_CHARTS, CHARTS, RUN_CHARTS, Chart, Drawing, Medium
 from weir.report.errors import ReportError
-from weir.report.names import folder_names, write_index
+from weir.report.names import as_text, folder_names, write_index
 from weir.report.spec import rows_of, set_width, specification
 from weir.report.view import RunView
 from weir.run import Run
@@ -55,19 +57,21 @@ def figures(
 
     Raises:
         ReportError: no such format or chart.
-        OSError: a file cannot be written.
+        OSError: a file cannot be written, or a link is where it, or a folder of it, belongs.
     """
     check_formats(formats)
     _check("chart", only or (), [c.name for c in CHARTS])
     view = RunView(run)
     combinations = [cell.cell.factors for cell in view.combinations]
     names = folder_names(combinations) if len(combinations) > 1 else [""] * len(combinations)
+    if out_dir.parent.resolve() == run.path.resolve():  # in the run's own folder no link is the user's
+        expect(out_dir, FOLDER)
     out_dir.mkdir(parents=True, exist_ok=True)
-    written = [write_index(out_dir, names, combinations)] if len(names) > 1 and "csv" in formats else []
-    for figure in _drawn(view, names, only):
-        folder = out_dir / figure.folder
-        folder.mkdir(parents=True, exist_ok=True)
-        written += write_figure(figure.chart, figure.drawing, folder, formats)
+    with Folder(out_dir) as top:
+        written = [write_index(top, names, combinations)] if len(names) > 1 and "csv" in formats else []
+        for figure in _drawn(view, names, only):
+            with top.inner(figure.folder, make=True) if figure.folder else Folder.at(top) as folder:
+                written += write_figure(figure.chart, figure.drawing, folder, formats)
     return sorted(written)
 
 
@@ -100,30 +104,38 @@ def _drawn(view: RunView, folders: Sequence[str], only: Collection[str] | None) 
                     yield _Figure(folder, cell_chart, drawing)
 
 
-def write_figure(chart: Chart, drawing: Drawing, folder: Path, formats: Sequence[str]) -> list[Path]:
-    """Writes one figure to a folder that exists; the paths.
+def write_figure(chart: Chart, drawing: Drawing, folder: Path | Folder, formats: Sequence[str]) -> list[Path]:
+    """Writes one figure to a folder; the paths.
 
     Raises:
         OSError: a file cannot be written.
     """
-    written = []
+    contents = _contents(chart, drawing, formats)
+    with Folder.at(folder) as place:
+        return [place.write(name, content, durable=False) for name, content in contents]
+
+
+def _contents(chart: Chart, drawing: Drawing, formats: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    """Names and contents of the files of a figure."""
     name = chart.name
     if "csv" in formats:
         for data, frame in drawing.data.items():
-            path = folder / (f"{name}.csv" if len(drawing.data) == 1 else f"{name}-{data}.csv")
-            titles = {k: v for k, v in drawing.csv_names.items() if k in frame.columns}
-            frame.rename(titles).write_csv(path)
-            written.append(path)
+            file = f"{name}.csv" if len(drawing.data) == 1 else f"{name}-{data}.csv"
+            yield file, _csv(frame, drawing.csv_names)
     if "svg" not in formats and "pdf" not in formats:
-        return written
+        return
     svg = render_svg(chart, drawing)
     if "svg" in formats:
-        written.append(folder / f"{name}.svg")
-        written[-1].write_text(svg, encoding="utf-8")
+        yield f"{name}.svg", svg.encode()
     if "pdf" in formats:
-        written.append(folder / f"{name}.pdf")
-        written[-1].write_bytes(_in_order(vl_convert.svg_to_pdf(svg)))
-    return written
+        yield f"{name}.pdf", _in_order(vl_convert.svg_to_pdf(svg))
+
+
+def _csv(frame: pl.DataFrame, names: Mapping[str, str]) -> bytes:
+    """The data of a figure: its texts and the names of its columns as texts, numbers as they are."""
+    texts = [name for name, kind in frame.schema.items() if kind == pl.String or kind == pl.Categorical]
+    safe = frame.with_columns(pl.col(name).cast(pl.String).map_elements(as_text, pl.String) for name in texts)
+    return safe.rename({name: as_text(names.get(name, name)) for name in frame.columns}).write_csv().encode()
 
 
 def render_svg(chart: Chart, drawing: Drawing) -> str:

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["INDEX", "folder_names", "write_index"]
+from weir._inside import Folder
+from weir.run.printable import printable
+
+__all__ = ["INDEX", "as_text", "folder_names", "write_index"]
 
 INDEX = "index.csv"
 """The file that says which folder is whose."""
 
 _LONGEST = 100
 _DIGITS = 10
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\\t", "\\x0d", "\\n")
+"""What a formula begins with, also in its wide letters, and after the blanks that :func:`printable` writes out."""
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _OTHERS = re.compile(r"[^A-Za-z0-9.+-]+")
 
 
@@ -43,17 +50,28 @@ def _hashed(name: str, factors: Mapping[str, str]) -> str:
     return f"{name[: _LONGEST - _DIGITS - 1]}-{digest}".lstrip("-")
 
 
-def write_index(folder: Path, names: Sequence[str], cells: Sequence[Mapping[str, str]]) -> Path:
+def write_index(folder: Path | Folder, names: Sequence[str], cells: Sequence[Mapping[str, str]]) -> Path:
     """Writes which folder has the figures of which factors; the path.
 
     Raises:
         OSError: it cannot be written.
     """
     factors = list(dict.fromkeys(name for cell in cells for name in cell))
-    with (folder / INDEX).open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-        table = csv.writer(file, lineterminator="\n")
-        table.writerow(["folder", *factors])
-        table.writerows(
-            [name, *(cell.get(factor, "") for factor in factors)] for name, cell in zip(names, cells, strict=True)
-        )
-    return folder / INDEX
+    text = io.StringIO(newline="")
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["folder", *map(as_text, factors)])
+    table.writerows(
+        [name, *(as_text(cell.get(factor, "")) for factor in factors)] for name, cell in zip(names, cells, strict=True)
+    )
+    with Folder.at(folder) as place:
+        return place.write(INDEX, text.getvalue().encode(), durable=False)
+
+
+def as_text(text: str) -> str:
+    r"""``text`` as a cell of a table that a spreadsheet may open: never a formula, and nothing that a terminal obeys.
+
+    A text that begins as formulas do gets a ``'`` before it (OWASP, CSV Injection), unless it is a number; controls are
+    written out: ``\x1b``.
+    """
+    safe = printable(text)
+    return f"'{safe}" if safe.startswith(_FORMULA) and _NUMBER.fullmatch(safe) is None else safe

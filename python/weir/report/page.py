@@ -8,6 +8,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from weir._inside import FILE, expect
 from weir.metrics.expect import percent
 from weir.report import fidelity, provenance, tables, theme
 from weir.report.bundle import chart_item, environment, frame_of, pack, write_page
@@ -69,9 +70,11 @@ def build(run: Run, out: Path | None = None, *, level: float = 0.95) -> Path:
         level: confidence level of the verdicts; the intervals of tables and charts are at 95 %.
 
     Raises:
-        OSError: the file cannot be written.
+        OSError: the file cannot be written, or a link or anything else than a plain file has its name.
     """
-    return write_page(out or run.path / "report.html", render(RunView(run), level))
+    place = out or run.path / "report.html"
+    expect(place, FILE)
+    return write_page(place, render(RunView(run), level))
 
 
 def render(view: RunView, level: float = 0.95) -> str:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
 from weir import methods
 from weir.report._text import quantity
 from weir.report.view import CellView, RunView
+from weir.scenario import texts_in
 
 __all__ = ["about", "facts", "plans", "provenance", "warnings"]
 
@@ -73,14 +71,9 @@ def _flows(cell: CellView) -> str:
 
 
 def about(run: RunView) -> tuple[str, str]:
-    """Source and rationale of the scenario, as its text gives them; empty where it does not."""
-    try:
-        document = YAML(typ="safe").load(run.run.scenario or "")
-    except YAMLError:
-        return "", ""
-    found = document if isinstance(document, Mapping) else {}
-    source, rationale = (found.get(k) for k in ("source", "rationale"))
-    return str(source or "").strip(), str(rationale or "").strip()
+    """Source and rationale of the scenario, as its text gives them; empty where it does not, or is no scenario's."""
+    document = texts_in(run.run.scenario or "")
+    return document.get("source", "").strip(), document.get("rationale", "").strip()
 
 
 def _first(run: RunView, key: str) -> str:

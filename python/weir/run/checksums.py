@@ -10,13 +10,13 @@ XXH3 because it is as fast as memory (a cryptographic hash is not), and 128 bits
 from __future__ import annotations
 
 import json
-import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from weir import _weir
+from weir._inside import InsideError, open_plain
 from weir.run.documents import Fields
 from weir.run.errors import DamageError, RunError
 from weir.run.printable import printable
@@ -125,21 +125,27 @@ def forget() -> None:
     _intact.clear()
 
 
-def damage(file: Path, wanted: Checksum, *, content: bool = True) -> str | None:
-    """What is wrong with ``file``, or ``None``; without ``content`` only whether it is there and has its size."""
+def damage(folder: Path, name: str, wanted: Checksum, *, content: bool = True) -> str | None:
+    """What is wrong with the file ``name`` in ``folder``, or ``None``.
+
+    Without ``content`` it is only looked whether it is there and has its size.
+    """
     try:
-        now = file.stat()
-        if not stat.S_ISREG(now.st_mode):
-            return "is not a file"
-        if now.st_size != wanted.bytes:
-            return f"is damaged: it has {now.st_size} bytes instead of {wanted.bytes}"
-        if not content:
-            return None
-        key, state = (str(file), wanted), (now.st_ino, now.st_size, now.st_mtime_ns)
-        if _intact.get(key) != state:
-            if checksum_of(file) != wanted:
-                return "is damaged: its content is not what was written"
-            _intact[key] = state
+        with open_plain(folder, name) as opened:
+            # The very file that was found to be a plain one, whatever has its name by now.
+            own = Path(f"/proc/self/fd/{opened.fileno()}")
+            now = own.stat()
+            if now.st_size != wanted.bytes:
+                return f"is damaged: it has {now.st_size} bytes instead of {wanted.bytes}"
+            if not content:
+                return None
+            key, state = (str(folder / name), wanted), (now.st_ino, now.st_size, now.st_mtime_ns)
+            if _intact.get(key) != state:
+                if checksum_of(own) != wanted:
+                    return "is damaged: its content is not what was written"
+                _intact[key] = state
+    except InsideError as error:
+        return f"{error.problem} instead of {error.expected}"
     except (FileNotFoundError, NotADirectoryError):
         return "is missing"
     except OSError as error:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from weir._inside import InsideError, read_plain
 from weir.run.errors import RunError
 from weir.run.printable import printable
 
@@ -33,13 +34,12 @@ def read_document(file: Path) -> tuple[bytes, dict[str, Any]]:
         RunError: it is missing, too large, nested too deeply, or no JSON object.
     """
     try:
-        if not file.is_file():
-            raise RunError(file, "is missing" if not file.exists() else "is not a file", "a JSON object")
-        size = file.stat().st_size
-        if size > _MOST_BYTES:
-            raise RunError(file, f"has {size} bytes", f"at most {_MOST_BYTES}")
-        content = file.read_bytes()
+        content = read_plain(file, _MOST_BYTES)
         value = json.loads(content)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise RunError(file, "is missing", "a JSON object") from error
+    except InsideError as error:
+        raise RunError(file, error.problem, error.expected) from error
     except RecursionError as error:
         raise RunError(file, "is nested too deeply", f"at most {_DEEPEST} levels") from error
     except (OSError, ValueError) as error:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from io import BytesIO
+from io import SEEK_END, BytesIO
 from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from weir._inside import InsideError, open_plain
 from weir.run.errors import RunError
 from weir.run.printable import printable
 from weir.run.tables import arrow_schema
@@ -32,6 +33,8 @@ def decoding(file: Path) -> Iterator[None]:
     """Turns what decoders raise on a damaged ``file``, panics included, into :class:`RunError`."""
     try:
         yield
+    except InsideError as error:
+        raise RunError(file, error.problem, error.expected) from error
     except (pl.exceptions.PolarsError, pa.ArrowException, OSError, MemoryError, UnicodeDecodeError) as error:
         raise _unreadable(file, error) from error
     except BaseException as error:
@@ -81,9 +84,9 @@ def check_footer(file: Path) -> None:
     Raises:
         RunError: it is not Parquet, or claims more rows or bytes than the file can hold.
     """
-    with decoding(file), file.open("rb") as opened:
+    with decoding(file), open_plain(file.parent, file.name) as opened:
         footer = pq.read_metadata(opened)
-        size = file.stat().st_size
+        size = opened.seek(0, SEEK_END)
         groups = [footer.row_group(k) for k in range(footer.num_row_groups)]
         rows = sum(group.num_rows for group in groups)
         if not 0 <= footer.num_rows == rows <= _ROWS_PER_BYTE * size:
@@ -113,7 +116,7 @@ def prove_readable(file: Path) -> None:
     Raises:
         RunError: a part cannot be decoded.
     """
-    with decoding(file), file.open("rb") as opened, pq.ParquetFile(opened) as table:
+    with decoding(file), open_plain(file.parent, file.name) as opened, pq.ParquetFile(opened) as table:
         rows = sum(batch.num_rows for batch in table.iter_batches())
         if rows != table.metadata.num_rows:
             raise RunError(file, f"has {rows} rows", f"the {table.metadata.num_rows} that its footer claims")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import polars as pl
 
+from weir._inside import FOLDER, InsideError, exists, expect, read_plain
 from weir.run.bounds import check_intervals
 from weir.run.checksums import Checksum, Checksums, checksum_of_bytes, damage
 from weir.run.documents import read_document
@@ -39,7 +40,8 @@ __all__ = ["Cell", "Run", "RunWarning", "open_cell", "open_run"]
 _RESERVED = frozenset({"cell", "repeat"})
 _PLAN = "plan.json"
 _FEW = 5
-_MOST_SCENARIO = 1 << 26
+_MOST_SCENARIO = 1 << 22
+"""Bytes of the longest scenario that there is (``weir.scenario``)."""
 
 
 class RunWarning(UserWarning):
@@ -95,7 +97,7 @@ class Cell:
     def has(self, name: str) -> bool:
         """Whether the cell should have table ``name``: one that not each method can fill may be missing."""
         file = self.path / f"{name}.parquet"
-        there = file.is_file() if self.checksums is None else file.name in self.checksums.files
+        there = exists(file) if self.checksums is None else file.name in self.checksums.files
         return there or not TABLES[name].optional
 
     def table(self, name: str) -> pl.LazyFrame:
@@ -110,7 +112,7 @@ class Cell:
             raise RunError(self.path, f"no table {name!r}", ", ".join(TABLES))
         file = self.path / f"{name}.parquet"
         if not self._check(file):
-            if not file.is_file():
+            if not exists(file):
                 expected = "a run that records it" if TABLES[name].optional else "a complete cell folder"
                 raise RunError(file, "the table is missing", expected)
             check_footer(file)
@@ -145,7 +147,7 @@ class Cell:
     def differing(self, *, content: bool) -> list[str]:
         """Files that differ from their checksums; without ``content``, only those missing or of another size."""
         wanted = self.checksums.files if self.checksums is not None else {}
-        found = ((name, damage(self.path / name, one, content=content)) for name, one in wanted.items())
+        found = ((name, damage(self.path, name, one, content=content)) for name, one in wanted.items())
         return [f"{printable(name)} {problem}" for name, problem in found if problem is not None]
 
     def _unreadable(self) -> Iterator[ReadError]:
@@ -167,7 +169,7 @@ class Cell:
         wanted = self.checksums.files.get(file.name)
         if wanted is None:
             raise RunError(file, "the table is missing", "a file that the cell's manifest names")
-        problem = damage(file, wanted)
+        problem = damage(file.parent, file.name, wanted)
         if problem is not None:
             raise self._damaged(file, problem)
         return True
@@ -208,14 +210,18 @@ class Run:
 
     @cached_property
     def scenario(self) -> str | None:
-        """Text of the scenario, or ``None`` if it was not kept."""
+        """Text of the scenario, or ``None`` if it was not kept.
+
+        Raises:
+            RunError: it is no plain file, or larger than a scenario may be.
+        """
         file = self.path / "scenario.yaml"
-        if not file.is_file():
+        if not exists(file):
             return None
-        size = file.stat().st_size
-        if size > _MOST_SCENARIO:
-            raise RunError(file, f"has {size} bytes", f"at most {_MOST_SCENARIO}")
-        return file.read_text(encoding="utf-8", errors="replace")
+        try:
+            return read_plain(file, _MOST_SCENARIO).decode("utf-8", "replace")
+        except InsideError as error:
+            raise RunError(file, error.problem, error.expected) from error
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -417,9 +423,12 @@ def open_run(path: str | Path, *, verify: bool = True) -> Run:
     folder = Path(path)
     if not folder.is_dir():
         raise RunError(folder, "there is no such folder", "the folder of a run")
-    if (folder / _PLAN).is_file():
+    if exists(folder / _PLAN):
         return _open_one(folder, verify)
-    if not (folder / "cells").is_dir():
+    cells = folder / "cells"
+    if exists(cells):
+        _expect(cells, FOLDER)
+    else:
         raise RunError(folder, "is not a run", "a folder cells/ in it, or a cell folder with plan.json")
     return _open_sweep(folder, verify)
 
@@ -433,7 +442,7 @@ def _open_one(folder: Path, verify: bool) -> Run:
 
 
 def _open_sweep(folder: Path, verify: bool) -> Run:
-    manifest = read_run_manifest(folder, verify=verify) if (folder / MANIFEST).is_file() else None
+    manifest = read_run_manifest(folder, verify=verify) if exists(folder / MANIFEST) else None
     cells, notes = _open_cells(folder, manifest, verify)
     if not cells:
         raise RunError(folder, "no cell is complete", "at least one folder in cells/ with manifest.json and plan.json")
@@ -452,12 +461,13 @@ def _open_cells(folder: Path, manifest: RunManifest | None, verify: bool) -> tup
     notes: list[str] = []
     listed = {one.id: one for one in manifest.cells} if manifest is not None else {}
     for entry in sorted((folder / "cells").iterdir()):
-        if not (entry / MANIFEST).is_file():
+        if not entry.is_symlink() and not exists(entry / MANIFEST):
             continue  # a temporary sibling of a cell that was not finished; a listed one is missed below
         if manifest is not None and manifest.checksums is not None and entry.name not in listed:
             notes.append(f"cells/{printable(entry.name)} is left out: the run has no such cell")
             continue
         try:
+            _expect(entry, FOLDER)
             cells.append(_like(open_cell(entry, verify=verify), cells))
         except RunError as error:
             if verify:
@@ -467,6 +477,14 @@ def _open_cells(folder: Path, manifest: RunManifest | None, verify: bool) -> tup
         if verify:
             _check_identity(entry, cells[-1], listed.get(entry.name))
     return cells, notes
+
+
+def _expect(path: Path, kind: str) -> None:
+    """Raises RunError if what is at ``path`` is not of that ``kind``, such as a link to it."""
+    try:
+        expect(path, kind)
+    except InsideError as error:
+        raise RunError(path, error.problem, error.expected) from error
 
 
 def _like(cell: Cell, others: Sequence[Cell]) -> Cell:
@@ -500,7 +518,7 @@ def _missing_files(folder: Path, manifest: RunManifest | None) -> list[str]:
         return []
     found = []
     for name, wanted in manifest.checksums.files.items():
-        problem = damage(folder / name, wanted)
+        problem = damage(folder, name, wanted)
         found += [] if problem is None else [f"{printable(name)} {problem}"]
     for one in manifest.cells:
         if one.digest is not None and not (folder / "cells" / one.id / MANIFEST).is_file():
@@ -516,7 +534,7 @@ def open_cell(folder: Path, *, verify: bool = True) -> Cell:
         DamageError: the manifest is not what was written.
     """
     found = read_cell_manifest(folder, verify=verify)
-    if not (folder / _PLAN).is_file():
+    if not exists(folder / _PLAN):
         raise RunError(folder / _PLAN, "the cell has no plan", "plan.json beside its tables")
     return Cell(found.id, folder, found.factors, found.repeat, found.raw, found.checksums, verify)
 

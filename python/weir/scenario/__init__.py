@@ -10,6 +10,7 @@ Times are nanoseconds, rates bits a second and sizes bytes, all integers, once p
 
 from __future__ import annotations
 
+from ._about import texts_in
 from ._claims import Expectation, Unjudged, Version
 from ._overrides import yaml_texts
 from ._problem import Problem, ScenarioError
@@ -27,5 +28,6 @@ __all__ = [
     "load",
     "parse",
     "schema",
+    "texts_in",
     "yaml_texts",
 ]
