@@ -150,6 +150,43 @@ def test_a_users_own_is_compared_between_the_lab_and_the_simulator(
         controls.names(["./missing.c"])
 
 
+def test_a_users_own_is_compared_with_one_of_the_kernels(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Additive increase of one and a decrease of a half are Reno's: the windows are near, and CUBIC's are not."""
+    monkeypatch.chdir(tmp_path)
+    source = (ROOT / "examples/my_cc/my_cc.c").read_text(encoding="utf-8")
+    source = source.replace("OPTION(increase, 2,", "OPTION(increase, 1,").replace(
+        "OPTION(keep, 70,", "OPTION(keep, 50,"
+    )
+    (tmp_path / "mine.c").write_text(source, encoding="utf-8")
+    (tmp_path / "small.yaml").write_text(_SMALL, encoding="utf-8")
+    distances = {}
+    for name in ("reno", "cubic"):
+        found = controls.execute(Grid(tmp_path / "small.yaml"), ["./mine.c"], tmp_path / name, against=name)
+        (row,) = found.of(PAIRS[0])
+        assert (row.pair.reference, row.pair.test, row.factors["cc"]) == ("kernel", "lab", "./mine.c")
+        distances[name] = row.distance
+    assert distances["reno"] < 0.02
+    assert distances["cubic"] > 2 * distances["reno"]
+
+
+def test_with_names_one_of_the_labs_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(ROOT / "examples/my_cc/my_cc.c", tmp_path / "mine.c")
+    changed = {side.name: side.overrides["sweep.transport.cc"] for side in controls.sides(["./mine.c"], "westwood")}
+    assert json.loads(changed["kernel"]) == {"./mine.c": "linux:westwood"}
+    assert set(changed) == {"kernel", "lab", "sim"}
+    for arguments, said in (
+        (["./mine.c", "--with", "linux:westwod"], "the lab's kernel has no such congestion control"),
+        (["./mine.c", "--with", "westwood"], "there are linux:reno, "),
+        (["--with", "linux:westwood"], "--with needs NAME"),
+    ):
+        result = CliRunner().invoke(command, ["compare", *arguments])
+        assert result.exit_code == 2
+        assert said in " ".join(result.output.split())
+
+
 def test_a_users_own_is_the_same_in_the_lab_and_in_the_simulator(
     kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

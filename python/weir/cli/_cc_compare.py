@@ -22,12 +22,14 @@ _EXAMPLES = examples(
     ("weir cc compare --quick", "all that both have; about a minute"),
     ("weir cc compare bic htcp", "some of them"),
     ("weir cc compare ./my_cc.c", "your own, between the lab and the simulator"),
+    ("weir cc compare ./my_cc.c --with linux:westwood", "and with one of the kernel's"),
     ("weir cc compare --document docs/validation", "and writes the document"),
 )
 
 
 @click.command("compare", epilog=_EXAMPLES)
 @click.argument("chosen", metavar="[NAME]...", nargs=-1)
+@click.option("--with", "reference", metavar="linux:NAME", help="Compare with this one of the kernel's.")
 @click.option("--quick", is_flag=True, help="Short runs at one round-trip time.")
 @click.option("--scenario", default=_SCENARIO, metavar="FILE", help="Other cells; it sweeps transport.cc.")
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change one value; may be repeated.")
@@ -41,6 +43,7 @@ _EXAMPLES = examples(
 @verbosity_options
 def command(
     chosen: tuple[str, ...],
+    reference: str | None,
     quick: bool,
     scenario: str,
     overrides: tuple[str, ...],
@@ -54,8 +57,8 @@ def command(
 ) -> None:
     """Compare weir's congestion controls with the kernel's of the same names, trace by trace, in the lab.
 
-    NAME is one of weir's, or the path of your own C file, which is compared between the lab and the simulator. Without,
-    those that the scenario names are compared.
+    NAME is one of weir's, or the path of your own C file, which is compared between the lab and the simulator, and with
+    one of the kernel's that --with names. Without NAME, those that the scenario names are compared.
 
     The same plans are executed with `linux:NAME`, with `NAME` as the paper has it, and with its option `as_linux`: with
     the same losses, two flows that share a queue, random losses, outages, pauses and marks; weir's also by the
@@ -70,26 +73,45 @@ def command(
         names = controls.names(chosen) if chosen else controls.named_in(file, changes, quick=quick)
     except StudyError as error:
         raise click.BadParameter(str(error), param_hint="NAME" if chosen else "--scenario") from error
-    place = out or Path("runs") / ("cc-compare-quick" if quick else "cc-compare")
+    against = _against(reference, chosen)
+    place = out or Path("runs") / "-".join(filter(None, ["cc-compare", "quick" if quick else "", against]))
     grid = Grid(file, quick=quick, overrides=changes, claims=True)
     how = How(workers, fresh, display=lambda: engine.display(quiet=quiet, verbose=verbose > 0))
-    found = controls.execute(grid, names, place, how)
+    found = controls.execute(grid, names, place, how, against)
     if as_json:
         emit_json(found.to_json())
     else:
-        _print(found)
+        _print(found, reference)
     if folder is not None:
         written = controls.document(found, folder, shlex.join(["weir", *sys.argv[1:]]))
         (error_console() if as_json else console()).print(f"document: {written[0]}", style="bold")
 
 
-def _print(found: Variants) -> None:
+def _against(reference: str | None, chosen: tuple[str, ...]) -> str | None:
+    """The kernel's congestion control that --with names."""
+    from weir.study import StudyError
+    from weir.study.validation import controls
+
+    if reference is None:
+        return None
+    if not chosen:
+        raise click.UsageError("--with needs NAME: what is compared with it")
+    try:
+        return controls.kernels(reference)
+    except StudyError as error:
+        raise click.BadParameter(str(error), param_hint="--with") from error
+
+
+def _print(found: Variants, reference: str | None) -> None:
     from weir.study.validation.controls import HEAD, PAIRS, fields
 
     for pair in PAIRS:
         rows = found.of(pair)
         if rows:
-            console().print(pair.title, style="bold")
+            title = pair.title
+            if reference is not None:
+                title = title.replace("the kernel's", reference).replace("weir's", "in the lab, the chosen one")
+            console().print(title, style="bold")
             factors = list(rows[0].factors)
             body = [[*row.factors.values(), *(text.strip("*") for text in fields(row))] for row in rows]
             print_table((*factors, *HEAD), body, right=range(len(factors), len(factors) + len(HEAD)))

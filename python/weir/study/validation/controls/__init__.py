@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from weir.study.validation.controls._document import HEAD, document, fields
 from weir.study.validation.controls._measure import PAIRS, Pair, Row, Variants, execute
-from weir.study.validation.controls._sides import KINDS, Kind, named_in, names, sides
+from weir.study.validation.controls._sides import KINDS, Kind, kernels, named_in, names, sides
 
 __all__ = [
     "HEAD",
@@ -23,6 +23,7 @@ __all__ = [
     "document",
     "execute",
     "fields",
+    "kernels",
     "named_in",
     "names",
     "sides",

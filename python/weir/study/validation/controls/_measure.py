@@ -99,8 +99,12 @@ class Variants:
         }
 
 
-def execute(grid: Grid, chosen: Sequence[str], out: Path, how: How | None = None) -> Variants:
+def execute(
+    grid: Grid, chosen: Sequence[str], out: Path, how: How | None = None, against: str | None = None
+) -> Variants:
     """Executes what the folder ``out`` lacks, side by side, and measures it.
+
+    ``against`` is the kernel's congestion control that all chosen ones are compared with; none: those of their names.
 
     Raises:
         StudyError: no cell was executed by the kernel's and another.
@@ -108,7 +112,10 @@ def execute(grid: Grid, chosen: Sequence[str], out: Path, how: How | None = None
         weir.engine.EngineError: an execution was interrupted; what is complete is kept.
         weir.methods.MethodError: there is no lab here.
     """
-    done = [study.execute(grid.task(side, grid.of(side), out / side.folder), how or How()) for side in sides(chosen)]
+    done = [
+        study.execute(grid.task(side, grid.of(side), out / side.folder), how or How())
+        for side in sides(chosen, against)
+    ]
     failures = [f"{one.task.side.name}: {text}" for one in done for text in one.failures]
     if failures:
         raise StudyError("\n  ".join(["some cells could not be executed:", *failures[:5]]))

@@ -14,7 +14,7 @@ from weir.plan import tcp_flows, typed
 from weir.scenario import load
 from weir.study import Side, StudyError
 
-__all__ = ["AS_LINUX", "KINDS", "Kind", "named_in", "names", "sides"]
+__all__ = ["AS_LINUX", "KINDS", "Kind", "kernels", "named_in", "names", "sides"]
 
 AS_LINUX = "as_linux"
 """The option with which a congestion control does what the kernel's does."""
@@ -28,19 +28,23 @@ class Kind:
     method: str
     rules: Literal["kernel", "paper", "as linux"]
 
-    def congestion_control(self, name: str) -> Any:
-        """``name`` as a scenario writes it for this side; none where there is no such thing."""
+    def congestion_control(self, name: str, against: str | None = None) -> Any:
+        """``name`` as a scenario writes it for this side; none where there is no such thing.
+
+        ``against`` is the kernel's that it is compared with; none: the one of its name.
+        """
         if self.rules == "kernel":
-            return f"linux:{name}" if name in BUILT_IN else None
+            other = name if against is None else against
+            return f"linux:{other}" if other in BUILT_IN else None
         # A path is relative to the working directory here, and to the scenario's folder there.
         named = str(Path(name).absolute()) if cc.is_file_name(name) else name
         if self.rules == "paper":
             return named
         return {"name": named, AS_LINUX: True} if AS_LINUX in _options(name) else None
 
-    def side(self, chosen: Sequence[str]) -> Side | None:
+    def side(self, chosen: Sequence[str], against: str | None = None) -> Side | None:
         """The side that executes the congestion controls ``chosen``; none if it has none of them."""
-        there = {name: value for name in chosen if (value := self.congestion_control(name)) is not None}
+        there = {name: value for name in chosen if (value := self.congestion_control(name, against)) is not None}
         return Side(self.name, self.method, {"sweep.transport.cc": json.dumps(there)}) if there else None
 
 
@@ -54,9 +58,25 @@ KINDS = (
 """The kernel's own first: it is the reference."""
 
 
-def sides(chosen: Sequence[str]) -> list[Side]:
-    """The sides of a validation of the congestion controls ``chosen``."""
-    return [side for kind in KINDS if (side := kind.side(chosen)) is not None]
+def sides(chosen: Sequence[str], against: str | None = None) -> list[Side]:
+    """The sides of a validation of the congestion controls ``chosen``.
+
+    ``against`` is the kernel's that all of them are compared with; none: each with the one of its name.
+    """
+    return [side for kind in KINDS if (side := kind.side(chosen, against)) is not None]
+
+
+def kernels(name: str) -> str:
+    """The congestion control of the lab's kernel that ``linux:NAME`` names.
+
+    Raises:
+        StudyError: it has none of that name.
+    """
+    found = name.removeprefix("linux:")
+    if not name.startswith("linux:") or found not in BUILT_IN:
+        there = ", ".join(f"linux:{one}" for one in BUILT_IN)
+        raise StudyError(f"{name}: the lab's kernel has no such congestion control; there are {there}")
+    return found
 
 
 def names(chosen: Sequence[str]) -> tuple[str, ...]:
