@@ -157,6 +157,17 @@ def test_a_network_that_is_not_the_plans_is_refused(monkeypatch: pytest.MonkeyPa
                 execute_often(other)
 
 
+@pytest.mark.parametrize("kind", ["codel", "fq_codel"])
+def test_a_train_is_no_longer_than_a_queue_lets_it_pass(kind: str) -> None:
+    """CoDel with a short interval would drop from the longer train of other queues."""
+    queue = f"{{{kind}: {{target: 1ms, interval: 20ms}}}}"
+    run = execute("emul", plan_of(text(until="1s").replace("{droptail: {size: 1bdp}}", queue)))[0]
+    found = json.loads(run.text("selfcheck.json"))
+    rates = [check for check in found["checks"] if check["what"] == "rate"]
+    assert rates, found
+    assert all(check["passed"] for check in rates)
+
+
 def test_a_congestion_control_that_the_kernel_lacks_is_told() -> None:
     plan = plan_of(text(cc="linux:reno"))
     plan["flows"][0]["transport"]["cc"] = "linux:nonesuch"

@@ -18,7 +18,20 @@ from weir.methods import MethodError
 from weir.methods.emul._expectation import Loss, Probe, arrivals, delay_ns, loss_of, slack_ns
 from weir.methods.emul._probes import Endpoint, Probes, Train
 from weir.methods.emul._wiring import Wiring
-from weir.plan import UDP_HEADERS, DroptailQueue, Flow, Link, Plan, Queue, bottleneck, kind_of, queue_bytes, wire_bytes
+from weir.plan import (
+    UDP_HEADERS,
+    CodelQueue,
+    DroptailQueue,
+    Flow,
+    FqCodelQueue,
+    Link,
+    Plan,
+    Queue,
+    bottleneck,
+    kind_of,
+    queue_bytes,
+    wire_bytes,
+)
 from weir.plan import Loss as LinkLoss
 
 __all__ = ["Check", "SelfCheck", "SelfCheckError"]
@@ -37,6 +50,8 @@ _LATE_NS = 500_000
 _EARLY_NS = 100_000
 _RELATIVE = 0.02
 _DISPERSION_S = 0.03
+_SHARE_OF_INTERVAL = 0.8
+"""Of an interval of CoDel, that a train may take."""
 _CHUNK = 32
 """Packets handed to the kernel at once: a train of segments has at most 64 KiB."""
 _CHUNK_NS = 500_000
@@ -237,9 +252,15 @@ class SelfCheck:
         yield Check("rate", where, rate, rate * expected / measured, tolerance, "Mb/s", len(routes) - 1)
 
     def _train_length(self, route: _Route, size: int, slowest: Link) -> int:
-        """Packets that take ``_DISPERSION_S``, or as many as no queue drops."""
-        wire_bits = 8 * wire_bytes(slowest, size)
-        count = min(max(20, math.ceil(_DISPERSION_S * slowest.rate_bps / wire_bits)), 800)
+        """Packets that take ``_DISPERSION_S``, or as many as no queue drops.
+
+        CoDel drops nothing within its interval, whatever waits (RFC 8289, section 5.2).
+        """
+        per_s = slowest.rate_bps / 8 / wire_bytes(slowest, size)
+        count = min(max(20, math.ceil(_DISPERSION_S * per_s)), 800)
+        queues = [self._links[link].queue for link in route.path]
+        intervals = [q.codel.interval_ns / _S for q in queues if isinstance(q, CodelQueue | FqCodelQueue)]
+        count = min(count, *(int(_SHARE_OF_INTERVAL * interval * per_s) for interval in intervals), count)
         while count >= 8 and None in arrivals(self._links, [Probe(0, route.path, size)] * count):
             count //= 2
         return count
