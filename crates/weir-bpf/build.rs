@@ -11,7 +11,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
 };
-use weir_cc::{BpfBuild, compile_bpf};
+use weir_cc::{BpfBuild, Confinement, Sources, compile_bpf};
 
 fn main() {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("cargo sets it"))
@@ -57,7 +57,8 @@ fn included(object: Option<&Path>) -> String {
 }
 
 fn compile(source: &Path, out: &Path, name: &str, defines: &[&str]) -> Option<PathBuf> {
-    match compile_bpf(source, defines).unwrap_or_else(|error| panic!("{error}")) {
+    let built = Sources::read(source).and_then(|sources| compile_bpf(&sources, defines, &Confinement::Off));
+    match built.unwrap_or_else(|error| panic!("{error}")) {
         BpfBuild::Object(bytes) => {
             let path = out.join(format!("{name}{}.o", defines.concat()));
             fs::write(&path, bytes).expect("OUT_DIR is writable");

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Literal
+from typing import Literal, final
 
 def version() -> str:
     """The version of the Rust side."""
@@ -51,10 +51,34 @@ def cc_try(name: str) -> None:
         ValueError: it does what it may not, or there is none of that name. What a signal ends does not return.
     """
 
-def cc_compile(source: str | PathLike[str], shared: str | PathLike[str], built_from: str, sanitize: bool) -> str:
-    """Compiles the congestion control ``source`` to the shared object ``shared``, which says ``built_from``.
+@final
+class CcSources:
+    """A C file and the headers beside it that it includes, as they were when they were read.
 
-    Nothing is loaded. Returns the compiler's warnings.
+    Raises:
+        ValueError: the C file cannot be read or is no plain one, a file is too large, or an include's name is computed.
+    """
+
+    def __init__(self, path: str | PathLike[str]) -> None: ...
+    @property
+    def main(self) -> bytes:
+        """The content of the C file."""
+
+    @property
+    def headers(self) -> list[tuple[Path, bytes]]:
+        """The headers: the path of each below the folder of the C file, and its content."""
+
+def cc_compile(
+    sources: CcSources,
+    shared: str | PathLike[str],
+    built_from: str,
+    sanitize: bool,
+    confine: str | PathLike[str] | None,
+) -> str:
+    """Compiles the congestion control ``sources`` to the shared object ``shared``, which says ``built_from``.
+
+    The compiler runs under the program ``confine``; with ``None``, nothing confines it. Nothing is loaded. Returns the
+    compiler's warnings.
 
     Raises:
         ValueError: there is no compiler, or it does not compile; the message has the reasons.
@@ -80,11 +104,13 @@ def cc_watch_share(fd: int) -> None:
 def cc_watched(record: bytes) -> str:
     """What a record says, as a JSON object: calls, in_call, operation, control, signal, options, past_state, at."""
 
-def cc_check_bpf(source: str | PathLike[str]) -> tuple[Literal["accepted", "refused", "no clang"], str]:
-    """Whether ``source`` compiles for BPF, and the compiler's messages or the command that was tried.
+def cc_check_bpf(
+    sources: CcSources, confine: str | PathLike[str] | None
+) -> tuple[Literal["accepted", "refused", "no clang"], str]:
+    """Whether ``sources`` compile for BPF, and the compiler's messages or the command that was tried.
 
     Raises:
-        ValueError: the file cannot be read.
+        ValueError: clang cannot be confined.
     """
 
 def cc_headers(folder: str | PathLike[str]) -> Path:

@@ -8,7 +8,7 @@ import pytest
 from lab_support import plan
 
 from shared import ROOT, execute
-from weir.lab import Kernel
+from weir.lab import Control, Kernel, Lab, LabError, Script
 from weir.methods import MethodError
 
 EXAMPLE = (ROOT / "examples" / "my_cc" / "my_cc.c").read_text(encoding="utf-8")
@@ -35,3 +35,33 @@ def test_what_only_a_kernel_refuses_names_the_users_line(kernel: Kernel, tmp_pat
     source.write_text(EXAMPLE.replace("(void)ack;", wrong), encoding="utf-8")
     with pytest.raises(MethodError, match=rf"{source}:40:\d+: error: .*this_is_no_c"):
         execute("lab", of(tmp_path, source))
+
+
+def test_the_compiler_of_modules_reads_no_secret(
+    kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".secret").write_text("TOPSECRET-4711", encoding="utf-8")
+    source = tmp_path / "mine.c"
+    reading = f'__asm__(".pushsection .rodata\\n.incbin \\"{tmp_path}/.secret\\"\\n.popsection");'
+    source.write_text(EXAMPLE + f"#ifdef __KERNEL__\n{reading}\n#endif\n", encoding="utf-8")
+    # The folder is public here, so that the assembler reads it.
+    assert b"TOPSECRET-4711" in kernel.modules([Control.of(source)]).popitem()[1].read_bytes()
+    source.write_text(source.read_text() + "/* another */\n", encoding="utf-8")
+    monkeypatch.setenv("HOME", str(tmp_path))  # so that it is a dot file of a home
+    with pytest.raises(LabError, match="cannot be compiled") as raised:
+        kernel.modules([Control.of(source)])
+    assert "TOPSECRET" not in str(raised.value)
+
+
+def test_a_lab_reads_its_own_modules_only(kernel: Kernel, tmp_path: Path) -> None:
+    for name in ("mine", "other"):
+        (tmp_path / f"{name}.c").write_text(EXAMPLE + f"/* {tmp_path} */\n" * len(name), encoding="utf-8")
+    mine, other = (kernel.modules([Control.of(tmp_path / f"{name}.c")]).popitem()[1] for name in ("mine", "other"))
+    assert mine != other
+    script = Script()
+    script.add("insmod", str(mine), "")
+    script.add("exec", "sh", "-c", f"head -c 4 {mine} && ! head -c 4 {other}")
+    with Lab(kernel, script) as lab:
+        lab.wait()
+        assert lab.exit_code() == 0, lab.console()
+        assert lab.output("stdout").read() == b"\x7fELF"

@@ -33,7 +33,7 @@ LAYERS: dict[str, set[str]] = {
         *("weir.cc", "weir.confine", "weir.methods", "weir.run"),
     },
     "emulate": {"weir._owner", "weir.methods", "weir.scenario"},
-    "lab": {"weir._owner", "weir._remove", "weir.confine"},
+    "lab": {"weir._owner", "weir._remove", "weir._weir", "weir.confine"},  # what a user's control is made of
     # For checksums; for names in errors; for the convenience of `Run.metrics`, when it is called.
     "run": {"weir._inside", "weir._terminal", "weir._weir", "weir.metrics"},
     "metrics": {"weir.run"},

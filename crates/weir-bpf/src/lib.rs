@@ -34,5 +34,5 @@ pub use object::{CompiledCc, CompiledOption};
 pub use parity::{Difference, Parity, fuzzed};
 pub use pins::{BPFFS, Pins};
 pub use record::Recorder;
-pub use source::{Source, compiled};
+pub use source::{Source, compiled, trust_sources};
 pub use status::{KernelCc, Status, loaded, status};

@@ -93,7 +93,7 @@ pub(crate) fn native(source: &Source) -> Result<Algorithm, BpfError> {
             let folder = tempfile::Builder::new().prefix("weir-bpf-").tempdir().map_err(io)?;
             // This process was asked for the calls of this source, and makes them.
             weir_cc::permit_loading();
-            let built = weir_cc::build(path, folder.path())?;
+            let built = weir_cc::build(path, folder.path(), &source::confinement()?)?;
             Ok(weir_cc::find(&Path::new(&built).display().to_string())?)
         }
     }

@@ -1,11 +1,18 @@
 //! Compiles a user's congestion control to a shared object, with the same checks as the registered ones.
 
-use crate::{error::CcError, explain, inspect, library};
+use crate::{
+    confined::{Confinement, NotRun},
+    error::CcError,
+    explain, inspect, library,
+    sources::Sources,
+};
 use std::{
-    env, fs,
-    os::unix::process::CommandExt,
+    env,
+    ffi::OsString,
+    fs,
+    io::Read,
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::{Command, Stdio},
 };
 
 /// The headers a congestion control includes, by their path below the include root's parent.
@@ -54,8 +61,8 @@ const SANITIZE: [&str; 3] = ["-fsanitize=undefined", "-fno-omit-frame-pointer", 
 const SANITIZE_GCC: &str = "-fsanitize-undefined-trap-on-error";
 const SANITIZE_CLANG: &str = "-fsanitize-trap=undefined";
 
-/// Processor seconds that a compiler gets.
-const COMPILER_CPU_S: libc::rlim_t = 60;
+/// Largest object.
+const MOST_BYTES: u64 = 8 << 20;
 
 /// How a congestion control is compiled for the simulator.
 #[derive(Clone, Debug, Default)]
@@ -99,52 +106,47 @@ pub fn write_headers(folder: &Path) -> Result<PathBuf, CcError> {
 ///
 /// # Errors
 /// [`CcError::NoCompiler`], [`CcError::Compile`] with the compiler's messages, [`CcError::Invalid`] for a missing
-/// operation and the like, [`CcError::Io`].
-pub fn build(source: &Path, out: &Path) -> Result<PathBuf, CcError> {
+/// operation and the like, [`CcError::Unconfined`], [`CcError::Source`], [`CcError::Io`].
+pub fn build(source: &Path, out: &Path, confinement: &Confinement) -> Result<PathBuf, CcError> {
     let out = if out.is_dir() {
         out.join(source.file_stem().unwrap_or(source.as_os_str())).with_extension("so")
     } else {
         out.to_owned()
     };
-    let scratch = tempfile::Builder::new().prefix("weir-cc-").tempdir().map_err(io(&env::temp_dir()))?;
-    let object = scratch.path().join("cc.so");
-    compile(source, &object, &Native::default())?;
+    let scratch = Scratch::new()?;
+    let object = scratch.folder.path().join("built.so");
+    compile(&Sources::read(source)?, &object, &Native::default(), confinement)?;
     library::load(&object)?;
-    install(&object, &out)?;
+    install(&fs::read(&object).map_err(io(&object))?, &out)?;
     Ok(out)
 }
 
-/// Compiles the congestion control `source` to the shared object `object`, and loads nothing. Returns the compiler's
+/// Compiles the congestion control `sources` to the shared object `object`, and loads nothing. Returns the compiler's
 /// warnings.
 ///
 /// # Errors
 /// As [`build`]; also for variables that all flows would share, and code that would run when the object is loaded.
-pub fn compile(source: &Path, object: &Path, native: &Native) -> Result<String, CcError> {
-    if !fs::metadata(source).map_err(io(source))?.is_file() {
-        return Err(io(source)(std::io::Error::other("not a file")));
-    }
-    let scratch = tempfile::Builder::new().prefix("weir-cc-").tempdir().map_err(io(&env::temp_dir()))?;
-    let include = write_headers(scratch.path())?;
-    let made = scratch.path().join("cc.so");
+pub fn compile(
+    sources: &Sources,
+    object: &Path,
+    native: &Native,
+    confinement: &Confinement,
+) -> Result<String, CcError> {
+    let scratch = Scratch::of(sources)?;
     let compiler = compiler();
-    let mut command = Command::new(&compiler);
-    command.args(flags(&compiler, native.sanitize));
-    command.arg(format!("-DWEIR_CC_SOURCE=\"{}\"", native.built_from));
-    command.arg("-I").arg(&include).arg("-o").arg(&made).arg(source);
-    // The linker's messages name the compiler's temporary files.
-    command.env("TMPDIR", scratch.path());
-    let output = run(&mut command).map_err(|_| CcError::NoCompiler { tried: compiler })?;
-    let refused = |messages: String| CcError::Compile { source_file: source.to_owned(), messages };
-    let text = messages(&output, scratch.path());
-    if !output.status.success() {
-        return Err(refused(explain::explained(&text, source)));
-    }
-    let bytes = fs::read(&made).map_err(io(&made))?;
-    let name = source.display();
-    if let Some(reason) = library::shares_state(&inspect::variables(&bytes).map_err(&refused)?) {
+    let mut arguments: Vec<OsString> = flags(&compiler, native.sanitize).into_iter().map(OsString::from).collect();
+    arguments.push(format!("-DWEIR_CC_SOURCE=\"{}\"", native.built_from).into());
+    let refused = |messages: String| CcError::Compile { source_file: sources.path.clone(), messages };
+    let (made, text) = match scratch.compile(&compiler, arguments, sources, confinement)? {
+        Made::Object(bytes, warnings) => (bytes, warnings),
+        Made::Refused(messages) => return Err(refused(messages)),
+        Made::NoCompiler => return Err(CcError::NoCompiler { tried: compiler }),
+    };
+    let name = sources.path.display();
+    if let Some(reason) = library::shares_state(&inspect::variables(&made).map_err(&refused)?) {
         return Err(refused(format!("{name}: {reason}")));
     }
-    if inspect::runs_at_load(&bytes) {
+    if inspect::runs_at_load(&made) {
         return Err(refused(format!("{name}: it has code that runs when it is loaded (a constructor or destructor)")));
     }
     install(&made, object)?;
@@ -168,7 +170,17 @@ pub fn recipe(sanitize: bool) -> Result<String, CcError> {
 }
 
 fn compiler() -> String {
-    env::var("CC").unwrap_or_else(|_| "cc".to_owned())
+    command_of("CC", "cc")
+}
+
+/// The command that a variable names, or `usual`; absolute if it is a path, because it is executed in another folder.
+fn command_of(variable: &str, usual: &str) -> String {
+    let named = env::var(variable).ok().filter(|name| !name.is_empty()).unwrap_or_else(|| usual.to_owned());
+    if named.contains('/') {
+        let absolute = std::path::absolute(&named).ok().and_then(|path| path.to_str().map(str::to_owned));
+        return absolute.unwrap_or(named);
+    }
+    named
 }
 
 fn flags(compiler: &str, sanitize: bool) -> Vec<&'static str> {
@@ -188,20 +200,6 @@ fn is_clang(compiler: &str) -> bool {
     output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("clang"))
 }
 
-/// Runs a compiler, in English and with a bound: a source may include what never ends.
-fn run(command: &mut Command) -> std::io::Result<Output> {
-    command.stdin(Stdio::null()).env("LC_ALL", "C");
-    // SAFETY: only a system call that may be made between fork and exec.
-    unsafe {
-        command.pre_exec(|| {
-            let limit = libc::rlimit { rlim_cur: COMPILER_CPU_S, rlim_max: COMPILER_CPU_S };
-            libc::setrlimit(libc::RLIMIT_CPU, &raw const limit);
-            Ok(())
-        });
-    }
-    command.output()
-}
-
 /// What came of compiling a source for BPF.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BpfBuild {
@@ -213,62 +211,154 @@ pub enum BpfBuild {
     NoClang(String),
 }
 
-/// Compiles `source` for BPF, as it will be for the host kernel, and discards the result.
+/// Compiles `sources` for BPF, as it will be for the host kernel, and discards the result.
 ///
 /// # Errors
-/// [`CcError::Io`].
-pub fn check_bpf(source: &Path) -> Result<BpfCheck, CcError> {
-    Ok(match compile_bpf(source, &[])? {
+/// As [`compile_bpf`].
+pub fn check_bpf(sources: &Sources, confinement: &Confinement) -> Result<BpfCheck, CcError> {
+    Ok(match compile_bpf(sources, &[], confinement)? {
         BpfBuild::Object(_) => BpfCheck::Accepted,
         BpfBuild::Refused(messages) => BpfCheck::Refused(messages),
         BpfBuild::NoClang(tried) => BpfCheck::NoClang(tried),
     })
 }
 
-/// Compiles `source` to a BPF object for the host kernel, with `defines` (`NAME` or `NAME=VALUE`) for the shim.
+/// Compiles `sources` to a BPF object for the host kernel, with `defines` (`NAME` or `NAME=VALUE`) for the shim.
 ///
 /// The compiler is `WEIR_CLANG`, or `clang`.
 ///
 /// # Errors
-/// [`CcError::Io`].
-pub fn compile_bpf(source: &Path, defines: &[&str]) -> Result<BpfBuild, CcError> {
-    fs::metadata(source).map_err(io(source))?;
-    let scratch = tempfile::Builder::new().prefix("weir-cc-").tempdir().map_err(io(&env::temp_dir()))?;
-    let include = write_headers(scratch.path())?;
-    let object = scratch.path().join("cc.o");
-    let clang = env::var("WEIR_CLANG").unwrap_or_else(|_| "clang".to_owned());
-    let mut command = Command::new(&clang);
-    command
-        .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-c", "-I"])
-        .arg(&include)
-        .args(defines.iter().map(|define| format!("-D{define}")))
-        .arg("-o")
-        .arg(&object)
-        .arg(source)
-        // clang leaves a bug report behind for what its BPF backend does not know, signed division for one.
-        .env("TMPDIR", scratch.path());
-    Ok(match run(&mut command) {
-        Err(_) => BpfBuild::NoClang(clang),
-        Ok(output) if output.status.success() => BpfBuild::Object(fs::read(&object).map_err(io(&object))?),
-        Ok(output) => BpfBuild::Refused(explain::explained(&messages(&output, scratch.path()), source)),
+/// [`CcError::Unconfined`], [`CcError::Io`].
+pub fn compile_bpf(sources: &Sources, defines: &[&str], confinement: &Confinement) -> Result<BpfBuild, CcError> {
+    let scratch = Scratch::of(sources)?;
+    let clang = command_of("WEIR_CLANG", "clang");
+    let mut arguments: Vec<OsString> =
+        ["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-c"].into_iter().map(OsString::from).collect();
+    arguments.extend(defines.iter().map(|define| format!("-D{define}").into()));
+    Ok(match scratch.compile(&clang, arguments, sources, confinement)? {
+        Made::Object(bytes, _) => BpfBuild::Object(bytes),
+        Made::Refused(messages) => BpfBuild::Refused(messages),
+        Made::NoCompiler => BpfBuild::NoClang(clang),
     })
 }
 
-/// The compiler's messages without the name of the temporary folder, and without clang's own trace.
-fn messages(output: &Output, scratch: &Path) -> String {
-    let text = String::from_utf8_lossy(&output.stderr);
-    let text = text.split("PLEASE submit a bug report").next().unwrap_or("");
-    text.replace(&format!("{}/", scratch.display()), "cc/").trim_end().to_owned()
+/// A folder with weir's headers and a copy of the sources, which the compiler works in.
+///
+/// The C file has a name of ours, because compilers take some names for options. Headers keep theirs: no compiler gets
+/// them as arguments.
+struct Scratch {
+    folder: tempfile::TempDir,
 }
 
-/// Copies next to `out`, then renames: a reader sees the old file or the new one.
-fn install(object: &Path, out: &Path) -> Result<(), CcError> {
+const MAIN: &str = "main/control.c";
+const HEADERS_OF_USER: &str = "user";
+const HEADERS_OF_WEIR: &str = "cc";
+
+/// What came of compiling.
+enum Made {
+    /// The object, and what the compiler warned of.
+    Object(Vec<u8>, String),
+    /// What is wrong with the source.
+    Refused(String),
+    NoCompiler,
+}
+
+impl Scratch {
+    fn new() -> Result<Scratch, CcError> {
+        let folder = tempfile::Builder::new().prefix("weir-cc-").tempdir().map_err(io(&env::temp_dir()))?;
+        Ok(Scratch { folder })
+    }
+
+    fn of(sources: &Sources) -> Result<Scratch, CcError> {
+        let scratch = Scratch::new()?;
+        let root = scratch.folder.path();
+        write_headers(&root.join(HEADERS_OF_WEIR))?;
+        let user = root.join(HEADERS_OF_USER);
+        fs::create_dir(&user).map_err(io(&user))?;
+        let headers = sources.headers.iter().map(|(name, content)| (user.join(name), content));
+        for (path, content) in headers.chain([(root.join(MAIN), &sources.main)]) {
+            let parent = path.parent().unwrap_or(root);
+            fs::create_dir_all(parent).map_err(io(parent))?;
+            fs::write(&path, content).map_err(io(&path))?;
+        }
+        Ok(scratch)
+    }
+
+    fn object(&self) -> PathBuf {
+        self.folder.path().join("made")
+    }
+
+    fn compile(
+        &self,
+        compiler: &str,
+        mut arguments: Vec<OsString>,
+        sources: &Sources,
+        confinement: &Confinement,
+    ) -> Result<Made, CcError> {
+        let root = self.folder.path();
+        arguments.extend(self.shown(sources).map(|(ours, theirs)| {
+            let mut map = OsString::from("-ffile-prefix-map=");
+            map.push(ours);
+            map.push("=");
+            map.push(theirs);
+            map
+        }));
+        let include = root.join(HEADERS_OF_WEIR).join("include");
+        for (option, path) in [("-iquote", root.join(HEADERS_OF_USER)), ("-I", include), ("-o", self.object())] {
+            arguments.extend([OsString::from(option), path.into()]);
+        }
+        arguments.push(root.join(MAIN).into());
+        let arguments: Vec<_> = arguments.iter().map(OsString::as_os_str).collect();
+        let ended = match confinement.run(compiler, &arguments, root) {
+            Ok(ended) => ended,
+            Err(NotRun::Absent) => return Ok(Made::NoCompiler),
+            Err(NotRun::Failed(error)) => return Err(error),
+        };
+        let text = self.messages(&ended.messages, sources);
+        if !ended.status.success() {
+            let text = if text.is_empty() { format!("{compiler} ended with {}", ended.status) } else { text };
+            return Ok(Made::Refused(explain::explained(&text, sources)));
+        }
+        let object = self.object();
+        let mut bytes = Vec::new();
+        let file = fs::File::open(&object).map_err(io(&object))?;
+        file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(io(&object))?;
+        if bytes.len() as u64 > MOST_BYTES {
+            let name = sources.path.display();
+            return Ok(Made::Refused(format!("{name}: its object has more than {} MiB", MOST_BYTES >> 20)));
+        }
+        Ok(Made::Object(bytes, text))
+    }
+
+    /// The places of this folder that messages and lines of the object name, and what a user knows them by.
+    fn shown(&self, sources: &Sources) -> impl Iterator<Item = (OsString, OsString)> + use<> {
+        let root = self.folder.path();
+        let folder = match sources.path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder.join("").into_os_string(),
+            _ => OsString::new(),
+        };
+        let main = (root.join(MAIN).into_os_string(), sources.path.clone().into_os_string());
+        [(root.join(HEADERS_OF_USER).join("").into_os_string(), folder), main].into_iter()
+    }
+
+    /// The compiler's messages in the names that a user knows, and without clang's own trace.
+    fn messages(&self, text: &str, sources: &Sources) -> String {
+        let mut text = text.split("PLEASE submit a bug report").next().unwrap_or("").to_owned();
+        for (ours, theirs) in self.shown(sources) {
+            text = text.replace(&*ours.to_string_lossy(), &theirs.to_string_lossy());
+        }
+        text.replace(&format!("{}/", self.folder.path().display()), "").trim_end().to_owned()
+    }
+}
+
+/// Writes next to `out`, then renames: a reader sees the old file or the new one.
+fn install(object: &[u8], out: &Path) -> Result<(), CcError> {
     let folder = match out.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
     let temporary = tempfile::NamedTempFile::new_in(folder).map_err(io(folder))?;
-    fs::copy(object, temporary.path()).map_err(io(temporary.path()))?;
+    fs::write(temporary.path(), object).map_err(io(temporary.path()))?;
     temporary.persist(out).map_err(|failed| CcError::Io { path: out.to_owned(), error: failed.error })?;
     Ok(())
 }

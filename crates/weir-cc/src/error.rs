@@ -66,6 +66,22 @@ pub enum CcError {
         /// The compiler's messages.
         messages: String,
     },
+    /// A source that is not compiled.
+    #[error("{}: {reason}", .path.display())]
+    Source {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The compiler cannot be kept from this machine, so that it is not run.
+    #[error(
+        "the compiler of a congestion control cannot be confined here: {reason}. WEIR_UNCONFINED=1 runs it all the same, with everything that you may do"
+    )]
+    Unconfined {
+        /// Why.
+        reason: String,
+    },
     /// There is no C compiler.
     #[error("no C compiler: tried {tried}; install gcc or clang, or set CC")]
     NoCompiler {

@@ -1,7 +1,7 @@
 //! Says in plain words what a compiler's messages about a congestion control mean: what the kernel and BPF do not have,
 //! which fields there are.
 
-use crate::{compile::HEADERS, error::nearest};
+use crate::{compile::HEADERS, confined::LIMITS_SAID, error::nearest, sources::Sources};
 use std::path::Path;
 
 const WRITABLE: &str = "snd_cwnd, snd_cwnd_cnt, snd_cwnd_stamp, snd_ssthresh, app_limited, ecn_flags, sk_pacing_rate, \
@@ -10,14 +10,30 @@ const FLOAT: &str = "floating point, which the kernel and BPF do not have: compu
                      or with weir_window.h";
 const SIGNED: &str = "division of signed numbers, which BPF does not have (nor a 32-bit kernel for 64 bits): divide \
                       unsigned numbers, and put the sign back";
+/// What gcc, clang and the assembler say when a limit ended them.
+const ENDED: [&str; 8] = [
+    "out of memory",
+    "memory exhausted",
+    "cannot allocate",
+    "Cannot allocate memory",
+    "Killed signal terminated",
+    "CPU time limit exceeded",
+    "File size limit exceeded",
+    "ended with signal",
+];
 const STRUCTS: [&str; 5] = ["tcp_sock", "inet_connection_sock", "sock", "ack_sample", "rate_sample"];
 
-/// `messages` of a compiler about `source`, preceded by what they mean, as `file:line: ...`; alone where it is not known.
-pub(crate) fn explained(messages: &str, source: &Path) -> String {
+/// `messages` of a compiler about `sources`, preceded by what they mean, as `file:line: ...`; alone where it is not known.
+pub(crate) fn explained(messages: &str, sources: &Sources) -> String {
+    told(messages, &sources.path, &sources.left_out)
+}
+
+fn told(messages: &str, source: &Path, left_out: &[(String, &'static str)]) -> String {
     let mut meant: Vec<String> = Vec::new();
-    for line in messages.lines() {
-        if let Some(meaning) = meaning(line) {
-            let said = match line_number(line, source) {
+    let lines: Vec<&str> = messages.lines().collect();
+    for (at, line) in lines.iter().enumerate() {
+        if let Some(meaning) = meaning(line).or_else(|| missing(line, left_out)) {
+            let said = match undetermined(&lines[at + 1..], source).or_else(|| line_number(line, source)) {
                 Some(number) => format!("{}:{number}: {meaning}", source.display()),
                 None => format!("{}: {meaning}", source.display()),
             };
@@ -28,6 +44,13 @@ pub(crate) fn explained(messages: &str, source: &Path) -> String {
     }
     let words = without_internals(messages);
     if meant.is_empty() { words } else { format!("{}\n\n{words}", meant.join("\n")).trim_end().to_owned() }
+}
+
+/// The line that clang's backend knows and could not show, because the object has the user's name of the file.
+fn undetermined(after: &[&str], source: &Path) -> Option<u32> {
+    let mut of_message = after.iter().take_while(|line| !line.contains("error: "));
+    let note = of_message.find(|line| line.contains("could not determine the original source location for"))?;
+    line_number(note.rsplit(' ').next()?, source)
 }
 
 fn meaning(line: &str) -> Option<String> {
@@ -52,11 +75,22 @@ fn meaning(line: &str) -> Option<String> {
     {
         return Some(format!("{name}: there is no such function; a congestion control has no libc"));
     }
+    if ENDED.iter().any(|said| line.contains(said)) {
+        return Some(format!("compiling it takes too much: {LIMITS_SAID}"));
+    }
     let read_only = between(line, "read-only member '", "'");
     if let Some(field) = read_only.or_else(|| between(line, "non-static data member '", "' with const")) {
         return Some(format!("{field}: a congestion control only reads it; it writes {WRITABLE}"));
     }
     None
+}
+
+/// Of a file that the compiler did not find because it was not given it.
+fn missing(line: &str, left_out: &[(String, &'static str)]) -> Option<String> {
+    let name = between(line, "fatal error: ", ": No such file or directory")
+        .or_else(|| between(line, "fatal error: '", "' file not found"))?;
+    let (_, why) = left_out.iter().find(|(left, _)| left == name)?;
+    Some(format!("\"{name}\" {why}"))
 }
 
 fn function_instead(name: &str) -> String {
@@ -150,7 +184,7 @@ mod tests {
     use super::*;
 
     fn explain(line: &str) -> String {
-        explained(line, Path::new("./mine.c")).lines().next().unwrap_or_default().to_owned()
+        told(line, Path::new("./mine.c"), &[]).lines().next().unwrap_or_default().to_owned()
     }
 
     #[test]

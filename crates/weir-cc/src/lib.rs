@@ -7,6 +7,7 @@
 
 mod algorithm;
 mod compile;
+mod confined;
 mod error;
 mod explain;
 mod guard;
@@ -17,16 +18,19 @@ mod ops;
 mod plain;
 mod registry;
 mod sock;
+mod sources;
 mod trial;
 mod watch;
 
 pub use algorithm::{Algorithm, CcOption, Description};
 pub use compile::{BpfBuild, BpfCheck, Native, build, check_bpf, compile, compile_bpf, recipe, write_headers};
+pub use confined::Confinement;
 pub use error::CcError;
 pub use guard::{Fault, caught};
 pub use instance::{CaEvent, CaState, Instance};
 pub use library::permit_loading;
 pub use registry::{find, list};
 pub use sock::{AckSample, INFINITE_SSTHRESH, MAX_OPTIONS, PRIVATE_WORDS, RateSample, Sock};
+pub use sources::Sources;
 pub use trial::trial;
 pub use watch::{WATCH_BYTES, Watched, share};

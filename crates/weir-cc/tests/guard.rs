@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 use tempfile::TempDir;
-use weir_cc::{Algorithm, Fault, Instance, build, caught, find, trial};
+use weir_cc::{Algorithm, Confinement, Fault, Instance, build, caught, find, trial};
 
 /// The example, with `statement` in its `cong_avoid`.
 fn doing(folder: &TempDir, statement: &str) -> Algorithm {
@@ -16,7 +16,7 @@ fn replaced(folder: &TempDir, from: &str, to: &str) -> Algorithm {
     assert!(text.contains(from));
     let source = folder.path().join("mine.c");
     fs::write(&source, text.replacen(from, to, 1)).expect("writable");
-    let built = build(&source, folder.path()).unwrap_or_else(|error| panic!("{to}: {error}"));
+    let built = build(&source, folder.path(), &Confinement::Off).unwrap_or_else(|error| panic!("{to}: {error}"));
     find(built.to_str().expect("UTF-8")).expect("loads")
 }
 

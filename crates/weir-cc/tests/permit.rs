@@ -2,14 +2,15 @@
 //! good.)
 
 use std::{fs, path::PathBuf};
-use weir_cc::{Native, compile, find};
+use weir_cc::{Confinement, Native, Sources, compile, find};
 
 #[test]
 fn a_shared_object_is_not_loaded_by_just_any_process() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let object = folder.path().join("cc.so");
     let example = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/my_cc/my_cc.c");
-    compile(&example, &object, &Native::default()).expect("compiles");
+    let sources = Sources::read(&example).expect("readable");
+    compile(&sources, &object, &Native::default(), &Confinement::Off).expect("compiles");
     let name = object.to_str().expect("UTF-8");
     let refused = find(name).expect_err("not permitted").to_string();
     assert!(refused.contains("a shared object is a program, and this process loads none"), "{refused}");

@@ -8,12 +8,16 @@ use std::{
     path::{Path, PathBuf},
 };
 use tempfile::TempDir;
-use weir_cc::{CcError, Native, compile, write_headers};
+use weir_cc::{CcError, Confinement, Native, Sources, write_headers};
 
 /// As a process does that is there for loading users' controls.
 fn build(source: &Path, out: &Path) -> Result<PathBuf, CcError> {
     weir_cc::permit_loading();
-    weir_cc::build(source, out)
+    weir_cc::build(source, out, &Confinement::Off)
+}
+
+fn compile(source: &Path, object: &Path, native: &Native) -> Result<String, CcError> {
+    weir_cc::compile(&Sources::read(source)?, object, native, &Confinement::Off)
 }
 
 fn find(name: &str) -> Result<weir_cc::Algorithm, CcError> {
@@ -138,7 +142,8 @@ fn what_bpf_does_not_have_is_said() {
     ];
     let folder = temporary();
     for (from, to, expected) in refused {
-        match weir_cc::check_bpf(&variant(&folder, from, to)).expect("readable") {
+        let sources = Sources::read(&variant(&folder, from, to)).expect("readable");
+        match weir_cc::check_bpf(&sources, &Confinement::Off).expect("a folder to work in") {
             weir_cc::BpfCheck::NoClang(_) => return,
             weir_cc::BpfCheck::Accepted => panic!("{to}: accepted"),
             weir_cc::BpfCheck::Refused(message) => {

@@ -75,6 +75,9 @@ fn known(&Calls { trace, alone, .. }: &Calls) -> Result<Rules, Error> {
         (libc::SYS_prlimit64, vec![rule([is(0, 0)?, not(1, RLIMIT_CORE)?])?, rule([is(0, 0)?, null(2)?])?]),
         (libc::SYS_setpriority, vec![rule([is(0, 0)?, is(1, 0)?])?]),
         (libc::SYS_sched_setaffinity, vec![rule([is(0, 0)?])?]),
+        // `make` has each child take the user that it is; who has no capability can be nobody else.
+        (libc::SYS_setresuid, vec![rule([is(0, KEEP)?, is(2, KEEP)?])?]),
+        (libc::SYS_setresgid, vec![rule([is(0, KEEP)?, is(2, KEEP)?])?]),
         // An address could name a socket of the host.
         (libc::SYS_sendto, vec![rule([null(4)?])?]),
     ] {
@@ -82,6 +85,9 @@ fn known(&Calls { trace, alone, .. }: &Calls) -> Result<Rules, Error> {
     }
     Ok(calls)
 }
+
+/// What leaves a user or group as it is.
+const KEEP: u32 = u32::MAX;
 
 /// Calls that make files, but none that lends its user's rights to whoever executes it (set-user-ID, set-group-ID): it
 /// would outlive the confinement.

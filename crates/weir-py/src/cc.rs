@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use weir_cc::BpfCheck;
+use pyo3::types::PyBytes;
+use weir_cc::{BpfCheck, Confinement, Sources};
 
 fn json(value: &impl serde::Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| PyValueError::new_err(error.to_string()))
@@ -36,17 +37,47 @@ pub(crate) fn cc_try(py: Python<'_>, name: &str) -> PyResult<()> {
     py.detach(|| weir_cc::trial(&algorithm)).map_err(value_error)
 }
 
-/// Compiles a congestion control to a shared object, loads nothing, and returns the compiler's warnings.
+/// A C file and the headers beside it that it includes, as they were when they were read.
+#[pyclass(frozen)]
+pub(crate) struct CcSources(Sources);
+
+#[pymethods]
+impl CcSources {
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf) -> PyResult<CcSources> {
+        Ok(CcSources(py.detach(|| Sources::read(&path)).map_err(value_error)?))
+    }
+
+    /// The content of the C file.
+    #[getter]
+    fn main<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.0.main)
+    }
+
+    /// The headers: the path of each below the folder of the C file, and its content.
+    #[getter]
+    fn headers<'py>(&self, py: Python<'py>) -> Vec<(PathBuf, Bound<'py, PyBytes>)> {
+        self.0.headers.iter().map(|(name, content)| (name.clone(), PyBytes::new(py, content))).collect()
+    }
+}
+
+/// Compiles a congestion control to a shared object, loads nothing, and returns the compiler's warnings. The compiler
+/// runs under the program `confine`; confined by nothing without.
 #[pyfunction]
 pub(crate) fn cc_compile(
     py: Python<'_>,
-    source: PathBuf,
+    sources: &CcSources,
     shared: PathBuf,
     built_from: String,
     sanitize: bool,
+    confine: Option<PathBuf>,
 ) -> PyResult<String> {
     let native = weir_cc::Native { sanitize, built_from };
-    py.detach(|| weir_cc::compile(&source, &shared, &native)).map_err(value_error)
+    py.detach(|| weir_cc::compile(&sources.0, &shared, &native, &confinement(confine))).map_err(value_error)
+}
+
+fn confinement(program: Option<PathBuf>) -> Confinement {
+    program.map_or(Confinement::Off, Confinement::Under)
 }
 
 /// What decides an object beside its source: compiler, flags, headers.
@@ -57,8 +88,12 @@ pub(crate) fn cc_recipe(sanitize: bool) -> PyResult<String> {
 
 /// Whether a congestion control is in the subset of C that BPF takes: `accepted`, `refused` or `no clang`, and why.
 #[pyfunction]
-pub(crate) fn cc_check_bpf(py: Python<'_>, source: PathBuf) -> PyResult<(&'static str, String)> {
-    Ok(match py.detach(|| weir_cc::check_bpf(&source)).map_err(value_error)? {
+pub(crate) fn cc_check_bpf(
+    py: Python<'_>,
+    sources: &CcSources,
+    confine: Option<PathBuf>,
+) -> PyResult<(&'static str, String)> {
+    Ok(match py.detach(|| weir_cc::check_bpf(&sources.0, &confinement(confine))).map_err(value_error)? {
         BpfCheck::Accepted => ("accepted", String::new()),
         BpfCheck::Refused(messages) => ("refused", messages),
         BpfCheck::NoClang(tried) => ("no clang", tried),

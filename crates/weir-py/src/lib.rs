@@ -51,6 +51,7 @@ fn _weir(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(simulator::event_kinds, module)?)?;
     module.add_class::<simulator::Simulator>()?;
     module.add_function(wrap_pyfunction!(trace::trace_files, module)?)?;
+    module.add_class::<cc::CcSources>()?;
     module.add_class::<trace::RowTrace>()?;
     module.add_class::<column::Column>()?;
     Ok(())

@@ -8,8 +8,8 @@ import os
 import tempfile
 from pathlib import Path
 
-from weir import _weir
-from weir.cc._source import source_hash
+from weir import _weir, confine
+from weir.cc._source import read, source_hash
 from weir.cc.errors import ControlError
 
 __all__ = ["cache", "compiled", "object_of"]
@@ -46,17 +46,13 @@ def compiled(source: Path, shared: Path, *, sanitize: bool = False) -> str:
     """Compiles ``source`` to ``shared``; the compiler's warnings.
 
     Raises:
-        ControlError: it does not compile, or was changed meanwhile.
+        ControlError: it does not compile, or this host cannot confine what compiles it.
     """
-    of = source_hash(source)
+    sources, of = read(source)
     try:
-        warnings = _weir.cc_compile(source, shared, of, sanitize)
-    except ValueError as error:
+        return _weir.cc_compile(sources, shared, of, sanitize, confine.by())
+    except (ValueError, confine.ConfineError) as error:
         raise ControlError(str(error)) from None
-    if source_hash(source) != of:
-        shared.unlink(missing_ok=True)
-        raise ControlError(f"{source} was changed while it was compiled; try again")
-    return warnings
 
 
 def _key(source: Path, sanitize: bool) -> str:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from pathlib import Path
 
+from weir._weir import CcSources
 from weir.cc.errors import ControlError
 
-__all__ = ["built_from", "content_hash", "is_file_name", "refuse_stale", "source_hash", "source_of"]
+__all__ = ["built_from", "content_hash", "is_file_name", "read", "refuse_stale", "source_hash", "source_of"]
 
-_INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]+(?P<what>\S.*)$", re.MULTILINE)
-_QUOTED = re.compile(r'"([^"\n]+)"')
 _MOST_BYTES = 8 << 20
-_MOST_FILES = 100
 _MARK = re.compile(rb"weir-cc-built-from:(sha256:[0-9a-f]{64})\0")
 
 
@@ -22,17 +21,31 @@ def is_file_name(name: str) -> bool:
     return name.endswith((".so", ".c"))
 
 
+def read(source: Path) -> tuple[CcSources, str]:
+    """The C file ``source`` with the headers beside it that it includes, and the hash of all.
+
+    Raises:
+        ControlError: a file cannot be read, or a header's name is computed.
+    """
+    try:
+        found = CcSources(source)
+    except ValueError as error:
+        raise ControlError(_without_number(str(error))) from None
+    total = hashlib.sha256()
+    headers = ((os.fsencode(name), content) for name, content in found.headers)
+    for name_and_content in ((b"", found.main), *headers):
+        for part in name_and_content:
+            total.update(len(part).to_bytes(8, "little") + part)
+    return found, f"sha256:{total.hexdigest()}"
+
+
 def source_hash(source: Path) -> str:
     """What tells the C file ``source``, with the headers beside it that it includes, from any other.
 
     Raises:
         ControlError: a file cannot be read, or a header's name is computed.
     """
-    total = hashlib.sha256()
-    for name, content in _files(source):
-        for part in (name.encode(), content):
-            total.update(len(part).to_bytes(8, "little") + part)
-    return f"sha256:{total.hexdigest()}"
+    return read(source)[1]
 
 
 def content_hash(path: Path) -> str:
@@ -89,34 +102,8 @@ def refuse_stale(shared: Path) -> None:
         )
 
 
-def _files(source: Path) -> list[tuple[str, bytes]]:
-    """The source and what it includes with quotes, by the name that each is included by."""
-    found: dict[Path, tuple[str, bytes]] = {}
-    waiting = [("", source)]
-    while waiting:
-        name, path = waiting.pop()
-        if path in found:
-            continue
-        if len(found) == _MOST_FILES:
-            raise ControlError(f"{source} includes more than {_MOST_FILES} files")
-        content = _read(path)
-        found[path] = (name, content)
-        waiting += [
-            (inner, path.parent / inner) for inner in _included(path, content) if (path.parent / inner).exists()
-        ]
-    return list(found.values())
-
-
-def _included(path: Path, content: bytes) -> list[str]:
-    names = []
-    for line in _INCLUDE.finditer(content.decode("utf-8", "replace")):
-        if line["what"].startswith("<"):
-            continue
-        quoted = _QUOTED.match(line["what"])
-        if quoted is None:
-            raise ControlError(f'{path} includes {line["what"]}: write the name of the file, as in #include "name.h"')
-        names.append(quoted[1])
-    return names
+def _without_number(message: str) -> str:
+    return re.sub(r" \(os error \d+\)$", "", message)
 
 
 def _read(path: Path) -> bytes:

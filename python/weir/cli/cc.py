@@ -247,11 +247,11 @@ def _install(made: Path, shared: Path) -> None:
 
 def _build_bpf(source: Path) -> None:
     """Compiles it for BPF, and loads it where this kernel takes it, for a moment."""
-    from weir import _weir, bpf
+    from weir import _weir, bpf, confine
 
     try:
-        verdict, reason = _weir.cc_check_bpf(source)
-    except ValueError as error:
+        verdict, reason = _weir.cc_check_bpf(_weir.CcSources(source), confine.by())
+    except (ValueError, confine.ConfineError) as error:
         raise click.ClickException(str(error)) from error
     if verdict == "no clang":
         raise click.ClickException(f"there is no {reason!r} to check it for BPF; install clang or set WEIR_CLANG")

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from weir import _programs
 
-__all__ = ["FAILED", "UNCONFINED", "ConfineError", "Policy", "State", "command", "state"]
+__all__ = ["FAILED", "UNCONFINED", "ConfineError", "Policy", "State", "by", "command", "state"]
 
 UNCONFINED = "WEIR_UNCONFINED"
 """The environment variable that, set to 1, lets programs run unconfined where they would be confined."""
@@ -46,6 +46,8 @@ class Policy:
     results meets nothing that leads elsewhere."""
     read: Sequence[Path] = ()
     """What it may read even where that is hidden otherwise."""
+    hide: Sequence[Path] = ()
+    """What it may not read, but for what ``read`` names in it."""
     trace: bool = False
     """Whether it may trace its own children, as User-Mode Linux does."""
     alone: bool = False
@@ -114,22 +116,31 @@ def command(arguments: Sequence[str], policy: Policy | None = None) -> list[str]
     Raises:
         ConfineError: this host cannot confine.
     """
+    program = by()
+    return list(arguments) if program is None else [str(program), *_options(policy or Policy()), "--", *arguments]
+
+
+def by() -> Path | None:
+    """The program that confines others; ``None`` if confinement was switched off.
+
+    Raises:
+        ConfineError: this host cannot confine.
+    """
     here = state()
-    if here.kind == "off":
-        return list(arguments)
     if here.kind == "none":
         raise ConfineError(
             f"programs of others cannot be confined here: {here.why}. {UNCONFINED}=1 runs them all the same, with "
             "everything that you may do"
         )
-    return [str(_programs.find("weir-confine")), *_options(policy or Policy()), "--", *arguments]
+    return None if here.kind == "off" else _programs.find("weir-confine")
 
 
 def _options(policy: Policy) -> list[str]:
-    named = (("write", policy.write), ("files", policy.files), ("read", policy.read), ("keep", policy.keep))
+    named = (("write", policy.write), ("files", policy.files), ("read", policy.read), ("hide", policy.hide))
     limits = (("memory", policy.memory_bytes), ("cpu", policy.cpu_s), ("file", policy.file_bytes))
     return [
         *(f"--{name}={value}" for name, values in named for value in values),
+        *(f"--keep={descriptor}" for descriptor in policy.keep),
         *(f"--limit-{name}={value}" for name, value in limits if value is not None),
         *(["--trace"] if policy.trace else []),
         *(["--alone"] if policy.alone else []),

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from weir import _owner, confine
+from weir._weir import CcSources
 from weir.lab import _recipe
+from weir.lab._confined import make_confined
 from weir.lab._errors import LabError
 from weir.lab._files import cache, congestion_controls, digest, sources
 from weir.lab._xstate import measure
@@ -100,11 +102,14 @@ class _Module:
         """The module, when it was built."""
         return self.place / f"{self.name}.ko"
 
+    control: CcSources | None = None
+    """What a user's congestion control is made of, as it was hashed."""
+
     def lay_out(self, folder: Path) -> list[str]:
         """Copies its sources to ``folder``; the lines of a Kbuild there that build it."""
         made = f"obj-m += {self.name}.o"
-        if self.watched is not None:
-            return [made, *self._lay_out_watched(folder, self.watched)]
+        if self.watched is not None and self.control is not None:
+            return [made, *self._lay_out_watched(folder, self.watched, self.control)]
         if len(self.sources) == 1:
             shutil.copy2(self.sources[0], folder / f"{self.name}.c")
             return [made, f"CFLAGS_{self.name}.o := {self.flags}"]
@@ -113,15 +118,17 @@ class _Module:
         objects = " ".join(f"{path.stem}.o" for path in self.sources if path.suffix == ".c")
         return [made, f"{self.name}-y := {objects}"]
 
-    def _lay_out_watched(self, folder: Path, watch: Path) -> list[str]:
+    def _lay_out_watched(self, folder: Path, watch: Path, control: CcSources) -> list[str]:
         main, beside, headers = f"{self.name}-main", f"{self.name}-{watch.stem}", folder / f"{self.name}-headers"
         (source,) = self.sources
         # Messages of the compiler name the user's file, not its copy.
-        text = f"#line 1 {json.dumps(str(source))}\n".encode() + source.read_bytes()
-        (folder / f"{main}.c").write_bytes(text)
-        headers.symlink_to(source.absolute().parent)
+        (folder / f"{main}.c").write_bytes(f"#line 1 {json.dumps(str(source))}\n".encode() + control.main)
+        headers.mkdir()
+        for name, content in control.headers:
+            (headers / name).parent.mkdir(parents=True, exist_ok=True)
+            (headers / name).write_bytes(content)
         shutil.copy2(watch, folder / f"{beside}.c")
-        flags = f"{self.flags} {_WATCH_DIVISIONS} -I{headers}"
+        flags = f"{self.flags} {_WATCH_DIVISIONS} -iquote {headers}"
         return [f"{self.name}-y := {main}.o {beside}.o", f"CFLAGS_{main}.o := {flags}"]
 
 
@@ -147,6 +154,11 @@ class Kernel:
     def binary(self) -> Path:
         """The program that the kernel is."""
         return self.folder / KERNEL
+
+    @property
+    def cache_of_modules(self) -> Path:
+        """The folder of what was built for it; it need not exist."""
+        return self.folder / "modules"
 
     @property
     def version(self) -> str:
@@ -180,7 +192,7 @@ class Kernel:
         """
         files = sorted((sources() / "guest" / "wire").glob("*.[ch]"))
         parts = [part for path in files for part in (path.name.encode(), path.read_bytes())]
-        module = _Module("wire", tuple(files), self.folder / "modules" / digest(["wire", *parts]))
+        module = _Module("wire", tuple(files), self.cache_of_modules / digest(["wire", *parts]))
         if not module.place.is_dir():
             self._build([module], ())
         return module.file
@@ -202,18 +214,23 @@ class Kernel:
     def _module(self, control: Control, shared: Sequence[bytes]) -> _Module:
         """The module of ``control``; that of a user's own is watched. ``shared`` are all headers."""
         flags = f"-DWEIR_KERNEL_PREFIX='\"{control.prefix}\"'"
-        parts: list[str | bytes] = [control.kernel_name, control.source.read_bytes(), *shared]
-        watch = None
-        if congestion_controls() not in control.source.absolute().parents:
-            watch = sources() / "guest" / "division" / "division.c"
-            beside = sorted(control.source.absolute().parent.glob("*.h"))
-            parts += [_WATCH_DIVISIONS, watch.read_bytes(), *(path.read_bytes() for path in beside if path.is_file())]
-        place = self.folder / "modules" / digest(parts)
-        return _Module(control.kernel_name, (control.source,), place, flags, watch)
+        parts: list[str | bytes] = [control.kernel_name, *shared]
+        if congestion_controls() in control.source.absolute().parents:
+            place = self.cache_of_modules / digest([*parts, control.source.read_bytes()])
+            return _Module(control.kernel_name, (control.source,), place, flags)
+        try:
+            found = CcSources(control.source)
+        except ValueError as error:
+            raise LabError(str(error)) from None
+        watch = sources() / "guest" / "division" / "division.c"
+        headers = [part for name, content in found.headers for part in (os.fsencode(name), content)]
+        parts += [_WATCH_DIVISIONS, watch.read_bytes(), found.main, *headers]
+        place = self.cache_of_modules / digest(parts)
+        return _Module(control.kernel_name, (control.source,), place, flags, watch, found)
 
     def _build(self, wanted: Sequence[_Module], include: Iterable[Path]) -> None:
         """Builds modules, all with the headers in ``include``, and moves them to their places."""
-        (self.folder / "modules").mkdir(exist_ok=True)
+        self.cache_of_modules.mkdir(exist_ok=True)
         with _owner.temporary_folder(self.folder, "modules-") as folder:
             lines = [f"ccflags-y := {' '.join(f'-I{path}' for path in include)}"]
             for module in wanted:
@@ -221,7 +238,9 @@ class Kernel:
             (folder / "Kbuild").write_text("\n".join(lines) + "\n", encoding="utf-8")
             make = ["make", "-C", str(self.folder / HEADERS), "ARCH=um", f"M={folder}", "modules"]
             files = ", ".join(str(path) for module in wanted for path in module.sources)
-            _compile(make, f"for the lab kernel, {files} cannot be compiled")
+            make_confined(
+                make, folder, (self.folder / HEADERS, *include), f"for the lab kernel, {files} cannot be compiled"
+            )
             for module in wanted:
                 ready = folder / f"{module.name}.d"
                 ready.mkdir()

@@ -200,7 +200,8 @@ class Lab:
         policy = confine.Policy(
             files=[self.folder, self._memory],
             write=self._script.writable,
-            read=[self._kernel.folder, init, *self._script.visible],
+            read=[self._kernel.binary, init, *self._script.visible],
+            hide=[self._kernel.cache_of_modules],  # others' congestion controls are none of its business
             trace=True,
         )
         try:

@@ -1,0 +1,107 @@
+"""Compilers are no guards: what makes them execute code or read secrets fails, and works where they are unconfined."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from cc_support import EXAMPLE, variant
+
+from shared import Weir, dumbbell
+from weir import _weir, cc, confine
+
+SECRET = "TOPSECRET-4711"
+
+
+@pytest.fixture
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home with a secret in it."""
+    folder = tmp_path_factory.mktemp("home")
+    (folder / ".secret").write_text(f'#define OTHER "{SECRET}"\n')
+    monkeypatch.setenv("HOME", str(folder))
+    return folder
+
+
+def flags() -> list[str]:
+    """The compiler's options."""
+    parts = (part.rpartition("\n")[2] for part in _weir.cc_recipe(False).split("\0"))
+    return [part for part in parts if part.startswith("-")]
+
+
+@pytest.mark.parametrize("name", ["@args.c", "-fplugin=x.c", "-c.c", "a b.c", "x'\";.c"])
+def test_the_name_of_a_source_is_no_option_of_the_compiler(here: Path, weir: Weir, name: str) -> None:
+    variant(here, name=name)
+    (here / "real.txt").write_text(EXAMPLE.read_text())
+    (here / "args.c").write_text("-wrapper sh,./w.sh -x c real.txt\n")
+    (here / "w.sh").write_text(f'touch {here}/executed\nexec "$@"\n')
+    quoted = '"' + f"./{name}".replace("\\", "\\\\").replace('"', '\\"') + '"'
+    (here / "s.yaml").write_text(dumbbell(transport=f"cc: {quoted}"))
+    ran = weir("check", "s.yaml")
+    assert ran.code == 0, ran
+    assert not (here / "executed").exists()
+
+
+def test_those_options_would_be_taken_from_a_file_of_such_a_name(here: Path) -> None:
+    (here / "args.c").write_text("-wrapper sh,./w.sh -x c real.txt\n")
+    (here / "real.txt").write_text("int x;\n")
+    (here / "w.sh").write_text('touch executed\nexec "$@"\n')
+    subprocess.run(["cc", "-c", "@args.c"], cwd=here, check=False, capture_output=True, timeout=60)
+    assert (here / "executed").exists()
+
+
+def test_a_precompiled_header_is_not_taken_for_a_header(here: Path) -> None:
+    (here / "x.h").write_text('#define TITLE "precompiled"\n')
+    options = [flag for flag in flags() if flag not in ("-shared",) and not flag.startswith("-Wl")]
+    subprocess.run(["cc", *options, "-x", "c-header", "x.h", "-o", "x.h.gch"], check=True, timeout=60)
+    (here / "x.h").write_text('#define TITLE "header"\n')
+    text = '#include "x.h"\n' + variant(here).read_text().replace('ABOUT("My AIMD"', "ABOUT(TITLE")
+    (here / "mine.c").write_text(text)
+    (here / "title.c").write_text('#include "x.h"\nconst char title[] = TITLE;\n')
+    made = subprocess.run(["cc", *options, "-S", "-o", "-", "title.c"], capture_output=True, text=True, check=True)
+    if "precompiled" not in made.stdout:
+        pytest.skip("this compiler does not take precompiled headers for headers")
+    assert cc.control("./mine.c").about.title == "header"
+
+
+READS = {
+    "incbin": '__asm__(".pushsection .rodata\\n.incbin \\"FILE\\"\\n.popsection");',
+    "include": '#include "FILE"\nstatic const char other[] __attribute__((used)) = OTHER;',
+}
+
+
+@pytest.mark.parametrize("how", READS)
+def test_a_secret_gets_neither_into_the_object_nor_into_messages(here: Path, home: Path, weir: Weir, how: str) -> None:
+    variant(here, before=READS[how].replace("FILE", str(home / ".secret")))
+    ran = weir("cc", "build", "mine.c")
+    assert ran.code == 2, ran
+    assert "mine.c" in ran.err
+    assert SECRET not in ran.out + ran.err
+    assert not list(here.glob("*.so"))
+
+
+def test_a_compiler_that_is_not_confined_would_read_it(here: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    variant(here, before=READS["incbin"].replace("FILE", str(home / ".secret")))
+    monkeypatch.setenv(confine.UNCONFINED, "1")
+    assert SECRET.encode() in cc.object_of("./mine.c").read_bytes()
+
+
+def test_a_compiler_that_cannot_be_confined_is_not_run(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    variant(here, before="/* of this test alone */")
+    monkeypatch.setattr(confine, "state", lambda: confine.State("none", why="of a test"))
+    with pytest.raises(cc.ControlError, match="cannot be confined here: of a test"):
+        cc.object_of("./mine.c")
+
+
+@pytest.mark.parametrize("name", ["../out.h", ".hidden.h", "linked.h", "x.h.gch"])
+def test_a_header_elsewhere_is_not_found_and_the_message_says_why(here: Path, weir: Weir, name: str) -> None:
+    folder = here / "cc"
+    folder.mkdir()
+    for file in (here / "out.h", folder / ".hidden.h", folder / "x.h.gch"):
+        file.write_text(f'#error "{SECRET}"\n')
+    (folder / "linked.h").symlink_to(here / "out.h")
+    variant(folder, before=f'#include "{name}"')
+    ran = weir("cc", "build", "cc/mine.c")
+    assert ran.code == 2
+    assert f'"{name}" is ' in ran.err, ran
+    assert SECRET not in ran.err
