@@ -1,4 +1,6 @@
-"""Damages of a run folder: files deleted, cut, swapped; fields of its JSON changed; bits flipped. Each from a seed."""
+"""Damages of a run folder: files deleted, cut, swapped; links, pipes and devices in their places; fields of its JSON
+changed; bits flipped. Each from a seed.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import json
 import os
 import random
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -265,23 +268,46 @@ def _foreign_cell(run: Path, random_: random.Random, other: Path) -> str:
     return f"{_name(cell, run)} of another run"
 
 
-def _other_kind(run: Path, random_: random.Random, _other: Path) -> str:
-    """A file becomes something else that has its name."""
-    file = random_.choice(_files(run))
-    file.unlink()
-    kind = random_.choice(("folder", "pipe", "loop", "zero", "dangling"))
+_KINDS = ("folder", "pipe", "loop", "zero", "dangling", "link", "elsewhere", "device", "socket")
+
+
+def _other_kind(run: Path, random_: random.Random, other: Path) -> str:
+    """A file becomes something else that has its name; also those that a reader does not open."""
+    file = random_.choice([*_files(run), *_files(run), run / ".lock", run / "report.html"])
+    return _become(run, file, random_.choice(_KINDS), other)
+
+
+def _other_kind_of_folder(run: Path, random_: random.Random, other: Path) -> str:
+    """A folder becomes something else that has its name, or something has the name of one that weir makes."""
+    places = (run / "cells", *_cell_folders(run), run / ".partial", run / "figures", run / ".partial" / ".token")
+    return _become(run, random_.choice(places), random_.choice(("elsewhere", *_KINDS[1:])), other)
+
+
+def _become(run: Path, place: Path, kind: str, other: Path) -> str:
+    if place.is_dir():
+        shutil.rmtree(place)
+    place.unlink(missing_ok=True)
+    place.parent.mkdir(exist_ok=True)
     match kind:
         case "folder":
-            file.mkdir()
+            place.mkdir()
         case "pipe":
-            os.mkfifo(file)
+            os.mkfifo(place)
         case "loop":
-            file.symlink_to(file.name)
+            place.symlink_to(place.name)
         case "zero":
-            file.symlink_to("/dev/zero")
+            place.symlink_to("/dev/zero")
+        case "link":  # to the same of another run, as plausible as a link can be
+            place.symlink_to(other / place.relative_to(run))
+        case "elsewhere":
+            place.symlink_to(other)
+        case "device" if os.geteuid() == 0:
+            os.mknod(place, stat.S_IFCHR | 0o666, os.makedev(1, 5))
+        case "socket":
+            os.mknod(place, stat.S_IFSOCK | 0o666)
         case _:
-            file.symlink_to("nowhere")
-    return f"{_name(file, run)} becomes a {kind}"
+            place.symlink_to("nowhere")
+    return f"{_name(place, run)} becomes a {kind}"
 
 
 def _cell_folders(run: Path) -> list[Path]:
@@ -306,4 +332,6 @@ _FOLDERS: tuple[Callable[[Path, random.Random, Path], str], ...] = (
     _foreign_cell,
     _other_kind,
     _other_kind,
+    _other_kind_of_folder,
+    _other_kind_of_folder,
 )

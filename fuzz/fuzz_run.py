@@ -5,8 +5,8 @@
 Two small runs are made first. Each trial copies one, damages it (``damages.py``) and gives it to a command: ``show``,
 ``compare``, ``report``, or ``run`` again. Allowed is: the figures of the undamaged run; an error of weir with exit code
 1 or 2; for ``run``, the same bytes in every cell as before. Other figures, an internal error, a panic, more than
-``--seconds`` or ``--megabytes`` are failures: they are listed with their number, which ``--only`` repeats, and the exit
-code is 1.
+``--seconds`` or ``--megabytes``, and a change of the other run, to which links lead, are failures: they are listed with
+their number, which ``--only`` repeats, and the exit code is 1.
 
 A third of the changed fields are sealed with new checksums afterwards, and a third of them and of the bits are in runs
 of an older version, without any. Their figures may change; the rest holds.
@@ -183,6 +183,7 @@ class Bench:
                 raise SystemExit(f"the run to damage cannot be made: {made.err}")
         self.expected = {command: self._figures(command, folder / "whole") for command in ("show", "compare", "report")}
         self.bytes = _content(folder / "whole")
+        self.outside = _state(folder / "other")
 
     def judge(self, trial: Trial) -> tuple[str, str]:
         """Executes a trial: a word for its outcome, and what was done and said."""
@@ -202,6 +203,8 @@ class Bench:
             seal_anew(run)
         outcome = self._command(trial.command, run)
         word = self._word(trial, run, outcome)
+        if (outside := _state(self.folder / "other")) != self.outside:
+            word, self.outside = "FAILED: another run was changed", outside
         said = (outcome.err.strip() or outcome.out.strip())[:300]
         return word, f"{trial.name} {trial.command}, checksums {trial.mode}: {done}\n    {said}"
 
@@ -267,6 +270,12 @@ class Bench:
 def _content(run: Path) -> dict[str, bytes]:
     files = (f for f in (run / "cells").rglob("*") if f.is_file() and f.name != "manifest.json")
     return {str(f.relative_to(run)): f.read_bytes() for f in files}
+
+
+def _state(run: Path) -> dict[str, tuple[int, int]]:
+    """All that is in ``run``, and when it was changed: what a link from the damaged run leads to must stay as it is."""
+    found = {str(f.relative_to(run)): f.lstat() for f in (run, *run.rglob("*"))}
+    return {name: (about.st_mtime_ns, about.st_size) for name, about in found.items()}
 
 
 def _without_remarks(value: Any) -> Any:

@@ -9,10 +9,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from cc_support import at_load, foreign, variant
+from cc_support import EXAMPLE, at_load, foreign, variant
 
 from shared import Weir, argv, dumbbell, environment
 from weir import cc
+from weir.engine import _process
+from weir.engine._cell import CellWriter, place
 
 AT_LOAD = {
     "traps": ("__builtin_trap();", "loading NAME runs into what C leaves undefined"),
@@ -158,6 +160,66 @@ def test_an_object_that_waits_for_the_run_is_confined_there(here: Path, weir: We
     assert ran.code == 0, ran
     assert not (here / "written").exists()
     assert sorted(p.name for p in (here / "runs/s/cells").iterdir()) == ["0000-r0"]
+
+
+_IN_ITS_FOLDER = """
+    if (tp->delivered > 20 && tp->delivered < 40) {
+        unsigned long found[64];
+        if (glob("FOLDER/runs/s/.partial/worker-*/0000-r0", 0, 0, found) == 0) {
+            char path[1024];
+            snprintf(path, 1024, "%s/NAME", ((char **)found[1])[0]);
+            int fd = open(path, 65, 0666);
+            if (fd >= 0) { write(fd, "stolen", 6); close(fd); }
+        }
+    }"""
+_FOR_IT = """
+extern int glob(const char *, int, void *, void *), snprintf(char *, unsigned long, const char *, ...);
+extern int open(const char *, int, ...), close(int);
+extern long write(int, const void *, unsigned long);
+"""
+
+
+def test_a_file_that_an_object_leaves_in_its_cell_is_not_taken_along(
+    here: Path, weir: Weir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statement = _IN_ITS_FOLDER.replace("FOLDER", str(here)).replace("NAME", "env.txt")
+    foreign(here, _FOR_IT + EXAMPLE.read_text().replace("(void)ack;", f"(void)ack; {statement}"), "evil.so")
+    (here / "s.yaml").write_text(dumbbell(transport="cc: ./evil.so"))
+    left: list[str] = []
+
+    def placed(folder: Path, final: Path) -> None:
+        left.extend(path.name for path in folder.iterdir())
+        place(folder, final)
+
+    monkeypatch.setattr(_process, "place", placed)
+    ran = weir("run", "s.yaml", "--method", "sim", "--no-report")
+    assert ran.code == 0, ran
+    assert "env.txt" in left
+    names = {path.name for path in (here / "runs/s/cells/0000-r0").iterdir()}
+    assert {*left} - names == {"env.txt"}
+
+
+@pytest.mark.parametrize(
+    ("plan", "manifest", "said"),
+    [
+        ("{}", {}, "another cell than it was told to execute"),
+        (None, {"key": "another"}, "another cell than it was told to execute"),
+        (None, {"plan_hash": "another"}, "another cell than it was told to execute"),
+        (None, None, "no cell: "),
+    ],
+)
+def test_a_cell_that_an_object_made_up_is_not_taken(
+    tmp_path: Path, plan: str | None, manifest: dict[str, str] | None, said: str
+) -> None:
+    told = {"id": "c0", "key": "key", "plan_hash": "hash", "factors": {}}
+    job = {"id": "c0", "run": str(tmp_path), "plan": '{"title": "t"}', "manifest": told, "objects": {"./evil.so": ""}}
+    with CellWriter(tmp_path, "c0", tmp_path / "inside") as cell:
+        cell.complete(plan or str(job["plan"]), {**told, **(manifest or {})})
+    if manifest is None:
+        (tmp_path / "inside" / "c0" / "manifest.json").write_text("{")
+    with pytest.raises(_process._Garbage, match=said):
+        _process._take(tmp_path / "inside" / "c0", job)
+    assert not (tmp_path / "cells").exists()
 
 
 OPERATIONS = {

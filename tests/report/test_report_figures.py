@@ -107,7 +107,8 @@ def test_labels_that_differ_in_what_no_file_name_takes_have_figures_of_their_own
     with (tmp_path / "out" / "index.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert {row["folder"] for row in rows} == folders
-    assert {row["case"] for row in rows} == {*values}
+    written = {*values, r"\u202e"} - {"\u202e"}  # nothing in a table reorders what a reader sees
+    assert {row["case"] for row in rows} == written
     fewer = figures(
         cases(tmp_path / "two", ("a/b", "plain")), tmp_path / "again", formats=["csv"], only=["goodput-total"]
     )

@@ -27,7 +27,14 @@
 
   function csv(columns, headers) {
     const names = Object.keys(columns);
-    const cell = (v) => (v === null ? "" : /[",\n]/.test(String(v)) ? `"${String(v).replaceAll('"', '""')}"` : String(v));
+    // A text is never a formula, nor anything that a terminal obeys (weir.report.names.as_text).
+    const acting = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
+    const hex = (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0");
+    const number = /^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$/;
+    const text = (v) => (/^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/.test(v) && !number.test(v) ? "'" : "") + v.replace(acting, hex);
+    const told = (v) => (typeof v === "string" ? text(v) : String(v));
+    const quoted = (v) => (/[",]/.test(v) ? `"${v.replaceAll('"', '""')}"` : v);
+    const cell = (v) => (v === null ? "" : quoted(told(v)));
     const lines = [names.map((n) => cell(headers[n] || n)).join(",")];
     for (const row of rows(columns)) lines.push(names.map((n) => cell(row[n])).join(","));
     return lines.join("\n") + "\n";
