@@ -70,8 +70,8 @@ def expectations(
     decided: list[Expectation] = []
     others: list[Unjudged] = []
     for claim in claims:
-        expectation, missing = _expectation(claim, sweep, written, phases, log, version)
-        reason = missing or _undecidable(claim, expectation, version)
+        expectation, missing, left_out = _expectation(claim, sweep, written, phases, log, version)
+        reason = missing or _undecidable(claim, expectation, version) or left_out
         if reason:
             others.append(Unjudged(claim.claim, claim.source, reason))
         else:
@@ -81,8 +81,11 @@ def expectations(
 
 def _expectation(
     claim: Claim, sweep: Sweep, written: Values, phases: Sequence[str] | None, log: Log, version: Version
-) -> tuple[Expectation, str]:
-    """The expectation of a claim; and which values it is about that this version or an override took out, if any."""
+) -> tuple[Expectation, str, str]:
+    """The expectation of a claim; and which values it is about that this version or an override took out, if any.
+
+    The first of both texts is about its `where`, the second about its check.
+    """
     factors = sweep.values()
     other = claim.realtime if version == "realtime" else None
     other = other or RealtimeClaim()
@@ -102,12 +105,11 @@ def _expectation(
                 log.error(node.mark, f"`{text[:60]}` is not a value of `{name}` in the sweep{choose(text, known)}")
     check = other.check or claim.check
     read = _checked_syntax(claim, check, list(factors), phases, log)
-    if read is not None and not missing:
-        missing = _left_out(claim, read, where, sweep, written, log)
+    left_out = "" if read is None or missing else _left_out(claim, read, where, sweep, written, log)
     note, expected = other.note or claim.note, other.expected or claim.expected
     if expected == "fails" and not note:
         log.error(claim.at("expected"), "a claim that is known to fail needs a `note` that says why")
-    return Expectation(claim.claim, where, check, claim.source, note, claim.mark.line, expected), missing
+    return Expectation(claim.claim, where, check, claim.source, note, claim.mark.line, expected), missing, left_out
 
 
 def _undecidable(claim: Claim, expectation: Expectation, version: Version) -> str:
