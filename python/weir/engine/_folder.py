@@ -175,8 +175,8 @@ class RunFolder:
     def owns_partial(self) -> bool:
         """Whether there are unfinished cells that this very run wrote, by weir of this user, here."""
         try:
-            token = _token_in(self._state())
             with self._inside() as folder, folder.inner(PARTIAL) as partial:
+                token = _token_in(self._state())
                 written = partial.read(_TOKEN, _MOST_TOKEN).decode("ascii", "replace")
                 return token is not None and _seal.is_sealed(_partial_facts(folder, partial, token), written)
         except (OSError, FolderError):
