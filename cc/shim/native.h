@@ -134,7 +134,8 @@ static inline u64 div64_u64(u64 dividend, u64 divisor)
 #define WEIR_OPTION_FIELD(name, value, min, max, doc) u32 name;
 #define WEIR_OPTION_ROW(name, value, min, max, doc) {#name, doc, value, min, max, 0},
 #define WEIR_OPTION_CHECK(name, value, min, max, doc) \
-	_Static_assert((value) >= (min) + 0LL && (value) <= (max) + 0LL, "default of option " #name);
+	_Static_assert((value) >= (min) + 0LL && (value) <= (max) + 0LL,   \
+		       "default of option " #name " is " #value ", outside of its range " #min " to " #max);
 
 #define WEIR_CC_OPTIONS(LIST)                                                               \
 	struct weir_cc_options {                                                            \
@@ -193,8 +194,17 @@ WEIR_PLAIN_LOOP void *memcpy(void *restrict to, const void *restrict from, size_
 #define WEIR_CC_EXPORT_ABI
 #endif
 
+/* Compilers print both types of a pointer, and thereby the size of a state that is too large. */
+#define WEIR_CC_STATE_SIZE(state)                                                                                  \
+	__attribute__((unused)) static char(*const weir_state_size)[ICSK_CA_PRIV_SIZE] =                           \
+		(char(*)[sizeof(state) <= ICSK_CA_PRIV_SIZE ? ICSK_CA_PRIV_SIZE : sizeof(state)])0;
+
 #define WEIR_CC_REGISTER(id, name_, flags_, state, OPS)                                               \
 	_Static_assert(sizeof(state) <= ICSK_CA_PRIV_SIZE, "private state exceeds 104 bytes");        \
+	WEIR_CC_STATE_SIZE(state)                                                                     \
+	_Static_assert(sizeof("weir_" #id) <= TCP_CA_NAME_MAX,                                        \
+		       "the identifier " #id " has more than 10 characters: in Linux it is weir_" #id \
+		       ", of at most 15");                                                            \
 	_Static_assert(_Alignof(state) <= _Alignof(u64), "private state is aligned to 8 bytes");      \
 	_Static_assert(sizeof(name_) <= TCP_CA_NAME_MAX, "a name has at most 15 characters");         \
 	WEIR_CC_EXPORT_ABI                                                                            \

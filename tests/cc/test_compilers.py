@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -105,3 +106,85 @@ def test_a_header_elsewhere_is_not_found_and_the_message_says_why(here: Path, we
     assert ran.code == 2
     assert f'"{name}" is ' in ran.err, ran
     assert SECRET not in ran.err
+
+
+TOO_MUCH = {
+    "memory": (
+        "#define A(x) x x x x x x x x\n#define B(x) A(A(A(x)))\n#define C(x) B(B(B(x)))\nstatic int n = C(0 +) 0;",
+        "compiling it takes too much: a compiler has 60 s of processor time, 2 GiB of memory and 64 MiB for each file",
+    ),
+    "a file": ('__asm__(".pushsection .rodata\\n.fill 100000000\\n.popsection");', "compiling it takes too much"),
+    "an object": ('__asm__(".pushsection .rodata\\n.fill 20000000\\n.popsection");', "its object has more than 8 MiB"),
+}
+
+
+@pytest.mark.parametrize("what", TOO_MUCH)
+def test_what_a_compiler_takes_is_bounded_and_nothing_is_kept(here: Path, weir: Weir, what: str) -> None:
+    text, expected = TOO_MUCH[what]
+    variant(here, before=text)
+    (here / "s.yaml").write_text(dumbbell(transport="cc: ./mine.c"))
+    ran = weir("check", "s.yaml")
+    assert ran.code == 2
+    assert expected in ran.out, ran
+    assert not [path for path in cc.cache().rglob("*") if path.is_file() and path.stat().st_size > 8 << 20]
+
+
+@pytest.mark.parametrize("include", ["#include <FILE>", '#include "FILE"', '/**/ #include "FILE"'])
+def test_a_header_that_no_hash_knows_is_refused(here: Path, weir: Weir, include: str) -> None:
+    (here / "out.h").write_text("enum { OUT = 1 };\n")
+    (here / "cc").mkdir()
+    variant(here / "cc", before=include.replace("FILE", str(here / "out.h")))
+    ran = weir("cc", "build", "cc/mine.c")
+    assert ran.code == 2
+    assert f"it includes {here / 'out.h'}, that is neither below the folder of the source" in ran.err, ran
+
+
+def test_a_header_behind_a_comment_belongs_to_the_source(here: Path) -> None:
+    variant(here, before='/**/ #include "t.h"')
+    (here / "t.h").write_text("enum { T = 1 };\n")
+    first = cc.object_of("./mine.c")
+    (here / "t.h").write_text("enum { T = 2 };\n")
+    assert cc.object_of("./mine.c") != first
+
+
+def test_the_compilers_own_headers_may_be_included(here: Path) -> None:
+    variant(here, before="#include <limits.h>\n#include <stdalign.h>")
+    assert cc.control("./mine.c").about.name == "my_cc"
+
+
+SAID = {
+    "an error in a macro of weir's": (
+        "(void)ack;",
+        "(void)ack; tp->snd_cwnd = max(nowhere, 2U);",
+        r"mine\.c:\d+:\d+: error: .nowhere. undeclared",
+    ),
+    "no options": ("WEIR_CC_OPTIONS(MY_OPTIONS)", "", r"mine\.c:\d+: it declares no options: write WEIR_CC_OPTIONS"),
+    "too much state": ("u32 losses;", "u32 losses[30];", r"private state exceeds 104 bytes: it has 120"),
+    "no registration": ("WEIR_CC_REGISTER(my_cc,", "//", r"it has no line WEIR_CC_REGISTER\("),
+    "no undo": ("\\\n\tOP(undo_cwnd, tcp_reno_undo_cwnd)", "", r"\./mine\.c: .* no undo_cwnd .*tcp_reno_undo_cwnd"),
+    "a default": ("OPTION(keep, 70,", "OPTION(keep, 7,", r"option keep is 7, outside of its range 10 to 99"),
+    "a long identifier": ("REGISTER(my_cc,", "REGISTER(my_control1,", r"my_control1 has more than 10 characters"),
+    "an option called name": ("OPTION(increase,", "OPTION(name,", r"an option cannot be called name"),
+}
+
+
+@pytest.mark.parametrize("what", SAID)
+def test_a_mistake_is_told_with_what_to_do(here: Path, weir: Weir, what: str) -> None:
+    old, new, expected = SAID[what]
+    text = EXAMPLE.read_text().replace(old, new)
+    text = text.replace("OPT(sk, increase)", "OPT(sk, name)") if "OPTION(name," in text else text
+    text = text.replace("OPT(sk, increase)", "2").replace("OPT(sk, keep)", "70") if what == "no options" else text
+    (here / "mine.c").write_text(text)
+    (here / "s.yaml").write_text(dumbbell(transport="cc: ./mine.c"))
+    assert EXAMPLE.read_text() != text
+    checked, built = weir("check", "s.yaml"), weir("cc", "build", "mine.c")
+    assert (checked.code, built.code) == (2, 2)
+    assert re.search(expected, checked.out), checked
+    assert re.search(expected, built.err), built
+
+
+def test_a_control_without_options_says_so(here: Path) -> None:
+    text = EXAMPLE.read_text().replace("OPT(sk, increase)", "2").replace("OPT(sk, keep)", "70")
+    begin, end = text.index("#define MY_OPTIONS"), text.index("WEIR_CC_OPTIONS(")
+    (here / "mine.c").write_text(f"{text[:begin]}#define MY_OPTIONS(OPTION)\n{text[end:]}")
+    assert cc.control("./mine.c").about.options == ()

@@ -53,6 +53,15 @@ def test_the_compiler_of_modules_reads_no_secret(
     assert "TOPSECRET" not in str(raised.value)
 
 
+def test_a_header_that_no_hash_knows_is_refused(kernel: Kernel, tmp_path: Path) -> None:
+    (tmp_path / "cc").mkdir()
+    (tmp_path / "out.h").write_text("", encoding="utf-8")
+    source = tmp_path / "cc" / "mine.c"
+    source.write_text(f"{EXAMPLE}#ifdef __KERNEL__\n#include <{tmp_path}/out.h>\n#endif\n", encoding="utf-8")
+    with pytest.raises(LabError, match=rf"{source}: it includes {tmp_path}/out.h"):
+        kernel.modules([Control.of(source)])
+
+
 def test_a_lab_reads_its_own_modules_only(kernel: Kernel, tmp_path: Path) -> None:
     for name in ("mine", "other"):
         (tmp_path / f"{name}.c").write_text(EXAMPLE + f"/* {tmp_path} */\n" * len(name), encoding="utf-8")

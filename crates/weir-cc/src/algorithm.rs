@@ -153,10 +153,10 @@ impl OptionRow {
 /// Why Linux would refuse these operations, or weir could not run them.
 fn fault(ops: &'static Ops) -> Option<String> {
     if ops.ssthresh.is_none() {
-        return Some("it has no ssthresh operation".into());
+        return Some("it has no ssthresh operation; OP(ssthresh, tcp_reno_ssthresh) halves the window".into());
     }
     if ops.undo_cwnd.is_none() {
-        return Some("it has no undo_cwnd operation".into());
+        return Some("it has no undo_cwnd operation; OP(undo_cwnd, tcp_reno_undo_cwnd) is the usual one".into());
     }
     if ops.cong_avoid.is_none() && ops.cong_control.is_none() && ops.cong_control_rs.is_none() {
         return Some("it has neither a cong_avoid nor a cong_control operation".into());
@@ -187,6 +187,9 @@ fn option_fault(row: &OptionRow) -> Option<String> {
         return Some(format!("the name of an option has 1 to {OPTION_NAME_MAX} characters of a-z, 0-9, - and _"));
     }
     let name = row.name();
+    if name == "name" {
+        return Some("an option cannot be called name: in a scenario, that names the congestion control".into());
+    }
     if !is_prose(row.doc) {
         return Some(format!("what option {name} does is printable text of at most {PROSE_MAX} bytes"));
     }

@@ -2,13 +2,14 @@
 
 use crate::{
     confined::{Confinement, NotRun},
+    dependencies,
     error::CcError,
     explain, inspect, library,
     sources::Sources,
 };
 use std::{
     env,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs,
     io::Read,
     path::{Path, PathBuf},
@@ -146,6 +147,10 @@ pub fn compile(
     if let Some(reason) = library::shares_state(&inspect::variables(&made).map_err(&refused)?) {
         return Err(refused(format!("{name}: {reason}")));
     }
+    if !inspect::exports(&made, "weir_cc_abi") {
+        let reason = "it has no line WEIR_CC_REGISTER(...), which registers its operations (see cc/include/weir_cc.h)";
+        return Err(refused(format!("{name}: {reason}")));
+    }
     if inspect::runs_at_load(&made) {
         return Err(refused(format!("{name}: it has code that runs when it is loaded (a constructor or destructor)")));
     }
@@ -250,6 +255,8 @@ struct Scratch {
     folder: tempfile::TempDir,
 }
 
+/// Where compilers of most systems have their headers, such as stdint.h.
+const USUAL: [&str; 4] = ["/usr/include", "/usr/lib", "/usr/lib64", "/usr/local/include"];
 const MAIN: &str = "main/control.c";
 const HEADERS_OF_USER: &str = "user";
 const HEADERS_OF_WEIR: &str = "cc";
@@ -304,7 +311,11 @@ impl Scratch {
             map
         }));
         let include = root.join(HEADERS_OF_WEIR).join("include");
-        for (option, path) in [("-iquote", root.join(HEADERS_OF_USER)), ("-I", include), ("-o", self.object())] {
+        let rule = root.join("rule");
+        arguments.push("-MD".into());
+        for (option, path) in
+            [("-MF", rule.clone()), ("-iquote", root.join(HEADERS_OF_USER)), ("-I", include), ("-o", self.object())]
+        {
             arguments.extend([OsString::from(option), path.into()]);
         }
         arguments.push(root.join(MAIN).into());
@@ -319,15 +330,30 @@ impl Scratch {
             let text = if text.is_empty() { format!("{compiler} ended with {}", ended.status) } else { text };
             return Ok(Made::Refused(explain::explained(&text, sources)));
         }
-        let object = self.object();
-        let mut bytes = Vec::new();
-        let file = fs::File::open(&object).map_err(io(&object))?;
-        file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(io(&object))?;
+        let read = dependencies::files(&content(&rule)?);
+        if let Some(foreign) = self.foreign(&read, compiler, confinement) {
+            let name = sources.path.display();
+            let reason = "that is neither below the folder of the source nor the compiler's: put it beside the source";
+            return Ok(Made::Refused(format!("{name}: it includes {}, {reason}", foreign.display())));
+        }
+        let bytes = content(&self.object())?;
         if bytes.len() as u64 > MOST_BYTES {
             let name = sources.path.display();
             return Ok(Made::Refused(format!("{name}: its object has more than {} MiB", MOST_BYTES >> 20)));
         }
         Ok(Made::Object(bytes, text))
+    }
+
+    /// The first of the files that were read which is neither in this folder nor in those that the compiler searches.
+    fn foreign<'a>(&self, read: &'a [PathBuf], compiler: &str, confinement: &Confinement) -> Option<&'a Path> {
+        let root = self.folder.path();
+        let mut folders: Vec<_> = USUAL.into_iter().map(PathBuf::from).chain([root.to_owned()]).collect();
+        dependencies::first_outside(read, &folders)?;
+        // Asking takes as long as compiling.
+        let asked = ["-E", "-v", "-x", "c", "/dev/null"].map(OsStr::new);
+        let said = confinement.run(compiler, &asked, root).map(|ended| ended.messages).unwrap_or_default();
+        folders.extend(dependencies::searched(&said));
+        dependencies::first_outside(read, &folders)
     }
 
     /// The places of this folder that messages and lines of the object name, and what a user knows them by.
@@ -349,6 +375,14 @@ impl Scratch {
         }
         text.replace(&format!("{}/", self.folder.path().display()), "").trim_end().to_owned()
     }
+}
+
+/// The content of a file that a compiler wrote, up to a byte more than an object may have.
+fn content(path: &Path) -> Result<Vec<u8>, CcError> {
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path).map_err(io(path))?;
+    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(io(path))?;
+    Ok(bytes)
 }
 
 /// Writes next to `out`, then renames: a reader sees the old file or the new one.

@@ -11,7 +11,8 @@ const FLOAT: &str = "floating point, which the kernel and BPF do not have: compu
 const SIGNED: &str = "division of signed numbers, which BPF does not have (nor a 32-bit kernel for 64 bits): divide \
                       unsigned numbers, and put the sign back";
 /// What gcc, clang and the assembler say when a limit ended them.
-const ENDED: [&str; 8] = [
+const ENDED: [&str; 9] = [
+    "File too large",
     "out of memory",
     "memory exhausted",
     "cannot allocate",
@@ -32,8 +33,9 @@ fn told(messages: &str, source: &Path, left_out: &[(String, &'static str)]) -> S
     let mut meant: Vec<String> = Vec::new();
     let lines: Vec<&str> = messages.lines().collect();
     for (at, line) in lines.iter().enumerate() {
-        if let Some(meaning) = meaning(line).or_else(|| missing(line, left_out)) {
-            let said = match undetermined(&lines[at + 1..], source).or_else(|| line_number(line, source)) {
+        if let Some(meaning) = meaning(line).or_else(|| missing(line, left_out)).or_else(|| asserted(line, messages)) {
+            let here = undetermined(&lines[at + 1..], source).or_else(|| line_number(line, source));
+            let said = match here.or_else(|| expanded_at(&lines[at + 1..], source)) {
                 Some(number) => format!("{}:{number}: {meaning}", source.display()),
                 None => format!("{}: {meaning}", source.display()),
             };
@@ -43,7 +45,38 @@ fn told(messages: &str, source: &Path, left_out: &[(String, &'static str)]) -> S
         }
     }
     let words = without_internals(messages);
+    if meant.is_empty() {
+        // Its first error, which may be far below where it was included from.
+        let first = words.lines().find(|line| line.contains("error: ")).map(str::trim);
+        meant.extend(first.filter(|first| !words.starts_with(first)).map(str::to_owned));
+    }
     if meant.is_empty() { words } else { format!("{}\n\n{words}", meant.join("\n")).trim_end().to_owned() }
+}
+
+/// The line of the source whose macro a message is about: the first of the notes that follow it and name one.
+fn expanded_at(after: &[&str], source: &Path) -> Option<u32> {
+    let of_message = after.iter().take_while(|line| !line.contains("error: "));
+    of_message.filter(|line| line.contains(" macro ")).find_map(|line| line_number(line, source))
+}
+
+/// What an assertion of weir's headers says, and the rest that a compiler needs to be asked for.
+fn asserted(line: &str, messages: &str) -> Option<String> {
+    if line.contains("'weir_option_rows' undeclared") || line.contains("undeclared identifier 'weir_option_rows'") {
+        return Some(
+            "it declares no options: write WEIR_CC_OPTIONS(MY_OPTIONS) above; without any, #define MY_OPTIONS(OPTION)"
+                .to_owned(),
+        );
+    }
+    let text = between(line, "static assertion failed: \"", "\"")
+        .or_else(|| between(line, "static_assert failed \"", "\""))
+        .or_else(|| {
+            between(line, "static assertion failed due to requirement", "").and_then(|_| line.split(": ").last())
+        })?;
+    if text != "private state exceeds 104 bytes" {
+        return Some(text.to_owned());
+    }
+    let sizes = messages.split("(*)[").skip(1).filter_map(|rest| rest.split(']').next()?.parse::<u64>().ok());
+    Some(sizes.max().map_or_else(|| text.to_owned(), |bytes| format!("{text}: it has {bytes}")))
 }
 
 /// The line that clang's backend knows and could not show, because the object has the user's name of the file.

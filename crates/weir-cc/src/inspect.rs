@@ -31,6 +31,13 @@ pub(crate) fn variables(bytes: &[u8]) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
+/// Whether a loader would find the symbol `name`.
+pub(crate) fn exports(bytes: &[u8], name: &str) -> bool {
+    File::parse(bytes).is_ok_and(|file| {
+        file.dynamic_symbols().any(|symbol| symbol.is_definition() && symbol.name().is_ok_and(|found| found == name))
+    })
+}
+
 /// Whether it has code that runs when it is loaded.
 pub(crate) fn runs_at_load(bytes: &[u8]) -> bool {
     const AT_LOAD: [&str; 5] = [".init_array", ".preinit_array", ".fini_array", ".ctors", ".init"];

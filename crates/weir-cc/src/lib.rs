@@ -8,6 +8,7 @@
 mod algorithm;
 mod compile;
 mod confined;
+mod dependencies;
 mod error;
 mod explain;
 mod guard;

@@ -110,8 +110,14 @@ fn what_the_kernel_would_refuse_does_not_compile() {
             "__attribute__((constructor)) static void begin(void) { __asm__ volatile(\"nop\"); } struct my_state {",
             "code that runs when it is loaded",
         ),
-        ("u32 losses;", "u32 losses; u32 more[26];", "private state exceeds 104 bytes"),
-        ("OPTION(increase, 2, 1, 1000,", "OPTION(increase, 2, 3, 1000,", "default of option increase"),
+        ("u32 losses;", "u32 losses; u32 more[26];", "private state exceeds 104 bytes: it has 108"),
+        (
+            "OPTION(increase, 2, 1, 1000,",
+            "OPTION(increase, 2, 3, 1000,",
+            "variant.c:15: default of option increase is 2, outside of its range 3 to 1000",
+        ),
+        ("WEIR_CC_OPTIONS(MY_OPTIONS)", "", "write WEIR_CC_OPTIONS(MY_OPTIONS)"),
+        ("WEIR_CC_REGISTER(my_cc,", "WEIR_CC_REGISTER(my_own_control,", "has more than 10 characters"),
         ("\"my_cc\"", "\"a_name_of_16_char\"", "a name has at most 15 characters"),
         ("tcp_reno_undo_cwnd)", "undeclared_function)", "undeclared"),
     ];

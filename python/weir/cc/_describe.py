@@ -149,7 +149,8 @@ def _parsed(text: bytes, shown: str, process: subprocess.Popen[bytes], watch: Wa
     try:
         answer = json.loads(text)
         if isinstance(answer, dict) and isinstance(error := answer.get("error"), str):
-            raise ControlError(error.replace(path, shown)[:4000])
+            said = error.replace(path, shown)[:4000]
+            raise ControlError(said if shown in said else f"{shown}: {said}")
         return _described(answer["described"])
     except (ValueError, KeyError, TypeError, RecursionError):
         raise ControlError(f"{shown}: what it says about itself is garbage") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from pathlib import Path
 from weir import confine
 from weir.lab._errors import LabError
 
-__all__ = ["make_confined"]
+__all__ = ["foreign", "make_confined"]
 
 _CPU_S = 120
 _MEMORY_BYTES = 2 << 30
@@ -20,6 +21,8 @@ _FILE_BYTES = 64 << 20
 _PATIENCE_S = 600.0
 """Time for all modules: a compiler may also wait, for a pipe that is included."""
 _MOST_MESSAGES = 1 << 18
+_MOST_RULE = 4 << 20
+_READ = re.compile(rb"^  (/.*?)(?: \\)?$", re.MULTILINE)
 _ABSENT = 127
 _KEPT = ("PATH", "HOME", "LD_LIBRARY_PATH")
 """Of the environment, a compiler gets what says where programs and libraries are, and Nix's variables."""
@@ -43,6 +46,21 @@ def make_confined(command: Sequence[str], folder: Path, read: Sequence[Path], pr
         raise LabError(f"{command[0]} is missing, which the lab is built with; install gcc and make")
     if code:
         raise LabError(f"{problem}:\n{said.read_bytes()[:_MOST_MESSAGES].decode(errors='replace').strip()}")
+
+
+def foreign(rule: Path, folders: Sequence[Path]) -> Path | None:
+    """The first file that Kbuild's ``.NAME.o.cmd`` names as read and that lies in none of ``folders``.
+
+    Names that are not absolute are of the kernel's own headers.
+    """
+    with rule.open("rb") as file:
+        text = file.read(_MOST_RULE)
+    roots = [folder.resolve() for folder in folders]
+    for name in _READ.findall(text):
+        path = Path(os.fsdecode(name))
+        if not any(path.resolve().is_relative_to(root) for root in roots):
+            return path
+    return None
 
 
 def _ended(command: Sequence[str], said: Path, environment: Mapping[str, str]) -> int:

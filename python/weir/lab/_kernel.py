@@ -17,7 +17,7 @@ from typing import Any
 from weir import _owner, confine
 from weir._weir import CcSources
 from weir.lab import _recipe
-from weir.lab._confined import make_confined
+from weir.lab._confined import foreign, make_confined
 from weir.lab._errors import LabError
 from weir.lab._files import cache, congestion_controls, digest, sources
 from weir.lab._xstate import measure
@@ -242,10 +242,22 @@ class Kernel:
                 make, folder, (self.folder / HEADERS, *include), f"for the lab kernel, {files} cannot be compiled"
             )
             for module in wanted:
+                self._refuse_foreign(module, folder)
                 ready = folder / f"{module.name}.d"
                 ready.mkdir()
                 (folder / f"{module.name}.ko").rename(ready / f"{module.name}.ko")
                 _move(ready, module.place)
+
+    def _refuse_foreign(self, module: _Module, folder: Path) -> None:
+        """Raises LabError if a user's module was made of a file that its hash does not know."""
+        if module.control is None:
+            return
+        rule = folder / f".{module.name}-main.o.cmd"
+        if (path := foreign(rule, (folder, self.folder / HEADERS, congestion_controls()))) is not None:
+            raise LabError(
+                f"{module.sources[0]}: it includes {path}, that is neither below the folder of the source nor the "
+                "kernel's: put it beside the source"
+            )
 
 
 def find() -> Kernel | None:
