@@ -47,7 +47,8 @@ fn told(messages: &str, source: &Path, left_out: &[(String, &'static str)]) -> S
     let words = without_internals(messages);
     if meant.is_empty() {
         // Its first error, which may be far below where it was included from.
-        let first = words.lines().find(|line| line.contains("error: ")).map(str::trim);
+        let is_error = |line: &&str| line.contains("error: ") || line.contains("Error: ");
+        let first = words.lines().find(is_error).map(str::trim);
         meant.extend(first.filter(|first| !words.starts_with(first)).map(str::to_owned));
     }
     if meant.is_empty() { words } else { format!("{}\n\n{words}", meant.join("\n")).trim_end().to_owned() }
@@ -239,6 +240,14 @@ mod tests {
         ] {
             assert_eq!(explain(line), signed, "{line}");
         }
+    }
+
+    #[test]
+    fn the_first_error_comes_first() {
+        let included = "In file included from a.h:1,\n  from mine.c:2:\nb.h:7:3: error: 'x' undeclared\n";
+        let assembled = "cc4711.s: Assembler messages:\ncc4711.s:9: Error: file not found: secret\n";
+        assert_eq!(explain(included), "b.h:7:3: error: 'x' undeclared");
+        assert_eq!(explain(assembled), "cc4711.s:9: Error: file not found: secret");
     }
 
     #[test]
