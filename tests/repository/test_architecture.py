@@ -21,7 +21,7 @@ LAYERS: dict[str, set[str]] = {
         *("weir._linux", "weir._weir", "weir.cc", "weir.methods.options"),
         *("weir.metrics.errors", "weir.metrics.expect", "weir.metrics.selection"),
     },
-    "confine": {"weir._programs"},
+    "confine": {"weir._programs", "weir._seal"},
     "cc": {"weir._weir", "weir.confine"},
     "methods": {
         *("weir._owner", "weir._programs", "weir._remove", "weir._weir", "weir.bpf", "weir.cc", "weir.confine"),

@@ -272,6 +272,10 @@ const FORBIDDEN: &[c_long] = &[
     libc::SYS_open_by_handle_at,
     libc::SYS_shmget,
     libc::SYS_shmat,
+    libc::SYS_inotify_init1, // Landlock does not know it: it would tell what happens in hidden folders
+    libc::SYS_inotify_add_watch,
+    libc::SYS_fanotify_init,
+    libc::SYS_fanotify_mark,
     libc::SYS_seccomp,
     libc::SYS_msgget,
     libc::SYS_semget,
@@ -286,6 +290,7 @@ const FORBIDDEN_OF_THIS_ARCHITECTURE: &[c_long] = &[
     libc::SYS_utime,
     libc::SYS_utimes,
     libc::SYS_futimesat,
+    libc::SYS_inotify_init,
     libc::SYS_iopl,
     libc::SYS_ioperm,
 ];
@@ -466,9 +471,6 @@ const KNOWN: &[c_long] = &[
     libc::SYS_epoll_ctl,
     libc::SYS_epoll_pwait,
     libc::SYS_epoll_pwait2,
-    libc::SYS_inotify_init1,
-    libc::SYS_inotify_add_watch,
-    libc::SYS_inotify_rm_watch,
     // connected pairs, and what was handed over
     libc::SYS_sendmsg,
     libc::SYS_sendmmsg,
@@ -519,7 +521,6 @@ const OF_THIS_ARCHITECTURE: &[c_long] = &[
     libc::SYS_select,
     libc::SYS_epoll_create,
     libc::SYS_epoll_wait,
-    libc::SYS_inotify_init,
 ];
 
 #[cfg(not(target_arch = "x86_64"))]

@@ -11,6 +11,8 @@ pub enum Error {
     Unavailable,
     /// A path of the policy cannot be opened.
     Path(PathBuf, io::Error),
+    /// The program is to work in a folder that is hidden from it.
+    Hidden(PathBuf),
     /// A system call failed; what it was to do.
     Call(&'static str, io::Error),
     /// Landlock refused.
@@ -40,6 +42,12 @@ impl fmt::Display for Error {
                  and allows no namespaces of users and mounts (Linux 5.12 or newer)"
             ),
             Error::Path(path, error) => write!(f, "{}: {error}", path.display()),
+            Error::Hidden(path) => write!(
+                f,
+                "{}: this folder holds secrets, or lies in one that does, and is hidden from confined programs: work in \
+                 another",
+                path.display()
+            ),
             Error::Call(what, error) => write!(f, "cannot {what}: {error}"),
             Error::Landlock(error) => write!(f, "Landlock: {error}"),
             Error::Namespaces(error) => write!(f, "namespaces: {error}"),

@@ -20,7 +20,11 @@ pub(crate) struct Rules(Vec<(PathFd, BitFlags<AccessFs>)>);
 impl Rules {
     pub(crate) fn open(policy: &Policy) -> Result<Rules, Error> {
         let mut rules = vec![(open(Path::new("/"))?, AccessFs::ReadDir.into())]; // names are no secret
-        for path in view_of(policy)?.roots() {
+        let mut view = view_of(policy)?;
+        if policy.alone {
+            view.hide_other_processes();
+        }
+        for path in view.roots() {
             // What went since it was listed needs no rule.
             if let Ok(place) = PathFd::new(&path) {
                 rules.push((place, AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::Execute));
@@ -50,7 +54,13 @@ impl Rules {
 pub(crate) fn view_of(policy: &Policy) -> Result<View, Error> {
     let read = crate::canonical(policy.read.iter().chain(policy.write.iter().map(|(path, _)| path)))?;
     let user = rustix::process::geteuid();
-    Ok(View::of_host(&homes(user.as_raw()), user.is_root(), &read, &policy.hide))
+    let view = View::of_host(&homes(user.as_raw()), user.is_root(), &read, &policy.hide);
+    if let Some(path) = &policy.work {
+        if !view.shows(&fs::canonicalize(path).map_err(Error::path(path))?) {
+            return Err(Error::Hidden(path.clone()));
+        }
+    }
+    Ok(view)
 }
 
 /// This user's home, and where this process thinks that it is: `sudo` may leave the caller's.

@@ -49,6 +49,8 @@ pub struct Policy {
     pub write: Vec<(PathBuf, Writing)>,
     /// What it may read although [`view`] would hide it.
     pub read: Vec<PathBuf>,
+    /// Where it is to work: an error, where that is hidden.
+    pub work: Option<PathBuf>,
     /// What it may not read beside that.
     pub hide: Vec<PathBuf>,
     /// Whether it may trace its own children.

@@ -22,6 +22,7 @@ write nothing, open no socket, and reach no process outside. Its exit code is th
     --files PATH           it may write files and folders below PATH, but make no link, pipe or socket there
     --read PATH            it may read below PATH, even where that is hidden otherwise
     --hide PATH            it may not read below PATH
+    --work PATH            where it is to work: an error, if that is hidden
     --trace                it may trace its own children (ptrace)
     --alone                it starts no process, so that nothing of it is left when it is killed
     --kind KIND            what guards files: landlock or namespaces; by default the best there is
@@ -40,7 +41,7 @@ const ABSENT: u8 = 127;
 
 /// What the arguments ask for.
 enum Request {
-    Run { policy: Policy, keep: Vec<RawFd>, command: OsString, arguments: Vec<OsString> },
+    Run { policy: Box<Policy>, keep: Vec<RawFd>, command: OsString, arguments: Vec<OsString> },
     Status,
     Help,
     Version,
@@ -71,6 +72,7 @@ fn parse(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
             Long("write") => policy.write.push((path(&mut parser)?, Writing::Everything)),
             Long("files") => policy.write.push((path(&mut parser)?, Writing::Files)),
             Long("read") => policy.read.push(path(&mut parser)?),
+            Long("work") => policy.work = Some(path(&mut parser)?),
             Long("hide") => policy.hide.push(path(&mut parser)?),
             Long("trace") => policy.trace = true,
             Long("alone") => policy.alone = true,
@@ -84,7 +86,7 @@ fn parse(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
             Long("version") => return Ok(Request::Version),
             Value(command) => {
                 let arguments = parser.raw_args()?.collect();
-                return Ok(Request::Run { policy, keep, command, arguments });
+                return Ok(Request::Run { policy: Box::new(policy), keep, command, arguments });
             }
             _ => return Err(argument.unexpected()),
         }

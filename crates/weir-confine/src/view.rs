@@ -3,8 +3,10 @@
 //! A program needs libraries, interpreters and data from all over the host, and no list of them would be complete. So
 //! the rule is the reverse: everything but
 //!
-//! - devices, and what runs (`/dev`, `/run`), except what every program needs of them;
+//! - devices, and what runs (`/dev`, `/run`), except what every program needs of them; what the kernel shows of its inside;
 //! - whatever in this user's home begins with a dot: keys, histories, profiles of browsers; except where programs are;
+//!   and what links among them lead to, two folders deep: dot files are often links to a folder of their own;
+//! - tickets of Kerberos in folders for temporary files;
 //! - for root, what others may not read of `/etc`, and all of `/var`, `/srv` and `/boot`: without capabilities, root may
 //!   read what is root's, such as `/etc/shadow`.
 //!
@@ -18,9 +20,20 @@ use std::path::{Path, PathBuf};
 /// Devices that a confined process may read and write.
 pub const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-const HIDDEN: [&str; 2] = ["/dev", "/run"];
+const HIDDEN: [&str; 4] = ["/dev", "/run", "/sys/kernel/debug", "/sys/kernel/tracing"];
 const HIDDEN_FROM_ROOT: [&str; 3] = ["/boot", "/srv", "/var"];
 const NEEDED: [&str; 4] = ["/run/current-system", "/run/booted-system", "/run/opengl-driver", "/run/systemd/resolve"];
+
+/// Beside what begins with a dot.
+const HIDDEN_AT_HOME: [&str; 1] = ["snap"];
+/// Where a link from a hidden place may lead without hiding that: it is not the user's own.
+const OF_THE_SYSTEM: [&str; 13] =
+    ["/bin", "/boot", "/dev", "/etc", "/gnu", "/lib", "/lib64", "/nix", "/opt", "/proc", "/sbin", "/sys", "/usr"];
+/// How many folders deep, and among how many names, links are looked for in a hidden folder.
+const LINKS_DEPTH: u32 = 2;
+const LINKS_NAMES: usize = 20_000;
+const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
+const TICKETS: &[u8] = b"krb5cc";
 
 /// Where programs are installed below a home.
 const PROGRAMS_AT_HOME: [&str; 22] = [
@@ -77,11 +90,62 @@ impl View {
         }
         for home in homes.iter().filter_map(|home| fs::canonicalize(home).ok()) {
             view.hidden.extend(entries(&home).filter(|path| is_dotted(path)));
+            view.hidden.extend(HIDDEN_AT_HOME.iter().map(|name| home.join(name)));
             view.shown.extend(PROGRAMS_AT_HOME.iter().filter_map(|name| fs::canonicalize(home.join(name)).ok()));
+        }
+        for home in homes.iter().filter_map(|home| fs::canonicalize(home).ok()) {
+            let targets = view.targets_of_links(&home);
+            view.hidden.extend(targets);
+        }
+        let named = std::env::var_os("TMPDIR").map(PathBuf::from);
+        for folder in TEMPORARY.iter().map(PathBuf::from).chain(named).filter_map(|path| fs::canonicalize(path).ok()) {
+            view.hidden.extend(entries(&folder).filter(|path| begins_with(path, TICKETS)));
         }
         view.hidden.extend(hide.iter().filter_map(|path| fs::canonicalize(path).ok()));
         view.shown.extend(read.iter().cloned());
         view
+    }
+
+    /// Whether `path`, which is canonical, is visible.
+    pub fn shows(&self, path: &Path) -> bool {
+        path.ancestors().find_map(|above| self.verdict(above)).unwrap_or(true)
+    }
+
+    /// Hides every process but this one, of `/proc`, now and later; not what the kernel says of itself.
+    pub fn hide_other_processes(&mut self) {
+        let proc = Path::new("/proc");
+        let is_process = |path: &PathBuf| {
+            path.file_name().is_some_and(|name| name.as_encoded_bytes().iter().all(u8::is_ascii_digit))
+        };
+        self.hidden.extend(entries(proc).filter(is_process));
+        self.shown.insert(proc.join(std::process::id().to_string()));
+    }
+
+    /// What links in the hidden places of `home` lead to, where that is the user's own.
+    fn targets_of_links(&self, home: &Path) -> BTreeSet<PathBuf> {
+        let mut found = BTreeSet::new();
+        let mut names = LINKS_NAMES;
+        let places = entries(home).filter(|path| self.hidden.contains(path)).map(|path| (path, 0));
+        let mut waiting = Vec::from_iter(places);
+        while let Some((path, depth)) = waiting.pop() {
+            let Ok(about) = fs::symlink_metadata(&path) else { continue };
+            if about.is_symlink() {
+                found.extend(fs::canonicalize(&path).ok().filter(|target| self.is_own(target, home)));
+            } else if about.is_dir() && depth < LINKS_DEPTH && !self.shown.contains(&path) {
+                let before = waiting.len();
+                waiting.extend(entries(&path).take(names).map(|path| (path, depth + 1)));
+                names -= waiting.len() - before;
+            }
+        }
+        found
+    }
+
+    /// Whether `target` of a link is the user's own: neither the system's, nor a place of programs, nor what holds the
+    /// home.
+    fn is_own(&self, target: &Path, home: &Path) -> bool {
+        let root = Path::new("/");
+        let of_programs = self.shown.iter().any(|shown| shown != root && target.starts_with(shown));
+        !home.starts_with(target) && !of_programs && !OF_THE_SYSTEM.iter().any(|place| target.starts_with(place))
     }
 
     /// The fewest folders and files that hold all that is visible and nothing that is not.
@@ -137,7 +201,11 @@ fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> {
 }
 
 fn is_dotted(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+    begins_with(path, b".")
+}
+
+fn begins_with(path: &Path, begin: &[u8]) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(begin))
 }
 
 /// Adds what others may not read below `folder`.
@@ -168,6 +236,36 @@ mod tests {
     fn a_view_without_anything_hidden_is_one_root() {
         assert_eq!(view(&["/"], &[]).roots(), [PathBuf::from("/")]);
         assert_eq!(view(&["/", "/usr"], &[]).roots(), [PathBuf::from("/")]);
+    }
+
+    #[test]
+    fn links_among_dot_files_hide_what_they_lead_to() {
+        let home = std::env::temp_dir().join(format!("weir-links-{}", std::process::id()));
+        for name in ["dotfiles/gh", "notes", ".config/app", ".local/bin", "tools"] {
+            fs::create_dir_all(home.join(name)).expect("a folder");
+        }
+        for (link, target) in [
+            (".netrc", "dotfiles/netrc"),
+            (".config/gh", "../dotfiles/gh"),
+            (".config/app/key", "../../dotfiles/key"),
+            (".local/bin/tool", "../../tools/tool"),
+            (".up", ".."),
+            (".system", "/usr"),
+        ] {
+            std::os::unix::fs::symlink(target, home.join(link)).expect("a link");
+        }
+        for name in ["dotfiles/netrc", "dotfiles/key", "tools/tool"] {
+            fs::write(home.join(name), "x").expect("a file");
+        }
+        let view = View::of_host(std::slice::from_ref(&home), false, &[], &[]);
+        let at = fs::canonicalize(&home).expect("there");
+        let hidden = ["dotfiles/netrc", "dotfiles/gh", "dotfiles/gh/hosts", "dotfiles/key", ".netrc", "snap/x"];
+        let seen = ["dotfiles/other", "notes", "tools/tool", ".local/bin/tool"];
+        let wrong = hidden.iter().filter(|name| view.shows(&at.join(name)));
+        let wrong = Vec::from_iter(wrong.chain(seen.iter().filter(|name| !view.shows(&at.join(name)))));
+        fs::remove_dir_all(&home).expect("ours");
+        assert_eq!(wrong, Vec::<&&str>::new());
+        assert!(view.shows(Path::new("/usr/bin")) && view.shows(&at));
     }
 
     #[test]

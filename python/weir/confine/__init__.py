@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from weir import _programs
+from weir import _programs, _seal
 
-__all__ = ["FAILED", "UNCONFINED", "ConfineError", "Policy", "State", "by", "command", "state"]
+__all__ = ["FAILED", "UNCONFINED", "ConfineError", "Policy", "State", "by", "command", "environment", "state"]
 
 UNCONFINED = "WEIR_UNCONFINED"
 """The environment variable that, set to 1, lets programs run unconfined where they would be confined."""
@@ -48,6 +48,8 @@ class Policy:
     """What it may read even where that is hidden otherwise."""
     hide: Sequence[Path] = ()
     """What it may not read, but for what ``read`` names in it."""
+    work: Path | None = None
+    """Where it is to work: it ends with :data:`FAILED` if that is hidden from it."""
     trace: bool = False
     """Whether it may trace its own children, as User-Mode Linux does."""
     alone: bool = False
@@ -135,8 +137,30 @@ def by() -> Path | None:
     return None if here.kind == "off" else _programs.find("weir-confine")
 
 
+_PASSED = frozenset(
+    {
+        *("HOME", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "SHELL", "TEMP", "TERM", "TMP", "TMPDIR"),
+        *("TZ", "USER", "VIRTUAL_ENV", "XDG_CACHE_HOME", "XDG_STATE_HOME"),
+    }
+)
+_PASSED_BEGINS = ("LC_", "MALLOC_", "OMP_", "PYTHON", "RUST_", "WEIR_")
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The variables that weir, Python and libraries need of this process', with ``more``; no token, no password.
+
+    Programs of others that run within a process of weir's read what it was given.
+    """
+    needed = {name: value for name, value in os.environ.items() if name in _PASSED or name.startswith(_PASSED_BEGINS)}
+    return {**needed, **more}
+
+
 def _options(policy: Policy) -> list[str]:
-    named = (("write", policy.write), ("files", policy.files), ("read", policy.read), ("hide", policy.hide))
+    hidden = [place for place in (_seal.folder(),) if place.is_dir()]  # the key, by which weir knows what is its own
+    named = (
+        *(("write", policy.write), ("files", policy.files), ("read", policy.read), ("hide", (*policy.hide, *hidden))),
+        ("work", () if policy.work is None else (policy.work,)),
+    )
     limits = (("memory", policy.memory_bytes), ("cpu", policy.cpu_s), ("file", policy.file_bytes))
     return [
         *(f"--{name}={value}" for name, values in named for value in values),

@@ -62,13 +62,14 @@ class Process:
             self._watch = cc.Watch({path: name for name, path in self._objects.items()})
             descriptors = (self._watch.fd,)
             command = confine.command([*_COMMAND, str(self._watch.fd)], self._policy())
+        path = os.pathsep.join(p for p in sys.path if p)
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             process_group=0,  # Ctrl-C is for us alone; we end the workers
             pass_fds=descriptors,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+            env={**(confine.environment() if self._objects else os.environ), "PYTHONPATH": path},
         )
         if self._watch is not None:
             threading.Thread(target=self._guard, args=(self._watch,), daemon=True).start()
