@@ -2,13 +2,13 @@
 /*
  * Starts a lab and sees to it that nothing of it is left, however it and whoever wanted it end.
  *
- *   guard LIFELINE PROCESSES GROUP FOLDER... -- COMMAND ARGUMENT...
+ *   guard LIFELINE FOLDER... -- TELL PROCESSES GROUP COMMAND ARGUMENT...
  *
  * LIFELINE is the number of a file: the reading end of a pipe whose other end the caller holds. When that is closed, by
- * its will or by its death, the lab ends and every FOLDER is removed. When COMMAND, which becomes the kernel, ends
- * before, "ended" in the first FOLDER says so, with its exit code, 128 + N if signal N ended it, and what the guard
- * ended it for, if it did; the folders stay until the caller has read its results and lets go. Standard output and
- * error become the kernel's. The exit code is 1 if a folder cannot be removed.
+ * its will or by its death, the lab ends and every FOLDER is removed. TELL is another's writing end. When COMMAND,
+ * which becomes the kernel, ends before, that is told there, with its exit code, 128 + N if signal N ended it, and what
+ * the guard ended it for, if it did; the folders stay until the caller has read its results and lets go. Standard
+ * output and error become the kernel's. The exit code is 1 if a folder cannot be removed.
  *
  * A lab has PROCESSES processes at most. GROUP is a control group that sees to it, or "-"; a limit of the user does,
  * too, where he is not root; and the guard counts, in case neither does.
@@ -90,26 +90,17 @@ static int watch_signals(void)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGPIPE); /* who is told of the end may have ended */
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static void say_ended(const char *folder)
+static void say_ended(int tell)
 {
-	char path[4096];
-	FILE *file;
-	int number;
+	int code = WIFSIGNALED(kernel_status) ? 128 + WTERMSIG(kernel_status) : WEXITSTATUS(kernel_status);
 
-	snprintf(path, sizeof(path), "%s/ended", folder);
-	/* The kernel may have put something there, which must not lead us to a file of the host, nor hide the end. */
-	remove_all(path);
-	number = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-	file = number < 0 ? NULL : fdopen(number, "w");
-	if (!file)
-		return;
-	fprintf(file, "%d\n%s", WIFSIGNALED(kernel_status) ? 128 + WTERMSIG(kernel_status) : WEXITSTATUS(kernel_status),
-		ended_for);
-	fclose(file);
+	dprintf(tell, "%d\n%s", code, ended_for);
+	close(tell);
 }
 
 /* How many tasks this machine has: one system call, by which most looks need no other. */
@@ -163,19 +154,20 @@ static void start(int told[2], char **command)
 
 int main(int count, char **arguments)
 {
-	int lifeline, signals, left = 0, told[2];
+	int lifeline, tell, signals, left = 0, told[2];
 	char **command = arguments;
 
-	(void)count;
 	while (*command && strcmp(*command, "--"))
 		command++;
-	if (command < arguments + 5 || !*command || !command[1]) {
-		fprintf(stderr, "usage: guard LIFELINE PROCESSES GROUP FOLDER... -- COMMAND ARGUMENT...\n");
+	if (command < arguments + 3 || !*command || count - (command - arguments) < 5) {
+		fprintf(stderr, "usage: guard LIFELINE FOLDER... -- TELL PROCESSES GROUP COMMAND ARGUMENT...\n");
 		return 2;
 	}
 	lifeline = atoi(arguments[1]);
-	most = atol(arguments[2]);
-	group = arguments[3];
+	tell = atoi(command[1]);
+	most = atol(command[2]);
+	group = command[3];
+	fcntl(tell, F_SETFD, FD_CLOEXEC);
 	fcntl(lifeline, F_SETFD, FD_CLOEXEC);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	signals = watch_signals();
@@ -183,7 +175,7 @@ int main(int count, char **arguments)
 		perror("guard: pipe");
 		return 1;
 	}
-	start(told, command + 1);
+	start(told, command + 4);
 	if (first < 0) {
 		perror("guard: fork");
 		return 1;
@@ -195,10 +187,10 @@ int main(int count, char **arguments)
 		waitpid(first, NULL, __WALL); /* which ends when all of its namespace have */
 	}
 	end_descendants();
-	say_ended(arguments[4]);
+	say_ended(tell);
 	while (read(lifeline, &(char){0}, 1) > 0)
 		;
-	for (char **folder = arguments + 4; folder < command; folder++)
+	for (char **folder = arguments + 2; folder < command; folder++)
 		left |= !remove_all(*folder);
 	if (strcmp(group, "-"))
 		leave_group(group);

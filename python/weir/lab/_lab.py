@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import io
 import os
+import re
+import signal
 import subprocess
 import tempfile
 import time
@@ -22,7 +25,7 @@ from weir.lab._fault import Fault, fault
 from weir.lab._kernel import Kernel
 from weir.lab._modules import Loaded, Place, loaded
 from weir.lab._processor import Processor
-from weir.lab._results import open_result, read_result
+from weir.lab._results import open_result, read_result, written
 
 __all__ = ["FaultError", "HungError", "Lab", "LoopError", "Script", "Settings", "Tail"]
 
@@ -32,11 +35,17 @@ PREFIX = "weir-lab-"
 PATIENCE_S = 120.0
 """Wall time that a lab may take for a tenth of a virtual second before it counts as hung."""
 
-_NAMES = {"cd": 1, "insmod": 1, "serve": 2, "exec": 1}
+_NAMES = {"insmod": 1, "serve": 2, "exec": 1}
 """Records that name a file of the host, and which of their fields does."""
 
 _POLL_S = 0.01
 _CONSOLE_LINES = 15
+_MOST_CODE = 255
+_MOST_TOLD = 4096
+_STEP_NS = 50_000_000
+"""What the clock of a lab must advance by to count as progress; ``lab/guest/init/pump.c`` writes it every 100 ms."""
+_LOOK_S = 1.0
+"""How often it is looked how much a lab has written."""
 _EPOCH_NS = 1_577_836_800_000_000_000
 """What the guest's calendar begins at: 2020-01-01, so that nothing in it depends on the day."""
 
@@ -88,9 +97,15 @@ class Script:
 
     @property
     def visible(self) -> list[Path]:
-        """What it needs to read, wherever that is: folders that it enters, modules, programs."""
+        """What it needs to read, wherever that is: modules, programs."""
         named = [Path(record[_NAMES[record[0]]]) for record in self.records if record[0] in _NAMES]
         return [path for path in named if path.is_absolute() and path.exists()]
+
+    @property
+    def work(self) -> Path | None:
+        """The folder of the host that it enters last, which confined programs have to see anyway."""
+        entered = [Path(record[1]) for record in self.records if record[0] == "cd"]
+        return entered[-1] if entered and entered[-1].is_dir() else None
 
     def encode(self) -> bytes:
         """The file ``script``."""
@@ -114,6 +129,12 @@ class Settings:
     """What the guest's clock never passes unless something hangs; ``None``: it may run for ever."""
     processes: int = 512
     """How many processes of the host it may be at most: one for each of the guest, and a few."""
+    disk_bytes: int = 16 << 30
+    """What it may write into its folder on the host, as far as that can be seen there."""
+    file_bytes: int | None = None
+    """The size of each file that it may write, also where it is sparse; ``None``: as the user may."""
+    wall_s: float | None = None
+    """Wall time after which it counts as hung, whatever its clock says; ``None``: it may run for ever."""
     patience_s: float = PATIENCE_S
     """Wall time for a tenth of a virtual second before the lab counts as hung."""
 
@@ -129,12 +150,15 @@ class Lab:
         self._script = script
         self._settings = settings or Settings()
         self._lifeline = -1
+        self._told = -1
+        self._ended: str | None = None
         self._guard: subprocess.Popen[bytes] | None = None
         self._processor: Processor | None = None
         self._clock_ns = 0
-        self._moved_s = 0.0
+        self._moved_s = self._begun_s = self._looked_s = 0.0
         self._watchdog: _stuck.Watchdog | None = None
         self._group: Path | None = None
+        self._flags: dict[int, int] = {}
 
     def __enter__(self) -> Self:
         """Starts the lab.
@@ -165,9 +189,11 @@ class Lab:
     def _start(self, guard: Path, init: Path) -> None:
         confined = self._confined(init)
         reading, self._lifeline = os.pipe()
+        self._told, telling = os.pipe()
+        os.set_blocking(self._told, False)
         self._group = _group.make(self._settings.processes)
-        bounds = [str(self._settings.processes), str(self._group or "-")]
-        command = [str(guard), str(reading), *bounds, str(self.folder), str(self._memory), "--", *confined]
+        bounds = [str(telling), str(self._settings.processes), str(self._group or "-")]
+        command = [str(guard), str(reading), str(self.folder), str(self._memory), "--", *bounds, *confined]
         environment = {
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": str(Path.home()),  # by which the confinement knows what is private
@@ -175,6 +201,7 @@ class Lab:
         }
         if self._settings.seed is not None:
             environment["WEIR_LAB_SEED"] = str(self._settings.seed % (1 << 64))
+        self._flags = _flags() if self._settings.terminal else {}
         self._processor = Processor()
         try:
             with (self.folder / "console").open("wb") as console, self._processor.bound():
@@ -183,14 +210,15 @@ class Lab:
                     stdin=None if self._settings.terminal else subprocess.DEVNULL,
                     stdout=None if self._settings.terminal else console,
                     stderr=console,
-                    pass_fds=(reading,),
+                    pass_fds=(reading, telling),
                     cwd=self.folder,
                     env=environment,
                     process_group=None if self._settings.terminal else 0,  # Ctrl-C is for us alone; we end it
                 )
         finally:
             os.close(reading)
-        self._moved_s = time.monotonic()
+            os.close(telling)
+        self._moved_s = self._begun_s = self._looked_s = time.monotonic()
 
     def _confined(self, init: Path) -> list[str]:
         """The command that starts the kernel so that the host keeps it from everything but its work.
@@ -202,7 +230,9 @@ class Lab:
             write=self._script.writable,
             read=[self._kernel.binary, init, *self._script.visible],
             hide=[self._kernel.cache_of_modules],  # others' congestion controls are none of its business
+            work=self._script.work,
             trace=True,
+            file_bytes=self._settings.file_bytes,
         )
         try:
             return confine.command(self._command(init), policy)
@@ -241,6 +271,12 @@ class Lab:
         if self._guard is not None:
             self._guard.wait()
             self._guard = None
+        for stream, flags in self._flags.items():  # the kernel changes them, and they belong to whoever else has it
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(stream, fcntl.F_SETFL, flags)
+        if self._told >= 0:
+            os.close(self._told)
+            self._told = -1
         if self._processor is not None:
             self._processor.release()
             self._processor = None
@@ -258,12 +294,17 @@ class Lab:
         return self._clock_ns
 
     def _look_at_clock(self) -> None:
+        """Believes the clock, which the guest writes, only where it is farther than it ever was, by a step.
+
+        Whoever writes another time there goes back and forth, which is no progress; or forward, and then past the limit
+        after as many steps as it has.
+        """
         try:
-            text = read_result(self.folder / "clock")
+            now_ns = _number(read_result(self.folder / "clock").decode("ascii", "replace"))
         except OSError:
             return
-        if text.strip().isdigit() and int(text) != self._clock_ns:
-            self._clock_ns = int(text)
+        if now_ns is not None and now_ns >= self._clock_ns + _STEP_NS:
+            self._clock_ns = now_ns
             self._moved_s = time.monotonic()
             self._watchdog = None
 
@@ -274,7 +315,7 @@ class Lab:
             HungError: it made no progress for too long.
             LoopError: a module of its kernel computes without end.
         """
-        if os.path.lexists(self.folder / "ended"):
+        if self._has_ended():
             return True
         if self._guard is not None and self._guard.poll() is not None:
             raise LabError("the process that watches the lab was killed")
@@ -290,6 +331,7 @@ class Lab:
                 f"the lab hangs: its clock stood at {self._clock_ns / 1e9:.1f} s for {self._settings.patience_s:.0f} s "
                 f"of wall time, so that something in it computes without end.{self.console()}"
             )
+        self._require_bounds()
         limit = self._settings.limit_ns
         if limit is not None and self._clock_ns > limit:
             raise HungError(
@@ -297,6 +339,33 @@ class Lab:
                 f"all should have been over, so that something in it waits without end.{self.console()}"
             )
         return False
+
+    def _require_bounds(self) -> None:
+        """Does nothing if the lab takes neither too long nor too much room.
+
+        Raises:
+            HungError: it has taken longer than any plan of its kind.
+            LabError: it has written more than it may.
+        """
+        now_s = time.monotonic()
+        wall_s, disk_bytes = self._settings.wall_s, self._settings.disk_bytes
+        if wall_s is not None and now_s - self._begun_s > wall_s:
+            raise HungError(
+                f"the lab hangs: its clock is at {self._clock_ns / 1e9:.1f} s after {wall_s:.0f} s of wall time, which "
+                f"is many times what it should have taken for all.{self.console()}"
+            )
+        if now_s - self._looked_s < _LOOK_S:
+            return
+        self._looked_s = now_s
+        if (taken := written(self.folder, disk_bytes)) is not None:
+            raise LabError(f"the lab was ended: {taken}")
+
+    def _has_ended(self) -> bool:
+        """Whether the guard has said so; nothing that the guest writes does."""
+        if self._ended is None and self._told >= 0:
+            with contextlib.suppress(BlockingIOError):
+                self._ended = os.read(self._told, _MOST_TOLD).decode("ascii", "replace") or None
+        return self._ended is not None
 
     def _loop(self) -> Place | None:
         """The function in which the kernel computes without end; ``None`` if it does not, or that is not certain."""
@@ -333,13 +402,17 @@ class Lab:
         except OSError:
             status = ""
         word, _, rest = status.partition(" ")
-        if word == "exit" and rest.strip().isdigit():
-            return int(rest)
+        if word == "exit" and (told := _number(rest)) is not None and told <= _MOST_CODE:
+            return told
         if word == "failed:":
             raise LabError(f"the lab could not do its work: {rest.strip()}.{self.console()}")
-        _, _, ended_for = self._said("ended").partition("\n")
-        if ended_for.strip():
+        code, _, ended_for = (self._ended or "").partition("\n")
+        if ended_for:
             raise LabError(f"the lab was ended: {ended_for.strip()}")
+        if code == str(confine.FAILED):
+            raise LabError(f"the lab is not started: {self._said('console').strip()}")
+        if code == str(128 + signal.SIGXFSZ):
+            raise LabError(f"the lab was ended: a file of it grew beyond {self._settings.file_bytes} bytes")
         text = f"the lab's kernel ended by itself.{self.console()}"
         if (found := fault(self._said("console"), self._modules())) is not None:
             raise FaultError(text, found)
@@ -369,6 +442,20 @@ class Lab:
             LabError: it is no plain file.
         """
         return open_result(self.folder / name)
+
+
+def _flags() -> dict[int, int]:
+    """The status flags of the standard streams (fcntl(2), F_GETFL)."""
+    found = {}
+    for stream in (0, 1, 2):
+        with contextlib.suppress(OSError):
+            found[stream] = fcntl.fcntl(stream, fcntl.F_GETFL)
+    return found
+
+
+def _number(text: str) -> int | None:
+    """The number that a guest wrote, if it is one: of few digits, which are ASCII."""
+    return int(text) if re.fullmatch(r"[0-9]{1,20}\s*", text) else None
 
 
 class Tail(io.RawIOBase):

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from weir.lab._errors import LabError
 
-__all__ = ["open_result", "read_result"]
+__all__ = ["open_result", "read_result", "written"]
 
+_MOST_FILES = 10_000
 _MOST_BYTES = 1 << 20
 """More than what is read at once ever has: the clock, the exit code, messages."""
 
@@ -49,6 +50,26 @@ def read_result(path: Path) -> bytes:
         size = os.fstat(file.fileno()).st_size
         file.seek(max(0, size - _MOST_BYTES))
         return file.read(_MOST_BYTES)
+
+
+def written(folder: Path, most_bytes: int) -> str | None:
+    """What is too much about the files in ``folder``, if anything is; disk space counts, not sizes."""
+    waiting, files, total = [folder], 0, 0
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    files += 1
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(Path(entry.path))
+                    total += entry.stat(follow_symlinks=False).st_blocks * 512
+        except OSError:  # gone meanwhile, closed, or too deep; it counts all the same
+            files += 1
+        if files > _MOST_FILES:
+            return f"it made more than {_MOST_FILES} files"
+        if total > most_bytes:
+            return f"it wrote more than {most_bytes} bytes"
+    return None
 
 
 def _strange(path: Path) -> LabError:

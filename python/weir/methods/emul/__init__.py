@@ -27,6 +27,7 @@ from weir.methods._document import plan_of
 from weir.methods._intervals import too_fine
 from weir.methods.emul import _programs
 from weir.methods.emul._capacity import capacity, capacity_of_disciplines
+from weir.methods.emul._checks import Checks
 from weir.methods.emul._congestion import kernel_names, renamed
 from weir.methods.emul._congestion import obstacle as lacking_control
 from weir.methods.emul._fit import finest, require_fit
@@ -36,6 +37,7 @@ from weir.methods.emul._needs import lacking
 from weir.methods.emul._netem import Links, queues_command, queues_job, wire_netem
 from weir.methods.emul._network import DISCIPLINES, EMULATED, Network, environment, execute, script
 from weir.methods.emul._processes import Process
+from weir.methods.emul._programs import Remains, files_of
 from weir.methods.emul._rates import packets_alone, packets_per_s
 from weir.methods.emul._selfcheck import SelfCheck
 from weir.methods.emul._session import Session
@@ -161,7 +163,11 @@ class _Cell:
             with self._timed("congestion_controls_s"):
                 names = stack.enter_context(kernel_names(self._plan, environment(self._tag)))
             self._settle_programs(names)
-            session = stack.enter_context(Session(environment(self._tag), network.take))
+            from weir import _weir
+
+            checks = Checks(len(self._plan.flows), len(self._plan.links), len(_weir.event_kinds()))
+            remains = Remains(expected=files_of(self._plan))
+            session = stack.enter_context(Session(environment(self._tag), network.take, check=checks, remains=remains))
             self._keep("kernel.json", _indented({"cc": names, "tcp": facts(self._wiring.hosts[0])}))
             self._prepare(session, names)
             watch = HostWatch(self._wiring.hosts)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from weir.methods._columns import empty, rows
+from weir.methods.emul._checks import PARTS
 from weir.methods.emul._frames import Frame
 
 __all__ = ["Merger"]
@@ -26,13 +27,10 @@ _NOBODY = np.iinfo(np.uint32).max
 """The flow of a packet that belongs to none."""
 
 _PASSED = frozenset({"samples", "links", "goodput", "delays", "delay_bins"})
-_PARTS: dict[str, dict[str, str]] = {
+_PARTS: dict[str, Mapping[str, str]] = {
     "flows": {},
     "events": {},
-    "sent": {"time_ns": "u8", "flow": "u4", "sent_bytes": "u8"},
-    "delivered": {"time_ns": "u8", "flow": "u4", "transfer": "u4", "delivered_bytes": "u8"},
-    "drops": {"time_ns": "u8", "flow": "u4", "link": "u4", "packets": "u8"},
-    "marks": {"time_ns": "u8", "flow": "u4", "link": "u4", "packets": "u8"},
+    **PARTS,
 }
 """Tables that are held until the end, with the columns that are read of them."""
 

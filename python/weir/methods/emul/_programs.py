@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 
 from weir.methods import MethodError, Sink
 from weir.methods.emul._congestion import label
-from weir.methods.emul._frames import File, Message
+from weir.methods.emul._frames import File, FrameError, Message
 from weir.methods.emul._wiring import Command, Wiring
 from weir.plan import CommandSource, Flow, Plan, TcpTransport, option_bytes, packet_bytes, tcp_flows
 
-__all__ = ["Remains", "programs", "require_settings", "routes"]
+__all__ = ["Remains", "files_of", "programs", "require_settings", "routes"]
 
 
 def programs(plan: Plan) -> list[Flow]:
@@ -129,12 +129,48 @@ def _unlike_buffers(plan: Plan) -> Iterator[str]:
                 )
 
 
+_SHOWN = 80
+
+
+def files_of(plan: Plan) -> frozenset[str]:
+    """Names of the files that the programs of ``plan`` can leave (``crates/weir-agent/src/program_end.rs``)."""
+    return frozenset(
+        f"commands/{flow.name}{peer}.{kind}"
+        for flow in programs(plan)
+        for peer in ("", ".peer")
+        for kind in ("out", "json", "err")
+    )
+
+
 @dataclass
 class Remains:
     """What programs leave: files with what they printed, and how each ended."""
 
     files: list[File] = field(default_factory=list)
     ended: list[Message] = field(default_factory=list)
+    expected: frozenset[str] | None = None
+    """Names of the files that there can be (:func:`files_of`); ``None``: any."""
+
+    def take(self, file: File) -> None:
+        """Takes a file.
+
+        Raises:
+            FrameError: no program leaves such a file.
+        """
+        known = self.expected is None or file.name in self.expected
+        if not known or any(file.name == other.name for other in self.files):
+            raise FrameError(f"a file {file.name[:_SHOWN]!r}, which no program of the plan leaves")
+        self.files.append(file)
+
+    def note(self, ended: Message) -> None:
+        """Takes note of the end of a program.
+
+        Raises:
+            FrameError: more have ended than there are.
+        """
+        if self.expected is not None and len(self.ended) >= len(self.expected):
+            raise FrameError("more programs ended than the plan has")
+        self.ended.append(ended)
 
     def keep(self, sink: Sink) -> None:
         """Puts all of it into the cell: ``commands/NAME.out`` and so on, and ``commands.json``."""

@@ -7,16 +7,20 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from weir.methods.emul._frames import File, Frame, FrameError, Message
 from weir.methods.emul._processes import Process, ProcessError, Said
 from weir.methods.emul._programs import Remains
 
-__all__ = ["Session"]
+__all__ = ["MOST_WARNINGS", "Session"]
+
+_What = TypeVar("_What")
 
 _READY_S = 60.0
 _POLL_S = 0.1
+MOST_WARNINGS = 1000
+"""So many warnings of a run are kept; who writes more says nothing new."""
 
 
 @dataclass
@@ -26,6 +30,8 @@ class Session:
     environment: Mapping[str, str]
     take: Callable[[int], None] = lambda _: None
     """Is given the number of each process before it has its job."""
+    check: Callable[[Frame], None] = lambda _: None
+    """Raises FrameError for a table that the plan does not have."""
     warnings: list[str] = field(default_factory=list)
     """What the processes warned of."""
     stats: dict[str, float] = field(default_factory=dict)
@@ -94,11 +100,23 @@ class Session:
                 if time.monotonic() >= deadline_s:
                     raise min(waiting, key=lambda p: p.name).failure("did not end in time")
             elif isinstance(said.what, Frame):
+                self._guarded(said.by, self.check, said.what)
                 yield said.what
             elif isinstance(said.what, File):
-                self.remains.files.append(said.what)
+                self._guarded(said.by, self.remains.take, said.what)
             elif said.by in waiting and self._heed(said)["message"] == "end":  # after that, its output may end
                 waiting.discard(said.by)
+
+    def _guarded(self, by: Process, take: Callable[[_What], None], what: _What) -> None:
+        """Has ``take`` take ``what``.
+
+        Raises:
+            ProcessError: it is nothing that the process ``by`` writes.
+        """
+        try:
+            take(what)
+        except FrameError as error:
+            raise by.failure(f"wrote what cannot be read: {error}") from error
 
     def _next(self, deadline_s: float) -> Said | None:
         try:
@@ -120,11 +138,12 @@ class Session:
         assert not isinstance(what, Frame | File)
         match what["message"]:
             case "warning":
-                self.warnings.append(f"{said.by.name}: {what['text']}")
+                if len(self.warnings) < MOST_WARNINGS:
+                    self.warnings.append(f"{said.by.name}: {what['text']}")
             case "error":
                 raise ProcessError(f"{said.by.name}: {what['text']}")
             case "program":
-                self.remains.ended.append(what)
+                self._guarded(said.by, self.remains.note, what)
             case "end":
                 self.stats |= {f"{said.by.name}.{name}": value for name, value in what["stats"].items()}
         return what

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -26,13 +27,15 @@ from weir.methods._binaries import MissingBinaryError
 from weir.methods._binaries import find as program
 from weir.methods._document import plan_of
 from weir.methods.emul import _programs
+from weir.methods.emul._checks import Checks
 from weir.methods.emul._frames import File, Frame, FrameError, read
 from weir.methods.emul._merge import Merger
+from weir.methods.emul._session import MOST_WARNINGS
 from weir.methods.emul._windows import require_windows
 from weir.methods.emul._wiring import Wiring, wire
 from weir.methods.lab import _wire
 from weir.methods.lab._controls import controls, obstacle
-from weir.methods.lab._effort import foreseen_s, memory_mb, remarks
+from weir.methods.lab._effort import foreseen_s, memory_mb, output_bytes, processes, remarks, trace_bytes, wall_s
 from weir.methods.lab._links import choose, require_fit
 from weir.methods.lab._script import AGENT, ROWS, script
 from weir.methods.options import OPTIONS
@@ -134,13 +137,23 @@ class _Cell:
         self._merger = Merger(pa.array(_weir.event_kinds(), pa.string()), delays)
         self._warnings: list[str] = list(self._wiring.warnings)
         self._stats: dict[str, float] = {}
-        self._remains = _programs.Remains()
+        self._remains = _programs.Remains(expected=_programs.files_of(plan))
+        self._most_bytes = output_bytes(plan)
+        self._checks = Checks(len(plan.flows), len(plan.links), len(_weir.event_kinds()), plan.end_ns + _GRACE_NS)
 
     def execute(self) -> Outcome:
         held = controls(self._plan, self._kernel)
         made = script(self._document, self._plan, self._wiring, held, self._network)
         limit_ns = self._plan.end_ns + _GRACE_NS
-        settings = Settings(seed=self._plan.seed, memory_mb=memory_mb(self._plan), limit_ns=limit_ns)
+        settings = Settings(
+            seed=self._plan.seed,
+            memory_mb=memory_mb(self._plan),
+            limit_ns=limit_ns,
+            processes=processes(self._plan),
+            disk_bytes=self._most_bytes,
+            file_bytes=max(self._most_bytes, (memory_mb(self._plan) + 1) << 20),  # its memory is a file, too
+            wall_s=wall_s(self._plan),
+        )
         self._sink.open(_FACTS).write((json.dumps(self._facts(held.names, settings), indent=2) + "\n").encode())
         try:
             with Lab(self._kernel, made, settings) as lab:
@@ -169,8 +182,8 @@ class _Cell:
             if self._network.program is not None:
                 self._follow(lab, self._network.program)
         except FrameError:
-            lab.wait()
-            lab.exit_code()  # a kernel that died says more than what it left unsaid
+            if lab.over():
+                lab.exit_code()  # a kernel that died says more than what it left unsaid
             raise
         lab.wait()
         code = lab.exit_code()
@@ -182,43 +195,52 @@ class _Cell:
                 self._take_packets(lab)
         elif self._plan.measure.trace is not None:
             for name in _weir.trace_files():
-                with lab.result(name) as trace:
+                with self._result(lab, name, trace_bytes(self._plan)) as trace:
                     shutil.copyfileobj(trace, self._sink.open(name))
         self._stats["lab.virtual_s"] = lab.now_ns / 1e9
 
     def _follow(self, lab: Lab, name: str) -> None:
-        """Takes what the process ``name`` says, until it ends."""
-        with io.BufferedReader(lab.output(name), 1 << 20) as stream:
-            for what in read(stream):
-                if isinstance(what, Frame):
-                    self._take(what)
-                elif isinstance(what, File):
-                    self._remains.files.append(what)
-                else:
-                    self._heed(name, what)
+        """Takes what the process ``name`` says, until it ends.
+
+        Raises:
+            FrameError: something of it is nothing that such a process says.
+        """
+        try:
+            with io.BufferedReader(lab.output(name), 1 << 20) as stream:
+                for what in read(stream):
+                    if isinstance(what, Frame):
+                        self._take(what)
+                    elif isinstance(what, File):
+                        self._remains.take(what)
+                    else:
+                        self._heed(name, what)
+        except FrameError as error:
+            raise FrameError(f"{name} wrote what cannot be read: {error}") from error
 
     def _heed(self, name: str, what: Mapping[str, Any]) -> None:
         match what["message"]:
             case "progress":
                 self._progress(min(what["now_ns"], self._plan.end_ns))
             case "warning":
-                self._warnings.append(f"{name}: {what['text']}")
+                if len(self._warnings) < MOST_WARNINGS:
+                    self._warnings.append(f"{name}: {what['text']}")
             case "error":
                 raise MethodError(f"{name}: {what['text']}")
             case "program":
-                self._remains.ended.append(what)
+                self._remains.note(what)
             case "end":
                 self._stats |= {f"{name}.{key}": value for key, value in what["stats"].items()}
                 self._stats[f"{name}.ended"] = 1
 
     def _take(self, frame: Frame) -> None:
+        self._checks(frame)
         require_windows(self._plan, frame)
         for table, rows in self._merger.take(frame):
             self._sink.write(table, rows)
 
     def _take_rows(self, lab: Lab) -> None:
         """The rows of the kernel's links, in pieces of a bounded size."""
-        with io.BufferedReader(lab.result(f"{ROWS}.out")) as file:
+        with io.BufferedReader(self._result(lab, f"{ROWS}.out", self._most_bytes)) as file:
             while content := file.read(_wire.ROW_BYTES * 65_536):
                 for frame in _wire.frames(content, self._plan.end_ns):
                     self._take(frame)
@@ -228,10 +250,25 @@ class _Cell:
         from weir import _weir
 
         trace = _weir.RowTrace(json.dumps(self._document))
-        with lab.result(f"{ROWS}.out") as file:
+        with self._result(lab, f"{ROWS}.out", self._most_bytes) as file:
             for rows in _wire.packets(file, self._plan.end_ns):
                 self._keep(trace.take(rows))
         self._keep(trace.finish())
+
+    def _result(self, lab: Lab, name: str, most_bytes: int) -> io.FileIO:
+        """The file ``name`` that the lab left, to be read in full.
+
+        Raises:
+            FrameError: it is not there, or larger than the plan can make it; a sparse file costs its writer nothing.
+        """
+        try:
+            file = lab.result(name)
+        except FileNotFoundError:
+            raise FrameError(f"the lab left no {name}: something in it removed it") from None
+        if (size := os.fstat(file.fileno()).st_size) > most_bytes:
+            file.close()
+            raise FrameError(f"{name} of the lab has {size} bytes, more than the {most_bytes} that it can have")
+        return file
 
     def _keep(self, parts: Mapping[str, bytes]) -> None:
         for name, content in parts.items():

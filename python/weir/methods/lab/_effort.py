@@ -8,11 +8,13 @@ from pathlib import Path
 
 from weir.methods import MethodError, span
 from weir.methods._intervals import too_fine
+from weir.methods.emul._frames import FILE_BYTES
+from weir.methods.emul._rates import packets_per_s
 from weir.methods.lab._links import choose, finest
 from weir.methods.lab._script import Network
 from weir.plan import CommandSource, Plan, line_bytes, recorded_links, tcp_flows
 
-__all__ = ["foreseen_s", "memory_mb", "remarks"]
+__all__ = ["foreseen_s", "memory_mb", "output_bytes", "processes", "remarks", "trace_bytes", "wall_s"]
 
 _START_S = 2.0
 _SPEED = {"kernel": 1e5, "trains": 8e5, "netem": 5e4, "weir-emu": 5e3}
@@ -31,6 +33,14 @@ _TRACED_BYTES = 4 * 2 * 112
 """Memory for a data packet of a trace: it and an acknowledgement have two rows each, and are copied once."""
 _USUAL_ROWS_MB = 64
 """What the base has room for: the memory of a plan with usual intervals does not depend on them."""
+_LEAST_WALL_S, _MOST_TIMES = 1800.0, 100.0
+_LEAST_TRACE, _TRACE_BYTES = 1 << 22, 4096
+_LEAST_OUTPUT, _SPARE = 1 << 30, 4.0
+_LEAST_PROCESSES, _PROCESSES_OF_PROGRAM = 512, 16
+_BINS = 64
+"""Bins of a histogram of delays that hold something, at most, as a rule."""
+_FILES_OF_PROGRAM = 4
+"""Two streams of the command and two of its peer."""
 _MUCH_SLOWER = 3.0
 """A plan that takes this many times what it would take over the kernel's links deserves a remark."""
 
@@ -70,6 +80,38 @@ def remarks(plan: Plan, packets: int) -> Iterator[str]:
     if slow > _MUCH_SLOWER * fast:
         name = "the program weir-emu" if network.links == "weir-emu" else "disciplines"
         yield (f"its links are {name} here, which takes about {span(slow)} a cell instead of {span(fast)}: {why}")
+
+
+def wall_s(plan: Plan) -> float:
+    """Wall time after which ``plan`` hangs, whatever the guest says: many times what its packets take at full rate."""
+    packets = packets_per_s(plan)[0] * plan.end_ns / 1e9
+    return _LEAST_WALL_S + _MOST_TIMES * foreseen_s(plan, round(packets))
+
+
+def output_bytes(plan: Plan) -> int:
+    """More than ``plan`` can have the guest write: rows, a trace, what programs print."""
+    rows = _rows(plan) * max(1.0, plan.end_ns / _BEAT_NS)
+    if plan.measure.delay_ns:
+        rows += plan.end_ns / plan.measure.delay_ns * len(plan.flows) * _BINS
+    packets = packets_per_s(plan)[0] * plan.end_ns / 1e9  # each may be a row of what was dropped or marked
+    trace = plan.measure.trace
+    traced = _TRACED_BYTES * min(packets, trace.max_packets) if trace is not None else 0.0
+    programs = sum(isinstance(flow.source, CommandSource) for flow in plan.flows)
+    spare = _SPARE * (_ROW_BYTES * (rows + packets) + traced)
+    return _LEAST_OUTPUT + round(spare) + programs * _FILES_OF_PROGRAM * FILE_BYTES
+
+
+def trace_bytes(plan: Plan) -> int:
+    """More than a file of the trace of ``plan`` can have."""
+    packets = packets_per_s(plan)[0] * plan.end_ns / 1e9
+    traced = min(packets, plan.measure.trace.max_packets) if plan.measure.trace is not None else 0.0
+    return _LEAST_TRACE + round(_SPARE * _TRACE_BYTES * traced)
+
+
+def processes(plan: Plan) -> int:
+    """How many processes the guest may have: those of weir, and of each program some that it starts."""
+    programs = sum(isinstance(flow.source, CommandSource) for flow in plan.flows)
+    return _LEAST_PROCESSES + _PROCESSES_OF_PROGRAM * programs
 
 
 def _has_programs(plan: Plan) -> bool:

@@ -1,0 +1,87 @@
+"""What the tables of a plan can hold: columns of their types, and flows, links and kinds of events that there are.
+
+Who writes them runs beside programs of others. A number that points nowhere must not become an error of weir's own, or
+worse, a place in memory: Arrow takes the columns as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from weir.methods.emul._frames import Frame, FrameError
+from weir.run.tables import TABLES
+
+__all__ = ["PARTS", "Checks"]
+
+PARTS: Mapping[str, Mapping[str, str]] = {
+    "sent": {"time_ns": "u8", "flow": "u4", "sent_bytes": "u8"},
+    "delivered": {"time_ns": "u8", "flow": "u4", "transfer": "u4", "delivered_bytes": "u8"},
+    "drops": {"time_ns": "u8", "flow": "u4", "link": "u4", "packets": "u8"},
+    "marks": {"time_ns": "u8", "flow": "u4", "link": "u4", "packets": "u8"},
+}
+"""Tables that are no run's, with the columns that are read of them."""
+
+_TIMES = ("time_ns", "start_ns", "established_ns", "end_ns")
+_LATER = {"flows": {"delivered_bytes", "lost_packets", "marked_packets"}}
+"""Columns that are made of other tables."""
+
+
+def _types(table: str) -> dict[str, tuple[np.dtype[np.generic], bool]]:
+    """By column: its type, and whether it has to be there."""
+    if table in PARTS:
+        return {name: (np.dtype(f"<{kind}"), True) for name, kind in PARTS[table].items()}
+    found = {}
+    for column in TABLES[table].columns:
+        stored = column.type.index_type if pa.types.is_dictionary(column.type) else column.type
+        needed = not column.nullable and column.name not in _LATER.get(table, ())
+        found[column.name] = (np.dtype(stored.to_pandas_dtype()), needed)
+    return found
+
+
+_TYPES = {table: _types(table) for table in (*TABLES, *PARTS)}
+
+
+@dataclass(frozen=True)
+class Checks:
+    """The bounds of a plan; a table that no run has is nobody's business."""
+
+    flows: int
+    links: int
+    kinds: int
+    """Number of kinds of events."""
+    end_ns: int | None = None
+    """The latest instant, where the clock is the plan's own."""
+
+    def __call__(self, frame: Frame) -> None:
+        """Does nothing if ``frame`` can be one of the plan's.
+
+        Raises:
+            FrameError: it cannot; the message says why.
+        """
+        for name, (kind, needed) in _TYPES.get(frame.table, {}).items():
+            column = frame.columns.get(name)
+            if column is None and needed:
+                raise FrameError(f"table {frame.table!r} lacks the column {name!r}")
+            if column is not None and column.dtype != kind:
+                raise FrameError(f"column {name!r} of table {frame.table!r} is {column.dtype}, not {kind}")
+        if frame.table in _TYPES:
+            for name, most in self._most():
+                self._require(frame, name, most)
+
+    def _most(self) -> tuple[tuple[str, int], ...]:
+        times = () if self.end_ns is None else tuple((name, self.end_ns) for name in _TIMES)
+        return (("flow", self.flows - 1), ("link", self.links - 1), ("kind", self.kinds - 1), *times)
+
+    def _require(self, frame: Frame, name: str, most: int) -> None:
+        values = frame.columns.get(name)
+        if values is None or not len(values):
+            return
+        none = np.iinfo(values.dtype).max  # stands for null, or for nobody
+        wrong = (values > max(most, 0)) & (values != none) if name != "kind" else values > most
+        if wrong.any():
+            found = int(values[wrong][0])
+            raise FrameError(f"{name!r} of table {frame.table!r} is {found}; the most that can be is {most}")

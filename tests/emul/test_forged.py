@@ -1,0 +1,167 @@
+"""What no process of weir writes is told, whatever it is; nothing of it reaches memory, Arrow or a cell."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from weir.methods.emul import _frames
+from weir.methods.emul._checks import PARTS, Checks
+from weir.methods.emul._frames import File, Frame, FrameError, read
+from weir.methods.emul._programs import Remains
+
+_HUGE = 9_999_999_999_999_999_999
+
+
+def line(**message: object) -> bytes:
+    return json.dumps(message).encode() + b"\n"
+
+
+def table(**parts: object) -> bytes:
+    return line(**{"message": "table", "name": "flows", "rows": 0, "columns": [["a", "u8"]], "bytes": 0, **parts})
+
+
+_PROGRAM = {
+    "message": "program",
+    "flow": "a",
+    "peer": False,
+    "host": "h",
+    "arguments": [],
+    "start_ns": None,
+    "end_ns": 1,
+    "exit_code": 0,
+    "stopped": False,
+    "truncated": False,
+    "report": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("stream", "message"),
+    [
+        (b"[" * 100_000 + b"\n", "not a message"),
+        (b"9" * 9000 + b"\n", "not a message"),
+        (b'{"message":' + b"1" * 9000 + b"}\n", "not a message"),
+        (line(message="progress", now_ns="x"), "'now_ns' of 'progress' is 'x'"),
+        (line(message="progress", now_ns=True), "'now_ns' of 'progress' is True"),
+        (line(message="progress"), "'now_ns' of 'progress' is missing"),
+        (line(message="file", name="x", bytes=-1), "'bytes' of 'file' is -1"),
+        (line(message="file", name="x", bytes=1 << 40), "file 'x' has more than"),
+        (line(message="file", name=["x"], bytes=1), "'name' of 'file'"),
+        (line(message="warning", text=7), "'text' of 'warning' is 7"),
+        (line(message="error"), "'text' of 'error' is missing"),
+        (line(message="end", stats={"x": "<script>"}), "'stats' of 'end'"),
+        (b'{"message":"end","stats":{"x":NaN}}\n', "'stats' of 'end'"),
+        (b'{"message":"end","stats":{"x":1e999}}\n', "'stats' of 'end'"),
+        (line(message="end", stats=[]), "'stats' of 'end'"),
+        (line(message="program"), "'flow' of 'program' is missing"),
+        (line(**{**_PROGRAM, "exit_code": 1 << 70}), "'exit_code' of 'program'"),
+        (line(**{**_PROGRAM, "report": {"a": []}}), "'report' of 'program'"),
+        (table(rows=_HUGE), "has 0 bytes; its columns have"),
+        (table(rows=-1), "'rows' of 'table' is -1"),
+        (table(rows=1 << 40, bytes=1 << 40), "has 1099511627776 bytes at once"),
+        (table(columns=[]), "'columns' of 'table'"),
+        (table(columns=[["a"]]), "'columns' of 'table'"),
+        (table(columns="ab"), "'columns' of 'table'"),
+        (table(columns=[["a", "u8"], ["a", "u8"]]), "column 'a' of table 'flows' has the second type"),
+        (table(columns=[["a", "object"]]), "unknown type 'object'"),
+    ],
+)
+def test_what_no_process_writes_is_told(stream: bytes, message: str) -> None:
+    with pytest.raises(FrameError, match=message):
+        list(read(io.BytesIO(stream)))
+
+
+def test_what_a_program_tells_is_read() -> None:
+    assert list(read(io.BytesIO(line(**_PROGRAM)))) == [_PROGRAM]
+
+
+def test_a_file_without_lines_is_not_read_to_its_end(tmp_path: Path) -> None:
+    """A terabyte costs a guest nothing where files may be sparse."""
+    sparse = tmp_path / "sparse"
+    sparse.touch()
+    os.truncate(sparse, 1 << 40)
+    with sparse.open("rb") as stream:
+        with pytest.raises(FrameError, match=f"a line of more than {_frames.LINE_BYTES} bytes"):
+            list(read(stream))
+        assert stream.tell() < 1 << 22
+
+
+# Tables --------------------------------------------------------------------------------------------------------------
+
+CHECKS = Checks(flows=2, links=3, kinds=4, end_ns=1000)
+
+
+def frame(name: str, **columns: object) -> Frame:
+    types = {**PARTS.get(name, {})}
+    return Frame(name, {key: np.array(value, types.get(key, "u8")) for key, value in columns.items()})
+
+
+def drops(**changed: object) -> Frame:
+    return frame("drops", **{"time_ns": [5], "flow": [1], "link": [2], "packets": [1], **changed})
+
+
+def test_rows_of_the_plan_pass() -> None:
+    CHECKS(drops())
+    CHECKS(drops(flow=[0xFFFF_FFFF]))  # nobody's
+    CHECKS(drops(time_ns=[], flow=[], link=[], packets=[]))
+    CHECKS(frame("of no run", x=[1]))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"flow": [2]}, "'flow' of table 'drops' is 2; the most that can be is 1"),
+        ({"link": [3]}, "'link' of table 'drops' is 3"),
+        ({"time_ns": [1001]}, "'time_ns' of table 'drops' is 1001"),
+    ],
+)
+def test_rows_of_another_plan_are_told(changed: dict[str, object], message: str) -> None:
+    with pytest.raises(FrameError, match=message):
+        CHECKS(drops(**changed))
+
+
+def test_columns_of_another_type_are_told() -> None:
+    """Arrow would read beyond the end of what it was given."""
+    wrong = {**drops().columns, "packets": np.array([1], "u1")}
+    with pytest.raises(FrameError, match="column 'packets' of table 'drops' is uint8, not uint64"):
+        CHECKS(Frame("drops", wrong))
+
+
+def test_missing_columns_are_told() -> None:
+    with pytest.raises(FrameError, match="table 'links' lacks the column 'link'"):
+        CHECKS(frame("links", time_ns=[1]))
+
+
+def test_events_of_unknown_kinds_are_told() -> None:
+    columns = {
+        "time_ns": np.array([1], "u8"),
+        "kind": np.array([4], "u1"),
+        "flow": np.array([0], "u4"),
+        "link": np.array([0xFFFF_FFFF], "u4"),
+        "value": np.array([0], "i8"),
+    }
+    with pytest.raises(FrameError, match="'kind' of table 'events' is 4; the most that can be is 3"):
+        CHECKS(Frame("events", columns))
+
+
+# Files ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["report.html", "manifest.json", "../x", "/etc/passwd", "commands/b.out", "a\x1b"])
+def test_files_that_no_program_leaves_are_told(name: str) -> None:
+    remains = Remains(expected=frozenset({"commands/a.out"}))
+    with pytest.raises(FrameError, match="which no program of the plan leaves"):
+        remains.take(File(name, b""))
+
+
+def test_a_file_comes_once() -> None:
+    remains = Remains(expected=frozenset({"commands/a.out"}))
+    remains.take(File("commands/a.out", b"x"))
+    with pytest.raises(FrameError, match="which no program of the plan leaves"):
+        remains.take(File("commands/a.out", b"y"))

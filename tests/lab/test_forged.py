@@ -1,0 +1,132 @@
+"""Programs in the lab are root there and forge what weir reads of it. The run fails and says why; weir does not."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared import execute, plan_of
+from weir.lab import HungError, Kernel, Lab, LabError, Script, Settings, _lab
+from weir.methods import MethodError
+
+_TO_AGENT = (
+    "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline 2>/dev/null | grep -q weir-agent && A=$p; done; "
+    "printf '%b' '{}' > $A/fd/1; sleep 1"
+)
+
+
+_SCENARIO = """
+title: forged
+topology:
+  dumbbell: {{pairs: 2, access: {{rate: 100Mbps}}, bottleneck: {{rate: 20Mbps, queue: 1bdp}}, rtt: 40ms}}
+transport: {{cc: reno}}
+workload:
+  - {{name: bulk, kind: bulk, between: "pairs[0]", transport: {{cc: cubic}}, until: 1s}}
+  - name: x
+    kind: command
+    between: "pairs[1]"
+    start: 300ms
+    command: [sh, {script}]
+    peer: [sleep, "100"]
+    ready: {{after: 500ms}}
+duration: 1s
+"""
+
+
+def plan(folder: Path, command: str) -> dict[str, Any]:
+    """A plan of a flow of weir's, and a program that does ``command``."""
+    script = folder / "attack.sh"
+    script.write_text(command, encoding="utf-8")
+    return plan_of(_SCENARIO.format(script=script))
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("truncate -s 1T /run/weir/agent.out; sleep 1", "a file of it grew beyond [0-9]+ bytes"),
+        (
+            "truncate -s 1G /run/weir/agent.out; sleep 1",
+            "agent wrote what cannot be read: (a line of more than|not a message)",
+        ),
+        (_TO_AGENT.format(r'{"message":"file","name":"x","bytes":-1}\n'), "agent wrote .*'bytes' of 'file' is -1"),
+        (_TO_AGENT.format(r'{"message":"progress","now_ns":"x"}\n'), "agent wrote .*'now_ns' of 'progress' is 'x'"),
+        (
+            _TO_AGENT.format(r'{"message":"file","name":"manifest.json","bytes":3}\nabc'),
+            "agent wrote .*'manifest.json', which no program of the plan leaves",
+        ),
+        ("rm /run/weir/rows.out; sleep 1", "the lab left no rows.out"),
+        (
+            "mkdir /run/weir/n; cd /run/weir/n; seq 11000 | xargs touch; while :; do :; done",
+            "it made more than 10000 files",
+        ),
+    ],
+    ids=["huge", "sparse", "negative", "text", "manifest", "gone", "many"],
+)
+def test_what_is_forged_is_told(kernel: Kernel, tmp_path: Path, command: str, message: str) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(MethodError, match=message):
+        execute("lab", plan(tmp_path, command))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # kilobytes
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "while :; do echo 5 > /run/weir/clock; echo 6 > /run/weir/clock; done",
+        "while :; do head -c 9000 /dev/zero | tr '\\0' 9 > /run/weir/clock; done",
+        "while :; do echo ² > /run/weir/clock; done",
+    ],
+)
+def test_a_forged_clock_is_no_progress(kernel: Kernel, loop: str) -> None:
+    script = Script()
+    script.add("exec", "sh", "-c", loop)
+    with (
+        Lab(kernel, script, Settings(limit_ns=10**9, patience_s=4.0)) as lab,
+        pytest.raises(HungError, match=r"its clock stood at|past the"),
+    ):
+        lab.wait()
+
+
+def test_a_clock_that_is_forged_forward_ends_with_the_wall_time(kernel: Kernel) -> None:
+    script = Script()
+    script.add("exec", "sh", "-c", "i=0; while :; do i=$((i+60000000)); echo $i > /run/weir/clock; done")
+    with (
+        Lab(kernel, script, Settings(patience_s=60.0, wall_s=4.0)) as lab,
+        pytest.raises(HungError, match="after 4 s of wall time"),
+    ):
+        lab.wait()
+
+
+@pytest.mark.parametrize("told", ["exit ²", f"exit {'9' * 9000}", "exit 99999", "exit -1", "exit"])
+def test_an_exit_code_that_is_none_is_told(kernel: Kernel, told: str) -> None:
+    script = Script()
+    script.add("exec", "true")
+    with Lab(kernel, script) as lab:
+        lab.wait()
+        assert lab.exit_code() == 0
+        (lab.folder / "status").write_text(told, encoding="utf-8")
+        with pytest.raises(LabError, match="ended by itself"):
+            lab.exit_code()
+
+
+def test_a_guest_does_not_say_that_it_has_ended(kernel: Kernel) -> None:
+    script = Script()
+    script.add("exec", "sh", "-c", "echo 0 > /run/weir/ended; mkdir /run/weir/end; sleep 1; echo all; exit 7")
+    with Lab(kernel, script) as lab:
+        lab.wait()
+        assert lab.exit_code() == 7
+        assert lab.output("stdout").read() == b"all\n"
+
+
+def test_a_lab_that_fills_the_disk_is_ended(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_lab, "_LOOK_S", 0.1)
+    script = Script()
+    script.add("exec", "sh", "-c", "head -c 60000000 /dev/zero > /run/weir/big; sync; while :; do :; done")
+    with (
+        Lab(kernel, script, Settings(disk_bytes=50_000_000)) as lab,
+        pytest.raises(LabError, match="it wrote more than 50000000 bytes"),
+    ):
+        lab.wait()
