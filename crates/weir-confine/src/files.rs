@@ -54,9 +54,9 @@ impl Rules {
 pub(crate) fn view_of(policy: &Policy) -> Result<View, Error> {
     let read = crate::canonical(policy.read.iter().chain(policy.write.iter().map(|(path, _)| path)))?;
     let user = rustix::process::geteuid();
-    let view = View::of_host(&homes(user.as_raw()), user.is_root(), &read, &policy.hide);
+    let mut view = View::of_host(&homes(user.as_raw()), user.is_root(), &read, &policy.hide);
     if let Some(path) = &policy.work {
-        if !view.shows(&fs::canonicalize(path).map_err(Error::path(path))?) {
+        if !view.work_in(&fs::canonicalize(path).map_err(Error::path(path))?) {
             return Err(Error::Hidden(path.clone()));
         }
     }

@@ -111,6 +111,20 @@ impl View {
         path.ancestors().find_map(|above| self.verdict(above)).unwrap_or(true)
     }
 
+    /// Shows the working folder `path`, which is canonical, where it is hidden from root only because it may hold what
+    /// others cannot read. False if it is hidden for another reason.
+    pub fn work_in(&mut self, path: &Path) -> bool {
+        let place = path.ancestors().find_map(|above| self.verdict(above).map(|shown| (above, shown)));
+        match place {
+            Some((place, false)) if HIDDEN_FROM_ROOT.iter().any(|hidden| place == Path::new(hidden)) => {
+                self.shown.insert(path.to_owned());
+                true
+            }
+            Some((_, shown)) => shown,
+            None => true,
+        }
+    }
+
     /// Hides every process but this one, of `/proc`, now and later; not what the kernel says of itself.
     pub fn hide_other_processes(&mut self) {
         let proc = Path::new("/proc");
@@ -266,6 +280,16 @@ mod tests {
         fs::remove_dir_all(&home).expect("ours");
         assert_eq!(wrong, Vec::<&&str>::new());
         assert!(view.shows(Path::new("/usr/bin")) && view.shows(&at));
+    }
+
+    #[test]
+    fn root_may_work_where_its_services_keep_data_but_not_among_secrets() {
+        let mut view = view(&["/"], &["/srv", "/srv/home/.ssh"]);
+        assert!(!view.shows(Path::new("/srv/data/run")));
+        assert!(view.work_in(Path::new("/srv/data/run")) && view.shows(Path::new("/srv/data/run/mine.yaml")));
+        assert!(!view.shows(Path::new("/srv/data/other")));
+        assert!(!view.work_in(Path::new("/srv/home/.ssh/keys")) && !view.shows(Path::new("/srv/home/.ssh/keys")));
+        assert!(view.work_in(Path::new("/usr/lib")));
     }
 
     #[test]
