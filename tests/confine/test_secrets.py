@@ -21,16 +21,16 @@ def run(arguments: list[str], policy: Policy | None = None) -> subprocess.Comple
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home with dot files that are links, and one that is no secret."""
-    for name in ("dotfiles", ".ssh/work", "snap/browser"):
+    for name in ("dotfiles", ".ssh/here", "snap/browser"):
         (tmp_path / name).mkdir(parents=True)
-    for name in ("dotfiles/netrc", ".ssh/work/key", "snap/browser/cookies", "notes"):
+    for name in ("dotfiles/netrc", ".ssh/here/key", "snap/browser/cookies", "notes"):
         (tmp_path / name).write_text(f"content of {name}", encoding="utf-8")
     (tmp_path / ".netrc").symlink_to("dotfiles/netrc")
     monkeypatch.setenv("HOME", str(tmp_path))
     return tmp_path
 
 
-@pytest.mark.parametrize("name", [".netrc", "dotfiles/netrc", ".ssh/work/key", "snap/browser/cookies"])
+@pytest.mark.parametrize("name", [".netrc", "dotfiles/netrc", ".ssh/here/key", "snap/browser/cookies"])
 def test_secrets_of_the_home_are_hidden(home: Path, name: str) -> None:
     assert (home / name).read_text(encoding="utf-8")
     assert run(["cat", str(home / name)]).stdout == ""
@@ -47,9 +47,9 @@ def test_the_key_of_weir_is_hidden_wherever_it_is(tmp_path: Path, monkeypatch: p
 
 
 def test_a_hidden_working_folder_stays_hidden(home: Path) -> None:
-    done = run(["true"], Policy(work=home / ".ssh" / "work"))
+    done = run(["true"], Policy(work=home / ".ssh" / "here"))
     assert done.returncode == confine.FAILED
-    assert f"{home}/.ssh/work: this folder holds secrets" in done.stderr
+    assert f"{home}/.ssh/here: this folder holds secrets" in done.stderr
     assert run(["true"], Policy(work=home)).returncode == 0
 
 
