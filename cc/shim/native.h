@@ -133,8 +133,8 @@ static inline u64 div64_u64(u64 dividend, u64 divisor)
 
 #define WEIR_OPTION_FIELD(name, value, min, max, doc) u32 name;
 #define WEIR_OPTION_ROW(name, value, min, max, doc) {#name, doc, value, min, max, 0},
-#define WEIR_OPTION_CHECK(name, value, min, max, doc) \
-	_Static_assert((value) >= (min) + 0LL && (value) <= (max) + 0LL,   \
+#define WEIR_OPTION_CHECK(name, value, min, max, doc)                    \
+	_Static_assert((value) >= (min) + 0LL && (value) <= (max) + 0LL, \
 		       "default of option " #name " is " #value ", outside of its range " #min " to " #max);
 
 #define WEIR_CC_OPTIONS(LIST)                                                               \
@@ -195,9 +195,9 @@ WEIR_PLAIN_LOOP void *memcpy(void *restrict to, const void *restrict from, size_
 #endif
 
 /* Compilers print both types of a pointer, and thereby the size of a state that is too large. */
-#define WEIR_CC_STATE_SIZE(state)                                                                                  \
-	__attribute__((unused)) static char(*const weir_state_size)[ICSK_CA_PRIV_SIZE] =                           \
-		(char(*)[sizeof(state) <= ICSK_CA_PRIV_SIZE ? ICSK_CA_PRIV_SIZE : sizeof(state)])0;
+#define WEIR_CC_STATE_SIZE(state)                                                         \
+	__attribute__((unused)) static char (*const weir_state_size)[ICSK_CA_PRIV_SIZE] = \
+		(char (*)[sizeof(state) <= ICSK_CA_PRIV_SIZE ? ICSK_CA_PRIV_SIZE : sizeof(state)])0;
 
 #define WEIR_CC_REGISTER(id, name_, flags_, state, OPS)                                               \
 	_Static_assert(sizeof(state) <= ICSK_CA_PRIV_SIZE, "private state exceeds 104 bytes");        \
