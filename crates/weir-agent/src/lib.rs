@@ -29,6 +29,8 @@
 //!
 //! the latter where the musl target is not installed.
 
+#![allow(rustdoc::private_intra_doc_links, reason = "the page is read by who reads the sources")]
+
 mod cbr_receiver;
 mod cbr_sender;
 mod census;
