@@ -182,7 +182,7 @@ def _command_line() -> str:
 
 
 def _print(validation: Validation, *, verbose: int) -> None:
-    from weir.study.validation import ERRORS, error_text, interval_text
+    from weir.study.validation import ERRORS, error_text, summary_texts
 
     out = console()
     test, reference = validation.sides
@@ -194,13 +194,7 @@ def _print(validation: Validation, *, verbose: int) -> None:
         some = summaries.get(kind.name)
         if some is None:
             continue
-        numbers = [
-            error_text(kind, some.median),
-            interval_text(kind, some.median_interval),
-            error_text(kind, some.p90),
-            interval_text(kind, some.p90_interval),
-            error_text(kind, some.worst),
-        ]
+        numbers = summary_texts(kind, some)
         aim = "" if some.aim is None else error_text(kind, some.aim.p90)
         within = "" if some.within is None else f"{100 * some.within:.0f} %"
         met = {None: "", True: "yes", False: "no"}[some.met]

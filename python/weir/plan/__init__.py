@@ -1,62 +1,8 @@
 """Plans: their types, which are made of the schema of the crate ``weir-plan``, and what follows from them."""
 
-from weir.plan import _types
-from weir.plan._documents import PlanError, canonical, plan_hash, typed, with_transports
-from weir.plan._facts import (
-    IP_TCP_HEADERS,
-    TIMESTAMPS,
-    UDP_HEADERS,
-    ack_bytes,
-    base_rtt_ns,
-    bdp_packets,
-    bottleneck,
-    greatest_rate_bps,
-    header_bytes,
-    is_reverse,
-    kind_of,
-    line_bytes,
-    offered_bps,
-    option_bytes,
-    packet_bytes,
-    payload_bytes,
-    probabilities,
-    queue_bytes,
-    queue_packets,
-    recorded_links,
-    tcp_flows,
-    transit_ns,
-    wire_bytes,
-)
+from weir.plan import _documents, _facts, _types
+from weir.plan._documents import *  # noqa: F403
+from weir.plan._facts import *  # noqa: F403
 from weir.plan._types import *  # noqa: F403
 
-__all__ = [
-    *_types.__all__,
-    "IP_TCP_HEADERS",
-    "TIMESTAMPS",
-    "UDP_HEADERS",
-    "PlanError",
-    "ack_bytes",
-    "base_rtt_ns",
-    "bdp_packets",
-    "bottleneck",
-    "canonical",
-    "greatest_rate_bps",
-    "header_bytes",
-    "is_reverse",
-    "kind_of",
-    "line_bytes",
-    "offered_bps",
-    "option_bytes",
-    "packet_bytes",
-    "payload_bytes",
-    "probabilities",
-    "plan_hash",
-    "queue_bytes",
-    "queue_packets",
-    "recorded_links",
-    "tcp_flows",
-    "transit_ns",
-    "typed",
-    "wire_bytes",
-    "with_transports",
-]
+__all__ = [*_documents.__all__, *_facts.__all__, *_types.__all__]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from weir.compare import independent
 from weir.study.validation._document import document
 from weir.study.validation._errors import ERRORS, Aim, ErrorKind, Summary, aims, summarise
-from weir.study.validation._heatmap import error_text, interval_text
+from weir.study.validation._heatmap import error_text, interval_text, summary_texts
 from weir.study.validation._regression import Regression, Stored, check, read_stored
 from weir.study.validation._validation import CellResult, Job, Validation, execute
 
@@ -32,4 +32,5 @@ __all__ = [
     "interval_text",
     "read_stored",
     "summarise",
+    "summary_texts",
 ]

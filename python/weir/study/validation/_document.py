@@ -10,10 +10,10 @@ from typing import Any
 
 from weir.study.validation import _figures
 from weir.study.validation._errors import ERRORS, Summary
-from weir.study.validation._heatmap import CHART, error_text, interval_text
+from weir.study.validation._heatmap import CHART, error_text, summary_texts
 from weir.study.validation._validation import CellResult, Validation
 
-__all__ = ["document", "error_text", "interval_text", "markdown"]
+__all__ = ["document", "markdown"]
 
 _WORST = 10
 _RANKED = ("goodput_error", "jain_error", "loss_error", "queue_delay_error", "completion_error")
@@ -97,13 +97,7 @@ def _summary_table(summaries: Mapping[str, Summary]) -> list[str]:
     for kind in ERRORS:
         some = summaries.get(kind.name)
         if some is not None:
-            numbers = [
-                error_text(kind, some.median),
-                interval_text(kind, some.median_interval),
-                error_text(kind, some.p90),
-                interval_text(kind, some.p90_interval),
-                error_text(kind, some.worst),
-            ]
+            numbers = summary_texts(kind, some)
             limits = (None, None) if some.aim is None else (some.aim.median, some.aim.p90)
             texts = ["" if limit is None else error_text(kind, limit) for limit in limits]
             met = {None: "", True: "yes", False: "**no**"}[some.met]

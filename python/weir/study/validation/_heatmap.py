@@ -9,10 +9,10 @@ import altair as alt
 import polars as pl
 
 from weir.report.charts import Chart, Drawing, Medium, Spec, named, plain_spec
-from weir.study.validation._errors import ERRORS, ErrorKind, summarise
+from weir.study.validation._errors import ERRORS, ErrorKind, Summary, summarise
 from weir.study.validation._validation import Validation
 
-__all__ = ["CHART", "draw", "error_text", "interval_text"]
+__all__ = ["CHART", "draw", "error_text", "interval_text", "summary_texts"]
 
 _MOST = 4.0
 _WHITE_FROM = 2.2
@@ -44,6 +44,17 @@ def interval_text(kind: ErrorKind, ends: tuple[float, float]) -> str:
     """The interval of an error for people; open where the sample is too small for an end."""
     low, high = (error_text(kind, end) for end in ends)
     return f"{low} or more" if math.isinf(ends[1]) else f"{low} to {high}"
+
+
+def summary_texts(kind: ErrorKind, some: Summary) -> list[str]:
+    """Median and its interval, 90th percentile and its interval, and the worst, of an error, for people."""
+    return [
+        error_text(kind, some.median),
+        interval_text(kind, some.median_interval),
+        error_text(kind, some.p90),
+        interval_text(kind, some.p90_interval),
+        error_text(kind, some.worst),
+    ]
 
 
 def draw(validation: Validation, medium: Medium) -> Drawing | None:
