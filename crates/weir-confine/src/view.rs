@@ -107,6 +107,7 @@ impl View {
     }
 
     /// Whether `path`, which is canonical, is visible.
+    #[cfg(test)]
     pub fn shows(&self, path: &Path) -> bool {
         path.ancestors().find_map(|above| self.verdict(above)).unwrap_or(true)
     }

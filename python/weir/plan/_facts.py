@@ -30,7 +30,6 @@ __all__ = [
     "IP_TCP_HEADERS",
     "TIMESTAMPS",
     "UDP_HEADERS",
-    "ack_bytes",
     "base_rtt_ns",
     "bdp_packets",
     "bottleneck",
@@ -100,11 +99,6 @@ def option_bytes(transport: TcpTransport) -> int:
 def packet_bytes(transport: Transport) -> int:
     """IP bytes of a full packet."""
     return payload_bytes(transport) + header_bytes(transport)
-
-
-def ack_bytes(transport: Transport) -> int:
-    """IP bytes of an acknowledgement without SACK blocks; 0 for UDP."""
-    return header_bytes(transport) if isinstance(transport, TcpTransport) else 0
 
 
 def wire_bytes(link: Link, ip_bytes: int) -> int:
