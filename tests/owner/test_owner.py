@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -104,13 +105,17 @@ def test_where_no_key_can_be_kept_tags_still_work(state: Path) -> None:
     assert parse(str(new())) is not None
 
 
+def _environment(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/environ").read_bytes()
+
+
 def test_a_process_is_known_by_its_whole_variable(state: Path) -> None:
     tag = new()
     values = {str(tag): tag, f"{tag}x": None, "2026-11-22": None}
     for value, wanted in values.items():
         with subprocess.Popen(["sleep", "60"], env={"WEIR_RUN": value, "PATH": os.environ["PATH"]}) as process:
-            while "sleep" not in Path(f"/proc/{process.pid}/comm").read_text():
-                pass
+            while "sleep" not in Path(f"/proc/{process.pid}/comm").read_text() or not _environment(process.pid):
+                time.sleep(0.001)  # execve names the process before its environment can be read
             assert _owner.of_process(process.pid) == wanted
             process.kill()
 
