@@ -149,6 +149,7 @@ def test_without_a_command_there_is_help_and_code_2(weir: Weir) -> None:
         (("run", "x.yaml", "--workers", "0"), "0 is not in the range x>=1"),
         (("show", "no-such-folder"), "no-such-folder: there is no such folder"),
         (("report", "/dev"), "/dev: is not a run"),
+        (("show", __file__), "is a file; expected the folder of a run"),
         (("cc", "list", "cubik"), 'no congestion control is called "cubik"; did you mean cubic'),
         (("completion", "tcsh"), "'tcsh' is not one of 'bash', 'zsh', 'fish'"),
     ],
@@ -276,3 +277,9 @@ def test_colours_are_for_terminals_and_no_color_is_honoured(no_color: str, *, co
     printed = os.read(leader, 1000).decode()
     os.close(leader)
     assert bool(re.search(r"\x1b\[3\dm", printed)) == coloured
+
+
+@pytest.mark.parametrize("module", ["weir", "weir.cli"])
+def test_the_package_is_the_command_too(module: str) -> None:
+    ran = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=True)
+    assert ran.stdout.startswith("weir ")

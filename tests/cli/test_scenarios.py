@@ -107,7 +107,7 @@ def test_show_takes_expressions_and_tells_figures_that_do_not_vary(weir: Weir, h
     refused = weir("show", "runs/chance", "-m", "goodput + 1s")
     assert (refused.code, refused.err) == (
         2,
-        "weir: 'goodput + 1s', column 11: 'goodput' is in bit/s but '1s' in seconds; expected bit/s\n",
+        "weir: 'goodput + 1s', column 11: 'goodput' is in bit/s but '1s' is in seconds; expected bit/s\n",
     )
     assert weir("show", "runs/chance", "-m", "goodput.distribution").code == 2
 

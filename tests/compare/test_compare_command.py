@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from compare_support import Cell, write_run
 
 from shared import Weir
 
@@ -68,6 +69,16 @@ def test_one_run_is_not_enough_unless_it_is_split(weir: Weir, pair: Pair) -> Non
     assert weir("compare", pair[0], "--split", "dd").code == 2
     ran = weir("compare", pair[0], "--split", "cc", "--json")
     assert [run["label"] for run in json.loads(ran.out)["runs"]] == ["reno", "bic"]
+
+
+def test_a_claim_across_the_split_factor_is_listed_with_the_reason_that_no_part_can_judge_it(
+    weir: Weir, tmp_path: Path
+) -> None:
+    cells = [Cell(goodput=[[10, 10]], factors={"cc": cc}) for cc in ("reno", "bic")]
+    claim = {"claim": "bic is faster", "check": "goodput.mean{cc: bic} > goodput.mean{cc: reno}"}
+    ran = weir("compare", write_run(tmp_path / "run", cells, expect=[claim]), "--split", "cc")
+    head = ran.out.splitlines().index("1 claim cannot be judged on any of the runs:")
+    assert "bic is faster: Undecided: no cell of this run has cc = bic." in ran.out.splitlines()[head + 1]
 
 
 def test_runs_can_be_named(weir: Weir, pair: Pair) -> None:

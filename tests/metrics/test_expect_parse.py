@@ -115,7 +115,7 @@ def test_min_with_over_is_a_function_of_a_sweep() -> None:
         ("goodput.maen > 1Gbps", 1, "no 'maen'.*mean"),
         ("goodput.mean >", 15, "found the end"),
         ("goodput.mean > 1Gbs", 17, "unknown unit 'Gbs'"),
-        ("goodput.mean > 18ms", 16, "in bit/s but '18ms' in seconds"),
+        ("goodput.mean > 18ms", 16, "in bit/s but '18ms' is in seconds"),
         ("goodput.mean", 13, "is not true or false"),
         ("goodput.mean > 1Gbps jain", 22, "found 'jain'"),
         ("goodput.mean{cc reno} > 1", 17, "found 'reno'; expected ':'"),

@@ -114,7 +114,7 @@ def test_groups_and_flows(run: Run) -> None:
     ("text", "said"),
     [
         ("goodput +", "column 10: found the end"),
-        ("goodput + 3s", "'goodput' is in bit/s but '3s' in seconds"),
+        ("goodput + 3s", "'goodput' is in bit/s but '3s' is in seconds"),
         ("goodput.mean@early / 2", "no phase 'early'"),
         ("goodput.mean{rttt: 5} / 2", "no factor 'rttt'.*Did you mean 'rtt'"),
         ("goodput.distribution / 2", "is a distribution"),

@@ -118,6 +118,13 @@ def test_what_is_not_a_run_is_refused_with_place_and_reason(
     assert str(folder) in str(caught.value)
 
 
+def test_a_folder_of_runs_is_refused_with_their_names(tmp_path: Path) -> None:
+    sweep(tmp_path / "both" / "sim")
+    (tmp_path / "both" / "notes").mkdir()
+    with pytest.raises(RunError, match=r"both: is not a run; expected one of the runs in it: \S+both/sim$"):
+        open_run(tmp_path / "both")
+
+
 def test_a_damaged_table_names_the_file_and_its_cell(tmp_path: Path) -> None:
     folder = sweep(tmp_path / "run")
     table = folder / "cells" / "000" / "goodput.parquet"

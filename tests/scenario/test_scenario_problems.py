@@ -121,6 +121,10 @@ def test_a_path_of_a_sweep_is_marked_at_its_wrong_part() -> None:
             {"expect": "\n- claim: x\n  check: goodput.mean{cc: reno} > 1bps"},
             "not YAML: a check with braces needs quotes",
         ),
+        (
+            {"expect": "\n- claim: x\n  check: for each rtt: jain > 0.9"},
+            "not YAML: a second `: ` in this line; a text that contains `: ` needs quotes",
+        ),
     ],
 )
 def test_hints(keys: dict[str, str], said: str) -> None:

@@ -18,6 +18,7 @@ from weir.cli._common import (
     json_option,
     plural,
     print_table,
+    shown,
     verbosity_options,
     verify_option,
 )
@@ -181,18 +182,18 @@ def _print_differences(comparison: Comparison, *, everything: bool) -> None:
     right = range(left, left + len(comparison.labels) + 1 + intervals + (not several))
     print_table(head, lines, right=right)
     if len(shown) < len(rows):
-        console().print(f"and {len(rows) - len(shown)} more, smaller or within chance: --all shows them", style="dim")
+        console().print(f"{len(rows) - len(shown)} more are smaller or within chance; --all shows them", style="dim")
     if intervals:
         _print_significance(rows, comparison.level)
 
 
 def _print_significance(rows: Sequence[DifferenceRow], level: float) -> None:
-    """How many differences are beyond chance, and how many would be if there were none."""
+    """Prints how many differences exceed chance, and how many would between equal runs."""
     judged = [row for row in rows if row.significant is not None and row.size > 0]
     beyond = sum(row.significant is True for row in judged)
     chance = f"{(1 - level) * len(judged):.0f}"
-    text = f"{beyond} of {plural(len(judged), 'difference')} beyond chance: the interval leaves zero out"
-    console().print(f"{text}, as those of about {chance} would if nothing differed")
+    text = f"{beyond} of {plural(len(judged), 'difference')} exceed chance: their intervals exclude zero."
+    console().print(f"{text} Chance alone would give about {chance}")
 
 
 def _print_traces(comparison: Comparison, *, everything: bool) -> None:
@@ -205,15 +206,17 @@ def _print_traces(comparison: Comparison, *, everything: bool) -> None:
     factors = list(comparison.shown_factors)
     noisy = any(row.noise for row in rows)
     console().print()
-    console().print("distance of time series: mean absolute difference over the mean; ignoring when (Wasserstein)")
-    head = [*factors, "series", "of", "runs", "distance", "ignoring when", *(["between repeats"] if noisy else [])]
+    console().print(
+        "Distance of time series: instant by instant (mean absolute difference), and of their values (Wasserstein)"
+    )
+    head = [*factors, "series", "of", "runs", "distance", "of values", *(["between repeats"] if noisy else [])]
     lines = [
         [*r.factors, r.trace, r.member, r.runs, r.distance, r.value_distance, *([r.noise] if noisy else [])]
         for r in shown
     ]
     print_table(head, lines, right=range(len(factors) + 3, len(head)))
     if len(shown) < len(rows):
-        console().print(f"and {len(rows) - len(shown)} smaller ones: --all shows them", style="dim")
+        console().print(f"{len(rows) - len(shown)} more are smaller; --all shows them", style="dim")
 
 
 def _print_claims(comparison: Comparison) -> None:
@@ -227,9 +230,12 @@ def _print_claims(comparison: Comparison) -> None:
     if lines:
         console().print()
         print_table(["claim", *comparison.labels, ""], lines)
-    left = len(comparison.claims) - len(judged)
+    left = [claim for claim in comparison.claims if claim not in judged]
     if left:
-        console().print(f"{plural(left, 'claim')} cannot be judged on any of the runs", style="dim")
+        console().print(f"{plural(len(left), 'claim')} cannot be judged on any of the runs:", style="dim")
+    for claim in left:
+        reason = next(iter(claim.verdicts.values())).explanation
+        console().print(f"  {shown(claim.text)}: {shown(reason)}", style="dim", markup=False, soft_wrap=True)
 
 
 def _has_value(verdict: Verdict) -> bool:

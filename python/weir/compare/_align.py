@@ -121,7 +121,9 @@ def label_runs(runs: Sequence[Run], labels: Sequence[str | None]) -> tuple[Label
     found = [label if label is not None else chosen[i] for i, label in enumerate(labels)]
     for name in found:
         if found.count(name) > 1:
-            raise CompareError(f"two runs are called {name!r}; give each a name of its own, as in NAME={name}")
+            raise CompareError(
+                f"two runs are called {name!r}; give each a name of its own: NAME={name}, or labels= in Python"
+            )
     return tuple(Labelled(name, run) for name, run in zip(found, runs, strict=True))
 
 

@@ -8,6 +8,7 @@ Files are compared with the checksums in the manifests when they are read, each 
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ __all__ = ["Cell", "Run", "RunWarning", "open_cell", "open_run"]
 _RESERVED = frozenset({"cell", "repeat"})
 _PLAN = "plan.json"
 _FEW = 5
+_MOST_NAMED = 8
 _MOST_SCENARIO = 1 << 22
 """Bytes of the longest scenario that there is (``weir.scenario``)."""
 
@@ -422,15 +424,25 @@ def open_run(path: str | Path, *, verify: bool = True) -> Run:
     """
     folder = Path(path)
     if not folder.is_dir():
-        raise RunError(folder, "there is no such folder", "the folder of a run")
+        problem = "is a file" if folder.is_file() else "there is no such folder"
+        raise RunError(folder, problem, "the folder of a run")
     if exists(folder / _PLAN):
         return _open_one(folder, verify)
     cells = folder / "cells"
     if exists(cells):
         _expect(cells, FOLDER)
     else:
-        raise RunError(folder, "is not a run", "a folder cells/ in it, or a cell folder with plan.json")
+        raise RunError(folder, "is not a run", _what_instead(folder))
     return _open_sweep(folder, verify)
+
+
+def _what_instead(folder: Path) -> str:
+    """What to name instead of ``folder``: the runs in it, which several methods left there, if there are any."""
+    with contextlib.suppress(OSError):
+        inner = sorted(entry for entry in folder.iterdir() if exists(entry / "cells"))
+        if inner:
+            return "one of the runs in it: " + ", ".join(printable(entry) for entry in inner[:_MOST_NAMED])
+    return "a folder cells/ in it, or a cell folder with plan.json"
 
 
 def _open_one(folder: Path, verify: bool) -> Run:

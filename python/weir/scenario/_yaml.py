@@ -157,6 +157,8 @@ def _syntax_message(e: MarkedYAMLError, lines: list[str]) -> str:
     problem = _one_line(e.problem or e.context or "syntax error")
     if any(_BARE_CHECK.search(line) for line in lines):
         return 'not YAML: a check with braces needs quotes: check: "goodput.mean{cc: reno} > 1Mbps"'
+    if problem == "mapping values are not allowed here":
+        return "not YAML: a second `: ` in this line; a text that contains `: ` needs quotes"
     if "\\t" in problem:
         return "not YAML: a tab cannot indent; use spaces"
     if "'['" in problem and "flow" in (e.context or ""):

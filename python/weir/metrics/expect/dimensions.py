@@ -137,6 +137,11 @@ def _describe(kind: Type) -> str:
     return _NAMES[kind] if isinstance(kind, str) else _UNITS.get(kind, f"bit^{kind[0]} s^{kind[1]}")
 
 
+def _amount(kind: Type) -> str:
+    """As a predicate: ``in seconds``, ``a plain number``."""
+    return _describe(kind) if isinstance(kind, str) or kind == ONE else f"in {_describe(kind)}"
+
+
 def _number(node: Node) -> Type:
     kind = _type(node)
     if kind in ("text", "truth"):
@@ -158,7 +163,7 @@ def _alike(left: Node, right: Node) -> Type:
     a, b = _number(left), _number(right)
     if a != b and "unknown" not in (a, b) and not _is_zero(left) and not _is_zero(right):
         raise ExpectError(
-            f"{left.text!r} is in {_describe(a)} but {right.text!r} in {_describe(b)}", right.column, _describe(a)
+            f"{left.text!r} is {_amount(a)} but {right.text!r} is {_amount(b)}", right.column, _describe(a)
         )
     return b if a == "unknown" else a
 
