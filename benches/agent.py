@@ -38,8 +38,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from weir._programs import find
 from weir.methods import MethodError
-from weir.methods._binaries import find
 
 HERE = Path(__file__).parent
 MS = 1_000_000

@@ -37,13 +37,13 @@ from typing import Any
 import rattan
 from ends import PAYLOAD, PORT
 
+from weir import _owner
 from weir.emulate import LinkOptions, Report, plan
 from weir.emulate._emulator import Emulator
 from weir.emulate._hosts import wiring
-from weir.methods import _owner
-from weir.methods.emul._namespaces import within
-from weir.methods.emul._network import Network, environment
-from weir.methods.emul._wiring import Host, Wiring
+from weir.hosts.namespaces import within
+from weir.hosts.network import Network, environment
+from weir.hosts.wiring import Host, Wiring
 
 HERE = Path(__file__).parent.absolute()
 WIRE = 1538

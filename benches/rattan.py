@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from weir.methods.emul._wiring import Host
+from weir.hosts.wiring import Host
 
 VERSION = "0.1.1"
 LEAST_FREE_BYTES = 3 << 30

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 import weir
+from weir._errors import UnavailableError
 
 __all__ = ["ProgramError", "find", "folder"]
 
@@ -20,7 +21,7 @@ _MACHINES = {3: "x86", 40: "Arm", 62: "x86-64", 183: "AArch64", 243: "RISC-V"}
 """Processors by their number in the header of a program (``e_machine`` in elf(5))."""
 
 
-class ProgramError(Exception):
+class ProgramError(UnavailableError):
     """A program that comes with weir is not there, or cannot run here."""
 
 

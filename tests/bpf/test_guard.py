@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from bpf_support import available, gone, until
 
+from weir._programs import find
 from weir.bpf import Status
-from weir.methods._binaries import find
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from weir import _weir
+from weir._programs import find
 from weir.bpf import Status
-from weir.methods._binaries import find
 
 NAMES = [cc["name"] for cc in json.loads(_weir.cc_list())]
 EVERY = Path(__file__).parent / "every_operation.c"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from weir._programs import find
 from weir.bpf import Loader, Status
-from weir.methods._binaries import find
 
 NOBODY = 65534
 CHOOSE = (

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from weir.cli._scenarios import catalogue_files
 from weir.cli.catalogue import command
 from weir.engine._estimate import estimate
-from weir.methods.emul._rates import packets_per_s
+from weir.hosts.rates import packets_per_s
 from weir.plan import typed
 from weir.scenario import Scenario, load
 

@@ -10,9 +10,9 @@ import pytest
 from emul_support import needs_emul, text, weir
 
 from shared import plan_of
+from weir.hosts.rates import packets_alone, packets_per_s
 from weir.methods import Capacity, Need
 from weir.methods.emul import _capacity
-from weir.methods.emul._rates import packets_alone, packets_per_s
 from weir.plan import typed
 
 

@@ -15,12 +15,12 @@ import pytest
 from emul_support import cell_of, manifest_of, needs_emul, remains_of, text, weir
 
 from shared import Memory, execute, plan_of
+from weir.hosts import selfcheck
+from weir.hosts.congestion import kernel_names
+from weir.hosts.congestion import obstacle as lacking_control
+from weir.hosts.network import Network
+from weir.hosts.wiring import Wiring, wire
 from weir.methods import Live, MethodError, get
-from weir.methods.emul import _selfcheck
-from weir.methods.emul._congestion import kernel_names
-from weir.methods.emul._congestion import obstacle as lacking_control
-from weir.methods.emul._network import Network
-from weir.methods.emul._wiring import Wiring, wire
 from weir.plan import typed
 
 pytestmark = needs_emul()
@@ -151,9 +151,9 @@ def test_a_network_that_is_not_the_plans_is_refused(monkeypatch: pytest.MonkeyPa
         next(one for one in other["links"] if one["name"] == link).update(values)
         with monkeypatch.context() as patch:
             # The emulator gets another network than the one that the check knows.
-            original = _selfcheck.SelfCheck
+            original = selfcheck.SelfCheck
             patch.setattr("weir.methods.emul.SelfCheck", lambda _, wiring, other=original: other(typed(plan), wiring))
-            with pytest.raises(_selfcheck.SelfCheckError, match=message):
+            with pytest.raises(selfcheck.SelfCheckError, match=message):
                 execute_often(other)
 
 

@@ -14,8 +14,7 @@ from emul_support import manifest_of, needs_emul, weir
 from test_killed import await_process, marked, namespaces
 
 from weir import _owner
-from weir.methods import _remains
-from weir.methods.emul import _cgroup
+from weir.hosts import _cgroup, remains
 
 pytestmark = needs_emul()
 
@@ -77,7 +76,7 @@ def await_nothing(pid: int, before: set[str]) -> list[str]:
     while True:
         left = [f"process {pid}"] if Path(f"/proc/{pid}").exists() else []
         left += [f"namespace {name}" for name in _of_dead(namespaces() - before)]
-        left += [str(remain) for remain in _remains._cgroups() if not remain.alive]
+        left += [str(remain) for remain in remains._cgroups() if not remain.alive]
         if not left or time.monotonic() > deadline:
             return left
         time.sleep(0.05)

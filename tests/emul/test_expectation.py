@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from weir.methods.emul._expectation import Probe, arrivals, delay_ns, loss_of, slack_ns
+from weir.hosts.expectation import Probe, arrivals, delay_ns, loss_of, slack_ns
 from weir.plan import Link
 
 MS = 1_000_000

@@ -12,9 +12,10 @@ from emul_support import text
 
 from shared import Weir, dumbbell, plan_of
 from weir import methods
+from weir.hosts import netem
 from weir.methods import MethodError
 from weir.methods._intervals import Finest, too_fine
-from weir.methods.emul import _fit, _netem
+from weir.methods.emul import _fit
 from weir.methods.lab import _links, _wire
 from weir.methods.lab._effort import memory_mb
 from weir.methods.lab._script import Network
@@ -119,7 +120,7 @@ def test_a_queue_that_no_discipline_is_goes_to_the_emulator(
     """Instead of to one that is nearly the same: what is asked for is either done or refused."""
     asked = copy.deepcopy(plan)
     asked["links"][0]["queue"] = queue
-    for why in (_wire.obstacle(typed(asked)), _netem.obstacle(typed(asked))):
+    for why in (_wire.obstacle(typed(asked)), netem.obstacle(typed(asked))):
         assert (why is None) == (lacking is None), why
         assert lacking is None or lacking in (why or "")
 
@@ -135,9 +136,9 @@ def test_a_queue_with_both_limits_on_a_link_that_changes(plan: dict[str, Any]) -
 def test_losses_that_netem_would_round_to_none(plan: dict[str, Any]) -> None:
     rare = copy.deepcopy(plan)
     rare["links"][0]["loss"] = {"kind": "bernoulli", "p": 1e-9}
-    assert "loss: a probability of less than 1e-08" in (_netem.obstacle(typed(rare)) or "")
+    assert "loss: a probability of less than 1e-08" in (netem.obstacle(typed(rare)) or "")
     rare["links"][0]["loss"] = {"kind": "bernoulli", "p": 1e-7}
-    assert _netem.obstacle(typed(rare)) is None
+    assert netem.obstacle(typed(rare)) is None
 
 
 # Options of methods --------------------------------------------------------------------------------------------------
@@ -223,5 +224,5 @@ def test_progress_goes_by_what_the_method_foresees(plan: dict[str, Any]) -> None
 
 def test_delays_of_packets_need_links_that_see_them(plan: dict[str, Any]) -> None:
     timed = measured(plan, delay_ns=100_000_000)
-    assert "measure.delay: the time that single packets take" in (_netem.obstacle(typed(timed)) or "")
-    assert _netem.obstacle(typed(measured(plan, delay_ns=0))) is None
+    assert "measure.delay: the time that single packets take" in (netem.obstacle(typed(timed)) or "")
+    assert netem.obstacle(typed(measured(plan, delay_ns=0))) is None

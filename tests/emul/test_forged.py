@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weir.methods.emul import _frames
-from weir.methods.emul._checks import PARTS, Checks
-from weir.methods.emul._frames import File, Frame, FrameError, read
-from weir.methods.emul._programs import Remains
+from weir.hosts import messages
+from weir.hosts.checks import PARTS, Checks
+from weir.hosts.messages import File, Frame, FrameError, read
+from weir.hosts.programs import Remains
 
 _HUGE = 9_999_999_999_999_999_999
 
@@ -87,7 +87,7 @@ def test_a_file_without_lines_is_not_read_to_its_end(tmp_path: Path) -> None:
     sparse.touch()
     os.truncate(sparse, 1 << 40)
     with sparse.open("rb") as stream:
-        with pytest.raises(FrameError, match=f"a line of more than {_frames.LINE_BYTES} bytes"):
+        with pytest.raises(FrameError, match=f"a line of more than {messages.LINE_BYTES} bytes"):
             list(read(stream))
         assert stream.tell() < 1 << 22
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from weir import _weir
-from weir.methods.emul._frames import Frame, FrameError, read
-from weir.methods.emul._merge import Merger
+from weir.hosts.merge import Merger
+from weir.hosts.messages import Frame, FrameError, read
 from weir.run.tables import TABLES
 
 KINDS = pa.array(_weir.event_kinds(), pa.string())

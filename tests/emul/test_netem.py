@@ -12,10 +12,10 @@ import pytest
 from emul_support import needs_emul, remains_of, text, weir
 
 from shared import plan_of
+from weir.hosts.netem import Links, obstacle, queues_job, wire_netem
+from weir.hosts.wiring import WiringError
 from weir.methods import MethodError
 from weir.methods.emul import _support
-from weir.methods.emul._netem import Links, obstacle, queues_job, wire_netem
-from weir.methods.emul._wiring import WiringError
 from weir.plan import Plan, typed
 
 

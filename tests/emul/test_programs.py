@@ -21,10 +21,10 @@ from emul_support import cell_of, manifest_of, needs_emul, remains_of, text, wei
 
 from shared import plan_of
 from weir import methods
+from weir.hosts.messages import File, FrameError, read
+from weir.hosts.programs import Remains, require_settings, routes
+from weir.hosts.wiring import route_options, wire
 from weir.methods import MethodError
-from weir.methods.emul._frames import File, FrameError, read
-from weir.methods.emul._programs import Remains, require_settings, routes
-from weir.methods.emul._wiring import route_options, wire
 from weir.plan import typed
 
 _SCENARIO = """\

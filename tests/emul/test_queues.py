@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from weir.methods.emul import _queues
-from weir.methods.emul._frames import Frame, read
-from weir.methods.emul._queues import Queue, Reading, interval_row, parse_dump
+from weir.hosts import _queues
+from weir.hosts._queues import Queue, Reading, interval_row, parse_dump
+from weir.hosts.messages import Frame, read
 
 QUEUE = Queue(link=4, device=7, overhead_bytes=38, mtu_bytes=1500, rate_bps=10_000_000, flow=0)
 COLUMNS = _queues._LINK_COLUMNS

@@ -9,8 +9,8 @@ import pytest
 from emul_support import text
 
 from shared import plan_of
-from weir.methods.emul._frames import Frame
-from weir.methods.emul._watch import Watcher, timeline
+from weir.hosts.messages import Frame
+from weir.methods._watch import Watcher, timeline
 from weir.plan import typed
 
 MS = 1_000_000

@@ -10,8 +10,8 @@ from emul_support import text
 
 from shared import plan_of
 from weir import methods
-from weir.methods.emul._network import _batches, script
-from weir.methods.emul._wiring import Wiring, WiringError, wire
+from weir.hosts.network import _batches, script
+from weir.hosts.wiring import Wiring, WiringError, wire
 from weir.plan import typed
 
 

@@ -14,10 +14,10 @@ from weir import _owner
 from weir.emulate import LinkOptions, Report, plan
 from weir.emulate._emulator import Emulator
 from weir.emulate._tally import Tally
-from weir.methods.emul._frames import Frame
-from weir.methods.emul._namespaces import within
-from weir.methods.emul._network import Network, environment
-from weir.methods.emul._wiring import DEVICE, FIRST_PORT, Host, Wiring
+from weir.hosts.messages import Frame
+from weir.hosts.namespaces import within
+from weir.hosts.network import Network, environment
+from weir.hosts.wiring import DEVICE, FIRST_PORT, Host, Wiring
 
 PORT = FIRST_PORT
 """The port of the plan's flow: packets to it are data of the flow."""

@@ -203,7 +203,7 @@ def _transfer_between(namespaces: list[str], content: bytes) -> None:
     import socket
     import threading
 
-    from weir.methods.emul._namespaces import within
+    from weir.hosts.namespaces import within
 
     listener = within(f"/run/netns/{namespaces[1]}", lambda: socket.create_server(("10.1.0.2", 5556)))
     got: list[bytes] = []

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from shared import Weir
-from weir import methods
-from weir.methods import _binaries
-from weir.methods.emul import _needs
+from weir import _programs, methods
+from weir.hosts import needs
 
 PROGRAMS = ("weir-emu", "weir-agent")
 
@@ -21,7 +20,7 @@ PROGRAMS = ("weir-emu", "weir-agent")
 def root(monkeypatch: pytest.MonkeyPatch) -> None:
     """Root, a TUN device and every tool, whoever runs the tests: each test takes one away."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(_needs, "_TUN", Path(os.devnull))
+    monkeypatch.setattr(needs, "_TUN", Path(os.devnull))
     monkeypatch.setattr(shutil, "which", lambda name: f"/sbin/{name}")
 
 
@@ -87,16 +86,16 @@ def test_what_the_machine_lacks(
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None if name == "ip" else f"/sbin/{name}")
     assert "ip missing: install iproute2" in broken(weir)
-    monkeypatch.setattr(_needs, "_TUN", tmp_path / "net" / "tun")
+    monkeypatch.setattr(needs, "_TUN", tmp_path / "net" / "tun")
     assert "tun is missing: load the kernel module tun; ip missing" in broken(weir)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert "it needs root" in broken(weir)
 
 
 def test_this_machines_programs_and_scripts_are_taken(programs: Path) -> None:
-    assert _binaries.find("weir-emu") == programs / "weir-emu"
+    assert _programs.find("weir-emu") == programs / "weir-emu"
     (programs / "weir-agent").write_text("#!/bin/sh\n")
-    assert _binaries.find("weir-agent") == programs / "weir-agent"
+    assert _programs.find("weir-agent") == programs / "weir-agent"
 
 
 def test_the_same_of_a_run(root: None, programs: Path) -> None:

@@ -23,16 +23,21 @@ LAYERS: dict[str, set[str]] = {
     },
     "confine": {"weir._programs", "weir._seal"},
     "cc": {"weir._weir", "weir.confine"},
-    "methods": {
-        *("weir._owner", "weir._programs", "weir._remove", "weir._weir", "weir.bpf", "weir.cc", "weir.confine"),
-        *("weir._linux", "weir.lab", "weir.run"),
+    # The congestion controls that a plan asks of a kernel; what labs left, for cleaning; the columns of runs.
+    "hosts": {
+        *("weir._errors", "weir._linux", "weir._owner", "weir._programs", "weir._remove", "weir._weir"),
+        *("weir.bpf", "weir.lab", "weir.run"),
     },
-    "bpf": {"weir._seal", "weir.cc", "weir.methods"},  # the errors of methods, and where the programs are
+    "methods": {
+        *("weir._errors", "weir._owner", "weir._programs", "weir._weir", "weir.cc", "weir.confine"),
+        *("weir.hosts", "weir.lab", "weir.run"),
+    },
+    "bpf": {"weir._errors", "weir._programs", "weir._seal", "weir.cc"},
     "engine": {
         *("weir._files", "weir._inside", "weir._remove", "weir._seal", "weir._terminal", "weir._weir"),
         *("weir.cc", "weir.confine", "weir.methods", "weir.run"),
     },
-    "emulate": {"weir._owner", "weir.methods", "weir.scenario"},
+    "emulate": {"weir._errors", "weir._owner", "weir._programs", "weir.hosts", "weir.scenario"},
     "lab": {"weir._owner", "weir._remove", "weir._weir", "weir.confine"},  # what a user's control is made of
     # For checksums; for names in errors; for the convenience of `Run.metrics`, when it is called.
     "run": {"weir._inside", "weir._terminal", "weir._weir", "weir.metrics"},
@@ -167,7 +172,6 @@ def test_nothing_above_the_methods_knows_which_there_are() -> None:
 
 
 def test_methods_are_reached_through_their_registry() -> None:
-    """``emulate`` is built of the same parts as ``emul``: its namespaces, its processes."""
     from weir.methods import METHODS
 
     inside = {f"weir.methods.{name}" for name in METHODS}
@@ -176,7 +180,7 @@ def test_methods_are_reached_through_their_registry() -> None:
         for file in PACKAGE.rglob("*.py")
         if any(within(module, inside) for module in imports(file))
     }
-    assert users == {"methods", "emulate"}
+    assert users == {"methods"}
 
 
 def test_every_package_has_its_place() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from weir.bpf._errors import BpfError, BpfRequestError
 from weir.bpf._loader import Loader
 from weir.bpf._parity import Difference, Parity, parity
-from weir.bpf._pins import drop, drop_all, keep, kept
+from weir.bpf._pins import drop, drop_all, keep, kept, ours, unpin
 from weir.bpf._status import KernelCc, Status, status
 
 __all__ = [
@@ -25,6 +25,8 @@ __all__ = [
     "drop_all",
     "keep",
     "kept",
+    "ours",
     "parity",
     "status",
+    "unpin",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weir.methods import MethodError
+from weir._errors import MethodError
 
 __all__ = ["BpfError", "BpfRequestError"]
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from weir._programs import find
 from weir.bpf._errors import BpfError, BpfRequestError
 from weir.bpf._source import source_name
-from weir.methods._binaries import find
 
 __all__ = ["Loader", "kernel_name"]
 
@@ -35,7 +35,7 @@ class Loader:
     process ends. ``environment`` is the child's, by default this process' own. Threads may share a loader.
 
     Raises:
-        MissingBinaryError: when it is entered and ``weir-bpf`` is not there.
+        weir._programs.ProgramError: when it is entered and ``weir-bpf`` is not there.
     """
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:

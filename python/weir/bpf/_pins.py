@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 from collections.abc import Mapping
 
+from weir._programs import find
 from weir.bpf import _record
 from weir.bpf._errors import BpfError, BpfRequestError
 from weir.bpf._source import source_name
-from weir.methods._binaries import find
 
-__all__ = ["command", "drop", "drop_all", "keep", "kept"]
+__all__ = ["command", "drop", "drop_all", "keep", "kept", "ours", "unpin"]
 
 _REQUEST = 2
 """Exit code of a request that is wrong."""
@@ -48,7 +49,7 @@ def drop_all() -> list[str]:
     Raises:
         BpfError: the kernel refuses.
     """
-    return drop(*(name for name in kept() if _record.is_ours(name)))
+    return drop(*ours())
 
 
 def kept() -> list[str]:
@@ -57,6 +58,24 @@ def kept() -> list[str]:
         return sorted(path.name for path in _record.folder().iterdir())
     except OSError:
         return []
+
+
+def ours() -> list[str]:
+    """The names of the pins that ``keep`` of this user made, and no others."""
+    return [name for name in kept() if _record.is_ours(name)]
+
+
+def unpin(name: str) -> None:
+    """Removes the pin ``name`` if it is one of :func:`ours`, and the folder with the last: without ``weir-bpf``.
+
+    Raises:
+        OSError: it cannot be removed.
+    """
+    if _record.is_ours(name):
+        (_record.folder() / name).unlink()
+        _record.forget(name)
+    with contextlib.suppress(OSError):  # another's pin keeps the folder
+        _record.folder().rmdir()
 
 
 def _forgotten(names: list[str]) -> list[str]:

@@ -57,7 +57,7 @@ def status() -> Status:
 
     Raises:
         BpfError: it cannot be asked.
-        MissingBinaryError: ``weir-bpf`` is not there.
+        weir._programs.ProgramError: ``weir-bpf`` is not there.
     """
     said = json.loads(command("status"))
     return Status(

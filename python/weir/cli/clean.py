@@ -34,7 +34,7 @@ def command(folders: tuple[Path, ...], everything: bool, dry_run: bool, as_json:
     by default it is runs.
     """
     from weir.engine import remove_unfinished, unfinished
-    from weir.methods._remains import find, remove
+    from weir.hosts.remains import find, remove
 
     found = find()
     chosen = [remain for remain in found if everything or not remain.alive]

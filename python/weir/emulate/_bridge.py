@@ -11,9 +11,9 @@ from types import FrameType
 from typing import Any
 
 from weir import _owner
-from weir.methods import MethodError, UnavailableError
-from weir.methods.emul._needs import require
-from weir.methods.emul._network import environment
+from weir._errors import MethodError, UnavailableError
+from weir.hosts.needs import require
+from weir.hosts.network import environment
 
 from ._emulator import Emulator
 from ._tally import Report

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from weir.methods._binaries import find
-from weir.methods.emul._frames import File, Frame, FrameError, Message
-from weir.methods.emul._processes import Process, Said
+from weir._programs import find
+from weir.hosts.messages import File, Frame, FrameError, Message
+from weir.hosts.processes import Process, Said
 
 from ._tally import Report, Tally
 
@@ -32,7 +32,7 @@ class Emulator:
 
         Raises:
             ProcessError: it cannot do what it is told.
-            MissingBinaryError: it is not there.
+            weir._programs.ProgramError: it is not there.
         """
         job = {"version": 1, "plan": plan, "hosts": list(hosts), "ends": [], "kernel_cc": {}, "first_port": first_port}
         self._said: queue.SimpleQueue[Said] = queue.SimpleQueue()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weir._owner import Tag
-from weir.methods.emul._wiring import DEVICE, FIRST_PORT, Command, Host, Wiring
+from weir.hosts.wiring import DEVICE, FIRST_PORT, Command, Host, Wiring
 
 __all__ = ["wiring"]
 

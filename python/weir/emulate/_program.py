@@ -13,12 +13,12 @@ from types import FrameType
 from typing import IO, Any
 
 from weir import _owner
-from weir.methods import MethodError
-from weir.methods._binaries import find
-from weir.methods.emul._namespaces import within
-from weir.methods.emul._needs import require
-from weir.methods.emul._network import Network, environment
-from weir.methods.emul._wiring import Host
+from weir._errors import MethodError
+from weir._programs import find
+from weir.hosts.namespaces import within
+from weir.hosts.needs import require
+from weir.hosts.network import Network, environment
+from weir.hosts.wiring import Host
 from weir.plan import typed
 
 from ._emulator import Emulator

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from weir.methods.emul._frames import Frame
+from weir.hosts.messages import Frame
 
 __all__ = ["Direction", "Report", "Tally"]
 

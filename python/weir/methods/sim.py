@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from weir import cc
 from weir.methods import Method, MethodError, Outcome, Progress, Sink
-from weir.methods._columns import rows
 from weir.methods._document import plan_of
 from weir.plan import Plan, TcpTransport, Transport, with_transports
+from weir.run.columns import rows
 
 __all__ = ["Sim"]
 

@@ -21,30 +21,30 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from weir import _owner, cc
+from weir._programs import find
+from weir.hosts import programs
+from weir.hosts.checks import Checks
+from weir.hosts.congestion import kernel_names, renamed
+from weir.hosts.congestion import obstacle as lacking_control
+from weir.hosts.load import HostWatch, facts
+from weir.hosts.merge import Merger
+from weir.hosts.needs import lacking
+from weir.hosts.netem import Links, queues_command, queues_job, wire_netem
+from weir.hosts.network import DISCIPLINES, EMULATED, Network, environment, execute, script
+from weir.hosts.processes import Process
+from weir.hosts.programs import Remains, files_of
+from weir.hosts.rates import packets_alone, packets_per_s
+from weir.hosts.selfcheck import SelfCheck
+from weir.hosts.session import Session
+from weir.hosts.windows import require_windows
+from weir.hosts.wiring import Wiring, wire
 from weir.methods import Capacity, Method, MethodError, Outcome, Progress, Sink
-from weir.methods._binaries import find
 from weir.methods._document import plan_of
 from weir.methods._intervals import too_fine
-from weir.methods.emul import _programs
+from weir.methods._watch import Watcher
 from weir.methods.emul._capacity import capacity, capacity_of_disciplines
-from weir.methods.emul._checks import Checks
-from weir.methods.emul._congestion import kernel_names, renamed
-from weir.methods.emul._congestion import obstacle as lacking_control
 from weir.methods.emul._fit import finest, require_fit
-from weir.methods.emul._host import HostWatch, facts
-from weir.methods.emul._merge import Merger
-from weir.methods.emul._needs import lacking
-from weir.methods.emul._netem import Links, queues_command, queues_job, wire_netem
-from weir.methods.emul._network import DISCIPLINES, EMULATED, Network, environment, execute, script
-from weir.methods.emul._processes import Process
-from weir.methods.emul._programs import Remains, files_of
-from weir.methods.emul._rates import packets_alone, packets_per_s
-from weir.methods.emul._selfcheck import SelfCheck
-from weir.methods.emul._session import Session
 from weir.methods.emul._support import needs_netem, overrun_packets
-from weir.methods.emul._watch import Watcher
-from weir.methods.emul._windows import require_windows
-from weir.methods.emul._wiring import Wiring, wire
 from weir.methods.options import OPTIONS
 from weir.plan import Plan
 
@@ -187,7 +187,7 @@ class _Cell:
 
     def _settle_programs(self, names: Mapping[str, str]) -> None:
         """Tells Linux what programs cannot ask for; the congestion controls are there."""
-        commands = _programs.routes(self._plan, self._wiring, names)
+        commands = programs.routes(self._plan, self._wiring, names)
         execute(commands)
         if commands:
             self._keep("commands.sh", "".join(f"{shlex.join(command)}\n" for command in commands))

@@ -16,13 +16,13 @@ import time
 from typing import Any
 
 from weir import _owner
+from weir._programs import find
+from weir.hosts.network import Network, environment
+from weir.hosts.probes import Endpoint, Probes, Train
+from weir.hosts.rates import packets_alone, packets_per_s
+from weir.hosts.session import Session
+from weir.hosts.wiring import Wiring, wire
 from weir.methods import Capacity, MethodError, Need
-from weir.methods._binaries import find
-from weir.methods.emul._network import Network, environment
-from weir.methods.emul._probes import Endpoint, Probes, Train
-from weir.methods.emul._rates import packets_alone, packets_per_s
-from weir.methods.emul._session import Session
-from weir.methods.emul._wiring import Wiring, wire
 from weir.plan import Plan, line_bytes, queue_bytes, tcp_flows, typed
 
 __all__ = ["capacity", "capacity_of_disciplines"]

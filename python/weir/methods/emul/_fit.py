@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from weir.hosts.programs import require_settings
 from weir.methods import MethodError
 from weir.methods._intervals import Finest, too_fine
-from weir.methods.emul._programs import require_settings
 from weir.plan import Plan
 
 __all__ = ["finest", "require_fit"]

@@ -21,18 +21,18 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from weir import confine
+from weir._programs import ProgramError
+from weir._programs import find as program
+from weir.hosts import programs
+from weir.hosts.checks import Checks
+from weir.hosts.merge import Merger
+from weir.hosts.messages import File, Frame, FrameError, read
+from weir.hosts.session import MOST_WARNINGS
+from weir.hosts.windows import require_windows
+from weir.hosts.wiring import Wiring, wire
 from weir.lab import Kernel, Lab, LabError, Settings, find, unavailable
 from weir.methods import Method, MethodError, Outcome, Progress, Sink
-from weir.methods._binaries import MissingBinaryError
-from weir.methods._binaries import find as program
 from weir.methods._document import plan_of
-from weir.methods.emul import _programs
-from weir.methods.emul._checks import Checks
-from weir.methods.emul._frames import File, Frame, FrameError, read
-from weir.methods.emul._merge import Merger
-from weir.methods.emul._session import MOST_WARNINGS
-from weir.methods.emul._windows import require_windows
-from weir.methods.emul._wiring import Wiring, wire
 from weir.methods.lab import _wire
 from weir.methods.lab._controls import controls, obstacle
 from weir.methods.lab._effort import foreseen_s, memory_mb, output_bytes, processes, remarks, trace_bytes, wall_s
@@ -70,7 +70,7 @@ class LabMethod(Method):
         """``None``, or why it cannot run here."""
         try:
             program("weir-agent")
-        except MissingBinaryError as error:
+        except ProgramError as error:
             return str(error)
         return unavailable()
 
@@ -137,7 +137,7 @@ class _Cell:
         self._merger = Merger(pa.array(_weir.event_kinds(), pa.string()), delays)
         self._warnings: list[str] = list(self._wiring.warnings)
         self._stats: dict[str, float] = {}
-        self._remains = _programs.Remains(expected=_programs.files_of(plan))
+        self._remains = programs.Remains(expected=programs.files_of(plan))
         self._most_bytes = output_bytes(plan)
         self._checks = Checks(len(plan.flows), len(plan.links), len(_weir.event_kinds()), plan.end_ns + _GRACE_NS)
 
@@ -164,7 +164,7 @@ class _Cell:
             self._sink.write(table, rows)
         self._remains.keep(self._sink)
         del self._stats["agent.ended"]
-        notes = () if not _programs.programs(self._plan) else (_PRICE,)
+        notes = () if not programs.programs(self._plan) else (_PRICE,)
         unconfined = [warning] if (warning := confine.state().warning) else []
         return Outcome((*unconfined, *self._warnings), self._stats, notes)
 

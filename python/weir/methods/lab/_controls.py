@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weir import cc as users
+from weir.hosts.congestion import FOREIGN, Wanted, wanted
 from weir.lab import BUILT_IN, Control, FaultError, HungError, Kernel, LabError, LoopError, registered
 from weir.methods import MethodError
-from weir.methods.emul._congestion import FOREIGN, Wanted, wanted
 from weir.plan import Plan
 
 __all__ = ["Controls", "controls", "obstacle"]

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from weir.hosts.messages import FILE_BYTES
+from weir.hosts.rates import packets_per_s
 from weir.methods import MethodError, span
 from weir.methods._intervals import too_fine
-from weir.methods.emul._frames import FILE_BYTES
-from weir.methods.emul._rates import packets_per_s
 from weir.methods.lab._links import choose, finest
 from weir.methods.lab._script import Network
 from weir.plan import CommandSource, Plan, line_bytes, recorded_links, tcp_flows

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from weir.hosts.netem import wire_netem
+from weir.hosts.programs import require_settings
+from weir.hosts.wiring import wire
 from weir.lab import Kernel
 from weir.methods import MethodError
 from weir.methods._intervals import Finest, too_fine
-from weir.methods.emul._netem import wire_netem
-from weir.methods.emul._programs import require_settings
-from weir.methods.emul._wiring import wire
 from weir.methods.lab import _wire
 from weir.methods.lab._script import Network
 from weir.plan import Plan

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from weir._programs import find
+from weir.hosts.congestion import renamed
+from weir.hosts.netem import Links, queues_command, queues_job
+from weir.hosts.programs import programs, routes
+from weir.hosts.wiring import Command, Host, Wiring
 from weir.lab import Script
-from weir.methods._binaries import find
-from weir.methods.emul._congestion import renamed
-from weir.methods.emul._netem import Links, queues_command, queues_job
-from weir.methods.emul._programs import programs, routes
-from weir.methods.emul._wiring import Command, Host, Wiring
 from weir.methods.lab import _wire
 from weir.methods.lab._controls import Controls
 from weir.plan import Plan

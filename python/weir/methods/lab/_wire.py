@@ -13,9 +13,9 @@ from typing import BinaryIO, assert_never
 
 import numpy as np
 
-from weir.methods import _qdiscs as qdiscs
-from weir.methods.emul._frames import Frame
-from weir.methods.emul._wiring import Host, Wiring
+from weir.hosts import qdiscs
+from weir.hosts.messages import Frame
+from weir.hosts.wiring import Host, Wiring
 from weir.plan import (
     BernoulliLoss,
     ChangeKind,

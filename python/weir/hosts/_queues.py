@@ -37,7 +37,7 @@ _MARKS = {b"red": 3, b"codel": 6, b"fq_codel": 3, b"pie": 9}
 """Which 32-bit word of what a discipline tells of itself is its number of marked packets (``linux/pkt_sched.h``)."""
 
 _LOSSES, _RATE, _QUEUE = (major << 16 for major in (1, 2, 3))
-"""Handles of the disciplines of a link (``_netem.py``)."""
+"""Handles of the disciplines of a link (``netem.py``)."""
 _NULL = (1 << 64) - 1
 _WORD = (1 << 32) - 1
 _FLUSH_NS = 250_000_000

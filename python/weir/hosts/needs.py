@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from weir.methods import UnavailableError
-from weir.methods._binaries import MissingBinaryError, find
+from weir._errors import UnavailableError
+from weir._programs import ProgramError, find
 
 __all__ = ["lacking", "require"]
 
@@ -36,7 +36,7 @@ def lacking(tools: Iterable[str], programs: Iterable[str], *, tun: bool = True) 
     for program in programs:
         try:
             find(program)
-        except MissingBinaryError as error:
+        except ProgramError as error:
             yield str(error)
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from weir.methods.emul._namespaces import within
-from weir.methods.emul._wiring import Host
+from weir.hosts.namespaces import within
+from weir.hosts.wiring import Host
 
 __all__ = ["Counters", "HostWatch", "Processors", "counters"]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, TypeVar
 
-from weir.methods.emul._frames import File, Frame, FrameError, Message
-from weir.methods.emul._processes import Process, ProcessError, Said
-from weir.methods.emul._programs import Remains
+from weir.hosts.messages import File, Frame, FrameError, Message
+from weir.hosts.processes import Process, ProcessError, Said
+from weir.hosts.programs import Remains
 
 __all__ = ["MOST_WARNINGS", "Session"]
 

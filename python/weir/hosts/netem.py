@@ -1,6 +1,6 @@
 """From a plan to a network made of the kernel's own queueing disciplines (``links: netem``): the commands.
 
-Pure, like :mod:`weir.methods.emul._wiring`, whose hosts and settings of TCP it shares. Routers are namespaces, too.
+Pure, like :mod:`weir.hosts.wiring`, whose hosts and settings of TCP it shares. Routers are namespaces, too.
 What a directed link of the plan becomes, in the order in which a packet passes:
 
 - where it leaves: **losses** (netem without delay), the **queue**, and the **rate**, a token bucket (tbf) whose bucket
@@ -22,9 +22,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, assert_never
 
-from weir.methods import _qdiscs as qdiscs
-from weir.methods.emul import _wiring
-from weir.methods.emul._wiring import Command, Host, Wiring, WiringError
+from weir.hosts import qdiscs, wiring
+from weir.hosts.wiring import Command, Host, Wiring, WiringError
 from weir.plan import (
     BernoulliLoss,
     Delay,
@@ -176,7 +175,7 @@ def wire_netem(plan: Plan, tag: str, slack_ns: int) -> Links:
     """
     if (why := obstacle(plan)) is not None:
         raise WiringError(f"links: netem lacks this: {why}. `links: emulator` has it")
-    bare = _wiring.wire(plan, tag)
+    bare = wiring.wire(plan, tag)
     ends = _ends(plan)
     hosts = tuple(replace(host, device=_device(host.node, ends)) for host in bare.hosts)
     names = {host.node: host.namespace for host in hosts}
@@ -244,7 +243,7 @@ def _settings(namespace: str, *, forward: bool) -> list[Command]:
         "net.ipv4.ip_default_ttl": str(_TTL),
         "net.ipv4.ip_forward": str(int(forward)),
     }
-    return _wiring.sysctl(f"/run/netns/{namespace}", values)
+    return wiring.sysctl(f"/run/netns/{namespace}", values)
 
 
 # Devices -------------------------------------------------------------------------------------------------------------
@@ -289,7 +288,7 @@ def _routing(plan: Plan, ends: Mapping[int, _End], names: Mapping[int, str], bar
 
     A route of a host carries what Linux takes of TCP from it (the initial window, ECN, quick acknowledgements).
     """
-    words = _wiring.route_options(plan)
+    words = wiring.route_options(plan)
     usual: dict[tuple[int, int], int] = {}
     extra: dict[tuple[int, int, int], None] = {}
     rules: list[Command] = []

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weir.methods import MethodError
-from weir.methods.emul._frames import File, Frame, FrameError, Message, read
+from weir._errors import MethodError
+from weir.hosts.messages import File, Frame, FrameError, Message, read
 
 __all__ = ["Process", "ProcessError", "Said"]
 

@@ -2,7 +2,7 @@
 
 Four things are measured by datagrams with the kernel's time of arrival: the round-trip time of every path; the rate of
 every kind of path, by the dispersion of a train; the size of bottlenecks' queues, by a burst that overfills them; and
-random losses. What is expected comes from ``_expectation``, applied to the instants at which the packets really left. A
+random losses. What is expected comes from ``expectation``, applied to the instants at which the packets really left. A
 measurement that fails is repeated, because a busy machine can delay a packet; what fails every time is refused.
 """
 
@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from weir.methods import MethodError
-from weir.methods.emul._expectation import Loss, Probe, arrivals, delay_ns, loss_of, slack_ns
-from weir.methods.emul._probes import Endpoint, Probes, Train
-from weir.methods.emul._wiring import Wiring
+from weir._errors import MethodError
+from weir.hosts.expectation import Loss, Probe, arrivals, delay_ns, loss_of, slack_ns
+from weir.hosts.probes import Endpoint, Probes, Train
+from weir.hosts.wiring import Wiring
 from weir.plan import (
     UDP_HEADERS,
     CodelQueue,

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from weir import _linux
+from weir._errors import MethodError
 from weir.bpf import BpfError, Loader
-from weir.methods import MethodError
 from weir.plan import Plan, TcpTransport, Transport, tcp_flows, with_transports
 
 __all__ = ["FOREIGN", "Wanted", "kernel_names", "label", "native", "obstacle", "renamed", "wanted"]

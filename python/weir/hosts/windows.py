@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from weir.methods import MethodError
-from weir.methods.emul._frames import Frame
+from weir._errors import MethodError
+from weir.hosts.messages import Frame
 from weir.plan import CommandSource, Plan, TcpTransport
 
 __all__ = ["require_windows"]

@@ -2,7 +2,7 @@
 
 A program opens its own sockets. What a plan asks of its flow is settled around it: the congestion control and the
 segment size by the route between the two hosts, buffers, SACK, timestamps and ECN by the host's parameters, which all
-flows of the host have (:mod:`weir.methods.emul._wiring`). iperf3 takes some of it as arguments.
+flows of the host have (:mod:`weir.hosts.wiring`). iperf3 takes some of it as arguments.
 
 Pure but for :class:`Remains`; ``lab`` uses the same.
 """
@@ -14,11 +14,12 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import BinaryIO, Protocol
 
-from weir.methods import MethodError, Sink
-from weir.methods.emul._congestion import label
-from weir.methods.emul._frames import File, FrameError, Message
-from weir.methods.emul._wiring import Command, Wiring
+from weir._errors import MethodError
+from weir.hosts.congestion import label
+from weir.hosts.messages import File, FrameError, Message
+from weir.hosts.wiring import Command, Wiring
 from weir.plan import CommandSource, Flow, Plan, TcpTransport, option_bytes, packet_bytes, tcp_flows
 
 __all__ = ["Remains", "files_of", "programs", "require_settings", "routes"]
@@ -132,6 +133,17 @@ def _unlike_buffers(plan: Plan) -> Iterator[str]:
 _SHOWN = 80
 
 
+class Files(Protocol):
+    """Where files of a cell go, such as a :class:`weir.methods.Sink`."""
+
+    def open(self, name: str) -> BinaryIO:
+        """Opens the file ``name`` for writing, and closes it in the end.
+
+        Raises:
+            OSError: it cannot be created.
+        """
+
+
 def files_of(plan: Plan) -> frozenset[str]:
     """Names of the files that the programs of ``plan`` can leave (``crates/weir-agent/src/program_end.rs``)."""
     return frozenset(
@@ -172,7 +184,7 @@ class Remains:
             raise FrameError("more programs ended than the plan has")
         self.ended.append(ended)
 
-    def keep(self, sink: Sink) -> None:
+    def keep(self, sink: Files) -> None:
         """Puts all of it into the cell: ``commands/NAME.out`` and so on, and ``commands.json``."""
         for file in self.files:
             sink.open(file.name).write(file.content)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from weir.methods.emul._frames import Frame, FrameError
+from weir.hosts.messages import Frame, FrameError
 from weir.run.tables import TABLES
 
 __all__ = ["PARTS", "Checks"]

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Literal
 
 from weir import _owner
+from weir._errors import MethodError
 from weir._remove import remove_tree
-from weir.bpf import _record
+from weir.bpf import ours, unpin
+from weir.hosts import _cgroup
 from weir.lab import group_places, left_behind
-from weir.methods import MethodError
-from weir.methods.emul import _cgroup
 
 __all__ = ["Remain", "find", "remove"]
 
@@ -64,11 +64,7 @@ def remove(remain: Remain) -> None:
         case "namespace":
             _delete(remain.name)
         case "congestion control":
-            if _record.is_ours(remain.name):
-                (_record.folder() / remain.name).unlink()
-                _record.forget(remain.name)
-            with contextlib.suppress(OSError):  # another's pin keeps the folder
-                _record.folder().rmdir()
+            unpin(remain.name)
         case "folder":
             remove_tree(Path(remain.name))
 
@@ -97,11 +93,7 @@ def _cgroups() -> Iterator[Remain]:
 
 def _pins() -> Iterator[Remain]:
     """What ``weir cc load`` keeps: nobody's while no program uses it, which the kernel minds by itself."""
-    try:
-        names = sorted(path.name for path in _record.folder().iterdir())
-    except OSError:
-        return
-    yield from (Remain("congestion control", name, alive=False) for name in names if _record.is_ours(name))
+    yield from (Remain("congestion control", name, alive=False) for name in ours())
 
 
 def _folders() -> Iterator[Remain]:

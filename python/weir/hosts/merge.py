@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from weir.methods._columns import empty, rows
-from weir.methods.emul._checks import PARTS
-from weir.methods.emul._frames import Frame
+from weir.hosts.checks import PARTS
+from weir.hosts.messages import Frame
+from weir.run.columns import empty, rows
 
 __all__ = ["Merger"]
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
-from weir.methods.emul._namespaces import within
-from weir.methods.emul._wiring import Host
+from weir.hosts.namespaces import within
+from weir.hosts.wiring import Host
 from weir.plan import UDP_HEADERS
 
 __all__ = ["Endpoint", "Probes", "Train"]

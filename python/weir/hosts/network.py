@@ -14,11 +14,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from weir._errors import MethodError
 from weir._owner import ENVIRONMENT, Tag
-from weir.methods import MethodError
-from weir.methods.emul._cgroup import Cgroup
-from weir.methods.emul._guardian import Work
-from weir.methods.emul._wiring import Command, Wiring
+from weir.hosts._cgroup import Cgroup
+from weir.hosts._guardian import Work
+from weir.hosts.wiring import Command, Wiring
 
 __all__ = ["DISCIPLINES", "EMULATED", "Network", "environment", "execute", "script"]
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weir.methods import MethodError
+from weir._errors import MethodError
 from weir.plan import (
     CommandSource,
     Flow,

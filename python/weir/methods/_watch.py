@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from weir.hosts.messages import Frame
 from weir.methods import Live, LiveFlow, LiveLink, Upcoming
-from weir.methods.emul._frames import Frame
 from weir.plan import Plan, kind_of
 
 __all__ = ["Watcher", "timeline"]

@@ -1,0 +1,19 @@
+"""One home for the hosts of a plan: how they are made, what runs on them, what they say, and how they are removed.
+
+Whatever executes plans on a real kernel is made of these parts - namespaces of this machine, those of a lab's guest,
+machines of their own - and so is what emulates a link or measures a path without any plan:
+
+    wiring, netem, qdiscs        from a plan to namespaces, addresses, routes, disciplines: commands; pure
+    programs, congestion, rates  what else a plan asks of Linux: routes of programs, congestion controls, trains
+    network, namespaces, needs   hosts on this machine, with a guardian; what this machine lacks for them
+    processes, session           agents and other processes of a run, from job to end
+    messages, checks, windows    what they say: reading it, and refusing what no run of the plan says
+    merge                        the tables of a run out of the parts that the processes saw
+    probes, expectation, selfcheck   packets that prove a network before anything is measured
+    load                         whether the machine, and not the protocol, decided a result
+    remains                      what runs left on this machine, for ``weir clean``
+
+It knows plans and the columns of runs; no method, scenario or report.
+"""
+
+from __future__ import annotations
