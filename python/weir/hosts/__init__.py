@@ -17,3 +17,26 @@ It knows plans and the columns of runs; no method, scenario or report.
 """
 
 from __future__ import annotations
+
+__all__ = [
+    "checks",
+    "congestion",
+    "expectation",
+    "load",
+    "merge",
+    "messages",
+    "namespaces",
+    "needs",
+    "netem",
+    "network",
+    "probes",
+    "processes",
+    "programs",
+    "qdiscs",
+    "rates",
+    "remains",
+    "selfcheck",
+    "session",
+    "windows",
+    "wiring",
+]
