@@ -13,7 +13,8 @@ from weir import _weir
 from weir.scenario import parse, schema
 
 DOC = (ROOT / "docs" / "scenario-language.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```yaml\n(.*?)```", DOC, re.DOTALL)
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```yaml\n(.*?)```", README + DOC, re.DOTALL)
 
 
 @pytest.mark.parametrize("text", BLOCKS, ids=lambda t: t.split("\n")[0].removeprefix("title: "))
