@@ -55,7 +55,7 @@ def _congestion_controls() -> str:
     from weir import _weir
 
     lines = ["# Congestion controls", "", _own_congestion_control()]
-    lines += ["## Reference", "", "A scenario names one with `cc:`; `weir cc list NAME` prints this."]
+    lines += ["## Reference", "", "Use them by name, as in `cc: htcp`. `weir cc list NAME` prints the same tables."]
     for cc in json.loads(_weir.cc_list()):
         lines += ["", f"### `{cc['name']}`: {cc['title']}", "", f"{cc['source']}.", ""]
         lines += ["| option | default | range | what it does |", "|---|---|---|---|"]
@@ -91,54 +91,56 @@ def _fields(header: str) -> str:
 _IN_THE_KERNEL = """
 ## In the kernel
 
-The same sources run in this host's Linux as BPF `struct_ops`. `weir run --method emul` loads what a scenario names, for
-the length of the run; `cc: cubic` is weir's, `cc: linux:cubic` the kernel's own. `weir cc list` says what is possible
-here, and why not. For other programs:
+The same sources run in this host's Linux as BPF `struct_ops`. In a scenario for `weir run --method emul`, `cc: cubic`
+is weir's control, loaded for the duration of the run, and `cc: linux:cubic` is the kernel's own. `weir cc list` says
+what this host supports, and why not more. Other programs can use weir's controls, too:
 
 ```
-sudo weir cc load cubic                     # weir_cubic is loaded
+sudo weir cc load cubic                     # loads weir_cubic
 iperf3 -C weir_cubic -c HOST
 sudo weir cc load cubic --as gentle --option beta=900
 sudo weir cc unload --all
 ```
 
-- It needs Linux with BTF (`/sys/kernel/btf/vmlinux`, as distributions have it; tried with 6.1, 6.12 and 6.18), and root
-  or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN. Only a C file of your own needs clang when it is loaded:
-  `weir cc load ./my_cc.c`, or `./my_cc.so` of `weir cc build` with the same `my_cc.c` beside it.
-- A name in the kernel has at most 15 characters of a-z, A-Z, 0-9, `_` and `.`; by default it is `weir_` and the name.
-- Options are set when it is loaded, within the bounds above. For other values load it again under another name.
-- Sockets of every network namespace can choose it, because the kernel keeps one list for all. Processes without
-  CAP_NET_ADMIN can only if it was loaded with `--everyone`; `reno` is for everyone, as the kernel's is. The setting
-  `net.ipv4.tcp_allowed_congestion_control` of the first namespace changes that later.
-- What a run loads is held by a process: it is gone when the run ends, also when weir is killed. (Linux before 6.4 would
-  keep it; there a second process removes it, or the next run if both were killed at once.) What `weir cc load` loads is
-  pinned in `/sys/fs/bpf/weir` until `weir cc unload` or a reboot. A connection keeps what it uses, unloaded or not.
-- Some hosts' kernels run no BPF program while process 1 is current, an interrupt in its time slice included. A call is
-  skipped then, and where it returns a value the caller gets what was on the stack: a threshold of two thousand million
-  packets, now and then, on a busy machine. It was seen on a hosted 6.18 kernel, in the code of its `__bpf_prog_enter`;
-  `emul` warns of windows that cannot be. `cc: linux:NAME` and the lab are free of it.
-- HZ is the running kernel's. Only what a source computes in jiffies depends on it: the idle time of `cubic`.
+- **Requirements**: Linux with BTF (`/sys/kernel/btf/vmlinux`, present in distributions; tried with 6.1, 6.12 and 6.18),
+  and root or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN. Loading a C file of your own also needs clang:
+  `weir cc load ./my_cc.c`, or `./my_cc.so` from `weir cc build` with the same `my_cc.c` beside it.
+- **Names** in the kernel have at most 15 characters of a-z, A-Z, 0-9, `_` and `.`. The default is `weir_` and weir's
+  name.
+- **Options** are fixed when a control is loaded, within the bounds above. For other values, load it again under another
+  name.
+- **Who can use it**: sockets in every network namespace, because the kernel keeps one list for all. Processes without
+  CAP_NET_ADMIN need a control that was loaded with `--everyone`; `reno` is for everyone, like the kernel's. The first
+  namespace's setting `net.ipv4.tcp_allowed_congestion_control` changes this later.
+- **Lifetime in a run**: a process holds the control, so that it disappears with the run, even if weir is killed. Linux
+  before 6.4 would keep it; there, a second process removes it, or the next run if both processes were killed at once.
+- **Lifetime after `weir cc load`**: the control is pinned in `/sys/fs/bpf/weir` until `weir cc unload` or a reboot. A
+  connection keeps its control even after an unload.
+- **A defect of some hosted kernels**: they skip BPF programs while process 1 is current, including interrupts in its
+  time slice. If the skipped call returns a value, the caller reads stale stack memory. On a busy machine this can set a
+  threshold of two thousand million packets. We saw it on a hosted 6.18 kernel, in its `__bpf_prog_enter`. `emul` warns
+  of impossible windows. `cc: linux:NAME` and the lab are not affected.
+- **HZ** is the running kernel's. It affects only computations in jiffies: the idle time of `cubic`.
 
-`weir cc parity NAME` makes the same drawn calls, ordinary and extreme ones, on the simulator's and the kernel's build
-of a source and compares windows and private state after every call. The tests do so for all of these, and make the
-calls of live connections again in the simulator's build.
+`weir cc parity NAME` makes the same random calls, ordinary and extreme, on the simulator's and the kernel's build of a
+source. It compares windows and private state after every call. The tests do this for all of these controls, and replay
+the calls of live connections on the simulator's build.
 """
 
 
 _OPTIONS = """\
-An option means the same in every command that has it:
+An option has the same meaning in every command:
 
-- A singular names: `--method sim`, `--cell 0003-r0`, `--metric jain`, `--phase steady`. Several methods stand in one
-  value, with commas. A plural counts: `--cells 40`, `--seeds 5`, `--pairs 2`, `--draws 20`, `--workers 8`. `--seed` is
-  what random choices follow from.
-- `--max-` bounds what the rest of its name says: `--max-rate 500Mbps`, `--max-time 10min`. Values have units.
-- `--within` makes a difference a condition: beyond it the command ends with 1.
-- `--out` is the folder of what is executed, `--fresh` replaces what it holds, `--force` executes what this machine does
-  not carry. `--report`, `--document` and `--figures` say where pages, documents and pictures go.
-- Another question is another command, not an option.
+- A singular option names things: `--method sim`, `--cell 0003-r0`, `--metric jain`, `--phase steady`. Several methods
+  are one value with commas. A plural option is a number: `--cells 40`, `--seeds 5`, `--pairs 2`, `--draws 20`,
+  `--workers 8`. `--seed` determines random choices.
+- `--max-` sets an upper bound, with a unit: `--max-rate 500Mbps`, `--max-time 10min`.
+- `--within` limits a difference: if it is larger, the command exits with 1.
+- `--out` is the folder for results. `--fresh` replaces its contents. `--force` executes even what this machine cannot
+  carry.
+- `--report`, `--document` and `--figures` give the places for pages, documents and pictures.
 
-[comparisons.md](comparisons.md) says which of `compare`, `validate`, `cc compare` and `cc parity` answers which
-question.
+[comparisons.md](comparisons.md) explains when to use `compare`, `validate`, `cc compare` and `cc parity`.
 """
 
 
@@ -168,8 +170,8 @@ def _catalogue() -> str:
     lines = [
         "# The catalogue",
         "",
-        "Scenarios that come with weir, where each is from, and the claims known not to reproduce, with the reason.",
-        "The outcome of every other claim is in the report of `weir run NAME`; `make catalogue` runs the quick ones.",
+        "weir comes with these scenarios from published papers. The page also lists the claims that are known not to",
+        "reproduce, with the reasons. `weir run NAME` judges every claim; `make catalogue` runs the quick versions.",
         "",
         "| name | title | source | claims |",
         "|---|---|---|---|",
@@ -206,17 +208,19 @@ _BY_METHODS = """
 weir catalogue --method sim,lab,emul        # as root, for emul; `make lab` first, for lab
 ```
 
-executes every scenario by each method that the machine has, and says for each claim and figure which methods agree and
-which stands alone, in the terminal and in `runs/catalogue/catalogue.html`. The versions are those for
-[real time](scenario-language.md#real-time); what is complete is kept, `--max-time 10min` bounds it, and names of
-scenarios choose some. With five other seeds the simulator says what chance alone makes of a claim or a figure.
+This executes every scenario by each available method. For each claim and figure it reports which methods agree and
+which one stands alone, on the terminal and in `runs/catalogue/catalogue.html`. It executes the
+[real-time](scenario-language.md#real-time) versions. Names of scenarios select some of them, and `--max-time 10min`
+bounds the time. An interrupted survey keeps its complete results. Five more seeds in the simulator show how far chance
+alone changes a claim or a figure.
 
 | name | cells | fastest link | time of all cells | claims judged |
 |---|--:|--:|--:|--:|""".splitlines()
 
 _BY_METHODS_END = """
-The claims that are not judged are in the report, each with its reason: it is about cells that this version leaves out,
-or its figure is of another scale. [validation/](validation/README.md#the-catalogue-by-three-methods) has the findings.
+The report lists the claims that are not judged, each with its reason: the claim needs cells that this version leaves
+out, or its figure has another scale. [validation/](validation/README.md#the-catalogue-by-three-methods) describes the
+findings.
 """.splitlines()
 
 
