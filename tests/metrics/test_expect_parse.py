@@ -124,7 +124,7 @@ def test_min_with_over_is_a_function_of_a_sweep() -> None:
         ("jain > 5 cubits", 10, "found 'cubits'"),
         ("goodput.mean within of 3", 21, "a tolerance"),
         ("goodput.mean between 1Gbps", 27, "expected 'and'"),
-        ("argmin(goodput.mean) == 'a'", 1, "needs to know over what"),
+        ("argmin(goodput.mean) == 'a'", 1, "needs a factor"),
         ("argmin(goodput.mean over cc) > 'a'", 1, "no order"),
         ("argmin(goodput.mean over cc) == 3", 1, "compares a word with a number"),
         ("slope(goodput.mean over cc, rtt) > 0", 1, "goes over one factor"),

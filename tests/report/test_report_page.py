@@ -230,7 +230,7 @@ def test_an_interrupted_run_has_a_report_that_says_so(tmp_path: Path) -> None:
         opened = open_run(run)
     page = read_page(build(opened))
     assert "incomplete" in page.by_id("warnings").text
-    assert "its claims are judged when it is" in page.by_id("verdicts").text
+    assert "Its claims are judged when it is complete" in page.by_id("verdicts").text
 
 
 def test_empty_tables_give_a_page_without_charts(tmp_path: Path) -> None:

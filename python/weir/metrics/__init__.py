@@ -1,7 +1,7 @@
 """Metrics: one definition each, computed from the tables of a run.
 
-Nothing here touches a host or a scenario; a metric sees a :class:`~weir.metrics.window.Window` and nothing else.
-``catalogue`` lists the metrics, ``compute`` (behind ``Run.metrics``) gives a frame, ``weir.metrics.expect`` judges
+No module here reads a host or a scenario: a metric function receives only a :class:`~weir.metrics.window.Window`.
+``catalogue`` lists the metrics, ``compute`` (behind ``Run.metrics``) returns a frame, ``weir.metrics.expect`` judges
 claims.
 """
 

@@ -1,10 +1,10 @@
-"""What values a quantity can have at all: a share is between 0 and 1, a rate not negative.
+"""The range that a quantity is confined to: a share lies between 0 and 1, a rate is not negative.
 
-Bounds go through arithmetic as intervals do (Moore, Interval Analysis, 1966), so that the ratio of two rates is not
-negative and the difference of two shares is at most 1. A confidence interval is cut at them: the true mean lies within,
-so that the interval covers it as often as before (Mandelkern, Statistical Science 17(2), 2002, section 2). A transform
-(the logit of a share) would keep within the bounds, too, but it is undefined where a repeat is at its bound, which
-Jain's index, utilisation and loss rates often are, and its interval is not one of the mean.
+Bounds propagate through arithmetic as intervals do (Moore, Interval Analysis, 1966): the ratio of two rates is not
+negative, the difference of two shares is at most 1. A confidence interval is cut at its bounds. The true mean lies
+within them, so the cut interval keeps its coverage (Mandelkern, Statistical Science 17(2), 2002, section 2). A
+transform such as the logit of a share would also stay within the bounds. But it is undefined where a repeat lies on its
+bound, as Jain's index, utilisation and loss rates often do, and its interval is not one of the mean.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["ANY", "NON_NEGATIVE", "SHARE", "Bounds", "after"]
 
 @dataclass(frozen=True)
 class Bounds:
-    """The least and the greatest value that a quantity can have; both may be infinite."""
+    """The smallest and the largest value of a quantity; both may be infinite."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -49,19 +49,19 @@ class Bounds:
         return -self if self.high <= 0 else Bounds(0.0, max(-self.low, self.high))
 
     def scaled(self, factor: float) -> Bounds:
-        """Of the quantity times a constant."""
+        """The bounds of the quantity times a constant."""
         return self * Bounds(factor, factor)
 
     def cut(self, low: float, high: float, value: float) -> tuple[float, float]:
-        """The part of an interval around ``value`` that is within the bounds.
+        """Cuts an interval around ``value`` at the bounds.
 
-        A value beyond them stays in its interval: utilisation counts whole packets, so that it may be 1.0004.
+        A value beyond the bounds stays in its interval: utilisation counts whole packets and may reach 1.0004.
         """
         return max(low, min(self.low, value)), min(high, max(self.high, value))
 
 
 def _product(a: float, b: float) -> float:
-    return 0.0 if a == 0 or b == 0 else a * b  # a bound of 0 times an infinite one is 0: no value is infinite
+    return 0.0 if a == 0 or b == 0 else a * b  # 0 times an infinite bound is 0: no value is infinite
 
 
 ANY = Bounds()
@@ -70,7 +70,7 @@ SHARE = Bounds(0.0, 1.0)
 
 
 def after(statistic: str, bounds: Bounds) -> Bounds:
-    """The bounds of a statistic of values with ``bounds``: a deviation is not negative, a mean where they are."""
+    """The bounds of a statistic of values with ``bounds``: 0 or more for a deviation, the same for a mean."""
     if statistic in ("sd", "var", "spread"):
         return NON_NEGATIVE
     if statistic in ("sum", "cov"):

@@ -1,4 +1,4 @@
-"""Completion times of transfers. A transfer counts in a phase if it completed within it."""
+"""Completion times of transfers. A transfer counts in the phase in which it completes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _USER = (View.END_USER,)
 
 
 def completed(window: Window) -> tuple[Ints, Floats, pl.DataFrame]:
-    """Flow and completion time (s) of each transfer of a known size that completed in the window, and their rows."""
+    """Flow, completion time (s) and row of each transfer of known size that completed in the window."""
     table = window.data.transfers.filter(
         pl.col("flow").is_in(window.flow_ids),
         pl.col("bytes").is_not_null(),
@@ -49,10 +49,11 @@ def _one(value: float) -> Values:
     tables=("flows",),
 )
 def completion(window: Window) -> Sample:
-    """Completion time of a transfer, connection set-up included; a population over all transfers of the flows selected.
+    """Completion time of a transfer, including connection set-up; a population over all transfers of the selected
+    flows.
 
     ``completion.mean``, ``.sd`` and ``.cov`` are the thesis' mean, deviation and coefficient of variation. Transfers
-    that did not complete are not in it: see ``completion.unfinished``.
+    that did not complete are left out: see ``completion.unfinished``.
     """
     owner, times, _ = completed(window)
     return Sample(owner, times)
@@ -72,7 +73,7 @@ def completion(window: Window) -> Sample:
     params=(Param("width", "s", 1.0, "Width of a bin."),),
 )
 def completion_distribution(window: Window, *, width: float = 1.0) -> Distribution:
-    """Distribution of completion times in bins of ``width``, from the bin of the shortest to that of the longest."""
+    """Distribution of completion times in bins of ``width``, from the shortest transfer's bin to the longest's."""
     _, times, _ = completed(window)
     if len(times) == 0:
         return Distribution("all", [0], np.array([0.0, width]), np.full((1, 1), math.nan))
@@ -119,8 +120,8 @@ def completion_jain(window: Window) -> Values:
 def completion_makespan(window: Window) -> Values:
     """Time from the first request to the end of the last transfer.
 
-    If a transfer of a known size did not complete, the time to the end of the window, marked as a bound: the true one
-    is longer.
+    If a transfer of known size did not complete, the value is the time to the end of the window, marked as a lower
+    bound.
     """
     sized = window.data.transfers.filter(pl.col("flow").is_in(window.flow_ids), pl.col("bytes").is_not_null())
     sized = sized.filter(pl.col("start_ns").cast(pl.Int64).is_between(window.from_ns, window.to_ns, closed="left"))
@@ -145,7 +146,7 @@ def completion_makespan(window: Window) -> Values:
     tables=("flows",),
 )
 def completion_count(window: Window) -> Values:
-    """Number of transfers of a known size that completed in the window."""
+    """Number of transfers of known size that completed in the window."""
     return _one(float(len(completed(window)[1])))
 
 
@@ -201,9 +202,9 @@ def completion_goodput(window: Window) -> Sample:
     views=_USER,
     source="RR-6874 sections 3.4 and 6.1",
     tables=("flows",),
-    params=(Param("expected", "s", None, "Completion time that was predicted.", required=True),),
+    params=(Param("expected", "s", None, "Predicted completion time.", required=True),),
 )
 def lateness(window: Window, *, expected: float) -> Sample:
-    """How much later than predicted a transfer completed; negative if earlier."""
+    """Completion time of a transfer minus the predicted one; negative if the transfer was early."""
     owner, times, _ = completed(window)
     return Sample(owner, times - expected)

@@ -1,4 +1,4 @@
-"""Convergence: how fast a flow's window reaches what the path can hold, and what slow start costs on the way."""
+"""Convergence: how fast a flow's window fills its path, and the share of slow start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from weir.run import Flow
 __all__: list[str] = []
 
 _DESIGNER = (View.DESIGNER,)
-_LEVEL = (Param("level", "1", 0.8, "Part of the bandwidth-delay product to reach."),)
+_LEVEL = (Param("level", "1", 0.8, "Share of the bandwidth-delay product to reach."),)
 
 
 def _tcp(window: Window) -> list[Flow]:
@@ -39,8 +39,9 @@ def _tcp(window: Window) -> list[Flow]:
 def convergence_time(window: Window, *, level: float = 0.8) -> Values:
     """Time until a flow's congestion window reaches 80 % of the bandwidth-delay product of its path.
 
-    From the beginning of the window, or the start of the flow if that is later. The product is the rate of the path's
-    slowest link times the base RTT, in full packets. A bound if it is not reached within the window.
+    Counts from the beginning of the window, or from the start of the flow if that is later. The product is the rate of
+    the path's slowest link times the base RTT, in full packets. The value is a lower bound if the flow does not reach
+    the level within the window.
     """
     flows = _tcp(window)
     target = np.array([level * window.plan.bdp_packets(flow) for flow in flows], dtype=np.float64)
@@ -73,7 +74,7 @@ def convergence(window: Window, *, level: float = 0.8) -> Values:
 
 
 def _slow_start(window: Window, flow: Flow) -> tuple[Floats, Floats, np.typing.NDArray[np.bool_]]:
-    """Time (s) and payload acknowledged since the sample before, and whether the sender was in slow start then."""
+    """Time (s) and payload acknowledged since the previous sample, and whether the sender was in slow start then."""
     grouped = window.data.grouped("samples", [f.id for f in _tcp(window)])
     rows = grouped.rows(flow.id)
     times = grouped.times_ns[rows]
@@ -109,7 +110,7 @@ def _share(window: Window, bytes_: bool) -> Values:
     tables=("samples", "flows"),
 )
 def slow_start_time_share(window: Window) -> Values:
-    """Part of its active time that a TCP flow spends in slow start, at the resolution of ``measure.tcp``."""
+    """Share of its active time that a TCP flow spends in slow start, at the resolution of ``measure.tcp``."""
     return _share(window, bytes_=False)
 
 
@@ -126,5 +127,5 @@ def slow_start_time_share(window: Window) -> Values:
     tables=("samples", "flows"),
 )
 def slow_start_bytes_share(window: Window) -> Values:
-    """Part of its bytes that a TCP flow transfers in slow start, at the resolution of ``measure.tcp``."""
+    """Share of its bytes that a TCP flow transfers in slow start, at the resolution of ``measure.tcp``."""
     return _share(window, bytes_=True)

@@ -1,4 +1,4 @@
-"""Delay: round trips as senders see them, and time in queues as links see it."""
+"""Delay: round-trip times at senders, and queueing delays at links."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _NETWORK = (View.DESIGNER, View.PROVIDER)
     tables=("samples", "flows"),
 )
 def rtt(window: Window) -> Series:
-    """Smoothed round-trip time of a TCP flow; undefined before its first measurement.
+    """Smoothed round-trip time of a TCP flow; undefined before the first measurement.
 
-    One value a flow and instant of ``measure.tcp`` at which it is active.
+    One value per flow and instant of ``measure.tcp`` at which the flow is active.
     """
     return window.samples("srtt_ns", 1e-9)
 
@@ -37,7 +37,7 @@ def rtt(window: Window) -> Series:
 @metric(
     "rtt.queueing",
     symbol="q_i(t)",
-    formula="smoothed - least round-trip time",
+    formula="smoothed - minimum round-trip time",
     unit="s",
     bounds=NON_NEGATIVE,
     category=Category.DELAY,
@@ -47,10 +47,10 @@ def rtt(window: Window) -> Series:
     tables=("samples", "flows"),
 )
 def rtt_queueing(window: Window) -> Series:
-    """Queueing delay as a TCP sender sees it: the round-trip time above the least one it has seen.
+    """Queueing delay seen by a TCP sender: the smoothed round-trip time minus the smallest one seen so far.
 
-    One value a flow and instant of ``measure.tcp`` at which it is active. A standing queue that was there from the
-    start does not show; ``queue.delay`` has it.
+    One value per flow and instant of ``measure.tcp`` at which the flow is active. A queue that stands from the start is
+    invisible to it; ``queue.delay`` shows it.
     """
     smoothed, least = window.samples("srtt_ns", 1e-9), window.samples("min_rtt_ns", 1e-9)
     values = [np.maximum(s - m, 0.0) for s, m in zip(smoothed.values, least.values, strict=True)]
@@ -72,7 +72,7 @@ def rtt_queueing(window: Window) -> Series:
 def rtt_jitter(window: Window) -> Series:
     """Change of the smoothed round-trip time from one instant of ``measure.tcp`` to the next.
 
-    Smoothing hides what single packets see, so that this is a lower bound of the packets' jitter.
+    Smoothing hides the variation of single packets: the value is a lower bound of the packets' jitter.
     """
     smoothed = window.samples("srtt_ns", 1e-9)
     values = [np.abs(np.diff(v)) for v in smoothed.values]
@@ -92,10 +92,10 @@ def rtt_jitter(window: Window) -> Series:
     tables=("links", "flows"),
 )
 def queue_delay(window: Window) -> Series:
-    """Queueing delay at a link, weighted by packets: ``queue.delay.mean`` is that of all packets of the window.
+    """Queueing delay at a link, weighted by packets: ``queue.delay.mean`` is the mean over all packets of the window.
 
-    One value an interval of ``measure.links`` in which a packet left. Percentiles are of the intervals' means: they are
-    below those of the packets if ``measure.links`` is coarse; ``queue.delay.max`` is exact.
+    One value per interval of ``measure.links`` in which a packet left. Percentiles are taken over the intervals' means,
+    so they lie below the packets' percentiles if ``measure.links`` is coarse. ``queue.delay.max`` is exact.
     """
     return _queue_delay(window, "queue_delay_ns")
 
@@ -113,7 +113,7 @@ def queue_delay(window: Window) -> Series:
     tables=("links", "flows"),
 )
 def queue_delay_max(window: Window) -> Series:
-    """Longest queueing delay of any packet in each interval of ``measure.links``; alone, the longest of the window."""
+    """Longest queueing delay of any packet per interval of ``measure.links``; without a statistic, of the window."""
     return _queue_delay(window, "queue_delay_max_ns")
 
 
@@ -142,7 +142,7 @@ def _queue_delay(window: Window, column: str) -> Series:
     tables=("links", "flows"),
 )
 def queue_length(window: Window) -> Series:
-    """Bytes waiting in a link's queue; one value an interval of ``measure.links``."""
+    """Bytes waiting in a link's queue; one value per interval of ``measure.links``."""
     found = window.link_intervals("queue_bytes")
     return Series(
         "link",

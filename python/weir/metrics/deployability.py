@@ -1,7 +1,7 @@
 """Deployability: what has to change before a transport can be used.
 
-The thesis notes that these are hard to express in numbers. What is here is countable from a plan and a source file, and
-says no more than it counts: it ranks nothing.
+The thesis notes that these criteria are hard to express in numbers. These metrics count what a plan and a source file
+contain; they do not rank.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _TOKEN = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n]
 
 
 def count_code_lines(source: str) -> int:
-    """Lines of C that hold more than white space and comments."""
+    """Lines of C that contain more than white space and comments."""
     bare = _TOKEN.sub(lambda m: m.group() if m.group()[0] in "\"'" else "\n" * m.group().count("\n") + " ", source)
     return sum(1 for line in bare.splitlines() if line.strip())
 
 
 def code_lines(cc: str) -> float:
-    """Lines of code of the congestion control called ``cc``: of the ``*.c`` in its folder; nan if it is not there.
+    """Lines of code of the congestion control ``cc``: of all ``*.c`` in its folder; nan without sources.
 
-    Looked for where the package was installed with its sources, and in the checkout that it runs from.
+    Searches the sources installed with the package, then the checkout that the package runs from.
     """
     if not _CC.fullmatch(cc):
-        return math.nan  # a path or a kernel's own (`linux:NAME`): there is no source of ours to count
+        return math.nan  # a path or a kernel's own control (`linux:NAME`): weir has no source of it
     package = Path(__file__).resolve().parents[1]
     for root in (package / "cc", package.parents[1] / "cc"):
         files = sorted((root / cc).glob("*.c"))
@@ -57,10 +57,10 @@ def code_lines(cc: str) -> float:
     tables=(),
 )
 def deployability_code_lines(window: Window) -> Values:
-    """Lines of C, without blanks and comments, of a flow's congestion control as weir implements it.
+    """Lines of C, without blanks and comments, of weir's implementation of a flow's congestion control.
 
-    It is a count of lines of one implementation, nothing more: headers that it shares with others are not counted, and
-    fewer lines are not easier to get right. Undefined for controls whose source is not weir's.
+    Counts the lines of one implementation. Shared headers are not counted, and fewer lines do not mean a simpler
+    algorithm. Undefined for controls whose source is not weir's.
     """
     known = {cc: code_lines(cc) for cc in {flow.cc for flow in window.flows if flow.cc is not None}}
     values = [math.nan if flow.cc is None else known[flow.cc] for flow in window.flows]
@@ -80,7 +80,7 @@ def deployability_code_lines(window: Window) -> Values:
     tables=(),
 )
 def deployability_application(window: Window) -> Values:
-    """Share of flows that an ordinary application, which opens one TCP connection, would have to be modified for.
+    """Share of flows that require a modified application: an ordinary one opens a single TCP connection.
 
     Parallel streams need an application that splits its data; datagrams need one with its own reliability.
     """
@@ -94,7 +94,7 @@ def deployability_application(window: Window) -> Values:
 @metric(
     "deployability.network",
     symbol="h",
-    formula="number of links on the flows' paths with a queue other than a drop-tail one",
+    formula="number of links on the flows' paths with a queue other than drop-tail",
     unit="count",
     bounds=NON_NEGATIVE,
     category=Category.DEPLOYABILITY,
@@ -104,6 +104,6 @@ def deployability_application(window: Window) -> Values:
     tables=(),
 )
 def deployability_network(window: Window) -> Values:
-    """Links on the paths of the flows whose queue has to do more than drop what does not fit (RED, CoDel, PIE, ...)."""
+    """Links on the flows' paths whose queue does more than drop-tail (RED, CoDel, PIE, ...)."""
     links = {link for flow in window.flows for link in flow.path}
     return Values("all", [0], np.array([float(sum(window.plan.links[k].queue != "droptail" for k in links))]))

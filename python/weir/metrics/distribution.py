@@ -21,8 +21,8 @@ _EDGES = np.append(np.arange(101) / 100, np.inf)
 def histogram(series: Series, references: Floats) -> Floats:
     """Shares of time in the bins [k/100, (k+1)/100), k = 0..99, and [1, inf), of value / reference.
 
-    Shape (members, 101); a member without values is nan. A value that is a whole percent up to rounding belongs to the
-    bin that begins there.
+    Shape (members, 101); a member without values is nan. A value that equals a whole percent, up to rounding, belongs
+    to the bin that begins there.
     """
     shares = np.full((len(series.values), 101), math.nan)
     for row, (values, reference) in enumerate(zip(series.values, references, strict=True)):
@@ -50,10 +50,10 @@ def _goodput_bins(window: Window) -> tuple[list[int], Floats]:
     tables=("goodput", "flows"),
 )
 def goodput_distribution(window: Window) -> Distribution:
-    """Share of time that a flow's goodput spends in each 1 % of the rate of its path's slowest link, C_i.
+    """Share of time that a flow's goodput spends in each 1 % bin of C_i, the rate of its path's slowest link.
 
-    101 bins; the last one is everything from C_i on (a burst of delivery can pass the rate). Without a split by flow,
-    the mean over the flows.
+    101 bins; the last one holds everything from C_i on, because a burst of delivery can exceed the rate. Without a
+    split by flow, the mean over the flows.
     """
     members, shares = _goodput_bins(window)
     return Distribution("flow", members, _EDGES, shares)
@@ -72,9 +72,9 @@ def goodput_distribution(window: Window) -> Distribution:
     tables=("goodput", "flows"),
 )
 def goodput_mode(window: Window) -> Values:
-    """Lower edge of the 1 % bin that a flow's goodput is in most often, as a part of its path's rate.
+    """Lower edge of the 1 % bin that a flow's goodput is in most often, as a share of its path's rate.
 
-    The lowest of several.
+    Of several such bins, the lowest.
     """
     members, shares = _goodput_bins(window)
     mode = np.where(np.isnan(shares[:, 0]), math.nan, np.argmax(np.nan_to_num(shares), axis=1) / 100)
@@ -112,7 +112,7 @@ def goodput_mode_share(window: Window) -> Values:
     tables=("goodput", "flows"),
     params=(
         Param("from", "bit/s", 0.0, "Lower end, inclusive."),
-        Param("to", "bit/s", None, "Upper end, exclusive; without it there is none."),
+        Param("to", "bit/s", None, "Upper end, exclusive; default: none."),
     ),
 )
 def goodput_share(window: Window, *, from_: float = 0.0, to: float | None = None) -> Values:

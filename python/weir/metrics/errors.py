@@ -9,10 +9,10 @@ __all__ = ["MetricError", "nearest"]
 
 
 class MetricError(Exception):
-    """A metric cannot be computed as asked; the message says what is wrong and what would do."""
+    """A metric cannot be computed as asked. The message says why and what would work."""
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
-    """`` Did you mean ...?`` with the closest of ``words``, or nothing if none is close."""
+    """`` Did you mean ...?`` with the closest of ``words``; empty if none is close."""
     close = difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)
     return f" Did you mean {close[0]!r}?" if close else ""

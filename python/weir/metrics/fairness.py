@@ -1,4 +1,4 @@
-"""Fairness: how the flows share, by the measures of the thesis' Tables 2.II and 2.III."""
+"""Fairness: how the flows share capacity, by the measures of the thesis' Tables 2.II and 2.III."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ def jain_index(shares: Floats) -> float:
 
 
 def alpha_fairness(shares: Floats, alpha: float) -> float:
-    """The equal share with the same alpha-fair utility, over the mean share: 1 if all are equal, 0 if one starves.
+    """Ratio of the equal share with the same alpha-fair utility to the mean share: 1 if all are equal, 0 if one
+    starves.
 
-    With U(x) = x^(1-alpha) / (1-alpha), or ln x for alpha = 1 (Mo and Walrand 2000). It is 1 for alpha = 0 whatever the
-    shares, the geometric over the arithmetic mean for alpha = 1, and tends to min / mean.
+    U(x) = x^(1-alpha) / (1-alpha), or ln x for alpha = 1 (Mo and Walrand 2000). The ratio is 1 for alpha = 0 whatever
+    the shares, the geometric over the arithmetic mean for alpha = 1, and tends to min / mean.
     """
     shares = shares[~np.isnan(shares)]
     mean = float(np.mean(shares)) if len(shares) else 0.0
@@ -47,7 +48,7 @@ def alpha_fairness(shares: Floats, alpha: float) -> float:
     if math.isclose(alpha, 1.0):
         return float(np.exp(np.mean(np.log(ratio))))
     least = float(np.min(ratio)) if alpha > 1 else 1.0
-    with np.errstate(over="ignore"):  # a share that is infinitely many times the least one counts for nothing
+    with np.errstate(over="ignore"):  # a share infinitely larger than the smallest counts for nothing
         return float(least * np.mean((ratio / least) ** (1 - alpha)) ** (1 / (1 - alpha)))
 
 
@@ -74,7 +75,7 @@ def _one(value: float) -> Values:
 def jain(window: Window) -> Values:
     """Jain's index of the flows' mean goodputs: 1 if they are equal, 1/N if one flow has everything.
 
-    Flows without one whole interval in the window are left out.
+    Flows without a whole interval in the window are left out.
     """
     return _one(jain_index(_means(window.rates("delivered_bytes"))))
 
@@ -92,7 +93,7 @@ def jain(window: Window) -> Values:
     tables=("goodput", "flows"),
 )
 def jain_node(window: Window) -> Values:
-    """Jain's index of the nodes' mean goodputs, the parallel streams of a node together."""
+    """Jain's index of the nodes' mean goodputs; the parallel streams of a node are added up."""
     return _one(jain_index(_means(_node_rates(window))))
 
 
@@ -115,7 +116,7 @@ def _node_rates(window: Window) -> Series:
     tables=("goodput", "flows"),
 )
 def fairness_minmax(window: Window) -> Values:
-    """Least mean goodput over the largest: 1 if all are equal, 0 if a flow gets nothing."""
+    """Smallest mean goodput over the largest: 1 if all are equal, 0 if a flow gets nothing."""
     means = _means(window.rates("delivered_bytes"))
     means = means[~np.isnan(means)]
     top = float(np.max(means, initial=0.0))
@@ -125,7 +126,7 @@ def fairness_minmax(window: Window) -> Values:
 @metric(
     "fairness.maxmin",
     symbol="F_mm",
-    formula="min_i ḡ_i / m_i, m the max-min fair allocation of the rates that the flows' links give",
+    formula="min_i ḡ_i / m_i, m the max-min fair allocation at the rates of the flows' links",
     unit="1",
     bounds=SHARE,
     category=Category.FAIRNESS,
@@ -135,11 +136,12 @@ def fairness_minmax(window: Window) -> Values:
     tables=("goodput", "flows"),
 )
 def fairness_maxmin(window: Window) -> Values:
-    """How much of its max-min fair share the worst-off flow gets.
+    """Share of its max-min fair allocation that the worst-off flow gets.
 
-    The fair shares come from progressive filling over the links of the plan (their rates at the start of the window),
-    among the flows selected that are active in the window, in payload of full packets. 1 or a little less where sharing
-    is max-min fair and the links are full; small where a flow is far below its share, for whatever reason.
+    Progressive filling over the links of the plan (at their rates at the start of the window) gives the fair shares of
+    the selected flows that are active in the window, in payload of full packets. The value is 1 or a little less where
+    sharing is max-min fair and the links are full, and small where any flow gets far less than its share, for whatever
+    reason.
     """
     flows = window.active_flows
     means = dict(zip(window.flow_ids, _means(window.rates("delivered_bytes")), strict=True))
@@ -152,7 +154,7 @@ def fairness_maxmin(window: Window) -> Values:
 
 def max_min_shares(window: Window, flows: tuple[Flow, ...]) -> Floats:
     """Max-min fair goodputs of bulk flows over the plan's links, bit/s of payload; shape (flows,)."""
-    weights = {}  # wire bits a payload bit of each flow costs on each link
+    weights = {}  # wire bits per payload bit of each flow on each link
     for flow in flows:
         for link in flow.path:
             overhead = window.plan.links[link].overhead_bytes
@@ -183,12 +185,12 @@ def max_min_shares(window: Window, flows: tuple[Flow, ...]) -> Floats:
     views=(View.PROVIDER,),
     source="thesis Table 2.III; Mo and Walrand 2000",
     tables=("goodput", "flows"),
-    params=(Param("alpha", "1", 2.0, "0: efficiency alone; 1: proportional; 2: least delay; large: max-min."),),
+    params=(Param("alpha", "1", 2.0, "0: efficiency alone; 1: proportional; 2: minimum delay; large: max-min."),),
 )
 def fairness_alpha(window: Window, *, alpha: float = 2.0) -> Values:
-    """The equal goodput that the alpha-fair utility values like the flows' mean goodputs, over their mean.
+    """Equal goodput with the same alpha-fair utility as the flows' mean goodputs, over their mean.
 
-    Between 0 and 1, 1 if all are equal; the larger alpha, the more the worst-off flow counts. Raises MetricError if
+    Between 0 and 1; 1 if all are equal. The larger alpha, the more the worst-off flow counts. Raises MetricError if
     alpha is negative.
     """
     if alpha < 0:
@@ -224,14 +226,15 @@ def fairness_proportional(window: Window) -> Values:
     views=(View.END_USER,),
     source="thesis Table 2.III; Bansal et al. 2001, for N flows instead of two",
     tables=("goodput", "flows"),
-    params=(Param("delta", "1", 0.1, "Deviation from the equal share that is still fair."),),
+    params=(Param("delta", "1", 0.1, "Deviation from the equal share that still counts as fair."),),
 )
 def fairness_delta(window: Window, *, delta: float = 0.1) -> Values:
-    """Delta-fair convergence: time until every active flow is within delta of an equal share.
+    """Delta-fair convergence time: time until every active flow is within delta of an equal share.
 
-    From the beginning of the window, or the last start in it, to the end of the first interval of ``measure.goodput``
-    in which each flow that is active in all of the rest has between (1 - delta) and (1 + delta) times the mean. A
-    bound if that never happens; undefined with fewer than two flows.
+    Runs from the beginning of the window, or from the last flow start in it, to the end of the first interval of
+    ``measure.goodput`` in which each flow has between (1 - delta) and (1 + delta) times the mean. Flows that are active
+    in all of the remaining window count. The value is a lower bound if that never happens, and undefined with fewer
+    than two flows.
     """
     flows = window.active_flows
     if len(flows) < 2:
@@ -274,10 +277,11 @@ def _aligned(rates: Series, rows: list[int], begin_ns: int) -> Series:
     ),
 )
 def uif(window: Window, *, legacy: str, baseline: Window) -> Values:
-    """User impact factor: throughput of a legacy flow beside a new protocol over what it has among its own kind.
+    """User impact factor: throughput of a legacy flow beside a new protocol, over its throughput among legacy flows
+    only.
 
-    Below 1 the new flow takes from the legacy flows. The baseline cell has the same factors but those of
-    ``baseline``, and all its flows under test are legacy there: ``uif[legacy: vanilla, baseline: {cc: reno}]``.
+    Below 1, the new flow takes capacity from the legacy flows. The baseline cell has the same factor values except
+    those in ``baseline``, and all its flows under test are legacy: ``uif[legacy: vanilla, baseline: {cc: reno}]``.
     Raises MetricError if there is no such group.
     """
     beside = replace(window, flows=select_flows(window.plan, legacy))

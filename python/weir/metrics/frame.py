@@ -23,7 +23,7 @@ __all__ = ["baseline_finder", "compute", "member_labels"]
 
 _MEMBERS = ("flow", "node", "link")
 _PARTS = ("group", "direction")
-"""What flows are split by before a metric is computed."""
+"""Flow attributes by which flows are split before a metric is computed."""
 _KEYS = ("cell", "repeat")
 
 Row = dict[str, object]
@@ -59,24 +59,24 @@ def compute(
 
     Args:
         run: an opened run.
-        names: metrics as :mod:`weir.metrics.reference` writes them; a part written there wins over the options below.
-        by: what each row is about: factors of the sweep, and any of ``flow``, ``node``, ``link``, ``group``,
-            ``direction``, ``repeat``, ``cell``. Default: every factor. Factors left out are averaged within a repeat.
-        phase: one phase, several, or ``"*"`` for all of them. Default: the whole run.
+        names: metrics in the notation of :mod:`weir.metrics.reference`; parts written there override the options below.
+        by: the columns that identify a row: factors of the sweep, and any of ``flow``, ``node``, ``link``, ``group``,
+            ``direction``, ``repeat``, ``cell``. Default: every factor. Omitted factors are averaged within a repeat.
+        phase: one phase, several, or ``"*"`` for all. Default: the whole run.
         flows: flows or links (:mod:`weir.metrics.selection`). Default: the flows under test, and their bottleneck.
         where: factor values to keep, as in :meth:`weir.run.Run.select`.
-        level: of the confidence interval.
+        level: confidence level of the interval.
         interval: ``t`` or ``bootstrap``, see :mod:`weir.metrics.statistics`.
 
     Returns:
-        One row a metric, phase and combination of ``by``, in the order of the sweep: the columns of ``by``, ``phase``
+        One row per metric, phase and combination of ``by``, in the order of the sweep: the columns of ``by``, ``phase``
         (null: the whole run), ``metric``, ``unit``, ``value`` (mean over repeats), ``sd``, ``n`` (repeats), ``ci_low``,
         ``ci_high`` (null with one repeat); ``bin_low`` and ``bin_high`` if one of the metrics is a distribution.
         Undefined values are null.
 
     Raises:
-        MetricError: no such metric, phase, factor or flow; or a table it needs was not recorded.
-        RunError: a table cannot be read, or no cell is left by ``where``.
+        MetricError: the metric, phase, factor or flow does not exist, or a table that it needs was not recorded.
+        RunError: a table cannot be read, or ``where`` selects no cell.
     """
     if not names:
         raise MetricError("no metric named; `weir metrics` lists them")
@@ -92,10 +92,10 @@ def compute(
 
 
 def baseline_finder(run: Run) -> Callable[[Cell, Mapping[str, str]], Cell]:
-    """Finds, for a cell, the one with other values of some factors and the same repeat.
+    """Returns a function that finds a cell's baseline: other values of some factors, the same repeat.
 
     Raises:
-        MetricError: (from the function returned) no factor of that name, or no such cell.
+        MetricError: (from the function returned) the factor does not exist, or no cell has these values.
     """
 
     def find(cell: Cell, factors: Mapping[str, str]) -> Cell:
@@ -162,7 +162,7 @@ def _cell_rows(data: CellData, plan: _Plan, find: Callable[[Cell, Mapping[str, s
 
 
 def _split(whole: Window, parts: set[str]) -> Iterable[tuple[dict[str, str], Window]]:
-    """The window of the flows of each group and direction, where these are asked for."""
+    """Splits the window by group and direction, where ``parts`` asks for it."""
 
     def key(flow: Flow) -> tuple[tuple[str, str], ...]:
         of = {"group": flow.group, "direction": direction_of(flow)}
@@ -207,7 +207,7 @@ def _mean_of_rows(table: Floats) -> Floats:
 
 
 def member_labels(axis: Axis, members: Sequence[int], part: Window) -> list[str]:
-    """Names of the flows, nodes or links that the members of a result are."""
+    """Names of the flows, nodes or links that are the members of a result."""
     if axis == "link":
         return [part.plan.links[k].name for k in members]
     if axis == "node":
@@ -249,7 +249,7 @@ def _frame(found: list[tuple[object, ...]], keys: list[str], run: Run) -> pl.Dat
     }
     frame = pl.DataFrame(found, schema={**schema, **numbers, "censored": pl.Boolean()}, orient="row")
     frame = frame.with_columns(pl.col(pl.Float64).fill_nan(None))
-    # the order of the sweep, not of the letters: 11.5ms before 100ms
+    # order of the sweep, not of the letters: 11.5ms before 100ms
     order = [pl.col(f).replace_strict({v: i for i, v in enumerate(run.factors[f])}) for f in keys if f in run.factors]
     return frame.sort(order, maintain_order=True) if order else frame
 

@@ -1,4 +1,4 @@
-"""What a link carries. Without a selection, the link is the bottleneck of the flows under test."""
+"""Traffic on links. Without a selection, the link is the bottleneck of the flows under test."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__: list[str] = []
 
 _PROVIDER = (View.PROVIDER,)
 _UNSEEN_BYTES = 20
-"""Preamble (8) and inter-frame gap (12): on the wire but in no frame, so an Ethernet counter does not show them."""
+"""Preamble (8) and inter-frame gap (12): they take time on the wire, but Ethernet counters do not count them."""
 
 
 def _rate(window: Window, extra: int | None) -> Series:
-    """Bit/s of each link, with its overhead less ``extra`` bytes a packet; ``None``: IP bytes alone."""
+    """Bit/s of each link, with its overhead less ``extra`` bytes per packet; ``None``: IP bytes alone."""
     times, values, ids = [], [], []
     for link, ends, widths, (packets, size) in window.link_intervals("out_packets", "out_bytes"):
         added = 0 if extra is None else max(link.overhead_bytes - extra, 0)
@@ -41,7 +41,7 @@ def _rate(window: Window, extra: int | None) -> Series:
     tables=("links", "flows"),
 )
 def link_throughput(window: Window) -> Series:
-    """IP bytes that a link carries, all flows together; one value an interval of ``measure.links``."""
+    """IP bytes that a link carries for all flows together; one value per interval of ``measure.links``."""
     return _rate(window, None)
 
 
@@ -58,10 +58,10 @@ def link_throughput(window: Window) -> Series:
     tables=("links", "flows"),
 )
 def link_frames(window: Window) -> Series:
-    """Bytes of Ethernet frames that a link carries, as a counter in the path sees them.
+    """Bytes of Ethernet frames that a link carries, as a counter in the path reports them.
 
-    Headers and check sequence are counted, preamble and inter-frame gap are not: a saturated 10 Gb/s link with packets
-    of 1500 B shows 10 Gb/s · 1518 / 1538. One value an interval of ``measure.links``.
+    Includes headers and check sequence, excludes preamble and inter-frame gap: a saturated 10 Gb/s link with packets of
+    1500 B shows 10 Gb/s · 1518 / 1538. One value per interval of ``measure.links``.
     """
     return _rate(window, _UNSEEN_BYTES)
 
@@ -79,9 +79,9 @@ def link_frames(window: Window) -> Series:
     tables=("links", "flows"),
 )
 def utilisation(window: Window) -> Series:
-    """Part of the time that a link transmits; 1 is saturated. A link that is stopped (rate 0) is undefined.
+    """Share of the time that a link transmits; 1 is saturated. Undefined while the link is stopped (rate 0).
 
-    One value an interval of ``measure.links``; an interval in which the rate changes counts with the rate at its end.
+    One value per interval of ``measure.links``. An interval in which the rate changes counts with the rate at its end.
     """
     wire = _rate(window, 0)
     values = []

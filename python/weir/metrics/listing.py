@@ -11,14 +11,14 @@ __all__ = ["catalogue_markdown"]
 _HEAD = """\
 # Metrics
 
-A metric is one definition, computed from the tables of a run whatever method wrote them. `weir metrics NAME` prints
-one; `Run.metrics` computes them in a notebook; the checks of a scenario's `expect` compare them.
+Each metric has one definition, computed from the tables of a run, whichever method wrote them. `weir metrics NAME`
+prints it; `Run.metrics` computes metrics in a notebook; the checks of a scenario's `expect` compare them.
 
 ## How a metric is written
 
     name[.statistic...][parameters][@phase][{factors}][(flows or links)]
 
-| part | meaning | without it |
+| part | meaning | default |
 |---|---|---|
 | `.statistic` | `mean`, `median`, `min`, `max`, `sd`, `var`, `cov`, `sum`, `last`, `p1` to `p99`, `p99_9` | `mean` |
 | `[alpha: 2]` | a parameter of the metric | its default |
@@ -28,32 +28,32 @@ one; `Run.metrics` computes them in a notebook; the checks of a scenario's `expe
 
 ## What it means
 
-- A **series** takes its first statistic over time and its second over flows or links: `goodput.p99.min` is the least
-  of the flows' 99th percentiles. Without a second one, `min` and `max` stay that over the flows and everything else is
-  their mean.
+- A **series** takes its first statistic over time and its second over flows or links: `goodput.p99.min` is the smallest
+  of the flows' 99th percentiles. Without a second one, `min` and `max` apply to the flows as well; any other statistic
+  is averaged over them.
 - A **sample** (completion times) takes its statistic over the whole population; a **value** over its flows or links.
 - A phase begins with its first instant and ends before its last. An interval that is not wholly inside is left out.
-- Flows under test are those without `background: true`, in both directions: `direction:forward`,
-  `direction:reverse`. The rest is `role:background` and, from sink to source, `role:reverse`. Metrics of links are of
-  the bottleneck from source to sink unless a link is named.
-- A flow counts from its start until its source stops, its last transfer ends, or the run does.
-- A value that is only a bound, because the window ended before the event, is marked: `censored` in a frame, and a check
-  decides by it only where the bound suffices.
-- Over repeats: mean, standard deviation (n - 1) and a 95 % interval of Student's t, or a bootstrap one. One repeat has
-  no interval.
+- Flows under test are those without `background: true`, in both directions: `direction:forward`, `direction:reverse`.
+  The others are `role:background` and, from sink to source, `role:reverse`. Metrics of links are about the bottleneck
+  from source to sink unless a link is named.
+- A flow counts from its start until its source stops, its last transfer ends, or the run ends.
+- A value is *censored* if the window ended before the event: the true value is larger. A frame marks it in its column
+  `censored`, and a check decides by it only where the bound suffices.
+- Over repeats: mean, standard deviation (n - 1) and a 95 % interval of Student's t, or a bootstrap interval. One repeat
+  has no interval.
 """
 
 _NOT_COUNTED = """
 ## What is not here
 
 Table 2.III also names hardware upgrades and the modification of applications. Their cost is a judgement about an
-organisation, which no table of a run holds. `deployability.network` and `deployability.application` count what a plan
-says about them, and no more; lines of code are a count, not a measure of how hard something is to get right.
+organisation; no table of a run contains it. `deployability.network` and `deployability.application` count the places
+that a plan requires to change. Lines of code are a count; they do not measure how hard an algorithm is to get right.
 """
 
 
 def catalogue_markdown() -> str:
-    """The document: how metrics are written, every metric by category, and whose question each answers."""
+    """The document: notation, metrics by category, and the metrics that each point of view asks for."""
     infos = catalogue()
     parts = [_HEAD]
     for category in Category:
@@ -87,7 +87,7 @@ def _param(param: Param) -> str:
 
 
 def _views(infos: Iterable[MetricInfo]) -> str:
-    """The thesis' Table 2.III, filled with what there is."""
+    """The thesis' Table 2.III, filled with weir's metrics."""
     lines = ["## Whose question a metric answers\n", "| | " + " | ".join(view.value for view in View) + " |"]
     lines.append("|---" * (len(View) + 1) + "|")
     for category in Category:
@@ -104,5 +104,5 @@ def _cell(text: str) -> str:
 
 
 def _links(doc: str) -> str:
-    """A docstring as Markdown: double backticks to single ones."""
+    """Converts a docstring to Markdown: double backticks to single ones."""
     return doc.replace("``", "`")

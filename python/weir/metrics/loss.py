@@ -1,4 +1,4 @@
-"""Loss and what it costs: drops, marks, retransmissions, timeouts, and whether flows lose together."""
+"""Loss and its effects: drops, marks, retransmissions, timeouts, and synchronised losses."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _link_ratios(window: Window, column: str) -> Values:
     tables=("links", "flows"),
 )
 def link_loss(window: Window) -> Values:
-    """Packets that a link drops (by losses, queue or MTU) over those that arrive, all flows together."""
+    """Packets that a link drops (by losses, queue or MTU) over packets that arrive, all flows together."""
     return _link_ratios(window, "drop_packets")
 
 
@@ -62,7 +62,7 @@ def link_loss(window: Window) -> Values:
     tables=("links", "flows"),
 )
 def link_marks(window: Window) -> Values:
-    """Packets that a link marks congestion-experienced over those that arrive, all flows together."""
+    """Packets that a link marks congestion-experienced over packets that arrive, all flows together."""
     return _link_ratios(window, "mark_packets")
 
 
@@ -137,9 +137,9 @@ def retransmissions(window: Window) -> Values:
 
 
 def count_in_window(window: Window, flow: Flow, column: str) -> tuple[float, float]:
-    """By how much a counter of ``samples`` grew while the flow was active in the window, and over how many seconds.
+    """Growth of a counter of ``samples`` while the flow was active in the window, and the length of that time, s.
 
-    The counter is 0 at the start of the flow; nan twice without a sample.
+    The counter is 0 at the start of the flow. Returns nan twice without a sample.
     """
     tcp = [f.id for f in window.flows if f.protocol == "tcp"]
     grouped = window.data.grouped("samples", tcp)
@@ -184,9 +184,9 @@ def _life(window: Window, flow: Flow, total: str) -> tuple[float, float]:
     tables=("samples", "flows"),
 )
 def retransmissions_rate(window: Window) -> Values:
-    """Retransmissions of a TCP flow a second.
+    """Retransmissions per second of a TCP flow.
 
-    From the counters of ``samples``, or over the whole life of the flow where these were not recorded.
+    From the counters of ``samples``, or over the whole life of the flow if samples were not recorded.
     """
     return _per_second(window, "retransmitted_packets", "retransmitted_packets")
 
@@ -204,9 +204,9 @@ def retransmissions_rate(window: Window) -> Values:
     tables=("samples", "flows"),
 )
 def timeouts_rate(window: Window) -> Values:
-    """Retransmission timeouts of a TCP flow a second.
+    """Retransmission timeouts per second of a TCP flow.
 
-    From the counters of ``samples``, or over the whole life of the flow where these were not recorded.
+    From the counters of ``samples``, or over the whole life of the flow if samples were not recorded.
     """
     return _per_second(window, "timeouts", "timeouts")
 
@@ -241,7 +241,7 @@ def timeouts(window: Window) -> Values:
     tables=("events", "flows"),
 )
 def backoffs(window: Window) -> Values:
-    """How often a flow reduced its window in the window of time: recoveries, timeouts, and reactions to ECN."""
+    """Number of times that a flow reduced its congestion window: recoveries, timeouts and ECN reactions."""
     return _event_counts(window, ("recovery", "rto", "cwr"))
 
 
@@ -271,9 +271,9 @@ def _event_counts(window: Window, kinds: tuple[str, ...]) -> Values:
 def loss_synchronisation(window: Window, *, within: float = 0.0) -> Values:
     """Share of the active flows that enter recovery (or time out) within one round trip of each other.
 
-    An epoch begins with a flow's loss event and lasts one round trip: the longest base RTT of the flows, with the
-    time that the links' queues can add where the run has samples (the largest mean of their smoothed RTT). The next
-    loss event after that begins the next epoch. 1/N if flows always lose alone, 1 if always all together; undefined
+    An epoch begins with a flow's loss event and lasts one round trip: the longest base RTT of the flows or, where the
+    run has samples, the largest mean of their smoothed RTT, which includes queueing. The next loss event after it
+    begins the next epoch. The value is 1/N if flows always lose alone and 1 if they always lose together; undefined
     without a loss or with fewer than two flows.
     """
     length = within * 1e9 or _epoch_ns(window)
@@ -288,7 +288,7 @@ def loss_synchronisation(window: Window, *, within: float = 0.0) -> Values:
 
 
 def _epoch_shares(times: Ints, flows: Ints, length: float, spans: list[tuple[int, int]]) -> list[float]:
-    """For each epoch with two active flows or more: the flows that have an event in it over those active."""
+    """For each epoch with at least two active flows: the share of them that have an event in it."""
     begins, ends = np.sort([s for s, e in spans if s < e]), np.sort([e for s, e in spans if s < e])
     actives = np.searchsorted(begins, times, side="right") - np.searchsorted(ends, times, side="right")
     afters = np.searchsorted(times, times + length, side="right").tolist()

@@ -1,4 +1,4 @@
-"""One metric in one window: runs the metric function and applies the statistics that its name asks for."""
+"""Evaluates one metric in one window: calls the metric function and applies the statistics in its name."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from weir.metrics.window import Window
 __all__ = ["Measured", "Scalar", "measure", "result", "to_scalar"]
 
 FindBaseline = Callable[[Mapping[str, str]], Window]
-"""Gives the window of the cell with these factor values and, for the rest, the values and the repeat of this one."""
+"""Returns the window of the cell with these factor values; other factors and the repeat stay."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Values of a metric in one window: one a member, or one row of bins a member."""
+    """Values of a metric in one window: one per member, or one row of bins per member."""
 
     axis: Axis
     members: Sequence[int]
@@ -32,19 +32,19 @@ class Measured:
     censored: NDArray[np.bool_]
     edges: Floats | None = None
     stat: str = "mean"
-    """How the members make one value (see :func:`to_scalar`)."""
+    """How the members are combined into one value (see :func:`to_scalar`)."""
 
 
 @dataclass(frozen=True)
 class Scalar:
-    """One value; ``censored``: the true one is larger, the window ended first."""
+    """One value. ``censored``: the window ended first and the true value is larger."""
 
     value: float
     censored: bool = False
 
 
 def result(reference: Reference, window: Window, find_baseline: FindBaseline) -> Result:
-    """What the metric's function returns in ``window``, before any statistic.
+    """Returns the result of the metric's function in ``window``, before any statistic.
 
     Raises:
         MetricError: the metric cannot be computed on this run.
@@ -66,7 +66,8 @@ def _keyword(name: str) -> str:
 
 
 def measure(reference: Reference, window: Window, find_baseline: FindBaseline, split_flows: bool = False) -> Measured:
-    """The metric in ``window`` with its statistics over time applied; ``split_flows`` keeps a population apart by flow.
+    """Returns the metric in ``window`` with its statistics over time applied; ``split_flows`` keeps flows of a sample
+    apart.
 
     Raises:
         MetricError: the metric cannot be computed on this run.
@@ -86,12 +87,12 @@ def measure(reference: Reference, window: Window, find_baseline: FindBaseline, s
 
 
 def to_scalar(measured: Measured, text: str) -> Scalar:
-    """One value for all members: their minimum or maximum if the statistic is that, else their mean.
+    """Combines all members: their minimum or maximum if that is the statistic, else their mean.
 
-    Undefined members are left out. If a member is censored so is the result, unless it is a minimum that is not.
+    Undefined members are left out. The result is censored if any member is, except for a minimum whose member is not.
 
     Raises:
-        MetricError: it is a distribution.
+        MetricError: the metric is a distribution.
     """
     if measured.edges is not None:
         raise MetricError(

@@ -1,4 +1,4 @@
-"""One-way delay and jitter of single packets, from end to end."""
+"""End-to-end one-way delay and jitter of single packets."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _VIEWS = (View.END_USER, View.DESIGNER, View.PROVIDER)
     tables=("delays", "delay_bins"),
 )
 def delay(window: Window) -> Binned:
-    """One-way delay of the data packets of the flows selected: ``delay.p95(call)``, ``delay.mean(call)@busy``.
+    """One-way delay of the data packets of the selected flows: ``delay.p95(call)``, ``delay.mean(call)@busy``.
 
-    It begins when the sending host hands the packet to the queue of its first link and ends when its last bit has
-    reached the receiving host: serialisation, propagation and every queue on the way, the host's own among them. (RFC
-    7679 begins with the first bit on the wire; here the host's queue is part of the path, because it is a link of the
-    plan.) Time in programs and protocol stacks above is not in it, nor the time that the host holds a packet back to
-    pace it. Data packets are TCP segments with payload and UDP datagrams, from the sender to the receiver of a flow. A
-    retransmitted copy is a packet of its own. A lost packet has no delay; the metrics of losses count it.
+    It begins when the sending host hands the packet to the queue of its first link, and ends when the packet's last bit
+    reaches the receiving host. It includes serialisation, propagation and every queue on the path, including the host's
+    own. (RFC 7679 begins with the first bit on the wire; here the host's queue is part of the path, because it is a
+    link of the plan.) It excludes time in programs, in protocol stacks above, and in the host's pacing. Data packets
+    are TCP segments with payload and UDP datagrams, from the sender to the receiver of a flow. A retransmitted copy is
+    a packet of its own. A lost packet has no delay; the loss metrics count it.
 
-    The packets of all flows selected are one population: those that arrived in intervals of ``measure.delay`` that lie
+    The packets of all selected flows form one population: those that arrived in intervals of ``measure.delay`` that lie
     wholly in the window. The mean and the extremes are exact to 1 ns. Percentiles come from histograms and are off by
     0.4 % at most. ``delay.p99(call) - delay.min(call)`` is the packet delay variation of RFC 5481.
     """
@@ -58,17 +58,17 @@ def delay(window: Window) -> Binned:
     tables=("delays", "delay_bins"),
 )
 def delay_jitter(window: Window) -> Binned:
-    """Difference, without sign, of the one-way delays of consecutive packets of a flow: ``delay.jitter.p95(call)``.
+    """Absolute difference of the one-way delays of consecutive packets of a flow: ``delay.jitter.p95(call)``.
 
-    A packet is compared with the one of its flow that arrived before it. So a lost packet makes no jitter by itself,
-    and a packet that was overtaken is compared with the one that overtook it. ``delay.jitter.mean`` is the mean of what
-    RTP smooths (RFC 3550). One population, as of ``delay``, of all packets but the first one of each flow.
+    Each packet is compared with the previous arrival of its flow. A lost packet makes no jitter by itself, and a packet
+    that was overtaken is compared with the one that overtook it. ``delay.jitter.mean`` is the mean of the difference
+    that RTP smooths (RFC 3550). All packets except the first of each flow form one population, as for ``delay``.
     """
     return _population(window, "jitter", "jitter_packets")
 
 
 def _population(window: Window, what: str, packets: str) -> Binned:
-    """The histogram of each flow selected, in seconds; ``packets`` is the column of table `delays` that counts."""
+    """The histogram of each selected flow, in seconds; ``packets`` is the column of table `delays` with the counts."""
     ids = window.flow_ids
     table, bins = window.data.grouped("delays", ids), window.data.grouped("delay_bins", ids)
     found = []
@@ -77,7 +77,7 @@ def _population(window: Window, what: str, packets: str) -> Binned:
         counts, low = bins.column(f"{what}_packets")[there], bins.column("low_ns")[there]
         here = here[table.column(packets)[here] > 0]
         number, mean = table.column(packets)[here], table.column(f"{what}_ns")[here]
-        # Of jitter, no table has the least: the low edge of its bin.
+        # No table records the smallest jitter: take the lower edge of its bin.
         least = table.column("delay_min_ns")[here] if what == "delay" else low[counts > 0]
         found.append(
             Histogram(
@@ -93,7 +93,7 @@ def _population(window: Window, what: str, packets: str) -> Binned:
 
 
 def _inside(window: Window, table: Grouped, flow: int) -> Ints:
-    """Places of the rows of ``flow`` whose interval is wholly in the window, also when its source has ended."""
+    """Indices of the rows of ``flow`` whose interval lies wholly in the window, also after its source has ended."""
     rows = table.rows(flow)
     step = window.plan.interval_ns("delays")
     first, last = np.searchsorted(table.times_ns[rows], [window.from_ns + step, window.to_ns + 1])

@@ -1,7 +1,7 @@
-"""Metrics as a summary of a run has them: what `weir show` and the report agree on.
+"""The metrics of a run's summary, shared by `weir show` and the report.
 
-In every phase that the scenario names, or over the whole run where it names none; the two directions apart where flows
-of both are under test.
+They are computed in every phase of the scenario, or over the whole run if it has none. The two directions are kept
+apart if flows of both are under test.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ __all__ = ["both_ways", "has_pages", "split_of", "windows_of"]
 
 
 def windows_of(run: Run) -> str | None:
-    """The option ``phase`` of a summary: all phases, or none, for the whole run."""
+    """The option ``phase`` of a summary: all phases, or ``None`` for the whole run."""
     return "*" if any(plan.phases for plan in _plans(run)) else None
 
 
 def split_of(run: Run) -> list[str]:
-    """The option ``by`` of a summary: all factors, and ``direction`` where there are both."""
+    """The option ``by`` of a summary: all factors, and ``direction`` if flows of both are under test."""
     return [*run.factors, *(("direction",) if both_ways(run) else ())]
 
 
@@ -36,7 +36,7 @@ def has_pages(run: Run) -> bool:
 
 
 def _plans(run: Run) -> Iterator[Plan]:
-    """The plans that can be read."""
+    """The readable plans of the run."""
     for cell in run.cells:
         with suppress(RunError):
             yield cell.plan

@@ -1,7 +1,7 @@
-"""Completion times of pages. A page counts in a phase if its last object completed within it.
+"""Completion times of pages. A page counts in the phase in which its last object completes.
 
-A page belongs to its user, and so to the first of the connections that the user has: of several flows selected, pages
-are those of the users whose first connection is among them, with all of their objects.
+A page belongs to its user, and so to the first of the user's connections. A selection of flows selects the users whose
+first connection is among them; their pages count with all objects.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _USER = (View.END_USER,)
 
 
 def loaded(window: Window) -> pl.DataFrame:
-    """The pages of the users selected that were begun at any time.
+    """The pages of the selected users, whenever they were begun.
 
     Columns ``owner`` (the user's first flow), ``page``, ``start_ns``, ``end_ns``; the last is null if an object did not
     complete.
@@ -62,8 +62,8 @@ def _one(value: float) -> Values:
 def page_completion(window: Window) -> Sample:
     """Completion time of a page, from the request of its document to the end of its last object.
 
-    A population over all pages of the users selected: ``page.completion.median``, ``page.completion.p95``. Pages that
-    did not complete are not in it: see ``page.unfinished``.
+    A population over all pages of the selected users: ``page.completion.median``, ``page.completion.p95``. Pages that
+    did not complete are left out: see ``page.unfinished``.
     """
     pages = _completed(window)
     times = (pages["end_ns"] - pages["start_ns"]).to_numpy().astype(np.float64) / 1e9

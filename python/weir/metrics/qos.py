@@ -1,4 +1,4 @@
-"""Quality of service: how a class of traffic uses what it was allocated (DataTAG, section 7)."""
+"""Quality of service: how much of its allocation a traffic class uses (DataTAG, section 7)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weir.metrics.window import Window
 
 __all__: list[str] = []
 
-_ALLOCATED = Param("allocated", "bit/s", None, "Bandwidth allocated to the class, as IP bytes.", required=True)
+_ALLOCATED = Param("allocated", "bit/s", None, "Bandwidth allocated to the class, in IP bytes.", required=True)
 
 
 @metric(
@@ -34,11 +34,11 @@ _ALLOCATED = Param("allocated", "bit/s", None, "Bandwidth allocated to the class
     params=(_ALLOCATED,),
 )
 def qef(window: Window, *, allocated: float) -> Series:
-    """QoS efficiency factor: what arrives of a class over what the class was allocated.
+    """QoS efficiency factor: delivered rate of a class over its allocation.
 
-    What arrives is payload with the headers of full packets, in IP bytes, summed over the flows selected. AF-s is
-    ``qef[allocated: 900Mbps]@steady(af)``, AF-ts the same over the phase with the transient. Above 1 the class takes
-    what another leaves. Raises MetricError if the allocation is not positive.
+    The delivered rate is payload with the headers of full packets, in IP bytes, summed over the selected flows. AF-s is
+    ``qef[allocated: 900Mbps]@steady(af)``; AF-ts is the same over a phase with the transient. Above 1, the class uses
+    capacity that another class leaves. Raises MetricError if the allocation is not positive.
     """
     if allocated <= 0:
         raise MetricError("the allocated bandwidth must be positive")
@@ -62,7 +62,7 @@ def qef(window: Window, *, allocated: float) -> Series:
     params=(_ALLOCATED, Param("steady", "name", None, "Phase without the transient.", required=True)),
 )
 def qef_transient(window: Window, *, allocated: float, steady: str) -> Values:
-    """Price of the transient: how much of the steady efficiency is lost by counting the time before it.
+    """Cost of the transient: the efficiency lost by counting the time before the steady phase.
 
     Near 0 if a class converges fast. Raises MetricError if there is no such phase.
     """

@@ -1,6 +1,6 @@
 """Reactivity: how fast flows change their rate when conditions change (thesis equations 2.4, 2.5 and 2.13).
 
-A phase that begins where the conditions change is the natural window for these.
+Use a phase that begins where the conditions change.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["StepRates", "first_reach", "step_rates"]
 
 @dataclass(frozen=True)
 class StepRates:
-    """Throughput of one flow over consecutive steps of one round trip, counted from the beginning of the window."""
+    """Throughput of one flow over consecutive steps of one round trip, from the beginning of the window."""
 
     step_s: float
-    """Length of a step: the base RTT, or the interval of the table where that is coarser."""
+    """Length of a step: the base RTT, or the interval of the table if that is longer."""
     before: float
-    """Throughput over the step that ends where the window begins, bit/s; nan if the flow was not active then."""
+    """Throughput over the step before the window, bit/s; nan if the flow was not active then."""
     rates: Floats
     """Bit/s of each whole step while the flow is active in the window."""
     rtt_s: float
@@ -36,7 +36,7 @@ class StepRates:
 
 
 def step_rates(window: Window, flow: Flow) -> StepRates:
-    """Throughput of ``flow`` in steps of its base RTT, interpolated in the finest counter that the run has.
+    """Throughput of ``flow`` in steps of its base RTT, interpolated in the finest counter of the run.
 
     That is ``samples.sent_bytes`` (payload sent) for a TCP flow if samples were recorded, else ``goodput.sent_bytes``.
     """
@@ -56,7 +56,7 @@ def step_rates(window: Window, flow: Flow) -> StepRates:
 
 
 def _counter(window: Window, flow: Flow) -> tuple[Floats, Floats, int]:
-    """Instants, bytes sent up to them, and the table's interval."""
+    """Instants, bytes sent until each, and the table's interval."""
     if flow.protocol == "tcp" and window.plan.interval_ns("samples"):
         grouped = window.data.grouped("samples", [f.id for f in window.flows if f.protocol == "tcp"])
         rows = grouped.rows(flow.id)
@@ -88,11 +88,11 @@ def _counter(window: Window, flow: Flow) -> tuple[Floats, Floats, int]:
     tables=("samples", "goodput", "flows"),
 )
 def responsiveness(window: Window) -> Values:
-    """Round trips until a flow has halved its throughput, from the beginning of the window.
+    """Round trips from the beginning of the window until a flow has halved its throughput.
 
-    x_i(t) is the throughput over the step before the window; steps are one base RTT, or the interval of the samples
-    where that is longer (the resolution of the answer). Undefined for a flow that was not active before the window,
-    or sent nothing; a bound (the steps there were) if it did not halve within the window.
+    x_i(t) is the throughput over the step before the window. Steps are one base RTT, or the interval of the samples if
+    that is longer; they are the resolution of the value. Undefined for a flow that was not active before the window or
+    sent nothing. A lower bound (the number of steps) if the flow did not halve its throughput within the window.
     """
     values, censored = [], []
     for flow in window.flows:
@@ -119,9 +119,10 @@ def responsiveness(window: Window) -> Values:
     params=(Param("tolerance", "1", 0.1, "Deviation from the mean that still counts as equilibrium."),),
 )
 def responsiveness_average(window: Window, *, tolerance: float = 0.1) -> Values:
-    """Time until the aggregate throughput stays within 10 % of its mean, from the beginning of the window.
+    """Time from the beginning of the window until the aggregate throughput stays within 10 % of its mean.
 
-    Resolution: the interval of ``measure.goodput``. 0 if it is always within; a bound if the last interval is not.
+    Resolution: the interval of ``measure.goodput``. 0 if it is always within; a lower bound if the last interval is
+    not.
     """
     series = aggregate(window, "sent_bytes")
     rates, times = series.values[0], series.times_ns[0]
@@ -148,8 +149,8 @@ def responsiveness_average(window: Window, *, tolerance: float = 0.1) -> Values:
 def aggressiveness(window: Window) -> Values:
     """Largest increase of a flow's throughput from one round trip to the next.
 
-    Steps are one base RTT, or the interval of the samples where that is longer (an increase over a longer step is then
-    what is given). Undefined with fewer than two steps; negative if the throughput only fell.
+    Steps are one base RTT, or the interval of the samples if that is longer; the increase is then per step. Undefined
+    with fewer than two steps; negative if the throughput only fell.
     """
     values = []
     for flow in window.flows:
@@ -163,7 +164,7 @@ def aggressiveness(window: Window) -> Values:
 def first_reach(series: Series, level: Floats, origin_ns: Floats) -> Values:
     """Seconds from each member's ``origin_ns`` to the end of its first interval at or above ``level``.
 
-    A bound (the time to the last interval) where it is never reached; nan without values.
+    A lower bound (the time to the last interval) if the member never reaches it; nan without values.
     """
     values, censored = [], []
     for times, found, least, origin in zip(series.times_ns, series.values, level, origin_ns, strict=True):
@@ -179,7 +180,7 @@ def first_reach(series: Series, level: Floats, origin_ns: Floats) -> Values:
 
 _REACH_PARAMS = (
     Param("rate", "bit/s", None, "Goodput to reach; or `share`."),
-    Param("share", "1", None, "Part to reach of the rate of the path's slowest link; or `rate`."),
+    Param("share", "1", None, "Share to reach of the rate of the path's slowest link; or `rate`."),
 )
 
 
@@ -203,10 +204,11 @@ def _level(rate: float | None, share: float | None, reference: Floats) -> Floats
     params=_REACH_PARAMS,
 )
 def goodput_reach(window: Window, *, rate: float | None = None, share: float | None = None) -> Values:
-    """Time until a flow's goodput reaches a rate, from the beginning of the window or its start if that is later.
+    """Time until a flow's goodput reaches a rate, from the beginning of the window or the flow's start if that is
+    later.
 
-    To the end of the first interval of ``measure.goodput`` at or above it; a bound if it never is. Raises MetricError
-    unless one of ``rate`` and ``share`` is given.
+    Ends with the first interval of ``measure.goodput`` at or above the rate; a lower bound if there is none. Raises
+    MetricError unless exactly one of ``rate`` and ``share`` is given.
     """
     rates = np.array([window.plan.path_rate_bps(flow) for flow in window.flows], dtype=np.float64)
     origin = np.array([window.span(flow)[0] for flow in window.flows], dtype=np.float64)
@@ -224,13 +226,14 @@ def goodput_reach(window: Window, *, rate: float | None = None, share: float | N
     views=(View.END_USER, View.DESIGNER),
     source="RR-6034 section 4.2.1 (time to fill the link)",
     tables=("goodput", "flows"),
-    params=(_REACH_PARAMS[0], Param("share", "1", None, "Part to reach of the bottleneck's rate; or `rate`.")),
+    params=(_REACH_PARAMS[0], Param("share", "1", None, "Share to reach of the bottleneck's rate; or `rate`.")),
 )
 def goodput_aggregate_reach(window: Window, *, rate: float | None = None, share: float | None = None) -> Values:
-    """Time until the aggregate goodput reaches a rate, from the beginning of the window.
+    """Time from the beginning of the window until the aggregate goodput reaches a rate.
 
-    To the end of the first interval of ``measure.goodput`` at or above it; a bound if it never is. Flows from sink to
-    source do not count beside others. Raises MetricError unless one of ``rate`` and ``share`` is given.
+    Ends with the first interval of ``measure.goodput`` at or above the rate; a lower bound if there is none. Flows from
+    sink to source count only if no flow goes from source to sink. Raises MetricError unless exactly one of ``rate`` and
+    ``share`` is given.
     """
     window = replace(window, flows=window.one_way)
     bottleneck = float(window.links[0].rate_bps) if window.links else math.nan

@@ -35,7 +35,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Reference:
-    """A metric with everything that was said about it; ``text`` is how it was written."""
+    """A metric with its statistics, parameters, phase, factors and selection; ``text`` is the notation as written."""
 
     text: str
     metric: MetricInfo = field(compare=False, hash=False)
@@ -49,7 +49,7 @@ class Reference:
 
     @property
     def unit(self) -> str:
-        """Unit of the value: that of the metric, squared for a variance, none for a coefficient of variation."""
+        """Unit of the value: the metric's, squared for a variance, 1 for a coefficient of variation."""
         if "cov" in self.stats:
             return "1"
         squared = "var" in self.stats and self.metric.unit != "1"
@@ -57,7 +57,7 @@ class Reference:
 
     @property
     def bounds(self) -> Bounds:
-        """The values that it can have, in its unit."""
+        """The bounds of the value, in its unit."""
         bounds = self.metric.bounds
         for statistic in self.stats:
             bounds = after(statistic, bounds)
@@ -65,7 +65,7 @@ class Reference:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What makes two references the same computation within one cell."""
+        """Identifies the computation within one cell: references with equal keys have equal values."""
         arguments = tuple((k, tuple(v.items()) if isinstance(v, Mapping) else v) for k, v in self.arguments)
         return (self.metric.name, self.stats, arguments, self.phase, self.selector)
 
@@ -74,7 +74,7 @@ def parse_reference(text: str) -> Reference:
     """Reads a reference that stands alone.
 
     Raises:
-        MetricError: it is malformed, or names no metric or no parameter of it.
+        MetricError: it is malformed, or the metric or a parameter does not exist.
     """
     scanner = Scanner(text)
     try:
@@ -90,7 +90,7 @@ def scan_reference(scanner: Scanner) -> Reference:
     """Reads a reference at the position of ``scanner``.
 
     Raises:
-        ExpectError: it is malformed, or names no metric or no parameter of it.
+        ExpectError: it is malformed, or the metric or a parameter does not exist.
     """
     start = scanner.skip()
     name = scanner.name("the name of a metric")

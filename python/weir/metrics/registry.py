@@ -1,7 +1,7 @@
-"""The registry of metrics: what a metric declares, and how a name is resolved.
+"""The registry of metrics: their declarations, and the resolution of names.
 
 A metric is a function of a :class:`~weir.metrics.window.Window` under the decorator :func:`metric`. A family of metrics
-is one module, named once in ``FAMILIES``; a family of another package registers itself when it is imported.
+is one module, listed in ``FAMILIES``. A family of another package registers itself on import.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ FAMILIES = (
 """One module of ``weir.metrics`` each."""
 
 Scope = Literal["flow", "group", "link", "run"]
-"""What one value is about: a flow (or a node), the flows selected together, a link, or several cells of a run."""
+"""What one value describes: a flow (or node), the selected flows together, a link, or several cells of a run."""
 
 Kind = Literal["series", "sample", "value", "distribution"]
-"""Over time; a population; one value a member; shares in bins."""
+"""Over time; a population; one value per member; shares in bins."""
 
 
 class Category(StrEnum):
@@ -95,7 +95,7 @@ UNIT: Mapping[str, tuple[float, Dimension]] = {
     "count": (1.0, ONE),
     "lines": (1.0, ONE),
 }
-"""The units that metrics may declare: their size in base units (bit, second), and their dimension."""
+"""Units that metrics may declare: size in base units (bit, second) and dimension."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Param:
 
 @dataclass(frozen=True)
 class MetricInfo:
-    """A metric: what ``weir metrics`` lists."""
+    """The declaration of a metric, as ``weir metrics`` lists it."""
 
     name: str
     symbol: str
@@ -125,13 +125,13 @@ class MetricInfo:
     kind: Kind
     params: tuple[Param, ...]
     tables: tuple[str, ...]
-    """Tables of a run that it reads."""
+    """Tables of a run that the metric reads."""
     needs_baseline: bool
-    """Whether it compares with another cell, given by the parameter ``baseline``."""
+    """Whether the metric compares with another cell, given by the parameter ``baseline``."""
     doc: str
     function: Callable[..., Result]
     bounds: Bounds = ANY
-    """The values that it can have, in its unit: confidence intervals end there."""
+    """Bounds of the value, in its unit; confidence intervals are cut there."""
 
     @property
     def summary(self) -> str:
@@ -165,10 +165,10 @@ def metric(
     params: tuple[Param, ...] = (),
     bounds: Bounds = ANY,
 ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
-    """Registers a metric function under ``name``; its parameters are the keyword-only arguments of the function.
+    """Registers a metric function under ``name``; its parameters are the function's keyword-only arguments.
 
-    A parameter called like a Python keyword has an underscore after its name in the function: ``from_``. ``bounds`` are
-    the values that the metric can have, in its unit: ``SHARE``, ``NON_NEGATIVE``, or any.
+    If a parameter's name is a Python keyword, the argument has an underscore appended: ``from_``. ``bounds`` limit the
+    metric's values, in its unit: ``SHARE``, ``NON_NEGATIVE``, or any.
 
     Raises:
         ValueError: the name is taken or malformed, the unit unknown, the docstring missing, or the arguments differ
@@ -206,9 +206,9 @@ def _check(name: str, unit: str, function: Callable[..., Any], keywords: list[st
     if name in _REGISTRY:
         raise ValueError(f"metric {name!r} is registered twice")
     if not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is not a name for a metric: lower-case words with dots")
+        raise ValueError(f"{name!r} is not a metric name: expected lower-case words with dots")
     if unit not in UNIT:
-        raise ValueError(f"metric {name!r}: unit {unit!r} is none of {', '.join(UNIT)}")
+        raise ValueError(f"metric {name!r}: unit {unit!r} is not one of {', '.join(UNIT)}")
     if not function.__doc__:
         raise ValueError(f"metric {name!r} has no docstring")
     if keywords != [p.name for p in params]:
@@ -221,7 +221,7 @@ def _load() -> None:
 
 
 def catalogue() -> list[MetricInfo]:
-    """All metrics, in the order of their categories and names."""
+    """All metrics, by category and name."""
     _load()
     order = list(Category)
     return sorted(_REGISTRY.values(), key=lambda info: (order.index(info.category), info.name))
@@ -237,7 +237,7 @@ def get(name: str) -> MetricInfo:
     """The metric registered under exactly ``name``.
 
     Raises:
-        MetricError: there is none.
+        MetricError: no metric has that name.
     """
     _load()
     if name not in _REGISTRY:
@@ -246,7 +246,7 @@ def get(name: str) -> MetricInfo:
 
 
 def resolve(name: str) -> tuple[MetricInfo, tuple[str, ...]]:
-    """The metric with the longest registered name that ``name`` begins with, and the statistics that follow it.
+    """Splits ``name`` into the metric with the longest matching name and the statistics after it.
 
     ``goodput.max`` is the metric ``goodput`` and the statistic ``max``.
 

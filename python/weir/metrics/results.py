@@ -1,7 +1,7 @@
-"""What a metric function returns: values, and what they belong to.
+"""Results of metric functions: values and their members.
 
-All times are nanoseconds since the start of the run; all values are in the unit that the metric declares. ``nan`` is
-"undefined here" and becomes null in a frame.
+Times are nanoseconds since the start of the run; values are in the metric's unit. ``nan`` means undefined and becomes
+null in a frame.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ __all__ = [
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Axis = Literal["flow", "node", "link", "all"]
-"""What the members of a result are; ``all`` is the one whole of the flows selected."""
+"""Kind of the members of a result; ``all``: the selected flows as one whole."""
 
 
 @dataclass(frozen=True)
 class Series:
-    """Values over time, one array a member (lengths differ: each member has its own active time)."""
+    """Values over time, one array per member. Lengths differ: each member has its own active time."""
 
     axis: Axis
     members: Sequence[int]
@@ -42,14 +42,14 @@ class Series:
     """Ends of the intervals, or instants; ``times_ns[k]`` belongs to ``values[k]``."""
     values: Sequence[Floats]
     weights: Sequence[Floats] | None = None
-    """Weights of the mean, deviation and percentiles over time; ``None``: all alike."""
+    """Weights of the mean, deviation and percentiles over time; ``None``: equal weights."""
     default: str = "mean"
-    """The statistic where the name of the metric asks for none."""
+    """The statistic if the metric's name asks for none."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A population of values, such as completion times; ``owner[k]`` is the flow that ``values[k]`` comes from."""
+    """A population of values, such as completion times; ``owner[k]`` is the flow of ``values[k]``."""
 
     owner: Ints
     values: Floats
@@ -57,22 +57,22 @@ class Sample:
 
 @dataclass(frozen=True)
 class Histogram:
-    """A population of which only the counts in bins are known, with its sum and its extremes."""
+    """A population known only by its counts in bins, its sum and its extremes."""
 
     low: Floats
     high: Floats
-    """Least and greatest value that belong to each bin; shape (bins,), in any order, a bin perhaps several times."""
+    """Smallest and largest value of each bin; shape (bins,). Bins may repeat and have any order."""
     counts: Floats
     total: float
     """Sum of the values."""
     least: float
     greatest: float
-    """``nan`` of an empty population, as is ``least``."""
+    """``nan`` for an empty population, as is ``least``."""
 
 
 @dataclass(frozen=True)
 class Binned:
-    """A population of values, such as the delays of packets, as one histogram a flow."""
+    """A population of values, such as the delays of packets, as one histogram per flow."""
 
     members: Sequence[int]
     histograms: Sequence[Histogram]
@@ -80,18 +80,18 @@ class Binned:
 
 @dataclass(frozen=True)
 class Values:
-    """One value a member."""
+    """One value per member."""
 
     axis: Axis
     members: Sequence[int]
     values: Floats
     censored: NDArray[np.bool_] | None = None
-    """Where true, the value is only known to be larger: the window ended first."""
+    """True where the window ended before the event: the true value is larger."""
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """Shares of time or of a population in bins, one row a member; one edge more than there are bins."""
+    """Shares of time or of a population in bins, one row per member; one more edge than bins."""
 
     axis: Axis
     members: Sequence[int]

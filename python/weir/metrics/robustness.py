@@ -1,4 +1,4 @@
-"""Robustness: what remains of the performance under conditions that are far from good."""
+"""Robustness: the performance that remains under bad conditions."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ __all__ = ["kolmogorov_smirnov"]
     views=(View.DESIGNER,),
     source="thesis Table 2.III; Meyer 1980",
     tables=("goodput", "flows"),
-    params=(Param("level", "1", 0.8, "Accomplishment: part of its fair share that a flow must get."),),
+    params=(Param("level", "1", 0.8, "Accomplishment: share of its fair share that a flow must get."),),
 )
 def performability(window: Window, *, level: float = 0.8) -> Values:
-    """Probability that a flow accomplishes at least 80 % of what the network could give it.
+    """Probability that a flow accomplishes at least 80 % of its fair share.
 
-    Meyer's performance variable Y is a flow's mean goodput over the window, divided by its max-min fair share m_i;
-    the accomplishment set B is everything from ``level`` on. The flows of a cell are the outcomes, so that the value
-    of a cell is the share of flows that accomplish, and its mean over repeats estimates the probability.
+    Meyer's performance variable Y is a flow's mean goodput over the window, divided by its max-min fair share m_i. The
+    accomplishment set B is everything from ``level`` on. The flows of a cell are the outcomes: the value of a cell is
+    the share of flows that accomplish, and its mean over repeats estimates the probability.
     """
     flows = window.active_flows
     if not flows:
@@ -49,10 +49,10 @@ def performability(window: Window, *, level: float = 0.8) -> Values:
 
 
 def kolmogorov_smirnov(calm: Floats, disturbed: Floats, weighted: bool) -> float:
-    """The largest distance of two empirical distribution functions, F (calm) and F* (disturbed).
+    """Largest distance between two empirical distribution functions, F (calm) and F* (disturbed).
 
-    With ``weighted``, each distance |F - F*| counts -ln(F (1 - F)) times, so that a change in the tails of the calm
-    distribution shows; where F is 0 or 1, it is taken half a sample away from there. ``nan`` if a sample is empty.
+    ``weighted`` multiplies each distance |F - F*| by -ln(F (1 - F)), so that a change in the tails of the calm
+    distribution shows; where F is 0 or 1, half a sample away from it is used. ``nan`` if a sample is empty.
     """
     if len(calm) == 0 or len(disturbed) == 0:
         return math.nan
@@ -107,8 +107,8 @@ def _pair(window: Window, before: str | None, baseline: Window | None) -> tuple[
 def ks(window: Window, *, before: str | None = None, baseline: Window | None = None) -> Values:
     """Kolmogorov-Smirnov statistic: how far a disturbance moves the distribution of the flows' goodput.
 
-    F is the distribution of goodput over all intervals and flows without the disturbance, F* that with it; 0 if they
-    are the same, 1 if they do not overlap. Raises MetricError unless one of ``before`` and ``baseline`` is given.
+    F is the distribution of goodput over all intervals and flows without the disturbance, F* with it. 0 if they are the
+    same, 1 if they do not overlap. Raises MetricError unless exactly one of ``before`` and ``baseline`` is given.
     """
     return Values("all", [0], np.array([kolmogorov_smirnov(*_pair(window, before, baseline), weighted=False)]))
 
@@ -127,8 +127,8 @@ def ks(window: Window, *, before: str | None = None, baseline: Window | None = N
     params=_BASELINE,
 )
 def ks_weighted(window: Window, *, before: str | None = None, baseline: Window | None = None) -> Values:
-    """Kolmogorov-Smirnov statistic with more weight in the tails, where the plain one is blind.
+    """Kolmogorov-Smirnov statistic with more weight in the tails, to which the plain one is insensitive.
 
-    As ``ks``; not bounded by 1.
+    Parameters as for ``ks``; not bounded by 1.
     """
     return Values("all", [0], np.array([kolmogorov_smirnov(*_pair(window, before, baseline), weighted=True)]))

@@ -1,4 +1,4 @@
-"""Reads the text of a claim character by character, keeping the position for errors."""
+"""Reads the text of a claim character by character and keeps the position for errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _END = "the end"
 
 
 class ExpectError(Exception):
-    """A claim cannot be read: ``message``, the 1-based ``column``, and what was ``expected`` there (may be empty)."""
+    """A claim cannot be read: ``message``, the 1-based ``column``, and the ``expected`` text there (may be empty)."""
 
     def __init__(self, message: str, column: int, expected: str = "") -> None:
         self.message = message
@@ -29,7 +29,7 @@ class ExpectError(Exception):
 
 
 class Scanner:
-    """A position in a text. Every method that reads skips white space first."""
+    """A position in a text. Every reading method skips white space first."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -42,11 +42,11 @@ class Scanner:
         return self.at
 
     def done(self) -> bool:
-        """Whether nothing is left."""
+        """Whether the text is read to its end."""
         return self.skip() == len(self.text)
 
     def here(self) -> str:
-        """What stands at the position, for an error."""
+        """The text at the position, for an error."""
         self.skip()
         if self.at == len(self.text):
             return _END
@@ -54,12 +54,12 @@ class Scanner:
         return repr(match.group() if match else self.text[self.at])
 
     def fail(self, expected: str, message: str = "", at: int | None = None) -> ExpectError:
-        """The error of finding something else than ``expected`` here (or at ``at``)."""
+        """The error for finding anything but ``expected`` here (or at ``at``)."""
         found = message or f"found {self.here()}"
         return ExpectError(found, (self.at if at is None else at) + 1, expected)
 
     def sees(self, *symbols: str) -> str | None:
-        """The first of ``symbols`` that stands here, without reading it; a word must end where the symbol does."""
+        """Returns the first of ``symbols`` at the position without reading it; a word must match as a whole."""
         self.skip()
         for symbol in symbols:
             end = self.at + len(symbol)
@@ -70,7 +70,7 @@ class Scanner:
         return None
 
     def take(self, *symbols: str) -> str | None:
-        """Reads the first of ``symbols`` that stands here."""
+        """Reads the first of ``symbols`` at the position."""
         symbol = self.sees(*symbols)
         if symbol:
             self.at += len(symbol)
@@ -80,7 +80,7 @@ class Scanner:
         """Reads ``symbol``.
 
         Raises:
-            ExpectError: something else stands here.
+            ExpectError: the text at the position differs.
         """
         if not self.take(symbol):
             raise self.fail(repr(symbol))
@@ -89,7 +89,7 @@ class Scanner:
         """Reads a name.
 
         Raises:
-            ExpectError: no name stands here; ``what`` says which was expected.
+            ExpectError: there is no name at the position; ``what`` describes the expected one.
         """
         self.skip()
         match = _NAME.match(self.text, self.at)
@@ -99,7 +99,7 @@ class Scanner:
         return match.group()
 
     def number(self) -> tuple[float, Dimension, bool] | None:
-        """Reads a number with its unit, if one stands here: value in base units, dimension, whether it was in %."""
+        """Reads a number with its unit, if there is one: value in base units, dimension, whether it was in %."""
         self.skip()
         match = _NUMBER.match(self.text, self.at)
         if match is None:
@@ -110,7 +110,7 @@ class Scanner:
         if self.sees("%"):
             self.at += 1
             return float(match.group()) / 100, ONE, True
-        # no name can follow a number, so a unit may stand apart; `/s` must touch, or it is a division
+        # No name can follow a number, so a unit may stand apart. `/s` must touch the number, else it is a division.
         if self.sees("/") or not _UNIT.match(self.text, self.at):
             self.at = end
         scale, dimension = self._unit()
@@ -134,7 +134,7 @@ class Scanner:
         return UNITS[match.group()]
 
     def quoted(self) -> str | None:
-        """Reads a text in quotes, if one stands here.
+        """Reads a text in quotes, if there is one.
 
         Raises:
             ExpectError: the closing quote is missing.
@@ -150,10 +150,10 @@ class Scanner:
         return value
 
     def until(self, stops: str, what: str) -> str:
-        """Reads up to one of the characters ``stops``, which stays; stripped.
+        """Reads up to one of the characters ``stops``, which is not consumed; returns the text stripped.
 
         Raises:
-            ExpectError: nothing is left before a stop, or there is no stop.
+            ExpectError: there is no text before the stop, or no stop.
         """
         self.skip()
         start = self.at

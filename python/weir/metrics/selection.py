@@ -1,7 +1,7 @@
 """Names of flows and links: ``elephants``, ``elephants[4]``, ``elephants[0:5]``, ``*``.
 
 ``direction:forward`` and ``direction:reverse`` are flows under test, ``role:background`` and ``role:reverse`` the
-others. Several may be given, with commas. Without a selector a metric is about the flows whose role is ``test``.
+others. Commas separate several selectors. The default is the flows with role ``test``.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def direction_of(flow: Flow) -> str:
 
 
 def select_flows(plan: Plan, selector: str | None) -> tuple[Flow, ...]:
-    """The flows that ``selector`` names, in the order of the plan; ``None``: those under test.
+    """Returns the flows that ``selector`` names, in the order of the plan; ``None``: the flows under test.
 
     Raises:
-        MetricError: a part of the selector names no flow.
+        MetricError: a part of the selector matches no flow.
     """
     if selector is None:
         return tuple(flow for flow in plan.flows if flow.role == "test")
@@ -40,16 +40,16 @@ def select_flows(plan: Plan, selector: str | None) -> tuple[Flow, ...]:
         if not found:
             known = list(dict.fromkeys([f.group for f in plan.flows] + [f.name for f in plan.flows]))
             groups = ", ".join(dict.fromkeys(f.group for f in plan.flows))
-            raise MetricError(f"no flow {part!r}; there are the groups {groups}.{nearest(part, known)}")
+            raise MetricError(f"no flow {part!r}; the groups are {groups}.{nearest(part, known)}")
         chosen |= found
     return tuple(flow for flow in plan.flows if flow.id in chosen)
 
 
 def select_links(plan: Plan, selector: str) -> tuple[Link, ...]:
-    """The links that ``selector`` names, in the order of the plan.
+    """Returns the links that ``selector`` names, in the order of the plan.
 
     Raises:
-        MetricError: a part of the selector names no link.
+        MetricError: a part of the selector matches no link.
     """
     chosen: set[int] = set()
     for part in _parts(selector):

@@ -1,4 +1,4 @@
-"""Stability: how far flows move around their mean, and how evenly they send."""
+"""Stability: how much flows vary around their mean, and how evenly they send."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _per_flow(series: Series, stat: str) -> Floats:
     tables=("goodput", "flows"),
 )
 def goodput_sd(window: Window) -> Values:
-    """Standard deviation of a flow's goodput over the intervals of the window (of the population: divided by T)."""
+    """Standard deviation of a flow's goodput over the intervals of the window (population: divided by T)."""
     return Values("flow", window.flow_ids, _per_flow(window.rates("delivered_bytes"), "sd"))
 
 
@@ -67,7 +67,7 @@ def goodput_variance(window: Window) -> Values:
     tables=("goodput", "flows"),
 )
 def goodput_cov(window: Window) -> Values:
-    """Coefficient of variation of a flow's goodput over the intervals of the window; undefined if it got nothing."""
+    """Coefficient of variation of a flow's goodput over the intervals of the window; undefined if the goodput is 0."""
     return Values("flow", window.flow_ids, _per_flow(window.rates("delivered_bytes"), "cov"))
 
 
@@ -103,7 +103,7 @@ def goodput_normalised_sd(window: Window) -> Values:
     tables=("goodput", "flows"),
 )
 def throughput_cov(window: Window) -> Values:
-    """Coefficient of variation of a flow's throughput, of a sample (T - 1); undefined below two intervals."""
+    """Coefficient of variation of a flow's throughput (sample: T - 1); undefined with fewer than two intervals."""
     values = [
         float(np.std(v, ddof=1) / np.mean(v)) if len(v) > 1 and np.mean(v) > 0 else math.nan
         for v in window.rates("sent_bytes").values
@@ -145,9 +145,9 @@ def smoothness(window: Window) -> Values:
     tables=("events", "flows"),
 )
 def sawtooth(window: Window) -> Sample:
-    """Time between two recoveries of a flow: the period of its saw-tooth; a population over the flows selected.
+    """Time between two recoveries of a flow: the period of its saw-tooth; a population over the selected flows.
 
-    Only periods that lie wholly in the window, and without a timeout in between.
+    Counts periods that lie wholly in the window and contain no timeout.
     """
     kinds = pl.col("kind").is_in(("recovery", "rto"))
     events = window.data.events.filter(kinds, pl.col("flow").is_in(window.flow_ids)).sort("flow", "time_ns")
@@ -169,12 +169,12 @@ def sawtooth(window: Window) -> Sample:
     views=(View.END_USER, View.PROVIDER),
     source="LIP 2006-38 section 4.1 (one flow starves for over 100 ms)",
     tables=("goodput", "flows"),
-    params=(Param("level", "1", 0.01, "Part of the mean goodput of the flows selected below which a flow starves."),),
+    params=(Param("level", "1", 0.01, "Share of the flows' mean goodput below which a flow starves."),),
 )
 def starvation(window: Window, *, level: float = 0.01) -> Values:
     """Longest time for which a flow gets less than 1 % of the flows' mean goodput in every interval.
 
-    In multiples of ``measure.goodput``; 0 if it never starves.
+    A multiple of ``measure.goodput``; 0 if the flow never starves.
     """
     series = window.rates("delivered_bytes")
     fair = over_time(_per_flow(series, "mean"), "mean")

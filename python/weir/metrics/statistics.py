@@ -3,16 +3,16 @@
 Over time and over members, deviations are of the population (divided by N), as in the thesis' equation 2.6. Over
 repeats, they are of a sample (divided by n - 1), and the confidence interval is
 
-- ``t``: mean ± t(n-1, (1 + level)/2) · s / sqrt(n), which assumes repeats that are independent and about normal;
+- ``t``: mean ± t(n-1, (1 + level)/2) · s / sqrt(n), which assumes independent, about normal repeats;
 - ``bootstrap``: percentiles of the means of 10 000 resamples drawn with a fixed seed; it assumes independence only, and
   is too narrow below about ten repeats.
 
 One repeat has no interval: both ends are ``nan`` (null in a frame). An undefined repeat is left out and lowers ``n``.
-Where all repeats gave the same (up to the rounding of floating point), the interval is that value. Intervals end at the
-bounds of what they are about (:mod:`weir.metrics.bounds`).
+If all repeats have the same value, up to rounding, the interval is that value. Intervals are cut at the bounds of their
+quantity (:mod:`weir.metrics.bounds`).
 
-A quantile of a sample, such as the median error of many cells, has an interval of its own: two order statistics,
-without an assumption about the distribution (:func:`quantile_interval`).
+A quantile of a sample, such as the median error of many cells, has a distribution-free interval between two order
+statistics (:func:`quantile_interval`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 Interval = Literal["t", "bootstrap"]
 
 _ROUNDING = 1e-9
-"""Relative difference up to which two values are the same: sums over a million intervals are exact to some 1e-10."""
+"""Relative difference up to which two values count as equal: sums over a million intervals are exact to some 1e-10."""
 
 _RESAMPLES = 10_000
 _SEED = 20_060
@@ -63,12 +63,12 @@ class Summary:
 
     @property
     def same(self) -> bool:
-        """Whether several repeats gave the same value."""
+        """Whether all of at least two repeats have the same value."""
         return self.n > 1 and self.low == self.high
 
 
 def student_t(level: float, freedom: float) -> float:
-    """The half width factor of a two-sided interval of Student's t; Welch's degrees of freedom need not be whole.
+    """Half-width factor of a two-sided interval of Student's t; Welch's degrees of freedom need not be whole.
 
     Raises:
         ValueError: ``level`` is not between 0 and 1, or ``freedom`` is less than 1.
@@ -81,17 +81,17 @@ def student_t(level: float, freedom: float) -> float:
 
 
 def alike(values: Floats) -> bool:
-    """Whether all values are the same, up to the rounding of floating point."""
+    """Whether all values are equal up to rounding."""
     return len(values) > 0 and float(np.ptp(values)) <= _ROUNDING * float(np.max(np.abs(values)))
 
 
 def summarise(values: Floats, level: float = 0.95, interval: Interval = "t", bounds: Bounds = ANY) -> Summary:
     """Mean, deviation and confidence interval over repeats; ``values`` has shape (repeats,), undefined ones ``nan``.
 
-    ``bounds`` are of what the values are, such as 0 and 1 of a share; the interval ends there.
+    The interval is cut at ``bounds``, such as 0 and 1 for a share.
 
     Raises:
-        ValueError: no such interval, or a level outside 0 to 1.
+        ValueError: ``interval`` is unknown, or ``level`` is not between 0 and 1.
     """
     if interval not in ("t", "bootstrap"):
         raise ValueError(f"no interval {interval!r}; there are 't' and 'bootstrap'")
@@ -118,10 +118,10 @@ def summarise(values: Floats, level: float = 0.95, interval: Interval = "t", bou
 def jackknife(all_: float, without: Floats, level: float = 0.95, scale: float = 0.0) -> tuple[float, float]:
     """Confidence interval of any function of means over repeats (Tukey 1958), around its value on all of them.
 
-    ``without[k]`` is the function with repeat k left out. For a linear function it is Student's interval exactly; a
-    smooth one is treated as linear near its value (Miller, Biometrika 61, 1974). A width that is the rounding of
-    numbers of size ``scale`` is none: all repeats gave the same. Fewer than two repeats, or an undefined value:
-    ``nan`` twice.
+    ``without[k]`` is the function with repeat k left out. For a linear function the interval is Student's exactly; a
+    smooth function is treated as linear near its value (Miller, Biometrika 61, 1974). A width within the rounding of
+    numbers of size ``scale`` counts as 0: all repeats are equal. Fewer than two repeats, or an undefined value: ``nan``
+    twice.
     """
     n = len(without)
     if n < 2 or not np.all(np.isfinite(without)) or not math.isfinite(all_):
@@ -131,9 +131,9 @@ def jackknife(all_: float, without: Floats, level: float = 0.95, scale: float = 
 
 
 def single_repeats(all_: float, each: Floats, level: float = 0.95, scale: float = 0.0) -> tuple[float, float]:
-    """Student's interval around ``all_`` of a function that does not change smoothly, such as a rank correlation.
+    """Student's interval around ``all_`` for a function that is not smooth, such as a rank correlation.
 
-    ``each[k]`` is the function of repeat k alone; else as :func:`jackknife`.
+    ``each[k]`` is the function of repeat k alone; otherwise as :func:`jackknife`.
     """
     n = len(each)
     if n < 2 or not np.all(np.isfinite(each)) or not math.isfinite(all_):
@@ -146,13 +146,13 @@ def _around(value: float, half: float, scale: float) -> tuple[float, float]:
 
 
 def quantile_interval(values: Floats, part: float, level: float = 0.95) -> tuple[float, float]:
-    """Confidence interval of the quantile ``part`` of what ``values`` are a sample of: two of them in their order.
+    """Confidence interval of the quantile ``part`` of the population that ``values`` sample: two order statistics.
 
-    With K ~ Binomial(n, part) the number of values below the quantile, the interval from the l-th to the u-th covers it
-    with P(l <= K < u) >= level (Hahn and Meeker, Statistical Intervals, 1991, section 5.2; Le Boudec, Performance
-    Evaluation of Computer and Communication Systems, 2010, theorem 2.1). Of the pairs that do, l and u are those that
-    leave at most half of the rest at each end. An end that the sample cannot give is infinite: below 6 values, the
-    median has no two-sided interval at 95 %. Undefined values are left out.
+    Let K ~ Binomial(n, part) be the number of values below the quantile. The interval from the l-th to the u-th value
+    covers the quantile with P(l <= K < u) >= level (Hahn and Meeker, Statistical Intervals, 1991, section 5.2; Le
+    Boudec, Performance Evaluation of Computer and Communication Systems, 2010, theorem 2.1). l and u leave at most half
+    of the remaining probability at each end. An end that the sample cannot give is infinite: below 6 values, the median
+    has no two-sided interval at 95 %. Undefined values are left out.
 
     Raises:
         ValueError: ``part`` or ``level`` is not between 0 and 1.
@@ -168,7 +168,7 @@ def quantile_interval(values: Floats, part: float, level: float = 0.95) -> tuple
     tail = (1 - level) / 2
     below = binom.cdf(np.arange(n + 1), n, part)  # P(K <= k)
     low = int(np.searchsorted(below, tail, side="right"))  # the largest l with P(K < l) <= tail
-    high = int(np.searchsorted(below, 1 - tail)) + 1  # the least u with P(K >= u) <= tail
+    high = int(np.searchsorted(below, 1 - tail)) + 1  # the smallest u with P(K >= u) <= tail
     return (
         float(ordered[low - 1]) if low >= 1 else -math.inf,
         float(ordered[high - 1]) if high <= n else math.inf,
@@ -193,10 +193,10 @@ def over_time(values: Floats, stat: str, weights: Floats | None = None) -> float
 
 
 def of_bins(histograms: Sequence[Histogram], stat: str) -> float:
-    """A statistic of all values of ``histograms`` together; none is ``nan``.
+    """A statistic of all values of ``histograms`` together; ``nan`` without values.
 
     The mean, the sum and the extremes are exact. A percentile is the middle of the bin that holds the value of that
-    rank, or an extreme where that is nearer; deviations take each value for the middle of its bin.
+    rank, or an extreme if that is nearer. Deviations place each value at the middle of its bin.
 
     Raises:
         MetricError: no such statistic, or one that needs an order.
@@ -217,7 +217,7 @@ def of_bins(histograms: Sequence[Histogram], stat: str) -> float:
 
 
 def over_members(values: Floats, stat: str) -> float:
-    """How the members of a group make one value: ``min``, ``max`` and ``sum`` are that, all else is their mean."""
+    """Combines the members of a group: by ``min``, ``max`` or ``sum`` if ``stat`` is one of them, else by the mean."""
     return over_time(values, stat if stat in ("min", "max", "sum") else "mean")
 
 

@@ -1,4 +1,4 @@
-"""Throughput: what the application gets, what the network carries for it, and the ratio of the two."""
+"""Throughput: goodput of the application, load on the network, and their ratio."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _NONE: Ints = np.zeros(0, dtype=np.int64)
 
 
 def total(series: Series, ends_ns: Ints = _NONE) -> Series:
-    """The sum of the members at each instant at which one of them has a value, and at ``ends_ns``."""
+    """Sum of the members at each instant at which one of them has a value, and at ``ends_ns``."""
     times, place = np.unique(np.concatenate([*series.times_ns, ends_ns]), return_inverse=True)
     values = np.concatenate([*series.values, np.zeros(len(ends_ns))])
     return Series("all", [0], [times], [np.bincount(place, weights=values, minlength=len(times)).astype(np.float64)])
 
 
 def aggregate(window: Window, column: str) -> Series:
-    """Bit/s of all the flows selected together, in every interval of ``measure.goodput``; ``column`` counts bytes."""
+    """Bit/s of all selected flows together, in every interval of ``measure.goodput``; ``column`` counts bytes."""
     return total(window.rates(column, whole=True), window.ends("goodput"))
 
 
 def capacity_bps(window: Window, ends_ns: Ints, link: int) -> Floats:
-    """The rate of a link at the instants ``ends_ns``, its changes included; shape (instants,)."""
+    """The rate of a link at the instants ``ends_ns``, including its changes; shape (instants,)."""
     rates = np.full(len(ends_ns), float(window.plan.links[link].rate_bps))
     for at_ns, rate_bps in window.plan.rate_changes.get(link, ()):
         rates[ends_ns > at_ns] = rate_bps
@@ -49,10 +49,10 @@ def capacity_bps(window: Window, ends_ns: Ints, link: int) -> Floats:
     tables=("goodput", "flows"),
 )
 def goodput(window: Window) -> Series:
-    """Goodput of a flow: what the receiving application gets, without headers and retransmissions.
+    """Goodput of a flow: payload delivered to the receiving application, without headers and retransmissions.
 
-    One value a flow and interval of ``measure.goodput`` in which it is active. ``goodput.mean`` is the mean over the
-    intervals, then over the flows.
+    One value per flow and interval of ``measure.goodput`` in which the flow is active. ``goodput.mean`` is the mean
+    over the intervals, then over the flows.
     """
     return window.rates("delivered_bytes")
 
@@ -70,9 +70,9 @@ def goodput(window: Window) -> Series:
     tables=("goodput", "flows"),
 )
 def goodput_aggregate(window: Window) -> Series:
-    """Goodput of all the flows selected together.
+    """Goodput of all selected flows together.
 
-    One value an interval of ``measure.goodput``.
+    One value per interval of ``measure.goodput``.
     """
     return aggregate(window, "delivered_bytes")
 
@@ -90,9 +90,9 @@ def goodput_aggregate(window: Window) -> Series:
     tables=("goodput", "flows"),
 )
 def goodput_node(window: Window) -> Series:
-    """Goodput of a node: its parallel streams together.
+    """Goodput of a node: the sum of its parallel streams.
 
-    One value a node and interval of ``measure.goodput`` in which one of its streams is active.
+    One value per node and interval of ``measure.goodput`` in which one of its streams is active.
     """
     rates = window.rates("delivered_bytes")
     place = {flow: k for k, flow in enumerate(rates.members)}
@@ -118,9 +118,9 @@ def goodput_node(window: Window) -> Series:
     tables=("goodput", "flows"),
 )
 def throughput(window: Window) -> Series:
-    """Throughput of a flow: IP bytes that it sends, headers and retransmissions included.
+    """Throughput of a flow: IP bytes that it sends, including headers and retransmissions.
 
-    One value a flow and interval of ``measure.goodput`` in which it is active.
+    One value per flow and interval of ``measure.goodput`` in which the flow is active.
     """
     return window.rates("sent_bytes")
 
@@ -138,9 +138,9 @@ def throughput(window: Window) -> Series:
     tables=("goodput", "flows"),
 )
 def throughput_aggregate(window: Window) -> Series:
-    """Throughput of all the flows selected together; its mean is equation 2.11.
+    """Throughput of all selected flows together; its mean is equation 2.11.
 
-    One value an interval of ``measure.goodput``.
+    One value per interval of ``measure.goodput``.
     """
     return aggregate(window, "sent_bytes")
 
@@ -158,10 +158,10 @@ def throughput_aggregate(window: Window) -> Series:
     tables=("goodput", "flows"),
 )
 def efficiency(window: Window) -> Series:
-    """Useful part of the traffic: aggregate goodput over aggregate throughput.
+    """Useful share of the traffic: aggregate goodput over aggregate throughput.
 
-    One value an interval of ``measure.goodput``; undefined where nothing was sent. It can pass 1 in an interval that
-    delivers what the one before sent.
+    One value per interval of ``measure.goodput``; undefined in intervals in which nothing was sent. It can exceed 1 in
+    an interval that delivers packets sent in the previous one.
     """
     useful = aggregate(window, "delivered_bytes")
     sent = aggregate(window, "sent_bytes").values[0]
@@ -185,8 +185,8 @@ def efficiency(window: Window) -> Series:
 def efficiency_capacity(window: Window) -> Series:
     """Aggregate goodput over the capacity of the flows' bottleneck.
 
-    One value an interval of ``measure.goodput``; a link whose rate changes counts with its rate at the time. Flows from
-    sink to source do not count beside others.
+    One value per interval of ``measure.goodput``; a link whose rate changes counts with its rate at that time. Flows
+    from sink to source count only if no flow goes from source to sink.
     """
     useful = aggregate(replace(window, flows=window.one_way), "delivered_bytes")
     links = window.links
@@ -211,7 +211,7 @@ def efficiency_capacity(window: Window) -> Series:
 def cwnd(window: Window) -> Series:
     """Congestion window of a TCP flow.
 
-    One value a flow and instant of ``measure.tcp`` at which it is active.
+    One value per flow and instant of ``measure.tcp`` at which the flow is active.
     """
     return window.samples("cwnd")
 
@@ -231,6 +231,6 @@ def cwnd(window: Window) -> Series:
 def in_flight(window: Window) -> Series:
     """Packets in flight of a TCP flow, as its sender estimates them.
 
-    One value a flow and instant of ``measure.tcp`` at which it is active.
+    One value per flow and instant of ``measure.tcp`` at which the flow is active.
     """
     return window.samples("in_flight")

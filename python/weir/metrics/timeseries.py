@@ -1,4 +1,4 @@
-"""Metrics as functions of time: G(t), X(t), cwnd(t), before any statistic is taken."""
+"""Metrics as functions of time: G(t), X(t), cwnd(t), before any statistic."""
 
 from __future__ import annotations
 
@@ -30,18 +30,19 @@ def series(
 
     Args:
         run: an opened run.
-        name: a metric of kind ``series``, without a statistic; a phase or a selection written in it wins.
+        name: a metric of kind ``series``, without a statistic; a phase or a selection in it overrides the options.
         phase: the phase; default: the whole run.
         flows: flows or links; default: the flows under test, and their bottleneck.
         where: factor values to keep, as in :meth:`weir.run.Run.select`.
 
     Returns:
-        One row an instant: the factors, ``repeat``, the flow, node or link (no column for an aggregate), ``time_ns``
+        One row per instant: the factors, ``repeat``, the flow, node or link (no column for an aggregate), ``time_ns``
         (the end of the interval), ``value`` in the unit of the metric (null where undefined).
 
     Raises:
-        MetricError: no such metric, phase or flow; it is no series; or a table it needs was not recorded.
-        RunError: a table cannot be read, or no cell is left by ``where``.
+        MetricError: the metric, phase or flow does not exist; the metric is no series; or a table it needs was not
+            recorded.
+        RunError: a table cannot be read, or ``where`` selects no cell.
     """
     reference = parse_reference(name)
     if reference.metric.kind != "series" or reference.stats or reference.factors:

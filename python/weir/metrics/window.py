@@ -1,15 +1,15 @@
-"""What a metric function sees: one cell, some of its flows, and a window of time.
+"""The input of a metric function: one cell, some of its flows, and a window of time.
 
-The semantics that all metrics share are here and nowhere else:
+This module alone defines the semantics that all metrics share:
 
 - a phase is ``from_ns`` inclusive to ``to_ns`` exclusive; an interval that is not wholly inside is left out;
 - a flow counts only while it is active: from its start until its source stops (``stop_ns``), its last transfer
   completes, or the run ends; intervals not wholly inside are left out;
 - an aggregate over flows takes every interval of the window (without a phase: from the first start to the last end),
-  whatever part of it a flow was active in, and also if none was;
+  however long a flow was active in it, even if none was;
 - an interval in which nothing passed a link has no row in ``links``: it counts with zeros.
 
-Tables are read column by column, once a cell.
+Each column of a cell's tables is read once.
 """
 
 from __future__ import annotations
@@ -90,11 +90,11 @@ class CellData:
         self._grouped: dict[tuple[str, frozenset[int] | None], Grouped] = {}
 
     def grouped(self, table: str, ids: Sequence[int]) -> Grouped:
-        """Rows of ``table`` (one that has intervals) that belong to ``ids``.
+        """Rows of ``table`` (one with intervals) that belong to ``ids``.
 
         Raises:
             MetricError: the table was not recorded.
-            RunError: it cannot be read.
+            RunError: the table cannot be read.
         """
         if self.plan.interval_ns(table) == 0:
             raise MetricError(
@@ -114,7 +114,7 @@ class CellData:
 
     @cached_property
     def transfers(self) -> pl.DataFrame:
-        """Table ``flows``: one row a transfer."""
+        """Table ``flows``: one row per transfer."""
         return self._all("flows", "start_ns", "established_ns", "end_ns")
 
     @cached_property
@@ -149,7 +149,7 @@ class CellData:
 
     @cached_property
     def flow_ends_ns(self) -> Ints:
-        """When each flow stops being active; shape (flows,)."""
+        """Time at which each flow stops being active; shape (flows,)."""
         ends = np.full(len(self.plan.flows), self.plan.end_ns, dtype=np.int64)
         last = self.transfers.group_by("flow").agg(
             pl.col("end_ns").max(), pl.col("end_ns").is_null().any().alias("open"), pl.len().alias("count")
@@ -161,7 +161,7 @@ class CellData:
                 ends[flow.id] = min(ends[flow.id], flow.stop_ns)
             if flow.kind not in {"transfers", "command"} or not row or row["open"]:
                 continue
-            # A program is one transfer, which is over when it has ended by itself.
+            # A program is one transfer; it is over when the program exits.
             source = flow.typed.source
             count = len(source.transfers) if isinstance(source, TransfersSource) else 1
             if row["count"] == count or flow.stop_ns is not None:
@@ -171,7 +171,7 @@ class CellData:
 
 @dataclass(frozen=True)
 class Window:
-    """One cell, the flows selected, the links selected (if any were), and a window of time."""
+    """One cell, the selected flows, the selected links (if any), and a window of time."""
 
     data: CellData
     flows: tuple[Flow, ...]
@@ -187,21 +187,21 @@ class Window:
 
     @property
     def flow_ids(self) -> list[int]:
-        """Indices of the flows selected, in the order of the plan."""
+        """Indices of the selected flows, in the order of the plan."""
         return [flow.id for flow in self.flows]
 
     def span(self, flow: Flow) -> tuple[int, int]:
-        """The part of the window in which the flow is active (empty if the second is not larger)."""
+        """The part of the window in which the flow is active; empty if the end is not after the beginning."""
         return max(self.from_ns, flow.start_ns), min(self.to_ns, int(self.data.flow_ends_ns[flow.id]))
 
     @property
     def active_flows(self) -> tuple[Flow, ...]:
-        """The flows selected that are active at some time in the window."""
+        """The selected flows that are active at some time in the window."""
         return tuple(flow for flow in self.flows if self.span(flow)[0] < self.span(flow)[1])
 
     @property
     def whole_span(self) -> tuple[int, int]:
-        """The window; without a phase, from the first start to the last end of the flows selected."""
+        """The window; without a phase, from the first start to the last end of the selected flows."""
         if self.phase is not None or not self.flows:
             return self.from_ns, self.to_ns
         spans = [self.span(flow) for flow in self.flows]
@@ -209,11 +209,11 @@ class Window:
 
     @property
     def links(self) -> tuple[Link, ...]:
-        """The links selected, else the bottleneck of the flows selected.
+        """The selected links, else the bottleneck of the selected flows.
 
-        The bottleneck is the link called ``bottleneck`` if one of the flows crosses it, else its other direction
-        ``bottleneck.reverse``; else, of the links that most of the flows cross, the slowest, and of these the first in
-        the plan. Where flows of both directions are selected it is that of those from source to sink.
+        The bottleneck is the link named ``bottleneck`` if one of the flows crosses it, else its other direction
+        ``bottleneck.reverse``. Without either, it is the slowest of the links that the most flows cross; of several,
+        the first in the plan. If flows of both directions are selected, only those from source to sink count.
         """
         if self.chosen_links:
             return self.chosen_links
@@ -230,12 +230,12 @@ class Window:
 
     @property
     def one_way(self) -> tuple[Flow, ...]:
-        """Those of the flows that go from source to sink; all, if all go from sink to source."""
+        """The selected flows from source to sink; all of them if every flow goes from sink to source."""
         return tuple(flow for flow in self.flows if not flow.reverse) or self.flows
 
     @property
     def nodes(self) -> list[list[int]]:
-        """The flows selected, parallel streams (same group and number) together: lists of flow indices."""
+        """The selected flows by node, as lists of flow indices: parallel streams have the same group and number."""
         found: dict[tuple[str, int], list[int]] = {}
         for flow in self.flows:
             found.setdefault((flow.group, flow.index), []).append(flow.id)
@@ -250,7 +250,9 @@ class Window:
         ends = grouped.times_ns[rows]
         step = self.plan.interval_ns(table)
         widths = np.diff(ends, prepend=ends[0] - step) if len(ends) else ends
-        widths = np.where(widths > 1.5 * step, step, widths)  # rows before a gap were not recorded, not merged
+        widths = np.where(
+            widths > 1.5 * step, step, widths
+        )  # before a gap, rows are missing; they were not merged into this one
         inside = np.flatnonzero((ends - widths >= from_ns) & (ends <= to_ns) & (widths >= step / 2))
         if len(inside) == 0:
             return slice(rows.start, rows.start), ends[:0], np.zeros(0)
@@ -260,7 +262,7 @@ class Window:
     def rates(self, column: str, whole: bool = False) -> Series:
         """Bit/s of each flow in each interval of ``goodput``; ``column`` counts bytes.
 
-        Only intervals in which the flow is active; with ``whole``, all intervals of :attr:`whole_span`.
+        Includes intervals in which the flow is active; with ``whole``, all intervals of :attr:`whole_span`.
         """
         times, values = [], []
         for flow in self.flows:
@@ -272,7 +274,7 @@ class Window:
         return Series("flow", self.flow_ids, times, values)
 
     def ends(self, table: str) -> Ints:
-        """Ends of all intervals of :attr:`whole_span`, also of those without a row; none if no flow is active in it."""
+        """Ends of all intervals of :attr:`whole_span`, with or without a row; empty if no flow is active in it."""
         begin, end = self.whole_span
         step = self.plan.interval_ns(table)
         if not self.active_flows:
@@ -297,7 +299,7 @@ class Window:
     def link_intervals(self, *columns: str) -> list[tuple[Link, Ints, Floats, list[Floats]]]:
         """For each link: ends and widths (s) of the intervals of the window, and the columns asked for.
 
-        Intervals in which nothing passed count with zeros, or with nan where a column may be null. A link that was not
+        Intervals in which nothing passed count with zeros, or with nan if a column may be null. A link that was not
         recorded has no interval.
         """
         links = self.links
@@ -324,7 +326,7 @@ def window(data: CellData, phase: str | None = None, selector: str | None = None
     """The window of a phase (``None``: the whole run) on the flows, or the links, that ``selector`` names.
 
     Raises:
-        MetricError: no such phase, flow or link.
+        MetricError: the phase, flow or link does not exist.
     """
     plan = data.plan
     flows = select_flows(plan, None if link else selector)

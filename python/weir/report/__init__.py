@@ -1,6 +1,6 @@
-"""Reports: `report.html`, one file to read offline, and figures for a paper.
+"""Reports: `report.html`, one file that works offline, and figures for papers.
 
-Everything shown comes from a run's tables and from `weir.metrics`; nothing is measured here and no run is changed.
+Everything in a report comes from a run's tables and from `weir.metrics`. Reports measure nothing and change no run.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Numbers for people: sensible significant digits, one unit a figure.
+"""Numbers for people: sensible significant digits, one unit per figure.
 
-Nothing here knows about charts or pages.
+This module is independent of charts and pages.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Unit:
-    """A unit to show values in: divide by ``factor``; ``suffix`` names a column in it."""
+    """A display unit: divide by ``factor``; ``suffix`` names a column in it."""
 
     label: str
     factor: float
@@ -39,7 +39,7 @@ class Unit:
     """Whether it counts things."""
 
     def text(self, value: float, digits: int = 3) -> str:
-        """A value in base units, as a number of this unit."""
+        """Formats a value in base units as a number of this unit."""
         return count(value) if self.whole else number(value / self.factor, digits)
 
 
@@ -66,9 +66,9 @@ _BARE = {"", "1", "-", "ratio", "none"}
 
 
 def unit_for(largest: float, base: str) -> Unit:
-    """The unit in which a figure whose largest value is ``largest`` (in ``base``: bit/s, s, bytes) reads best.
+    """Picks the display unit for a figure whose largest value is ``largest`` (in ``base``: bit/s, s, bytes).
 
-    A base without multiples (packets, 1/s, %) comes back as it is.
+    A base without multiples (packets, 1/s, %) is returned as it is.
     """
     ladder = _LADDERS.get(_SAME.get(base, base))
     if ladder is None:
@@ -85,14 +85,16 @@ _SHARES = frozenset({"link.loss", "link.marks", "loss", "retransmissions", "util
 
 
 def metric_unit(name: str, summary: pl.DataFrame) -> Unit:
-    """The unit to show a metric in, from its values and their ``unit`` in a frame of `weir.metrics.compute`."""
+    """Picks the display unit of a metric, from its values and their ``unit`` in a frame of `weir.metrics.compute`."""
     if name in _SHARES:
         return Unit("%", 0.01, "percent")
     return unit_for(greatest(summary["value"].abs()), summary["unit"][0])
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """``value`` with ``digits`` significant digits, never in scientific notation unless far from 1; a dash for none."""
+    """Formats ``value`` with ``digits`` significant digits, in scientific notation only if far from 1; ``None`` is a
+    dash.
+    """
     if value is None or math.isnan(value):
         return "–"
     if math.isinf(value):
@@ -108,7 +110,7 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def count(value: float) -> str:
-    """A number of things: all its digits, and none after the point unless it is a mean."""
+    """Formats a number of things: all its digits, and decimals only for a mean."""
     if not math.isfinite(value) or not float(value).is_integer() or abs(value) >= 1e15:
         return number(value)
     return f"{int(value):,}".replace(",", "\u202f").replace("-", "−")
@@ -119,7 +121,7 @@ def _superscript(value: int) -> str:
 
 
 def quantity(value: float | None, base: str, digits: int = 3) -> str:
-    """``value`` (in ``base``) with its best unit: ``941 Mbps``."""
+    """Formats ``value`` (in ``base``) with its best unit: ``941 Mbps``."""
     if value is None or not math.isfinite(value):
         return number(value)
     unit = unit_for(abs(value), base)
@@ -130,13 +132,13 @@ def quantity(value: float | None, base: str, digits: int = 3) -> str:
 
 
 def greatest(values: pl.Series) -> float:
-    """The greatest of a column of numbers, nulls left out; 0 if there is none."""
+    """Maximum of a numeric column without nulls; 0 if there is no value."""
     found = values.max()
     return float(found) if isinstance(found, int | float) else 0.0
 
 
 def least(values: pl.Series) -> float:
-    """The least of a column of numbers, nulls left out; 0 if there is none."""
+    """Minimum of a numeric column without nulls; 0 if there is no value."""
     found = values.min()
     return float(found) if isinstance(found, int | float) else 0.0
 
@@ -148,7 +150,7 @@ def natural_key(text: str) -> tuple[tuple[int, float, str], ...]:
 
 
 def distinct(texts: Sequence[str]) -> list[str]:
-    """``texts`` with a number after those that were there before: each names one thing."""
+    """Makes ``texts`` unique: a repeated text gets a number."""
     seen: Counter[str] = Counter()
     taken = set(texts)
     found = []
@@ -164,7 +166,7 @@ def distinct(texts: Sequence[str]) -> list[str]:
 
 
 def shortened(texts: Sequence[str], most: int) -> list[str]:
-    """``texts``, all different, with at most about ``most`` characters: they keep what tells them apart."""
+    """Shortens different ``texts`` to about ``most`` characters each and keeps the part in which they differ."""
     cut = [t if len(t) <= most else f"{t[: most // 2]}…{t[len(t) - (most - most // 2 - 1) :]}" for t in texts]
     for same in {c for c in cut if cut.count(c) > 1}:
         alike = [i for i, c in enumerate(cut) if c == same]
@@ -175,12 +177,12 @@ def shortened(texts: Sequence[str], most: int) -> list[str]:
 
 
 def _same(one: str, other: str) -> int:
-    """How many characters two texts begin with in common; of a sorted list, its ends have the fewest."""
+    """Length of the common prefix of two texts. In a sorted list, the first and the last share the shortest."""
     return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def _around(text: str, place: int, most: int) -> str:
-    """The beginning of a text and what stands at ``place``."""
+    """The beginning of a text and the part around ``place``."""
     head = most // 4
     start = max(head, place - most // 4)
     end = start + most - head - 2

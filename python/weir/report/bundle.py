@@ -1,4 +1,4 @@
-"""What every page of weir is made of: packed charts, the code that draws them, a policy that lets nothing else in."""
+"""The parts that all pages of weir share: packed charts, the code that draws them, and the content security policy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ASSETS = Path(__file__).parent / "assets"
 
 
 def chart_item(chart: Chart, drawing: Drawing | None, drawn: Medium) -> dict[str, Any] | None:
-    """A drawn chart as the script of a page reads it; none if there is nothing to draw."""
+    """A drawn chart in the form that a page's script reads; ``None`` if there is nothing to draw."""
     if drawing is None:
         return None
     return {
@@ -44,13 +44,13 @@ def chart_item(chart: Chart, drawing: Drawing | None, drawn: Medium) -> dict[str
 
 
 def pack(items: list[dict[str, Any]]) -> Markup:
-    """Charts as text that a page unpacks: JSON, compressed, in base 64; the same charts give the same text."""
+    """Packs charts into text that a page unpacks: JSON, compressed, in base 64. Equal charts give equal text."""
     text = json.dumps(items, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return Markup(base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode("ascii"))
 
 
 def frame_of() -> dict[str, Any]:
-    """What every page's template needs: styles, scripts, and the policy that allows these and nothing else."""
+    """Context of every page's template: styles, scripts, and the policy that allows these and nothing else."""
     css = (_ASSETS / "report.css").read_text(encoding="utf-8")
     script = (_ASSETS / "report.js").read_text(encoding="utf-8")
     library = _library()
@@ -72,10 +72,10 @@ def weir_version() -> str:
 
 
 def write_page(path: Path, text: str) -> Path:
-    """Writes a page at once, so that nobody sees half of it, and nothing is left of one that does not fit.
+    """Writes a page atomically: no reader sees a partial page, and a failed write leaves nothing behind.
 
     Raises:
-        OSError: it cannot be written; an older one is still there.
+        OSError: the page cannot be written; an older one stays.
     """
     write_atomic(path, text)
     return path
@@ -88,7 +88,7 @@ def _library() -> str:
 
 
 def _policy(css: str, *scripts: str) -> str:
-    """Nothing may be loaded; only these very scripts and this style sheet are used."""
+    """The content security policy: allows only these scripts and this style sheet, and loads nothing."""
 
     def digest(text: str) -> str:
         return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
@@ -101,7 +101,7 @@ def _policy(css: str, *scripts: str) -> str:
 
 @lru_cache(maxsize=4)
 def environment(*folders: Path) -> jinja2.Environment:
-    """The templates in ``folders`` and of the report, with the macro that renders a table."""
+    """Templates in ``folders`` and of the report, with the macro that renders a table."""
     loader = jinja2.FileSystemLoader([*folders, _ASSETS])
     found = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
     macros: Any = found.get_template("table.html.j2").module

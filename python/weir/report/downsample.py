@@ -1,8 +1,8 @@
-"""Long time series made short enough to draw, keeping what an eye would see.
+"""Thins long time series for drawing and keeps their visible shape.
 
-A series is cut into buckets of equal duration, about one a pixel. Of each bucket the least, the mean and the greatest
-value stay: drawn as a band around a line they cover the pixels that the full series would, and no extreme is lost. The
-outcome depends on the data alone.
+A series is cut into buckets of equal duration, about one per pixel. Each bucket keeps its minimum, mean and maximum.
+Drawn as a band around a line, they cover the same pixels as the full series, and no extreme is lost. The result depends
+on the data alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["aggregate", "bucket_ends", "bucket_ns", "envelope", "note"]
 
 
 def bucket_ns(duration_ns: int, buckets: int, interval_ns: int) -> int:
-    """Length of a bucket when ``duration_ns`` is cut into at most ``buckets``: a whole number of intervals."""
+    """Length of a bucket if ``duration_ns`` is cut into at most ``buckets``: a whole number of intervals."""
     interval = max(1, interval_ns)
     wanted = -(-duration_ns // max(1, buckets))
     return max(interval, -(-wanted // interval) * interval)
@@ -27,7 +27,7 @@ def _bucket(width_ns: int) -> pl.Expr:
 
 
 def bucket_ends(frame: pl.LazyFrame, width_ns: int) -> pl.LazyFrame:
-    """The frame with each instant moved to the end of its bucket: one instant for all series of a bucket."""
+    """Moves each instant to the end of its bucket, so that all series of a bucket share one instant."""
     return frame.with_columns(time_ns=(_bucket(width_ns) + 1) * width_ns)
 
 
@@ -36,8 +36,8 @@ def aggregate(frame: pl.LazyFrame, values: dict[str, pl.Expr], *, by: list[str],
 
     Args:
         frame: rows of a long table with ``time_ns``, the end of an interval.
-        values: the aggregating expression of each column of the outcome.
-        by: columns that name a series.
+        values: the aggregating expression of each result column.
+        by: columns that identify a series.
         width_ns: length of a bucket; see `bucket_ns`.
 
     Returns:
@@ -52,9 +52,9 @@ def aggregate(frame: pl.LazyFrame, values: dict[str, pl.Expr], *, by: list[str],
 def envelope(
     frame: pl.LazyFrame, value: pl.Expr, *, by: list[str], width_ns: int, more: Mapping[str, pl.Expr] | None = None
 ) -> pl.DataFrame:
-    """Least, mean and greatest ``value`` of each bucket: columns ``by``, ``time_s``, ``low``, ``mean``, ``high``.
+    """Minimum, mean and maximum of ``value`` per bucket: columns ``by``, ``time_s``, ``low``, ``mean``, ``high``.
 
-    Buckets in which every value is null are left out. ``more`` adds further aggregates, by column.
+    Buckets with only nulls are left out. ``more`` adds further aggregates, by column.
     """
     valued = frame.with_columns(value.cast(pl.Float64).alias("_value")).filter(pl.col("_value").is_not_null())
     v = pl.col("_value")
@@ -63,7 +63,7 @@ def envelope(
 
 
 def note(width_ns: int, interval_ns: int) -> tuple[str, ...]:
-    """What to say of a thinned series; nothing if each sample is drawn."""
+    """The remark on a thinned series; empty if every sample is drawn."""
     samples = width_ns // max(1, interval_ns)
     if samples <= 1:
         return ()

@@ -6,4 +6,4 @@ __all__ = ["ReportError"]
 
 
 class ReportError(Exception):
-    """A report cannot be made as asked; the message says what was wrong and what was expected."""
+    """A report cannot be made as asked; the message says what is wrong and what was expected."""

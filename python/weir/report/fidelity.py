@@ -1,13 +1,13 @@
-"""How far the simulator was measured to be from a real kernel, at the validated cell nearest to the one at hand.
+"""Measured error of the simulator against a real kernel, at the validated cell nearest to a given one.
 
 The results of `weir validate --document` are data: JSON files in ``docs/validation`` of a checkout, or in the package.
-Near is measured among the cells with the same congestion control, as the length of a vector of logarithms (base e): the
-ratios of round-trip time, rate and number of flows, of the longest to the shortest round-trip time, and of the queues,
-in bandwidth-delay products, where both are drop-tail. Another kind of queue, of losses or of traffic, and other traffic
-that one has and the other has not, each count like a factor of ten.
+Distance is measured among the cells with the same congestion control. It is the length of a vector of logarithms (base
+e): the ratios of round-trip time, rate and number of flows, of the longest to the shortest round-trip time, and of the
+queues, in bandwidth-delay products, if both are drop-tail. Each of these counts like a factor of ten: another kind of
+queue, of losses or of traffic, and other traffic that only one of the cells has.
 
-A cell is outside the validated region if one of these is beyond what was validated with its congestion control, or of
-a kind that was not.
+A cell is outside the validated region if one of these quantities exceeds the validated range of its congestion control,
+or is of a kind that was not validated.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ __all__ = ["Nearest", "Point", "describe", "load", "nearest", "point_of"]
 
 _OTHER_KIND = math.log(10.0)
 _MARGIN = 1.02
-"""How far beyond the validated cells a quantity may be without being outside."""
+"""Factor by which a quantity may exceed the validated range without being outside."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """Where a cell is: what decides how TCP behaves on a path."""
+    """The features of a cell that decide how TCP behaves on its path."""
 
     cc: str
     rtt_s: float
@@ -45,7 +45,7 @@ class Point:
     queue: str = "droptail"
     """Kind of the queue."""
     loss: str = ""
-    """Kind of the losses that are no queue's: ``bernoulli``, ``gilbert_elliott``, ``list``; empty: none."""
+    """Kind of the losses outside queues: ``bernoulli``, ``gilbert_elliott``, ``list``; empty: none."""
     traffic: str = "bulk"
     """Kind of the flows under test: ``bulk``, ``transfers``."""
     others: str = ""
@@ -54,7 +54,7 @@ class Point:
     """The longest round-trip time of the flows under test over the shortest."""
 
     def distance(self, other: Point) -> float:
-        """How far two points are apart; infinite if their congestion controls differ."""
+        """Distance of two points; infinite if their congestion controls differ."""
         if self.cc != other.cc:
             return math.inf
         axes = [(self.rtt_s, other.rtt_s), (self.rate_bps, other.rate_bps), (self.spread, other.spread),
@@ -67,7 +67,7 @@ class Point:
         return math.hypot(*steps, *(_OTHER_KIND for a, b in kinds if a != b))
 
     def _losses(self, other: Point) -> str | bool:
-        # Results from before the kinds of losses were told apart only have whether there are any.
+        # Older results do not record the kind of losses, only whether there were any.
         return self.loss if self.loss and other.loss else self.lossy
 
     def to_json(self) -> dict[str, Any]:
@@ -77,22 +77,22 @@ class Point:
 
 @dataclass(frozen=True)
 class Nearest:
-    """The validated cell nearest to another, and what was measured there."""
+    """The validated cell nearest to another, and its measured errors."""
 
     name: str
     methods: tuple[str, str]
-    """The method that was tested, and the one it was tested against."""
+    """The tested method and its reference."""
     date: str
     point: Point
     factors: Mapping[str, str]
     errors: Mapping[str, float | None]
     distance: float
     outside: tuple[str, ...] = ()
-    """What is beyond the validated cells, in words; empty: nothing."""
+    """The features outside the validated range, in words; empty: none."""
 
 
 def point_of(plan: Plan) -> Point | None:
-    """Where a plan is; none if it has no TCP flow under test."""
+    """The point of a plan; ``None`` without a TCP flow under test."""
     tested = [flow for flow in plan.flows if flow.role == "test" and flow.protocol == "tcp"]
     flows = [flow for flow in tested if not flow.reverse] or tested
     if not flows:
@@ -119,7 +119,7 @@ def point_of(plan: Plan) -> Point | None:
 
 
 def _others(plan: Plan, flows: Sequence[Flow], bottleneck: int) -> Iterator[str]:
-    """The other traffic that flows under test meet: on their bottleneck, or on the way of their acknowledgements."""
+    """Other traffic that flows under test meet: on their bottleneck, or on the path of their acknowledgements."""
     rest = [flow for flow in plan.flows if flow not in flows]
     if any(bottleneck in flow.path for flow in rest):
         yield "forward"
@@ -129,7 +129,7 @@ def _others(plan: Plan, flows: Sequence[Flow], bottleneck: int) -> Iterator[str]
 
 @lru_cache(maxsize=1)
 def load() -> tuple[Mapping[str, Any], ...]:
-    """The results there are, each as `weir validate` wrote it; what cannot be read is left out."""
+    """The available results of `weir validate`; unreadable ones are left out."""
     package = Path(__file__).parent.parent
     inside = package / "validation"
     folder = inside if inside.is_dir() else package.parent.parent / "docs" / "validation"
@@ -145,10 +145,10 @@ def load() -> tuple[Mapping[str, Any], ...]:
 
 
 def nearest(plan: Plan, method: str, results: Iterable[Mapping[str, Any]] | None = None) -> Nearest | None:
-    """The validated cell of ``method`` that is nearest to ``plan``; none if none has its congestion control.
+    """The validated cell of ``method`` nearest to ``plan``; ``None`` if no cell has its congestion control.
 
-    Cells whose executions carry warnings are left out. Of cells that are as near, that of a reference in virtual time
-    is taken, which anyone can repeat.
+    Cells whose executions carry warnings are left out. Of equally near cells, one with a reference in virtual time
+    wins, because anyone can repeat it.
     """
     here = point_of(plan)
     if here is None:
@@ -178,7 +178,7 @@ def _validated(
     for result in results:
         if result["methods"][0] == method:
             for cell in result["cells"]:
-                if cell.get("point") is not None and not cell.get("warnings"):  # else it is not to be trusted
+                if cell.get("point") is not None and not cell.get("warnings"):  # a warning makes the cell untrustworthy
                     yield result, cell, Point(**cell["point"])
 
 
@@ -188,7 +188,7 @@ _KINDS = (("queue", "queue"), ("loss", "losses"), ("traffic", "traffic"), ("othe
 
 
 def _outside(here: Point, points: Sequence[Point]) -> Iterator[str]:
-    """What of a point is beyond all validated ones."""
+    """The features of a point beyond all validated points."""
     for name, title in _KINDS:
         value = getattr(here, name)
         if value and all(getattr(point, name) != value for point in points):
@@ -219,7 +219,7 @@ _SHOWN = (
 
 
 def describe(found: Nearest) -> str:
-    """A nearest cell in words: where it is, and the errors that were measured there."""
+    """Describes a nearest cell in words: its features and its measured errors."""
     p = found.point
     flows = "1 flow" if p.flows == 1 else f"{p.flows} flows"
     place = (
@@ -242,7 +242,7 @@ def _queue_text(point: Point) -> str:
 
 
 def _kinds_text(point: Point) -> str:
-    """What is special about the traffic and the losses of a point."""
+    """Special features of a point's traffic and losses."""
     parts = [point.traffic] if point.traffic != "bulk" else []
     if point.spread > 1.05:
         parts.append(f"round-trip times up to {number(point.spread, 2)} times as long")

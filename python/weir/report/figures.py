@@ -1,6 +1,6 @@
-"""Figures for a paper: every chart as SVG and PDF of a column's width, and its data as CSV.
+"""Figures for papers: every chart as SVG and PDF of a column's width, and its data as CSV.
 
-A PDF carries its fonts. An SVG names Liberation Sans, then Arial and Helvetica, whose letters have the same widths.
+A PDF embeds its fonts. An SVG names Liberation Sans, then Arial and Helvetica, whose letters have the same widths.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["COLUMN_PT", "PAPER", "Format", "check_formats", "figures", "render_s
 Format = Literal["svg", "pdf", "csv"]
 
 COLUMN_PT = {1: 252, 2: 516}
-"""Width of a figure that takes one column, or both, of a two-column paper; points of 1/72 inch."""
+"""Width of a figure in a two-column paper, by number of columns it spans; points of 1/72 inch."""
 
 PAPER = Medium(theme.PAPER, buckets=300, map_columns=90, row_height=17, height=100)
 
@@ -46,25 +46,25 @@ def figures(
 ) -> list[Path]:
     """Writes the figures of a run and returns their paths, sorted.
 
-    Charts across the sweep go to ``out_dir``, those of a cell to a folder named by its factors, which ``index.csv``
-    lists; a run of one cell has no such folder. The same run gives the same bytes.
+    Charts across the sweep go to ``out_dir``. Charts of a cell go to a folder named after its factors; ``index.csv``
+    lists the folders. A run of one cell has no such folder. The same run gives the same bytes.
 
     Args:
         run: an opened run.
-        out_dir: the folder to write to; made if need be.
+        out_dir: the folder to write to; created if missing.
         formats: any of ``svg``, ``pdf``, ``csv``.
         only: names of charts; default all.
 
     Raises:
         ReportError: no such format or chart.
-        OSError: a file cannot be written, or a link is where it, or a folder of it, belongs.
+        OSError: a file cannot be written, or a link stands in place of it or of one of its folders.
     """
     check_formats(formats)
     _check("chart", only or (), [c.name for c in CHARTS])
     view = RunView(run)
     combinations = [cell.cell.factors for cell in view.combinations]
     names = folder_names(combinations) if len(combinations) > 1 else [""] * len(combinations)
-    if out_dir.parent.resolve() == run.path.resolve():  # in the run's own folder no link is the user's
+    if out_dir.parent.resolve() == run.path.resolve():  # inside the run's own folder, no link can be the user's
         expect(out_dir, FOLDER)
     out_dir.mkdir(parents=True, exist_ok=True)
     with Folder(out_dir) as top:
@@ -76,10 +76,10 @@ def figures(
 
 
 def check_formats(formats: Collection[str]) -> None:
-    """Refuses what is no format of figures.
+    """Verifies the names of formats.
 
     Raises:
-        ReportError: one of them is none.
+        ReportError: one of them is not a figure format.
     """
     _check("format", formats, get_args(Format))
 
@@ -105,7 +105,7 @@ def _drawn(view: RunView, folders: Sequence[str], only: Collection[str] | None) 
 
 
 def write_figure(chart: Chart, drawing: Drawing, folder: Path | Folder, formats: Sequence[str]) -> list[Path]:
-    """Writes one figure to a folder; the paths.
+    """Writes one figure to a folder; returns the paths.
 
     Raises:
         OSError: a file cannot be written.
@@ -132,7 +132,7 @@ def _contents(chart: Chart, drawing: Drawing, formats: Sequence[str]) -> Iterato
 
 
 def _csv(frame: pl.DataFrame, names: Mapping[str, str]) -> bytes:
-    """The data of a figure: its texts and the names of its columns as texts, numbers as they are."""
+    """The data of a figure as CSV: texts and column names as texts, numbers unchanged."""
     texts = [name for name, kind in frame.schema.items() if kind == pl.String or kind == pl.Categorical]
     safe = frame.with_columns(pl.col(name).cast(pl.String).map_elements(as_text, pl.String) for name in texts)
     return safe.rename({name: as_text(names.get(name, name)) for name in frame.columns}).write_csv().encode()
@@ -144,7 +144,7 @@ def render_svg(chart: Chart, drawing: Drawing) -> str:
     spec["config"]["legend"]["columns"] *= drawing.span
     spec["datasets"] = {name: rows_of(frame) for name, frame in drawing.data.items()}
     wanted = COLUMN_PT[drawing.span]
-    # What axes and legends need is known once they are drawn.
+    # The size of axes and legends is known only after drawing.
     plot = wanted - 44.0
     set_width(spec, plot, drawing.columns, _spacing(spec))
     missing = wanted - _width(_convert(spec))
@@ -159,7 +159,7 @@ def _spacing(spec: dict[str, Any]) -> float:
 
 def _convert(spec: dict[str, Any]) -> str:
     svg = str(vl_convert.vegalite_to_svg(spec, allowed_base_urls=[]))
-    # Vega counts its clip paths and gradients from figure to figure.
+    # Vega numbers its clip paths and gradients from figure to figure.
     for prefix in ("clip", "gradient_"):
         ids = dict.fromkeys(re.findall(rf'id="({prefix}\d+)"', svg))
         for i, old in enumerate(ids):
@@ -168,9 +168,9 @@ def _convert(spec: dict[str, Any]) -> str:
 
 
 def _in_order(pdf: bytes) -> bytes:
-    """The same PDF with the entries of its resource dictionaries in order; the converter writes them in any.
+    """Sorts the entries of a PDF's resource dictionaries; the converter writes them in any order.
 
-    The entries stay where they are but for their order, so every offset in the file stays right.
+    The total length of the entries does not change, so every offset in the file stays valid.
     """
 
     def sort(match: re.Match[bytes]) -> bytes:

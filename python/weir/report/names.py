@@ -1,4 +1,4 @@
-"""Names of folders for cells: of their factors, different for each, and no longer than a file system takes."""
+"""Names of cell folders: made of the factors, unique, and within the limits of a file system."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from weir.run.printable import printable
 __all__ = ["INDEX", "as_text", "folder_names", "write_index"]
 
 INDEX = "index.csv"
-"""The file that says which folder is whose."""
+"""The file that maps folders to factor values."""
 
 _LONGEST = 100
 _DIGITS = 10
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\\t", "\\x0d", "\\n")
-"""What a formula begins with, also in its wide letters, and after the blanks that :func:`printable` writes out."""
+"""Beginnings of formulas, including wide letters, and after the blanks that :func:`printable` writes out."""
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _OTHERS = re.compile(r"[^A-Za-z0-9.+-]+")
 
 
 def folder_names(cells: Sequence[Mapping[str, str]]) -> list[str]:
-    """A name for each combination of factors, such as ``cc-reno_rtt-100ms``.
+    """Returns a name for each combination of factors, such as ``cc-reno_rtt-100ms``.
 
-    Characters that some file system or shell does not take become ``_``. A name that is then empty, too long, or equal
-    to another but for capitals ends with a hash of the factors; so it is the same in every report of the run.
+    Characters that some file system or shell rejects become ``_``. If the name is then empty, too long, or equal to
+    another up to case, a hash of the factors is appended; it is the same in every report of the run.
     """
     plain = [_plain(factors) for factors in cells]
     count = Counter(name.casefold() for name in plain)
@@ -51,7 +51,7 @@ def _hashed(name: str, factors: Mapping[str, str]) -> str:
 
 
 def write_index(folder: Path | Folder, names: Sequence[str], cells: Sequence[Mapping[str, str]]) -> Path:
-    """Writes which folder has the figures of which factors; the path.
+    """Writes the table of folders and their factor values; returns its path.
 
     Raises:
         OSError: it cannot be written.

@@ -1,4 +1,4 @@
-"""Puts a report together: one HTML file that holds its data, its charts' definitions and the code that draws them."""
+"""Assembles a report: one HTML file with its data, its charts' definitions and the code that draws them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Factor:
 
 
 def medium(combinations: int) -> Medium:
-    """The page: the more cells it holds, the fewer points each series keeps."""
+    """The page as a medium: the more cells it holds, the fewer points each series keeps."""
     buckets = 600 if combinations <= 4 else 480 if combinations <= 24 else 300 if combinations <= 60 else 200
     return Medium(theme.PAGE, buckets, min(100, buckets // 3), 34, 170)
 
@@ -70,7 +70,7 @@ def build(run: Run, out: Path | None = None, *, level: float = 0.95) -> Path:
         level: confidence level of the verdicts; the intervals of tables and charts are at 95 %.
 
     Raises:
-        OSError: the file cannot be written, or a link or anything else than a plain file has its name.
+        OSError: the file cannot be written, or a link or something other than a plain file has its name.
     """
     place = out or run.path / "report.html"
     expect(place, FILE)
@@ -104,7 +104,7 @@ def render(view: RunView, level: float = 0.95) -> str:
             level=percent(level),
             no_verdicts="The scenario makes no claim: it has no expect section."
             if view.run.complete
-            else "The run is not complete: its claims are judged when it is.",
+            else "The run is incomplete. Its claims are judged when it is complete.",
             tables=grids,
             tables_note=_tables_note(view),
             has_run_charts=bool(run_items),
@@ -123,7 +123,7 @@ def render(view: RunView, level: float = 0.95) -> str:
 def _tables_note(view: RunView) -> str:
     if view.repeats > 1 and identical_repeats(view.run):
         return (
-            f"All {view.repeats} repeats are the same, byte for byte: nothing in this plan is random, and they count "
+            f"All {view.repeats} repeats are identical, byte for byte: nothing in this plan is random, and they count "
             "as one."
         )
     if view.repeats > 1:
@@ -161,7 +161,7 @@ def _cell(view: RunView, cell: CellView, number: int, drawn: Medium, blobs: list
 
 
 def _fidelity(view: RunView, cell: CellView) -> str:
-    """How far the method was measured to be from a real kernel near this cell; empty where nobody measured."""
+    """The measured error of the method against a real kernel near this cell; empty without a measurement."""
     method = str(view.run.manifest.get("method") or cell.cell.manifest.get("method") or "")
     found = fidelity.nearest(cell.plan, method)
     return "" if found is None else fidelity.describe(found)

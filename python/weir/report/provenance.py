@@ -1,4 +1,4 @@
-"""Where the numbers come from: the manifest in a form to read."""
+"""Where the numbers come from: the manifest in readable form."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FIRST = ("method", "seed", "scenario", "versions", "commit", "kernel", "cpu", "
 
 
 def facts(run: RunView) -> list[tuple[str, str]]:
-    """What a reader wants to know before the first figure."""
+    """The facts at the top of a report."""
     repeats = f"{run.repeats} repeats" if run.repeats > 1 else "1 repeat"
     method = str(run.run.manifest.get("method") or _first(run, "method"))
     found = [("Method", method)]
@@ -38,13 +38,13 @@ def facts(run: RunView) -> list[tuple[str, str]]:
 
 
 def _time_title(name: str) -> str:
-    """What the length of a plan is called; a run may be by a method that is not here."""
+    """Label of the length of a plan; the run's method may be unknown here."""
     method = methods.registered(name)
     return methods.Method.time_title if method is None else method.time_title
 
 
 def _sweep(run: RunView) -> str:
-    """What was swept: ``6 cc × 8 rtt``, ``4 case (with cc, streams)``, ``cc and rtt together``."""
+    """The swept factors: ``6 cc × 8 rtt``, ``4 case (with cc, streams)``, ``cc and rtt together``."""
     names = []
     for factor in run.swept:
         with_it = ", ".join(f.name for f in run.said_by(factor))
@@ -60,7 +60,7 @@ def _cells(run: RunView) -> str:
 
 
 def _flows(cell: CellView) -> str:
-    """How many there are, and what they are to the experiment where that differs."""
+    """Number of flows, by role if they have different ones."""
     total, ways = len(cell.plan.flows), cell.directions
     parts = (
         [f"{len(flows)} {way}" for way, flows in ways.items()] if cell.both_ways else [f"{len(cell.tested)} under test"]
@@ -71,7 +71,7 @@ def _flows(cell: CellView) -> str:
 
 
 def about(run: RunView) -> tuple[str, str]:
-    """Source and rationale of the scenario, as its text gives them; empty where it does not, or is no scenario's."""
+    """Source and rationale in the scenario's text; empty if it has none or is no scenario."""
     document = texts_in(run.run.scenario or "")
     return document.get("source", "").strip(), document.get("rationale", "").strip()
 
@@ -81,7 +81,7 @@ def _first(run: RunView, key: str) -> str:
 
 
 def warnings(run: RunView) -> list[str]:
-    """Everything that makes a number less trustworthy, each once: of the run, of its cells, of reading it."""
+    """All warnings that reduce trust in a number, each once: from the run, its cells, and reading it."""
     found = [*run.run.warnings, *run.problems]
     found += [problem for view in run.cells for problem in view.problems]
     for cell in run.listed_failures:
@@ -114,7 +114,7 @@ def _flatten(name: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def plans(run: RunView) -> list[dict[str, str]]:
-    """What was executed in each cell and repeat."""
+    """The plan of each cell and repeat."""
     found = []
     for view in run.cells:
         m = view.cell.manifest

@@ -1,6 +1,6 @@
-"""From a drawing to a Vega-Lite specification: configuration, data and, for paper, exact widths.
+"""Turns a drawing into a Vega-Lite specification: configuration, data and, for paper, exact widths.
 
-The page sets widths itself, to what the window of its reader allows; `set_width` is the same rule for paper.
+The page sets widths itself, to fit the reader's window; `set_width` applies the same rule to paper.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def specification(chart: Chart, drawing: Drawing, medium: Medium) -> dict[str, A
 
 
 def _shown(value: Any) -> Any:
-    """The same as Vega can show it, in names and in data alike.
+    """Adapts texts to what Vega can show, in names and data alike.
 
-    Each character that has no shape becomes a mark; a name that every object of JavaScript has as a property is taken
-    for that property where panels are put in order, unless a space follows it.
+    Replaces each character without a glyph by a mark. Appends a space to names that are properties of every JavaScript
+    object: Vega would use the property when it sorts panels.
     """
     if isinstance(value, str):
         return f"{value}\u00a0" if value in _PROPERTIES else _SHAPELESS.sub("\ufffd", value)
@@ -44,23 +44,23 @@ _PROPERTIES = frozenset(
     {"constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString", "valueOf",
      "__proto__", "__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__"}
 )  # fmt: skip
-# Control characters, line ends (at which Vega's own language breaks), halves of characters, changes of direction.
+# Control characters, line ends (which break Vega's expression language), lone surrogates, bidirectional controls.
 _SHAPELESS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def rounded(frame: pl.DataFrame) -> pl.DataFrame:
-    """Floats with no more digits than can be seen."""
+    """Rounds floats to the visible digits."""
     floats = [c for c, t in frame.schema.items() if t.is_float()]
     return frame.with_columns([pl.col(c).round_sig_figs(_DIGITS if c.endswith("_s") else _DIGITS - 1) for c in floats])
 
 
 def columns_of(frame: pl.DataFrame) -> dict[str, list[Any]]:
-    """A data set column by column, ready for JSON: not-a-number and infinity become null."""
+    """A data set column by column, for JSON: not-a-number and infinity become null."""
     return {c: [_plain(v) for v in rounded(frame)[c].to_list()] for c in frame.columns}
 
 
 def rows_of(frame: pl.DataFrame) -> list[dict[str, Any]]:
-    """A data set row by row, as Vega reads it."""
+    """A data set row by row, for Vega."""
     columns = columns_of(frame)
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
@@ -74,7 +74,7 @@ def _plain(value: Any) -> Any:
 
 
 def set_width(spec: dict[str, Any], width: float, columns: int = 1, spacing: float = 0) -> None:
-    """Gives every plot of ``spec`` its part of ``width``, the space for plots alone (axes not counted)."""
+    """Divides ``width`` among the plots of ``spec``; axes are not counted."""
     if "vconcat" in spec:
         for part in spec["vconcat"]:
             set_width(part, width, columns, spacing)

@@ -41,7 +41,7 @@ SUMMARY: tuple[str, ...] = (
     "page.completion.p99",
     "page.unfinished",
 )
-"""Metrics of the summary, where a run can give them."""
+"""Metrics of the summary, if a run has them."""
 
 _OPEN = 2
 _FEW = 8
@@ -69,7 +69,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Grid:
-    """A fold with one table or several beside each other."""
+    """A fold with one or several tables beside each other."""
 
     title: str
     note: str
@@ -81,11 +81,11 @@ class Grid:
 
 
 Metric = tuple[str, MetricInfo | None, pl.DataFrame]
-"""Name of a metric of the summary, what it is, and its values."""
+"""Name of a metric of the summary, its declaration, and its values."""
 
 
 def summary_metrics(run: RunView) -> list[Metric]:
-    """The metrics of the summary that have a value somewhere: name, what it is, values."""
+    """The metrics of the summary that have at least one value: name, declaration, values."""
     known = {info.name: info for info in catalogue()}
     found = []
     for name in SUMMARY:
@@ -99,7 +99,7 @@ def summary_metrics(run: RunView) -> list[Metric]:
 
 
 def _ways(name: str, frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
-    """A metric's values, of each direction where there are two."""
+    """A metric's values by direction, if there are two."""
     if "direction" not in frame.columns:
         return [(name, frame)]
     ways = [(way, frame.filter(pl.col("direction") == way)) for way in DIRECTIONS]
@@ -107,7 +107,7 @@ def _ways(name: str, frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
 
 
 def summary_tables(run: RunView) -> list[Grid]:
-    """A matrix of the cells for each metric and phase; with few combinations, all metrics in one table."""
+    """A matrix of the cells per metric and phase; with few combinations, all metrics in one table."""
     metrics = summary_metrics(run)
     if not run.swept:
         return [_single(run, metrics)] if metrics else []
@@ -117,7 +117,7 @@ def summary_tables(run: RunView) -> list[Grid]:
 
 
 def cell_tables(run: RunView, cell: CellView) -> list[Grid]:
-    """Metrics of one combination, and its flows."""
+    """Metrics of one combination, and of its flows."""
     grids = []
     if run.swept:
         wanted = [pl.col(f.name) == cell.cell.factors.get(f.name) for f in run.factors]
@@ -141,9 +141,9 @@ def _field(row: dict[str, object], unit: Unit) -> Field:
 
 
 def _spread(value: float, low: float, high: float, text: str) -> str:
-    """The interval around ``value``, with no more decimals than its ``text``.
+    """The interval around ``value``, with at most the decimals of ``text``.
 
-    Half of it or, where it ends at a bound (of a share at 1) and so has two unequal halves, both ends.
+    Half its width or, if it is cut at a bound (a share at 1) and so asymmetric, both ends.
     """
     if low == high:
         return "="
@@ -175,7 +175,7 @@ def _single(run: RunView, metrics: Sequence[Metric]) -> Grid:
 
 
 def _beside(run: RunView, metrics: Sequence[Metric]) -> Grid:
-    """All metrics as rows, the combinations as columns, one table a phase."""
+    """All metrics as rows, the combinations as columns, one table per phase."""
     phases: list[str | None] = list(dict.fromkeys(p for _, _, frame in metrics for p in frame["phase"]))
     keys = [run.values(view) for view in run.combinations]
     shown = [[f.name for f in run.factors].index(f.name) for f in run.swept]
@@ -198,7 +198,7 @@ def _repeats(run: RunView) -> str:
     if run.repeats == 1:
         return "One repeat: no confidence interval."
     return (
-        "± half of the 95 % interval over the repeats, or [from to] where it ends at a bound of the metric; "
+        "± half of the 95 % interval over the repeats, or [from to] if a bound of the metric cuts it; "
         "=: the same in all repeats."
     )
 
@@ -245,7 +245,7 @@ def _by_phase(run: RunView, frame: pl.DataFrame, unit: Unit, phases: list[str | 
     return Part("", factor.name, tuple(p or "whole run" for p in phases), tuple(rows))
 
 
-_MOST_FLOWS = 250
+_MAX_FLOWS = 250
 
 
 def _flows(cell: CellView) -> Grid | None:
@@ -260,7 +260,7 @@ def _flows(cell: CellView) -> Grid | None:
     found = frame.group_by("flow").agg(pl.len().alias("transfers"), done, *sums).sort("flow").collect()
     by_flow = {row["flow"]: row for row in found.iter_rows(named=True)}
     rows = []
-    for flow in [f for f in cell.plan.flows if f.id in by_flow][:_MOST_FLOWS]:
+    for flow in [f for f in cell.plan.flows if f.id in by_flow][:_MAX_FLOWS]:
         row = by_flow[flow.id]
         lost = 100 * row["lost_packets"] / row["sent_packets"] if row["sent_packets"] else None
         kind = f"{flow.protocol}, {flow.cc}" if flow.cc else flow.protocol
@@ -293,7 +293,7 @@ _DELAYS = ("delay.mean", "delay.p50", "delay.p95", "delay.p99", "delay.max", "de
 
 
 def _delays(cell: CellView) -> Grid | None:
-    """One-way delays of each flow, a table a phase."""
+    """One-way delays of each flow, one table per phase."""
     if cell.table("delay_bins") is None:
         return None
     found = [cell.by_flow(name) for name in _DELAYS]
@@ -306,7 +306,7 @@ def _delays(cell: CellView) -> Grid | None:
         part = frame.filter(pl.col("phase").eq_missing(pl.lit(phase, pl.String)), pl.col("value").is_not_null())
         unit = unit_for(greatest(part["value"]), "s")
         fields = {(r["flow"], r["metric"]): _field(r, unit) for r in part.iter_rows(named=True)}
-        names = [f.name for f in cell.tested if any(flow == f.name for flow, _ in fields)][:_MOST_FLOWS]
+        names = [f.name for f in cell.tested if any(flow == f.name for flow, _ in fields)][:_MAX_FLOWS]
         rows = tuple((name, tuple(fields.get((name, m), Field("–")) for m in _DELAYS)) for name in names)
         columns = tuple(f"{m.removeprefix('delay.')} ({unit.label})" for m in _DELAYS)
         parts.append(Part(phase or "whole run", "Flow", columns, rows))

@@ -1,8 +1,8 @@
 """Looks: colours, dash patterns, point shapes, and the Vega-Lite configuration of a page and of a paper.
 
-Colours are those of Okabe and Ito (2008), told apart by readers with any common colour vision; each category also has
-its own dash pattern and point shape, so that a figure survives a black-and-white printer. Neutral colours of the page
-are ``currentColor``, so that light, dark and print need no second drawing.
+Readers with any common colour vision can distinguish the colours (Okabe and Ito 2008). Each category also has its own
+dash pattern and point shape, so that a figure survives a black-and-white printer. Neutral colours of the page are
+``currentColor``: one drawing serves light, dark and print.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PAPER = "paper"
 def categories(names: Sequence[str]) -> dict[str, dict[str, list[Any]]]:
     """Scales (``color``, ``strokeDash``, ``shape``) that give each name the same look in every figure.
 
-    Past seven names the colours come again with other dashes and shapes, so that each pair stays unique up to 49.
+    After seven names the colours repeat with other dashes and shapes; the pairs are unique up to 49.
     """
     n = len(names)
     turn = [(i + i // len(_COLOURS)) for i in range(n)]

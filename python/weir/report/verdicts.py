@@ -39,11 +39,11 @@ class ShownVerdict:
     outcome: str
     """``holds``, ``fails`` or ``undecided``."""
     details: tuple[tuple[str, str], ...]
-    """Name and text of what supports it, in the order shown."""
+    """Name and text of the supporting details, in the order shown."""
     comparisons: tuple[Comparison, ...] = ()
-    """Every comparison made, where there are several; the decisive ones first."""
+    """All comparisons made, if there are several; the decisive ones first."""
     more: int = 0
-    """Comparisons not listed."""
+    """Number of comparisons not listed."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Headline:
 
 
 def headline(shown: Sequence[ShownVerdict]) -> Headline:
-    """How many claims hold."""
+    """The number of claims that hold."""
     if not shown:
         return Headline("No claims to check", "the scenario has no expect section.")
     count = Counter(v.outcome for v in shown)
@@ -71,7 +71,7 @@ def headline(shown: Sequence[ShownVerdict]) -> Headline:
 
 
 def verdicts(run: RunView, level: float = 0.95) -> list[ShownVerdict]:
-    """The verdict of every claim that the run's scenario makes, in its order."""
+    """The verdicts of the scenario's claims, in their order."""
     entries = run.run.manifest.get("expect", ())
     return [_shown(verdict) for verdict in evaluate(run.run, entries, level)] if entries else []
 
@@ -92,7 +92,7 @@ def _shown(verdict: Verdict) -> ShownVerdict:
 
 
 def _explanation(verdict: Verdict) -> str:
-    """What the measurement shown does not say itself."""
+    """Explains what the shown measurement does not."""
     if verdict.within_chance:
         doubtful = sum(m.within_chance for m in verdict.measured)
         which = f" in {doubtful} of {len(verdict.measured)} comparisons" if len(verdict.measured) > 1 else ""

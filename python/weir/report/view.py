@@ -1,6 +1,6 @@
-"""What the charts see of a run: cells with their factors, flows under test, links that matter, and tables.
+"""The charts' view of a run: cells with their factors, flows under test, important links, and tables.
 
-A thin layer over `weir.run` that decides what is worth showing and reads no more of a table than a chart asks for.
+A thin layer over `weir.run` that decides what is worth showing and reads only the parts of a table that a chart needs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from weir.run.quantity import RATE, SIZE, TIME, parse_quantity
 __all__ = ["FEW_FLOWS", "CellView", "Factor", "RunView"]
 
 FEW_FLOWS = 16
-"""Up to this many flows each has a panel of its own; more are shown as bands and heat maps."""
+"""Up to this many flows have a panel each; more become bands and heat maps."""
 
 _WHOLE = "whole run"
 _NO_SUMMARY = {"phase": pl.String, "metric": pl.String, "unit": pl.String, "value": pl.Float64, "sd": pl.Float64,
@@ -32,7 +32,7 @@ _NO_SUMMARY = {"phase": pl.String, "metric": pl.String, "unit": pl.String, "valu
 
 @dataclass(frozen=True)
 class Factor:
-    """A swept parameter: its values in their order, and as numbers where all of them are quantities of one kind."""
+    """A swept parameter: its values in order, and as numbers if all are quantities of one kind."""
 
     name: str
     values: tuple[str, ...]
@@ -47,44 +47,44 @@ class Factor:
 
 
 class CellView:
-    """One cell and repeat of a run. Tables that are missing, damaged or empty read as ``None``."""
+    """One cell and repeat of a run. Tables that are missing, damaged or empty are ``None``."""
 
     def __init__(self, cell: Cell, run: RunView) -> None:
         self.cell = cell
         self.run = run
         self.problems: list[str] = []
-        """What could not be read, found so far."""
+        """Reading problems found so far."""
         self._tables: dict[str, pl.LazyFrame | None] = {}
 
     @property
     def id(self) -> str:
-        """Name of its folder."""
+        """Name of the cell's folder."""
         return self.cell.id
 
     @property
     def plan(self) -> Plan:
-        """What was executed."""
+        """The executed plan."""
         return self.cell.plan
 
     @property
     def label(self) -> str:
-        """Its factors in words: ``cc reno, rtt 100ms``."""
+        """The factors in words: ``cc reno, rtt 100ms``."""
         return ", ".join(f"{k} {v}" for k, v in self.cell.factors.items()) or self.id
 
     @cached_property
     def end_ns(self) -> int:
-        """Where its time series end: at the end of the experiment, or sooner if all flows were done long before."""
+        """End of the time series: the end of the experiment, or earlier if all flows ended long before."""
         frame = self.table("goodput")
         last = 0 if frame is None else int(frame.select(pl.col("time_ns").max()).collect().item())
         return last if 0 < last < 0.8 * self.plan.end_ns else self.plan.end_ns
 
     @property
     def end_s(self) -> float:
-        """The same in seconds."""
+        """``end_ns`` in seconds."""
         return self.end_ns / 1e9
 
     def table(self, name: str) -> pl.LazyFrame | None:
-        """A table of the cell, or none if it cannot be read or holds no row."""
+        """A table of the cell, or ``None`` if it cannot be read or has no row."""
         if name not in self._tables:
             self._tables[name] = self._open(name)
         return self._tables[name]
@@ -105,22 +105,22 @@ class CellView:
 
     @cached_property
     def phases(self) -> tuple[Phase, ...]:
-        """Its named windows; one window over the whole run where the scenario names none."""
+        """The named phases; one phase over the whole run if the scenario names none."""
         return self.plan.phases or (Phase(_WHOLE, 0, self.plan.end_ns),)
 
     @cached_property
     def tested(self) -> tuple[Flow, ...]:
-        """Flows under test; all flows where the plan marks none."""
+        """Flows under test; all flows if the plan marks none."""
         return tuple(f for f in self.plan.flows if f.role == "test") or self.plan.flows
 
     def summary(self, metric: str) -> pl.DataFrame:
-        """A metric in every phase, over all repeats of this combination of factors; empty where there is none."""
+        """A metric in every phase, over all repeats of this combination of factors; empty if undefined."""
         own = [pl.col(f.name) == self.cell.factors.get(f.name) for f in self.run.factors]
         found = self.run.summary(metric)
         return found.filter(own) if own and not found.is_empty() else found
 
     def by_flow(self, metric: str) -> pl.DataFrame:
-        """The same for each flow under test: with a column ``flow``."""
+        """A metric in every phase per flow under test, in the column ``flow``."""
         run = self.run.run
         part = Run(run.path, [c for c in run.cells if c.factors == self.cell.factors], run.manifest, run.notes)
         try:
@@ -131,12 +131,12 @@ class CellView:
 
     @property
     def few(self) -> bool:
-        """Whether each flow under test can have a panel of its own."""
+        """Whether each flow under test can have a panel."""
         return len(self.tested) <= FEW_FLOWS
 
     @cached_property
     def directions(self) -> dict[str, tuple[Flow, ...]]:
-        """The flows under test by their direction; one entry where all go the same way."""
+        """The flows under test by direction; one entry if all have the same."""
         found = {way: tuple(f for f in self.tested if direction_of(f) == way) for way in DIRECTIONS}
         return {way: flows for way, flows in found.items() if flows}
 
@@ -159,9 +159,9 @@ class CellView:
 
     @cached_property
     def bottlenecks(self) -> tuple[Link, ...]:
-        """The links worth a chart: up to three that dropped, marked or queued most, one of each direction under test.
+        """The links worth a chart: up to three that dropped, marked or queued most, one per direction under test.
 
-        No host's own link if possible.
+        Avoids the hosts' own links if possible.
         """
         frame = self.table("links")
         if frame is None:
@@ -187,13 +187,13 @@ def is_nic(link: Link) -> bool:
 
 
 class RunView:
-    """A run: its cells, its factors and which of them is the x axis, the colour, a panel."""
+    """A run: its cells, and its factors as x axis, colour or panels."""
 
     def __init__(self, run: Run) -> None:
         self.problems: list[str] = []
-        """What could not be computed, found so far."""
+        """Computation problems found so far."""
         self.run = Run(run.path, [c for c in run.cells if self._readable(c)], run.manifest, run.notes)
-        """The run, without the cells whose plan cannot be read."""
+        """The run without the cells whose plan cannot be read."""
         self.cells = tuple(CellView(cell, self) for cell in self.run.cells)
         self.factors = _factors(self.run)
         self._summaries: dict[str, pl.DataFrame] = {}
@@ -212,7 +212,7 @@ class RunView:
 
     @cached_property
     def combinations(self) -> tuple[CellView, ...]:
-        """One cell of each combination of factors, its first repeat, in the order of the factors' values."""
+        """The first repeat of each combination of factors, in the order of the factors' values."""
         seen: dict[tuple[str, ...], CellView] = {}
         for view in sorted(self.cells, key=lambda v: v.cell.repeat):
             seen.setdefault(self.values(view), view)
@@ -229,14 +229,15 @@ class RunView:
 
     @property
     def repeats(self) -> int:
-        """How many repeats there are."""
+        """The number of repeats."""
         return len(self.run.repeats)
 
     @cached_property
     def swept(self) -> tuple[Factor, ...]:
-        """The factors that tell the cells apart.
+        """The factors that distinguish the cells.
 
-        Of those swept in step, the numeric one stands for all; what a name such as ``case`` says already is left out.
+        Of factors swept in step, the numeric one stands for all. Factors implied by a name such as ``case`` are left
+        out.
         """
         kept: list[Factor] = []
         for factor in (f for f in self.factors if len(f.values) > 1):
@@ -249,16 +250,16 @@ class RunView:
         return tuple(f for f in kept if f not in said)
 
     def said_by(self, factor: Factor) -> tuple[Factor, ...]:
-        """The factors that are not in ``swept`` because this one's values give theirs."""
+        """The factors left out of ``swept`` because this factor's values imply theirs."""
         left = [f for f in self.factors if len(f.values) > 1 and f not in self.swept]
         return tuple(f for f in left if next((g for g in self.swept if self._says(g, f)), None) is factor)
 
     def _in_step(self, one: Factor, other: Factor) -> bool:
-        """Whether each value of one goes with one value of the other."""
+        """Whether the values of two factors correspond one to one."""
         return self._says(one, other) and self._says(other, one)
 
     def _says(self, one: Factor, other: Factor) -> bool:
-        """Whether each value of ``one`` goes with one value of ``other``, in all cells that there are or should be."""
+        """Whether each value of ``one`` implies a value of ``other``, in all cells that there are or should be."""
         if not self.run.complete:
             return False  # an unfinished grid can look so
         pairs = {(f.get(one.name), f.get(other.name)) for f in _listed(self.run)}
@@ -266,33 +267,33 @@ class RunView:
 
     @cached_property
     def listed(self) -> int:
-        """How many combinations of factors the run should have."""
+        """The number of combinations of factors that the run should have."""
         names = [f.name for f in self.factors]
         return len({tuple(factors.get(name, "") for name in names) for factors in _listed(self.run)})
 
     @property
     def crossed(self) -> bool:
-        """Whether every value of each swept factor goes with every one of the others."""
+        """Whether the sweep is a full grid: every value of a factor occurs with every value of the others."""
         return math.prod(len(f.values) for f in self.swept) == self.listed
 
     @cached_property
     def axis(self) -> Factor | None:
-        """The factor that becomes the x axis: the numeric one with most values."""
+        """The factor on the x axis: the numeric one with most values."""
         return max((f for f in self.swept if f.numeric), key=lambda f: len(f.values), default=None)
 
     @cached_property
     def series(self) -> Factor | None:
-        """The factor that becomes the colour: the first categorical one, else another numeric one."""
+        """The factor shown by colour: the first categorical one, else another numeric one."""
         left = [f for f in self.swept if f is not self.axis]
         return next((f for f in left if not f.numeric), left[0] if left else None)
 
     @cached_property
     def panels(self) -> tuple[Factor, ...]:
-        """Factors that are neither: each combination of their values becomes a panel."""
+        """The remaining factors: each combination of their values has a panel."""
         return tuple(f for f in self.swept if f not in (self.axis, self.series))
 
     def summary_by_entry(self, metric: str) -> pl.DataFrame:
-        """The same as ``summary``, of each entry of the workload by itself: with a column ``group``."""
+        """As ``summary``, per workload entry, in the column ``group``."""
         try:
             return self._compute((metric,), ("group",))
         except (MetricError, RunError) as error:
@@ -302,7 +303,7 @@ class RunView:
     def summary(self, metric: str) -> pl.DataFrame:
         """A metric over all combinations of factors and all phases; see `weir.metrics.compute`.
 
-        Empty where the run cannot give it; why is then in ``problems``. Cells that lack a table it needs are left out.
+        Empty if the run cannot give it; ``problems`` says why. Cells without a table that it needs are left out.
         """
         if metric not in self._summaries:
             self._summaries[metric] = self._summarise(metric)
@@ -316,7 +317,7 @@ class RunView:
             return pl.DataFrame(schema=_NO_SUMMARY)
 
     def prepare(self, metrics: Sequence[str]) -> None:
-        """Computes metrics of the same cells in one pass over the tables; what fails is left to `summary`."""
+        """Computes metrics of the same cells in one pass over the tables; failures are left to `summary`."""
         groups: dict[tuple[str, ...], list[str]] = {}
         for metric in metrics:
             if metric not in self._summaries:
@@ -352,7 +353,7 @@ class RunView:
 
 
 def _listed(run: Run) -> list[Mapping[str, str]]:
-    """Factor values of the cells that the manifest lists, in the order of the sweep, and of those that are there."""
+    """Factor values of the cells in the manifest, in the order of the sweep, and of the cells that exist."""
     listed = [c.get("factors", {}) for c in run.manifest.get("cells", ()) if isinstance(c, Mapping)]
     return [*listed, *(cell.factors for cell in run.cells)]
 

@@ -49,7 +49,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Check:
-    """A check that was read and verified."""
+    """A parsed and verified check."""
 
     text: str
     node: Node
@@ -57,22 +57,23 @@ class Check:
     """Names of the metrics, with their statistics."""
     phases: tuple[str, ...]
     factors: tuple[str, ...]
-    """Factors that it names."""
+    """Factors that the check names."""
     tables: tuple[str, ...]
-    """Tables of a run that its metrics read."""
+    """Tables of a run that the metrics read."""
     values: tuple[tuple[str, str, bool], ...]
-    """Values of factors that it names: factor, value, and whether it has no value where no cell has that one."""
+    """Factor values that the check names: factor, value, and whether the check is undefined if no cell has the value.
+    """
     selections: tuple[Mapping[str, str], ...]
-    """What its metrics have in braces: factors and values that a cell must have together."""
+    """The metrics' braces: factors and values that one cell must have together."""
     over: frozenset[str]
-    """Factors that its functions go over."""
+    """Factors that the check's functions range over."""
 
 
 def parse(text: str, factors: Iterable[str] | None = None, phases: Iterable[str] | None = None) -> Check:
-    """Reads a check; with ``factors`` and ``phases``, verifies that it names no others.
+    """Reads a check. ``factors`` and ``phases``, if given, are the only names that the check may use.
 
     Raises:
-        ExpectError: with the column, what was found and what was expected.
+        ExpectError: with the column, the text found and the text expected.
     """
     node = parse_check(text)
     named = _factors(node)

@@ -1,4 +1,4 @@
-"""The value of a part of a check at one point of a sweep."""
+"""Evaluates a part of a check at one point of a sweep."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Amounts:
         """The value of ``node``.
 
         Raises:
-            UndecidedError: it has none on this run.
+            UndecidedError: the value is undefined on this run.
         """
         match node:
             case Number(value=value, dimension=dimension):
@@ -45,10 +45,10 @@ class Amounts:
                 raise AssertionError(f"not a number: {node}")
 
     def word(self, node: Node, context: Context) -> str:
-        """The word that ``node`` is: as it is written, or the value of a factor at the least or the greatest.
+        """The word ``node``: as written, or the value of a factor at the smallest or largest amount.
 
         Raises:
-            UndecidedError: it has none on this run.
+            UndecidedError: the value is undefined on this run.
         """
         if isinstance(node, Text):
             return node.value
@@ -62,10 +62,10 @@ class Amounts:
         return points[best][node.over[0]]
 
     def over(self, node: Call, context: Context) -> tuple[list[Point], list[Amount]]:
-        """The first part of a call at each point that it goes over.
+        """The first argument of a call at each point that the call ranges over.
 
         Raises:
-            UndecidedError: it has no value at one of them.
+            UndecidedError: the argument is undefined at one of them.
         """
         opened = self.source.opened(node, context)
         points = self.source.points(opened, node.over)
@@ -74,7 +74,7 @@ class Amounts:
         return points, [self.amount(node.parts[0], opened.bind(point)) for point in points]
 
     def _binary(self, node: Binary, context: Context) -> Amount:
-        """Arithmetic, without recursion to the left: a sum of hundreds of terms nests as deeply there."""
+        """Arithmetic without left recursion: a sum of hundreds of terms nests that deeply."""
         chain: list[Binary] = []
         first: Node = node
         while isinstance(first, Binary):
@@ -107,10 +107,10 @@ def _rank(node: Call, points: list[Point], amounts: list[Amount]) -> Amount:
 
 
 def ranked(node: Call, points: list[Point]) -> int:
-    """Which of ``points`` a ``rank(...)`` is about.
+    """The index in ``points`` of the point that a ``rank(...)`` is about.
 
     Raises:
-        UndecidedError: none.
+        UndecidedError: there is no such point.
     """
     wanted = node.parts[1]
     assert isinstance(wanted, Text)
@@ -129,7 +129,7 @@ def _fit(node: Call, points: list[Point], amounts: list[Amount]) -> Amount:
     numbers = [q for q in quantities if q is not None]
     if len(numbers) < len(points):
         raise UndecidedError(f"{node.function} needs numbers, but {name} has the value {points[0][name]!r}")
-    with np.errstate(all="ignore"):  # squares of absurd numbers
+    with np.errstate(all="ignore"):  # extreme numbers may overflow when squared
         value = fit(node.function, [q.value for q in numbers], [a.value for a in amounts])
     bits, seconds = amounts[0].dimension
     dimension: Dimension = {"slope": (bits, seconds), "intercept": (bits, seconds)}.get(node.function, ONE)

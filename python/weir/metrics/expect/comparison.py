@@ -1,6 +1,6 @@
 """One comparison of a check at one point of a sweep: its values, its margin, and their intervals.
 
-Where the intervals come from says :mod:`weir.metrics.expect.resample`.
+:mod:`weir.metrics.expect.resample` computes the intervals.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Comparison:
     level: float = 0.95
 
     def measure(self, context: Context, shown: Mapping[str, str]) -> Measurement:
-        """The comparison at the point that ``context`` fixes; ``shown`` are the factors to name it by."""
+        """Evaluates the comparison at the point that ``context`` fixes; ``shown`` are the factors that label it."""
         try:
             repeats, of = self.source.pairs(self.node, context)
             here = context.only(repeats) if repeats else context
@@ -126,7 +126,7 @@ class Comparison:
                 raise AssertionError(f"not a comparison: {node}")
 
     def _is_fixed(self) -> bool:
-        """Whether the value is compared with constants, so that its own interval tells as much as the margin's."""
+        """Whether the threshold is constant, so that the value's interval is equivalent to the margin's."""
         match self.node:
             case Compare(right=right) | Within(right=right):
                 return isinstance(right, Number)
@@ -136,7 +136,7 @@ class Comparison:
                 return False
 
     def _is_plain(self) -> bool:
-        """Whether it compares a mean over repeats with a constant, not a function of such means."""
+        """Whether a mean over repeats is compared with a constant, rather than a function of means."""
         match self.node:
             case Compare(left=left, right=right):
                 return all(isinstance(side, Number | Metric) for side in (left, right))

@@ -1,4 +1,4 @@
-"""Checks that a check makes sense before any run is there: like is compared with like, functions get what they take."""
+"""Type-checks a check before any run exists: dimensions must match, functions get suitable arguments."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from weir.run.quantity import ONE, Dimension
 __all__ = ["Type", "check_types", "dimension_of", "kind_of", "reference_dimension", "reference_scale"]
 
 Type = Dimension | Literal["unknown", "text", "truth"]
-"""A dimension; or a number whose dimension depends on a factor's values; or a word; or true or false."""
+"""A dimension; a number whose dimension depends on a factor's values; a word; or a truth value."""
 
 _NAMES = {"text": "a word", "truth": "a comparison", "unknown": "a number"}
 _UNITS: dict[Dimension, str] = {
@@ -47,17 +47,17 @@ def check_types(node: Node) -> None:
     """Verifies a whole check.
 
     Raises:
-        ExpectError: it is not a comparison, or compares unlike quantities.
+        ExpectError: it is not a comparison, or compares different dimensions.
     """
     if _type(node) != "truth":
         raise ExpectError(f"{node.text!r} is not true or false", node.column + len(node.text), "a comparison")
 
 
 def kind_of(node: Node) -> Type:
-    """What ``node`` is: of a dimension, a word, a comparison, or a number whose dimension a factor's values decide.
+    """The type of ``node``.
 
     Raises:
-        ExpectError: it combines unlike quantities.
+        ExpectError: it combines different dimensions.
     """
     return _type(node)
 
@@ -69,13 +69,13 @@ def dimension_of(node: Node) -> Dimension | None:
 
 
 def reference_scale(reference: Reference) -> float:
-    """How many base units one of the metric's units is, its variance's if it is asked for."""
+    """Number of base units in the metric's unit, squared if its variance is asked for."""
     scale = UNIT[reference.metric.unit][0]
     return scale**2 if "var" in reference.stats else scale
 
 
 def reference_dimension(reference: Reference) -> Dimension:
-    """The dimension of a metric with its statistics: a variance is squared, a coefficient of variation has none."""
+    """The dimension of a metric with its statistics: squared for a variance, none for a coefficient of variation."""
     bits, seconds = UNIT[reference.metric.unit][1]
     if "cov" in reference.stats:
         return ONE
@@ -198,7 +198,9 @@ def _call(node: Call) -> Type:
         if function in ("min", "max") and len(parts) > 1:
             return _plain_call(node, None)
         raise ExpectError(
-            f"{function!r} needs to know over what", node.column, f"{function}({parts[0].text} over FACTOR)"
+            f"{function!r} needs a factor: {function}(... over FACTOR)",
+            node.column,
+            f"{function}({parts[0].text} over FACTOR)",
         )
     return _aggregate(node, parts[0])
 

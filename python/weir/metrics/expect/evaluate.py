@@ -1,9 +1,9 @@
 """Judges claims on a run.
 
-A check is evaluated at every combination of the factors that it leaves free, and holds if it holds at each (with
-``for some``, at one). A metric's value is its mean over repeats. With repeats, a comparison holds or fails only where
-the confidence interval of its margin leaves zero out (:mod:`weir.metrics.expect.sides`), which treats repeats as
-paired: repeat k of one cell ran the same random draws as repeat k of another. With one repeat, its value decides.
+A check is evaluated at every combination of the factors that it leaves free. It holds if it holds at each (with ``for
+some``, at one). A metric's value is its mean over repeats. With repeats, a comparison holds or fails only if the
+confidence interval of its margin excludes zero (:mod:`weir.metrics.expect.sides`). Repeats are paired: repeat k of one
+cell ran the same random draws as repeat k of another. With one repeat, the value decides.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _MANY = 5
 def evaluate(run: Run, expectations: Iterable[Expectation | Mapping[str, Any]], level: float = 0.95) -> list[Verdict]:
     """Judges each expectation on ``run``; a claim that cannot be judged is ``undecided`` and says why.
 
-    ``expectations`` are the entries of a scenario's ``expect`` list, ``level`` the confidence level of the intervals
-    that decide where there are repeats: at 0.95, 2.5 % of the comparisons whose margin is zero hold, 2.5 % fail.
+    ``expectations`` are the entries of a scenario's ``expect`` list. ``level`` is the confidence level of the intervals
+    that decide with repeats: at 0.95, 2.5 % of the comparisons with a zero margin hold and 2.5 % fail.
 
     Raises:
         ValueError: ``level`` is not between 0 and 1.
@@ -63,7 +63,7 @@ def _prepare(source: Source, ready: Sequence[tuple[Node, Context]]) -> None:
     usable = []
     for node, context in ready:
         try:
-            source.pairs(node, context)  # raises where a metric names a factor that the run does not have
+            source.pairs(node, context)  # raises if a metric names a factor that the run lacks
             usable.append((node, context))
         except UndecidedError:
             continue
@@ -99,10 +99,10 @@ class Judge:
     reason: str = ""
     measured: list[Measurement] = field(default_factory=list)
     known: dict[tuple[object, ...], Measurement] = field(default_factory=dict)
-    """By comparison and the factors that it leaves free: others do not change it."""
+    """By comparison and its free factors; other factors do not change it."""
 
     def start(self) -> Context:
-        """The context that ``where`` gives."""
+        """The context that ``where`` fixes."""
         bound: dict[str, str] = {}
         allowed: dict[str, tuple[str, ...]] = {}
         for path, value in (self.expectation.where or {}).items():
@@ -163,7 +163,7 @@ class Judge:
         return f"{text}: " + "; ".join(str(m) for m in same[:_MANY]) + more + "."
 
     def at(self, context: Context) -> tuple[Outcome, list[Measurement]]:
-        """The outcome where ``context`` fixes the factors, and the comparisons made there."""
+        """The outcome at the factors that ``context`` fixes, and the comparisons made there."""
         self.known.clear()
         before = len(self.measured)
         return _outcome(self._truth(self.node, context)), self.measured[before:]
@@ -232,7 +232,7 @@ def _any(results: Iterable[bool | None]) -> bool | None:
 
 
 def _rank(m: Measurement) -> float:
-    """Least margin first, relative to the threshold where there is one."""
+    """Sort key: smallest margin first, relative to the threshold if there is one."""
     if math.isnan(m.margin):
         return math.inf
     scale = abs(m.threshold) if isinstance(m.threshold, float) and m.threshold and math.isfinite(m.threshold) else 1.0

@@ -1,9 +1,9 @@
-"""Comparisons of words: which value of a factor has the least or the greatest, and its rank.
+"""Comparisons of words: the factor value with the smallest or largest amount, and its rank.
 
-``argmin(x over f) == 'a'`` says that a has the least x. With repeats it holds where a's x is less than each other's, by
-the intervals of the paired differences; and it fails where some other's is less than a's. The first needs all of the
-differences, which takes no correction; the second one of k, so that each is judged at 1 - (1 - level) / k (Bonferroni).
-Of a tie, each is the least. The rank of a value lies between those that the same differences leave (after Mogstad et
+``argmin(x over f) == 'a'`` says that a has the smallest x. With repeats it holds if a's x is smaller than every
+other's, by the intervals of the paired differences; it fails if some other's is smaller than a's. The first needs all
+differences and takes no correction. The second needs one of k, so each is judged at 1 - (1 - level) / k (Bonferroni).
+In a tie, each value is the smallest. A rank lies between the ranks that the same differences permit (after Mogstad et
 al., Review of Economic Studies 91, 2024).
 """
 
@@ -28,7 +28,7 @@ __all__ = ["is_label", "judge_label", "rank_interval"]
 
 
 def is_label(node: Node) -> bool:
-    """Whether a comparison is of words."""
+    """Whether a comparison is between words."""
     return isinstance(node, OneOf) or (isinstance(node, Compare) and _is_text(node.left))
 
 
@@ -83,7 +83,7 @@ def judge_label(
 
 
 def _ahead(margin: float, ends: Range) -> bool | None:
-    """Whether no other value is ahead; ``None`` where the interval leaves that open."""
+    """Whether no other value leads; ``None`` if the interval leaves that open."""
     low, high = ends
     if math.isnan(low) or low == high:
         return margin >= 0
@@ -105,7 +105,7 @@ def _dimension(amounts: Amounts, part: Call, context: Context) -> tuple[int, int
 def _lead(
     amounts: Amounts, part: Call, wanted: Sequence[str], context: Context, repeats: Sequence[int], level: float
 ) -> tuple[float, Range]:
-    """By how much one of the values ``wanted`` is ahead of all others, and its interval; ``nan`` where undefined."""
+    """Lead of the best of the values ``wanted`` over all others, and its interval; ``nan`` if undefined."""
     points, all_ = amounts.over(part, context)
     names = [point[part.over[0]] for point in points]
     inside = [k for k, name in enumerate(names) if any(same_value(name, option) for option in wanted)]
@@ -117,7 +117,7 @@ def _lead(
     scale = float(np.max(np.abs(value)))
     margin = min(max(sign * (value[o] - value[w]) for w in inside) for o in outside)
     if abs(margin) <= 1e-9 * scale:
-        margin = 0.0  # a tie, but for the rounding of floating point
+        margin = 0.0  # a tie, up to the rounding of floating point
     strict = 1 - (1 - level) / len(outside)
     gaps = {(w, o): (sign * (value[o] - value[w]), sign * (without[:, o] - without[:, w])) for w in inside
             for o in outside}  # fmt: skip
@@ -138,7 +138,7 @@ def _table(
 
 
 def rank_interval(amounts: Amounts, call: Call, context: Context, repeats: Sequence[int], level: float) -> Range:
-    """The ranks that a ``rank(...)`` can have, by the intervals of the differences to the others."""
+    """The ranks that the intervals of the differences permit for a ``rank(...)``."""
     points, all_ = amounts.over(call, context)
     if len(repeats) < 2 or len(points) < 2 or any(a.bound != "exact" for a in all_):
         return NO_INTERVAL

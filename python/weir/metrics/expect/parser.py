@@ -1,4 +1,4 @@
-"""Reads a check. Recursive descent over the grammar below; nothing is ever evaluated as code.
+"""Parses a check by recursive descent over the grammar below; nothing is evaluated as code.
 
 ::
 
@@ -48,8 +48,8 @@ from weir.metrics.scanner import ExpectError, Scanner
 
 __all__ = ["parse_check", "parse_expression"]
 
-_MOST_NESTED = 50
-_MOST_OPERATORS = 100
+_MAX_NESTED = 50
+_MAX_OPERATORS = 100
 _LONGEST = 4000
 _FUNCTIONS = (*AGGREGATES, "abs")
 _KEYWORDS = ("for", "each", "some", "in", "and", "or", "not", "within", "of", "between", "over")
@@ -57,10 +57,10 @@ _VALUE = "a number, a metric, or a function of them"
 
 
 def parse_check(text: str) -> Node:
-    """The check written as ``text``, its names and units verified.
+    """Parses the check ``text`` and verifies its names and units.
 
     Raises:
-        ExpectError: it is malformed, names an unknown metric, or compares unlike quantities.
+        ExpectError: it is malformed, names an unknown metric, or compares different dimensions.
     """
     node = _parse(text)
     check_types(node)
@@ -68,10 +68,10 @@ def parse_check(text: str) -> Node:
 
 
 def parse_expression(text: str) -> Node:
-    """A check, or a number or word that a check may hold, its names and units verified.
+    """Parses a check, or a number or word that may stand in one, and verifies its names and units.
 
     Raises:
-        ExpectError: it is malformed, names an unknown metric, or combines unlike quantities.
+        ExpectError: it is malformed, names an unknown metric, or combines different dimensions.
     """
     node = _parse(text)
     kind_of(node)
@@ -99,15 +99,15 @@ class _Parser:
 
     def _nest(self) -> None:
         self.depth += 1
-        if self.depth > _MOST_NESTED:
-            raise self.scanner.fail("a simpler check", f"more than {_MOST_NESTED} levels of nesting")
+        if self.depth > _MAX_NESTED:
+            raise self.scanner.fail("a simpler check", f"more than {_MAX_NESTED} levels of nesting")
 
     def _operator(self, *symbols: str) -> Literal["+", "-", "*", "/"] | None:
-        """Reads an operator. A sum is as deep as it has terms, for whatever walks the tree; so there is a limit."""
+        """Reads an operator. Limits their number: a sum nests as deep as it has terms, and recursive code walks it."""
         operator = self.scanner.take(*symbols)
         self.operators += operator is not None
-        if self.operators > _MOST_OPERATORS:
-            raise self.scanner.fail("a simpler check", f"more than {_MOST_OPERATORS} operations")
+        if self.operators > _MAX_OPERATORS:
+            raise self.scanner.fail("a simpler check", f"more than {_MAX_OPERATORS} operations")
         return cast('Literal["+", "-", "*", "/"] | None', operator)
 
     def check(self) -> Node:
@@ -234,7 +234,7 @@ class _Parser:
         return self._call(start, function) if function else self._metric(start)
 
     def _function(self) -> str | None:
-        """Reads the name of a function, if one stands here and is used as one."""
+        """Reads the name of a function, if one follows and is called."""
         start = self.scanner.at
         function = self.scanner.take(*_FUNCTIONS)
         if function and not self.scanner.sees("(", "over"):

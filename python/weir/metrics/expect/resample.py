@@ -1,4 +1,4 @@
-"""The confidence interval of a function of means over repeats, from its values on some of the repeats."""
+"""Confidence interval of a function of means over repeats, from its values on subsets of the repeats."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ __all__ = ["Resampling"]
 
 @dataclass(frozen=True)
 class Resampling:
-    """Which repeats a part of a check is evaluated on, besides all, and the interval that follows.
+    """The subsets of repeats on which a part of a check is evaluated, and the resulting interval.
 
-    One repeat is left out at a time. For what is linear, such as the difference of two metrics, that gives Student's
-    interval of the paired differences exactly (Jain, The Art of Computer Systems Performance Analysis, 1991, section
-    13.4.1). Rank correlations do not change smoothly: theirs is of the correlations of single repeats.
+    Each subset leaves one repeat out. For a linear function, such as the difference of two metrics, that gives
+    Student's interval of the paired differences exactly (Jain, The Art of Computer Systems Performance Analysis, 1991,
+    section 13.4.1). Rank correlations do not change smoothly: their interval is that of the single repeats'
+    correlations.
     """
 
     repeats: Sequence[int]
@@ -30,21 +31,21 @@ class Resampling:
 
     @classmethod
     def of(cls, node: Node, repeats: Sequence[int], level: float) -> Resampling:
-        """The one that suits ``node``."""
+        """The resampling for ``node``."""
         return cls(repeats, level, any(isinstance(part, Call) and part.function == "spearman" for part in walk(node)))
 
     def contexts(self, context: Context) -> list[Context]:
-        """Where to evaluate."""
+        """The contexts to evaluate in."""
         every = frozenset(self.repeats)
         return [context.only({k} if self.alone else every - {k}) for k in self.repeats]
 
     def interval(self, amount: Amount, others: Sequence[Amount], scale: float) -> tuple[float, float]:
-        """The interval around ``amount``, from its values in ``contexts``; within its bounds.
+        """The interval around ``amount``, from its values in ``contexts``, cut at its bounds.
 
-        A width that is the rounding of numbers of size ``scale`` is none.
+        A width within the rounding of numbers of size ``scale`` counts as 0.
         """
         values = np.array([other.value for other in others])
         made = single_repeats if self.alone else jackknife
-        with np.errstate(all="ignore"):  # squares of absurd numbers
+        with np.errstate(all="ignore"):  # extreme numbers may overflow when squared
             low, high = made(amount.value, values, self.level, scale)
         return amount.bounds.cut(low, high, amount.value)

@@ -1,10 +1,10 @@
-"""A comparison's numbers, and the outcome that they and their intervals give.
+"""The numbers of a comparison, and the outcome that they and their intervals give.
 
-A comparison holds or fails where the confidence interval of its margin leaves zero out, and is undecided where the
-interval holds zero: the repeats differ by more than the margin. The interval has two sides, so that at 95 % a
-comparison that is false holds in at most 2.5 % of cases, and one that is true fails in at most 2.5 %. ``within`` and
-``between`` are two comparisons each, both of which must hold, which needs no correction (Berger, Technometrics 24,
-1982; for equivalence, Schuirmann's two one-sided tests, J. Pharmacokinetics and Biopharmaceutics 15, 1987).
+A comparison holds or fails if the confidence interval of its margin excludes zero. If the interval includes zero, the
+comparison is undecided: the repeats differ by more than the margin. The interval has two sides, so that at 95 % a false
+comparison holds in at most 2.5 % of cases, and a true one fails in at most 2.5 %. ``within`` and ``between`` are two
+comparisons each, both of which must hold, which needs no correction (Berger, Technometrics 24, 1982; for equivalence,
+Schuirmann's two one-sided tests, J. Pharmacokinetics and Biopharmaceutics 15, 1987).
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ Range = tuple[float, float]
 NO_INTERVAL: Range = (math.nan, math.nan)
 
 _CLOSE = 1e-9
-"""Relative difference up to which two values are equal: they are sums of floating-point numbers."""
+"""Relative difference up to which two floating-point sums count as equal."""
 
 
 @dataclass(frozen=True)
 class Sides:
-    """What was measured, against what, and by how much the comparison holds."""
+    """The value, the threshold, and the margins of a comparison."""
 
     value: Amount
     threshold: Amount
     margins: tuple[Amount, ...]
-    """Each positive where its part of the comparison holds."""
+    """Each is positive if its part of the comparison holds."""
     either: bool = False
-    """Whether one of the parts suffices (``!=``); else all must hold."""
+    """Whether one part suffices (``!=``); else all must hold."""
     strict: bool = False
 
     @property
@@ -45,18 +45,18 @@ class Sides:
 
     @property
     def bound(self) -> Bound:
-        """What is known of the margin: that of its only part, or nothing if one of several is only a bound."""
+        """Kind of bound that the margin is: that of its only part, or unknown if one of several parts is a bound."""
         if len(self.margins) == 1:
             return self.margins[0].bound
         return "exact" if all(m.bound == "exact" for m in self.margins) else "unknown"
 
     @property
     def scale(self) -> float:
-        """The size of the numbers compared: their rounding is relative to it."""
+        """Magnitude of the numbers compared; rounding is relative to it."""
         return max(abs(self.value.value), abs(self.threshold.value))
 
     def combine(self, ranges: list[Range]) -> Range:
-        """The interval of the margin, from those of its parts."""
+        """Combines the intervals of the parts into the interval of the margin."""
         pick = max if self.either else min
         return pick(low for low, _ in ranges), pick(high for _, high in ranges)
 
@@ -67,7 +67,7 @@ class Decision:
 
     outcome: Outcome
     within_chance: bool = False
-    """Undecided because the interval of the margin holds zero."""
+    """Undecided because the interval of the margin includes zero."""
     note: str = ""
 
 
@@ -75,7 +75,7 @@ def compare(operator: str, left: Amount, right: Amount) -> Sides:
     """The sides of ``left operator right``.
 
     Raises:
-        UndecidedError: they are of different dimensions.
+        UndecidedError: their dimensions differ.
     """
     if left.value != 0 and right.value != 0 and left.dimension != right.dimension:
         raise UndecidedError(f"{left.dimension} and {right.dimension} cannot be compared")
@@ -102,7 +102,7 @@ def lies_between(part: Amount, low: Amount, high: Amount) -> Sides:
 
 
 def _less(left: Amount, right: Amount) -> Amount:
-    """``left - right``, exactly 0 where they are equal but for the rounding of floating point."""
+    """``left - right``; exactly 0 if they are equal up to rounding."""
     found = arithmetic("-", left, right)
     if math.isclose(left.value, right.value, rel_tol=_CLOSE):
         return Amount(0.0, found.dimension, found.bound, found.bounds)
@@ -114,16 +114,16 @@ def _part(share: float, of: Amount) -> Amount:
 
 
 def _unknown(margin: Amount) -> Amount:
-    """A bound of one side says nothing about a comparison with two."""
+    """Marks the margin as unknown: a one-sided bound does not decide a two-sided comparison."""
     return margin if margin.bound == "exact" else Amount(margin.value, margin.dimension, "unknown", margin.bounds)
 
 
 def decide(sides: Sides, margin: Range, *, certain: bool = False) -> Decision:
-    """The outcome, from the margin's interval (``nan`` without one).
+    """Decides the outcome from the margin's interval (``nan`` without one).
 
-    With care for values that are only bounds: a margin that can only grow proves what already holds. ``certain`` says
-    that the margin is a mean over repeats, so that one of a sign that all must have decides: a count that cannot be
-    negative and was once positive is positive on average.
+    Accounts for values that are only bounds: a margin that can only grow proves what already holds. ``certain`` means
+    that the margin is a mean over repeats of values that all have the same sign, so one nonzero repeat decides: a count
+    that cannot be negative and was positive once is positive on average.
     """
     value = sides.margin.value
     truth = value > 0 if sides.strict else value >= 0

@@ -1,4 +1,4 @@
-"""Where a check gets its numbers: metrics of the cells of a run, each computed once."""
+"""Supplies a check with numbers: metrics of the cells of a run, each computed once."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ __all__ = ["Context", "Source"]
 
 @dataclass(frozen=True)
 class Context:
-    """What is fixed while a part of a check is evaluated."""
+    """The factors and repeats that are fixed while a part of a check is evaluated."""
 
     bound: Mapping[str, str]
-    """Factors with one value: by ``where``, by a quantifier, or by ``over``."""
+    """Factors fixed to one value: by ``where``, a quantifier, or ``over``."""
     allowed: Mapping[str, tuple[str, ...]]
     """Factors that ``where`` restricts to some values."""
     repeats: frozenset[int] | None = None
-    """The repeats that count; ``None``: all that a cell has."""
+    """The repeats that count; ``None``: all repeats of a cell."""
 
     def bind(self, values: Mapping[str, str]) -> Context:
-        """The context with these factors fixed as well."""
+        """The context with these factors fixed in addition."""
         return replace(self, bound={**self.bound, **values})
 
     def only(self, repeats: Iterable[int]) -> Context:
@@ -47,21 +47,21 @@ _Key = tuple[object, ...]
 
 @dataclass
 class Source:
-    """The cells of a run, and the values of metrics computed from them so far."""
+    """The cells of a run, and the metric values computed from them so far."""
 
     run: Run
     phase: str | None = None
-    """Of metrics that name none; ``None``: the whole run."""
+    """Default phase of metrics that name none; ``None``: the whole run."""
     used: dict[str, Cell] = field(default_factory=dict)
-    """Cells whose numbers were asked for, by id."""
+    """Cells whose numbers were used, by id."""
     _known: dict[tuple[str, _Key], Scalar | str] = field(default_factory=dict)
-    """By cell and metric: the value, or why there is none."""
+    """By cell and metric: the value, or the reason why it is undefined."""
     _tied: dict[frozenset[str], frozenset[str]] = field(default_factory=dict)
     _places: dict[_Key, list[Cell]] = field(default_factory=dict)
-    """The cells at a place of the sweep."""
+    """The cells at each point of the sweep."""
 
     def prepare(self, nodes: Iterable[tuple[Node, Context]]) -> None:
-        """Computes what these checks will ask for, one cell after another, so that a cell's tables are read once."""
+        """Computes all values that these checks need, one cell after another, so that a cell's tables are read once."""
         wanted = [(r, over, context) for node, context in nodes for r, over in _wanted(node)]
         for cell in self.run.cells:
             data = CellData(cell)
@@ -70,7 +70,7 @@ class Source:
                     self._compute(data, reference, over)
 
     def amount(self, reference: Reference, context: Context, over: str = "") -> Amount:
-        """The mean over repeats of a metric at the point that ``context`` and the reference's own factors fix.
+        """Mean over repeats of a metric at the point that ``context`` and the reference's own factors fix.
 
         ``over`` is empty, or ``function:member`` such as ``min:flow``.
 
@@ -110,9 +110,9 @@ class Source:
         )
 
     def pairs(self, node: Node, context: Context) -> tuple[tuple[int, ...], int]:
-        """The repeats in which every metric of ``node`` has a value in every cell, and how many repeats there are.
+        """The repeats in which every metric of ``node`` has a value in every cell, and the number of repeats.
 
-        Repeat k of one cell had the same seed as repeat k of another, so that these are pairs.
+        Repeat k has the same seed in every cell, so these repeats are pairs.
         """
         common: set[int] | None = None
         every: set[int] = set()
@@ -133,7 +133,7 @@ class Source:
         return not isinstance(value, str) and not math.isnan(value.value)
 
     def _metrics(self, node: Node, context: Context) -> Iterator[tuple[Reference, str, Context]]:
-        """The metrics that ``node`` asks for, what each is aggregated over inside a cell, and where it is evaluated."""
+        """The metrics that ``node`` needs, the member that each is aggregated over, and the context of each."""
         left = [(node, context, "")]
         while left:
             part, place, over = left.pop()
@@ -148,7 +148,7 @@ class Source:
             left += [(child, place, inner) for child in children(part)]
 
     def opened(self, call: Call, context: Context) -> Context:
-        """The context without the factors that a call goes over, and those tied to them."""
+        """The context without the factors that a call ranges over, and without those tied to them."""
         tied = self.tied(call.over)
         return replace(context, bound={name: value for name, value in context.bound.items() if name not in tied})
 
@@ -160,7 +160,7 @@ class Source:
         return self._places[place]
 
     def points(self, context: Context, names: Sequence[str]) -> list[dict[str, str]]:
-        """The combinations of values of the factors ``names`` that cells have, in the order of the sweep.
+        """The combinations of values of the factors ``names`` that occur in cells, in the order of the sweep.
 
         Raises:
             UndecidedError: the run has no such factor.
@@ -208,7 +208,7 @@ class Source:
         return found
 
     def tied(self, names: Iterable[str]) -> frozenset[str]:
-        """The factors ``names`` and those zipped to one of them: each value of one goes with one value of the other."""
+        """The factors ``names`` and those zipped with one of them, so that their values correspond one to one."""
         key = frozenset(names)
         if key not in self._tied:
             self._tied[key] = self._find_tied(key)
@@ -288,7 +288,7 @@ class Source:
 
 
 def _wanted(node: Node) -> list[tuple[Reference, str]]:
-    """The metrics that a node asks for, with what they are aggregated over inside a cell."""
+    """The metrics that a node needs, and the member within a cell that each is aggregated over."""
     inner: dict[int, str] = {}
     for part in walk(node):
         if isinstance(part, Call) and part.over and part.over[0] in ("flow", "node", "link"):

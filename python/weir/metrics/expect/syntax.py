@@ -1,6 +1,6 @@
-"""The parts of a check, as the parser gives them.
+"""The syntax tree of a check.
 
-``column`` is 1-based, in the text of the check; ``text`` is the part as it was written.
+``column`` is 1-based, in the text of the check; ``text`` is the source text of the node.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ AGGREGATES = (
     "argmax",
     "rank",
 )
-"""Functions of values ``over`` a factor. ``spread`` is max - min; ``rank`` is 1 for the least."""
+"""Functions of values ``over`` a factor. ``spread`` is max - min; ``rank`` is 1 for the smallest."""
 
 LABELS = ("argmin", "argmax")
-"""Those that give a factor's value instead of a number."""
+"""Functions that return a factor's value instead of a number."""
 
 MEMBERS = ("flow", "node", "link")
-"""What else a metric can be aggregated over: its members within one cell."""
+"""Members of a cell over which a metric can be aggregated."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Logic(Node):
 
 @dataclass(frozen=True)
 class Choice:
-    """A factor that is quantified over; no ``values``: all of the run."""
+    """A quantified factor; empty ``values``: all values in the run."""
 
     factor: str
     values: tuple[str, ...]
@@ -204,7 +204,7 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """The node and everything in it, outermost first; not recursive, because sums of hundreds of terms nest deeply."""
+    """The node and its descendants, outermost first. Not recursive: sums of hundreds of terms nest deeply."""
     left = [node]
     while left:
         part = left.pop()
@@ -213,5 +213,5 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def references(node: Node) -> list[Reference]:
-    """The metrics that a check names, in the order of the text."""
+    """The metrics in a check, in the order of the text."""
     return [part.reference for part in walk(node) if isinstance(part, Metric)]

@@ -1,7 +1,7 @@
-"""What an expression is in the cells of a run: ``weir show -m`` and ``Run.evaluate``.
+"""Evaluates an expression in the cells of a run: ``weir show -m`` and ``Run.evaluate``.
 
-An expression is anything that a check may hold: a metric, arithmetic, a function over a factor, or a whole comparison.
-It has a value at each combination of the factors that it leaves free.
+An expression is anything that a check may contain: a metric, arithmetic, a function over a factor, or a whole
+comparison. It has one value per combination of the factors that it leaves free.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _UNITS: Mapping[Dimension, tuple[str, float]] = {
 
 @dataclass(frozen=True)
 class Value:
-    """An expression at one combination of factors; ``nan`` where undefined."""
+    """The value of an expression at one combination of factors; ``nan`` if undefined."""
 
     factors: Mapping[str, str]
     """The factors that the expression leaves free."""
@@ -54,9 +54,9 @@ class Value:
     word: str | None = None
     """The value of a factor (``argmin``), or the outcome of a comparison."""
     censored: bool = False
-    """Whether the true value is larger, because the window ended first."""
+    """Whether the window ended first, so that the true value is larger."""
     note: str = ""
-    """Why it is undefined, or what else there is to know."""
+    """Why the value is undefined, or another remark."""
 
     @property
     def unit(self) -> str:
@@ -67,25 +67,26 @@ class Value:
         return _UNITS.get(self.dimension, (f"bit^{bits} s^{seconds}", 1.0))[0]
 
     def amount(self, base: float) -> float:
-        """A number in base units (bit, second), such as ``value``, in ``unit``."""
+        """Converts a number in base units (bit, second), such as ``value``, to ``unit``."""
         return base / _UNITS.get(self.dimension, ("", 1.0))[1]
 
     def show(self, base: float) -> str:
-        """A number in base units for people."""
+        """Formats a number in base units for people."""
         return format_quantity(base, self.dimension)
 
 
 def tabulate(
     run: Run, text: str, *, where: Mapping[str, Any] | None = None, phase: str | None = None, level: float = 0.95
 ) -> list[Value]:
-    """The expression ``text`` at each combination of the factors that it leaves free, in the order of the sweep.
+    """Evaluates the expression ``text`` at each combination of the factors that it leaves free, in the order of the
+    sweep.
 
     Args:
         run: an opened run.
-        text: an expression as a check has it, or a whole check.
-        where: factor values that it is about; a list means any of them.
-        phase: of metrics that name none; default: the whole run.
-        level: of the confidence intervals.
+        text: an expression in the language of checks, or a whole check.
+        where: factor values to keep; a list means any of them.
+        phase: default phase of metrics that name none; ``None``: the whole run.
+        level: confidence level of the intervals.
 
     Raises:
         MetricError: the expression cannot be read, or it has no value in any cell.
@@ -112,9 +113,10 @@ def tabulate(
 
 
 def frame_of(run: Run, text: str, values: list[Value]) -> pl.DataFrame:
-    """The values as a frame: the run's factors (null where the expression does not depend on them), ``expression``,
-    ``unit``, ``value``, ``word`` (of a comparison or ``argmin``), ``n`` (repeats), ``ci_low``, ``ci_high``,
-    ``censored``, ``note``.
+    """The values as a frame.
+
+    Columns: the run's factors (null if the expression does not depend on them), ``expression``, ``unit``, ``value``,
+    ``word`` (of a comparison or ``argmin``), ``n`` (repeats), ``ci_low``, ``ci_high``, ``censored``, ``note``.
     """
     rows = [
         {

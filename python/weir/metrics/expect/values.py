@@ -1,4 +1,4 @@
-"""Numbers while a check is evaluated: a value, its dimension, and whether it is only known to be a bound."""
+"""Numbers during the evaluation of a check: value, dimension, and kind of bound."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from weir.run.quantity import ONE, Dimension
 __all__ = ["Amount", "Bound", "UndecidedError", "aggregate", "arithmetic", "fit"]
 
 Bound = Literal["exact", "more", "less", "unknown"]
-"""The true value: this one; this one or more; this one or less; anything (a bound went through something else)."""
+"""The true value is this one; at least this one; at most this one; or unknown, after arithmetic on a bound."""
 
 
 class UndecidedError(Exception):
-    """A part of a check has no value on this run; the message says why."""
+    """A part of a check is undefined on this run; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Amount:
     dimension: Dimension
     bound: Bound = "exact"
     bounds: Bounds = ANY
-    """The values that it can have, whatever the run."""
+    """Bounds of the value for any run."""
 
     def __neg__(self) -> Amount:
         flipped: dict[Bound, Bound] = {"exact": "exact", "more": "less", "less": "more", "unknown": "unknown"}
@@ -52,7 +52,7 @@ def arithmetic(operator: str, left: Amount, right: Amount) -> Amount:
     """``left operator right``.
 
     Raises:
-        UndecidedError: a division by zero, or a result that is too large for a number.
+        UndecidedError: the divisor is zero, or the result overflows.
     """
     if operator == "+":
         bounds = left.bounds + right.bounds
@@ -86,7 +86,7 @@ def _finite(value: float) -> float:
 def aggregate(function: str, amounts: Sequence[Amount]) -> Amount:
     """``min``, ``max``, ``mean``, ``median``, ``sum``, ``sd``, ``cov`` or ``spread`` of at least one amount.
 
-    Deviations are of the population, as everywhere over members.
+    Deviations are of the population, as for all members.
     """
     values = np.array([a.value for a in amounts], dtype=np.float64)
     dimension = ONE if function == "cov" else amounts[0].dimension
@@ -136,5 +136,5 @@ def _correlation(a: np.typing.NDArray[np.float64], b: np.typing.NDArray[np.float
 
 
 def _ranks(values: np.typing.NDArray[np.float64]) -> np.typing.NDArray[np.float64]:
-    """Ranks from 1, ties sharing their mean rank."""
+    """Ranks from 1; ties share their mean rank."""
     return np.array([np.sum(values < v) + (np.sum(values == v) + 1) / 2 for v in values], dtype=np.float64)

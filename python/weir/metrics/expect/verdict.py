@@ -1,4 +1,4 @@
-"""What judging a claim gives."""
+"""The result of judging a claim."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Outcome = Literal["holds", "fails", "undecided"]
 
 @dataclass(frozen=True)
 class Expectation:
-    """A claim of a scenario and the check that decides it."""
+    """A claim of a scenario, and the check that decides it."""
 
     check: str
     claim: str = ""
@@ -24,13 +24,13 @@ class Expectation:
     where: Mapping[str, Any] | None = None
     """Factor values that the claim is about; a list means any of them."""
     note: str = ""
-    """What a reader should know, such as why a claim is known to fail."""
+    """A remark for readers, such as why the claim is known to fail."""
     expected: Literal["holds", "fails"] = "holds"
-    """The outcome that is known."""
+    """The known outcome."""
 
     @classmethod
     def of(cls, entry: Expectation | Mapping[str, Any]) -> Expectation:
-        """An entry of a scenario's ``expect`` list as an expectation; unknown keys are ignored."""
+        """Converts an entry of a scenario's ``expect`` list; unknown keys are ignored."""
         if isinstance(entry, Expectation):
             return entry
         return cls(
@@ -45,10 +45,10 @@ class Expectation:
 
 @dataclass(frozen=True)
 class Measurement:
-    """One comparison of a check, in one combination of factors.
+    """One comparison of a check at one combination of factors.
 
-    Numbers are in base units (bit, second) of ``dimension``, means over the repeats; intervals are at ``level`` (both
-    ends ``nan`` with one repeat); a margin is positive where the comparison holds.
+    Numbers are means over the repeats, in base units (bit, second) of ``dimension``. Intervals are at ``level``; both
+    ends are ``nan`` with one repeat. A positive margin means that the comparison holds.
     """
 
     text: str
@@ -65,23 +65,23 @@ class Measurement:
     dimension: Dimension
     note: str = ""
     within_chance: bool = False
-    """Undecided because the margin's interval holds zero: repeats differ by more than the margin."""
+    """Undecided because the margin's interval includes zero: repeats differ by more than the margin."""
     level: float = 0.95
     fixed: bool = True
-    """Whether the threshold is a constant, so that the interval of the value decides as that of the margin does."""
+    """Whether the threshold is constant, so that the value's interval decides as the margin's does."""
 
     @property
     def same(self) -> bool:
-        """Whether all of several repeats gave the same margin."""
+        """Whether at least two repeats all have the same margin."""
         return self.repeats > 1 and self.margin_low == self.margin_high
 
     @property
     def against(self) -> bool:
-        """Whether there is a threshold to tell beside the value; a word that is the one wanted needs none."""
+        """Whether to print a threshold beside the value; a word that equals the wanted one needs none."""
         return self.threshold != "" and not (isinstance(self.value, str) and self.value == self.threshold)
 
     def show(self, value: float | str) -> str:
-        """A number of this measurement for people."""
+        """Formats a number of this measurement for people."""
         return value if isinstance(value, str) else format_quantity(value, self.dimension)
 
     def __str__(self) -> str:
@@ -96,7 +96,7 @@ class Measurement:
 
     @property
     def spread(self) -> str:
-        """What the repeats say, in words: the interval that decides, and of what; empty with one repeat."""
+        """The interval that decides, in words; empty with one repeat."""
         if self.same:
             return f"the same in all {self.repeats} repeats"
         low, high = (self.low, self.high) if self.fixed else (self.margin_low, self.margin_high)
@@ -108,7 +108,7 @@ class Measurement:
 
 
 def percent(level: float) -> str:
-    """A confidence level for people: ``95 %``."""
+    """Formats a confidence level for people: ``95 %``."""
     return f"{100 * level:.4g} %"
 
 
@@ -122,35 +122,35 @@ class Verdict:
     where: Mapping[str, Any]
     outcome: Outcome
     measured: tuple[Measurement, ...]
-    """Every comparison made, the decisive ones first."""
+    """All comparisons made, the decisive ones first."""
     cells: tuple[str, ...]
     """Ids of the cells used."""
     explanation: str
     warnings: tuple[str, ...]
     note: str = ""
-    """What the scenario says about the claim."""
+    """The scenario's note on the claim."""
     expected: Literal["holds", "fails"] = "holds"
-    """What the scenario says the outcome is."""
+    """The outcome that the scenario expects."""
     level: float = 0.95
     """Confidence level of the intervals."""
 
     @property
     def settled(self) -> bool:
-        """Whether it holds, or fails as the scenario says that it does."""
+        """Whether the claim holds, or fails as the scenario expects."""
         return self.outcome in ("holds", self.expected)
 
     @property
     def within_chance(self) -> bool:
-        """Whether it is undecided because repeats differ by more than the margin, so that more of them can decide it.
+        """Whether it is undecided because repeats differ by more than the margin, so that more repeats can decide it.
 
-        Else an undecided claim has no value on this run, and cannot be judged.
+        Any other undecided claim has no value on this run and cannot be judged.
         """
         doubtful = [m for m in self.measured if m.outcome == "undecided"]
         return self.outcome == "undecided" and bool(doubtful) and all(m.within_chance for m in doubtful)
 
     @property
     def news(self) -> str:
-        """What the outcome means beside the one that the scenario expects; empty if it is as with any claim."""
+        """The outcome compared with the one that the scenario expects; empty if no particular one is expected."""
         if self.expected == "holds":
             return ""
         return {
@@ -161,9 +161,9 @@ class Verdict:
 
     @property
     def decisive(self) -> Measurement | None:
-        """The comparison that settled it: the one with the least margin of those with the verdict's outcome.
+        """The comparison that settled the claim: of those with the verdict's outcome, the one with the smallest margin.
 
-        Of a claim that holds, it is the closest one; of one that fails, the one that is farthest from holding.
+        If the claim holds, that is the closest one; if it fails, the one farthest from holding.
         """
         return self.measured[0] if self.measured else None
 

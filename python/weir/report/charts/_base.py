@@ -1,10 +1,10 @@
-"""What a chart is: one small file that makes a `Drawing` of a cell or of a whole run, and one line in the registry.
+"""Charts: each is one small file that makes a `Drawing` of a cell or of a whole run, and one line in the registry.
 
-Its look, a Vega-Lite specification made with Altair, depends on a few plain values and is made once for all cells that
-share them (`shape`); the data are each cell's own.
+A chart's look, a Vega-Lite specification made with Altair, depends on a few plain values. It is made once for all cells
+that share these values (`shape`); the data belong to each cell.
 
-A chart never knows whether it is drawn on the page or for a paper beyond what its `Medium` tells: how many points are
-worth drawing, and whether a reader can point and click. Widths are set afterwards, by the page or by the figure writer.
+A chart learns about its medium, page or paper, only through `Medium`: the number of points worth drawing, and whether a
+reader can point and click. The page or the figure writer sets the widths afterwards.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ _P = ParamSpec("_P")
 
 
 def shape(function: Callable[_P, Spec]) -> Callable[_P, dict[str, Any]]:
-    """Makes a function that builds a chart give its specification, and remember it; its arguments must be hashable.
+    """Decorates a chart builder to return its plain specification and to cache it; arguments must be hashable.
 
-    The specification is shared: whoever changes it takes a copy.
+    The specification is shared: copy it before changing it.
     """
 
     @lru_cache(maxsize=256)
@@ -68,7 +68,7 @@ def shape(function: Callable[_P, Spec]) -> Callable[_P, dict[str, Any]]:
 
 
 def plain_spec(spec: Spec) -> dict[str, Any]:
-    """The specification of a chart that is drawn once: without configuration, and the same each time."""
+    """The specification of a chart that is drawn once: without configuration, and equal from build to build."""
     found: dict[str, Any] = spec.to_dict(validate=False, format="vega-lite")
     found.pop("$schema", None)
     found.pop("config", None)
@@ -76,7 +76,7 @@ def plain_spec(spec: Spec) -> dict[str, Any]:
 
 
 def _rename_views(spec: dict[str, Any]) -> dict[str, Any]:
-    """Numbers the views from 0: Altair counts on from build to build."""
+    """Numbers the views from 0: Altair continues its count from build to build."""
     text = json.dumps(spec)
     for i, name in enumerate(dict.fromkeys(re.findall(r'"(view_\w+)"', text))):
         text = text.replace(f'"{name}"', f'"plot_{i}"')
@@ -86,7 +86,7 @@ def _rename_views(spec: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Medium:
-    """Where a chart is drawn."""
+    """The medium of a drawing."""
 
     name: str
     buckets: int
@@ -98,7 +98,7 @@ class Medium:
 
     @property
     def page(self) -> bool:
-        """Whether it is the interactive page."""
+        """Whether the medium is the interactive page."""
         return self.name == theme.PAGE
 
 
@@ -109,34 +109,34 @@ class Drawing:
     spec: Mapping[str, Any]
     """Vega-Lite, without data, configuration and widths; see `shape`."""
     data: Mapping[str, pl.DataFrame]
-    """Named data sets that ``spec`` refers to; what the CSV files hold."""
+    """Named data sets that ``spec`` refers to, and the content of the CSV files."""
     alt: str
-    """What a reader who does not see the figure should know."""
+    """Text for readers who cannot see the figure."""
     notes: tuple[str, ...] = ()
-    """What was left out or thinned for this drawing."""
+    """What was left out or thinned in this drawing."""
     columns: int = 1
-    """Most panels beside each other."""
+    """Maximum number of panels beside each other."""
     panel_width: int = 0
-    """Least width of a panel on a page, px; 0: the panels share the width whatever it is."""
+    """Minimum width of a panel on a page, px; 0: the panels share the width."""
     half: bool = False
-    """Whether two of its kind fit beside each other on a page."""
+    """Whether two such charts fit beside each other on a page."""
     span: Literal[1, 2] = 1
-    """Columns of a paper that it takes."""
+    """Columns of a paper that the figure spans."""
     csv_names: Mapping[str, str] = field(default_factory=dict)
-    """Headers of CSV columns, where they say more than the names in ``data``."""
+    """Headers of CSV columns that are clearer than the names in ``data``."""
 
 
 @dataclass(frozen=True)
 class Chart:
-    """What the registry knows of every chart."""
+    """The entry of a chart in the registry."""
 
     name: str
     title: str
     section: str
     needs: tuple[str, ...]
-    """Tables or metrics it is drawn from."""
+    """Tables or metrics that the chart draws."""
     caption: str
-    """Definition and units of what is drawn."""
+    """Definition and units of the quantities drawn."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class CellChart(Chart):
     """A chart of one cell."""
 
     draw: Callable[[CellView, Medium], Drawing | None]
-    """Makes the drawing; none where the cell has nothing to draw."""
+    """Makes the drawing; ``None`` if the cell has nothing to draw."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class RunChart(Chart):
     """A chart across the cells of a run."""
 
     draw: Callable[[RunView, Medium], Drawing | None]
-    """Makes the drawing; none where the run has nothing to draw."""
+    """Makes the drawing; ``None`` if the run has nothing to draw."""
 
 
 def category_scale(names: Sequence[str], channel: str) -> alt.Scale:
@@ -162,7 +162,7 @@ def category_scale(names: Sequence[str], channel: str) -> alt.Scale:
 
 
 def relabel(names: Sequence[str], most: int, field: str = "label") -> str:
-    """The expression of what to show for a name: long ones are shortened, so that none covers its neighbour."""
+    """The Vega expression that labels a name; it shortens long names so that none covers its neighbour."""
     short = shortened(names, most)
     if list(names) == short:
         return f"datum.{field}"
@@ -171,7 +171,7 @@ def relabel(names: Sequence[str], most: int, field: str = "label") -> str:
 
 
 def header(names: Sequence[str], most: int = 44, **look: Any) -> alt.Header:
-    """The titles of panels called ``names``, at most about ``most`` characters each."""
+    """The titles of panels named ``names``, with about ``most`` characters each."""
     return alt.Header(labelAnchor="start", title=None, labelExpr=relabel(names, most), **look)
 
 
@@ -181,7 +181,7 @@ def legend(names: Sequence[str], medium: Medium, **look: Any) -> alt.Legend:
 
 
 def by_direction(medium: Medium) -> alt.Color:
-    """The colour of what goes from source to sink and of what goes back, by the column ``direction``."""
+    """Colours the two directions (source to sink, sink to source) by the column ``direction``."""
     return alt.Color(
         "direction:N",
         title=None,
@@ -191,12 +191,12 @@ def by_direction(medium: Medium) -> alt.Color:
 
 
 def named(name: str) -> alt.NamedData:
-    """Refers to a data set of the drawing."""
+    """A reference to a data set of the drawing."""
     return alt.NamedData(name=name)
 
 
 def time_axis(end_s: float, medium: Medium, *, title: str | None = "Time (s)", field: str = "time_s") -> alt.X:
-    """The x axis of every time series of a cell; on the page the window shown can be set (parameters tmin, tmax)."""
+    """The x axis of every time series of a cell; on the page, the parameters tmin and tmax set the visible window."""
     domain: Any = alt.Scale(domain=[0, end_s], nice=False)
     if medium.page:
         low, high = alt.ExprRef(expr="tmin"), alt.ExprRef(expr="tmax")
@@ -206,7 +206,7 @@ def time_axis(end_s: float, medium: Medium, *, title: str | None = "Time (s)", f
 
 
 def value_scale(greatest: float, *, nice: bool = True) -> alt.Scale:
-    """The scale of values from zero on. Of zeros alone Vega would put the axis into the middle, with one label."""
+    """A scale of values that begins at zero. With only zeros, Vega would centre the axis and print one label."""
     return alt.Scale(zero=True, nice=nice) if greatest > 0 else alt.Scale(domain=[0, 1], nice=False)
 
 
@@ -218,7 +218,7 @@ def window(end_s: float, medium: Medium) -> list[alt.Parameter]:
 
 
 def tooltip(medium: Medium, *fields: tuple[str, str] | tuple[str, str, str]) -> Any:
-    """What to show under the pointer on the page (field, title and perhaps number format); nothing on paper."""
+    """Tooltip fields on the page (field, title and optional number format); nothing on paper."""
     if not medium.page:
         return alt.Undefined
     return [alt.Tooltip(f[0], title=f[1], format=f[2] if len(f) > 2 else alt.Undefined) for f in fields]

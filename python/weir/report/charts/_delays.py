@@ -10,7 +10,7 @@ from weir.report.view import CellView
 __all__ = ["PERCENTILES", "delay_width", "percentiles", "ranks"]
 
 PERCENTILES = {"p50": 0.5, "p95": 0.95}
-"""What is drawn over time, by column."""
+"""Percentiles drawn over time, by column."""
 
 
 def delay_width(cell: CellView, buckets: int) -> int:

@@ -1,8 +1,9 @@
 """Panels for the cells of a sweep.
 
-Where every name goes with every value of the axis: one row a combination of names, one column a value of the axis. Else
-(values swept in step, an unfinished grid) one panel a cell, in rows of a few: Vega fills a table of rows and columns
-from its first place on, whichever places have data, so that a table with holes shows its panels in wrong places.
+If every name occurs with every value of the axis, the panels form a table: one row per combination of names, one column
+per value of the axis. Otherwise (values swept in step, an unfinished grid) each cell has a panel, in rows of a few.
+Vega fills a table of rows and columns from its first place on, with or without data, so a table with holes would show
+panels in wrong places.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from weir.report._text import distinct
 from weir.report.charts._base import Drawing, Medium, Spec, header, named, plain_spec, relabel
 from weir.report.view import CellView, RunView
 
-__all__ = ["MOST_PANELS", "Grid", "Place", "facet", "grid_of", "panel_height"]
+__all__ = ["MAX_PANELS", "Grid", "Place", "facet", "grid_of", "panel_height"]
 
-MOST_PANELS = 120
-"""A grid of more panels is not drawn: nobody could read it."""
+MAX_PANELS = 120
+"""Larger grids are not drawn: nobody could read them."""
 
 _ACROSS = 6
-"""Panels beside each other where they are no table."""
+"""Panels beside each other if they do not form a table."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a cell is in the grid."""
+    """The position of a cell in the grid."""
 
     view: CellView
     row: str
@@ -38,7 +39,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Grid:
-    """The cells of a sweep and their places."""
+    """The cells of a sweep and their positions."""
 
     places: tuple[Place, ...]
     rows: tuple[str, ...]
@@ -48,7 +49,7 @@ class Grid:
 
     @property
     def table(self) -> bool:
-        """Whether the panels are rows and columns; else each stands for itself."""
+        """Whether the panels form a table of rows and columns."""
         return self.crossed and (len(self.rows) > 1 or len(self.columns) <= _ACROSS)
 
     def across(self, medium: Medium) -> int:
@@ -57,9 +58,9 @@ class Grid:
 
 
 def grid_of(run: RunView) -> Grid | None:
-    """The combinations of factors in their places; none where there is nothing to compare, or too much."""
+    """Arranges the combinations of factors; ``None`` if there is nothing to compare, or too much."""
     axis = run.axis or run.series
-    if axis is None or not 1 < len(run.combinations) <= MOST_PANELS:
+    if axis is None or not 1 < len(run.combinations) <= MAX_PANELS:
         return None
     others = [f for f in run.swept if f is not axis]
     keys = [tuple(v.cell.factors.get(f.name, "") for f in others) for v in run.combinations]
@@ -91,7 +92,7 @@ def facet(
 ) -> Drawing:  # fmt: skip
     """The drawing with ``layers`` repeated for every place.
 
-    ``rows`` has the columns ``row`` and ``column``; ``nothing`` is a row that is kept, and of which nothing is seen.
+    ``rows`` has the columns ``row`` and ``column``; ``nothing`` is an invisible row that keeps an empty panel in place.
     """
     layered: alt.LayerChart = alt.layer(*layers, data=named("grid"))  # type: ignore[assignment]  # no layer is a facet
     layered = layered.properties(height=panel_height(grid, medium))
@@ -113,7 +114,7 @@ def facet(
 
 
 def _filled(grid: Grid, rows: pl.DataFrame, nothing: Mapping[str, float | None]) -> tuple[pl.DataFrame, bool]:
-    """``rows`` with one for each place that has none: Vega would give its panel to the next."""
+    """Adds a row for each place without data: Vega would otherwise give its panel to the next."""
     there = set(rows.select("row", "column").unique().iter_rows())
     left_out = [place for place in product(grid.rows, grid.columns) if place not in there]
     if not left_out:
@@ -135,7 +136,7 @@ def _crossed(layered: alt.LayerChart, grid: Grid, medium: Medium) -> Spec:
     if len(grid.rows) == 1:
         only: Spec = layered.facet(column=across, spacing=spacing)
         return only
-    # Vega shifts a level label by its own width once more: aligned to the right it begins beside the panel.
+    # Vega shifts a level label by its own width again: aligned to the right, it begins beside the panel.
     beside = alt.Header(labelAngle=0, labelAlign="right", labelOrient="right", labelPadding=4,
                         labelExpr=relabel(grid.rows, 32))  # fmt: skip
     down = alt.Row("row:N", sort=list(grid.rows), title=None, header=beside)

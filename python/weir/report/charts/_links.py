@@ -1,4 +1,4 @@
-"""What the charts of links share: one panel a bottleneck, several under each other."""
+"""Shared parts of the link charts: one panel per bottleneck, stacked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["link_panels", "link_rows", "link_width"]
 
 
 def link_rows(cell: CellView) -> pl.LazyFrame | None:
-    """Rows of table ``links`` of the bottlenecks, with those of zeros that the table leaves out."""
+    """Rows of table ``links`` for the bottlenecks, including the rows of zeros that the table omits."""
     frame = cell.table("links")
     step = cell.plan.interval_ns("links")
     if frame is None or not cell.bottlenecks or not step:
@@ -49,7 +49,7 @@ def link_panels(
     notes: tuple[str, ...],
     colour: str = theme.ACCENT,
 ) -> Drawing | None:
-    """An envelope a bottleneck, with a rule at its limit.
+    """One envelope per bottleneck, with a rule at its limit.
 
     ``rows`` has the columns ``link``, ``time_s``, ``low``, ``mean`` and ``high``.
     """

@@ -1,4 +1,4 @@
-"""Shapes shared by the time series: a band around a line, a row of panels, bands and a heat map for many flows."""
+"""Shapes shared by the time series: a band around a line, a row of panels, and bands with a heat map for many flows."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ _QUANTILES = {"p05": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}
 
 @dataclass(frozen=True)
 class FlowSeries:
-    """One value a flow over time."""
+    """One value per flow over time."""
 
     table: str
     value: pl.Expr
     """In base units."""
     unit: Unit
     name: str
-    """What it is, for axis titles."""
+    """Name of the quantity, for axis titles."""
     more: Mapping[str, pl.Expr] = field(default_factory=dict)
-    """Further lines of a panel: the aggregate of each bucket, by column."""
+    """Further lines in a panel: the aggregate of each bucket, by column."""
 
     @property
     def title(self) -> str:
@@ -70,7 +70,7 @@ def band(
 ) -> list[alt.Chart]:
     """Layers of data set ``data`` (an envelope): the band of its extremes and the line of its mean.
 
-    Without ``data`` the layers take that of the facet they are in.
+    Without ``data``, the layers use the data of the enclosing facet.
     """
     x = time_axis(end_s, medium, title=x_title)
     y_axis = alt.Axis(values=values) if values else alt.Axis(tickCount=ticks)
@@ -86,7 +86,7 @@ def band(
     area = base.mark_area(opacity=0.25, color=colour, clip=True, line=False, tooltip=None).encode(
         x=x, y=alt.Y("low:Q", title=title, scale=scale, axis=y_axis), y2="high:Q"
     )
-    # Round ends make a dot of a value that stands alone between gaps.
+    # Round ends draw an isolated value between gaps as a dot.
     line = base.mark_line(color=colour, clip=True, strokeCap="round").encode(
         x=x, y=alt.Y("mean:Q", title=title, scale=scale, axis=y_axis), tooltip=shown
     )
@@ -94,7 +94,7 @@ def band(
 
 
 def flow_panels(cell: CellView, medium: Medium, series: FlowSeries) -> Drawing | None:
-    """One panel a flow under each other, all with the same scales."""
+    """One panel per flow, stacked, all with the same scales."""
     frame = cell.of_tested(series.table)
     if frame is None:
         return None
@@ -109,7 +109,7 @@ def flow_panels(cell: CellView, medium: Medium, series: FlowSeries) -> Drawing |
     order = list(dict.fromkeys(rows["name"]))
     top = _round_up(greatest(rows["high"]))
     spec = _panels(medium, cell.end_s, series.title, tuple(order), top, tuple(series.more))
-    text = f"{series.name} of {len(order)} flows over {cell.end_s:g} s, one panel a flow."
+    text = f"{series.name} of {len(order)} flows over {cell.end_s:g} s, one panel per flow."
     return Drawing(spec, {"series": rows}, text, note(width, interval), span=2)
 
 
@@ -137,7 +137,7 @@ def _panels(
 
 
 def _round_up(value: float) -> float:
-    """The next number that makes a good end of an axis."""
+    """Rounds up to a good end of an axis."""
     if value <= 0:
         return 1.0
     scale = 10.0 ** math.floor(math.log10(value))
@@ -147,7 +147,7 @@ def _round_up(value: float) -> float:
 
 
 def flow_population(cell: CellView, medium: Medium, series: FlowSeries) -> Drawing | None:
-    """Many flows: percentiles over the flows against time, and a heat map with one row a flow (or a few flows)."""
+    """Many flows: percentiles over the flows against time, and a heat map with one row per flow (or a few flows)."""
     frame = cell.of_tested(series.table)
     if frame is None:
         return None

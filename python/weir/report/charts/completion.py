@@ -1,4 +1,4 @@
-"""Completion times of transfers: the share completed within a time."""
+"""Completion times of transfers: the share completed within a given time."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _MOST = 300
 
 
 def cumulative(cell: CellView) -> pl.DataFrame | None:
-    """Columns ``group``, ``seconds`` and ``percent`` of the transfers started that had completed within ``seconds``.
+    """Columns ``group``, ``seconds`` and ``percent`` of the started transfers that completed within ``seconds``.
 
-    At most about 300 steps a group, evenly spaced in rank, the first and the last always among them. None without
-    transfers of a known size.
+    At most about 300 steps per group, evenly spaced in rank, including the first and the last. ``None`` without
+    transfers of known size.
     """
     frame = cell.of_tested("flows")
     if frame is None:
@@ -60,7 +60,7 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
 
 
 def staircases(rows: pl.DataFrame | None, medium: Medium, what: str) -> Drawing | None:
-    """Draws what :func:`curves` gives; ``what`` completed, in the plural."""
+    """Draws the result of :func:`curves`; ``what`` is the plural noun for the completed things."""
     if rows is None or rows.is_empty():
         return None
     longest = greatest(rows["seconds"])
@@ -101,8 +101,7 @@ CHART = CellChart(
     title="Completion times",
     section="Completion times",
     needs=("flows",),
-    caption="Share of the transfers of a known size that completed within a time of being asked for, connection "
-    "set-up included. A curve that ends below 100 % has transfers that did not complete before the run "
-    "ended.",
+    caption="Share of the transfers of known size that completed within a time of their request, including connection "
+    "set-up. A curve that ends below 100 % has transfers that did not complete before the run ended.",
     draw=_draw,
 )

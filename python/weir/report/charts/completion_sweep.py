@@ -1,4 +1,4 @@
-"""Completion times across a sweep: one curve a name, one panel a value of the axis."""
+"""Completion times across a sweep: one curve per name, one panel per value of the axis."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ CHART = RunChart(
     title="Completion times across the sweep",
     section="Distributions across the sweep",
     needs=("flows",),
-    caption="Share of the transfers of a known size that completed within a time of being asked for; first "
+    caption="Share of the transfers of known size that completed within a time of their request; first "
     "repeat of each cell. A curve that ends below 100 % has transfers that did not complete.",
     draw=_draw,
 )

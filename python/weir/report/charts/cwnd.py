@@ -28,8 +28,8 @@ CHART = CellChart(
     title="Congestion window",
     section="Time series",
     needs=("samples",),
-    caption="cwnd of the sender in packets (line and band), and ssthresh (dashed) while it is finite and within "
+    caption="Sender's cwnd in packets (line and band), and ssthresh (dashed) while it is finite and within "
     "the range shown, sampled every measure.tcp. With many flows: percentiles over the flows, and one "
-    "row a flow.",
+    "row per flow.",
     draw=_draw,
 )

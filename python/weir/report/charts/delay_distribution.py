@@ -1,4 +1,4 @@
-"""The distribution of the one-way delays of each flow's packets."""
+"""Distribution of the one-way delays of each flow's packets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["CHART"]
 
 _MOST = 300
 _CURVES = 12
-"""Of more flows, those of an entry of the workload are one curve."""
+"""With more flows, the flows of each workload entry share a curve."""
 
 
 def _draw(cell: CellView, medium: Medium) -> Drawing | None:
@@ -50,7 +50,7 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
 
 
 def _kept(part: pl.DataFrame) -> pl.DataFrame:
-    """At most about 300 bins, evenly spaced in rank, the first and the last among them."""
+    """At most about 300 bins, evenly spaced in rank, including the first and the last."""
     step = (pl.col("rank") * _MOST // pl.col("total")).cast(pl.Int64)
     first = pl.int_range(pl.len()) == 0
     return part.filter((step > step.shift(1, fill_value=-1)) | first | (pl.col("rank") == pl.col("total")))
@@ -92,7 +92,7 @@ CHART = CellChart(
     title="Distribution of one-way delays",
     section="Delays",
     needs=("delay_bins",),
-    caption="Share of the data packets of a flow that took no longer than a time from host to host, over the whole "
-    "run, to 0.4 %. Of more than 12 flows, those of an entry of the workload together.",
+    caption="Share of a flow's data packets with a host-to-host delay up to a given time, over the whole "
+    "run, to 0.4 %. With more than 12 flows, the flows of each workload entry share a curve.",
     draw=_draw,
 )

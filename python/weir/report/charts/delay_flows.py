@@ -87,8 +87,8 @@ CHART = CellChart(
     title="One-way delay of each flow",
     section="Delays",
     needs=("delay_bins", "delays"),
-    caption="Time from the queue of the sending host's first link to the last bit at the receiving host, of the data "
+    caption="Time from the queue of the sending host's first link to the last bit at the receiving host, for the data "
     "packets that arrived in an interval of measure.delay: median (line) and 95th percentile (dashed), to 0.4 %. With "
-    "many flows: percentiles over the flows of their mean delays, and one row a flow below.",
+    "many flows: percentiles over the flows of their mean delays, and one row per flow below.",
     draw=_draw,
 )

@@ -1,4 +1,4 @@
-"""How a flow's goodput is distributed over time, in bins of 1 % of its path's rate."""
+"""Distribution of a flow's goodput over time, in bins of 1 % of its path's rate."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ METRIC = "goodput.distribution"
 
 
 def shares(frame: pl.DataFrame) -> pl.DataFrame:
-    """Bins as percentages, empty ones left out.
+    """Bins as percentages, without empty ones.
 
-    Columns ``phase`` (with the direction, where there are two), ``from_percent``, ``to_percent``, ``share_percent``.
+    Columns ``phase`` (with the direction, if there are two), ``from_percent``, ``to_percent``, ``share_percent``.
     """
     if frame.is_empty():
         return frame
@@ -40,7 +40,7 @@ def _way(frame: pl.DataFrame) -> list[pl.Expr]:
 
 
 def upper_end(rows: pl.DataFrame) -> float:
-    """Where the axis of goodputs ends: at a round percentage, or after the bin of 100 % and more."""
+    """The end of the goodput axis: a round percentage, or after the bin of 100 % and more."""
     last = greatest(rows["to_percent"])
     return 101 if last > 50 else max(5, math.ceil(last / 5) * 5)
 
@@ -97,6 +97,6 @@ CHART = CellChart(
     section="Distributions",
     needs=(METRIC,),
     caption="Share of time that a flow's goodput spends in each 1 % of the rate of the slowest link on its "
-    "path, mean over the flows and repeats; the last bin is everything from 100 % on.",
+    "path, averaged over the flows and repeats; the last bin holds everything from 100 % on.",
     draw=_draw,
 )

@@ -54,6 +54,6 @@ CHART = RunChart(
     section="Distributions across the sweep",
     needs=(METRIC,),
     caption="Share of time that a flow's goodput spends in each 1 % of the rate of the slowest link on its "
-    "path, mean over the flows and repeats, in the last phase of the scenario.",
+    "path, averaged over the flows and repeats, in the last phase of the scenario.",
     draw=_draw,
 )

@@ -47,8 +47,8 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     data = pl.DataFrame(rows, schema, orient="row").filter(pl.col("jain").is_not_nan())
     if data.is_empty():
         return None
-    text = f"Jain's index of the active flows over time; least {least(data['jain']):.3g}."
-    said = (f"Each point is about the goodputs of {width / 1e9:.3g} s.",)
+    text = f"Jain's index of the active flows over time; minimum {least(data['jain']):.3g}."
+    said = (f"Each point covers the goodputs of {width / 1e9:.3g} s.",)
     both = data["direction"].n_unique() > 1
     data = data if cell.both_ways else data.drop("direction")
     return Drawing(_spec(medium, cell.end_s, both), {"fairness": data}, text, said)
@@ -79,7 +79,7 @@ CHART = CellChart(
     title="Fairness over time",
     section="Fairness",
     needs=("goodput",),
-    caption="Jain's index of the goodputs of the flows under test that are active: 1 if all are equal, 1/N if "
-    "one of N has all. Uploads and downloads are apart.",
+    caption="Jain's index of the goodputs of the active flows under test: 1 if all are equal, 1/N if "
+    "one of N gets everything. Uploads and downloads are separate.",
     draw=_draw,
 )

@@ -1,4 +1,4 @@
-"""Mean goodput of each flow in each phase: who gets how much."""
+"""Mean goodput of each flow in each phase."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _spec(
         columns=2,
         spacing=62 if medium.page else 34,
     )
-    if all(values):  # a panel of zeros alone has no scale of its own
+    if all(values):  # a panel of only zeros has no scale of its own
         spec = spec.resolve_scale(y="independent")
     if medium.page:
         spec = spec.properties(title=alt.TitleParams(label, anchor="start"))
@@ -130,8 +130,8 @@ CHART = CellChart(
     title="Who gets how much",
     section="Fairness",
     needs=("goodput.mean",),
-    caption="Mean goodput of each flow under test in a phase, mean over the repeats with its 95 % confidence "
-    "interval; dashed: the mean over the flows, which each would have if all were equal. "
-    "Uploads and downloads are apart.",
+    caption="Mean goodput of each flow under test in a phase, averaged over the repeats, with its 95 % confidence "
+    "interval; dashed: the mean over the flows, which is every flow's share if all are equal. "
+    "Uploads and downloads are separate.",
     draw=_draw,
 )

@@ -30,6 +30,6 @@ CHART = CellChart(
     needs=("goodput",),
     caption="Payload handed to the receiving application in an interval of measure.goodput, divided by the "
     "interval. With many flows: median, middle half and 5th to 95th percentile over the flows, and one "
-    "row a flow below.",
+    "row per flow below.",
     draw=_draw,
 )

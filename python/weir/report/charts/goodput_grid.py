@@ -47,7 +47,7 @@ def _draw(run: RunView, medium: Medium) -> Drawing | None:
     if "direction" in data.columns:
         data = data.with_columns(pl.col("direction").fill_null(DIRECTIONS[0]))
         layers = [layer.encode(color=by_direction(medium)) for layer in layers]
-    text = f"Aggregate goodput over time in {len(frames)} cells; the same scales everywhere."
+    text = f"Aggregate goodput over time in {len(frames)} cells; all with the same scales."
     thinned = any(p.view.end_ns > _STEPS * p.view.plan.interval_ns("goodput") for p in grid.places)
     said = (
         (f"Thinned for drawing: a panel has at most {_STEPS} steps, the band spans the extremes.",) if thinned else ()

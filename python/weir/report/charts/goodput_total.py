@@ -1,4 +1,4 @@
-"""Goodput of all flows under test together."""
+"""Aggregate goodput of all flows under test."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
 
 
 def total_goodput(cell: CellView, frame: pl.LazyFrame, width_ns: int) -> pl.DataFrame:
-    """The envelope of the flows' goodput together, bit/s; of each direction where both are under test."""
+    """The envelope of the flows' aggregate goodput, bit/s; of each direction if flows of both are under test."""
     by = ["direction"] if cell.both_ways else []
     if by:
         ways = {f.id: way for way, flows in cell.directions.items() for f in flows}
@@ -82,7 +82,7 @@ def _spec(
 
 
 def _capacity(cell: CellView) -> pl.DataFrame:
-    """Rate of the bottleneck over time, of each direction; none unless one link is that of all its flows under test."""
+    """Rate of the bottleneck over time, of each direction; empty unless all flows under test share one bottleneck."""
     rows: list[tuple[str, float, float]] = []
     for way, flows in cell.directions.items():
         links = [k for k in cell.bottlenecks if all(k.id in f.path for f in flows)]
@@ -126,6 +126,6 @@ CHART = CellChart(
     needs=("goodput",),
     caption="Payload handed to the receiving applications of all flows under test in an interval of "
     "measure.goodput, divided by the interval. Shaded: the named phases; dashed: the rate of the bottleneck, "
-    "headers and framing included, where all these flows cross the same one. Uploads and downloads are apart.",
+    "including headers and framing, if all these flows cross the same one. Uploads and downloads are separate.",
     draw=_draw,
 )

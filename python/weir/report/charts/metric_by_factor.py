@@ -1,6 +1,6 @@
 """A metric against the swept parameters: a numeric factor is the x axis, a categorical one the colour.
 
-One panel a phase (and a combination of any further factors), as in the papers' figures against RTT.
+One panel per phase (and combination of any further factors), as in the papers' figures against RTT.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def chart(
     *,
     entries: bool = False,
 ) -> RunChart:
-    """The chart of ``metric``, a reference of `weir.metrics`; with ``entries`` a panel for each of the workload."""
+    """The chart of ``metric``, a reference of `weir.metrics`; with ``entries``, one panel per workload entry."""
     return RunChart(
         name=f"by-{metric.replace('.', '-').replace('_', '-')}",
         title=title,
@@ -76,7 +76,7 @@ def _draw(run: RunView, medium: Medium, *, metric: str, title: str, entries: boo
     text = _say(run, rows, title, label)
     if len(panels) == 1:
         return Drawing(plain_spec(layered), {"metric": rows}, text, said, half=True, csv_names=names)
-    columns = 3 if len(panels) % 3 == 0 else 2  # no hole where it can be avoided
+    columns = 3 if len(panels) % 3 == 0 else 2  # avoids a gap in the grid if possible
     spec = layered.facet(
         facet=alt.Facet("panel:N", sort=panels, title=None, header=header(panels)),
         columns=columns,
@@ -127,7 +127,7 @@ def _look(run: RunView, medium: Medium) -> dict[str, alt.Color | alt.StrokeDash 
     if run.series is None:
         return {}
     names = run.series.values
-    key = legend(names, medium, symbolOpacity=1)  # not that of the band
+    key = legend(names, medium, symbolOpacity=1)  # without the band's opacity
     title = run.series.name
     return {
         "color": alt.Color("series:N", title=title, scale=category_scale(names, "color"), legend=key),
@@ -137,7 +137,7 @@ def _look(run: RunView, medium: Medium) -> dict[str, alt.Color | alt.StrokeDash 
 
 
 def _height(rows: pl.DataFrame, label: str) -> alt.Scale:
-    """From zero to a little above the greatest value: the huge intervals of two repeats must not flatten the lines."""
+    """A scale from zero to just above the largest value: huge intervals of two repeats must not flatten the lines."""
     values = rows["value"]
     low, high = least(values), greatest(values)
     if low < 0:
@@ -190,7 +190,7 @@ def _against(run: RunView, medium: Medium, axis: Factor, rows: pl.DataFrame, lab
 
 
 def _by_name(run: RunView, medium: Medium, rows: pl.DataFrame, label: str) -> list[alt.Chart]:
-    """No numeric factor: a dot and its interval for each name."""
+    """Without a numeric factor: a dot and its interval for each name."""
     assert run.series is not None
     names = [v for v in run.series.values if v in set(rows["series"])]
     y = alt.Y("series:N", sort=names, title=run.series.name, axis=alt.Axis(grid=True, labelExpr=relabel(names, 32)))

@@ -1,4 +1,4 @@
-"""Completion times of pages: the share completed within a time."""
+"""Completion times of pages: the share completed within a given time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CHART = CellChart(
     title="Completion times of pages",
     section="Completion times",
     needs=("flows",),
-    caption="Share of the pages that completed within a time of being asked for, from the request of the document to "
+    caption="Share of the pages that completed within a time of their request, from the request of the document to "
     "the end of the last object. A curve that ends below 100 % has pages that did not complete before the run ended.",
     draw=_draw,
 )

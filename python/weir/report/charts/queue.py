@@ -24,7 +24,7 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     rows = aggregate(frame, values, by=["link"], width_ns=width)
     limits = {k.id: float(v) for k in cell.bottlenecks if (v := k.typed.queue.limit.bytes)}
     highest = greatest(rows["high"])
-    # A limit far above anything reached would flatten the queue.
+    # A limit far above all values would flatten the queue.
     shown = {k: v for k, v in limits.items() if v <= 4 * max(highest, 1.0)}
     unit = unit_for(max([highest, *shown.values()]), "bytes")
     text = f"Queue of {', '.join(k.name for k in cell.bottlenecks)}; at most {highest / unit.factor:.3g} {unit.label}."
@@ -38,8 +38,8 @@ CHART = CellChart(
     title="Queue at the bottleneck",
     section="Time series",
     needs=("links",),
-    caption="IP bytes waiting in the queue before a link, the packet in transmission not counted: mean of the "
-    "samples taken every measure.links (line), least sample and greatest value at any instant (band); "
-    "dashed: its limit.",
+    caption="IP bytes waiting in the queue before a link, without the packet in transmission: mean of the "
+    "samples taken every measure.links (line), smallest sample and largest value at any instant (band); "
+    "dashed: the queue's limit.",
     draw=_draw,
 )

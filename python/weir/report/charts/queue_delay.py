@@ -1,4 +1,4 @@
-"""Time packets spend in the queues of the bottlenecks."""
+"""Time that packets spend in the queues of the bottlenecks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
     most = pl.col("queue_delay_max_ns").cast(pl.Float64).max() / 1e9
     sent = pl.col("out_packets").cast(pl.Float64)
     mean = (delay * sent).sum() / pl.when(delay.is_not_null()).then(sent).sum()
-    # Buckets without a packet stay, without a value: the line must not cross them.
+    # Buckets without a packet stay, with null values: the line must not cross them.
     values = {"low": delay.min(), "mean": mean.fill_nan(None), "high": most}
     rows = aggregate(frame, values, by=["link"], width_ns=width)
     if rows["mean"].is_null().all():
@@ -42,7 +42,7 @@ CHART = CellChart(
     title="Queueing delay at the bottleneck",
     section="Time series",
     needs=("links",),
-    caption="Time in the queue of the packets whose transmission began in an interval of measure.links: mean "
-    "over the packets (line), least interval mean and longest time of any packet (band).",
+    caption="Queueing time of the packets whose transmission began in an interval of measure.links: mean "
+    "over the packets (line), smallest interval mean and longest time of any packet (band).",
     draw=_draw,
 )

@@ -1,4 +1,4 @@
-"""When each flow lost: recoveries and timeouts, to see whether losses are synchronised."""
+"""Times at which flows lose packets: recoveries and timeouts, to show whether losses are synchronised."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weir.report.view import CellView
 __all__ = ["CHART"]
 
 _KINDS = {"recovery": "recovery", "rto": "timeout", "cwr": "ECN reduction", "local_congestion": "local congestion"}
-# An upright stroke is not among the named shapes.
+# The named shapes have no upright stroke.
 _SHAPES = ["M0,-0.7L0,0.7", "triangle-down", "diamond", "square"]
 _COLOURS = [theme.ACCENT, theme.SECOND, theme.THIRD, "#CC79A7"]
 
@@ -176,7 +176,7 @@ CHART = CellChart(
     section="Events",
     needs=("events",),
     caption="Each mark is a window reduction of one flow (fast recovery, retransmission timeout, ECN). Above: "
-    "the share of the flows started so far that reduced within the same instant of the drawing; tall "
+    "the share of the flows started so far that reduced at about the same time (one step of the drawing); tall "
     "bars mean synchronised losses.",
     draw=_draw,
 )

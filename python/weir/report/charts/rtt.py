@@ -1,4 +1,4 @@
-"""Round-trip time as the senders see it."""
+"""Round-trip time that the senders measure."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ CHART = CellChart(
     title="Round-trip time",
     section="Time series",
     needs=("samples",),
-    caption="Smoothed round-trip time (srtt) of the senders: median over all flows under test (line), least and "
-    "greatest (band); dashed: the least round-trip time any of them has seen so far.",
+    caption="Smoothed round-trip time (srtt) of the senders: median over all flows under test (line), smallest and "
+    "largest (band); dashed: the smallest round-trip time that any of them has seen so far.",
     draw=_draw,
 )
