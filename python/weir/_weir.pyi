@@ -130,6 +130,15 @@ def digest_file(path: str | PathLike[str]) -> tuple[int, str]:
 def digest_bytes(content: bytes) -> str:
     """The XXH3-128 of ``content`` as 32 hexadecimal digits."""
 
+def plain_file(path: str) -> tuple[int, int, int, int] | None:
+    """Inode, bytes, and time of the last change (s, ns) of the plain file at ``path``.
+
+    ``None``: none can be seen there. A link is none, but those that lead to its folder are followed.
+    """
+
+def digest_plain(path: str) -> tuple[tuple[int, int, int, int], str] | None:
+    """The same, and the XXH3-128 of its content as 32 hexadecimal digits; ``None``: it cannot be read."""
+
 class Column:
     """A column of a table: an immutable buffer of 8-, 32- or 64-bit integers (see ``memoryview``)."""
 

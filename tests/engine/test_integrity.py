@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -49,6 +50,33 @@ def test_the_checksum_is_xxh3_of_128_bits(tmp_path: Path) -> None:
     content = bytes(range(256)) * 1000
     (tmp_path / "file").write_bytes(content)
     assert _weir.digest_file(tmp_path / "file") == (256_000, _weir.digest_bytes(content))
+
+
+def test_only_a_plain_file_has_a_state_and_a_checksum(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"abc")
+    about = file.stat()
+    state = _weir.plain_file(str(file))
+    assert state == (about.st_ino, 3, *divmod(about.st_mtime_ns, 10**9))
+    assert _weir.digest_plain(str(file)) == (state, _weir.digest_bytes(b"abc"))
+    (tmp_path / "link").symlink_to(file)
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for other in ("link", "folder", "pipe", "none", "file/none"):
+        assert _weir.plain_file(str(tmp_path / other)) is None
+        assert _weir.digest_plain(str(tmp_path / other)) is None
+    assert _weir.plain_file("/dev/zero") is None
+    assert _weir.digest_plain("/dev/zero") is None
+
+
+def test_a_file_that_changes_after_it_was_found_intact_is_compared_again(copy: Path) -> None:
+    cell = open_run(copy).cell("c1")
+    cell.table("goodput")
+    file = copy / "cells" / "c1" / "goodput.parquet"
+    flip(file)
+    os.utime(file, ns=(0, 1))  # whatever the clock's tick is
+    with pytest.raises(DamageError, match=r"goodput\.parquet: is damaged: its content is not what was written"):
+        cell.table("goodput")
 
 
 def test_every_file_of_a_cell_has_a_checksum_and_so_have_the_manifests(intact: Path) -> None:

@@ -47,6 +47,8 @@ fn _weir(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cc::cc_headers, module)?)?;
     module.add_function(wrap_pyfunction!(digest::digest_file, module)?)?;
     module.add_function(wrap_pyfunction!(digest::digest_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(digest::plain_file, module)?)?;
+    module.add_function(wrap_pyfunction!(digest::digest_plain, module)?)?;
     module.add_function(wrap_pyfunction!(random::sample, module)?)?;
     module.add_function(wrap_pyfunction!(simulator::event_kinds, module)?)?;
     module.add_class::<simulator::Simulator>()?;

@@ -171,7 +171,7 @@ class Cell:
         wanted = self.checksums.files.get(file.name)
         if wanted is None:
             raise RunError(file, "the table is missing", "a file that the cell's manifest names")
-        problem = damage(file.parent, file.name, wanted)
+        problem = damage(self.path, file.name, wanted)
         if problem is not None:
             raise self._damaged(file, problem)
         return True
