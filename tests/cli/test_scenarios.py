@@ -118,12 +118,12 @@ def test_repeats_of_a_plan_without_randomness_are_told(weir: Weir, here: Path) -
     (here / "fixed.yaml").write_text(text, encoding="utf-8")
     assert weir("run", "fixed.yaml", "--method", "sim", "--no-report").code == 0
     ran = weir("show", "runs/fixed")
-    assert "all repeats are the same, byte for byte: nothing in this plan is random, and they count as one" in ran.out
+    assert "all repeats are identical, byte for byte: nothing in this plan is random, and they count as one" in ran.out
     assert "± 0" not in ran.out
     assert "=: the same in all repeats" in ran.out
     assert weir("show", "runs/fixed", "--json").json["identical_repeats"] is True
     assert weir("report", "runs/fixed").code == 0
-    assert "All 2 repeats are the same, byte for byte" in (here / "runs/fixed/report.html").read_text()
+    assert "All 2 repeats are identical, byte for byte" in (here / "runs/fixed/report.html").read_text()
     (here / "chance.yaml").write_text(CHANCE, encoding="utf-8")
     assert weir("run", "chance.yaml", "--method", "sim", "--no-report").code == 0
     assert weir("show", "runs/chance", "--json").json["identical_repeats"] is False

@@ -16,17 +16,17 @@ __all__ = ["COMMANDS", "cli", "main"]
 
 COMMANDS: dict[str, str] = {
     "run": "Execute a scenario and report on it.",
-    "check": "List everything that is wrong with scenarios.",
-    "plan": "Show what a scenario would execute, and what it would take.",
+    "check": "List every mistake in scenarios.",
+    "plan": "Show what a scenario would execute, and how long it would take.",
     "show": "Summarise a run on the terminal.",
     "report": "Build the report of a run, and its figures.",
-    "compare": "Put runs side by side: what differs, and by how much.",
-    "validate": "Measure how far a method is from another.",
+    "compare": "Compare runs: what differs, and by how much.",
+    "validate": "Measure one method's error against another.",
     "revalidate": "Check that a published validation still holds.",
-    "catalogue": "List the scenarios that come with weir.",
+    "catalogue": "List the scenarios of weir, or execute them by several methods.",
     "metrics": "List the metrics and their definitions.",
-    "schema": "Print the columns of a run, or a JSON schema.",
-    "cc": "List congestion controls, or build one of your own.",
+    "schema": "Print the columns of a run's tables, or a JSON schema.",
+    "cc": "List, build, load and compare congestion controls.",
     "lab": "Build and use the lab: the real Linux kernel in virtual time.",
     "emulate": "Run a program behind an emulated link, or bridge interfaces.",
     "clean": "Remove what interrupted runs left on this host.",
@@ -70,12 +70,12 @@ class _Commands(click.Group):
 
 _EPILOG = """\b
 Examples:
-  weir run A/large-flows --quick     a scenario of the catalogue, its quick version
+  weir run A/large-flows --quick     a scenario of the catalogue, in its quick version
   weir run my.yaml --workers 8       your own; run it again to continue after an interruption
-  weir check my.yaml                 what is wrong with it
+  weir check my.yaml                 its mistakes, with line and column
 
 \b
-Exit codes: 0 all is well, 1 a claim or a run failed, 2 the input is wrong."""
+Exit codes: 0 success, 1 a claim or a run failed, 2 the input is wrong."""
 
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}

@@ -19,26 +19,32 @@ __all__ = ["command"]
 
 _SCENARIO = "validation/variants"
 _EXAMPLES = examples(
-    ("weir cc compare --quick", "all that both have; about a minute"),
-    ("weir cc compare bic htcp", "some of them"),
-    ("weir cc compare ./my_cc.c", "your own, between the lab and the simulator"),
-    ("weir cc compare ./my_cc.c --with linux:westwood", "and with one of the kernel's"),
-    ("weir cc compare --document docs/validation", "and writes the document"),
+    ("weir cc compare --quick", "all that both have, in about a minute"),
+    ("weir cc compare bic htcp", "only these"),
+    ("weir cc compare ./my_cc.c", "your own, in the lab and in the simulator"),
+    ("weir cc compare ./my_cc.c --with linux:westwood", "and one of the kernel's"),
+    ("weir cc compare --document docs/validation", "also write the document"),
 )
 
 
 @click.command("compare", epilog=_EXAMPLES)
 @click.argument("chosen", metavar="[NAME]...", nargs=-1)
-@click.option("--with", "reference", metavar="linux:NAME", help="Compare with this one of the kernel's.")
-@click.option("--quick", is_flag=True, help="Short runs at one round-trip time.")
-@click.option("--scenario", default=_SCENARIO, metavar="FILE", help="Other cells; it sweeps transport.cc.")
-@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change one value; may be repeated.")
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder of the runs; by default runs/cc-compare.")
+@click.option("--with", "reference", metavar="linux:NAME", help="Also compare with this control of the kernel.")
+@click.option("--quick", is_flag=True, help="Execute short runs at one round-trip time.")
 @click.option(
-    "--document", "folder", type=click.Path(path_type=Path), metavar="DIR", help="Write variants.md, figures and data."
+    "--scenario", default=_SCENARIO, metavar="FILE", help="Execute this scenario instead; it must sweep transport.cc."
 )
-@click.option("-j", "--workers", type=click.IntRange(1), help="Processes; by default one a processor.")
-@click.option("--fresh", is_flag=True, help="Replace runs that the folder holds.")
+@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change one value; repeatable.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder of the runs. Default: runs/cc-compare.")
+@click.option(
+    "--document",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write variants.md with figures and data into DIR.",
+)
+@click.option("-j", "--workers", type=click.IntRange(1), help="Number of processes. Default: one for each processor.")
+@click.option("--fresh", is_flag=True, help="Replace the runs in the folder.")
 @json_option
 @verbosity_options
 def command(
@@ -57,12 +63,12 @@ def command(
 ) -> None:
     """Compare weir's congestion controls with the kernel's of the same names, trace by trace, in the lab.
 
-    NAME is one of weir's, or the path of your own C file, which is compared between the lab and the simulator, and with
-    one of the kernel's that --with names. Without NAME, those that the scenario names are compared.
+    NAME is one of weir's, or the path of your own C file. Your own is compared between the lab and the simulator, and
+    with the kernel's control given by --with. The default is all controls of the scenario.
 
-    The same plans are executed with `linux:NAME`, with `NAME` as the paper has it, and with its option `as_linux`: with
-    the same losses, two flows that share a queue, random losses, outages, pauses and marks; weir's also by the
-    simulator. Needs the lab (`weir lab status`).
+    weir executes the same plans with `linux:NAME`, with `NAME` as its paper defines it, and with its option `as_linux`;
+    the last two also in the simulator. The plans have scripted losses, two flows that share a queue, random losses,
+    outages, pauses and marks. Needs the lab (`weir lab status`).
     """
     from weir import engine
     from weir.study import Grid, How, StudyError

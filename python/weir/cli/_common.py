@@ -41,14 +41,14 @@ def examples(*lines: tuple[str, str]) -> str:
 
 def verbosity_options(function: Function) -> Function:
     """Adds ``-q`` and ``-v``; the function gets ``quiet: bool`` and ``verbose: int``."""
-    quiet = click.option("-q", "--quiet", is_flag=True, help="No progress, only results and problems.")
-    verbose = click.option("-v", "--verbose", count=True, help="More about what happens; -vv: stack traces.")
+    quiet = click.option("-q", "--quiet", is_flag=True, help="Print only results and problems, no progress.")
+    verbose = click.option("-v", "--verbose", count=True, help="Print more details; -vv: stack traces.")
     return quiet(verbose(function))
 
 
 def json_option(function: Function) -> Function:
     """Adds ``--json``; the function gets ``as_json: bool``."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON for a program.")(function)
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
 
 
 def renamed(old: str, new: str, *, flag: bool = False) -> Callable[[Function], Function]:
@@ -89,7 +89,7 @@ def unconfined_option(function: Function) -> Function:
         is_flag=True,
         expose_value=False,
         callback=_unconfine,
-        help="Let programs of others do what you may do; see docs/security.md.",
+        help="Run programs without confinement, with your rights; see docs/security.md.",
     )(function)
 
 
@@ -111,7 +111,7 @@ def confidence_option(function: Function) -> Function:
         default="95%",
         show_default=True,
         metavar="SHARE",
-        help="Confidence level of intervals, and of verdicts where there are repeats.",
+        help="Confidence level of intervals, and of verdicts over repeats.",
     )(function)
 
 
@@ -131,7 +131,7 @@ class _Level(click.ParamType[float]):
 
 def verify_option(function: Function) -> Function:
     """Adds ``--no-verify``; the function gets ``verify: bool``."""
-    text = "Do not compare files with their checksums; leave cells out that cannot be read."
+    text = "Do not compare files with their checksums; leave out unreadable cells."
     return click.option("--no-verify", "verify", flag_value=False, default=True, help=text)(function)
 
 

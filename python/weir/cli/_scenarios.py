@@ -137,21 +137,21 @@ def scenario_options(function: Function) -> Function:
         "version",
         flag_value="quick",
         default="full",
-        help="The scenario's quick version: shorter, fewer cells.",
+        help="Use the scenario's quick version, with shorter and fewer cells.",
     )
     realtime = click.option(
         "--realtime",
         "version",
         flag_value="realtime",
         default="full",
-        help="Its version for a real clock: what one machine carries.",
+        help="Use its version for a real clock, which one machine can carry.",
     )
     change = click.option(
         "--set",
         "overrides",
         multiple=True,
         metavar="PATH=VALUE",
-        help="Change one value; may be repeated. A path of a file in it is relative to this directory.",
+        help="Change one value; repeatable. File names in it are relative to the working directory.",
     )
     return quick(realtime(change(function)))
 

@@ -28,37 +28,47 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _EPILOG = examples(
-    ("weir catalogue", "all, with their sources"),
-    ("weir catalogue A/large-flows", "rationale and claims of one"),
+    ("weir catalogue", "list all, with their sources"),
+    ("weir catalogue A/large-flows", "describe one: rationale and claims"),
     ("weir run A/large-flows --quick", "execute it"),
-    ("weir catalogue --method sim,lab,emul", "all by three methods, and who agrees with whom"),
-    ("weir catalogue E2/congestion-collapse --method sim,lab", "one of them by two"),
-    ("weir catalogue --method sim --quick", "the quick versions, in the simulator"),
+    ("weir catalogue --method sim,lab,emul", "execute all by three methods, and show which agree"),
+    ("weir catalogue E2/congestion-collapse --method sim,lab", "execute one by two methods"),
+    ("weir catalogue --method sim --quick", "execute the quick versions in the simulator"),
 )
 
 
 @click.command(epilog=_EPILOG)
 @click.argument("names", nargs=-1, metavar="[NAME...]", shell_complete=complete_scenario)
-@click.option("--method", "methods", metavar="NAME,...", help="Execute them by these, and compare.")
+@click.option("--method", "methods", metavar="NAME,...", help="Execute the scenarios by these methods, and compare.")
 @click.option(
-    "--realtime", "version", flag_value="realtime", help="In the versions for a real clock: the default.  [--method]"
+    "--realtime", "version", flag_value="realtime", help="Use the versions for a real clock, the default.  [--method]"
 )
-@click.option("--quick", "version", flag_value="quick", help="In the quick versions.  [--method]")
-@click.option("--full", "version", flag_value="full", help="In full: days on a real clock.  [--method]")
+@click.option("--quick", "version", flag_value="quick", help="Use the quick versions.  [--method]")
+@click.option("--full", "version", flag_value="full", help="Use the full versions: days on a real clock.  [--method]")
 @click.option(
     "--seeds",
     type=click.IntRange(0, 100),
     default=5,
     show_default=True,
-    help="Of the simulator, for chance.  [--method]",
+    help="Number of seeds in the simulator, to find results by chance.  [--method]",
 )
-@time_option("--max-time", "most_s", "Begin no run that would end later, such as 10min.  [--method]")
-@click.option("-j", "--workers", type=click.IntRange(1), help="Processes; by default one a processor.  [--method]")
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder; by default runs/catalogue.  [--method]")
-@click.option("--report", "page", type=click.Path(path_type=Path), metavar="FILE", help="By default in it.  [--method]")
-@click.option("--force", is_flag=True, help="Also what this machine does not carry in real time.  [--method]")
-@click.option("--fresh", is_flag=True, help="Replace runs that the folder holds.  [--method]")
-@click.option("--no-verdict", is_flag=True, help="A claim that does not hold is no failure.  [--method]")
+@time_option("--max-time", "most_s", "Begin no run that would end later than this, such as 10min.  [--method]")
+@click.option(
+    "-j", "--workers", type=click.IntRange(1), help="Number of processes. Default: one for each processor.  [--method]"
+)
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), help="Folder of the runs. Default: runs/catalogue.  [--method]"
+)
+@click.option(
+    "--report",
+    "page",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="File of the report. Default: catalogue.html in the folder.  [--method]",
+)
+@click.option("--force", is_flag=True, help="Execute even what this machine cannot carry in real time.  [--method]")
+@click.option("--fresh", is_flag=True, help="Replace the runs in the folder.  [--method]")
+@click.option("--no-verdict", is_flag=True, help="Exit with 0 even if a claim fails.  [--method]")
 @renamed("--most", "--max-time")
 @json_option
 @verbosity_options
@@ -78,10 +88,10 @@ def command(
     quiet: bool,
     verbose: int,
 ) -> None:
-    """List the scenarios that come with weir, or describe some: their source, rationale and claims.
+    """List the scenarios that come with weir, or describe some: source, rationale and claims.
 
-    With --method, execute them by several methods. The report says for each claim and figure which methods agree, and
-    which stands alone. What is complete is kept, and the same command goes on after an interruption.
+    With --method, execute them by several methods. The report says for each claim and figure which methods agree and
+    which one stands alone. The same command continues after an interruption.
     """
     if methods is None:
         given: dict[str, object] = {"--max-time": most_s, "--workers": workers, "--out": out, "--report": page}

@@ -19,30 +19,31 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _EPILOG = examples(
-    ("weir cc list", "what a scenario may name"),
-    ("weir cc list cubic", "one, with its options"),
-    ("weir cc build my_cc.c", "checks it; in a scenario: `cc: ./my_cc.c`"),
-    ("weir cc load cubic", "into this kernel; then: iperf3 -C weir_cubic ..."),
-    ("weir cc compare --quick", "with the kernel's of the same names, in the lab"),
+    ("weir cc list", "list the congestion controls that a scenario may name"),
+    ("weir cc list cubic", "describe one, with its options"),
+    ("weir cc build my_cc.c", "check your own; a scenario uses it with `cc: ./my_cc.c`"),
+    ("weir cc load cubic", "load it into this kernel; then: iperf3 -C weir_cubic ..."),
+    ("weir cc compare --quick", "compare with the kernel's of the same names, in the lab"),
 )
 
 
 @click.group(epilog=_EPILOG)
 def command() -> None:
-    """List congestion controls, build one of your own without rebuilding weir, load one into this kernel."""
+    """List, build, load and compare congestion controls."""
 
 
 command.add_command(_cc_compare.command)
 
 
-@command.command("list", epilog=examples(("weir cc list", "all"), ("weir cc list ./my_cc.c", "your own")))
+@command.command("list", epilog=examples(("weir cc list", "list all"), ("weir cc list ./my_cc.c", "describe your own")))
 @click.argument("name", required=False)
 @json_option
 def list_(name: str | None, as_json: bool) -> None:
     """List the congestion controls and where each can run, or describe one: its source and options.
 
-    simulator: it runs in `sim`. BPF: this kernel takes it from weir, and under which names it has it now. linux, lab:
-    this host's kernel, or the lab's, has one of its own, `linux:NAME` in a scenario.
+    The columns say whether `sim` can run it (simulator), whether weir can load it into this kernel, and the names under
+    which it is loaded (BPF), and whether this host's kernel or the lab's has its own implementation, `linux:NAME` in a
+    scenario (linux, lab).
     """
     from weir.cc import is_file_name
 
@@ -187,25 +188,27 @@ def _describe(cc: Mapping[str, Any]) -> None:
 
 
 _BUILD = examples(
-    ("weir cc build my_cc.c", "writes my_cc.so"),
-    ("weir cc build my_cc.c --bpf", "and has this kernel check it, or at least compiles it for BPF"),
-    ("weir cc build my_cc.c --sanitize", "to debug: what C leaves undefined ends the run"),
+    ("weir cc build my_cc.c", "write my_cc.so"),
+    ("weir cc build my_cc.c --bpf", "also compile for BPF, and have this kernel verify it if it can"),
+    ("weir cc build my_cc.c --sanitize", "for debugging: undefined behaviour ends the run"),
 )
 
 
 @command.command(epilog=_BUILD)
 @click.argument("source", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="File or folder; by default beside SOURCE.")
 @click.option(
-    "--bpf", is_flag=True, help="Also compile it for BPF (needs clang); as root, have this kernel check it too."
+    "-o", "--out", type=click.Path(path_type=Path), help="File or folder for the result. Default: beside SOURCE."
 )
-@click.option("--sanitize", is_flag=True, help="Undefined behaviour (UBSan) ends a run, at its line; slower.")
+@click.option(
+    "--bpf", is_flag=True, help="Also compile for BPF (needs clang); as root, also have this kernel verify it."
+)
+@click.option("--sanitize", is_flag=True, help="End a run at the line with undefined behaviour (UBSan); slower.")
 def build(source: Path, out: Path | None, bpf: bool, sanitize: bool) -> None:
-    """Build the congestion control in SOURCE, one C file against weir's kernel-like interface, as a shared object.
+    """Build the congestion control in SOURCE as a shared object. SOURCE is one C file for weir's kernel-like interface.
 
-    It is checked as a registered one is: it writes only the fields that BPF may write, keeps at most 104 bytes, and has
-    no variables that flows would share. Then it is tried in a child process, with calls as Linux would make them.
-    Scenarios need no such file: `cc: ./my_cc.c` builds what it needs.
+    The checks are those for built-in controls: the control writes only fields that BPF may write, keeps at most 104
+    bytes, and has no variables that flows would share. A child process then tries it with calls as Linux would make
+    them. Scenarios do not need the result, because `cc: ./my_cc.c` builds it automatically.
     """
     import tempfile
 
@@ -269,7 +272,7 @@ def _build_bpf(source: Path) -> None:
 @command.command(epilog=examples(("weir cc headers include", "then: cc -Iinclude/include ...")))
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 def headers(folder: Path) -> None:
-    """Write the headers that a congestion control includes below FOLDER, for an editor."""
+    """Write the headers for congestion controls into FOLDER, for an editor."""
     from weir import _weir
 
     try:
@@ -279,21 +282,21 @@ def headers(folder: Path) -> None:
 
 
 _LOAD = examples(
-    ("weir cc load cubic", "then: iperf3 -C weir_cubic -c HOST"),
-    ("weir cc load htcp --as mine --option rtt_scaling=1", "with options, under a name of yours"),
-    ("weir cc load ./my_cc.c --everyone", "your own, for programs without privileges too"),
+    ("weir cc load cubic", "load it; then: iperf3 -C weir_cubic -c HOST"),
+    ("weir cc load htcp --as mine --option rtt_scaling=1", "load it with options, under another name"),
+    ("weir cc load ./my_cc.c --everyone", "load your own, also for programs without privileges"),
 )
 
 
 @command.command(epilog=_LOAD)
 @click.argument("cc", metavar="NAME")
-@click.option("--as", "name", help="Its name in the kernel; by default weir_NAME. At most 15 characters.")
-@click.option("--option", "options", multiple=True, metavar="NAME=VALUE", help="Sets one of its options; repeatable.")
-@click.option("--everyone", is_flag=True, help="Programs without CAP_NET_ADMIN may choose it too.")
+@click.option("--as", "name", help="Name in the kernel, at most 15 characters. Default: weir_NAME.")
+@click.option("--option", "options", multiple=True, metavar="NAME=VALUE", help="Set one of its options; repeatable.")
+@click.option("--everyone", is_flag=True, help="Let programs without CAP_NET_ADMIN choose it, too.")
 def load(cc: str, name: str | None, options: tuple[str, ...], everyone: bool) -> None:
     """Load congestion control NAME into this host's kernel for other programs, until `weir cc unload`.
 
-    NAME is a registered one, a C file, or a shared object of `weir cc build` beside its C file. Programs in every
+    NAME is a built-in control, a C file, or a shared object of `weir cc build` beside its C file. Programs in every
     network namespace can choose it. Needs root.
     """
     from weir.bpf import keep
@@ -310,14 +313,17 @@ def _option(text: str) -> tuple[str, int]:
         raise click.BadParameter(f"{text!r}: expected NAME=VALUE with a whole number", param_hint="--option") from None
 
 
-_UNLOAD = examples(("weir cc unload weir_cubic", "one"), ("weir cc unload --all", "all that `weir cc load` loaded"))
+_UNLOAD = examples(
+    ("weir cc unload weir_cubic", "remove one"),
+    ("weir cc unload --all", "remove everything that `weir cc load` loaded"),
+)
 
 
 @command.command(epilog=_UNLOAD)
 @click.argument("names", metavar="[NAME]...", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="Everything that `weir cc load` loaded.")
+@click.option("--all", "everything", is_flag=True, help="Remove everything that `weir cc load` loaded.")
 def unload(names: tuple[str, ...], everything: bool) -> None:
-    """Remove what `weir cc load` loaded from this host's kernel. Connections that use it keep it. Needs root."""
+    """Remove controls that `weir cc load` loaded. Their open connections keep using them. Needs root."""
     from weir.bpf import drop, drop_all, kept
 
     if everything == bool(names):
@@ -329,22 +335,22 @@ def unload(names: tuple[str, ...], everything: bool) -> None:
 
 
 _PARITY = examples(
-    ("weir cc parity cubic", "20000 calls on both builds"),
-    ("weir cc parity ./my_cc.c --calls 1000000", "your own, for longer"),
+    ("weir cc parity cubic", "compare 20000 calls on both builds"),
+    ("weir cc parity ./my_cc.c --calls 1000000", "compare your own, for longer"),
 )
 
 
 @command.command(epilog=_PARITY)
 @click.argument("cc", metavar="NAME")
-@click.option("--calls", type=click.IntRange(1), default=20_000, show_default=True, help="How many to compare.")
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Another draws other calls.")
+@click.option("--calls", type=click.IntRange(1), default=20_000, show_default=True, help="Number of calls.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of the calls.")
 @json_option
 @click.pass_context
 def parity(context: click.Context, cc: str, calls: int, seed: int, as_json: bool) -> None:
-    """Check that NAME does the same in the simulator and in this host's kernel.
+    """Check that NAME behaves the same in the simulator and in this host's kernel.
 
-    Drawn sequences of calls, ordinary and extreme ones, with drawn options, are made on both builds of the source; the
-    windows and the private state must be equal after every call. Ends with 1 if they are not. Needs root and clang.
+    weir makes random sequences of calls, ordinary and extreme, with random options, on both builds of the source.
+    Windows and private state must be equal after every call. Exits with 1 if they are not. Needs root and clang.
     """
     from dataclasses import asdict
 

@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _EPILOG = examples(
-    ("weir check my.yaml", "every problem as file:line:column"),
-    ("weir check scenarios/*/*.yaml", "several"),
-    ("weir check my.yaml --json", "for an editor"),
+    ("weir check my.yaml", "list every problem as file:line:column"),
+    ("weir check scenarios/*/*.yaml", "check several scenarios"),
+    ("weir check my.yaml --json", "print JSON for an editor"),
 )
 
 
 @click.command(epilog=_EPILOG)
 @click.argument("files", nargs=-1, required=True, metavar="FILE|NAME...", shell_complete=complete_scenario)
-@click.option("-q", "--quiet", is_flag=True, help="Errors only.")
+@click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 @json_option
 def command(files: tuple[str, ...], quiet: bool, as_json: bool) -> None:
-    """List everything that is wrong with scenarios, all at once; nothing is executed.
+    """List every mistake in scenarios, without executing anything.
 
-    Errors end with exit code 2; warnings and notes do not. A note says, too, where a method would be much slower than
-    usual, or cannot look as often as `measure` asks.
+    Errors exit with 2; warnings and notes do not. Notes also say if a method would be unusually slow, or cannot measure
+    as often as `measure` asks.
     """
     from weir.scenario import check
 

@@ -15,23 +15,23 @@ from weir.cli._common import console, emit_json, examples, json_option, plural
 __all__ = ["command"]
 
 _EPILOG = examples(
-    ("weir clean", "what ended runs left on this host, and in runs/"),
-    ("weir clean --dry-run", "what that would be"),
-    ("weir clean results/tuesday", "unfinished cells of the run there, too"),
+    ("weir clean", "remove what ended runs left on this host, and in runs/"),
+    ("weir clean --dry-run", "only list it"),
+    ("weir clean results/tuesday", "also remove unfinished cells of the run there"),
 )
 
 
 @click.command(epilog=_EPILOG)
 @click.argument("folders", nargs=-1, metavar="[FOLDER]...", type=click.Path(path_type=Path))
-@click.option("--all", "everything", is_flag=True, help="Also what belongs to runs that still go; they fail.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@click.option("--all", "everything", is_flag=True, help="Also remove things of active runs, which then fail.")
+@click.option("--dry-run", is_flag=True, help="Only list what would be removed.")
 @json_option
 def command(folders: tuple[Path, ...], everything: bool, dry_run: bool, as_json: bool) -> None:
     """Remove what runs left behind: namespaces, processes, congestion controls, unfinished cells.
 
-    Runs remove what they made, also when they are killed; this is for when even that was prevented. Finished cells,
-    what runs need that still go, and whatever weir did not make are left alone. A FOLDER is one run or holds several;
-    by default it is runs.
+    Runs clean up after themselves, even if they are killed. This command is for cases in which that failed. It keeps
+    finished cells, everything that active runs need, and everything that weir did not make. A FOLDER is a run or
+    contains several. Default: runs.
     """
     from weir.engine import remove_unfinished, unfinished
     from weir.hosts.remains import find, remove

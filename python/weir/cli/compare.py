@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _EPILOG = examples(
-    ("weir compare runs/a-sim runs/a-emul", "what differs, the worst first"),
-    ("weir compare runs/a-sim runs/a-emul --report compare.html", "overlaid, with everything to judge it by"),
-    ("weir compare runs/before runs/after --within 2%", "fails if a metric moved by more: for a CI job"),
-    ("weir compare runs/before runs/after -m jain --within jain=0.03", "one metric, an absolute limit"),
-    ("weir compare old=runs/1 new=runs/2", "with names for the runs"),
-    ("weir compare runs/a --split cc", "the parts of one run, by the values of a factor"),
+    ("weir compare runs/a-sim runs/a-emul", "all differences, the largest first"),
+    ("weir compare runs/a-sim runs/a-emul --report compare.html", "also write a page with overlaid charts"),
+    ("weir compare runs/before runs/after --within 2%", "fail if a metric moved by more, for CI"),
+    ("weir compare runs/before runs/after -m jain --within jain=0.03", "one metric with an absolute limit"),
+    ("weir compare old=runs/1 new=runs/2", "name the runs"),
+    ("weir compare runs/a --split cc", "compare the parts of one run, by the values of a factor"),
 )
 _FEW = 16
 """Rows of a table, unless all are asked for."""
@@ -44,14 +44,20 @@ _FEW = 16
 
 @click.command(epilog=_EPILOG)
 @click.argument("runs", nargs=-1, required=True, metavar="[NAME=]RUN...")
-@click.option("-m", "--metric", "metrics", multiple=True, metavar="NAME", help="Compare this one; may be repeated.")
-@click.option("--phase", "phases", multiple=True, metavar="NAME", help="Compare in this phase; may be repeated.")
-@click.option("--split", metavar="FACTOR", help="Compare the parts of a single RUN, by the values of a factor.")
+@click.option("-m", "--metric", "metrics", multiple=True, metavar="NAME", help="Compare this metric; repeatable.")
+@click.option("--phase", "phases", multiple=True, metavar="NAME", help="Compare in this phase; repeatable.")
+@click.option("--split", metavar="FACTOR", help="Compare the parts of a single RUN, one for each value of a factor.")
 @click.option(
-    "--within", "limits", multiple=True, metavar="LIMIT", help="5%, METRIC=5% or METRIC=1ms: end with 1 beyond it."
+    "--within",
+    "limits",
+    multiple=True,
+    metavar="LIMIT",
+    help="Exit with 1 beyond this limit: 5%, METRIC=5% or METRIC=1ms.",
 )
-@click.option("--report", "page", type=click.Path(path_type=Path), metavar="FILE", help="Write a report (HTML).")
-@click.option("--figures", type=click.Path(path_type=Path), metavar="DIR", help="Write every figure as SVG, PDF, CSV.")
+@click.option("--report", "page", type=click.Path(path_type=Path), metavar="FILE", help="Write a report as HTML.")
+@click.option(
+    "--figures", type=click.Path(path_type=Path), metavar="DIR", help="Write every figure as SVG, PDF and CSV."
+)
 @click.option("--all", "everything", is_flag=True, help="Print every difference, not only the largest.")
 @confidence_option
 @verify_option
@@ -72,10 +78,10 @@ def command(
     quiet: bool,
     verbose: int,
 ) -> None:
-    """Put RUNs side by side: what differs, by how much, and how sure that is.
+    """Compare RUNs: what differs, by how much, and how certain that is.
 
-    Differences are of the second run less the first, over the first. With two repeats or more they have a
-    confidence interval: of pairs where repeats had the same seed, of Welch otherwise.
+    A difference is the second run minus the first, relative to the first. With two repeats or more it has a confidence
+    interval: of paired differences if repeats had the same seed, otherwise of Welch.
     """
     from weir.compare import parse_limit
 

@@ -9,16 +9,16 @@ from weir.cli._common import examples, say
 __all__ = ["command"]
 
 _EPILOG = examples(
-    ('eval "$(weir completion bash)"', "in ~/.bashrc"),
-    ('eval "$(weir completion zsh)"', "in ~/.zshrc"),
-    ("weir completion fish > ~/.config/fish/completions/weir.fish", "once"),
+    ('eval "$(weir completion bash)"', "put this into ~/.bashrc"),
+    ('eval "$(weir completion zsh)"', "put this into ~/.zshrc"),
+    ("weir completion fish > ~/.config/fish/completions/weir.fish", "run this once"),
 )
 
 
 @click.command(epilog=_EPILOG)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print a script that makes SHELL complete commands, options, scenarios and metrics of weir."""
+    """Print a completion script for SHELL: commands, options, scenarios and metrics."""
     from click.shell_completion import get_completion_class
 
     from weir.cli._app import cli

@@ -22,18 +22,24 @@ _EPILOG = examples(
         "weir emulate --rate 100Mbps --delay 25ms --queue 1bdp -- sh -c 'ping -c 5 $WEIR_PEER'",
         "a program behind a link",
     ),
-    ("weir emulate --rate 1Gbps --delay 50ms --loss 0.1% --peer 'iperf3 -s' -- sh -c 'iperf3 -c $WEIR_PEER'", "a peer"),
-    ("weir emulate --rate 50Mbps --up-rate 5Mbps --queue '{fq_codel: {ecn: true}}' -- bash", "an access line, a shell"),
-    ("weir emulate --between eth1 eth2 --delay 20ms --jitter '{deviation: 1ms}'", "between two interfaces"),
+    (
+        "weir emulate --rate 1Gbps --delay 50ms --loss 0.1% --peer 'iperf3 -s' -- sh -c 'iperf3 -c $WEIR_PEER'",
+        "a program and its peer",
+    ),
+    (
+        "weir emulate --rate 50Mbps --up-rate 5Mbps --queue '{fq_codel: {ecn: true}}' -- bash",
+        "a shell behind an access line",
+    ),
+    ("weir emulate --between eth1 eth2 --delay 20ms --jitter '{deviation: 1ms}'", "bridge two interfaces"),
 )
 
 _PARTS = {
-    "rate": ("RATE", "Rate, such as 1Gbps; 10Gbps."),
-    "delay": ("TIME", "One-way delay, such as 50ms: the round trip has it twice; 0."),
+    "rate": ("RATE", "Rate, such as 1Gbps. Default: 10Gbps."),
+    "delay": ("TIME", "One-way delay, such as 50ms; the round trip has it twice. Default: 0."),
     "queue": (
         "QUEUE",
-        "Size of the queue before the link, such as 0.5bdp, 100packets or 100ms, or a discipline such as "
-        "'{codel: {ecn: true}}'; 1000packets.",
+        "Queue before the link: a size such as 0.5bdp, 100packets or 100ms, or a discipline such as "
+        "'{codel: {ecn: true}}'. Default: 1000packets.",
     ),
     "loss": ("LOSS", "Random losses, such as 1%, or '{list: [1, 7]}'."),
     "jitter": ("JITTER", "Random deviation of the delay, such as '{deviation: 1ms}'."),
@@ -46,7 +52,7 @@ def _link_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options of the link: for both directions, and for each."""
     for way, meaning in reversed(_WAYS.items()):
         for part, (metavar, _) in reversed(_PARTS.items()):
-            function = click.option(f"--{way}-{part}", metavar=metavar, help=f"Only {meaning}.")(function)
+            function = click.option(f"--{way}-{part}", metavar=metavar, help=f"The same, only {meaning}.")(function)
     for part, (metavar, text) in reversed(_PARTS.items()):
         function = click.option(f"--{part}", metavar=metavar, help=text)(function)
     return function
@@ -60,15 +66,21 @@ def _link_options(function: Callable[..., Any]) -> Callable[..., Any]:
     metavar="SIZE",
     default="38B",
     show_default=True,
-    help="Bytes of a packet on the wire beside IP: preamble, header, FCS and gap of Ethernet.",
+    help="Bytes that each packet adds on the wire: Ethernet's preamble, header, FCS and gap.",
 )
-@click.option("--peer", "peers", metavar="COMMAND", multiple=True, help="Run this at the far end, too.")
+@click.option("--peer", "peers", metavar="COMMAND", multiple=True, help="Run this command at the far end; repeatable.")
 @click.option("--between", nargs=2, metavar="IF1 IF2", help="Bridge two interfaces instead of running a COMMAND.")
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True, help="Of what is random.")
-@click.option("--offloads/--no-offloads", default=True, help="Whether programs may send trains of packets (GSO).")
-@click.option("--trace", type=click.Path(path_type=Path, dir_okay=False), help="Write the packets' headers, as pcap.")
-@click.option("--stats", type=click.Path(path_type=Path, dir_okay=False), help="Write what was measured, as JSON.")
-@click.option("-q", "--quiet", is_flag=True, help="Do not say what was measured.")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True, help="Seed of all random choices."
+)
+@click.option("--offloads/--no-offloads", default=True, help="Let programs send trains of packets (GSO), or not.")
+@click.option(
+    "--trace", type=click.Path(path_type=Path, dir_okay=False), help="Write the packets' headers to this file, as pcap."
+)
+@click.option(
+    "--stats", type=click.Path(path_type=Path, dir_okay=False), help="Write the measurements to this file, as JSON."
+)
+@click.option("-q", "--quiet", is_flag=True, help="Do not print the measurements.")
 @click.argument("program", nargs=-1, metavar="[--] [COMMAND]...")
 def command(
     mtu: str,
@@ -83,13 +95,13 @@ def command(
     program: tuple[str, ...],
     **link: str | None,
 ) -> None:
-    """Run any program behind an emulated link, or bridge two interfaces by one.
+    """Run any program behind an emulated link, or bridge two interfaces with one.
 
-    The COMMAND runs in a network of its own whose only way out is the link. The far end's address is in WEIR_PEER; echo
-    (port 7), sink (9) and source (19) answer there over TCP and UDP, and whatever --peer starts. Quantities, queues and
-    losses are those of the scenario language. What was measured goes to standard error; the exit code is the COMMAND's.
+    COMMAND runs in a network of its own whose only way out is the link. WEIR_PEER is the far end's address. Echo (port
+    7), sink (9) and source (19) answer there over TCP and UDP, besides the programs of --peer. Quantities, queues and
+    losses are written as in scenarios. weir prints its measurements on standard error; the exit code is COMMAND's.
 
-    It needs root. With --between, the link's up is from IF1 to IF2; the interfaces should have no addresses.
+    Needs root. With --between, up is the direction from IF1 to IF2; the interfaces should have no addresses.
     """
     if bool(between) == bool(program):
         raise click.UsageError("expected a COMMAND, or --between with two interfaces")

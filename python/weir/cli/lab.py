@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _EPILOG = examples(
-    ("weir lab build", "once; takes minutes"),
-    ("weir lab status", "what there is, or why there is none"),
-    ("weir lab exec -- ping -c 3 127.0.0.1", "any program of this machine, in virtual time"),
-    ("weir lab shell", "a shell inside"),
+    ("weir lab build", "build it once, in some minutes"),
+    ("weir lab status", "what the lab has, or why there is none"),
+    ("weir lab exec -- ping -c 3 127.0.0.1", "run any program of this machine in virtual time"),
+    ("weir lab shell", "start a shell inside"),
 )
 
 
@@ -41,24 +41,24 @@ _EPILOG = examples(
 def command() -> None:
     """Build and use the lab: the real Linux kernel as an ordinary program, in virtual time, without root.
 
-    Inside, the files of this machine are visible and cannot be changed, except below one folder that is named. This
-    machine's kernel sees to it, not the lab's; devices, secrets and the dot files of your home are not visible.
+    Programs inside see this machine's files, but cannot change them, except in one folder that you name. They do not
+    see devices, secrets and the dot files of your home. This machine's kernel enforces this, not the lab's.
     """
 
 
 _BUILD = examples(
-    ("weir lab build", "as root on Debian, installs the kernel's sources first"),
-    ("WEIR_KERNEL_SOURCE=linux-source-6.12.tar.xz weir lab build", "from a tarball, or an unpacked tree"),
+    ("weir lab build", "as root on Debian, install the kernel's sources first"),
+    ("WEIR_KERNEL_SOURCE=linux-source-6.12.tar.xz weir lab build", "build from a tarball or an unpacked tree"),
 )
 
 
 @command.command(epilog=_BUILD)
-@click.option("-j", "--workers", type=click.IntRange(1), help="Compilers at once; by default one a processor.")
-@click.option("--fresh", is_flag=True, help="Build also if there is a kernel already.")
+@click.option("-j", "--workers", type=click.IntRange(1), help="Number of compilers. Default: one for each processor.")
+@click.option("--fresh", is_flag=True, help="Build even if a kernel exists.")
 @renamed("--jobs", "--workers")
 @renamed("--again", "--fresh", flag=True)
 def build(workers: int | None, fresh: bool) -> None:
-    """Build the lab kernel from Debian's kernel sources, for this machine's processors. Takes some minutes."""
+    """Build the lab kernel from Debian's kernel sources, for this machine's processors, in some minutes."""
     from weir import lab
 
     if (why := _cannot_build()) is not None:
@@ -105,7 +105,7 @@ class _Progress:
 @command.command(epilog=examples(("weir lab status", "for people"), ("weir lab status --json", "for programs")))
 @json_option
 def status(as_json: bool) -> None:
-    """Say what the lab has, or why there is none. Ends with 1 if there is none."""
+    """Show what the lab has, or why there is none. Exits with 1 if there is none."""
     from weir import lab
 
     why = lab.unavailable()
@@ -140,22 +140,24 @@ def _facts(kernel: Kernel | None, why: str | None) -> dict[str, object]:
 
 
 _EXEC = examples(
-    ("weir lab exec -- sleep 3600", "returns at once: nothing happens meanwhile"),
-    ("weir lab exec --write . -- sh -c 'tc qdisc > queues.txt'", "may write into this folder"),
-    ("weir lab exec --seed 7 -- ./experiment.sh", "with this randomness, the same every time"),
+    ("weir lab exec -- sleep 3600", "return at once, because nothing happens meanwhile"),
+    ("weir lab exec --write . -- sh -c 'tc qdisc > queues.txt'", "allow writing into this folder"),
+    ("weir lab exec --seed 7 -- ./experiment.sh", "give the same randomness every time"),
 )
 
 
 def _options(function: Callable[..., None]) -> Callable[..., None]:
     folder = click.Path(exists=True, file_okay=False, path_type=Path)
-    write = click.option("--write", type=folder, help="The one folder that may be written to; all else is read-only.")
-    seed = click.option("--seed", type=int, help="What the guest's randomness comes from; by default the host's.")
-    memory = click.option("--memory", type=click.IntRange(64), default=1024, show_default=True, help="In megabytes.")
+    write = click.option("--write", type=folder, help="The only writable folder.")
+    seed = click.option("--seed", type=int, help="Seed of the guest's randomness. Default: the host's randomness.")
+    memory = click.option(
+        "--memory", type=click.IntRange(64), default=1024, show_default=True, help="Memory of the guest in megabytes."
+    )
     return write(seed(memory(unconfined_option(function))))
 
 
 def _clock_option(default: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    text = "Of the guest. In virtual time every wait is over at once, at a prompt too; real is the host's."
+    text = "The guest's clock. In virtual time every wait ends at once, even at a prompt; real is the host's clock."
     return click.option(
         "--clock", type=click.Choice(["virtual", "real"]), default=default, show_default=True, help=text
     )
@@ -163,8 +165,8 @@ def _clock_option(default: str) -> Callable[[Callable[..., None]], Callable[...,
 
 @command.command("exec", epilog=_EXEC, context_settings={"allow_interspersed_args": False})
 @_options
-@click.option("--stdin", "with_input", is_flag=True, help="Give it this command's standard input, read beforehand.")
-@time_option("--max-time", "limit", "End it after so much wall time, with code 124.")
+@click.option("--stdin", "with_input", is_flag=True, help="Pass on standard input, which is read beforehand.")
+@time_option("--max-time", "limit", "End the command after this wall time, with code 124.")
 @_clock_option("virtual")
 @renamed("--limit", "--max-time")
 @renamed("--real-time", "--clock real", flag=True)
@@ -178,7 +180,7 @@ def exec_(
     clock: str,
     arguments: tuple[str, ...],
 ) -> None:
-    """Run COMMAND, any program of this machine, in the lab; its output and exit code are this command's."""
+    """Run COMMAND, any program of this machine, in the lab, and pass on its output and exit code."""
     from weir.lab import Settings
 
     script = _script(write)
@@ -249,13 +251,15 @@ class _Copier:
 
 
 @command.command(
-    epilog=examples(("weir lab shell", "leave it with `exit`"), ("weir lab shell --write .", "may write here"))
+    epilog=examples(
+        ("weir lab shell", "start a shell; `exit` leaves it"), ("weir lab shell --write .", "allow writing here")
+    )
 )
 @_options
 @_clock_option("real")
 @renamed("--virtual", "--clock virtual", flag=True)
 def shell(write: Path | None, seed: int | None, memory: int, clock: str) -> None:
-    """Start a shell in the lab. Its clock is the host's, unless another is asked for."""
+    """Start a shell in the lab. Its clock is the host's, unless --clock asks for virtual time."""
     from weir.lab import Lab, Settings
 
     if not sys.stdin.isatty():

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _EPILOG = examples(
-    ("weir metrics", "all of them"),
-    ("weir metrics --category fairness", "one category"),
-    ("weir metrics jain", "formula, unit, source and parameters of one"),
+    ("weir metrics", "list all metrics"),
+    ("weir metrics --category fairness", "list one category"),
+    ("weir metrics jain", "describe one metric: formula, unit, source and parameters"),
 )
 
 
@@ -29,10 +29,10 @@ def _complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> 
 
 @click.command(epilog=_EPILOG)
 @click.argument("name", required=False, shell_complete=_complete)
-@click.option("--category", metavar="NAME", help="Only this category.")
+@click.option("--category", metavar="NAME", help="List only this category.")
 @json_option
 def command(name: str | None, category: str | None, as_json: bool) -> None:
-    """List the metrics, or describe one: formula, unit, category, whose point of view, and source."""
+    """List the metrics, or describe one: formula, unit, category, interested party and source."""
     from weir.metrics import Category, catalogue, get
 
     if category is not None and category not in set(Category):

@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _EPILOG = examples(
-    ("weir plan my.yaml", "cells, what they would take, and which method would be chosen"),
+    ("weir plan my.yaml", "cells, their time and memory, and the method that weir would choose"),
     ("weir plan my.yaml --cell 0003-r0", "the plan of one cell, as JSON"),
-    ("weir plan my.yaml --method emul", "whether this machine carries it in real time"),
+    ("weir plan my.yaml --method emul", "whether this machine can carry it in real time"),
 )
 
 
 @click.command(epilog=_EPILOG)
 @click.argument("scenario", metavar="FILE|NAME", shell_complete=complete_scenario)
 @scenario_options
-@click.option("--cell", "cell_id", metavar="ID", help="Print the plan of this cell.")
-@click.option("--method", metavar="NAME", help="What would execute it; without, all methods are compared.")
-@click.option("--force", is_flag=True, help="What this machine does not carry is no failure.")
+@click.option("--cell", "cell_id", metavar="ID", help="Print the plan of this cell as JSON.")
+@click.option("--method", metavar="NAME", help="Show this method. Default: compare all methods.")
+@click.option("--force", is_flag=True, help="Exit with 0 even if this machine cannot carry it.")
 @json_option
 def command(
     scenario: str,
@@ -46,12 +46,13 @@ def command(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Show the cells of a scenario with estimates of packets, time and memory; nothing is executed.
+    """Show the cells of a scenario with estimates of packets, time and memory, without executing them.
 
-    The time is that of the method; without one, the simulator's, which has none where it cannot execute a cell, and a
-    table compares the methods.
+    The times are those of --method. Without it they are the simulator's, empty for cells that it cannot execute, and a
+    second table compares the methods.
 
-    For a method with a real clock: whether this machine carries each cell, with 1 as exit code if it does not.
+    For a method in real time, the output says whether this machine can carry each cell. The command exits with 1 if it
+    cannot.
     """
     from weir import methods
 

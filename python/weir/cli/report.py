@@ -12,17 +12,17 @@ from weir.cli._common import console, examples, plural, verbosity_options, verif
 __all__ = ["command"]
 
 _EPILOG = examples(
-    ("weir report runs/A-large-flows", "writes report.html in it"),
-    ("weir report runs/A-large-flows --open", "and opens it in the browser"),
-    ("weir report runs/A-large-flows --figures", "every figure as SVG and PDF, for a paper"),
+    ("weir report runs/A-large-flows", "write report.html into the run's folder"),
+    ("weir report runs/A-large-flows --open", "and open it in the browser"),
+    ("weir report runs/A-large-flows --figures", "also write every figure as SVG and PDF, for a paper"),
 )
 
 
 @click.command(epilog=_EPILOG)
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("--figures", is_flag=True, help="Also write every figure as SVG and PDF, and its data as CSV.")
-@click.option("--only", multiple=True, metavar="CHART", help="With --figures: only this chart; may be repeated.")
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder to write to; by default DIR.")
+@click.option("--figures", is_flag=True, help="Also write every figure as SVG and PDF, with its data as CSV.")
+@click.option("--only", multiple=True, metavar="CHART", help="With --figures: write only this chart; repeatable.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for the output. Default: DIR.")
 @click.option("--open", "open_it", is_flag=True, help="Open the report in the browser.")
 @verify_option
 @verbosity_options

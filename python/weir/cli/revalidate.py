@@ -17,20 +17,25 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _EPILOG = examples(
-    ("weir revalidate docs/validation/grid-sim-lab.json", "for a CI job: fails when fidelity falls"),
-    ("weir revalidate docs/validation/grid-sim-lab.json --cells 12 --method sim,lab", "the reference anew, too"),
-    ("weir revalidate my.json --set transport.initial_window=2", "to see that a change is noticed"),
+    ("weir revalidate docs/validation/grid-sim-lab.json", "fail if fidelity has fallen, for CI"),
+    (
+        "weir revalidate docs/validation/grid-sim-lab.json --cells 12 --method sim,lab",
+        "execute the reference again, too",
+    ),
+    ("weir revalidate my.json --set transport.initial_window=2", "verify that a change for the worse is noticed"),
 )
 _MOST_FAILURES = 12
 
 
 @click.command(epilog=_EPILOG)
 @click.argument("file", metavar="JSON", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--method", "methods", metavar="A,B", help="Execute the reference anew, too; by default A alone.")
-@click.option("--cells", type=click.IntRange(1), metavar="N", help="N of its cells, drawn at random.")
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the sample.")
-@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change one value for A; repeatable.")
-@click.option("-j", "--workers", type=click.IntRange(1), help="Processes; by default one a processor.")
+@click.option("--method", "methods", metavar="A,B", help="Execute the reference again, too. Default: A alone.")
+@click.option("--cells", type=click.IntRange(1), metavar="N", help="Execute N random cells of it.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of the sample.")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change one value for A alone; repeatable."
+)
+@click.option("-j", "--workers", type=click.IntRange(1), help="Number of processes. Default: one for each processor.")
 @json_option
 @verbosity_options
 def command(
@@ -44,10 +49,10 @@ def command(
     quiet: bool,
     verbose: int,
 ) -> None:
-    """Execute the cells of a published validation anew, and compare the errors with the published ones.
+    """Execute the cells of a published validation again, and compare the errors with the published ones.
 
-    JSON is what `weir validate --document` wrote. It holds what the reference measured, so that the method that was
-    tested is executed alone. Ends with 1 if errors are larger than they were.
+    JSON is the file that `weir validate --document` wrote. It contains the reference's results, so that only the tested
+    method runs again. Exits with 1 if errors have grown.
     """
     from weir import engine
     from weir.study import How

@@ -36,13 +36,16 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _EPILOG = examples(
-    ("weir run my.yaml", "all cells, then the verdicts and a report"),
-    ("weir run A/large-flows --quick", "a scenario of the catalogue, its quick version"),
-    ("weir run my.yaml --set transport.cc=htcp", "with one value changed"),
-    ("weir run my.yaml --out runs/tuesday -j 8", "elsewhere, with eight workers"),
-    ("weir run my.yaml --method sim,emul", "in the simulator and on this kernel, then compared"),
-    ("weir run E2/congestion-collapse --realtime --method emul", "at a size that this machine carries, live"),
-    ("weir run my.yaml --quick --trace", "with captures that Wireshark opens"),
+    ("weir run my.yaml", "execute all cells, then print verdicts and build a report"),
+    ("weir run A/large-flows --quick", "a scenario of the catalogue, in its quick version"),
+    ("weir run my.yaml --set transport.cc=htcp", "change one value"),
+    ("weir run my.yaml --out runs/tuesday -j 8", "into another folder, with eight workers"),
+    ("weir run my.yaml --method sim,emul", "in the simulator and on this kernel, then compare"),
+    (
+        "weir run E2/congestion-collapse --realtime --method emul",
+        "at rates that this machine can carry, with a live view",
+    ),
+    ("weir run my.yaml --quick --trace", "record packet captures for Wireshark"),
     ("weir run runs/my --cell cc=cubic,rtt=100ms --method lab", "one cell of a run, into runs/my-0003-r0/lab"),
 )
 
@@ -50,15 +53,15 @@ _EPILOG = examples(
 @click.command(epilog=_EPILOG)
 @click.argument("scenario", metavar="FILE|NAME|DIR", shell_complete=complete_scenario)
 @scenario_options
-@click.option("--method", metavar="NAME,...", help="What executes it; by default the best that there is.")
-@click.option("-j", "--workers", type=click.IntRange(1), help="Processes; by default one a processor.")
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder of the run; by default runs/NAME.")
-@click.option("--cell", metavar="ID|FACTOR=VALUE,...", help="This cell alone, into a run of its own.")
-@click.option("--force", is_flag=True, help="Also what this machine does not carry in real time.")
-@click.option("--fresh", is_flag=True, help="Replace a run that the folder holds.")
-@click.option("--trace", is_flag=True, help="Record single packets: two captures (pcap) and a log (CSV) in each cell.")
-@click.option("--no-verdict", is_flag=True, help="A claim that does not hold is no failure.")
-@click.option("--strict", is_flag=True, help="A claim that repeats leave undecided is a failure.")
+@click.option("--method", metavar="NAME,...", help="Methods that execute it. Default: the best available one.")
+@click.option("-j", "--workers", type=click.IntRange(1), help="Number of processes. Default: one for each processor.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder of the run. Default: runs/NAME.")
+@click.option("--cell", metavar="ID|FACTOR=VALUE,...", help="Execute only this cell, into a run of its own.")
+@click.option("--force", is_flag=True, help="Execute even what this machine cannot carry in real time.")
+@click.option("--fresh", is_flag=True, help="Replace the run in the folder.")
+@click.option("--trace", is_flag=True, help="Record single packets in each cell: two captures (pcap) and a log (CSV).")
+@click.option("--no-verdict", is_flag=True, help="Exit with 0 even if a claim fails.")
+@click.option("--strict", is_flag=True, help="Treat claims that repeats leave undecided as failures.")
 @confidence_option
 @click.option("--no-report", is_flag=True, help="Do not build report.html.")
 @unconfined_option
@@ -85,16 +88,18 @@ def command(
 ) -> None:
     """Execute a scenario, judge its claims and build its report.
 
-    An interrupted run is continued by the same command; what is complete is kept. Several methods give a run each, in
-    folders of their names, and a comparison. Without a method, `lab` is taken where it needs no more than a minute,
-    else `sim`; `weir plan` shows what each would do.
+    The same command continues an interrupted run and keeps its complete cells. Several methods give one run each, in
+    folders named after the methods, and a comparison. Without --method, weir chooses `lab` if it needs a minute or
+    less, otherwise `sim`; `weir plan` shows what each method would do.
 
-    DIR is the folder of a run, which is continued as it was begun; one that you did not make there, such as a copy,
-    takes its --method from you. --cell executes one cell of a scenario, or of the
-    run in DIR: by its id, or by its factors (the first repeat, unless repeat=N is among them). It goes to a run of its
-    own beside the other, runs/NAME-ID/METHOD or DIR-ID/METHOD, and claims are not judged.
+    DIR is the folder of a run, which weir continues with its settings. Runs that you did not make there, such as
+    copies, need --method.
 
-    Ends with 1 if a claim fails, or has no value on the run; with --strict also if its repeats leave it undecided.
+    --cell executes one cell of a scenario, or of the run in DIR. Name it by its id or by its factors; without repeat=N,
+    factors mean the first repeat. The cell becomes a run of its own, runs/NAME-ID/METHOD or DIR-ID/METHOD, and its
+    claims are not judged.
+
+    Exits with 1 if a claim fails or has no value on the run; with --strict also if the repeats leave a claim undecided.
     """
     from weir.study import parse_methods
 

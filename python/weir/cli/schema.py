@@ -10,9 +10,9 @@ __all__ = ["command", "scenario_schema"]
 
 _EPILOG = examples(
     ("weir schema", "every table of a run"),
-    ("weir schema samples", "one of them"),
-    ("weir schema scenario > scenario.schema.json", "for your editor"),
-    ("weir schema plan", "what a method executes"),
+    ("weir schema samples", "one table"),
+    ("weir schema scenario > scenario.schema.json", "the JSON schema of scenarios, for your editor"),
+    ("weir schema plan", "the JSON schema of plans, which methods execute"),
 )
 
 
@@ -20,7 +20,7 @@ _EPILOG = examples(
 @click.argument("name", metavar="[TABLE|plan|scenario]", required=False)
 @json_option
 def command(name: str | None, as_json: bool) -> None:
-    """Print the columns of the tables of a run, or the JSON schema of a plan or a scenario."""
+    """Print the columns of a run's tables, or the JSON schema of a plan or a scenario."""
     if name in _SCHEMAS:
         say(_SCHEMAS[name](), end="")
         return

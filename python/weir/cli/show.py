@@ -30,10 +30,10 @@ __all__ = ["command"]
 
 _EPILOG = examples(
     ("weir show runs/A-large-flows", "verdicts and a table"),
-    ("weir show runs/A-large-flows -m jain@twelve -m rtt.p99", "other metrics, one in a phase"),
-    ("weir show runs/A-large-flows -m '3TB / goodput.aggregate'", "how long 3 TB take"),
-    ("weir show runs/A-large-flows -m 'goodput.mean{cc: reno} / goodput.mean{cc: cubic}'", "a ratio"),
-    ("weir show runs/A-large-flows --json | jq .verdicts", "for a program"),
+    ("weir show runs/A-large-flows -m jain@twelve -m rtt.p99", "other metrics, one of them in a phase"),
+    ("weir show runs/A-large-flows -m '3TB / goodput.aggregate'", "the time that 3 TB take"),
+    ("weir show runs/A-large-flows -m 'goodput.mean{cc: reno} / goodput.mean{cc: cubic}'", "a ratio of two variants"),
+    ("weir show runs/A-large-flows --json | jq .verdicts", "print JSON for a program"),
 )
 _DEFAULT = ("goodput.aggregate.mean", "goodput.mean", "jain")
 _OF_PAGES = ("page.completion.mean", "page.completion.p95")
@@ -41,11 +41,11 @@ _OF_PAGES = ("page.completion.mean", "page.completion.p95")
 
 @click.command(epilog=_EPILOG)
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.option("-m", "--metric", "metrics", multiple=True, metavar="EXPR", help="A metric or an expression; repeatable.")
+@click.option("--phase", metavar="NAME", help="Phase of metrics that name no phase.")
 @click.option(
-    "-m", "--metric", "metrics", multiple=True, metavar="EXPR", help="A metric, or what a check may hold; repeatable."
+    "--verify", "whole", is_flag=True, help="Compare all files with their checksums, not only those that are read."
 )
-@click.option("--phase", metavar="NAME", help="The phase of metrics that name none.")
-@click.option("--verify", "whole", is_flag=True, help="Compare every file with its checksum, not only what is shown.")
 @verify_option
 @confidence_option
 @json_option
@@ -61,10 +61,10 @@ def command(
     quiet: bool,
     verbose: int,
 ) -> None:
-    """Summarise the run in DIR: metrics of each cell with their confidence intervals, verdicts of its claims, warnings.
+    """Summarise the run in DIR: metrics of each cell with confidence intervals, verdicts of claims, warnings.
 
-    -m takes what a check takes (docs/checks.md): arithmetic with units, functions over a factor, whole comparisons.
-    Warnings that say the same of several cells or flows are one line, with their count; -v prints each.
+    -m accepts everything that a check accepts (docs/checks.md): arithmetic with units, functions over a factor, whole
+    comparisons. Equal warnings of several cells or flows share one line with their count; -v prints each.
     """
     from weir.cli._runs import open_run
     from weir.metrics.overview import windows_of
@@ -156,7 +156,7 @@ def _print_head(run: Run, *, identical: bool) -> None:
     out = console()
     out.print(f"{run.manifest.get('title', run.path.name)}: {_size(run)}", style="bold")
     if identical:
-        text = "all repeats are the same, byte for byte: nothing in this plan is random, and they count as one"
+        text = "all repeats are identical, byte for byte: nothing in this plan is random, and they count as one"
         out.print(text, style="yellow")
     out.print()
 

@@ -29,12 +29,15 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _EPILOG = examples(
-    ("weir validate --quick", "a dozen cells of the agreement grid, the simulator against this kernel"),
-    ("weir validate --document docs/validation", "the whole grid, and its document; resumable"),
-    ("weir validate --cells 40 --seed 2", "another sample of it"),
+    ("weir validate --quick", "the simulator against this kernel, a dozen cells of the agreement grid"),
+    ("weir validate --document docs/validation", "the whole grid, with its document; the same command continues"),
+    ("weir validate --cells 40 --seed 2", "another sample of the grid"),
     ("weir validate --draws 20 --seed 7", "scenarios outside any grid"),
-    ("weir validate validation/grid --pairs 2 --method sim,lab", "the published grid, against the kernel"),
-    ("weir validate --method sim,sim@seed=2 --quick", "how much of it is chance"),
+    (
+        "weir validate validation/grid --pairs 2 --method sim,lab",
+        "the published grid, against the kernel in virtual time",
+    ),
+    ("weir validate --method sim,sim@seed=2 --quick", "the effect of chance alone"),
     ("weir validate my.yaml --method sim,lab", "your own cells"),
 )
 _GRID = "validation/agreement"
@@ -43,34 +46,45 @@ _SIDES = "sim,emul"
 
 @click.command(epilog=_EPILOG)
 @click.argument("scenario", metavar="[FILE|NAME]", default=_GRID, shell_complete=complete_scenario)
-@click.option("--method", "methods", metavar="A,B", default=_SIDES, show_default=True, help="A is measured against B.")
-@click.option("--quick", is_flag=True, help="The quick version, a dozen cells that represent all.")
-@click.option("--cells", type=click.IntRange(1), metavar="N", help="An even sample of N combinations of factors.")
+@click.option("--method", "methods", metavar="A,B", default=_SIDES, show_default=True, help="Measure A against B.")
+@click.option("--quick", is_flag=True, help="Execute the quick version, a dozen representative cells.")
 @click.option(
-    "--pairs", type=click.IntRange(1), metavar="N", help="Cells in which every two values of two factors meet N times."
+    "--cells", type=click.IntRange(1), metavar="N", help="Execute an even sample of N combinations of factors."
 )
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of the sample, or of the draws.")
-@click.option("--draws", type=click.IntRange(1), metavar="N", help="N scenarios drawn at random, outside any grid.")
-@click.option("--max-rate", metavar="RATE", default="1Gbps", show_default=True, help="Largest rate of a draw.")
-@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change one value; may be repeated.")
 @click.option(
-    "--seeds", type=click.IntRange(2), metavar="N", help="N seeds of the method A tell which errors are chance."
+    "--pairs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Execute cells in which any two values of two factors meet N times.",
 )
+@click.option(
+    "--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of the sample or of the draws."
+)
+@click.option("--draws", type=click.IntRange(1), metavar="N", help="Execute N random scenarios outside any grid.")
+@click.option(
+    "--max-rate", metavar="RATE", default="1Gbps", show_default=True, help="Largest rate of a random scenario."
+)
+@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Change one value; repeatable.")
+@click.option("--seeds", type=click.IntRange(2), metavar="N", help="Execute A with N seeds to find errors by chance.")
 @click.option(
     "--within",
     "limits",
     multiple=True,
     metavar="ERROR=SHARE",
-    help="End with 1 if nine cells in ten are not within it.",
+    help="Exit with 1 unless nine cells in ten are within it.",
 )
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder of the runs; by default runs/validate/NAME.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder of the runs. Default: runs/validate/NAME.")
 @click.option(
-    "--document", "folder", type=click.Path(path_type=Path), metavar="DIR", help="Write NAME.md, its figures and data."
+    "--document",
+    "folder",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write NAME.md with figures and data into DIR.",
 )
-@click.option("--report", "page", type=click.Path(path_type=Path), metavar="FILE", help="Write a comparison (HTML).")
-@click.option("-j", "--workers", type=click.IntRange(1), help="Processes; by default one a processor.")
-@click.option("--fresh", is_flag=True, help="Replace runs that the folder holds.")
-@click.option("--force", is_flag=True, help="Also cells that this machine does not carry in real time.")
+@click.option("--report", "page", type=click.Path(path_type=Path), metavar="FILE", help="Write a comparison as HTML.")
+@click.option("-j", "--workers", type=click.IntRange(1), help="Number of processes. Default: one for each processor.")
+@click.option("--fresh", is_flag=True, help="Replace the runs in the folder.")
+@click.option("--force", is_flag=True, help="Execute even cells that this machine cannot carry in real time.")
 @renamed("--methods", "--method")
 @renamed("--random", "--draws")
 @renamed("--most", "--max-rate")
@@ -100,9 +114,9 @@ def command(
     quiet: bool,
     verbose: int,
 ) -> None:
-    """Execute the same cells by two methods, and measure how far the first is from the second.
+    """Execute the same cells by two methods, and measure the first method's error against the second.
 
-    An interrupted validation is continued by the same command; a larger sample takes over the cells of a smaller one.
+    The same command continues an interrupted validation. A larger sample reuses the cells of a smaller one.
     """
     from weir import engine
     from weir.study import How, parse_sides
