@@ -160,7 +160,8 @@ static void highspeed_set_state(struct sock *sk, u8 new_state)
 	OP(cong_avoid, highspeed_cong_avoid) \
 	OP(pkts_acked, highspeed_pkts_acked) \
 	OP(set_state, highspeed_set_state)   \
-	OP(undo_cwnd, tcp_reno_undo_cwnd)
+	OP(undo_cwnd, tcp_reno_undo_cwnd)    \
+	OP(min_cwnd, tcp_reno_min_cwnd)
 
 WEIR_CC_ABOUT("HighSpeed TCP", 2003, "RFC 3649")
 WEIR_CC_REGISTER(highspeed, "highspeed", 0, struct highspeed, HIGHSPEED_OPS)

@@ -95,6 +95,15 @@ static __always_inline u32 tcp_reno_ssthresh(struct sock *sk)
 	return max(tcp_sk(sk)->snd_cwnd >> 1U, 2U);
 }
 
+/*
+ * How far rate halving, which reduced the window before proportional rate reduction did, may go below the threshold of
+ * Reno and what was derived from it: to half of it.
+ */
+static __always_inline u32 tcp_reno_min_cwnd(struct sock *sk)
+{
+	return tcp_sk(sk)->snd_ssthresh / 2;
+}
+
 /* Loss recovery was a mistake (RFC 4015, RFC 5682): back to the window before it. */
 static __always_inline u32 tcp_reno_undo_cwnd(struct sock *sk)
 {

@@ -50,13 +50,14 @@ static void reno_set_state(struct sock *sk, u8 new_state)
 		reno_init(sk);
 }
 
-#define RENO_OPS(OP)                    \
-	OP(init, reno_init)             \
-	OP(ssthresh, tcp_reno_ssthresh) \
-	OP(cong_avoid, reno_cong_avoid) \
-	OP(pkts_acked, reno_pkts_acked) \
-	OP(set_state, reno_set_state)   \
-	OP(undo_cwnd, tcp_reno_undo_cwnd)
+#define RENO_OPS(OP)                      \
+	OP(init, reno_init)               \
+	OP(ssthresh, tcp_reno_ssthresh)   \
+	OP(cong_avoid, reno_cong_avoid)   \
+	OP(pkts_acked, reno_pkts_acked)   \
+	OP(set_state, reno_set_state)     \
+	OP(undo_cwnd, tcp_reno_undo_cwnd) \
+	OP(min_cwnd, tcp_reno_min_cwnd)
 
 WEIR_CC_ABOUT("TCP Reno", 2009, "RFC 5681, section 3.1")
 WEIR_CC_REGISTER(reno, "reno", TCP_CONG_NON_RESTRICTED, struct reno, RENO_OPS)

@@ -98,7 +98,8 @@ static void scalable_set_state(struct sock *sk, u8 new_state)
 	OP(cong_avoid, scalable_cong_avoid) \
 	OP(pkts_acked, scalable_pkts_acked) \
 	OP(set_state, scalable_set_state)   \
-	OP(undo_cwnd, tcp_reno_undo_cwnd)
+	OP(undo_cwnd, tcp_reno_undo_cwnd)   \
+	OP(min_cwnd, tcp_reno_min_cwnd)
 
 WEIR_CC_ABOUT("Scalable TCP", 2003, "T. Kelly, Scalable TCP, ACM CCR 33(2), 2003")
 WEIR_CC_REGISTER(scalable, "scalable", 0, struct scalable, SCALABLE_OPS)

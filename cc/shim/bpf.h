@@ -296,6 +296,7 @@ static u64 (*const bpf_jiffies64)(void) = (void *)118;
 #define WEIR_BPF_SLOT_cong_control_rs .cong_control = (void *)weir_op_cong_control,
 #define WEIR_BPF_SLOT_min_tso_segs .min_tso_segs = (void *)weir_op_min_tso_segs,
 #define WEIR_BPF_SLOT_sndbuf_expand .sndbuf_expand = (void *)weir_op_sndbuf_expand,
+#define WEIR_BPF_SLOT_min_cwnd
 
 #define WEIR_BPF_OPERATIONS(id, flags_, OPS)                      \
 	SEC(".struct_ops")                                        \
@@ -346,6 +347,8 @@ static __always_inline void weir_forget(struct sock *sk)
 #define WEIR_BPF_PROGRAM_pkts_acked(f) WEIR_BPF_VOID(pkts_acked, f(WEIR_BPF_SK, WEIR_BPF_ACK))
 #define WEIR_BPF_PROGRAM_min_tso_segs(f) WEIR_BPF_U32(min_tso_segs, f(WEIR_BPF_SK))
 #define WEIR_BPF_PROGRAM_sndbuf_expand(f) WEIR_BPF_U32(sndbuf_expand, f(WEIR_BPF_SK))
+/* No kernel that loads BPF halves the rate. */
+#define WEIR_BPF_PROGRAM_min_cwnd(f) __attribute__((unused)) static u32 (*const weir_min_cwnd)(struct sock *) = f;
 #define WEIR_BPF_PROGRAM_cong_control_rs(f) WEIR_BPF_VOID(cong_control, f(WEIR_BPF_SK, WEIR_BPF_RATE))
 #if defined(WEIR_OLD_CONG_CONTROL) && !defined(WEIR_REPLAY)
 #define WEIR_BPF_PROGRAM_cong_control(f) \

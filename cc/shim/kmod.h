@@ -37,6 +37,12 @@ static inline u8 weir_ca_state(const struct sock *sk)
 	return inet_csk(sk)->icsk_ca_state;
 }
 
+/* As in weir_tcp.h; the kernel had it until it reduced windows by proportional rate reduction. */
+static inline u32 tcp_reno_min_cwnd(struct sock *sk)
+{
+	return tcp_sk(sk)->snd_ssthresh / 2;
+}
+
 /* Options ------------------------------------------------------------------------------------------------------- */
 
 #define WEIR_OPTION_PARAMETER(name, value, min, max, doc)                                                         \
@@ -92,6 +98,7 @@ static const struct kernel_param_ops weir_parameter_ops = {.set = weir_parameter
 #define WEIR_KMOD_SLOT_pkts_acked(f) .pkts_acked = f,
 #define WEIR_KMOD_SLOT_min_tso_segs(f) .min_tso_segs = f,
 #define WEIR_KMOD_SLOT_sndbuf_expand(f) .sndbuf_expand = f,
+#define WEIR_KMOD_SLOT_min_cwnd(f)
 #define WEIR_KMOD_SLOT_cong_control(f) .cong_control = weir_adapt_cong_control,
 #define WEIR_KMOD_SLOT_cong_control_rs(f) .cong_control = weir_adapt_cong_control,
 
@@ -133,6 +140,8 @@ static const struct kernel_param_ops weir_parameter_ops = {.set = weir_parameter
 #define WEIR_KMOD_ADAPT_pkts_acked(f)
 #define WEIR_KMOD_ADAPT_min_tso_segs(f)
 #define WEIR_KMOD_ADAPT_sndbuf_expand(f)
+/* No kernel that this builds for halves the rate. */
+#define WEIR_KMOD_ADAPT_min_cwnd(f) static u32 (*const weir_min_cwnd)(struct sock *) __maybe_unused = f;
 #define WEIR_KMOD_ADAPT_cong_control(f) WEIR_KMOD_CONTROL(f(sk, ack, flag, rs))
 #define WEIR_KMOD_ADAPT_cong_control_rs(f) WEIR_KMOD_CONTROL(f(sk, rs))
 

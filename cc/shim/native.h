@@ -30,7 +30,7 @@ typedef int64_t s64;
 
 /* Raised whenever a struct below or the meaning of a field changes; a shared object built against another is refused.
  */
-#define WEIR_CC_ABI 2
+#define WEIR_CC_ABI 3
 
 #define ICSK_CA_PRIV_SIZE 104
 #define TCP_CA_NAME_MAX 16
@@ -118,6 +118,7 @@ struct tcp_congestion_ops {
 	void (*cong_control_rs)(struct sock *sk, const struct rate_sample *rs); /* Linux before 6.10 */
 	u32 (*min_tso_segs)(struct sock *sk);
 	u32 (*sndbuf_expand)(struct sock *sk);
+	u32 (*min_cwnd)(struct sock *sk); /* Linux before 3.7 */
 };
 
 /* Arithmetic ---------------------------------------------------------------------------------------------------- */

@@ -130,8 +130,8 @@ NAMED = {
 """Where a method's name may stand outside of the methods, and why."""
 
 
-def method_names(tree: ast.AST, names: set[str]) -> Iterator[tuple[int, str]]:
-    """Words of code that name a method: strings without white space one of whose parts is its name; and their lines."""
+def named(tree: ast.AST, names: set[str]) -> Iterator[tuple[int, str]]:
+    """Words of code that have one of the names: strings without white space with such a part; and their lines."""
     documents = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         match node:
@@ -153,7 +153,7 @@ def method_names(tree: ast.AST, names: set[str]) -> Iterator[tuple[int, str]]:
     ],
 )
 def test_names_of_methods_are_found_where_they_decide(code: str, found: int) -> None:
-    assert len([*method_names(ast.parse(code), {"sim", "lab", "emul"})]) == found
+    assert len([*named(ast.parse(code), {"sim", "lab", "emul"})]) == found
 
 
 def test_nothing_above_the_methods_knows_which_there_are() -> None:
@@ -164,7 +164,7 @@ def test_nothing_above_the_methods_knows_which_there_are() -> None:
         place = file.relative_to(PACKAGE).as_posix()
         if place.startswith("methods/"):
             continue
-        for line, text in method_names(ast.parse(file.read_text(encoding="utf-8")), set(METHODS)):
+        for line, text in named(ast.parse(file.read_text(encoding="utf-8")), set(METHODS)):
             reasons = [known for known in NAMED if place.startswith(known)]
             assert reasons, f"{place}:{line} names a method: {text!r}; ask weir.methods.Method instead"
             used.update(reasons)
@@ -181,6 +181,65 @@ def test_methods_are_reached_through_their_registry() -> None:
         if any(within(module, inside) for module in imports(file))
     }
     assert users == {"methods"}
+
+
+NAMED_CONTROLS = {
+    "crates/weir-bpf/src/main.rs": "an example in its help",
+    "lab/_kernel.py": "those that the configuration of the lab's kernel builds",
+    "methods/sim.py": "Reno stands for a user's control where nothing is executed",
+    "scenario/_transport.py": "the kernel's, which `linux:NAME` may name",
+    "study/_draw.py": "those that both the kernel and weir have, of which cells are drawn",
+}
+"""Where the name of a congestion control may stand in code, and why."""
+
+
+def congestion_controls() -> set[str]:
+    lines = (ROOT / "cc" / "registry.txt").read_text(encoding="utf-8").splitlines()
+    return {line.strip() for line in lines if line.strip() and not line.startswith("#")}
+
+
+def named_in_rust(code: str, names: set[str]) -> Iterator[tuple[int, str]]:
+    """The same of Rust. Tests, which end a file, may name whatever they like."""
+    code = re.split(r"^#\[cfg\(test\)\]$", code, maxsplit=1, flags=re.MULTILINE)[0]
+    for number, line in enumerate(code.splitlines(), 1):
+        for text in re.findall(r'"([^"\s]*)"', re.sub(r"//.*", "", line)):
+            if names & set(re.split(r"[^\w-]+", text)):
+                yield number, text
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ('matches!(algorithm.name(), "reno" | "scalable")', 2),
+        ('if cc == "cubic-2005" {', 1),
+        ('// "reno"\nlet x = 1; // "reno"', 0),
+        ('include_str!("../../cc/include/weir_reno.h")', 0),
+        ('#[cfg(test)]\nmod tests { const CC: &str = "reno"; }', 0),
+    ],
+)
+def test_names_of_congestion_controls_are_found_where_they_decide(code: str, found: int) -> None:
+    assert len([*named_in_rust(code, {"reno", "scalable", "cubic-2005"})]) == found
+
+
+def test_nothing_depends_on_the_name_of_a_congestion_control() -> None:
+    """A user's own would be treated otherwise. What a stack has to know of a control, its source says."""
+    names, used = congestion_controls(), set[str]()
+    assert len(names) >= 7
+    rust = {
+        file.relative_to(ROOT).as_posix(): [*named_in_rust(file.read_text(encoding="utf-8"), names)]
+        for file in (ROOT / "crates").glob("*/src/**/*.rs")
+    }
+    python = {
+        file.relative_to(PACKAGE).as_posix(): [*named(ast.parse(file.read_text(encoding="utf-8")), names)]
+        for file in PACKAGE.rglob("*.py")
+    }
+    assert len(rust) > 100
+    assert len(python) > 100
+    for place, found in sorted({**rust, **python}.items()):
+        for line, text in found:
+            assert place in NAMED_CONTROLS, f"{place}:{line} names a congestion control: {text!r}; ask the control"
+            used.add(place)
+    assert used == set(NAMED_CONTROLS), "exceptions that are needed no more"
 
 
 def test_every_package_has_its_place() -> None:

@@ -200,6 +200,16 @@ impl Instance {
         }
     }
 
+    /// The window that rate halving stops at, packets: the threshold, unless the congestion control says another.
+    #[inline]
+    pub fn min_cwnd(&mut self) -> u32 {
+        match self.ops().min_cwnd {
+            // SAFETY: as in `init`.
+            Some(min_cwnd) => self.call(Operation::MinCwnd, |sock| unsafe { min_cwnd(sock) }),
+            None => self.sock.snd_ssthresh,
+        }
+    }
+
     /// Whether [`Instance::cong_control`] replaces `cong_avoid` and the transport's own window reduction.
     #[inline]
     pub fn has_cong_control(&self) -> bool {

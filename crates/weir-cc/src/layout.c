@@ -63,6 +63,7 @@ const u32 weir_layout_ops[] = {
 	OPS(cong_control_rs),
 	OPS(min_tso_segs),
 	OPS(sndbuf_expand),
+	OPS(min_cwnd),
 	sizeof(struct tcp_congestion_ops),
 	sizeof(struct weir_cc_option),
 	sizeof(struct ack_sample),

@@ -4,7 +4,7 @@ use crate::sock::{AckSample, RateSample, Sock};
 use std::ffi::c_char;
 
 /// Version of the interface; a shared object built against another is refused.
-pub(crate) const ABI: u32 = 2;
+pub(crate) const ABI: u32 = 3;
 
 /// One declared option.
 #[repr(C)]
@@ -46,6 +46,7 @@ pub(crate) struct Ops {
     pub cong_control_rs: Option<unsafe extern "C" fn(*mut Sock, *const RateSample)>,
     pub min_tso_segs: Option<Ask>,
     pub sndbuf_expand: Option<Ask>,
+    pub min_cwnd: Option<Ask>,
 }
 
 // SAFETY: constants of a C source that is never unloaded; the functions touch only the socket they are given.
@@ -59,7 +60,7 @@ mod tests {
     use std::mem::{offset_of, size_of};
 
     unsafe extern "C" {
-        static weir_layout_ops: [u32; 26];
+        static weir_layout_ops: [u32; 27];
     }
 
     #[test]
@@ -74,7 +75,7 @@ mod tests {
         }
         let rust = offsets!(abi sock_size priv_size flags name title source year option_count options init release
             ssthresh cong_avoid set_state cwnd_event in_ack_event undo_cwnd pkts_acked cong_control cong_control_rs
-            min_tso_segs sndbuf_expand);
+            min_tso_segs sndbuf_expand min_cwnd);
         // SAFETY: a constant of layout.c with this length.
         assert_eq!(rust, unsafe { weir_layout_ops });
     }

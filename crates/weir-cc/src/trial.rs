@@ -138,6 +138,7 @@ impl Flow {
 
     fn lose(&mut self) {
         let threshold = self.reduce(CaState::Recovery);
+        let _ = self.cc.min_cwnd();
         self.leave(threshold);
     }
 

@@ -40,9 +40,10 @@ pub(crate) enum Operation {
     CongControl,
     MinTsoSegs,
     SndbufExpand,
+    MinCwnd,
 }
 
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 14] = [
     "load",
     "init",
     "release",
@@ -56,6 +57,7 @@ const NAMES: [&str; 13] = [
     "cong_control",
     "min_tso_segs",
     "sndbuf_expand",
+    "min_cwnd",
 ];
 
 /// The values of the options in a trial.
@@ -301,13 +303,13 @@ mod tests {
         assert_eq!(offset_of!(Page, at), 32);
         assert_eq!(offset_of!(Page, paths), 40);
         const { assert!(WATCH_BYTES <= 4096) };
-        assert_eq!(NAMES[Operation::SndbufExpand as usize], "sndbuf_expand");
+        assert_eq!(NAMES[Operation::MinCwnd as usize], "min_cwnd");
     }
 
     #[test]
     fn a_record_of_garbage_is_harmless() {
         let watched = Watched::parse(&[0xff; WATCH_BYTES]).expect("as long as it should be");
-        assert_eq!(watched.operation, "sndbuf_expand");
+        assert_eq!(watched.operation, "min_cwnd");
         assert!(watched.in_call && watched.past_state.is_none());
         assert_eq!(Watched::parse(&[]), None);
     }

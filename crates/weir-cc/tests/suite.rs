@@ -140,6 +140,18 @@ fn a_loss_takes_a_share_and_the_window_grows_again() {
 }
 
 #[test]
+fn rate_halving_stops_at_the_threshold_or_at_half_of_it() {
+    for_each(|algorithm| {
+        for threshold in [2, 9, 1000, 1_000_000] {
+            let mut flow = Flow::avoiding(algorithm, &defaults(), 2 * threshold, 100 * MS);
+            flow.cc.sock.snd_ssthresh = threshold;
+            let floor = flow.checked(|cc| cc.min_cwnd());
+            assert!(floor == threshold || floor == threshold / 2, "{floor} with a threshold of {threshold}");
+        }
+    });
+}
+
+#[test]
 fn a_window_of_two_survives_losses() {
     for_each(|algorithm| {
         for cwnd in 1..=4 {

@@ -15,7 +15,7 @@ const FUSED: Options = Options { reference: false };
 const REFERENCE: Options = Options { reference: true };
 
 /// Compares column by column, so that a failure names the first one that differs.
-fn assert_same(a: &Tables, b: &Tables, except: &[&str]) -> Result<(), TestCaseError> {
+pub fn assert_same(a: &Tables, b: &Tables, except: &[&str]) -> Result<(), TestCaseError> {
     let columns = |t: &Tables| {
         let t = t.clone();
         [

@@ -13,6 +13,7 @@ mod response;
 
 mod applications;
 mod conservation;
+mod controls;
 mod delays;
 mod determinism;
 mod pages;

@@ -104,7 +104,6 @@ pub struct Sender {
     initial_window: u32,
     send_buffer: u64,
     peer_buffer: u64,
-    halving_undershoot: u32,
 
     /// Payload acknowledged, sent for the first time, and written by the application.
     una_bytes: u64,
@@ -165,7 +164,6 @@ impl Sender {
             initial_window: tcp.initial_window,
             send_buffer: tcp.send_buffer_bytes,
             peer_buffer: tcp.receive_buffer_bytes,
-            halving_undershoot: recovery::halving_undershoot(algorithm.name()),
             una_bytes: 0,
             next_bytes: 0,
             written_bytes: 0,

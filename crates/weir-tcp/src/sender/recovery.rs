@@ -13,12 +13,6 @@ use super::{Notice, REORDERING, Sender, micros};
 /// Segments that `linux-2.6` lets a window exceed the flight by, when it leaves an unusual state.
 const MAX_BURST: u32 = 3;
 
-/// How often the floor of rate halving is halved below the threshold: the kernels of the time let Reno and what was
-/// derived from it undershoot (`tcp_reno_min_cwnd`), the others stopped at the threshold.
-pub(super) fn halving_undershoot(congestion_control: &str) -> u32 {
-    u32::from(matches!(congestion_control, "reno" | "highspeed" | "scalable"))
-}
-
 /// State of the reduction under way.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recovery {
@@ -545,13 +539,14 @@ impl Sender {
         self.cc.sock.snd_cwnd = (i64::from(in_flight) + send).max(1) as u32;
     }
 
-    /// Rate halving: one segment less for every second ACK, down to a floor.
+    /// Rate halving: one segment less for every second ACK, down to the floor that the congestion control says.
     fn halve_rate(&mut self) {
         let in_flight = self.in_flight();
+        let floor = self.cc.min_cwnd();
         let sock = &mut self.cc.sock;
         let count = sock.snd_cwnd_cnt + 1;
         sock.snd_cwnd_cnt = count & 1;
-        if sock.snd_cwnd > sock.snd_ssthresh >> self.halving_undershoot {
+        if sock.snd_cwnd > floor {
             sock.snd_cwnd -= count >> 1;
         }
         sock.snd_cwnd = sock.snd_cwnd.min(in_flight + 1).max(1);
