@@ -48,15 +48,15 @@ def finished(*frames: Frame) -> dict[str, list[dict[str, object]]]:
 
 def test_goodput_has_what_both_ends_say() -> None:
     tables = finished(
-        frame("sent", time_ns=[200, 200, 400], flow=[0, 1, 0], sent_bytes=[1500, 40, 3000]),
+        frame("sent", time_ns=[200, 200, 400], flow=[0, 1, 0], sent_ip_bytes=[1500, 40, 3000]),
         frame("delivered", time_ns=[400, 200], flow=[0, 0], transfer=[1, 0], delivered_bytes=[2896, 1000]),
         frame("delivered", time_ns=[400, 600], flow=[0, 1], transfer=[0, 0], delivered_bytes=[448, 7]),
     )
     assert tables["goodput"] == [
-        {"time_ns": 200, "flow": 0, "delivered_bytes": 1000, "sent_bytes": 1500},
-        {"time_ns": 200, "flow": 1, "delivered_bytes": 0, "sent_bytes": 40},
-        {"time_ns": 400, "flow": 0, "delivered_bytes": 3344, "sent_bytes": 3000},
-        {"time_ns": 600, "flow": 1, "delivered_bytes": 7, "sent_bytes": 0},
+        {"time_ns": 200, "flow": 0, "delivered_bytes": 1000, "sent_ip_bytes": 1500},
+        {"time_ns": 200, "flow": 1, "delivered_bytes": 0, "sent_ip_bytes": 40},
+        {"time_ns": 400, "flow": 0, "delivered_bytes": 3344, "sent_ip_bytes": 3000},
+        {"time_ns": 600, "flow": 1, "delivered_bytes": 7, "sent_ip_bytes": 0},
     ]
 
 

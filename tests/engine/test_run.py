@@ -132,9 +132,12 @@ def test_fresh_replaces_a_run_but_never_a_folder_of_something_else(tmp_path: Pat
     assert sorted(p.name for p in (tmp_path / "home").iterdir()) == ["figures", "thesis.tex"]
 
 
-def test_cells_of_another_version_are_executed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["weir.__version__", "weir.run.tables.FORMAT"])
+def test_cells_of_another_version_are_executed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     run(tmp_path / "r", "rows=10")
-    monkeypatch.setattr("weir.__version__", "99.0.0")
+    monkeypatch.setattr(name, "99.0.0")
     assert run(tmp_path / "r", "rows=10").executed == 1
 
 

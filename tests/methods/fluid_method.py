@@ -82,7 +82,7 @@ def _share_bps(plan: Mapping[str, Any], flow: Mapping[str, Any]) -> float:
 def _goodput(times: Any, flow: int, size: float) -> pa.RecordBatch:
     count = len(times)
     columns = {"time_ns": times, "flow": np.full(count, flow), "delivered_bytes": np.full(count, round(size)),
-               "sent_bytes": np.full(count, round(size))}  # fmt: skip
+               "sent_ip_bytes": np.full(count, round(size))}  # fmt: skip
     return _batch("goodput", columns)
 
 

@@ -219,7 +219,7 @@ def _goodput_rows(cell: CellSpec, number: int, flow: FlowSpec) -> list[dict[str,
             "time_ns": (first + k + 1) * step,
             "flow": number,
             "delivered_bytes": round(got * 1e6 / 8 * step / 1e9),
-            "sent_bytes": round(put * 1e6 / 8 * step / 1e9),
+            "sent_ip_bytes": round(put * 1e6 / 8 * step / 1e9),
         }
         for k, (got, put) in enumerate(zip(flow.mbps, sent, strict=True))
     ]

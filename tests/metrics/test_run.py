@@ -164,6 +164,17 @@ def test_a_run_of_an_older_version_opens_with_a_warning(tmp_path: Path) -> None:
     assert run.metrics("goodput.mean").equals(expected)
 
 
+@pytest.mark.filterwarnings("ignore::weir.run.RunWarning")
+def test_a_table_with_former_names_of_columns_is_of_an_older_version(tmp_path: Path) -> None:
+    folder = sweep(tmp_path / "run")
+    forget_checksums(folder)
+    file = folder / "cells" / "000" / "goodput.parquet"
+    pl.read_parquet(file).rename({"sent_ip_bytes": "sent_bytes"}).write_parquet(file)
+    expected = r"goodput\.parquet.*older version of weir \(sent_bytes is now sent_ip_bytes\).*executes its cells again"
+    with pytest.raises(RunError, match=expected):
+        open_run(folder).metrics("goodput.mean")
+
+
 def test_a_file_is_checked_when_it_is_read_and_again_when_it_has_changed(tmp_path: Path) -> None:
     folder = sweep(tmp_path / "run")
     cell = open_run(folder).cells[0]

@@ -162,7 +162,7 @@ def _goodput(trace: _Trace, bell: Dumbbell) -> pa.Table:
     delivered = sent * _PAYLOAD / _PACKET
     return _table(
         "goodput",
-        {"time_ns": time, "flow": flow, "delivered_bytes": delivered.astype(int), "sent_bytes": sent.astype(int)},
+        {"time_ns": time, "flow": flow, "delivered_bytes": delivered.astype(int), "sent_ip_bytes": sent.astype(int)},
     )
 
 

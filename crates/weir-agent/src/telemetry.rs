@@ -81,7 +81,7 @@ pub struct TransferRecord {
 struct Sent {
     time_ns: Vec<u64>,
     flow: Vec<u32>,
-    sent_bytes: Vec<u64>,
+    sent_ip_bytes: Vec<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -162,7 +162,7 @@ impl Telemetry {
     pub fn sent(&mut self, at: Time, flow: u32, bytes: u64) {
         self.sent.time_ns.push(at.0);
         self.sent.flow.push(flow);
-        self.sent.sent_bytes.push(bytes);
+        self.sent.sent_ip_bytes.push(bytes);
     }
 
     /// Payload of one transfer that the application got in the interval that ends at `at`.
@@ -242,9 +242,12 @@ impl Telemetry {
         self.limits = Limits::recycled(samples.split_off(shared));
         self.samples = Samples::recycled(samples);
         output.table("events", &std::mem::take(&mut self.events).into_columns());
-        let Sent { time_ns, flow, sent_bytes } = std::mem::take(&mut self.sent);
-        let columns =
-            [("time_ns", Column::U64(time_ns)), ("flow", Column::U32(flow)), ("sent_bytes", Column::U64(sent_bytes))];
+        let Sent { time_ns, flow, sent_ip_bytes } = std::mem::take(&mut self.sent);
+        let columns = [
+            ("time_ns", Column::U64(time_ns)),
+            ("flow", Column::U32(flow)),
+            ("sent_ip_bytes", Column::U64(sent_ip_bytes)),
+        ];
         output.table("sent", &columns);
         let Delivered { time_ns, flow, transfer, delivered_bytes } = std::mem::take(&mut self.delivered);
         let columns = [

@@ -242,8 +242,8 @@ mod tests {
     #[test]
     fn a_table_is_a_line_and_its_columns() {
         let mut tables = Tables::default();
-        tables.goodput.push(GoodputRow { time_ns: 1, flow: 2, delivered_bytes: 3, sent_bytes: 4 });
-        tables.goodput.push(GoodputRow { time_ns: 5, flow: 6, delivered_bytes: 7, sent_bytes: 8 });
+        tables.goodput.push(GoodputRow { time_ns: 1, flow: 2, delivered_bytes: 3, sent_ip_bytes: 4 });
+        tables.goodput.push(GoodputRow { time_ns: 5, flow: 6, delivered_bytes: 7, sent_ip_bytes: 8 });
         let mut out = Vec::new();
         Outbox::new(&mut out).tables(&mut tables).expect("memory takes it");
         assert_eq!(tables, Tables::default());
@@ -261,7 +261,7 @@ mod tests {
     #[test]
     fn memory_of_columns_is_used_again() {
         let mut goodput = Goodput::default();
-        goodput.push(GoodputRow { time_ns: 1, flow: 2, delivered_bytes: 3, sent_bytes: 4 });
+        goodput.push(GoodputRow { time_ns: 1, flow: 2, delivered_bytes: 3, sent_ip_bytes: 4 });
         let memory = (goodput.time_ns.as_ptr(), goodput.flow.as_ptr());
         let again = Goodput::recycled(goodput.into_columns());
         assert_eq!((again.rows(), (again.time_ns.as_ptr(), again.flow.as_ptr())), (0, memory));

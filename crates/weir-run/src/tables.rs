@@ -76,7 +76,9 @@ table! {
 
 table! {
     /// Table `goodput`.
-    Goodput / GoodputRow { time_ns: u64 as U64, flow: u32 as U32, delivered_bytes: u64 as U64, sent_bytes: u64 as U64 }
+    Goodput / GoodputRow {
+        time_ns: u64 as U64, flow: u32 as U32, delivered_bytes: u64 as U64, sent_ip_bytes: u64 as U64,
+    }
 }
 
 table! {

@@ -82,10 +82,10 @@ impl Telemetry {
                 time_ns: now.0,
                 flow: index as u32,
                 delivered_bytes: totals.delivered_bytes - delivered,
-                sent_bytes: totals.sent_ip_bytes - sent,
+                sent_ip_bytes: totals.sent_ip_bytes - sent,
             };
             // After its end a flow is silent; while it lasts, an interval without data is a row of zeros.
-            if !flow.finished || row.delivered_bytes + row.sent_bytes > 0 {
+            if !flow.finished || row.delivered_bytes + row.sent_ip_bytes > 0 {
                 self.tables.goodput.push(row);
             }
         }

@@ -12,6 +12,7 @@ import weir
 from weir import cc, methods
 from weir.engine._estimate import Estimate, estimate
 from weir.plan import Plan, canonical, plan_hash, typed
+from weir.run import tables
 
 __all__ = ["Cell", "Expectation", "Failure", "Job", "Scenario"]
 
@@ -110,7 +111,7 @@ class Job:
     cell: Cell
     plan_hash: str
     key: str
-    """Equal keys give equal results: plan, method, version of weir, files that the plan names."""
+    """Equal keys give equal results: plan, method, version of weir and of its tables, files that the plan names."""
     seed: int
     estimate: Estimate
     end_ns: int
@@ -128,7 +129,8 @@ class Job:
         """
         document = cell.plan()
         plan, digest = typed(document), plan_hash(document)
-        key = canonical({"plan": digest, "method": method, "weir": weir.__version__, "inputs": _inputs(plan)})
+        versions = {"weir": weir.__version__, "tables": tables.FORMAT}
+        key = canonical({"plan": digest, "method": method, **versions, "inputs": _inputs(plan)})
         expected = estimate(document)
         cost = _cost(document, expected.packets, method)
         return cls(cell, digest, key, plan.seed, expected, plan.end_ns, cost, cc.sources_of(plan))

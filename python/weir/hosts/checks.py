@@ -18,7 +18,7 @@ from weir.run.tables import TABLES
 __all__ = ["PARTS", "Checks"]
 
 PARTS: Mapping[str, Mapping[str, str]] = {
-    "sent": {"time_ns": "u8", "flow": "u4", "sent_bytes": "u8"},
+    "sent": {"time_ns": "u8", "flow": "u4", "sent_ip_bytes": "u8"},
     "delivered": {"time_ns": "u8", "flow": "u4", "transfer": "u4", "delivered_bytes": "u8"},
     "drops": {"time_ns": "u8", "flow": "u4", "link": "u4", "packets": "u8"},
     "marks": {"time_ns": "u8", "flow": "u4", "link": "u4", "packets": "u8"},

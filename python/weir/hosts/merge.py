@@ -91,7 +91,7 @@ def goodput(sent: Columns, delivered: Columns) -> dict[str, Array]:
         "time_ns": keys[0],
         "flow": keys[1],
         "delivered_bytes": _summed(place[count:], delivered["delivered_bytes"], len(keys[0])),
-        "sent_bytes": _summed(place[:count], sent["sent_bytes"], len(keys[0])),
+        "sent_ip_bytes": _summed(place[:count], sent["sent_ip_bytes"], len(keys[0])),
     }
 
 

@@ -285,6 +285,6 @@ def uif(window: Window, *, legacy: str, baseline: Window) -> Values:
     Raises MetricError if there is no such group.
     """
     beside = replace(window, flows=select_flows(window.plan, legacy))
-    mixed = over_time(_means(beside.rates("sent_bytes")), "mean")
-    alone = over_time(_means(baseline.rates("sent_bytes")), "mean")
+    mixed = over_time(_means(beside.rates("sent_ip_bytes")), "mean")
+    alone = over_time(_means(baseline.rates("sent_ip_bytes")), "mean")
     return _one(mixed / alone if alone else math.nan)

@@ -38,7 +38,8 @@ class StepRates:
 def step_rates(window: Window, flow: Flow) -> StepRates:
     """Throughput of ``flow`` in steps of its base RTT, interpolated in the finest counter of the run.
 
-    That is ``samples.sent_bytes`` (payload sent) for a TCP flow if samples were recorded, else ``goodput.sent_bytes``.
+    That is ``samples.sent_bytes`` (payload sent) for a TCP flow if samples were recorded, else
+    ``goodput.sent_ip_bytes`` (with headers).
     """
     times, counted, interval = _counter(window, flow)
     rtt = window.plan.base_rtt_ns(flow)
@@ -65,7 +66,7 @@ def _counter(window: Window, flow: Flow) -> tuple[Floats, Floats, int]:
     else:
         grouped = window.data.grouped("goodput", window.flow_ids)
         rows = grouped.rows(flow.id)
-        times, counted = grouped.times_ns[rows], np.cumsum(grouped.column("sent_bytes")[rows])
+        times, counted = grouped.times_ns[rows], np.cumsum(grouped.column("sent_ip_bytes")[rows])
         interval = window.plan.interval_ns("goodput")
     after = times > flow.start_ns
     return (
@@ -124,7 +125,7 @@ def responsiveness_average(window: Window, *, tolerance: float = 0.1) -> Values:
     Resolution: the interval of ``measure.goodput``. 0 if it is always within; a lower bound if the last interval is
     not.
     """
-    series = aggregate(window, "sent_bytes")
+    series = aggregate(window, "sent_ip_bytes")
     rates, times = series.values[0], series.times_ns[0]
     mean = float(np.mean(rates)) if len(rates) else 0.0
     if mean == 0.0:

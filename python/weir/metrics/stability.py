@@ -106,7 +106,7 @@ def throughput_cov(window: Window) -> Values:
     """Coefficient of variation of a flow's throughput (sample: T - 1); undefined with fewer than two intervals."""
     values = [
         float(np.std(v, ddof=1) / np.mean(v)) if len(v) > 1 and np.mean(v) > 0 else math.nan
-        for v in window.rates("sent_bytes").values
+        for v in window.rates("sent_ip_bytes").values
     ]
     return Values("flow", window.flow_ids, np.array(values, dtype=np.float64))
 
@@ -128,7 +128,9 @@ def smoothness(window: Window) -> Values:
 
     Undefined with fewer than two intervals.
     """
-    values = [float(np.max(np.abs(np.diff(v)))) if len(v) > 1 else math.nan for v in window.rates("sent_bytes").values]
+    values = [
+        float(np.max(np.abs(np.diff(v)))) if len(v) > 1 else math.nan for v in window.rates("sent_ip_bytes").values
+    ]
     return Values("flow", window.flow_ids, np.array(values, dtype=np.float64))
 
 

@@ -122,7 +122,7 @@ def throughput(window: Window) -> Series:
 
     One value per flow and interval of ``measure.goodput`` in which the flow is active.
     """
-    return window.rates("sent_bytes")
+    return window.rates("sent_ip_bytes")
 
 
 @metric(
@@ -142,7 +142,7 @@ def throughput_aggregate(window: Window) -> Series:
 
     One value per interval of ``measure.goodput``.
     """
-    return aggregate(window, "sent_bytes")
+    return aggregate(window, "sent_ip_bytes")
 
 
 @metric(
@@ -164,7 +164,7 @@ def efficiency(window: Window) -> Series:
     an interval that delivers packets sent in the previous one.
     """
     useful = aggregate(window, "delivered_bytes")
-    sent = aggregate(window, "sent_bytes").values[0]
+    sent = aggregate(window, "sent_ip_bytes").values[0]
     ratio = np.full(len(sent), np.nan)
     np.divide(useful.values[0], sent, out=ratio, where=sent > 0)
     return Series("all", [0], useful.times_ns, [ratio])

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from weir._inside import InsideError, open_plain
 from weir.run.errors import RunError
 from weir.run.printable import printable
-from weir.run.tables import arrow_schema
+from weir.run.tables import TABLES, arrow_schema
 
 __all__ = ["check_footer", "count_rows", "decoding", "prove_readable", "scan"]
 
@@ -54,6 +54,13 @@ def scan(file: Path, table: str) -> pl.LazyFrame:
         have = found.collect_schema()
     wanted = _columns(table)
     missing = [name for name in wanted if name not in have]
+    if any(old in have for name, old in _former_names(table).items() if name in missing):
+        renamed = ", ".join(f"{old} is now {name}" for name, old in _former_names(table).items() if name in missing)
+        raise RunError(
+            file,
+            f"was written by an older version of weir ({renamed})",
+            "a run of this version: `weir run` with the same scenario and folder executes its cells again",
+        )
     if missing:
         raise RunError(file, f"lacks the columns {', '.join(missing)}", "the columns of `weir schema`")
     for name, kind in wanted.items():
@@ -76,6 +83,11 @@ def _columns(table: str) -> dict[str, pl.DataType]:
     found = pl.from_arrow(arrow_schema(table).empty_table())
     assert isinstance(found, pl.DataFrame)
     return dict(found.schema)
+
+
+def _former_names(table: str) -> dict[str, str]:
+    """Former names of columns by the present ones."""
+    return {column.name: column.formerly for column in TABLES[table].columns if column.formerly is not None}
 
 
 def check_footer(file: Path) -> None:

@@ -6,11 +6,12 @@ prints them, and each Parquet file carries the descriptions in its field metadat
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-__all__ = ["TABLES", "Column", "Table", "arrow_schema"]
+__all__ = ["FORMAT", "TABLES", "Column", "Table", "arrow_schema"]
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,8 @@ class Column:
     type: pa.DataType
     doc: str
     nullable: bool = False
+    formerly: str | None = None
+    """Its name in runs of older versions, if that was another one."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,12 @@ _GOODPUT = Table(
         _TIME,
         _FLOW,
         Column("delivered_bytes", pa.uint64(), "Payload handed to the receiving application in the interval."),
-        Column("sent_bytes", pa.uint64(), "IP bytes of data packets sent in the interval: headers, retransmissions."),
+        Column(
+            "sent_ip_bytes",
+            pa.uint64(),
+            "IP bytes of the data packets sent in the interval: headers and retransmissions included.",
+            formerly="sent_bytes",
+        ),
     ),
 )
 
@@ -206,6 +214,12 @@ _EVENTS = Table(
 )
 
 TABLES: dict[str, Table] = {t.name: t for t in (_FLOWS, _GOODPUT, _SAMPLES, _LINKS, _DELAYS, _DELAY_BINS, _EVENTS)}
+
+
+FORMAT = hashlib.sha256(
+    repr([(t.name, [(c.name, str(c.type), c.nullable) for c in t.columns]) for t in TABLES.values()]).encode()
+).hexdigest()
+"""Changes when a table's columns change: a cell of another format is executed again."""
 
 
 def arrow_schema(name: str) -> pa.Schema:

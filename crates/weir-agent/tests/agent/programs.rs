@@ -247,7 +247,7 @@ fn datagrams_of_iperf3_are_counted_by_its_reports() {
     assert_eq!(warnings(&report), [""; 0]);
     let delivered = report.delivered(0, 0);
     assert!((100_000..6_300_000).contains(&delivered), "a megabyte a second for 5.95 s, at most: {delivered}");
-    let sent: u64 = report.column("sent", "sent_bytes").iter().sum();
+    let sent: u64 = report.column("sent", "sent_ip_bytes").iter().sum();
     let packets = report.column("flows", "sent_packets")[0];
     let payload = report.column("flows", "sent_bytes")[0];
     assert_eq!(payload, packets * 1000);

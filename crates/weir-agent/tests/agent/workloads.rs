@@ -13,7 +13,7 @@ fn stopped(mut flow: Value, stop_ms: u64) -> Value {
 /// Times of `sent` in which a flow sent something.
 fn busy_intervals(report: &Report, flow: u64) -> Vec<u64> {
     let times = report.select("sent", "time_ns", &[("flow", flow)]);
-    let bytes = report.select("sent", "sent_bytes", &[("flow", flow)]);
+    let bytes = report.select("sent", "sent_ip_bytes", &[("flow", flow)]);
     times.into_iter().zip(bytes).filter(|(_, bytes)| *bytes > 0).map(|(time, _)| time).collect()
 }
 
@@ -33,7 +33,7 @@ fn a_bulk_flow_delivers_all_that_is_acknowledged_and_ends_after_its_stop() {
     assert!(sender.column("flows", "start_ns")[0] <= established && established < end[0]);
     assert_eq!(sender.events(0, EventKind::FlowEnd), end);
     // Headers are in `sent`, and not one byte less than the payload.
-    let sent: u64 = sender.column("sent", "sent_bytes").iter().sum();
+    let sent: u64 = sender.column("sent", "sent_ip_bytes").iter().sum();
     assert!(sent > delivered + 52 * (delivered / 65_536), "{sent} {delivered}");
 }
 
@@ -73,7 +73,7 @@ fn constant_bit_rate_sends_each_datagram_of_its_clock() {
     let (sender, receiver) = run(&job(600, &[stopped(flow(0, udp(972), source), 450)]));
     assert_eq!(sender.column("flows", "sent_packets"), [80]);
     assert_eq!(sender.column("flows", "sent_bytes"), [80 * 972]);
-    assert_eq!(sender.column("sent", "sent_bytes").iter().sum::<u64>(), 80 * 1000);
+    assert_eq!(sender.column("sent", "sent_ip_bytes").iter().sum::<u64>(), 80 * 1000);
     assert_eq!(receiver.delivered(0, 0), 80 * 972);
     assert_eq!((receiver.stat("cbr.0.received"), receiver.stat("cbr.0.lost")), (80.0, 0.0));
     assert_eq!(receiver.stat("cbr.0.reordered"), 0.0);
