@@ -21,6 +21,9 @@ def check_plan(json: str) -> None:
 def plan_schema() -> str:
     """The JSON schema of a plan, as text."""
 
+def elements() -> str:
+    """What the elements of links say of themselves, as JSON: a list in the order in which a packet passes them."""
+
 def sample(seed: int, stream: str, distribution: Mapping[str, object] | str, n: int) -> list[float]:
     """``n`` draws of ``distribution`` from the substream ``stream`` of ``seed``.
 

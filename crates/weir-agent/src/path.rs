@@ -1,6 +1,6 @@
 //! What fits in the path of a flow.
 
-use weir_plan::{ChangeKind, Delay, Limit, Plan, Queue};
+use weir_plan::{ChangeKind, Plan};
 
 const NS_PER_S: u128 = 1_000_000_000;
 
@@ -12,7 +12,9 @@ pub fn capacity_bytes(plan: &Plan, flow: u32) -> u64 {
     let rate_bps = flow.path.iter().map(|&link| highest_rate(plan, link)).min().unwrap_or(0);
     let in_flight = u128::from(rate_bps) * u128::from(round_trip_ns) / 8 / NS_PER_S;
     let links = flow.path.iter().map(|&link| &plan.links[link as usize]).filter(|link| !link.host_nic);
-    let queued = links.map(|link| queue_bytes(&link.queue, link.mtu_bytes)).fold(0, u64::saturating_add);
+    let queued = links
+        .map(|link| link.queue.limit().max_bytes(link.mtu_bytes.into()).unwrap_or(u64::MAX))
+        .fold(0, u64::saturating_add);
     u64::try_from(in_flight).unwrap_or(u64::MAX).saturating_add(queued)
 }
 
@@ -32,29 +34,10 @@ fn highest_rate(plan: &Plan, link: u32) -> u64 {
 
 fn longest_delay(plan: &Plan, link: u32) -> u64 {
     let changed = plan.changes.iter().filter(|change| change.link == link).filter_map(|change| match &change.change {
-        ChangeKind::Delay { delay } => Some(delay_ns(delay)),
+        ChangeKind::Delay { delay } => Some(delay.max_ns()),
         ChangeKind::Rate { .. } | ChangeKind::Loss { .. } => None,
     });
-    changed.fold(delay_ns(&plan.links[link as usize].delay), u64::max)
-}
-
-fn delay_ns(delay: &Delay) -> u64 {
-    match *delay {
-        Delay::Fixed { delay_ns } => delay_ns,
-        Delay::Jitter { delay_ns, jitter_ns, .. } => delay_ns + jitter_ns,
-        Delay::Reorder { delay_ns, extra_ns, .. } => delay_ns + extra_ns,
-    }
-}
-
-fn queue_bytes(queue: &Queue, mtu_bytes: u32) -> u64 {
-    let (Queue::Droptail { limit }
-    | Queue::Red { limit, .. }
-    | Queue::Codel { limit, .. }
-    | Queue::FqCodel { limit, .. }
-    | Queue::Pie { limit, .. }) = queue;
-    let Limit { bytes, packets } = *limit;
-    let packets = packets.map(|packets| packets.saturating_mul(u64::from(mtu_bytes)));
-    bytes.unwrap_or(u64::MAX).min(packets.unwrap_or(u64::MAX))
+    changed.fold(plan.links[link as usize].delay.max_ns(), u64::max)
 }
 
 #[cfg(test)]

@@ -7,10 +7,11 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use weir_elements::plan::{CodelQueue, DroptailQueue, FqCodelQueue, PieQueue, RedQueue};
 use weir_elements::{
     Admission, AnyQdisc, Arrival, Backlog, DelayLine, FifoLink, LossModel, Packet, Port, Qdisc, Transmitter,
 };
-use weir_plan::{CodelParams, Delay, Limit, Loss, Mark, Queue, RedCurve};
+use weir_elements::{CodelParams, Delay, Limit, Loss, Mark, Queue, RedCurve};
 use weir_units::{Rate, Stream, Time};
 
 const OPERATIONS: u64 = 10_000_000;
@@ -58,12 +59,12 @@ fn stream() -> Stream {
 
 fn red() -> Queue {
     let curve = RedCurve { dscp_from: 0, dscp_to: 63, min_bytes: 200_000, max_bytes: 800_000, max_p: 0.1 };
-    Queue::Red { limit: LIMIT, curves: vec![curve], weight: 0.002, gentle: true, mark: Mark::Ecn }
+    Queue::Red(RedQueue { limit: LIMIT, curves: vec![curve], weight: 0.002, gentle: true, mark: Mark::Ecn })
 }
 
 fn admissions() {
     let arrival = Arrival { bytes: 1538, ecn_capable: true, dscp: 0 };
-    for (name, plan) in [("admit: drop-tail", Queue::Droptail { limit: LIMIT }), ("admit: RED", red())] {
+    for (name, plan) in [("admit: drop-tail", Queue::Droptail(DroptailQueue { limit: LIMIT })), ("admit: RED", red())] {
         let mut admission = Admission::from_plan(&plan, &PORT, stream()).expect("it decides at arrival");
         measure(name, |i| {
             let queue = Backlog { bytes: i * 1538 % 900_000, packets: 100, idle_since: None };
@@ -116,7 +117,9 @@ fn transmitters() {
 
 fn links() {
     let arrival = Arrival { bytes: 1538, ecn_capable: true, dscp: 0 };
-    for (name, plan) in [("offer: drop-tail link", Queue::Droptail { limit: LIMIT }), ("offer: RED link", red())] {
+    for (name, plan) in
+        [("offer: drop-tail link", Queue::Droptail(DroptailQueue { limit: LIMIT })), ("offer: RED link", red())]
+    {
         let admission = Admission::from_plan(&plan, &PORT, stream()).expect("it decides at arrival");
         let mut link = FifoLink::new(admission, PORT.rate);
         let mut now = 0;
@@ -130,19 +133,22 @@ fn links() {
 
 fn qdiscs() {
     let codel = CodelParams { target_ns: 5_000_000, interval_ns: 100_000_000, mark: Mark::Drop };
-    let pie = Queue::Pie {
+    let pie = Queue::Pie(PieQueue {
         limit: LIMIT,
         target_ns: 15_000_000,
         update_ns: 15_000_000,
         alpha: 0.125,
         beta: 1.25,
         mark: Mark::Drop,
-    };
+    });
     for (name, plan) in [
-        ("enqueue, dequeue: drop-tail", Queue::Droptail { limit: LIMIT }),
+        ("enqueue, dequeue: drop-tail", Queue::Droptail(DroptailQueue { limit: LIMIT })),
         ("enqueue, dequeue: RED", red()),
-        ("enqueue, dequeue: CoDel", Queue::Codel { limit: LIMIT, codel }),
-        ("enqueue, dequeue: FQ-CoDel", Queue::FqCodel { limit: LIMIT, buckets: 1024, quantum_bytes: 1538, codel }),
+        ("enqueue, dequeue: CoDel", Queue::Codel(CodelQueue { limit: LIMIT, codel })),
+        (
+            "enqueue, dequeue: FQ-CoDel",
+            Queue::FqCodel(FqCodelQueue { limit: LIMIT, buckets: 1024, quantum_bytes: 1538, codel }),
+        ),
         ("enqueue, dequeue: PIE", pie),
     ] {
         let mut queue = AnyQdisc::from_plan(&plan, PORT, stream());

@@ -1,11 +1,10 @@
 //! Admission at arrival: the decision of drop-tail and RED, and the queue with explicit dequeue built on it.
 
-use weir_plan::Queue;
 use weir_units::{Rate, Stream, Time};
 
 use crate::fifo::Fifo;
 use crate::qdisc::Drops;
-use crate::{Counters, Dequeued, DropReason, DropTail, Enqueued, Packet, Port, Qdisc, Red};
+use crate::{Admission, Counters, Dequeued, DropReason, Enqueued, Packet, Port, Qdisc, QueuePlan};
 
 /// A packet that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,50 +39,41 @@ pub enum Verdict {
     Drop(DropReason),
 }
 
-/// A discipline that decides at arrival only.
-#[derive(Clone, Debug)]
-pub enum Admission {
-    /// Drop-tail.
-    DropTail(DropTail),
-    /// RED and WRED.
-    Red(Box<Red>),
-}
-
-impl Admission {
-    /// The admission of the plan's queue; none when the discipline also decides at dequeue.
-    pub fn from_plan(queue: &Queue, port: &Port, stream: Stream) -> Option<Admission> {
-        match queue {
-            Queue::Droptail { limit } => Some(Admission::DropTail(DropTail::from_plan(limit))),
-            Queue::Red { .. } => Red::from_plan(queue, port, stream).map(|red| Admission::Red(Box::new(red))),
-            Queue::Codel { .. } | Queue::FqCodel { .. } | Queue::Pie { .. } => None,
-        }
-    }
-
+/// The decision of a discipline that decides at arrival only.
+pub trait Admits {
     /// Decides on a packet that arrives at `now` and finds `queue`.
-    #[inline]
-    pub fn admit(&mut self, now: Time, arrival: &Arrival, queue: &Backlog) -> Verdict {
-        match self {
-            Admission::DropTail(limit) if limit.fits(arrival.bytes, queue.bytes, queue.packets) => Verdict::Pass,
-            Admission::DropTail(_) => Verdict::Drop(DropReason::Overflow),
-            Admission::Red(red) => red.admit(now, arrival, queue),
-        }
-    }
+    fn admit(&mut self, now: Time, arrival: &Arrival, queue: &Backlog) -> Verdict;
 
-    /// Whether a packet of `bytes` on the wire that finds this queue is sure to be admitted; RED is never sure.
-    #[inline]
-    pub fn has_room(&self, bytes: u32, queue_bytes: u64, queue_packets: u64) -> bool {
-        match self {
-            Admission::DropTail(limit) => limit.fits(bytes, queue_bytes, queue_packets),
-            Admission::Red(_) => false,
-        }
-    }
+    /// Whether a packet of `bytes` on the wire that finds this queue is sure to be admitted.
+    fn has_room(&self, bytes: u32, queue_bytes: u64, queue_packets: u64) -> bool;
 
     /// Tells it that the transmitter runs at another rate.
-    pub fn set_rate(&mut self, rate: Rate) {
-        if let Admission::Red(red) = self {
-            red.set_rate(rate);
-        }
+    fn set_rate(&mut self, rate: Rate);
+}
+
+impl<A: Admits> Admits for Box<A> {
+    #[inline]
+    fn admit(&mut self, now: Time, arrival: &Arrival, queue: &Backlog) -> Verdict {
+        (**self).admit(now, arrival, queue)
     }
+
+    #[inline]
+    fn has_room(&self, bytes: u32, queue_bytes: u64, queue_packets: u64) -> bool {
+        (**self).has_room(bytes, queue_bytes, queue_packets)
+    }
+
+    fn set_rate(&mut self, rate: Rate) {
+        (**self).set_rate(rate);
+    }
+}
+
+/// The plan of a queue that decides at arrival only.
+pub trait AtArrival: QueuePlan {
+    /// What decides.
+    type Admits: Admits;
+
+    /// Builds it before `port`; its random decisions are drawn from `stream`.
+    fn admission(&self, port: &Port, stream: Stream) -> Self::Admits;
 }
 
 /// A first-in, first-out queue with explicit dequeue, whose only decisions are those of an [`Admission`].

@@ -14,26 +14,86 @@
 //!
 //! Train: taken apart on arrival. A train dropped as a whole would be up to 44 signals where the control law asked for one.
 
-use weir_plan::{CodelParams, Limit, Mark};
-use weir_units::{Dur, Rate, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_units::{Dur, Rate, Stream, Time};
 
-use crate::droptail::LIMIT;
+use crate::declare::{ElementInfo, Fault, Form, Key, Kind, Place, QueuePlan, check, ecn, key};
 use crate::fifo::{Entry, Fifo};
-use crate::qdisc::Drops;
-use crate::registry::{Parameter, Place, parameter};
-use crate::{Counters, Dequeued, DropReason, DropTail, ElementInfo, Enqueued, Packet, Port, Qdisc};
+use crate::limit::size;
+use crate::qdisc::{AtDeparture, Drops};
+use crate::{Counters, Dequeued, DropReason, DropTail, Enqueued, Limit, Mark, Packet, Port, Qdisc};
 
-pub(crate) const INFO: ElementInfo = ElementInfo {
+/// Parameters of CoDel (RFC 8289).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CodelParams {
+    /// Acceptable standing delay; 5 ms.
+    pub target_ns: u64,
+    /// Sliding-minimum window; 100 ms.
+    pub interval_ns: u64,
+    /// Mark instead of dropping.
+    pub mark: Mark,
+}
+
+/// Controlled delay (RFC 8289).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CodelQueue {
+    /// Hard limit.
+    pub limit: Limit,
+    /// Parameters.
+    pub codel: CodelParams,
+}
+
+const FORM: Form = Form {
     name: "codel",
-    place: Place::Queue,
-    title: "Controlled delay: drops from the head while packets wait too long",
-    source: "RFC 8289",
-    parameters: &[LIMIT, PARAMETERS],
+    title: "Controlled delay (RFC 8289).",
+    keys: &[size("Hard limit; 1000 packets, as in Linux.").or("1000packets"), TARGET, INTERVAL, ecn("codel.mark")],
 };
 
-/// The parameters of the control law, which FQ-CoDel shares.
-pub(crate) const PARAMETERS: Parameter =
-    parameter("codel", "target_ns, interval_ns, mark", "delay accepted, time in which it may be passed, drop or ecn");
+/// The acceptable delay, for CoDel and FQ-CoDel.
+pub(crate) const TARGET: Key =
+    key("target", "codel.target_ns", Kind::Time { positive: false }, "Acceptable standing delay; 5 ms.").or("5ms");
+/// The window, for CoDel and FQ-CoDel.
+pub(crate) const INTERVAL: Key =
+    key("interval", "codel.interval_ns", Kind::Time { positive: true }, "Window of the minimum; 100 ms.").or("100ms");
+
+impl CodelParams {
+    pub(crate) fn validate(&self, at: &str) -> Result<(), Fault> {
+        check(self.interval_ns > 0, || format!("{at}.codel.interval_ns"), "must not be zero")
+    }
+}
+
+impl QueuePlan for CodelQueue {
+    const INFO: ElementInfo = ElementInfo::new(
+        "codel",
+        Place::Queue,
+        "Controlled delay: drops from the head while packets wait too long",
+        "RFC 8289",
+        &[FORM],
+    );
+
+    fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    fn limit_mut(&mut self) -> &mut Limit {
+        &mut self.limit
+    }
+
+    fn validate(&self, at: &str) -> Result<(), Fault> {
+        self.codel.validate(at)
+    }
+}
+
+impl AtDeparture for CodelQueue {
+    type Qdisc<P: Packet + Send> = Codel<P>;
+
+    fn qdisc<P: Packet + Send>(&self, port: Port, _stream: Stream) -> Codel<P> {
+        Codel::from_plan(self, port)
+    }
+}
 
 /// The parameters of the control law.
 #[derive(Clone, Copy, Debug)]
@@ -194,10 +254,10 @@ pub struct Codel<P> {
 
 impl<P: Packet> Codel<P> {
     /// An empty queue.
-    pub fn from_plan(limit: &Limit, params: &CodelParams, port: Port) -> Codel<P> {
+    pub fn from_plan(queue: &CodelQueue, port: Port) -> Codel<P> {
         Codel {
-            limit: DropTail::from_plan(limit),
-            law: Law::from_plan(params, &port),
+            limit: DropTail::from_plan(&queue.limit),
+            law: Law::from_plan(&queue.codel, &port),
             port,
             control: Control::default(),
             fifo: Fifo::default(),
@@ -254,7 +314,8 @@ mod tests {
     }
 
     fn codel(mark: Mark) -> Codel<TestPacket> {
-        Codel::from_plan(&NO_LIMIT, &CodelParams { target_ns: 5_000_000, interval_ns: 100_000_000, mark }, PORT)
+        let codel = CodelParams { target_ns: 5_000_000, interval_ns: 100_000_000, mark };
+        Codel::from_plan(&CodelQueue { limit: NO_LIMIT, codel }, PORT)
     }
 
     /// A queue filled at instant 0 with `n` full packets: from 5 ms on every packet is in excess.
@@ -425,8 +486,8 @@ mod tests {
     #[test]
     fn the_hard_limit_drops_the_arrival() {
         let limit = Limit { bytes: Some(3000), packets: None };
-        let params = CodelParams { target_ns: 5_000_000, interval_ns: 100_000_000, mark: Mark::Drop };
-        let mut queue = Codel::from_plan(&limit, &params, PORT);
+        let codel = CodelParams { target_ns: 5_000_000, interval_ns: 100_000_000, mark: Mark::Drop };
+        let mut queue = Codel::from_plan(&CodelQueue { limit, codel }, PORT);
         let mut dropped = Vec::new();
         for id in 0..3 {
             queue.enqueue(Time::ZERO, TestPacket::new(id, 1500), &mut |p, reason| dropped.push((p.id, reason)));

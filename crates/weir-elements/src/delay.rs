@@ -8,56 +8,140 @@
 //!
 //! Train: only a fixed delay treats its packets alike. Where [`DelayLine::is_fixed`] says none, take the train apart first.
 
-use weir_plan::Delay;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use weir_units::{Distribution, Dur, Sampler, Stream, Time};
 
-use crate::ElementInfo;
-use crate::registry::{Place, parameter};
+use crate::declare::{ElementInfo, Fault, Form, Key, Kind, Place, check, check_probability, key};
 
-pub(crate) const FIXED: ElementInfo = ElementInfo {
-    name: "fixed",
-    place: Place::Delay,
-    title: "The same delay for every packet",
-    source: "",
-    parameters: &[parameter("delay_ns", "ns", "delay")],
-};
+/// A delay line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "kind", deny_unknown_fields)]
+pub enum Delay {
+    /// Every packet the same.
+    Fixed {
+        /// Delay.
+        delay_ns: u64,
+    },
+    /// `delay_ns` plus a normal or uniform deviation drawn per packet, never negative.
+    Jitter {
+        /// Mean delay.
+        delay_ns: u64,
+        /// Standard deviation (normal) or half width (uniform).
+        jitter_ns: u64,
+        /// Normal instead of uniform.
+        normal: bool,
+        /// Whether a packet may overtake another one; without, each is held until its predecessor left.
+        reorder: bool,
+    },
+    /// `delay_ns`, but with probability `probability` a packet is `extra_ns` later, so that others overtake it.
+    Reorder {
+        /// Delay of the other packets.
+        delay_ns: u64,
+        /// Delay added to a chosen packet.
+        extra_ns: u64,
+        /// Probability that a packet is chosen.
+        probability: f64,
+    },
+}
 
-pub(crate) const JITTER: ElementInfo = ElementInfo {
-    name: "jitter",
-    place: Place::Delay,
-    title: "A delay that deviates at random, in order or not",
-    source: "",
-    parameters: &[
-        parameter("delay_ns", "ns", "mean delay"),
-        parameter("jitter_ns", "ns", "half width (uniform) or standard deviation (normal)"),
-        parameter("normal", "true or false", "normal instead of uniform"),
-        parameter("reorder", "true or false", "whether a packet may overtake another one"),
-    ],
-};
+impl Delay {
+    /// The longest delay that the line is planned for: with the half width or one standard deviation of jitter, or with
+    /// what chosen packets are later.
+    pub fn max_ns(&self) -> u64 {
+        match *self {
+            Delay::Fixed { delay_ns } => delay_ns,
+            Delay::Jitter { delay_ns, jitter_ns, .. } => delay_ns + jitter_ns,
+            Delay::Reorder { delay_ns, extra_ns, .. } => delay_ns + extra_ns,
+        }
+    }
 
-pub(crate) const REORDER: ElementInfo = ElementInfo {
-    name: "reorder",
-    place: Place::Delay,
-    title: "Makes some packets late, so that others overtake them",
-    source: "",
-    parameters: &[
-        parameter("delay_ns", "ns", "delay of the others"),
-        parameter("extra_ns", "ns", "by how much a chosen packet is later"),
-        parameter("probability", "probability", "that a packet is chosen"),
-    ],
-};
+    /// Checks the parameters; `at` is the place of the delay line in the plan.
+    ///
+    /// # Errors
+    /// The first parameter that no delay line can be built from.
+    pub fn validate(&self, at: &str) -> Result<(), Fault> {
+        // Four years: sums with an instant of the run stay far from the end of 64 bits.
+        let most = i64::MAX as u64 / 64;
+        let (delay_ns, more_ns) = match *self {
+            Delay::Fixed { delay_ns } => (delay_ns, 0),
+            Delay::Jitter { delay_ns, jitter_ns, .. } => (delay_ns, jitter_ns),
+            Delay::Reorder { delay_ns, extra_ns, probability } => {
+                check_probability(probability, &format!("{at}.probability"))?;
+                (delay_ns, extra_ns)
+            }
+        };
+        check(delay_ns.max(more_ns) <= most, || at.into(), format!("a delay has at most {most} ns"))
+    }
+}
+
+const DELAY: Key = key("delay", "delay_ns", Kind::Time { positive: false }, "One-way propagation delay.");
+
+pub(crate) const FIXED: ElementInfo = ElementInfo::new(
+    "fixed",
+    Place::Delay,
+    "The same delay for every packet",
+    "",
+    &[Form { name: "delay", title: "The same delay for every packet.", keys: &[DELAY] }],
+);
+
+pub(crate) const JITTER: ElementInfo = ElementInfo::new(
+    "jitter",
+    Place::Delay,
+    "A delay that deviates at random, in order or not",
+    "",
+    &[Form {
+        name: "jitter",
+        title: "A random deviation of the delay, drawn for each packet.",
+        keys: &[
+            DELAY,
+            key(
+                "deviation",
+                "jitter_ns",
+                Kind::Time { positive: false },
+                "Standard deviation (normal) or half width (uniform).",
+            ),
+            key("distribution", "normal", Kind::Distribution, "Its distribution.").or("normal"),
+            key(
+                "overtaking",
+                "reorder",
+                Kind::Flag,
+                "Whether a packet may overtake another; without, each is held until its predecessor left.",
+            )
+            .or("false"),
+        ],
+    }],
+)
+.random();
+
+pub(crate) const REORDER: ElementInfo = ElementInfo::new(
+    "reorder",
+    Place::Delay,
+    "Makes some packets late, so that others overtake them",
+    "",
+    &[Form {
+        name: "reorder",
+        title: "Packets chosen at random take longer, so that others overtake them.",
+        keys: &[
+            DELAY,
+            key("probability", "probability", Kind::Probability, "Probability that a packet is chosen."),
+            key("extra", "extra_ns", Kind::Time { positive: false }, "Delay added to a chosen packet."),
+        ],
+    }],
+)
+.random();
 
 /// Gives each packet the instant at which it reaches the far end.
 #[derive(Clone, Debug)]
 pub struct DelayLine {
-    kind: Kind,
+    kind: Line,
     stream: Stream,
     /// The last release, for lines that keep the order.
     last: Time,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum Line {
     Fixed(Dur),
     Uniform { least: i64, width: u64, reorder: bool },
     Normal { mean: f64, deviation: Box<Sampler>, reorder: bool },
@@ -67,19 +151,19 @@ enum Kind {
 impl DelayLine {
     /// The line of the plan, which draws from `stream`.
     pub fn from_plan(delay: &Delay, stream: Stream) -> DelayLine {
-        DelayLine { kind: Kind::from_plan(delay), stream, last: Time::ZERO }
+        DelayLine { kind: Line::from_plan(delay), stream, last: Time::ZERO }
     }
 
     /// Replaces the delay from the next packet on. A line that keeps the order keeps it across the change; a shorter
     /// fixed delay lets packets overtake those already in the line, as a change of route does.
     pub fn change(&mut self, delay: &Delay) {
-        self.kind = Kind::from_plan(delay);
+        self.kind = Line::from_plan(delay);
     }
 
     /// The delay, when it is the same for every packet.
     pub fn is_fixed(&self) -> Option<Dur> {
         match self.kind {
-            Kind::Fixed(delay) => Some(delay),
+            Line::Fixed(delay) => Some(delay),
             _ => None,
         }
     }
@@ -87,9 +171,9 @@ impl DelayLine {
     /// Whether a packet may overtake another one.
     pub fn may_reorder(&self) -> bool {
         match self.kind {
-            Kind::Fixed(_) => false,
-            Kind::Uniform { reorder, .. } | Kind::Normal { reorder, .. } => reorder,
-            Kind::Reorder { .. } => true,
+            Line::Fixed(_) => false,
+            Line::Uniform { reorder, .. } | Line::Normal { reorder, .. } => reorder,
+            Line::Reorder { .. } => true,
         }
     }
 
@@ -97,24 +181,24 @@ impl DelayLine {
     #[inline]
     pub fn release_time(&mut self, departure: Time) -> Time {
         match self.kind {
-            Kind::Fixed(delay) => departure + delay,
+            Line::Fixed(delay) => departure + delay,
             _ => self.draw(departure),
         }
     }
 
     fn draw(&mut self, departure: Time) -> Time {
         let (delay, reorder) = match &self.kind {
-            Kind::Fixed(delay) => (*delay, true),
-            Kind::Uniform { least, width, reorder } => {
+            Line::Fixed(delay) => (*delay, true),
+            Line::Uniform { least, width, reorder } => {
                 // The high half of a product spreads 64 random bits over 0..=width without a division.
                 let offset = (u128::from(self.stream.bits()) * (u128::from(*width) + 1)) >> 64;
                 (Dur(least.saturating_add_unsigned(offset as u64).max(0) as u64), *reorder)
             }
-            Kind::Normal { mean, deviation, reorder } => {
+            Line::Normal { mean, deviation, reorder } => {
                 // A conversion from floating point saturates: a negative delay becomes zero.
                 (Dur((mean + self.stream.draw(deviation)).round() as u64), *reorder)
             }
-            Kind::Reorder { delay, extra, probability } => {
+            Line::Reorder { delay, extra, probability } => {
                 (if self.stream.chance(*probability) { *delay + *extra } else { *delay }, true)
             }
         };
@@ -127,20 +211,20 @@ impl DelayLine {
     }
 }
 
-impl Kind {
-    fn from_plan(delay: &Delay) -> Kind {
+impl Line {
+    fn from_plan(delay: &Delay) -> Line {
         match *delay {
-            Delay::Fixed { delay_ns } | Delay::Jitter { delay_ns, jitter_ns: 0, .. } => Kind::Fixed(Dur(delay_ns)),
+            Delay::Fixed { delay_ns } | Delay::Jitter { delay_ns, jitter_ns: 0, .. } => Line::Fixed(Dur(delay_ns)),
             Delay::Jitter { delay_ns, jitter_ns, normal: false, reorder } => {
-                Kind::Uniform { least: delay_ns as i64 - jitter_ns as i64, width: 2 * jitter_ns, reorder }
+                Line::Uniform { least: delay_ns as i64 - jitter_ns as i64, width: 2 * jitter_ns, reorder }
             }
             Delay::Jitter { delay_ns, jitter_ns, normal: true, reorder } => {
                 let deviation = Distribution::Normal { mean: 0.0, sd: jitter_ns as f64 };
                 let deviation = Box::new(deviation.sampler().expect("an integer is a finite standard deviation"));
-                Kind::Normal { mean: delay_ns as f64, deviation, reorder }
+                Line::Normal { mean: delay_ns as f64, deviation, reorder }
             }
             Delay::Reorder { delay_ns, extra_ns, probability } => {
-                Kind::Reorder { delay: Dur(delay_ns), extra: Dur(extra_ns), probability }
+                Line::Reorder { delay: Dur(delay_ns), extra: Dur(extra_ns), probability }
             }
         }
     }

@@ -6,22 +6,67 @@
 //!
 //! Train: each packet is offered on its own, so the first ones that fit are queued and the others are dropped.
 
-use weir_plan::Limit;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use weir_units::{Rate, Stream, Time};
 
-use crate::ElementInfo;
-use crate::registry::{Parameter, Place, parameter};
+use crate::admission::{Admits, AtArrival};
+use crate::declare::{ElementInfo, Fault, Form, Kind, Place, QueuePlan, key};
+use crate::limit::size;
+use crate::{Arrival, Backlog, DropReason, Limit, Port, Verdict};
 
-pub(crate) const INFO: ElementInfo = ElementInfo {
+/// First in, first out; drops what does not fit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DroptailQueue {
+    /// Limit.
+    pub limit: Limit,
+}
+
+const FORM: Form = Form {
     name: "droptail",
-    place: Place::Queue,
-    title: "First in, first out; drops what does not fit",
-    source: "",
-    parameters: &[LIMIT],
+    title: "First in, first out; what does not fit is dropped.",
+    keys: &[
+        size(
+            "Limit, in bytes on the wire (`64KiB`), packets (`100packets`), time at the rate of the link (`100ms`), or \
+             multiples of the bandwidth-delay product (`0.5bdp`). The packet in transmission is not counted.",
+        ),
+        key(
+            "least",
+            "limit",
+            Kind::AtLeast,
+            "At least so much, where `size` comes to less: a tenth of a short path's bandwidth-delay product is no packet.",
+        )
+        .optional(),
+    ],
 };
 
-/// The hard limit that every queue has.
-pub(crate) const LIMIT: Parameter =
-    parameter("limit", "bytes, packets", "most that waits, the one in transmission aside");
+impl QueuePlan for DroptailQueue {
+    const INFO: ElementInfo = ElementInfo {
+        plain: true,
+        ..ElementInfo::new("droptail", Place::Queue, "First in, first out; drops what does not fit", "", &[FORM])
+    };
+
+    fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    fn limit_mut(&mut self) -> &mut Limit {
+        &mut self.limit
+    }
+
+    fn validate(&self, _at: &str) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+impl AtArrival for DroptailQueue {
+    type Admits = DropTail;
+
+    fn admission(&self, _port: &Port, _stream: Stream) -> DropTail {
+        DropTail::from_plan(&self.limit)
+    }
+}
 
 /// A limit in bytes and packets; [`u64::MAX`] where there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +92,24 @@ impl DropTail {
     pub(crate) fn is_exceeded(&self, queue_bytes: u64, queue_packets: u64) -> bool {
         queue_bytes > self.max_bytes || queue_packets > self.max_packets
     }
+}
+
+impl Admits for DropTail {
+    #[inline]
+    fn admit(&mut self, _now: Time, arrival: &Arrival, queue: &Backlog) -> Verdict {
+        if self.fits(arrival.bytes, queue.bytes, queue.packets) {
+            Verdict::Pass
+        } else {
+            Verdict::Drop(DropReason::Overflow)
+        }
+    }
+
+    #[inline]
+    fn has_room(&self, bytes: u32, queue_bytes: u64, queue_packets: u64) -> bool {
+        self.fits(bytes, queue_bytes, queue_packets)
+    }
+
+    fn set_rate(&mut self, _rate: Rate) {}
 }
 
 #[cfg(test)]

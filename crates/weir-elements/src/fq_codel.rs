@@ -14,28 +14,76 @@
 
 use std::collections::VecDeque;
 
-use weir_plan::{CodelParams, Limit};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use weir_units::{Rate, Stream, Time};
 
-use crate::codel::{Control, Law, PARAMETERS};
-use crate::droptail::LIMIT;
+use crate::codel::{Control, INTERVAL, Law, TARGET};
+use crate::declare::{ElementInfo, Fault, Form, Kind, Place, QueuePlan, check, ecn, key};
 use crate::fifo::{Entry, Fifo};
-use crate::qdisc::Drops;
-use crate::registry::{Place, parameter};
-use crate::{Counters, Dequeued, DropReason, DropTail, ElementInfo, Enqueued, Packet, Port, Qdisc};
+use crate::limit::size;
+use crate::qdisc::{AtDeparture, Drops};
+use crate::{CodelParams, Counters, Dequeued, DropReason, DropTail, Enqueued, Limit, Packet, Port, Qdisc};
 
-pub(crate) const INFO: ElementInfo = ElementInfo {
+/// Flow queue CoDel (RFC 8290).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FqCodelQueue {
+    /// Hard limit over all flows; a packet is dropped from the longest queue.
+    pub limit: Limit,
+    /// Number of hash buckets; 1024.
+    pub buckets: u32,
+    /// Bytes a flow may send a round.
+    pub quantum_bytes: u32,
+    /// Parameters of each queue.
+    pub codel: CodelParams,
+}
+
+const FORM: Form = Form {
     name: "fq_codel",
-    place: Place::Queue,
-    title: "Flow queues in deficit round robin, each under CoDel",
-    source: "RFC 8290",
-    parameters: &[
-        LIMIT,
-        parameter("buckets", "number", "queues that flows are hashed to"),
-        parameter("quantum_bytes", "bytes", "what a queue may send a round"),
-        PARAMETERS,
+    title: "Flow queue CoDel (RFC 8290).",
+    keys: &[
+        size("Hard limit over all flows; 10240 packets, as in Linux.").or("10240packets"),
+        key("buckets", "buckets", Kind::Integer { min: 1, max: 65_536 }, "Number of hash buckets; 1024.").or("1024"),
+        key("quantum", "quantum_bytes", Kind::PacketBytes, "Bytes a flow may send a round; 1514.").or("1514B"),
+        TARGET,
+        INTERVAL,
+        ecn("codel.mark"),
     ],
 };
+
+impl QueuePlan for FqCodelQueue {
+    const INFO: ElementInfo = ElementInfo::new(
+        "fq_codel",
+        Place::Queue,
+        "Flow queues in deficit round robin, each under CoDel",
+        "RFC 8290",
+        &[FORM],
+    )
+    .random();
+
+    fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    fn limit_mut(&mut self) -> &mut Limit {
+        &mut self.limit
+    }
+
+    fn validate(&self, at: &str) -> Result<(), Fault> {
+        check(self.buckets > 0, || format!("{at}.buckets"), "must not be zero")?;
+        check(self.quantum_bytes > 0, || format!("{at}.quantum_bytes"), "a quantum of 0 bytes never sends")?;
+        self.codel.validate(at)
+    }
+}
+
+impl AtDeparture for FqCodelQueue {
+    type Qdisc<P: Packet + Send> = FqCodel<P>;
+
+    fn qdisc<P: Packet + Send>(&self, port: Port, stream: Stream) -> FqCodel<P> {
+        FqCodel::from_plan(self, port, stream)
+    }
+}
 
 /// Most packets dropped at once when the limit is passed.
 const DROP_BATCH: u64 = 64;
@@ -72,19 +120,13 @@ impl<P: Packet> FqCodel<P> {
     ///
     /// # Panics
     /// When there are no buckets or the quantum is zero.
-    pub fn from_plan(
-        limit: &Limit,
-        buckets: u32,
-        quantum_bytes: u32,
-        params: &CodelParams,
-        port: Port,
-        mut stream: Stream,
-    ) -> FqCodel<P> {
+    pub fn from_plan(queue: &FqCodelQueue, port: Port, mut stream: Stream) -> FqCodel<P> {
+        let FqCodelQueue { limit, buckets, quantum_bytes, codel } = *queue;
         assert!(buckets > 0 && quantum_bytes > 0, "FQ-CoDel needs a bucket and a quantum");
         let flow = || Flow { fifo: Fifo::default(), control: Control::default(), credits: 0, active: false };
         FqCodel {
-            limit: DropTail::from_plan(limit),
-            law: Law::from_plan(params, &port),
+            limit: DropTail::from_plan(&limit),
+            law: Law::from_plan(&codel, &port),
             port,
             quantum: i64::from(quantum_bytes),
             salt: stream.bits() as u32,
@@ -220,15 +262,19 @@ impl<P: Packet + Send> Qdisc<P> for FqCodel<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Mark;
     use crate::testing::TestPacket;
-    use weir_plan::Mark;
 
     const PORT: Port = Port { rate: Rate::from_mbps(12), overhead_bytes: 0, mtu_bytes: 1500 };
 
     fn fq_codel(packets: u64) -> FqCodel<TestPacket> {
         let limit = Limit { bytes: None, packets: Some(packets) };
-        let params = CodelParams { target_ns: 5_000_000, interval_ns: 100_000_000, mark: Mark::Drop };
-        FqCodel::from_plan(&limit, 1024, 1500, &params, PORT, Stream::new(1, "salt"))
+        let codel = CodelParams { target_ns: 5_000_000, interval_ns: 100_000_000, mark: Mark::Drop };
+        FqCodel::from_plan(
+            &FqCodelQueue { limit, buckets: 1024, quantum_bytes: 1500, codel },
+            PORT,
+            Stream::new(1, "salt"),
+        )
     }
 
     /// Flows A, B, C ... in different buckets.
@@ -396,8 +442,12 @@ mod tests {
     #[test]
     fn an_arrival_that_is_dropped_itself_is_reported() {
         let limit = Limit { bytes: Some(1400), packets: None };
-        let params = CodelParams { target_ns: 5_000_000, interval_ns: 100_000_000, mark: Mark::Drop };
-        let mut queue: FqCodel<TestPacket> = FqCodel::from_plan(&limit, 8, 1500, &params, PORT, Stream::new(1, "salt"));
+        let codel = CodelParams { target_ns: 5_000_000, interval_ns: 100_000_000, mark: Mark::Drop };
+        let mut queue: FqCodel<TestPacket> = FqCodel::from_plan(
+            &FqCodelQueue { limit, buckets: 8, quantum_bytes: 1500, codel },
+            PORT,
+            Stream::new(1, "salt"),
+        );
         assert_eq!(queue.enqueue(Time::ZERO, TestPacket::new(0, 100), &mut |_, _| panic!()), Enqueued::Queued);
         let mut dropped = Vec::new();
         let outcome = queue.enqueue(Time::ZERO, TestPacket::new(1, 1500), &mut |p, _| dropped.push(p.id));
@@ -426,10 +476,13 @@ mod tests {
     #[test]
     fn the_salt_changes_which_flows_share_a_bucket() {
         let buckets = |seed| {
-            let params = CodelParams { target_ns: 1, interval_ns: 1, mark: Mark::Drop };
+            let codel = CodelParams { target_ns: 1, interval_ns: 1, mark: Mark::Drop };
             let limit = Limit { bytes: None, packets: Some(1) };
-            let queue: FqCodel<TestPacket> =
-                FqCodel::from_plan(&limit, 1024, 1500, &params, PORT, Stream::new(seed, "salt"));
+            let queue: FqCodel<TestPacket> = FqCodel::from_plan(
+                &FqCodelQueue { limit, buckets: 1024, quantum_bytes: 1500, codel },
+                PORT,
+                Stream::new(seed, "salt"),
+            );
             (0..100).map(|flow| queue.bucket(flow)).collect::<Vec<_>>()
         };
         assert_ne!(buckets(1), buckets(2));

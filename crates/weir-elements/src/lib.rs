@@ -21,11 +21,10 @@
 //! # Example
 //!
 //! ```
-//! use weir_elements::{Admission, Arrival, DelayLine, FifoLink, Offer, Port};
-//! use weir_plan::{Delay, Limit, Queue};
+//! use weir_elements::{Admission, Arrival, Delay, DelayLine, FifoLink, Limit, Offer, Port, plan::DroptailQueue};
 //! use weir_units::{Rate, Stream, Time};
 //!
-//! let queue = Queue::Droptail { limit: Limit { bytes: None, packets: Some(1) } };
+//! let queue = DroptailQueue { limit: Limit { bytes: None, packets: Some(1) } }.into();
 //! let port = Port { rate: Rate::from_gbps(1), overhead_bytes: 38, mtu_bytes: 1500 };
 //! let admission = Admission::from_plan(&queue, &port, Stream::new(1, "queue")).expect("drop-tail decides at arrival");
 //! let mut link = FifoLink::new(admission, port.rate);
@@ -40,14 +39,18 @@
 //! assert!(matches!(offers[2], Offer::Dropped(_)));
 //! ```
 
+#[macro_use]
+mod queues;
+
 mod admission;
 mod analytic;
-mod any;
 mod codel;
+mod declare;
 mod delay;
 mod droptail;
 mod fifo;
 mod fq_codel;
+mod limit;
 mod loss;
 mod mtu;
 mod packet;
@@ -60,19 +63,20 @@ mod ring;
 mod testing;
 mod transmitter;
 
-pub use admission::{Admission, AdmissionQueue, Arrival, Backlog, Verdict};
+pub use admission::{AdmissionQueue, Admits, Arrival, AtArrival, Backlog, Verdict};
 pub use analytic::{FifoLink, Offer};
-pub use any::AnyQdisc;
-pub use codel::Codel;
-pub use delay::DelayLine;
+pub use codel::{Codel, CodelParams};
+pub use declare::{ElementInfo, Fault, Form, Key, Kind, Place, QueuePlan};
+pub use delay::{Delay, DelayLine};
 pub use droptail::DropTail;
 pub use fq_codel::FqCodel;
-pub use loss::LossModel;
+pub use limit::{Limit, Mark};
+pub use loss::{Loss, LossModel};
 pub use mtu::Mtu;
 pub use packet::{Packet, Port};
 pub use pie::Pie;
-pub use qdisc::{Counters, Dequeued, DropReason, Enqueued, Qdisc, TrainOutcome};
-pub use red::Red;
-pub use registry::{ElementInfo, Parameter, Place, REGISTRY};
+pub use qdisc::{AtDeparture, Counters, Dequeued, DropReason, Enqueued, Qdisc, TrainOutcome};
+pub use red::{Red, RedCurve};
+pub use registry::{Admission, AnyQdisc, Queue, elements, plan};
 pub use ring::Ring;
 pub use transmitter::Transmitter;

@@ -10,40 +10,101 @@
 //!
 //! Train: ask for each packet, or for all with [`LossModel::drops_train`].
 
-use weir_plan::Loss;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use weir_units::Stream;
 
-use crate::ElementInfo;
-use crate::registry::{Place, parameter};
+use crate::declare::{ElementInfo, Fault, Form, Kind, Place, check, check_probability, key};
 
-pub(crate) const BERNOULLI: ElementInfo = ElementInfo {
-    name: "bernoulli",
-    place: Place::Loss,
-    title: "Independent losses",
-    source: "",
-    parameters: &[parameter("p", "probability", "each packet is lost with it")],
-};
+/// Losses before a queue.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "kind", deny_unknown_fields)]
+pub enum Loss {
+    /// Each packet with probability `p`.
+    Bernoulli {
+        /// Probability.
+        p: f64,
+    },
+    /// Two-state Markov chain (Gilbert 1960, Elliott 1963), stepped once a packet.
+    GilbertElliott {
+        /// Probability of good to bad.
+        p: f64,
+        /// Probability of bad to good.
+        r: f64,
+        /// Loss probability in the good state.
+        good: f64,
+        /// Loss probability in the bad state.
+        bad: f64,
+    },
+    /// These packets of this link, counted from 1 over data packets only (segments with payload, and datagrams).
+    List {
+        /// Packet numbers, ascending.
+        packets: Vec<u64>,
+    },
+}
 
-pub(crate) const GILBERT_ELLIOTT: ElementInfo = ElementInfo {
-    name: "gilbert_elliott",
-    place: Place::Loss,
-    title: "Losses in bursts: a Markov chain of a good and a bad state",
-    source: "Gilbert 1960, Elliott 1963",
-    parameters: &[
-        parameter("p", "probability", "from good to bad, a packet"),
-        parameter("r", "probability", "from bad to good, a packet"),
-        parameter("good", "probability", "of a loss in the good state"),
-        parameter("bad", "probability", "of a loss in the bad state"),
-    ],
-};
+impl Loss {
+    /// Checks the parameters; `at` is the place of the losses in the plan.
+    ///
+    /// # Errors
+    /// The first parameter that no losses can be built from.
+    pub fn validate(&self, at: &str) -> Result<(), Fault> {
+        match self {
+            Loss::Bernoulli { p } => check_probability(*p, &format!("{at}.p")),
+            Loss::GilbertElliott { p, r, good, bad } => [("p", p), ("r", r), ("good", good), ("bad", bad)]
+                .into_iter()
+                .try_for_each(|(name, value)| check_probability(*value, &format!("{at}.{name}"))),
+            Loss::List { packets } => {
+                check(packets.iter().all(|&n| n > 0), || format!("{at}.packets"), "packets are counted from 1")
+            }
+        }
+    }
+}
 
-pub(crate) const LIST: ElementInfo = ElementInfo {
-    name: "list",
-    place: Place::Loss,
-    title: "Loses the packets with these numbers",
-    source: "",
-    parameters: &[parameter("packets", "numbers", "counted from 1 over packets with payload")],
-};
+const P: Kind = Kind::Probability;
+
+pub(crate) const BERNOULLI: ElementInfo = ElementInfo::new(
+    "bernoulli",
+    Place::Loss,
+    "Independent losses",
+    "",
+    &[Form {
+        name: "bernoulli",
+        title: "Each packet is lost with the same probability.",
+        keys: &[key("p", "p", P, "Probability.")],
+    }],
+)
+.random();
+
+pub(crate) const GILBERT_ELLIOTT: ElementInfo = ElementInfo::new(
+    "gilbert_elliott",
+    Place::Loss,
+    "Losses in bursts: a Markov chain of a good and a bad state",
+    "Gilbert 1960, Elliott 1963",
+    &[Form {
+        name: "gilbert_elliott",
+        title: "A two-state Markov chain, stepped once a packet (Gilbert 1960, Elliott 1963).",
+        keys: &[
+            key("p", "p", P, "Probability of going from the good state to the bad one."),
+            key("r", "r", P, "Probability of going from the bad state to the good one."),
+            key("good", "good", P, "Loss probability in the good state.").or("0"),
+            key("bad", "bad", P, "Loss probability in the bad state.").or("1"),
+        ],
+    }],
+)
+.random();
+
+pub(crate) const LIST: ElementInfo = ElementInfo::new(
+    "list",
+    Place::Loss,
+    "Loses the packets with these numbers",
+    "",
+    &[Form {
+        name: "list",
+        title: "These packets of the link are lost, counted from 1 over data packets only.",
+        keys: &[key("packets", "packets", Kind::PacketNumbers, "Packet numbers, ascending.")],
+    }],
+);
 
 /// Probabilities are compared as integers of 63 bits, so that 0 and 1 are exact.
 const CERTAIN: u64 = 1 << 63;
@@ -66,12 +127,12 @@ impl Chance {
 /// Decides which packets are lost.
 #[derive(Clone, Debug)]
 pub struct LossModel {
-    kind: Kind,
+    kind: Model,
     stream: Stream,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum Model {
     Bernoulli(Chance),
     GilbertElliott {
         is_bad: bool,
@@ -91,8 +152,8 @@ impl LossModel {
     /// The model of the plan, which draws from `stream`. A list need not be in order.
     pub fn from_plan(loss: &Loss, stream: Stream) -> LossModel {
         let kind = match loss {
-            Loss::Bernoulli { p } => Kind::Bernoulli(Chance::new(*p)),
-            Loss::GilbertElliott { p, r, good, bad } => Kind::GilbertElliott {
+            Loss::Bernoulli { p } => Model::Bernoulli(Chance::new(*p)),
+            Loss::GilbertElliott { p, r, good, bad } => Model::GilbertElliott {
                 is_bad: false,
                 leave: [Chance::new(*p), Chance::new(*r)],
                 lose: [Chance::new(*good), Chance::new(*bad)],
@@ -102,7 +163,7 @@ impl LossModel {
                 let mut packets: Vec<u64> = packets.iter().copied().filter(|&n| n > 0).collect();
                 packets.sort_unstable();
                 packets.dedup();
-                Kind::List { packets: packets.into_boxed_slice(), next: 0, seen: 0 }
+                Model::List { packets: packets.into_boxed_slice(), next: 0, seen: 0 }
             }
         };
         LossModel { kind, stream }
@@ -112,12 +173,12 @@ impl LossModel {
     #[inline]
     pub fn drops(&mut self, is_data: bool) -> bool {
         match &mut self.kind {
-            Kind::Bernoulli(p) => p.happens(&mut self.stream),
-            Kind::GilbertElliott { is_bad, leave, lose } => {
+            Model::Bernoulli(p) => p.happens(&mut self.stream),
+            Model::GilbertElliott { is_bad, leave, lose } => {
                 *is_bad ^= leave[usize::from(*is_bad)].happens(&mut self.stream);
                 lose[usize::from(*is_bad)].happens(&mut self.stream)
             }
-            Kind::List { packets, next, seen } => {
+            Model::List { packets, next, seen } => {
                 *seen += u64::from(is_data);
                 let lost = is_data && packets.get(*next) == Some(seen);
                 *next += usize::from(lost);

@@ -3,16 +3,20 @@
 //! Train: the packets of a train are of one size but for a shorter last one, so its mean rounded up is checked; a train is
 //! dropped or passes as a whole because its packets do.
 
-use crate::registry::{Place, parameter};
-use crate::{ElementInfo, Packet};
+use crate::Packet;
+use crate::declare::{ElementInfo, Form, Kind, Place, key};
 
-pub(crate) const INFO: ElementInfo = ElementInfo {
-    name: "mtu",
-    place: Place::Mtu,
-    title: "Drops packets larger than the link carries",
-    source: "RFC 791, RFC 8200",
-    parameters: &[parameter("mtu_bytes", "bytes", "largest IP packet")],
-};
+pub(crate) const INFO: ElementInfo = ElementInfo::new(
+    "mtu",
+    Place::Mtu,
+    "Drops packets larger than the link carries",
+    "RFC 791, RFC 8200",
+    &[Form {
+        name: "mtu",
+        title: "The largest IP packet of a link.",
+        keys: &[key("mtu", "mtu_bytes", Kind::Bytes, "Largest IP packet.")],
+    }],
+);
 
 /// The largest IP packet of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -55,9 +55,3 @@ impl Port {
         self.mtu_bytes + self.overhead_bytes
     }
 }
-
-impl From<&weir_plan::Link> for Port {
-    fn from(link: &weir_plan::Link) -> Port {
-        Port { rate: Rate::from_bps(link.rate_bps), overhead_bytes: link.overhead_bytes, mtu_bytes: link.mtu_bytes }
-    }
-}

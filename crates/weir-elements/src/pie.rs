@@ -23,29 +23,89 @@
 //!
 //! Train: taken apart on arrival; each packet makes its own draw.
 
-use weir_plan::{Limit, Mark};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use weir_units::{Dur, Rate, Stream, Time};
 
-use crate::droptail::LIMIT;
+use crate::declare::{ElementInfo, Fault, Form, Kind, Place, QueuePlan, check, ecn, key};
 use crate::fifo::Fifo;
-use crate::qdisc::Drops;
-use crate::registry::{Place, parameter};
-use crate::{Counters, Dequeued, DropReason, DropTail, ElementInfo, Enqueued, Packet, Port, Qdisc};
+use crate::limit::size;
+use crate::qdisc::{AtDeparture, Drops};
+use crate::{Counters, Dequeued, DropReason, DropTail, Enqueued, Limit, Mark, Packet, Port, Qdisc};
 
-pub(crate) const INFO: ElementInfo = ElementInfo {
+/// Proportional integral controller enhanced (RFC 8033).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PieQueue {
+    /// Hard limit.
+    pub limit: Limit,
+    /// Delay aimed at; 15 ms.
+    pub target_ns: u64,
+    /// Time between two updates of the probability; 15 ms.
+    pub update_ns: u64,
+    /// Weight of the deviation from the target, in 1/s; 0.125.
+    pub alpha: f64,
+    /// Weight of the change of the delay, in 1/s; 1.25.
+    pub beta: f64,
+    /// Mark instead of dropping while the probability is at most 10 %.
+    pub mark: Mark,
+}
+
+const WEIGHT: Kind = Kind::Number { min: 0.0, max: 1000.0, positive: false };
+const FORM: Form = Form {
     name: "pie",
-    place: Place::Queue,
-    title: "Proportional integral controller of the queueing delay",
-    source: "RFC 8033",
-    parameters: &[
-        LIMIT,
-        parameter("target_ns", "ns", "delay aimed at"),
-        parameter("update_ns", "ns", "time between two updates of the probability"),
-        parameter("alpha", "1/s", "weight of the deviation from the target"),
-        parameter("beta", "1/s", "weight of the change of the delay"),
-        parameter("mark", "drop or ecn", "what happens to ECN-capable packets up to 10 %"),
+    title: "Proportional integral controller enhanced (RFC 8033).",
+    keys: &[
+        size("Hard limit; 1000 packets, as in Linux.").or("1000packets"),
+        key("target", "target_ns", Kind::Time { positive: false }, "Delay aimed at; 15 ms.").or("15ms"),
+        key(
+            "update",
+            "update_ns",
+            Kind::Time { positive: true },
+            "Time between two updates of the probability; 15 ms.",
+        )
+        .or("15ms"),
+        key("alpha", "alpha", WEIGHT, "Weight of the deviation from the target, in 1/s; 0.125.").or("0.125"),
+        key("beta", "beta", WEIGHT, "Weight of the change of the delay, in 1/s; 1.25.").or("1.25"),
+        ecn("mark"),
     ],
 };
+
+impl QueuePlan for PieQueue {
+    const INFO: ElementInfo = ElementInfo::new(
+        "pie",
+        Place::Queue,
+        "Proportional integral controller of the queueing delay",
+        "RFC 8033",
+        &[FORM],
+    )
+    .random();
+
+    fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    fn limit_mut(&mut self) -> &mut Limit {
+        &mut self.limit
+    }
+
+    fn validate(&self, at: &str) -> Result<(), Fault> {
+        check(self.update_ns > 0, || format!("{at}.update_ns"), "must not be zero")?;
+        for (name, weight) in [("alpha", self.alpha), ("beta", self.beta)] {
+            let place = || format!("{at}.{name}");
+            check(weight.is_finite() && weight >= 0.0, place, "must be finite and not negative")?;
+        }
+        Ok(())
+    }
+}
+
+impl AtDeparture for PieQueue {
+    type Qdisc<P: Packet + Send> = Pie<P>;
+
+    fn qdisc<P: Packet + Send>(&self, port: Port, stream: Stream) -> Pie<P> {
+        Pie::from_plan(self, port, stream)
+    }
+}
 
 /// Bursts of this length are let through after an uncongested time (section 4.4).
 const MAX_BURST: Dur = Dur::from_millis(150);
@@ -189,22 +249,21 @@ pub struct Pie<P> {
 }
 
 impl<P: Packet> Pie<P> {
-    /// The PIE of the plan; none for another discipline.
+    /// The PIE of the plan.
     ///
     /// # Panics
     /// When the time between updates is zero.
-    pub fn from_plan(queue: &weir_plan::Queue, port: Port, stream: Stream) -> Option<Pie<P>> {
-        let weir_plan::Queue::Pie { limit, target_ns, update_ns, alpha, beta, mark } = queue else { return None };
-        assert!(*update_ns > 0, "PIE needs time between two updates");
+    pub fn from_plan(queue: &PieQueue, port: Port, stream: Stream) -> Pie<P> {
+        assert!(queue.update_ns > 0, "PIE needs time between two updates");
         let params = Params {
-            target: Dur(*target_ns),
-            update: Dur(*update_ns),
-            alpha: *alpha,
-            beta: *beta,
-            ecn: *mark == Mark::Ecn,
+            target: Dur(queue.target_ns),
+            update: Dur(queue.update_ns),
+            alpha: queue.alpha,
+            beta: queue.beta,
+            ecn: queue.mark == Mark::Ecn,
             spared_bytes: 2 * u64::from(port.full_packet()),
         };
-        Some(Pie::new(limit, params, port, stream))
+        Pie::new(&queue.limit, params, port, stream)
     }
 
     fn new(limit: &Limit, params: Params, port: Port, stream: Stream) -> Pie<P> {

@@ -1,8 +1,8 @@
 //! The interface of a queue discipline with an explicit dequeue.
 
-use weir_units::{Dur, Rate, Time};
+use weir_units::{Dur, Rate, Stream, Time};
 
-use crate::Packet;
+use crate::{Packet, Port, QueuePlan};
 
 /// Why a queue dropped a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -147,4 +147,13 @@ pub trait Qdisc<P: Packet>: Send {
         outcome.count(self.enqueue(now, train, drops));
         outcome
     }
+}
+
+/// The plan of a queue that also decides when a packet leaves.
+pub trait AtDeparture: QueuePlan {
+    /// The queue.
+    type Qdisc<P: Packet + Send>: Qdisc<P>;
+
+    /// Builds it before `port`; its random decisions are drawn from `stream`.
+    fn qdisc<P: Packet + Send>(&self, port: Port, stream: Stream) -> Self::Qdisc<P>;
 }

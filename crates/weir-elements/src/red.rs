@@ -22,26 +22,140 @@
 mod idle;
 
 use idle::IdleDecay;
-use weir_plan::{Mark, Queue, RedCurve};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use weir_units::{Rate, Stream, Time};
 
-use crate::droptail::LIMIT;
-use crate::registry::{Place, parameter};
-use crate::{Arrival, Backlog, DropReason, DropTail, ElementInfo, Port, Verdict};
+use crate::admission::{Admits, AtArrival};
+use crate::declare::{ElementInfo, Fault, Form, Key, Kind, Place, QueuePlan, check, check_probability, ecn, key};
+use crate::limit::size;
+use crate::{Arrival, Backlog, DropReason, DropTail, Limit, Mark, Port, Verdict};
 
-pub(crate) const INFO: ElementInfo = ElementInfo {
+/// One drop curve of RED: none below `min_bytes`, up to `max_p` at `max_bytes`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RedCurve {
+    /// Differentiated-services code points this curve serves; empty: all others.
+    pub dscp_from: u8,
+    /// Last code point of the range, inclusive.
+    pub dscp_to: u8,
+    /// Lower threshold of the average queue.
+    pub min_bytes: u64,
+    /// Upper threshold of the average queue.
+    pub max_bytes: u64,
+    /// Probability at the upper threshold.
+    pub max_p: f64,
+}
+
+/// Random early detection (Floyd and Jacobson 1993); several curves make it weighted (WRED).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RedQueue {
+    /// Hard limit.
+    pub limit: Limit,
+    /// One curve, or one per class of code points.
+    pub curves: Vec<RedCurve>,
+    /// Weight of the averaging filter, `w_q`.
+    pub weight: f64,
+    /// Between `max_bytes` and twice that, the probability climbs from `max_p` to 1 instead of jumping.
+    pub gentle: bool,
+    /// Mark instead of dropping.
+    pub mark: Mark,
+}
+
+const MAX: Key = key("max", "curves", Kind::Threshold, "Upper threshold of the average queue.");
+const MAX_P: Key = key("max_p", "curves", Kind::Probability, "Drop probability at the upper threshold.").or("0.1");
+const WEIGHT: Key = key(
+    "weight",
+    "weight",
+    Kind::Number { min: 0.0, max: 1.0, positive: true },
+    "Weight of the averaging filter, w_q.",
+)
+.or("0.002");
+const GENTLE: Key =
+    key("gentle", "gentle", Kind::Flag, "Climb from `max_p` to 1 between `max` and twice `max`, instead of jumping.")
+        .or("true");
+
+const RED: Form = Form {
     name: "red",
-    place: Place::Queue,
-    title: "Random early detection; weighted (WRED) with several curves",
-    source: "Floyd and Jacobson 1993; gentle: Floyd 2000",
-    parameters: &[
-        LIMIT,
-        parameter("curves", "list", "a range of code points, two thresholds in bytes and max_p each"),
-        parameter("weight", "fraction", "w_q of the averaging filter"),
-        parameter("gentle", "true or false", "climb to 1 at twice the upper threshold instead of jumping"),
-        parameter("mark", "drop or ecn", "what happens to ECN-capable packets"),
+    title: "Random early detection (Floyd and Jacobson, 1993).",
+    keys: &[
+        size("Hard limit."),
+        key("min", "curves", Kind::Threshold, "Lower threshold of the average queue: below it nothing is dropped."),
+        MAX,
+        MAX_P,
+        WEIGHT,
+        GENTLE,
+        ecn("mark"),
     ],
 };
+
+const CLASS: Kind = Kind::Classes {
+    name: "WredClass",
+    title: "One class of a weighted RED queue: which code points, and their drop curve.",
+    keys: &[
+        key(
+            "dscp",
+            "curves",
+            Kind::CodePoints,
+            "Code points of this class; without it, the class of all code points not named.",
+        )
+        .optional(),
+        key("min", "curves", Kind::Threshold, "Lower threshold of the average queue."),
+        MAX,
+        MAX_P,
+    ],
+};
+
+const WRED: Form = Form {
+    name: "wred",
+    title: "Weighted RED: one average queue, and a drop curve for each class of packets.",
+    keys: &[size("Hard limit."), key("classes", "curves", CLASS, "The classes."), WEIGHT, GENTLE, ecn("mark")],
+};
+
+impl QueuePlan for RedQueue {
+    const INFO: ElementInfo = ElementInfo::new(
+        "red",
+        Place::Queue,
+        "Random early detection; weighted (WRED) with several curves",
+        "Floyd and Jacobson 1993; gentle: Floyd 2000",
+        &[RED, WRED],
+    )
+    .random();
+
+    fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    fn limit_mut(&mut self) -> &mut Limit {
+        &mut self.limit
+    }
+
+    fn validate(&self, at: &str) -> Result<(), Fault> {
+        let place = || format!("{at}.weight");
+        let weight = self.weight;
+        check(weight > 0.0 && weight <= 1.0, place, format!("{weight} is out of range; expected 0 to 1"))?;
+        check(!self.curves.is_empty(), || format!("{at}.curves"), "RED needs a curve")?;
+        (0..).zip(&self.curves).try_for_each(|(i, curve): (usize, _)| curve.validate(&format!("{at}.curves[{i}]")))
+    }
+}
+
+impl RedCurve {
+    fn validate(&self, at: &str) -> Result<(), Fault> {
+        let ordered = self.min_bytes < self.max_bytes;
+        check(ordered, || format!("{at}.max_bytes"), "must be above `min_bytes`")?;
+        check(self.dscp_to < 64, || format!("{at}.dscp_to"), "code points end at 63")?;
+        check_probability(self.max_p, &format!("{at}.max_p"))
+    }
+}
+
+impl AtArrival for RedQueue {
+    type Admits = Box<Red>;
+
+    fn admission(&self, port: &Port, stream: Stream) -> Box<Red> {
+        Box::new(Red::from_plan(self, port, stream))
+    }
+}
 
 /// No curve serves this code point.
 const NO_CURVE: u8 = u8::MAX;
@@ -77,15 +191,14 @@ struct Curve {
 }
 
 impl Red {
-    /// The RED or WRED of the plan; none for another discipline.
-    pub fn from_plan(queue: &Queue, port: &Port, stream: Stream) -> Option<Red> {
-        let Queue::Red { limit, curves, weight, gentle, mark } = queue else { return None };
-        let (class, curves) = classes(curves);
+    /// The RED or WRED of the plan.
+    pub fn from_plan(queue: &RedQueue, port: &Port, stream: Stream) -> Red {
+        let (class, curves) = classes(&queue.curves);
         let mut red = Red {
-            limit: DropTail::from_plan(limit),
-            weight: *weight,
-            gentle: *gentle,
-            ecn: *mark == Mark::Ecn,
+            limit: DropTail::from_plan(&queue.limit),
+            weight: queue.weight,
+            gentle: queue.gentle,
+            ecn: queue.mark == Mark::Ecn,
             average: 0.0,
             decayed: Time::ZERO,
             curves,
@@ -95,28 +208,12 @@ impl Red {
             stream,
         };
         red.set_rate(port.rate);
-        Some(red)
+        red
     }
 
     /// The average queue in bytes.
     pub fn average_bytes(&self) -> f64 {
         self.average
-    }
-
-    /// The rate at which the average decays on an idle link.
-    pub fn set_rate(&mut self, rate: Rate) {
-        self.idle = IdleDecay::new(self.weight, self.mtu_bytes, rate);
-    }
-
-    /// Decides on a packet that arrives at `now`.
-    #[inline]
-    pub fn admit(&mut self, now: Time, arrival: &Arrival, queue: &Backlog) -> Verdict {
-        self.update_average(now, queue);
-        match self.signal(arrival) {
-            dropped @ Verdict::Drop(_) => dropped,
-            verdict if self.limit.fits(arrival.bytes, queue.bytes, queue.packets) => verdict,
-            _ => Verdict::Drop(DropReason::Overflow),
-        }
     }
 
     #[inline]
@@ -154,6 +251,29 @@ impl Red {
             }
             Some(_) => Verdict::Pass,
         }
+    }
+}
+
+impl Admits for Red {
+    #[inline]
+    fn admit(&mut self, now: Time, arrival: &Arrival, queue: &Backlog) -> Verdict {
+        self.update_average(now, queue);
+        match self.signal(arrival) {
+            dropped @ Verdict::Drop(_) => dropped,
+            verdict if self.limit.fits(arrival.bytes, queue.bytes, queue.packets) => verdict,
+            _ => Verdict::Drop(DropReason::Overflow),
+        }
+    }
+
+    /// RED is never sure.
+    #[inline]
+    fn has_room(&self, _bytes: u32, _queue_bytes: u64, _queue_packets: u64) -> bool {
+        false
+    }
+
+    /// The rate at which the average decays on an idle link.
+    fn set_rate(&mut self, rate: Rate) {
+        self.idle = IdleDecay::new(self.weight, self.mtu_bytes, rate);
     }
 }
 
@@ -212,7 +332,6 @@ fn classes(ranges: &[RedCurve]) -> ([u8; 64], Box<[Curve]>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_plan::Limit;
 
     const PORT: Port = Port { rate: Rate::from_mbps(12), overhead_bytes: 0, mtu_bytes: 1500 };
     /// One full packet at 12 Mb/s.
@@ -227,8 +346,8 @@ mod tests {
 
     fn red(curves: Vec<RedCurve>, weight: f64, gentle: bool, mark: Mark) -> Red {
         let limit = Limit { bytes: Some(1_000_000), packets: None };
-        let queue = Queue::Red { limit, curves, weight, gentle, mark };
-        Red::from_plan(&queue, &PORT, Stream::new(9, "red")).unwrap()
+        let queue = RedQueue { limit, curves, weight, gentle, mark };
+        Red::from_plan(&queue, &PORT, Stream::new(9, "red"))
     }
 
     fn busy(bytes: u64) -> Backlog {

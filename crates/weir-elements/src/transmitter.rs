@@ -9,19 +9,22 @@
 
 use weir_units::{Rate, Time};
 
-use crate::ElementInfo;
-use crate::registry::{Place, parameter};
+use crate::declare::{ElementInfo, Form, Kind, Place, key};
 
-pub(crate) const INFO: ElementInfo = ElementInfo {
-    name: "transmitter",
-    place: Place::Transmitter,
-    title: "Puts packets on the wire one after the other",
-    source: "",
-    parameters: &[
-        parameter("rate_bps", "bit/s", "rate; zero stops it"),
-        parameter("overhead_bytes", "bytes", "added to each IP packet on the wire"),
-    ],
-};
+pub(crate) const INFO: ElementInfo = ElementInfo::new(
+    "transmitter",
+    Place::Transmitter,
+    "Puts packets on the wire one after the other",
+    "",
+    &[Form {
+        name: "transmitter",
+        title: "The transmitter of a link.",
+        keys: &[
+            key("rate", "rate_bps", Kind::Rate, "Rate of the transmitter."),
+            key("overhead", "overhead_bytes", Kind::Bytes, "Bytes added to each IP packet on the wire."),
+        ],
+    }],
+);
 
 const BIT_NS_PER_BYTE: u64 = 8 * 1_000_000_000;
 

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use weir_elements::Packet as _;
 use weir_links::{Calendar, DelayStats, Link, Passage, Routes, Stop, append_sorted, build_links, mark_fused};
-use weir_plan::{Change, ChangeKind, Limit, Plan, Queue};
+use weir_plan::{Change, ChangeKind, Limit, Plan};
 use weir_run::{Column, DelayBins, Delays, EventKind, EventRow, Events, Job, Links};
 use weir_trace::{Observer, TraceRecord};
 use weir_units::{Dur, Time};
@@ -467,8 +467,8 @@ fn is_recorded(plan: &Plan, link: u32) -> bool {
 fn with_patient_cards(plan: &Plan) -> Plan {
     let mut plan = plan.clone();
     for link in plan.links.iter_mut().filter(|link| link.host_nic) {
-        if let Queue::Droptail { limit } = &mut link.queue {
-            *limit = Limit { bytes: None, packets: None };
+        if link.queue.info().plain {
+            *link.queue.limit_mut() = Limit { bytes: None, packets: None };
         }
     }
     plan

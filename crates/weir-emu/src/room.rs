@@ -2,7 +2,6 @@
 //! packets come and go keeps them waiting for milliseconds.
 
 use weir_links::{Link, Record};
-use weir_plan::{Delay, Limit, Queue};
 
 /// Bytes of a full packet: of smaller ones, a link may hold more than there was room for.
 const PACKET_BYTES: u64 = 1500;
@@ -27,25 +26,9 @@ pub fn reserve<P: Record>(plan: &[weir_plan::Link], links: &mut [Link<P>]) {
 
 /// Full packets that a link holds at most: in its queue, and beyond it.
 fn most_packets(link: &weir_plan::Link) -> (u64, u64) {
-    let waiting = match &link.queue {
-        Queue::Droptail { limit } | Queue::Red { limit, .. } => of_limit(limit),
-        Queue::Codel { limit, .. } | Queue::FqCodel { limit, .. } | Queue::Pie { limit, .. } => of_limit(limit),
-    };
-    let bits = u128::from(link.rate_bps) * u128::from(delay_of(&link.delay)) / 1_000_000_000;
+    // Nothing for a queue without a limit, which is that of a host's network card and stays short.
+    let waiting = link.queue.limit().max_packets(PACKET_BYTES).unwrap_or(0);
+    let bits = u128::from(link.rate_bps) * u128::from(link.delay.max_ns()) / 1_000_000_000;
     let under_way = bits / u128::from(8 * PACKET_BYTES);
     (waiting.min(MOST_PACKETS), under_way.min(u128::from(MOST_PACKETS)) as u64)
-}
-
-/// Nothing for a queue without a limit, which is that of a host's network card and stays short.
-fn of_limit(limit: &Limit) -> u64 {
-    let by_bytes = limit.bytes.map(|bytes| bytes / PACKET_BYTES);
-    by_bytes.into_iter().chain(limit.packets).min().unwrap_or(0)
-}
-
-fn delay_of(delay: &Delay) -> u64 {
-    match *delay {
-        Delay::Fixed { delay_ns } => delay_ns,
-        Delay::Jitter { delay_ns, jitter_ns, .. } => delay_ns + jitter_ns,
-        Delay::Reorder { delay_ns, extra_ns, .. } => delay_ns + extra_ns,
-    }
 }

@@ -38,12 +38,12 @@ pub enum Passage<P> {
     Dropped,
 }
 
-enum Discipline<P> {
+enum Discipline<P: Record> {
     Analytic(FifoLink),
     Evented(Box<Evented<P>>),
 }
 
-struct Evented<P> {
+struct Evented<P: Record> {
     qdisc: AnyQdisc<P>,
     transmitter: Transmitter,
     /// The transmitter is at work until a pending event.

@@ -4,9 +4,8 @@
 //! flows with their paths, start times and sizes, every random draw of the workload already made. It is JSON; its schema
 //! is generated from these types. Units are in the names: `_ns` nanoseconds, `_bps` bits per second, `_bytes` bytes.
 //!
-//! The plan holds no behaviour beyond its own consistency check.
+//! The plan holds no behaviour beyond its own consistency check. The parameters of elements stand with the elements.
 
-mod elements;
 mod flow;
 mod link;
 mod methods;
@@ -17,9 +16,11 @@ pub use flow::{
     Ack, After, Cbr, Flow, Programs, Ready, Report, Role, Sender, Source, Stack, Tcp, Transfer, Transport, Udp,
     VARIABLES,
 };
-pub use link::{Change, ChangeKind, CodelParams, Delay, Limit, Link, Loss, Mark, Queue, RedCurve};
+pub use link::{Change, ChangeKind, Link};
 pub use methods::{EmulLinks, EmulOffload, EmulOptions, LabLinks, LabOptions, Methods, Offload};
 pub use validate::PlanError;
+pub use weir_elements::plan::*;
+pub use weir_elements::{CodelParams, Delay, Limit, Loss, Mark, Queue, RedCurve};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -147,6 +148,11 @@ impl Plan {
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("a plan holds no map with non-string keys")
     }
+}
+
+/// What the elements of links say of themselves, as JSON: a list in the order in which a packet passes them.
+pub fn elements() -> serde_json::Value {
+    serde_json::to_value(weir_elements::elements().collect::<Vec<_>>()).expect("a declaration is JSON")
 }
 
 /// The JSON schema of a plan.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use weir_elements::Fault;
+
 use crate::{ChangeKind, Flow, Link, Plan, Programs, Ready, Sender, Source, Transport};
 
 /// A plan contradicts itself.
@@ -25,6 +27,12 @@ impl fmt::Display for PlanError {
     }
 }
 impl std::error::Error for PlanError {}
+
+impl From<Fault> for PlanError {
+    fn from(fault: Fault) -> PlanError {
+        PlanError { place: fault.place, problem: fault.problem }
+    }
+}
 
 pub(crate) fn check(ok: bool, place: impl FnOnce() -> String, problem: impl Into<String>) -> Result<(), PlanError> {
     if ok { Ok(()) } else { Err(PlanError::new(place(), problem)) }
@@ -76,7 +84,7 @@ impl Plan {
         check(link.mtu_bytes >= 68, || at("mtu_bytes"), "IPv4 needs at least 68 bytes")?;
         link.queue.validate(&at("queue"))?;
         link.loss.as_ref().map_or(Ok(()), |loss| loss.validate(&at("loss")))?;
-        link.delay.validate(&at("delay"))
+        Ok(link.delay.validate(&at("delay"))?)
     }
 
     fn validate_flow(&self, i: usize, flow: &Flow) -> Result<(), PlanError> {

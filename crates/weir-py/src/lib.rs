@@ -34,6 +34,7 @@ fn _weir(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(build_info, module)?)?;
     module.add_function(wrap_pyfunction!(plan::check_plan, module)?)?;
     module.add_function(wrap_pyfunction!(plan::plan_schema, module)?)?;
+    module.add_function(wrap_pyfunction!(plan::elements, module)?)?;
     module.add_function(wrap_pyfunction!(cc::cc_list, module)?)?;
     module.add_function(wrap_pyfunction!(cc::cc_describe, module)?)?;
     module.add_function(wrap_pyfunction!(cc::cc_permit_loading, module)?)?;

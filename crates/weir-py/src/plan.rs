@@ -20,3 +20,9 @@ pub(crate) fn check_plan(py: Python<'_>, json: &str) -> PyResult<()> {
 pub(crate) fn plan_schema() -> String {
     format!("{:#}\n", weir_plan::schema())
 }
+
+/// What the elements of links say of themselves, as JSON.
+#[pyfunction]
+pub(crate) fn elements() -> String {
+    weir_plan::elements().to_string()
+}

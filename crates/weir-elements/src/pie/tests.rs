@@ -8,7 +8,7 @@ const PORT: Port = Port { rate: Rate::from_mbps(12), overhead_bytes: 0, mtu_byte
 const UPDATE: u64 = 15_000_000;
 
 fn pie(mark: Mark) -> Pie<TestPacket> {
-    let queue = weir_plan::Queue::Pie {
+    let queue = PieQueue {
         limit: Limit { bytes: None, packets: Some(1000) },
         target_ns: 15_000_000,
         update_ns: UPDATE,
@@ -16,7 +16,7 @@ fn pie(mark: Mark) -> Pie<TestPacket> {
         beta: 1.25,
         mark,
     };
-    Pie::from_plan(&queue, PORT, Stream::new(3, "pie")).unwrap()
+    Pie::from_plan(&queue, PORT, Stream::new(3, "pie"))
 }
 
 /// Congested for a while: this probability, and a delay of 20 ms that lasts.

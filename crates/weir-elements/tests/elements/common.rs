@@ -1,8 +1,9 @@
 //! What the property tests share: plans, arrivals, and a link driven by events.
 
 use proptest::prelude::*;
+use weir_elements::plan::{CodelQueue, DroptailQueue, FqCodelQueue, PieQueue, RedQueue};
+use weir_elements::{CodelParams, Limit, Mark, Queue, RedCurve};
 use weir_elements::{DropReason, Port, Qdisc, Transmitter};
-use weir_plan::{CodelParams, Limit, Mark, Queue, RedCurve};
 use weir_units::{Bytes, Rate, Time};
 
 use crate::testing::TestPacket;
@@ -20,7 +21,7 @@ pub fn mark() -> impl Strategy<Value = Mark> {
 }
 
 pub fn droptail() -> impl Strategy<Value = Queue> {
-    limit().prop_map(|limit| Queue::Droptail { limit })
+    limit().prop_map(|limit| Queue::Droptail(DroptailQueue { limit }))
 }
 
 /// RED with one curve or WRED with two; thresholds and weights at which the random arrivals cross every region.
@@ -37,7 +38,7 @@ pub fn red() -> impl Strategy<Value = Queue> {
     let curves =
         prop_oneof![curve(0, 63).prop_map(|c| vec![c]), (curve(0, 0), curve(1, 63)).prop_map(|(a, b)| vec![a, b])];
     (limit(), curves, 0.002f64..0.9, any::<bool>(), mark())
-        .prop_map(|(limit, curves, weight, gentle, mark)| Queue::Red { limit, curves, weight, gentle, mark })
+        .prop_map(|(limit, curves, weight, gentle, mark)| Queue::Red(RedQueue { limit, curves, weight, gentle, mark }))
 }
 
 pub fn codel_params() -> impl Strategy<Value = CodelParams> {
@@ -53,12 +54,12 @@ pub fn any_queue() -> impl Strategy<Value = Queue> {
     prop_oneof![
         droptail(),
         red(),
-        (limit(), codel_params()).prop_map(|(limit, codel)| Queue::Codel { limit, codel }),
+        (limit(), codel_params()).prop_map(|(limit, codel)| Queue::Codel(CodelQueue { limit, codel })),
         (limit(), 1u32..16, 100u32..3000, codel_params()).prop_map(|(limit, buckets, quantum_bytes, codel)| {
-            Queue::FqCodel { limit, buckets, quantum_bytes, codel }
+            Queue::FqCodel(FqCodelQueue { limit, buckets, quantum_bytes, codel })
         }),
         (limit(), 1_000u64..3_000_000, 1_000u64..3_000_000, mark()).prop_map(|(limit, target_ns, update_ns, mark)| {
-            Queue::Pie { limit, target_ns, update_ns, alpha: 12.5, beta: 125.0, mark }
+            Queue::Pie(PieQueue { limit, target_ns, update_ns, alpha: 12.5, beta: 125.0, mark })
         }),
     ]
 }

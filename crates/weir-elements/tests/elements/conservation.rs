@@ -4,22 +4,13 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use weir_elements::plan::{DroptailQueue, PieQueue};
 use weir_elements::{AnyQdisc, DropReason, Enqueued, Port, Qdisc};
-use weir_plan::{Limit, Queue};
+use weir_elements::{Limit, Queue};
 use weir_units::{Rate, Stream, Time};
 
 use crate::common::{EventedLink, any_queue, arrivals, port};
 use crate::testing::TestPacket;
-
-fn limit_of(queue: &Queue) -> Limit {
-    match queue {
-        Queue::Droptail { limit }
-        | Queue::Red { limit, .. }
-        | Queue::Codel { limit, .. }
-        | Queue::FqCodel { limit, .. }
-        | Queue::Pie { limit, .. } => *limit,
-    }
-}
 
 /// Follows every packet through a queue.
 struct Ledger {
@@ -39,7 +30,7 @@ impl Ledger {
         Ledger {
             queue: AnyQdisc::from_plan(plan, port, Stream::new(1, "queue")),
             port,
-            limit: limit_of(plan),
+            limit: *plan.limit(),
             waiting: BTreeMap::new(),
             last_out: BTreeMap::new(),
             out: (0, 0),
@@ -175,15 +166,15 @@ proptest! {
 #[test]
 fn a_change_of_rate_keeps_every_packet() {
     for plan in [
-        Queue::Droptail { limit: Limit { bytes: None, packets: Some(50) } },
-        Queue::Pie {
+        Queue::Droptail(DroptailQueue { limit: Limit { bytes: None, packets: Some(50) } }),
+        Queue::Pie(PieQueue {
             limit: Limit { bytes: None, packets: Some(50) },
             target_ns: 1_000_000,
             update_ns: 1_000_000,
             alpha: 0.125,
             beta: 1.25,
-            mark: weir_plan::Mark::Drop,
-        },
+            mark: weir_elements::Mark::Drop,
+        }),
     ] {
         let port = Port { rate: Rate::from_mbps(12), overhead_bytes: 38, mtu_bytes: 1500 };
         let mut ledger = Ledger::new(&plan, port);

@@ -2,8 +2,9 @@
 //! for the same reasons, the same marks, the same backlog at every arrival.
 
 use proptest::prelude::*;
+use weir_elements::plan::RedQueue;
 use weir_elements::{Admission, AdmissionQueue, Arrival, DropReason, FifoLink, Offer, Packet, Port, Qdisc};
-use weir_plan::{Limit, Mark, Queue, RedCurve};
+use weir_elements::{Limit, Mark, Queue, RedCurve};
 use weir_units::{Rate, Stream, Time};
 
 use crate::common::{EventedLink, arrivals, arrivals_on_departures, droptail, port, red};
@@ -93,7 +94,7 @@ proptest! {
             let found = link.backlog(now);
             let has_room = decider.has_room(arrival.bytes, found.bytes, found.packets);
             let is_sent = matches!(link.offer(now, &arrival), Offer::Sent { .. });
-            prop_assert_eq!(has_room, is_sent && matches!(queue, Queue::Droptail { .. }));
+            prop_assert_eq!(has_room, is_sent && matches!(queue, Queue::Droptail(_)));
         }
     }
 
@@ -124,7 +125,7 @@ proptest! {
 fn the_comparison_covers_every_verdict() {
     let curve = RedCurve { dscp_from: 0, dscp_to: 63, min_bytes: 3_000, max_bytes: 7_000, max_p: 0.3 };
     let limit = Limit { bytes: Some(10_000), packets: None };
-    let queue = Queue::Red { limit, curves: vec![curve], weight: 0.03, gentle: false, mark: Mark::Ecn };
+    let queue = Queue::Red(RedQueue { limit, curves: vec![curve], weight: 0.03, gentle: false, mark: Mark::Ecn });
     let port = Port { rate: Rate(99_999_989), overhead_bytes: 38, mtu_bytes: 1500 };
     // Bursts of fifteen packets twice a millisecond for a second: about 1.8 times the rate, then a pause.
     let arrivals: Vec<_> = (0..30_000u32)

@@ -3,6 +3,7 @@
 mod common;
 mod conservation;
 mod equivalence;
+mod parameters;
 mod registry;
 #[path = "../../src/testing.rs"]
 mod testing;

@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use weir_emu::frame::{Frame, GSO_TCPV4, GSO_TCPV6, GSO_UDP_L4, Link as Layer, NEEDS_CSUM, TCP, UDP, VNET_BYTES, Vnet};
 use weir_emu::gather::Delivery;
 use weir_emu::{Directory, Network, Options, piece};
-use weir_plan::{Cbr, Delay, Flow, Limit, Link, Measure, Node, NodeKind, Plan, Queue, Role, Source, Transport, Udp};
+use weir_plan::{
+    Cbr, Delay, DroptailQueue, Flow, Limit, Link, Measure, Node, NodeKind, Plan, Queue, Role, Source, Transport, Udp,
+};
 use weir_run::{Host, Job};
 use weir_units::{Dur, Time};
 
@@ -14,7 +16,7 @@ pub const S: u64 = 1_000_000_000;
 pub const FIRST_PORT: u16 = 5001;
 
 pub fn droptail(bytes: Option<u64>, packets: Option<u64>) -> Queue {
-    Queue::Droptail { limit: Limit { bytes, packets } }
+    Queue::Droptail(DroptailQueue { limit: Limit { bytes, packets } })
 }
 
 pub fn link(name: &str, from: u32, to: u32, rate_bps: u64, delay_ns: u64) -> Link {

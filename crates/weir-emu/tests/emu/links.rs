@@ -2,7 +2,8 @@
 
 use weir_emu::frame::{GSO_NONE, VNET_BYTES};
 use weir_plan::{
-    Change, ChangeKind, CodelParams, Delay, Limit, Loss, Mark, Programs, Queue, Ready, RedCurve, Sender, Source,
+    Change, ChangeKind, CodelParams, CodelQueue, Delay, Limit, Loss, Mark, Programs, Queue, Ready, RedCurve, RedQueue,
+    Sender, Source,
 };
 use weir_run::Column;
 use weir_units::{Dur, Time};
@@ -76,13 +77,13 @@ fn the_packets_of_a_list_are_lost_and_no_others() {
 fn a_marked_packet_says_so_in_its_header_and_its_checksum_holds() {
     for v6 in [false, true] {
         let mut plan = wire(S, MS);
-        plan.links[0].queue = Queue::Red {
+        plan.links[0].queue = Queue::Red(RedQueue {
             limit: Limit { bytes: None, packets: Some(100) },
             curves: vec![RedCurve { dscp_from: 0, dscp_to: 63, min_bytes: 1000, max_bytes: 6000, max_p: 1.0 }],
             weight: 1.0,
             gentle: true,
             mark: Mark::Ecn,
-        };
+        });
         plan.links[0].mtu_bytes = 1520;
         let mut driver = Driver::with(&plan, v6, Dur::from_micros(50));
         let packet = Packet { ecn: 2, ..Packet::tcp(1448 * 8) };
@@ -107,7 +108,7 @@ fn a_marked_packet_says_so_in_its_header_and_its_checksum_holds() {
 fn codel_marks_at_departure_and_the_mark_is_counted_once() {
     let mut plan = wire(10 * MS, MS);
     let codel = CodelParams { target_ns: 5 * MS, interval_ns: 20 * MS, mark: Mark::Ecn };
-    plan.links[0].queue = Queue::Codel { limit: Limit { bytes: None, packets: Some(1000) }, codel };
+    plan.links[0].queue = Queue::Codel(CodelQueue { limit: Limit { bytes: None, packets: Some(1000) }, codel });
     let mut driver = Driver::new(&plan);
     (0..100).for_each(|id| driver.send(0, &Packet { ecn: 1, ..Packet::datagram() }.numbered(id)));
     driver.run(10 * S);

@@ -3,8 +3,8 @@
 
 use weir_emu::frame::TCP;
 use weir_plan::{
-    Ack, CodelParams, Delay, Limit, Loss, Mark, Node, NodeKind, Plan, Queue, RedCurve, Source, Stack, Tcp, Trace,
-    Transport,
+    Ack, CodelParams, CodelQueue, Delay, DroptailQueue, FqCodelQueue, Limit, Loss, Mark, Node, NodeKind, PieQueue,
+    Plan, Queue, RedCurve, RedQueue, Source, Stack, Tcp, Trace, Transport,
 };
 use weir_sim::Simulation;
 use weir_sim::trace::{Ecn, Event, TraceRecord};
@@ -159,41 +159,48 @@ fn codel(mark: Mark) -> CodelParams {
 
 #[test]
 fn drop_tail() {
-    compare(&dumbbell(Queue::Droptail { limit: LIMIT }, None, fixed(), false));
+    compare(&dumbbell(Queue::Droptail(DroptailQueue { limit: LIMIT }), None, fixed(), false));
 }
 
 #[test]
 fn random_losses_are_the_same_draws() {
     let bursts = Loss::GilbertElliott { p: 0.001, r: 0.1, good: 0.0001, bad: 0.5 };
     for loss in [Loss::Bernoulli { p: 0.002 }, bursts] {
-        compare(&dumbbell(Queue::Droptail { limit: LIMIT }, Some(loss), fixed(), false));
+        compare(&dumbbell(Queue::Droptail(DroptailQueue { limit: LIMIT }), Some(loss), fixed(), false));
     }
 }
 
 #[test]
 fn red_with_marks() {
     let curve = RedCurve { dscp_from: 0, dscp_to: 63, min_bytes: 30_000, max_bytes: 90_000, max_p: 0.1 };
-    let queue = Queue::Red { limit: LIMIT, curves: vec![curve], weight: 0.002, gentle: true, mark: Mark::Ecn };
+    let queue =
+        Queue::Red(RedQueue { limit: LIMIT, curves: vec![curve], weight: 0.002, gentle: true, mark: Mark::Ecn });
     compare(&dumbbell(queue, None, fixed(), true));
 }
 
 #[test]
 fn codel_with_drops_and_fq_codel_with_marks() {
-    compare(&dumbbell(Queue::Codel { limit: LIMIT, codel: codel(Mark::Drop) }, None, fixed(), false));
-    let fq = Queue::FqCodel { limit: LIMIT, buckets: 64, quantum_bytes: 1514, codel: codel(Mark::Ecn) };
+    compare(&dumbbell(Queue::Codel(CodelQueue { limit: LIMIT, codel: codel(Mark::Drop) }), None, fixed(), false));
+    let fq = Queue::FqCodel(FqCodelQueue { limit: LIMIT, buckets: 64, quantum_bytes: 1514, codel: codel(Mark::Ecn) });
     compare(&dumbbell(fq, None, fixed(), true));
 }
 
 #[test]
 fn jitter_that_keeps_the_order() {
     let delay = Delay::Jitter { delay_ns: 5_000_011, jitter_ns: 400_009, normal: true, reorder: false };
-    compare(&dumbbell(Queue::Droptail { limit: LIMIT }, None, delay, false));
+    compare(&dumbbell(Queue::Droptail(DroptailQueue { limit: LIMIT }), None, delay, false));
 }
 
 #[test]
 fn pie_with_changes_of_the_rate() {
-    let queue =
-        Queue::Pie { limit: LIMIT, target_ns: 15 * MS, update_ns: 15 * MS, alpha: 0.125, beta: 1.25, mark: Mark::Drop };
+    let queue = Queue::Pie(PieQueue {
+        limit: LIMIT,
+        target_ns: 15 * MS,
+        update_ns: 15 * MS,
+        alpha: 0.125,
+        beta: 1.25,
+        mark: Mark::Drop,
+    });
     let mut plan = dumbbell(queue, None, fixed(), false);
     let rate = |at_ns, rate_bps| weir_plan::Change { at_ns, link: 0, change: weir_plan::ChangeKind::Rate { rate_bps } };
     plan.changes = vec![rate(500_000_023, 60_000_011), rate(1_000_000_019, 120_000_007)];

@@ -2,8 +2,8 @@
 #![allow(dead_code, missing_docs)]
 
 use weir_plan::{
-    Ack, Cbr, Delay, Flow, Limit, Link, Measure, Node, NodeKind, Plan, Queue, Role, Source, Stack, Tcp, Trace,
-    Transfer, Transport, Udp,
+    Ack, Cbr, Delay, DroptailQueue, Flow, Limit, Link, Measure, Node, NodeKind, Plan, Queue, Role, Source, Stack, Tcp,
+    Trace, Transfer, Transport, Udp,
 };
 use weir_sim::trace::TraceRecord;
 use weir_sim::{EVENT_KINDS, Options, Simulation, Tables};
@@ -32,7 +32,7 @@ pub fn tcp(cc: &str) -> Tcp {
 }
 
 pub fn droptail(bytes: Option<u64>, packets: Option<u64>) -> Queue {
-    Queue::Droptail { limit: Limit { bytes, packets } }
+    Queue::Droptail(DroptailQueue { limit: Limit { bytes, packets } })
 }
 
 pub fn link(name: &str, from: u32, to: u32, rate_bps: u64, delay_ns: u64, queue: Queue) -> Link {

@@ -2,7 +2,9 @@
 //! driven by events.
 
 use proptest::prelude::*;
-use weir_plan::{Change, ChangeKind, Delay, Limit, Loss, Mark, Plan, Queue, RedCurve, Source, Tcp, Transport};
+use weir_plan::{
+    Change, ChangeKind, Delay, Limit, Loss, Mark, Plan, Queue, RedCurve, RedQueue, Source, Tcp, Transport,
+};
 use weir_sim::{Column, Options, Simulation, Statistics, Tables};
 use weir_units::Time;
 
@@ -170,7 +172,7 @@ fn time_does_not_go_back() {
 fn a_loaded_dumbbell_is_the_same_in_every_mode() {
     let curve = RedCurve { dscp_from: 0, dscp_to: 63, min_bytes: 50_000, max_bytes: 300_000, max_p: 0.02 };
     let limit = Limit { bytes: Some(400_000), packets: None };
-    let red = Queue::Red { limit, curves: vec![curve], weight: 0.002, gentle: true, mark: Mark::Ecn };
+    let red = Queue::Red(RedQueue { limit, curves: vec![curve], weight: 0.002, gentle: true, mark: Mark::Ecn });
     let mut plan = dumbbell(9, 100_000_000, 200_000_000, 10 * MS, red.clone(), 3 * S);
     plan.links[1].queue = red;
     plan.links[0].loss = Some(Loss::Bernoulli { p: 1e-4 });

@@ -1,6 +1,9 @@
 //! Queues and the flows that share them: active queue management end to end, shares, parallel streams.
 
-use weir_plan::{CodelParams, Delay, Limit, Mark, Plan, Queue, RedCurve, Role, Source, Tcp};
+use weir_plan::{
+    CodelParams, CodelQueue, Delay, FqCodelQueue, Limit, Mark, PieQueue, Plan, Queue, RedCurve, RedQueue, Role, Source,
+    Tcp,
+};
 use weir_sim::Tables;
 
 use crate::common::{MS, S, add_flow, cbr, close, droptail, dumbbell, goodput, run, tcp, udp};
@@ -67,7 +70,7 @@ fn codel_holds_the_standing_queue_near_its_target() {
     assert!(bloated.delay_ms > 100.0 && bloated.utilisation > 0.99, "{:.1} ms", bloated.delay_ms);
     for mark in [Mark::Drop, Mark::Ecn] {
         let settings = Tcp { ecn: true, ..tcp("reno") };
-        let got = run_shared(Queue::Codel { limit: limit(1000), codel: codel(mark) }, 4, &settings);
+        let got = run_shared(Queue::Codel(CodelQueue { limit: limit(1000), codel: codel(mark) }), 4, &settings);
         println!(
             "codel {mark:?}: {:.2} ms, {:.3} of the link, {} drops, {} marks",
             got.delay_ms, got.utilisation, got.drops, got.marks
@@ -83,14 +86,14 @@ fn codel_holds_the_standing_queue_near_its_target() {
 #[test]
 fn pie_holds_its_target_delay() {
     for flows in [4, 20] {
-        let queue = Queue::Pie {
+        let queue = Queue::Pie(PieQueue {
             limit: limit(1000),
             target_ns: 15 * MS,
             update_ns: 15 * MS,
             alpha: 0.125,
             beta: 1.25,
             mark: Mark::Drop,
-        };
+        });
         let got = run_shared(queue, flows, &tcp("reno"));
         println!("pie, {flows} flows: {:.2} ms, {:.3} of the link", got.delay_ms, got.utilisation);
         assert!((11.0..19.0).contains(&got.delay_ms), "{:.2} ms with {flows} flows", got.delay_ms);
@@ -102,7 +105,8 @@ fn pie_holds_its_target_delay() {
 #[test]
 fn red_keeps_the_queue_between_its_thresholds() {
     let curve = RedCurve { dscp_from: 0, dscp_to: 63, min_bytes: 20 * 1538, max_bytes: 60 * 1538, max_p: 0.1 };
-    let queue = Queue::Red { limit: limit(300), curves: vec![curve], weight: 0.002, gentle: true, mark: Mark::Drop };
+    let queue =
+        Queue::Red(RedQueue { limit: limit(300), curves: vec![curve], weight: 0.002, gentle: true, mark: Mark::Drop });
     let got = run_shared(queue, 16, &tcp("reno"));
     println!("red: {:.2} ms, {:.3} of the link", got.delay_ms, got.utilisation);
     let packet_ms = 1538.0 * 8.0 / 20e6 * 1e3;
@@ -117,7 +121,7 @@ fn wred_drops_each_class_by_its_curve() {
     let curve =
         |from, to, max_p| RedCurve { dscp_from: from, dscp_to: to, min_bytes: 15_000, max_bytes: 150_000, max_p };
     let curves = vec![curve(0, 9, 0.2), curve(10, 63, 0.1)];
-    let queue = Queue::Red { limit: limit(1000), curves, weight: 0.002, gentle: false, mark: Mark::Drop };
+    let queue = Queue::Red(RedQueue { limit: limit(1000), curves, weight: 0.002, gentle: false, mark: Mark::Drop });
     let mut plan = dumbbell(2, 1000 * MBIT, 20 * MBIT, 20 * MS, queue, 100 * S);
     for pair in 0..2 {
         // Together 4 % more than the link carries.
@@ -134,7 +138,7 @@ fn wred_drops_each_class_by_its_curve() {
 }
 
 fn fq_codel() -> Queue {
-    Queue::FqCodel { limit: limit(1000), buckets: 1024, quantum_bytes: 1538, codel: codel(Mark::Drop) }
+    Queue::FqCodel(FqCodelQueue { limit: limit(1000), buckets: 1024, quantum_bytes: 1538, codel: codel(Mark::Drop) })
 }
 
 /// Flow queueing (RFC 8290) gives two flows equal shares, within what each can use: CoDel's drops keep a CUBIC flow of

@@ -4,8 +4,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use weir_plan::{
-    Ack, Cbr, Change, ChangeKind, CodelParams, Delay, Flow, Limit, Link, Loss, Mark, Measure, Node, NodeKind, Plan,
-    Queue, RedCurve, Role, Source, Stack, Tcp, Transfer, Transport, Udp,
+    Ack, Cbr, Change, ChangeKind, CodelParams, CodelQueue, Delay, DroptailQueue, Flow, FqCodelQueue, Limit, Link, Loss,
+    Mark, Measure, Node, NodeKind, PieQueue, Plan, Queue, RedCurve, RedQueue, Role, Source, Stack, Tcp, Transfer,
+    Transport, Udp,
 };
 
 use crate::common::MS;
@@ -55,7 +56,7 @@ fn red() -> impl Strategy<Value = Queue> {
         (0.01f64..0.5).prop_map(move |p| vec![curve(0, 9, p), curve(10, 63, p / 2.0)]),
     ];
     (limit(), curves, 0.001f64..1.0, any::<bool>(), mark())
-        .prop_map(|(limit, curves, weight, gentle, mark)| Queue::Red { limit, curves, weight, gentle, mark })
+        .prop_map(|(limit, curves, weight, gentle, mark)| Queue::Red(RedQueue { limit, curves, weight, gentle, mark }))
 }
 
 fn codel() -> impl Strategy<Value = CodelParams> {
@@ -67,23 +68,18 @@ fn codel() -> impl Strategy<Value = CodelParams> {
 }
 
 fn queue(dequeue_aqm: bool) -> BoxedStrategy<Queue> {
-    let arrival = prop_oneof![3 => limit().prop_map(|limit| Queue::Droptail { limit }), 1 => red()];
+    let arrival = prop_oneof![3 => limit().prop_map(|limit| Queue::Droptail(DroptailQueue { limit })), 1 => red()];
     if !dequeue_aqm {
         return arrival.boxed();
     }
-    let pie = (limit(), 1u64..30, mark()).prop_map(|(limit, target, mark)| Queue::Pie {
-        limit,
-        target_ns: target * MS,
-        update_ns: 15 * MS,
-        alpha: 0.125,
-        beta: 1.25,
-        mark,
+    let pie = (limit(), 1u64..30, mark()).prop_map(|(limit, target, mark)| {
+        Queue::Pie(PieQueue { limit, target_ns: target * MS, update_ns: 15 * MS, alpha: 0.125, beta: 1.25, mark })
     });
     prop_oneof![
         4 => arrival,
-        1 => (limit(), codel()).prop_map(|(limit, codel)| Queue::Codel { limit, codel }),
+        1 => (limit(), codel()).prop_map(|(limit, codel)| Queue::Codel(CodelQueue { limit, codel })),
         1 => (limit(), 1u32..9, 300u32..3000, codel())
-            .prop_map(|(limit, buckets, quantum_bytes, codel)| Queue::FqCodel { limit, buckets, quantum_bytes, codel }),
+            .prop_map(|(limit, buckets, quantum_bytes, codel)| Queue::FqCodel(FqCodelQueue { limit, buckets, quantum_bytes, codel })),
         1 => pie,
     ]
     .boxed()

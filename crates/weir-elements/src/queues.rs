@@ -1,0 +1,184 @@
+//! What the lines of the registry become: the plan's queue, and queues of any kind without dynamic dispatch.
+
+/// Makes [`Queue`](crate::Queue), [`Admission`](crate::Admission) and [`AnyQdisc`](crate::AnyQdisc) of a list of queues:
+/// those that decide when a packet arrives, and those that decide when it leaves.
+macro_rules! queues {
+    (
+        at arrival { $($arrival:ident = $early_file:ident::$early:ident;)+ }
+        at departure { $($departure:ident = $late_file:ident::$late:ident;)+ }
+    ) => {
+        /// The plans of queues.
+        pub mod plan {
+            $(pub use crate::$early_file::$early;)+
+            $(pub use crate::$late_file::$late;)+
+        }
+        use plan::*;
+
+        /// A queue discipline.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(rename_all = "snake_case", tag = "kind", deny_unknown_fields)]
+        pub enum Queue {
+            $(#[allow(missing_docs, reason = "its plan says it")] $arrival($early),)+
+            $(#[allow(missing_docs, reason = "its plan says it")] $departure($late),)+
+        }
+
+        $(impl From<$early> for Queue {
+            fn from(queue: $early) -> Queue {
+                Queue::$arrival(queue)
+            }
+        })+
+        $(impl From<$late> for Queue {
+            fn from(queue: $late) -> Queue {
+                Queue::$departure(queue)
+            }
+        })+
+
+        impl Queue {
+            /// Its hard limit.
+            pub fn limit(&self) -> &Limit {
+                match self {
+                    $(Queue::$arrival(queue) => queue.limit(),)+
+                    $(Queue::$departure(queue) => queue.limit(),)+
+                }
+            }
+
+            /// The same, to change it.
+            pub fn limit_mut(&mut self) -> &mut Limit {
+                match self {
+                    $(Queue::$arrival(queue) => queue.limit_mut(),)+
+                    $(Queue::$departure(queue) => queue.limit_mut(),)+
+                }
+            }
+
+            /// What its discipline says of itself.
+            pub fn info(&self) -> ElementInfo {
+                match self {
+                    $(Queue::$arrival(_) => <$early as QueuePlan>::INFO,)+
+                    $(Queue::$departure(_) => <$late as QueuePlan>::INFO,)+
+                }
+            }
+
+            /// Checks the parameters; `at` is the place of the queue in the plan.
+            ///
+            /// # Errors
+            /// The first parameter that no queue can be built from.
+            pub fn validate(&self, at: &str) -> Result<(), Fault> {
+                self.limit().validate(at)?;
+                match self {
+                    $(Queue::$arrival(queue) => queue.validate(at),)+
+                    $(Queue::$departure(queue) => queue.validate(at),)+
+                }
+            }
+        }
+
+        /// What every queue says of itself.
+        const QUEUES: &[ElementInfo] =
+            &[$(<$early as QueuePlan>::INFO,)+ $(<$late as QueuePlan>::INFO,)+];
+
+        /// A discipline that decides at arrival only.
+        #[derive(Clone, Debug)]
+        pub enum Admission {
+            $(#[allow(missing_docs, reason = "its type says it")] $arrival(<$early as AtArrival>::Admits),)+
+        }
+
+        impl Admission {
+            /// The admission of the plan's queue; none when the discipline also decides at dequeue.
+            pub fn from_plan(queue: &Queue, port: &Port, stream: Stream) -> Option<Admission> {
+                match queue {
+                    $(Queue::$arrival(queue) => Some(Admission::$arrival(queue.admission(port, stream))),)+
+                    $(Queue::$departure(_) => None,)+
+                }
+            }
+
+            /// Decides on a packet that arrives at `now` and finds `queue`.
+            #[inline]
+            pub fn admit(&mut self, now: Time, arrival: &Arrival, queue: &Backlog) -> Verdict {
+                match self {
+                    $(Admission::$arrival(admission) => admission.admit(now, arrival, queue),)+
+                }
+            }
+
+            /// Whether a packet of `bytes` on the wire that finds this queue is sure to be admitted; a discipline that
+            /// draws is never sure.
+            #[inline]
+            pub fn has_room(&self, bytes: u32, queue_bytes: u64, queue_packets: u64) -> bool {
+                match self {
+                    $(Admission::$arrival(admission) => admission.has_room(bytes, queue_bytes, queue_packets),)+
+                }
+            }
+
+            /// Tells it that the transmitter runs at another rate.
+            pub fn set_rate(&mut self, rate: Rate) {
+                match self {
+                    $(Admission::$arrival(admission) => admission.set_rate(rate),)+
+                }
+            }
+        }
+
+        /// A queue discipline of the plan.
+        pub enum AnyQdisc<P: Packet + Send> {
+            /// One that decides at arrival.
+            Admission(AdmissionQueue<P>),
+            $(#[allow(missing_docs, reason = "its type says it")] $departure(<$late as AtDeparture>::Qdisc<P>),)+
+        }
+
+        impl<P: Packet + Send> AnyQdisc<P> {
+            /// The queue of the plan before `port`; its random decisions are drawn from `stream`.
+            pub fn from_plan(queue: &Queue, port: Port, stream: Stream) -> AnyQdisc<P> {
+                match queue {
+                    $(Queue::$arrival(queue) => {
+                        let admission = Admission::$arrival(queue.admission(&port, stream));
+                        AnyQdisc::Admission(AdmissionQueue::new(admission, port))
+                    })+
+                    $(Queue::$departure(queue) => AnyQdisc::$departure(queue.qdisc(port, stream)),)+
+                }
+            }
+        }
+
+        impl<P: Packet + Send> Qdisc<P> for AnyQdisc<P> {
+            #[inline]
+            fn enqueue(&mut self, now: Time, packet: P, drops: &mut Drops<'_, P>) -> Enqueued {
+                match self {
+                    AnyQdisc::Admission(queue) => queue.enqueue(now, packet, drops),
+                    $(AnyQdisc::$departure(queue) => queue.enqueue(now, packet, drops),)+
+                }
+            }
+
+            #[inline]
+            fn dequeue(&mut self, now: Time, drops: &mut Drops<'_, P>) -> Option<Dequeued<P>> {
+                match self {
+                    AnyQdisc::Admission(queue) => queue.dequeue(now, drops),
+                    $(AnyQdisc::$departure(queue) => queue.dequeue(now, drops),)+
+                }
+            }
+
+            fn bytes(&self) -> u64 {
+                match self {
+                    AnyQdisc::Admission(queue) => queue.bytes(),
+                    $(AnyQdisc::$departure(queue) => queue.bytes(),)+
+                }
+            }
+
+            fn packets(&self) -> u64 {
+                match self {
+                    AnyQdisc::Admission(queue) => queue.packets(),
+                    $(AnyQdisc::$departure(queue) => queue.packets(),)+
+                }
+            }
+
+            fn counters(&self) -> &Counters {
+                match self {
+                    AnyQdisc::Admission(queue) => queue.counters(),
+                    $(AnyQdisc::$departure(queue) => queue.counters(),)+
+                }
+            }
+
+            fn set_rate(&mut self, now: Time, rate: Rate) {
+                match self {
+                    AnyQdisc::Admission(queue) => queue.set_rate(now, rate),
+                    $(AnyQdisc::$departure(queue) => queue.set_rate(now, rate),)+
+                }
+            }
+        }
+    };
+}
