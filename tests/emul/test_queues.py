@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from weir import queues
 from weir.hosts import _queues
 from weir.hosts._queues import Queue, Reading, interval_row, parse_dump
 from weir.hosts.messages import Frame, read
 
-QUEUE = Queue(link=4, device=7, overhead_bytes=38, mtu_bytes=1500, rate_bps=10_000_000, flow=0)
+QUEUE = Queue(link=4, device=7, overhead_bytes=38, mtu_bytes=1500, rate_bps=10_000_000, flow=0, marks_word=None)
 COLUMNS = _queues._LINK_COLUMNS
 
 
@@ -47,16 +48,20 @@ def test_a_dump_is_read_by_device_and_handle() -> None:
     found, done = parse_dump(content)
     assert done
     assert set(found) == {(7, 0x20000), (8, 0)}
-    assert (found[7, 0x20000].bytes, found[7, 0x20000].packets) == (1538, 1)
+    assert (found[7, 0x20000].size, found[7, 0x20000].packets) == (1538, 1)
     assert parse_dump(discipline(7, 0x20000, b"tbf"))[1] is False
 
 
-@pytest.mark.parametrize(("kind", "word"), [(b"red", 3), (b"codel", 6), (b"fq_codel", 3), (b"pie", 9)])
-def test_marks_are_where_each_discipline_has_them(kind: bytes, word: int) -> None:
+@pytest.mark.parametrize(("kind", "word"), [("red", 3), ("codel", 6), ("fq_codel", 3), ("pie", 9), ("droptail", None)])
+def test_marks_are_where_each_discipline_has_them(kind: str, word: int | None) -> None:
+    """The words are those of ``tc_red_xstats`` and so on in ``linux/pkt_sched.h``."""
+    told = queues.discipline(kind).marks_word
+    assert told == word
     app = struct.pack("=12I", *(77 if place == word else 1 for place in range(12)))
-    found, _ = parse_dump(discipline(7, 0x30000, kind, app=app))
-    assert found[7, 0x30000].marks == 77
-    assert parse_dump(discipline(7, 0x30000, kind))[0][7, 0x30000].marks == 0  # an older kernel that does not tell
+    found, _ = parse_dump(discipline(7, 0x30000, kind.encode(), app=app))
+    assert found[7, 0x30000].marks(told) == (0 if word is None else 77)
+    bare, _ = parse_dump(discipline(7, 0x30000, kind.encode()))
+    assert bare[7, 0x30000].marks(told) == 0  # an older kernel that does not tell
 
 
 def test_a_refusal_of_the_kernel_is_an_error() -> None:
@@ -143,7 +148,7 @@ subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 tc("root handle 2: stab overhead 24 linklayer ethernet tbf rate 100mbit burst 10000 limit 10000")
 tc("parent 2:1 handle 3: bfifo limit 100000")
 queue = {"link": 0, "netns": "/proc/self/ns/net", "device": "lo", "flow": None}
-queue |= {"overhead_bytes": 38, "mtu_bytes": 1500, "rate_bps": 10**8}
+queue |= {"overhead_bytes": 38, "mtu_bytes": 1500, "rate_bps": 10**8, "marks_word": None}
 child = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 def tell(message):
     child.stdin.write(json.dumps(message).encode() + b"\\n")

@@ -13,12 +13,12 @@ from lab_support import plan
 
 from shared import Memory, execute
 from weir._programs import find
-from weir.hosts import qdiscs
 from weir.lab import Kernel
 from weir.methods import MethodError
 from weir.methods.lab import _wire
 from weir.methods.lab._effort import memory_mb
 from weir.plan import typed
+from weir.queues import red
 from weir.run.tables import TABLES
 
 DELAYS = "measure.delay=500ms"
@@ -254,7 +254,7 @@ def test_what_the_kernels_links_lack(tmp_path: Path) -> None:
 @pytest.mark.parametrize("least", [3_000, 30_000, 600_000])
 def test_tc_arrives_at_the_weight_of_red_or_the_emulator_has_it(exponent: int, least: int) -> None:
     """Floyd's relation of the burst, the weight and the threshold, as tc solves it."""
-    burst = qdiscs._burst(least, 1500, exponent)
+    burst = red._burst(least, 1500, exponent)
     if burst is None:
         assert 2**exponent < least / 1500  # the average would follow within less than the threshold
         return

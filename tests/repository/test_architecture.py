@@ -15,22 +15,23 @@ PACKAGE = ROOT / "python" / "weir"
 
 LAYERS: dict[str, set[str]] = {
     "plan": set(),
+    "queues": {"weir._weir"},
     # The metrics read the claims: their grammar, and the flows that they name.
     # The options of methods are words of the language; the methods themselves are none of its business.
     "scenario": {
         *("weir._linux", "weir._weir", "weir.cc", "weir.methods.options"),
-        *("weir.metrics.errors", "weir.metrics.expect", "weir.metrics.selection"),
+        *("weir.metrics.errors", "weir.metrics.expect", "weir.metrics.selection", "weir.queues"),
     },
     "confine": {"weir._programs", "weir._seal"},
     "cc": {"weir._weir", "weir.confine"},
     # The congestion controls that a plan asks of a kernel; what labs left, for cleaning; the columns of runs.
     "hosts": {
         *("weir._errors", "weir._linux", "weir._owner", "weir._programs", "weir._remove", "weir._weir"),
-        *("weir.bpf", "weir.lab", "weir.run"),
+        *("weir.bpf", "weir.lab", "weir.queues", "weir.run"),
     },
     "methods": {
         *("weir._errors", "weir._owner", "weir._programs", "weir._weir", "weir.cc", "weir.confine"),
-        *("weir.hosts", "weir.lab", "weir.run"),
+        *("weir.hosts", "weir.lab", "weir.queues", "weir.run"),
     },
     "bpf": {"weir._errors", "weir._programs", "weir._seal", "weir.cc"},
     "engine": {
@@ -41,10 +42,11 @@ LAYERS: dict[str, set[str]] = {
     "lab": {"weir._owner", "weir._remove", "weir._weir", "weir.confine"},  # what a user's control is made of
     # For checksums; for names in errors; for the convenience of `Run.metrics`, when it is called.
     "run": {"weir._inside", "weir._terminal", "weir._weir", "weir.metrics"},
-    "metrics": {"weir.run"},
+    "metrics": {"weir.queues", "weir.run"},
     # What a method says of itself: its clock, and how its time is called. The bounds within which a scenario is read.
     "report": {
-        *("weir._files", "weir._inside", "weir._terminal", "weir.methods", "weir.metrics", "weir.run", "weir.scenario"),
+        *("weir._files", "weir._inside", "weir._terminal", "weir.methods", "weir.metrics", "weir.queues", "weir.run"),
+        "weir.scenario",
     },
     "compare": {"weir.metrics", "weir.report", "weir.run"},
     "study": {
@@ -58,9 +60,9 @@ HOST = {"asyncio", "multiprocessing", "os", "platform", "random", "shutil", "soc
 
 CRATES = {
     "weir-units": set(),
-    "weir-plan": set(),
+    "weir-elements": {"weir-units"},
+    "weir-plan": {"weir-elements", "weir-units"},
     "weir-cc": set(),
-    "weir-elements": {"weir-plan", "weir-units"},
     "weir-links": {"weir-elements", "weir-plan", "weir-run", "weir-units"},
     "weir-tcp": {"weir-cc", "weir-plan", "weir-units"},
     "weir-trace": {"weir-plan", "weir-units"},
@@ -169,6 +171,83 @@ def test_nothing_above_the_methods_knows_which_there_are() -> None:
             assert reasons, f"{place}:{line} names a method: {text!r}; ask weir.methods.Method instead"
             used.update(reasons)
     assert used == set(NAMED), "exceptions that are needed no more"
+
+
+QUEUES_NAMED = {
+    "plan/_types.py": "generated from the declarations of the elements",
+    "study/_draw.py": "draws queues for an experiment: which ones, how often and how large is its design",
+}
+"""Where the name of a kind of queue may stand outside of :mod:`weir.queues`, and why."""
+
+COLOURED = {"cli/"}
+"""Where ``red`` is a colour."""
+
+
+def queue_words(tree: ast.AST, names: set[str], classes: set[str]) -> Iterator[tuple[int, str]]:
+    """Words of code that name a kind of queue: as a string, or by the class of its plan; and their lines."""
+    yield from named(tree, names)
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.alias(name=name) if name in classes:
+                yield node.lineno, name
+            case ast.Constant(value=bytes(content)) if content.decode(errors="replace") in names:
+                yield node.lineno, content.decode()
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ('if queue.kind == "pie": pass', 1),
+        ("from weir.plan import PieQueue, Queue", 1),
+        ("match queue:\n    case plan.PieQueue(): pass", 1),
+        ('MARKS = {"red": 3, b"pie": 9}', 2),
+        ('"""As pie and red do."""', 0),
+        ('help = "a queue such as pie"', 0),
+    ],
+)
+def test_names_of_queues_are_found_where_they_decide(code: str, found: int) -> None:
+    assert len([*queue_words(ast.parse(code), {"pie", "red"}, {"PieQueue"})]) == found
+
+
+def test_nobody_but_its_own_files_knows_a_queue() -> None:
+    """A new queue changes nothing in a module that asks :mod:`weir.queues`."""
+    from weir.plan import Queue
+    from weir.queues import elements
+
+    names = {one.name for one in elements("queue")} | {form.name for one in elements("queue") for form in one.forms}
+    classes = {option.__name__ for option in Queue.__args__}
+    assert {"droptail", "wred", "fq_codel"} <= names
+    assert {"PieQueue", "RedQueue"} <= classes
+    used: set[str] = set()
+    for file in sorted(PACKAGE.rglob("*.py")):
+        place = file.relative_to(PACKAGE).as_posix()
+        if place.startswith("queues/"):
+            continue
+        coloured = any(place.startswith(known) for known in COLOURED)
+        for line, text in queue_words(ast.parse(file.read_text(encoding="utf-8")), names, classes):
+            if coloured and text == "red":
+                continue
+            reasons = [known for known in QUEUES_NAMED if place.startswith(known)]
+            assert reasons, f"{place}:{line} names a kind of queue: {text!r}; ask weir.queues instead"
+            used.update(reasons)
+    assert used == set(QUEUES_NAMED), "exceptions that are needed no more"
+
+
+def test_no_crate_but_its_own_knows_a_queue() -> None:
+    """The plans of queues, and the variants that the registry makes of them, stand in ``weir-elements`` only."""
+    registry = (ROOT / "crates/weir-elements/src/registry.rs").read_text(encoding="utf-8")
+    lines = re.findall(r"^ +(\w+) = (\w+)::(\w+);$", registry, re.MULTILINE)
+    assert len(lines) >= 5
+    variants, plans = {variant for variant, _, _ in lines}, {plan for _, _, plan in lines}
+    word = re.compile(rf"\b(?:(?:Queue|AnyQdisc|Admission)::(?:{'|'.join(variants)})|{'|'.join(plans)})\b")
+    own = {f"crates/weir-elements/src/{file}.rs" for _, file, _ in lines} | {"crates/weir-elements/src/registry.rs"}
+    for file in sorted((ROOT / "crates").glob("*/src/**/*.rs")):
+        place = file.relative_to(ROOT).as_posix()
+        if place in own or file.name == "tests.rs":
+            continue
+        code = re.sub(r"//.*", "", file.read_text(encoding="utf-8")).partition("#[cfg(test)]")[0]
+        found = word.search(code)
+        assert found is None, f"{place} names a kind of queue: {found and found[0]}"
 
 
 def test_methods_are_reached_through_their_registry() -> None:

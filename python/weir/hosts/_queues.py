@@ -33,8 +33,6 @@ _TCA_KIND, _TCA_STATS2 = 1, 7
 _STATS_BASIC, _STATS_QUEUE, _STATS_APP = 1, 3, 4
 _HEADER = struct.Struct("=IHHII")
 _TCMSG = struct.Struct("=BxxxiIII")
-_MARKS = {b"red": 3, b"codel": 6, b"fq_codel": 3, b"pie": 9}
-"""Which 32-bit word of what a discipline tells of itself is its number of marked packets (``linux/pkt_sched.h``)."""
 
 _LOSSES, _RATE, _QUEUE = (major << 16 for major in (1, 2, 3))
 """Handles of the disciplines of a link (``netem.py``)."""
@@ -62,6 +60,8 @@ class Queue:
     mtu_bytes: int
     rate_bps: int
     flow: int | None
+    marks_word: int | None
+    """Which 32-bit word of what its discipline tells of itself is its number of marked packets; none: it marks none."""
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,18 @@ class Reading:
 @dataclass(frozen=True)
 class _Discipline:
     kind: bytes
-    bytes: int
+    size: int
     packets: int
     backlog: int
     length: int
     drops: int
-    marks: int
+    app: bytes
+    """What it tells of itself."""
+
+    def marks(self, word: int | None) -> int:
+        """The packets that it marked; an older kernel may not tell."""
+        known = word is not None and len(self.app) >= 4 * word + 4
+        return int(struct.unpack_from("=I", self.app, 4 * word)[0]) if known and word is not None else 0
 
 
 Disciplines = Mapping[tuple[int, int], _Discipline]
@@ -132,10 +138,7 @@ def _discipline(attributes: Mapping[int, bytes]) -> _Discipline:
     stats = dict(_attributes(attributes.get(_TCA_STATS2, b"")))
     size, packets = struct.unpack_from("=QI", stats.get(_STATS_BASIC, bytes(12)))
     length, backlog, drops, _, _ = struct.unpack_from("=5I", stats.get(_STATS_QUEUE, bytes(20)))
-    app, word = stats.get(_STATS_APP, b""), _MARKS.get(kind)
-    known = word is not None and len(app) >= 4 * word + 4
-    marks = struct.unpack_from("=I", app, 4 * word)[0] if known and word is not None else 0
-    return _Discipline(kind, size, packets, backlog, length, drops, marks)
+    return _Discipline(kind, size, packets, backlog, length, drops, stats.get(_STATS_APP, b""))
 
 
 class _Namespace:
@@ -156,7 +159,7 @@ class _Namespace:
 
     def add(self, facts: Mapping[str, Any]) -> None:
         """A link whose device is here; this process is still inside."""
-        names = ("link", "overhead_bytes", "mtu_bytes", "rate_bps", "flow")
+        names = ("link", "overhead_bytes", "mtu_bytes", "rate_bps", "flow", "marks_word")
         self.queues.append(Queue(device=socket.if_nametoindex(facts["device"]), **{n: facts[n] for n in names}))
 
     def read(self) -> list[tuple[Queue, Reading]]:
@@ -180,13 +183,14 @@ def _reading(queue: Queue, found: Disciplines) -> Reading:
 
     The bucket counts what enters it in vain, which the queue below counts, too; the losses count both as their own.
     """
-    nothing = _Discipline(b"", 0, 0, 0, 0, 0, 0)
+    nothing = _Discipline(b"", 0, 0, 0, 0, 0, b"")
     bucket = found.get((queue.device, _RATE), nothing)
     line = found.get((queue.device, _QUEUE), nothing)
     losses = found.get((queue.device, _LOSSES))
     lost = (losses.drops - bucket.drops) & _WORD if losses else 0
     drops = (lost + line.drops) & _WORD
-    return Reading(bucket.bytes, bucket.packets, drops, line.marks, line.backlog, line.length)
+    marks = line.marks(queue.marks_word)
+    return Reading(bucket.size, bucket.packets, drops, marks, line.backlog, line.length)
 
 
 # Rows ----------------------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, assert_never
 
+from weir import queues
 from weir.hosts import qdiscs, wiring
 from weir.hosts.wiring import Command, Host, Wiring, WiringError
 from weir.plan import (
@@ -77,6 +78,8 @@ class Bottleneck:
     rate_bps: int
     flow: int | None
     """The flow whose packets all are that it can lose; none if there are several."""
+    marks_word: int | None
+    """Where its discipline counts marks (:attr:`weir.queues.Discipline.marks_word`)."""
 
     def to_job(self) -> dict[str, Any]:
         """As the program that reads their counters is told."""
@@ -88,6 +91,7 @@ class Bottleneck:
             "mtu_bytes": self.mtu_bytes,
             "rate_bps": self.rate_bps,
             "flow": self.flow,
+            "marks_word": self.marks_word,
         }
 
 
@@ -435,6 +439,7 @@ def _bottleneck(plan: Plan, end: _End, names: Mapping[int, str]) -> Bottleneck:
         facts.mtu_bytes,
         facts.rate_bps,
         only,
+        queues.of(facts.queue).marks_word,
     )
 
 

@@ -14,16 +14,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from weir import queues
 from weir._errors import MethodError
 from weir.hosts.expectation import Loss, Probe, arrivals, delay_ns, loss_of, slack_ns
 from weir.hosts.probes import Endpoint, Probes, Train
 from weir.hosts.wiring import Wiring
 from weir.plan import (
     UDP_HEADERS,
-    CodelQueue,
-    DroptailQueue,
     Flow,
-    FqCodelQueue,
     Link,
     Plan,
     Queue,
@@ -50,8 +48,8 @@ _LATE_NS = 500_000
 _EARLY_NS = 100_000
 _RELATIVE = 0.02
 _DISPERSION_S = 0.03
-_SHARE_OF_INTERVAL = 0.8
-"""Of an interval of CoDel, that a train may take."""
+_SHARE_OF_PATIENCE = 0.8
+"""Of the time for which a queue drops nothing, that a train may take."""
 _CHUNK = 32
 """Packets handed to the kernel at once: a train of segments has at most 64 KiB."""
 _CHUNK_NS = 500_000
@@ -252,15 +250,12 @@ class SelfCheck:
         yield Check("rate", where, rate, rate * expected / measured, tolerance, "Mb/s", len(routes) - 1)
 
     def _train_length(self, route: _Route, size: int, slowest: Link) -> int:
-        """Packets that take ``_DISPERSION_S``, or as many as no queue drops.
-
-        CoDel drops nothing within its interval, whatever waits (RFC 8289, section 5.2).
-        """
+        """Packets that take ``_DISPERSION_S``, or as many as no queue drops."""
         per_s = slowest.rate_bps / 8 / wire_bytes(slowest, size)
         count = min(max(20, math.ceil(_DISPERSION_S * per_s)), 800)
-        queues = [self._links[link].queue for link in route.path]
-        intervals = [q.codel.interval_ns / _S for q in queues if isinstance(q, CodelQueue | FqCodelQueue)]
-        count = min(count, *(int(_SHARE_OF_INTERVAL * interval * per_s) for interval in intervals), count)
+        links = [self._links[link] for link in route.path]
+        told = [queues.of(link.queue).patience_ns(link) for link in links]
+        count = min(count, *(int(_SHARE_OF_PATIENCE * (ns / _S) * per_s) for ns in told if ns is not None), count)
         while count >= 8 and None in arrivals(self._links, [Probe(0, route.path, size)] * count):
             count //= 2
         return count
@@ -305,7 +300,7 @@ class SelfCheck:
     def _queue(self, link: int) -> Iterator[Check]:
         """A burst from enough hosts to overfill the queue of ``link``."""
         facts = self._links[link]
-        if not isinstance(facts.queue, DroptailQueue):
+        if not queues.of(facts.queue).plain:
             self._note(f"queue of {facts.name}: not checked, {kind_of(facts.queue)} drops before it is full")
             return
         for excess in _EXCESSES:

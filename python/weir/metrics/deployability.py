@@ -16,6 +16,7 @@ from weir.metrics.bounds import NON_NEGATIVE, SHARE
 from weir.metrics.registry import Category, View, metric
 from weir.metrics.results import Values
 from weir.metrics.window import Window
+from weir.queues import is_plain
 
 __all__ = ["code_lines", "count_code_lines"]
 
@@ -106,4 +107,4 @@ def deployability_application(window: Window) -> Values:
 def deployability_network(window: Window) -> Values:
     """Links on the flows' paths whose queue does more than drop-tail (RED, CoDel, PIE, ...)."""
     links = {link for flow in window.flows for link in flow.path}
-    return Values("all", [0], np.array([float(sum(window.plan.links[k].queue != "droptail" for k in links))]))
+    return Values("all", [0], np.array([float(sum(not is_plain(window.plan.links[k].queue) for k in links))]))

@@ -22,6 +22,7 @@ from typing import Any
 
 from weir import methods
 from weir.plan import kind_of, queue_bytes
+from weir.queues import DEFAULT, is_plain
 from weir.report._text import number, quantity
 from weir.run import Flow, Plan
 
@@ -42,7 +43,7 @@ class Point:
     queue_bdp: float
     flows: int
     lossy: bool
-    queue: str = "droptail"
+    queue: str = DEFAULT
     """Kind of the queue."""
     loss: str = ""
     """Kind of the losses outside queues: ``bernoulli``, ``gilbert_elliott``, ``list``; empty: none."""
@@ -59,7 +60,7 @@ class Point:
             return math.inf
         axes = [(self.rtt_s, other.rtt_s), (self.rate_bps, other.rate_bps), (self.spread, other.spread),
                 (float(self.flows), float(other.flows))]  # fmt: skip
-        if self.queue == other.queue == "droptail":
+        if is_plain(self.queue) and is_plain(other.queue):
             axes.append((self.queue_bdp, other.queue_bdp))
         steps = [math.log(max(a, 1e-9) / max(b, 1e-9)) for a, b in axes]
         kinds = ((self.queue, other.queue), (self.traffic, other.traffic), (self.others, other.others),
@@ -194,9 +195,9 @@ def _outside(here: Point, points: Sequence[Point]) -> Iterator[str]:
         if value and all(getattr(point, name) != value for point in points):
             yield f"{title}: {value}"
     for name, title, unit in _QUANTITIES:
-        if name == "queue_bdp" and here.queue != "droptail":
+        if name == "queue_bdp" and not is_plain(here.queue):
             continue
-        alike = [point for point in points if name != "queue_bdp" or point.queue == "droptail"]
+        alike = [point for point in points if name != "queue_bdp" or is_plain(point.queue)]
         values = [float(getattr(point, name)) for point in alike]
         value = float(getattr(here, name))
         if values and not min(values) / _MARGIN <= value <= max(values) * _MARGIN:
@@ -238,7 +239,7 @@ def describe(found: Nearest) -> str:
 
 
 def _queue_text(point: Point) -> str:
-    return f"queue of {number(point.queue_bdp, 2)} BDP" if point.queue == "droptail" else point.queue
+    return f"queue of {number(point.queue_bdp, 2)} BDP" if is_plain(point.queue) else point.queue
 
 
 def _kinds_text(point: Point) -> str:

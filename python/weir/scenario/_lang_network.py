@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ._lang_links import QUEUE_SIZE, LinkSpec, packets
+from ._lang_links import LinkSpec
+from ._lang_queues import QUEUE_SIZE, packets
 from ._scalars import BOOLEAN, DELAY, MTU, NAME, OVERHEAD, PROBABILITY, RATE, AmountType, Integer, Number
 from ._spec import ListOf, OneOf, OneOrEach, Spec, Struct, key
 from ._units import Amount

@@ -14,7 +14,7 @@ from typing import Any
 
 from . import _units
 from ._distribution import Distribution, DistributionType
-from ._lang_links import DSCP
+from ._dscp import DSCP
 from ._lang_transport import Transport
 from ._problem import NOWHERE, Invalid, Log, Mark, choose
 from ._scalars import BOOLEAN, DURATION, NAME, PACKET, RATE, SIZE, Definitions, Integer, Number

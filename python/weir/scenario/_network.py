@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any, TypeAlias
 
 from . import _lang_links as lang
 from ._problem import NOWHERE, Log, Mark
+from ._queue_plan import queue_plan
 from ._spec import Spec
 from ._units import Amount, show_rate
 
-__all__ = ["Link", "Network", "Path", "check_link", "delay_plan", "loss_plan", "queue_plan", "resolve"]
+__all__ = ["Link", "Network", "Path", "check_link", "delay_plan", "loss_plan"]
 
 MAX_ROUTERS = 1_000
 MAX_STEPS = 6_000_000
 """Of the search for paths: links looked at. A dumbbell with 1,000 routers takes 4,000,000."""
-_FIRST_RTO_NS = 1_000_000_000
 
 
 @dataclass
@@ -278,135 +277,6 @@ def loss_plan(loss: Spec | None) -> dict[str, Any] | None:
             return {"kind": "list", "packets": list(loss.packets)}
         case _:
             return None
-
-
-def resolve(amount: Amount, link: Link, rtt: int | None, log: Log, mark: Mark) -> int:
-    """A size in bytes on the wire of ``link``."""
-    match amount.unit:
-        case "packets":
-            return int(amount.value) * (link.mtu + link.overhead)
-        case "ns":
-            return int(link.rate * amount.value / 8_000_000_000)
-        case "bdp" if rtt is None:
-            raise log.error(mark, "`bdp` needs an RTT; give `rtt`, or the size as a time such as `10ms`")
-        case "bdp":
-            return int(Fraction(link.rate * (rtt or 0)) * amount.value / 8_000_000_000)
-        case _:
-            return int(amount.value)
-
-
-def _limit(size: Amount, link: Link, rtt: int | None, log: Log, mark: Mark) -> dict[str, Any]:
-    if size.unit == "packets" and size.value > 0:
-        return {"bytes": None, "packets": int(size.value)}
-    limit = resolve(size, link, rtt, log, mark)
-    packet = link.mtu + link.overhead
-    name = link.name.removesuffix(".reverse")  # both directions are one line of the scenario
-    if limit == 0:
-        why = " (the RTT is 0, and so is the BDP)" if size.unit == "bdp" and rtt == 0 else ""
-        raise log.error(mark, f"the queue of link `{name}` holds 0 bytes{why}; give it room for some packets")
-    if limit < packet:
-        log.warn(mark, f"the queue of link `{name}` holds {limit} bytes, less than one full packet ({packet} bytes)")
-    if limit * 8_000_000_000 > link.rate * _FIRST_RTO_NS:
-        drain = limit * 8 / link.rate
-        log.warn(mark, f"the queue of link `{name}` takes {drain:.3g}s to drain, beyond the first RTO of 1 s")
-    return {"bytes": limit, "packets": None}
-
-
-def queue_plan(link: Link, rtt: int | None, log: Log) -> dict[str, Any]:
-    """A queue as the plan has it."""
-    queue = link.queue
-    if isinstance(queue, Amount):
-        return {"kind": "droptail", "limit": _limit(queue, link, rtt, log, link.mark)}
-    if isinstance(queue, lang.Droptail):
-        return {"kind": "droptail", "limit": _droptail_limit(queue, link, rtt, log)}
-    size: Amount = queue.size  # type: ignore[attr-defined]
-    limit = _limit(size, link, rtt, log, queue.at("size"))
-    match queue:
-        case lang.Red():
-            curves = [_curve(queue, 0, 63, link, rtt, log)]
-            return {"kind": "red", "limit": limit, "curves": curves, **_red_common(queue)}
-        case lang.Wred():
-            return {"kind": "red", "limit": limit, "curves": _wred_curves(queue, link, rtt, log), **_red_common(queue)}
-        case lang.Codel():
-            return {"kind": "codel", "limit": limit, "codel": _codel(queue, log)}
-        case lang.FqCodel():
-            if queue.quantum < 1:
-                raise log.error(queue.at("quantum"), "a quantum of 0 bytes never sends")
-            sizes = {"buckets": queue.buckets, "quantum_bytes": queue.quantum}
-            return {"kind": "fq_codel", "limit": limit, **sizes, "codel": _codel(queue, log)}
-        case lang.Pie():
-            if queue.update == 0:
-                raise log.error(queue.at("update"), "`update` must be above 0")
-            return {
-                "kind": "pie",
-                "limit": limit,
-                "target_ns": queue.target,
-                "update_ns": queue.update,
-                "alpha": queue.alpha,
-                "beta": queue.beta,
-                "mark": _mark(queue.ecn),
-            }
-    raise TypeError(f"{type(queue).__name__} is not a queue")
-
-
-def _droptail_limit(queue: lang.Droptail, link: Link, rtt: int | None, log: Log) -> dict[str, Any]:
-    if queue.least is None:
-        return _limit(queue.size, link, rtt, log, queue.at("size"))
-    size, least = (resolve(amount, link, rtt, log, queue.at("size")) for amount in (queue.size, queue.least))
-    return _limit(queue.size if size >= least else queue.least, link, rtt, log, queue.at("size"))
-
-
-def _mark(ecn: bool) -> str:
-    return "ecn" if ecn else "drop"
-
-
-def _red_common(queue: lang.Red | lang.Wred) -> dict[str, Any]:
-    return {"weight": queue.weight, "gentle": queue.gentle, "mark": _mark(queue.ecn)}
-
-
-def _codel(queue: lang.Codel | lang.FqCodel, log: Log) -> dict[str, Any]:
-    if queue.interval == 0:
-        raise log.error(queue.at("interval"), "`interval` must be above 0")
-    if queue.target > queue.interval:
-        log.warn(queue.at("target"), "`target` is above `interval`; RFC 8289 advises 5 to 10 % of it")
-    return {"target_ns": queue.target, "interval_ns": queue.interval, "mark": _mark(queue.ecn)}
-
-
-def _curve(
-    source: lang.Red | lang.WredClass, first: int, last: int, link: Link, rtt: int | None, log: Log
-) -> dict[str, Any]:
-    low = resolve(source.min, link, rtt, log, source.at("min"))
-    high = resolve(source.max, link, rtt, log, source.at("max"))
-    if low >= high:
-        raise log.error(source.at("max"), f"`max` ({high} bytes) must be above `min` ({low} bytes)")
-    thresholds = {"min_bytes": low, "max_bytes": high, "max_p": source.max_p}
-    return {"dscp_from": first, "dscp_to": last, **thresholds}
-
-
-def _wred_curves(queue: lang.Wred, link: Link, rtt: int | None, log: Log) -> list[dict[str, Any]]:
-    taken: dict[int, lang.WredClass] = {}
-    others: lang.WredClass | None = None
-    for one in queue.classes:
-        if one.dscp is None and others is not None:
-            raise log.error(one.mark, "a second class without `dscp`; only one can have all code points not named")
-        others = one if one.dscp is None else others
-        for point in one.dscp or ():
-            if point in taken:
-                raise log.error(one.at("dscp"), f"code point {point} is in two classes")
-            taken[point] = one
-    if others is None and len(taken) < 64:
-        raise log.error(
-            queue.at("classes"), "some code points have no class; leave `dscp` out of one class to take them"
-        )
-    by_point = [taken.get(point, others) for point in range(64)]
-    curves = []
-    first = 0
-    for point in range(1, 65):
-        owner = by_point[first]
-        if owner is not None and (point == 64 or by_point[point] is not owner):
-            curves.append(_curve(owner, first, point - 1, link, rtt, log))
-            first = point
-    return curves
 
 
 def check_link(link: Link, log: Log) -> None:

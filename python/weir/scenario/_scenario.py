@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from weir.queues import elements
+
 from ._claims import Expectation, Unjudged, Values, Version, expectations
 from ._compile import Context, compile_plan
 from ._lang_scenario import BODY, HEAD, Body, Head, scenario_schema
@@ -389,7 +391,7 @@ def _marked(scenario: Scenario, head: Head) -> list[tuple[Expectation, Mark]]:
     return [(one, places[one.check]) for one in scenario.expect]
 
 
-_RANDOM = frozenset({"bernoulli", "gilbert_elliott", "jitter", "reorder", "red", "pie", "fq_codel"})
+_RANDOM = frozenset(one.name for one in elements() if one.random)
 """Elements of a plan that draw while it runs."""
 
 

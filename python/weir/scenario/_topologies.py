@@ -14,7 +14,8 @@ from functools import partial
 from typing import Any
 
 from . import _lang_network as lang
-from ._lang_links import Droptail, LinkSpec
+from ._lang_links import LinkSpec
+from ._lang_queues import sized
 from ._network import Link, Network, check_link
 from ._problem import Invalid, Log, Mark, choose, gather
 from ._spec import Spec
@@ -93,8 +94,7 @@ def _shared_link(spec: lang.Dumbbell | lang.Hierarchical, log: Log) -> LinkSpec:
         link = replace(link, rate=spec.capacity, marks={**link.marks, "rate": spec.at("capacity")})
     if spec.buffer is not None:
         mark = spec.at("buffer")
-        queue = Droptail(mark=mark, marks={"size": mark}, size=spec.buffer)
-        link = replace(link, queue=queue, marks={**link.marks, "queue": mark})
+        link = replace(link, queue=sized(spec.buffer, mark), marks={**link.marks, "queue": mark})
     if link.rate is None:
         raise log.error(link.mark, "the bottleneck has no `rate` (or `capacity`)")
     return link

@@ -24,6 +24,7 @@ from weir.hosts.session import Session
 from weir.hosts.wiring import Wiring, wire
 from weir.methods import Capacity, MethodError, Need
 from weir.plan import Plan, line_bytes, queue_bytes, tcp_flows, typed
+from weir.queues import DEFAULT
 
 __all__ = ["capacity", "capacity_of_disciplines"]
 
@@ -144,7 +145,7 @@ def _calibration_plan() -> dict[str, Any]:
         "overhead_bytes": 38,
         "mtu_bytes": 1500,
         "delay": {"kind": "fixed", "delay_ns": 1_000_000},
-        "queue": {"kind": "droptail", "limit": {"bytes": None, "packets": 10_000}},
+        "queue": {"kind": DEFAULT, "limit": {"bytes": None, "packets": 10_000}},
     }
     flow = {
         "name": "load",

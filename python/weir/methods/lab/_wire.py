@@ -20,7 +20,6 @@ from weir.plan import (
     BernoulliLoss,
     ChangeKind,
     DelayChange,
-    DroptailQueue,
     FixedDelay,
     GilbertElliottLoss,
     Link,
@@ -33,6 +32,7 @@ from weir.plan import (
     queue_packets,
     recorded_links,
 )
+from weir.queues import is_plain
 
 __all__ = ["DEVICE", "OFFLOADS", "commands", "frames", "obstacle", "queues"]
 
@@ -75,7 +75,7 @@ def _link_obstacle(number: int, link: Link, plan: Plan, is_nic: bool) -> str | N
     for change in plan.changes:
         if change.link == number and not _can_change(change.change):
             return f"{place}a change to a delay that varies, or to a list of losses"
-    if is_nic and not isinstance(link.queue, DroptailQueue):
+    if is_nic and not is_plain(kind_of(link.queue)):
         return f"{place}an active queue in a host"
     if not is_nic and _needs_queue(plan, number) and (why := qdiscs.obstacle(link)) is not None:
         return f"{place}{why}"
@@ -146,7 +146,7 @@ def host_command(plan: Plan, host: Host, offload: str) -> str:
 
 def _needs_queue(plan: Plan, number: int) -> bool:
     changed = any(change.link == number and not isinstance(change.change, LossChange) for change in plan.changes)
-    return changed or not isinstance(plan.links[number].queue, DroptailQueue)
+    return changed or not is_plain(kind_of(plan.links[number].queue))
 
 
 def _losses(number: int, link: Link, seed: int) -> Iterator[str]:

@@ -1,0 +1,67 @@
+"""The declarations of elements, as ``weir-elements`` has them."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from weir import _weir
+
+__all__ = ["Element", "Form", "Key", "elements"]
+
+
+class Key(Struct, frozen=True, kw_only=True):
+    """A key of the scenario language."""
+
+    name: str
+    field: str
+    """The field of the plan that it is written into, a path such as ``codel.target_ns``."""
+    kind: dict[str, Any]
+    """What it holds: its ``type``, and what bounds it."""
+    default: str | None
+    """The value of a key that is left out, as a scenario would write it."""
+    optional: bool
+    """Whether it may be left out without having a value then."""
+    meaning: str
+
+    @property
+    def type(self) -> str:
+        """What it holds: ``time``, ``number``, ``ecn`` and so on (``Kind`` of ``weir-elements``)."""
+        return str(self.kind["type"])
+
+
+class Form(Struct, frozen=True, kw_only=True):
+    """A way to write an element in a scenario."""
+
+    name: str
+    title: str
+    keys: tuple[Key, ...]
+
+
+class Element(Struct, frozen=True, kw_only=True):
+    """What an element of a link says of itself."""
+
+    name: str
+    """Its kind in plans."""
+    place: str
+    """``mtu``, ``loss``, ``queue``, ``transmitter`` or ``delay``."""
+    title: str
+    source: str
+    random: bool
+    """Whether it draws random numbers while a plan runs."""
+    plain: bool
+    """A queue: first in, first out, and drops only packets that exceed its limit."""
+    forms: tuple[Form, ...]
+
+
+@cache
+def _all() -> tuple[Element, ...]:
+    return msgspec.json.decode(_weir.elements(), type=tuple[Element, ...])
+
+
+def elements(place: str | None = None) -> tuple[Element, ...]:
+    """The elements, in the order in which a packet passes them; those at ``place``, if one is given."""
+    return tuple(one for one in _all() if place in (None, one.place))

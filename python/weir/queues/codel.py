@@ -1,0 +1,40 @@
+"""CoDel: Linux' ``codel``, and what FQ-CoDel shares with it."""
+
+from __future__ import annotations
+
+from weir.plan import CodelParams, CodelQueue, FqCodelQueue, Link
+from weir.queues._discipline import Discipline, Written, ecn, limits, microseconds, too_short
+
+__all__ = ["Codel", "law"]
+
+
+class Codel(Discipline):
+    """``codel``, whose limit is in packets."""
+
+    marks_word = 6
+
+    def advise(self, written: Written) -> None:
+        if written.values["target"] > written.values["interval"]:
+            written.warn("target", "`target` is above `interval`; RFC 8289 advises 5 to 10 % of it")
+
+    def patience_ns(self, link: Link) -> int | None:
+        """CoDel drops nothing within its interval, whatever waits (RFC 8289, section 5.2)."""
+        return _params(link).interval_ns
+
+    def obstacle(self, link: Link) -> str | None:
+        codel = _params(link)
+        return too_short("a target", codel.target_ns) or too_short("an interval", codel.interval_ns)
+
+    def arguments(self, link: Link, *, on_wire: bool) -> str:
+        packets, _ = limits(link, on_wire=on_wire)
+        return f"codel limit {packets} {law(_params(link))}"
+
+
+def _params(link: Link) -> CodelParams:
+    assert isinstance(link.queue, CodelQueue | FqCodelQueue)
+    return link.queue.codel
+
+
+def law(codel: CodelParams) -> str:
+    """The control law as arguments of ``tc``."""
+    return f"target {microseconds(codel.target_ns)} interval {microseconds(codel.interval_ns)} {ecn(codel.mark)}"

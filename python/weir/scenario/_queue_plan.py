@@ -1,0 +1,128 @@
+"""A queue as the plan has it: the values of a mapping's keys, each where its element declares it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from weir import queues
+from weir.queues import Form, Key
+
+from ._lang_queues import FORMS, sized
+from ._problem import Log, Mark
+from ._spec import Spec
+from ._units import Amount
+
+if TYPE_CHECKING:
+    from ._network import Link
+
+__all__ = ["queue_plan"]
+
+_FIRST_RTO_NS = 1_000_000_000
+
+
+def queue_plan(link: Link, rtt: int | None, log: Log) -> dict[str, Any]:
+    """The queue of ``link`` as the plan has it; ``rtt`` is what `bdp` is computed with."""
+    spec = sized(link.queue, link.mark) if isinstance(link.queue, Amount) else link.queue
+    kind, form = FORMS[type(spec)]
+    written = _Written(spec, link, rtt, log)
+    plan: dict[str, Any] = {"kind": kind, "limit": _hard_limit(written, form)}
+    discipline = queues.discipline(kind)
+    own = discipline.fields(written)
+    for key in form.keys:
+        if key.field != "limit":
+            _put(plan, key.field, own[key.field] if key.field in own else _value(written, key))
+    discipline.advise(written)
+    return plan
+
+
+@dataclass(frozen=True)
+class _Written:
+    """A mapping of a queue, and the link that it is for."""
+
+    spec: Spec
+    link: Link
+    rtt: int | None
+    log: Log
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        return {f.name: getattr(self.spec, f.name) for f in fields(self.spec) if f.name not in ("mark", "marks")}
+
+    def size_bytes(self, key: str) -> int:
+        return _resolve(getattr(self.spec, key), self.link, self.rtt, self.log, self.spec.at(key))
+
+    def each(self, key: str) -> Sequence[_Written]:
+        return [_Written(one, self.link, self.rtt, self.log) for one in getattr(self.spec, key)]
+
+    def error(self, key: str, message: str) -> Exception:
+        return self.log.error(self.spec.at(key), message)
+
+    def warn(self, key: str, message: str) -> None:
+        self.log.warn(self.spec.at(key), message)
+
+
+def _put(plan: dict[str, Any], field: str, value: Any) -> None:
+    """Writes ``value`` at a path such as ``codel.target_ns``."""
+    *outer, last = field.split(".")
+    for name in outer:
+        plan = plan.setdefault(name, {})
+    plan[last] = value
+
+
+def _value(written: _Written, key: Key) -> Any:
+    value = getattr(written.spec, key.name)
+    match key.type:
+        case "ecn":
+            return "ecn" if value else "drop"
+        case "threshold":
+            return written.size_bytes(key.name)
+        case "time" | "packet_bytes" if value == 0 and key.kind.get("positive", True):
+            raise written.error(key.name, f"`{key.name}` must be above 0")
+        case _:
+            return value
+
+
+def _hard_limit(written: _Written, form: Form) -> dict[str, Any]:
+    """The limit, of the greater size where the form has a least one and it is given."""
+    name, *least = [key.name for key in form.keys if key.field == "limit"]
+    sizes: list[Amount] = [getattr(written.spec, key) for key in (name, *least)]
+    given = [size for size in sizes if size is not None]
+    mark = written.spec.at(name)
+    link, rtt, log = written.link, written.rtt, written.log
+    greatest = given[0] if len(given) == 1 else max(given, key=lambda size: _resolve(size, link, rtt, log, mark))
+    return _limit(greatest, link, rtt, log, mark)
+
+
+def _resolve(amount: Amount, link: Link, rtt: int | None, log: Log, mark: Mark) -> int:
+    """A size in bytes on the wire of ``link``."""
+    match amount.unit:
+        case "packets":
+            return int(amount.value) * (link.mtu + link.overhead)
+        case "ns":
+            return int(link.rate * amount.value / 8_000_000_000)
+        case "bdp" if rtt is None:
+            raise log.error(mark, "`bdp` needs an RTT; give `rtt`, or the size as a time such as `10ms`")
+        case "bdp":
+            return int(Fraction(link.rate * (rtt or 0)) * amount.value / 8_000_000_000)
+        case _:
+            return int(amount.value)
+
+
+def _limit(size: Amount, link: Link, rtt: int | None, log: Log, mark: Mark) -> dict[str, Any]:
+    if size.unit == "packets" and size.value > 0:
+        return {"bytes": None, "packets": int(size.value)}
+    limit = _resolve(size, link, rtt, log, mark)
+    packet = link.mtu + link.overhead
+    name = link.name.removesuffix(".reverse")  # both directions are one line of the scenario
+    if limit == 0:
+        why = " (the RTT is 0, and so is the BDP)" if size.unit == "bdp" and rtt == 0 else ""
+        raise log.error(mark, f"the queue of link `{name}` holds 0 bytes{why}; give it room for some packets")
+    if limit < packet:
+        log.warn(mark, f"the queue of link `{name}` holds {limit} bytes, less than one full packet ({packet} bytes)")
+    if limit * 8_000_000_000 > link.rate * _FIRST_RTO_NS:
+        drain = limit * 8 / link.rate
+        log.warn(mark, f"the queue of link `{name}` takes {drain:.3g}s to drain, beyond the first RTO of 1 s")
+    return {"bytes": limit, "packets": None}
