@@ -51,14 +51,16 @@ impl Calendar {
     pub fn set(&mut self, slot: u32, at: Time) {
         let mut winner = self.key(slot, at);
         let mut node = self.leaves + slot as usize;
-        self.tree[node] = winner;
+        // Borrowed once: what is written might else be where the tree itself is, and would be read again at each level.
+        let tree = self.tree.as_mut_slice();
+        tree[node] = winner;
         while node > 1 {
-            winner = winner.min(self.tree[node ^ 1]);
+            winner = winner.min(tree[node ^ 1]);
             node /= 2;
-            if self.tree[node] == winner {
+            if tree[node] == winner {
                 return;
             }
-            self.tree[node] = winner;
+            tree[node] = winner;
         }
     }
 

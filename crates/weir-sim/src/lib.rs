@@ -8,8 +8,11 @@
 //! ahead of the clock, because nothing else can come between. [`Options::reference`] switches fusing off; the results
 //! are identical, which a test checks.
 
+mod application;
+mod connection;
 mod error;
 mod flow;
+mod local_queue;
 mod packet;
 mod processing;
 mod sacks;

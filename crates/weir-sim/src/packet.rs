@@ -51,6 +51,9 @@ const FLAGS_SHIFT: u32 = 16;
 const CONNECTION_SHIFT: u32 = 24;
 const DSCP_SHIFT: u32 = 32;
 const FLOW_SHIFT: u32 = 40;
+/// Bytes of IPv4 and UDP headers.
+pub(crate) const UDP_HEADERS: u32 = 20 + 8;
+
 /// Flows that a packet can tell apart.
 pub(crate) const MAX_FLOWS: usize = 1 << (64 - FLOW_SHIFT);
 

@@ -49,7 +49,9 @@ impl Telemetry {
 
     pub fn sample_tcp(&mut self, now: Time, flows: &[Flow]) {
         for (index, flow) in flows.iter().enumerate() {
-            let Some(connection) = flow.connection.as_ref().filter(|_| flow.active.is_some()) else { continue };
+            let Some(connection) = flow.connection.as_ref().filter(|_| flow.application.active().is_some()) else {
+                continue;
+            };
             let sender = &connection.sender;
             let totals = flow.totals();
             self.tables.samples.push(SampleRow {
@@ -95,9 +97,10 @@ impl Telemetry {
     /// The row of the active transfer, or of a constant-bit-rate flow.
     pub fn flow_row(&mut self, index: u32, flow: &Flow, end: Option<Time>) {
         let totals = flow.totals();
-        let before = flow.active.map(|active| active.before).unwrap_or_default();
-        let job = flow.active.map(|active| active.job);
-        let established = flow.active.and_then(|active| active.established);
+        let active = flow.application.active();
+        let before = active.map(|active| active.before).unwrap_or_default();
+        let job = active.map(|active| active.job);
+        let established = active.and_then(|active| active.established);
         self.tables.flows.push(FlowRow {
             flow: index,
             transfer: job.map_or(0, |job| job.number),

@@ -9,8 +9,8 @@ use weir_trace::{Direction, Ecn, Event, Ordered, PacketKind, Recorder, TraceReco
 use weir_units::Time;
 
 use super::stream::ByteStream;
-use crate::flow::UDP_HEADERS;
-use crate::packet::{CE, CWR_OR_ECE, ECT, Kind, NO_SACK, NO_SACKS_FROM, Packet, RESENT, unwrap};
+
+use crate::packet::{CE, CWR_OR_ECE, ECT, Kind, NO_SACK, NO_SACKS_FROM, Packet, RESENT, UDP_HEADERS, unwrap};
 use crate::sacks::Sacks;
 
 /// A packet under way, as it was sent.

@@ -1,0 +1,59 @@
+//! A TCP connection, and what a flow counts over all of them.
+
+use weir_cc::Algorithm;
+use weir_plan::Tcp;
+use weir_tcp::{Counters, Receiver, Sender, header_bytes};
+use weir_units::Time;
+
+/// A TCP connection.
+pub(crate) struct Connection {
+    pub sender: Sender,
+    pub receiver: Receiver,
+    /// When the SYN-ACK was sent, until the first data show the round-trip time.
+    pub syn_ack_at: Option<Time>,
+    /// Bytes of the headers of a data segment.
+    pub headers: u32,
+    /// Bytes of the IP packet of a full segment.
+    pub full_bytes: u32,
+    pub ecn: bool,
+}
+
+impl Connection {
+    /// A connection that nobody has asked for yet.
+    pub fn new(tcp: &Tcp, algorithm: &Algorithm) -> Connection {
+        let headers = header_bytes(tcp.timestamps);
+        Connection {
+            sender: Sender::new(tcp, algorithm).expect("the options were checked when the simulation was built"),
+            receiver: Receiver::new(tcp),
+            syn_ack_at: None,
+            headers,
+            full_bytes: tcp.mss_bytes + headers,
+            ecn: tcp.ecn,
+        }
+    }
+}
+
+/// What a flow has done so far, over all its connections.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Totals {
+    pub delivered_bytes: u64,
+    pub acked_bytes: u64,
+    pub sent_ip_bytes: u64,
+    pub counters: Counters,
+    pub lost_packets: u64,
+    pub marked_packets: u64,
+}
+
+impl Totals {
+    /// Adds what a connection has done.
+    pub fn add(&mut self, connection: &Connection) {
+        let counters = connection.sender.counters();
+        self.delivered_bytes += connection.receiver.delivered_bytes();
+        self.acked_bytes += connection.sender.acked_bytes();
+        self.sent_ip_bytes += counters.sent_bytes + counters.sent_packets * u64::from(connection.headers);
+        self.counters.sent_bytes += counters.sent_bytes;
+        self.counters.sent_packets += counters.sent_packets;
+        self.counters.retransmitted_packets += counters.retransmitted_packets;
+        self.counters.timeouts += counters.timeouts;
+    }
+}

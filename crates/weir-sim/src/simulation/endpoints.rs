@@ -1,0 +1,231 @@
+//! The two ends of a flow: what they do with packets that arrive, and what they send.
+
+use weir_run::EventKind;
+use weir_tcp::{Ack, Arrival, Segment, Transmit, sack_option_bytes};
+use weir_units::Time;
+
+use super::Simulation;
+use crate::packet::{CE, CWR_OR_ECE, ECT, Kind, PUSH, Packet, RESENT, UDP_HEADERS, unwrap};
+
+/// Bytes of a SYN or SYN-ACK with its options.
+const SYN_BYTES: u32 = 60;
+
+impl Simulation {
+    /// A packet reached the end of its route.
+    #[inline]
+    pub(super) fn deliver(&mut self, packet: Packet) {
+        if let Some(watch) = &mut self.watch {
+            watch.received(self.now, &packet);
+        }
+        match packet.kind() {
+            Kind::Data => self.deliver_data(packet),
+            Kind::Ack => self.deliver_ack(packet),
+            Kind::Datagram => self.deliver_datagram(packet),
+            Kind::Syn => self.deliver_syn(packet),
+            Kind::SynAck => self.deliver_syn_ack(packet),
+        }
+    }
+
+    #[inline]
+    fn deliver_data(&mut self, packet: Packet) {
+        let index = packet.flow();
+        let flow = &mut self.flows[index];
+        flow.base.marked_packets += u64::from(packet.has(CE));
+        if packet.connection() != flow.connection_number {
+            return;
+        }
+        let Some(connection) = &mut flow.connection else { return };
+        if let Some(syn_ack_at) = connection.syn_ack_at.take() {
+            connection.receiver.set_rtt(self.now.since(syn_ack_at));
+        }
+        let receiver = &mut connection.receiver;
+        let arrival = Arrival {
+            seq: unwrap(packet.number(), receiver.next()),
+            len: packet.bytes() - connection.headers,
+            tsval: packet.stamp(),
+            ce: packet.has(CE),
+            cwr: packet.has(CWR_OR_ECE),
+            push: packet.has(PUSH),
+        };
+        let ack = receiver.on_data(self.now, arrival);
+        let deadline = receiver.deadline();
+        self.calendar.set_earlier(self.slots.receivers + index as u32, deadline);
+        if let Some(ack) = ack {
+            self.send_ack(index, &ack);
+        }
+    }
+
+    #[inline]
+    fn send_ack(&mut self, index: usize, ack: &Ack) {
+        let flow = &self.flows[index];
+        let Some(connection) = &flow.connection else { return };
+        let bytes = connection.headers + sack_option_bytes(ack.sack.as_slice().len());
+        let packet = Packet::new(Kind::Ack, index, flow.reverse_start, bytes, flow.connection_number, flow.dscp)
+            .numbered(ack.ack)
+            .stamped(ack.tsecr)
+            .flagged(CWR_OR_ECE, ack.ece)
+            .with_sack(self.sacks.put(ack.sack));
+        self.answer(index, packet);
+    }
+
+    /// The receiver of a flow sends a packet, after the time that its host takes.
+    #[inline]
+    fn answer(&mut self, index: usize, packet: Packet) {
+        let flow = &mut self.flows[index];
+        if let Some(processing) = &mut flow.processing {
+            let until = &mut self.host_until[processing.link];
+            *until = (*until).max(self.now + processing.draw());
+        }
+        self.inject(packet);
+    }
+
+    pub(super) fn on_receiver_due(&mut self, index: usize) {
+        let slot = self.slots.receivers + index as u32;
+        let Some(connection) = &mut self.flows[index].connection else {
+            self.calendar.set(slot, Time::MAX);
+            return;
+        };
+        let ack = connection.receiver.on_timer(self.now);
+        self.calendar.set(slot, connection.receiver.deadline());
+        if let Some(ack) = ack {
+            self.send_ack(index, &ack);
+        }
+    }
+
+    /// The sender's own timer may have expired.
+    pub(super) fn on_sender_timer(&mut self, index: usize) {
+        let Some(connection) = &mut self.flows[index].connection else { return };
+        connection.sender.on_timer(self.now);
+        if connection.sender.has_notices() {
+            self.telemetry.take_notices(self.now, index as u32, &mut connection.sender);
+        }
+    }
+
+    #[inline]
+    fn deliver_ack(&mut self, packet: Packet) {
+        let index = packet.flow();
+        let sack = self.sacks.take(packet.sack());
+        let flow = &mut self.flows[index];
+        if packet.connection() != flow.connection_number {
+            return;
+        }
+        let Some(connection) = &mut flow.connection else { return };
+        let ack = Ack {
+            ack: unwrap(packet.number(), connection.sender.una()),
+            sack,
+            ece: packet.has(CWR_OR_ECE),
+            tsecr: packet.stamp(),
+        };
+        connection.sender.on_ack(self.now, &ack);
+        let idle = connection.sender.is_idle();
+        if connection.sender.has_notices() {
+            self.telemetry.take_notices(self.now, index as u32, &mut connection.sender);
+        }
+        if idle && flow.application.active().is_some() {
+            self.end_transfer(index);
+        }
+        self.pump(index);
+    }
+
+    fn deliver_datagram(&mut self, packet: Packet) {
+        let base = &mut self.flows[packet.flow()].base;
+        base.delivered_bytes += u64::from(packet.bytes() - UDP_HEADERS);
+        base.marked_packets += u64::from(packet.has(CE));
+    }
+
+    fn deliver_syn(&mut self, packet: Packet) {
+        let flow = &mut self.flows[packet.flow()];
+        if packet.connection() != flow.connection_number {
+            return;
+        }
+        if let Some(connection) = &mut flow.connection {
+            connection.syn_ack_at = Some(self.now);
+            let reply =
+                Packet::new(Kind::SynAck, packet.flow(), flow.reverse_start, SYN_BYTES, packet.connection(), flow.dscp);
+            self.answer(packet.flow(), reply);
+        }
+    }
+
+    fn deliver_syn_ack(&mut self, packet: Packet) {
+        let index = packet.flow();
+        let flow = &mut self.flows[index];
+        if packet.connection() != flow.connection_number {
+            return;
+        }
+        let Some(connection) = &mut flow.connection else { return };
+        if connection.sender.is_established() {
+            return;
+        }
+        connection.sender.on_syn_ack(self.now);
+        if let Some(active) = flow.application.client().and_then(|client| client.active.as_mut()) {
+            active.established = Some(self.now);
+        }
+        self.telemetry.flow_event(self.now, EventKind::Established, index as u32, 0);
+        self.pump(index);
+    }
+
+    /// Lets a sender transmit what it may.
+    #[inline]
+    pub(super) fn pump(&mut self, index: usize) {
+        let first = self.flows[index].first_link;
+        let flow = &mut self.flows[index];
+        if flow.wake <= self.now {
+            // It has served; left in the past, it would be due again and again at the same instant.
+            flow.wake = Time::MAX;
+        }
+        loop {
+            let now = self.now;
+            let flow = &mut self.flows[index];
+            let Some(connection) = &mut flow.connection else { break };
+            let sender = &mut connection.sender;
+            if flow.local_limited && !flow.local.has_room(sender, now, &mut flow.wake) {
+                break;
+            }
+            if !self.links[first].has_room(now.max(self.host_until[first]), connection.full_bytes) {
+                if sender.wants_to_send() {
+                    sender.on_local_congestion(now);
+                    flow.wake = self.links[first].half_drained(now);
+                }
+                sender.transmit_blocked(now);
+                break;
+            }
+            match sender.poll_transmit(now) {
+                None => break,
+                Some(Transmit::Syn) => self.send_syn(index),
+                Some(Transmit::Data(segment)) => self.send_segment(index, segment),
+            }
+        }
+        let due = self.flows[index].due();
+        self.calendar.set_earlier(self.slots.senders + index as u32, due);
+    }
+
+    fn send_syn(&mut self, index: usize) {
+        let flow = &self.flows[index];
+        let packet = Packet::new(Kind::Syn, index, flow.forward_start, SYN_BYTES, flow.connection_number, flow.dscp);
+        self.inject(packet);
+    }
+
+    #[inline]
+    fn send_segment(&mut self, index: usize, segment: Segment) {
+        let flow = &self.flows[index];
+        let Some(connection) = &flow.connection else { return };
+        let bytes = segment.len + connection.headers;
+        let packet = Packet::new(Kind::Data, index, flow.forward_start, bytes, flow.connection_number, flow.dscp)
+            .numbered(segment.seq)
+            .stamped(segment.tsval)
+            .flagged(ECT, connection.ecn && !segment.retransmission)
+            .flagged(CWR_OR_ECE, segment.cwr)
+            .flagged(RESENT, segment.retransmission)
+            .flagged(PUSH, segment.push);
+        if flow.local_limited && flow.first_evented {
+            self.flows[index].local.wait(bytes);
+        }
+        let departure = self.inject(packet);
+        let flow = &mut self.flows[index];
+        if flow.local_limited
+            && let Some(departure) = departure
+        {
+            flow.local.push(departure, bytes);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Packets on their way: links, the places between them, and what becomes of packets there.
+
+use weir_elements::Packet as _;
+use weir_links::{Passage, Stop};
+use weir_units::Time;
+
+use super::Simulation;
+use super::slots::CHANGES;
+use crate::packet::{Kind, Packet};
+
+impl Simulation {
+    /// Puts a packet on the first link of its route; returns its departure, if known.
+    #[inline]
+    pub(super) fn inject(&mut self, packet: Packet) -> Option<Time> {
+        self.statistics.packets += 1;
+        let (Stop::Link(first) | Stop::Fused(first)) = self.routes.stop(packet.place()) else { return None };
+        let at = self.now.max(self.host_until[first as usize]);
+        self.statistics.unsent += u64::from(at > self.end);
+        let packet = match &mut self.watch {
+            None => packet,
+            Some(watch) => watch.sent(at, packet, &self.sacks),
+        };
+        self.enter(first, packet, at)
+    }
+
+    /// The first packet of a link reaches its far end.
+    #[inline(always)]
+    pub(super) fn on_arrival(&mut self, link: u32) {
+        let pipe = &mut self.links[link as usize].pipe;
+        let Some(packet) = pipe.pop() else { unreachable!("a pipe is due only while it holds a packet") };
+        self.calendar.set(self.slots.pipes + link, pipe.next());
+        let packet = packet.hopped();
+        match self.routes.stop(packet.place()) {
+            Stop::End(_) => self.deliver(packet),
+            Stop::Link(next) | Stop::Fused(next) => {
+                self.enter(next, packet, self.now);
+            }
+        }
+    }
+
+    /// Sends a packet over a link, and on over the links fused with it. Returns its departure from the first one, if
+    /// that is known and it was not lost there.
+    #[inline]
+    fn enter(&mut self, first: u32, packet: Packet, at: Time) -> Option<Time> {
+        let (mut link, mut packet, mut at) = (first, packet, at);
+        let mut first_departure = None;
+        loop {
+            let entered = &mut self.links[link as usize];
+            match entered.enter(at, packet, &mut self.lost) {
+                Passage::Sent { packet: sent, departure, arrival } => {
+                    if link == first {
+                        first_departure = Some(departure);
+                    }
+                    if let Stop::Fused(next) = self.routes.stop(sent.place() + 1) {
+                        (link, packet, at) = (next, sent.hopped(), arrival);
+                        continue;
+                    }
+                    if entered.pipe.push(arrival, sent) {
+                        self.calendar.set(self.slots.pipes + link, arrival);
+                    }
+                }
+                Passage::QueuedIdle => {
+                    self.account_losses(link, at);
+                    self.start_transmission(link);
+                }
+                Passage::Queued | Passage::Dropped => self.account_losses(link, at),
+            }
+            return first_departure;
+        }
+    }
+
+    /// The transmitter of an evented link is free: the next packet begins.
+    pub(super) fn start_transmission(&mut self, link: u32) {
+        let slot = self.slots.transmitters + link;
+        match self.links[link as usize].start(self.now, &mut self.lost) {
+            Some((packet, departure, arrival)) => {
+                self.calendar.set(slot, departure);
+                if packet.kind() == Kind::Data {
+                    self.leaves_local_queue(link, &packet, departure);
+                }
+                if self.links[link as usize].pipe.push(arrival, packet) {
+                    self.calendar.set(self.slots.pipes + link, arrival);
+                }
+            }
+            None => self.calendar.set(slot, Time::MAX),
+        }
+        self.account_losses(link, self.now);
+    }
+
+    /// A data packet begins transmission on an evented link: if that is its host's, the sender may get room.
+    fn leaves_local_queue(&mut self, link: u32, packet: &Packet, departure: Time) {
+        let flow = &mut self.flows[packet.flow()];
+        if !flow.counts_in_local_queue(link, packet) {
+            return;
+        }
+        if flow.local.started(departure, packet.bytes()) {
+            flow.wake = departure;
+            self.calendar.set_earlier(self.slots.senders + packet.flow() as u32, departure);
+        }
+    }
+
+    /// Accounts for the packets that a link dropped at `at`, which may be ahead of the clock.
+    #[inline]
+    fn account_losses(&mut self, link: u32, at: Time) {
+        while let Some(packet) = self.lost.pop() {
+            if let Some(watch) = &mut self.watch {
+                watch.dropped(at, link, &packet);
+            }
+            let flow = &mut self.flows[packet.flow()];
+            if packet.kind() == Kind::Ack {
+                self.sacks.take(packet.sack());
+                continue;
+            }
+            if flow.counts_in_local_queue(link, &packet) {
+                flow.local.dropped(packet.bytes());
+            }
+            if packet.is_data() {
+                flow.lose(self.now, at);
+            }
+        }
+    }
+
+    pub(super) fn apply_change(&mut self) {
+        let change = self.plan.changes[self.next_change].clone();
+        self.next_change += 1;
+        let next = self.plan.changes.get(self.next_change).map_or(Time::MAX, |c| Time(c.at_ns));
+        self.calendar.set(CHANGES, next);
+        self.telemetry.link_change(self.now, &change);
+        if self.links[change.link as usize].change(self.now, &change.change) {
+            self.start_transmission(change.link);
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The event loop: takes the source that is due first, and lets it act.
+//!
+//! What acts is elsewhere: `links` moves packets, `endpoints` are the hosts' transports, `applications` what they carry
+//! data for.
+
+mod applications;
+mod endpoints;
+mod links;
+mod prepare;
+mod slots;
+
+use weir_links::{Calendar, Link, Routes, append_sorted, build_links, mark_fused};
+use weir_plan::Plan;
+use weir_run::Tables;
+use weir_traffic::Waits;
+use weir_units::Time;
+
+use crate::error::SimError;
+use crate::flow::Flow;
+use crate::packet::Packet;
+use crate::sacks::Sacks;
+use crate::telemetry::Telemetry;
+use crate::trace::TraceRecord;
+use crate::watch::Watch;
+use slots::{CHANGES, Slots};
+
+/// How to simulate.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// One event for each packet and link: slower, and the oracle of the fast mode.
+    pub reference: bool,
+}
+
+/// What a simulation has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Packets that entered a first link.
+    pub packets: u64,
+    /// Those of them that their host, which takes its time, sends after the end of the run: no trace has them.
+    pub unsent: u64,
+    /// Events taken from the calendar.
+    pub events: u64,
+    /// Payload delivered to applications, bytes.
+    pub delivered_bytes: u64,
+    /// Most packets under way on all links, of the instants at which goodput or TCP state is recorded: these belong to
+    /// the plan, and how often the driver drains does not.
+    pub max_in_flight: u64,
+}
+
+/// A plan under execution.
+pub struct Simulation {
+    now: Time,
+    end: Time,
+    finished: bool,
+    plan: Plan,
+    slots: Slots,
+    calendar: Calendar,
+    links: Vec<Link<Packet>>,
+    routes: Routes,
+    flows: Vec<Flow>,
+    waits: Waits,
+    sacks: Sacks,
+    /// Per link: what its host hands to it next gets there at this instant at the earliest. Ahead of the clock where a
+    /// host takes its time to answer.
+    host_until: Vec<Time>,
+    lost: Vec<Packet>,
+    next_change: usize,
+    telemetry: Telemetry,
+    statistics: Statistics,
+    watch: Option<Box<Watch>>,
+}
+
+impl Simulation {
+    /// Prepares a plan.
+    ///
+    /// # Errors
+    /// When a congestion control is unknown or the plan exceeds what is simulated.
+    pub fn new(plan: &Plan) -> Result<Simulation, SimError> {
+        Simulation::with_options(plan, Options::default())
+    }
+
+    /// As [`Simulation::new`], with options.
+    ///
+    /// # Errors
+    /// As [`Simulation::new`].
+    pub fn with_options(plan: &Plan, options: Options) -> Result<Simulation, SimError> {
+        prepare::check_limits(plan)?;
+        let slots = Slots::new(plan);
+        let mut links = build_links(plan);
+        if !options.reference {
+            mark_fused(plan, &mut links);
+        }
+        let routes = Routes::new(plan, &links);
+        let flows = prepare::flows(plan, &routes, &links)?;
+        let mut simulation = Simulation {
+            now: Time::ZERO,
+            end: Time(plan.end_ns),
+            finished: false,
+            slots,
+            calendar: Calendar::new(slots.count as usize),
+            links,
+            flows,
+            routes,
+            waits: Waits::new(plan),
+            sacks: Sacks::default(),
+            host_until: vec![Time::ZERO; plan.links.len()],
+            lost: Vec::new(),
+            next_change: 0,
+            telemetry: Telemetry::new(&plan.measure),
+            statistics: Statistics::default(),
+            watch: Watch::from_plan(plan).map(Box::new),
+            plan: plan.clone(),
+        };
+        simulation.schedule_start();
+        Ok(simulation)
+    }
+
+    fn schedule_start(&mut self) {
+        for (i, flow) in self.flows.iter().enumerate() {
+            self.calendar.set(self.slots.senders + i as u32, flow.start);
+        }
+        if let Some(change) = self.plan.changes.first() {
+            self.calendar.set(CHANGES, Time(change.at_ns));
+        }
+        let first = |interval: u64| if interval == 0 { Time::MAX } else { Time(interval) };
+        self.calendar.set(self.slots.tcp_tick, first(self.plan.measure.tcp_ns));
+        self.calendar.set(self.slots.goodput_tick, first(self.plan.measure.goodput_ns));
+    }
+
+    /// The present of the simulation.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// What it has done so far.
+    pub fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+
+    /// Packets on all links: waiting, in transmission or in a delay line.
+    pub fn in_flight(&self) -> u64 {
+        self.links.iter().map(Link::packets).sum()
+    }
+
+    fn count_in_flight(&mut self) {
+        self.statistics.max_in_flight = self.statistics.max_in_flight.max(self.in_flight());
+    }
+
+    /// Simulates up to and including `until`, which may be past already; true when the run has ended.
+    pub fn advance(&mut self, until: Time) -> bool {
+        let until = until.min(self.end).max(self.now);
+        loop {
+            let (at, slot) = self.calendar.first();
+            if at > until {
+                break;
+            }
+            debug_assert!(at >= self.now, "time must not run backwards");
+            self.now = at;
+            self.statistics.events += 1;
+            self.dispatch(slot);
+        }
+        self.now = until;
+        if until == self.end && !self.finished {
+            self.finished = true;
+            self.finish();
+        }
+        self.finished
+    }
+
+    /// Takes the rows recorded so far out of the simulation.
+    pub fn drain(&mut self) -> Tables {
+        let mut rows = Vec::new();
+        for link in &mut self.links {
+            link.advance(self.now);
+            link.stats.roll(self.now);
+            link.stats.drain(self.now, &mut rows);
+        }
+        append_sorted(rows, &mut self.telemetry.tables.links);
+        if let Some(watch) = &mut self.watch {
+            watch.drain(self.now, &mut self.telemetry.tables);
+        }
+        std::mem::take(&mut self.telemetry.tables)
+    }
+
+    /// Takes the records of `measure.trace` out of the simulation, in the order of time; empty if none was asked for.
+    pub fn drain_trace(&mut self) -> Vec<TraceRecord> {
+        self.watch.as_mut().map_or_else(Vec::new, |watch| watch.drain_trace(self.now))
+    }
+
+    fn dispatch(&mut self, slot: u32) {
+        // The commonest first.
+        let slots = self.slots;
+        if slot < slots.senders {
+            if slot >= slots.pipes {
+                self.on_arrival(slot - slots.pipes);
+            } else if slot >= slots.transmitters {
+                self.start_transmission(slot - slots.transmitters);
+            } else {
+                self.apply_change();
+            }
+        } else if slot < slots.receivers {
+            self.on_sender_due((slot - slots.senders) as usize);
+        } else if slot < slots.tcp_tick {
+            self.on_receiver_due((slot - slots.receivers) as usize);
+        } else if slot == slots.tcp_tick {
+            self.telemetry.sample_tcp(self.now, &self.flows);
+            self.count_in_flight();
+            self.calendar.set(slot, Time(self.now.0 + self.plan.measure.tcp_ns));
+        } else {
+            self.telemetry.sample_goodput(self.now, &mut self.flows);
+            self.count_in_flight();
+            self.calendar.set(slot, Time(self.now.0 + self.plan.measure.goodput_ns));
+        }
+    }
+}

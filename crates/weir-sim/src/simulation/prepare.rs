@@ -1,0 +1,59 @@
+//! A plan becomes flows, if it can be simulated.
+
+use std::collections::BTreeMap;
+
+use weir_cc::Algorithm;
+use weir_links::{Calendar, Link, Routes};
+use weir_plan::{Plan, Transport};
+use weir_tcp::{Sender, header_bytes};
+use weir_units::Time;
+
+use super::slots::Slots;
+use crate::error::SimError;
+use crate::flow::Flow;
+use crate::packet::{MAX_FLOWS, Packet, UDP_HEADERS};
+use crate::processing::Processing;
+
+/// What no simulation of a plan can be begun for.
+pub(super) fn check_limits(plan: &Plan) -> Result<(), SimError> {
+    if plan.flows.len() > MAX_FLOWS {
+        return Err(SimError::Unsupported(format!("{} flows: {MAX_FLOWS} at most", plan.flows.len())));
+    }
+    let horizon = Calendar::horizon(Slots::new(plan).count as usize);
+    if Time(plan.end_ns) >= horizon {
+        let (hours, flows) = (horizon.as_secs_f64() / 3600.0, plan.flows.len());
+        return Err(SimError::Unsupported(format!("with {flows} flows a run may last {hours:.1} hours at most")));
+    }
+    let too_big = |flow: &&weir_plan::Flow| match &flow.transport {
+        Transport::Tcp(tcp) => tcp.mss_bytes + header_bytes(tcp.timestamps) > u32::from(u16::MAX),
+        Transport::Udp(udp) => udp.payload_bytes + UDP_HEADERS > u32::from(u16::MAX),
+    };
+    if let Some(flow) = plan.flows.iter().find(too_big) {
+        return Err(SimError::Unsupported(format!("flow {}: an IP packet holds 65535 bytes at most", flow.name)));
+    }
+    Ok(())
+}
+
+/// The flows of a plan, before anything happens.
+pub(super) fn flows(plan: &Plan, routes: &Routes, links: &[Link<Packet>]) -> Result<Vec<Flow>, SimError> {
+    let mut known: BTreeMap<&str, Algorithm> = BTreeMap::new();
+    let mut flows = Vec::with_capacity(plan.flows.len());
+    for (index, flow) in plan.flows.iter().enumerate() {
+        let mut algorithm = None;
+        if let Transport::Tcp(tcp) = &flow.transport {
+            let error = |problem: String| SimError::CongestionControl { flow: flow.name.clone(), problem };
+            if !known.contains_key(tcp.cc.as_str()) {
+                known.insert(&tcp.cc, weir_cc::find(&tcp.cc).map_err(|e| error(e.to_string()))?);
+            }
+            let found = known[tcp.cc.as_str()].clone();
+            Sender::new(tcp, &found).map_err(|e| error(e.to_string()))?;
+            algorithm = Some(found);
+        }
+        let route = 2 * index as u32;
+        let mut made = Flow::new(flow, algorithm, (routes.start(route), routes.start(route + 1)))?;
+        made.first_evented = links[made.first_link].is_evented();
+        made.processing = Processing::of(plan, links, index);
+        flows.push(made);
+    }
+    Ok(flows)
+}
