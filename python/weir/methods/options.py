@@ -29,24 +29,24 @@ class Option:
 
 
 _EMULATOR = "the program weir-emu"
-_NETEM = "queueing disciplines of the kernel between namespaces; a plan they cannot carry out is refused"
+_NETEM = "the kernel's queueing disciplines between namespaces; refuses plans beyond their abilities"
 
 OPTIONS: Mapping[str, tuple[Option, ...]] = {
     "emul": (
         Option(
             "links",
-            "What the links are; emulator.",
+            "Implementation of the links. Default: emulator.",
             {"emulator": _EMULATOR, "netem": _NETEM},
             default="emulator",
             kind="a kind of links",
         ),
         Option(
             "offload",
-            "What the hosts do about segments; auto. On links of netem, each packet is alone.",
+            "How hosts send segments. Default: auto. With netem, each packet is alone.",
             {
                 "auto": "`packets` up to 25 000 packets a second, which any machine carries, else `trains`",
-                "packets": "each packet is alone from the start, as in the simulator",
-                "trains": "hosts send trains of segments: more a second, in bursts of up to 64 KB",
+                "packets": "single segments from the start, as in the simulator",
+                "trains": "trains of segments: more packets a second, in bursts of up to 64 KB",
             },
             default="auto",
             kind="a kind of offload",
@@ -56,10 +56,10 @@ OPTIONS: Mapping[str, tuple[Option, ...]] = {
     "lab": (
         Option(
             "links",
-            "What the links are; auto.",
+            "Implementation of the links. Default: auto.",
             {
-                "auto": "`kernel` where it can do all of the plan, else `emulator`",
-                "kernel": "weir's own module of the lab kernel",
+                "auto": "`kernel` if it supports the whole plan, else `emulator`",
+                "kernel": "weir's module in the lab's kernel",
                 "emulator": _EMULATOR,
                 "netem": _NETEM,
             },
@@ -68,11 +68,11 @@ OPTIONS: Mapping[str, tuple[Option, ...]] = {
         ),
         Option(
             "offload",
-            "What the hosts' devices do about segments; packets. Where weir-emu is the links, `device` is `trains`.",
+            "How hosts send segments. Default: packets. With weir-emu as links, `device` means `trains`.",
             {
-                "packets": "each packet is alone from the start, as in the simulator",
+                "packets": "single segments from the start, as in the simulator",
                 "trains": "trains of segments stay whole on every link: many times faster, in bursts of up to 64 KB",
-                "device": "TCP makes trains, and the host's device takes them apart, as a usual card does",
+                "device": "TCP makes trains, and the host's device splits them, as a usual network card does",
             },
             default="packets",
             kind="a kind of offload",

@@ -90,7 +90,7 @@ def _end(body: Body, groups: list[Group], log: Log) -> int:
         return body.duration
     stops = [flow.stop for group in groups for flow in group.flows if flow.stop is not None]
     if not stops:
-        raise log.error(body.mark, "nothing says when the run ends: give `duration`, or `until` in the workload")
+        raise log.error(body.mark, "the run has no end: give `duration`, or `until` in the workload")
     return max(stops)
 
 
@@ -172,7 +172,10 @@ def _measure(body: Body, flows: list[dict[str, Any]], groups: list[Group], end: 
     else:
         to = end if trace.to is None else trace.to
         if trace.from_ >= to or trace.from_ >= end:
-            log.error(trace.at("from"), f"a trace from {show_duration(trace.from_)} to {show_duration(min(to, end))}")
+            log.error(
+                trace.at("from"),
+                f"the trace ends before it begins: from {show_duration(trace.from_)} to {show_duration(min(to, end))}",
+            )
         chosen = [i for s in trace.flows for i in _traced(s, flows, groups, log)]
         window = {"from_ns": trace.from_, "to_ns": to, "max_packets": trace.max_packets}
         plan = {"flows": sorted(set(chosen)), **window}
@@ -231,7 +234,7 @@ def _instant(instant: Instant, groups: list[Group], log: Log) -> int:
         base = flow.start
         if instant.at_ == "stop":
             if flow.stop is None:
-                raise log.error(selector.mark, f"flow `{selector.name}[{index}]` has no stop that is known beforehand")
+                raise log.error(selector.mark, f"flow `{selector.name}[{index}]` has no stop time before the run")
             base = flow.stop
     if base + instant.plus < instant.minus:
         raise log.error(instant.mark, "this instant is before the run")
@@ -274,7 +277,7 @@ def _check_size(body: Body, plan: dict[str, Any], log: Log) -> None:
         if rows > _MOST_ROWS:
             log.error(place, f"table of `{name}` would have {rows:.2g} rows; take a longer interval")
         elif rows > _WARN_ROWS:
-            log.warn(place, f"table of `{name}` will have {rows:.2g} rows; a longer interval will do")
+            log.warn(place, f"table of `{name}` will have {rows:.2g} rows; consider a longer interval")
     packets = _packets(plan)
     if packets > _MOST_PACKETS:
         text = f"about {packets:.2g} packets, more than {_MOST_PACKETS:.0g}, would take months"

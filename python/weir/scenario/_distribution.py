@@ -29,7 +29,7 @@ _FORMS: dict[str, tuple[tuple[str, ...], str]] = {
     "constant": (("value",), "Always the same."),
     "uniform": (("low", "high"), "Uniform from `low` to `high`; also written `[low, high]`."),
     "exponential": (("mean",), "Exponential."),
-    "pareto": (("shape", "scale|mean"), "Pareto type I with least value `scale`; `mean` needs a shape above 1."),
+    "pareto": (("shape", "scale|mean"), "Pareto type I with minimum `scale`; `mean` needs a shape above 1."),
     "lognormal": (("sigma", "median|mean"), "Lognormal; `sigma` is the standard deviation of the natural logarithm."),
     "weibull": (("shape", "scale|mean"), "Weibull."),
     "list": ((), "These values in turn, again from the first after the last."),
@@ -217,7 +217,7 @@ class DistributionType:
             properties = {kind: self._form_schema(kind, unit, defs) for kind in _FORMS}
             mapping = {
                 "type": "object",
-                "description": "A distribution; draws are moved into `min` to `max`.",
+                "description": "A distribution; `min` and `max` clamp the draws.",
                 "properties": {**properties, "min": unit, "max": unit},
                 "additionalProperties": False,
                 "oneOf": [{"required": [kind]} for kind in _FORMS],

@@ -188,7 +188,7 @@ class Group:
             totals.append(totals[-1] + rate * self._duty())
         count = min(range(len(totals)), key=lambda i: abs(totals[i] - wanted))
         if count == len(pairs) and totals[-1] < wanted * (1 - _LEVEL_TOLERANCE):
-            have = f"all {len(pairs)} sources make {totals[-1] / wanted * level:.3g}"
+            have = f"all {len(pairs)} sources together reach {totals[-1] / wanted * level:.3g}"
             raise self._log.error(mark, f"`{name}` {level:g} cannot be reached: {have}")
         if count == 0:
             raise self._log.error(mark, f"`{name}` {level:g} is less than half of one source")

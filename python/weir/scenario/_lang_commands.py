@@ -64,7 +64,7 @@ class _CommandType:
             raise log.error(node.mark, f"expected {self.what}, found {describe(node)}; no shell splits a line")
         arguments = _ARGUMENTS.parse(node, log)
         if not arguments[0]:
-            raise log.error(node.mark, "the first of a command's words is the name of a program")
+            raise log.error(node.mark, "the first word of a command must be the name of a program")
         return arguments
 
     def schema(self, defs: Definitions) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class _Wrapped:
 _PORT = Integer(1, 65_535, "a port")
 _TEXT = Text("text", None, 1000)
 _READY: OneOf[Any] = OneOf(
-    "a sign of readiness",
+    "a way to be `ready`",
     {
         "port": _Wrapped(_PORT.what, _PORT, ReadyPort),
         "output": _Wrapped(_TEXT.what, _TEXT, ReadyOutput),
@@ -137,13 +137,13 @@ class Command(Workload):
         "`${WEIR_PEER}` and `${WEIR_PORT}` in them stand for the other end; no shell is involved.",
     )
     peer: tuple[str, ...] | None = key(
-        _COMMAND, "The program at the other end; it is there before the run begins.", default=None
+        _COMMAND, "The program at the other end, started before the run begins.", default=None
     )
     ready: Any = key(
         _READY,
-        "When the peer can be reached: when it listens on a port (`{port: 8080}`), has printed a line with some text "
-        "(`{output: text}`), or so long after its start (`{after: 2s}`). By default when it listens on `${WEIR_PORT}` "
-        "if its arguments name that, else at once.",
+        "When the peer is ready: when it listens on a port (`{port: 8080}`), has printed a line with some text "
+        "(`{output: text}`), or this long after its start (`{after: 2s}`). Default: when it listens on `${WEIR_PORT}` "
+        "if its arguments name that, otherwise at once.",
         default=None,
     )
     sender: str = key(
@@ -151,7 +151,7 @@ class Command(Workload):
             "a sender",
             {"command": "the command, which is at the sender", "peer": "its peer: a download"},
         ),
-        "Which of the two is at the sender; `command`.",
+        "Which of the two programs is at the sender. Default: `command`.",
         default="command",
     )
 
@@ -168,7 +168,7 @@ class Iperf3(Datagrams):
         ListOf(_ArgumentType(), 1, 1000), "Further arguments of the client, such as `[--zerocopy]`.", default=()
     )
     program: str = key(
-        Text("a program", "[^\\x00]+", 4096), "The program, where it is not the `iperf3` in PATH.", default="iperf3"
+        Text("a program", "[^\\x00]+", 4096), "The program. Default: `iperf3` in PATH.", default="iperf3"
     )
 
     @property

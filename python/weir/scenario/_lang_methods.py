@@ -47,7 +47,7 @@ def _values(given: Spec, options: tuple[Option, ...]) -> dict[str, Any]:
     return {one.name: values[one.name] for one in options if not one.late or values[one.name] != one.default}
 
 
-_DOC = "Options of methods: how one executes the experiment, where it has a choice. They may change its results."
+_DOC = "Options of the methods: how they execute the experiment. They may change its results."
 
 if TYPE_CHECKING:
 

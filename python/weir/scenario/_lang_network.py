@@ -19,30 +19,31 @@ __all__ = ["TOPOLOGY", "Access", "Dumbbell", "Graph", "GraphLink", "Hierarchical
 
 @dataclass(frozen=True, kw_only=True)
 class Access(Spec):
-    """The links of the hosts, a value for all pairs or a list with one for each."""
+    """The links of the hosts; values for all pairs, or lists with one for each."""
 
-    rate: tuple[int, ...] | None = key(OneOrEach(RATE), "Rate, both directions.", default=None)
-    delay: tuple[int, ...] | None = key(OneOrEach(DELAY), "One-way propagation delay; 0.", default=None)
+    rate: tuple[int, ...] | None = key(OneOrEach(RATE), "Rate of both directions.", default=None)
+    delay: tuple[int, ...] | None = key(OneOrEach(DELAY), "One-way propagation delay. Default: 0.", default=None)
     queue: Amount = key(
         AmountType("packets"),
-        "Transmit queue of the host (`txqueuelen`), and of the router towards the host; 1000 packets.",
+        "Transmit queue of the host (`txqueuelen`), and of the router towards the host. Default: 1000 packets.",
         default=packets(1000),
     )
     clocks: float = key(
         PROBABILITY,
-        "How far the hosts' clocks may be off: each sends at its rate times 1 plus or minus up to this, drawn for "
-        "each; 0. Ethernet allows 0.01 %. Where all are exact, senders of one rate stay in phase for ever, and a full "
-        "queue may drop the packets of always the same of them.",
+        "Largest deviation of the hosts' clocks, drawn for each host: it sends at its rate times 1 plus or minus this. "
+        "Default: 0. Ethernet allows 0.01 %. With exact clocks, senders of equal rates stay in phase for ever, and a "
+        "full queue may always drop the packets of the same senders.",
         default=0.0,
     )
 
 
 _RTT_DOC = (
-    "Two-way propagation time of a pair, access links included; one for all pairs, or a list with one for each. What "
-    "the links' own delays leave of it goes to the bottleneck, and of a longer one to the receiver's access link."
+    "Two-way propagation time of a pair, access links included: one for all pairs, or a list with one for each. The "
+    "rest of the shortest, beyond the links' own delays, goes to the bottleneck; a longer one's to the receiver's "
+    "access link."
 )
-_MTU_DOC = "Largest IP packet on every link; 1500 B."
-_OVERHEAD_DOC = "Bytes added to each IP packet on the wire; 38 for Ethernet (preamble, header, FCS and gap)."
+_MTU_DOC = "Largest IP packet on every link. Default: 1500 B."
+_OVERHEAD_DOC = "Bytes added to each IP packet on the wire. Default: 38 for Ethernet (preamble, header, FCS and gap)."
 _PAIR_COUNT = Integer(1, 20_000, "a number of pairs")
 
 
@@ -59,9 +60,7 @@ class _Paired(_Common):
     )
     multiplexing: int | None = key(_PAIR_COUNT, "Another name for `pairs`: the multiplexing factor M.", default=None)
     access: Access | None = key(Struct(Access), "Links of the hosts, on both sides.", default=None)
-    sink_access: Access | None = key(
-        Struct(Access), "Links of the sinks, where they differ from `access`.", default=None
-    )
+    sink_access: Access | None = key(Struct(Access), "Links of the sinks, if they differ from `access`.", default=None)
     aggregation: float | None = key(
         Number(0, 1e9, positive=True),
         "The aggregation level K = C / Ca, which gives the access rate Ca from the bottleneck's capacity C.",
@@ -73,12 +72,12 @@ class _Paired(_Common):
         QUEUE_SIZE, "The buffer B: another name for a drop-tail `bottleneck.queue`.", default=None
     )
     reverse: LinkSpec | None = key(
-        Struct(LinkSpec), "The shared link in the direction of the sources, where it differs.", default=None
+        Struct(LinkSpec), "The shared link in the direction of the sources, if it differs.", default=None
     )
     rtt: tuple[int, ...] | None = key(OneOrEach(DELAY), _RTT_DOC, default=None)
     rtt_spread: tuple[float, ...] | None = key(
         ListOf(Number(1, 1000), 1, 20_000),
-        "What each pair's RTT is of `rtt`, one for each pair: `[1, 1.5, 2]`. So `rtt` can be swept where pairs differ.",
+        "Factors of `rtt`, one for each pair: `[1, 1.5, 2]`. A sweep can thus vary `rtt` although pairs differ.",
         default=None,
     )
 
@@ -95,8 +94,10 @@ class Dumbbell(_Paired):
 class Level(Spec):
     """One level of aggregation: every router above it has so many branches, each over a link of its own."""
 
-    branches: int = key(Integer(1, 1000, "a number of branches"), "Branches of each router of the level above.")
-    link: LinkSpec = key(Struct(LinkSpec), "The link of a branch; the queue is for both directions.")
+    branches: int = key(
+        Integer(1, 1000, "a number of branches"), "Number of branches of each router of the level above."
+    )
+    link: LinkSpec = key(Struct(LinkSpec), "The link of a branch; its queue applies to both directions.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +128,9 @@ class ParkingLot(_Common):
         "Two-way propagation time of `pairs`; the rest is spread over the bottlenecks.",
         default=None,
     )
-    cross_rtt: int | None = key(DELAY, "Two-way propagation time of cross pairs; what their links give.", default=None)
+    cross_rtt: int | None = key(
+        DELAY, "Two-way propagation time of cross pairs. Default: the sum of their links' delays.", default=None
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,10 +138,10 @@ class Star(_Common):
     """Hosts `h0`, `h1` and so on around one switch `hub`; the queues are at its output ports, `hub->h0` and so on."""
 
     hosts: int = key(Integer(2, 20_000, "a number of hosts"), "Number of hosts.")
-    access: Access = key(Struct(Access), "Links of the hosts; `queue` is that of the host.")
+    access: Access = key(Struct(Access), "Links of the hosts; `queue` is the host's queue.")
     port: LinkSpec | None = key(
         Struct(LinkSpec),
-        "The switch's output ports, where they differ from `access`: rate, queue, losses.",
+        "The switch's output ports, if they differ from `access`: rate, queue, losses.",
         default=None,
     )
     rtt: int | None = key(
@@ -148,30 +151,30 @@ class Star(_Common):
 
 @dataclass(frozen=True, kw_only=True)
 class GraphLink(LinkSpec):
-    """A link of a graph, both directions unless `oneway`."""
+    """A link of a graph, with both directions unless `oneway`."""
 
-    between: tuple[str, ...] = key(ListOf(NAME, 2, 2), "Its ends: from, to.")
+    between: tuple[str, ...] = key(ListOf(NAME, 2, 2), "Its ends, from and to.")
     name: str | None = key(
-        NAME, "Its name; the other direction is `name.reverse`. Without: `a->b` and `b->a`.", default=None
+        NAME, "Its name; the other direction is `name.reverse`. Default: `a->b` and `b->a`.", default=None
     )
-    oneway: bool = key(BOOLEAN, "Only the direction written.", default=False)
+    oneway: bool = key(BOOLEAN, "Only the direction from the first to the second end.", default=False)
     host_queue: Amount = key(
         AmountType("packets"),
-        "Transmit queue of a host at an end of this link (`txqueuelen`); 1000 packets. `queue` is that of a router, "
-        "which has as much towards a host if it is not given.",
+        "Transmit queue of a host at an end of this link (`txqueuelen`). Default: 1000 packets. A router's queue is "
+        "`queue`; without it, a router has the same towards a host.",
         default=packets(1000),
     )
-    reverse: LinkSpec | None = key(Struct(LinkSpec), "The other direction, where it differs.", default=None)
+    reverse: LinkSpec | None = key(Struct(LinkSpec), "The other direction, if it differs.", default=None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Graph(_Common):
-    """Any nodes and links. Packets take the path of least delay, then fewest hops, then first written."""
+    """Any nodes and links. Packets take the path with the least delay, then the fewest links, then the first one."""
 
     hosts: tuple[str, ...] = key(ListOf(NAME, 2, 20_000), "Names of the hosts.")
     routers: tuple[str, ...] = key(ListOf(NAME, 0, 20_000), "Names of the routers.", default=())
     links: tuple[GraphLink, ...] = key(ListOf(Struct(GraphLink), 1, 100_000), "The links.")
-    rtt: int | None = key(DELAY, "The RTT that `bdp` of a queue is computed with.", default=None)
+    rtt: int | None = key(DELAY, "The RTT for `bdp` as the size of a queue.", default=None)
 
 
 TOPOLOGY: OneOf[Spec] = OneOf(

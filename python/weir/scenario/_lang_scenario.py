@@ -42,32 +42,34 @@ class Trace(Spec):
 
     flows: tuple[Selector, ...] = key(
         OneOrEach(SelectorType("a flow such as `elephants[4]`, or an entry's name"), 100),
-        "Flows traced; all.",
+        "Flows to trace. Default: all.",
         default=(),
     )
-    from_: int = key(DURATION, "Start of the window traced; the start of the run.", default=0)
-    to: int | None = key(DURATION, "End of the window traced; the end of the run.", default=None)
+    from_: int = key(DURATION, "Start of the trace. Default: the start of the run.", default=0)
+    to: int | None = key(DURATION, "End of the trace. Default: the end of the run.", default=None)
     max_packets: int = key(
-        Integer(1, 10**9, "a number of packets"), "No more than this many packets; 1000000.", default=1_000_000
+        Integer(1, 10**9, "a number of packets"), "Most packets to follow. Default: 1000000.", default=1_000_000
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measure(Spec):
-    """What is recorded and how often; 0 switches a table off."""
+    """What to record, and how often; 0 turns a table off."""
 
-    goodput: int = key(DURATION, "Interval of table `goodput`; 500 ms.", default=500_000_000)
-    tcp: int = key(DURATION, "Interval of table `samples`, the senders' state; 100 ms.", default=100_000_000)
-    links: int = key(DURATION, "Interval of table `links`; 100 ms.", default=100_000_000)
+    goodput: int = key(DURATION, "Interval of table `goodput`. Default: 500 ms.", default=500_000_000)
+    tcp: int = key(DURATION, "Interval of table `samples`, the senders' state. Default: 100 ms.", default=100_000_000)
+    links: int = key(DURATION, "Interval of table `links`. Default: 100 ms.", default=100_000_000)
     delay: int = key(
-        DURATION, "Interval of tables `delays` and `delay_bins`: one-way delay and jitter, each flow; none.", default=0
+        DURATION,
+        "Interval of the tables `delays` and `delay_bins`: one-way delay and jitter of each flow. Default: none.",
+        default=0,
     )
     record: str = key(
-        Choice("links to record", {"routers": "those between routers; all, where there is none", "all": "all"}),
-        "The links of table `links`: those between routers, or `all`, which a run with many hosts pays for.",
+        Choice("links to record", {"routers": "those between routers; all, if there are none", "all": "all"}),
+        "Links in table `links`: those between routers, or `all`, which is costly with many hosts.",
         default="routers",
     )
-    trace: Trace | None = key(Struct(Trace), "Per-packet trace; none.", default=None)
+    trace: Trace | None = key(Struct(Trace), "Trace of single packets. Default: none.", default=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,10 +78,12 @@ class Instant(Spec):
 
     flow: Selector | None = key(SelectorType("a flow such as `elephants[4]`"), "The flow, such as `elephants[4]`.")
     at_: str = key(
-        Choice("an instant of a flow", {"start": "", "stop": ""}), "Its start or its stop; start.", default="start"
+        Choice("an instant of a flow", {"start": "", "stop": ""}),
+        "Its start or its stop. Default: start.",
+        default="start",
     )
-    plus: int = key(DURATION, "So much later.", default=0)
-    minus: int = key(DURATION, "So much earlier.", default=0)
+    plus: int = key(DURATION, "Time after that instant.", default=0)
+    minus: int = key(DURATION, "Time before that instant.", default=0)
 
 
 class _InstantType:
@@ -98,10 +102,10 @@ class _InstantType:
 
 @dataclass(frozen=True, kw_only=True)
 class Phase(Spec):
-    """A window that metrics are computed on."""
+    """A time window for metrics."""
 
-    from_: Instant = key(_InstantType(), "Start; the start of the run.", default=Instant(flow=None))
-    to: Instant | None = key(_InstantType(), "End; the end of the run.", default=None)
+    from_: Instant = key(_InstantType(), "Start. Default: the start of the run.", default=Instant(flow=None))
+    to: Instant | None = key(_InstantType(), "End. Default: the end of the run.", default=None)
 
 
 _LINK_NAME = Text("the name of a link such as `bottleneck`", r"[A-Za-z][A-Za-z0-9_.>-]*", 200)
@@ -109,10 +113,10 @@ _LINK_NAME = Text("the name of a link such as `bottleneck`", r"[A-Za-z][A-Za-z0-
 
 @dataclass(frozen=True, kw_only=True)
 class Change(Spec):
-    """A change of links while the run goes on. What is not named stays."""
+    """A change of links during the run. Values that it does not name stay."""
 
-    at_: tuple[int, ...] = key(OneOrEach(DURATION), "When; one instant or several.")
-    link: tuple[str, ...] = key(OneOrEach(_LINK_NAME), "Which link, or several.")
+    at_: tuple[int, ...] = key(OneOrEach(DURATION), "One instant or several.")
+    link: tuple[str, ...] = key(OneOrEach(_LINK_NAME), "One link or several.")
     rate: int | None = key(RATE, "New rate; 0 stops the transmitter until the next change.", default=None)
     delay: int | None = key(DELAY, "New one-way delay.", default=None)
     jitter: Jitter | None = key(Struct(Jitter), "New jitter.", default=None)
@@ -125,13 +129,15 @@ class Body(Spec):
     """What one cell of the sweep is compiled from."""
 
     topology: Spec = key(TOPOLOGY, "The network.")
-    transport: Transport = key(Struct(Transport), "TCP settings of all entries.", default=Transport())
-    workload: tuple[Workload, ...] = key(ListOf(WORKLOAD, 1, 1_000), "Who sends what to whom, and when.")
-    changes: tuple[Change, ...] = key(ListOf(Struct(Change), 0, 10_000), "Changes of links.", default=())
-    duration: int | None = key(DURATION, "The run ends here; the last instant at which a flow stops.", default=None)
-    measure: Measure = key(Struct(Measure), "What is recorded and how often.", default=Measure())
+    transport: Transport = key(Struct(Transport), "TCP settings of all workload entries.", default=Transport())
+    workload: tuple[Workload, ...] = key(ListOf(WORKLOAD, 1, 1_000), "The traffic: who sends what to whom, and when.")
+    changes: tuple[Change, ...] = key(ListOf(Struct(Change), 0, 10_000), "Changes of links during the run.", default=())
+    duration: int | None = key(
+        DURATION, "End of the run. Default: the last instant at which a flow stops.", default=None
+    )
+    measure: Measure = key(Struct(Measure), "What to record, and how often.", default=Measure())
     phases: dict[str, Phase] | None = key(
-        MapOf(Struct(Phase), "a name"), "Named windows that metrics are computed on.", default=None
+        MapOf(Struct(Phase), "a name"), "Named time windows for metrics.", default=None
     )
     methods: Methods = key(Struct(Methods), "Options of methods.", default=Methods())
 
@@ -166,43 +172,45 @@ class _WhereValue:
 
 @dataclass(frozen=True, kw_only=True)
 class RealtimeClaim(Spec):
-    """What is different about a claim in the version for real time."""
+    """Changes to a claim in the real-time version."""
 
-    check: str | None = key(Text(most=1000), "The check with the figures of that version.", default=None)
+    check: str | None = key(Text(most=1000), "The check with figures for that version.", default=None)
     expected: str | None = key(
-        Choice("an outcome", {"holds": "", "fails": ""}), "The outcome that is known there.", default=None
+        Choice("an outcome", {"holds": "", "fails": ""}), "The expected outcome there.", default=None
     )
-    note: str = key(TEXT, "Why, for a reader.", default="")
-    skip: str = key(Text(most=500), "Why that version cannot decide it; it is listed as not judged.", default="")
+    note: str = key(TEXT, "The reason, for a reader.", default="")
+    skip: str = key(
+        Text(most=500), "Why that version cannot decide the claim, which is then listed as not judged.", default=""
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim(Spec):
-    """A claim about the results, checked after the run; a claim that does not hold makes `weir run` fail."""
+    """A claim about the results, checked after the run. If it fails, `weir run` exits with 1."""
 
     claim: str = key(TEXT, "The claim in words.")
     where: dict[str, tuple[str, Node]] | None = key(
         MapOf(_WhereValue(), "a swept factor", "[A-Za-z][A-Za-z0-9_.-]*"),
-        "The cells it is about: swept factors by short name, and their values. Without: all cells.",
+        "The cells that the claim covers: swept factors by short name, and their values. Default: all cells.",
         default=None,
     )
     check: str = key(Text(most=1000), "The claim as an expression, such as `goodput.aggregate.max <= 3.5Gbps`.")
     source: str = key(TEXT, "Where the claim comes from.", default="")
-    note: str = key(
-        TEXT, "Anything a reader should know: the reason of a tolerance, or why the claim does not hold.", default=""
-    )
+    note: str = key(TEXT, "A remark for the reader: the reason for a tolerance, or why the claim fails.", default="")
     expected: str = key(
         Choice(
             "an outcome",
-            {"holds": "", "fails": "it is known not to hold here, for the reason in `note`; no failure of the run"},
+            {"holds": "", "fails": "known to fail here, for the reason in `note`; does not fail the run"},
         ),
-        "The outcome that is known; holds.",
+        "The expected outcome. Default: holds.",
         default="holds",
     )
-    full_only: bool = key(BOOLEAN, "Only the full version can decide it: `--quick` leaves it out.", default=False)
+    full_only: bool = key(
+        BOOLEAN, "Only the full version can decide the claim: `--quick` and `--realtime` leave it out.", default=False
+    )
     realtime: RealtimeClaim | None = key(
         Struct(RealtimeClaim),
-        "What is different with `--realtime`. Without it, a check with an absolute rate or time is not judged there.",
+        "Changes for `--realtime`. Without them, a check with an absolute rate or time is not judged there.",
         default=None,
     )
 
@@ -211,7 +219,7 @@ _PATH = r"[A-Za-z_][A-Za-z0-9_-]*(\[[0-9]+\])*(\.[A-Za-z_][A-Za-z0-9_-]*(\[[0-9]
 _VALUES = {
     "anyOf": [
         {"type": "array", "minItems": 1, "description": "The values."},
-        {"type": "object", "minProperties": 1, "description": "The values, each with a name of its own."},
+        {"type": "object", "minProperties": 1, "description": "The values, each with a name."},
     ]
 }
 _ROW = {"type": "object", "patternProperties": {f"^{_PATH}$": True}, "additionalProperties": False, "minProperties": 1}
@@ -221,7 +229,7 @@ _ZIP = {
         _ROWS,
         {"type": "object", "patternProperties": {f"^{_PATH}$": {"type": "array", "minItems": 1}}, "minProperties": 1},
     ],
-    "description": "Values taken together, row by row; `case` names a row.",
+    "description": "Rows of values that belong together; `case` names a row.",
 }
 _SWEEP = {
     "anyOf": [
@@ -241,30 +249,32 @@ _QUICK = {"type": "object", "patternProperties": {f"^{_PATH}$": True}, "addition
 class Head(Spec):
     """What a scenario says besides the experiment itself."""
 
-    title: str = key(Text("text of one line", r"[^\n]+", 200), "One line that says what happens.")
-    source: str = key(TEXT, "Where the experiment comes from: a paper and its section.", default="")
-    rationale: str = key(TEXT, "Why it is interesting.", default="")
+    title: str = key(Text("text of one line", r"[^\n]+", 200), "What the experiment shows, in one line.")
+    source: str = key(TEXT, "Origin of the experiment: a paper and its section.", default="")
+    rationale: str = key(TEXT, "Why the experiment is interesting.", default="")
     tags: tuple[str, ...] = key(
-        ListOf(Text("a word", r"[A-Za-z0-9][A-Za-z0-9_.+-]*", 64), 0, 100), "Words to find it by.", default=()
+        ListOf(Text("a word", r"[A-Za-z0-9][A-Za-z0-9_.+-]*", 64), 0, 100), "Keywords.", default=()
     )
-    seed: int = key(Integer(0, 2**53 - 1, "a seed"), "Seed of all that is random; 1.", default=1)
+    seed: int = key(Integer(0, 2**53 - 1, "a seed"), "Seed of all random choices. Default: 1.", default=1)
     repeat: int = key(
-        Integer(1, 10_000, "a number of repeats"), "Runs of each cell, each with a seed of its own; 1.", default=1
+        Integer(1, 10_000, "a number of repeats"),
+        "Number of runs of each cell, each with its own seed. Default: 1.",
+        default=1,
     )
     sweep: Node | None = key(
         Raw("a mapping of dotted paths to values", _SWEEP),
-        "What varies: dotted paths (`transport.cc`), each with its values; every combination is one cell. `zip` has "
-        "rows of values that are taken together.",
+        "Dotted paths (`transport.cc`) with lists of values. Every combination is one cell. `zip` contains rows of "
+        "values that belong together.",
         default=None,
     )
     quick: Node | None = key(
         Raw("a mapping of dotted paths to values", _QUICK),
-        "What `--quick` changes, by dotted path: shorter times, fewer cells (`sweep.transport.cc: [reno]`).",
+        "Changes for `--quick`, by dotted path: shorter times, fewer cells (`sweep.transport.cc: [reno]`).",
         default=None,
     )
     realtime: Node | None = key(
         Raw("a mapping of dotted paths to values", _QUICK),
-        "What `--realtime` changes after `quick`, by dotted path: rates, sizes and times that one machine carries on a "
+        "Changes for `--realtime`, after `quick`, by dotted path: rates, sizes and times that one machine carries on a "
         "real clock.",
         default=None,
     )

@@ -127,7 +127,7 @@ class Transport(Spec):
                 "linux-2.6": "Linux 2.6: no RACK, TLP or pacing, initial window 3; buffers of 128 KiB and 174760 B",
             },
         ),
-        "Profile of the stack; `linux`.",
+        "Model of the TCP stack. Default: `linux`.",
         default=None,
     )
     buffers: Amount | None = key(
@@ -135,31 +135,35 @@ class Transport(Spec):
         "Send and receive buffer, in bytes, BDPs of the flow's path, or `default`: those of the stack.",
         default=None,
     )
-    send_buffer: Amount | None = key(_BUFFER, "Most bytes sent and not acknowledged.", default=None)
-    receive_buffer: Amount | None = key(_BUFFER, "Most bytes received and not read.", default=None)
-    sack: bool | None = key(BOOLEAN, "Selective acknowledgements; on.", default=None)
-    ecn: bool | None = key(BOOLEAN, "Explicit congestion notification (RFC 3168); off.", default=None)
-    timestamps: bool | None = key(BOOLEAN, "Timestamps option; on.", default=None)
+    send_buffer: Amount | None = key(_BUFFER, "Limit of bytes sent and not acknowledged.", default=None)
+    receive_buffer: Amount | None = key(_BUFFER, "Limit of bytes received and not read.", default=None)
+    sack: bool | None = key(BOOLEAN, "Selective acknowledgements. Default: on.", default=None)
+    ecn: bool | None = key(BOOLEAN, "Explicit congestion notification (RFC 3168). Default: off.", default=None)
+    timestamps: bool | None = key(BOOLEAN, "Timestamps option. Default: on.", default=None)
     initial_window: int | None = key(
         Integer(1, 65_535, "a number of segments"),
-        "Initial window in segments; 10, or 3 with `linux-2.6`.",
+        "Initial window in segments. Default: 10, or 3 with `linux-2.6`.",
         default=None,
     )
     mss: int | None = key(
-        PACKET, "Payload of a full segment; the path's MTU less 40 bytes, and less 12 with timestamps.", default=None
+        PACKET,
+        "Payload of a full segment. Default: the path's MTU less 40 bytes, and less 12 with timestamps.",
+        default=None,
     )
-    pacing: bool | None = key(BOOLEAN, "Pace even where the congestion control does not ask for it; off.", default=None)
+    pacing: bool | None = key(
+        BOOLEAN, "Pace even if the congestion control does not ask for it. Default: off.", default=None
+    )
     ack: str | None = key(
         Choice(
             "an acknowledgement policy",
             {"delayed": "every second full segment, or after the delayed-ACK timer", "every": "every segment"},
         ),
-        "Acknowledgement policy of the receiver; `delayed`.",
+        "Acknowledgement policy of the receiver. Default: `delayed`.",
         default=None,
     )
     processing: int | None = key(
         DELAY,
-        "The receiving host takes up to this long to answer a segment, uniformly distributed; 10 us. Simulator only; "
-        "real hosts take their own time. With 0 flows may fall into step with a drop-tail queue.",
+        "The receiving host answers a segment after up to this time, uniformly distributed. Default: 10 us. Simulator "
+        "only. With 0, flows may fall into step with a drop-tail queue.",
         default=None,
     )

@@ -22,11 +22,11 @@ _OBJECTS = DistributionType(
 class Web(Workload):
     """Users that load pages: a document, then its objects over parallel connections, then a pause."""
 
-    objects: Distribution = key(_OBJECTS, "Number of objects of a page, its document included.")
+    objects: Distribution = key(_OBJECTS, "Number of objects of a page, document included.")
     size: Distribution = key(SIZES, "Size of an object.")
     document: Distribution | None = key(
         SIZES,
-        "Size of the first object of a page, after which the others are requested; as `size`.",
+        "Size of the first object of a page, after which the others are requested. Default: as `size`.",
         default=None,
     )
     think: Distribution | None = key(
@@ -35,20 +35,22 @@ class Web(Workload):
         default=None,
     )
     parse: Distribution | None = key(
-        WAITS, "Time from the arrival of the document to the requests of the other objects; 0.", default=None
+        WAITS, "Time from the arrival of the document to the requests of the other objects. Default: 0.", default=None
     )
     count: int | None = key(
         Integer(1, 1_000_000, "a number of pages"),
-        "Pages of each user; 1, or with a `think` as many as there is time for.",
+        "Pages of each user. Default: 1, or with a `think` as many as fit.",
         default=None,
     )
     connections: int = key(
         Integer(1, 100, "a number of connections"),
-        "Parallel connections of each user, as browsers have with HTTP/1.1; 6.",
+        "Parallel connections of each user, as browsers use with HTTP/1.1. Default: 6.",
         default=6,
     )
     keep_connection: bool = key(
-        BOOLEAN, "Connections stay open for further objects and pages (HTTP/1.1); `false`: one each.", default=True
+        BOOLEAN,
+        "Connections stay open for further objects and pages (HTTP/1.1); `false`: one for each object.",
+        default=True,
     )
 
     @property

@@ -105,7 +105,7 @@ class Between:
 
 @dataclass(frozen=True, kw_only=True)
 class _Ends(Spec):
-    """The hosts of both ends; as many on both sides, or one on one side."""
+    """The hosts of both ends: equally many on both sides, or one on one side."""
 
     from_: tuple[Selector, ...] = key(OneOrEach(SelectorType("a host such as `h0`, or several: `h[0..3]`")), "Senders.")
     to: tuple[Selector, ...] = key(OneOrEach(SelectorType("a host such as `h0`, or several: `h[0..3]`")), "Receivers.")
@@ -141,9 +141,9 @@ class _BetweenType:
 class Every(Spec):
     """One flow after another: the first at `first`, each other `every` after the one before, plus `jitter`."""
 
-    every: Distribution | None = key(WAITS, "Time from one flow to the next.", default=None)
-    first: int = key(INSTANT, "The first flow; 0.", default=0)
-    jitter: Distribution | None = key(WAITS, "Added to each flow's instant, drawn for each.", default=None)
+    every: Distribution | None = key(WAITS, "Time between two flows.", default=None)
+    first: int = key(INSTANT, "Instant of the first flow. Default: 0.", default=0)
+    jitter: Distribution | None = key(WAITS, "Random offset of each flow's instant.", default=None)
 
 
 @dataclass(frozen=True)
@@ -196,14 +196,14 @@ _LEVEL = Number(0, 100)
 class Workload(Spec):
     """What every workload entry has."""
 
-    name: str = key(NAME, "Unique name; its flows are `name[0]`, `name[1]` and so on.")
+    name: str = key(NAME, "Unique name. The flows are `name[0]`, `name[1]` and so on.")
     between: Between = key(
         _BetweenType(),
-        "Who sends to whom: `pairs` or some of them (`pairs[0..4]`), two hosts (`[a, b]`), or `{from: ..., to: ...}`.",
+        "End points: `pairs` or some of them (`pairs[0..4]`), two hosts (`[a, b]`), or `{from: ..., to: ...}`.",
     )
     flows: int | None = key(
         Integer(1, 100_000, "a number of flows"),
-        "Number of flows, dealt to the pairs in turn; one a pair.",
+        "Number of flows, dealt to the pairs in turn. Default: one for each pair.",
         default=None,
     )
     streams: int = key(
@@ -213,7 +213,7 @@ class Workload(Spec):
     )
     start: Starts = key(
         STARTS,
-        "Start: an instant for all, a list with one for each flow, `{every: 200s, first: 10s}`, or a distribution.",
+        "Start: one instant for all flows, a list with one for each, `{every: 200s, first: 10s}`, or a distribution.",
         default=Starts((0,)),
     )
     until: int | None = key(INSTANT, "Instant at which all flows stop.", default=None)
@@ -222,12 +222,12 @@ class Workload(Spec):
         OneOrEach(DURATION), "How long each flow lasts from its start.", default=None
     )
     reverse: bool = key(
-        BOOLEAN, "Send from sink to source; with `background`, the reverse traffic of the papers.", default=False
+        BOOLEAN, "Send from sink to source. With `background`, this is the papers' reverse traffic.", default=False
     )
-    background: bool = key(BOOLEAN, "Background traffic: metrics are not about it.", default=False)
+    background: bool = key(BOOLEAN, "Background traffic, which metrics ignore.", default=False)
     congestion_level: float | None = key(
         _LEVEL,
-        "Congestion level C_g: as many sources as make the sum of their mean rates this share of the bottleneck.",
+        "Congestion level C_g: as many sources are active as reach this share of the bottleneck by their mean rates.",
         default=None,
     )
     background_level: float | None = key(
@@ -237,7 +237,7 @@ class Workload(Spec):
         _LEVEL, "Reverse traffic R as a share of the bottleneck; implies `reverse` and `background`.", default=None
     )
     transport: Transport = key(Struct(Transport), "TCP settings of this entry.", default=Transport())
-    dscp: int = key(DSCP, "Differentiated-services code point, by number or name (`ef`); 0.", default=0)
+    dscp: int = key(DSCP, "Differentiated-services code point, by number or name (`ef`). Default: 0.", default=0)
 
     @property
     def udp_only(self) -> bool:
@@ -258,7 +258,7 @@ class Workload(Spec):
 
 @dataclass(frozen=True, kw_only=True)
 class Bulk(Workload):
-    """A TCP flow that sends as much as it can until it stops."""
+    """A TCP flow that sends as much as possible until it stops."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,12 +278,12 @@ class Transfer(Workload):
     )
     count: int | None = key(
         Integer(1, 1_000_000, "a number of transfers"),
-        "Transfers of each flow; 1, or with a `wait` as many as there is time for.",
+        "Transfers of each flow. Default: 1, or with a `wait` as many as fit.",
         default=None,
     )
-    wait: Distribution | None = key(WAITS, "Think time between the end of a transfer and the next.", default=None)
+    wait: Distribution | None = key(WAITS, "Time between the end of a transfer and the next.", default=None)
     keep_connection: bool = key(
-        BOOLEAN, "One connection for all transfers of a flow, instead of one each.", default=False
+        BOOLEAN, "Use one connection for all transfers of a flow, instead of one for each.", default=False
     )
 
     @property
@@ -299,9 +299,9 @@ class Datagrams(Workload):
     """What sends IP packets at a rate."""
 
     rate: tuple[int, ...] | None = key(
-        OneOrEach(RATE), "Rate of the IP packets, headers included; one for all flows, or a list.", default=None
+        OneOrEach(RATE), "Rate of the IP packets, headers included: one for all flows, or a list.", default=None
     )
-    packet: int | None = key(PACKET, "Size of the IP packets, headers included; the path's MTU.", default=None)
+    packet: int | None = key(PACKET, "Size of the IP packets, headers included. Default: the path's MTU.", default=None)
 
 
 @dataclass(frozen=True)
@@ -341,12 +341,12 @@ def _is_duration(text: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class OnOff(Datagrams):
-    """A source in turn on and off: over TCP it sends `on` bytes, over UDP at `rate` for the time `on`."""
+    """A source that alternates between on and off. It sends `on` bytes over TCP, or UDP at `rate` for the time `on`."""
 
-    on: On = key(_OnType(), "What it sends while on: a size (TCP), or a duration (UDP).")
-    off: Distribution = key(WAITS, "How long it is off.")
+    on: On = key(_OnType(), "Amount while on: a size (TCP), or a duration (UDP).")
+    off: Distribution = key(WAITS, "Duration of an OFF period.")
     keep_connection: bool = key(
-        BOOLEAN, "TCP: one connection for all transfers of a flow, instead of one each.", default=False
+        BOOLEAN, "TCP: use one connection for all transfers of a flow, instead of one for each.", default=False
     )
 
     @property
@@ -359,7 +359,7 @@ class Cbr(Datagrams):
     """Datagrams at a constant bit rate."""
 
     periods: tuple[int, ...] | None = key(
-        ListOf(DURATION, 1, 100_000), "ON and OFF periods in turn, beginning with ON; always on.", default=None
+        ListOf(DURATION, 1, 100_000), "ON and OFF periods in turn, beginning with ON. Default: always on.", default=None
     )
 
     @property

@@ -282,7 +282,7 @@ def loss_plan(loss: Spec | None) -> dict[str, Any] | None:
 def check_link(link: Link, log: Log) -> None:
     """Refuses what no link can be."""
     if link.rate == 0:
-        raise log.error(link.mark, f"the rate of link `{link.name}` is 0; nothing ever passes it")
+        raise log.error(link.mark, f"the rate of link `{link.name}` is 0; no packet could pass")
     if link.jitter is not None and link.reorder is not None:
         raise log.error(link.reorder.mark, f"link `{link.name}` has `jitter` and `reorder`; expected one of them")
     if link.jitter is not None and link.jitter.deviation > link.delay:

@@ -259,7 +259,7 @@ class OneOf(Generic[S]):
         if len(node.entries) > 1:
             second = node.entries[1].key
             first = node.entries[0].key.text
-            raise log.error(second.mark, f"`{second.text}` besides `{first}`: only one can be given")
+            raise log.error(second.mark, f"give only one of `{first}` and `{second.text}`")
         return self._kinds[node.entries[0].key.text].parse(node.entries[0].value, log)
 
     def _parse_scalar(self, node: Scalar, log: Log) -> S:

@@ -123,7 +123,7 @@ def substitute(node: Node, steps: tuple[Step, ...], value: Node, log: Log) -> No
     if isinstance(node, Seq):
         return _in_named(node, step, rest, value, log)
     if not isinstance(node, Map):
-        raise log.error(step.key.mark, f"`{step.name}` cannot be set: here stands {describe(node)}, not a mapping")
+        raise log.error(step.key.mark, f"`{step.name}` cannot be set in {describe(node)}; expected a mapping")
     below = node.get(step.name)
     if below is None or (isinstance(below, Scalar) and below.null):
         below = Map(step.key.mark, ())
@@ -145,7 +145,7 @@ def _written_out(word: Scalar, step: Step, below: Step, log: Log) -> Map:
 def _in_list(node: Node, step: Step, rest: tuple[Step, ...], value: Node, log: Log) -> Node:
     index = step.index or 0
     if not isinstance(node, Seq):
-        raise log.error(step.key.mark, f"`{step.name}` is an index, and here stands {describe(node)}, not a list")
+        raise log.error(step.key.mark, f"`{step.name}` is an index, but this is {describe(node)}, not a list")
     if index >= len(node.items):
         raise log.error(step.key.mark, f"no item {step.name}: the list has {len(node.items)}, from 0")
     items = list(node.items)

@@ -136,7 +136,7 @@ def _complete(settings: dict[str, Any], log: Log) -> None:
     settings["delay"] = settings["delay"] or 0
     if settings["queue"] is None:
         settings["queue"] = Amount(Fraction(1), "bdp")
-        log.info(settings["mark"], "no `queue` is given for this link; a drop-tail queue of 1bdp is taken")
+        log.info(settings["mark"], "this link has no `queue` and gets a drop-tail queue of 1bdp")
 
 
 def _host_links(net: Network, name: str, router: int, side: _Side, i: int, common: Any) -> tuple[int, int, int]:
