@@ -28,7 +28,7 @@ class Bernoulli(Spec):
 
 @dataclass(frozen=True, kw_only=True)
 class GilbertElliott(Spec):
-    """A two-state Markov chain, stepped once a packet (Gilbert 1960, Elliott 1963)."""
+    """A two-state Markov chain with one step for each packet (Gilbert 1960, Elliott 1963)."""
 
     p: float = key(PROBABILITY, "Probability of going from the good state to the bad one.")
     r: float = key(PROBABILITY, "Probability of going from the bad state to the good one.")
@@ -99,7 +99,7 @@ LOSS: OneOf[Spec] = OneOf(
 
 @dataclass(frozen=True, kw_only=True)
 class Jitter(Spec):
-    """A random deviation of the delay, drawn for each packet."""
+    """A random deviation of each packet's delay."""
 
     deviation: int = key(DELAY, "Standard deviation (normal) or half width (uniform).")
     distribution: str = key(
@@ -107,17 +107,17 @@ class Jitter(Spec):
     )
     overtaking: bool = key(
         BOOLEAN,
-        "Whether a packet may overtake another; without, each is held until its predecessor left.",
+        "Whether a packet may overtake another. Default: each waits until its predecessor has left.",
         default=False,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reorder(Spec):
-    """Packets chosen at random take longer, so that others overtake them."""
+    """Randomly chosen packets take longer, so that others overtake them."""
 
     probability: float = key(PROBABILITY, "Probability that a packet is chosen.")
-    extra: int = key(DELAY, "Delay added to a chosen packet.")
+    extra: int = key(DELAY, "Additional delay of a chosen packet.")
 
 
 @dataclass(frozen=True, kw_only=True)
