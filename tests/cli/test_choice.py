@@ -12,8 +12,9 @@ import pytest
 
 from shared import ROOT, Weir
 from weir import methods, scenario
+from weir._duration import estimate_text
 from weir.cli._choice import Outlook
-from weir.methods import MOST_S, MethodError, Prospect, choose, order, span
+from weir.methods import MOST_S, MethodError, Prospect, choose, order
 from weir.methods.lab import LabMethod
 
 _SCENARIO = """\
@@ -69,7 +70,7 @@ def test_where_no_method_can_each_says_why() -> None:
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.1, "1 s"), (61, "61 s"), (120, "2 min"), (9000, "2.5 h")])
 def test_times_in_words(seconds: float, text: str) -> None:
-    assert span(seconds) == text
+    assert estimate_text(seconds) == text
 
 
 class _Lab(LabMethod):

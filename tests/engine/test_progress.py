@@ -11,8 +11,9 @@ import pytest
 from rich.console import Console
 
 from weir import engine
+from weir._duration import clock_text
 from weir.engine import _live
-from weir.engine._display import Lines, display, span
+from weir.engine._display import Lines, display
 from weir.engine._tally import Tally, Work
 from weir.methods import Live, LiveFlow, LiveLink, Upcoming
 
@@ -36,7 +37,7 @@ def test_time_left_goes_by_work_and_not_by_cells() -> None:
 
 @pytest.mark.parametrize(("seconds", "text"), [(None, "-:--"), (0.4, "0:00"), (61, "1:01"), (3725.2, "1:02:05")])
 def test_spans(seconds: float | None, text: str) -> None:
-    assert span(seconds) == text
+    assert clock_text(seconds) == text
 
 
 def test_without_a_terminal_there_are_lines(

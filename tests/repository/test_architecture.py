@@ -30,12 +30,20 @@ LAYERS: dict[str, set[str]] = {
         *("weir.bpf", "weir.lab", "weir.queues", "weir.run"),
     },
     "methods": {
-        *("weir._errors", "weir._owner", "weir._programs", "weir._weir", "weir.cc", "weir.confine"),
+        *("weir._duration", "weir._errors", "weir._owner", "weir._programs", "weir._weir", "weir.cc", "weir.confine"),
         *("weir.hosts", "weir.lab", "weir.queues", "weir.run"),
     },
     "bpf": {"weir._errors", "weir._programs", "weir._seal", "weir.cc"},
     "engine": {
-        *("weir._files", "weir._inside", "weir._remove", "weir._seal", "weir._terminal", "weir._weir"),
+        *(
+            "weir._duration",
+            "weir._files",
+            "weir._inside",
+            "weir._remove",
+            "weir._seal",
+            "weir._terminal",
+            "weir._weir",
+        ),
         *("weir.cc", "weir.confine", "weir.methods", "weir.run"),
     },
     "emulate": {"weir._errors", "weir._owner", "weir._programs", "weir.hosts", "weir.scenario"},
@@ -50,7 +58,16 @@ LAYERS: dict[str, set[str]] = {
     },
     "compare": {"weir.metrics", "weir.report", "weir.run"},
     "study": {
-        *("weir._weir", "weir.cc", "weir.compare", "weir.engine", "weir.lab", "weir.methods", "weir.metrics"),
+        *(
+            "weir._duration",
+            "weir._weir",
+            "weir.cc",
+            "weir.compare",
+            "weir.engine",
+            "weir.lab",
+            "weir.methods",
+            "weir.metrics",
+        ),
         *("weir.plan", "weir.report", "weir.run", "weir.scenario"),
     },
 }

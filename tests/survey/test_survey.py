@@ -135,7 +135,7 @@ def test_what_this_machine_does_not_have_or_carry_is_said(run: Callable[..., Ran
     assert done.code == 0
     assert "there is no moon" in done.out
     assert "does not carry" in done.out
-    assert re.search("1/2 tiny.yaml by sim; about 0:0[0-9] min left", done.err)
+    assert re.search("1/2 tiny.yaml by sim; about 0:0[0-9] left", done.err)
     page = Path("o/catalogue.html").read_text()
     assert "there is no moon" in page
     assert "does not carry" in page

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from weir._duration import estimate_text
 from weir.cli._common import console, emit_json, plural, print_table
 from weir.plan import typed
 
@@ -62,8 +63,7 @@ def _print(cells: Sequence[Cell], found: Sequence[Capacity], seconds: Sequence[f
         out.print(f"this machine: {_scaled(need.available)}{need.unit.removeprefix('1')} {need.what}")
     for basis in dict.fromkeys(capacity.basis for capacity in found):
         out.print(basis, style="dim")
-    minutes, rest = divmod(round(sum(seconds)), 60)
-    out.print(f"{plural(len(cells), 'cell')}, one after the other: {minutes} min {rest} s and set-up")
+    out.print(f"{plural(len(cells), 'cell')}, one after the other: {estimate_text(sum(seconds))} and set-up")
 
 
 def _asked(need: Need) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weir._duration import estimate_text
 from weir.cli._common import console, error_console, print_table
-from weir.methods import Choice, Prospect, choose, span
+from weir.methods import Choice, Prospect, choose
 
 if TYPE_CHECKING:
     from weir.engine import Cell
@@ -99,7 +100,7 @@ def method_for(cells: Sequence[Cell], folder: Path, *, fresh: bool, workers: int
 
 def announce(choice: Choice, outlook: Outlook) -> None:
     """One line on standard error: the method, why, and how long it will take."""
-    about = span(outlook(choice.method).seconds)
+    about = estimate_text(outlook(choice.method).seconds)
     text = f"method {choice.method}: {choice.reason}; about {about}. --method names another"
     error_console().print(text, style="dim", soft_wrap=True)
 
@@ -117,7 +118,7 @@ def show_methods(cells: Sequence[Cell]) -> None:
     considered = order()
     for name in (*considered, *(one for one in names() if one not in considered)):
         prospect = outlook(name)
-        time = "" if prospect.obstacle is not None else span(prospect.seconds)
+        time = "" if prospect.obstacle is not None else estimate_text(prospect.seconds)
         rows.append(("*" if name == chosen else "", name, time, prospect.obstacle or _fit(prospect)))
     out = console()
     out.print()

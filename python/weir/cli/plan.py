@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from weir._duration import estimate_text
 from weir.cli import _errors
 from weir.cli._capacity import capacities, show_capacities
 from weir.cli._choice import show_methods
 from weir.cli._common import console, emit_json, examples, json_option, json_text, plural, print_table, say
 from weir.cli._remarks import print_remarks
 from weir.cli._scenarios import complete_scenario, load, scenario_options
-from weir.methods import span
 
 if TYPE_CHECKING:
     from weir.engine import Cell, Estimate
@@ -83,7 +83,7 @@ def _show_estimates(executor: Method, cells: Sequence[Cell], *, as_json: bool, s
     )
     packets = sum(outlook.estimate.packets for outlook in outlooks)
     seconds = [outlook.seconds for outlook in outlooks if outlook.seconds is not None]
-    about = f"about {span(sum(seconds))} of method {executor.name} on one processor"
+    about = f"about {estimate_text(sum(seconds))} of method {executor.name} on one processor"
     if len(seconds) < len(cells):
         about = f"the time of {plural(len(cells) - len(seconds), 'cell')} by method {executor.name} is unknown"
     console().print()
@@ -145,6 +145,6 @@ def _shown(outlook: _Outlook) -> tuple[str, ...]:
         str(outlook.estimate.flows),
         f"{outlook.estimate.end_s:g} s",
         f"{outlook.estimate.packets:.2g}",
-        "?" if outlook.seconds is None else span(outlook.seconds),
+        "?" if outlook.seconds is None else estimate_text(outlook.seconds),
         f"{outlook.memory_bytes / 1e6:.0f} MB",
     )

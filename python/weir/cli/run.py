@@ -213,7 +213,7 @@ def _as_dict(result: Result, verdicts: list[Verdict], report: Path | None) -> di
 
 
 def _print(done: _Done, *, verbose: int, titled: bool) -> None:
-    from weir.engine import span
+    from weir._duration import clock_text
 
     result, verdicts, report = done.result, done.verdicts, done.report
     out = console()
@@ -231,7 +231,9 @@ def _print(done: _Done, *, verbose: int, titled: bool) -> None:
             out.print(failure.trace)
     failed = f", {len(result.failures)} failed" if result.failures else ""
     kept = f", {result.cells - result.executed} kept from before" if result.executed < result.cells else ""
-    out.print(f"{plural(result.executed, 'cell')} executed in {span(result.wall_s)}{failed}{kept}: {result.folder}")
+    out.print(
+        f"{plural(result.executed, 'cell')} executed in {clock_text(result.wall_s)}{failed}{kept}: {result.folder}"
+    )
     if report is not None:
         out.print(f"report: {report}", style="bold")
 

@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from weir.engine._display import Display, display, span
+    from weir.engine._display import Display, display
     from weir.engine._errors import DiskFullError, EngineError, FolderError, Interrupted, LockedError
     from weir.engine._estimate import Estimate, estimate
     from weir.engine._folder import Origin, discard, method_of, origin_of, remove_unfinished, unfinished, unproven
@@ -37,14 +37,13 @@ __all__ = [
     "origin_of",
     "remove_unfinished",
     "run",
-    "span",
     "unfinished",
     "unproven",
 ]
 
 _PLACES = {
     **dict.fromkeys(("DiskFullError", "EngineError", "FolderError", "Interrupted", "LockedError"), "_errors"),
-    **dict.fromkeys(("Display", "display", "span"), "_display"),
+    **dict.fromkeys(("Display", "display"), "_display"),
     **dict.fromkeys(("Estimate", "estimate"), "_estimate"),
     **dict.fromkeys(
         ("Origin", "discard", "method_of", "origin_of", "remove_unfinished", "unfinished", "unproven"), "_folder"

@@ -6,6 +6,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Protocol
 
+from weir._duration import clock_text
 from weir._terminal import error_console, say
 from weir.engine import _live
 from weir.engine._tally import Tally
@@ -13,7 +14,7 @@ from weir.engine._tally import Tally
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-__all__ = ["Bar", "Display", "Lines", "Quiet", "display", "span"]
+__all__ = ["Bar", "Display", "Lines", "Quiet", "display"]
 
 _LINE_EVERY_S = 10.0
 _BAR_EVERY_S = 0.1
@@ -40,22 +41,13 @@ class Display(Protocol):
         """The run is over."""
 
 
-def span(seconds: float | None) -> str:
-    """``1:02:03``, ``2:03`` or ``-:--``."""
-    if seconds is None:
-        return "-:--"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
 def _state(tally: Tally) -> str:
     now = time.monotonic()
     if tally.live is not None:
         return f"{tally.done + tally.failed}/{tally.total} cells, {_live.line(tally.live)}"
     return (
         f"{tally.done + tally.failed}/{tally.total} cells, {tally.simulated_s:.4g} s simulated, "
-        f"{tally.real_time_factor(now):.3g} x real time, {span(tally.left_s(now))} left"
+        f"{tally.real_time_factor(now):.3g} x real time, {clock_text(tally.left_s(now))} left"
     )
 
 
@@ -64,7 +56,7 @@ def _short(tally: Tally) -> str:
     if tally.live is None:
         return _state(tally)
     done = f"{tally.live.now_ns / 1e9:.1f} of {tally.live.end_ns / 1e9:g} s"
-    return f"{tally.done + tally.failed}/{tally.total} cells, {done}, {span(tally.left_s(time.monotonic()))} left"
+    return f"{tally.done + tally.failed}/{tally.total} cells, {done}, {clock_text(tally.left_s(time.monotonic()))} left"
 
 
 class Quiet:
@@ -104,7 +96,7 @@ class Lines(Quiet):
     def ended(self, cell: str, wall_s: float | None, tally: Tally) -> None:
         """The cell, if verbose."""
         if self._verbose and wall_s is not None:
-            self.note(f"{cell}: done in {span(wall_s)}")
+            self.note(f"{cell}: done in {clock_text(wall_s)}")
 
 
 class Bar:
@@ -142,7 +134,7 @@ class Bar:
     def ended(self, cell: str, wall_s: float | None, tally: Tally) -> None:
         """The cell, if verbose; and the bar moves."""
         if self._verbose and wall_s is not None:
-            self.note(f"{cell}: done in {span(wall_s)}")
+            self.note(f"{cell}: done in {clock_text(wall_s)}")
         self._last = 0.0
         self.update(tally)
 

@@ -8,7 +8,7 @@ what tells one from another is a part of :class:`Method`.
 from __future__ import annotations
 
 from weir.methods._capacity import Capacity, Need
-from weir.methods._choice import MOST_S, Choice, Prospect, choose, order, span
+from weir.methods._choice import MOST_S, Choice, Prospect, choose, order
 from weir.methods._errors import MethodError, UnavailableError, UnfitMethodError, UnknownMethodError
 from weir.methods._live import Live, LiveFlow, LiveLink, Upcoming
 from weir.methods._method import TABLES, Method, Outcome, Progress, Sink
@@ -43,5 +43,4 @@ __all__ = [
     "names",
     "order",
     "registered",
-    "span",
 ]

@@ -17,10 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from weir._duration import estimate_text
 from weir.methods import _registry
 from weir.methods._errors import MethodError
 
-__all__ = ["MOST_S", "Choice", "Prospect", "choose", "order", "span"]
+__all__ = ["MOST_S", "Choice", "Prospect", "choose", "order"]
 
 MOST_S = 60.0
 """What a method may take, by its own estimate, to be preferred to a faster one."""
@@ -92,11 +93,4 @@ def _why_not(one: Prospect) -> str:
     method = _registry.get(one.method)
     if one.obstacle is not None:
         return method.refusal(one.obstacle)
-    return f"{method.called or method.name} would take about {span(one.seconds)}"
-
-
-def span(seconds: float) -> str:
-    """``12 s``, ``3 min`` or ``1.5 h``."""
-    if seconds < 100:
-        return f"{max(1, round(seconds))} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    return f"{method.called or method.name} would take about {estimate_text(one.seconds)}"

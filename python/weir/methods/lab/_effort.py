@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from weir._duration import estimate_text
 from weir.hosts.messages import FILE_BYTES
 from weir.hosts.rates import packets_per_s
-from weir.methods import MethodError, span
+from weir.methods import MethodError
 from weir.methods._intervals import too_fine
 from weir.methods.lab._links import choose, finest
 from weir.methods.lab._script import Network
@@ -79,7 +80,8 @@ def remarks(plan: Plan, packets: int) -> Iterator[str]:
     slow, fast = _over(plan, network, packets), _over(plan, kernel, packets)
     if slow > _MUCH_SLOWER * fast:
         name = "the program weir-emu" if network.links == "weir-emu" else "disciplines"
-        yield (f"its links are {name} here, which takes about {span(slow)} a cell instead of {span(fast)}: {why}")
+        times = f"about {estimate_text(slow)} a cell instead of {estimate_text(fast)}"
+        yield f"its links are {name} here, which takes {times}: {why}"
 
 
 def wall_s(plan: Plan) -> float:

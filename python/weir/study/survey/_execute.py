@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from weir import methods, study
+from weir._duration import clock_text
 from weir.compare import Comparison, compare
 from weir.run import Run
 from weir.scenario import Scenario, Version
@@ -64,7 +65,7 @@ def execute(
         if most_s is not None and passed + task.seconds > most_s and not _complete(task):
             found = Done(task, reason="there was no time left for it; the same command goes on")
         else:
-            tell(f"{number}/{len(tasks)} {task.name} by {_what(task)}; about {_minutes(clock.left_s())} left")
+            tell(f"{number}/{len(tasks)} {task.name} by {_what(task)}; about {clock_text(clock.left_s())} left")
             found = _one(task, how or How())
         clock.done(task, found.wall_s, executed=found.executed > 0)
         done[task.name][task.side.name] = found
@@ -85,11 +86,6 @@ def _what(task: Task) -> str:
 
 def _complete(task: Task) -> bool:
     return (task.folder / "manifest.json").is_file()
-
-
-def _minutes(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}:{rest:02} min"
 
 
 def _entry(name: str, scenario: Scenario, executions: Mapping[str, Done]) -> Entry:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from weir import methods
+from weir._duration import clock_text
 from weir.compare import names
 from weir.compare.charts import OVERLAYS
 from weir.compare.tables import percent
@@ -205,17 +206,12 @@ def _shade(size: float | None) -> str:
 def _facts(survey: Survey) -> list[tuple[str, str]]:
     what = {"full": "full", "quick": "quick", "realtime": "for real time"}[survey.version]
     wall = {m: sum(e.executions[m].wall_s for e in survey.entries if m in e.executions) for m in survey.methods}
-    times = ", ".join(f"{m} {_span(s)}" for m, s in wall.items() if s >= 1)
+    times = ", ".join(f"{m} {clock_text(s)}" for m, s in wall.items() if s >= 1)
     facts = [("Scenarios", str(len(survey.entries))), ("Version", what), ("Judged", f"{len(survey.claims)} claims")]
     facts.append(("Not judged", str(sum(len(entry.unjudged) for entry in survey.entries))))
     if times:
         facts.append(("Took", times))
     return [*facts, ("Date", survey.date)]
-
-
-def _span(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def _odd(survey: Survey) -> list[tuple[str, int, int]]:
