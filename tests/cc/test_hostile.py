@@ -17,7 +17,7 @@ from weir.engine import _process
 from weir.engine._cell import CellWriter, place
 
 AT_LOAD = {
-    "traps": ("__builtin_trap();", "loading NAME runs into what C leaves undefined"),
+    "traps": ("__builtin_trap();", "loading NAME runs into undefined behaviour of C"),
     "loops": ('for (;;) __asm__ volatile("");', "loading NAME does not return"),
     "waits": ("for (;;) pause();", "NAME"),
     "ends well": ("_exit(0);", "loading NAME ended the process, with status 0"),
@@ -26,15 +26,15 @@ AT_LOAD = {
     "jumps": ("static unsigned long nowhere[64]; longjmp(nowhere, 1);", "all flows would share its variables: nowhere"),
     "uses up memory": (
         "for (;;) ((volatile char *)malloc(1 << 20))[0] = 1;",
-        "loading NAME accesses memory that is not",
+        "loading NAME accesses invalid memory",
     ),
     "forges an answer": (
         'for (int fd = 3; fd < 64; fd++) write(fd, "{}", 2); _exit(0);',
-        "NAME: what it says about itself",
+        "NAME: its description of itself",
     ),
     "prints without end": (
         "static const char dots[65536]; for (;;) for (int fd = 3; fd < 64; fd++) write(fd, dots, sizeof(dots));",
-        "NAME: it says more about itself",
+        "NAME: its description of itself is too long",
     ),
 }
 """What an object does when it is loaded, and what is said of it."""
@@ -98,7 +98,7 @@ TABLES = {
     "many options": ('TABLE(.abi = 3, .sock_size = 336, .name = "x", .option_count = -1, OPS)', "at most 20"),
     "an operation nowhere": (
         'TABLE(.abi = 3, .sock_size = 336, .name = "x", OPS, .init = (void *)8)',
-        "init of NAME accesses memory that is not there (SIGSEGV)",
+        "init of NAME accesses invalid memory (SIGSEGV)",
     ),
     "a name nowhere": (
         "TABLE(.abi = 3, .sock_size = 336, .name = (void *)8, OPS)",
@@ -139,7 +139,7 @@ def test_neither_check_nor_plan_nor_a_run_executes_it_in_its_own_process(here: P
     for command in (["check", "s.yaml"], ["plan", "s.yaml"], ["run", "s.yaml"], ["cc", "list", "./evil.so"]):
         ran = weir(*command)
         assert ran.code == 2, command
-        assert "loading ./evil.so runs into what C leaves undefined" in ran.out + ran.err, ran
+        assert "loading ./evil.so runs into undefined behaviour of C" in ran.out + ran.err, ran
     assert sorted(path.name for path in here.iterdir()) == ["evil.so", "s.yaml"]
 
 
@@ -234,7 +234,7 @@ OPERATIONS = {
     ),
     "follows nothing": (
         "if (LATE) *(volatile u32 *)8 = 1;",
-        "cong_avoid of ./mine.c accesses memory that is not there",
+        "cong_avoid of ./mine.c accesses invalid memory",
     ),
     "closes its window": ("if (LATE) { tp->snd_cwnd = 0; return; }", "cong_avoid of ./mine.c set snd_cwnd to 0"),
 }

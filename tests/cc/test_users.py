@@ -208,7 +208,7 @@ def test_a_sanitized_build_ends_at_the_line_of_what_is_undefined(here: Path, wei
     assert weir("cc", "build", "mine.c").code == 0
     ran = weir("cc", "build", "mine.c", "--sanitize", "-o", "other.so")
     assert ran.code == 2
-    assert "cong_avoid of ./mine.c runs into what C leaves undefined" in ran.err
+    assert "cong_avoid of ./mine.c runs into undefined behaviour of C" in ran.err
     assert " at ./mine.c:39" in ran.err
     assert not (here / "other.so").exists()
 

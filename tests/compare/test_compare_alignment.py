@@ -102,7 +102,7 @@ def test_repeats_that_both_have_are_pairs_whatever_their_number_and_order(tmp_pa
     assert (row["n_a"], row["n_b"], row["interval"]) == (3, 3, "paired")
     # every pair differs by 1 Mb/s, so that the spread of 10 to 30 Mb/s says nothing
     assert (row["ci_low"], row["ci_high"]) == (pytest.approx(1e6), pytest.approx(1e6))
-    assert "in 1 of 1 cells, a and b share the seeds of some repeats only: these are compared" in found.notes
+    assert "in 1 of 1 cells, a and b share the seeds of only some repeats: these are compared" in found.notes
 
 
 def test_seeds_that_only_one_run_has_are_no_pairs_and_that_is_said(tmp_path: Path) -> None:

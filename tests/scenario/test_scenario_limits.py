@@ -140,8 +140,8 @@ def test_a_crowd_of_random_flows_is_compiled_once(monkeypatch: pytest.MonkeyPatc
     compiled = []
     compile_ = _scenario.Scenario._compile
     monkeypatch.setattr(_scenario.Scenario, "_compile", lambda *arguments: compiled.append(1) or compile_(*arguments))
-    monkeypatch.setattr(_scenario, "_MOST_WORK", 1_000)
-    monkeypatch.setattr(_scenario, "_MOST_WORK_TWICE", 200)
+    monkeypatch.setattr(_scenario, "_MAX_WORK", 1_000)
+    monkeypatch.setattr(_scenario, "_MAX_WORK_TWICE", 200)
     entry = "name: f, kind: transfer, between: pairs, flows: 1000, size: {exponential: 1kB}, until: 9s"
     parse(workload(entry, sweep="{topology.dumbbell.rtt: [10ms, 20ms]}", repeat="3", quick="{duration: 5s}"))
     assert len(compiled) == 1

@@ -178,7 +178,7 @@ def test_a_version_that_nobody_asked_for_is_not_compiled_when_the_first_cost_eno
     parse(text)
     assert len(compiled) == 3
     compiled.clear()
-    monkeypatch.setattr(_scenario, "_MOST_WORK", 10)
+    monkeypatch.setattr(_scenario, "_MAX_WORK", 10)
     parse(text)
     assert len(compiled) == 1
     parse(text, quick=True)

@@ -180,7 +180,7 @@ def test_what_repeats_leave_open_is_no_failure(outcomes: list[str], outcome: str
     ("arguments", "message"),
     [
         (("--method", "sim,moon"), "no method 'moon'"),
-        (("--method", "sim,sim"), "several that differ"),
+        (("--method", "sim,sim"), "several different ones"),
         (("--method", ","), "does not name one method"),
         (("--method", ABSENT), "there is no moon"),
         (("--method", "sim", "--max-time", "soon"), "expected a time"),

@@ -1,8 +1,8 @@
-"""Congestion controls of weir in the running kernel, through the program ``weir-bpf``.
+"""Loads weir's congestion controls into the running kernel, through the program ``weir-bpf``.
 
-``Loader`` holds them for a run: they are gone when it is left, and when this process dies. ``keep`` and ``drop`` are
-for other programs: what ``keep`` loads stays until ``drop``. The kernel has one list of names for all network
-namespaces.
+``Loader`` holds them for a run: they are removed when its context ends or this process dies. ``keep`` and ``drop``
+serve other programs: a control that ``keep`` loads stays until ``drop``. The kernel has one list of names for all
+network namespaces.
 """
 
 from __future__ import annotations

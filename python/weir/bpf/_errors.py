@@ -1,4 +1,4 @@
-"""What ``weir-bpf`` says when it cannot."""
+"""Errors of ``weir-bpf``."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ __all__ = ["BpfError", "BpfRequestError"]
 
 
 class BpfError(MethodError):
-    """The host or the kernel does not take a congestion control; the message says why and what to do."""
+    """The host or the kernel rejects a congestion control; the message says why and what to do."""
 
 
 class BpfRequestError(BpfError):
-    """There is no such congestion control, option or name, or the source is wrong."""
+    """The congestion control, option or name does not exist, or the source is wrong."""

@@ -1,4 +1,4 @@
-"""``Loader``: congestion controls that live as long as a run."""
+"""``Loader``: congestion controls that are loaded for the duration of a run."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _LEAVE_SECONDS = 10
 
 
 class Loader:
-    """Loads congestion controls into the kernel and holds them until it is left::
+    """Loads congestion controls into the kernel and holds them until its context ends::
 
         with Loader() as loader:
             name = loader.load("cubic", {"beta": 717})  # for TCP_CONGESTION
 
-    They are held by a child process whose standard input this process keeps open, so they are gone however this
-    process ends. ``environment`` is the child's, by default this process' own. Threads may share a loader.
+    A child process holds them as long as this process keeps the child's standard input open, so they are removed
+    however this process ends. ``environment`` is the child's, by default this process' own. Threads may share a loader.
 
     Raises:
-        weir._programs.ProgramError: when it is entered and ``weir-bpf`` is not there.
+        weir._programs.ProgramError: on entry, if ``weir-bpf`` is missing.
     """
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
@@ -45,7 +45,7 @@ class Loader:
         self._asking = threading.Lock()
 
     def __enter__(self) -> Self:
-        # A session of its own: Ctrl-C in a terminal reaches this process, which then leaves in its own order.
+        # A session of its own: Ctrl-C in a terminal reaches only this process, which then cleans up in its own order.
         self._process = subprocess.Popen(
             [str(find("weir-bpf")), "hold"],
             stdin=subprocess.PIPE,
@@ -68,12 +68,12 @@ class Loader:
         try:
             process.wait(_LEAVE_SECONDS)
         except subprocess.TimeoutExpired:
-            process.kill()  # what it holds goes with it
+            process.kill()  # its controls are removed with it
             process.wait()
 
     @property
     def pid(self) -> int:
-        """Number of the process that holds what was loaded.
+        """Id of the process that holds the loaded controls.
 
         Raises:
             BpfError: the loader has not been entered.
@@ -81,16 +81,18 @@ class Loader:
         return self._running().pid
 
     def load(self, cc: str, options: Mapping[str, int] | None = None, *, unrestricted: bool = False) -> str:
-        """The kernel's name of congestion control ``cc``, loaded with ``options``; a further call loads it again.
+        """Loads congestion control ``cc`` with ``options`` and returns its name in the kernel. Another call loads it
+        again.
 
         ``cc`` is a registered name, a C file, or a shared object of ``weir cc build`` beside its C file. The name has
-        at most 15 characters; it tells this process and the order of the calls, so no two processes share one. Sockets
-        of processes without ``CAP_NET_ADMIN`` can choose it only if ``unrestricted``.
+        at most 15 characters. It contains the process id and the number of the call, so no two processes share one.
+        Sockets of processes without ``CAP_NET_ADMIN`` can choose it only if ``unrestricted``.
 
         Raises:
-            BpfRequestError: no such congestion control or option, a value out of its bounds, a source that does not
-                compile.
-            BpfError: this host or its kernel cannot, for want of privilege, BTF or clang, or by the verifier's verdict.
+            BpfRequestError: the congestion control or an option does not exist, a value is out of bounds, or the
+                source does not compile.
+            BpfError: this host or its kernel cannot load it, for lack of privilege, BTF or clang, or because the
+                verifier rejects it.
         """
         source = source_name(cc)
         while True:
@@ -99,13 +101,13 @@ class Loader:
             answer = self._ask({"load": [request]})
             if answer.get("code") != "name-taken":
                 return str(_checked(answer)["loaded"])
-            # Another process has our number in its own namespace of processes: take the next name.
+            # A process in another pid namespace may have the same id and name: take the next name.
 
     def unload(self, name: str) -> None:
-        """Removes what ``load`` called ``name`` from the kernel's list; sockets that use it keep it.
+        """Removes ``name``, which ``load`` returned, from the kernel's list; sockets that use it keep it.
 
         Raises:
-            BpfRequestError: it is not held.
+            BpfRequestError: this loader does not hold it.
         """
         _checked(self._ask({"unload": [name]}))
 
@@ -119,7 +121,7 @@ class Loader:
         assert process.stdin is not None
         assert process.stdout is not None
         with self._asking:
-            with contextlib.suppress(BrokenPipeError):  # the reading below tells
+            with contextlib.suppress(BrokenPipeError):  # the read below reports it
                 process.stdin.write(json.dumps(request) + "\n")
                 process.stdin.flush()
             line = process.stdout.readline()

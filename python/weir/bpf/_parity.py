@@ -1,4 +1,4 @@
-"""Does a source do the same in the simulator and in the kernel?"""
+"""Tests whether a source behaves equally in the simulator and in the kernel."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ __all__ = ["Difference", "Parity", "parity"]
 
 @dataclass(frozen=True)
 class Difference:
-    """Two builds of a source that differ."""
+    """A difference between the two builds of a source."""
 
     flow: int
     call: int
-    """The how many-th of the flow."""
+    """Number of the call within the flow."""
     operation: str
     options: Mapping[str, int]
     what: str
@@ -26,27 +26,27 @@ class Difference:
 
 @dataclass(frozen=True)
 class Parity:
-    """What a comparison found."""
+    """The result of a comparison."""
 
     cc: str
     calls: int
-    """Calls that were compared."""
+    """Number of compared calls."""
     operations: Mapping[str, int]
-    """Of those, by operation."""
+    """Number of compared calls, by operation."""
     flows: int
-    """Flows, each with its options."""
+    """Number of flows, each with its options."""
     unrecorded: int
-    """Calls that were made but could not be recorded."""
+    """Number of calls that were made but could not be recorded."""
     differences: tuple[Difference, ...]
-    """Where the builds differ, at most one for each flow."""
+    """Differences between the builds, at most one per flow."""
 
 
 def parity(cc: str, calls: int = 20_000, seed: int = 1) -> Parity:
     """Makes ``calls`` calls, drawn from ``seed``, on the native and the BPF build of ``cc``, and compares the state.
 
     Raises:
-        BpfRequestError: no such congestion control, or a source that does not compile.
-        BpfError: this host or its kernel cannot.
+        BpfRequestError: the congestion control does not exist, or its source does not compile.
+        BpfError: this host or its kernel cannot load it.
     """
     said = json.loads(command("parity", source_name(cc), "--calls", str(calls), "--seed", str(seed), "--any-outcome"))
     differences = tuple(Difference(**difference) for difference in said.pop("differences"))

@@ -14,15 +14,15 @@ from weir.bpf._source import source_name
 __all__ = ["command", "drop", "drop_all", "keep", "kept", "ours", "unpin"]
 
 _REQUEST = 2
-"""Exit code of a request that is wrong."""
+"""Exit code for a wrong request."""
 
 
 def keep(cc: str, name: str | None = None, options: Mapping[str, int] | None = None, *, unrestricted: bool) -> str:
-    """Loads ``cc`` as ``name`` (by default ``weir_NAME``) until ``drop``; its name in the kernel.
+    """Loads ``cc`` as ``name`` (by default ``weir_NAME``) until ``drop``; returns its name in the kernel.
 
     Raises:
-        BpfRequestError: no such congestion control or option, a bad or a taken name.
-        BpfError: this host or its kernel cannot.
+        BpfRequestError: the congestion control or an option does not exist, or the name is malformed or taken.
+        BpfError: this host or its kernel cannot load it.
     """
     arguments = ["load", source_name(cc)]
     arguments += ["--as", name] if name is not None else []
@@ -35,16 +35,17 @@ def keep(cc: str, name: str | None = None, options: Mapping[str, int] | None = N
 
 
 def drop(*names: str) -> list[str]:
-    """Removes what ``keep`` loaded from the kernel's list; sockets that use it keep it. The names removed.
+    """Removes controls that ``keep`` loaded from the kernel's list and returns their names; sockets that use them keep
+    them.
 
     Raises:
-        BpfRequestError: nothing of that name was kept.
+        BpfRequestError: no control of that name was kept.
     """
     return _forgotten(command("unload", *names).split()) if names else []
 
 
 def drop_all() -> list[str]:
-    """Removes everything that ``keep`` of this user loaded, and no pin of anybody else; the names removed.
+    """Removes everything that ``keep`` loaded for this user, and no other pins; returns the names removed.
 
     Raises:
         BpfError: the kernel refuses.
@@ -53,7 +54,7 @@ def drop_all() -> list[str]:
 
 
 def kept() -> list[str]:
-    """The names of all pins in weir's folder of the BPF file system, whoever made them."""
+    """The names of all pins in weir's folder of the BPF file system, of any user."""
     try:
         return sorted(path.name for path in _record.folder().iterdir())
     except OSError:
@@ -61,12 +62,13 @@ def kept() -> list[str]:
 
 
 def ours() -> list[str]:
-    """The names of the pins that ``keep`` of this user made, and no others."""
+    """The names of the pins that ``keep`` made for this user."""
     return [name for name in kept() if _record.is_ours(name)]
 
 
 def unpin(name: str) -> None:
-    """Removes the pin ``name`` if it is one of :func:`ours`, and the folder with the last: without ``weir-bpf``.
+    """Removes the pin ``name`` if it is one of :func:`ours`, and the folder if it was the last. Works without
+    ``weir-bpf``.
 
     Raises:
         OSError: it cannot be removed.
@@ -74,7 +76,7 @@ def unpin(name: str) -> None:
     if _record.is_ours(name):
         (_record.folder() / name).unlink()
         _record.forget(name)
-    with contextlib.suppress(OSError):  # another's pin keeps the folder
+    with contextlib.suppress(OSError):  # another user's pin keeps the folder
         _record.folder().rmdir()
 
 
@@ -85,11 +87,11 @@ def _forgotten(names: list[str]) -> list[str]:
 
 
 def command(*arguments: str) -> str:
-    """What ``weir-bpf`` prints for ``arguments``.
+    """Runs ``weir-bpf`` with ``arguments`` and returns its output.
 
     Raises:
         BpfRequestError: the arguments are wrong.
-        BpfError: this host or its kernel cannot.
+        BpfError: this host or its kernel cannot do it.
     """
     ran = subprocess.run([str(find("weir-bpf")), *arguments], capture_output=True, text=True, check=False)
     if ran.returncode:

@@ -1,4 +1,4 @@
-"""Which pins in the BPF file system are weir's: those whose file is still the one that ``keep`` wrote down."""
+"""Records which pins in the BPF file system are weir's: those whose file is still the one that ``keep`` recorded."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def folder() -> Path:
-    """Where the pins are: below ``/sys/fs/bpf``, or below ``WEIR_BPFFS``."""
+    """The folder of the pins: below ``/sys/fs/bpf``, or below ``WEIR_BPFFS``."""
     return Path(os.environ.get("WEIR_BPFFS", "/sys/fs/bpf")) / "weir"
 
 
 def note(name: str) -> None:
-    """Writes down that the pin ``name`` is weir's. Where that cannot be kept, ``weir clean`` will leave it alone."""
+    """Records that the pin ``name`` is weir's. If that fails, ``weir clean`` will leave the pin alone."""
     with contextlib.suppress(OSError):
         text = _text(name)
         record = _record(name)
@@ -28,7 +28,7 @@ def note(name: str) -> None:
 
 
 def is_ours(name: str) -> bool:
-    """Whether the pin ``name`` is one that ``note`` wrote down, and not another of that name."""
+    """Whether the pin ``name`` is the one that ``note`` recorded, and not another of that name."""
     try:
         text, _, sealed = _record(name).read_text(encoding="utf-8").rstrip("\n").rpartition(" ")
         return text == _text(name) and _seal.is_sealed(text, sealed)
@@ -37,7 +37,7 @@ def is_ours(name: str) -> bool:
 
 
 def forget(name: str) -> None:
-    """Removes what ``note`` wrote down."""
+    """Removes the record of ``note``."""
     with contextlib.suppress(OSError):
         _record(name).unlink()
 
@@ -47,7 +47,7 @@ def _record(name: str) -> Path:
 
 
 def _text(name: str) -> str:
-    """What tells this pin from every other: a number of a file is given again after a restart only."""
+    """The identity of this pin: inode numbers are reused only after a restart."""
     about = (folder() / name).lstat()
     boot = _BOOT.read_text(encoding="ascii").strip()
     return f"pin {name} {boot} {about.st_dev} {about.st_ino} {about.st_mtime_ns}"

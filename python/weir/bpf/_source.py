@@ -1,4 +1,4 @@
-"""What ``weir-bpf`` is told for a congestion control: it compiles C files, and loads no shared object."""
+"""Names a congestion control for ``weir-bpf``, which compiles C files and loads no shared object."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["source_name"]
 
 
 def source_name(cc: str) -> str:
-    """The registered name ``cc``, or the path of its C file, which a shared object was built from.
+    """The registered name ``cc``, or the path of its C file. A shared object's C file is the one it was built from.
 
     Raises:
-        BpfRequestError: there is none, or it was edited since.
+        BpfRequestError: there is no such source, or it was edited since.
     """
     if not cc.endswith(".so"):
         return cc

@@ -1,4 +1,4 @@
-"""What this host can do, and what is loaded."""
+"""The capabilities of this host, and the loaded congestion controls."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weir.bpf._pins import command
 __all__ = ["KernelCc", "Status", "status"]
 
 _OURS = re.compile(r"weir_|w[0-9a-f]+\.[0-9a-f]+_")
-"""Names that ``keep`` and ``Loader`` give: without privileges the kernel does not say what is behind a name."""
+"""Names that ``keep`` and ``Loader`` give. Without privileges, the kernel does not reveal what a name stands for."""
 
 
 @dataclass(frozen=True)
@@ -19,35 +19,35 @@ class KernelCc:
     """A congestion control of weir in the kernel."""
 
     name: str
-    """By which sockets choose it."""
+    """The name by which sockets choose it."""
     cc: str | None
-    """The registered congestion control; none for a user's own."""
+    """The registered congestion control; ``None`` for a user's own."""
     pinned: bool
-    """Kept for other programs; otherwise a process holds it."""
+    """Whether it is kept for other programs; otherwise a process holds it."""
 
 
 @dataclass(frozen=True)
 class Status:
-    """What ``weir-bpf status`` says."""
+    """The output of ``weir-bpf status``."""
 
     release: str
     """``uname -r``."""
     hz: int
-    """Jiffies a second."""
+    """Jiffies per second."""
     clock_ns: int
-    """Granularity of the clock that TCP's microseconds are taken from, nanoseconds."""
+    """Granularity of the clock behind TCP's microseconds, nanoseconds."""
     why_not: str | None
     """Why nothing can be loaded, with the remedy; ``None`` if it can."""
     available: tuple[str, ...]
-    """Names in the kernel's list, the loaded ones among them."""
+    """Names in the kernel's list, including the loaded ones."""
     allowed: tuple[str, ...]
-    """Of those, what processes without ``CAP_NET_ADMIN`` may choose."""
+    """The available names that processes without ``CAP_NET_ADMIN`` may choose."""
     loaded: tuple[KernelCc, ...]
-    """What weir has loaded, in whatever process."""
+    """Controls that weir has loaded, in any process."""
 
     @property
     def own(self) -> tuple[str, ...]:
-        """Names of the kernel's own congestion controls: what ``linux:NAME`` may name."""
+        """Names of the kernel's own congestion controls, for ``linux:NAME``."""
         ours = {cc.name for cc in self.loaded}
         return tuple(name for name in self.available if name not in ours and not _OURS.match(name))
 
@@ -56,8 +56,8 @@ def status() -> Status:
     """Asks the kernel.
 
     Raises:
-        BpfError: it cannot be asked.
-        weir._programs.ProgramError: ``weir-bpf`` is not there.
+        BpfError: the kernel cannot be asked.
+        weir._programs.ProgramError: ``weir-bpf`` is missing.
     """
     said = json.loads(command("status"))
     return Status(

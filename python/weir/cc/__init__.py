@@ -1,9 +1,9 @@
 """Users' congestion controls: C files and shared objects that scenarios name by path.
 
-A C file is built when it is needed; a shared object must be what the C file beside it says. Either is loaded only in a
-confined process: :func:`control` asks a child what it offers, and the simulator runs it in a worker of its own.
+A C file is built on demand; a shared object must match the C file beside it. Both are loaded only in a confined
+process: :func:`control` lets a child describe them, and the simulator runs them in a worker of its own.
 
-Everything here speaks of ``name``, the path as the user wrote it, and says that in its errors.
+Errors contain ``name``, the path as the user wrote it.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Control:
-    """A user's congestion control, ready to be executed."""
+    """A user's congestion control, ready to run."""
 
     name: str
     """The path, as the user wrote it."""
     shared: Path
-    """What the simulator loads."""
+    """The shared object for the simulator."""
     identity: str
-    """The hash of what it is made of; see :func:`identity`."""
+    """Hash of its source; see :func:`identity`."""
     about: Described
 
 
 def identity(name: str) -> str:
-    """What tells the control at path ``name`` from any other: the hash of its source, or of an object without one.
+    """Identifies the control at path ``name``: the hash of its source, or of a shared object without one.
 
-    A shared object of ``weir cc build`` has the identity of its source, so that one control is one, whatever a method
-    makes of it.
+    A shared object of ``weir cc build`` has the identity of its source, so that a control has one identity for all
+    methods.
 
     Raises:
         ControlError: a file cannot be read, or a shared object is older than the source beside it.
@@ -73,17 +73,17 @@ def identity(name: str) -> str:
 
 
 def file_hash(name: str) -> str:
-    """The hash of what the control at path ``name`` is now: a C file with its headers, or the object itself.
+    """Hash of the current files of the control at path ``name``: a C file with its headers, or the shared object.
 
     Raises:
-        ControlError: it cannot be read.
+        ControlError: a file cannot be read.
     """
     path = Path(name)
     return _source.source_hash(path) if path.suffix == ".c" else _source.content_hash(path)
 
 
 def object_of(name: str) -> Path:
-    """The shared object of the control at path ``name``; a C file is compiled if the cache lacks it.
+    """The shared object of the control at path ``name``; compiles a C file if the cache lacks it.
 
     Raises:
         ControlError: it does not compile.
@@ -98,7 +98,7 @@ def controls_of(plan: Plan) -> list[str]:
 
 
 def sources_of(plan: Plan) -> dict[str, str]:
-    """Which source each users' control of ``plan`` is, by its name, in the order of the flows."""
+    """The source of each user's control of ``plan``, by name, in the order of the flows."""
     return {tcp.cc: tcp.cc_source or "" for _, tcp in tcp_flows(plan) if is_file_name(tcp.cc)}
 
 
@@ -106,7 +106,7 @@ _LOADED: dict[str, Path] = {}
 
 
 def serve(objects: Mapping[str, str]) -> None:
-    """Says that this process is there for loading ``objects``: the shared object of each control, by its name."""
+    """Allows this process to load ``objects``: the shared object of each control, by its name."""
     from weir import _weir
 
     _LOADED.update({name: Path(path) for name, path in objects.items()})
@@ -117,7 +117,7 @@ def served(name: str) -> Path:
     """The shared object that this process may load for the control at path ``name``.
 
     Raises:
-        ControlError: it is none of those that :func:`serve` named.
+        ControlError: :func:`serve` did not name it.
     """
     if name not in _LOADED:
         raise ControlError(f"{name} is a program: it is loaded only by a worker that is confined to that")
@@ -125,7 +125,7 @@ def served(name: str) -> Path:
 
 
 def control(name: str) -> Control:
-    """The control at path ``name``, built, described and tried; within a process once for each state of its files.
+    """The control at path ``name``, built, described and tried; cached in the process for each state of its files.
 
     Raises:
         ControlError: it cannot be used; the message says why.

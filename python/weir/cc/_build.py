@@ -1,4 +1,4 @@
-"""Builds a C source for the simulator, once: what was built is kept in a cache by what decides it."""
+"""Builds a C source for the simulator; a cache keeps the results by their inputs."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ __all__ = ["cache", "compiled", "object_of"]
 
 
 def cache() -> Path:
-    """The folder of what was built, of this user; it need not exist. XDG_CACHE_HOME names another."""
+    """The user's cache folder of built objects; it need not exist. XDG_CACHE_HOME overrides its place."""
     named = os.environ.get("XDG_CACHE_HOME")
     base = Path(named) if named and Path(named).is_absolute() else Path.home() / ".cache"
     return base / "weir" / "cc"
 
 
 def object_of(source: Path, *, sanitize: bool = False) -> Path:
-    """The shared object of the C file ``source``; it is compiled if the cache lacks it.
+    """The shared object of the C file ``source``; compiles it if the cache lacks it.
 
-    The cache knows it by the source, the headers beside it, weir's headers, the compiler and its flags. Nothing is
-    loaded.
+    The cache key is the source, the headers beside it, weir's headers, the compiler and its flags. Nothing is loaded.
 
     Raises:
-        ControlError: it does not compile; the message has the compiler's words.
+        ControlError: it does not compile; the message contains the compiler's.
     """
     place = cache() / _key(source, sanitize) / f"{source.stem}.so"
     if not place.is_file():
@@ -43,10 +42,10 @@ def object_of(source: Path, *, sanitize: bool = False) -> Path:
 
 
 def compiled(source: Path, shared: Path, *, sanitize: bool = False) -> str:
-    """Compiles ``source`` to ``shared``; the compiler's warnings.
+    """Compiles ``source`` to ``shared``; returns the compiler's warnings.
 
     Raises:
-        ControlError: it does not compile, or this host cannot confine what compiles it.
+        ControlError: it does not compile, or this host cannot confine the compiler.
     """
     sources, of = read(source)
     try:

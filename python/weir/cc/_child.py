@@ -1,7 +1,7 @@
 """The process that loads a congestion control to describe it: ``python -m weir.cc._child OBJECT RESULT RECORD``.
 
-It is confined, and ends after one control. RESULT and RECORD are descriptors: of the pipe that takes the answer, and of
-the record of calls. Standard output is nobody's, because the control may write to it.
+It is confined, and ends after one control. RESULT and RECORD are file descriptors: of the pipe for the answer, and of
+the record of calls. Standard output is not used for the answer, because the control may write to it.
 """
 
 from __future__ import annotations

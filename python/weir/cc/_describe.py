@@ -1,7 +1,7 @@
-"""Describes a shared object, in a process of its own that is confined and watched.
+"""Describes a shared object in a separate process that is confined and watched.
 
-A shared object is a program: it is executed when it is loaded. So the process that wants to know what it offers never
-loads it; a child does, which can write nothing, reaches nobody and ends in time, and its answer is read as data.
+Loading a shared object executes it. So the asking process never loads it. A child does, which cannot write, has no
+network and a time limit. Its answer is read as data.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from weir.cc.errors import ControlError
 __all__ = ["Described", "Option", "describe"]
 
 LIMIT_S = 30.0
-"""Time to describe one."""
+"""Time limit for a description."""
 _CPU_S = 10
 _MEMORY_BYTES = 4 << 30
 _ANSWER_BYTES = 1 << 20
 _POLL_S = 0.05
-_MOST_OPTIONS = 20
+_MAX_OPTIONS = 20
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Described:
-    """What a congestion control says about itself."""
+    """A congestion control's description of itself."""
 
     name: str
     title: str
@@ -57,17 +57,17 @@ class Described:
     has_cong_control: bool
     options: tuple[Option, ...]
     raw: Mapping[str, Any] = field(repr=False, compare=False)
-    """All of it, as JSON types."""
+    """The whole description, as JSON types."""
 
 
 def describe(shared: Path, shown: str) -> Described:
-    """What the shared object says about itself, after a trial of its operations.
+    """The description of a shared object, after a trial of its operations.
 
-    ``shown`` is what users know it as; of a C file, errors have its lines.
+    ``shown`` is the name that users know; for a C file, errors contain its lines.
 
     Raises:
-        ControlError: it is no congestion control, does what one may not, dies or does not end; or this host cannot
-            confine what loads it.
+        ControlError: it is no congestion control, does something forbidden, dies or does not end; or this host cannot
+            confine the process that loads it.
     """
     shared = shared.absolute()
     ready, answer = os.pipe()
@@ -110,12 +110,12 @@ def _start(shared: Path, shown: str, answer: int, watch: Watch) -> subprocess.Po
 
 
 def _own_files() -> list[Path]:
-    """Where Python and weir are: they may lie below a folder that is hidden."""
+    """The folders of Python and weir, which may lie below a hidden folder."""
     return [path for path in {Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[1]} if path.is_dir()]
 
 
 def _followed(process: subprocess.Popen[bytes], ready: int, watch: Watch, shown: str) -> bytes:
-    """What the child answers, until it ends."""
+    """The child's answer, read until it ends."""
     text = b""
     end = time.monotonic() + LIMIT_S
     while True:
@@ -125,9 +125,9 @@ def _followed(process: subprocess.Popen[bytes], ready: int, watch: Watch, shown:
             if not part:
                 break
             if len(text) > _ANSWER_BYTES:
-                raise ControlError(f"{shown}: it says more about itself than any congestion control would")
+                raise ControlError(f"{shown}: its description of itself is too long")
         if process.poll() is not None and not select.select([ready], [], [], 0)[0]:
-            break  # it has left its end of the pipe to a process of its own
+            break  # a process of its own has inherited its end of the pipe
         if (why := watch.stuck(process.pid)) is not None:
             raise ControlError(why)
         if time.monotonic() > end:
@@ -153,7 +153,7 @@ def _parsed(text: bytes, shown: str, process: subprocess.Popen[bytes], watch: Wa
             raise ControlError(said if shown in said else f"{shown}: {said}")
         return _described(answer["described"])
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise ControlError(f"{shown}: what it says about itself is garbage") from None
+        raise ControlError(f"{shown}: its description of itself is malformed") from None
 
 
 def _ended(code: int) -> str:
@@ -164,10 +164,10 @@ def _described(raw: Any) -> Described:
     """The description in ``raw``, which the control may have written itself.
 
     Raises:
-        ValueError, KeyError, TypeError: it is none.
+        ValueError, KeyError, TypeError: it is malformed.
     """
     options = tuple(Option(**_typed(o, Option.__annotations__)) for o in raw["options"])
-    if len(options) > _MOST_OPTIONS:
+    if len(options) > _MAX_OPTIONS:
         raise ValueError
     kinds = {name: kind for name, kind in Described.__annotations__.items() if name not in ("options", "raw")}
     return Described(**_typed({name: raw[name] for name in kinds}, kinds), options=options, raw=raw)

@@ -1,4 +1,4 @@
-"""What a user's congestion control is made of: the C source with the headers beside it, or a shared object."""
+"""The files of a user's congestion control: the C source with the headers beside it, or a shared object."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from weir.cc.errors import ControlError
 
 __all__ = ["built_from", "content_hash", "is_file_name", "read", "refuse_stale", "source_hash", "source_of"]
 
-_MOST_BYTES = 8 << 20
+_MAX_BYTES = 8 << 20
 _MARK = re.compile(rb"weir-cc-built-from:(sha256:[0-9a-f]{64})\0")
 
 
 def is_file_name(name: str) -> bool:
-    """Whether ``name``, as a scenario has it, is the path of a user's congestion control."""
+    """Whether ``name`` in a scenario is the path of a user's congestion control."""
     return name.endswith((".so", ".c"))
 
 
 def read(source: Path) -> tuple[CcSources, str]:
-    """The C file ``source`` with the headers beside it that it includes, and the hash of all.
+    """Reads the C file ``source`` and the headers beside it that it includes; returns them and the hash of all.
 
     Raises:
         ControlError: a file cannot be read, or a header's name is computed.
@@ -40,7 +40,7 @@ def read(source: Path) -> tuple[CcSources, str]:
 
 
 def source_hash(source: Path) -> str:
-    """What tells the C file ``source``, with the headers beside it that it includes, from any other.
+    """Hash of the C file ``source`` and the headers beside it that it includes.
 
     Raises:
         ControlError: a file cannot be read, or a header's name is computed.
@@ -58,9 +58,9 @@ def content_hash(path: Path) -> str:
 
 
 def built_from(shared: Path) -> str | None:
-    """The hash of the source that ``weir cc build`` made ``shared`` of; ``None`` where something else made it.
+    """The hash of the source from which ``weir cc build`` made ``shared``; ``None`` if something else made it.
 
-    The file is searched, not loaded.
+    Searches the file without loading it.
 
     Raises:
         ControlError: it cannot be read.
@@ -73,7 +73,7 @@ def source_of(path: Path) -> Path:
     """The C file of the congestion control at ``path``: itself, or the one that a shared object was built from.
 
     Raises:
-        ControlError: there is none beside the shared object, or it is not known to be its own.
+        ControlError: there is none beside the shared object, or it is not known to be the shared object's source.
     """
     if path.suffix == ".c":
         return path
@@ -82,8 +82,8 @@ def source_of(path: Path) -> Path:
         raise ControlError(f"{path}: a kernel needs its source, and there is no {source}; name the C file instead")
     if built_from(path) is None:
         raise ControlError(
-            f"{path}: a kernel needs its source, and `weir cc build` did not make it, so that nobody knows whether it "
-            f"is {source}; name the C file instead"
+            f"{path}: a kernel needs its source, and `weir cc build` did not make it, so its source may differ from "
+            f"{source}; name the C file instead"
         )
     refuse_stale(path)
     return source
@@ -98,7 +98,7 @@ def refuse_stale(shared: Path) -> None:
     if of is not None and of != source_hash(source):
         raise ControlError(
             f"{shared} was built from another version of {source}: run `weir cc build {source}` again, "
-            f"or name the source, `cc: {source}`, which is then built when it is needed"
+            f"or name the source, `cc: {source}`, which is then built on demand"
         )
 
 
@@ -111,8 +111,8 @@ def _read(path: Path) -> bytes:
         if not path.is_file():
             path.stat()
             raise ControlError(f"{path} is not a file")
-        if path.stat().st_size > _MOST_BYTES:
-            raise ControlError(f"{path} has more than {_MOST_BYTES >> 20} MiB")
+        if path.stat().st_size > _MAX_BYTES:
+            raise ControlError(f"{path} has more than {_MAX_BYTES >> 20} MiB")
         return path.read_bytes()
     except OSError as error:
         raise ControlError(f"{path}: {error.strerror}") from error

@@ -1,4 +1,4 @@
-"""Watches a process that calls users' congestion controls: what it was doing when it hung or died."""
+"""Watches a process that calls users' congestion controls: reports the call in which it hung or died."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from weir import _weir
 __all__ = ["CALL_CPU_S", "CALL_WALL_S", "Watch"]
 
 CALL_CPU_S = 2.0
-"""Processor time that one call may take: ten million times what one takes."""
+"""Limit on the processor time of a call: ten million times the usual."""
 CALL_WALL_S = 30.0
-"""Time that one call may take; long, because the machine may be busy with others."""
+"""Limit on the duration of a call; long, because other programs may keep the machine busy."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 _DEATHS = {
     signal.SIGFPE: "divides by zero",
-    signal.SIGILL: "runs into what C leaves undefined, or into no instruction (SIGILL)",
-    signal.SIGSEGV: "accesses memory that is not there (SIGSEGV)",
-    signal.SIGBUS: "accesses memory that is not there (SIGBUS)",
+    signal.SIGILL: "runs into undefined behaviour of C, or an invalid instruction (SIGILL)",
+    signal.SIGSEGV: "accesses invalid memory (SIGSEGV)",
+    signal.SIGBUS: "accesses invalid memory (SIGBUS)",
     signal.SIGTRAP: "runs into a trap (SIGTRAP)",
     signal.SIGABRT: "aborts (SIGABRT)",
     signal.SIGKILL: "was killed (SIGKILL); the usual reason is too much memory",
@@ -35,7 +35,7 @@ _DEATHS = {
 
 @dataclass(frozen=True)
 class _Look:
-    """A call that was under way, and when."""
+    """A call in progress, and the time of observation."""
 
     calls: int
     cpu_s: float
@@ -43,9 +43,9 @@ class _Look:
 
 
 class Watch:
-    """The record of one process' calls, a page of memory that both see; to be closed.
+    """The record of one process' calls, a page of shared memory; must be closed.
 
-    ``names`` says what users call the files that it loads, by path.
+    ``names`` maps the paths of loaded files to the names that users know.
     """
 
     def __init__(self, names: Mapping[str, str]) -> None:
@@ -61,13 +61,13 @@ class Watch:
         self.close()
 
     def close(self) -> None:
-        """Gives the memory back."""
+        """Frees the memory."""
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
 
     def stuck(self, pid: int) -> str | None:
-        """What to say of a call that does not return; ``None`` while all is well. To be asked now and then."""
+        """The error of a call that does not return; ``None`` while all is well. Poll it."""
         seen = self._seen()
         now = time.monotonic()
         if not seen["in_call"]:
@@ -82,7 +82,7 @@ class Watch:
         return f"{self._subject(seen)} does not return: a loop without an end?{self._clause(seen)}"
 
     def death(self, code: int) -> str | None:
-        """What to say of a process that ended with ``code`` in a call; ``None`` if it was in none."""
+        """The error of a process that ended with ``code`` in a call; ``None`` if it was in none."""
         seen = self._seen()
         if not seen["in_call"]:
             return None
@@ -111,10 +111,10 @@ class Watch:
         return str(seen["options"])
 
     def _place(self, seen: Mapping[str, Any]) -> str:
-        """`` at mine.c:31``, where the object knows its lines and a program can read them."""
+        """`` at mine.c:31``, if the object has line information and a program can read it."""
         name = self.names.get(seen["control"], "")
         if seen["at"] is None or not name.endswith(".c"):
-            return ""  # no program of this machine is to read a file that anybody may have made
+            return ""  # no program of this machine may read a file that anybody could have made
         try:
             asked = ["addr2line", "-i", "-e", seen["control"], hex(seen["at"])]
             lines = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=False).stdout.splitlines()
@@ -129,7 +129,7 @@ class Watch:
 
 
 def _cpu_s(pid: int) -> float:
-    """Processor time that the process ``pid`` has taken."""
+    """Processor time of process ``pid``."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:

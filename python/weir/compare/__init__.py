@@ -1,7 +1,8 @@
-"""Runs side by side: what differs between methods, stacks, seeds or versions, and by how much.
+"""Compares runs side by side: how much methods, stacks, seeds or versions differ.
 
-``compare`` gives a :class:`Comparison`: metrics with differences and their confidence intervals, distances between time
-series, verdicts of claims, and a report. Nothing here runs anything. The package can be called: ``weir.compare(...)``.
+``compare`` returns a :class:`Comparison`: metrics with differences and their confidence intervals, distances between
+time series, verdicts of claims, and a report. It executes no run. The package itself is callable:
+``weir.compare(...)``.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ __all__ = [
 
 
 class _Callable(ModuleType):
-    """A notebook calls ``weir.compare(...)``, and this package has that name."""
+    """Makes the package callable: a notebook calls ``weir.compare(...)``."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Comparison:
         return compare(*args, **kwargs)

@@ -1,8 +1,8 @@
-"""Which cells of several runs are about the same thing.
+"""Aligns the cells of several runs.
 
-Cells align by the values of the factors that the runs share; ``100ms`` is ``0.1s``. A factor that has one value in
-each run, but not the same one, is what tells the runs apart (two congestion controls, two stacks) and does not keep
-them from aligning. Everything that does not align is said, never dropped in silence.
+Cells align by the values of the factors that the runs share; ``100ms`` equals ``0.1s``. A factor that has one value in
+each run, but different ones, distinguishes the runs (two congestion controls, two stacks) and does not prevent
+alignment. Every cell that does not align is reported.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ _Key = tuple[tuple[object, ...], ...]
 
 @dataclass(frozen=True)
 class Labelled:
-    """A run and the name it has in a comparison."""
+    """A run and its name in a comparison."""
 
     label: str
     run: Run
 
     @property
     def method(self) -> str:
-        """What executed it; empty if its manifest does not say."""
+        """The run's method; empty if its manifest does not name it."""
         found = self.run.manifest.get("method") or (self.run.cells[0].manifest.get("method") if self.run.cells else "")
         return str(found or "")
 
 
 @dataclass(frozen=True)
 class Group:
-    """Cells of at least two runs that are about the same thing, each run's repeats in the order of their numbers."""
+    """Corresponding cells of at least two runs, each run's repeats in the order of their numbers."""
 
     number: int
     factors: Mapping[str, str]
-    """Values of the factors that align, as the first run of them writes them."""
+    """Values of the aligning factors, as the first run of them writes them."""
     cells: Mapping[str, tuple[Cell, ...]]
     """By label of the run."""
     told_by: tuple[str, ...] = ()
-    """The factors that tell it from the other groups."""
+    """The factors that distinguish the group from others."""
 
     @property
     def shown(self) -> dict[str, str]:
-        """The factors worth showing: those that tell it from other groups, else all."""
+        """The factors to show: those that distinguish the group, else all."""
         return {name: self.factors[name] for name in self.told_by} or dict(self.factors)
 
     @property
@@ -57,9 +57,9 @@ class Group:
         return ", ".join(f"{k} {v}" for k, v in self.shown.items()) or "all"
 
     def pairs(self, a: str, b: str) -> tuple[tuple[Cell, Cell], ...]:
-        """The repeats of two runs that were executed with the same seeds, as pairs, in the order of ``a``.
+        """Pairs of repeats of two runs with the same seeds, in the order of ``a``.
 
-        Where several repeats of a run have one seed, their numbers must be the same, too.
+        If several repeats of a run have the same seed, their numbers must match, too.
         """
         seeds = [[cell.manifest.get("seed") for cell in self.cells[label]] for label in (a, b)]
         unique = all(len(set(some)) == len(some) for some in seeds)
@@ -73,7 +73,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Unaligned:
-    """A cell that has no counterpart, and why."""
+    """A cell without a counterpart, and the reason."""
 
     run: str
     cell: str
@@ -86,15 +86,15 @@ class Alignment:
     """The cells of several runs, side by side."""
 
     factors: tuple[str, ...]
-    """The factors that cells align by."""
+    """The factors by which cells align."""
     groups: tuple[Group, ...]
     unaligned: tuple[Unaligned, ...]
     notes: tuple[str, ...]
-    """What the runs differ in as a whole, and what does not align."""
+    """Differences between the runs as a whole, and everything that does not align."""
 
 
 def independent(factors: Mapping[str, Sequence[str]], cells: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
-    """The factors that tell cells apart: those that another one decides (rows of ``zip``) are left out."""
+    """The factors that distinguish cells, without those that another factor determines (rows of ``zip``)."""
     order = sorted(factors, key=lambda name: -len(factors[name]))
     kept: list[str] = []
     for name in order:
@@ -109,7 +109,7 @@ def _decides(one: str, other: str, cells: Sequence[Mapping[str, str]]) -> bool:
 
 
 def label_runs(runs: Sequence[Run], labels: Sequence[str | None]) -> tuple[Labelled, ...]:
-    """Gives each run a name: the one asked for, else its method, its folder or, where both are shared, its path.
+    """Names each run: the given label, else its method, its folder or, if both are shared, its path.
 
     Raises:
         CompareError: two runs would have the same name.
@@ -131,7 +131,7 @@ def align(runs: Sequence[Labelled]) -> Alignment:
     """Puts the cells of ``runs`` side by side.
 
     Raises:
-        CompareError: no cell of one has a counterpart in another; the message says what does not align.
+        CompareError: no cell of one run has a counterpart in another; the message says what does not align.
     """
     factors, notes = _shared(runs)
     cells: dict[_Key, dict[str, list[Cell]]] = {}
@@ -175,7 +175,7 @@ def _unique(cells: Iterable[Cell]) -> bool:
 
 
 def _shared(runs: Sequence[Labelled]) -> tuple[tuple[str, ...], list[str]]:
-    """The factors to align by, and what is to be said about the others."""
+    """The factors to align by, and remarks on the others."""
     kept: list[str] = []
     notes: list[str] = []
     for name in dict.fromkeys(name for entry in runs for name in entry.run.factors):
@@ -209,7 +209,7 @@ def _summary(runs: Sequence[Labelled], groups: Sequence[Group], unaligned: Seque
 
 
 def _unpaired(labels: Sequence[str], groups: Sequence[Group]) -> list[str]:
-    """For each two runs, which of their repeats are pairs, where not all are."""
+    """For each two runs, the repeats that are pairs, unless all are."""
     notes = []
     for a, b in combinations(labels, 2):
         some = [group for group in groups if a in group.cells and b in group.cells]
@@ -219,12 +219,12 @@ def _unpaired(labels: Sequence[str], groups: Sequence[Group]) -> list[str]:
         none = sum(n < 2 <= of for n, of in zip(pairs, most, strict=True))
         if part:
             notes.append(
-                f"in {part} of {len(some)} cells, {a} and {b} share the seeds of some repeats only: these are compared"
+                f"in {part} of {len(some)} cells, {a} and {b} share the seeds of only some repeats: these are compared"
             )
         if none:
             notes.append(
                 f"in {none} of {len(some)} cells, {a} and {b} share fewer than two seeds, "
-                "so that means over all repeats are compared, not pairs"
+                "so means over all repeats are compared, not pairs"
             )
     return notes
 
@@ -237,7 +237,7 @@ def _nothing(runs: Sequence[Labelled], factors: Sequence[str], notes: Sequence[s
 
 
 def _canonical(value: str) -> tuple[object, ...]:
-    """Equal for factor values that mean the same (:func:`weir.run.quantity.same_value`)."""
+    """A key that is equal for equivalent factor values (:func:`weir.run.quantity.same_value`)."""
     quantity = parse_quantity(value)
     if quantity is None:
         return (value,)

@@ -29,14 +29,14 @@ class Claim:
 
     @property
     def agreed(self) -> bool | None:
-        """Whether all runs come to the same outcome; ``None`` where fewer than two decide it."""
+        """Whether all runs reach the same outcome; ``None`` if fewer than two decide it."""
         decided = {o for o in self.outcomes.values() if o != "undecided"}
         count = sum(o != "undecided" for o in self.outcomes.values())
         return None if count < 2 else len(decided) == 1
 
 
 def judge(runs: Sequence[Labelled], level: float = 0.95) -> tuple[Claim, ...]:
-    """Judges every claim that a run's scenario makes on that run, with intervals at ``level``."""
+    """Judges the claims of each run's scenario on that run, with intervals at ``level``."""
     found: dict[tuple[str, str, str], dict[str, Verdict]] = {}
     for entry in runs:
         claims = entry.run.manifest.get("expect", ())
@@ -50,5 +50,5 @@ def judge(runs: Sequence[Labelled], level: float = 0.95) -> tuple[Claim, ...]:
 
 
 def agreement(outcomes: Mapping[str, str]) -> str:
-    """Who agrees with whom, in words; of three or more, who stands alone."""
+    """Describes which runs agree; of three or more, names the one that stands alone."""
     return of_outcomes(outcomes).text

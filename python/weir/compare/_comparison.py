@@ -55,7 +55,7 @@ _SUBJECT = {"metric": pl.String, "phase": pl.String, "flow": pl.String, "unit": 
 
 
 class Comparison:
-    """Several runs side by side; see :func:`compare`. What takes time is computed when it is first asked for."""
+    """Several runs side by side; see :func:`compare`. Expensive parts are computed on first use."""
 
     def __init__(
         self,
@@ -87,34 +87,34 @@ class Comparison:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """The cells that align."""
+        """The aligned cells."""
         return self.alignment.groups
 
     @property
     def factors(self) -> tuple[str, ...]:
-        """The factors that cells align by."""
+        """The factors by which cells align."""
         return self.alignment.factors
 
     @property
     def shown_factors(self) -> tuple[str, ...]:
-        """Those that tell cells apart: what rows of ``zip`` and single values add is left out."""
+        """The factors that distinguish cells, without those added by rows of ``zip`` and single values."""
         return tuple(self.groups[0].shown)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the runs differ in as a whole, what does not align, and what could not be computed."""
+        """Differences between the runs as a whole, cells that do not align, and values that could not be computed."""
         problems = dict.fromkeys(text for _, found in self._measured.values() for text in found)
-        plans = [f"{a} → {b}: {d}" for (a, b), some in self.plan_differences.items() for d in some[:_MOST_PLANS]]
+        plans = [f"{a} → {b}: {d}" for (a, b), some in self.plan_differences.items() for d in some[:_MAX_PLANS]]
         return (*self.alignment.notes, *controls_apart(self.groups), *self._notes, *plans, *problems)
 
     @cached_property
     def warnings(self) -> tuple[tuple[str, str], ...]:
-        """Label of a run, and what makes its numbers untrustworthy."""
+        """Label of a run, and a warning that makes its numbers untrustworthy."""
         return tuple((entry.label, text) for entry in self.runs for text in entry.run.warnings)
 
     @cached_property
     def plan_differences(self) -> Mapping[tuple[str, str], tuple[PlanDifference, ...]]:
-        """For each pair of runs, where the plans of the first cell that both have differ; none of equal ones."""
+        """Differences between the plans of the first common cell, for each pair of runs; empty if they are equal."""
         found = {}
         for a, b in combinations(self.labels, 2):
             both = next((g for g in self.groups if a in g.cells and b in g.cells), None)
@@ -126,16 +126,16 @@ class Comparison:
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
-        """The claims of the runs' scenarios, judged on each."""
+        """The claims of the runs' scenarios, judged on each run."""
         return judge(self.runs, self.level)
 
     @cached_property
     def values(self) -> pl.DataFrame:
-        """Every metric in every cell and run.
+        """All metrics in every cell and run.
 
-        One row a cell, metric, phase, flow and run: the factors, ``metric``, ``phase`` (null: the whole run), ``flow``
-        (null: all flows selected together), ``unit``, ``run``, ``value`` (mean over ``n`` repeats), ``sd``, ``ci_low``,
-        ``ci_high``, ``censored``.
+        One row per cell, metric, phase, flow and run: the factors, ``metric``, ``phase`` (null: the whole run),
+        ``flow`` (null: all selected flows together), ``unit``, ``run``, ``value`` (mean over ``n`` repeats), ``sd``,
+        ``ci_low``, ``ci_high``, ``censored``.
         """
         rows = []
         bounds = {metric.text: metric.bounds for metric in self._metrics}
@@ -152,13 +152,13 @@ class Comparison:
 
     @cached_property
     def differences(self) -> pl.DataFrame:
-        """Every metric in every cell, for each pair of runs (a, b) in their order.
+        """All metrics in every cell, for each pair of runs (a, b) in their order.
 
-        The factors, ``metric``, ``phase``, ``flow``, ``unit``, the runs ``a`` and ``b``, their values, ``difference``
-        (b - a) with its confidence interval (:mod:`weir.compare._statistics`; null with one repeat) and ``interval``,
-        how it was made, ``ratio`` (b / a; null where one of them is below the floor of the metric), and ``relative``:
-        the difference over the size of ``a``, or over the floor where that is larger, with its interval. Where two
-        repeats or more have the same seed in both runs, all numbers are of these.
+        Columns: the factors, ``metric``, ``phase``, ``flow``, ``unit``; the runs ``a`` and ``b`` and their values;
+        ``difference`` (b - a) with its confidence interval (:mod:`weir.compare._statistics`; null with one repeat) and
+        ``interval``, its kind; ``ratio`` (b / a; null if one of them is below the floor of the metric); and
+        ``relative``, the difference over the magnitude of ``a`` or over the floor, whichever is larger, with its
+        interval. If at least two repeats have the same seeds in both runs, all numbers are of these repeats.
         """
         rows = []
         metrics = {metric.text: metric for metric in self._metrics}
@@ -177,11 +177,11 @@ class Comparison:
 
     @cached_property
     def traces(self) -> pl.DataFrame:
-        """How far apart the time series of each cell are, for each pair of runs; see :mod:`weir.compare._distance`.
+        """Distances between the time series of each cell, for each pair of runs; see :mod:`weir.compare._distance`.
 
-        The factors, ``trace``, ``member`` (flow or link), ``unit``, ``a``, ``b``, their means, ``distance`` (instant by
-        instant), ``value_distance`` (of the distributions), each the mean over ``n`` pairs of repeats; ``noise`` and
-        ``value_noise``: the same between different repeats of one run, null with one repeat.
+        Columns: the factors, ``trace``, ``member`` (flow or link), ``unit``, ``a``, ``b``, their means, ``distance``
+        (instant by instant), ``value_distance`` (of the distributions), each the mean over ``n`` pairs of repeats;
+        ``noise`` and ``value_noise``: the same between different repeats of one run, null with one repeat.
         """
         rows = []
         for group in self.groups:
@@ -197,13 +197,13 @@ class Comparison:
         return chosen.sort(size, descending=True, maintain_order=True)
 
     def beyond(self, limits: Iterable[Limit]) -> pl.DataFrame:
-        """The differences that are larger than allowed, with a column ``limit``; see :mod:`weir.compare._limits`."""
+        """The differences that exceed a limit, with a column ``limit``; see :mod:`weir.compare._limits`."""
         from weir.compare._limits import exceeding
 
         return exceeding(self.worst(), limits)
 
     def to_json(self, limits: Iterable[Limit] = ()) -> Row:
-        """All of it as JSON types; its keys are documented in ``docs/comparisons.md``."""
+        """The whole comparison as JSON types; ``docs/comparisons.md`` documents the keys."""
         from weir.compare._json import as_json
 
         return as_json(self, tuple(limits))
@@ -219,7 +219,7 @@ class Comparison:
         return build(self, Path(path))
 
     def figures(self, folder: str | Path, formats: Sequence[str] = ("svg", "pdf", "csv")) -> list[Path]:
-        """Writes the figures of the report for a paper; the paths, sorted.
+        """Writes the figures of the report for a paper; returns the paths, sorted.
 
         Raises:
             ReportError: no such format.
@@ -239,7 +239,7 @@ class Comparison:
         return found
 
     def _subjects(self) -> Iterable[tuple[Group, Row, dict[str, Cells]]]:
-        """Each cell and thing measured, with the repeats of every run that has it, by the id of their cells."""
+        """Each cell and measured quantity, with the repeats of every run that has it, by the id of their cells."""
         entries = dict.fromkeys(entry for found, _ in self._measured.values() for entry in found)
         order = {metric.text: place for place, metric in enumerate(self._metrics)}
         for group in self.groups:
@@ -258,7 +258,7 @@ class Comparison:
         return {"cell": group.number, **{self._column(name): value for name, value in group.factors.items()}}
 
     def _column(self, factor: str) -> str:
-        """The column of a factor; one that has a reserved name gets a longer one."""
+        """The column of a factor; a reserved name gets a suffix."""
         taken = {"cell", "run", "a", "b", "trace", "member", *_SUBJECT, *_NUMBERS, *_VALUES, *_DISTANCES}
         return f"{factor}_factor" if factor in taken else factor
 
@@ -269,7 +269,7 @@ class Comparison:
         )
 
 
-_MOST_PLANS = 12
+_MAX_PLANS = 12
 
 
 def _of(cells: Cells, wanted: Sequence[Cell]) -> Cells:
@@ -277,7 +277,7 @@ def _of(cells: Cells, wanted: Sequence[Cell]) -> Cells:
 
 
 def _matched(group: Group, a: str, b: str, sides: Mapping[str, Cells]) -> tuple[list[Measured], list[Measured], bool]:
-    """What is compared of two runs: the pairs in which both have a value, from two on; else all repeats of each."""
+    """The repeats to compare of two runs: pairs with values on both sides if there are at least two, else all."""
     pairs = [(sides[a][x.id], sides[b][y.id]) for x, y in group.pairs(a, b) if x.id in sides[a] and y.id in sides[b]]
     defined = [(x, y) for x, y in pairs if not (math.isnan(x.value) or math.isnan(y.value))]
     if len(defined) > 1:
@@ -303,7 +303,7 @@ def _difference_row(found: Difference, floor: float) -> Row:
 
 
 def _relative_interval(found: Difference, floor: float) -> tuple[float, float]:
-    """The interval of the relative difference: of the ratio less 1 or, below the floor, of the difference over it."""
+    """The interval of the relative difference: of the ratio minus 1 or, below the floor, of the difference over it."""
     if abs(found.a) <= floor or found.a == 0:
         return (found.low / floor, found.high / floor) if floor else (math.nan, math.nan)
     low, high = found.ratio_low - 1, found.ratio_high - 1
@@ -316,7 +316,7 @@ def _distance_rows(
     series: Mapping[str, Mapping[str, Mapping[Key, Trace]]],
     matched: Sequence[tuple[Cell, Cell]],
 ) -> Iterable[Row]:
-    """Distances between the repeats that have the same seed; where none have, of the repeats in their order."""
+    """Distances between repeats with the same seed; without such pairs, between the repeats in their order."""
     keys = dict.fromkeys(key for side in (a, b) for repeat in series[side].values() for key in repeat)
     for key in sorted(keys, key=lambda k: TRACES.index(k[0])):
         sides = {label: [repeat[key] for repeat in series[label].values() if key in repeat] for label in (a, b)}
@@ -350,19 +350,19 @@ def compare(
 
     Args:
         runs: folders of runs, or opened runs (so that ``run.select(cc="reno")`` can be compared with another part).
-        labels: what the runs are called; default: their methods or, if these are the same, their folders.
-        metrics: what to compare; default: :data:`weir.compare.COMPARED`, as far as the runs can give it.
-        phases: windows of time, ``None`` for the whole run; default: the phases that all have, else the whole run.
+        labels: names of the runs; default: their methods or, if these are the same, their folders.
+        metrics: the metrics to compare; default: those of :data:`weir.compare.COMPARED` that the runs have.
+        phases: windows of time, ``None`` for the whole run; default: the common phases, else the whole run.
         flows: whether metrics of flows are also compared flow by flow.
-        level: of the confidence intervals.
-        strict: whether a metric asked for that a run cannot give is an error; else it is a note.
-        verify: whether files are compared with their checksums; see :func:`weir.run.open_run`.
+        level: confidence level of the intervals.
+        strict: whether it is an error if a run cannot give a requested metric; else it is a note.
+        verify: whether files are checked against their checksums; see :func:`weir.run.open_run`.
 
     Raises:
         CompareError: fewer than two runs, two of one name, or nothing aligns.
         RunError: a folder is not a run.
-        DamageError: a file of a run is not what was written.
-        MetricError: no such metric; or, where it was asked for, it cannot be computed on a run.
+        DamageError: a file of a run does not match its checksum.
+        MetricError: the metric does not exist or, if requested, cannot be computed on a run.
     """
     if len(runs) < 2:
         raise CompareError("a comparison needs at least two runs")
@@ -373,12 +373,12 @@ def compare(
 
 
 def _usual(runs: Sequence[Run]) -> tuple[Metric, ...]:
-    """What is compared where nothing is asked for: delays are not missed in runs that measured none."""
+    """The default metrics; delays are included only if the runs measured them."""
     timed = any(cell.plan.interval_ns("delays") for run in runs for cell in run.cells)
     return (*COMPARED, *DELAYS) if timed else COMPARED
 
 
 def _open(path: str | Path, verify: bool) -> Run:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RunWarning)  # they are notes of the run, and come with its warnings
+        warnings.simplefilter("ignore", RunWarning)  # these are notes of the run and come with its warnings
         return open_run(path, verify=verify)

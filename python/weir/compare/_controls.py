@@ -1,4 +1,4 @@
-"""Users' congestion controls that have one name in two runs and are not the same."""
+"""Users' congestion controls that have the same name in two runs but different sources."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from weir.compare._align import Group
 __all__ = ["controls_apart"]
 
 _SHOWN = 19
-"""Characters of a hash that tell two apart."""
+"""Characters of a hash that suffice to distinguish two."""
 
 
 def controls_apart(groups: Iterable[Group]) -> list[str]:
-    """What to say of each control that was edited between two runs, or is another of the same path."""
+    """A remark on each control that was edited between two runs, or differs at the same path."""
     found: dict[str, None] = {}
     for group in groups:
         for a, b in combinations(group.cells, 2):

@@ -1,16 +1,16 @@
-"""How far two time series are apart, on one grid of instants.
+"""Distances between two time series, on one grid of instants.
 
-Two distances, because they answer two questions:
+Two distances answer two questions:
 
 - **trace**: the normalised mean absolute difference, sum |a - b| / sum (|a| + |b|)/2. It compares instant by instant,
   so a saw-tooth that is shifted by half a period is far away. It is twice the dissimilarity of Bray and Curtis
   (Ecological Monographs 27, 1957): symmetric, 0 for equal series only, the same in any unit, and at most 2.
-- **values**: the 1-Wasserstein distance of the distributions of the values, over the same mean. It ignores when a value
-  is taken, and so the phase of a saw-tooth. On one grid it is the mean absolute difference of the sorted values
-  (Vallender, Theory of Probability and its Applications 18, 1973). No matching of values is nearer than the sorted one,
-  and instant by instant is one such matching, so this distance is never greater than the other.
+- **values**: the 1-Wasserstein distance of the distributions of the values, over the same mean. It ignores the time of
+  a value, and so the phase of a saw-tooth. On one grid it is the mean absolute difference of the sorted values
+  (Vallender, Theory of Probability and its Applications 18, 1973). The sorted matching of values is the nearest one,
+  and instant by instant is another matching, so this distance never exceeds the other.
 
-A distance of 0.05 reads: on average, the two differ by 5 % of their mean.
+A distance of 0.05 means: on average, the two differ by 5 % of their mean.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def grid(from_ns: int, to_ns: int, step_ns: int) -> Ints:
 
 
 def hold(times_ns: Ints, values: Floats, instants_ns: Ints) -> Floats:
-    """A state at ``instants_ns``: its last value known then; ``nan`` before the first."""
+    """Samples a state at ``instants_ns``: its last value up to then; ``nan`` before the first."""
     at = np.searchsorted(times_ns, instants_ns, side="right") - 1
     if len(values) == 0:
         return np.full(len(instants_ns), math.nan)
@@ -68,10 +68,11 @@ def hold(times_ns: Ints, values: Floats, instants_ns: Ints) -> Floats:
 
 
 def rates(ends_ns: Ints, amounts: Floats, step_ns: int, instants_ns: Ints) -> Floats:
-    """Amounts of intervals as rates (per second) in the intervals that end at the evenly spaced ``instants_ns``.
+    """Converts amounts of intervals to rates (per second) in the intervals that end at the evenly spaced
+    ``instants_ns``.
 
-    An amount is spread evenly over its interval, of ``step_ns`` or what lies since the last one if that is less; so the
-    sum is kept whatever the grid.
+    Spreads each amount evenly over its interval: ``step_ns``, or the time since the previous one if that is less. The
+    sum is the same on any grid.
     """
     if len(ends_ns) == 0 or len(instants_ns) == 0:
         return np.zeros(len(instants_ns))

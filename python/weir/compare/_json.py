@@ -1,4 +1,4 @@
-"""A comparison as JSON. The keys are an interface: they are only added to."""
+"""A comparison as JSON. The keys are an interface: keys are added, never removed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How much runs may differ: ``5%``, ``utilisation=2%``, ``queue.delay=1ms``.
+"""Limits on the differences between runs: ``5%``, ``utilisation=2%``, ``queue.delay=1ms``.
 
-A share is of the value of the first run of a pair (or of the metric's floor, if that is larger); a quantity is an
-absolute difference.
+A share is relative to the value of the first run of a pair (or to the metric's floor, if that is larger). A quantity is
+an absolute difference.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = ["Limit", "exceeding", "parse_limit"]
 
 @dataclass(frozen=True)
 class Limit:
-    """The largest difference allowed of a metric; ``None``: of all that have no limit of their own."""
+    """The largest difference allowed for a metric; ``None``: for all metrics without a limit of their own."""
 
     metric: str | None
     most: float
-    """A part of the value if ``relative``, else in the unit of the metric."""
+    """A share of the value if ``relative``, else in the unit of the metric."""
     relative: bool
     text: str
 
@@ -35,7 +35,7 @@ def parse_limit(text: str) -> Limit:
 
     Raises:
         CompareError: it is malformed, or its unit is not that of the metric.
-        MetricError: there is no such metric.
+        MetricError: the metric does not exist.
     """
     name, equals, amount = text.rpartition("=")
     metric = name.strip() if equals else None
@@ -55,9 +55,9 @@ def parse_limit(text: str) -> Limit:
 
 
 def exceeding(differences: pl.DataFrame, limits: Iterable[Limit]) -> pl.DataFrame:
-    """The rows that differ by more than their limit allows, in their order, with the column ``limit``.
+    """The rows that exceed their limit, in their order, with the column ``limit``.
 
-    A difference that is undefined on one side only is more than any limit.
+    A difference that is undefined on one side only exceeds any limit.
     """
     own = {limit.metric: limit for limit in limits}
     rows = []

@@ -1,8 +1,8 @@
-"""Who agrees with whom: verdicts and figures of three runs or more, and which of them stands alone.
+"""Agreement of three or more runs on verdicts and figures: the majority, and the run that stands alone.
 
-Two figures agree if they differ by no more than a tolerance. Of several, the largest set in which every two agree is
-the majority, if it is larger than any other such set; what is outside it is odd. Where figures are spread so evenly
-that two such sets are equally large (10, 12 and 14 with a tolerance of 2), nobody is odd, and that is said instead.
+Two figures agree if they differ by at most a tolerance. The majority is the largest set in which every two agree, if it
+is larger than any other such set; runs outside it are odd. If figures are spread so evenly that two such sets are
+equally large (10, 12 and 14 with a tolerance of 2), no run is odd; the result says so.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ Kind = Literal["all", "majority", "split", "alone"]
 
 @dataclass(frozen=True)
 class Agreement:
-    """Who agrees with whom about one thing."""
+    """Which runs agree on one claim or figure."""
 
     kind: Kind
-    """``all``: everybody who says something; ``majority``: more than half, and ``odd`` does not; ``split``: no such
-    set; ``alone``: fewer than two say something."""
+    """``all``: every run that decides; ``majority``: more than half, against ``odd``; ``split``: no such set;
+    ``alone``: fewer than two decide.
+    """
     together: tuple[str, ...] = ()
     odd: tuple[str, ...] = ()
     silent: tuple[str, ...] = ()
-    """Those who say nothing: undecided, or not run."""
+    """Runs without an answer: undecided, or not executed."""
 
     @property
     def text(self) -> str:
@@ -47,7 +48,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far two figures of one metric may be apart and still agree: the larger of the two."""
+    """Largest difference of two figures of one metric that agree: the larger of the two limits."""
 
     relative: float
     """Of the mean of both."""
@@ -80,31 +81,31 @@ _TOLERANCES: dict[str, Tolerance] = {
     "delay.p95": Tolerance(0.15, 2e-4),
     "delay.jitter": Tolerance(0.3, 2e-4),
 }
-"""Those of what is compared by default: about what repeats of one method differ by, from ``docs/validation``."""
+"""Tolerances of the default metrics: about the spread of one method's repeats, from ``docs/validation``."""
 
 _OTHER = Tolerance(0.05)
 
 
 def tolerance_of(metric: str) -> Tolerance:
-    """The tolerance of a metric; 5 % where there is none of its own."""
+    """The tolerance of a metric; 5 % without a specific one."""
     return _TOLERANCES.get(metric, _OTHER)
 
 
 def of_outcomes(outcomes: Mapping[str, str]) -> Agreement:
-    """Who agrees about a claim, by label; an outcome that is neither ``holds`` nor ``fails`` says nothing."""
+    """Agreement on a claim, by label; an outcome other than ``holds`` and ``fails`` does not count."""
     said = {label: outcome for label, outcome in outcomes.items() if outcome in ("holds", "fails")}
     return _agreement(list(outcomes), list(said), {(a, b): said[a] == said[b] for a, b in combinations(said, 2)})
 
 
 def of_figures(figures: Mapping[str, float | None], tolerance: Tolerance) -> Agreement:
-    """Who agrees about a figure, by label; ``None`` and ``nan`` say nothing."""
+    """Agreement on a figure, by label; ``None`` and ``nan`` do not count."""
     said = {label: value for label, value in figures.items() if value is not None and not math.isnan(value)}
     same = {(a, b): tolerance.covers(said[a], said[b]) for a, b in combinations(said, 2)}
     return _agreement(list(figures), list(said), same)
 
 
 def apart(a: float | None, b: float | None, floor: float = 0.0) -> float | None:
-    """How far two figures are apart, relative to the mean of their sizes or to ``floor``, whichever is larger."""
+    """Distance of two figures, relative to the mean of their magnitudes or to ``floor``, whichever is larger."""
     if a is None or b is None or math.isnan(a) or math.isnan(b):
         return None
     if a == b:
@@ -132,7 +133,7 @@ def _agreement(labels: list[str], said: list[str], same: Mapping[tuple[str, str]
 
 
 def _largest(said: list[str], same: Mapping[tuple[str, str], bool]) -> list[tuple[str, ...]]:
-    """The largest sets in which every two agree; a survey has a handful of methods."""
+    """The largest sets in which every two agree, by brute force: a survey has a handful of methods."""
     for size in range(len(said), 1, -1):
         found = [some for some in combinations(said, size) if all(same[pair] for pair in combinations(some, 2))]
         if found:

@@ -1,4 +1,4 @@
-"""Which metrics are compared, and their values in every cell of a run."""
+"""The metrics that are compared, and their values in every cell of a run."""
 
 from __future__ import annotations
 
@@ -21,33 +21,34 @@ class Metric:
     """A metric that is compared."""
 
     text: str
-    """As :mod:`weir.metrics.reference` writes it."""
+    """In the notation of :mod:`weir.metrics.reference`."""
     floor: float | None = None
-    """In the metric's unit: below it, differences are taken relative to it, because nobody cares about their ratio.
+    """In the metric's unit: differences of smaller values are relative to the floor, because their ratio is
+    meaningless.
 
-    ``None``: that of the metric's unit.
+    ``None``: the floor of the metric's unit.
     """
 
     @property
     def bounds(self) -> Bounds:
-        """The values that it can have, in its unit."""
+        """Bounds of the value, in its unit."""
         return parse_reference(self.text).bounds
 
     def floor_in(self, plan: Plan) -> float:
-        """The floor on a path: that of the metric, of its unit or, for a rate, of the slowest link."""
+        """The floor on a path: the metric's, its unit's or, for a rate, a share of the slowest link's."""
         if self.floor is not None:
             return self.floor
         unit = parse_reference(self.text).unit
         if unit == "bit/s":
             rates = [plan.path_rate_bps(flow) for flow in plan.flows if flow.path]
-            return _LEAST_PART * min(rates, default=0)
-        return _LEAST.get(unit, 0.0)
+            return _MIN_PART * min(rates, default=0)
+        return _UNIT_FLOORS.get(unit, 0.0)
 
 
-_LEAST_PART = 1e-3
-"""Of the rate of a flow's path: a goodput below a thousandth of it is none."""
+_MIN_PART = 1e-3
+"""Share of the rate of a flow's path below which a goodput counts as 0."""
 
-_LEAST = {"s": 1e-4, "1": 1e-3, "packets": 1.0, "count": 1.0, "B": 1500.0, "RTT": 1.0, "1/s": 0.1}
+_UNIT_FLOORS = {"s": 1e-4, "1": 1e-3, "packets": 1.0, "count": 1.0, "B": 1500.0, "RTT": 1.0, "1/s": 0.1}
 """Floors of metrics by unit: 0.1 ms, 0.1 percentage points, one packet, one event, one event in ten seconds."""
 
 
@@ -67,10 +68,10 @@ COMPARED: tuple[Metric, ...] = (
     Metric("page.completion.mean", 1e-3),
     Metric("page.completion.p95", 1e-3),
 )
-"""What is compared where nothing is asked for: as far as the runs can give it."""
+"""The metrics compared by default, if the runs have them."""
 
 DELAYS: tuple[Metric, ...] = (Metric("delay", 1e-4), Metric("delay.p95", 1e-4), Metric("delay.jitter", 1e-5))
-"""And where a run has measured them."""
+"""Compared in addition if a run has measured them."""
 
 _FLOORS = {metric.text: metric.floor for metric in (*COMPARED, *DELAYS)}
 
@@ -79,14 +80,14 @@ def metric_of(text: str) -> Metric:
     """The metric called ``text``.
 
     Raises:
-        MetricError: there is none.
+        MetricError: it does not exist.
         CompareError: it is a distribution, or it names cells.
     """
     reference = parse_reference(text)
     if reference.metric.kind == "distribution":
         raise CompareError(f"{text!r} is a distribution, not a number; compare a percentile or a share instead")
     if reference.factors:
-        raise CompareError(f"{text!r} names cells; cells are compared side by side, so leave out the {{...}}")
+        raise CompareError(f"{text!r} names cells; cells are compared side by side, so omit the {{...}}")
     return Metric(text, _FLOORS.get(text))
 
 
@@ -100,7 +101,7 @@ class Measured:
 
 
 Entry = tuple[str, str | None, str | None]
-"""Metric, phase (none: the whole run), flow (none: all flows selected)."""
+"""Metric, phase (``None``: the whole run), flow (``None``: all selected flows)."""
 
 Cells = dict[str, Measured]
 """By cell id."""
@@ -109,13 +110,13 @@ Cells = dict[str, Measured]
 def measure_run(
     run: Run, metrics: Sequence[Metric], phases: Sequence[str | None], *, flows: bool, strict: bool
 ) -> tuple[dict[Entry, Cells], list[str]]:
-    """The metrics in every cell of a run, and what could not be computed.
+    """Computes the metrics in every cell of a run; also returns remarks on those that failed.
 
     Args:
         run: an opened run.
-        metrics: what to compute.
+        metrics: the metrics to compute.
         phases: windows of time; ``None`` is the whole run.
-        flows: whether metrics of flows are also given flow by flow.
+        flows: whether metrics of flows are also computed flow by flow.
         strict: whether a metric that cannot be computed is an error.
 
     Raises:
@@ -146,7 +147,7 @@ def _frames(
     *,
     strict: bool,
 ) -> list[pl.DataFrame]:
-    """All metrics in one pass over the tables; where that fails, one by one, so that one cannot keep out the others."""
+    """All metrics in one pass over the tables; if that fails, one by one, so that a failure affects one metric only."""
     if not names:
         return []
     windows = _phases(names, phases)
@@ -160,7 +161,7 @@ def _frames(
         try:
             frames += [compute(run, *some, by=by, phase=which) for some, which in _phases([name], phases)]
         except (MetricError, RunError) as error:
-            whole = _whole(run, name, by)  # what is counted over the life of a flow has no value in a phase
+            whole = _whole(run, name, by)  # a counter over the life of a flow has no value in a phase
             if whole is None:
                 problems.append(f"{name} is not compared: {error}")
             else:
@@ -176,7 +177,7 @@ def _whole(run: Run, name: str, by: Sequence[str]) -> pl.DataFrame | None:
 
 
 def _phases(names: Sequence[str], phases: Sequence[str | None]) -> list[tuple[list[str], str | list[str] | None]]:
-    """Pairs of metrics and windows for :func:`weir.metrics.compute`, which takes the whole run on its own only."""
+    """Pairs of metrics and windows for :func:`weir.metrics.compute`, which takes the whole run only by itself."""
     named = [phase for phase in phases if phase is not None]
     fixed = [name for name in names if parse_reference(name).phase is not None]
     free = [name for name in names if name not in fixed]
@@ -198,7 +199,7 @@ def _take(frame: pl.DataFrame, found: dict[Entry, Cells]) -> None:
 
 
 def common_phases(runs: Mapping[str, Run]) -> tuple[list[str | None], list[str]]:
-    """The phases that every run has, else the whole run; and what is to be said about the others."""
+    """The phases that every run has, else the whole run; and remarks on the others."""
     names = {label: [phase.name for phase in run.cells[0].plan.phases] for label, run in runs.items()}
     lists = list(names.values())
     shared = [name for name in lists[0] if all(name in other for other in lists[1:])]

@@ -1,4 +1,4 @@
-"""What the plans of two cells differ in: the same scenario, or not quite."""
+"""Differences between the plans of two cells."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ __all__ = ["PlanDifference", "differing"]
 
 _IGNORED = frozenset({"title"})
 _ABSENT = "absent"
-_MOST = 60
+_MAX_SHOWN = 60
 """Characters of a value shown."""
 
 
 @dataclass(frozen=True)
 class PlanDifference:
-    """A place in the plans, and what each has there the first time that they differ."""
+    """A place in the plans, and each plan's value there at the first difference."""
 
     path: str
-    """``flows[*].transport.cc``: the numbers of list items are left out."""
+    """``flows[*].transport.cc``, without the indices of list items."""
     a: str
     b: str
     count: int
-    """How often they differ there."""
+    """Number of differences at this place."""
 
     def __str__(self) -> str:
         times = f" ({self.count} times)" if self.count > 1 else ""
@@ -31,7 +31,7 @@ class PlanDifference:
 
 
 def differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[PlanDifference]:
-    """Where two plans differ, each place once, in the order of the first plan."""
+    """The places where two plans differ, each once, in the order of the first plan."""
     found: dict[str, PlanDifference] = {}
     for path, x, y in _walk(a, b, ""):
         before = found.get(path)
@@ -60,4 +60,4 @@ def _shown(value: Any) -> str:
     if isinstance(value, list):
         return f"{len(value)} items"
     text = str(value)
-    return text if len(text) <= _MOST else f"{text[:_MOST]}…"
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"

@@ -1,18 +1,18 @@
 """The difference and the ratio of two means over repeats, with their confidence intervals.
 
-- **paired**, where repeats of both runs were executed with the same seeds, so that they got the same workload: with
-  d_k = b_k - a_k of the seeds that both have, the interval is mean(d) ± t(n-1, (1+level)/2) · s_d / sqrt(n) (Student
+- **paired**, if repeats of both runs were executed with the same seeds and so got the same workload: with
+  d_k = b_k - a_k over the common seeds, the interval is mean(d) ± t(n-1, (1+level)/2) · s_d / sqrt(n) (Student
   1908; Jain, The Art of Computer Systems Performance Analysis, 1991, section 13.4.1).
 - **welch** otherwise: (mean(b) - mean(a)) ± t(ν, (1+level)/2) · sqrt(s_a²/n_a + s_b²/n_b) with the degrees of freedom
   ν = (s_a²/n_a + s_b²/n_b)² / ((s_a²/n_a)²/(n_a-1) + (s_b²/n_b)²/(n_b-1)) (Welch, Biometrika 34, 1947; Satterthwaite,
   Biometrics Bulletin 2, 1946). The variances need not be equal.
 
 The ratio of the means has the interval of Fieller (Journal of the Royal Statistical Society B 16, 1954): all θ for
-which mean(b) - θ mean(a) does not differ from zero, by the same t, variances and covariance. So it leaves out 1 exactly
-where the interval of the difference leaves out 0. It has no end where mean(a) itself may be zero.
+which mean(b) - θ mean(a) does not differ from zero, by the same t, variances and covariance. So it excludes 1 exactly
+if the interval of the difference excludes 0. It is unbounded if mean(a) itself may be zero.
 
-All deviations are of a sample (n - 1). Both assume means that are about normal. With one repeat on a side there is no
-interval. Intervals end at the bounds of what is compared (:mod:`weir.metrics.bounds`).
+All deviations are of a sample (n - 1). Both assume about normal means. With one repeat on a side there is no interval.
+Intervals are cut at the bounds of the metric (:mod:`weir.metrics.bounds`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Kind = Literal["paired", "welch", "none"]
 
 @dataclass(frozen=True)
 class Difference:
-    """``b`` less ``a``; ``nan`` where undefined."""
+    """``b`` minus ``a``; ``nan`` if undefined."""
 
     a: float
     b: float
@@ -44,21 +44,21 @@ class Difference:
     n_a: int
     n_b: int
     kind: Kind
-    """How the interval was made."""
+    """Kind of the interval."""
     ratio_low: float = math.nan
     ratio_high: float = math.nan
-    """Interval of ``b`` over ``a``; infinite where it has no end."""
+    """Interval of ``b`` over ``a``; infinite if unbounded."""
 
     @property
     def ratio(self) -> float:
-        """``b`` over ``a``; 1 where both are 0."""
+        """``b`` over ``a``; 1 if both are 0."""
         if self.a == 0:
             return 1.0 if self.b == 0 else math.copysign(math.inf, self.b) if self.b == self.b else math.nan
         return self.b / self.a
 
     @property
     def same(self) -> bool:
-        """Whether all repeats gave the same difference."""
+        """Whether all repeats have the same difference."""
         return self.kind != "none" and self.low == self.high
 
 
@@ -74,10 +74,10 @@ class _Moments:
 
 
 def difference(a: Floats, b: Floats, *, paired: bool, level: float = 0.95, bounds: Bounds = ANY) -> Difference:
-    """The difference of the means of ``a`` and ``b``, of shape (repeats,); an undefined repeat (nan) is left out.
+    """The difference of the means of ``a`` and ``b``, of shape (repeats,); undefined repeats (nan) are left out.
 
-    With ``paired``, both have the same length, and an undefined repeat takes its partner with it. ``bounds`` are of the
-    values, such as 0 and 1 of shares.
+    With ``paired``, both have the same length, and an undefined repeat removes its partner. ``bounds`` limit the
+    values, such as 0 and 1 for shares.
 
     Raises:
         ValueError: the lengths of pairs differ, or the level is not between 0 and 1.
@@ -109,7 +109,7 @@ _NONE = _Moments(math.nan, math.nan, math.nan, math.nan, "none")
 
 
 def _same_difference(a: Floats, b: Floats) -> bool:
-    """Whether all pairs differ by the same, up to the rounding of floating point."""
+    """Whether all pairs have the same difference, up to rounding."""
     return len(a) > 1 and float(np.ptp(b - a)) <= 1e-9 * max(float(np.max(np.abs(a))), float(np.max(np.abs(b))))
 
 
@@ -129,13 +129,13 @@ def _welch(a: Floats, b: Floats, level: float) -> _Moments:
     u, v = (0.0 if alike(x) else float(np.var(x, ddof=1)) / len(x) for x in (a, b))
     if u + v == 0:
         return _Moments(0.0, 0.0, 0.0, student_t(level, 1), "welch")
-    share = u / (u + v)  # ν with both parts divided by their sum: squares of small variances would vanish
+    share = u / (u + v)  # ν with both parts divided by their sum: squares of small variances would underflow
     freedom = 1 / (share**2 / (len(a) - 1) + (1 - share) ** 2 / (len(b) - 1))
     return _Moments(u, v, 0.0, student_t(level, max(freedom, 1.0)), "welch")
 
 
 def _fieller(a: float, b: float, moments: _Moments, bounds: Bounds) -> tuple[float, float]:
-    """All θ with (b - θ a)² <= t² (var b - 2 θ cov + θ² var a): between the roots, if a is not within chance of 0."""
+    """All θ with (b - θ a)² <= t² (var b - 2 θ cov + θ² var a): between the roots, if a is significantly not 0."""
     t2 = moments.t**2
     square, middle, constant = a * a - t2 * moments.a, a * b - t2 * moments.both, b * b - t2 * moments.b
     if a == 0 or square <= 1e-12 * a * a:

@@ -1,7 +1,7 @@
 """The time series of a cell that are compared: goodput, congestion window, and the bottleneck's queue.
 
-Goodput counts over the time in which either run has it: where one run's flow has ended, it gets nothing. A congestion
-window and a queue are states; a window is compared while both runs have one.
+Goodput is compared over the time in which either run has it; after the end of a run's flow it is 0. Congestion windows
+and queues are states; windows are compared while both runs have one.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from weir.run.parquet import decoding
 __all__ = ["TRACES", "Distance", "Trace", "apart", "mean_apart", "on_one_grid", "traces_of"]
 
 TRACES = ("goodput.aggregate", "goodput", "cwnd", "queue")
-"""The series compared, in the order of reports."""
+"""The compared series, in the order of reports."""
 
 _STALE = 3
-"""Intervals after which a state is not known any more: the connection was closed; samples of real hosts may be late."""
+"""Intervals after which a state is unknown because the connection was closed. Samples of real hosts may be late."""
 
 Key = tuple[str, str | None]
-"""A series, and the flow or link it is of (none: all flows under test)."""
+"""A series, and its flow or link (``None``: all flows under test)."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Trace:
     member: str | None
     unit: str
     kind: Literal["rate", "state", "sparse"]
-    """A rate: amounts of intervals; a state: samples; a sparse one: 0 in every interval without a sample."""
+    """``rate``: amounts of intervals; ``state``: samples; ``sparse``: 0 in every interval without a sample."""
     times_ns: Ints
     values: Floats
     step_ns: int
@@ -53,7 +53,7 @@ class Trace:
         return int(self.times_ns[0]) - self.step_ns, int(self.times_ns[-1])
 
     def at(self, instants_ns: Ints) -> Floats:
-        """Values at (or, of a rate, in the intervals up to) evenly spaced instants."""
+        """Values at evenly spaced instants (of a rate: in the intervals that end there)."""
         if self.kind == "rate":
             return rates(self.times_ns, self.values, self.step_ns, instants_ns)
         held = hold(self.times_ns, self.values, instants_ns)
@@ -65,7 +65,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class Distance:
-    """How far two series are apart; see :mod:`weir.compare._distance`."""
+    """The distances of two series; see :mod:`weir.compare._distance`."""
 
     trace: float
     values: float
@@ -74,7 +74,7 @@ class Distance:
 
 
 def traces_of(cell: Cell) -> dict[Key, Trace]:
-    """The series of a cell; those that were not recorded are left out."""
+    """The recorded series of a cell."""
     found: dict[Key, Trace] = {}
     for part in (_goodput, _cwnd, _queue):
         try:
@@ -87,7 +87,7 @@ def traces_of(cell: Cell) -> dict[Key, Trace]:
 
 
 def on_one_grid(a: Trace, b: Trace) -> tuple[Ints, Floats, Floats]:
-    """Instants, and both series at them: at the coarser of the two intervals."""
+    """Instants at the coarser of the two intervals, and both series at them."""
     (from_a, to_a), (from_b, to_b) = a.span_ns, b.span_ns
     both = a.kind == "state"
     begin, end = (max(from_a, from_b), min(to_a, to_b)) if both else (min(from_a, from_b), max(to_a, to_b))
@@ -98,7 +98,7 @@ def on_one_grid(a: Trace, b: Trace) -> tuple[Ints, Floats, Floats]:
 
 
 def apart(a: Trace, b: Trace) -> Distance:
-    """How far two series of the same kind are apart; undefined (nan) if they have no instant in common."""
+    """The distances of two series of the same kind; undefined (nan) without a common instant."""
     instants, x, y = on_one_grid(a, b)
     if len(instants) == 0:
         return Distance(np.nan, np.nan, np.nan, np.nan)
@@ -106,7 +106,7 @@ def apart(a: Trace, b: Trace) -> Distance:
 
 
 def mean_apart(pairs: Sequence[tuple[Trace, Trace]]) -> Distance | None:
-    """The mean of the distances of several pairs of repeats, those that are undefined left out; none if all are."""
+    """Mean distances over several pairs of repeats, without undefined ones; ``None`` if all are undefined."""
     found = [d for d in (apart(a, b) for a, b in pairs) if not np.isnan(d.trace)]
     if not found:
         return None
@@ -154,7 +154,7 @@ def _queue(cell: Cell) -> Iterator[Trace]:
 
 
 def _collected(cell: Cell, table: str, rows: pl.LazyFrame) -> pl.DataFrame:
-    """The rows in the order of time, by flow where there are several."""
+    """The rows by time; by flow first, if there are several."""
     file = cell.path / f"{table}.parquet"
     with decoding(file):
         frame = rows.collect()

@@ -1,4 +1,4 @@
-"""The charts of a comparison: runs laid over each other, and one run's metrics against another's."""
+"""The charts of a comparison: overlaid time series, and one run's metrics against another's."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from weir.report.charts import (
 
 __all__ = ["OVERLAYS", "SCATTER", "Overlay", "scatter"]
 
-MOST_PANELS = 8
-"""Flows shown one by one; of more, those that are farthest apart."""
+MAX_PANELS = 8
+"""Largest number of flows with a panel each; of more, those that differ most are shown."""
 
 
 class Overlay:
-    """A series of one cell, of all runs over each other."""
+    """One series of one cell, overlaid for all runs."""
 
     def __init__(self, trace: str, title: str, base: str, caption: str) -> None:
         self.trace = trace
         self.base = base
-        self.chart = Chart(f"overlay-{trace.replace('.', '-')}", title, "Runs over each other", (trace,), caption)
+        self.chart = Chart(f"overlay-{trace.replace('.', '-')}", title, "Overlaid runs", (trace,), caption)
 
     def draw(self, comparison: Comparison, group: Group, medium: Medium) -> Drawing | None:
-        """The drawing; none where fewer than two runs recorded the series."""
+        """Makes the drawing; ``None`` if fewer than two runs recorded the series."""
         series = _first_repeats(comparison, group)
         keys = _chosen(self.trace, series)
         if not keys:
@@ -63,7 +63,7 @@ class Overlay:
         said = []
         all_keys = {key for found in series.values() for key in found if key[0] == self.trace}
         if len(all_keys) > len(keys):
-            said.append(f"The {len(keys)} of {len(all_keys)} flows that are farthest apart.")
+            said.append(f"The {len(keys)} of {len(all_keys)} flows that differ most.")
         if any(len(cells) > 1 for cells in group.cells.values()):
             said.append("The first repeat of each run.")
         return tuple(said)
@@ -77,7 +77,7 @@ OVERLAYS = (
         "Goodput of all flows under test together in each interval of measure.goodput.",
     ),
     Overlay(
-        "goodput", "Goodput of each flow", "bit/s", "Goodput in each interval of measure.goodput, one panel a flow."
+        "goodput", "Goodput of each flow", "bit/s", "Goodput in each interval of measure.goodput, one panel per flow."
     ),
     Overlay("cwnd", "Congestion window", "packets", "Congestion window of each flow at the instants of measure.tcp."),
     Overlay("queue", "Queue at the bottleneck", "bytes", "Bytes waiting at the end of each interval of measure.links."),
@@ -95,22 +95,22 @@ def _first_repeats(comparison: Comparison, group: Group) -> dict[str, dict[Key, 
 
 
 def _chosen(trace: str, series: dict[str, dict[Key, Trace]]) -> list[Key]:
-    """The flows to show: all, or those farthest apart, in the order of the plan."""
+    """The flows to show: all, or those that differ most, in the order of the plan."""
     keys = [key for key in dict.fromkeys(k for found in series.values() for k in found) if key[0] == trace]
     shared = [key for key in keys if sum(key in found for found in series.values()) > 1]
-    if len(shared) <= MOST_PANELS:
+    if len(shared) <= MAX_PANELS:
         return shared
 
     def far(key: Key) -> float:
         sides = [found[key] for found in series.values() if key in found]
         return float(np.nan_to_num(max(apart(sides[0], other).trace for other in sides[1:])))
 
-    farthest = set(sorted(shared, key=far, reverse=True)[:MOST_PANELS])
+    farthest = set(sorted(shared, key=far, reverse=True)[:MAX_PANELS])
     return [key for key in shared if key in farthest]
 
 
 def _rows(key: Key, label: str, trace: Trace, medium: Medium) -> pl.DataFrame:
-    """The series in at most as many points as are worth drawing, each the mean of a bucket."""
+    """The series reduced to a drawable number of points, each the mean of a bucket."""
     begin, end = trace.span_ns
     count = max(1, (end - begin) // max(trace.step_ns, 1))
     step = trace.step_ns * max(1, -(-count // medium.buckets))
@@ -162,12 +162,12 @@ SCATTER = Chart(
     "Each metric of one run against the other's",
     "All cells",
     (),
-    "One point a cell (and flow): on the dashed diagonal both runs have the same value.",
+    "One point per cell (and flow): on the dashed diagonal both runs have the same value.",
 )
 
 
 def scatter(comparison: Comparison, medium: Medium) -> Drawing | None:
-    """Panels of the metrics, the first run on the x axis; none where there is no pair of values."""
+    """Panels of the metrics, the first run on the x axis; ``None`` without a pair of values."""
     first = comparison.labels[0]
     frame = comparison.differences.filter(
         (pl.col("a") == first) & pl.col("a_value").is_not_null() & pl.col("b_value").is_not_null()

@@ -1,4 +1,4 @@
-"""What goes wrong when runs are compared."""
+"""Errors of comparing runs."""
 
 from __future__ import annotations
 

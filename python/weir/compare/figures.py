@@ -15,7 +15,7 @@ __all__ = ["figures", "overlays"]
 
 
 def figures(comparison: Comparison, folder: Path, formats: Sequence[str] = ("svg", "pdf", "csv")) -> list[Path]:
-    """Writes every figure: those of a cell to a folder named by its factors; the paths, sorted.
+    """Writes all figures, those of a cell to a folder named after its factors; returns the paths, sorted.
 
     Raises:
         ReportError: no such format.

@@ -1,4 +1,4 @@
-"""The report of a comparison: one HTML file that works offline, made of the pieces of a run's report."""
+"""The report of a comparison: one HTML file that works offline, built from the parts of a run's report."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from weir.report.view import RunView
 __all__ = ["build", "render"]
 
 _ASSETS = Path(__file__).parent / "assets"
-_MOST_ROWS = 40
+_MAX_ROWS = 40
 _SECTIONS = [
     ("verdicts", "Verdicts"),
     ("matrix", "Overview"),
@@ -55,7 +55,7 @@ class _Cell:
 
 @dataclass(frozen=True)
 class Matrix:
-    """Relative differences of the metrics over all flows: one row a cell."""
+    """Relative differences of the metrics over all flows: one row per cell."""
 
     title: str
     columns: tuple[str, ...]
@@ -101,9 +101,9 @@ def render(comparison: Comparison) -> str:
             matrices=_matrices(comparison),
             steps=[percent(s).removeprefix("+") for s in STEPS],
             has_scatter=item is not None,
-            differences=differences[:_MOST_ROWS],
-            more=max(0, len(differences) - _MOST_ROWS),
-            traces=trace_rows(comparison)[:_MOST_ROWS],
+            differences=differences[:_MAX_ROWS],
+            more=max(0, len(differences) - _MAX_ROWS),
+            traces=trace_rows(comparison)[:_MAX_ROWS],
             shade=_shade,
             level=level_text(comparison.level),
             cells=cells,
@@ -152,7 +152,7 @@ def _headline(comparison: Comparison) -> tuple[str, str]:
 
 
 def _medians(comparison: Comparison) -> str:
-    """The median difference of what most people ask for first."""
+    """The median differences of the most important metrics."""
     said = []
     for metric, name in (
         ("goodput.aggregate.mean", "goodput"),
@@ -211,7 +211,7 @@ def _field(row: dict[str, Any] | None) -> tuple[str, str, str]:
 
 
 def _shade(size: float | None) -> str:
-    """The class of a field by the size of its difference: ``d0`` to ``d4``."""
+    """The class of a field by the magnitude of its difference: ``d0`` to ``d4``."""
     if size is None or math.isnan(size):
         return ""
     return f"d{sum(size > step for step in STEPS)}"
@@ -233,7 +233,7 @@ def _warnings(comparison: Comparison, views: Sequence[tuple[str, RunView]]) -> l
 
 
 def _provenance(views: Sequence[tuple[str, RunView]]) -> list[tuple[str, list[str], bool]]:
-    """A row a name: the value of each run, and whether they differ."""
+    """One row per name: the value of each run, and whether they differ."""
     tables = [dict(provenance.provenance(view)) for _, view in views]
     names = dict.fromkeys(["folder", *(name for table in tables for name in table)])
     rows = []

@@ -1,4 +1,4 @@
-"""A comparison as rows of text, for the terminal and the page alike."""
+"""A comparison as rows of text, for the terminal and the page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["DifferenceRow", "TraceRow", "difference_rows", "percent", "size_of",
 
 @dataclass(frozen=True)
 class DifferenceRow:
-    """One metric in one cell: its value in each run, and how far they are apart."""
+    """One metric in one cell: its value in each run, and their difference."""
 
     cell: int
     factors: tuple[str, ...]
@@ -26,23 +26,23 @@ class DifferenceRow:
     metric: str
     flow: str
     values: tuple[str, ...]
-    """In the order of the runs; a dash where a run has none."""
+    """In the order of the runs; a dash for a missing value."""
     relative: str
-    """Of the last run less the first; of several runs, the largest of any pair."""
+    """Of the last run minus the first; of several runs, the largest of any pair."""
     ratio: str
     interval: str
-    """Of the relative difference, or that all repeats gave the same; empty without one."""
+    """Of the relative difference, or that all repeats are equal; empty without one."""
     nearest: str
-    """With three runs or more: the two that are nearest to each other, and how near."""
+    """With three runs or more: the two closest runs, and their difference."""
     size: float
-    """Absolute relative difference, to order and colour by; ``nan`` where undefined."""
+    """Absolute relative difference, for order and colour; ``nan`` if undefined."""
     significant: bool | None
-    """Whether the interval leaves zero out; ``None`` without one."""
+    """Whether the interval excludes zero; ``None`` without one."""
 
 
 @dataclass(frozen=True)
 class TraceRow:
-    """One series in one cell, and how far two runs are apart."""
+    """One series in one cell, and the distance of two runs."""
 
     cell: int
     factors: tuple[str, ...]
@@ -56,7 +56,7 @@ class TraceRow:
 
 
 def percent(value: float | None) -> str:
-    """A relative difference for people: ``+3.1 %``."""
+    """Formats a relative difference for people: ``+3.1 %``."""
     if value is None or math.isnan(value):
         return "–"
     if math.isinf(value):
@@ -74,9 +74,9 @@ def size_of(row: Mapping[str, Any]) -> float:
 
 
 def difference_rows(comparison: Comparison) -> list[DifferenceRow]:
-    """The differences, one row a thing measured, whatever the number of runs.
+    """The differences, one row per measured quantity, for any number of runs.
 
-    Those beyond chance come first, the largest first; then those whose interval includes zero; equal values last.
+    Significant differences come first, the largest first; then those whose interval includes zero; equal values last.
     """
     frame = comparison.differences
     keys = ["cell", "metric", "phase", "flow"]
@@ -128,7 +128,7 @@ def _ratio(value: float | None) -> str:
 
 
 def _significant(row: Mapping[str, Any]) -> bool | None:
-    """Whether the interval of the difference leaves zero out, or there is no difference; ``None`` without one."""
+    """Whether the interval of the difference excludes zero, or there is no difference; ``None`` without one."""
     if row["ci_low"] is None:
         return None
     return bool(row["ci_low"] == row["ci_high"] or not row["ci_low"] <= 0 <= row["ci_high"])

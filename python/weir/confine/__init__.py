@@ -1,13 +1,14 @@
-"""Confines programs that somebody else wrote: they run under ``weir-confine`` (``crates/weir-confine``).
+"""Confines untrusted programs: they run under ``weir-confine`` (``crates/weir-confine``).
 
     command = confine.command([sys.executable, "-m", "their.program"], confine.Policy(write=(folder,)))
     subprocess.run(command)
 
-The program reads the files of the host without devices, secrets and the dot files of the home, writes to named places
-only, opens no socket, and reaches no process outside; what it starts is as confined. ``docs/security.md`` has the list.
+The program can read the host's files except devices, secrets and the dot files of the home. It writes to named places
+only, opens no socket, and reaches no process outside. Its children are equally confined. ``docs/security.md`` has the
+list.
 
-A host that cannot confine refuses (:class:`ConfineError`), unless the environment variable ``WEIR_UNCONFINED=1`` says
-that nobody minds; :attr:`State.warning` is then what a run has to record.
+A host that cannot confine refuses (:class:`ConfineError`), unless the environment variable ``WEIR_UNCONFINED=1``
+permits unconfined execution; a run then records :attr:`State.warning`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from weir import _programs, _seal
 __all__ = ["FAILED", "UNCONFINED", "ConfineError", "Policy", "State", "by", "command", "environment", "state"]
 
 UNCONFINED = "WEIR_UNCONFINED"
-"""The environment variable that, set to 1, lets programs run unconfined where they would be confined."""
+"""The environment variable that, set to 1, permits programs to run unconfined."""
 
 FAILED = 125
 """Exit code of a program that was not started because it could not be confined."""
@@ -37,25 +38,26 @@ class ConfineError(Exception):
 
 @dataclass(frozen=True)
 class Policy:
-    """What a confined program may do beyond reading what is public; see ``weir-confine --help``."""
+    """The rights of a confined program beyond reading public files; see ``weir-confine --help``."""
 
     write: Sequence[Path] = ()
-    """Folders and files that it may write, in any way but making devices."""
+    """Folders and files that it may write, in any way except making devices."""
     files: Sequence[Path] = ()
-    """Folders in which it may write and make files and folders, but no links, pipes or sockets: whoever reads the
-    results meets nothing that leads elsewhere."""
+    """Folders in which it may write and make files and folders, but no links, pipes or sockets, so that nothing leads
+    readers of the results elsewhere.
+    """
     read: Sequence[Path] = ()
-    """What it may read even where that is hidden otherwise."""
+    """Paths that it may read even if they are hidden otherwise."""
     hide: Sequence[Path] = ()
-    """What it may not read, but for what ``read`` names in it."""
+    """Paths that it may not read, except those of ``read`` inside."""
     work: Path | None = None
-    """Where it is to work: it ends with :data:`FAILED` if that is hidden from it."""
+    """Its working directory: it ends with :data:`FAILED` if that is hidden from it."""
     trace: bool = False
     """Whether it may trace its own children, as User-Mode Linux does."""
     alone: bool = False
-    """Whether it may start no process: then nothing of it is left when it is killed."""
+    """Whether it may start no process; then nothing of it is left when it is killed."""
     keep: Sequence[int] = ()
-    """Descriptors that it gets beside 0, 1 and 2."""
+    """File descriptors that it inherits besides 0, 1 and 2."""
     memory_bytes: int | None = None
     """Address space of each process."""
     cpu_s: int | None = None
@@ -66,22 +68,23 @@ class Policy:
 
 @dataclass(frozen=True)
 class State:
-    """How programs are confined on this host."""
+    """How this host confines programs."""
 
     kind: str
-    """What guards files: ``landlock`` or ``namespaces``; ``none`` if there is neither, ``off`` if that is wanted."""
+    """The mechanism that guards files: ``landlock`` or ``namespaces``; ``none`` without one, ``off`` if switched off.
+    """
     gaps: tuple[str, ...] = ()
-    """What a confined program may do here that it may not do on a newer kernel."""
+    """Rights of a confined program here that a newer kernel would deny."""
     why: str | None = None
-    """Why it cannot be done, if it cannot."""
+    """Why programs cannot be confined, if they cannot."""
 
     @property
     def warning(self) -> str | None:
-        """What a run that executes programs of others has to record; ``None`` if all is well."""
+        """The warning for runs that execute untrusted programs; ``None`` if all is well."""
         if self.kind == "off":
             return f"programs of the scenario were not confined: {UNCONFINED}=1 was set"
         if self.gaps:
-            return f"programs of the scenario were confined in part, this kernel does not keep them from: {self._open}"
+            return f"programs of the scenario were confined in part; this kernel does not keep them from: {self._open}"
         return None
 
     @property
@@ -90,7 +93,7 @@ class State:
 
 
 def state() -> State:
-    """How programs are confined on this host."""
+    """How this host confines programs."""
     if os.environ.get(UNCONFINED) == "1":
         return State("off")
     try:
@@ -113,7 +116,7 @@ def _state(program: Path) -> State:
 def command(arguments: Sequence[str], policy: Policy | None = None) -> list[str]:
     """The argument list that executes ``arguments`` confined; ``arguments`` itself if confinement was switched off.
 
-    ``arguments[0]`` is looked up in PATH when it is executed. Ends with :data:`FAILED` if the confinement fails.
+    ``arguments[0]`` is looked up in PATH at execution. The program ends with :data:`FAILED` if confinement fails.
 
     Raises:
         ConfineError: this host cannot confine.
@@ -123,7 +126,7 @@ def command(arguments: Sequence[str], policy: Policy | None = None) -> list[str]
 
 
 def by() -> Path | None:
-    """The program that confines others; ``None`` if confinement was switched off.
+    """The path of the confining program; ``None`` if confinement was switched off.
 
     Raises:
         ConfineError: this host cannot confine.
@@ -131,8 +134,8 @@ def by() -> Path | None:
     here = state()
     if here.kind == "none":
         raise ConfineError(
-            f"programs of others cannot be confined here: {here.why}. {UNCONFINED}=1 runs them all the same, with "
-            "everything that you may do"
+            f"untrusted programs cannot be confined here: {here.why}. {UNCONFINED}=1 runs them all the same, with "
+            "all your rights"
         )
     return None if here.kind == "off" else _programs.find("weir-confine")
 
@@ -147,16 +150,18 @@ _PASSED_BEGINS = ("LC_", "MALLOC_", "OMP_", "PYTHON", "RUST_", "WEIR_")
 
 
 def environment(**more: str) -> dict[str, str]:
-    """The variables that weir, Python and libraries need of this process', with ``more``; no token, no password.
+    """This process' variables that weir, Python and libraries need, plus ``more``; no token, no password.
 
-    Programs of others that run within a process of weir's read what it was given.
+    Untrusted code inside a process of weir can read that process' environment.
     """
     needed = {name: value for name, value in os.environ.items() if name in _PASSED or name.startswith(_PASSED_BEGINS)}
     return {**needed, **more}
 
 
 def _options(policy: Policy) -> list[str]:
-    hidden = [place for place in (_seal.folder(),) if place.is_dir()]  # the key, by which weir knows what is its own
+    hidden = [
+        place for place in (_seal.folder(),) if place.is_dir()
+    ]  # the key with which weir recognises its own objects
     named = (
         *(("write", policy.write), ("files", policy.files), ("read", policy.read), ("hide", (*policy.hide, *hidden))),
         ("work", () if policy.work is None else (policy.work,)),

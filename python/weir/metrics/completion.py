@@ -13,7 +13,7 @@ from weir.metrics.fairness import jain_index
 from weir.metrics.registry import Category, Param, View, metric
 from weir.metrics.results import Distribution, Floats, Ints, Sample, Values
 from weir.metrics.window import Window
-from weir.run.bounds import MOST_INTERVALS
+from weir.run.bounds import MAX_INTERVALS
 
 __all__ = ["completed"]
 
@@ -77,8 +77,8 @@ def completion_distribution(window: Window, *, width: float = 1.0) -> Distributi
     _, times, _ = completed(window)
     if len(times) == 0:
         return Distribution("all", [0], np.array([0.0, width]), np.full((1, 1), math.nan))
-    if np.ptp(times) / width > MOST_INTERVALS:
-        raise MetricError(f"bins of {width:g} s are more than {MOST_INTERVALS} here; take wider ones")
+    if np.ptp(times) / width > MAX_INTERVALS:
+        raise MetricError(f"bins of {width:g} s are more than {MAX_INTERVALS} here; take wider ones")
     bins = np.floor(times / width + 1e-9).astype(np.int64)
     first = int(bins.min())
     shares = np.bincount(bins - first) / len(times)

@@ -1,7 +1,7 @@
-"""Runs: the folder that a method writes and that everything after it reads.
+"""Runs: the folder that a method writes and that all later steps read.
 
-``open_run`` gives a :class:`Run`; ``tables`` documents the columns; ``schema`` prints them. Nothing here computes a
-metric (see ``weir.metrics``) and nothing writes.
+``open_run`` returns a :class:`Run`; ``tables`` documents the columns; ``schema`` prints them. This package computes no
+metric (see ``weir.metrics``) and writes nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a run may make a reader allocate, and what its rows may hold."""
+"""Limits on the memory that a run may make a reader allocate, and on the values of its rows."""
 
 from __future__ import annotations
 
@@ -7,29 +7,31 @@ from pathlib import Path
 
 import polars as pl
 
-from weir.run.documents import MOST_NS
+from weir.run.documents import MAX_NS
 from weir.run.errors import RunError
 from weir.run.plan import MEASURE, Plan
 
-__all__ = ["MOST_INTERVALS", "check_intervals", "check_times", "latest_ns"]
+__all__ = ["MAX_INTERVALS", "check_intervals", "check_times", "latest_ns"]
 
-MOST_INTERVALS = 1 << 24
-"""Intervals of a table in a cell: a series of so many takes a gigabyte in metrics and charts."""
+MAX_INTERVALS = 1 << 24
+"""Limit on the intervals of a table in a cell: such a series takes a gigabyte in metrics and charts."""
 _PER_ROW = 8
-"""A table of more rows than that has read as much already; those of `links` leave out intervals without packets."""
+"""Intervals permitted per row: `links` omits intervals without packets, and a table with many rows has used as much
+memory.
+"""
 
 
 def check_intervals(file: Path, plan: Plan, table: str, rows: Callable[[], int]) -> None:
-    """Checks that the plan, of ``file``, has no more intervals of ``table`` than a series may have.
+    """Verifies that the plan, of ``file``, has no more intervals of ``table`` than a series may have.
 
-    ``rows`` counts those of the table, and is called if it matters.
+    ``rows`` counts those of the table, and is called only if needed.
 
     Raises:
-        RunError: it has.
+        RunError: it has more.
     """
     step = plan.interval_ns(table)
     count = plan.end_ns // step if step else 0
-    if count <= MOST_INTERVALS or count <= (most := max(MOST_INTERVALS, _PER_ROW * rows())):
+    if count <= MAX_INTERVALS or count <= (most := max(MAX_INTERVALS, _PER_ROW * rows())):
         return
     raise RunError(
         file, f"{plan.end_ns / 1e9:g} s in intervals of {step} ns are {count} intervals of {table!r}", f"at most {most}"
@@ -39,13 +41,13 @@ def check_intervals(file: Path, plan: Plan, table: str, rows: Callable[[], int])
 def latest_ns(plan: Plan, table: str) -> int:
     """The latest instant that a row of ``table`` may have.
 
-    At intervals: with a real clock it may be late, but not by as much again. Else no time series is made of it.
+    Rows at intervals may be late on a real clock, but not by as much again. Other rows do not make a time series.
     """
-    return 2 * plan.end_ns + 10 * plan.interval_ns(table) if table in MEASURE else MOST_NS
+    return 2 * plan.end_ns + 10 * plan.interval_ns(table) if table in MEASURE else MAX_NS
 
 
 def check_times(file: Path, times_ns: pl.Series, latest: int) -> None:
-    """Checks that no instant is later than ``latest``.
+    """Verifies that no instant is later than ``latest``.
 
     Raises:
         RunError: one is.

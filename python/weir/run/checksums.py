@@ -1,4 +1,4 @@
-"""Checksums of a run's files: they find accidental damage, not a hand that also writes a new checksum.
+"""Checksums of a run's files: they detect accidental damage, not an author who also rewrites the checksums.
 
 A manifest names its files with their sizes and checksums, and holds a checksum of its own content:
 
@@ -36,7 +36,7 @@ __all__ = [
 
 ALGORITHM = "xxh3-128"
 FORMAT = 2
-"""The format of manifests since they have checksums: one of it that has none lost them."""
+"""First format of manifests with checksums: a manifest of this format without them has lost them."""
 _KEY = "checksums"
 
 
@@ -50,7 +50,7 @@ class Checksum:
 
 @dataclass(frozen=True)
 class Checksums:
-    """What a manifest says of the files beside it, and the checksum of its own content."""
+    """A manifest's checksums of the files beside it, and of its own content."""
 
     files: Mapping[str, Checksum]
     manifest: str
@@ -71,7 +71,7 @@ def checksum_of_bytes(content: bytes) -> Checksum:
 
 
 def seal(manifest: Mapping[str, Any], folder: Path, names: Iterable[str]) -> dict[str, Any]:
-    """``manifest`` with the checksums of the files ``names`` in ``folder``, and with its own.
+    """Adds to ``manifest`` the checksums of the files ``names`` in ``folder``, and its own.
 
     Raises:
         OSError: a file cannot be read.
@@ -86,7 +86,7 @@ def checksums_in(file: Path, manifest: Mapping[str, Any]) -> Checksums | None:
     """The checksums in the ``manifest`` that was read from ``file``; ``None`` if it was written without.
 
     Raises:
-        DamageError: the manifest is not what was written.
+        DamageError: the manifest does not match its own checksum.
         RunError: its checksums are malformed, or of an algorithm that this version does not know.
     """
     if _KEY not in manifest:
@@ -114,23 +114,23 @@ _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
 def _digest(content: Mapping[str, Any]) -> str:
-    # In ASCII, because a text may hold what UTF-8 does not, such as the bytes of a path.
+    # ASCII, because a text may contain code points that UTF-8 does not encode, such as the bytes of a path.
     return _weir.digest_bytes(_canonical(content).encode("ascii"))
 
 
 _intact: dict[str, tuple[Checksum, tuple[int, int, int, int]]] = {}
-"""Files found to be what they should, and their state then (``_weir.plain_file``); each is read once a process."""
+"""Files found intact, with their state then (``_weir.plain_file``); a process reads each file once."""
 
 
 def forget() -> None:
-    """Forgets which files were found intact, as a new process has."""
+    """Forgets which files were found intact, for tests."""
     _intact.clear()
 
 
 def damage(folder: Path, name: str, wanted: Checksum, *, content: bool = True) -> str | None:
-    """What is wrong with the file ``name`` in ``folder``, or ``None``.
+    """Describes the damage of the file ``name`` in ``folder``; ``None`` if it is intact.
 
-    Without ``content`` it is only looked whether it is there and has its size.
+    Without ``content``, checks only that it exists and has the right size.
     """
     if "/" not in name and _is_right(f"{folder!s}/{name}", wanted, content=content):
         return None
@@ -138,7 +138,7 @@ def damage(folder: Path, name: str, wanted: Checksum, *, content: bool = True) -
 
 
 def _is_right(file: str, wanted: Checksum, *, content: bool) -> bool:
-    """Whether nothing is wrong with ``file``, in two calls at most, as most files are right; if not, not why."""
+    """Whether ``file`` is intact, in at most two system calls, because most files are; does not find the reason."""
     now = _weir.plain_file(file)
     if now is None or now[1] != wanted.bytes:
         return False
@@ -154,7 +154,7 @@ def _is_right(file: str, wanted: Checksum, *, content: bool) -> bool:
 def _problem(folder: Path, name: str, wanted: Checksum, *, content: bool) -> str | None:
     try:
         with open_plain(folder, name) as opened:
-            # The very file that was found to be a plain one, whatever has its name by now.
+            # The very file that was verified to be a plain one, whatever has its name by now.
             own = Path(f"/proc/self/fd/{opened.fileno()}")
             size = own.stat().st_size
             if size != wanted.bytes:

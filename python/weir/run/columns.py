@@ -1,6 +1,7 @@
-"""Columns as Rust fills them, as Arrow record batches.
+"""Converts columns filled by Rust to Arrow record batches.
 
-Buffers of plain numbers; a column that may be null holds the greatest value of its type instead (``crates/weir-run``).
+They are buffers of plain numbers; in a nullable column the largest value of its type stands for null
+(``crates/weir-run``).
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ _SCHEMAS = {name: arrow_schema(name) for name in TABLES}
 def rows(table: str, columns: Mapping[str, Any], kinds: pa.Array) -> pa.RecordBatch:
     """Rows of ``table``; ``columns`` are buffers by name, ``kinds`` the names of the kinds of events.
 
-    A column that may be null and is missing is null in every row: not every method can tell everything.
+    A missing nullable column is null in every row: not every method records every column.
 
     Raises:
-        KeyError: no such table, or a column is missing that may not be null.
+        KeyError: no such table, or a column that may not be null is missing.
     """
     count = len(next(iter(columns.values()), ()))
     arrays = [
@@ -37,7 +38,7 @@ def rows(table: str, columns: Mapping[str, Any], kinds: pa.Array) -> pa.RecordBa
 
 
 def empty(table: str) -> pa.RecordBatch:
-    """No rows of ``table``: an optional table is there all the same.
+    """An empty ``table``: an optional table exists even without rows.
 
     Raises:
         KeyError: no such table.
@@ -46,7 +47,7 @@ def empty(table: str) -> pa.RecordBatch:
 
 
 def _array(column: Column, values: Any, kinds: pa.Array) -> pa.Array:
-    """``values`` as an Arrow array; the greatest value of the type stands for null where null may be."""
+    """``values`` as an Arrow array; in nullable columns the largest value of the type means null."""
     if pa.types.is_dictionary(column.type):
         return pa.DictionaryArray.from_arrays(_borrow(column.type.index_type, values), kinds)
     if not column.nullable:

@@ -1,6 +1,6 @@
-"""JSON documents of a run: read within bounds, their fields with their types.
+"""Reads JSON documents of a run within limits, and their fields with types.
 
-A damaged or hostile document ends as a :class:`RunError` that names file and field, whatever it holds.
+A damaged or hostile document raises a :class:`RunError` that names file and field, whatever it holds.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from weir._inside import InsideError, read_plain
 from weir.run.errors import RunError
 from weir.run.printable import printable
 
-__all__ = ["MOST_NS", "Fields", "read_document"]
+__all__ = ["MAX_NS", "Fields", "read_document"]
 
-MOST_NS = 1 << 60
-"""Longest time that a document may name, 36 years: sums of a few such times still fit 64 bits."""
+MAX_NS = 1 << 60
+"""Longest time that a document may contain, 36 years: sums of a few such times still fit 64 bits."""
 
-_MOST_BYTES = 1 << 28
-_DEEPEST = 64
+_MAX_BYTES = 1 << 28
+_MAX_DEPTH = 64
 _SHOWN = 40
 
 Value = TypeVar("Value")
@@ -34,20 +34,20 @@ def read_document(file: Path) -> tuple[bytes, dict[str, Any]]:
         RunError: it is missing, too large, nested too deeply, or no JSON object.
     """
     try:
-        content = read_plain(file, _MOST_BYTES)
+        content = read_plain(file, _MAX_BYTES)
         value = json.loads(content)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise RunError(file, "is missing", "a JSON object") from error
     except InsideError as error:
         raise RunError(file, error.problem, error.expected) from error
     except RecursionError as error:
-        raise RunError(file, "is nested too deeply", f"at most {_DEEPEST} levels") from error
+        raise RunError(file, "is nested too deeply", f"at most {_MAX_DEPTH} levels") from error
     except (OSError, ValueError) as error:
         raise RunError(file, f"cannot be read: {printable(str(error))}", "a JSON object") from error
     if not isinstance(value, dict):
         raise RunError(file, "is not a JSON object", "a JSON object")
-    if _deeper(value, _DEEPEST):
-        raise RunError(file, "is nested too deeply", f"at most {_DEEPEST} levels")
+    if _deeper(value, _MAX_DEPTH):
+        raise RunError(file, "is nested too deeply", f"at most {_MAX_DEPTH} levels")
     return content, value
 
 
@@ -66,9 +66,9 @@ def _deeper(value: Any, levels: int) -> bool:
 
 
 class Fields:
-    """An object of a document; each method takes a field of a type out of it.
+    """An object of a document; each method returns a field of one type.
 
-    Every method raises :class:`RunError` if the field is missing and has no ``default``, or is something else.
+    Every method raises :class:`RunError` if the field is missing without a ``default``, or has another type.
     """
 
     __slots__ = ("_place", "file", "raw")
@@ -78,7 +78,7 @@ class Fields:
         self._place = place
         self.raw = raw
 
-    def integer(self, name: str, low: int = 0, high: int = MOST_NS) -> int:
+    def integer(self, name: str, low: int = 0, high: int = MAX_NS) -> int:
         """An integer from ``low`` to ``high``."""
         value = self.raw.get(name)
         if type(value) is not int or not low <= value <= high:
@@ -136,7 +136,7 @@ class Fields:
         return tuple(values)
 
     def indices(self, name: str, count: int) -> tuple[int, ...]:
-        """A list of numbers of things of which there are ``count``."""
+        """A list of indices of ``count`` things."""
         values = self.items(name)
         for number, value in enumerate(values):
             if type(value) is not int or not 0 <= value < count:
@@ -144,7 +144,7 @@ class Fields:
         return tuple(values)
 
     def words(self, name: str) -> dict[str, str]:
-        """An object of texts, numbers and truths, all as text."""
+        """An object of texts, numbers and truth values, all converted to text."""
         found = {}
         for key, value in self.object(name).raw.items():
             if type(value) not in (str, int, float, bool):
@@ -153,11 +153,11 @@ class Fields:
         return found
 
     def maybe(self, take: Callable[..., Value], name: str, *arguments: Any) -> Value | None:
-        """What ``take`` finds; ``None`` where the field is missing or null."""
+        """The result of ``take``; ``None`` if the field is missing or null."""
         return None if self.raw.get(name) is None else take(name, *arguments)
 
     def wrong(self, name: str, expected: str) -> RunError:
-        """The error of a field that is not what was expected."""
+        """The error of a field that differs from what was expected."""
         return self._wrong(name, expected)
 
     def _path(self, name: str) -> str:

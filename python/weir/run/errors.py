@@ -10,7 +10,7 @@ __all__ = ["DamageError", "ReadError", "RunError"]
 
 
 class ReadError(Exception):
-    """Something of a run cannot be read: ``path`` is where, ``problem`` what is wrong, ``expected`` what should be."""
+    """A part of a run cannot be read: ``path`` says where, ``problem`` what is wrong, ``expected`` what should be."""
 
     def __init__(self, path: Path, problem: str, expected: str = "") -> None:
         self.path = path
@@ -20,16 +20,16 @@ class ReadError(Exception):
 
 
 class RunError(ReadError):
-    """A run, or a part of it, is not what it should be; readers of several parts may go on without this one."""
+    """A run, or a part of it, is malformed; readers of several parts may continue without this one."""
 
 
 class DamageError(ReadError):
-    """A file is not what was written: figures without it would be others, so no reader goes on."""
+    """A file does not match its checksum. Results without it would be wrong, so no reader continues."""
 
     REMEDY = (
         "The same `weir run` again executes damaged cells anew; --no-verify (verify=False) reads the rest as it is."
     )
 
     def __str__(self) -> str:
-        """What is damaged, and what to do."""
+        """The damage, and what to do."""
         return f"{super().__str__()}. {self.REMEDY}"

@@ -1,7 +1,7 @@
-"""Manifests of runs and cells: read, checked against their own checksum, their fields with their types.
+"""Manifests of runs and cells: read, verified against their own checksum, fields with their types.
 
-What readers use of a manifest is checked here once, so that the mapping can be passed on: a field that is there has its
-type. Fields that nobody uses are kept as they are.
+All fields that readers use are verified here once, so that the mapping can be passed on: an existing field has its
+type. Unused fields are kept unverified.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from weir.run.printable import printable
 __all__ = ["MANIFEST", "CellManifest", "Listed", "RunManifest", "read_cell_manifest", "read_run_manifest"]
 
 MANIFEST = "manifest.json"
-_MOST_REPEATS = (1 << 32) - 1
+_MAX_REPEATS = (1 << 32) - 1
 
 
 @dataclass(frozen=True)
@@ -29,17 +29,17 @@ class CellManifest:
     factors: Mapping[str, str]
     repeat: int
     checksums: Checksums | None
-    """``None``: written by a version that had none, or not asked for."""
+    """``None``: written by a version without checksums, or not asked for."""
     raw: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Listed:
-    """A cell as the manifest of its run lists it."""
+    """A cell as listed in the manifest of its run."""
 
     id: str
     digest: str | None
-    """Checksum of the cell's manifest; ``None`` where it has no result, or in a run of an older version."""
+    """Checksum of the cell's manifest; ``None`` if the cell has no result, or in a run of an older version."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class RunManifest:
 
 
 def read_cell_manifest(folder: Path, *, verify: bool) -> CellManifest:
-    """Reads the manifest of the cell in ``folder``; without ``verify`` checksums are left alone.
+    """Reads the manifest of the cell in ``folder``; ``verify`` checks its checksum.
 
     Raises:
-        RunError: it is missing, or a field is not what it should be.
-        DamageError: it is not what was written.
+        RunError: it is missing, or a field is malformed.
+        DamageError: it does not match its checksum.
     """
     file = folder / MANIFEST
     raw = read_document(file)[1]
@@ -71,18 +71,18 @@ def read_cell_manifest(folder: Path, *, verify: bool) -> CellManifest:
     return CellManifest(
         fields.maybe(fields.text, "id") or folder.name,
         fields.maybe(fields.words, "factors") or {},
-        fields.maybe(fields.integer, "repeat", 0, _MOST_REPEATS) or 0,
+        fields.maybe(fields.integer, "repeat", 0, _MAX_REPEATS) or 0,
         checksums,
         raw,
     )
 
 
 def read_run_manifest(folder: Path, *, verify: bool) -> RunManifest:
-    """Reads the manifest of the run in ``folder``; without ``verify`` checksums are left alone.
+    """Reads the manifest of the run in ``folder``; ``verify`` checks its checksum.
 
     Raises:
-        RunError: it is missing, or a field is not what it should be.
-        DamageError: it is not what was written.
+        RunError: it is missing, or a field is malformed.
+        DamageError: it does not match its checksum.
     """
     file = folder / MANIFEST
     raw = read_document(file)[1]
@@ -129,5 +129,5 @@ def _check_claims(fields: Fields) -> None:
 def _listed(entry: Fields) -> Listed:
     entry.maybe(entry.words, "factors")
     entry.maybe(entry.text, "error")
-    entry.maybe(entry.integer, "repeat", 0, _MOST_REPEATS)
+    entry.maybe(entry.integer, "repeat", 0, _MAX_REPEATS)
     return Listed(entry.text("id"), entry.maybe(entry.text, "checksum"))

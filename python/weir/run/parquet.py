@@ -1,7 +1,7 @@
-"""Opens the Parquet file of a table; a file that is no such table ends as a :class:`RunError`, whatever it holds.
+"""Opens the Parquet file of a table; a file with anything else raises a :class:`RunError`.
 
-A file whose checksum is right is what weir wrote, and only its columns are compared. Of another the footer is checked
-first: what it claims about sizes, which decoders believe. ``prove_readable`` decodes the rest.
+A file with the right checksum is what weir wrote; only its columns are compared. For any other file, the footer is
+checked first, because decoders trust the sizes in it. ``prove_readable`` decodes the rest.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from weir.run.tables import TABLES, arrow_schema
 __all__ = ["check_footer", "count_rows", "decoding", "prove_readable", "scan"]
 
 _ROWS_PER_BYTE = 4096
-"""More than any table reaches: 64 equal rows take a byte or more of each column."""
+"""More than any table reaches: 64 equal rows take at least a byte of each column."""
 _CHUNK_BYTES = 1 << 31
 
 
 @contextmanager
 def decoding(file: Path) -> Iterator[None]:
-    """Turns what decoders raise on a damaged ``file``, panics included, into :class:`RunError`."""
+    """Converts exceptions of decoders on a damaged ``file``, including panics, to :class:`RunError`."""
     try:
         yield
     except InsideError as error:
@@ -38,16 +38,18 @@ def decoding(file: Path) -> Iterator[None]:
     except (pl.exceptions.PolarsError, pa.ArrowException, OSError, MemoryError, UnicodeDecodeError) as error:
         raise _unreadable(file, error) from error
     except BaseException as error:
-        if type(error).__name__ == "PanicException":  # of the compiled half of polars; it is no Exception
+        if (
+            type(error).__name__ == "PanicException"
+        ):  # raised by the compiled half of polars; not a subclass of Exception
             raise _unreadable(file, error) from None
         raise
 
 
 def scan(file: Path, table: str) -> pl.LazyFrame:
-    """The table in ``file``, unread.
+    """The table in ``file``, lazily.
 
     Raises:
-        RunError: it is not Parquet, or has not the columns of ``table``.
+        RunError: it is not Parquet, or lacks the columns of ``table``.
     """
     with decoding(file):
         found = pl.scan_parquet(_source(file), glob=False)
@@ -70,7 +72,7 @@ def scan(file: Path, table: str) -> pl.LazyFrame:
 
 
 def _source(file: Path) -> Path | BytesIO:
-    """The file as polars takes it: by its name, if that is UTF-8."""
+    """The file for polars: by its name, if that is UTF-8."""
     try:
         str(file).encode()
     except UnicodeEncodeError:
@@ -91,7 +93,7 @@ def _former_names(table: str) -> dict[str, str]:
 
 
 def check_footer(file: Path) -> None:
-    """Checks that what the footer of ``file`` claims fits the file.
+    """Verifies that the claims in the footer of ``file`` fit the file.
 
     Raises:
         RunError: it is not Parquet, or claims more rows or bytes than the file can hold.

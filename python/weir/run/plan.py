@@ -1,7 +1,7 @@
-"""A read-only view of a cell's plan: what metrics need to know about flows, links and phases.
+"""A read-only view of a cell's plan for metrics: flows, links and phases.
 
-A plan that is read may be damaged: its fields are taken with their types (:mod:`weir.plan`) and within the bounds
-below. Whether a plan can be executed, a method checked before it ran it.
+A plan file may be damaged: its fields are read with their types (:mod:`weir.plan`) and within the limits below. Whether
+a plan can be executed was checked by the method before it ran.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from pathlib import Path
 from typing import Any
 
 from weir import plan as plans
-from weir.run.documents import MOST_NS, read_document
+from weir.run.documents import MAX_NS, read_document
 from weir.run.errors import RunError
 from weir.run.printable import printable
 
 __all__ = ["MEASURE", "Flow", "Link", "Phase", "Plan", "plan_of", "read_plan"]
 
 MEASURE = {"goodput": "goodput", "samples": "tcp", "links": "links", "delays": "delay", "delay_bins": "delay"}
-"""What of ``measure`` gives the interval of each table that has one."""
+"""The key of ``measure`` with the interval of each table that has one."""
 
-_MOST_BPS = 10**18
-_MOST_BYTES = 1 << 60
-_MOST_PACKET = 1 << 20
+_MAX_BPS = 10**18
+_MAX_BYTES = 1 << 60
+_MAX_PACKET = 1 << 20
 
 
 @dataclass(frozen=True)
 class Flow:
-    """One flow of the plan; ``typed`` has the rest."""
+    """One flow of the plan; ``typed`` has the remaining fields."""
 
     id: int
     name: str
@@ -36,7 +36,7 @@ class Flow:
     index: int
     stream: int
     role: str
-    """``test``; ``background`` or, from sink to source, ``reverse``: metrics are not about these."""
+    """``test``; ``background`` or, from sink to source, ``reverse``: metrics exclude the latter two."""
     reverse: bool
     """Whether it sends from sink to source."""
     source: int
@@ -62,14 +62,14 @@ class Flow:
 
     @property
     def pages(self) -> tuple[int | None, ...]:
-        """The page that each transfer is an object of; empty where there are no transfers."""
+        """The page to which each transfer belongs; empty without transfers."""
         source = self.typed.source
         return tuple(t.page for t in source.transfers) if isinstance(source, plans.TransfersSource) else ()
 
 
 @dataclass(frozen=True)
 class Link:
-    """One directed link of the plan; ``typed`` has the rest."""
+    """One directed link of the plan; ``typed`` has the remaining fields."""
 
     id: int
     name: str
@@ -114,7 +114,7 @@ class Plan:
         return int(getattr(self.typed.measure, f"{MEASURE[table]}_ns"))
 
     def path_rate_bps(self, flow: Flow) -> int:
-        """The rate of the slowest link that the flow's data cross."""
+        """The rate of the slowest link on the flow's data path."""
         return plans.bottleneck(self.typed, flow.path).rate_bps
 
     def base_rtt_ns(self, flow: Flow) -> int:
@@ -165,32 +165,32 @@ def plan_of(path: Path, raw: Mapping[str, Any]) -> Plan:
 
 
 def _bounded(plan: plans.Plan) -> Iterator[tuple[str, int, int, int]]:
-    """Each number that readers compute with: its name, its value, the least and the most that it may be."""
-    yield "end_ns", plan.end_ns, 1, MOST_NS
+    """Each number that readers compute with: its name, value, minimum and maximum."""
+    yield "end_ns", plan.end_ns, 1, MAX_NS
     for name in ("goodput_ns", "tcp_ns", "links_ns", "delay_ns"):
-        yield f"measure.{name}", getattr(plan.measure, name), 0, MOST_NS
+        yield f"measure.{name}", getattr(plan.measure, name), 0, MAX_NS
     last = len(plan.links) - 1
     for i, link in enumerate(plan.measure.links):
         yield f"measure.links[{i}]", link, 0, last
     for i, phase in enumerate(plan.phases):
-        yield f"phases[{i}].from_ns", phase.from_ns, 0, MOST_NS
-        yield f"phases[{i}].to_ns", phase.to_ns, phase.from_ns, MOST_NS
+        yield f"phases[{i}].from_ns", phase.from_ns, 0, MAX_NS
+        yield f"phases[{i}].to_ns", phase.to_ns, phase.from_ns, MAX_NS
     for i, change in enumerate(plan.changes):
         yield f"changes[{i}].link", change.link, 0, last
         if isinstance(change.change, plans.RateChange):
-            yield f"changes[{i}].change.rate_bps", change.change.rate_bps, 0, _MOST_BPS
+            yield f"changes[{i}].change.rate_bps", change.change.rate_bps, 0, _MAX_BPS
     for i, line in enumerate(plan.links):
-        yield f"links[{i}].rate_bps", line.rate_bps, 1, _MOST_BPS
-        yield f"links[{i}].overhead_bytes", line.overhead_bytes, 0, _MOST_PACKET
+        yield f"links[{i}].rate_bps", line.rate_bps, 1, _MAX_BPS
+        yield f"links[{i}].overhead_bytes", line.overhead_bytes, 0, _MAX_PACKET
         yield f"links[{i}].mtu_bytes", line.mtu_bytes, 1, 1 << 32
-        yield f"links[{i}].delay.delay_ns", line.delay.delay_ns, 0, MOST_NS
-        yield f"links[{i}].queue.limit.bytes", line.queue.limit.bytes or 0, 0, _MOST_BYTES
-        yield f"links[{i}].queue.limit.packets", line.queue.limit.packets or 0, 0, _MOST_BYTES
+        yield f"links[{i}].delay.delay_ns", line.delay.delay_ns, 0, MAX_NS
+        yield f"links[{i}].queue.limit.bytes", line.queue.limit.bytes or 0, 0, _MAX_BYTES
+        yield f"links[{i}].queue.limit.packets", line.queue.limit.packets or 0, 0, _MAX_BYTES
     for i, flow in enumerate(plan.flows):
-        yield f"flows[{i}].start_ns", flow.start_ns, 0, MOST_NS
-        yield f"flows[{i}].stop_ns", flow.stop_ns or 0, 0, MOST_NS
+        yield f"flows[{i}].start_ns", flow.start_ns, 0, MAX_NS
+        yield f"flows[{i}].stop_ns", flow.stop_ns or 0, 0, MAX_NS
         payload = "mss_bytes" if isinstance(flow.transport, plans.TcpTransport) else "payload_bytes"
-        yield f"flows[{i}].transport.{payload}", plans.payload_bytes(flow.transport), 1, _MOST_PACKET
+        yield f"flows[{i}].transport.{payload}", plans.payload_bytes(flow.transport), 1, _MAX_PACKET
         for name, path in (("path", flow.path), ("reverse_path", flow.reverse_path)):
             for j, link in enumerate(path):
                 yield f"flows[{i}].{name}[{j}]", link, 0, last
@@ -200,8 +200,8 @@ def _rate_changes(plan: plans.Plan) -> dict[int, tuple[tuple[int, int], ...]]:
     found: dict[int, list[tuple[int, int]]] = {}
     for step in plan.changes:
         if isinstance(step.change, plans.RateChange):
-            # An instant past the end changes nothing, whatever it is.
-            found.setdefault(step.link, []).append((min(step.at_ns, MOST_NS), step.change.rate_bps))
+            # An instant after the end has no effect, so it may be clipped.
+            found.setdefault(step.link, []).append((min(step.at_ns, MAX_NS), step.change.rate_bps))
     return {link: tuple(steps) for link, steps in found.items()}
 
 

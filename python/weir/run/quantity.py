@@ -1,7 +1,7 @@
-"""Quantities as they are written in scenarios and claims: ``3.5Gbps``, ``18ms``, ``64KiB``, ``5%``, ``1.2``.
+"""Quantities in scenarios and claims: ``3.5Gbps``, ``18ms``, ``64KiB``, ``5%``, ``1.2``.
 
-A quantity is a number in base units (bit, second) and the exponents of these units, so that claims can be checked for
-comparing like with like. Counts (packets, events, round trips) have no dimension.
+A quantity is a number in base units (bit, second) and the exponents of these units, so that claims that compare
+different dimensions are detected. Counts (packets, events, round trips) have no dimension.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def same_value(one: str, other: str) -> bool:
 
 
 def format_quantity(value: float, dimension: Dimension, digits: int = 4) -> str:
-    """``value`` (base units) for people: ``941.5 Mbps``, ``18 ms``, ``0.93``."""
+    """Formats ``value`` (base units) for people: ``941.5 Mbps``, ``18 ms``, ``0.93``."""
     if math.isnan(value):
         return "undefined"
     if dimension == TIME:

@@ -1,9 +1,10 @@
 """Opens a run: cells, manifests, plans, and the tables as lazy polars frames.
 
-A run is a folder with ``cells/<id>/`` in it; a single cell folder is a run of one cell. A run without
-``manifest.json`` was interrupted: it opens with a :class:`RunWarning` and whatever cells are complete.
+A run is a folder with ``cells/<id>/`` in it; a single cell folder is a run of one cell. A run without ``manifest.json``
+was interrupted: it opens with a :class:`RunWarning` and its complete cells.
 
-Files are compared with the checksums in the manifests when they are read, each once a process (``weir.run.checksums``).
+Files are compared with the checksums in the manifests when they are read, each once per process
+(``weir.run.checksums``).
 """
 
 from __future__ import annotations
@@ -41,13 +42,13 @@ __all__ = ["Cell", "Run", "RunWarning", "open_cell", "open_run"]
 _RESERVED = frozenset({"cell", "repeat"})
 _PLAN = "plan.json"
 _FEW = 5
-_MOST_NAMED = 8
-_MOST_SCENARIO = 1 << 22
-"""Bytes of the longest scenario that there is (``weir.scenario``)."""
+_MAX_NAMED = 8
+_MAX_SCENARIO = 1 << 22
+"""Bytes of the longest possible scenario (``weir.scenario``)."""
 
 
 class RunWarning(UserWarning):
-    """A run can be read but not all of it, or not all of it can be trusted."""
+    """A run can be read, but a part of it is missing or untrustworthy."""
 
 
 @dataclass(frozen=True)
@@ -61,13 +62,13 @@ class Cell:
     repeat: int
     manifest: Mapping[str, Any]
     checksums: Checksums | None = None
-    """What its files must be; ``None``: not known, or not asked for."""
+    """The checksums of its files; ``None``: not known, or not asked for."""
     verify: bool = False
-    """Whether a file without a checksum is decoded once, to see that it can be."""
+    """Whether a file without a checksum is decoded once, to verify that it can be."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What makes the numbers of this cell untrustworthy."""
+        """Warnings that make the numbers of this cell untrustworthy."""
         return tuple(self.manifest.get("warnings", ()))
 
     @cached_property
@@ -76,7 +77,7 @@ class Cell:
 
         Raises:
             RunError: it is missing or not a plan.
-            DamageError: it is not what was written.
+            DamageError: it does not match its checksum.
         """
         file = self.path / _PLAN
         wanted = None if self.checksums is None else self.checksums.files.get(_PLAN)
@@ -97,18 +98,18 @@ class Cell:
         return DamageError(file, f"{problem} (cell {printable(self.id)})")
 
     def has(self, name: str) -> bool:
-        """Whether the cell should have table ``name``: one that not each method can fill may be missing."""
+        """Whether the cell should have table ``name``: methods may omit optional ones."""
         file = self.path / f"{name}.parquet"
         there = exists(file) if self.checksums is None else file.name in self.checksums.files
         return there or not TABLES[name].optional
 
     def table(self, name: str) -> pl.LazyFrame:
-        """Table ``name`` of this cell, unread.
+        """Table ``name`` of this cell, lazily.
 
         Raises:
             RunError: no such table, or its file is missing or not Parquet; or the plan has more intervals of it than
                 a reader may hold.
-            DamageError: the file is not what was written.
+            DamageError: the file does not match its checksum.
         """
         if name not in TABLES:
             raise RunError(self.path, f"no table {name!r}", ", ".join(TABLES))
@@ -126,11 +127,11 @@ class Cell:
         return found
 
     def readable_table(self, name: str) -> pl.LazyFrame:
-        """The same for readers that read all of it: one without a checksum is decoded once, whoever does not verify.
+        """Table ``name`` for readers of all of it: a file without a checksum is decoded once, even without ``verify``.
 
         Raises:
             RunError: as :meth:`table`, or a part of it cannot be decoded.
-            DamageError: the file is not what was written.
+            DamageError: the file does not match its checksum.
         """
         found = self.table(name)
         if self.checksums is None and not self.verify:
@@ -138,7 +139,7 @@ class Cell:
         return found
 
     def damaged(self) -> list[str]:
-        """What is wrong with the cell's files: those that are missing or not what was written.
+        """The damage of the cell's files: those that are missing or do not match their checksums.
 
         Without checksums, those that cannot be read.
         """
@@ -160,10 +161,10 @@ class Cell:
                 yield error
 
     def _check(self, file: Path) -> bool:
-        """Whether a checksum says that ``file`` is what was written; ``False`` if there is none.
+        """Compares ``file`` with its checksum; returns whether there is one.
 
         Raises:
-            DamageError: it is not.
+            DamageError: it differs.
             RunError: the cell was written without such a file.
         """
         if self.checksums is None:
@@ -186,7 +187,7 @@ class Run:
         self.manifest = manifest
         """``manifest.json`` of the run; empty if it was interrupted."""
         self.notes: tuple[str, ...] = tuple(notes)
-        """What opening it found: interrupted, unreadable cells, missing repeats."""
+        """Remarks from opening it: interrupted, unreadable cells, missing repeats."""
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}, {len(self.cells)} cells, factors: {', '.join(self.factors) or 'none'})"
@@ -198,7 +199,7 @@ class Run:
 
     @cached_property
     def factors(self) -> Mapping[str, tuple[str, ...]]:
-        """The values of each swept parameter: in numeric order where they are quantities, else of the sweep."""
+        """The values of each swept parameter: in numeric order if they are quantities, else in the sweep's."""
         values: dict[str, dict[str, None]] = {}
         for cell in self.cells:
             for name, value in cell.factors.items():
@@ -221,22 +222,22 @@ class Run:
         if not exists(file):
             return None
         try:
-            return read_plain(file, _MOST_SCENARIO).decode("utf-8", "replace")
+            return read_plain(file, _MAX_SCENARIO).decode("utf-8", "replace")
         except InsideError as error:
             raise RunError(file, error.problem, error.expected) from error
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Everything that makes a number of this run untrustworthy, each once."""
+        """All warnings that make a number of this run untrustworthy, each once."""
         found = [*self.notes, *self.manifest.get("warnings", ())]
         found += [f"{cell.id}: {text}" for cell in self.cells for text in cell.warnings]
         return tuple(dict.fromkeys(found))
 
     def verify(self) -> None:
-        """Compares every file of every cell with its checksum, also those that nobody reads.
+        """Compares every file of every cell with its checksum, including files that nobody reads.
 
         Raises:
-            DamageError: one is not what was written.
+            DamageError: a file does not match its checksum.
         """
         _refuse_damaged(self.path, self.cells, content=True)
 
@@ -244,7 +245,7 @@ class Run:
         """The cell called ``id``.
 
         Raises:
-            RunError: there is none.
+            RunError: it does not exist.
         """
         for cell in self.cells:
             if cell.id == id:
@@ -279,9 +280,9 @@ class Run:
         return Run(self.path, cells, self.manifest, self.notes)
 
     def table(self, name: str) -> pl.LazyFrame:
-        """Table ``name`` of all cells, unread, with columns ``cell``, ``repeat`` and one column a factor put before it.
+        """Table ``name`` of all cells, lazily, preceded by the columns ``cell``, ``repeat`` and one per factor.
 
-        A factor whose name is taken by a column of the table becomes ``<name>_factor``.
+        If the table has a column with a factor's name, the factor becomes ``<name>_factor``.
 
         Raises:
             RunError: no such table, or a cell's file is missing or damaged.
@@ -352,20 +353,21 @@ class Run:
         phase: str | None = None,
         level: float = 0.95,
     ) -> pl.DataFrame:
-        """An expression at each combination of the factors that it leaves free; ``docs/checks.md`` has the language.
+        """Evaluates an expression at each combination of the factors that it leaves free; ``docs/checks.md`` has the
+        language.
 
         >>> run.evaluate("3TB / goodput.aggregate@late")  # doctest: +SKIP
 
         Args:
             expression: a metric, arithmetic, a function over a factor, or a comparison.
             where: factor values to keep; a list means any of them.
-            phase: of metrics that name none; default: the whole run.
-            level: of the confidence intervals.
+            phase: default phase of metrics that name none; ``None``: the whole run.
+            level: confidence level of the intervals.
 
         Returns:
-            The run's factors (null where the expression does not depend on them), ``expression``, ``unit`` (``bit/s``,
-            ``s``, ``B``, ``1``, or a product of powers), ``value`` (mean over repeats), ``word`` (of a comparison its
-            outcome, of ``argmin`` and ``argmax`` the value of the factor), ``n`` (repeats), ``ci_low``, ``ci_high``
+            The run's factors (null if the expression does not depend on them), ``expression``, ``unit`` (``bit/s``,
+            ``s``, ``B``, ``1``, or a product of powers), ``value`` (mean over repeats), ``word`` (a comparison's
+            outcome; the factor value of ``argmin`` and ``argmax``), ``n`` (repeats), ``ci_low``, ``ci_high``
             (null with one repeat), ``censored`` (the true value is larger), ``note`` (why it is undefined).
 
         Raises:
@@ -377,7 +379,7 @@ class Run:
         return frame_of(self, expression, tabulate(self, expression, where=where, phase=phase, level=level))
 
     def check(self, check: str, *, where: Mapping[str, object] | None = None, level: float = 0.95) -> Verdict:
-        """The verdict on a claim: it holds, fails or is undecided; ``docs/checks.md`` says by what.
+        """The verdict on a claim: it holds, fails or is undecided; ``docs/checks.md`` has the rules.
 
         >>> run.check("jain@late >= 0.9", where={"cc": "reno"}).outcome  # doctest: +SKIP
         'holds'
@@ -398,7 +400,7 @@ class Run:
 
 
 class MetricOptions(TypedDict, total=False):
-    """Options of :meth:`Run.metrics`; :func:`weir.metrics.compute` says what they mean."""
+    """Options of :meth:`Run.metrics`; :func:`weir.metrics.compute` documents them."""
 
     by: str | Sequence[str] | None
     phase: str | Sequence[str] | None
@@ -420,7 +422,7 @@ def open_run(path: str | Path, *, verify: bool = True) -> Run:
 
     Raises:
         RunError: there is no such folder, it is not a run, or no cell of it is complete.
-        DamageError: a manifest, or a file that a manifest names, is not what was written, or is missing.
+        DamageError: a manifest, or a file that a manifest names, does not match its checksum, or is missing.
     """
     folder = Path(path)
     if not folder.is_dir():
@@ -437,11 +439,11 @@ def open_run(path: str | Path, *, verify: bool = True) -> Run:
 
 
 def _what_instead(folder: Path) -> str:
-    """What to name instead of ``folder``: the runs in it, which several methods left there, if there are any."""
+    """Suggests what to name instead of ``folder``: the runs in it, which several methods may have left there."""
     with contextlib.suppress(OSError):
         inner = sorted(entry for entry in folder.iterdir() if exists(entry / "cells"))
         if inner:
-            return "one of the runs in it: " + ", ".join(printable(entry) for entry in inner[:_MOST_NAMED])
+            return "one of the runs in it: " + ", ".join(printable(entry) for entry in inner[:_MAX_NAMED])
     return "a folder cells/ in it, or a cell folder with plan.json"
 
 
@@ -468,13 +470,13 @@ def _open_sweep(folder: Path, verify: bool) -> Run:
 
 
 def _open_cells(folder: Path, manifest: RunManifest | None, verify: bool) -> tuple[list[Cell], list[str]]:
-    """The cells that there are, and what is to be said about others."""
+    """The cells that can be opened, and remarks on the others."""
     cells: list[Cell] = []
     notes: list[str] = []
     listed = {one.id: one for one in manifest.cells} if manifest is not None else {}
     for entry in sorted((folder / "cells").iterdir()):
         if not entry.is_symlink() and not exists(entry / MANIFEST):
-            continue  # a temporary sibling of a cell that was not finished; a listed one is missed below
+            continue  # a temporary sibling of an unfinished cell; a listed cell that is missing is reported below
         if manifest is not None and manifest.checksums is not None and entry.name not in listed:
             notes.append(f"cells/{printable(entry.name)} is left out: the run has no such cell")
             continue
@@ -492,7 +494,7 @@ def _open_cells(folder: Path, manifest: RunManifest | None, verify: bool) -> tup
 
 
 def _expect(path: Path, kind: str) -> None:
-    """Raises RunError if what is at ``path`` is not of that ``kind``, such as a link to it."""
+    """Raises RunError if ``path`` is not of that ``kind``, such as a link to it."""
     try:
         expect(path, kind)
     except InsideError as error:
@@ -500,10 +502,10 @@ def _expect(path: Path, kind: str) -> None:
 
 
 def _like(cell: Cell, others: Sequence[Cell]) -> Cell:
-    """``cell``, if it has the factors of the others: a sweep gives them to every cell.
+    """Returns ``cell`` if it has the same factors as the others: a sweep gives them to every cell.
 
     Raises:
-        RunError: it has not.
+        RunError: it has others.
     """
     if others and cell.factors.keys() != others[0].factors.keys():
         has, wanted = (printable(", ".join(sorted(one.factors)) or "none") for one in (cell, others[0]))
@@ -512,7 +514,7 @@ def _like(cell: Cell, others: Sequence[Cell]) -> Cell:
 
 
 def _check_identity(folder: Path, cell: Cell, listed: Listed | None) -> None:
-    """Checks that the cell in ``folder`` is the one that was written there.
+    """Verifies that the cell in ``folder`` is the one that was written there.
 
     Raises:
         DamageError: it is another cell, or of another execution.
@@ -525,7 +527,7 @@ def _check_identity(folder: Path, cell: Cell, listed: Listed | None) -> None:
 
 
 def _missing_files(folder: Path, manifest: RunManifest | None) -> list[str]:
-    """What the run's manifest names and what is not there, or is something else."""
+    """Files that the run's manifest names and that are missing, or not files."""
     if manifest is None or manifest.checksums is None:
         return []
     found = []
@@ -552,7 +554,7 @@ def open_cell(folder: Path, *, verify: bool = True) -> Cell:
 
 
 def _refuse_damaged(folder: Path, cells: Iterable[Cell], *others: str, content: bool = False) -> None:
-    """Raises DamageError if a file is missing or has another size; with ``content`` if it is not what was written."""
+    """Raises DamageError if a file is missing or has another size; with ``content``, if its checksum differs."""
     found = list(others)
     for cell in cells:
         found += [f"{printable(cell.path.relative_to(folder))}/{text}" for text in cell.differing(content=content)]
@@ -583,7 +585,7 @@ def _warn(folder: Path, notes: Iterable[str]) -> None:
 
 
 def _sort_key(value: str) -> tuple[int, tuple[int, int], float, str]:
-    """Orders factor values: quantities by size, before words in the order of their letters."""
+    """Sort key of factor values: quantities by size, before words in alphabetical order."""
     quantity = parse_quantity(value)
     return (1, ONE, 0.0, value) if quantity is None else (0, quantity.dimension, quantity.value, "")
 

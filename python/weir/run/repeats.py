@@ -1,4 +1,4 @@
-"""Whether repeats of a run are one and the same: a plan without anything random in it."""
+"""Detects identical repeats of a run: those of a plan without randomness."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["identical_repeats"]
 def identical_repeats(run: Run) -> bool:
     """Whether all repeats of every cell have the same tables, byte by byte, although their seeds differ.
 
-    Then they are one observation, and say nothing about chance. Files are compared up to the first difference. Real
-    clocks never give two such repeats; a simulation does where no delay, loss, start or size is drawn.
+    They then are a single observation, and say nothing about chance. Files are compared up to the first difference. A
+    real clock never gives two such repeats; a simulation does if no delay, loss, start or size is random.
     """
     groups: dict[tuple[tuple[str, str], ...], list[Cell]] = {}
     for cell in run.cells:

@@ -1,4 +1,4 @@
-"""What ``weir schema`` prints: the tables of a run, as text, Markdown or JSON."""
+"""The output of ``weir schema``: the tables of a run, as text, Markdown or JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def describe_tables(names: Iterable[str] | None = None, format: Literal["text", 
     if format == "json":
         return json.dumps({table.name: _as_json(table) for table in tables}, indent=2) + "\n"
     if format not in ("text", "markdown"):
-        raise ValueError(f"no format {format!r}; there are text, markdown, json")
+        raise ValueError(f"no format {format!r}; expected text, markdown or json")
     render = _as_markdown if format == "markdown" else _as_text
     return "\n".join(render(table) for table in tables)
 

@@ -1,11 +1,11 @@
 """Scenarios: the language of experiments, read, checked and compiled into plans.
 
 A scenario is YAML 1.2, described in ``docs/scenario-language.md`` and ``docs/schema/scenario.schema.json``. It is data:
-never executed, never evaluated. :func:`load` and :func:`parse` give a :class:`Scenario` or raise :class:`ScenarioError`
-with every problem found; :func:`check` gives the problems. :meth:`Scenario.cells` gives the cells of its sweep, each of
-which compiles into a plan that every method executes.
+never executed, never evaluated. :func:`load` and :func:`parse` return a :class:`Scenario` or raise
+:class:`ScenarioError` with every problem found; :func:`check` returns the problems. :meth:`Scenario.cells` returns the
+cells of the sweep. Each cell compiles into a plan that every method executes.
 
-Times are nanoseconds, rates bits a second and sizes bytes, all integers, once parsed.
+Parsed times are nanoseconds, rates bits per second and sizes bytes, all integers.
 """
 
 from __future__ import annotations

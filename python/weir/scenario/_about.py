@@ -1,4 +1,4 @@
-"""The texts at the top of a scenario, for whoever shows it and does not execute it."""
+"""Reads the descriptive texts at the top of a scenario, to show them without executing it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ __all__ = ["texts_in"]
 
 
 def texts_in(text: str) -> dict[str, str]:
-    """The values at the top level of ``text`` that are texts, such as ``title`` and ``source``, by their keys.
+    """Returns the top-level text values of ``text``, such as ``title`` and ``source``, by key.
 
-    Nothing is checked beyond the bounds of the reader; what is no YAML within them has no texts.
+    Checks only the reader's limits; text that is not YAML within them yields nothing.
     """
     try:
         root = read(text, Log(""))

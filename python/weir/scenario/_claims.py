@@ -1,7 +1,8 @@
-"""The claims of a scenario: which of them a version of it decides, and why not the others.
+"""The claims of a scenario: those that a version decides, and the reasons for the others.
 
-A version for real time has other rates, sizes and times than the scenario. A check that compares with an absolute rate,
-size or time says nothing there, unless the scenario gives it another one; so it is not judged, and said so.
+The real-time version has other rates, sizes and times than the scenario. A check against an absolute rate, size or time
+is meaningless there, unless the scenario gives a separate check. Such a claim is not judged, and the reason is
+reported.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Values: TypeAlias = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Expectation:
-    """A claim about the results of the cells whose factors have the values in ``where`` (none: all cells).
+    """A claim about the results of the cells whose factors have the values in ``where`` (empty: all cells).
 
     ``expected`` is ``holds``, or ``fails`` for a claim that is known not to hold here, for the reason in ``note``.
     """
@@ -60,12 +61,12 @@ def expectations(
     """The claims that a version decides, and the others with reasons.
 
     Args:
-        claims: Those of the file.
-        sweep: That of this version.
-        written: The values of the sweep of the file.
-        phases: Names of the phases; none if they could not be read.
-        log: Gets what is wrong with the claims.
-        version: Which version it is.
+        claims: the claims of the file.
+        sweep: the sweep of this version.
+        written: the values of the file's sweep.
+        phases: names of the phases; ``None`` if they could not be read.
+        log: receives the problems of the claims.
+        version: the version.
     """
     decided: list[Expectation] = []
     others: list[Unjudged] = []
@@ -82,9 +83,9 @@ def expectations(
 def _expectation(
     claim: Claim, sweep: Sweep, written: Values, phases: Sequence[str] | None, log: Log, version: Version
 ) -> tuple[Expectation, str, str]:
-    """The expectation of a claim; and which values it is about that this version or an override took out, if any.
+    """The expectation of a claim, and the values it names that this version or an override removed, if any.
 
-    The first of both texts is about its `where`, the second about its check.
+    The first text is about its `where`, the second about its check.
     """
     factors = sweep.values()
     other = claim.realtime if version == "realtime" else None
@@ -117,7 +118,7 @@ def _undecidable(claim: Claim, expectation: Expectation, version: Version) -> st
     if version == "full":
         return ""
     if version == "realtime" and claim.realtime is not None:
-        return claim.realtime.skip  # the author has said what holds there
+        return claim.realtime.skip  # the author's reason
     if claim.full_only:
         return "only the full version can decide it"
     absolute = _absolute(expectation.check) if version == "realtime" else ""
@@ -125,16 +126,16 @@ def _undecidable(claim: Claim, expectation: Expectation, version: Version) -> st
 
 
 def _absolute(check: str) -> str:
-    """The first rate, size or time that a check compares with; empty if there is none, or the check is wrong."""
+    """The first rate, size or time that a check compares with; empty if there is none, or the check is malformed."""
     read = read_check(check, None, None)
     return "" if isinstance(read, Exception) else _first_absolute(read.node)
 
 
 @lru_cache(maxsize=2000)
 def read_check(check: str, factors: tuple[str, ...] | None, phases: tuple[str, ...] | None) -> Any:
-    """A check as the metrics' own parser reads it, or its error; each once, as aliases and versions repeat them.
+    """Parses a check with the metrics' parser; returns it, or the error. Cached: aliases and versions repeat checks.
 
-    The parser is imported late, because it brings every metric with it.
+    The parser is imported late, because it imports every metric.
     """
     expect = importlib.import_module("weir.metrics.expect")
     try:
@@ -157,7 +158,7 @@ def _first_absolute(node: Any) -> str:
 
 
 def _checked_syntax(claim: Claim, check: str, factors: list[str], phases: Sequence[str] | None, log: Log) -> Any | None:
-    """The check as it was read; none if it is wrong, which is told."""
+    """The parsed check; ``None`` if it is malformed, which is reported."""
     read = read_check(check, tuple(factors), None if phases is None else tuple(phases))
     if not isinstance(read, Exception):
         return read
@@ -169,10 +170,10 @@ def _checked_syntax(claim: Claim, check: str, factors: list[str], phases: Sequen
 
 
 def _left_out(claim: Claim, read: Any, where: Mapping[str, str], sweep: Sweep, written: Values, log: Log) -> str:
-    """Tells of values in a check that are none of the sweep, and of selections that no cell has.
+    """Reports values in a check that are not in the sweep, and selections that no cell has.
 
     Returns:
-        Which value of the file's sweep this version or an override took out; empty if none.
+        The value of the file's sweep that this version or an override removed; empty if none.
     """
     same = importlib.import_module("weir.metrics.expect").same_value
     factors = sweep.values()
@@ -198,12 +199,12 @@ def _left_out(claim: Claim, read: Any, where: Mapping[str, str], sweep: Sweep, w
 def _refuse_no_cell(
     claim: Claim, read: Any, where: Mapping[str, str], sweep: Sweep, same: Callable[[str, str], bool], log: Log
 ) -> None:
-    """Tells of values that are each in the sweep, but never together in one cell."""
+    """Reports values that are in the sweep, but never together in one cell."""
     if where and not sweep.has(where, same):
         log.error(claim.at("where"), f"no cell has {_listed(where)}")
         return
     for own in read.selections:
-        # As the metrics read it: what a metric names in braces comes before what goes with it in the same rows.
+        # As the metrics read it: factors in a metric's braces override the factors that are zipped with them.
         kept = {
             name: value
             for name, value in where.items()

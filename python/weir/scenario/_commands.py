@@ -1,4 +1,4 @@
-"""From entries whose traffic programs make to the programs of the plan."""
+"""Compiles workload entries of external traffic programs into the programs of the plan."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ._units import show_duration
 
 __all__ = ["check", "command_source", "iperf3_source"]
 
-_LONGEST_S = 86_400
-"""iperf3 takes no longer duration."""
-_MOST_MSS = 9216
-"""iperf3 takes no larger segment size; beyond it, the MTU of the path decides."""
-_LEAST_INTERVAL_NS = 100_000_000
-_MOST_INTERVAL_NS = 60_000_000_000
-"""Bounds of iperf3's interval between two reports."""
+_MAX_S = 86_400
+"""iperf3's longest duration."""
+_MAX_MSS = 9216
+"""iperf3's largest segment size; the path's MTU limits larger ones."""
+_MIN_INTERVAL_NS = 100_000_000
+_MAX_INTERVAL_NS = 60_000_000_000
+"""Limits of iperf3's reporting interval."""
 
 _OURS = {
     "-c": "`between`",
@@ -62,11 +62,11 @@ _OURS = {
     "-S": "`dscp`",
     "--tos": "`dscp`",
 }
-"""Arguments of iperf3 that follow from the scenario, and from what."""
+"""Arguments of iperf3 that follow from the scenario, and their sources."""
 
 
 def check(entry: Command | Iperf3, log: Log) -> None:
-    """Reports what of ``entry`` contradicts itself."""
+    """Reports contradictions in ``entry``."""
     if isinstance(entry, Command):
         _check_command(entry, log)
         return
@@ -88,7 +88,7 @@ def _check_command(entry: Command, log: Log) -> None:
 
 
 def command_source(entry: Command, folder: str) -> dict[str, Any]:
-    """The programs of a flow of ``entry``, as the plan has them."""
+    """The programs of a flow of ``entry``, in the form of the plan."""
     peer = None if entry.peer is None else _located(entry.peer, entry.at("peer").base(folder))
     return {
         "kind": "command",
@@ -102,7 +102,7 @@ def command_source(entry: Command, folder: str) -> dict[str, Any]:
 
 
 def _located(arguments: Sequence[str], folder: str) -> list[str]:
-    """A program that is given by its place is found relative to ``folder``."""
+    """Resolves a program given by path relative to ``folder``."""
     program, *rest = arguments
     if os.sep in program:
         program = str(Path(folder, program).absolute())
@@ -131,12 +131,12 @@ def iperf3_source(
     folder: str,
     log: Log,
 ) -> dict[str, Any]:
-    """Client and server of a flow of ``entry`` that lasts ``horizon`` ns, with ``transport`` as the plan has it."""
+    """Client and server of a flow of ``entry`` that lasts ``horizon`` ns, with the plan's ``transport``."""
     seconds = -(-horizon // 1_000_000_000)
-    if seconds > _LONGEST_S:
-        last = show_duration(_LONGEST_S * 10**9)
+    if seconds > _MAX_S:
+        last = show_duration(_MAX_S * 10**9)
         raise log.error(entry.mark, f"{show_duration(horizon)} are too long for iperf3; it runs {last} at most")
-    interval = min(max(goodput_ns or _MOST_INTERVAL_NS, _LEAST_INTERVAL_NS), _MOST_INTERVAL_NS) / 1e9
+    interval = min(max(goodput_ns or _MAX_INTERVAL_NS, _MIN_INTERVAL_NS), _MAX_INTERVAL_NS) / 1e9
     program = _located([entry.program], entry.at("program").base(folder) if entry.has("program") else folder)
     common = ["-4", "-p", "${WEIR_PORT}", "-J", "-i", f"{interval:g}"]
     client = [*program, "-c", "${WEIR_PEER}", *common, "-t", str(max(seconds, 1))]
@@ -155,7 +155,7 @@ def iperf3_source(
 
 
 def _of_udp(udp: dict[str, Any], rate_bps: int | None) -> list[str]:
-    assert rate_bps is not None  # datagrams have a rate, which was checked
+    assert rate_bps is not None  # the checks require a rate for datagrams
     payload = udp["payload_bytes"]
     return ["-u", "-l", str(payload), "-b", str(rate_bps * payload // (payload + UDP_HEADERS))]
 
@@ -163,9 +163,9 @@ def _of_udp(udp: dict[str, Any], rate_bps: int | None) -> list[str]:
 def _of_tcp(tcp: dict[str, Any], rate_bps: int | None) -> list[str]:
     options = TIMESTAMPS if tcp["timestamps"] else 0
     mss = tcp["mss_bytes"]
-    # Linux counts the options in the size that an application asks for.
+    # Linux counts the options within the size that an application asks for.
     words = ["-C", "${WEIR_CC}"]
-    if mss + options <= _MOST_MSS:
+    if mss + options <= _MAX_MSS:
         words += ["-M", str(mss + options)]
     if rate_bps is not None:
         words += ["-b", str(rate_bps * mss // (mss + options + IP_TCP_HEADERS))]

@@ -1,4 +1,4 @@
-"""From one cell of a scenario to a plan, and whether physics and this machine can bear it."""
+"""Compiles one cell of a scenario into a plan, and checks that physics and this machine permit it."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ PLAN_VERSION = 1
 MAX_CHANGES = 100_000
 _FIRST_RTO_NS = 1_000_000_000
 _DELAY_ROWS = 16
-"""Rows of `delay_bins` a flow and interval, about."""
-_WARN_ROWS, _MOST_ROWS = 100_000_000, 10_000_000_000
-_WARN_MEMORY, _MOST_MEMORY = 4 << 30, 64 << 30
+"""Approximate rows of `delay_bins` per flow and interval."""
+_WARN_ROWS, _MAX_ROWS = 100_000_000, 10_000_000_000
+_WARN_MEMORY, _MAX_MEMORY = 4 << 30, 64 << 30
 _BYTES_A_PACKET = 64
 _SHORTEST_INTERVAL_NS = 1000
-_WARN_PACKETS, _MOST_PACKETS = 10**11, 10**13
-"""A simulation of so many takes hours, or weeks."""
+_WARN_PACKETS, _MAX_PACKETS = 10**11, 10**13
+"""A simulation of so many takes hours, or months."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a plan has besides the body of the scenario: its title, the seed of the repeat, the scenario's folder."""
+    """The context of a plan besides the scenario's body: title, seed of the repeat, the scenario's folder."""
 
     title: str
     seed: int
@@ -42,7 +42,7 @@ class Context:
 
 
 def compile_plan(body: Body, context: Context, log: Log) -> dict[str, Any]:
-    """The plan of one cell, as ``weir-plan`` defines it.
+    """Compiles the plan of one cell, as ``weir-plan`` defines it.
 
     Raises:
         Invalid: there is no such plan; the reasons are in ``log``.
@@ -76,7 +76,7 @@ def compile_plan(body: Body, context: Context, log: Log) -> dict[str, Any]:
 
 
 def _clocked(link: Link, plan: dict[str, Any], seed: int) -> dict[str, Any]:
-    """The plan of a link whose transmitter's clock is off by a draw, where the scenario says that it may be."""
+    """The plan of a link whose transmitter's clock has a random error, if the scenario permits one."""
     if link.clocks == 0.0:
         return plan
     off = draw()(seed, f"clock/{link.name}", {"kind": "uniform", "low": 0.0, "high": 2.0}, 1)[0] - 1.0
@@ -107,7 +107,7 @@ def _flows(groups: list[Group], end: int, body: Body, log: Log) -> list[dict[str
 
 
 def _changes(body: Body, net: Network, end: int, log: Log) -> list[dict[str, Any]]:
-    """Changes in the order of their time; a link's delay and jitter are followed through them."""
+    """Changes in the order of time, with the delay and jitter of each link tracked through them."""
     count = sum(len(change.at_) * len(change.link) for change in body.changes)
     if count > MAX_CHANGES:
         log.error(body.at("changes"), f"{count} changes are too many; the limit is {MAX_CHANGES}")
@@ -151,7 +151,7 @@ def _kinds(change: Change, index: int, now: dict[int, Any], log: Log) -> list[di
 
 
 def _recorded(body: Body, net: Network) -> list[int]:
-    """Indices of the links recorded; empty for all of them, as in the plan."""
+    """Indices of the recorded links; empty for all of them, as in the plan."""
     if body.measure.record == "all":
         return []
     hosts = [host for _, host in net.nodes]
@@ -179,7 +179,7 @@ def _measure(body: Body, flows: list[dict[str, Any]], groups: list[Group], end: 
         chosen = [i for s in trace.flows for i in _traced(s, flows, groups, log)]
         window = {"from_ns": trace.from_, "to_ns": to, "max_packets": trace.max_packets}
         plan = {"flows": sorted(set(chosen)), **window}
-    # A plan that measures no delay says nothing of it, and is the same text as before there was any.
+    # A plan without delay measurement has no such key: its text, and so its hash, is the same as in older versions.
     delay = {"delay_ns": measure.delay} if measure.delay else {}
     return {"goodput_ns": measure.goodput, "tcp_ns": measure.tcp, "links_ns": measure.links, **delay, "trace": plan}
 
@@ -262,7 +262,7 @@ def _check_times(body: Body, groups: list[Group], end: int, log: Log) -> None:
 
 
 def _check_size(body: Body, plan: dict[str, Any], log: Log) -> None:
-    """Refuses runs that no machine can hold, warns about large ones."""
+    """Refuses runs that no machine can hold, and warns about large ones."""
     end, measure = plan["end_ns"], body.measure
     counts = {
         "goodput": len(plan["flows"]),
@@ -274,18 +274,18 @@ def _check_size(body: Body, plan: dict[str, Any], log: Log) -> None:
         interval: int = getattr(measure, name)
         rows = count * end // interval if interval else 0
         place = measure.at(name) if body.has("measure") else body.at("topology")
-        if rows > _MOST_ROWS:
+        if rows > _MAX_ROWS:
             log.error(place, f"table of `{name}` would have {rows:.2g} rows; take a longer interval")
         elif rows > _WARN_ROWS:
             log.warn(place, f"table of `{name}` will have {rows:.2g} rows; consider a longer interval")
     packets = _packets(plan)
-    if packets > _MOST_PACKETS:
-        text = f"about {packets:.2g} packets, more than {_MOST_PACKETS:.0g}, would take months"
+    if packets > _MAX_PACKETS:
+        text = f"about {packets:.2g} packets, more than {_MAX_PACKETS:.0g}, would take months"
         log.error(body.at("workload"), f"{text}; expected a shorter run, lower rates or smaller transfers")
     elif packets > _WARN_PACKETS:
         log.warn(body.at("workload"), f"about {packets:.2g} packets will take hours or days")
     memory = _memory(plan)
-    if memory > _MOST_MEMORY:
+    if memory > _MAX_MEMORY:
         log.error(
             body.at("topology"), f"about {memory / 2**30:.0f} GiB of packets could be in flight; no simulation holds it"
         )
@@ -294,7 +294,7 @@ def _check_size(body: Body, plan: dict[str, Any], log: Log) -> None:
 
 
 def _packets(plan: dict[str, Any]) -> float:
-    """Data packets that flows send if they fill the slowest links of their paths: an order of magnitude."""
+    """Estimated number of data packets if flows fill the slowest links of their paths: an order of magnitude."""
     links, asked, smallest = plan["links"], dict[int, float](), 65_535
     for flow in plan["flows"]:
         slowest = min(flow["path"], key=lambda i: links[i]["rate_bps"])
@@ -310,7 +310,7 @@ def _packets(plan: dict[str, Any]) -> float:
 
 
 def _memory(plan: dict[str, Any]) -> int:
-    """Bytes for the packets in flight: no more than windows allow, and no more than links and queues hold."""
+    """Bytes for the packets in flight, limited by windows and by the capacity of links and queues."""
     held = 0
     for link in plan["links"]:
         packet = link["mtu_bytes"] + link["overhead_bytes"]

@@ -1,7 +1,7 @@
-"""Distributions of sizes, waits and instants: how they are written, and how values are drawn from them.
+"""Distributions of sizes, waits and instants: notation and sampling.
 
-Draws are made by `weir-units` (through `weir._weir.sample`), from a named substream of the seed, so that every method
-sees the same workload and adding a workload entry changes no other's. This module holds no generator of its own.
+`weir-units` draws the values (through `weir._weir.sample`), from a named substream of the seed. So every method sees
+the same workload, and a new workload entry changes no other's draws. This module has no generator of its own.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class Distribution:
 
     @property
     def constant(self) -> int | None:
-        """The value, if it is always the same."""
+        """The value, if it is constant."""
         return int(self.parameters[0][1]) if self.kind == "constant" else None
 
     def mean(self) -> float:
-        """The mean without regard to ``least`` and ``most``; infinite for a Pareto of shape 1 or less."""
+        """The mean without the limits ``least`` and ``most``; infinite for a Pareto distribution of shape 1 or less."""
         p = dict(self.parameters)
         match self.kind:
             case "list":
@@ -106,7 +106,7 @@ def duty(on: Distribution, off: Distribution) -> float:
 
 
 class Bounded(Type[int], Protocol):
-    """A quantity that has a largest value."""
+    """A quantity with a largest value."""
 
     @property
     def most(self) -> int:
@@ -248,7 +248,7 @@ def _form_text(form: tuple[str, ...]) -> str:
 
 
 def _rust_parameters(kind: str, values: dict[str, float], node: Node, log: Log) -> tuple[tuple[str, float], ...]:
-    """The parameters as weir_units names them, from those of the language."""
+    """Converts the language's parameters to those of weir_units."""
     for name, value in values.items():
         if value <= 0 and (kind, name) not in (("uniform", "low"), ("lognormal", "sigma"), ("constant", "value")):
             raise log.error(node.mark, f"`{name}` of `{kind}` must be above 0")

@@ -1,4 +1,4 @@
-"""From workload entries to flows: who, how many and when. What they send is in `_sources.py`, pages in `_pages.py`."""
+"""Compiles workload entries into flows: endpoints, number, times. `_sources.py` has payload, `_pages.py` pages."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Group:
             return "reverse" if self.reverse else "background"
         return "test"
 
-    # Who -----------------------------------------------------------------------------------------------------------
+    # Endpoints ----------------------------------------------------------------------------------------------------
 
     def _pairs(self) -> list[tuple[int, int]]:
         between = self.entry.between
@@ -127,7 +127,7 @@ class Group:
             found.append(node)
         return found
 
-    # How many ------------------------------------------------------------------------------------------------------
+    # Number -------------------------------------------------------------------------------------------------------
 
     def _check_kind(self) -> None:
         entry = self.entry
@@ -212,7 +212,7 @@ class Group:
         return self._net.links[path.links[0]].rate if path is not None else 0
 
     def _capacity(self, pairs: Sequence[tuple[int, int]]) -> int:
-        """The rate that levels are shares of: the topology's bottleneck, else the slowest link all pairs share."""
+        """The reference rate of levels: the topology's bottleneck, else the slowest link that all pairs share."""
         net = self._net
         if net.bottleneck is not None:
             return net.links[net.bottleneck[1 if self.reverse else 0]].rate
@@ -232,7 +232,7 @@ class Group:
             raise self._log.error(self.entry.at(name), f"{len(values)} values for {count} flows; expected 1 or {count}")
         return list(values[:count])
 
-    # When ----------------------------------------------------------------------------------------------------------
+    # Times --------------------------------------------------------------------------------------------------------
 
     def _place(self, pairs: Sequence[tuple[int, int]], count: int) -> list[Flow]:
         if count == 0:
@@ -276,7 +276,7 @@ class Group:
         if starts.drawn is not None:
             return [starts.drawn.sample(self._seed, f"{self.entry.name}[{i}]/{name}", 1)[0] for i in range(count)]
         every = starts.every
-        assert every is not None  # a Starts has one of three
+        assert every is not None  # Starts has exactly one of three
         gaps = every.every.sample(self._seed, stream, count - 1) if every.every is not None else [0] * (count - 1)
         instants = [every.first, *accumulate(gaps, initial=every.first)][1:]
         if every.jitter is not None:
@@ -285,12 +285,12 @@ class Group:
             instants = [a + b for a, b in zip(instants, own, strict=True)]
         return instants
 
-    # What ----------------------------------------------------------------------------------------------------------
+    # Payload ------------------------------------------------------------------------------------------------------
 
     def plans(self, end: int) -> list[dict[str, Any]]:
-        """The flows as the plan has them, for a run that ends at ``end`` ns."""
+        """The flows in the form of the plan, for a run that ends at ``end`` ns."""
         plans = [self._plan(flow, stream, end) for flow in self.flows for stream in range(self.entry.parallel)]
-        # A connection that no object of a page is dealt to is never opened.
+        # A connection without an object of a page is never opened.
         return [plan for plan in plans if plan["source"].get("transfers", True)]
 
     def _plan(self, flow: Flow, stream: int, end: int) -> dict[str, Any]:
@@ -316,7 +316,7 @@ class Group:
         if self.reverse and self.role == "test":
             plan["reverse"] = True
         horizon = (end if flow.stop is None else min(flow.stop, end)) - flow.start
-        # The first stream keeps its draws when there are more.
+        # The first stream keeps its draws when streams are added.
         draws = f"{name}.{stream}" if stream and not self._sources.shared else name
         transport = self._udp(flow) if self._transport is None else tcp_plan(self._transport, flow.path, flow.rtt)
         return {**plan, "transport": transport, "source": self._source(flow, stream, draws, horizon, transport)}
@@ -335,7 +335,7 @@ class Group:
         return self._datagrams(flow, draws, horizon) if self.udp else self._sources.tcp(flow, stream, draws, horizon)
 
     def _pages(self, entry: Web, flow: Flow, stream: int, horizon: int) -> dict[str, Any]:
-        """What one connection of a user fetches; the draws are the user's, made with its first connection."""
+        """The transfers of one connection of a user. The draws are the user's, made with its first connection."""
         if stream == 0:
             name = f"{entry.name}[{flow.index}]"
             self._connections = _pages.connections(entry, self._sources, flow, name, horizon)
@@ -357,7 +357,7 @@ class Group:
         return {"kind": "cbr", "rate_bps": self._rate(flow), "periods_ns": self._sources.periods(name, horizon)}
 
     def _rate(self, flow: Flow) -> int:
-        """The rate of its IP packets; said if the first link does not carry it."""
+        """The rate of its IP packets; reports if the first link cannot carry it."""
         rate = self.rates[flow.index]
         if rate == 0:
             raise self._log.error(self.entry.at("rate"), "a rate of 0 sends nothing")
@@ -369,7 +369,7 @@ class Group:
 
 
 def best_of(body: Body, net: Network) -> list[Best]:
-    """The best that each link ever is."""
+    """The highest rate and least delay of each link during the run."""
     best = [Best(x.rate, 0 if x.jitter is not None else x.delay) for x in net.links]
     for change in body.changes:
         for index in (net.link_by_name[name] for name in change.link if name in net.link_by_name):
@@ -380,7 +380,7 @@ def best_of(body: Body, net: Network) -> list[Best]:
 
 
 def groups_of(body: Body, net: Network, seed: int, folder: str, log: Log) -> list[Group]:
-    """The groups of all entries, in the order written; an entry that fails is left out, its problems are in the log."""
+    """The groups of all entries, in the order written; failed entries are left out, their problems are in the log."""
     groups: list[Group] = []
     names: set[str] = set()
     budget = Budget()

@@ -1,6 +1,6 @@
-"""The language's words for programs as workloads: iperf3 by name, and any command.
+"""Language definitions of programs as workloads: iperf3 by name, and any command.
 
-Only what may be written and what it means; `_commands.py` makes the plan's programs from it.
+This module defines syntax and meaning; `_commands.py` compiles it into the plan's programs.
 """
 
 # ruff: noqa: RUF009 - `key` makes a field of a dataclass, like `dataclasses.field`
@@ -27,13 +27,13 @@ VARIABLES = {
     "WEIR_FLOW": "name of the flow",
     "WEIR_SECONDS": "whole seconds from its start to its stop, rounded up",
 }
-"""What stands for something in the arguments of a program, and is in its environment."""
+"""Variables in the arguments of a program, also set in its environment."""
 
 _REFERENCE = re.compile(r"\$\{(WEIR_[A-Za-z0-9_]*)\}?")
 
 
 class _ArgumentType:
-    """Text, or a plain number; names of variables must be known."""
+    """Text, or a plain number; variables must be known."""
 
     what = "an argument: text or a number"
     _most = 4096

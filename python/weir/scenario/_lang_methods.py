@@ -1,6 +1,6 @@
-"""The language's words for options of methods: how one executes the experiment, where it has a choice.
+"""Language definitions of method options: choices of how a method executes the experiment.
 
-Methods declare them (:mod:`weir.methods.options`); here they become keys of the language.
+Methods declare them (:mod:`weir.methods.options`); this module turns them into keys of the language.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Methods"]
 
 
 def _mapping(name: str, doc: str, keys: dict[str, Any], bases: tuple[type[Spec], ...] = (Spec,)) -> type[Spec]:
-    """A mapping of the language with ``keys``, made as the others are written."""
+    """A mapping of the language with ``keys``, equivalent to the hand-written ones."""
     fields = [(field, object, value) for field, value in keys.items()]
     made = dataclasses.make_dataclass(name, fields, bases=bases, frozen=True, kw_only=True)
     made.__doc__ = doc
@@ -38,7 +38,7 @@ _OF = {method: _options(method) for method in OPTIONS}
 
 class _Plan(Spec):
     def plan(self) -> dict[str, Any]:
-        """As it stands in a plan, whose hash names results: what came later is left out where it is the default."""
+        """The form in a plan. The plan's hash names results, so options added later are omitted at their default."""
         return {method: _values(getattr(self, method), options) for method, options in OPTIONS.items()}
 
 

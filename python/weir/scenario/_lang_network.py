@@ -1,6 +1,6 @@
-"""The language's words for networks: topologies.
+"""Language definitions of networks: topologies.
 
-Only what may be written and what it means; `_topologies.py` builds nodes and links from it.
+This module defines syntax and meaning; `_topologies.py` builds nodes and links.
 """
 
 # ruff: noqa: RUF009 - `key` makes a field of a dataclass, like `dataclasses.field`

@@ -1,6 +1,6 @@
-"""The language's words for a whole scenario: its head, what is measured, phases, changes, and what is claimed.
+"""Language definitions of a whole scenario: head, measurements, phases, changes and claims.
 
-`Body` is what one cell of a sweep is compiled from; `Head` is the rest of the file.
+`Body` is compiled for each cell of a sweep; `Head` is the rest of the file.
 """
 
 # ruff: noqa: RUF009 - `key` makes a field of a dataclass, like `dataclasses.field`
@@ -126,7 +126,7 @@ class Change(Spec):
 
 @dataclass(frozen=True, kw_only=True)
 class Body(Spec):
-    """What one cell of the sweep is compiled from."""
+    """The part of a scenario that is compiled for each cell of the sweep."""
 
     topology: Spec = key(TOPOLOGY, "The network.")
     transport: Transport = key(Struct(Transport), "TCP settings of all workload entries.", default=Transport())
@@ -143,7 +143,7 @@ class Body(Spec):
 
 
 class Raw:
-    """Any value, kept as it is: read elsewhere, with only its outline in the schema."""
+    """Any value, kept unparsed: other code reads it, the schema shows only its outline."""
 
     def __init__(self, what: str, schema: dict[str, Any]) -> None:
         self.what = what
@@ -247,7 +247,7 @@ _QUICK = {"type": "object", "patternProperties": {f"^{_PATH}$": True}, "addition
 
 @dataclass(frozen=True, kw_only=True)
 class Head(Spec):
-    """What a scenario says besides the experiment itself."""
+    """The parts of a scenario besides the experiment itself."""
 
     title: str = key(Text("text of one line", r"[^\n]+", 200), "What the experiment shows, in one line.")
     source: str = key(TEXT, "Origin of the experiment: a paper and its section.", default="")

@@ -1,4 +1,4 @@
-"""The language's words for transports: congestion controls and settings of TCP."""
+"""Language definitions of transports: congestion controls and settings of TCP."""
 
 # ruff: noqa: RUF009 - `key` makes a field of a dataclass, like `dataclasses.field`
 from __future__ import annotations
@@ -33,7 +33,7 @@ class CongestionControl:
     mark: Mark = NOWHERE
     marks: dict[str, Mark] = field(default_factory=dict, compare=False, repr=False)
     quoted: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
-    """Options whose numbers are in quotes: an error, told together with their range."""
+    """Options whose numbers are in quotes: an error, reported together with their range."""
 
 
 class _CongestionControlType:
@@ -94,7 +94,7 @@ def _cc_name(node: Node, log: Log) -> str:
 
 @dataclass(frozen=True)
 class StackDefaults:
-    """What a stack profile sets where the scenario does not; all of it is written into the plan."""
+    """Defaults of a stack profile; all of them are written into the plan."""
 
     initial_window: int
     sack: bool

@@ -1,4 +1,4 @@
-"""The language's words for web pages: `kind: web`."""
+"""Language definitions of web pages: `kind: web`."""
 
 # ruff: noqa: RUF009 - `key` makes a field of a dataclass, like `dataclasses.field`
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The language's words for workloads.
+"""Language definitions of workloads.
 
-Only what may be written and what it means; `_flows.py` makes flows from it.
+This module defines syntax and meaning; `_flows.py` compiles it into flows.
 """
 
 # ruff: noqa: RUF009 - `key` makes a field of a dataclass, like `dataclasses.field`
@@ -52,7 +52,7 @@ class Selector:
 
     @property
     def indices(self) -> tuple[int, ...] | None:
-        """The indices written out."""
+        """The indices, written out."""
         return None if self.ranges is None else tuple(i for r in self.ranges for i in r)
 
     def __len__(self) -> int:
@@ -95,7 +95,7 @@ class SelectorType:
 
 @dataclass(frozen=True)
 class Between:
-    """Who sends to whom: a group of pairs of the topology, or the hosts of both ends."""
+    """Senders and receivers: a group of pairs of the topology, or the hosts at both ends."""
 
     pairs: Selector | None
     sources: tuple[Selector, ...] = ()
@@ -194,7 +194,7 @@ _LEVEL = Number(0, 100)
 
 @dataclass(frozen=True, kw_only=True)
 class Workload(Spec):
-    """What every workload entry has."""
+    """The common keys of all workload entries."""
 
     name: str = key(NAME, "Unique name. The flows are `name[0]`, `name[1]` and so on.")
     between: Between = key(
@@ -241,7 +241,7 @@ class Workload(Spec):
 
     @property
     def udp_only(self) -> bool:
-        """Whether it sends datagrams, and has no TCP settings."""
+        """Whether it sends only datagrams and has no TCP settings."""
         return False
 
     @property
@@ -290,7 +290,7 @@ class Transfer(Workload):
     def sizes(self) -> Distribution:
         """`size` or `total`, whichever is given."""
         found = self.size if self.total is None else self.total
-        assert found is not None  # which was checked
+        assert found is not None  # checked before
         return found
 
 
@@ -306,7 +306,7 @@ class Datagrams(Workload):
 
 @dataclass(frozen=True)
 class On:
-    """What a source sends while on: sizes over TCP, or durations over UDP."""
+    """Payload of an ON period: sizes over TCP, or durations over UDP."""
 
     tcp: bool
     distribution: Distribution

@@ -1,7 +1,6 @@
-"""The flows and links that checks name, and whether any cell has them; the delays that they ask for, and whether any
-cell measures them.
+"""Verifies that the flows and links that checks name exist in a cell, and that a cell measures the delays they need.
 
-A check is read before there is a plan, so that ``goodput.mean(flows[7])`` of three flows is found only here.
+Checks are read before plans exist, so ``goodput.mean(flows[7])`` with only three flows is detected here.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ __all__ = ["Named"]
 
 @dataclass
 class _Part:
-    """What one check says in parentheses after a metric."""
+    """The text in parentheses after one metric of a check."""
 
     text: str
     links: bool
     where: Mapping[str, str]
     mark: Mark
-    reason: str = ""  # why no cell has it so far; empty before any was looked at
+    reason: str = ""  # why no cell has it so far; empty before the first cell
 
 
 @dataclass
 class Named:
-    """What the checks of some expectations name; every part must exist in one of the cells that it is about."""
+    """The names in the checks of some expectations; each must exist in one of the cells that its check is about."""
 
     expectations: Iterable[tuple[Expectation, Mark]]
     _open: list[_Part] = field(default_factory=list)
@@ -39,7 +38,7 @@ class Named:
     _seen: bool = False
 
     def __post_init__(self) -> None:
-        """Reads the checks; those that are no checks were told already."""
+        """Reads the checks; malformed ones were reported already."""
         syntax = importlib.import_module("weir.metrics.expect.syntax")
         for expectation, mark in self.expectations:
             read = read_check(expectation.check, None, None)
@@ -51,7 +50,7 @@ class Named:
             self._open += [_Part(text, links, where, mark) for text, links, where in parts if text is not None]
 
     def see(self, factors: Mapping[str, str], plan: Mapping[str, Any]) -> None:
-        """Looks at the plan of a cell with these factors."""
+        """Examines the plan of a cell with these factors."""
         self._seen = True
         if plan["measure"].get("delay_ns"):
             self._delays = {}
@@ -60,7 +59,7 @@ class Named:
             self._open = [part for part in self._open if not _has(part, factors, view)]
 
     def report(self, log: Log) -> None:
-        """Tells what no cell had."""
+        """Reports names that no cell has."""
         for mark, text in self._delays.items() if self._seen else ():
             log.error(mark, f"`{text[:60]}` needs `measure: {{delay: ...}}`, the interval in which delays are recorded")
         for part in self._open:
@@ -82,7 +81,7 @@ def _has(part: _Part, factors: Mapping[str, str], view: Any) -> bool:
 
 
 def _view(plan: Mapping[str, Any]) -> Any:
-    """As much of a plan as a selection asks for."""
+    """The part of a plan that a selection needs."""
     flows = [
         SimpleNamespace(id=i, name=f["name"], group=f["group"], index=f["index"], role=f["role"])
         for i, f in enumerate(plan["flows"])

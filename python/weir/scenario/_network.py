@@ -1,7 +1,7 @@
 """Networks: nodes, directed links and the paths over them.
 
-`_topologies.py` builds a network from what a scenario says; this module knows how one is stored, how its elements are
-written into a plan and which way packets go.
+`_topologies.py` builds a network from a scenario; this module stores it, writes its elements into a plan and finds
+paths.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Link", "Network", "Path", "check_link", "delay_plan", "loss_plan"]
 
 MAX_ROUTERS = 1_000
 MAX_STEPS = 6_000_000
-"""Of the search for paths: links looked at. A dumbbell with 1,000 routers takes 4,000,000."""
+"""Limit of the search for paths, in links examined. A dumbbell with 1,000 routers takes 4,000,000."""
 
 
 @dataclass
@@ -40,10 +40,10 @@ class Link:
     jitter: lang.Jitter | None = None
     reorder: lang.Reorder | None = None
     nic: bool = False
-    clocks: float = 0.0  # how far the clock of the transmitter may be off
+    clocks: float = 0.0  # maximum relative clock error of the transmitter
 
     def plan(self, rtt: int | None, log: Log) -> dict[str, Any]:
-        """The link as the plan has it; ``rtt`` is what `bdp` is computed with."""
+        """The link in the form of the plan; ``rtt`` is the round-trip time for `bdp`."""
         return {
             "name": self.name,
             "from": self.start,
@@ -60,7 +60,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Path:
-    """A way through the network, and what its links add up to."""
+    """A path through the network, and the sums over its links."""
 
     links: tuple[int, ...]
     delay: int
@@ -72,7 +72,7 @@ _Doors: TypeAlias = dict[int, tuple[int, int]]
 """The neighbours of a host: the delay and the index of the best link between them."""
 
 _Label: TypeAlias = tuple[int, int, int, int, int]
-"""A router on the way of a search: delay, links passed, the first of all, the last, the router. Smaller is better."""
+"""A router during the search: delay, links passed, the first link, the last, the router. Smaller is better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class _Reached:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """How routers are reached from a host: the delay of its only link and that link; none where it has several."""
+    """How routers are reached from a host: the delay of its only link and that link; ``None`` if it has several."""
 
     delay: int
     first: int | None
@@ -96,7 +96,7 @@ class _Search:
 
 @dataclass
 class Network:
-    """Nodes and links, and what the topology says about its traffic."""
+    """Nodes and links, and the topology's facts about traffic."""
 
     log: Log
     mark: Mark = NOWHERE  # of the topology
@@ -104,14 +104,14 @@ class Network:
     links: list[Link] = field(default_factory=list)
     groups: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     bottleneck: tuple[int, int] | None = None  # forward and reverse link
-    rtt: int | None = None  # what `bdp` of a queue is computed with
+    rtt: int | None = None  # round-trip time for `bdp` of a queue
     by_name: dict[str, int] = field(default_factory=dict)
     link_by_name: dict[str, int] = field(default_factory=dict)
     _routers: int = 0
     _leaving: dict[int, list[int]] = field(default_factory=dict)  # links from each host
     _arriving: dict[int, list[int]] = field(default_factory=dict)  # links to each host
     _core: dict[int, list[int]] = field(default_factory=dict)
-    _ways: dict[tuple[int, int], Path | None] = field(default_factory=dict)  # found so far, by the ends
+    _ways: dict[tuple[int, int], Path | None] = field(default_factory=dict)  # paths found so far, by endpoints
     _exits: dict[int, _Doors] = field(default_factory=dict)
     _entries: dict[int, _Doors] = field(default_factory=dict)
     _tables: dict[int, dict[int, _Reached]] = field(default_factory=dict)
@@ -153,7 +153,7 @@ class Network:
         self._exits.pop(link.start, None)
         self._entries.pop(link.end, None)
         if self.nodes[link.start][1] or self.nodes[link.end][1]:
-            self._tables.pop(link.start, None)  # that of a host, if there is one
+            self._tables.pop(link.start, None)  # a host's table, if it exists
         else:
             self._tables.clear()
 
@@ -164,10 +164,10 @@ class Network:
     def path(self, source: int, sink: int) -> Path | None:
         """The path of least delay, then fewest links, then first written; hosts do not forward.
 
-        It is found once a pair: the cost of a plan is that of its pairs, not of its flows times the links.
+        Each pair is searched once, so the cost depends on pairs, not on flows times links.
 
         Raises:
-            Invalid: the search took more steps than a plan may.
+            Invalid: the search exceeded its step limit.
         """
         ends = (source, sink)
         if ends not in self._ways:
@@ -191,9 +191,9 @@ class Network:
         return None if best is None else self._made(best, search)
 
     def _doors(self, host: int, *, leaving: bool) -> _Doors:
-        """The best link between a host and each of its neighbours: of least delay, then first written.
+        """The best link between a host and each of its neighbours: least delay, then first written.
 
-        A host is no way through, so that only a link to the sink itself may lead to one.
+        Hosts do not forward, so only a link to the sink itself may lead to one.
         """
         known, links = (self._exits, self._leaving) if leaving else (self._entries, self._arriving)
         if host not in known:
@@ -215,7 +215,7 @@ class Network:
         return Path(tuple(reversed(backwards)), delay, min(x.rate for x in links), min(x.mtu for x in links))
 
     def _search(self, source: int, exits: _Doors) -> _Search:
-        """How each router is reached best from a host; hosts that only one router has a link to share most of it."""
+        """The best way from a host to each router; hosts with a link to only one router share most of the search."""
         routers = [(end, delay, index) for end, (delay, index) in exits.items() if not self.nodes[end][1]]
         if len(routers) == 1:
             router, delay, index = routers[0]
@@ -224,7 +224,7 @@ class Network:
         return _Search(0, None, self._table(source, starts))
 
     def _table(self, origin: int, starts: list[_Label]) -> dict[int, _Reached]:
-        """Dijkstra over routers only; ``starts`` are sorted into the order of the search."""
+        """Dijkstra over routers only; sorts ``starts`` into the order of the search."""
         if origin not in self._tables:
             done: dict[int, _Reached] = {}
             heapq.heapify(starts)
@@ -243,7 +243,7 @@ class Network:
         return self._tables[origin]
 
     def _step(self, n: int) -> None:
-        """Counts what the search costs, so that no plan takes for ever."""
+        """Counts a step of the search, so that every plan compiles in bounded time."""
         self._steps += n
         if self._steps > MAX_STEPS:
             message = f"paths between so many hosts over {len(self.links)} links take over {MAX_STEPS} steps to find"
@@ -251,7 +251,7 @@ class Network:
 
 
 def delay_plan(delay: int, jitter: lang.Jitter | None, reorder: lang.Reorder | None) -> dict[str, Any]:
-    """A delay line as the plan has it."""
+    """A delay line in the form of the plan."""
     if jitter is not None:
         return {
             "kind": "jitter",
@@ -267,7 +267,7 @@ def delay_plan(delay: int, jitter: lang.Jitter | None, reorder: lang.Reorder | N
 
 
 def loss_plan(loss: Spec | None) -> dict[str, Any] | None:
-    """Losses as the plan has them."""
+    """Losses in the form of the plan."""
     match loss:
         case lang.Bernoulli():
             return {"kind": "bernoulli", "p": loss.p}
@@ -280,7 +280,7 @@ def loss_plan(loss: Spec | None) -> dict[str, Any] | None:
 
 
 def check_link(link: Link, log: Log) -> None:
-    """Refuses what no link can be."""
+    """Refuses impossible settings of a link."""
     if link.rate == 0:
         raise log.error(link.mark, f"the rate of link `{link.name}` is 0; no packet could pass")
     if link.jitter is not None and link.reorder is not None:

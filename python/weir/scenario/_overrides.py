@@ -1,8 +1,8 @@
-"""Changes of a scenario by dotted path: its `quick` and `realtime` sections, and ``--set`` of the command line.
+"""Applies changes to a scenario by dotted path: its `quick` and `realtime` sections, and ``--set`` of the command line.
 
-Their order is defined, whatever order they are given in: the sweep as a whole, then axes of it, then the rest, mappings
-before what is in them. So each change meets what it changes. A change of the command line that would have no effect is
-refused, because its author would take the results for something else.
+Their order is fixed, whatever order they are given in: the sweep as a whole, then its axes, then the rest, mappings
+before their contents. So each change finds what it changes. A change from the command line without effect is refused,
+because its author would misread the results.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = ["Override", "override", "refuse_replaced", "refuse_unused", "yaml_tex
 Override = tuple[Scalar, Node]
 """A path and its value, each with its place."""
 
-_LONGEST_NAME = 60
+_MAX_NAME = 60
 
 
 def yaml_text(value: Any) -> str:
-    """A value of Python as the YAML text that ``--set`` takes; a text is that already.
+    """Converts a value of Python to the YAML text that ``--set`` takes; a text is returned unchanged.
 
     >>> yaml_text(4), yaml_text(True), yaml_text(["reno", {"name": "cubic", "beta": 700}])
     ('4', 'true', '["reno", {"name": "cubic", "beta": 700}]')
@@ -62,7 +62,7 @@ def yaml_texts(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def override(root: Map, changes: Iterable[Override], log: Log) -> Map:
-    """``root`` with the changes of a ``quick`` section or of the command line.
+    """Applies the changes of a ``quick`` section or of the command line to ``root``.
 
     Raises:
         Invalid: a path leads nowhere; the reasons are in ``log``.
@@ -110,12 +110,12 @@ def _sweep_step(key: Scalar) -> Step:
 
 
 def _axis(key: Scalar, root: Node, log: Log) -> tuple[Step, ...]:
-    """The steps to an axis of the sweep: what follows ``sweep.`` is one key, itself a path."""
+    """The steps to an axis of the sweep: the text after ``sweep.`` is one key, itself a path."""
     rest = key.text.removeprefix("sweep.")
     mark = key.mark.shifted(len("sweep.")) if key.plain else key.mark
     known = _swept(root)
     if rest not in known:
-        raise log.error(mark, f"`{rest[:_LONGEST_NAME]}` is not swept{choose(rest, known)}")
+        raise log.error(mark, f"`{rest[:_MAX_NAME]}` is not swept{choose(rest, known)}")
     return (_sweep_step(key), Step(rest, None, Scalar(mark, rest)))
 
 
@@ -141,12 +141,12 @@ def refuse_replaced(root: Map, changes: Sequence[Override], sweep: Sweep, log: L
 
 
 def _first(sweep: Sweep) -> list[tuple[tuple[tuple[Step, ...], Node], ...]]:
-    """What the first alternative of each axis sets; the others set the same places."""
+    """The places that the first alternative of each axis sets; the others set the same places."""
     return [axis[0].values for axis in sweep.axes]
 
 
 def _place(root: Node, steps: Sequence[Step]) -> tuple[str | int, ...]:
-    """Where a path leads, an item that has a name by its index."""
+    """The place of a path, with named items as indices."""
     node: Node | None = root
     place: list[str | int] = []
     for step in steps:
@@ -183,6 +183,6 @@ def refuse_unused(body: Body, changes: Sequence[Override], log: Log) -> None:
 
 
 def _has(entry: Workload, name: str) -> bool:
-    """Whether an entry has a TCP setting of its own that takes precedence over the common one of this name."""
+    """Whether an entry has a TCP setting of this name that overrides the common one."""
     own = entry.transport
     return own.has(name) or (name in ("send_buffer", "receive_buffer") and own.has("buffers"))

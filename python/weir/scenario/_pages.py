@@ -1,8 +1,8 @@
-"""The pages of users: which object goes over which connection, and what it waits for.
+"""The pages of users: the connection of each object, and what it waits for.
 
-Object k of a page is dealt to a connection when the plan is compiled, so that all methods fetch the same over the same
-connection. A browser gives an object to the first connection that is free; here it goes to the one with the least to do
-by then, which counts an object as its bytes and one initial window, the data of the round trip that its request takes.
+Objects are assigned to connections when the plan is compiled, so that all methods fetch the same objects over the same
+connections. A browser gives an object to the first free connection. Here it goes to the connection with the least work
+so far; an object counts as its bytes plus one initial window, the data of the round trip that its request takes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["connections"]
 Transfer = dict[str, Any]
 
 _REQUEST_BYTES = 14_600
-"""What a round trip weighs beside an object: an initial window of ten segments (RFC 6928)."""
+"""Bytes that a round trip counts: an initial window of ten segments (RFC 6928)."""
 
 
 @dataclass(frozen=True)
@@ -34,16 +34,16 @@ class Page:
     objects: list[int]
 
     def least_ns(self, rate: int, rtt: int) -> int:
-        """What it takes at least over a path of ``rate`` bit/s: its bytes, and a round trip a request."""
+        """Minimum duration over a path of ``rate`` bit/s: its bytes, and a round trip per request."""
         trips = 2 if self.objects else 1
         size = self.document + sum(self.objects)
         return self.think_ns + self.parse_ns + max(1, size * 8_000_000_000 // rate) + trips * rtt
 
 
 def connections(entry: Web, sources: Sources, flow: Flow, name: str, horizon: int) -> list[list[Transfer]]:
-    """The transfers of each connection of a user, as the plan has them, for ``horizon`` ns.
+    """The transfers of each connection of a user, in the form of the plan, for ``horizon`` ns.
 
-    A connection that no object is dealt to has none.
+    A connection without objects has none.
     """
     pages = _pages(entry, sources, flow, name, horizon)
     sources.check_bytes(name, sum(page.document + sum(page.objects) for page in pages))
@@ -55,7 +55,7 @@ def connections(entry: Web, sources: Sources, flow: Flow, name: str, horizon: in
 
 
 def _add(lists: list[list[Transfer]], number: int, page: Page, before: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Adds a page after the last objects of the one before; returns its last objects, by connection and number."""
+    """Adds a page after the last objects of the previous one; returns its last objects, by connection and number."""
     document = (0, len(lists[0]))
     lists[0].append(_transfer(page.think_ns, page.document, number, [end for end in before if end[0] != 0]))
     ends = [document]
@@ -77,7 +77,7 @@ def _transfer(wait_ns: int, size: int, page: int, after: list[tuple[int, int]]) 
 
 
 def _deal(sizes: list[int], connections: int) -> list[list[int]]:
-    """The objects of each connection, in the order in which they are asked for."""
+    """The objects of each connection, in the order of their requests."""
     dealt: list[list[int]] = [[] for _ in range(connections)]
     loads = [(0, connection) for connection in range(connections)]
     for size in sizes:
@@ -88,7 +88,7 @@ def _deal(sizes: list[int], connections: int) -> list[list[int]]:
 
 
 def _pages(entry: Web, sources: Sources, flow: Flow, name: str, horizon: int) -> list[Page]:
-    """The pages of a user: as many as are asked for, or so many that no more fit."""
+    """The pages of a user: the requested number, or more than fit."""
     if entry.count is not None or entry.think is None:
         return _drawn(entry, sources, name, entry.count or 1, keep=True)
     rate, rtt = sources.best_path(flow)

@@ -1,6 +1,6 @@
-"""Problems of a scenario: where they are, what is wrong, and how they are collected.
+"""Problems of a scenario: their places, messages, and collection.
 
-A parser that stops at the first mistake wastes its user's time; everything here exists so that one pass reports all.
+A parser that stops at the first mistake wastes its user's time; this module lets one pass report all.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ __all__ = [
 T = TypeVar("T")
 Severity = Literal["error", "warning", "info"]
 _ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
-_MOST_NAMES = 16
-_MOST_COMPARED = 500
-_MOST_PROBLEMS = 200
+_MAX_NAMES = 16
+_MAX_COMPARED = 500
+_MAX_PROBLEMS = 200
 _NUMBERS = re.compile(r"[0-9][0-9.e+]*[a-zA-Z]*")
 
 
@@ -40,7 +40,7 @@ _NUMBERS = re.compile(r"[0-9][0-9.e+]*[a-zA-Z]*")
 class Mark:
     """A place in a text: line and column, both from 1; the column counts characters.
 
-    ``file`` is only for what is not in the scenario file itself, such as a value given on the command line.
+    ``file`` is set only for text outside the scenario file, such as a value on the command line.
     """
 
     line: int
@@ -48,8 +48,9 @@ class Mark:
     file: str = ""
 
     def base(self, folder: str) -> str:
-        """What a relative path at this mark is relative to: ``folder``, the scenario's; elsewhere where weir was
-        started, as for any path of a command line."""
+        """The folder that relative paths at this mark refer to: ``folder`` in the scenario's file; the working
+        directory for the command line.
+        """
         return "" if self.file else folder
 
     def shifted(self, columns: int) -> Mark:
@@ -62,7 +63,7 @@ NOWHERE = Mark(1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong, or worth knowing, about a scenario file."""
+    """An error, warning or note about a scenario file."""
 
     file: str
     line: int
@@ -84,25 +85,25 @@ class ScenarioError(ValueError):
 
 
 class Invalid(Exception):  # noqa: N818 - control flow inside the parser, never seen outside
-    """A value could not be parsed; the reason is in the log already."""
+    """A value could not be parsed; the log already has the reason."""
 
 
 class Enough(Exception):  # noqa: N818 - like Invalid
-    """So many problems that the rest would not be read: checking ends here."""
+    """Too many problems: checking ends here."""
 
 
 class Log:
-    """Collects problems of one file, each once; ends the checking with ``Enough`` when there are very many."""
+    """Collects problems of one file, each once; ends the check with ``Enough`` when there are too many."""
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.work = 0  # values read, links, flows and tens of draws made so far: how long the check of a cell takes
+        self.work = 0  # values read, links, flows and tens of draws made so far: the cost of checking a cell
         self._errors: dict[Problem, None] = {}
         self._notes: dict[Problem, None] = {}
         self._outlines: set[tuple[int, int, str]] = set()
 
     def error(self, mark: Mark, message: str) -> Invalid:
-        """Records an error and returns the exception that ``raise`` wants where parsing cannot go on."""
+        """Records an error and returns the exception to ``raise`` if parsing cannot go on."""
         self._add(mark, message, "error")
         return Invalid(message)
 
@@ -115,7 +116,7 @@ class Log:
         self._add(mark, message, "info")
 
     def extend(self, other: Log) -> None:
-        """Adds the problems of a cell; notes that differ from one already here only in numbers say nothing new."""
+        """Adds the problems of a cell, except notes that differ from an existing one only in numbers."""
         for problem in other._errors:
             self._put(problem)
         for problem in other._notes:
@@ -125,15 +126,15 @@ class Log:
                 self._put(problem)
 
     def _add(self, mark: Mark, message: str, severity: Severity) -> None:
-        line = message.replace("\n", "\\n")  # of a quoted text: a problem is one line
+        line = message.replace("\n", "\\n")  # quoted text may have line breaks, a problem is one line
         self._put(Problem(mark.file or self.file, mark.line, mark.column, line, severity))
 
     def _put(self, problem: Problem) -> None:
         kind = self._errors if problem.severity == "error" else self._notes
-        if len(kind) < _MOST_PROBLEMS:
+        if len(kind) < _MAX_PROBLEMS:
             kind[problem] = None
         elif problem.severity == "error":
-            text = f"there are more than {_MOST_PROBLEMS} errors; what follows was not checked"
+            text = f"there are more than {_MAX_PROBLEMS} errors; what follows was not checked"
             kind[Problem(problem.file, problem.line, problem.column, text)] = None
             raise Enough
 
@@ -155,21 +156,21 @@ class Log:
 
 
 def folded(name: str) -> str:
-    """A name without what is easily mistaken: case, and hyphens for underscores."""
+    """Normalises a name: lower case, underscores for hyphens."""
     return name.casefold().replace("-", "_")
 
 
 def choose(name: str, names: Iterable[str], free: Iterable[str] | None = None) -> str:
-    """The end of a message about an unknown ``name``: the nearest valid one, or what is valid.
+    """The end of a message about an unknown ``name``: the nearest valid name, or the valid ones.
 
-    ``free`` are those that are not used yet; only they are listed.
+    ``free`` are the unused names; only they are listed.
 
     >>> choose("droptial", ["droptail", "red"])
     '; did you mean `droptail`?'
     >>> choose("zzz", ["droptail", "red"])
     '; expected `droptail` or `red`'
     """
-    known = list(islice(names, _MOST_COMPARED))
+    known = list(islice(names, _MAX_COMPARED))
     by_fold = {folded(k): k for k in reversed(known)}
     near = difflib.get_close_matches(folded(name[:64]), by_fold, n=1, cutoff=0.6)
     if near:
@@ -179,7 +180,7 @@ def choose(name: str, names: Iterable[str], free: Iterable[str] | None = None) -
 
 
 def gather(parts: Iterable[Callable[[], T]]) -> tuple[T, ...]:
-    """The values of all parts; every part is tried even when one fails.
+    """The values of all parts; every part is tried even if one fails.
 
     Raises:
         Invalid: a part raised it.
@@ -199,6 +200,6 @@ def gather(parts: Iterable[Callable[[], T]]) -> tuple[T, ...]:
 def listing(names: Iterable[str], last: str = "or") -> str:
     """Names for a sentence: ``a``, ``b`` or ``c``; long lists are cut."""
     quoted = [f"`{n}`" for n in names]
-    if len(quoted) > _MOST_NAMES:
-        return ", ".join(quoted[:_MOST_NAMES]) + f" ... ({len(quoted)} in all)"
+    if len(quoted) > _MAX_NAMES:
+        return ", ".join(quoted[:_MAX_NAMES]) + f" ... ({len(quoted)} in all)"
     return f" {last} ".join(filter(None, [", ".join(quoted[:-1]), quoted[-1] if quoted else ""]))

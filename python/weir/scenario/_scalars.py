@@ -1,4 +1,4 @@
-"""The definitions of the language: single values, which parse a node and give their JSON schema."""
+"""Building blocks of the language: single values, which parse a node and give their JSON schema."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ Definitions = dict[str, dict[str, Any]]
 
 
 class Type(Protocol[T_co]):
-    """What a value may be."""
+    """The type of a value."""
 
     @property
     def what(self) -> str:
         """A noun phrase for "expected ..."."""
 
     def parse(self, node: Node, log: Log) -> T_co:
-        """The value of ``node``; raises ``Invalid`` after reporting to ``log``."""
+        """Parses ``node``; raises ``Invalid`` after reporting to ``log``."""
 
     def schema(self, defs: Definitions) -> dict[str, Any]:
         """The JSON schema; named parts go to ``defs``."""
@@ -57,7 +57,7 @@ def expected(node: Node, what: str, log: Log) -> Invalid:
 
 
 class _ScalarType(Generic[T]):
-    """A type of single values, by a function from text that raises ``ValueError``."""
+    """A type of single values, defined by a function from text that raises ``ValueError``."""
 
     def __init__(self, what: str, convert: Callable[[str], T], schema: dict[str, Any], most: int = 0) -> None:
         self.what = what

@@ -1,4 +1,4 @@
-"""Scenarios and their cells: the whole way from a text to plans."""
+"""Scenarios and their cells: from text to plans."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from ._yaml import MAX_BYTES, Map, Node, Scalar, describe, read
 __all__ = ["Cell", "Scenario", "check", "load", "parse", "schema"]
 
 T = TypeVar("T")
-_MOST_CHECKED = 500
-_MOST_WORK = 100_000  # of the cells compiled to check a sweep, as logs count it
-_MOST_WORK_TWICE = 20_000  # of a cell that is compiled with another seed, too
+_MAX_CHECKED = 500
+_MAX_WORK = 100_000  # limit on compiling cells to check a sweep, in the log's unit of work
+_MAX_WORK_TWICE = 20_000  # limit for a cell that is compiled with a second seed
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Cell:
         id: Number of the combination and of the repeat, such as ``0003-r1``; the name of the cell's folder.
         factors: The swept values by short name, as the scenario has them.
         repeat: Number of the repeat, from 0.
-        seed: Seed of this repeat: of its draws, and of all that is random while it runs. Cells that differ only in
+        seed: Seed of this repeat, for the workload's draws and all randomness during the run. Cells that differ only in
             their factors share it, so that they get the same workload.
     """
 
@@ -68,12 +68,12 @@ class Scenario:
     """A parsed scenario.
 
     Attributes:
-        file: What problems name: the path as it was given, or another name in angle brackets.
+        file: The file name in problems: the path as given, or another name in angle brackets.
         text: The text of the file, without the changes of its ``quick`` section or the command line.
         factors: The swept factors by short name, each with the texts of its values.
         expect: Claims about its results that this version decides.
         unjudged: The other claims of the file, and why this version does not decide them.
-        problems: What was found that is not an error: warnings and notes.
+        problems: Warnings and notes.
     """
 
     file: str
@@ -103,7 +103,9 @@ class Scenario:
         return self if self._quick is None else self._quick
 
     def realtime(self) -> Scenario:
-        """The scenario with the changes of its ``quick`` and ``realtime`` sections; quick, if it has no latter."""
+        """The scenario with the changes of its ``quick`` and ``realtime`` sections; ``quick`` if it has no
+        ``realtime``.
+        """
         return self.quick() if self._realtime is None else self._realtime
 
     def version(self, version: Version) -> Scenario:
@@ -111,9 +113,9 @@ class Scenario:
         return {"full": lambda: self, "quick": self.quick, "realtime": self.realtime}[version]()
 
     def cells(self, quick: bool = False) -> list[Cell]:
-        """The cells in the order of the sweep (the last factor varies fastest), repeats of a cell one after another.
+        """The cells in the order of the sweep (the last factor varies fastest), the repeats of a cell in sequence.
 
-        Their plans are compiled when they are asked for.
+        Their plans are compiled on demand.
         """
         if quick:
             return self.quick().cells()
@@ -140,7 +142,7 @@ class Scenario:
 
 
 def derive_seed(seed: int, repeat: int) -> int:
-    """The seed of a repeat: under 2^53, so that every reader of JSON keeps it exactly."""
+    """The seed of a repeat: below 2^53, so that every JSON reader keeps it exactly."""
     digest = hashlib.blake2b(f"{seed}/{repeat}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 11
 
@@ -163,7 +165,7 @@ def load(
 
     Raises:
         ScenarioError: the file cannot be read, or has errors; all of them are in ``problems``.
-        ValueError: an override is no value that YAML has.
+        ValueError: an override has no YAML equivalent.
     """
     file = os.fspath(path)
     return _parse(_bytes_of(file), file, _version(quick, realtime), yaml_texts(overrides or {}))
@@ -177,7 +179,7 @@ def parse(
     realtime: bool = False,
     overrides: Mapping[str, Any] | None = None,
 ) -> Scenario:
-    """Reads and checks a scenario like :func:`load`; ``file`` is what problems name.
+    """Reads and checks a scenario like :func:`load`; ``file`` is its name in problems.
 
     Raises:
         ScenarioError: there are errors; all of them are in ``problems``.
@@ -190,7 +192,7 @@ def _version(quick: bool, realtime: bool) -> Version:
 
 
 def check(path: str | os.PathLike[str]) -> list[Problem]:
-    """All problems of a scenario file in its order, also warnings and notes; never raises for bad content."""
+    """All problems of a scenario file in its order, including warnings and notes; never raises for bad content."""
     try:
         return list(load(path).problems)
     except ScenarioError as e:
@@ -198,7 +200,7 @@ def check(path: str | os.PathLike[str]) -> list[Problem]:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema of a scenario file, made from the definitions that the parser uses."""
+    """The JSON schema of a scenario file, generated from the parser's definitions."""
     return scenario_schema()
 
 
@@ -229,7 +231,7 @@ def _with_problems(scenario: Scenario, problems: tuple[Problem, ...]) -> Scenari
 
 
 def _scenario(text: str | bytes, log: Log, wanted: Version, overrides: Mapping[str, str]) -> Scenario:
-    """The scenario and its other versions, all checked; in the one that is wanted every override needs an effect."""
+    """The scenario and its other versions, all checked; in the wanted one, every override must have an effect."""
     root = read(text, log)
     if not isinstance(root, Map):
         raise log.error(root.mark, f"expected a mapping with `title`, `topology`, `workload`; found {describe(root)}")
@@ -259,7 +261,7 @@ def _scenario(text: str | bytes, log: Log, wanted: Version, overrides: Mapping[s
 
 
 def _section(root: Map, name: str, log: Log) -> Map | None:
-    """The section that makes another version of a scenario; none if it has none."""
+    """The section that makes another version of a scenario; ``None`` without one."""
     section = root.get(name)
     if section is None or isinstance(section, Map):
         return section
@@ -280,10 +282,10 @@ def _variant(
     version: Version,
     needed: bool,
 ) -> Scenario:
-    """The scenario of one tree, checked as far as its cells go.
+    """The scenario of one tree, with its cells checked.
 
-    ``written`` has the swept values of the file, ``effective`` the overrides in ``root`` that need an effect;
-    ``needed`` says whether this is the version that was asked for.
+    ``written`` has the swept values of the file, ``effective`` the overrides in ``root`` that must have an effect;
+    ``needed`` says whether this version was asked for.
     """
     _check_keys(root, log)
     head = _tried(partial(HEAD.parse_map, root, log, _keys_of(root)))
@@ -321,14 +323,14 @@ def _variant(
         )
     if runs > MANY_CELLS:
         log.warn(head.at("sweep"), f"{runs} runs ({len(sweep)} cells, {head.repeat} repeats) will take long")
-    # What is wrong with the values of the sweep is told together with what is wrong elsewhere.
-    if needed or (body is not None and log.work <= _MOST_WORK):  # the first version may have cost enough
+    # Reports problems of the sweep's values together with the others.
+    if needed or (body is not None and log.work <= _MAX_WORK):  # the first version may have used up the limit
         _check_cells(scenario, head, log)
     return scenario
 
 
 def _names_of_phases(root: Map) -> list[str] | None:
-    """The phases that the scenario names, right or wrong; none if it has no mapping of them."""
+    """The named phases, valid or not; ``None`` if the scenario has no mapping of them."""
     phases = root.get("phases")
     if phases is None:
         return []
@@ -340,7 +342,7 @@ def _parse_body(root: Map, log: Log) -> Body:
 
 
 def _keys_of(root: Map) -> frozenset[str]:
-    """All keys at the top: who reads some of them leaves the rest to others, and unknown ones to `_check_keys`."""
+    """All top-level keys. Readers of some of them ignore the rest; `_check_keys` reports unknown ones."""
     return frozenset(e.key.text for e in root.entries)
 
 
@@ -360,23 +362,23 @@ def _tried(part: Callable[[], T]) -> T | None:
 
 
 def _check_cells(scenario: Scenario, head: Head, log: Log) -> None:
-    """Compiles cells to find what is wrong with them: all, or a selection where that would take long."""
+    """Compiles cells to find their problems: all, or a selection if all would take too long."""
     work = 0
     varies = scenario.repeat == 1
     named = Named(_marked(scenario, head))
-    for values in scenario._sweep.probes(_MOST_CHECKED):
+    for values in scenario._sweep.probes(_MAX_CHECKED):
         cell = Log(log.file)
         with suppress(Invalid, Enough):
             plan = scenario._compile(values, derive_seed(scenario.seed, 0), cell)
             named.see({name: text for value in values for name, text in value.names}, plan)
-            varies = varies or cell.work > _MOST_WORK_TWICE or _seed_matters(scenario, values, plan)
+            varies = varies or cell.work > _MAX_WORK_TWICE or _seed_matters(scenario, values, plan)
         log.extend(cell)
         work += cell.work
         log.work += cell.work
-        if work > _MOST_WORK:
+        if work > _MAX_WORK:
             break
     named.report(log)
-    if work <= _MOST_WORK and not varies and not log.failed:
+    if work <= _MAX_WORK and not varies and not log.failed:
         text = "nothing is random here: repeats are equal, and intervals have no width; `processing` is a way out"
         log.warn(head.at("repeat"), text)
 
@@ -392,7 +394,7 @@ def _marked(scenario: Scenario, head: Head) -> list[tuple[Expectation, Mark]]:
 
 
 _RANDOM = frozenset(one.name for one in elements() if one.random)
-"""Elements of a plan that draw while it runs."""
+"""Elements of a plan that draw random numbers during the run."""
 
 
 def _seed_matters(scenario: Scenario, values: tuple[Factor, ...], plan: dict[str, Any]) -> bool:

@@ -1,7 +1,7 @@
-"""What flows send: sizes, waits and periods, drawn when the plan is compiled.
+"""The payload of flows: sizes, waits and periods, drawn when the plan is compiled.
 
-Each draw comes from a substream named after the entry, the flow and the purpose, so that a flow keeps its draws when
-others are added, and the first flows keep theirs when an entry gets more.
+Each draw comes from a substream named after the entry, the flow and the purpose. So a flow keeps its draws when others
+are added, and the first flows keep theirs when an entry grows.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ __all__ = ["Best", "Budget", "Flow", "Sources"]
 
 MAX_TRANSFERS = 1_000_000
 MAX_BYTES = 2**60
-"""Of the transfers of one flow: a count of bytes has room for several times as much."""
+"""Limit on the transfers of one flow; byte counters have room for several times as much."""
 
 
 @dataclass
 class Budget:
-    """What all entries together have used of the limits of a plan."""
+    """The share of the plan's limits that all entries together have used."""
 
     flows: int = 0
     hops: int = 0  # links of all paths
@@ -34,7 +34,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """The highest rate and the least delay that a link ever has."""
+    """The highest rate and the least delay of a link during the run."""
 
     rate: int
     delay: int
@@ -42,7 +42,7 @@ class Best:
 
 @dataclass
 class Flow:
-    """One flow of an entry, all of its parallel streams: the ends and the times are known, not yet what is sent."""
+    """One flow of an entry with all its parallel streams: endpoints and times are known, payload is not."""
 
     index: int
     ends: tuple[int, int]
@@ -59,18 +59,18 @@ class Flow:
 
 @dataclass(frozen=True)
 class Sources:
-    """The draws of one workload entry, within what is left of the limits of the plan."""
+    """The draws of one workload entry, within the rest of the plan's limits."""
 
     entry: lang.Workload
     seed: int
     best: Sequence[Best]
-    """Of each link, the best that it ever is."""
+    """Highest rate and least delay of each link."""
     budget: Budget
     log: Log
 
     @property
     def shared(self) -> bool:
-        """Whether the streams of a flow share what is drawn for it."""
+        """Whether the streams of a flow share its draws."""
         return isinstance(self.entry, lang.Transfer) and self.entry.total is not None
 
     def tcp(self, flow: Flow, stream: int, name: str, horizon: int) -> dict[str, Any]:
@@ -93,25 +93,25 @@ class Sources:
         return {"kind": "transfers", "transfers": transfers, "keep_connection": entry.keep_connection}
 
     def check_bytes(self, name: str, total: int) -> None:
-        """Refuses more bytes than counters of flow ``name`` hold."""
+        """Refuses more bytes than the counters of flow ``name`` hold."""
         if total > MAX_BYTES:
             message = f"the transfers of flow `{name}` have {total:.2g} bytes; the limit is {MAX_BYTES:.2g}"
             raise self.log.error(self.entry.mark, message)
 
     def best_path(self, flow: Flow) -> tuple[int, int]:
-        """The highest rate (bit/s) and the shortest RTT (ns) that a flow's path ever has while its links change."""
+        """The highest rate (bit/s) and the shortest RTT (ns) of a flow's path while its links change."""
         rate = min(self.best[i].rate for i in flow.path.links)
         return rate, sum(self.best[i].delay for i in (*flow.path.links, *flow.back.links))
 
     def expected(self, horizon: int, mean: float) -> int:
-        """A guess of how many draws of this mean fill the horizon; refuses what is hopeless before it is drawn."""
+        """Estimated number of draws with this mean that fill the horizon; refuses hopeless ones before drawing."""
         expected = horizon / max(mean, 1.0)
         if expected > 2 * MAX_TRANSFERS:
             self.spend(MAX_TRANSFERS + 1)
         return max(16, int(expected * 1.2))
 
     def spend(self, n: int, *, keep: bool = True) -> None:
-        """Takes ``n`` transfers or periods out of the budget; without ``keep`` only asks for them."""
+        """Takes ``n`` transfers or periods out of the budget; with ``keep=False``, only checks that they fit."""
         self.log.work += 1 + n // 10
         if self.budget.spent + n > MAX_TRANSFERS:
             message = f"more than {MAX_TRANSFERS} transfers or periods; make them longer or the run shorter"
@@ -119,7 +119,7 @@ class Sources:
         self.budget.spent += n if keep else 0
 
     def _parts(self, sizes: list[int], stream: int) -> list[int]:
-        """What a stream sends of transfers of these sizes."""
+        """A stream's shares of transfers of these sizes."""
         n = self.entry.streams
         if not self.shared or n == 1:
             return sizes
@@ -129,7 +129,7 @@ class Sources:
         return [size // n + (stream < size % n) for size in sizes]
 
     def _enough(self, flow: Flow, name: str, sizes: Distribution, waits: Distribution | None, horizon: int) -> int:
-        """So many transfers that no more fit: each takes at least an RTT, and its size at the path's rate."""
+        """More transfers than fit: each takes at least an RTT, and its size at the path's rate."""
         share = self.entry.streams if self.shared else 1
         rate, rtt = self.best_path(flow)
         mean = sizes.mean() / share * 8e9 / rate + rtt + (waits.mean() if waits is not None else 0)

@@ -1,9 +1,9 @@
-"""The definitions of the language: lists and mappings.
+"""Building blocks of the language: lists and mappings.
 
-One definition parses and makes the JSON schema, so that the published schema cannot say something else than the parser
-does. A mapping of the language is a frozen dataclass whose fields are made with :func:`key`; the rest are small types
-to compose. Parsing goes on after a mistake as long as it makes sense: a type reports to the log and raises ``Invalid``,
-a mapping or list catches that for each part and raises once at its end.
+One definition both parses and generates the JSON schema, so that the two cannot differ. A mapping of the language is a
+frozen dataclass whose fields are made with :func:`key`; the rest are small types to compose. Parsing continues after a
+mistake as long as that makes sense: a type reports to the log and raises ``Invalid``; a mapping or list catches that
+for each part and raises once at its end.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class OneOrEach:
 
 @dataclass(frozen=True)
 class Key:
-    """A key of a mapping: its type and what it means."""
+    """A key of a mapping: its type and meaning."""
 
     name: str
     type: Type[Any]
@@ -134,13 +134,13 @@ def key(type: Type[Any], doc: str, *, default: Any = dataclasses.MISSING) -> Any
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """A mapping of the language; knows where it and its values are in the text."""
+    """A mapping of the language, with the places of itself and its values in the text."""
 
     mark: Mark = field(default=NOWHERE, compare=False, repr=False)
     marks: Mapping[str, Mark] = field(default_factory=dict, compare=False, repr=False)
 
     def at(self, name: str) -> Mark:
-        """Where the value of key ``name`` is; where the mapping is, if it has no such key."""
+        """The place of the value of key ``name``; the place of the mapping if it has no such key."""
         return self.marks.get(name, self.mark)
 
     def has(self, name: str) -> bool:
@@ -166,7 +166,7 @@ class Struct(Generic[S]):
         return self.parse_map(node, log, ignore)
 
     def parse_map(self, node: Map, log: Log, ignore: frozenset[str] = frozenset()) -> S:
-        """Like :meth:`parse`; keys in ``ignore`` are someone else's business."""
+        """As :meth:`parse`; keys in ``ignore`` are read elsewhere."""
         log.work += len(node.entries)
         parts: list[Callable[[], tuple[str, Any]]] = []
         free = [k for k in self.keys if node.get(k) is None]
@@ -191,7 +191,7 @@ class Struct(Generic[S]):
 
     def schema(self, defs: Definitions) -> dict[str, Any]:
         if self.name not in defs:
-            defs[self.name] = {}  # taken before it is filled in: a type may contain itself
+            defs[self.name] = {}  # reserved before it is filled in: a type may contain itself
             defs[self.name] = self.body(defs)
         return {"$ref": f"#/$defs/{self.name}"}
 
@@ -234,7 +234,7 @@ def _field_name(cls: type[Any], name: str) -> str:
 class OneOf(Generic[S]):
     """A mapping with exactly one of several keys, each with its own mapping: ``{droptail: {size: 100ms}}``.
 
-    The name alone stands for a mapping without keys (``codel``); other single values are read by ``shorthand``.
+    The name alone is short for a mapping without keys (``codel``); ``shorthand`` reads other single values.
     """
 
     def __init__(
@@ -297,7 +297,7 @@ class OneOf(Generic[S]):
 
 
 class Kind(Generic[S]):
-    """A mapping whose key ``kind`` says which other keys it has."""
+    """A mapping whose key ``kind`` determines its other keys."""
 
     def __init__(self, what: str, kinds: Mapping[str, Struct[Any]]) -> None:
         self._kinds = dict(kinds)

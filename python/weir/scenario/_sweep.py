@@ -1,7 +1,7 @@
-"""Sweeps: dotted paths, the values they take, and the trees of the cells.
+"""Sweeps: dotted paths, their values, and the trees of the cells.
 
-A value is put into the tree of nodes before anything of it is parsed, and keeps the mark it has in the file. So a cell
-is parsed like a scenario that was written out, and its problems point at the value of the sweep that caused them.
+A value is put into the tree of nodes before parsing, and keeps its mark in the file. So a cell is parsed like a
+scenario that was written out, and its problems point at the value of the sweep that caused them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ __all__ = ["Factor", "Step", "Sweep", "parse_path", "parse_sweep", "path_text", 
 MAX_CELLS = 100_000
 MANY_CELLS = 5_000
 MAX_PATHS = 64
-_LONGEST_NAME = 60
-_LONGEST_LABEL = 200
+_MAX_NAME = 60
+_MAX_LABEL = 200
 _STEP = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)((?:\[[0-9]{1,6}\])*)\Z")
-# Everything that is not part of the experiment itself.
+# Top-level keys that are not part of the experiment itself.
 _HEAD = ("title", "source", "rationale", "tags", "seed", "repeat", "sweep", "quick", "realtime", "expect")
 
 
@@ -37,7 +37,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Factor:
-    """What one row of values sets: paths and nodes, and what they are called in results."""
+    """The assignments of one row of values: paths and nodes, and their names in results."""
 
     values: tuple[tuple[tuple[Step, ...], Node], ...]
     names: tuple[tuple[str, str], ...]
@@ -56,11 +56,11 @@ class Sweep:
         return n
 
     def combinations(self) -> Iterator[tuple[Factor, ...]]:
-        """The cells, the last axis varying fastest."""
+        """The cells, with the last axis varying fastest."""
         return itertools.product(*self.axes)
 
     def probes(self, most: int) -> list[tuple[Factor, ...]]:
-        """Cells to check: all, or where they are too many each value once and a regular selection of the rest."""
+        """Cells to check: all or, of too many, each value once and a regular selection of the rest."""
         if len(self) <= most:
             return list(self.combinations())
         first = tuple(axis[0] for axis in self.axes)
@@ -85,7 +85,7 @@ class Sweep:
         return all(any(_fits(dict(factor.names), wanted, same) for factor in axis) for axis in self.axes)
 
     def tied(self, one: str, other: str) -> bool:
-        """Whether each value of one factor goes with one value of the other, in rows that are taken together."""
+        """Whether the values of two factors correspond one to one, in zipped rows."""
         for axis in self.axes:
             pairs = {(dict(factor.names).get(one), dict(factor.names).get(other)) for factor in axis}
             if len(pairs) > 1 and None not in {value for pair in pairs for value in pair}:
@@ -98,7 +98,7 @@ def _fits(names: Mapping[str, str], wanted: Mapping[str, str], same: Callable[[s
 
 
 def parse_path(key: Scalar, log: Log) -> tuple[Step, ...]:
-    """The steps of a dotted path such as ``workload[0].start``; each knows its own column."""
+    """The steps of a dotted path such as ``workload[0].start``; each has its own column."""
     steps: list[Step] = []
     column = 0
     for part in key.text.split("."):
@@ -114,7 +114,7 @@ def parse_path(key: Scalar, log: Log) -> tuple[Step, ...]:
 
 
 def substitute(node: Node, steps: tuple[Step, ...], value: Node, log: Log) -> Node:
-    """A copy of ``node`` in which the place that ``steps`` lead to has ``value``; mappings on the way are made."""
+    """A copy of ``node`` with ``value`` at the place of ``steps``; missing mappings on the way are created."""
     if not steps:
         return value
     step, rest = steps[0], steps[1:]
@@ -133,7 +133,7 @@ def substitute(node: Node, steps: tuple[Step, ...], value: Node, log: Log) -> No
 
 
 def _written_out(word: Scalar, step: Step, below: Step, log: Log) -> Map:
-    """The mapping that a word stands for: ``codel`` for ``{codel: {}}``, a congestion control for ``{name: reno}``."""
+    """The mapping that a word abbreviates: ``codel`` for ``{codel: {}}``, a congestion control for ``{name: reno}``."""
     if below.name == word.text:
         return Map(word.mark, (Entry(Scalar(word.mark, word.text), Map(word.mark, ())),))
     if step.name == "cc":
@@ -169,10 +169,10 @@ def _in_named(node: Seq, step: Step, rest: tuple[Step, ...], value: Node, log: L
 
 
 def parse_sweep(node: Node | None, log: Log) -> Sweep:
-    """The sweep of a scenario; one cell if there is none.
+    """The sweep of a scenario; one cell without a sweep.
 
     Raises:
-        Invalid: it is no sweep, or one of too many cells; the reasons are in ``log``.
+        Invalid: it is malformed, or has too many cells; the reasons are in ``log``.
     """
     if node is None:
         return Sweep(())
@@ -249,7 +249,7 @@ def _zip(node: Node, log: Log) -> list[_Row]:
 
 
 def _rows(node: Seq, log: Log) -> list[_Row]:
-    """Rows of values taken together; each has the same keys."""
+    """Rows of values taken together; all have the same keys."""
     rows: list[_Row] = []
     first: Map | None = None
     for item in node.items:
@@ -259,7 +259,7 @@ def _rows(node: Seq, log: Log) -> list[_Row]:
         keys, expected = {e.key.text for e in item.entries}, {e.key.text for e in first.entries}
         if keys != expected:
             odd = sorted(keys ^ expected)[0]
-            raise log.error(item.mark, f"every row needs the same keys; `{odd[:_LONGEST_NAME]}` is not in all of them")
+            raise log.error(item.mark, f"every row needs the same keys; `{odd[:_MAX_NAME]}` is not in all of them")
         rows.append([_cell_value(e.key, e.value, log) for e in item.entries])
     if not rows:
         raise log.error(node.mark, "expected a list of mappings, found an empty one")
@@ -275,11 +275,9 @@ def _cell_value(key: Scalar, value: Node, log: Log) -> tuple[tuple[Step, ...], N
 
 
 def _label(name: Scalar, log: Log) -> str:
-    """What a value is called in results."""
-    if "\n" in name.text or not 1 <= len(name.text) <= _LONGEST_LABEL:
-        raise log.error(
-            name.mark, f"{describe(name)} is no name: expected one line of 1 to {_LONGEST_LABEL} characters"
-        )
+    """The name of a value in results."""
+    if "\n" in name.text or not 1 <= len(name.text) <= _MAX_LABEL:
+        raise log.error(name.mark, f"{describe(name)} is no name: expected one line of 1 to {_MAX_LABEL} characters")
     return name.text
 
 
@@ -288,11 +286,11 @@ def path_text(steps: tuple[Step, ...]) -> str:
 
 
 def _short_names(paths: list[tuple[Step, ...]]) -> dict[str, str]:
-    """The shortest ends of the paths that tell them apart: ``cc``, or ``bottleneck_rate`` besides ``access_rate``.
+    """The shortest unique ends of the paths: ``cc``, or ``bottleneck_rate`` besides ``access_rate``.
 
     They are names of factors in checks, so they have no dots.
     """
-    # The index of an item is part of its name only where it is needed, or comes last.
+    # The index of an item is part of its name only if needed, or if it is the last step.
     words = [[s.name.strip("[]").replace("-", "_") for s in steps] for steps in paths]
     plain = [
         [w for w, s in zip(own, steps, strict=True) if s.index is None] for own, steps in zip(words, paths, strict=True)
@@ -316,7 +314,7 @@ def _named(axis: list[_Row], short: dict[str, str], log: Log) -> tuple[Factor, .
     for row in axis:
         names = tuple((short[path_text(s)], _text_of(v) if label is None else label) for s, v, label in row)
         if names in seen:
-            text = ", ".join(text for _, text in names)[:_LONGEST_NAME]
+            text = ", ".join(text for _, text in names)[:_MAX_NAME]
             raise log.error(row[0][1].mark, f"`{text}` is in this sweep already")
         seen.add(names)
         factors.append(Factor(tuple((steps, value) for steps, value, _ in row if steps is not _CASE), names))
@@ -324,7 +322,7 @@ def _named(axis: list[_Row], short: dict[str, str], log: Log) -> tuple[Factor, .
 
 
 def _text_of(value: Node) -> str:
-    """What a value without a label is called in results: a single one by its text, be it quoted or not."""
+    """The name in results of a value without a label: a single one's text, quoted or not."""
     if isinstance(value, Scalar) and value.text and value.text == value.text.strip() and "\n" not in value.text:
         return value.text
     return flow_text(value)

@@ -1,7 +1,7 @@
-"""From what a scenario says about its topology to nodes and links.
+"""Builds nodes and links from a scenario's topology.
 
-Each kind of topology is one function, registered in `_BUILDERS`. All of them put a host's transmit queue at the first
-link of the host, and see to it that the propagation delays of a pair add up to the RTT asked for.
+Each kind of topology is one function, registered in `_BUILDERS`. All of them put a host's transmit queue at its first
+link, and make the propagation delays of a pair add up to its RTT.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _access_sides(spec: lang.Dumbbell | lang.Hierarchical, capacity: int, n: int
 
 
 def _links_of(spec: LinkSpec, reverse: LinkSpec | None, common: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Settings of both directions of a link: losses, jitter and reordering only where they are given."""
+    """Settings of both directions of a link: losses, jitter and reordering only in the direction given."""
     shared = {
         "rate": spec.rate,
         "delay": spec.delay,
@@ -132,7 +132,7 @@ def _links_of(spec: LinkSpec, reverse: LinkSpec | None, common: Any) -> tuple[di
 
 
 def _complete(settings: dict[str, Any], log: Log) -> None:
-    """What a link has that was not given: no delay, and a drop-tail queue of one BDP, which is worth a note."""
+    """Completes a link's settings: no delay, and a drop-tail queue of one BDP, with a note."""
     settings["delay"] = settings["delay"] or 0
     if settings["queue"] is None:
         settings["queue"] = Amount(Fraction(1), "bdp")
@@ -175,14 +175,14 @@ def _check_size(links: int, mark: Mark, log: Log) -> None:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What a dumbbell is built from."""
+    """The parts of a dumbbell."""
 
     n: int
     forward: dict[str, Any]
     back: dict[str, Any]
     sides: tuple[_Side, _Side]
     rtts: list[int] | None
-    free: bool  # whether the bottleneck's delay is what the RTT leaves
+    free: bool  # whether the RTT determines the bottleneck's delay
 
 
 def _plan(spec: lang.Dumbbell | lang.Hierarchical, log: Log) -> _Plan:
@@ -260,8 +260,8 @@ def _fit_rtts(
 ) -> None:
     """Adds delay so that each pair has its RTT.
 
-    What all pairs lack is spread over the ``shared`` links (there and back), what some lack in addition goes to the
-    receivers' access links ``ends`` (to and from).
+    Delay that all pairs lack is spread over the ``shared`` links (there and back). Further delay of single pairs goes
+    to the receivers' access links ``ends`` (to and from).
     """
     missing = [rtt - has for rtt, has in zip(rtts, own, strict=True)]
     worst = min(range(len(missing)), key=missing.__getitem__)
@@ -344,7 +344,7 @@ def _parking_pairs(spec: lang.ParkingLot, net: Network, routers: list[int]) -> d
     """The pairs and cross pairs; the receivers' access links (to, from) of each group."""
     n, log = spec.bottlenecks, net.log
     side = _side(spec.access, None, spec.pairs, log)
-    # One list of access rates is for the long pairs; cross pairs take the first.
+    # A list of access rates is for the long pairs; cross pairs take its first entry.
     other = replace(side, rates=[side.rates[0]], delays=[side.delays[0]])
     ends: dict[str, list[tuple[int, int]]] = {"pairs": [], "cross": []}
     net.groups = {"pairs": [], "cross": [], **{f"cross{b}": [] for b in range(n)}}
@@ -405,7 +405,7 @@ def _star(spec: lang.Star, net: Network) -> None:
         to_host.loss, to_host.jitter, to_host.reorder = port.loss, port.jitter, port.reorder
         to_host.mark = port.at("rate") if spec.port is not None else side.mark
         if spec.rtt is not None:
-            # Half the RTT each way, over two links; what a quarter leaves goes to the port.
+            # Half the RTT each way, over two links; the remainder of the quarter goes to the port.
             net.lengthen(up, spec.rtt // 4)
             net.lengthen(down, spec.rtt // 2 - spec.rtt // 4)
     if port.queue is None:

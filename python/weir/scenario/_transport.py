@@ -1,4 +1,4 @@
-"""From TCP settings of a scenario and an entry to the settings of one flow."""
+"""Merges the TCP settings of a scenario and an entry into the settings of one flow."""
 
 from __future__ import annotations
 
@@ -30,18 +30,19 @@ KERNELS = frozenset(
         *("lp", "nv", "reno", "scalable", "vegas", "veno", "westwood", "yeah"),
     }
 )
-"""The congestion controls of Linux (``net/ipv4/tcp_*.c``). The lab's kernel has all of them, another may lack some."""
+"""The congestion controls of Linux (``net/ipv4/tcp_*.c``). The lab's kernel has all of them; others may lack some."""
 
 _FOREIGN = "linux:"
 
 PROCESSING_NS = 10_000
-"""How long a receiving host takes at most to answer. A few microseconds are what interrupts and scheduling of an idle
-Linux host take, and are enough to keep flows from falling into step with a queue (Floyd and Jacobson, "On traffic phase
-effects in packet-switched gateways", 1992)."""
+"""Maximum time that a receiving host takes to answer. Interrupts and scheduling of an idle Linux host take a few
+microseconds. That is enough to keep flows from falling into step with a queue (Floyd and Jacobson, "On traffic phase
+effects in packet-switched gateways", 1992).
+"""
 
 
 def merge(base: Transport, over: Transport) -> Transport:
-    """The settings of an entry: its own where given, else the scenario's."""
+    """The settings of an entry: its own if given, else the scenario's."""
     given = {f.name: getattr(over, f.name) for f in fields(over) if f.metadata and getattr(over, f.name) is not None}
     if over.buffers is not None:
         # Both buffers at once are closer to this entry than one of the scenario's.
@@ -71,7 +72,7 @@ class Resolved:
 
 
 def _buffer_of(amount: Amount | None, default: int) -> Amount:
-    """The size given, or the profile's ``default`` bytes where that is asked for or nothing is."""
+    """The given size, or the profile's ``default`` bytes if that is asked for or none is given."""
     return Amount(Fraction(default), "bytes") if amount is None or amount.unit == "default" else amount
 
 
@@ -80,7 +81,7 @@ def _or(value: Any, default: Any) -> Any:
 
 
 def _found(cc: CongestionControl, folder: str, log: Log) -> tuple[CongestionControl, dict[str, str]]:
-    """The congestion control, checked as far as one can without a kernel, and what the plan says of it."""
+    """The congestion control, checked as far as possible without a kernel, and its entry in the plan."""
     if users.is_file_name(cc.name):
         return _users(cc, folder, log)
     if cc.name.startswith(_FOREIGN):
@@ -93,9 +94,9 @@ def _found(cc: CongestionControl, folder: str, log: Log) -> tuple[CongestionCont
 
 
 def _check_kernels(cc: CongestionControl, log: Log) -> None:
-    """Refuses a name that neither the lab's kernel nor this host's has; warns where this host does not say.
+    """Refuses a name that neither the lab's kernel nor this host's has; warns if this host does not tell.
 
-    Which of both lacks it is told by the method that is to execute it.
+    The executing method reports which of the two lacks it.
     """
     name = cc.name.removeprefix(_FOREIGN)
     if name in KERNELS or _linux.has(name):
@@ -141,10 +142,10 @@ def _check_option(cc: CongestionControl, name: str, value: int, ranges: dict[str
 
 
 def _users(cc: CongestionControl, folder: str, log: Log) -> tuple[CongestionControl, dict[str, str]]:
-    """A user's control: built if need be, and asked for its options in a child.
+    """A user's control: built if necessary; a child process reads its options.
 
-    It is found relative to the scenario's folder, or where weir was started if `--set` names it. The plan says which
-    source it is, so that another one is another plan.
+    Its path is relative to the scenario's folder, or to the working directory if `--set` names it. The plan identifies
+    its source, so that another source makes another plan.
     """
     path = Path(cc.mark.base(folder), cc.name)
     # A path without a slash would look like a name.
@@ -161,7 +162,7 @@ def _users(cc: CongestionControl, folder: str, log: Log) -> tuple[CongestionCont
 
 
 def tcp_plan(settings: Resolved, path: Way, rtt: int) -> dict[str, Any]:
-    """The TCP settings of a flow on ``path`` with base RTT ``rtt`` (ns), as the plan has them."""
+    """The TCP settings of a flow on ``path`` with base RTT ``rtt`` (ns), in the form of the plan."""
     spec, log = settings.spec, settings.log
     headers = IP_TCP_HEADERS + (TIMESTAMPS if settings.timestamps else 0)
     mss = _or(spec.mss, min(path.mtu - headers, _MAX_MSS))

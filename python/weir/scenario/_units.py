@@ -1,7 +1,7 @@
 """Quantities with units: text to exact integers and back.
 
-Times are nanoseconds, rates bits a second, sizes bytes, all integers, as everywhere in weir. Numbers are read as exact
-decimals, so that ``11.5ms`` is 11 500 000 ns and not nearly so.
+Times are nanoseconds, rates bits per second, sizes bytes, all integers, as everywhere in weir. Numbers are read as
+exact decimals: ``11.5ms`` is exactly 11 500 000 ns.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NUMBER_PATTERN = r"[0-9]{1,20}(\.[0-9]{1,20})?([eE][-+]?[0-9]{1,3})?"
 
 @dataclass(frozen=True)
 class Quantity:
-    """A kind of quantity: its units, each with its factor to the base unit, and the range of sensible values."""
+    """A kind of quantity: its units with their factors to the base unit, and the range of sensible values."""
 
     name: str
     example: str
@@ -50,7 +50,7 @@ class Quantity:
     least_text: str = "0"
 
     def parse(self, text: str) -> int:
-        """``text`` in the base unit.
+        """Converts ``text`` to the base unit.
 
         Raises:
             ValueError: not such a quantity; the message says what is wrong and what was expected.
@@ -58,7 +58,7 @@ class Quantity:
         return round(self.exact(text))
 
     def exact(self, text: str) -> Fraction:
-        """``text`` in the base unit, a whole number of them; raises like :meth:`parse`."""
+        """Converts ``text`` to the base unit, which must give a whole number; raises like :meth:`parse`."""
         number, unit = _split(text, self.name, self.hint())
         if unit == "" and number != 0:
             raise ValueError(f"`{_cut(text)}` needs a unit; expected {self.hint()}")
@@ -77,7 +77,7 @@ class Quantity:
         return whole
 
     def hint(self) -> str:
-        """What a value looks like."""
+        """An example value with its unit."""
         article = "an" if self.name[0] in "Mo" else "a"
         return f"{article} {self.name} such as `{self.example}` (units: {', '.join(self.units)})"
 
@@ -86,7 +86,7 @@ class Quantity:
         return _pattern(self.units)
 
 
-# Other spellings, too far from ours for a comparison of letters.
+# Spellings too far from the valid ones for a comparison of letters.
 _SPELLINGS = {
     "s": ("sec", "secs", "second", "seconds"),
     "ms": ("msec", "msecs", "millisecond", "milliseconds"),
@@ -155,7 +155,7 @@ _TIMES = {
 }
 _BYTES = {**_decimal("B", " kMGTP"), **_decimal("iB", "KMGTP", 1024, 1)}
 
-# Instants and lengths of what happens; delays of packets; amounts of data; sizes of packets; sizes of what holds them.
+# Instants and durations; delays of packets; amounts of data; sizes of packets; capacities of queues and buffers.
 DURATION = Quantity("duration", "11.5ms", _TIMES, 100 * 86400 * 10**9, "100d")
 DELAY = Quantity("delay", "11.5ms", _TIMES, 3600 * 10**9, "1h")
 SIZE = Quantity("size", "50MB", _BYTES, 10**18, "1000PB")
@@ -189,7 +189,7 @@ class _Probability:
         return float(value)
 
     def hint(self) -> str:
-        """What a value looks like."""
+        """An example value."""
         return "a percentage such as `1%`, or a number under 1 such as `0.01`"
 
     def pattern(self) -> str:
@@ -202,14 +202,14 @@ PROBABILITY = _Probability()
 
 @dataclass(frozen=True)
 class Amount:
-    """A size of a queue or buffer in one of the units it may have."""
+    """The size of a queue or buffer in one of its possible units."""
 
     value: Fraction
     unit: Literal["bytes", "packets", "ns", "bdp", "default"]
 
 
 def parse_amount(text: str, units: tuple[str, ...]) -> Amount:
-    """A size of a queue or buffer; ``units`` are those allowed: ``bytes``, ``packets``, ``ns``, ``bdp``, ``default``.
+    """The size of a queue or buffer; ``units`` are those allowed: ``bytes``, ``packets``, ``ns``, ``bdp``, ``default``.
 
     Raises:
         ValueError: not such a size; the message says what is wrong and what was expected.
@@ -234,7 +234,7 @@ def parse_amount(text: str, units: tuple[str, ...]) -> Amount:
 
 
 def amount_hint(units: tuple[str, ...]) -> str:
-    """What a size of a queue or buffer looks like."""
+    """Example sizes of a queue or buffer."""
     examples = {
         "bytes": "`64KiB`",
         "packets": "`100packets`",
@@ -253,7 +253,7 @@ def amount_pattern(units: tuple[str, ...]) -> str:
 
 
 def show_duration(ns: int) -> str:
-    """A duration for a message, in the largest unit that keeps it a whole number or short."""
+    """Formats a duration for a message, in the largest unit that keeps it whole or short."""
     for unit, factor in (("s", 10**9), ("ms", 10**6), ("us", 10**3)):
         if ns >= factor:
             return f"{ns / factor:.6g}{unit}"
@@ -261,7 +261,7 @@ def show_duration(ns: int) -> str:
 
 
 def show_rate(bps: int | float) -> str:
-    """A rate for a message."""
+    """Formats a rate for a message."""
     for unit, factor in (("Tbps", 1e12), ("Gbps", 1e9), ("Mbps", 1e6), ("kbps", 1e3)):
         if bps >= factor:
             return f"{bps / factor:.6g}{unit}"

@@ -1,8 +1,8 @@
-"""YAML text to a tree of nodes with positions.
+"""Parses YAML text into a tree of nodes with positions.
 
-The tree is built from parser events: nothing is constructed, no tag is honoured, and every resource an input could
-exhaust (size, depth, nodes, aliases) has a limit with an error of its own. Scalars stay text; whoever reads a value
-knows what it should be. Not done here: any meaning.
+The tree is built from parser events: nothing is constructed, no tag is honoured, and every resource that an input could
+exhaust (size, depth, nodes, aliases) has a limit with its own error. Scalars stay text. This module assigns no meaning;
+readers of a value know its type.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_DEPTH = 32
 MAX_NODES = 50_000
 _CHARACTERS_A_NODE = 100  # a longer scalar counts as several nodes
 
-# Line breaks of YAML 1.1 that are none in 1.2 (positions would be wrong), and what no YAML text may hold.
+# Line breaks of YAML 1.1 that are none in 1.2 (positions would be wrong), and characters that YAML text must not have.
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
 _NULLS = {"", "~", "null", "Null", "NULL"}
 _PLAIN = re.compile(r"[A-Za-z0-9_./%+-]+\Z")
@@ -50,7 +50,7 @@ class Scalar:
 
     @property
     def null(self) -> bool:
-        """Whether this is nothing: ``~``, ``null`` or an empty value."""
+        """Whether this is a null value: ``~``, ``null`` or an empty one."""
         return self.plain and self.text in _NULLS
 
 
@@ -96,7 +96,7 @@ Node = Scalar | Seq | Map
 
 
 def read(text: str | bytes, log: Log, source: str = "") -> Node:
-    """The root node of a text that holds one YAML document; ``source`` names a text that is not the scenario file.
+    """The root node of a text with one YAML document; ``source`` names a text other than the scenario file.
 
     Raises:
         Invalid: the text is no such document; the reason is in ``log``.
@@ -116,7 +116,8 @@ def read(text: str | bytes, log: Log, source: str = "") -> Node:
     except YAMLError as e:
         raise log.error(start, f"not YAML: {_one_line(str(e))}") from None
     except (ValueError, AttributeError, TypeError, IndexError, OverflowError, AssertionError) as e:
-        # ruamel.yaml trips over a few malformed directives and escapes; to a user these are syntax errors too.
+        # ruamel.yaml fails with other exceptions on a few malformed directives and escapes; for a user these are syntax
+        # errors too.
         raise log.error(start, f"not YAML: {_one_line(str(e)) or type(e).__name__}") from None
 
 
@@ -149,7 +150,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())[:200]
 
 
-# A check that is not quoted, and whose metric has its factors in braces.
+# An unquoted check whose metric has factors in braces.
 _BARE_CHECK = re.compile(r"""\bcheck: *[^"'|>\s].*[\w)\]]\{""")
 
 
@@ -168,7 +169,7 @@ def _syntax_message(e: MarkedYAMLError, lines: list[str]) -> str:
 
 
 class _Builder:
-    """Builds the tree from events without recursion, so that depth is a matter of our limit, not of Python's stack."""
+    """Builds the tree from events without recursion: weir's limit bounds the depth, not Python's stack."""
 
     def __init__(self, log: Log, source: str) -> None:
         self._log = log
@@ -222,7 +223,7 @@ class _Builder:
             raise self._log.error(self._mark(event), f"tags such as `{tag}` are not allowed in a scenario")
 
     def _refuse_escaped(self, event: Any) -> None:
-        """An escape of a quoted text can stand for a character that no text may hold."""
+        """Refuses an escape in quoted text for a character that no text may contain."""
         found = _FORBIDDEN.search(event.value)
         if found:
             raise self._log.error(self._mark(event), f"this text has an escape for a character: {_refused(found)}")

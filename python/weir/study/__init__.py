@@ -1,8 +1,8 @@
-"""What every study shares: the sides that are compared, the cells they have in common, and their execution.
+"""The shared parts of all studies: the compared sides, their common cells, and the execution.
 
-A study executes the same cells by several sides and puts the runs next to each other. What differs is the question:
-:mod:`weir.study.validation` asks how far one side is from another, :mod:`weir.study.survey` which methods come to the
-same verdicts and figures. A question brings its page; nothing here knows one.
+A study executes the same cells by several sides and puts the runs side by side. Studies differ in their question.
+:mod:`weir.study.validation` measures the distance of one side from another; :mod:`weir.study.survey` asks which methods
+agree on verdicts and figures. Each question has its own page, of which this package knows nothing.
 """
 
 from __future__ import annotations

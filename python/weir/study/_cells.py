@@ -1,4 +1,4 @@
-"""Which cells of a scenario are executed: all, or a sample that is as even as the whole."""
+"""The cells of a scenario to execute: all, or an evenly spread sample."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ __all__ = ["Chosen", "covering", "sample"]
 
 @dataclass(frozen=True)
 class Chosen:
-    """Some cells of a scenario, as the engine executes them."""
+    """Selected cells of a scenario, in the form that the engine executes."""
 
     title: str
     text: str
     file: str
     chosen: tuple[Cell, ...]
     factors: tuple[str, ...]
-    """The factors that tell cells apart."""
+    """The factors that distinguish cells."""
     expect: Sequence[Expectation] = ()
 
     def cells(self) -> Sequence[Cell]:
-        """The cells chosen, in the order of the sweep."""
+        """The selected cells, in the order of the sweep."""
         return self.chosen
 
     def without(self, ids: Container[str]) -> Chosen:
-        """The same without some cells."""
+        """Removes some cells."""
         return replace(self, chosen=tuple(cell for cell in self.chosen if cell.id not in ids))
 
 
 def sample(scenario: Scenario, number: int | None, seed: int) -> Chosen:
-    """The scenario with ``number`` combinations of its factors (none: all), with all their repeats.
+    """The scenario with ``number`` combinations of its factors (``None``: all), with all their repeats.
 
-    The sample is a Latin hypercube (McKay, Beckman and Conover, Technometrics 21, 1979): each value of a factor is
-    taken as often as any other, or once more. The same seed gives the same cells.
+    The sample is a Latin hypercube (McKay, Beckman and Conover, Technometrics 21, 1979): the counts of a factor's
+    values differ by at most one. The same seed gives the same cells.
 
     Raises:
         StudyError: fewer than one combination is asked for.
@@ -61,7 +61,7 @@ def sample(scenario: Scenario, number: int | None, seed: int) -> Chosen:
 def covering(scenario: Scenario, times: int, seed: int) -> Chosen:
     """The scenario with few combinations of its factors, in which every two values of two factors meet ``times`` times.
 
-    Fewer times only where the scenario does not have as many combinations with both. With all repeats; the same seed
+    They meet less often only if the scenario has fewer combinations with both. All repeats are kept; the same seed
     gives the same cells.
     """
     cells = scenario.cells()
@@ -87,7 +87,7 @@ def _hypercube(
         if place in places:
             found[places[place]] = None
     rest = [key for key in places.values() if key not in found]
-    rng.shuffle(rest)  # for what came twice
+    rng.shuffle(rest)  # values that came twice
     return set([*found, *rest][:number])
 
 

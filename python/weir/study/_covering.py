@@ -1,10 +1,10 @@
 """Covering arrays: few combinations of factors in which every two values of two factors meet.
 
-What an evaluation depends on are values of factors and what two of them do together, far more often than three
-(Kuhn, Wallace and Gallo, IEEE Trans. Software Engineering 30, 2004). An array of strength 2 and index n has each pair
-of values of two factors in at least n rows; its size grows with the two largest factors, not with their product over
-all. It is built row by row, greedily, each row the best of some candidates: the idea of AETG (Cohen, Dalal, Fredman and
-Patton, IEEE Trans. Software Engineering 23, 1997).
+Results depend on single factors and on interactions of two far more often than on interactions of three (Kuhn, Wallace
+and Gallo, IEEE Trans. Software Engineering 30, 2004). An array of strength 2 and index n has each pair of values of two
+factors in at least n rows. Its size grows with the two largest factors, not with the product of all. It is built
+greedily, row by row; each row is the best of several candidates, the idea of AETG (Cohen, Dalal, Fredman and Patton,
+IEEE Trans. Software Engineering 23, 1997).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _CANDIDATES = 40
 def covering_array(
     values: Sequence[Sequence[str]], times: int, seed: int, allowed: Collection[Row] | None = None
 ) -> list[Row]:
-    """Rows with one value of each factor, no row twice, such that each pair of values is in ``times`` rows or more.
+    """Different rows, one value of each factor in each, such that each pair of values is in at least ``times`` rows.
 
-    Where there are fewer rows with a pair, in ``allowed`` (default: all rows), all of them are taken. The same
-    arguments give the same rows.
+    If ``allowed`` (default: all rows) has fewer rows with a pair, all of them are taken. The same arguments give the
+    same rows.
     """
     missing = {
         (i, a, j, b): times for i, j in combinations(range(len(values)), 2) for a in values[i] for b in values[j]
@@ -56,7 +56,7 @@ def covering_array(
 def _left(
     values: Sequence[Sequence[str]], pair: _Pair, taken: Collection[Row], allowed: Collection[Row] | None
 ) -> list[Row]:
-    """Any row with ``pair`` that is not taken; none if there is none."""
+    """A row with ``pair`` that is not taken yet; ``None`` if there is none."""
     i, a, j, b = pair
     every = allowed if allowed is not None else product(*values)
     return next(([row] for row in every if row[i] == a and row[j] == b and row not in taken), [])

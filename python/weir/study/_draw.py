@@ -1,7 +1,7 @@
-"""Scenarios drawn at random from the space that the grid is in, so that nothing can be tuned to the grid.
+"""Random scenarios from the space around the grid, so that nothing can be tuned to the grid.
 
-Round-trip time, rate and queue are log-uniform; queues and workloads are those of the grid and more. Everything follows
-from the seed and the number of the draw, so that draw 7 is the same whether 8 or 100 are made.
+Round-trip time, rate and queue size are log-uniform; the kinds of queues and workloads include those of the grid. The
+seed and the number of a draw determine it: draw 7 is the same whether 8 or 100 are made.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ RTT_S = (0.001, 0.2)
 RATE_BPS = (10e6, 1e9)
 QUEUE_BDP = (0.1, 2.0)
 _SHOWN = ("cc", "rtt", "rate", "queue", "aqm", "workload")
-_LEAST_PACKETS = 10
+_MIN_PACKETS = 10
 _PACKET = 1538
-_MOST_RED_BYTES = 5_000_000
+_MAX_RED_BYTES = 5_000_000
 
 
 @dataclass(frozen=True)
 class DrawnCell:
-    """One repeat of a draw, as the engine executes it; each draw is a scenario of its own."""
+    """One repeat of a draw, in the form that the engine executes; each draw is a scenario of its own."""
 
     id: str
     factors: Mapping[str, str]
@@ -64,7 +64,7 @@ def _draw(rng: random.Random, number: int, seed: int, most_bps: float) -> tuple[
     rate = _log_uniform(rng, RATE_BPS[0], most_bps)
     share = _log_uniform(rng, *QUEUE_BDP)
     bdp = rate * rtt_s / 8
-    size = max(share * bdp, _LEAST_PACKETS * _PACKET)
+    size = max(share * bdp, _MIN_PACKETS * _PACKET)
     kind = rng.choice(["droptail", "droptail", "droptail", "red", "codel", "fq_codel"])
     name = rng.choice(sorted(_WORKLOADS))
     until = round(max(10.0, 60 * rtt_s), 1)
@@ -95,11 +95,11 @@ def _log_uniform(rng: random.Random, low: float, high: float) -> float:
 def _queue(kind: str, size: float) -> dict[str, Any]:
     limit = f"{int(size)}B"
     if kind == "red":
-        # Not gentle: the kernel's is not. Its thresholds take bytes times 1/weight, which have to fit into 32 bits.
-        most = min(size, _MOST_RED_BYTES)
+        # Not gentle, as the kernel's is not. Its thresholds are bytes times 1/weight and must fit into 32 bits.
+        most = min(size, _MAX_RED_BYTES)
         return {"red": {"size": limit, "min": f"{int(most / 4)}B", "max": f"{int(3 * most / 4)}B", "gentle": False}}
     if kind in ("codel", "fq_codel"):
-        return {kind: {"size": f"{max(int(size / _PACKET), _LEAST_PACKETS)}packets"}}
+        return {kind: {"size": f"{max(int(size / _PACKET), _MIN_PACKETS)}packets"}}
     return {"droptail": {"size": limit}}
 
 

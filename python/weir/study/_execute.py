@@ -1,6 +1,6 @@
-"""Executes the cells of a study by its sides, each into the folder of a run, and opens what is there.
+"""Executes the cells of a study by its sides, each into the folder of a run, and opens existing runs.
 
-What a folder holds already is kept, so that a study goes on where it was interrupted.
+Existing results are kept, so that an interrupted study can be continued.
 """
 
 from __future__ import annotations
@@ -23,67 +23,67 @@ __all__ = ["Done", "How", "Task", "execute", "missing_methods", "opened", "today
 
 @dataclass(frozen=True)
 class How:
-    """How cells are executed, by every side alike."""
+    """Options of execution, the same for every side."""
 
     workers: int | None = None
-    """Processes; none: one a processor."""
+    """Number of processes; ``None``: one per processor."""
     fresh: bool = False
-    """Whether runs that the folders hold are replaced."""
+    """Whether existing runs are replaced."""
     force: bool = False
-    """Whether to execute what this machine does not carry in real time."""
+    """Whether to execute plans that this machine cannot carry in real time."""
     display: Callable[[], engine.Display] | None = None
-    """Gives a display for each run."""
+    """Creates a display for each run."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """The cells of a study as one of its sides executes them."""
+    """The cells of a study as one side executes them."""
 
     side: Side
     cells: engine.Scenario
     folder: Path
     """Of the run."""
     settings: Mapping[str, Any]
-    """What tells the run from others of the scenario (:func:`weir.engine.run`)."""
+    """Settings that distinguish the run from others of the scenario (:func:`weir.engine.run`)."""
     name: str = ""
     """Of the scenario, in a study of several."""
 
     @cached_property
     def seconds(self) -> float:
-        """About how long it takes if nothing is there."""
+        """Estimated duration if no result exists, seconds."""
         return seconds_of(self.cells, self.side.method)
 
 
 @dataclass(frozen=True)
 class Done:
-    """What became of a task."""
+    """The result of a task."""
 
     task: Task
     cells: int = 0
     executed: int = 0
-    """Cells executed now; the others were there already."""
+    """Number of cells executed now; the others existed."""
     failures: tuple[str, ...] = ()
-    """Each cell that failed, with its factors and the first line of the error."""
+    """Each failed cell, with its factors and the first line of the error."""
     warnings: tuple[str, ...] = ()
     wall_s: float = 0.0
     rejected: tuple[str, ...] = ()
-    """Executions that were repeated: the cell, and the warning of its own that was the reason."""
+    """Executions that were repeated: the cell, and its own warning that was the reason."""
     reason: str = ""
     """Why there is no result; empty if there is one."""
 
 
 def execute(task: Task, how: How, *, again: int = 0) -> Done:
-    """Executes what the folder of ``task`` lacks.
+    """Executes the missing cells of ``task``.
 
     Args:
-        task: what is executed.
-        how: the same for every task of a study.
-        again: how often at most what a real clock made untrustworthy is executed anew: the reason is the machine's own
-            warning, never the result.
+        task: the cells to execute.
+        how: options, the same for every task of a study.
+        again: maximum number of repetitions of an execution that is untrustworthy because of the real clock. Only the
+            machine's own warning causes a repetition, never the result.
 
     Raises:
-        weir.engine.EngineError: interrupted, or the folder cannot be used; what is complete is kept.
-        weir.methods.MethodError: the method is unknown, or cannot run here, or not this.
+        weir.engine.EngineError: interrupted, or the folder cannot be used; complete cells are kept.
+        weir.methods.MethodError: the method is unknown, cannot run here, or cannot run this plan.
         OSError: the folder cannot be written.
     """
     result = _run(task, how)
@@ -125,16 +125,16 @@ def _again(task: Task, how: How, cells: Sequence[Cell]) -> None:
 
 
 def opened(folder: Path, cells: engine.Scenario | None = None) -> Run:
-    """The run in ``folder``; what the reader warns of comes with its warnings.
+    """Opens the run in ``folder``; the reader's warnings become warnings of the run.
 
     Args:
         folder: of the run.
-        cells: a sample, if only its cells are wanted: the folder may hold those of others. The run has none then if
-            nothing is complete.
+        cells: a sample, to select its cells only: the folder may hold others. If none of them is complete, the run is
+            empty.
 
     Raises:
         weir.run.RunError: no cell is complete, and the whole run is wanted.
-        weir.run.DamageError: a file is not what was written.
+        weir.run.DamageError: a file does not match its checksum.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RunWarning)
@@ -151,7 +151,7 @@ def opened(folder: Path, cells: engine.Scenario | None = None) -> Run:
 
 
 def missing_methods(names: Sequence[str]) -> dict[str, str]:
-    """Those that this machine does not have, and what it lacks."""
+    """The methods that this machine does not have, and what it lacks for them."""
     found = {name: methods.get(name).available() for name in names}
     return {name: reason for name, reason in found.items() if reason is not None}
 

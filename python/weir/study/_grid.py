@@ -1,4 +1,4 @@
-"""The cells that all sides of a study have in common: of a scenario, or drawn at random."""
+"""The common cells of all sides of a study: of a scenario, or drawn at random."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from weir.study._sides import Side
 __all__ = ["QUICK_CELLS", "Grid"]
 
 QUICK_CELLS = 12
-"""Cells of a quick sample, and draws, if no number is given."""
+"""Default number of cells of a quick sample, and of draws."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Which cells are executed."""
+    """The cells to execute."""
 
     scenario: Path | None
-    """A scenario file; none: random draws."""
+    """A scenario file; ``None``: random draws."""
     quick: bool = False
     overrides: Mapping[str, str] = field(default_factory=dict)
-    """What is changed for every side."""
+    """Overrides for every side."""
     cells: int | None = None
-    """How many combinations of factors, or draws; none: all of them (draws: a dozen)."""
+    """Number of combinations of factors, or of draws; ``None``: all (draws: a dozen)."""
     pairs: int | None = None
-    """How often at least every two values of two factors meet; none: ``cells`` says how many."""
+    """Minimum number of times that every two values of two factors meet; ``None``: ``cells`` decides."""
     seed: int = 1
     most_bps: float = 1e9
-    """Bounds the rates of random draws."""
+    """Upper bound of the rates of random draws."""
     claims: bool = False
-    """Whether runs carry the claims of the scenario, though they may be of a sample."""
+    """Whether runs carry the scenario's claims although they may be of a sample."""
 
     def of(self, side: Side) -> Chosen:
         """The cells as ``side`` executes them.
@@ -60,5 +60,5 @@ class Grid:
         return Task(side, cells, folder, settings)
 
     def with_repeats(self, number: int) -> Grid:
-        """The same, with so many seeds for each cell."""
+        """Returns the grid with ``number`` seeds per cell."""
         return replace(self, overrides={**self.overrides, "repeat": str(number)})

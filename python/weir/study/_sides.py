@@ -1,4 +1,4 @@
-"""The sides of a study: a method each, and what is changed about the scenario for it."""
+"""The sides of a study: a method each, with its overrides of the scenario."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ class Side:
     """One way to execute every cell: a method with overrides, such as ``sim``, ``sim@seed=2``."""
 
     name: str
-    """As it is asked for and shown."""
+    """The side as written on the command line."""
     method: str
     overrides: Mapping[str, str] = field(default_factory=dict)
     """Values of the scenario that are changed for this side, by their path."""
 
     @property
     def folder(self) -> str:
-        """A name for its run's folder."""
+        """Folder name of its run."""
         return folder_name(self.name)
 
     @property
     def real(self) -> bool:
-        """Whether it runs on a real clock, so that the machine is part of its results."""
+        """Whether it runs on a real clock, so that the machine influences its results."""
         return methods.get(self.method).clock == "real"
 
 
 def parse_sides(text: str) -> tuple[Side, Side]:
-    """Reads ``sim,emul``: the side under test, and the one it is measured against.
+    """Reads ``sim,emul``: the side under test and its reference.
 
     Raises:
         StudyError: it is not two different sides.
@@ -62,17 +62,17 @@ def parse_methods(text: str) -> tuple[str, ...]:
     """The methods of ``sim,lab,emul``, in that order.
 
     Raises:
-        StudyError: none, or one is given twice.
-        weir.methods.UnknownMethodError: there is none of that name.
+        StudyError: there is none, or one is repeated.
+        weir.methods.UnknownMethodError: a method does not exist.
     """
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     if not names or len(set(names)) < len(names):
-        raise StudyError(f"{text!r} does not name one method, or several that differ, such as sim,lab,emul")
+        raise StudyError(f"{text!r} does not name one method, or several different ones, such as sim,lab,emul")
     for name in names:
         methods.get(name)
     return names
 
 
 def folder_name(text: str) -> str:
-    """``text`` as the name of a folder."""
+    """Converts ``text`` to a folder name."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")

@@ -1,4 +1,4 @@
-"""What goes wrong with a study."""
+"""Errors of studies."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ __all__ = ["StudyError"]
 
 
 class StudyError(Exception):
-    """A study was asked for that cannot be made, or a side of it could not be executed; the message says why."""
+    """A study cannot be made as asked, or one of its sides could not be executed; the message says why."""

@@ -1,6 +1,6 @@
-"""Who agrees with whom: the catalogue by several methods, every claim and figure by each, and who stands alone.
+"""Surveys: the catalogue by several methods, the agreement on every claim and figure, and the methods that stand alone.
 
-``execute`` does what is missing and gives a :class:`Survey`; ``build`` writes its page.
+``execute`` runs the missing parts and returns a :class:`Survey`; ``build`` writes its page.
 """
 
 from __future__ import annotations

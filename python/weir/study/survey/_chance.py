@@ -1,8 +1,8 @@
-"""What chance alone makes: the same scenario in the simulator with other seeds.
+"""The influence of chance: the same scenario in the simulator with other seeds.
 
-With one repeat by each method, a claim may come out differently because of a few losses. The simulator costs little, so
-that it can say how often a claim holds with other seeds, and how far figures spread; a difference between methods that
-is no larger says nothing about the methods.
+With one repeat per method, a few losses may change the outcome of a claim. The simulator is cheap, so it measures how
+often a claim holds with other seeds, and how far figures spread. A difference between methods that is no larger says
+nothing about the methods.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class Chance:
     """A scenario with several seeds."""
 
     verdicts: tuple[tuple[Verdict, ...], ...] = ()
-    """Of each claim, one a seed."""
+    """Of each claim, one per seed."""
     figures: Mapping[Place, tuple[float, ...]] = field(default_factory=dict)
-    """Values, one a seed."""
+    """Values, one per seed."""
 
 
 def chance_of(run: Run) -> Chance:
-    """What the repeats of ``run``, each on its own, say about its claims and figures."""
+    """Claims and figures of each repeat of ``run`` by itself."""
     repeats = sorted({cell.repeat for cell in run.cells})
     parts = [
         Run(run.path, [cell for cell in run.cells if cell.repeat == number], run.manifest, ()) for number in repeats

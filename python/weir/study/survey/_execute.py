@@ -1,4 +1,4 @@
-"""Executes what is missing of a survey, and puts the results side by side."""
+"""Executes the missing parts of a survey, and puts the results side by side."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ def execute(
 ) -> Survey:
     """Executes every scenario by every method that this machine has, and compares.
 
-    What a folder holds already is kept. A scenario that this machine does not carry, or that fails, does not stop the
-    others; the survey says why it lacks it.
+    Existing results are kept. If a scenario fails, or is more than this machine can carry, the others go on; the survey
+    states the reason.
 
     Args:
         scenarios: by name, in the version wanted.
         names: of methods.
         out: folder of the survey; each run is in ``out/SCENARIO/METHOD``.
-        version: what the scenarios are versions of, for the report.
-        seeds: scenarios with repeats, for the simulator to say what chance makes.
-        most_s: no run is begun that would probably end later than so many seconds from now.
-        how: the same for every run.
-        tell: is told what comes next, and how much time is left.
+        version: the version of the scenarios, for the report.
+        seeds: scenarios with repeats, from which the simulator estimates chance.
+        most_s: time limit: no run begins that would probably end later than this many seconds from now.
+        how: options, the same for every run.
+        tell: receives the next step and the time left.
 
     Raises:
         StudyError: none of the methods is on this machine.
-        weir.engine.EngineError: interrupted, or the folder cannot be used; what is complete is kept.
+        weir.engine.EngineError: interrupted, or the folder cannot be used; complete cells are kept.
         OSError: ``out`` cannot be written.
     """
     missing = missing_methods(names)
     if len(missing) == len(names):
-        raise StudyError("no method to do it by: " + "; ".join(f"{name}: {why}" for name, why in missing.items()))
+        raise StudyError("no method to run it: " + "; ".join(f"{name}: {why}" for name, why in missing.items()))
     for name, reason in missing.items():
         tell(f"not by {name}: {reason}")
     tasks = tasks_of(scenarios, seeds or {}, [name for name in names if name not in missing], out, version)
@@ -63,7 +63,7 @@ def execute(
     for number, task in enumerate(tasks, 1):
         passed = time.monotonic() - begin
         if most_s is not None and passed + task.seconds > most_s and not _complete(task):
-            found = Done(task, reason="there was no time left for it; the same command goes on")
+            found = Done(task, reason="there was no time left for it; the same command continues")
         else:
             tell(f"{number}/{len(tasks)} {task.name} by {_what(task)}; about {clock_text(clock.left_s())} left")
             found = _one(task, how or How())

@@ -1,4 +1,4 @@
-"""What a survey found: for each scenario its claims and figures by every method, and who agrees with whom."""
+"""The result of a survey: claims and figures of each scenario by every method, and which methods agree."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Said:
-    """What one method says about a claim."""
+    """One method's verdict on a claim."""
 
     outcome: str
     shown: str
-    """The figure that decides it."""
+    """The deciding figure."""
     value: float | None
     settled: bool
     within_chance: bool = False
@@ -44,24 +44,24 @@ class Claim:
     note: str
     expected: str
     place: str
-    """The cells that the figures are of, where the claim is about several."""
+    """The cells of the figures, if the claim is about several."""
     against: str
-    """What they are compared with."""
+    """The threshold of the figures."""
     said: Mapping[str, Said]
     agreement: Agreement
     distances: Mapping[Pair, float | None]
     """Of the figures, relative to their mean."""
     seeds: tuple[Said, ...] = ()
-    """What the simulator says with other seeds."""
+    """Verdicts of the simulator with other seeds."""
 
     @property
     def by_chance(self) -> bool:
-        """Whether the simulator comes to both outcomes, with one seed or another."""
+        """Whether the simulator reaches both outcomes, depending on the seed."""
         return len({s.outcome for s in self.seeds} & {"holds", "fails"}) == 2
 
     @property
     def outcome(self) -> str:
-        """That of the majority; ``disputed`` if there is none."""
+        """The majority's outcome; ``disputed`` without a majority."""
         if not self.agreement.together:
             decided = [s.outcome for s in self.said.values() if s.outcome != "undecided"]
             return decided[0] if len(decided) == 1 else "disputed" if decided else "undecided"
@@ -69,8 +69,8 @@ class Claim:
 
     @property
     def settled(self) -> bool:
-        """Whether the majority holds, or fails as the scenario says that it does."""
-        if self.outcome == "undecided":  # nothing speaks against it where repeats alone leave it open
+        """Whether the majority holds, or fails as the scenario expects."""
+        if self.outcome == "undecided":  # no contradiction if only repeats leave it open
             return all(said.within_chance for said in self.said.values() if said.outcome == "undecided")
         return self.outcome in ("holds", self.expected)
 
@@ -100,11 +100,11 @@ class Figure:
     agreement: Agreement
     distances: Mapping[Pair, float | None]
     seeds: tuple[float, ...] = ()
-    """Of the simulator with other seeds."""
+    """Values of the simulator with other seeds."""
 
     @property
     def by_chance(self) -> bool:
-        """Whether the methods are no farther apart than the simulator is from itself with other seeds."""
+        """Whether the methods differ by no more than the simulator does with other seeds."""
         known = [v for v in self.values.values() if v is not None]
         return len(self.seeds) > 1 and max(known) - min(known) <= max(self.seeds) - min(self.seeds)
 
@@ -157,34 +157,34 @@ class Survey:
 
     methods: tuple[str, ...]
     missing: Mapping[str, str]
-    """Methods that this machine does not have, and what it lacks."""
+    """Methods that this machine does not have, and what it lacks for them."""
     version: str
     entries: tuple[Entry, ...]
     date: str
 
     @cached_property
     def claims(self) -> tuple[tuple[Entry, Claim], ...]:
-        """Every claim that was judged, with its scenario."""
+        """All judged claims, with their scenarios."""
         return tuple((entry, claim) for entry in self.entries for claim in entry.claims)
 
     @cached_property
     def disputed(self) -> tuple[tuple[Entry, Claim], ...]:
-        """The claims on which two methods come to different outcomes."""
+        """The claims on which two methods reach different outcomes."""
         return tuple(pair for pair in self.claims if pair[1].agreement.kind in ("majority", "split"))
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
-        """Every two methods that were to be compared and are here."""
+        """Every two available methods that were to be compared."""
         return tuple(combinations([m for m in self.methods if m not in self.missing], 2))
 
     def same_verdict(self, pair: Pair) -> tuple[int, int]:
-        """On how many claims two methods come to the same outcome, of those that both decide."""
+        """Number of claims with the same outcome by both methods, and number that both decide."""
         both = [[c.said[m].outcome for m in pair if m in c.said] for _, c in self.claims]
         decided = [o for o in both if len(o) == 2 and "undecided" not in o]
         return sum(o[0] == o[1] for o in decided), len(decided)
 
     def same_figures(self, pair: Pair) -> tuple[int, int]:
-        """How many figures of two methods agree, of those that both have."""
+        """Number of figures on which two methods agree, and number that both have."""
         agreed, known = 0, 0
         for figure in (f for entry in self.entries for f in entry.figures):
             a, b = (figure.values.get(m) for m in pair)
@@ -194,7 +194,7 @@ class Survey:
         return agreed, known
 
     def median_distance(self, pair: Pair, metric: str) -> float | None:
-        """The median distance of a metric over all cells and phases; ``None`` if both have it nowhere."""
+        """The median distance of a metric over all cells and phases; ``None`` if both never have it."""
         found = sorted(
             d
             for entry in self.entries
@@ -204,7 +204,7 @@ class Survey:
         return found[len(found) // 2] if found else None
 
     def odd_ones(self) -> dict[str, int]:
-        """How often each method stands alone with a verdict, the others agreeing."""
+        """Number of verdicts with which each method stands alone against the agreeing others."""
         return {m: sum(c.agreement.odd == (m,) for _, c in self.claims) for m in self.methods if m not in self.missing}
 
     @cached_property
@@ -215,12 +215,12 @@ class Survey:
 
     @property
     def unsettled(self) -> tuple[str, ...]:
-        """Claims whose majority is not what their scenarios say."""
+        """Claims whose majority contradicts their scenarios."""
         return tuple(f"{entry.name}: {claim.text}" for entry, claim in self.claims if not claim.settled)
 
     @property
     def failed(self) -> tuple[str, ...]:
-        """Executions with cells that failed."""
+        """Executions with failed cells."""
         return tuple(
             f"{entry.name} by {done.task.side.method}: {done.failures[0]}"
             for entry in self.entries
@@ -259,7 +259,7 @@ def _execution_json(done: Done) -> dict[str, Any]:
 
 
 def claims_of(scenario: Scenario, runs: Mapping[str, Run], chance: Chance) -> tuple[Claim, ...]:
-    """The claims of a scenario judged on the run of each method."""
+    """The claims of a scenario, judged on the run of each method."""
     judged = {method: evaluate(run, run.manifest.get("expect", ())) for method, run in runs.items()}
     found = []
     for number, expectation in enumerate(scenario.expect):
@@ -301,7 +301,7 @@ def _key(measurement: Measurement) -> tuple[object, ...]:
 
 
 def _telling(verdicts: Mapping[str, Verdict]) -> tuple[object, ...] | None:
-    """The comparison to show of every method: the one that decides where the claim fails, else where it holds."""
+    """The comparison to show for every method: the deciding one if the claim fails, else the closest."""
     for wanted in ("fails", "holds", "undecided"):
         for verdict in verdicts.values():
             if verdict.outcome == wanted and verdict.decisive is not None:
@@ -318,7 +318,7 @@ def _said(verdict: Verdict, measurement: Measurement | None) -> Said:
 
 
 def figures_of(comparison: Comparison, chance: Chance) -> tuple[Figure, ...]:
-    """Every metric over all flows in every cell and phase, the farthest apart first."""
+    """Each metric over all flows in every cell and phase, the largest distance first."""
     found = []
     frame = comparison.values
     frame = frame.filter(frame["flow"].is_null())

@@ -1,4 +1,4 @@
-"""What a survey has to execute: each scenario by each method that this machine has."""
+"""The tasks of a survey: each scenario by each method that this machine has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from weir.study import Side, Task, folder_name
 __all__ = ["SEEDS", "tasks_of"]
 
 SEEDS = "seeds"
-"""What the runs of the simulator with other seeds are called."""
+"""Folder name of the simulator's runs with other seeds."""
 
 
 def tasks_of(
@@ -23,7 +23,7 @@ def tasks_of(
     out: Path,
     version: Version = "full",
 ) -> list[Task]:
-    """Everything to execute: method by method, so that what takes real time comes last; ``seeds`` in the simulator."""
+    """All tasks, method by method with real-time methods last; ``seeds`` are for the simulator."""
     return [
         *(_task(name, _seeds(scenario), scenario, out, version) for name, scenario in seeds.items()),
         *(_task(name, Side(m, m), scenario, out, version) for m in names for name, scenario in scenarios.items()),
@@ -35,7 +35,7 @@ def _seeds(scenario: Scenario) -> Side:
 
 
 def _task(name: str, side: Side, scenario: Scenario, out: Path, version: Version) -> Task:
-    # What `weir run` with the same options would say, so that it goes on with the same run.
+    # The settings of `weir run` with the same options, so that both continue the same run.
     settings: dict[str, Any] = {} if version == "full" else {version: True}
     settings |= {"set": dict(side.overrides)} if side.overrides else {}
     return Task(side, scenario, out / folder_name(name) / side.folder, settings, name)

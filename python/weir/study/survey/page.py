@@ -1,4 +1,4 @@
-"""The page of a survey, one HTML file that works offline: who agrees with whom at a glance, then what is behind it."""
+"""The page of a survey, one HTML file that works offline: the agreement at a glance, then the details."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ __all__ = [
 
 _ASSETS = Path(__file__).parent / "assets"
 _DRAWN = tuple(overlay for overlay in OVERLAYS if overlay.trace in ("goodput.aggregate", "queue"))
-_MOST_FIGURES = 12
-"""Figures of a scenario that are listed, those that disagree first."""
+_MAX_FIGURES = 12
+"""Maximum number of listed figures of a scenario; disagreements first."""
 _STEPS = (0.01, 0.03, 0.1, 0.3)
 
 GLANCE = (
@@ -51,7 +51,7 @@ GLANCE = (
 
 @dataclass(frozen=True)
 class PairRow:
-    """How far two methods agree over the whole catalogue."""
+    """Agreement of two methods over the whole catalogue."""
 
     name: str
     same: int
@@ -63,20 +63,20 @@ class PairRow:
 
     @property
     def claims_width(self) -> float:
-        """Of a bar, in per cent."""
+        """Width of a bar, per cent."""
         return round(100 * self.same / self.claims, 1) if self.claims else 0.0
 
     @property
     def figures_width(self) -> float:
-        """Of a bar, in per cent."""
+        """Width of a bar, per cent."""
         return round(100 * self.agree / self.figures, 1) if self.figures else 0.0
 
 
 def build(survey: Survey, path: Path) -> Path:
-    """Writes the page, and for each scenario the comparison that it links to; the same survey gives the same page.
+    """Writes the page, and the linked comparison of each scenario; the same survey gives the same page.
 
     Raises:
-        OSError: one cannot be written.
+        OSError: a page cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     links = {entry.name: _comparison(entry, path.parent) for entry in survey.entries}
@@ -84,7 +84,9 @@ def build(survey: Survey, path: Path) -> Path:
 
 
 def _comparison(entry: Entry, folder: Path) -> str:
-    """Writes the page of one scenario's comparison; its address beside the survey's page, empty if there is none."""
+    """Writes the page of one scenario's comparison; returns its address relative to the survey's page, empty without
+    one.
+    """
     if entry.comparison is None:
         return ""
     place = next(iter(entry.executions.values())).task.folder.parent / "compare.html"
@@ -114,7 +116,7 @@ def _render(survey: Survey, links: dict[str, str]) -> str:
             odd=_odd(survey),
             disputed=survey.disputed,
             scenarios=[(entry, counts(entry), links[entry.name]) for entry in survey.entries],
-            figures={entry.name: entry.figures[:_MOST_FIGURES] for entry in survey.entries},
+            figures={entry.name: entry.figures[:_MAX_FIGURES] for entry in survey.entries},
             gaps=gaps(survey),
             warnings=_warnings(survey),
             distance=_distance,
@@ -130,7 +132,7 @@ def _render(survey: Survey, links: dict[str, str]) -> str:
 
 
 def headline(survey: Survey) -> tuple[str, str]:
-    """What came out, in a sentence, and the second thing to know."""
+    """The result in a sentence, and the second most important fact."""
     decided = [c for _, c in survey.claims if c.agreement.kind != "alone"]
     here = [m for m in survey.methods if any(m in entry.runs for entry in survey.entries)]
     if not decided:
@@ -146,7 +148,7 @@ def headline(survey: Survey) -> tuple[str, str]:
 
 
 def pair_rows(survey: Survey) -> list[PairRow]:
-    """A row for every two methods."""
+    """One row per pair of methods."""
     rows = []
     for pair in survey.pairs:
         medians = [survey.median_distance(pair, metric) for metric, _ in GLANCE]
@@ -164,12 +166,12 @@ def pair_rows(survey: Survey) -> list[PairRow]:
 
 
 def share(value: float) -> str:
-    """A relative distance for people: ``3.1 %``."""
+    """Formats a relative distance for people: ``3.1 %``."""
     return percent(value).removeprefix("+")
 
 
 def value_text(figure: Figure, method: str) -> str:
-    """A figure of one method for people."""
+    """Formats one method's figure for people."""
     value = figure.values.get(method)
     return "–" if value is None else _text(value, figure.unit)
 
@@ -180,7 +182,7 @@ def _distance(of: Claim | Figure, pair: Pair) -> str:
 
 
 def chance_text(claim: Claim) -> str:
-    """What the simulator says about a claim with other seeds."""
+    """The simulator's outcomes of a claim with other seeds."""
     held = sum(s.outcome == "holds" for s in claim.seeds)
     values = sorted((s.value, s.shown) for s in claim.seeds if s.value is not None)
     figures = f", {values[0][1]} to {values[-1][1]}" if values else ""
@@ -215,7 +217,7 @@ def _facts(survey: Survey) -> list[tuple[str, str]]:
 
 
 def _odd(survey: Survey) -> list[tuple[str, int, int]]:
-    """Of each method: claims and figures with which it stands alone."""
+    """By method: number of claims and figures with which it stands alone."""
     claims = survey.odd_ones()
     figures = [f for entry in survey.entries for f in entry.figures]
     return [(m, n, sum(f.agreement.odd == (m,) for f in figures)) for m, n in claims.items()]
@@ -223,7 +225,7 @@ def _odd(survey: Survey) -> list[tuple[str, int, int]]:
 
 @dataclass(frozen=True)
 class Count:
-    """What came out of one scenario."""
+    """The result of one scenario."""
 
     same: int
     disputed: int
@@ -249,7 +251,7 @@ def counts(entry: Entry) -> Count:
 
 
 def _who(odd: Sequence[tuple[str, ...]], differ: int) -> str:
-    """Who stands alone most often with the figures that differ, if it is more than half of them."""
+    """The method that stands alone with more than half of the differing figures."""
     if not odd:
         return ""
     most = max(dict.fromkeys(odd), key=odd.count)
@@ -258,7 +260,7 @@ def _who(odd: Sequence[tuple[str, ...]], differ: int) -> str:
 
 
 def gaps(survey: Survey) -> list[tuple[str, str, str]]:
-    """What was not run, and why."""
+    """The missing runs, and the reasons."""
     gaps = [("all", method, reason) for method, reason in survey.missing.items()]
     for entry in survey.entries:
         for execution in entry.executions.values():
@@ -278,7 +280,7 @@ def _warnings(survey: Survey) -> list[tuple[str, str, list[str]]]:
 
 
 def _charts(survey: Survey) -> list[dict[str, Any]]:
-    """Of each scenario, the cell whose figures are farthest apart, the methods over each other."""
+    """For each scenario, the cell with the largest distance, its methods overlaid."""
     drawn = medium(len(survey.entries))
     items = []
     for entry in survey.entries:

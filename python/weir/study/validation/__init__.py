@@ -1,7 +1,8 @@
-"""How far one side is from another: a grid's cells executed by both, and the errors of the first.
+"""Validation: both sides execute the cells of a grid; the result is the error of the first.
 
-``execute`` does it, ``document`` writes what it found; ``weir validate`` is both. ``check`` says whether a published
-validation still holds. :mod:`weir.study.validation.controls` validates congestion controls instead of methods.
+``execute`` runs the cells, ``document`` writes the results; ``weir validate`` does both. ``check`` tests whether a
+published validation still holds. :mod:`weir.study.validation.controls` validates congestion controls instead of
+methods.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What chance alone makes of an error: how far two executions of one method are apart that differ in their seeds only.
+"""The share of chance in an error: the distance of two executions of one method that differ in their seeds only.
 
-Two ways tell. Repeats of both methods give a confidence interval of their difference; half of it is what the difference
-may be off. Where a method costs much and the other little, the cheap one is executed with further seeds: with the
-standard deviation s of its values over n seeds, two means over r repeats each of methods that are *equal* differ by
-less than t(n-1) s sqrt(2/r) in 95 of 100 cases. An error below that says nothing; one above it says that the methods
-are not equal.
+There are two sources. Repeats of both methods give a confidence interval of their difference; half of it is the
+uncertainty of the difference. If one method is expensive and the other cheap, the cheap one is executed with further
+seeds. Let s be the standard deviation of its values over n seeds. Two means over r repeats each of *equal* methods
+differ by less than t(n-1) s sqrt(2/r) in 95 of 100 cases. A smaller error is not significant; a larger one shows that
+the methods are not equal.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LEVEL = 0.95
 
 
 def own_chance(comparison: Comparison) -> list[dict[str, float]]:
-    """What chance makes in each cell, as far as the repeats of both runs tell."""
+    """Chance in each cell, from the repeats of both runs."""
     found = []
     for rows in _by_cell(comparison):
         halves = {m: (row["ci_high"] - row["ci_low"]) / 2 for m, row in rows.items() if row["ci_low"] is not None}
@@ -33,7 +33,7 @@ def own_chance(comparison: Comparison) -> list[dict[str, float]]:
 
 
 def chances(comparison: Comparison, seeds: Run) -> list[dict[str, float]]:
-    """What chance makes in each cell, from a run of the method under test with further seeds."""
+    """Chance in each cell, from a run of the method under test with further seeds."""
     reference = comparison.runs[0]
     label = "further seeds"
     spread = compare(

@@ -21,7 +21,7 @@ _RANKED = ("goodput_error", "jain_error", "loss_error", "queue_delay_error", "co
 
 
 def document(validation: Validation, folder: Path, command: str) -> list[Path]:
-    """Writes ``NAME.md``, ``NAME.json`` and the figures of the worst cells to ``folder``; the paths.
+    """Writes ``NAME.md``, ``NAME.json`` and the figures of the worst cells to ``folder``; returns the paths.
 
     Raises:
         OSError: a file cannot be written.
@@ -108,7 +108,7 @@ def _summary_table(summaries: Mapping[str, Summary]) -> list[str]:
 
 
 def _beyond(some: Summary) -> str:
-    """How many cells are beyond the aim, and how many of these chance alone may put there."""
+    """Number of cells beyond the aim, and number of those that chance alone may explain."""
     if some.within is None:
         return ""
     beyond = some.cells - round(some.within * some.cells)
@@ -127,7 +127,7 @@ _INTERVALS = (
 
 
 def _chance(validation: Validation) -> list[str]:
-    """What the last column means."""
+    """Explains the last column."""
     if not any(cell.chance for cell in validation.cells):
         return []
     if validation.job.chance is not None:
@@ -214,7 +214,7 @@ def _drawings(validation: Validation, drawn: Mapping[int, Sequence[Path]]) -> li
 
 
 def _worst_errors(validation: Validation, cell: CellResult) -> str:
-    """The errors of a cell that have an aim, and which of them chance explains."""
+    """The errors of a cell that have an aim, and those that chance explains."""
     parts = []
     for kind in ERRORS:
         if kind.name in validation.aims and not math.isnan(cell.errors[kind.name]):

@@ -1,4 +1,4 @@
-"""The errors of a method against another: one number a cell, of which 0 is perfect."""
+"""The errors of a method against another: one number per cell; 0 is perfect."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ __all__ = [
 ]
 
 METRICS = ("goodput.aggregate.mean", "utilisation", "jain", "link.loss", "queue.delay", "completion.mean")
-"""What is compared for the errors."""
+"""The metrics from which the errors follow."""
 
-_LEAST_LOSS = 1e-4
-"""Below this, two rates of loss are equal: a few packets of a run."""
+_MIN_LOSS = 1e-4
+"""Smaller loss rates count as equal: they are a few packets of a run."""
 
 
-_FLOORS = {"link.loss": _LEAST_LOSS, "queue.delay": 1e-4, "completion.mean": 1e-3}
-"""Below this, in the metric's unit, an error is relative to it instead of to the value."""
+_FLOORS = {"link.loss": _MIN_LOSS, "queue.delay": 1e-4, "completion.mean": 1e-3}
+"""In the metric's unit: errors of smaller values are relative to the floor instead of the value."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class ErrorKind:
     title: str
     definition: str
     of: Callable[[Mapping[str, Any], Sequence[Mapping[str, Any]]], float]
-    """Its value from the differences of a cell by metric, and the distances of its series."""
+    """Computes the error from the differences of a cell by metric, and the distances of its series."""
     scalar: bool = True
     """Whether it follows from metrics alone, without series."""
 
@@ -71,7 +71,7 @@ def _factor(differences: Mapping[str, Any], _traces: Sequence[Mapping[str, Any]]
     row = differences.get("link.loss")
     if row is None or row["a_value"] is None or row["b_value"] is None:
         return math.nan
-    low, high = sorted(max(float(v), _LEAST_LOSS) for v in (row["a_value"], row["b_value"]))
+    low, high = sorted(max(float(v), _MIN_LOSS) for v in (row["a_value"], row["b_value"]))
     return high / low - 1
 
 
@@ -99,7 +99,7 @@ ERRORS: tuple[ErrorKind, ...] = (
     ErrorKind("cwnd_distance", "Congestion window", "distance of the traces instant by instant, mean over flows",
               _distance("cwnd", "distance"), scalar=False),
     ErrorKind("cwnd_value_distance", "Congestion window, values",
-              "Wasserstein distance of the windows, which ignores when, mean over flows",
+              "Wasserstein distance of the windows, which ignores time, mean over flows",
               _distance("cwnd", "value_distance"), scalar=False),
     ErrorKind("goodput_distance", "Goodput over time", "distance of the flows' traces instant by instant, mean",
               _distance("goodput", "distance"), scalar=False),
@@ -107,7 +107,7 @@ ERRORS: tuple[ErrorKind, ...] = (
 
 
 def errors_of(test: Mapping[str, float | None], reference: Mapping[str, float | None]) -> dict[str, float]:
-    """The errors that follow from values of metrics alone; ``nan`` where undefined."""
+    """The errors that follow from values of metrics alone; ``nan`` if undefined."""
     rows = {}
     for text in METRICS:
         a, b = reference.get(text), test.get(text)
@@ -120,7 +120,7 @@ def errors_of(test: Mapping[str, float | None], reference: Mapping[str, float | 
 
 
 def cell_errors(comparison: Comparison) -> list[dict[str, float]]:
-    """The errors of each cell of a comparison of two runs, by name; ``nan`` where undefined."""
+    """The errors of each cell of a comparison of two runs, by name; ``nan`` if undefined."""
     whole = comparison.differences.filter(pl.col("flow").is_null() & pl.col("phase").is_null())
     differences = {key[0]: part.to_dicts() for key, part in whole.partition_by("cell", as_dict=True).items()}
     traces = {key[0]: part.to_dicts() for key, part in comparison.traces.partition_by("cell", as_dict=True).items()}
@@ -136,12 +136,12 @@ _SCALED = {"goodput_error": "goodput.aggregate.mean", "utilisation_error": "util
 
 
 def sizes_of_chance(halves: Mapping[str, float], reference: Mapping[str, float | None]) -> dict[str, float]:
-    """How large an error chance alone makes, by kind; those that are unknown are left out.
+    """The error that chance alone makes, by kind; unknown ones are left out.
 
     Args:
         halves: half of the 95 % interval of a difference between two executions that differ in their seeds only, by
             metric, in its unit.
-        reference: what the errors are relative to, by metric.
+        reference: the values that the errors are relative to, by metric.
     """
     found = {"jain_error": halves["jain"]} if "jain" in halves else {}
     for kind, metric in _SCALED.items():
@@ -154,7 +154,7 @@ def sizes_of_chance(halves: Mapping[str, float], reference: Mapping[str, float |
 
 @dataclass(frozen=True)
 class Aim:
-    """What errors should keep within; none: no aim."""
+    """Upper limits that errors should meet; ``None``: no aim."""
 
     median: float | None
     p90: float | None
@@ -166,10 +166,10 @@ _REAL = {"goodput_error": Aim(None, 0.03), "utilisation_error": Aim(None, 0.03),
 
 
 def aims(reference: str) -> Mapping[str, Aim]:
-    """The aims against a reference, by kind of error: a method in virtual time, or one on a real clock."""
+    """The aims against a reference, by kind of error; they depend on its clock, virtual or real."""
     try:
         real = methods.get(reference).clock == "real"
-    except methods.UnknownMethodError:  # a document may name one that is not here
+    except methods.UnknownMethodError:  # a document may name a method that is not here
         real = False
     return {**(_REAL if real else _VIRTUAL), **_SHARES}
 
@@ -183,17 +183,17 @@ class Summary:
     worst: float
     cells: int
     within: float | None
-    """Share of the cells that keep within the aim of the 90th percentile; none without an aim."""
+    """Share of the cells within the aim of the 90th percentile; ``None`` without an aim."""
     aim: Aim | None = None
     by_chance: int | None = None
-    """Of the cells beyond that aim, how many are within what chance alone makes; none where no cell tells."""
+    """Number of the cells beyond that aim that chance alone explains; ``None`` if no cell tells."""
     median_interval: tuple[float, float] = (math.nan, math.nan)
-    """At 95 %, of the median of all cells that such a sample could be of; infinite where the sample is too small."""
+    """At 95 %, of the median of the population that the sample is from; infinite if the sample is too small."""
     p90_interval: tuple[float, float] = (math.nan, math.nan)
 
     @property
     def met(self) -> bool | None:
-        """Whether the aims are met; none without an aim."""
+        """Whether the aims are met; ``None`` without an aim."""
         if self.aim is None:
             return None
         return all(most is None or value <= most for value, most in
@@ -215,11 +215,11 @@ class Summary:
 
 
 def summarise(values: Sequence[float], aim: Aim | None = None, chances: Sequence[float | None] = ()) -> Summary | None:
-    """Median, 90th percentile (linear between order statistics) and worst; none where no cell defines the error.
+    """Median, 90th percentile (linear between order statistics) and worst; ``None`` if no cell defines the error.
 
-    The intervals of the first two are those of :func:`weir.metrics.statistics.quantile_interval`, which takes the cells
-    for a random sample; errors are not negative, so that an end below all of them is 0.
-    ``chances`` are what chance alone makes of each value, where that is known.
+    :func:`weir.metrics.statistics.quantile_interval` gives the intervals of the first two and treats the cells as a
+    random sample. Errors are not negative, so an end below all of them is 0. ``chances`` are the errors that chance
+    alone makes, if known.
     """
     known = sorted(v for v in values if not math.isnan(v))
     if not known:
@@ -248,7 +248,7 @@ def _interval(ordered: Sequence[float], part: float) -> tuple[float, float]:
 
 
 def _quantile(ordered: Sequence[float], part: float) -> float:
-    """Linear between order statistics; infinite where it is next to an infinite error (one method got nothing)."""
+    """Linear between order statistics; infinite beside an infinite error (one method got nothing)."""
     place = part * (len(ordered) - 1)
     low, high = ordered[math.floor(place)], ordered[math.ceil(place)]
     return low if low == high else low + (high - low) * (place - math.floor(place))

@@ -1,4 +1,4 @@
-"""The figures of a validation: errors by factor, and the series of the worst cells, both methods over each other."""
+"""The figures of a validation: errors by factor, and the overlaid series of the worst cells."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from weir.study.validation._validation import Validation
 
 __all__ = ["by_factor", "worst_cells"]
 
-_MOST = 6
+_MAX_CELLS = 6
 _TRACES = ("goodput", "cwnd", "queue")
 _RANKED = ("goodput_error", "queue_delay_error", "completion_error", "jain_error", "loss_error")
 
 
 def by_factor(validation: Validation, folder: Path) -> Path | None:
-    """Writes the errors by factor; its path, or none where there is nothing to draw."""
+    """Writes the errors by factor; returns the path, or ``None`` if there is nothing to draw."""
     drawing = _heatmap.draw(validation, PAPER)
     if drawing is None:
         return None
@@ -28,7 +28,7 @@ def by_factor(validation: Validation, folder: Path) -> Path | None:
 
 
 def worst_cells(validation: Validation, folder: Path) -> dict[int, list[Path]]:
-    """Writes the overlaid series of the cells that are worth a look; the paths, by number of the cell."""
+    """Writes the overlaid series of the most interesting cells; returns the paths, by number of the cell."""
     drawn: dict[int, list[Path]] = {}
     for number in _worth_drawing(validation):
         group = validation.comparison.groups[number]
@@ -49,7 +49,7 @@ def _worth_drawing(validation: Validation) -> list[int]:
         ranked = validation.worst(name, len(validation.cells))
         ranked.sort(key=lambda n: validation.cells[n].sure(name) is False)
         found |= dict.fromkeys(ranked[: 2 if name == "goodput_error" else 1])
-    return list(found)[:_MOST]
+    return list(found)[:_MAX_CELLS]
 
 
 def _slug(factors: Mapping[str, str]) -> str:

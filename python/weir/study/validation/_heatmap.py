@@ -1,4 +1,4 @@
-"""Which values of which factors err most, as a picture: errors at the 90th percentile, in multiples of their aims."""
+"""Errors at the 90th percentile by factor value, in multiples of their aims, as a picture."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weir.study.validation._validation import Validation
 
 __all__ = ["CHART", "draw", "error_text", "interval_text", "summary_texts"]
 
-_MOST = 4.0
+_MAX_MULTIPLE = 4.0
 _WHITE_FROM = 2.2
 
 CHART = Chart(
@@ -22,13 +22,13 @@ CHART = Chart(
     "Errors by factor",
     "All cells",
     (),
-    "The error that nine cells in ten keep within, among the cells with each value of a factor; its colour is that "
+    "The error that nine cells in ten keep within, among the cells with each value of a factor; the colour is that "
     "error in multiples of the aim.",
 )
 
 
 def error_text(kind: ErrorKind, value: float | None) -> str:
-    """An error for people: a share in percent, a difference of indices as it is, a factor as a factor."""
+    """Formats an error: a share in percent, a difference of indices unchanged, a factor as a factor."""
     if value is None or math.isnan(value):
         return "–"
     if math.isinf(value):
@@ -41,13 +41,13 @@ def error_text(kind: ErrorKind, value: float | None) -> str:
 
 
 def interval_text(kind: ErrorKind, ends: tuple[float, float]) -> str:
-    """The interval of an error for people; open where the sample is too small for an end."""
+    """Formats the interval of an error; an end is open if the sample is too small."""
     low, high = (error_text(kind, end) for end in ends)
     return f"{low} or more" if math.isinf(ends[1]) else f"{low} to {high}"
 
 
 def summary_texts(kind: ErrorKind, some: Summary) -> list[str]:
-    """Median and its interval, 90th percentile and its interval, and the worst, of an error, for people."""
+    """Formats median and its interval, 90th percentile and its interval, and the worst value of an error."""
     return [
         error_text(kind, some.median),
         interval_text(kind, some.median_interval),
@@ -58,7 +58,7 @@ def summary_texts(kind: ErrorKind, some: Summary) -> list[str]:
 
 
 def draw(validation: Validation, medium: Medium) -> Drawing | None:
-    """The drawing; none where no factor has several values, or no error an aim."""
+    """Makes the drawing; ``None`` if no factor has several values, or no error has an aim."""
     rows = pl.DataFrame(list(_rows(validation)), orient="row")
     if rows.is_empty():
         return None
@@ -79,14 +79,16 @@ def _rows(validation: Validation) -> Iterator[dict[str, object]]:
                 if some is not None and aim is not None and aim.p90:
                     place = f"{name}: {value} ({len(cells)})"
                     yield {"place": place, "error": kind.title, "p90": some.p90, "text": error_text(kind, some.p90),
-                           "multiple": min(some.p90 / aim.p90, _MOST)}  # fmt: skip
+                           "multiple": min(some.p90 / aim.p90, _MAX_MULTIPLE)}  # fmt: skip
 
 
 def _heatmap(medium: Medium, places: list[str], kinds: list[str]) -> Spec:
     x = alt.X("error:N", title=None, sort=kinds, axis=alt.Axis(orient="top", labelAngle=0, domain=False, ticks=False))
     y = alt.Y("place:N", title=None, sort=places,
               axis=alt.Axis(domain=False, ticks=False, labelLimit=220, labelOverlap=False))  # fmt: skip
-    scale = alt.Scale(domain=[0, 1, _MOST], range=["#f7fbff", "#9ecae1", "#b2182b"], interpolate="lab", clamp=True)
+    scale = alt.Scale(
+        domain=[0, 1, _MAX_MULTIPLE], range=["#f7fbff", "#9ecae1", "#b2182b"], interpolate="lab", clamp=True
+    )
     colour = alt.Color("multiple:Q", title="Multiple of the aim", scale=scale, legend=alt.Legend(tickCount=5))
     base = alt.Chart(named("errors")).encode(x=x, y=y)
     light = alt.condition(f"datum.multiple > {_WHITE_FROM}", alt.value("white"), alt.value("#111111"))

@@ -1,7 +1,7 @@
-"""Whether a method still is as near to a reference as a published validation says.
+"""Tests whether a method is still as close to a reference as a published validation says.
 
-The document's data hold what the reference measured in each cell, so that the reference is not needed to see that the
-method under test got farther from it: its cells are executed anew, and errors are compared with those of the document.
+The document's data hold the reference's measurements in each cell, so the reference itself is not needed: the cells of
+the method under test are executed again, and the errors are compared with the published ones.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ __all__ = ["Change", "Regression", "Stored", "check", "read_stored"]
 
 _KINDS = tuple(kind for kind in ERRORS if kind.scalar)
 _MARGIN = 0.25
-"""By what share of its aim the median and the 90th percentile of an error may rise."""
+"""Share of its aim by which the median and the 90th percentile of an error may rise."""
 _GROWTH = 1.5
-"""By what factor the error of a cell may grow, beside its aim: one that is large already says little about its size."""
+"""Factor by which the error of a cell may grow, in addition to its aim: a large error's exact size means little."""
 _MOVED = 0.01
 """Relative change of a reference's value that is worth a note."""
 
@@ -51,12 +51,12 @@ class Stored:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """What was changed about the scenario."""
+        """Overrides of the scenario."""
         found: Mapping[str, Any] = self.data["settings"]
         return found
 
     def some(self, number: int | None, seed: int) -> Stored:
-        """The same with so many cells, drawn at random; none: all."""
+        """Draws ``number`` cells at random; ``None``: all."""
         if number is None or number >= len(self.cells):
             return self
         places = sorted(random.Random(f"cells {seed}").sample(range(len(self.cells)), number))
@@ -67,7 +67,7 @@ def read_stored(path: Path) -> Stored:
     """Reads the data of a document.
 
     Raises:
-        StudyError: it is none, or an older one that does not name its scenario.
+        StudyError: the file has no such data, or is too old to name its scenario.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -82,7 +82,7 @@ def read_stored(path: Path) -> Stored:
 
 @dataclass(frozen=True)
 class Change:
-    """One kind of error: as it was published, and as it is."""
+    """One kind of error: as published, and now."""
 
     name: str
     before: Summary
@@ -91,15 +91,15 @@ class Change:
 
 @dataclass(frozen=True)
 class Regression:
-    """What became of a published validation."""
+    """The result for a published validation."""
 
     stored: Stored
     changes: tuple[Change, ...]
     failures: tuple[str, ...]
-    """What got worse than chance and the margin allow, in words."""
+    """Errors that grew by more than chance and the margin allow, in words."""
     notes: tuple[str, ...]
     same: int
-    """Cells in which every value of the method under test is the published one."""
+    """Cells in which every value of the method under test equals the published one."""
 
     def to_json(self) -> dict[str, Any]:
         """The regression as JSON types."""
@@ -117,15 +117,15 @@ def check(
     overrides: Mapping[str, str] | None = None,
     how: How | None = None,
 ) -> Regression:
-    """Executes the cells anew and compares the errors with the published ones.
+    """Executes the cells again and compares the errors with the published ones.
 
-    An error got worse if its median or its 90th percentile rose by more than a quarter of its aim, or in a cell by more
-    than half of what it was and its aim or, if that is larger, what chance makes there.
+    An error got worse if its median or its 90th percentile rose by more than a quarter of its aim. In a cell it got
+    worse if it exceeds 1.5 times its old value plus its aim, or plus the cell's chance if that is larger.
 
     Args:
         stored: the published validation.
-        locate: where a scenario is, by its name.
-        methods: two sides, to execute the reference anew as well; default: the side that was tested, alone.
+        locate: returns the path of a scenario by name.
+        methods: two sides, to execute the reference again as well; default: the tested side alone.
         overrides: values of the scenario changed for the side under test, to see that a change is noticed.
         how: processes and display.
 
@@ -159,13 +159,13 @@ def _executed(
     notes: list[str],
     how: How,
 ) -> dict[_Key, Values]:
-    """The values of each cell by one side; notes say where a plan is not the published one."""
+    """The values of each cell by one side; notes name plans that differ from the published ones."""
     plain = _chosen(stored, {**stored.settings["set"], **side.overrides}, locate)
     changed = sum(_hashes(cells) != _published(cells, stored) for cells in _grouped(plain, stored).values())
     if changed and side.name == stored.data["methods"][0]:
         notes.append(
-            f"the plans of {changed} cells are not those measured on {stored.data['date']}: the scenario, or what "
-            "becomes of it, has changed since"
+            f"the plans of {changed} cells are not those measured on {stored.data['date']}: the scenario, or its "
+            "compilation, has changed since"
         )
     chosen = _chosen(stored, {**stored.settings["set"], **side.overrides, **overrides}, locate)
     with tempfile.TemporaryDirectory(prefix="weir-validate-") as folder:
@@ -236,7 +236,7 @@ def _values(run: Run, chosen: Chosen, stored: Stored) -> dict[_Key, Values]:
 
 
 def _moved(published: Mapping[_Key, Values], measured: Mapping[_Key, Values]) -> list[str]:
-    """Where the reference itself says something else than it was published with."""
+    """Cells in which the reference itself differs from its published values."""
     moved = []
     for key, values in published.items():
         pairs = [(m, v, measured[key].get(m)) for m, v in values.items() if v is not None]

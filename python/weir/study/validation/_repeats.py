@@ -1,4 +1,4 @@
-"""Medians over repeats, where a reference runs on a real clock: one disturbed execution of three does not count."""
+"""Medians over repeats, for a reference on a real clock: one disturbed execution of three does not count."""
 
 from __future__ import annotations
 

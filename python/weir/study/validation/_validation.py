@@ -1,4 +1,4 @@
-"""Executes a grid by two sides and measures how far the first is from the second."""
+"""Executes a grid by two sides and measures the error of the first."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ __all__ = ["CellResult", "Job", "Validation", "execute"]
 
 @dataclass(frozen=True)
 class Job:
-    """What is to be validated."""
+    """The description of a validation."""
 
     name: str
-    """What its results are called."""
+    """Name of the results."""
     scenario: Path | None
-    """A scenario file; none: random draws."""
+    """A scenario file; ``None``: random draws."""
     methods: str
     """The two sides, such as ``sim,lab``."""
     quick: bool = False
     cells: int | None = None
-    """How many combinations of factors, or draws; none: all of them (a quick validation: a dozen)."""
+    """Number of combinations of factors, or of draws; ``None``: all (a quick validation: a dozen)."""
     pairs: int | None = None
-    """How often at least every two values of two factors meet; none: ``cells`` says how many."""
+    """Minimum number of times that every two values of two factors meet; ``None``: ``cells`` decides."""
     chance: int | None = None
-    """With how many seeds the method under test shows what chance makes; none: only repeats tell."""
+    """Number of seeds with which the method under test estimates chance; ``None``: only repeats do."""
     again: int = 2
-    """How often an execution on a real clock is repeated that carries warnings: its figures are the machine's."""
+    """Maximum repetitions of a real-clock execution with warnings: its figures are disturbed by the machine."""
     seed: int = 1
     overrides: Mapping[str, str] | None = None
     most_bps: float = 1e9
-    """Bounds the rates of random draws."""
+    """Upper bound of the rates of random draws."""
 
     @property
     def grid(self) -> Grid:
@@ -62,22 +62,22 @@ class Job:
 
 @dataclass(frozen=True)
 class CellResult:
-    """One cell: its errors, and the values that they come from."""
+    """One cell: its errors, and the values that they follow from."""
 
     factors: Mapping[str, str]
     point: Mapping[str, Any] | None
     errors: Mapping[str, float]
     values: Mapping[str, tuple[float | None, float | None]]
-    """Of each metric: the method under test, and the reference."""
+    """By metric: the method under test, and the reference."""
     repeats: int
     chance: Mapping[str, float]
-    """How large an error seeds alone make (95 %), by kind; without those of which nothing tells."""
+    """The error that seeds alone make (95 %), by kind; unknown ones are left out."""
     warnings: tuple[str, ...]
     plans: tuple[str, ...] = ()
     """Hash of the plan of each repeat."""
 
     def sure(self, name: str) -> bool | None:
-        """Whether an error is larger than chance makes; none where nothing tells."""
+        """Whether an error is larger than chance; ``None`` if chance is unknown."""
         return self.errors[name] > self.chance[name] if name in self.chance else None
 
     def to_json(self) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class CellResult:
 
 @dataclass(frozen=True)
 class Validation:
-    """How far a method is from another."""
+    """The distance of a method from another."""
 
     job: Job
     sides: tuple[Side, Side]
@@ -99,26 +99,26 @@ class Validation:
     failures: tuple[str, ...]
     """Cells that one of the methods could not execute."""
     left_out: tuple[str, ...]
-    """Cells that this machine does not carry in real time, and why."""
+    """Cells that this machine cannot carry in real time, and the reasons."""
     date: str
     kernels: tuple[str, ...] = ()
-    """Versions of the kernels that the reference ran on."""
+    """Versions of the reference's kernels."""
     rejected: tuple[str, ...] = ()
-    """Executions on a real clock that were repeated, and the warning that was the reason."""
+    """Real-clock executions that were repeated, and the warnings that were the reasons."""
 
     @property
     def centre(self) -> str:
-        """What stands for the repeats of a cell: their mean or, where the reference runs on a real clock, median."""
+        """The average over a cell's repeats: the mean or, if the reference runs on a real clock, the median."""
         return "median" if self.sides[1].real else "mean"
 
     @property
     def aims(self) -> Mapping[str, Aim]:
-        """What the errors should keep within, by kind."""
+        """The aims of the errors, by kind."""
         return aims(self.sides[1].method)
 
     @property
     def factors(self) -> dict[str, tuple[str, ...]]:
-        """The factors that tell cells apart, each with its values in the order of the scenario."""
+        """The factors that distinguish cells, each with its values in the order of the scenario."""
         known = self.comparison.groups[0].factors
         names = [name for name in self.cells[0].factors if name in known]
         every = {name: {cell.factors.get(name, ""): None for cell in self.cells} for name in names}
@@ -138,7 +138,7 @@ class Validation:
         return sorted(known, key=lambda i: -self.cells[i].errors[name])[:number]
 
     def to_json(self) -> dict[str, Any]:
-        """What ``weir validate --json`` prints: a summary a kind of error, by its name, and the cells."""
+        """The output of ``weir validate --json``: a summary per kind of error, by name, and the cells."""
         return {
             **{name: _finite(summary.to_json()) for name, summary in self.summary().items()},
             "format": 1,
@@ -161,12 +161,12 @@ class Validation:
         }
 
 
-_MOST = 1e9
+_INFINITY = 1e9
 """Stands for infinity, where one method got something and the other nothing: JSON has no infinity."""
 
 
 def _bounded(value: float) -> float:
-    return min(value, _MOST)
+    return min(value, _INFINITY)
 
 
 def _finite(summary: Mapping[str, float | int | None]) -> dict[str, float | int | None]:
@@ -177,28 +177,28 @@ _HOST_FACTS = ("system", "kernel", "machine", "cpu_model", "cpus", "memory_bytes
 
 
 def _host(run: Run) -> dict[str, Any]:
-    """What matters about the machine of a run, to whoever reads published results."""
+    """Facts about a run's machine that readers of published results need."""
     facts = run.manifest.get("host") or {}
     return {name: facts[name] for name in _HOST_FACTS if name in facts}
 
 
 def execute(job: Job, out: Path, how: How | None = None) -> Validation:
-    """Executes what is missing of a job in the folder ``out``, and measures the errors.
+    """Executes the missing cells of a job in the folder ``out``, and measures the errors.
 
-    The reference is executed last, so that a mistake in the scenario shows before hours are spent on a real clock.
-    Cells that this machine does not carry in real time are left out of both, unless ``how`` says otherwise.
+    The reference runs last, so that a mistake in the scenario shows before hours are spent on a real clock. Cells that
+    this machine cannot carry in real time are left out of both, unless ``how`` says otherwise.
 
     Raises:
         StudyError: the job cannot be done, or no cell was executed by both methods.
         weir.scenario.ScenarioError: the scenario is wrong.
-        weir.engine.EngineError: an execution was interrupted; what is complete is kept.
+        weir.engine.EngineError: an execution was interrupted; complete cells are kept.
         weir.methods.MethodError: a method is unknown or cannot run here.
     """
     how = how or How()
     sides, grid = parse_sides(job.methods), job.grid
     both = [grid.of(side) for side in sides]
     left_out = {} if how.force else _too_much(sides, both)
-    # What is too much is left out already, so that nothing is refused.
+    # Cells that are too much are left out already, so the engine need not refuse any.
     executor = _Executor(replace(how, force=True), job.again)
     runs = [
         executor.run(grid, side, every.without(left_out), out / side.folder)
@@ -213,7 +213,7 @@ def execute(job: Job, out: Path, how: How | None = None) -> Validation:
 
 
 class _Executor:
-    """Executes cells by one side after another, and gathers what went wrong."""
+    """Executes cells by one side after another, and collects failures."""
 
     def __init__(self, how: How, again: int) -> None:
         self._how, self._again = how, again
@@ -221,7 +221,7 @@ class _Executor:
         self.rejected: list[str] = []
 
     def run(self, grid: Grid, side: Side, cells: Chosen, folder: Path) -> Run:
-        """The run of one side, what was missing of it executed."""
+        """The run of one side, with its missing cells executed."""
         done = study.execute(grid.task(side, cells, folder), self._how, again=self._again)
         self.failures += [f"{side.name}: {text}" for text in done.failures]
         self.rejected += [f"{side.name}: {text}" for text in done.rejected]
@@ -229,37 +229,37 @@ class _Executor:
 
 
 def _too_much(sides: Sequence[Side], chosen: Sequence[Chosen]) -> dict[str, str]:
-    """The cells that this machine does not carry by one of the methods: their ids, and why.
+    """Ids of the cells that this machine cannot carry by one of the methods, and the reasons.
 
     Raises:
-        StudyError: it carries none.
+        StudyError: it can carry none.
     """
     found: dict[str, str] = {}
     for side, cells in zip(sides, chosen, strict=True):
         method = methods.get(side.method)
         if method.available() is not None:
-            continue  # the engine says what is not available
+            continue  # the engine reports missing methods
         for cell in cells.cells():
             capacity = method.capacity(cell.plan())
             if capacity is None:
-                break  # any machine carries all
+                break  # any machine can carry all
             if missing := capacity.missing:
                 needs = ", ".join(f"{n.asked:.3g} {n.what} (there are {n.available:.3g})" for n in missing)
                 place = ", ".join(f"{k} {v}" for k, v in cell.factors.items() if k in cells.factors)
                 found[cell.id] = f"{side.name}: {place or cell.id}: {needs}"
     if len(found) == len(chosen[0].cells()):
-        raise StudyError(f"this machine carries none of the cells in real time ({next(iter(found.values()))})")
+        raise StudyError(f"this machine can carry none of the cells in real time ({next(iter(found.values()))})")
     return found
 
 
 def _by_size(text: str) -> float:
-    """Sorts sizes of all kinds by what they are, and what is no size behind them."""
+    """Sort key: sizes by kind and value, then everything else."""
     quantity = parse_quantity(text)
     return math.inf if quantity is None else quantity.value
 
 
 def scenario_name(path: Path) -> str:
-    """What a document calls a scenario file: its name in the folder of scenarios, or as it was given."""
+    """The name of a scenario file in a document: its name in the folder of scenarios, or as it was given."""
     parts = path.with_suffix("").parts
     known = [i for i, part in enumerate(parts) if part in ("scenarios", "catalogue")]
     return "/".join(parts[known[-1] + 1 :]) if known else str(path)
@@ -323,7 +323,7 @@ def _cell(
 
 
 def _kernels(side: Side, run: Run) -> tuple[str, ...]:
-    """The versions of the kernels that the cells of a run say they ran on."""
+    """The kernel versions that a run's cells recorded."""
     method = methods.get(side.method)
     found = (method.kernel_of(cell.path) for cell in run.cells)
     return tuple(dict.fromkeys(kernel for kernel in found if kernel is not None))

@@ -1,4 +1,4 @@
-"""The values of a run that errors come from."""
+"""The values of a run from which errors follow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Values = Mapping[str, float | None]
 
 
 def by_cell(run: Run) -> dict[str, dict[str, float]]:
-    """Metrics over the whole run by the cell's id; those that are undefined are left out."""
+    """Metrics over the whole run by the cell's id; undefined ones are left out."""
     measured, _ = measure_run(run, [metric_of(text) for text in METRICS], [None], flows=False, strict=False)
     found: dict[str, dict[str, float]] = {}
     for (metric, _, _), cells in measured.items():

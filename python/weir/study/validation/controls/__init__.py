@@ -1,9 +1,8 @@
-"""A validation of congestion controls: weir's against the kernel's of the same names, in one kernel and simulated.
+"""Validation of congestion controls: weir's against the kernel's of the same names, in one kernel and simulated.
 
-Its sides differ in the congestion control as much as in the method, and its grid is made for that:
-``scenarios/validation/variants.yaml`` forces losses, so that two sides that are the same do the same to every packet.
-``execute`` runs the cells by each side, ``document`` writes how far their traces are apart; ``weir cc compare`` is
-both.
+The sides differ in the congestion control as much as in the method. The grid ``scenarios/validation/variants.yaml``
+forces losses, so that two equal sides do the same to every packet. ``execute`` runs the cells by each side,
+``document`` writes the distances of their traces; ``weir cc compare`` does both.
 """
 
 from __future__ import annotations

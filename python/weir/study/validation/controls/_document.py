@@ -1,4 +1,4 @@
-"""What a comparison of congestion controls found, as a document with overlaid windows."""
+"""The results of a comparison of congestion controls, as a document with overlaid windows."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ HEAD = ("goodput (Mb/s)", "lost packets", "mean window", "distance", "of values"
 
 
 def fields(row: Row) -> list[str]:
-    """The numbers of a row for people."""
+    """The numbers of a row, formatted for people."""
     if row.same:
         return [f"{row.goodput_bps[0] / 1e6:.2f}", str(row.lost[0]), f"{row.cwnd[0]:.1f}", "**same**", ""]
     a, b = row.goodput_bps

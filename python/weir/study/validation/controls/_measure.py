@@ -1,4 +1,4 @@
-"""Executes the cells on every side, and measures how far two of them are apart."""
+"""Executes the cells on every side, and measures the distances of two sides."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PAIRS = (
 
 @dataclass(frozen=True)
 class Row:
-    """How far one side is from another in one cell; of a pair of values, the reference's is the first."""
+    """The distance of two sides in one cell; of a pair of values, the reference's is the first."""
 
     pair: Pair
     factors: Mapping[str, str]
@@ -56,7 +56,7 @@ class Row:
     value_distance: float
     """The same, ignoring when."""
     same: bool
-    """Every row of every table is equal: samples, losses, goodput, events, links."""
+    """Whether every row of every table is equal: samples, losses, goodput, events, links."""
 
     def to_json(self) -> dict[str, Any]:
         """The row as JSON types."""
@@ -75,7 +75,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Variants:
-    """What was compared, and how far apart it is."""
+    """The compared sides and their distances."""
 
     comparison: Comparison
     rows: tuple[Row, ...]
@@ -88,7 +88,7 @@ class Variants:
         return [row for row in self.rows if row.pair == pair]
 
     def to_json(self) -> dict[str, Any]:
-        """What ``weir cc compare --json`` prints."""
+        """The output of ``weir cc compare --json``."""
         return {
             "format": 1,
             "date": self.date,
@@ -102,14 +102,15 @@ class Variants:
 def execute(
     grid: Grid, chosen: Sequence[str], out: Path, how: How | None = None, against: str | None = None
 ) -> Variants:
-    """Executes what the folder ``out`` lacks, side by side, and measures it.
+    """Executes the missing cells in the folder ``out``, side by side, and measures them.
 
-    ``against`` is the kernel's congestion control that all chosen ones are compared with; none: those of their names.
+    ``against`` is the kernel's congestion control with which all chosen ones are compared; ``None``: those of their
+    names.
 
     Raises:
         StudyError: no cell was executed by the kernel's and another.
         weir.scenario.ScenarioError: the scenario is wrong.
-        weir.engine.EngineError: an execution was interrupted; what is complete is kept.
+        weir.engine.EngineError: an execution was interrupted; complete cells are kept.
         weir.methods.MethodError: there is no lab here.
     """
     done = [
@@ -137,7 +138,7 @@ def _rows(comparison: Comparison) -> list[Row]:
 
 
 def factors_of(group: Group) -> dict[str, str]:
-    """What tells a cell from the others, the congestion control first, be it the only one."""
+    """The factors that distinguish a cell, always including the congestion control, which comes first."""
     return {"cc": group.factors["cc"], **group.shown}
 
 

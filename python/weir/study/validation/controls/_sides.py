@@ -1,4 +1,4 @@
-"""What is compared: the kernel's congestion control, and weir's, by the paper and as Linux, there and simulated."""
+"""The compared congestion controls: the kernel's, and weir's by the paper and as Linux, in the lab and simulated."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from weir.study import Side, StudyError
 __all__ = ["AS_LINUX", "KINDS", "Kind", "kernels", "named_in", "names", "sides"]
 
 AS_LINUX = "as_linux"
-"""The option with which a congestion control does what the kernel's does."""
+"""The option with which a congestion control behaves like the kernel's."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Whose congestion control a side has, and where it runs."""
+    """The origin of a side's congestion control, and the method that runs it."""
 
     name: str
     method: str
     rules: Literal["kernel", "paper", "as linux"]
 
     def congestion_control(self, name: str, against: str | None = None) -> Any:
-        """``name`` as a scenario writes it for this side; none where there is no such thing.
+        """``name`` as a scenario writes it for this side; ``None`` if the side has no such control.
 
-        ``against`` is the kernel's that it is compared with; none: the one of its name.
+        ``against`` is the kernel's control for the comparison; ``None``: the one of its name.
         """
         if self.rules == "kernel":
             other = name if against is None else against
@@ -43,7 +43,7 @@ class Kind:
         return {"name": named, AS_LINUX: True} if AS_LINUX in _options(name) else None
 
     def side(self, chosen: Sequence[str], against: str | None = None) -> Side | None:
-        """The side that executes the congestion controls ``chosen``; none if it has none of them."""
+        """The side that executes the congestion controls ``chosen``; ``None`` if it has none of them."""
         there = {name: value for name in chosen if (value := self.congestion_control(name, against)) is not None}
         return Side(self.name, self.method, {"sweep.transport.cc": json.dumps(there)}) if there else None
 
@@ -61,7 +61,7 @@ KINDS = (
 def sides(chosen: Sequence[str], against: str | None = None) -> list[Side]:
     """The sides of a validation of the congestion controls ``chosen``.
 
-    ``against`` is the kernel's that all of them are compared with; none: each with the one of its name.
+    ``against`` is the kernel's control with which all are compared; ``None``: each with the one of its name.
     """
     return [side for kind in KINDS if (side := kind.side(chosen, against)) is not None]
 
@@ -70,19 +70,19 @@ def kernels(name: str) -> str:
     """The congestion control of the lab's kernel that ``linux:NAME`` names.
 
     Raises:
-        StudyError: it has none of that name.
+        StudyError: the kernel has none of that name.
     """
     found = name.removeprefix("linux:")
     if not name.startswith("linux:") or found not in BUILT_IN:
         there = ", ".join(f"linux:{one}" for one in BUILT_IN)
-        raise StudyError(f"{name}: the lab's kernel has no such congestion control; there are {there}")
+        raise StudyError(f"{name}: the lab's kernel has no such congestion control; it has {there}")
     return found
 
 
 def names(chosen: Sequence[str]) -> tuple[str, ...]:
     """The congestion controls ``chosen``, each once: registered ones in the registry's order, then users'.
 
-    One that the lab's kernel does not have, too, is compared between the lab and the simulator only.
+    A control that the lab's kernel lacks is compared between the lab and the simulator only.
 
     Raises:
         StudyError: weir has no such congestion control, or a user's cannot be used.
@@ -92,13 +92,15 @@ def names(chosen: Sequence[str]) -> tuple[str, ...]:
         if cc.is_file_name(name):
             _usable(name)
         elif name not in known:
-            raise StudyError(f"{name}: weir has no such congestion control; there are {', '.join(known)}, or a C file")
+            raise StudyError(
+                f"{name}: weir has no such congestion control; it has {', '.join(known)}; or give a C file"
+            )
     users = dict.fromkeys(name for name in chosen if cc.is_file_name(name))
     return (*(name for name in known if name in chosen), *users)
 
 
 def named_in(scenario: Path, overrides: Mapping[str, str], *, quick: bool) -> tuple[str, ...]:
-    """The congestion controls that a scenario names itself; ``linux:NAME`` stands for weir's of that name.
+    """The congestion controls in a scenario; ``linux:NAME`` stands for weir's of that name.
 
     Raises:
         weir.scenario.ScenarioError: the scenario is wrong.
