@@ -278,7 +278,7 @@ def test_ctrl_c_says_how_to_go_on_and_the_same_command_does(here: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=300)
     assert process.returncode == 130
-    assert "interrupted; 1 of 2 cells were finished and are kept. Run the same command again to go on" in errors
+    assert "interrupted; 1 of 2 cells were finished and are kept. Run the same command again to continue" in errors
     assert not list(here.glob("runs/two/.partial/*"))
     (here / "token").touch()
     done = subprocess.run([*run, "--no-verdict"], capture_output=True, text=True, check=False, env=env)

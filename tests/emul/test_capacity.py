@@ -110,7 +110,7 @@ def test_what_this_machine_cannot_carry_is_refused(tmp_path: Path) -> None:
     run = weir("run", str(scenario), "--method", "emul", "--out", str(tmp_path / "r"))
     told = run.communicate(timeout=60)[1]
     assert run.returncode == 1
-    assert "this machine does not carry cell 0000-r0" in told
+    assert "this machine cannot carry cell 0000-r0" in told
     assert "--force runs it all the same" in told
     forced = weir("plan", str(scenario), "--method", "emul", "--force")
     assert "too much: packets a second" in forced.communicate(timeout=60)[0]

@@ -166,7 +166,7 @@ def test_a_real_clock_gets_one_worker(tmp_path: Path) -> None:
 def test_what_the_machine_does_not_carry_is_refused_unless_forced(tmp_path: Path) -> None:
     short, long = fake.scenario("rows=10"), fake.scenario("rows=10", "rows=10 seconds=11")
     engine.run(short, tmp_path / "short", method="fake:Small")
-    message = r"does not carry cell c1: it needs 11 seconds \(there are 10\); a known figure\. .*--force"
+    message = r"cannot carry cell c1: it needs 11 seconds \(there are 10\); a known figure\. .*--force"
     with pytest.raises(methods.MethodError, match=message):
         engine.run(long, tmp_path / "long", method="fake:Small")
     assert not (tmp_path / "long").exists()

@@ -1,6 +1,6 @@
 """Executes scenarios: worker processes, run folders, resuming, progress.
 
-The engine knows cells and plans, not what is in them; a method executes a plan (:mod:`weir.methods`).
+The engine handles cells and plans without interpreting them; a method executes a plan (:mod:`weir.methods`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    # A worker process imports this package too, and must not pay for what only its parent needs.
+    # Lazy: worker processes import this package too, and need none of the parent's modules.
     if name in _PLACES:
         return getattr(importlib.import_module(f"weir.engine.{_PLACES[name]}"), name)
     raise AttributeError(f"module 'weir.engine' has no attribute {name!r}")

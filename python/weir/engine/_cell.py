@@ -21,11 +21,11 @@ from weir.run.tables import TABLES, arrow_schema
 __all__ = ["CellWriter", "place"]
 
 _ROWS = 1 << 16
-"""Rows of a row group. Fixed, so that a file does not depend on how often rows were handed in."""
+"""Rows of a row group. Fixed, so that a file does not depend on the size of the writes."""
 
 _PLAN = "plan.json"
 _OWN_NAMES = frozenset({_PLAN, MANIFEST, *(f"{name}.parquet" for name in TABLES)})
-"""What the sink writes itself: no method opens a file of such a name."""
+"""Names of files that the sink writes itself; a method may not open them."""
 _DICTIONARY = frozenset({"flow", "link", "kind", "transfer", "ca_state"})
 _SCHEMAS = {name: arrow_schema(name) for name in TABLES}
 
@@ -33,11 +33,11 @@ _SCHEMAS = {name: arrow_schema(name) for name in TABLES}
 class CellWriter:
     """The sink of one cell.
 
-    Usable once, as a context manager: leaving it without :meth:`commit` removes everything written.
+    A context manager for one use: leaving it without :meth:`commit` removes everything written.
     """
 
     def __init__(self, run: Path, cell_id: str, inside: Path | None = None) -> None:
-        """Creates the temporary folder of cell ``cell_id`` in the folder ``run``; ``inside`` names another for it.
+        """Creates the temporary folder of cell ``cell_id`` in the folder ``run``, or in ``inside`` if given.
 
         Raises:
             OSError: it cannot be created.
@@ -52,7 +52,7 @@ class CellWriter:
         self._folder.mkdir(parents=True)
 
     def __enter__(self) -> CellWriter:
-        """Opens every table that each cell has, so that an empty one exists too."""
+        """Opens every mandatory table, so that empty ones exist too."""
         try:
             for name, table in TABLES.items():
                 if not table.optional:
@@ -67,7 +67,7 @@ class CellWriter:
         return self._tables[name]
 
     def __exit__(self, *_: object) -> None:
-        """Removes what was not committed."""
+        """Removes everything that was not committed."""
         self._abort()
 
     def write(self, table: str, rows: pa.RecordBatch) -> None:
@@ -102,7 +102,7 @@ class CellWriter:
         place(self._folder, self._final)
 
     def complete(self, plan: str, manifest: Mapping[str, Any]) -> None:
-        """Closes and syncs every file, and leaves the folder to who may move it (:func:`place`).
+        """Closes and syncs every file; another process moves the folder (:func:`place`).
 
         Raises:
             OSError: as :meth:`commit`.
@@ -128,14 +128,14 @@ class CellWriter:
 
 
 def place(folder: Path, final: Path) -> None:
-    """Moves a complete cell from ``folder`` to ``final``: the files that its manifest names, and nothing beside them.
+    """Moves a complete cell from ``folder`` to ``final``: the files that its manifest names, and nothing else.
 
-    A method's programs, or a user's congestion control, could have left others; no reader would look at them, but they
+    A method's programs, or a user's congestion control, could have left others; no reader would read them, but they
     would travel with the run.
 
     Raises:
-        weir.run.ReadError: its manifest is none.
-        weir._inside.InsideError: what it names is no plain file, or a link is in the way.
+        weir.run.ReadError: its manifest is malformed.
+        weir._inside.InsideError: a named file is not a plain file, or a link is in the way.
         OSError: it cannot be moved.
     """
     with Folder(folder.parent) as source, Folder(final.parent.parent) as run:
@@ -148,7 +148,7 @@ def place(folder: Path, final: Path) -> None:
 
 
 def _tidy(folder: Folder, keep: set[str], above: str = "") -> None:
-    """Removes what is in ``folder`` and not among ``keep``, paths from the cell on."""
+    """Removes everything in ``folder`` except ``keep``, which are paths relative to the cell."""
     for name in folder.names():
         path = f"{above}{name}"
         if path in keep:
@@ -168,7 +168,7 @@ class _TableFile:
         self._pending: list[pa.RecordBatch] = []
         self._rows = 0
         self._filled = False
-        # A Python file, because its errors carry the errno that tells a full disk from others.
+        # A Python file, because its errors carry the errno that distinguishes a full disk.
         self._file = path.open("wb")
         dictionary = [name for name in schema.names if name in _DICTIONARY]
         self._writer = pq.ParquetWriter(
@@ -209,7 +209,7 @@ class _TableFile:
         self._file.close()
 
     def discard(self) -> None:
-        # The writer would write a footer when it is collected; closing the file first makes that fail here, quietly.
+        # The writer would write a footer when it is collected; closing the file first makes that fail here, silently.
         _close_quietly(self._writer)
         _close_quietly(self._file)
 

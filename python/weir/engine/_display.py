@@ -1,4 +1,4 @@
-"""What the user sees of a run while it goes: a bar on a terminal, lines in a log, nothing with ``-q``."""
+"""Progress display of a run: a bar on a terminal, lines in a log, nothing with ``-q``."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ __all__ = ["Bar", "Display", "Lines", "Quiet", "display"]
 _LINE_EVERY_S = 10.0
 _BAR_EVERY_S = 0.1
 _OTHER_LINES = 12
-"""Lines of a terminal that are left for links, the bar and what was there before."""
+"""Lines of a terminal reserved for links, the bar and earlier output."""
 
 
 class Display(Protocol):
-    """Shows a run."""
+    """A progress display."""
 
     def begin(self, tally: Tally) -> None:
         """The run begins; ``tally`` is kept up to date."""
 
     def update(self, tally: Tally) -> None:
-        """Some time has passed."""
+        """Called periodically."""
 
     def note(self, text: str) -> None:
-        """Something the user should read."""
+        """Shows a remark."""
 
     def ended(self, cell: str, wall_s: float | None, tally: Tally) -> None:
         """A cell ended; ``wall_s`` is ``None`` if it failed."""
 
     def close(self) -> None:
-        """The run is over."""
+        """The run has ended."""
 
 
 def _state(tally: Tally) -> str:
@@ -52,7 +52,7 @@ def _state(tally: Tally) -> str:
 
 
 def _short(tally: Tally) -> str:
-    """The state for who sees the flows beside it."""
+    """The state in short, beside a display of the flows."""
     if tally.live is None:
         return _state(tally)
     done = f"{tally.live.now_ns / 1e9:.1f} of {tally.live.end_ns / 1e9:g} s"
@@ -63,24 +63,24 @@ class Quiet:
     """Shows notes only."""
 
     def begin(self, tally: Tally) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def update(self, tally: Tally) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def note(self, text: str) -> None:
-        """A line on standard error."""
+        """Prints a line on standard error."""
         say(text, err=True)
 
     def ended(self, cell: str, wall_s: float | None, tally: Tally) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def close(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
 
 class Lines(Quiet):
-    """A line now and then, for logs; a line a cell too if ``verbose``."""
+    """A line now and then, for logs; with ``verbose``, also one per cell."""
 
     def __init__(self, *, verbose: bool = False) -> None:
         """Prints on standard error."""
@@ -88,19 +88,19 @@ class Lines(Quiet):
         self._last = time.monotonic()
 
     def update(self, tally: Tally) -> None:
-        """The state, every ten seconds."""
+        """Prints the state every ten seconds."""
         if time.monotonic() - self._last >= _LINE_EVERY_S:
             self._last = time.monotonic()
             self.note(_state(tally))
 
     def ended(self, cell: str, wall_s: float | None, tally: Tally) -> None:
-        """The cell, if verbose."""
+        """Prints the cell, if verbose."""
         if self._verbose and wall_s is not None:
             self.note(f"{cell}: done in {clock_text(wall_s)}")
 
 
 class Bar:
-    """A bar at the bottom of a terminal; above it, for methods with a real clock, what the flows do now."""
+    """A bar at the bottom of a terminal; above it, for methods with a real clock, the current state of the flows."""
 
     def __init__(self, console: Console, *, verbose: bool = False) -> None:
         """Draws on ``console``."""
@@ -120,7 +120,7 @@ class Bar:
         self.update(tally)
 
     def update(self, tally: Tally) -> None:
-        """Moves the bar."""
+        """Advances the bar."""
         now = time.monotonic()
         if now - self._last >= _BAR_EVERY_S:
             self._last = now
@@ -128,11 +128,11 @@ class Bar:
             self._screen.update(self._drawing(tally))
 
     def note(self, text: str) -> None:
-        """A line above the bar."""
+        """Prints a line above the bar."""
         self._console.print(text, markup=False, highlight=False)
 
     def ended(self, cell: str, wall_s: float | None, tally: Tally) -> None:
-        """The cell, if verbose; and the bar moves."""
+        """Prints the cell, if verbose, and advances the bar."""
         if self._verbose and wall_s is not None:
             self.note(f"{cell}: done in {clock_text(wall_s)}")
         self._last = 0.0

@@ -1,4 +1,4 @@
-"""What can go wrong with a run as a whole."""
+"""Errors of a whole run."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ __all__ = ["DiskFullError", "EngineError", "FolderError", "Interrupted", "Locked
 
 
 class EngineError(Exception):
-    """A run could not be done; the message says why and what to do."""
+    """A run failed; the message says why and what to do."""
 
 
 class FolderError(EngineError):
-    """The folder given holds something else."""
+    """The folder contains something else."""
 
 
 class LockedError(EngineError):

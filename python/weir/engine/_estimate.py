@@ -1,4 +1,4 @@
-"""How much work a plan is, before it runs: orders of magnitude for sorting, progress and ``weir plan``."""
+"""Estimates the work of a plan before it runs: orders of magnitude for sorting, progress and ``weir plan``."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _BASE_BYTES = 200_000_000
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a plan will take, roughly."""
+    """The approximate cost of a plan."""
 
     flows: int
     end_s: float
     """Simulated time."""
     packets: int
-    """Data packets delivered, if flows fill what the links let through."""
+    """Data packets delivered if flows fill the capacity of the links."""
     memory_bytes: int
     """Peak memory of the simulator: packets in flight and in queues."""
 
@@ -32,9 +32,9 @@ class Estimate:
 def estimate(document: Mapping[str, Any]) -> Estimate:
     """Estimates a plan.
 
-    Every flow asks for the least rate of its path while it is active, or for its size if that is less; every link then
-    scales its flows down to what it carries in the whole run. Queues are counted where more is asked for than the link
-    carries. This ignores congestion control: it is an upper bound of the packets delivered for bulk flows.
+    Every active flow asks for the lowest rate of its path, or for its size if that is less. Every link then scales its
+    flows down to its capacity over the whole run. A queue counts as full if its link is offered more than it carries.
+    Congestion control is ignored: the result is an upper bound of the packets delivered for bulk flows.
 
     Raises:
         weir.plan.PlanError: the document is no plan.
@@ -64,7 +64,7 @@ def _demand_bytes(plan: Plan, flow: Flow) -> float:
 
 
 def _in_flight(plan: Plan) -> float:
-    """Packets that links hold at once: an acknowledgement for every second data packet counts too."""
+    """Packets that links hold at once, including an acknowledgement for every second data packet."""
     offered: defaultdict[int, float] = defaultdict(float)
     windows = 0.0
     for flow in plan.flows:
@@ -79,7 +79,7 @@ def _in_flight(plan: Plan) -> float:
 
 
 def _held(link: Link, offered_bps: float) -> float:
-    """Packets that ``link`` holds when this is offered to it: those on their way, and its queue if it is too much."""
+    """Packets that ``link`` holds at an offered load: those in flight, plus its queue if it is overloaded."""
     held = min(offered_bps, link.rate_bps) / 8e9 * link.delay.delay_ns
     if offered_bps > link.rate_bps:
         held += queue_bytes(link.queue, link.mtu_bytes) or 0

@@ -1,4 +1,4 @@
-"""Files that survive a crash, and what a full disk looks like."""
+"""Files that survive a crash, and the detection of a full disk."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def json_bytes(value: Any) -> bytes:
-    """``value`` as the same JSON, to be written."""
+    """``value`` as the same JSON, in bytes."""
     return _text(value).encode()
 
 
@@ -31,5 +31,5 @@ def _text(value: Any) -> str:
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether ``error`` says that a disk or a quota is full."""
+    """Whether ``error`` means that a disk or a quota is full."""
     return isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}

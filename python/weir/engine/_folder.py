@@ -1,4 +1,4 @@
-"""The folder of a run: whose it is, what it holds already, and a lock against two writers."""
+"""The folder of a run: its owner, its contents, and a lock against concurrent writers."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ __all__ = [
 ]
 
 Identity = Mapping[str, Any]
-"""What makes two runs the same run: scenario text, method and settings."""
+"""Identity of a run: scenario text, method and settings."""
 
 PARTIAL = ".partial"
-"""Holds the unfinished cells; whoever holds the lock may empty it."""
+"""Folder of the unfinished cells; the holder of the lock may empty it."""
 
 _STATE = ".run.json"
 _TOKEN = ".token"
-"""In ``PARTIAL``: the seal of the token of the run's ``.run.json`` and of both folders, so that a copy has another."""
-_MOST_TOKEN = 256
-_MOST_TEXT = 1 << 26
+"""In ``PARTIAL``: the seal over the token of the run's ``.run.json`` and both folders. A copy has another seal."""
+_MAX_TOKEN = 256
+_MAX_TEXT = 1 << 26
 _TOKEN_TEXT = re.compile(r"[0-9a-f]{32}")
 _SCENARIO = "scenario.yaml"
 _IDENTITY = 1
@@ -64,22 +64,22 @@ _FOLDERS = (_CELLS, _FIGURES, PARTIAL)
 
 
 class RunFolder:
-    """A folder that one run is written to, by one process at a time."""
+    """A folder for one run, written by one process at a time."""
 
     def __init__(self, path: Path) -> None:
-        """Names the folder; nothing is touched before :meth:`locked`."""
+        """Names the folder; :meth:`locked` is the first to touch it."""
         self.path = path
         self.cells = path / _CELLS
         self._held: Folder | None = None
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Holds the lock of the folder, which is made if need be. Nothing stays unless a run was claimed meanwhile.
+        """Locks the folder, creating it if necessary. Nothing stays unless a run was claimed meanwhile.
 
         Raises:
-            LockedError: another process holds it.
-            FolderError: the path is no folder, holds something that is not a run, or cannot be made; or a link, a pipe
-                or a device is where a run has a file or a folder.
+            LockedError: another process holds the lock.
+            FolderError: the path is no folder, holds something that is not a run, or cannot be created; or a link, a
+                pipe or a device is in the place of a run's file or folder.
         """
         self._refuse_strangers()
         with contextlib.ExitStack() as stack:
@@ -102,7 +102,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def _inside(self) -> Iterator[Folder]:
-        """The folder by its descriptor: while it is locked, the one that was."""
+        """The folder by its descriptor; while locked, always the same folder."""
         if self._held is not None:
             yield self._held
             return
@@ -111,9 +111,9 @@ class RunFolder:
 
     @contextlib.contextmanager
     def claimed(self, identity: Identity, text: str, *, fresh: bool) -> Iterator[None]:
-        """Makes the folder that of ``identity``; a run of the same identity is continued.
+        """Makes the folder that of ``identity``, or continues a run with the same identity.
 
-        If it is a new one, and an error or an interrupt comes before the first cell is complete, it never was.
+        A new run is removed if an error or an interrupt comes before its first cell is complete.
 
         Raises:
             FolderError: it holds another run.
@@ -137,10 +137,10 @@ class RunFolder:
             raise
 
     def _settle(self, identity: Identity, text: str, held: dict[str, Any] | None) -> None:
-        """Writes what makes the folder this run's, as far as it is missing or damaged."""
+        """Writes the missing or damaged files that identify the folder as this run's."""
         with self._inside() as folder:
             if not self._proves(folder, held):
-                # The state first: from then on the folder is a run, whatever is missing of it.
+                # The state first: from then on the folder is a run, even if other files are missing.
                 start = now() if held is None else held.get("start", now())
                 token = secrets.token_hex(16)
                 proof = _seal.seal(_run_facts(folder, token, identity))
@@ -154,10 +154,10 @@ class RunFolder:
         self.remove_partial()
 
     def is_own(self) -> bool:
-        """Whether weir of this user made the run, here: its seal holds for what the run says and for this very folder.
+        """Whether this user's weir made the run in this folder: its seal covers the run's facts and the folder itself.
 
         Raises:
-            FolderError: what says which run it is is damaged.
+            FolderError: the file that identifies the run is damaged.
         """
         held = self._state()
         try:
@@ -173,60 +173,60 @@ class RunFolder:
         return _seal.is_sealed(_run_facts(folder, token, state["identity"]), proof)
 
     def owns_partial(self) -> bool:
-        """Whether there are unfinished cells that this very run wrote, by weir of this user, here."""
+        """Whether this run, made by this user's weir in this folder, wrote the unfinished cells."""
         try:
             with self._inside() as folder, folder.inner(PARTIAL) as partial:
                 token = _token_in(self._state())
-                written = partial.read(_TOKEN, _MOST_TOKEN).decode("ascii", "replace")
+                written = partial.read(_TOKEN, _MAX_TOKEN).decode("ascii", "replace")
                 return token is not None and _seal.is_sealed(_partial_facts(folder, partial, token), written)
         except (OSError, FolderError):
             return False
 
     @property
     def start(self) -> str:
-        """When the run was begun, also if that was before an interruption."""
+        """Time at which the run began, before any interruption."""
         return str((self._state() or {}).get("start", now()))
 
     def remove_partial(self) -> None:
-        """Removes what is left of unfinished cells. Only for who holds the lock.
+        """Removes the rest of unfinished cells. Only for the holder of the lock.
 
-        Whose they are is no matter: who locks a run to write to it has named it, and it is a folder inside of it.
+        Their owner does not matter: a user who locks a run for writing has named it, and they are inside it.
         """
         with contextlib.suppress(OSError), self._inside() as folder:
             folder.remove(PARTIAL)
 
     def reopen(self) -> None:
-        """Removes what says that the run is complete, and what was derived from it; cells can be written then."""
+        """Removes the run's completion mark and everything derived from it, so that cells can be written."""
         self._remove((MANIFEST, _REPORT, _FIGURES, PARTIAL))
         with self._inside() as folder, folder.inner(PARTIAL, make=True) as partial:
             token = _token_in(self._state()) or ""
             partial.write(_TOKEN, _seal.seal(_partial_facts(folder, partial, token)).encode(), durable=False)
 
     def finished(self, cell_id: str) -> dict[str, Any] | None:
-        """The manifest of a complete cell, or ``None``; whether its files are what was written, :meth:`cell` tells."""
+        """The manifest of a complete cell, or ``None``; :meth:`damage` verifies its files."""
         try:
             return dict(read_cell_manifest(self.cells / cell_id, verify=True).raw)
         except ReadError:
             return None
 
     def damage(self, cell_id: str) -> list[str]:
-        """What is wrong with the files of a cell: missing, or not what was written."""
+        """The damage of a cell's files: missing, or different from their checksums."""
         try:
             return open_cell(self.cells / cell_id).damaged()
         except ReadError as error:
             return [f"{printable(error.path.name)}: {error.problem}"]
 
     def holds(self, cell_id: str) -> bool:
-        """Whether there is anything of that cell."""
+        """Whether anything of that cell exists."""
         return exists(self.cells / cell_id)
 
     def discard(self, cell_id: str) -> None:
-        """Removes a cell of another version of weir or of what the plan names."""
+        """Removes a cell of another version of weir, or with other versions of the plan's files."""
         with contextlib.suppress(FileNotFoundError), self._inside() as folder, folder.inner(_CELLS) as cells:
             cells.remove(cell_id)
 
     def finish(self, manifest: Mapping[str, Any]) -> None:
-        """Writes the manifest of the run, which says that it is complete.
+        """Writes the manifest of the run, which marks it as complete.
 
         Raises:
             OSError: it cannot be written.
@@ -235,14 +235,14 @@ class RunFolder:
             folder.write(MANIFEST, json_bytes(seal(manifest, self.path, [_SCENARIO])))
 
     def manifest(self) -> dict[str, Any] | None:
-        """The manifest of the run if it is complete and what was written, or ``None``."""
+        """The manifest of the run if it is complete and intact, or ``None``."""
         try:
             return dict(read_run_manifest(self.path, verify=True).raw)
         except ReadError:
             return None
 
     def _state(self) -> dict[str, Any] | None:
-        """What the folder says of its run; ``None`` if it holds none of weir. If it is damaged, the manifest says it.
+        """The folder's state of its run; ``None`` if it holds none of weir. The manifest replaces a damaged state.
 
         Raises:
             FolderError: it is damaged, and there is no manifest.
@@ -265,7 +265,7 @@ class RunFolder:
     def _text(self) -> bytes | None:
         try:
             with self._inside() as folder:
-                return folder.read(_SCENARIO, _MOST_TEXT)
+                return folder.read(_SCENARIO, _MAX_TEXT)
         except OSError:
             return None
 
@@ -287,7 +287,7 @@ class RunFolder:
             raise FolderError(f"{self.path}: no permission to look there") from error
         except (OSError, ValueError) as error:
             raise FolderError(f"{str(self.path)!r} cannot be a folder: {error}") from error
-        # What a process leaves that is killed before its folder is a run.
+        # Files left by a process that was killed before its folder became a run.
         strangers = sorted(name for name in names if name != LOCK and not name.startswith(f".{_STATE}."))
         if strangers:
             raise FolderError(
@@ -297,7 +297,7 @@ class RunFolder:
 
 
 def _refuse_other_kinds(folder: Folder) -> None:
-    """Raises InsideError where a run has a file or a folder and ``folder`` has a link or anything else."""
+    """Raises InsideError if a link or anything else is in the place of a run's file or folder."""
     for name in _FILES:
         folder.expect(name, FILE)
     for name in _FOLDERS:
@@ -305,7 +305,7 @@ def _refuse_other_kinds(folder: Folder) -> None:
     if folder.kind(_CELLS) == FOLDER:
         with folder.inner(_CELLS) as cells:
             for name in cells.names():
-                if cells.kind(name) != FILE:  # a plain file there is in nobody's way
+                if cells.kind(name) != FILE:  # a plain file there does no harm
                     cells.expect(name, FOLDER)
     if folder.kind(PARTIAL) == FOLDER:
         with folder.inner(PARTIAL) as partial:
@@ -313,12 +313,12 @@ def _refuse_other_kinds(folder: Folder) -> None:
 
 
 def _run_facts(folder: Folder, token: str, identity: Identity) -> str:
-    """What the seal of a run is about: this folder, and which run it is."""
+    """The sealed facts of a run: its folder and its identity."""
     return f"run {folder.identity} {token} {json.dumps(identity, sort_keys=True)}"
 
 
 def _partial_facts(folder: Folder, partial: Folder, token: str) -> str:
-    """What the seal of unfinished cells is about: this folder, the one inside, and the run's token."""
+    """The sealed facts of unfinished cells: the run's folder, their folder, and the run's token."""
     return f"unfinished {folder.identity} {partial.identity} {token}"
 
 
@@ -358,7 +358,7 @@ def _settings(identity: Identity) -> str:
 
 
 def method_of(run: Path) -> str | None:
-    """The method of the run that the folder ``run`` holds, complete or not; ``None`` if it holds none.
+    """The method of the run in the folder ``run``, complete or not; ``None`` if it holds none.
 
     Raises:
         FolderError: it has no seal of this user's, so that its method is not to be trusted.
@@ -367,7 +367,7 @@ def method_of(run: Path) -> str | None:
     try:
         held = folder._state()
         own = held is None or folder.is_own()
-    except FolderError:  # damaged: who writes to it is told
+    except FolderError:  # damaged: reported when the folder is written
         return None
     found = None if held is None else held["identity"].get("method")
     if not own:
@@ -376,7 +376,7 @@ def method_of(run: Path) -> str | None:
 
 
 def unproven(run: Path, method: str) -> str:
-    """What is said of a run whose method is taken from nobody's word."""
+    """The message for a run whose method cannot be trusted."""
     return (
         f"{printable(run)} holds a run by method {method!r}, and no seal proves that you made it there: it was copied, "
         "or made by another user or an older version. A method may execute the programs of a scenario as root; "
@@ -386,23 +386,23 @@ def unproven(run: Path, method: str) -> str:
 
 @dataclass(frozen=True)
 class Origin:
-    """What a run was executed from."""
+    """The origin of a run."""
 
     text: str
-    """Of the scenario."""
+    """Text of the scenario."""
     file: str
-    """Where the scenario was read; the copy in the run if nobody knows any more."""
+    """Path of the scenario at execution; the copy in the run if unknown."""
     method: str
     settings: Mapping[str, Any]
     own: bool
-    """Whether weir of this user made the run, in this folder."""
+    """Whether this user's weir made the run in this folder."""
 
 
 def origin_of(run: Path) -> Origin | None:
-    """What the run that the folder ``run`` holds was executed from, complete or not; ``None`` if it holds none.
+    """The origin of the run in the folder ``run``, complete or not; ``None`` if it holds none.
 
     Raises:
-        FolderError: what says it is damaged.
+        FolderError: the file that records it is damaged.
     """
     folder = RunFolder(run)
     held = folder._state()
@@ -429,7 +429,7 @@ def origin_of(run: Path) -> Origin | None:
 
 
 def _state_in(run: Path) -> dict[str, Any] | None:
-    """What the folder ``run`` says of itself; ``None`` if nothing, or if it is not weir that says it.
+    """The state in the folder ``run``; ``None`` if there is none, or if it is not weir's.
 
     Raises:
         weir.run.ReadError: it is damaged.
@@ -445,7 +445,7 @@ def _state_in(run: Path) -> dict[str, Any] | None:
 
 
 def _state_from(manifest: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The same from the manifest of a complete run; ``None`` if it is of a version whose manifests say less."""
+    """The state from the manifest of a complete run; ``None`` if an older version wrote less into manifests."""
     scenario = manifest.get("scenario")
     if "checksums" not in manifest or not isinstance(scenario, dict):
         return None
@@ -465,9 +465,9 @@ def _token_in(state: Mapping[str, Any] | None) -> str | None:
 
 
 def unfinished(folders: Iterable[Path]) -> list[Path]:
-    """The runs in ``folders``, each a run or a folder of runs, that hold unfinished cells and that nobody writes to.
+    """The runs in ``folders``, each a run or a folder of runs, that have unfinished cells and no writer.
 
-    Whatever weir did not write is none, and nothing is made there to find out.
+    Folders that weir did not write are skipped. Creates nothing.
     """
     candidates = (run for folder in folders for run in (folder, *_folders_in(folder)))
     return [run for run in candidates if RunFolder(run).owns_partial() and not _in_use(run)]
@@ -478,7 +478,7 @@ def _folders_in(folder: Path) -> list[Path]:
 
 
 def _entries(folder: Path) -> list[Path]:
-    """What is in ``folder``; nothing if it is none, or cannot be looked at."""
+    """The entries of ``folder``; empty if it is not a folder, or cannot be read."""
     try:
         return sorted(folder.iterdir())
     except OSError:
@@ -489,7 +489,7 @@ def remove_unfinished(run: Path) -> None:
     """Removes the unfinished cells of ``run``.
 
     Raises:
-        LockedError: somebody writes to it after all.
+        LockedError: another process writes to it after all.
         OSError: they cannot be removed.
     """
     folder = RunFolder(run)
@@ -499,7 +499,7 @@ def remove_unfinished(run: Path) -> None:
 
 
 def discard(run: Path, cells: Iterable[str]) -> None:
-    """Removes cells of ``run``, by their ids, so that they are executed anew.
+    """Removes cells of ``run`` by id, so that they are executed again.
 
     Raises:
         LockedError: another process writes to it.
@@ -513,7 +513,7 @@ def discard(run: Path, cells: Iterable[str]) -> None:
 
 
 def _in_use(run: Path) -> bool:
-    """Whether a process writes to it. Nothing is made or written to find out."""
+    """Whether a process writes to the run. Creates and writes nothing."""
     try:
         with Folder(run) as folder:
             return is_locked(folder)

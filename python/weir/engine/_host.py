@@ -17,7 +17,7 @@ _LIBRARIES = ("pyarrow", "numpy", "polars", "altair", "ruamel.yaml")
 
 
 def versions() -> dict[str, str]:
-    """Versions of weir, of what it was built with and of what it runs on."""
+    """Versions of weir, of its build tools and of its runtime."""
     from weir import _weir
 
     found = {"weir": weir.__version__, **{f"build.{k}": v for k, v in _weir.build_info().items()}}
@@ -74,13 +74,13 @@ def _first(path: str, key: str) -> str | None:
 
 
 def available_bytes() -> int:
-    """Memory that programs may still take without swapping."""
+    """Memory that programs can still use without swapping."""
     line = _first("/proc/meminfo", "MemAvailable")
     return int(line.split()[0]) * 1024 if line else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
 
 
 def load_warning(host: dict[str, Any]) -> str | None:
-    """A warning if the machine is already busy: results of a virtual clock do not suffer, real ones do."""
+    """A warning if the machine is already busy: that affects results on a real clock, not on a virtual one."""
     if host["load_1min"] > 0.5 * host["cpus"]:
         return f"the machine was busy when the run began: load {host['load_1min']} on {host['cpus']} processors"
     return None

@@ -1,4 +1,4 @@
-"""One cell of a scenario as a piece of work."""
+"""One cell of a scenario as a unit of work."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class Cell(Protocol):
 
     @property
     def id(self) -> str:
-        """Unique within the scenario, fit for a folder's name."""
+        """Unique within the scenario, and a valid folder name."""
 
     @property
     def factors(self) -> Mapping[str, str]:
-        """Swept parameters by short name, as the scenario's own text."""
+        """Swept parameters by short name, in the scenario's own text."""
 
     @property
     def repeat(self) -> int:
         """Number of the repeat, from 0."""
 
     def plan(self) -> dict[str, Any]:
-        """The plan; the same at every call."""
+        """The plan; equal at every call."""
 
 
 class Expectation(Protocol):
@@ -41,31 +41,31 @@ class Expectation(Protocol):
 
     @property
     def claim(self) -> str:
-        """In words."""
+        """The claim in words."""
 
     @property
     def where(self) -> Mapping[str, str]:
-        """Factor values of the cells it is about."""
+        """Factor values of its cells."""
 
     @property
     def check(self) -> str:
-        """As an expression."""
+        """The check, as an expression."""
 
     @property
     def source(self) -> str:
-        """Where it comes from."""
+        """Its origin."""
 
     @property
     def note(self) -> str:
-        """What a reader should know."""
+        """A remark for readers."""
 
     @property
     def expected(self) -> str:
-        """The outcome that is known: ``holds`` or ``fails``."""
+        """The known outcome: ``holds`` or ``fails``."""
 
 
 class Scenario(Protocol):
-    """What the engine needs to know of a scenario."""
+    """The engine's view of a scenario."""
 
     @property
     def title(self) -> str:
@@ -77,7 +77,7 @@ class Scenario(Protocol):
 
     @property
     def file(self) -> str:
-        """Where it was read."""
+        """The path of the file."""
 
     @property
     def expect(self) -> Sequence[Expectation]:
@@ -106,26 +106,26 @@ class Failure:
 
 @dataclass(frozen=True)
 class Job:
-    """A cell, with what is known before it runs. Its plan may be large, and is compiled again when it is needed."""
+    """A cell, with the facts known before it runs. Its plan may be large, so it is compiled again when needed."""
 
     cell: Cell
     plan_hash: str
     key: str
-    """Equal keys give equal results: plan, method, version of weir and of its tables, files that the plan names."""
+    """Equal keys mean equal results: plan, method, version of weir and of its tables, files that the plan names."""
     seed: int
     estimate: Estimate
     end_ns: int
     cost: float
-    """Relative amount of work: seconds that the method foresees, or packets."""
+    """Relative amount of work: the method's estimate in seconds, or packets."""
     controls: Mapping[str, str] = field(default_factory=dict)
-    """Which source each user's congestion control is, by its name."""
+    """The source of each user's congestion control, by name."""
 
     @classmethod
     def of(cls, cell: Cell, method: str) -> Job:
         """The job of executing ``cell`` by ``method``.
 
         Raises:
-            weir.plan.PlanError: what the cell has is no plan.
+            weir.plan.PlanError: the cell's document is no plan.
         """
         document = cell.plan()
         plan, digest = typed(document), plan_hash(document)
@@ -136,7 +136,7 @@ class Job:
         return cls(cell, digest, key, plan.seed, expected, plan.end_ns, cost, cc.sources_of(plan))
 
     def message(self, run: Path, method: str) -> dict[str, Any]:
-        """What a worker is told: see :mod:`weir.engine.worker`.
+        """The message to a worker: see :mod:`weir.engine.worker`.
 
         Raises:
             weir.cc.ControlError: a user's congestion control cannot be built any more.
@@ -153,7 +153,7 @@ class Job:
         }
 
     def facts(self) -> dict[str, Any]:
-        """What manifests say about the cell."""
+        """The cell's facts for manifests."""
         return {
             "id": self.cell.id,
             "factors": dict(self.cell.factors),
@@ -165,17 +165,17 @@ class Job:
 
 
 def _cost(plan: Mapping[str, Any], packets: int, method: str) -> float:
-    """What ``method`` foresees for ``plan``, in seconds; in packets if it foresees nothing."""
-    with contextlib.suppress(methods.MethodError):  # it will say so when it is to execute the plan
+    """The estimate of ``method`` for ``plan``, in seconds; in packets if it has none."""
+    with contextlib.suppress(methods.MethodError):  # the execution of the plan will report it
         if (seconds := methods.get(method).foreseen_s(plan, packets)) is not None:
             return seconds
     return float(packets + 1000)
 
 
 def _inputs(plan: Plan) -> dict[str, str]:
-    """Hashes of the files that a plan names: congestion controls that users built."""
+    """Hashes of the files that a plan names: users' built congestion controls."""
     found = {}
     for name in cc.controls_of(plan):
-        with contextlib.suppress(cc.ControlError):  # a missing one is the method's error, with a better message
+        with contextlib.suppress(cc.ControlError):  # the method reports a missing file with a better message
             found[name] = cc.file_hash(name)
     return found

@@ -1,4 +1,4 @@
-"""A run that goes in real time, as a table on a terminal and as a line in a log."""
+"""A real-time run as a table on a terminal and as a line in a log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PREFIXES = ("", "k", "M", "G", "T")
 
 
 def _scaled(value: float | None, unit: str) -> str:
-    """``94.1 Mb/s``; ``-`` if there is no value."""
+    """Formats a value: ``94.1 Mb/s``; ``-`` without one."""
     if value is None:
         return "-"
     place = 0
@@ -42,7 +42,7 @@ def _next(live: Live) -> str:
 
 
 def screen(live: Live, rows: int) -> Group:
-    """A table of at most about ``rows`` flows, or, of more, a row an entry of the workload; and what happens next."""
+    """A table of at most about ``rows`` flows or, with more, one row per workload entry; and the next change."""
     from rich.console import Group
     from rich.text import Text
 
@@ -77,7 +77,7 @@ _TIMES = " x "
 
 
 def _grouped(flows: Sequence[LiveFlow]) -> list[LiveFlow]:
-    """A row an entry of the workload: ``streams x 40`` has their goodput together and the means of the rest."""
+    """One row per workload entry: ``streams x 40`` has the sum of their goodputs and the means of other values."""
     entries: dict[str, list[LiveFlow]] = {}
     for flow in flows:
         entries.setdefault(flow.name.partition("[")[0], []).append(flow)
@@ -102,7 +102,7 @@ def _mean(values: Sequence[int | None]) -> int | None:
 
 
 def _count(name: str) -> int:
-    """How many flows a row stands for."""
+    """Number of flows in a row."""
     count = name.rpartition(_TIMES)[2]
     return int(count) if _TIMES in name and count.isdecimal() else 1
 

@@ -1,4 +1,4 @@
-"""A lock against two writers of one folder."""
+"""A lock against concurrent writers of a folder."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ __all__ = ["LOCK", "held_lock", "is_locked"]
 LOCK = ".lock"
 """Name of the file in a run's folder."""
 _HOLDER = re.compile(rb"(process [0-9]{1,10} on [^\x00-\x1f]{0,255}\n)?")
-"""What this module writes; a file that holds anything else is locked as well, and left as it is."""
+"""The content that this module writes; a file with other content is locked as well, and left unchanged."""
 _UNKNOWN = frozenset({errno.ENOTSUP, errno.ENOLCK, errno.ENOSYS})
 
 
 @contextlib.contextmanager
 def held_lock(folder: Folder, *, keep: Callable[[], bool]) -> Iterator[None]:
-    """Holds the lock of ``folder``, whose file stays there if ``keep`` says so at the end.
+    """Holds the lock of ``folder``; ``keep`` decides at the end whether the file stays.
 
-    The lock is the kernel's, so that it goes with the process that held it, however that ended.
+    The kernel releases the lock when the holding process ends, however it ends.
 
     Raises:
         LockedError: another process holds it.
-        weir._inside.InsideError: something else than a plain file has its name.
-        OSError: it cannot be made.
+        weir._inside.InsideError: something other than a plain file has its name.
+        OSError: it cannot be created.
     """
     with folder.open_to_write(LOCK) as file:
         _lock(file, folder)
@@ -49,10 +49,10 @@ def held_lock(folder: Folder, *, keep: Callable[[], bool]) -> Iterator[None]:
 
 
 def is_locked(folder: Folder) -> bool:
-    """Whether a process holds the lock of ``folder``. Nothing is written to find out.
+    """Whether a process holds the lock of ``folder``. Writes nothing.
 
     Raises:
-        OSError: it cannot be looked at.
+        OSError: it cannot be opened.
     """
     try:
         file = folder.open(LOCK)
@@ -77,7 +77,7 @@ def _lock(file: BinaryIO, folder: Folder) -> None:
     except OSError as error:
         if error.errno not in _UNKNOWN:
             raise
-    if not _is_at(file, folder):  # its holder removed it between our opening and our locking
+    if not _is_at(file, folder):  # its holder removed it between the opening and the locking here
         raise _taken(file, folder)
 
 

@@ -16,14 +16,14 @@ __all__ = ["Outcomes", "run_manifest"]
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What became of each job, by cell id."""
+    """The outcome of each job, by cell id."""
 
     jobs: Sequence[Job]
     manifests: Mapping[str, Mapping[str, Any]]
     failures: Mapping[str, Failure]
 
     def warnings(self, more: Iterable[str | None]) -> list[str]:
-        """Everything that makes a number of the run untrustworthy."""
+        """All warnings that make a number of the run untrustworthy."""
         found = [warning for warning in more if warning is not None]
         for job in self.jobs:
             cell = job.cell.id
@@ -34,12 +34,12 @@ class Outcomes:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader should know, and what spoils no number; what several cells say once."""
+        """Remarks that do not affect any number; remarks shared by several cells are merged."""
         said = (note for job in self.jobs for note in self.manifests.get(job.cell.id, {}).get("notes", ()))
         return list(dict.fromkeys(said))
 
     def entry(self, job: Job) -> dict[str, Any]:
-        """The line of ``job`` in the manifest."""
+        """The entry of ``job`` in the manifest."""
         if (failure := self.failures.get(job.cell.id)) is not None:
             return {**job.facts(), "status": "failed", "error": failure.error}
         held = self.manifests[job.cell.id]
@@ -51,7 +51,7 @@ class Outcomes:
 def run_manifest(
     scenario: Scenario, identity: Mapping[str, Any], outcomes: Outcomes, host: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What is known about a run, without its times."""
+    """The manifest of a run, without its times."""
     return {
         "format": FORMAT,
         "title": scenario.title,

@@ -1,4 +1,4 @@
-"""Worker processes: each executes one cell at a time and says how far it is."""
+"""Worker processes: each executes one cell at a time and reports its progress."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["Message", "Pool"]
 class Pool:
     """Runs jobs in ``workers`` processes.
 
-    ``next_job`` gives the next job or ``None``; it is called by one thread at a time. Every job ends with exactly one
-    ``done`` or ``failed`` message in ``messages``, also if its process dies.
+    ``next_job`` returns the next job or ``None``; one thread at a time calls it. Every job ends with exactly one
+    ``done`` or ``failed`` message in ``messages``, even if its process dies.
     """
 
     def __init__(self, workers: int, next_job: Callable[[], Job | None]) -> None:
@@ -31,7 +31,7 @@ class Pool:
             thread.start()
 
     def close(self) -> None:
-        """Kills whatever still runs, and waits for it."""
+        """Kills all running processes and waits for them."""
         with self._lock:
             self._closed = True
             for process in self._processes:
@@ -62,7 +62,9 @@ class Pool:
             return None if self._closed else self._next_job()
 
     def _start(self, job: Job) -> Process | None:
-        """A process for ``job``; none if there is no more to do, or the job has failed for want of one."""
+        """A process for ``job``; ``None`` if no job is left, or if the process could not be started and the job has
+        failed.
+        """
         with self._lock:
             if self._closed:
                 return None

@@ -1,8 +1,8 @@
-"""One worker process: how it is started, spoken to and ended.
+"""One worker process: start, communication and end.
 
-A worker that loads users' congestion controls executes programs of others. It is confined for its whole life: it
-writes to a folder of its own only, starts no process, and reaches neither the network nor other processes; a watch ends
-it when a call of a control does not return. What it says is checked like any other input.
+A worker that loads users' congestion controls executes untrusted programs. It is confined for its whole life: it writes
+only to a folder of its own, starts no process, and reaches neither the network nor other processes. A watchdog ends it
+if a call of a control does not return. Its messages are validated like any other input.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from weir.run.manifest import read_cell_manifest
 __all__ = ["Job", "Message", "Process"]
 
 Job = Mapping[str, Any]
-"""What a worker is told: see :mod:`weir.engine.worker`."""
+"""A message to a worker: see :mod:`weir.engine.worker`."""
 Message = dict[str, Any]
 """``progress`` (id, now_ns, live), ``done`` (id, warnings, stats, wall_s) or ``failed`` (id, kind, error, trace)."""
 
 _COMMAND = [sys.executable, "-m", "weir.engine.worker"]
 _LINE_BYTES = 1 << 22
-_MOST_PLAN = 1 << 28
+_MAX_PLAN = 1 << 28
 _LOOK_S = 0.25
 
 
@@ -67,7 +67,7 @@ class Process:
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            process_group=0,  # Ctrl-C is for us alone; we end the workers
+            process_group=0,  # Ctrl-C goes only to this process, which ends the workers
             pass_fds=descriptors,
             env={**(confine.environment() if self._objects else os.environ), "PYTHONPATH": path},
         )
@@ -75,11 +75,13 @@ class Process:
             threading.Thread(target=self._guard, args=(self._watch,), daemon=True).start()
 
     def suits(self, job: Job) -> bool:
-        """Whether it lives and may execute ``job``: what other controls did to its memory is no matter of a job's."""
+        """Whether it is alive and may execute ``job``: a job must not run in memory that other controls could have
+        changed.
+        """
         return self._process.poll() is None and self._objects == job.get("objects", {})
 
     def execute(self, job: Job) -> Iterator[Message]:
-        """Has the process execute ``job``; what it says, of which the last is ``done`` or ``failed``."""
+        """Lets the process execute ``job``; yields its messages, of which the last is ``done`` or ``failed``."""
         try:
             yield from self._said(job)
         except (BrokenPipeError, _Garbage) as error:
@@ -93,13 +95,13 @@ class Process:
         self._process.kill()
 
     def stop(self) -> None:
-        """Ends it, waits for it, and removes what is left of it."""
+        """Ends it, waits for it, and removes its files."""
         for pipe in (self._process.stdin, self._process.stdout):
             with contextlib.suppress(BrokenPipeError):
                 if pipe is not None:
                     pipe.close()
         if self._objects and self._process.poll() is None:
-            self._process.kill()  # a control need not care that its standard input has ended
+            self._process.kill()  # a control may ignore the end of its standard input
         self._process.wait()
         self._ended.set()
         if self._why is None and self._watch is not None and self._watch.fd >= 0:
@@ -136,7 +138,7 @@ class Process:
         raise BrokenPipeError
 
     def _guard(self, watch: cc.Watch) -> None:
-        """Ends the process when a call does not return."""
+        """Ends the process if a call does not return."""
         while not self._ended.wait(_LOOK_S):
             try:
                 self._why = watch.stuck(self._process.pid)
@@ -167,20 +169,20 @@ def _folder_for(run: Path) -> Path:
 
 
 class _Garbage(Exception):  # noqa: N818 - never seen outside
-    """A confined worker said what no worker says."""
+    """A confined worker sent a message that no worker sends."""
 
 
 def _take(folder: Path, job: Job) -> None:
     """Puts the cell of a confined worker in its place, if it is the one that the worker was told to execute.
 
     Raises:
-        _Garbage: it is none, or another.
+        _Garbage: it is malformed, or another cell.
         OSError: it cannot be moved.
     """
     try:
         told = read_cell_manifest(folder, verify=True).raw
         same = all(told.get(name) == value for name, value in job["manifest"].items())
-        if not same or read_plain(folder / "plan.json", _MOST_PLAN) != job["plan"].encode():
+        if not same or read_plain(folder / "plan.json", _MAX_PLAN) != job["plan"].encode():
             raise _Garbage(_left(job, "another cell than it was told to execute"))
         place(folder, Path(job["run"]) / "cells" / job["id"])
     except (ReadError, InsideError) as error:
@@ -199,10 +201,10 @@ _FIELDS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {
 
 
 def _message(line: bytes, job: Job) -> Message:
-    """What a process said that executes programs of others.
+    """Validates a message of a process that executes untrusted programs.
 
     Raises:
-        _Garbage: no worker says such a thing.
+        _Garbage: no worker sends such a message.
     """
     try:
         message = json.loads(line)
@@ -215,4 +217,4 @@ def _message(line: bytes, job: Job) -> Message:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         pass
     names = ", ".join(job["objects"])
-    raise _Garbage(f"its process said what no worker says: something in {names} writes to its descriptors")
+    raise _Garbage(f"its process sent a message that no worker sends: something in {names} writes to its descriptors")

@@ -31,24 +31,24 @@ _POLL_S = 0.1
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a run."""
+    """The outcome of a run."""
 
     folder: Path
     cells: int
     executed: int
-    """Cells executed by this call; the others were there already."""
+    """Number of cells executed by this call; the others existed."""
     failures: tuple[Failure, ...]
     wall_s: float
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    """What its reader should know, and what spoils no number."""
+    """Remarks that do not affect any number."""
     cell_ids: tuple[str, ...] = ()
-    """Of all its cells; a warning begins with the one that it is about."""
+    """Ids of all its cells; a warning about a cell begins with its id."""
 
 
 @dataclass
 class _State:
-    """What there is to do, and what has happened to it."""
+    """The jobs of a run and their states."""
 
     folder: RunFolder
     waiting: list[Job] = field(default_factory=list)
@@ -56,7 +56,7 @@ class _State:
     failures: dict[str, Failure] = field(default_factory=dict)
 
     def sort_in(self, job: Job) -> str | None:
-        """Takes what an earlier call finished; the rest waits. What is damaged waits too, and is told."""
+        """Reuses the result of an earlier call, else queues the job. Damaged results are queued too, and reported."""
         cell = job.cell.id
         if not self.folder.holds(cell):
             self.waiting.append(job)
@@ -70,7 +70,7 @@ class _State:
         return f"cell {cell} is executed anew: {damage[0]}" if damage else None
 
     def complete(self) -> dict[str, Any] | None:
-        """The run's manifest, if nothing waits and it is about these very cells; else ``None``."""
+        """The run's manifest, if no job waits and it lists exactly these cells; else ``None``."""
         if self.waiting or (manifest := self.folder.manifest()) is None:
             return None
         listed = {entry["id"]: entry.get("checksum") for entry in manifest.get("cells", ())}
@@ -86,7 +86,7 @@ class _State:
 
 
 def default_workers() -> int:
-    """As many workers as this process may use processors."""
+    """One worker per processor that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
@@ -101,23 +101,23 @@ def run(
     force: bool = False,
     display: Display | None = None,
 ) -> Result:
-    """Executes every cell of ``scenario`` that ``out`` does not hold yet, and writes the run's manifest.
+    """Executes every cell of ``scenario`` that ``out`` lacks, and writes the run's manifest.
 
-    A cell that fails is recorded and does not stop the others. Results do not depend on ``workers``.
+    A failed cell is recorded and does not stop the others. Results do not depend on ``workers``.
 
     Args:
         scenario: the scenario, with overrides applied.
         out: folder of the run; created, or continued if it holds the same run.
         method: name of a method.
-        workers: number of processes; by default one a processor.
-        settings: what was changed about the scenario (``quick``, ``set``), to tell runs apart.
+        workers: number of processes; by default one per processor.
+        settings: changes to the scenario (``quick``, ``set``), to distinguish runs.
         fresh: removes another run from ``out`` first.
-        force: executes what this machine does not carry, too; a method with a real clock then measures the machine.
-        display: where progress goes.
+        force: also executes plans that this machine cannot carry; a method with a real clock then measures the machine.
+        display: receives progress.
 
     Raises:
-        EngineError: the run could not be done; complete cells are kept.
-        weir.methods.MethodError: the method is unknown, or cannot execute this, or not here, or not at this size.
+        EngineError: the run failed; complete cells are kept.
+        weir.methods.MethodError: the method is unknown, or cannot execute this plan, on this machine or at this size.
         OSError: ``out`` cannot be written.
     """
     display = display or Quiet()
@@ -172,9 +172,9 @@ def run(
 
 
 def _refuse_what_it_cannot(name: str, method: methods.Method, jobs: Sequence[Job]) -> None:
-    """Raises UnfitMethodError if the method cannot execute one of the jobs, looking at each value of a factor once.
+    """Raises UnfitMethodError if the method cannot execute one of the jobs; checks each value of a factor once.
 
-    One with a real clock is asked whether this machine carries the plan instead, and may be forced.
+    A method with a real clock is asked whether this machine can carry the plan instead, and may be forced.
     """
     if method.clock == "real":
         return
@@ -185,7 +185,7 @@ def _refuse_what_it_cannot(name: str, method: methods.Method, jobs: Sequence[Job
 
 
 def _each_value_once(jobs: Sequence[Job]) -> Iterator[Job]:
-    """The first of ``jobs``, and each that has a value of a factor which none before it has."""
+    """The first of ``jobs``, and each job with a factor value that no earlier job has."""
     seen: set[tuple[str, str]] = set()
     for number, job in enumerate(jobs):
         new = job.cell.factors.items() - seen
@@ -199,7 +199,7 @@ def _called(job: Job, jobs: Sequence[Job]) -> str:
 
 
 def _refuse_what_is_too_much(method: methods.Method, jobs: Sequence[Job]) -> None:
-    """Raises MethodError if this machine does not carry a job: its results would be those of the machine."""
+    """Raises MethodError if this machine cannot carry a job: the results would measure the machine."""
     for job in jobs:
         capacity = method.capacity(job.cell.plan())
         if capacity is None:
@@ -207,7 +207,7 @@ def _refuse_what_is_too_much(method: methods.Method, jobs: Sequence[Job]) -> Non
         if capacity.missing:
             needs = ", ".join(f"{n.asked:.3g} {n.what} (there are {n.available:.3g})" for n in capacity.missing)
             raise methods.MethodError(
-                f"this machine does not carry cell {job.cell.id}: it needs {needs}; {capacity.basis}. "
+                f"this machine cannot carry cell {job.cell.id}: it needs {needs}; {capacity.basis}. "
                 "`weir plan --method` shows all cells; --force runs it all the same"
             )
 
@@ -221,7 +221,7 @@ def _check_ids(cells: Sequence[Cell]) -> None:
 
 
 def _workers(asked: int | None, method: methods.Method, waiting: list[Job], display: Display) -> int:
-    """How many workers: no more than there are jobs, than memory allows, or than one if the clock is real."""
+    """Number of workers, limited by jobs and memory; one if the clock is real."""
     count = max(1, min(asked or default_workers(), len(waiting)))
     if method.clock == "real":
         return 1
@@ -233,7 +233,7 @@ def _workers(asked: int | None, method: methods.Method, waiting: list[Job], disp
 
 
 def _execute(state: _State, method: str, workers: int, display: Display) -> None:
-    """Executes what waits."""
+    """Executes the waiting jobs."""
     if not state.waiting:  # an interruption after the last cell left the run without its manifest
         state.folder.remove_partial()
         return
@@ -248,23 +248,23 @@ def _execute(state: _State, method: str, workers: int, display: Display) -> None
                         _take(pool.messages.get(timeout=_POLL_S), state, tally, display)
                     display.update(tally)
         except KeyboardInterrupt:
-            # Not the tally's count: a cell may be complete that nobody has heard of yet.
+            # Not the tally's count: a cell may be complete whose message has not arrived yet.
             kept = sum(state.folder.finished(job.cell.id) is not None for job in state.waiting)
             raise Interrupted(
                 f"interrupted; {kept} of {tally.total} cells were finished and are kept. "
-                "Run the same command again to go on"
+                "Run the same command again to continue"
             ) from None
         finally:
             state.folder.remove_partial()
 
 
 def _jobs(order: Iterator[Job], folder: Path, method: str) -> Callable[[], Message | None]:
-    """Gives the jobs one after another, then ``None``; their plans are compiled when it is their turn."""
+    """Returns the jobs one after another, then ``None``; compiles each plan when its turn comes."""
     return lambda: next((job.message(folder, method) for job in order), None)
 
 
 def _take(message: Message, state: _State, tally: Tally, display: Display) -> None:
-    """Acts on what a worker says."""
+    """Handles a worker's message."""
     match message["type"]:
         case "progress":
             live = message.get("live")
@@ -286,7 +286,7 @@ def _take(message: Message, state: _State, tally: Tally, display: Display) -> No
 
 def _disk_full(path: Path, tally: Tally | None = None) -> str:
     kept = "" if tally is None else f" ({tally.done} of {tally.total} cells were finished and are kept)"
-    return f"no space left on the disk of {path}{kept}. Free some, then run the same command again to go on"
+    return f"no space left on the disk of {path}{kept}. Free some, then run the same command again to continue"
 
 
 @contextlib.contextmanager
@@ -301,7 +301,7 @@ def _disk_full_explained(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _stop_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end a run as Ctrl-C does."""
+    """Lets SIGTERM and SIGHUP end a run as Ctrl-C does."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

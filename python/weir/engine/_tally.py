@@ -1,4 +1,4 @@
-"""How far a run is, how fast it goes and when it will be done."""
+"""Progress, speed and remaining time of a run."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ class Work:
     """The work of one cell."""
 
     cost: float
-    """What its method foresees, roughly; only ratios matter."""
+    """Approximate estimate of its method; only ratios matter."""
     end_ns: int
 
 
 @dataclass
 class Tally:
-    """Counts the work of a run. Time is handed in: ``now_s`` on any steady clock."""
+    """Counts the work of a run. The caller passes the time: ``now_s`` on any monotonic clock."""
 
     works: dict[str, Work]
     begin_s: float
     done: int = 0
     failed: int = 0
     live: Live | None = None
-    """What the cell that spoke last has to show; methods with a real clock have something."""
+    """Live state of the cell that reported last; methods with a real clock have one."""
     _reached_ns: dict[str, int] = field(default_factory=dict)
     _finished: set[str] = field(default_factory=set)
 
     def progress(self, cell: str, now_ns: int, live: Live | None = None) -> None:
-        """Cell ``cell`` has reached this instant; ``live`` is what there is to see then."""
+        """Cell ``cell`` has reached this instant; ``live`` is its state then."""
         self._reached_ns[cell] = now_ns
         self.live = live
 
@@ -68,11 +68,11 @@ class Tally:
         return self._done_cost() / total if total else 1.0
 
     def real_time_factor(self, now_s: float) -> float:
-        """Simulated seconds a second."""
+        """Simulated seconds per second."""
         return self.simulated_s / max(now_s - self.begin_s, 1e-9)
 
     def left_s(self, now_s: float) -> float | None:
-        """Seconds left if the rest goes as fast as what was done; ``None`` while there is nothing to go by."""
+        """Seconds left at the speed so far; ``None`` while that is unknown."""
         fraction = self.fraction
         if fraction < 0.002:
             return None

@@ -1,10 +1,10 @@
 """The process that executes cells, one at a time: ``python -m weir.engine.worker [RECORD]``.
 
-With RECORD, a descriptor, it may load users' congestion controls and records their calls there; it is confined then,
-and leaves complete cells in the folder ``inside`` of a job, because it may not move them.
+With RECORD, a file descriptor, it may load users' congestion controls and records their calls there. It is then
+confined, and leaves complete cells in the folder ``inside`` of a job, because it may not move them.
 
-It reads jobs from standard input and writes messages to standard output, one JSON object a line. It ends at once when
-its standard input does, because then whoever started it is gone; the next run removes the folder it leaves behind.
+It reads jobs from standard input and writes messages to standard output, one JSON object per line. When its standard
+input ends, its parent is gone and it exits at once; the next run removes the folder that it leaves behind.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main() -> None:
     """Executes jobs until standard input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     messages = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
-    os.dup2(2, 1)  # what a library prints must not become a message
+    os.dup2(2, 1)  # output of a library must not become a message
     jobs: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(jobs,), daemon=True).start()
     if len(sys.argv) > 1:
@@ -60,7 +60,7 @@ def _tell(messages: TextIO, message: dict[str, Any]) -> None:
 
 
 def _attempt(job: dict[str, Any], messages: TextIO) -> dict[str, Any]:
-    """Executes ``job``; the last message about it."""
+    """Executes ``job``; returns the last message about it."""
     try:
         return {"type": "done", "id": job["id"], **_execute(job, messages)}
     except methods.MethodError as error:

@@ -1,4 +1,4 @@
-"""Plans: their types, which are made of the schema of the crate ``weir-plan``, and what follows from them."""
+"""Plans: their types, generated from the schema of the crate ``weir-plan``, and quantities computed from them."""
 
 from weir.plan import _documents, _facts, _types
 from weir.plan._documents import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""Plans as documents: their JSON, its hash, and the types made of it."""
+"""Plans as documents: their JSON, its hash, and the types generated from the schema."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class PlanError(ValueError):
     def __init__(self, problem: str, expected: str) -> None:
         super().__init__(f"the plan: {problem}; expected {expected}")
         self.problem = problem
-        """Which field is wrong, and what it has."""
+        """The field that is wrong, and its value."""
         self.expected = expected
 
 
 def typed(document: Mapping[str, Any]) -> Plan:
     """The plan in ``document``.
 
-    Types and ranges are checked. Whether it can be executed, the method checks (``weir-plan``'s ``validate``).
+    Types and ranges are checked. The method checks whether it can be executed (``weir-plan``'s ``validate``).
 
     Raises:
         PlanError: a field is missing, of another type or out of its range.
@@ -55,7 +55,7 @@ def with_transports(
     """``document``, whose plan is ``plan``, with other transports of its flows.
 
     Args:
-        other: Gets a transport and its document, and returns the document that takes its place.
+        other: receives a transport and its document, and returns the replacement document.
     """
     flows = [
         {**given, "transport": other(flow.transport, given["transport"])}
@@ -65,7 +65,7 @@ def with_transports(
 
 
 def _explained(document: Mapping[str, Any], said: str) -> PlanError:
-    """The error of which msgspec said, such as "Expected `int`, got `str` - at `$.flows[0].start_ns`"."""
+    """Converts a message of msgspec, such as "Expected `int`, got `str` - at `$.flows[0].start_ns`"."""
     said, _, place = said.partition(" - at `$")
     place = place.rstrip("`").lstrip(".")
     if missing := re.fullmatch(r"Object missing required field `(.*)`", said):
@@ -75,7 +75,7 @@ def _explained(document: Mapping[str, Any], said: str) -> PlanError:
     for key, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", place):
         value = value[int(index)] if index else value[key]
     wanted = re.match(r"Expected `([^`]*)`(.*)", said)
-    expected = _WANTED.get(wanted[1].removesuffix(" | null"), f"`{wanted[1]}`") if wanted else "a value that plans have"
+    expected = _WANTED.get(wanted[1].removesuffix(" | null"), f"`{wanted[1]}`") if wanted else "a valid value"
     rest = wanted[2].partition(", got")[0].replace(" >= ", " from ").replace(" <= ", " to ") if wanted else ""
     return PlanError(f"{place or 'it'} is {_shown(value)}", expected + rest)
 
@@ -93,11 +93,11 @@ def canonical(value: Any) -> str:
     """JSON with sorted keys and no spaces: equal values give equal text.
 
     Raises:
-        ValueError: there is a number that JSON does not have.
+        ValueError: JSON has no such number.
     """
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def plan_hash(document: Mapping[str, Any]) -> str:
-    """The hash of a plan: equal plans have equal ones."""
+    """The hash of a plan; equal plans have equal hashes."""
     return "sha256:" + hashlib.sha256(canonical(document).encode()).hexdigest()

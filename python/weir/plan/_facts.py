@@ -1,6 +1,6 @@
-"""What follows from a plan: sizes of packets and queues, rates and round-trip times of paths.
+"""Quantities computed from a plan: sizes of packets and queues, rates and round-trip times of paths.
 
-Whoever needs one of these figures takes it from here, so that it has one answer.
+All code takes these quantities from here, so that each has one definition.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ _S = 1_000_000_000
 
 
 def kind_of(part: Struct) -> str:
-    """The kind of a part of a plan that has one: ``red`` of a queue, ``cbr`` of a source, ``tcp`` of a transport.
+    """The kind of a part of a plan: ``red`` of a queue, ``cbr`` of a source, ``tcp`` of a transport.
 
     Raises:
-        TypeError: there is one kind of it only.
+        TypeError: the part has only one kind.
     """
     tag = part.__struct_config__.tag
     if not isinstance(tag, str):
@@ -107,7 +107,7 @@ def wire_bytes(link: Link, ip_bytes: int) -> int:
 
 
 def probabilities(loss: Loss) -> tuple[float, ...]:
-    """The probabilities of random losses: ``p``, or ``p``, ``r``, ``good`` and ``bad``; none of a list."""
+    """The probabilities of random losses: ``p``, or ``p``, ``r``, ``good`` and ``bad``; empty for a list."""
     match loss:
         case BernoulliLoss():
             return (loss.p,)
@@ -120,15 +120,15 @@ def probabilities(loss: Loss) -> tuple[float, ...]:
 
 
 def queue_bytes(queue: Queue, packet: int) -> int | None:
-    """Bytes that ``queue`` holds at most.
+    """Capacity of ``queue`` in bytes.
 
     Args:
         queue: The queue.
-        packet: Bytes that one packet is counted with where the limit is in packets; on the wire, to compare with a
+        packet: Bytes that one packet counts if the limit is in packets; bytes on the wire, to compare with a
             limit in bytes.
 
     Returns:
-        The lesser of both limits; ``None`` if it has none.
+        The smaller of both limits; ``None`` without a limit.
     """
     limit = queue.limit
     sizes = [] if limit.bytes is None else [limit.bytes]
@@ -137,7 +137,7 @@ def queue_bytes(queue: Queue, packet: int) -> int | None:
 
 
 def queue_packets(queue: Queue, packet: int) -> int:
-    """Packets that ``queue`` holds at most: its limit in packets, or how many of ``packet`` bytes are in its limit.
+    """Capacity of ``queue`` in packets: its limit in packets, or the packets of ``packet`` bytes within its limit.
 
     At least one.
     """
@@ -154,14 +154,14 @@ def bottleneck(plan: Plan, path: Iterable[int]) -> Link:
 
 
 def offered_bps(plan: Plan, flow: Flow) -> int:
-    """The greatest rate that ``flow`` can reach: that of its slowest link, or of its source if that is less."""
+    """The highest rate that ``flow`` can reach: that of its slowest link, or of its source if that is lower."""
     source = flow.source.rate_bps if isinstance(flow.source, CbrSource | CommandSource) else None
     path = bottleneck(plan, flow.path).rate_bps
     return path if source is None else min(path, source)
 
 
 def greatest_rate_bps(plan: Plan, link: int) -> int:
-    """The greatest rate that a link ever has, with its changes."""
+    """The highest rate that a link ever has, including its changes."""
     changed = [c.change.rate_bps for c in plan.changes if c.link == link and isinstance(c.change, RateChange)]
     return max(plan.links[link].rate_bps, *changed) if changed else plan.links[link].rate_bps
 
@@ -176,14 +176,14 @@ def transit_ns(link: Link, ip_bytes: int) -> int:
 
 
 def line_bytes(link: Link) -> float:
-    """Bytes on the wire that the delay line of ``link`` holds when they come at the link's rate."""
+    """Bytes on the wire in the delay line of ``link`` when it is loaded at the link's rate."""
     return link.rate_bps / 8e9 * link.delay.delay_ns
 
 
 def base_rtt_ns(plan: Plan, flow: Flow) -> int:
     """Round-trip time of a full packet and its acknowledgement through empty queues, ns, at least 1.
 
-    A datagram is taken to be answered by its headers.
+    For a datagram, the answer is assumed to have the size of its headers.
     """
     there = sum(transit_ns(plan.links[link], packet_bytes(flow.transport)) for link in flow.path)
     back = sum(transit_ns(plan.links[link], header_bytes(flow.transport)) for link in flow.reverse_path)
@@ -198,7 +198,7 @@ def bdp_packets(plan: Plan, flow: Flow) -> float:
 
 
 def recorded_links(plan: Plan) -> tuple[int, ...]:
-    """Indices of the links that table ``links`` has."""
+    """Indices of the links in table ``links``."""
     return plan.measure.links or tuple(range(len(plan.links)))
 
 
