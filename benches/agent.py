@@ -1,18 +1,18 @@
-"""The agent beside iperf3 on the same veth pair: ``sudo .venv/bin/python benches/agent.py``.
+"""Compares the agent with iperf3 on the same veth pair: ``sudo .venv/bin/python benches/agent.py``.
 
-What is compared runs in turn, in pairs, and the medians of the ratios count: figures of a busy machine are comparable
-only with their neighbours. What sampling costs is less than runs differ by. So it is told in several ways, each with an
-interval of confidence (95 %, bootstrap over rounds): goodput with and without, and processor time a byte; the same at
-ten times as many samples, divided by ten; and the processor time that the agents themselves count for it. The last is
-judged: one thread sends, and what it spends on samples it cannot spend on data. Load disturbs it least, though caches
+The two run in turn, in pairs, and the medians of the ratios count: on a busy machine, figures are comparable only with
+their neighbours. Sampling costs less than runs differ by. So its cost is measured in several ways, each with a
+confidence interval (95 %, bootstrap over rounds): goodput with and without sampling, and processor time per byte; the
+same at ten times as many samples, divided by ten; and the processor time that the agents themselves count for it. The
+last is judged: one thread sends, and time spent on samples is lost for data. Load disturbs it least, although caches
 are colder then.
 
     sudo .venv/bin/python benches/agent.py                       three minutes
-    sudo .venv/bin/python benches/agent.py sampling --rounds 60  what sampling costs alone, sharper
+    sudo .venv/bin/python benches/agent.py sampling --rounds 60  only the cost of sampling, more precisely
     sudo .venv/bin/python benches/agent.py --quick               a minute
 
 Needs root (two network namespaces, removed at the end) and iperf3; ``WEIR_BIN`` names the folder of another
-``weir-agent``. Everything is printed, and stored in ``benches/results/agent.json``.
+``weir-agent``. Results are printed and stored in ``benches/results/agent.json``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SAMPLED_FLOWS = 200
 SAMPLING_MS = 20
 AMPLIFIED_MS = 2
 TARGET_PERCENT = 1.0
-"""Sampling is to cost less of the goodput."""
+"""Target: sampling costs less than this share of the goodput."""
 RESAMPLES = 4000
 PIPE_BYTES = 1 << 20
 CHUNK = 1 << 18
@@ -59,15 +59,15 @@ _FORMATS = {"u8": "B", "u32": "I", "u64": "Q", "i64": "q"}
 
 @dataclass(frozen=True)
 class Figures:
-    """What one run of a traffic generator gave."""
+    """The result of one run of a traffic generator."""
 
     goodput_bps: float
     cpu_s_per_gb: float
-    """Processor time of both ends, user and system, a gigabyte delivered."""
+    """Processor time of both ends, user and system, per gigabyte delivered."""
     cpu_s: float = 0.0
-    """Of both ends."""
+    """Processor time of both ends."""
     measuring_s: float = 0.0
-    """Of it, for looking at connections and for rows."""
+    """The part of it spent on examining connections and writing rows."""
     extra: dict[str, float] = field(default_factory=dict)
 
 
@@ -103,7 +103,7 @@ def main() -> None:
 
 @dataclass(frozen=True)
 class Extent:
-    """What to measure, and how long."""
+    """The measurements and their duration."""
 
     agent: Path
     pairs: int
@@ -115,13 +115,13 @@ class Extent:
 
 
 def bulk(extent: Extent, flows: int) -> dict[str, float]:
-    """Bulk flows beside iperf3's."""
+    """Bulk flows, compared with iperf3's."""
     ours, theirs = partial(run_agent, extent.agent, flows, extent.seconds), partial(run_iperf3, flows, extent.seconds)
     return show(f"bulk, {flows} flow(s): agent / iperf3", *in_pairs(extent.pairs, ours, theirs))
 
 
 def sampling(extent: Extent) -> dict[str, Any]:
-    """What it costs to sample 200 flows."""
+    """The cost of sampling 200 flows."""
     intervals = (0, SAMPLING_MS, AMPLIFIED_MS)
     runs: dict[int, list[Figures]] = {ms: [] for ms in intervals}
     for number in range(extent.rounds):
@@ -130,14 +130,14 @@ def sampling(extent: Extent) -> dict[str, Any]:
     base, usual, often = (runs[ms] for ms in intervals)
     if not all(run.measuring_s for run in usual):
         sys.exit(
-            "benches/agent.py: this weir-agent does not say what measuring takes; `make setup` builds one that does"
+            "benches/agent.py: this weir-agent does not report the cost of measuring; `make setup` builds one that does"
         )
     scale = AMPLIFIED_MS / SAMPLING_MS
     costs = {
         "goodput": cost((_loss(a, b) for a, b in zip(usual, base, strict=True)), 100),
         "goodput, amplified": cost((_loss(a, b) for a, b in zip(often, base, strict=True)), 100 * scale),
-        "processor time a byte": cost((_more_cpu(a, b) for a, b in zip(usual, base, strict=True)), 100),
-        "processor time a byte, amplified": cost(
+        "processor time per byte": cost((_more_cpu(a, b) for a, b in zip(usual, base, strict=True)), 100),
+        "processor time per byte, amplified": cost(
             (_more_cpu(a, b) for a, b in zip(often, base, strict=True)), 100 * scale
         ),
         "of the agents' processor time": cost((_share(a, b) for a, b in zip(usual, base, strict=True)), 100),
@@ -171,7 +171,7 @@ def _share(sampled: Figures, plain: Figures) -> float:
 
 
 def cost(changes: Iterable[float], scale: float) -> tuple[float, float, float]:
-    """The median over rounds, times ``scale``, and its interval of confidence."""
+    """The median over rounds, times ``scale``, and its confidence interval."""
     scaled = [scale * change for change in changes]
     draw = random.Random(1)
     medians = sorted(statistics.median(draw.choices(scaled, k=len(scaled))) for _ in range(RESAMPLES))
@@ -183,11 +183,11 @@ def judge(interval: tuple[float, float, float]) -> str:
     _, low, high = interval
     if high < TARGET_PERCENT:
         return "yes"
-    return "no" if low > TARGET_PERCENT else "not decided: more rounds, or a machine with less else to do"
+    return "no" if low > TARGET_PERCENT else "not decided: needs more rounds, or a less busy machine"
 
 
 def cbr(extent: Extent) -> dict[str, float]:
-    """Datagrams at a constant rate, beside iperf3's."""
+    """Datagrams at a constant rate, compared with iperf3's."""
     ours, theirs = in_pairs(
         extent.pairs, lambda: run_cbr(extent.agent, extent.seconds), lambda: run_iperf3_udp(extent.seconds)
     )
@@ -209,7 +209,7 @@ CASES: dict[str, Callable[[Extent], dict[str, Any]]] = {
 def in_pairs(
     pairs: int, ours: Callable[[], Figures], theirs: Callable[[], Figures]
 ) -> tuple[list[Figures], list[Figures]]:
-    """Runs both in turn; which of a pair is first alternates."""
+    """Runs both in turn; the order within a pair alternates."""
     results: tuple[list[Figures], list[Figures]] = ([], [])
     for number in range(pairs):
         for which in (0, 1) if number % 2 == 0 else (1, 0):
@@ -218,7 +218,7 @@ def in_pairs(
 
 
 def show(title: str, ours: Sequence[Figures], theirs: Sequence[Figures]) -> dict[str, float]:
-    """Prints and answers the medians, and the medians of the ratios of the pairs."""
+    """Prints and returns the medians, and the medians of the pairs' ratios."""
     result = {
         "goodput_gbps": statistics.median(run.goodput_bps for run in ours) / 1e9,
         "other_goodput_gbps": statistics.median(run.goodput_bps for run in theirs) / 1e9,
@@ -294,7 +294,7 @@ def make_plan(flows: Sequence[tuple[dict[str, Any], dict[str, Any]]], seconds: f
 
 
 def run_plan(binary: Path, plan: dict[str, Any]) -> tuple[tuple[Agent, Agent], float]:
-    """Runs a plan in two processes; answers them and their processor time in seconds."""
+    """Runs a plan in two processes; returns them and their processor time in seconds."""
     hosts = [{"node": n, "address": ADDRESSES[n], "netns": f"/run/netns/{SPACES[n]}"} for n in (0, 1)]
     job = {"version": 1, "plan": plan, "hosts": hosts, "first_port": FIRST_PORT}
     count = len(plan["flows"])
@@ -309,7 +309,7 @@ def run_plan(binary: Path, plan: dict[str, Any]) -> tuple[tuple[Agent, Agent], f
 
 
 class Agent:
-    """A process of the agent, ready to start."""
+    """An agent process, ready to start."""
 
     def __init__(self, binary: Path, job: dict[str, Any]) -> None:
         self.stats: dict[str, float] = {}
@@ -327,11 +327,11 @@ class Agent:
         return self._columns.get((table, column), [])
 
     def start(self, epoch_ns: int) -> None:
-        """Tells it when to begin."""
+        """Sends it the start time."""
         self._say({"command": "start", "epoch_ns": epoch_ns})
 
     def wait(self) -> None:
-        """Waits for its end, and reads what it said; leaves if it failed."""
+        """Waits for its end, and reads its output; exits if it failed."""
         self._reader.join()
         if self._process.wait(20) != 0:
             sys.exit("benches/agent.py: the agent failed")
@@ -343,7 +343,7 @@ class Agent:
         self._process.stdin.flush()
 
     def _read(self) -> None:
-        """Keeps what it says: to read it at once would take a processor from what is measured."""
+        """Stores the output unparsed: parsing at once would take a processor from the measurement."""
         assert self._process.stdout is not None
         number = self._process.stdout.fileno()
         fcntl.fcntl(number, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
@@ -383,7 +383,7 @@ def run_iperf3_udp(seconds: float) -> Figures:
 
 
 def iperf3(*arguments: str) -> tuple[dict[str, Any], float]:
-    """Runs a server and a client; answers the client's report and the processor time of both, in seconds."""
+    """Runs a server and a client; returns the client's report and the processor time of both, in seconds."""
     before = children_cpu_s()
     server = subprocess.Popen(
         inside(1, "iperf3", "-s", "-1", "-B", ADDRESSES[1]), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL

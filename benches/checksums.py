@@ -1,11 +1,11 @@
-"""What checksums cost: reading a run with and without them, in pairs, and writing them.
+"""Measures the cost of checksums: reading a run with and without them, in pairs, and writing them.
 
     python benches/checksums.py [--pairs 15] [--scenario A/large-flows] [RUN]
 
-The time is that of the processor in this process, so that a busy machine changes it little. Each pair reads the run
-once as it is and once with every comparison left out, in turns; the cost is the median difference over the median
-without. The share of the time of one read that is spent in comparisons says the same with less noise. The cost of
-writing is that of the checksums of every cell over the time that the cells took.
+Times are processor times of this process, so that a busy machine changes them little. Each pair reads the run once with
+and once without all comparisons, in alternating order; the cost is the median difference over the median without. The
+share of one read's time that is spent in comparisons measures the same with less noise. The cost of writing is the time
+of all checksums over the time of the cells.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ SHOWN = ("goodput.aggregate.mean", "goodput.mean", "jain")
 
 
 def opened(run: Run) -> None:
-    """Nothing but manifests."""
+    """Reads only the manifests."""
 
 
 def metrics(run: Run) -> None:
-    """What `weir show` computes by default."""
+    """The metrics that `weir show` computes by default."""
     for name in SHOWN:
         run.metrics(name)
 
@@ -56,7 +56,7 @@ READERS: tuple[Callable[[Run], None], ...] = (opened, metrics, claims, report)
 
 
 class Anything(str):
-    """Equal to every checksum."""
+    """A text that equals every checksum."""
 
     __slots__ = ()
     __hash__ = str.__hash__
@@ -75,7 +75,7 @@ def anything(_: object) -> Anything:
 
 
 def seconds(folder: Path, read: Callable[[Run], None], *, compared: bool) -> float:
-    """Processor time of opening and reading the run as a new process would."""
+    """Processor time of opening and reading the run as in a new process."""
     checksums.forget()
     with contextlib.ExitStack() as stack:
         if not compared:
@@ -87,13 +87,13 @@ def seconds(folder: Path, read: Callable[[Run], None], *, compared: bool) -> flo
 
 
 def share(folder: Path, read: Callable[[Run], None]) -> float:
-    """The share of the time of a read that is spent in comparisons: exact where the pairs are noisy."""
+    """Share of a read's time that is spent in comparisons: exact, while the pairs are noisy."""
     spent = 0.0
 
     def timed(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:
             nonlocal spent
-            begin = time.thread_time()  # other threads still end what they did before
+            begin = time.thread_time()  # other threads may still finish earlier work
             try:
                 return function(*arguments, **options)
             finally:
@@ -110,8 +110,8 @@ def share(folder: Path, read: Callable[[Run], None]) -> float:
 
 
 def cost_of_reading(folder: Path, read: Callable[[Run], None], pairs: int) -> tuple[float, float, float]:
-    """Seconds without checksums and with, both medians, and the cost."""
-    seconds(folder, read, compared=True)  # the files are in memory from here on
+    """Median seconds without and with checksums, and the cost."""
+    seconds(folder, read, compared=True)  # from here on, the files are in memory
     found = []
     for pair in range(pairs):
         order = (True, False) if pair % 2 else (False, True)
@@ -122,7 +122,7 @@ def cost_of_reading(folder: Path, read: Callable[[Run], None], pairs: int) -> tu
 
 
 def cost_of_writing(folder: Path) -> tuple[float, float, int]:
-    """Seconds that the cells took, seconds of making their checksums, and the bytes of their files."""
+    """Duration of the cells in seconds, seconds of making their checksums, and the bytes of their files."""
     took = made = 0.0
     size = 0
     for file in sorted(folder.glob("cells/*/manifest.json")):
@@ -137,10 +137,10 @@ def cost_of_writing(folder: Path) -> tuple[float, float, int]:
 
 
 def main() -> int:
-    """The command line."""
+    """Runs the command line."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("run", nargs="?", type=Path, help="a run to read; else one is made")
-    options.add_argument("--scenario", default="A/large-flows", help="of which the quick version is made")
+    options.add_argument("run", nargs="?", type=Path, help="a run to read; default: a new one")
+    options.add_argument("--scenario", default="A/large-flows", help="scenario whose quick version is run")
     options.add_argument("--pairs", type=int, default=15)
     given = options.parse_args()
     warnings.simplefilter("ignore", RunWarning)

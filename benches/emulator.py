@@ -1,19 +1,19 @@
-"""How exact and how fast the emulator is here, beside a plain veth pair and beside rattan:
+"""Measures the emulator's accuracy and speed, beside a plain veth pair and beside rattan:
 
     sudo .venv/bin/python benches/emulator.py            five minutes
     sudo .venv/bin/python benches/emulator.py --quick    one minute
 
 - *delay*: packets of 1500 bytes every 200 us over 1 Gb/s and 50 ms without offloads; their one-way delay by the
-  kernel's receive timestamps, less what the link is to give. Over the veth pair that is what the hosts take by
-  themselves, the measurement included.
-- *rate*: the same link, more packets than it carries; how far its rate is from what it should be.
-- *bulk*: one TCP flow, 10 Gb/s and 100 ms; *plain packets* are without segmentation offload. The emulator keeps no
-  payload that is all zeros, which is what weir's agents send; *random bytes* are what it must keep.
+  kernel's receive timestamps, minus the link's configured delay. Over the veth pair, the remainder is the hosts' own
+  delay, including the measurement.
+- *rate*: the same link, overloaded; the error of its rate.
+- *bulk*: one TCP flow, 10 Gb/s and 100 ms; *plain packets* are without segmentation offload. The emulator does not
+  store payload of zeros, which weir's agents send; it must store *random bytes*.
 - *flows*: 200 TCP flows, 1 Gb/s and 100 ms.
 
-What is compared takes turns, and medians count; on a busy machine only comparisons mean something. rattan is built from
-its crate once (benches/rattan.py); if it does not build or run, the table says why. Needs root: it makes network
-namespaces, and removes them. Everything is printed, and stored in ``benches/results/emulator.json``.
+The subjects take turns, and medians count; on a busy machine only comparisons are meaningful. rattan is built from its
+crate once (benches/rattan.py); if it does not build or run, the table says why. Needs root: it makes network
+namespaces, and removes them. Results are printed and stored in ``benches/results/emulator.json``.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ WIRE = 1538
 GIGABIT = 10**9
 BUFFER = 400 << 20
 WARM_S = 3.0
-"""The window opens for some seconds before it fills a path of 100 ms."""
+"""Time for the window to grow before it fills a path of 100 ms."""
 TARGETS = {"rate_error_percent": 0.5, "delay_error_p50_us": 20.0, "delay_error_p99_us": 200.0}
-"""At most; of the emulator."""
+"""Upper limits for the emulator."""
 Figures = dict[str, float]
 
 
 @dataclass(frozen=True)
 class Road:
-    """What lies between the two hosts."""
+    """The path between the two hosts."""
 
     rate_bps: int
     delay_ms: int
@@ -68,13 +68,13 @@ class Road:
 
     @property
     def queue_bytes(self) -> int:
-        """One product of bandwidth and delay."""
+        """Queue size: one bandwidth-delay product."""
         return self.rate_bps * self.delay_ms // 8000
 
     @property
     def window_bytes(self) -> int:
-        """The window of each connection. One that is alone fills the path and half of the queue: it loses nothing, so
-        that what carries its packets decides how fast it is, and not how TCP recovers from the end of slow start.
+        """The window of each connection. A single connection fills the path and half of the queue and loses nothing: so
+        the emulator decides its speed, not TCP's recovery from slow start.
         """
         return self.queue_bytes * 3 // 2 if self.connections == 1 else BUFFER
 
@@ -101,7 +101,7 @@ def main() -> None:
 
 
 def _run(cases: Sequence[str], repeats: int, seconds: float, build_s: float) -> dict[str, Any]:
-    """All figures; each case is printed when it is done."""
+    """All figures; prints each case when it is done."""
     report: dict[str, Any] = {"host": _host(), "repeats": repeats, "seconds": seconds}
     subjects: dict[str, Subject] = {"veth": _plain, "weir": _emulated}
     try:
@@ -121,7 +121,7 @@ def _host() -> dict[str, Any]:
 
 
 def _compare(name: str, subjects: dict[str, Subject], repeats: int, seconds: float) -> dict[str, Figures]:
-    """The medians of a case for each subject, printed. Who is first changes from one repeat to the next."""
+    """Prints and returns the medians of a case for each subject. The order alternates between repeats."""
     measure, variants = CASES[name]
     order = [(subject, variant) for variant in variants for subject in subjects]
     runs: dict[str, list[Figures]] = {f"{subject}{variant}": [] for subject, variant in order}
@@ -136,7 +136,7 @@ def _compare(name: str, subjects: dict[str, Subject], repeats: int, seconds: flo
 
 
 def _measured(subject: Subject, measure: Measure, path: Road, seconds: float) -> Figures | None:
-    """What was measured; nothing where this means nothing to the subject."""
+    """The measurement; ``None`` if it does not apply to the subject."""
     try:
         with subject(path) as net:
             figures = measure(net, path, seconds)
@@ -151,7 +151,7 @@ def _medians(runs: Sequence[Figures]) -> Figures:
 
 
 def _print(title: str, medians: dict[str, Figures]) -> None:
-    """A table: a line a figure, a column a subject."""
+    """Prints a table: one row per figure, one column per subject."""
     print(f"\n{title}\n{'':<24}" + "".join(f"{who:>22}" for who in medians))
     for key in dict.fromkeys(key for figures in medians.values() for key in figures):
         cells = (f"{figures[key]:.3f}" if key in figures else "" for figures in medians.values())
@@ -166,7 +166,7 @@ def _print(title: str, medians: dict[str, Figures]) -> None:
 
 
 def delay(net: Net, path: Road, seconds: float) -> Figures:
-    """One-way delay of paced packets of 1500 bytes, 1 Gb/s, 50 ms, no offloads; beyond what the link is to give."""
+    """One-way delay of paced packets of 1500 bytes, 1 Gb/s, 50 ms, no offloads; minus the link's configured delay."""
     found = net.run(("pace", net.peer, str(seconds)), ("stamps", net.peer))
     ideal = (path.delay_ms * 1e6 + 8e9 * WIRE / path.rate_bps) if net.is_emulated else 0.0
     return {f"delay_error_{q}_us": (found[f"delay_{q}_ns"] - ideal) / 1e3 for q in ("p1", "p50", "p99")}
@@ -208,7 +208,7 @@ CASES: dict[str, tuple[Measure, dict[str, Road]]] = {
     ),
     "flows": (tcp, {"": Road(GIGABIT, 100, connections=200)}),
 }
-"""By name: what is measured, and the paths that it is measured over."""
+"""By name: the measurement, and its paths."""
 
 
 # The networks.
@@ -218,7 +218,7 @@ class Net:
     """Two hosts, and programs that measure between them."""
 
     def __init__(self, hosts: Sequence[Host], pid: int | None = None) -> None:
-        """Between ``hosts``; ``pid`` is the process of their emulator."""
+        """``pid`` is the process of the emulator between ``hosts``, if any."""
         self.hosts = hosts
         self.own: Figures = {}
         self.emulator_cpu_s = 0.0
@@ -235,7 +235,7 @@ class Net:
         return self.hosts[1].address
 
     def run(self, sender: Sequence[str], receiver: Sequence[str]) -> Figures:
-        """What ``receiver`` at the second host measured of what ``sender`` at the first one sent."""
+        """The measurement of ``receiver`` at the second host while ``sender`` runs at the first."""
         listening = self._start(1, receiver)
         assert listening.stdout is not None
         listening.stdout.readline()
@@ -264,7 +264,7 @@ class Net:
 
 
 Subject = Callable[[Road], contextlib.AbstractContextManager[Net]]
-"""Makes the hosts with a path between them."""
+"""Creates the hosts with a path between them."""
 
 
 @contextlib.contextmanager
@@ -287,7 +287,7 @@ def _emulated(path: Road) -> Iterator[Net]:
 
 
 def _own(report: Report, cpu_s: float) -> Figures:
-    """What the emulator says of itself, and the processor time of a packet without waiting: load disturbs it least."""
+    """The emulator's own figures, and its processor time per packet without waiting: load disturbs that least."""
     stats = report.stats
     names = ("lateness_p50", "lateness_p99", "lateness_max", "read_lag_p50", "read_lag_p99")
     figures = {f"own_{name}_us": stats[f"{name}_ns"] / 1e3 for name in names}
@@ -327,15 +327,15 @@ def _plain(path: Road) -> Iterator[Net]:
 
 
 def _without_offloads(hosts: Sequence[Host]) -> Iterator[tuple[str, ...]]:
-    """Packets are cut before they reach the device."""
+    """Disables offloads: packets are segmented before they reach the device."""
     for host in hosts:
         yield ("ip", "-n", host.namespace, "link", "set", "eth0", "gso_max_segs", "1")
 
 
 def _buffers(hosts: Sequence[Host], connections: int) -> Iterator[tuple[str, ...]]:
-    """Buffers for the longest path; Reno, whose slow start ends with a loss only, fills it first."""
+    """Buffers for the longest path; Reno, whose slow start ends only at a loss, fills it first."""
     size = max(BUFFER // connections, 8 << 20)
-    # Linux takes half of a buffer or more for what surrounds the data.
+    # Linux uses at least half of a buffer for metadata.
     values = [f"net.ipv4.tcp_{name}=4096 {2 * size} {2 * size}" for name in ("rmem", "wmem")]
     for host in hosts:
         enter = ("nsenter", f"--net={host.path}", "sysctl", "-q", "-w")

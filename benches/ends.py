@@ -1,6 +1,6 @@
-"""What benches/emulator.py runs at the two ends of a path: ``ends.py ROLE ARGUMENT...``; figures as JSON on the output.
+"""The programs that benches/emulator.py runs at the two ends of a path: ``ends.py ROLE ARGUMENT...``; prints JSON.
 
-Nothing beyond Python's own library, so that a process starts soon.
+Imports only Python's standard library, to start fast.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ SO_RCVBUFFORCE = 33
 UDP_SEGMENT = 103
 SEGMENTS = 40
 WINDOW = 2000
-"""Packets that a rate is measured over: 25 ms at 1 Gb/s."""
+"""Packets per rate measurement: 25 ms at 1 Gb/s."""
 BACKLOG_NS = 1_000_000
 """A packet that took longer than the fastest one by this much has waited in the queue."""
 CHUNK = 1 << 20
 PATIENCE_S = 30.0
-"""For the first packet: on a busy machine the other end takes its time to start."""
+"""Time limit for the first packet: on a busy machine the other end starts slowly."""
 
 
 def main() -> None:
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def blast(peer: str, seconds: str) -> dict[str, float]:
-    """Sends datagrams as fast as it can, cut by the kernel, with the instant in each."""
+    """Sends datagrams as fast as possible, segmented by the kernel, each with its time of sending."""
     out = _connected(peer)
     out.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, PAYLOAD)
     rest, end = bytes(PAYLOAD - 8), time.monotonic() + float(seconds)
@@ -49,7 +49,7 @@ def blast(peer: str, seconds: str) -> dict[str, float]:
 
 
 def pace(peer: str, seconds: str) -> dict[str, float]:
-    """Sends a datagram every 200 us, with the instant in it."""
+    """Sends a datagram every 200 us with its time of sending."""
     out, end = _connected(peer), time.monotonic() + float(seconds)
     due, content = time.monotonic_ns(), bytes(PAYLOAD - 8)
     while time.monotonic() < end:
@@ -69,9 +69,9 @@ def _connected(peer: str) -> socket.socket:
 
 
 def stamps(address: str) -> dict[str, float]:
-    """Rate and delay of the datagrams that arrive, by the kernel's clock."""
+    """Rate and delay of the arriving datagrams, by the kernel's clock."""
     found = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    found.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 512 << 20)  # the kernel's stamps wait for this program
+    found.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 512 << 20)  # the kernel's timestamps wait for this program
     found.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
     found.bind((address, PORT))
     found.settimeout(PATIENCE_S)
@@ -96,7 +96,7 @@ def stamps(address: str) -> dict[str, float]:
 
 
 def _windows(at: list[int], delays: list[int]) -> list[float]:
-    """Rates of the windows throughout which packets waited in the queue: else, the sender decided them."""
+    """Rates of the windows in which all packets waited in the queue: in others, the sender limits the rate."""
     idle = min(delays) + BACKLOG_NS
     begins = range(0, len(at) - WINDOW, WINDOW // 8)
     busy = (i for i in begins if min(delays[i : i + WINDOW]) > idle)
@@ -104,11 +104,11 @@ def _windows(at: list[int], delays: list[int]) -> list[float]:
 
 
 def send(peer: str, count: str, seconds: str, payload: str) -> dict[str, float]:
-    """Sends over so many TCP connections as fast as it can: zeros, as weir's agents do, or random bytes."""
+    """Sends over ``count`` TCP connections as fast as possible: zeros, as weir's agents do, or random bytes."""
     poll, content, by_number = select.epoll(), bytes(CHUNK) if payload == "zeros" else os.urandom(CHUNK), {}
     for one in (socket.socket() for _ in range(int(count))):
         one.setblocking(False)
-        # At the end what is not sent is given up: it would hold memory of all TCP here for minutes.
+        # Discards unsent data at the end: it would occupy TCP memory here for minutes.
         one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         one.connect_ex((peer, PORT))
         by_number[one.fileno()] = one
@@ -116,16 +116,16 @@ def send(peer: str, count: str, seconds: str, payload: str) -> dict[str, float]:
     end = time.monotonic() + float(seconds)
     while time.monotonic() < end:
         for number, _ in poll.poll(0.1):
-            # At its end the other side leaves.
+            # The other side closes at its end.
             with contextlib.suppress(BlockingIOError, ConnectionError):
                 by_number[number].send(content)
-    os._exit(0)  # what is in the buffers is not waited for
+    os._exit(0)  # does not wait for the buffers
 
 
 def sink(address: str, warm: str, seconds: str, window: str) -> dict[str, float]:
     """Bytes that arrive over TCP in ``seconds``, from ``warm`` seconds after the first connection on.
 
-    No more than ``window`` bytes of a connection are under way.
+    At most ``window`` bytes of a connection are in flight.
     """
     listener = socket.create_server((address, PORT), backlog=1024)
     print("listening", flush=True)
@@ -142,7 +142,7 @@ def sink(address: str, warm: str, seconds: str, window: str) -> dict[str, float]
                 poll.register(made.fileno(), select.EPOLLIN)
                 continue
             with contextlib.suppress(ConnectionError):
-                # Linux forgets it when it learns how much memory a byte takes.
+                # Linux resets it when it learns the memory cost of a byte.
                 by_number[number].setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, int(window))
                 if size := by_number[number].recv_into(waste, CHUNK, socket.MSG_TRUNC):
                     index = int(10 * (time.monotonic() - begin))

@@ -1,9 +1,9 @@
-"""How fast the lab is on this machine: ``python benches/lab.py``.
+"""Measures the lab's speed on this machine: ``python benches/lab.py``.
 
-Each case is a plan in the lab, in a process of its own, with TCP_INFO of every flow every 20 ms and the start of the
-lab counted for 60 virtual seconds. What counts is virtual time per second of CPU, because a lab has one core and other
-programs may have the rest; wall time is shown too. Then as many labs at once as there are processors, against as many
-one after the other. Printed, and stored in ``benches/results/lab.json``.
+Each case is a plan of 60 virtual seconds in the lab, in a process of its own, with TCP_INFO of every flow every 20 ms;
+the time to start the lab counts. The figure of merit is virtual time per second of CPU, because a lab has one core and
+other programs may use the rest; wall time is shown too. Then as many labs as processors run at once, compared with one
+after the other. Results are printed and stored in ``benches/results/lab.json``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ methods: {{lab: {{offload: {offload}}}}}
 
 @dataclass(frozen=True)
 class Case:
-    """One plan, and how many times real time it should reach."""
+    """One plan, and its target speed as a multiple of real time."""
 
     name: str
     flows: int
@@ -58,7 +58,7 @@ class Case:
 
     @property
     def what(self) -> str:
-        """In words."""
+        """Description in words."""
         packets = "trains of segments" if self.offload == "trains" else "1500 B packets"
         return f"{self.flows} flows into {self.rate}, {self.rtt}, {packets}"
 
@@ -78,7 +78,7 @@ def main() -> None:
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(case.name for case in CASES)}")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each case, pairs of labs (default %(default)s)")
     parser.add_argument("--shorter", type=float, default=1.0, help="scales the virtual time, for a smoke test")
-    parser.add_argument("--no-scaling", action="store_true", help="without labs at once")
+    parser.add_argument("--no-scaling", action="store_true", help="without concurrent labs")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
@@ -130,7 +130,7 @@ def _collect(process: subprocess.Popen[str]) -> dict[str, float]:
 
 
 def _scaling(case: Case, repeats: int, shorter: float) -> dict[str, float]:
-    """Labs at once, one a processor, against as many one after the other: how many times as fast, median of pairs."""
+    """Speed-up of one lab per processor at once over one after the other, median of pairs."""
     count = len(os.sched_getaffinity(0))
     gains = []
     for _ in range(repeats):
@@ -149,7 +149,7 @@ def _wall(case: Case, count: int, shorter: float) -> float:
     return time.monotonic() - begin
 
 
-# In a process of its own: so the CPU of its children is the lab's ----------------------------------------------------
+# In a process of its own, so that the CPU time of its children is the lab's ------------------------------------
 
 
 def _execute(case: Case, shorter: float) -> dict[str, float]:
@@ -193,7 +193,7 @@ def _plan(case: Case, shorter: float) -> dict[str, Any]:
 
 
 class _Counting:
-    """A sink that keeps the sum of what was delivered."""
+    """A sink that sums up the delivered bytes."""
 
     def __init__(self) -> None:
         self.delivered_bytes = 0

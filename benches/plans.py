@@ -1,4 +1,4 @@
-"""The plans that the benchmark runs: dumbbells with the telemetry of scenario A on."""
+"""The plans of the benchmark: dumbbells with the telemetry of scenario A."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ACCESS_DELAY_NS = 10_000
 
 @dataclass(frozen=True)
 class Case:
-    """A dumbbell: ``flows`` bulk flows, each between hosts of its own, through one bottleneck."""
+    """A dumbbell: ``flows`` bulk flows, each between its own hosts, through one bottleneck."""
 
     name: str
     what: str

@@ -1,7 +1,8 @@
-"""The emulator rattan, for comparison: built from its crate once, in the user's cache, and run as its authors have it.
+"""The emulator rattan, for comparison: built from its crate once, in the user's cache, and run as its authors configure
+it.
 
 Its links lie between two namespaces of its own, joined by veth pairs; packets pass through AF_PACKET sockets. See
-https://crates.io/crates/rattan. It is not a part of weir, and nothing needs it.
+https://crates.io/crates/rattan. It is not a part of weir, and nothing depends on it.
 """
 
 from __future__ import annotations
@@ -18,27 +19,27 @@ from pathlib import Path
 from weir.hosts.wiring import Host
 
 VERSION = "0.1.1"
-LEAST_FREE_BYTES = 3 << 30
-"""What a build takes, about, until it is done."""
+MIN_FREE_BYTES = 3 << 30
+"""Approximate space that a build needs."""
 LEAVE_S = 10.0
 _PROFILE = {"LTO": "off", "DEBUG": "0", "STRIP": "symbols", "CODEGEN_UNITS": "16"}
 _ID = re.compile(r"^[A-Za-z0-9]{4,12}$")
 
 
 class MissingError(Exception):
-    """It is not there; the text says why."""
+    """rattan is missing; the text says why."""
 
 
 def folder() -> Path:
-    """Where it is kept."""
+    """The folder of the installation."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "weir" / "bench" / f"rattan-{VERSION}"
 
 
 def find(patience_s: float) -> Path:
-    """The program; built now if it is not there, at low priority and for at most ``patience_s`` (0: not at all).
+    """The program. Builds it if missing, at low priority and for at most ``patience_s`` (0: not at all).
 
-    A build that was cut short goes on where it was the next time.
+    An interrupted build continues the next time.
 
     Raises:
         MissingError: it cannot be built here, or not in this time.
@@ -53,8 +54,8 @@ def find(patience_s: float) -> Path:
     if cargo is None:
         raise MissingError("there is no cargo to build it")
     root.mkdir(parents=True, exist_ok=True)
-    if shutil.disk_usage(root).free < LEAST_FREE_BYTES:
-        raise MissingError(f"building it takes {LEAST_FREE_BYTES >> 30} GB in {root}")
+    if shutil.disk_usage(root).free < MIN_FREE_BYTES:
+        raise MissingError(f"building it takes {MIN_FREE_BYTES >> 30} GB in {root}")
     print(f"building rattan {VERSION} in {root}, for at most {patience_s:.0f} s", flush=True)
     _build(cargo, root, patience_s)
     shutil.rmtree(root / "target", ignore_errors=True)
@@ -72,7 +73,7 @@ def _build(cargo: str, root: Path, patience_s: float) -> None:
         try:
             code = process.wait(patience_s)
         except subprocess.TimeoutExpired:
-            raise MissingError(f"not built within {patience_s:.0f} s; the next time goes on from there") from None
+            raise MissingError(f"not built within {patience_s:.0f} s; the next call continues") from None
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -83,10 +84,10 @@ def _build(cargo: str, root: Path, patience_s: float) -> None:
 
 
 class Link:
-    """A link of rattan, at work. A context manager: leaving it removes its namespaces."""
+    """A running link of rattan. A context manager: leaving it removes its namespaces."""
 
     def __init__(self, program: Path, rate_bps: int, delay_ms: int, queue_bytes: int) -> None:
-        """From host 0 to host 1: a rate on the wire, a drop-tail queue, a delay; back, nothing."""
+        """From host 0 to host 1: a rate on the wire, a drop-tail queue, a delay; no limits in the other direction."""
         self._program = program
         self._configuration = _CONFIGURATION.format(
             rate=f"{rate_bps}bps", delay=f"{delay_ms}ms", queue=queue_bytes, cores=list(range(os.cpu_count() or 1))
@@ -96,7 +97,7 @@ class Link:
 
     @property
     def pid(self) -> int:
-        """The number of its process."""
+        """The id of its process."""
         assert self._process is not None
         return self._process.pid
 
@@ -130,11 +131,11 @@ class Link:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends it, and removes what it left."""
+        """Ends it, and removes its namespaces."""
         self._leave()
 
     def _await_tag(self) -> str:
-        """What it calls itself; the command at its left end says it, which is started when the links work."""
+        """Its identifier, which the command at its left end prints once the links work."""
         assert self._process is not None
         assert self._process.stdout is not None
         assert self._process.stderr is not None
@@ -144,13 +145,13 @@ class Link:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
         said = f"{line} {self._process.stderr.read() if self._process.poll() is not None else ''}"
-        raise MissingError(f"it does not run here: {said.strip()[-300:] or 'no word of it'}")
+        raise MissingError(f"it does not run here: {said.strip()[-300:] or 'no output'}")
 
     def _leave(self) -> None:
         process, self._process = self._process, None
         if process is None:
             return
-        # It ends with the commands at its ends.
+        # It ends together with the commands at its ends.
         process.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(LEAVE_S)

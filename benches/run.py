@@ -1,8 +1,8 @@
-"""How fast the simulator is on this machine: ``make bench``.
+"""Measures the simulator's speed on this machine: ``make bench``.
 
-Each case runs in a process of its own, which writes its tables as a run does; the median of some repeats counts. Then a
-small sweep runs with one worker and with two. Everything is printed, and stored in ``benches/results/latest.json``. On
-a busy machine only the figures per second of CPU mean something.
+Each case runs in a process of its own, which writes its tables as a run does; the median over repeats counts. Then a
+small sweep runs with one worker and with two. Results are printed and stored in ``benches/results/latest.json``. On a
+busy machine only the figures per second of CPU are meaningful.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _peak_rss_bytes() -> int:
 
 
 class _SweepCell:
-    """A cell of the sweep that scaling is measured with."""
+    """A cell of the sweep that measures scaling."""
 
     factors: dict[str, str] = {}  # noqa: RUF012
     repeat = 0

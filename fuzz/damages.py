@@ -1,5 +1,7 @@
-"""Damages of a run folder: files deleted, cut, swapped; links, pipes and devices in their places; fields of its JSON
-changed; bits flipped. Each from a seed.
+"""Damages a run folder, from a seed.
+
+Files are deleted, cut, swapped; links, pipes and devices take their places; fields of JSON are changed; bits are
+flipped.
 """
 
 from __future__ import annotations
@@ -55,12 +57,12 @@ _OTHERS = (1e308, -1e308, float("nan"), float("inf"), True, False, None)
 
 
 def damage_folder(run: Path, random_: random.Random, other: Path) -> str:
-    """Damages the files of ``run``; ``other`` is a run of the same shape to take files from. What was done."""
+    """Damages the files of ``run``; ``other`` is a run of the same shape to take files from. Returns a description."""
     return random_.choice(_FOLDERS)(run, random_, other)
 
 
 def flip_bit(run: Path, random_: random.Random) -> str:
-    """Flips one bit of one file, small files as often as large ones. What was done."""
+    """Flips one bit of one file, small files as often as large ones. Returns a description."""
     file = random_.choice(_files(run))
     content = bytearray(file.read_bytes())
     if not content:
@@ -72,7 +74,7 @@ def flip_bit(run: Path, random_: random.Random) -> str:
 
 
 def change_field(run: Path, random_: random.Random) -> str:
-    """Changes a field of a JSON file by its type. What was done."""
+    """Changes a field of a JSON file by its type. Returns a description."""
     file = random_.choice([f for f in _files(run) if f.suffix == ".json"])
     document = json.loads(file.read_text(encoding="utf-8"))
     places = list(_places(document))
@@ -83,7 +85,7 @@ def change_field(run: Path, random_: random.Random) -> str:
 
 
 def forget_checksums(run: Path) -> None:
-    """Makes ``run`` one of an older version: no manifest has checksums."""
+    """Makes ``run`` one of an older version: removes all checksums."""
     for file, document in _manifests(run):
         document.pop("checksums", None)
         document["format"] = 1
@@ -93,7 +95,7 @@ def forget_checksums(run: Path) -> None:
 
 
 def seal_anew(run: Path) -> None:
-    """Gives ``run`` the checksums of what it holds now, as one who damages on purpose would."""
+    """Gives ``run`` the checksums of its current content, as after deliberate damage."""
     own = {}
     for file, document in _manifests(run):
         if "checksums" not in document:
@@ -109,7 +111,7 @@ def seal_anew(run: Path) -> None:
 
 
 def _manifests(run: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Those of the cells, then that of the run, which names them."""
+    """Manifests of the cells, then that of the run, which names them."""
     for file in (*sorted(run.glob("cells/*/manifest.json")), run / ".run.json", run / "manifest.json"):
         if file.is_file():
             document = json.loads(file.read_text(encoding="utf-8"))
@@ -132,7 +134,7 @@ def _name(file: Path, run: Path) -> str:
 
 
 def _places(value: Any, path: str = "") -> Iterator[tuple[Any, Any, str]]:
-    """Every field: its holder, its key there, and its path."""
+    """Every field: its container, its key there, and its path."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in items:
         place = f"{path}.{key}"
@@ -200,7 +202,7 @@ def _append(run: Path, random_: random.Random, _other: Path) -> str:
 
 def _grow(run: Path, random_: random.Random, _other: Path) -> str:
     file = random_.choice(_files(run))
-    os.truncate(file, 20_000_000_000)  # a hole: it takes no space, but whoever reads it all takes the memory
+    os.truncate(file, 20_000_000_000)  # a hole: it takes no space, but reading it all takes the memory
     return f"{_name(file, run)} has a hole of 20 GB"
 
 
@@ -226,7 +228,7 @@ def _swap(run: Path, random_: random.Random, _other: Path) -> str:
 
 
 def _swap_tables(run: Path, random_: random.Random, _other: Path) -> str:
-    """The likeliest mistake: the same file of two cells."""
+    """The likeliest mistake: swaps the same file of two cells."""
     one, two = random_.sample(_cell_folders(run), 2)
     name = random_.choice(sorted(f.name for f in one.iterdir()))
     between = run / "between"
@@ -272,13 +274,15 @@ _KINDS = ("folder", "pipe", "loop", "zero", "dangling", "link", "elsewhere", "de
 
 
 def _other_kind(run: Path, random_: random.Random, other: Path) -> str:
-    """A file becomes something else that has its name; also those that a reader does not open."""
+    """Replaces a file by something else of the same name; includes files that readers do not open."""
     file = random_.choice([*_files(run), *_files(run), run / ".lock", run / "report.html"])
     return _become(run, file, random_.choice(_KINDS), other)
 
 
 def _other_kind_of_folder(run: Path, random_: random.Random, other: Path) -> str:
-    """A folder becomes something else that has its name, or something has the name of one that weir makes."""
+    """Replaces a folder by something else of the same name, or creates something under the name of one that weir
+    creates.
+    """
     places = (run / "cells", *_cell_folders(run), run / ".partial", run / "figures", run / ".partial" / ".token")
     return _become(run, random_.choice(places), random_.choice(("elsewhere", *_KINDS[1:])), other)
 

@@ -1,15 +1,15 @@
-"""Kills runs at drawn instants: nothing may stay on the machine, and the next call gives what an undisturbed run gives.
+"""Kills runs at random instants: nothing may stay on the machine, and the next call must give the undisturbed result.
 
     python fuzz/fuzz_kills.py --kills 60
 
-Each trial starts ``weir run``, waits for a drawn time, and sends a signal: to weir itself, to one of the processes that
-came of it, or to several at once with SIGKILL. This process is the reaper of orphans (``PR_SET_CHILD_SUBREAPER``), so
-that whatever came of the run is a child of it in the end, also what left its group and its session. After each trial
-no process of the run, no namespace, interface or congestion control may be left within ``--seconds``. Where several
-processes were killed at once, also the one that removes things, ``weir clean`` is called first. Then the same command
-runs again: it must end with exit code 0, leave no temporary file, and give the tables of the undisturbed run, byte by
-byte by the methods whose results repeat (``sim``, ``lab``). Failures are listed with the number that ``--only``
-repeats, and the exit code is 1.
+Each trial starts ``weir run``, waits for a random time, and sends a signal: to weir itself, to one of its descendants,
+or SIGKILL to several at once. This process adopts orphans (``PR_SET_CHILD_SUBREAPER``), so that every descendant of the
+run becomes its child in the end, even one that left its process group and session. After each trial no process of the
+run, no namespace, interface or congestion control may be left within ``--seconds``. If several processes were killed at
+once, including the one that cleans up, ``weir clean`` is called first. Then the same command runs again. It must end
+with exit code 0, leave no temporary file, and give the tables of the undisturbed run, byte by byte for methods with
+repeatable results (``sim``, ``lab``). Failures are listed with the number that ``--only`` repeats, and the exit code is
+1.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 @dataclass(frozen=True)
 class Trial:
-    """One kill: of what kind, when, and by which draws."""
+    """One kill: its kind, instant and random draws."""
 
     number: int
     seed: int
@@ -64,13 +64,13 @@ class Trial:
 
     @property
     def random(self) -> random.Random:
-        """The draws of this trial, whatever others there are."""
+        """The random numbers of this trial, independent of other trials."""
         return random.Random(f"{self.seed} {self.number}")
 
 
 @dataclass
 class Ended:
-    """How a run ended, and what was done to it."""
+    """How a run ended, and what was killed."""
 
     code: int
     said: str
@@ -81,7 +81,7 @@ class Ended:
 
 @dataclass
 class Bench:
-    """The runs of one method: how long it takes undisturbed, and what it gives."""
+    """The runs of one method: the duration and the result without a kill."""
 
     folder: Path
     method: str
@@ -111,7 +111,7 @@ class Bench:
         """Executes a trial.
 
         Returns:
-            What went wrong, and what was done.
+            The failures, and a description of the kill.
         """
         before = _things()
         ended = self._disturb(trial)
@@ -197,7 +197,7 @@ class Bench:
         return [] if done.returncode == 0 else [f"weir clean ends with {done.returncode}: {done.stderr[-300:]}"]
 
     def _await_nothing(self, before: set[str]) -> list[str]:
-        """What is left when there should be nothing, after waiting for it to go; its processes are ended."""
+        """Waits for all remains to disappear; returns those that stay, and ends their processes."""
         deadline = time.monotonic() + self.seconds
         while True:
             reap()
@@ -231,7 +231,7 @@ def _things() -> set[str]:
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes that came of ``pid`` and are alive."""
+    """The living descendants of process ``pid``."""
     found = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         try:
@@ -248,7 +248,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def reap() -> None:
-    """Takes the exit codes of orphans that have ended."""
+    """Collects the exit codes of orphans that have ended."""
     while True:
         try:
             if os.waitpid(-1, os.WNOHANG)[0] == 0:
@@ -266,7 +266,7 @@ def _command(pid: int) -> str:
 
 
 def trials(given: argparse.Namespace, present: list[str]) -> list[Trial]:
-    """The kills asked for, of each method in turn."""
+    """The requested kills, of each method in turn."""
     found = [Trial(number, given.seed, present[number % len(present)]) for number in range(given.kills)]
     return [trial for trial in found if given.only in (None, trial.number)]
 
@@ -299,7 +299,7 @@ def fuzz(given: argparse.Namespace) -> int:
 
 
 def main() -> int:
-    """The command line."""
+    """Runs the command line."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--kills", type=int, default=60, help="how many runs are killed (default 60)")
     options.add_argument("--methods", help="such as sim,emul (default: those that this machine has)")

@@ -1,15 +1,15 @@
-"""Fuzzes the readers of runs: a damaged run gives the figures it had, or says that it is damaged, or is executed anew.
+"""Fuzzes the readers of runs: a damaged run must give its old figures, be reported as damaged, or be executed again.
 
     python fuzz/fuzz_run.py --folders 126 --fields 650 --bits 320
 
 Two small runs are made first. Each trial copies one, damages it (``damages.py``) and gives it to a command: ``show``,
-``compare``, ``report``, or ``run`` again. Allowed is: the figures of the undamaged run; an error of weir with exit code
-1 or 2; for ``run``, the same bytes in every cell as before. Other figures, an internal error, a panic, more than
-``--seconds`` or ``--megabytes``, and a change of the other run, to which links lead, are failures: they are listed with
-their number, which ``--only`` repeats, and the exit code is 1.
+``compare``, ``report``, or ``run`` again. Permitted results are the figures of the undamaged run; an error of weir with
+exit code 1 or 2; and for ``run``, the same bytes in every cell as before. Failures are other figures, an internal
+error, a panic, more than ``--seconds`` or ``--megabytes``, and a change of the other run, to which links lead. They are
+listed with their number, which ``--only`` repeats, and the exit code is 1.
 
-A third of the changed fields are sealed with new checksums afterwards, and a third of them and of the bits are in runs
-of an older version, without any. Their figures may change; the rest holds.
+A third of the changed fields get new checksums afterwards. Another third, and a third of the bits, are in runs of an
+older version without checksums. Their figures may change; the other rules hold.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ expect:
 """
 COMMANDS = ("show", "show", "show", "compare", "compare", "run", "run", "report")
 _SCRIPTS = re.compile(r"<script[^>]*>(.*?)</script>", re.DOTALL)
-"""What a report draws."""
+"""The data that a report draws."""
 INTERNAL = ("internal error", "Traceback", "panicked", "PanicException", "RecursionError", "MemoryError")
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One damage and the command that meets it."""
+    """One damage, and the command that reads the damaged run."""
 
     kind: str
     number: int
@@ -67,22 +67,22 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """What ``--only`` takes."""
+        """The trial's number for ``--only``."""
         return f"{self.kind}:{self.number}"
 
     @property
     def random(self) -> random.Random:
-        """The draws of this trial, whatever others there are."""
+        """The random numbers of this trial, independent of other trials."""
         return random.Random(f"{self.seed} {self.name}")
 
     @property
     def command(self) -> str:
-        """The command that meets it."""
+        """The command that reads the damaged run."""
         return COMMANDS[self.number % len(COMMANDS)]
 
     @property
     def mode(self) -> str:
-        """What becomes of the checksums: ``kept``, ``new`` or ``none``."""
+        """Treatment of the checksums: ``kept``, ``new`` or ``none``."""
         third = self.number // len(COMMANDS) % 3
         if self.kind == "folders":
             return "kept"
@@ -91,18 +91,18 @@ class Trial:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command did with a damaged run."""
+    """The result of a command on a damaged run."""
 
     code: int | None
     out: str
     err: str
     seconds: float
     megabytes: float
-    """Most memory that its process held."""
+    """Peak memory of its process."""
 
 
 class Reader:
-    """A process that executes commands of weir one after another, so that it imports what they need once."""
+    """A process that executes commands of weir one after another, so that it imports modules only once."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -113,7 +113,7 @@ class Reader:
         process = self._process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
-        Path(f"/proc/{process.pid}/clear_refs").write_text("5")  # the peak of its memory counts from now
+        Path(f"/proc/{process.pid}/clear_refs").write_text("5")  # restarts the measurement of peak memory
         begin = time.monotonic()
         process.stdin.write(json.dumps(arguments) + "\n")
         process.stdin.flush()
@@ -150,7 +150,7 @@ class Reader:
 
 
 def serve() -> None:
-    """What the process of a :class:`Reader` does."""
+    """The main loop of a :class:`Reader`'s process."""
     sys.path.insert(0, str(ROOT / "tests"))
     from shared import called
 
@@ -170,7 +170,7 @@ def _peak_megabytes(pid: int) -> float:
 
 
 class Bench:
-    """Two runs, what the commands say of them undamaged, and the trials."""
+    """Two runs, the commands' results on them undamaged, and the trials."""
 
     def __init__(self, folder: Path, seconds: float, megabytes: float) -> None:
         self.folder = folder
@@ -186,7 +186,7 @@ class Bench:
         self.outside = _state(folder / "other")
 
     def judge(self, trial: Trial) -> tuple[str, str]:
-        """Executes a trial: a word for its outcome, and what was done and said."""
+        """Executes a trial: returns a word for its outcome, and a description."""
         run = self.folder / "damaged"
         _remove(run)
         shutil.copytree(self.folder / "whole", run)
@@ -233,7 +233,7 @@ class Bench:
         if outcome.code == 0 and figures == self.expected[trial.command]:
             return "the same figures"
         if not (run / "manifest.json").is_file() and "incomplete" in outcome.err + json.dumps(figures):
-            return "told"  # as an interrupted run, which it cannot be told from
+            return "told"  # "told": weir cannot distinguish it from an interrupted run
         return "FAILED: other figures"
 
     def _command(self, command: str, run: Path) -> Outcome:
@@ -257,7 +257,7 @@ class Bench:
         return self._answer(command, run, outcome)
 
     def _answer(self, command: str, run: Path, outcome: Outcome) -> Any:
-        """The figures that a command gave."""
+        """The figures in a command's output."""
         if command == "report":
             page = run / "report.html"
             return _SCRIPTS.findall(page.read_text(encoding="utf-8")) if page.is_file() else None
@@ -273,13 +273,13 @@ def _content(run: Path) -> dict[str, bytes]:
 
 
 def _state(run: Path) -> dict[str, tuple[int, int]]:
-    """All that is in ``run``, and when it was changed: what a link from the damaged run leads to must stay as it is."""
+    """All files in ``run`` with their change times: files that links of the damaged run lead to must not change."""
     found = {str(f.relative_to(run)): f.lstat() for f in (run, *run.rglob("*"))}
     return {name: (about.st_mtime_ns, about.st_size) for name, about in found.items()}
 
 
 def _without_remarks(value: Any) -> Any:
-    """A copy of a cell that is left out is remarked upon, and changes no figure."""
+    """Removes remarks: weir remarks on a copy of a cell that it leaves out, and no figure changes."""
     if isinstance(value, list):
         return [_without_remarks(item) for item in value]
     if isinstance(value, dict):
@@ -293,7 +293,7 @@ def _remove(run: Path) -> None:
 
 
 def trials(given: argparse.Namespace) -> Iterator[Trial]:
-    """The trials asked for."""
+    """The requested trials."""
     for kind in ("folders", "fields", "bits"):
         for number in range(getattr(given, kind)):
             yield Trial(kind, number, given.seed)
@@ -327,7 +327,7 @@ def fuzz(given: argparse.Namespace) -> int:
 
 
 def main() -> int:
-    """The command line."""
+    """Runs the command line."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--folders", type=int, default=126, help="damages of files and folders (default 126)")
     options.add_argument("--fields", type=int, default=650, help="changes of a field of JSON (default 650)")

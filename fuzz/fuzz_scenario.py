@@ -1,13 +1,13 @@
-"""Fuzzes the scenario parser and compiler: whatever the bytes, there is a scenario or a list of problems, and soon.
+"""Fuzzes the scenario parser and compiler: any bytes must give a scenario or a list of problems, in limited time.
 
     python fuzz/fuzz_scenario.py --runs 4000
 
 Inputs are the examples and the bad scenarios of the tests, mutated, some with overrides of the command line. Mutations
-are those of bytes, words and lines, and what an attacker would try (``_ATTACKS``): escapes, giant numbers, nests,
-aliases, crowds of flows, networks with many paths, long sweeps and checks. With atheris installed its coverage guides
-the mutations; without, they are random from ``--seed``. An input that raises anything but ``ScenarioError``, gives a
-plan that ``weir-plan`` refuses, says what acts on a terminal, takes more than ``--seconds`` of processor time or more
-than ``--gigabytes`` is written to a file, and the exit code is 1.
+change bytes, words and lines, and insert attacks (``_ATTACKS``): escapes, giant numbers, nests, aliases, crowds of
+flows, networks with many paths, long sweeps and checks. Atheris, if installed, guides the mutations by coverage;
+otherwise they are random from ``--seed``. An input fails if it raises anything but ``ScenarioError``, gives a plan that
+``weir-plan`` refuses, prints control sequences of a terminal, takes more than ``--seconds`` of processor time or more
+than ``--gigabytes``. It is written to a file, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ changes transport.cc workload[0].until topology.dumbbell.rtt
 
 
 def corpus() -> list[str]:
-    """The texts that mutations begin with."""
+    """The texts from which mutations start."""
     files = sorted({path for pattern in SEEDS for path in ROOT.glob(pattern)})
     return [path.read_bytes().decode("utf-8", errors="replace") for path in files]
 
@@ -69,7 +69,7 @@ def mutate(text: str, random_: random.Random, others: list[str]) -> str:
 
 
 def overrides(random_: random.Random) -> dict[str, str]:
-    """Changes of the command line; mostly none."""
+    """Overrides of the command line; mostly none."""
     paths = (
         "transport.cc",
         "sweep",
@@ -84,7 +84,7 @@ def overrides(random_: random.Random) -> dict[str, str]:
 
 
 def _words(text: str) -> list[tuple[int, int]]:
-    """Where the words of a text begin and end."""
+    """The beginnings and ends of the words in a text."""
     found, start = [], None
     for i, c in enumerate(text + " "):
         if c.isalnum() or c in "._%-":
@@ -144,7 +144,7 @@ def _cut(text: str, random_: random.Random, _others: list[str]) -> str:
     return text[:i] + text[i + random_.choice((1, 3, 20, 200)) :]
 
 
-# What a small file costs most with, or does to a terminal.
+# The most expensive content of a small file, and attacks on a terminal.
 _ESCAPES = (r"\ud800", r"\e]0;x\a", r"\x9b31m", r"\0", r"\u202e", r"\L", r"\U0010ffff", r"\x", r"\u12")
 _GIANTS = (
     *("1e400", "1e400s", "1e99999B", "99999999", "1000000000", "-1", "0", "1e-400", "3650d", "100d", "1h", "2000d"),
@@ -180,7 +180,7 @@ def _nest(text: str, random_: random.Random, _others: list[str]) -> str:
 
 
 def _aliases(text: str, random_: random.Random, _others: list[str]) -> str:
-    """Values of values of values, as a further key or in the place of a word."""
+    """Nested aliases, as a further key or in place of a word."""
     width, depth = random_.choice(((9, 4), (9, 6), (300, 2), (2, 20)))
     levels = ["&l0 [x]"] + [f"&l{i} [{', '.join([f'*l{i - 1}'] * width)}]" for i in range(1, depth)]
     return f"{random_.choice(('x', 'tags', 'changes', 'phases', 'expect'))}: [{', '.join(levels)}]\n{text}"
@@ -204,7 +204,7 @@ def _crowd(text: str, random_: random.Random, _others: list[str]) -> str:
 
 
 def _paths(text: str, random_: random.Random, _others: list[str]) -> str:
-    """A graph with many ways between few hosts, or between many."""
+    """A graph with many paths between few hosts, or between many."""
     routers, degree, parallel = random_.choice(((2, 1, 60), (2, 1, 400), (60, 8, 1), (300, 3, 1), (12, 11, 4)))
     hosts = random_.choice((2, 40))
     core = [(f"r{i}", f"r{(i + k) % routers}") for i in range(routers) for k in range(1, degree + 1) if k % routers]
@@ -286,12 +286,12 @@ def run_one(data: str | bytes, changes: dict[str, str] | None = None) -> None:
 
 
 class TooSlow(Exception):  # noqa: N818 - not an error of the input
-    """An input took longer than it may."""
+    """An input exceeded its time limit."""
 
 
 @contextlib.contextmanager
 def at_most(seconds: int) -> Iterator[None]:
-    """Raises ``TooSlow`` in what takes more processor time, on a busy machine as on an idle one."""
+    """Raises ``TooSlow`` if the block takes more processor time, so that the load of the machine does not matter."""
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
         raise TooSlow
@@ -306,12 +306,12 @@ def at_most(seconds: int) -> Iterator[None]:
 
 
 def fuzz_randomly(runs: int, seed: int, seconds: int) -> int:
-    """Random mutations; returns the exit code."""
+    """Applies random mutations; returns the exit code."""
     texts = corpus()
     begin = time.monotonic()
     slowest = 0.0
     for i in range(runs):
-        random_ = random.Random(f"{seed}/{i}")  # so that one of many can be had again
+        random_ = random.Random(f"{seed}/{i}")  # each input can be reproduced alone
         text = mutate(random_.choice(texts), random_, texts)
         changes = overrides(random_)
         started = time.process_time()
@@ -335,7 +335,7 @@ def fuzz_randomly(runs: int, seed: int, seconds: int) -> int:
 
 
 def fuzz_with_atheris(runs: int, seed: int, seconds: int) -> None:
-    """Mutations guided by coverage; does not return."""
+    """Applies mutations guided by coverage; does not return."""
     import atheris
 
     with atheris.instrument_imports(include=["weir.scenario"]):
@@ -347,18 +347,18 @@ def fuzz_with_atheris(runs: int, seed: int, seconds: int) -> None:
         text = data.decode("utf-8", errors="replace") if random_.random() < 0.9 else random_.choice(texts)
         return mutate(text, random_, texts).encode("utf-8", errors="replace")[:max_size]
 
-    folder = ROOT / "target" / "fuzz-scenario"  # inputs found in one run are where the next begins
+    folder = ROOT / "target" / "fuzz-scenario"  # the next run starts with the inputs found here
     folder.mkdir(parents=True, exist_ok=True)
     for i, text in enumerate(texts):
         (folder / str(i)).write_bytes(text.encode("utf-8", errors="replace"))
-    # libFuzzer writes an input that fails to the current folder, and exits with 77.
+    # libFuzzer writes a failing input to the current folder, and exits with 77.
     limits = [f"-runs={runs}", f"-seed={seed}", f"-timeout={seconds}", f"-max_len={_LONGEST}"]
     atheris.Setup([sys.argv[0], *limits, "-verbosity=0", str(folder)], run_one, custom_mutator=mutator)
     atheris.Fuzz()
 
 
 def main() -> int:
-    """The command line."""
+    """Runs the command line."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--runs", type=int, default=4000, help="number of inputs (default 4000)")
     options.add_argument("--seed", type=int, default=1, help="seed of the mutations (default 1)")

@@ -1,7 +1,7 @@
 """Runs the quick version of every scenario of the catalogue, and prints which claims hold.
 
-Ends with 1 if a scenario could not be executed, or a claim does not hold that is not known to fail. Arguments are the
-names of the scenarios to run; without, all.
+Exits with 1 if a scenario could not be executed, or if a claim fails that is not known to fail. Arguments are the names
+of the scenarios to run; default: all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from weir.cli._scenarios import catalogue_files
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one scenario."""
+    """The result of one scenario."""
 
     name: str
     code: int
@@ -38,7 +38,7 @@ class Outcome:
 
     @property
     def details(self) -> list[str]:
-        """A line for each claim whose outcome is not the one that its scenario gives."""
+        """One line for each claim with an unexpected outcome."""
         found = []
         for verdict in self.verdicts:
             if verdict["outcome"] != verdict["expected"]:

@@ -1,4 +1,4 @@
-"""The second half of `make demo`: one small scenario by every method that this machine has, compared."""
+"""The second half of `make demo`: compares one small scenario by every available method."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from weir import methods
 
 
 def main() -> int:
-    """Runs the comparison; or says what is missing for one."""
+    """Runs the comparison, or reports what is missing."""
     have = ["sim"]
     for name in ("lab", "emul"):
         missing = methods.get(name).available()

@@ -1,6 +1,6 @@
 """Writes the documents that are generated from code, or checks with ``--check`` that they are current.
 
-Every document here has one source: the tables, the registries and the command line itself.
+Each document has one source: the tables, the registries or the command line itself.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _own_congestion_control() -> str:
 
 
 def _fields(header: str) -> str:
-    """The fields that a congestion control sees, as a table; they and what they are stand in the header."""
+    """The fields that a congestion control sees, as a table, from the header's declarations and comments."""
     structs = {"tcp_sock": "tcp_sk(sk)->", "inet_connection_sock": "inet_csk(sk)->", "sock": "sk->"}
     rows = ["| field | what it is |", "|---|---|"]
     for struct, access in structs.items():
@@ -189,7 +189,7 @@ def _catalogue() -> str:
 
 
 def _by_methods(scenarios: Mapping[str, Scenario]) -> list[str]:
-    """The versions for real time: their size, and what they judge."""
+    """The real-time versions: their size, and the claims that they judge."""
     rows = []
     for name, full in scenarios.items():
         small = full.realtime()

@@ -1,4 +1,4 @@
-"""Writes the types of a plan, ``python/weir/plan/_types.py``, from the schema that ``weir-plan`` gives."""
+"""Generates the types of a plan, ``python/weir/plan/_types.py``, from the schema of ``weir-plan``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _INTEGERS: Mapping[str, tuple[int | None, int | None]] = {
 """The formats of integers, with bounds that msgspec can check."""
 _TAGS = ("kind", "when", "protocol")
 _ZERO = {"bool": "False", "UInt8": "0", "UInt16": "0", "UInt32": "0", "UInt64": "0", "Int64": "0"}
-"""What serde takes for a field of this type that is left out."""
+"""serde's default for an omitted field of this type."""
 _KEYWORDS = {"from": "from_"}
 
 
@@ -40,7 +40,7 @@ def plan_types() -> str:
     """The module's text.
 
     Raises:
-        ValueError: the schema has something that is not foreseen here.
+        ValueError: the schema has a construct that is not supported here.
     """
     from weir import _weir
 
@@ -133,7 +133,7 @@ def _field(key: str, schema: Schema, required: bool) -> str:
 
 
 def _default(schema: Schema, kind: str) -> str:
-    """The value of a field that is left out, as code."""
+    """The default of an omitted field, as code."""
     value = schema.get("default")
     if value is None:
         return "None" if kind.endswith("None") or "default" in schema else _ZERO.get(kind, "None")

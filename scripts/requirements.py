@@ -1,4 +1,4 @@
-"""Prints every requirement of pyproject.toml, one a line: run time, dev, and the build backend."""
+"""Prints every requirement of pyproject.toml, one per line: run time, dev, and the build backend."""
 
 from __future__ import annotations
 

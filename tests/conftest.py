@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Fixtures shared by all tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 
 from shared import Weir, called, forget_consoles
 
-# Property tests draw the same examples in every run, and a busy machine fails none; `WEIR_RANDOM=1` draws others.
+# Property tests draw the same examples in every run, without a deadline that a busy machine could miss; `WEIR_RANDOM=1`
+# draws others.
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
 if not os.environ.get("WEIR_RANDOM"):
     hypothesis.settings.load_profile("repeatable")
@@ -18,7 +19,7 @@ if not os.environ.get("WEIR_RANDOM"):
 
 @pytest.fixture(autouse=True)
 def consoles_of_their_own() -> Iterator[None]:
-    """Tests have a standard output each."""
+    """Gives each test its own consoles: a console keeps the standard output of its creation."""
     yield
     forget_consoles()
 

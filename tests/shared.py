@@ -1,4 +1,4 @@
-"""The command line, a small scenario, and what a method makes of it, for the tests of every folder."""
+"""Helpers for tests of every folder: the command line, a small scenario, and the execution of a plan by a method."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROOT = Path(__file__).parent.parent
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command did."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -37,17 +37,17 @@ class Ran:
 
     @property
     def json(self) -> dict[str, Any]:
-        """What it printed with ``--json``."""
+        """Its output with ``--json``, parsed."""
         found: dict[str, Any] = json.loads(self.out)
         return found
 
 
 Weir = Callable[..., Ran]
-"""Runs the command line, as a user would see it."""
+"""Runs the command line like a user."""
 
 
 def forget_consoles() -> None:
-    """A console keeps the standard output that it was made with."""
+    """Discards the consoles: they keep the standard output of their creation."""
     _terminal.console.cache_clear()
     _terminal.error_console.cache_clear()
 
@@ -65,12 +65,12 @@ def called(*arguments: object) -> Ran:
 
 
 def argv(*arguments: str) -> list[str]:
-    """``weir`` with these arguments, for a process of its own."""
+    """``weir`` with these arguments, for a separate process."""
     return [sys.executable, "-m", "weir.cli", *arguments]
 
 
 def environment(*folders: Path, **more: str) -> dict[str, str]:
-    """The environment of a process that finds the package, and modules in ``folders``."""
+    """The environment of a process that can import the package, and modules in ``folders``."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "python", *folders))), **more}
 
 
@@ -78,14 +78,14 @@ def environment(*folders: Path, **more: str) -> dict[str, str]:
 
 
 def seal_cell(folder: Path) -> dict[str, Any]:
-    """Gives the manifest of a cell written by hand the checksums that a run of weir has; the manifest."""
+    """Adds checksums to a hand-written cell manifest, as a run of weir does; returns the manifest."""
     manifest = folder / "manifest.json"
     names = [str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() and p != manifest]
     return _sealed(manifest, {"format": FORMAT, **json.loads(manifest.read_text())}, names)
 
 
 def seal_run(folder: Path) -> Path:
-    """The same for a run and its cells; the folder."""
+    """Adds checksums to a run and its cells; returns the folder."""
     sealed = {cell.parent.name: seal_cell(cell.parent) for cell in sorted(folder.glob("cells/*/manifest.json"))}
     manifest = folder / "manifest.json"
     if manifest.exists():
@@ -99,7 +99,7 @@ def seal_run(folder: Path) -> Path:
 
 
 def forget_checksums(folder: Path) -> None:
-    """Makes a run one of a version that wrote no checksums."""
+    """Removes checksums, as in a run of an older version."""
     for file in (*folder.glob("cells/*/manifest.json"), folder / "manifest.json"):
         document = json.loads(file.read_text())
         document.pop("checksums")
@@ -145,7 +145,7 @@ _TINY = {
 
 
 def dumbbell(more: str = "", **values: object) -> str:
-    """A scenario of bulk flows over a dumbbell, other ``values`` in its places, and the sections ``more``."""
+    """A scenario of bulk flows over a dumbbell, with ``values`` for its fields, and the sections ``more``."""
     return _DUMBBELL.format(**{**_TINY, **values}) + more
 
 
@@ -155,7 +155,7 @@ def plan_of(text: str) -> dict[str, Any]:
 
 
 class Memory:
-    """A sink that keeps everything."""
+    """A sink that keeps everything in memory."""
 
     def __init__(self) -> None:
         self.batches: defaultdict[str, list[pa.RecordBatch]] = defaultdict(list)
@@ -179,6 +179,6 @@ class Memory:
 
 
 def execute(method: str, plan: dict[str, Any]) -> tuple[Memory, methods.Outcome]:
-    """``plan`` executed by ``method``: its tables and what it said."""
+    """Executes ``plan`` by ``method``; returns its tables and outcome."""
     sink = Memory()
     return sink, methods.get(method).execute(json.dumps(plan), sink, lambda *_: None)

@@ -1,4 +1,4 @@
-"""What the tests of the kernel's congestion controls share; without a kernel that takes them, they skip and say why."""
+"""Fixtures for the kernel's congestion controls; skip with a reason if the kernel does not accept them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from weir.methods import MethodError
 
 @pytest.fixture(scope="session")
 def kernel() -> Status:
-    """What this kernel can do; skips if it takes no congestion control from us."""
+    """The kernel's capabilities; skips if it accepts no congestion control from this process."""
     try:
         found = status()
     except MethodError as error:
@@ -28,14 +28,14 @@ def kernel() -> Status:
 
 @pytest.fixture
 def clang() -> None:
-    """What is not embedded is compiled; skips if it cannot be."""
+    """Skips without a clang to compile for BPF: only weir's own controls are embedded."""
     if shutil.which(tried := os.environ.get("WEIR_CLANG", "clang")) is None:
         pytest.skip(f"no {tried} to compile for BPF with")
 
 
 @pytest.fixture
 def bpffs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: Status) -> Iterator[Path]:
-    """A BPF file system of this test; what it keeps is gone with it."""
+    """A BPF file system for one test; removed with its pins at the end."""
     folder = tmp_path / "bpf"
     folder.mkdir()
     monkeypatch.setenv("WEIR_BPFFS", str(folder))

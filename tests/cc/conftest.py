@@ -16,11 +16,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache of these tests."""
+    """A build cache for these tests."""
     return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture(autouse=True)
 def own_cache(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is built goes there."""
+    """Uses the tests' own build cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache_folder))

@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder to work in, and methods of the engine's tests to work with."""
+    """An empty working directory, with the methods of the engine's tests available."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "engine"))
     return tmp_path

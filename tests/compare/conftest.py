@@ -1,4 +1,4 @@
-"""Runs compared."""
+"""Runs to compare."""
 
 from __future__ import annotations
 

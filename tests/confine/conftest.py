@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 @pytest.fixture(autouse=True, params=["landlock", "namespaces"])
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What guards files: each that this host has."""
+    """The mechanism that guards files: each that this host has."""
     if (state := confine.state()).kind in {"none", "off"}:
         pytest.skip(f"programs cannot be confined here: {state.why or 'WEIR_UNCONFINED is set'}")
     asked: str = request.param
