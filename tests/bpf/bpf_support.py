@@ -1,4 +1,4 @@
-"""What the tests of the kernel's congestion controls use: the kernel's list, and a transfer."""
+"""Helpers for the tests of the kernel's congestion controls: the kernel's list, and a transfer."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
 def available() -> set[str]:
-    """Names in the kernel's list now."""
+    """The names in the kernel's list now."""
     return set(AVAILABLE.read_text(encoding="ascii").split())
 
 
 def gone(names: set[str], seconds: float = 10) -> bool:
-    """Whether the kernel forgets all of ``names``; the closing of a dead process' files takes it a moment."""
+    """Whether the kernel removes all of ``names`` in time; closing a dead process' files takes it a moment."""
     return until(lambda: not names & available(), seconds)
 
 
@@ -31,7 +31,7 @@ def until(condition: Callable[[], bool], seconds: float) -> bool:
 
 
 def transfer(name: str, amount: int = 2_000_000) -> str:
-    """Sends ``amount`` bytes over loopback with congestion control ``name``; the one that the kernel says was used."""
+    """Sends ``amount`` bytes over loopback with congestion control ``name``; returns the one the kernel reports."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         received = threading.Thread(target=_sink, args=(server, amount))
         received.start()

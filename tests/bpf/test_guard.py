@@ -1,4 +1,4 @@
-"""The guard of ``weir-bpf hold``, for kernels before 6.4, which keep what a killed process registered."""
+"""The guard of ``weir-bpf hold``, for kernels before 6.4, which keep the controls of a killed process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from weir.bpf import Status
 
 @pytest.fixture
 def guard(kernel: Status) -> Iterator[subprocess.Popen[str]]:
-    """A guarded holder, which has loaded one."""
+    """A guarded holder with one loaded control."""
     command = [str(find("weir-bpf")), "hold", "--guarded"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -53,7 +53,7 @@ def holder(process: subprocess.Popen[str]) -> int:
 
 
 def ended(process: int) -> bool:
-    """Whether it is gone, or dead and waiting for whoever adopted it."""
+    """Whether a process is gone, or dead and not yet reaped."""
     try:
         return Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:

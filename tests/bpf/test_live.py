@@ -1,4 +1,4 @@
-"""Parity on live connections: what the kernel's BPF build did, the native build does again, call by call."""
+"""Parity on live connections: the native build repeats the calls of the kernel's BPF build, one by one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from weir.bpf import Status
 NAMES = [cc["name"] for cc in json.loads(_weir.cc_list())]
 EVERY = Path(__file__).parent / "every_operation.c"
 RATE = ("rate", "60mbit", "burst", "20kb", "limit", "40kb")
-"""Of the bottleneck: its queue is short, so that packets are lost often."""
+"""Bottleneck with a short queue, so that packets are lost often."""
 
 RECEIVE = (
     "import socket, threading\n"
@@ -94,7 +94,7 @@ def traffic(ends: tuple[str, str], name: str) -> None:
 
 
 def recorded(ends: tuple[str, str], cc: str, *options: str) -> dict[str, Any]:
-    """What a recording of two connections with ``cc`` found."""
+    """The result of recording two connections with ``cc``."""
     name = f"wt{os.getpid():x}"
     command = [str(find("weir-bpf")), "record", cc, "--as", name, *options]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as recorder:

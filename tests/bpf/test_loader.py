@@ -1,4 +1,4 @@
-"""``Loader``: what it loads can be used, and is gone with it, however it ends."""
+"""``Loader``: its controls can be used, and are removed with it, however it ends."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_threads_may_share_a_loader(kernel: Status) -> None:
 
 
 def test_a_name_that_another_has_is_left_to_it(kernel: Status) -> None:
-    with Loader() as first, Loader() as second:  # both of this process: they begin with the same name
+    with Loader() as first, Loader() as second:  # both of this process: their names begin alike
         assert first.load("cubic") != second.load("cubic")
 
 
@@ -133,7 +133,7 @@ def test_a_bad_request_says_what_is_wrong(kernel: Status) -> None:
         ):
             with pytest.raises(BpfRequestError, match=message):
                 loader.load(cc, options)
-        assert loader.load("cubic") in available()  # and goes on
+        assert loader.load("cubic") in available()  # the loader still works
 
 
 def test_the_verifiers_refusal_names_the_operation(kernel: Status, clang: None, tmp_path: Path) -> None:

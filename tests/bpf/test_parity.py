@@ -1,4 +1,4 @@
-"""``weir cc parity``: the same drawn calls on both builds of a source."""
+"""``weir cc parity``: the same random calls on both builds of a source."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EVERY = Path(__file__).parent / "every_operation.c"
 
 
 def unlike(folder: Path) -> Path:
-    """A source whose BPF build counts otherwise."""
+    """A source whose BPF build counts differently."""
     text = EVERY.read_text(encoding="utf-8")
     source = folder / "unlike.c"
     changed = text.replace("ca->rounds++;", "ca->rounds++;\n#ifdef __bpf__\n\tca->rounds++;\n#endif")

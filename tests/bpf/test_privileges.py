@@ -1,4 +1,4 @@
-"""Who may choose what is loaded, and in which network namespace; who may load."""
+"""Privileges: who may choose a loaded control, in which network namespace; who may load."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def choose(name: str, *prefix: str, user: int | None = None) -> str:
 
 @pytest.fixture(autouse=True)
 def system_python() -> None:
-    """One that every user can execute; this one's folder may be closed to others."""
+    """A Python that every user can execute; the folder of the tests' own may be closed to others."""
     if not Path("/usr/bin/python3").exists():
         pytest.skip("no /usr/bin/python3 that other users can execute")
 
@@ -57,7 +57,7 @@ def test_it_can_be_chosen_in_every_network_namespace(kernel: Status) -> None:
 
 
 def test_without_privileges_the_missing_ones_are_named(kernel: Status, tmp_path: Path) -> None:
-    # Where the program is may be closed to others as well.
+    # The program's folder may be closed to others as well.
     program = shutil.copy(find("weir-bpf"), tmp_path)
     for folder in (tmp_path, *tmp_path.parents):
         if folder.stat().st_mode & 0o001 == 0 and folder.owner() == "root" and str(folder).startswith("/tmp/"):

@@ -1,4 +1,4 @@
-"""The scenarios that come with weir load, say where they come from, and have quick versions that are small."""
+"""The scenarios of the catalogue load, name their sources, and have small quick versions."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ DOCUMENT = HERE.parent.parent / "docs" / "catalogue.md"
 FILES = catalogue_files()
 REQUIRED = ("A/large-flows", "E1", "E2", "E3", "E6", "E7", "E8", "E9", "E11", "demo")
 CLAIMS_OF_A = {f"A{n}" for n in range(1, 13)}
-MOST_QUICK_PACKETS = 150_000_000
-"""Of one scenario: about half a minute on one processor of 2020."""
-MOST_PACKETS_PER_S = 25_000
-"""Of one cell for real time, with acknowledgements: what a small virtual machine carries."""
-MOST_REAL_TIME_S = 420
-"""Of all versions for real time together, which are executed one after another."""
-MOST_PACKETS = 1_000_000_000
-"""Of all quick versions together, which a CI job runs."""
+MAX_QUICK_PACKETS = 150_000_000
+"""Limit for one scenario: about half a minute on one processor of 2020."""
+MAX_PACKETS_PER_S = 25_000
+"""Limit for one real-time cell, with acknowledgements: the capacity of a small virtual machine."""
+MAX_REAL_TIME_S = 420
+"""Limit for all real-time versions together, which run one after another."""
+MAX_PACKETS = 1_000_000_000
+"""Limit for all quick versions together, which a CI job runs."""
 
 
 def _known() -> dict[str, str]:
@@ -85,11 +85,11 @@ def test_every_claim_of_paper_a_is_decided(scenarios: dict[str, Scenario]) -> No
 def test_the_quick_version_compiles_and_is_small(name: str, scenarios: dict[str, Scenario]) -> None:
     quick = scenarios[name].quick()
     assert quick.expect, "it decides something"
-    assert _packets(quick) <= MOST_QUICK_PACKETS
+    assert _packets(quick) <= MAX_QUICK_PACKETS
 
 
 def test_all_quick_versions_together_are_small(scenarios: dict[str, Scenario]) -> None:
-    assert sum(_packets(scenario.quick()) for scenario in scenarios.values()) <= MOST_PACKETS
+    assert sum(_packets(scenario.quick()) for scenario in scenarios.values()) <= MAX_PACKETS
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -104,13 +104,13 @@ def test_the_version_for_real_time_is_small_and_says_what_it_does_not_judge(
     assert all(claim.reason for claim in small.unjudged)
     for cell in small.cells():
         plan = cell.plan()
-        assert packets_per_s(typed(plan))[0] <= MOST_PACKETS_PER_S
+        assert packets_per_s(typed(plan))[0] <= MAX_PACKETS_PER_S
         assert {flow["transport"].get("stack", "linux") for flow in plan["flows"]} == {"linux"}, "as kernels are"
 
 
 def test_the_versions_for_real_time_take_minutes(scenarios: dict[str, Scenario]) -> None:
     plans = [cell.plan() for scenario in scenarios.values() for cell in scenario.realtime().cells()]
-    assert sum(plan["end_ns"] for plan in plans) <= MOST_REAL_TIME_S * 10**9
+    assert sum(plan["end_ns"] for plan in plans) <= MAX_REAL_TIME_S * 10**9
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -1,4 +1,4 @@
-"""Congestion controls that mean harm or are wrong, made of the example."""
+"""Malicious or wrong congestion controls, made from the example."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def variant(folder: Path, statement: str = "", *, before: str = "", name: str = 
 
 
 def foreign(folder: Path, source: str, name: str = "evil.so") -> Path:
-    """A shared object that an ordinary compiler makes, with libc and all."""
+    """A shared object made by an ordinary compiler, with libc."""
     path = folder / name
     code = folder / "foreign-source"
     code.write_text(source, encoding="utf-8")
@@ -46,7 +46,7 @@ def foreign(folder: Path, source: str, name: str = "evil.so") -> Path:
 
 
 def at_load(statement: str) -> str:
-    """The example's source with a statement that is executed when the object is loaded."""
+    """The example's source with a statement that runs when the object is loaded."""
     constructor = f"__attribute__((constructor)) static void evil(void) {{ {statement} }}\n"
     return _LIBC + EXAMPLE.read_text(encoding="utf-8") + constructor
 

@@ -1,4 +1,4 @@
-"""Compilers are no guards: what makes them execute code or read secrets fails, and works where they are unconfined."""
+"""Compilers do not protect the host: attempts to execute code or read secrets fail confined, and work unconfined."""
 
 from __future__ import annotations
 

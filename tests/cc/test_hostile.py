@@ -1,4 +1,4 @@
-"""A shared object is a program: it is executed in confined children only, and its end is an error that names it."""
+"""A shared object is a program: only confined children execute it, and its death is an error that names it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ AT_LOAD = {
         "NAME: its description of itself is too long",
     ),
 }
-"""What an object does when it is loaded, and what is said of it."""
+"""Statements executed at loading, and the resulting errors."""
 
 HARMLESS = {
     "prints": 'puts("harmless"); write(2, "\\033]0;evil\\007", 9);',
@@ -48,7 +48,7 @@ HARMLESS = {
     "traces": "if (ptrace(16, getppid(), 0, 0) == 0) abort();",
     "kills": "kill(getppid(), 9);",
 }
-"""What it tries in vain."""
+"""Attempts without effect."""
 
 
 @pytest.mark.parametrize("what", AT_LOAD)
@@ -73,7 +73,7 @@ def test_what_an_object_may_not_do_it_does_not(tmp_path: Path, what: str) -> Non
 
 
 def processes_in_session() -> list[int]:
-    """The processes that execute the child which loads controls."""
+    """The processes that execute the child that loads controls."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -144,7 +144,7 @@ def test_neither_check_nor_plan_nor_a_run_executes_it_in_its_own_process(here: P
 
 
 def test_an_object_that_waits_for_the_run_is_confined_there(here: Path, weir: Weir) -> None:
-    """It knows the describing child by its arguments, and strikes in the worker."""
+    """It recognises the describing child by its arguments, and attacks in the worker."""
     statement = f"""
         static char text[4096]; int fd = open("/proc/self/cmdline", 0); read(fd, text, 4095);
         for (int i = 0; i < 4000; i++) if (!__builtin_memcmp(text + i, "weir.engine.worker", 18)) {{
@@ -152,7 +152,7 @@ def test_an_object_that_waits_for_the_run_is_confined_there(here: Path, weir: We
             if (socket(2, 1, 0) >= 0 || fork() >= 0) abort();
             open("{here}/runs/s/cells/other", 65, 0666);
         }}"""
-    # Variables are told; this one has them on the stack.
+    # Static variables are refused; this source has them on the stack.
     source = at_load(statement.replace("static char text[4096];", "char text[4096] = {0};"))
     foreign(here, "extern long read(int, void *, unsigned long);\n" + source, "evil.so")
     (here / "s.yaml").write_text(dumbbell(transport="cc: ./evil.so"))
@@ -238,13 +238,13 @@ OPERATIONS = {
     ),
     "closes its window": ("if (LATE) { tp->snd_cwnd = 0; return; }", "cong_avoid of ./mine.c set snd_cwnd to 0"),
 }
-"""What an operation does, but only in a run of many seconds: the trial of a control ends before."""
+"""Statements executed by an operation, only in a run of many seconds: the trial of a control is shorter."""
 
 
 @pytest.mark.parametrize("what", OPERATIONS)
 def test_an_operation_that_goes_wrong_in_a_run_is_named(here: Path, weir: Weir, what: str) -> None:
     statement, expected = OPERATIONS[what]
-    # The trial knows no threshold of exactly this window; the run's receiver does not let it grow beyond.
+    # The trial never has exactly this threshold; the run's receiver keeps the window below it.
     late = "(tp->snd_cwnd_clamp == 0xffffffff && tp->mss_cache == 999 && tp->delivered > 500)"
     source = variant(here, statement.replace("LATE", late))
     line = next(n for n, text in enumerate(source.read_text().splitlines(), 1) if "(void)ack;" in text)

@@ -1,4 +1,4 @@
-"""docs/congestion-controls.md: the example of the page is built, run and compared, and its table of fields is true."""
+"""docs/congestion-controls.md: its example is built, run and compared, and its table of fields is correct."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGE = (ROOT / "docs" / "congestion-controls.md").read_text(encoding="utf-8")
 
 
 def block(language: str) -> str:
-    """The first block of the page in a language."""
+    """The page's first block in a language."""
     found = re.search(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     assert found is not None
     return found[1]
@@ -24,7 +24,7 @@ def block(language: str) -> str:
 
 @pytest.fixture
 def mine(here: Path) -> Path:
-    """What a reader has saved."""
+    """The file that a reader has saved."""
     (here / "my_cc.c").write_text(block("c"), encoding="utf-8")
     (here / "mine.yaml").write_text(block("yaml"), encoding="utf-8")
     return here
@@ -65,7 +65,7 @@ def test_the_example_compiles_for_bpf(mine: Path, weir: Weir) -> None:
 
 
 def test_the_example_runs_in_the_lab(mine: Path, weir: Weir, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("XDG_CACHE_HOME")  # where the lab is
+    monkeypatch.delenv("XDG_CACHE_HOME")  # the lab is in the default cache
     if (why := unavailable()) is not None:
         pytest.skip(why)
     ran = weir("run", "mine.yaml", "--method", "lab", "--no-report", "-o", "runs/lab")
@@ -88,7 +88,7 @@ def test_every_field_of_the_page_is_one(mine: Path, weir: Weir) -> None:
 
 
 def test_the_samples_and_events_of_the_page_are_those_of_the_interface(mine: Path, weir: Weir) -> None:
-    """Each field and each name compiles, in a helper with `sk` as the page has it; none of the header is missing."""
+    """Each field and name compiles, in a helper with `sk` as on the page; no field of the header is missing."""
     header = (ROOT / "cc" / "shim" / "sock.h").read_text(encoding="utf-8")
     operations = {"ack_sample": "pkts_acked", "rate_sample": "cong_control"}
     functions, entries = "", ""

@@ -1,4 +1,4 @@
-"""A control of one's own in scenarios: built when it is needed, never stale, and told from any other."""
+"""Users' controls in scenarios: built on demand, never stale, and distinguished from each other."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_an_object_older_than_its_source_is_refused_everywhere(here: Path, weir:
     assert weir("cc", "build", "mine.c").code == 0
     scenario(here, "./mine.so")
     assert weir("check", "s.yaml").code == 0
-    os.utime(source)  # not its time counts
+    os.utime(source)  # the content counts, not the time
     assert weir("check", "s.yaml").code == 0
     source.write_text(source.read_text() + "/* edited */\n")
     for command in ("check", "plan", "run"):

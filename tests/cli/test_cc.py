@@ -1,4 +1,4 @@
-"""A congestion control of one's own, from C to a run."""
+"""A user's congestion control, from C to a run."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_bpf_is_checked_on_demand(weir: Weir, here: Path) -> None:
     own_source(here)
     said = weir("cc", "build", "my_cc.c", "--bpf").out
     assert "it compiles for BPF" in said
-    # Whether it was loaded depends on the host, and is said.
+    # Whether it was loaded depends on the host, and is reported.
     assert "this kernel's verifier takes it" in said or "whether the kernel takes it was not tried: " in said
 
 

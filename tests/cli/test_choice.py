@@ -1,4 +1,4 @@
-"""Which method executes a scenario when nobody says, and what is said about it."""
+"""The method that executes a scenario by default, and the messages about the choice."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ workload: [{{name: elephants, between: pairs, kind: bulk, until: {until}}}]
 
 
 def _given(**prospects: float | str) -> tuple[Callable[[str], Prospect], list[str]]:
-    """Prospects by method, an obstacle or seconds each; and the list of those that were asked for."""
+    """Prospects by method, an obstacle or seconds each; and the list of the methods asked."""
     asked: list[str] = []
 
     def prospect(method: str) -> Prospect:
@@ -55,7 +55,7 @@ def test_the_rules(prospects: dict[str, float | str], method: str, reason: str) 
 
 
 def test_nothing_is_asked_of_a_method_that_the_rules_do_not_come_to() -> None:
-    """What emul can carry is measured, as root: not for a plan that another method executes."""
+    """emul's capacity is measured, as root: not for a plan that another method executes."""
     prospect, asked = _given(lab="not built", sim=1.0, emul=5.0)
     choose(prospect)
     assert asked == ["lab", "sim"]
@@ -74,7 +74,7 @@ def test_times_in_words(seconds: float, text: str) -> None:
 
 
 class _Lab(LabMethod):
-    """Stands for the lab: slow, or not there."""
+    """Replaces the lab: slow, or missing."""
 
     def __init__(self, missing: str | None, seconds: float = 0.0) -> None:
         self._missing, self._seconds = missing, seconds
@@ -91,7 +91,7 @@ class _Lab(LabMethod):
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[[_Lab], None]:
-    """Puts another lab in the place of this machine's."""
+    """Replaces this machine's lab."""
     real = methods.get
 
     def with_lab(lab: _Lab) -> None:
@@ -115,7 +115,7 @@ _KINDS = {
 
 
 class _Emul(_Lab):
-    """Stands for a method on this machine, which would run programs as root."""
+    """Replaces a method on this machine, which would run programs as root."""
 
     name = "emul"
     clock = "real"

@@ -1,4 +1,4 @@
-"""What holds for every subcommand: help, exit codes, messages, pipes, colours."""
+"""Rules for every subcommand: help, exit codes, messages, pipes, colours."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_every_example_names_a_command_and_options_that_exist() -> None:
     for path, command in ALL:
         for line in (command.epilog or "").splitlines():
             example = line.partition("  weir ")[2].split("  ")[0]
-            words = shlex.split(example.split(" -- ")[0])  # what follows is a program with options of its own
+            words = shlex.split(example.split(" -- ")[0])  # after it comes a program with options of its own
             if not words or words[0] not in COMMANDS:
                 assert "  weir " not in line, line
                 continue
@@ -72,7 +72,7 @@ _VALUES_DIFFER = {
     "--figures": "a run has a folder for its figures, a comparison has none and is told one",
     "--trace": "cells keep their captures in the run, one emulated link is told a file",
 }
-"""Options that take a value in one command and none in another, and why."""
+"""Options that take a value in one command and none in another, with the reasons."""
 
 
 def options() -> Iterator[tuple[str, click.Option]]:
@@ -95,7 +95,7 @@ def test_an_option_is_the_same_in_every_command() -> None:
 
 
 def test_a_number_of_things_is_a_plural() -> None:
-    """``--cells 40`` is a number of them, ``--cell 0003-r0`` is one."""
+    """``--cells 40`` is a number of cells, ``--cell 0003-r0`` is one."""
     numbers = {name for name, option in options() if isinstance(option.type, click.IntRange)}
     assert {"--cells", "--seeds", "--workers"} <= numbers
     for name in numbers - {"--seed", "--memory", "--verbose"}:  # a number by itself, megabytes, a flag that is counted

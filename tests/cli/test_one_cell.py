@@ -1,4 +1,4 @@
-"""``weir run --cell``: one cell, of a scenario or of a run that is there, into a run of its own."""
+"""``weir run --cell``: one cell, of a scenario or of an existing run, into a run of its own."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     copy = Path(shutil.copytree(made, tmp_path / "here"))
     monkeypatch.chdir(copy)
-    # A copy's method is taken from nobody's word: who names it once makes the run one's own.
+    # A copy's method is not trusted; naming it once makes the run the user's own.
     ran = called("run", "my", "--method", "sim", "--no-report", "-q", "--json")
     assert (ran.code, ran.json["executed"]) == (0, 0), ran.err
     return copy

@@ -1,4 +1,4 @@
-"""Scenarios through the command line: check, plan, run, show, report, and what happens when it goes wrong."""
+"""Scenarios through the command line: check, plan, run, show, report, and failures."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_show_takes_expressions_and_tells_figures_that_do_not_vary(weir: Weir, h
 
 
 def test_repeats_of_a_plan_without_randomness_are_told(weir: Weir, here: Path) -> None:
-    """No random losses, clocks that agree and hosts that answer at once: every seed gives the same."""
+    """Without random losses, with exact clocks and immediate answers, every seed gives the same."""
     text = dumbbell("repeat: 2\n", access="rate: 100Mbps", transport="cc: reno, processing: 0s")
     (here / "fixed.yaml").write_text(text, encoding="utf-8")
     assert weir("run", "fixed.yaml", "--method", "sim", "--no-report").code == 0
@@ -130,7 +130,7 @@ def test_repeats_of_a_plan_without_randomness_are_told(weir: Weir, here: Path) -
 
 
 def test_a_claim_without_a_value_gives_1(weir: Weir, here: Path) -> None:
-    """A flow that never reaches a rate: nobody knows how long it would have taken."""
+    """A flow that never reaches a rate: the time it would need is unknown."""
     text = CHANCE.replace("goodput.mean(flows[0]) > goodput.mean(flows[1])", "goodput.reach[rate: 50Mbps] > 50s")
     (here / "none.yaml").write_text(text, encoding="utf-8")
     ran = weir("run", "none.yaml", "--method", "sim", "--no-report")
@@ -270,7 +270,7 @@ def test_ctrl_c_says_how_to_go_on_and_the_same_command_does(here: Path) -> None:
     options = ("--method", "fake:Fake", "--workers", "1", "--no-report")
     run, env = argv("run", "two.yaml", *options), environment(ROOT / "tests/engine")
     process = subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
-    deadline = time.monotonic() + 300  # against a hang only: nothing here depends on how fast the machine is
+    deadline = time.monotonic() + 300  # only against a hang: no result depends on the machine's speed
     while not list(here.glob("runs/two/.partial/0001-r0-*")):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline

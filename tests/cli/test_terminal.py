@@ -1,4 +1,4 @@
-"""What reaches a terminal: nothing that acts there, wherever it comes from."""
+"""Output to a terminal contains no control characters, whatever their source."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVIL = "a\x1b]0;title\x07b\x9b31m\u202ec\u2028d\x7f\ud800"
 
 
 def acts(text: str) -> set[str]:
-    """The characters of ``text`` on which a terminal acts."""
+    """The characters of ``text`` that control a terminal."""
     return {c for c in text if c not in "\n\t" and (ord(c) < 32 or 0x7F <= ord(c) < 0xA0 or c in "\u202e\u2028\ud800")}
 
 

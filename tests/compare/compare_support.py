@@ -1,4 +1,4 @@
-"""Runs whose numbers are given, so that every difference can be computed by hand."""
+"""Runs with given numbers, so that every difference can be computed by hand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MEGABIT = 1_000_000
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: goodput of each flow in Mbit/s and its congestion window, one value a second each."""
+    """One cell: goodput of each flow in Mbit/s and its congestion window, one value per second each."""
 
     goodput: Sequence[Sequence[float]] = ((10.0, 10.0),)
     cwnd: Sequence[Sequence[int]] = ((10, 20),)
@@ -29,9 +29,9 @@ class Cell:
     seed: int | None = 7
     queue: Sequence[int] = (1000, 2000)
     delays_ns: Sequence[int] = ()
-    """Delay of the packets of flow 0, the same for two of them each second; none: no delay was measured."""
+    """Delay of the packets of flow 0, equal for two of them each second; empty: no delay was measured."""
     changes: Mapping[str, Any] = field(default_factory=dict)
-    """Other values at the top of the plan."""
+    """Other top-level values of the plan."""
 
     @property
     def id(self) -> str:

@@ -1,4 +1,4 @@
-"""Which cells align, and what is said about those that do not."""
+"""Alignment of cells, and the remarks on cells that do not align."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_repeats_that_both_have_are_pairs_whatever_their_number_and_order(tmp_pa
     )
     row = found.differences.to_dicts()[0]
     assert (row["n_a"], row["n_b"], row["interval"]) == (3, 3, "paired")
-    # every pair differs by 1 Mb/s, so that the spread of 10 to 30 Mb/s says nothing
+    # every pair differs by 1 Mb/s, so the spread of 10 to 30 Mb/s does not count
     assert (row["ci_low"], row["ci_high"]) == (pytest.approx(1e6), pytest.approx(1e6))
     assert "in 1 of 1 cells, a and b share the seeds of only some repeats: these are compared" in found.notes
 

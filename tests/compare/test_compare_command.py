@@ -1,4 +1,4 @@
-"""``weir compare``: what it prints, its exit codes, its JSON."""
+"""``weir compare``: its output, exit codes and JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Distances of time series: what makes them distances, and series computed by hand."""
+"""Distances of time series: properties of a distance, and series computed by hand."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_state_is_held_until_the_next_sample() -> None:
 
 
 def test_amounts_are_spread_over_their_intervals_and_none_is_lost() -> None:
-    ends, amounts = np.array([1, 2, 4]) * 10**9, np.array([10.0, 20.0, 40.0])  # nothing is known of the third second
+    ends, amounts = np.array([1, 2, 4]) * 10**9, np.array([10.0, 20.0, 40.0])  # the third second is unknown
     np.testing.assert_allclose(rates(ends, amounts, 10**9, grid(0, 4 * 10**9, 10**9)), [10, 20, 0, 40])
     np.testing.assert_allclose(rates(ends, amounts, 10**9, grid(0, 4 * 10**9, 2 * 10**9)), [15, 20])
     fine = rates(ends, amounts, 10**9, grid(0, 4 * 10**9, 10**8))

@@ -1,4 +1,4 @@
-"""Who agrees with whom: the majority, the odd one out, and when there is none."""
+"""Agreement: the majority, the odd one out, and cases with neither."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_of_two_that_differ_nobody_is_odd() -> None:
         ((100, 101, 99), "all", ("sim", "lab", "emul"), ()),
         ((100, 101, 150), "majority", ("sim", "lab"), ("emul",)),
         ((50, 100, 104), "majority", ("lab", "emul"), ("sim",)),
-        ((100, 109, 118), "split", (), ()),  # a chain: who is in the middle agrees with both
+        ((100, 109, 118), "split", (), ()),  # a chain: the middle one agrees with both
         ((10, 100, 1000), "split", (), ()),
         ((100, 100, None), "all", ("sim", "lab"), ()),
         ((100, math.nan, 200), "split", (), ()),

@@ -1,4 +1,4 @@
-"""The report of a comparison: self-contained, complete, the same each time; and its figures."""
+"""The report of a comparison: self-contained, complete, reproducible; and its figures."""
 
 from __future__ import annotations
 

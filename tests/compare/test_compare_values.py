@@ -78,7 +78,7 @@ def test_every_unit_has_a_floor(tmp_path: Path, metric: str, floor: float) -> No
 
 
 def test_differences_within_chance_come_after_those_beyond(tmp_path: Path) -> None:
-    """The window differs by more, but by chance; the goodput by less, and always."""
+    """The window differs by more, but by chance; the goodput differs by less, but always."""
     a = [Cell(goodput=[[10, 10]], cwnd=[[x, x]], repeat=k, seed=k) for k, x in enumerate((10, 20, 30))]
     b = [Cell(goodput=[[12, 12]], cwnd=[[x, x]], repeat=k, seed=k) for k, x in enumerate((60, 10, 5))]
     found = weir.compare(

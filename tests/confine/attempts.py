@@ -1,8 +1,8 @@
-"""What a program that means harm could try: ``python attempts.py ARENA PID SECRET NAME...`` tries each.
+"""Attempts of a malicious program: ``python attempts.py ARENA PID SECRET NAME...`` makes each.
 
-Prints a JSON object: what became of each attempt, ``done`` or the reason why not. ARENA has two folders, ``inside``,
-which may be written, and ``outside``, with a folder for each attempt; PID is a process outside. It imports nothing that
-is not Python's, because it has to run confined.
+Prints a JSON object: the result of each attempt, ``done`` or the reason of its failure. ARENA has two folders,
+``inside``, which is writable, and ``outside``, with a folder for each attempt; PID is a process outside. Imports only
+Python's standard library, because it has to run confined.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 class Arena:
     inside: Path
     outside: Path
-    """Of this attempt alone: ``victim`` is a file, ``folder`` an empty folder."""
+    """The attempt's own folder: ``victim`` is a file, ``folder`` an empty folder."""
     shared: Path
-    """Where the sockets of a service of the host are."""
+    """The folder with the sockets of a service of the host."""
     pid: int
     secret: Path
 
@@ -211,7 +211,7 @@ def lend_rights_later(arena: Arena) -> None:
     path.chmod(0o2755)
 
 
-# What Landlock does not know: the attributes of files.
+# Landlock does not cover the attributes of files.
 
 
 @attempt
@@ -528,7 +528,7 @@ def read_log_of_kernel(arena: Arena) -> None:
 
 @attempt
 def old_system_calls(arena: Arena) -> None:
-    """By interrupt 0x80, where numbers mean other calls than a filter for x86-64 thinks."""
+    """System calls by interrupt 0x80, where numbers mean other calls than a filter for x86-64 assumes."""
     code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
     code.write(b"\xb8\x14\x00\x00\x00\xcd\x80\xc3")  # mov eax, getpid; int 0x80; ret
     function = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(code)))

@@ -1,4 +1,4 @@
-"""A confined program does no harm: each way out of ``attempts.py`` is closed, and open where nothing confines."""
+"""Confined programs cannot escape: each attempt of ``attempts.py`` fails, and succeeds without confinement."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from weir.confine import Policy
 
 _SCRIPT = Path(__file__).with_name("attempts.py")
 _REFUSALS = {"EPERM", "EACCES", "EXDEV", "ENOSYS", "ENOENT", "ENXIO", "EROFS", "ESRCH", "ECONNREFUSED"}
-"""How a system says no; anything else means that an attempt was malformed."""
+"""Errors of refused system calls; any other error means that an attempt was malformed."""
 
 _TERMINAL = {"open_terminal_anew", "type_for_the_user", "type_for_the_user_with_more_bits", "change_line_discipline"}
 _NEEDS_HOST = {
@@ -29,7 +29,7 @@ _NEEDS_HOST = {
     *("type_for_the_user", "type_for_the_user_with_more_bits"),  # a setting of Linux 6.2 and newer
     *("set_flags", "set_extended_attribute", "remove_extended_attribute"),  # not every file system
 }
-"""What may fail for want of the thing itself, so that it proves nothing where nothing confines."""
+"""Attempts that may fail unconfined, because the host lacks their target; there they prove nothing."""
 
 Results = dict[str, str]
 
@@ -65,13 +65,13 @@ def arena(tmp_path: Path) -> Iterator[tuple[Path, int]]:
 
 
 def attempt(arena: tuple[Path, int], names: set[str], *, confined: bool) -> Results:
-    """What became of each of the attempts ``names``."""
+    """The result of each of the attempts ``names``."""
     root, pid = arena
     secret = root / "home" / ".ssh" / "key"
     arguments = [sys.executable, "-I", "-S", str(_SCRIPT), str(root), str(pid), str(secret), *sorted(names)]
     command = confine.command(arguments, Policy(write=[root / "inside"])) if confined else arguments
     environment = {**os.environ, "HOME": str(root / "home")}
-    # A session of its own with a terminal, so that what is typed there is typed for nobody.
+    # A session of its own with a terminal, so that nobody receives the typed text.
     ours, theirs = os.openpty()
     with os.fdopen(ours, "rb"), os.fdopen(theirs, "rb") as terminal:
         done = subprocess.run(
@@ -90,7 +90,7 @@ def attempt(arena: tuple[Path, int], names: set[str], *, confined: bool) -> Resu
 
 
 def state_of(folder: Path) -> dict[str, tuple[object, ...]]:
-    """All that an attempt could have changed of the files below ``folder``."""
+    """Everything that an attempt could change in the files below ``folder``."""
     found = {}
     for path in sorted(folder.rglob("*")):
         about = path.lstat()
@@ -268,7 +268,7 @@ def test_nothing_is_left_of_one_that_is_killed(kind: str, tmp_path: Path) -> Non
         for _ in range(4):
             process.stdout.readline()
         process.kill()
-        # The pipe ends when the last of them has.
+        # The pipe ends when the last process has ended.
         assert process.stdout.read() == ""
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if _has(path, tmp_path)]
 
@@ -283,7 +283,7 @@ def _has(cmdline: Path, word: Path) -> bool:
 def test_without_root_it_confines_as_well(kind: str, tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("the other tests are without root")
-    # Where nobody has to pass through a folder of root's.
+    # A place that can be reached without passing through root's folders.
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)

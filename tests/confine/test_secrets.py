@@ -1,4 +1,4 @@
-"""Secrets that lie where no dot tells: behind links, in weir's own state, in a working folder, in other processes."""
+"""Secrets without a dot in their name: behind links, in weir's own state, in a working folder, in other processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of this method share: small scenarios, and what runs left on this machine."""
+"""Helpers for tests of this method: small scenarios, and the remains of runs on this machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def text(
     until: str = "2s",
     loss: str = "",
 ) -> str:
-    """A scenario of bulk flows over a dumbbell. Its congestion control is by default one that every kernel has."""
+    """A scenario of bulk flows over a dumbbell. Its default congestion control is one that every kernel has."""
     lossy = f", loss: {loss}" if loss else ""
     return dumbbell(
         title=title,
@@ -39,7 +39,7 @@ def text(
 
 
 def needs_emul() -> pytest.MarkDecorator:
-    """Skips where the method cannot run, with the reason that it gives."""
+    """Skips if the method cannot run, with its reason."""
     why = get("emul").available()
     return pytest.mark.skipif(why is not None, reason=f"emul cannot run here: {why}")
 
@@ -57,7 +57,7 @@ def weir(*arguments: str, **more: str) -> subprocess.Popen[str]:
 
 
 def remains_of(owners: set[int]) -> list[str]:
-    """What processes with these numbers left on this machine: processes, namespaces, congestion controls."""
+    """The remains of processes with these ids on this machine: processes, namespaces, congestion controls."""
     found = [f"process {pid}" for pid, tag in _owner.processes().items() if tag.pid in owners]
     listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout.splitlines()
     for line in listed:

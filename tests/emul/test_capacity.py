@@ -1,4 +1,4 @@
-"""What a plan asks of a machine, and that what it has not is refused."""
+"""The demands of a plan on a machine, and the refusal of those it cannot meet."""
 
 from __future__ import annotations
 

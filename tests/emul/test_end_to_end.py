@@ -1,4 +1,4 @@
-"""Scenarios through this host's kernel, at rates that any machine carries."""
+"""Scenarios through this host's kernel, at rates that any machine can carry."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def goodput_bps(sink: Memory, plan: dict[str, Any]) -> float:
 
 @pytest.fixture(scope="module")
 def shared() -> tuple[dict[str, Any], Memory]:
-    """Two flows that lose a packet now and then, executed once."""
+    """Two flows with occasional losses, executed once."""
     plan = plan_of(text(pairs=2, until="3s", cc="linux:reno", loss="0.2%"))
     return plan, execute("emul", plan)[0]
 
@@ -134,7 +134,9 @@ def test_every_kind_of_traffic_passes() -> None:
 
 
 def execute_often(plan: dict[str, Any]) -> None:
-    """Four times: a busy machine may be too slow to overfill a queue, which is then noted and not checked."""
+    """Executes the plan four times: a busy machine may be too slow to overfill a queue, which is then noted and not
+    checked.
+    """
     for _ in range(4):
         execute("emul", plan)
 
@@ -150,7 +152,7 @@ def test_a_network_that_is_not_the_plans_is_refused(monkeypatch: pytest.MonkeyPa
         other = json.loads(json.dumps(plan))
         next(one for one in other["links"] if one["name"] == link).update(values)
         with monkeypatch.context() as patch:
-            # The emulator gets another network than the one that the check knows.
+            # The emulator gets another network than the check expects.
             original = selfcheck.SelfCheck
             patch.setattr("weir.methods.emul.SelfCheck", lambda _, wiring, other=original: other(typed(plan), wiring))
             with pytest.raises(selfcheck.SelfCheckError, match=message):

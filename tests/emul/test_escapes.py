@@ -1,4 +1,4 @@
-"""A command that leaves its group does not outlive its run, and a run whose guardian is killed cleans up itself."""
+"""A command that leaves its process group does not outlive its run; a run whose guardian is killed cleans up itself."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ open(sys.argv[1] + ".new", "w").write(str(os.getpid()))
 os.rename(sys.argv[1] + ".new", sys.argv[1])
 time.sleep(600)
 """
-"""Becomes a daemon as those of old do; an empty environment leaves no sign of whose it is."""
+"""Becomes a daemon in the classic way; its empty environment hides its owner."""
 
 _SCENARIO = """\
 title: A command that leaves its group
@@ -71,7 +71,7 @@ def await_daemon(file: Path) -> int:
 
 
 def await_nothing(pid: int, before: set[str]) -> list[str]:
-    """What is left at last of the daemon ``pid``, namespaces and control groups."""
+    """The remains, after a wait, of the daemon ``pid``, namespaces and control groups."""
     deadline = time.monotonic() + _HANG_S
     while True:
         left = [f"process {pid}"] if Path(f"/proc/{pid}").exists() else []
@@ -83,7 +83,7 @@ def await_nothing(pid: int, before: set[str]) -> list[str]:
 
 
 def _of_dead(names: set[str]) -> set[str]:
-    """Other runs of this machine may go on."""
+    """Other runs may use this machine."""
     return {name for name in names if (tag := _owner.find(name)) is not None and not tag.alive}
 
 

@@ -1,4 +1,4 @@
-"""What the self-check expects of probes, against values computed by hand."""
+"""The self-check's expectations of probes, against values computed by hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MS = 1_000_000
 
 
 def link(rate: int = 8_000_000, delay_ns: int = 10 * MS, **other: Any) -> Link:
-    """A link that sends a byte a microsecond."""
+    """A link that sends a byte per microsecond."""
     document = {
         "name": "a->b",
         "from": 0,

@@ -1,4 +1,4 @@
-"""What of a plan a method with a real kernel refuses before anything is made, and what it says of the rest."""
+"""The parts of a plan that a method with a real kernel refuses before it creates anything, and its remarks."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_methods_say_so_beforehand(plan: dict[str, Any], method: str) -> None:
 
 
 def test_the_lab_has_room_for_the_rows_of_short_intervals(plan: dict[str, Any]) -> None:
-    """And the memory of a usual plan does not depend on them: it decides sizes of the kernel's tables."""
+    """The memory of a usual plan does not depend on them: it decides sizes of the kernel's tables."""
     usual = memory_mb(typed(plan))
     assert memory_mb(typed(measured(plan, tcp_ns=1_000_000, links_ns=1_000_000))) == usual
     assert memory_mb(typed(measured(plan, tcp_ns=10_000, goodput_ns=10_000, links_ns=1_000))) > usual + 100
@@ -117,7 +117,7 @@ _RED = {"kind": "red", "limit": _LIMIT, "curves": [_CURVE], "weight": 1 / 512, "
 def test_a_queue_that_no_discipline_is_goes_to_the_emulator(
     plan: dict[str, Any], queue: dict[str, Any], lacking: str | None
 ) -> None:
-    """Instead of to one that is nearly the same: what is asked for is either done or refused."""
+    """Not to a similar discipline: a queue is either reproduced or refused."""
     asked = copy.deepcopy(plan)
     asked["links"][0]["queue"] = queue
     for why in (_wire.obstacle(typed(asked)), netem.obstacle(typed(asked))):
@@ -162,7 +162,7 @@ def test_a_device_that_takes_trains_apart_needs_the_kernels_links(plan: dict[str
             _links.choose(typed(slow), None)
 
 
-# What is foreseen ----------------------------------------------------------------------------------------------------
+# Estimates -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ def file(tmp_path: Path) -> str:
 
 
 def test_plan_prints_the_time_of_the_method(weir: Weir, file: str) -> None:
-    """As each foresees it; without a method, the simulator's."""
+    """As each method estimates it; without a method, the simulator's."""
     ran = {name: weir("plan", file, "--method", name, "--json") for name in ("sim", "lab")}
     seconds = {name: json.loads(one.out)[0]["seconds"] for name, one in ran.items()}
     assert seconds["lab"] > 2 * seconds["sim"]

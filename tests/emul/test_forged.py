@@ -1,4 +1,4 @@
-"""What no process of weir writes is told, whatever it is; nothing of it reaches memory, Arrow or a cell."""
+"""Forged output of weir's processes is detected and reported; none of it reaches memory, Arrow or a cell."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_what_a_program_tells_is_read() -> None:
 
 
 def test_a_file_without_lines_is_not_read_to_its_end(tmp_path: Path) -> None:
-    """A terabyte costs a guest nothing where files may be sparse."""
+    """A sparse file of a terabyte costs a guest nothing."""
     sparse = tmp_path / "sparse"
     sparse.touch()
     os.truncate(sparse, 1 << 40)
@@ -108,7 +108,7 @@ def drops(**changed: object) -> Frame:
 
 def test_rows_of_the_plan_pass() -> None:
     CHECKS(drops())
-    CHECKS(drops(flow=[0xFFFF_FFFF]))  # nobody's
+    CHECKS(drops(flow=[0xFFFF_FFFF]))  # belongs to no flow
     CHECKS(drops(time_ns=[], flow=[], link=[], packets=[]))
     CHECKS(frame("of no run", x=[1]))
 
@@ -127,7 +127,7 @@ def test_rows_of_another_plan_are_told(changed: dict[str, object], message: str)
 
 
 def test_columns_of_another_type_are_told() -> None:
-    """Arrow would read beyond the end of what it was given."""
+    """Arrow would read beyond the end of its input."""
     wrong = {**drops().columns, "packets": np.array([1], "u1")}
     with pytest.raises(FrameError, match="column 'packets' of table 'drops' is uint8, not uint64"):
         CHECKS(Frame("drops", wrong))

@@ -18,12 +18,12 @@ from weir._owner import Tag, find, new, parse, processes
 pytestmark = needs_emul()
 
 _GONE_S = 30.0
-"""Removal takes tenths of a second; a busy machine may take its time."""
+"""Removal takes tenths of a second, but longer on a busy machine."""
 _MARK = "WEIR_TEST_MARK"
 
 
 def marked(mark: str) -> dict[int, str]:
-    """Every process that a test started or that came of one, with its command line."""
+    """Every process that a test started, and its descendants, with their command lines."""
     found = {}
     for folder in Path("/proc").iterdir():
         try:
@@ -35,7 +35,7 @@ def marked(mark: str) -> dict[int, str]:
 
 
 def wait_for_nothing(mark: str, seen: set[int]) -> list[str]:
-    """What is left at last of the processes ``seen`` and of those with ``mark``."""
+    """The remains, after a wait, of the processes ``seen`` and of those with ``mark``."""
     deadline = time.monotonic() + _GONE_S
     while True:
         left = [f"{pid}: {command}" for pid, command in marked(mark).items()] + remains_of(seen)
@@ -45,7 +45,7 @@ def wait_for_nothing(mark: str, seen: set[int]) -> list[str]:
 
 
 def points() -> list[tuple[str, str, str, float]]:
-    """Whom, how, and when after what: drawn once and for all."""
+    """Victim, signal, and time after which event: random, with a fixed seed."""
     draws = random.Random(6874)
     cases = [
         ("weir", "SIGKILL", "worker", 0.5),
@@ -110,7 +110,7 @@ def test_clean_does_what_a_killed_guardian_could_not(tmp_path: Path) -> None:
 
 
 def await_process(mark: str, name: str) -> int:
-    """The process whose command line has ``name``, once it is there."""
+    """Waits for the process whose command line has ``name``."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         found = [pid for pid, command in marked(mark).items() if name in command]
@@ -121,7 +121,7 @@ def await_process(mark: str, name: str) -> int:
 
 
 def await_namespace(workers: set[int]) -> None:
-    """Waits until a host is there."""
+    """Waits until a host exists."""
     deadline = time.monotonic() + 30
     while not any(left.startswith("namespace") for left in remains_of(workers)):
         assert time.monotonic() < deadline, "no namespace was made"

@@ -1,4 +1,4 @@
-"""What several processes saw becomes the tables of a run."""
+"""Merges the observations of several processes into the tables of a run."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_flow_gets_what_receiver_and_network_counted() -> None:
         (r["flow"], r["transfer"], r["delivered_bytes"], r["lost_packets"], r["marked_packets"])
         for r in tables["flows"]
     ]
-    # The interval that ends at 1000 is that of the transfer before, which began at 100.
+    # The interval that ends at 1000 belongs to the earlier transfer, which began at 100.
     assert seen == [(0, 0, 10, 3, 16), (0, 1, 20, 4, 0), (1, 0, 30, 0, 8)]
     assert tables["flows"][0]["end_ns"] is None
 

@@ -1,4 +1,4 @@
-"""Links made of the kernel's disciplines: the commands, what they cannot do, what is said where netem is missing."""
+"""Links built from the kernel's disciplines: the commands, their limits, and messages where netem is missing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def plan() -> dict[str, Any]:
 
 
 def disciplines(links: Links, device: str) -> list[str]:
-    """What is added to a device, in the order of the commands."""
+    """The disciplines added to a device, in the order of the commands."""
     lines = (" ".join(command) for command in links.wiring.up if command[0] == "tc")
     return [line.partition(f" dev {device} ")[2] for line in lines if f" dev {device} " in line]
 
@@ -53,7 +53,7 @@ def test_losses_queue_and_rate_are_where_a_link_begins_and_the_delay_where_it_en
     assert queue == f"parent 2:1 handle 3: bfifo limit {size}"
     assert any("redirect dev delay0" in line for line in disciplines(links, "weir1"))
     (delay,) = disciplines(links, "delay0")
-    # The bucket lets a full packet go 615 us before a transmitter would have sent it.
+    # The bucket releases a full packet 615 us before a transmitter would have sent it.
     assert delay.split()[-2:] == ["delay", f"{round(plan['links'][0]['delay']['delay_ns'] / 1000 + 615.2)}us"]
     where = {" ".join(c): c[2] for c in links.wiring.up if c[0] == "tc"}
     assert {ns for line, ns in where.items() if "dev weir0 parent" in line} == {left}
@@ -158,7 +158,7 @@ def test_every_node_on_a_path_is_a_namespace_that_is_removed(plan: dict[str, Any
 
 
 def test_every_used_device_is_made_before_it_is_used(plan: dict[str, Any]) -> None:
-    """In each namespace: no route, queue or redirection names a device that no command before it made."""
+    """In each namespace: no route, queue or redirection names a device that no earlier command made."""
     made: set[tuple[str, str]] = set()
     for command in wire_netem(typed(plan), "t", 0).wiring.up:
         words = list(command)
@@ -185,7 +185,7 @@ def test_the_flow_whose_packets_a_link_loses_is_known_where_it_is_alone(plan: di
 
 @pytest.fixture
 def kernel_without(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """A kernel that refuses what is in the list."""
+    """A kernel that refuses the modules in the list."""
     lacking: list[str] = []
 
     def run(command: tuple[str, ...], *, input: str, **_: object) -> subprocess.CompletedProcess[str]:  # noqa: A002

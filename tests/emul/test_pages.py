@@ -49,5 +49,5 @@ def test_pages_take_as_long_as_in_the_simulator(tmp_path: Path) -> None:
                     assert rows[flow.id, number]["start_ns"] >= rows[after.stream, after.transfer]["end_ns"]
         assert all(row["delivered_bytes"] == row["bytes"] for row in rows.values())
     assert found["sim"]["page.count"] == found["emul"]["page.count"] == 4
-    # About 80 ms. The median, because a busy machine may hold one of them up.
+    # About 80 ms. The median, because a busy machine may delay one of them.
     assert found["emul"]["page.completion.median"] == pytest.approx(found["sim"]["page.completion.median"], rel=0.15)

@@ -1,4 +1,4 @@
-"""Programs of others as workload: what Linux is told for them, what is said of them, and what they leave."""
+"""Untrusted programs as workload: the commands for Linux, the remarks, and their remains."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def changed(plan: dict[str, Any], flow: int, **values: object) -> dict[str, Any]
     return other
 
 
-# What Linux is told --------------------------------------------------------------------------------------------------
+# Commands for Linux --------------------------------------------------------------------------------------------------
 
 
 def test_the_route_of_a_program_has_its_congestion_control(plan: dict[str, Any]) -> None:
@@ -116,7 +116,7 @@ def test_both_ends_of_a_program_with_ecn_have_its_congestion_control(plan: dict[
 
 
 def test_ecn_is_asked_for_where_the_connection_is(plan: dict[str, Any]) -> None:
-    """The one that is asked for the data asks for the connection, if the peer sends."""
+    """If the peer sends, the side that requests the data also requests the connection."""
     marked = changed(plan, 1, ecn=True)
     marked["flows"][1]["source"]["sender"] = "peer"
     flow = marked["flows"][1]
@@ -151,7 +151,7 @@ def test_a_program_beside_a_flow_with_larger_buffers_is_refused(plan: dict[str, 
         require_settings(typed(shared))
 
 
-# What they leave -----------------------------------------------------------------------------------------------------
+# Remains -------------------------------------------------------------------------------------------------------------
 
 
 def test_files_come_between_messages() -> None:

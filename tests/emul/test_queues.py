@@ -31,7 +31,7 @@ def discipline(
     device: int, handle: int, kind: bytes, *, size: int = 0, packets: int = 0, drops: int = 0, length: int = 0,
     backlog: int = 0, app: bytes = b"",
 ) -> bytes:  # fmt: skip
-    """A message as ``RTM_GETQDISC`` answers it (rtnetlink(7), linux/gen_stats.h)."""
+    """A message of ``RTM_GETQDISC``'s answer (rtnetlink(7), linux/gen_stats.h)."""
     stats = attribute(1, struct.pack("=QIxxxx", size, packets))
     stats += attribute(3, struct.pack("=5I", length, backlog, drops, 0, 0))
     stats += attribute(4, app) if app else b""
@@ -71,7 +71,7 @@ def test_a_refusal_of_the_kernel_is_an_error() -> None:
 
 
 def test_losses_are_told_from_drops_of_the_queue() -> None:
-    """What the queue refuses, the bucket and the losses above it count, too."""
+    """The bucket and the losses above it also count packets that the queue refuses."""
     content = discipline(7, 0x10000, b"netem", drops=15) + discipline(7, 0x20000, b"tbf", size=9000, packets=6, drops=5)
     content += discipline(7, 0x30000, b"bfifo", drops=5, length=2, backlog=3076) + DONE
     reading = _queues._reading(QUEUE, parse_dump(content)[0])

@@ -1,4 +1,4 @@
-"""What is told of a run while it goes, from its tables."""
+"""The progress of a run, from its tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a plan to commands: names, addresses, settings, and what is refused because Linux cannot tell it apart."""
+"""From a plan to commands: names, addresses, settings, and refusals of flows that Linux cannot distinguish."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_an_old_stack_is_refused(plan: dict[str, Any]) -> None:
 
 
 def test_a_parameter_that_the_kernel_lacks_is_an_error(plan: dict[str, Any]) -> None:
-    """Only what keeps IPv6 away may be missing."""
+    """Only the parameters that disable IPv6 may be missing."""
     for command in wire(typed(plan), "t").up:
         if "-e" in command:
             assert all(word.startswith("net.ipv6.") for word in command if "=" in word and not word.startswith("--"))

@@ -81,7 +81,7 @@ class Net:
         return here, peer
 
     def column(self, table: str, name: str) -> list[int]:
-        """A column of what the emulator said, after the end."""
+        """A column of the emulator's output, after its end."""
         return self.tables.get(table, {}).get(name, [])
 
     def total(self, name: str, number: int) -> int:
@@ -107,7 +107,7 @@ class _Recorder(Tally):
 def network(
     compiled: Mapping[str, Any], *options: str, addresses: Sequence[str] = ("10.0.0.1", "10.0.0.2")
 ) -> Iterator[Net]:
-    """Hosts and their emulator; when the context is left, the emulator is stopped and ``tables`` are complete."""
+    """Hosts and their emulator; leaving the context stops the emulator and completes ``tables``."""
     tag = _owner.new()
     with contextlib.ExitStack() as stack:
         made = stack.enter_context(Network(_wiring(tag, addresses), tag))
@@ -129,7 +129,7 @@ def network(
 
 
 def receive(peer: socket.socket, most: int, silence_s: float) -> list[bytes]:
-    """Datagrams until there are ``most`` or nothing came for ``silence_s``."""
+    """Receives until there are ``most`` datagrams or nothing came for ``silence_s``."""
     found: list[bytes] = []
     peer.settimeout(silence_s)
     with contextlib.suppress(TimeoutError):
@@ -139,7 +139,7 @@ def receive(peer: socket.socket, most: int, silence_s: float) -> list[bytes]:
 
 
 def round_trips(here: socket.socket, peer: socket.socket, count: int) -> list[float]:
-    """Seconds of ``count`` small packets there and back, one after the other."""
+    """Round-trip times in seconds of ``count`` small packets, one after the other."""
     found = []
     for number in range(count):
         begin = time.perf_counter()
@@ -151,7 +151,7 @@ def round_trips(here: socket.socket, peer: socket.socket, count: int) -> list[fl
 
 
 def transfer(net: Net, content: bytes) -> bytes:
-    """What arrives of ``content`` over a TCP connection from host 0 to host 1."""
+    """Transfers ``content`` over a TCP connection from host 0 to host 1; returns the received bytes."""
     listener = net.socket(1, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind((net.hosts[1].address, PORT))

@@ -128,7 +128,7 @@ def _processes(pid: int) -> list[int]:
 
 
 def _start(*arguments: str) -> subprocess.Popen[bytes]:
-    # A program under nohup(1) goes on after a hangup, as it should: here it is not to be, whoever runs the tests.
+    # A program under nohup(1) survives a hangup, as it should; this one must not, however the tests are run.
     process = subprocess.Popen(
         [*_WEIR, *arguments],
         stdout=subprocess.PIPE,

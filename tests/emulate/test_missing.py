@@ -1,4 +1,4 @@
-"""``weir emulate`` where something that it needs is missing: one message that names it, exit code 2, nothing left."""
+"""``weir emulate`` with a requirement missing: one message that names it, exit code 2, nothing left."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROGRAMS = ("weir-emu", "weir-agent")
 
 @pytest.fixture
 def root(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Root, a TUN device and every tool, whoever runs the tests: each test takes one away."""
+    """Root, a TUN device and every tool, whoever runs the tests: each test removes one."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(needs, "_TUN", Path(os.devnull))
     monkeypatch.setattr(shutil, "which", lambda name: f"/sbin/{name}")

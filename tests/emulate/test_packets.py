@@ -1,4 +1,4 @@
-"""Real packets through real devices: what the link does to them."""
+"""The link's effect on real packets through real devices."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_train_of_packets_takes_the_time_that_the_rate_gives() -> None:
             here.send(datagram)
         assert len(receive(peer, 300, 2.0)) == 300
         took = time.perf_counter() - begin
-    assert took >= 300 * 1538 * 8 / 20e6  # later than due it may be on a busy machine, earlier never
+    assert took >= 300 * 1538 * 8 / 20e6  # on a busy machine perhaps later than due, never earlier
     delays = net.column("links", "queue_delay_max_ns")
     assert max(value for value in delays if value < 1 << 63) <= 299 * 1538 * 8 / 20e6 * 1e9
 

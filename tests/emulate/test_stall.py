@@ -1,4 +1,4 @@
-"""What becomes of packets that hosts send while the emulator does not run, as on a busy machine."""
+"""Packets that hosts send while the emulator is stalled, as on a busy machine."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ SO_TIMESTAMPNS = 35
 
 
 def excess_of_a_stall(*options: str) -> tuple[list[float], Net]:
-    """By how many seconds packets that are sent all through a stall come later than their link's delay has it."""
+    """Lateness in seconds, beyond the link's delay, of packets that are sent throughout a stall."""
     with network(link(delay=f"{DELAY_S}s"), *options) as net:
         here, peer = net.pair()
         peer.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-        lateness(peer, send(here, 1, 0.0))  # the path is known from here on
+        lateness(peer, send(here, 1, 0.0))  # from here on the path is known
         os.kill(net.emulator.pid, signal.SIGSTOP)
         try:
             sent = send(here, COUNT, STALL_S / COUNT)
@@ -37,7 +37,7 @@ def excess_of_a_stall(*options: str) -> tuple[list[float], Net]:
 
 
 def send(here: socket.socket, count: int, interval_s: float) -> list[float]:
-    """Sends packets, evenly; the instants at which it did."""
+    """Sends packets at even intervals; returns their times."""
     sent, begin = [], time.monotonic()
     for number in range(count):
         time.sleep(max(0.0, begin + number * interval_s - time.monotonic()))
@@ -47,7 +47,7 @@ def send(here: socket.socket, count: int, interval_s: float) -> list[float]:
 
 
 def lateness(peer: socket.socket, sent: Sequence[float]) -> list[float]:
-    """Of packets that arrive, beyond the delay of the link; by the kernel's stamps."""
+    """Lateness of arriving packets beyond the link's delay, by the kernel's timestamps."""
     late = []
     for _ in sent:
         head, control, _, _ = peer.recvmsg(4, 64)

@@ -1,4 +1,4 @@
-"""What several test modules of the engine share."""
+"""Helpers for several test modules of the engine."""
 
 from __future__ import annotations
 

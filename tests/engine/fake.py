@@ -1,7 +1,7 @@
-"""A method and a scenario that take no time, for tests of what is around them.
+"""A method and a scenario that take no time, for tests of the engine around them.
 
-The method is reached as ``fake:Fake`` from worker processes, which get the path of this folder from their parent. What
-it does is told by the plan's title, so that it needs no other channel: words separated by spaces.
+Worker processes reach the method as ``fake:Fake``; their parent gives them the path of this folder. Words in the plan's
+title, separated by spaces, control its behaviour, so that no other channel is needed.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ class Real(Fake):
 
 
 class Small(Real):
-    """Carries plans of at most ten seconds."""
+    """Can carry plans of at most ten seconds."""
 
     def capacity(self, plan: Mapping[str, Any]) -> Capacity:
         return Capacity((Need("seconds", plan["end_ns"] / 1e9, 10.0, "s"),), "a known figure")
 
 
 def _take_token(file: Path) -> None:
-    """Removes ``file``, and waits for it if need be: a test lets as many cells finish as it gives tokens."""
+    """Removes ``file``, waiting for it if necessary: each token from a test lets one cell finish."""
     while True:
         try:
             file.unlink()
@@ -192,7 +192,7 @@ class FakeClaim:
 
 @dataclass(frozen=True)
 class FakeScenario:
-    """A scenario whose cells are given."""
+    """A scenario with given cells."""
 
     cell_list: tuple[FakeCell, ...]
     title: str = "Fake"
@@ -205,6 +205,6 @@ class FakeScenario:
 
 
 def scenario(*titles: str) -> FakeScenario:
-    """One cell a title, with different seeds."""
+    """One cell per title, with different seeds."""
     cells = (FakeCell(f"c{i}", title, {"n": str(i)}, 0, i + 1) for i, title in enumerate(titles))
     return FakeScenario(tuple(cells))

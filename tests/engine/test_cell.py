@@ -1,4 +1,4 @@
-"""The folder of one cell: further files, and what is no name of one."""
+"""The folder of one cell: further files, and refused names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever ends a run - kill -9, Ctrl-C, a full disk - complete cells are kept and the next call goes on."""
+"""However a run ends - kill -9, Ctrl-C, a full disk - complete cells are kept and the next call continues."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TITLES = (
 )
 
 HANG_S = 300.0
-"""Against a hang only: nothing here depends on how fast the machine is."""
+"""Only against a hang: no result depends on the machine's speed."""
 
 
 def wait_for(condition: Callable[[], bool], what: str, seconds: float = HANG_S) -> None:
@@ -117,7 +117,9 @@ def test_a_run_locks_its_folder_and_a_dead_one_does_not(tmp_path: Path) -> None:
         engine.run(fake.scenario("rows=1000000 batch=1 sleep=1"), out, method=fake.METHOD)
     process.kill()
     process.communicate()
-    with pytest.raises(engine.FolderError, match="holds another run"):  # the lock is free, the identity still checked
+    with pytest.raises(
+        engine.FolderError, match="holds another run"
+    ):  # the lock is free, the identity is still checked
         engine.run(fake.FakeScenario((), text="other\n"), out, method=fake.METHOD)
 
 

@@ -1,4 +1,4 @@
-"""What a run makes in its folder, what it leaves when it comes to nothing, and what of it ``weir clean`` may remove."""
+"""The files of a run's folder, the remains of a failed run, and those that ``weir clean`` may remove."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def tree(folder: Path) -> dict[str, Any]:
     return {str(path.relative_to(folder)): path.lstat().st_mode for path in sorted(folder.rglob("*"))}
 
 
-# A folder that cannot be a run's -------------------------------------------------------------------------------------
+# Folders that cannot hold a run --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", [fake.METHOD, "sim"])
@@ -91,7 +91,7 @@ def test_a_run_that_is_interrupted_in_its_first_cell_leaves_nothing(tmp_path: Pa
     assert tree(tmp_path) == {}
 
 
-# Files that are whole or not there -----------------------------------------------------------------------------------
+# Atomic files ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_page_that_does_not_fit_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +120,7 @@ def test_what_a_killed_writer_left_goes_with_the_next_run(tmp_path: Path) -> Non
     assert [path.name for path in (tmp_path / "r").glob("*.tmp")] == [f".report.html.{os.getpid()}.tmp"]
 
 
-# What is weir's to remove --------------------------------------------------------------------------------------------
+# Folders that weir may remove -----------------------------------------------------------------------------------------
 
 
 def partial_of_killed(tmp_path: Path) -> Path:
@@ -183,7 +183,7 @@ def test_a_token_is_matched_whole_and_no_link_is_followed(tmp_path: Path) -> Non
     assert list((tmp_path / "elsewhere").iterdir())
     (out / ".partial").unlink()
     (tmp_path / "elsewhere").rename(out / ".partial")
-    assert clean(out) == [str(out)]  # all of it was refused for what was forged
+    assert clean(out) == [str(out)]  # the forged part was what made it refused
 
 
 def test_unfinished_cells_of_a_copy_are_not_taken_for_ones_own(tmp_path: Path) -> None:

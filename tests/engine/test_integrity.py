@@ -1,4 +1,4 @@
-"""What a run writes, it finds again: damaged cells are executed anew, everything else is kept."""
+"""Integrity of a run's files: damaged cells are executed again, everything else is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progress: what is counted, what is estimated, and what is said."""
+"""Progress: counts, estimates and messages."""
 
 from __future__ import annotations
 

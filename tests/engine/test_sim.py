@@ -1,4 +1,4 @@
-"""The simulator as Python sees it: columns, steps, and runs that do not depend on how they are executed."""
+"""The simulator as Python sees it: columns, steps, and results that do not depend on the execution."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_other_threads_run_while_the_simulator_does() -> None:
     during = ticks - before
     over.set()
     thread.join()
-    # Were the lock held, at most the turns at the beginning and at the end would be counted.
+    # If the lock were held, only the turns at the beginning and at the end would count.
     assert during > 5
 
 

@@ -1,4 +1,4 @@
-"""Run folders that somebody else made, with links, pipes and devices in them: nothing outside of them is touched."""
+"""Run folders made by others, with links, pipes and devices in them: nothing outside of them is touched."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def given(made: Path, tmp_path: Path) -> Iterator[Path]:
-    """A run of a stranger, without its last cell, with unfinished ones. What is beside it must stay as it was."""
+    """Another user's run, without its last cell, with unfinished ones. The files beside it must stay unchanged."""
     run = Path(shutil.copytree(made, tmp_path / "given"))
     (run / "manifest.json").unlink()
     shutil.rmtree(run / "cells" / "c1")
@@ -53,7 +53,7 @@ def given(made: Path, tmp_path: Path) -> Iterator[Path]:
 
 
 def content(folder: Path) -> dict[str, Any]:
-    """Everything below ``folder``: what it is, when it was changed, and of plain files what they hold."""
+    """Everything below ``folder``: kind, time of change, and content of plain files."""
     return {
         str(path.relative_to(folder)): (
             path.lstat().st_mode,
@@ -86,7 +86,7 @@ FOLDERS = (".partial", "cells", "cells/c0", "figures")
 
 
 def _replace(path: Path, kind: str, outside: Path) -> str:
-    """Puts something else in the place of ``path``; the word for it."""
+    """Puts something else in the place of ``path``; returns the word for it."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     path.unlink(missing_ok=True)
@@ -116,7 +116,7 @@ def test_what_is_no_file_or_folder_is_refused_before_anything_is_changed(
     before = content(given)
     with pytest.raises(engine.FolderError) as caught:
         _continue(given, fresh=fresh)
-    if name != ".run.json":  # that one is met first by who asks which run it is
+    if name != ".run.json":  # the check of the run's identity meets it first
         assert str(caught.value).startswith(f"{given / name} is {said}; expected ")
     assert content(given) == before
     assert engine.unfinished([given]) == []
@@ -135,7 +135,7 @@ def test_cleaning_neither_writes_through_a_lock_that_is_a_link_nor_waits_for_a_p
 
 
 def test_a_dry_run_of_cleaning_writes_nothing(given: Path) -> None:
-    """Not even into a run of one's own, with unfinished cells."""
+    """Not even in the user's own run with unfinished cells."""
     run = RunFolder(given)
     _continue(given)
     with run.locked():
@@ -270,7 +270,7 @@ def test_nothing_but_a_plain_file_is_opened_and_none_beyond_its_bound(tmp_path: 
 
 
 def test_a_file_is_written_beside_a_link_that_waits_for_it(tmp_path: Path) -> None:
-    """The names of temporary files can be guessed."""
+    """Names of temporary files can be guessed."""
     (tmp_path / "victim").write_text("precious")
     (tmp_path / f".page.{os.getpid()}.tmp").symlink_to("victim")
     with Folder(tmp_path) as folder:

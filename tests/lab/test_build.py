@@ -1,4 +1,4 @@
-"""Builds that do not come to their end: nothing is left of them, and the next one begins anew."""
+"""Interrupted builds: nothing of them is left, and the next one starts afresh."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weir import _owner, lab
 from weir.lab import _build, _left, _source
 
 _LOST_S = 60.0
-"""How long a test waits at most for what should happen at once."""
+"""Maximum wait of a test for an immediate event."""
 
 _SLOW = "linux modules:\n\t@echo '  CC      first.o'\n\t@sleep 1000\n"
 _FAILING = "linux modules:\n\t@echo 'first.c:1: no such luck'; exit 1\n"
@@ -28,12 +28,12 @@ _build.measure = lambda: 512
 _source.missing_tools = lambda: []
 _build.build(lambda text, share: print(text, flush=True))
 """
-"""A build of what the makefile says, instead of a kernel."""
+"""A build that runs the makefile's recipe instead of compiling a kernel."""
 
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Kernel sources with nothing but a makefile, and an empty cache."""
+    """Kernel sources that consist of a makefile, and an empty cache."""
     if shutil.which("make") is None or shutil.which("gcc") is None:
         pytest.skip("no make, no gcc")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -44,7 +44,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has a build begin at once with what the makefile says."""
+    """Lets a build begin at once with the makefile's recipe."""
     monkeypatch.setattr(_build, "_prepare", lambda *_: None)
     monkeypatch.setattr(_build, "_NEED_BYTES", 0)
     monkeypatch.setattr(_build, "measure", lambda: 512)
@@ -151,7 +151,7 @@ def test_the_workshop_of_a_build_that_goes_on_is_left_alone(tree: Path, monkeypa
 def test_another_compiler_or_processor_is_another_kernel(
     tree: Path, no_kernel: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is in the cache for one is not taken for the other."""
+    """A cached kernel for one is not used for the other."""
     finals: list[Path] = []
     monkeypatch.setattr(lab.Kernel, "at", finals.append)
     (tree / "Makefile").write_text(_FAILING, encoding="utf-8")

@@ -77,7 +77,7 @@ exit 0
 def test_no_way_leads_to_the_files_of_the_host(kernel: Kernel, outside: Path, way: str) -> None:
     enter = _WAYS[way].format(outside=outside, inside=outside.parent / "inside")
     code, out, error = run(kernel, f"{enter} || exit 9\nls victim\n{_HARM}", rw=outside.parent / "inside")
-    assert (code, out) == (0, "victim\n"), error  # it was there, and nothing that was tried there worked
+    assert (code, out) == (0, "victim\n"), error  # it was there, and no attempt there succeeded
     assert untouched(outside)
 
 
@@ -167,7 +167,7 @@ def taken(kernel: Kernel, outside: Path, tmp_path: Path) -> Iterator[Path]:
 
 
 def results_of(kernel: Kernel, module: Path) -> dict[str, int]:
-    """What each system call of the module gave."""
+    """The result of each system call of the module."""
     _, out, _ = run(kernel, "dmesg | grep confined", modules=(module,))
     results = {line.split()[-2]: int(line.split()[-1]) for line in out.splitlines()}
     assert len(results) == 9
@@ -186,7 +186,7 @@ def test_a_guest_kernel_can_do_it_when_nothing_confines(
 ) -> None:
     monkeypatch.setenv(confine.UNCONFINED, "1")
     refused = {name for name, result in results_of(kernel, taken).items() if result < 0}
-    # What it was given is no module; and no process outside is in its namespace, confined or not.
+    # Its argument is no module; and no process outside is in its namespace, confined or not.
     assert refused == {"module", "signal", "trace"}
 
 

@@ -1,4 +1,4 @@
-"""ECN in the lab: what a flow asks for is agreed on at both ends, or the cell fails."""
+"""ECN in the lab: both ends agree on a flow's ECN setting, or the cell fails."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from weir.lab import Kernel
 from weir.methods import MethodError
 
 _TARGET_BYTES = 20e6 / 8 * 2e-3
-"""What waits at 20 Mb/s in the 2 ms at which the queue marks."""
+"""Bytes that wait in 2 ms at 20 Mb/s, the queue's marking threshold."""
 _MARKING = "topology.dumbbell.bottleneck.queue={codel: {size: 1bdp, target: 2ms, interval: 4ms, ecn: true}}"
 
 
@@ -35,7 +35,7 @@ def mean_queue(sink: Memory) -> float:
 
 
 def test_dctcp_is_marked_and_loses_nothing(kernel: Kernel, tmp_path: Path) -> None:
-    """Its listener uses it too: another refuses a request that is ECN-capable itself, and echoes marks otherwise."""
+    """Its listener uses DCTCP too: others refuse a request that is itself ECN-capable, and echo marks differently."""
     sink, outcome = execute("lab", marking(tmp_path))
     marked, lost, again = totals(sink, "marked_packets", "lost_packets", "retransmitted_packets")
     assert (lost, again, outcome.warnings) == (0, 0, ())

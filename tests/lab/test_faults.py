@@ -1,4 +1,4 @@
-"""Congestion controls that break the lab's kernel: the cell says which did, by what, and nothing of the lab is left."""
+"""Congestion controls that crash the lab's kernel: the cell names the control and the fault, and nothing remains."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _DIVISION = "tp->snd_cwnd = tp->snd_cwnd / ca->zero;"
 _DIVISION_IN_LINUX = f"""#ifdef __KERNEL__
 		{_DIVISION}
 #endif"""
-"""Not found when the control is tried in the simulator, before the run."""
+"""The simulator's trial of the control before the run does not find it."""
 _NO_WINDOW = "tp->snd_cwnd = 0;\n\t\treturn;"
 
 Broken = Callable[..., dict[str, Any]]
@@ -86,13 +86,13 @@ def broken(tmp_path: Path) -> Broken:
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loop is looked for at once, and believed earlier."""
+    """Looks for loops at once, and reports them earlier."""
     monkeypatch.setattr(_stuck, "QUIET_S", 1.0)
     monkeypatch.setattr(_stuck, "LOOKS", 5)
 
 
 def labs() -> list[str]:
-    """Processes of labs that this process has."""
+    """Lab processes of this process."""
     found = []
     for process in Path("/proc").iterdir():
         try:
@@ -155,7 +155,7 @@ def test_other_cells_of_the_run_go_on(
     assert [path.name for path in (tmp_path / "out" / "cells").iterdir()] == ["0001-r0"]
 
 
-# What is read out of a console, and what becomes of it ---------------------------------------------------------------
+# Parsing of the console, and the resulting messages -------------------------------------------------------------------
 
 _MODULES = [Loaded("weir_a", 0x1000, 0x100, None), Loaded("weir_b", 0x2000, 0x100, None)]
 
@@ -200,7 +200,7 @@ def test_an_address_is_named_by_the_symbols_of_its_module(monkeypatch: pytest.Mo
 
 
 def test_lines_of_the_guest_that_are_no_modules_are_passed_over(tmp_path: Path) -> None:
-    """Who is root in the guest may write anything into its list."""
+    """The guest's root may write anything into its list."""
     wrong = (
         "a 4096 0 - Live 0xhello",
         "b \u0661\u0662 0 - Live 0x10",
@@ -214,7 +214,7 @@ def test_lines_of_the_guest_that_are_no_modules_are_passed_over(tmp_path: Path) 
 
 
 def test_work_that_takes_long_is_no_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the same module at every look, and at its own instructions, is one."""
+    """Only the same module at every look, at its own instructions, counts as a loop."""
     a, b = Place("weir_a", "f"), Place("weir_b", "g")
 
     def looks(*places: tuple[Place, bool] | None) -> Place | None:

@@ -1,4 +1,4 @@
-"""Programs of this machine in the lab: time, files, randomness, and that nothing is left of it."""
+"""Programs of this machine in the lab: time, files, randomness, and complete removal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from weir.lab import HungError, Kernel, Lab, LabError, Script, Settings
 
 _LOST_S = 60.0
-"""How long a test waits at most for what should happen at once."""
+"""Maximum wait of a test for an immediate event."""
 
 
 def run(
@@ -199,14 +199,14 @@ def parent(pid: int) -> int:
 
 
 def labs() -> list[int]:
-    """Processes that watch over a lab which this process, or one that it started, has."""
+    """Processes that watch over a lab of this process or its children."""
     pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
     guards = [pid for pid in pids if any("weir-lab-" in text for text in arguments(pid)[2:3])]
     return [pid for pid in guards if os.getpid() in (parent(pid), parent(parent(pid)))]
 
 
 def kernels_of(folder: Path) -> list[int]:
-    """Processes of the lab in ``folder``, its watcher aside."""
+    """Processes of the lab in ``folder``, except its watcher."""
     found = []
     for process in Path("/proc").iterdir():
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""One-way delays in the lab: exact where nothing waits, elsewhere the simulator's, and measured without an effect."""
+"""One-way delays in the lab: exact without queueing, else as in the simulator; the measurement has no side effect."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_beside_a_download_delays_are_near_those_of_the_simulator(
 
 def test_fair_queueing_is_what_the_call_feels(both: dict[tuple[str, str], Memory]) -> None:
     ninety_nine = {queue: percentile(both["lab", queue], 0, 99) for queue in QUEUES}
-    # A packet that finds a queue empty and its device at work has left the queue, for Linux: the call waits for two.
+    # For Linux, a packet that finds an empty queue and a busy device has left the queue: the call waits for two.
     two = 2 * 1538 * 8 / 20e6 * 1e9
     assert ninety_nine["fq_codel"] < 20.1e6 + two < 24e6 < ninety_nine["codel"] < 60e6 < 200e6 < ninety_nine["droptail"]
     steps = {queue: percentile(both["lab", queue], 0, 95, "jitter") for queue in QUEUES}

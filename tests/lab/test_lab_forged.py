@@ -1,4 +1,4 @@
-"""Programs in the lab are root there and forge what weir reads of it. The run fails and says why; weir does not."""
+"""Programs in the lab are root there and forge weir's input from it. The run fails with the reason; weir does not."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ duration: 1s
 
 
 def plan(folder: Path, command: str) -> dict[str, Any]:
-    """A plan of a flow of weir's, and a program that does ``command``."""
+    """A plan of a flow of weir's, and a program that runs ``command``."""
     script = folder / "attack.sh"
     script.write_text(command, encoding="utf-8")
     return plan_of(_SCENARIO.format(script=script))

@@ -1,4 +1,4 @@
-"""Links made of the kernel's disciplines, in the lab's kernel: near its own links; and method ``emul`` with them."""
+"""Links from the kernel's disciplines, in the lab's kernel: close to its own links; and method ``emul`` with them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def two(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> dict[str, M
 def test_two_flows_are_near_those_over_the_kernels_own_links(two: dict[str, Memory]) -> None:
     own, netem = two["kernel"], two["netem"]
     assert sum(delivered(netem)) == pytest.approx(sum(delivered(own)), rel=0.02)
-    # Who loses the packet that does not fit is a matter of microseconds.
+    # Microseconds decide which flow loses the packet that does not fit.
     assert delivered(netem) == pytest.approx(delivered(own), rel=0.15)
     drops = [sum(bottleneck(sink, "drop_packets")) for sink in (netem, own)]
     assert 0.5 < drops[0] / drops[1] < 2
@@ -83,7 +83,7 @@ def test_trains_are_refused(kernel: Kernel, tmp_path: Path, offload: str) -> Non
 
 
 def test_what_is_foreseen_knows_the_links_and_the_congestion_controls(tmp_path: Path) -> None:
-    """Nothing of it needs the kernel: it is asked before there is one."""
+    """Estimates need no kernel: they are asked for before there is one."""
     lab = LabMethod()
     kinds = ("links=kernel", "links=netem", "links=emulator", "offload=trains")
     plans = {kind: plan(tmp_path, f"methods.lab.{kind}") for kind in kinds}
@@ -133,7 +133,7 @@ ip netns list
 ps -e -o args | grep weir-agent | grep -v grep
 exit 0
 """
-"""Executes a run, then again and kills it; says what is left each time."""
+"""Executes a run, then again and kills it; prints the remains each time."""
 
 
 def test_emul_over_netem_in_a_kernel_that_has_it(kernel: Kernel, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Pages in the lab: each object begins and ends when it does in the simulator."""
+"""Pages in the lab: each object begins and ends at the same time as in the simulator."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_pages_on_an_empty_path_are_those_of_the_simulator(kernel: Kernel, keep:
 
 @pytest.mark.parametrize("keep", ["true", "false"])
 def test_objects_that_share_the_path_make_pages_as_long_as_the_simulators(kernel: Kernel, keep: str) -> None:
-    # In which order packets of several connections get to the path is another matter: each object may differ by more.
+    # The order in which packets of several connections reach the path may differ, so single objects may differ by more.
     plan = pages(keep, "[2kB, 30kB, 700B, 9kB]")
     found: dict[str, dict[int, int]] = {}
     for method in ("sim", "lab"):

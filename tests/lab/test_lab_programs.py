@@ -1,4 +1,4 @@
-"""Programs of others in the lab: counted as anywhere, the same each time."""
+"""Untrusted programs in the lab: counted like any traffic, with the same results each time."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_iperf3_runs_in_the_lab(kernel: Kernel, tmp_path: Path) -> None:
     flows = sink.columns("flows")
     probe, voice = flows["flow"].index(0), flows["flow"].index(1)
     assert flows["lost_packets"][probe] == flows["retransmitted_packets"][probe]
-    # What TCP leaves free of 5 Mb/s, with 0.5 Mb/s of datagrams: all of it but for the beginning.
+    # TCP's remainder of 5 Mb/s beside 0.5 Mb/s of datagrams, except for the beginning.
     assert 1_200_000 < flows["delivered_bytes"][probe] < 1_690_000
     assert 100_000 < flows["delivered_bytes"][voice] <= flows["sent_bytes"][voice] + 5_000
     goodput = sink.columns("goodput")

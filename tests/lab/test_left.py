@@ -1,4 +1,4 @@
-"""What a guest leaves: nothing of it stays on the host, neither files nor processes, whatever it makes."""
+"""Nothing of a guest stays on the host, neither files nor processes, whatever it creates."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_folders_of_a_lab_go(kernel: Kernel, command: tuple[str, ...]) -> No
         lab.wait()
         assert lab.exit_code() == 0
         made = len(list(lab.folder.iterdir()))
-    assert made > 5  # it made them there
+    assert made > 5  # it created them there
     assert remains(lab) == []
 
 
@@ -172,7 +172,7 @@ print(peak, held())
 
 @pytest.fixture
 def fence() -> Iterator[Path]:
-    """A control group around a test that makes processes without end."""
+    """A control group around a test that creates processes without end."""
     group = _group.make(300)
     if group is None:
         pytest.skip("no control group can be made here that bounds the number of processes")
@@ -195,7 +195,7 @@ def test_a_kernel_that_forks_without_end_is_bounded_and_ended(
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment())
     assert done.returncode == 0, done.stderr
     *told, counts = done.stdout.splitlines()
-    # A lab that starts nothing after the limit was reached ends as usual: the group refuses, and nobody is told.
+    # A lab that starts nothing after the limit was reached ends as usual: the group refuses silently.
     assert told or bound == "group"
     assert all(
         line.startswith(
@@ -209,4 +209,4 @@ def test_a_kernel_that_forks_without_end_is_bounded_and_ended(
     ), told
     peak, after = map(int, counts.split())
     assert 100 < peak <= (206 if bound == "group" else 300)
-    assert after == 1  # only who asked
+    assert after == 1  # only the calling process

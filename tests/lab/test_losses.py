@@ -1,4 +1,4 @@
-"""Random losses: the lab loses the packets that the simulator loses."""
+"""Random losses: the lab loses the same packets as the simulator."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_certain_probabilities_are_exact() -> None:
 
 
 def drops(sink: Memory) -> list[tuple[int, int]]:
-    """The bins in which the bottleneck lost something, with how much."""
+    """The bins in which the bottleneck lost packets, with their number."""
     table = sink.columns("links")
     rows = zip(table["time_ns"], table["link"], table["drop_packets"], strict=True)
     return [(time, packets) for time, link, packets in rows if link == 0 and packets]
@@ -86,7 +86,7 @@ def lossy(folder: Path, loss: dict[str, Any], *overrides: str) -> dict[str, Any]
 
 @pytest.mark.parametrize("loss", [BERNOULLI, BURSTS], ids=["bernoulli", "bursts"])
 def test_the_same_packets_are_lost_as_in_the_simulator(kernel: Kernel, tmp_path: Path, loss: dict[str, Any]) -> None:
-    """Datagrams in even steps, twice as far apart as the bins are wide: the bin of a loss tells the packet."""
+    """Evenly spaced datagrams, twice as far apart as the bins are wide: the bin of a loss identifies the packet."""
     source = "workload[0]={name: u, between: pairs, kind: cbr, rate: 12Mbps, start: 0s, until: 6s}"
     made = lossy(tmp_path, loss, source, "measure.links=0.5ms")
     lab, sim = (execute(method, made)[0] for method in ("lab", "sim"))
@@ -96,7 +96,7 @@ def test_the_same_packets_are_lost_as_in_the_simulator(kernel: Kernel, tmp_path:
 
 
 def test_changed_losses_are_those_of_the_simulator(kernel: Kernel, tmp_path: Path) -> None:
-    """New losses have a stream of their own, and what was lost before does not change it."""
+    """New losses have a stream of their own, which earlier losses do not change."""
     source = "workload[0]={name: u, between: pairs, kind: cbr, rate: 12Mbps, start: 0s, until: 6s}"
     made = lossy(tmp_path, {"kind": "list", "packets": [5, 1000]}, source, "measure.links=0.5ms")
     changes = (None, BERNOULLI, BURSTS, None)
@@ -113,7 +113,7 @@ def test_changed_losses_are_those_of_the_simulator(kernel: Kernel, tmp_path: Pat
 
 
 def test_a_flow_with_random_losses_is_that_of_the_simulator(kernel: Kernel, tmp_path: Path) -> None:
-    """Nothing but the losses decides here: no queue forms."""
+    """Only the losses matter here: no queue forms."""
     changes = ("transport.cc=reno", "topology.dumbbell.bottleneck.rate=100Mbps")
     made = lossy(tmp_path, {"kind": "bernoulli", "p": 0.01}, *changes)
     lab, sim = (execute(method, made)[0].columns("flows") for method in ("lab", "sim"))
@@ -122,7 +122,7 @@ def test_a_flow_with_random_losses_is_that_of_the_simulator(kernel: Kernel, tmp_
 
 
 def test_of_a_train_the_same_packets_are_lost(kernel: Kernel, tmp_path: Path) -> None:
-    """A train of which packets are lost goes on as what is left of it."""
+    """A train that loses packets continues with the remaining ones."""
     changes = ("topology.dumbbell.bottleneck.rate=100Mbps", "methods.lab.offload=trains")
     made = lossy(tmp_path, {"kind": "list", "packets": [100, 101, 500]}, *changes)
     made["links"][0]["queue"]["limit"] = {"bytes": 10_000_000, "packets": None}

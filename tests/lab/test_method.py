@@ -1,4 +1,4 @@
-"""A plan in the lab: the kernel's results, the same each time, and near the simulator's."""
+"""A plan in the lab: the kernel's results, reproducible, and close to the simulator's."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_packets_are_conserved(reno: Memory) -> None:
 
 
 def test_the_simulator_is_near(reno: Memory, tmp_path: Path) -> None:
-    """The link is full in both; the flows share it alike; the losses are of one order."""
+    """The link is full in both; the flows share it alike; the losses are of the same order."""
     sim, _ = execute("sim", plan(tmp_path, "transport.cc=reno"))
     assert sum(delivered(reno)) == pytest.approx(sum(delivered(sim)), rel=0.02)
     assert delivered(reno) == pytest.approx(delivered(sim), rel=0.25)
@@ -95,7 +95,7 @@ def test_ours_is_the_kernels_reno(reno: Memory, tmp_path: Path) -> None:
 
 
 def test_options_are_per_flow(kernel: Kernel, tmp_path: Path) -> None:
-    """Each flow goes on after a loss with its own share of the window it had."""
+    """After a loss, each flow keeps its own share of its window."""
     made = plan(tmp_path, "transport.cc=cubic", "workload[0].until=20s")
     shares = (512, 900)
     for flow, beta in zip(made["flows"], shares, strict=True):
@@ -226,7 +226,7 @@ def test_an_unknown_congestion_control_is_named(kernel: Kernel, tmp_path: Path) 
         execute("lab", made)
 
 
-# What needs no lab ---------------------------------------------------------------------------------------------------
+# Tests without a lab -------------------------------------------------------------------------------------------------
 
 
 def changed(made: dict[str, Any], link: int, **values: Any) -> dict[str, Any]:

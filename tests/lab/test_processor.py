@@ -1,4 +1,4 @@
-"""Each lab has a processor of its own, as long as there are any."""
+"""Each lab has its own processor, as long as there are free ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAME = f"\0weir-test-{os.getpid()}-"
 
 @pytest.fixture
 def taken() -> Iterator[list[Processor]]:
-    """As many as there are."""
+    """Takes every processor."""
     with ExitStack() as stack:
         yield [stack.enter_context(Processor(NAME)) for _ in os.sched_getaffinity(0)]
 

@@ -1,4 +1,4 @@
-"""What is changed in the kernel's sources: only what is known, and for the processor at hand."""
+"""Changes to the kernel's sources: only known ones, and those for the processor at hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+")
 
 
 def originals(patch: Path, folder: Path) -> dict[Path, list[str]]:
-    """Writes the files that ``patch`` changes, as far as it shows them: other lines are empty. Their lines."""
+    """Writes the files that ``patch`` changes, as far as it shows them, with empty lines elsewhere; returns their
+    lines.
+    """
     found: dict[Path, list[str]] = {}
     lines: list[str] = []
     for line in patch.read_text(encoding="utf-8").split("--- a/", 1)[1].splitlines():

@@ -44,7 +44,7 @@ def test_the_compiler_of_modules_reads_no_secret(
     source = tmp_path / "mine.c"
     reading = f'__asm__(".pushsection .rodata\\n.incbin \\"{tmp_path}/.secret\\"\\n.popsection");'
     source.write_text(EXAMPLE + f"#ifdef __KERNEL__\n{reading}\n#endif\n", encoding="utf-8")
-    # The folder is public here, so that the assembler reads it.
+    # The folder is public here, so that the assembler can read it.
     assert b"TOPSECRET-4711" in kernel.modules([Control.of(source)]).popitem()[1].read_bytes()
     source.write_text(source.read_text() + "/* another */\n", encoding="utf-8")
     monkeypatch.setenv("HOME", str(tmp_path))  # so that it is a dot file of a home

@@ -28,7 +28,7 @@ LOSSES = [150, 700, 701, 2000, 2100, 4000]
 
 
 def made(folder: Path, cc: str, *changes: str, **options: int) -> dict[str, Any]:
-    """A plan of the tests of the lab, whose first link also loses the packets of a list."""
+    """A plan of the lab's tests, whose first link also loses the packets of a list."""
     compiled = plan(folder, f"transport.cc='{cc}'", "workload.a.until=4s", *changes)
     compiled["links"][0]["loss"] = {"kind": "list", "packets": LOSSES}
     for flow in compiled["flows"]:
@@ -37,7 +37,7 @@ def made(folder: Path, cc: str, *changes: str, **options: int) -> dict[str, Any]
 
 
 def state(compiled: dict[str, Any]) -> dict[str, list[Any]]:
-    """What the congestion control decided, at every sample."""
+    """The decisions of the congestion control, at every sample."""
     samples = execute("lab", compiled)[0].columns("samples")
     return {name: samples[name] for name in STATE}
 
@@ -47,7 +47,7 @@ Traces = Callable[..., Memory]
 
 @pytest.fixture(scope="module")
 def alone(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Traces:
-    """Executes one flow that loses the packets of the list and no others."""
+    """Executes one flow that loses exactly the packets of the list."""
 
     @cache
     def run(cc: str, method: str = "lab", **options: int) -> Memory:
@@ -61,7 +61,7 @@ def alone(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Traces:
 
 
 def distance(a: Memory, b: Memory) -> float:
-    """Of the windows of two runs of one flow; see docs/comparisons.md."""
+    """Distance of the windows of two runs of one flow; see docs/comparisons.md."""
     windows = [np.array(sink.columns("samples")["cwnd"], dtype=np.float64) for sink in (a, b)]
     count = min(len(each) for each in windows)
     return trace_distance(windows[0][:count], windows[1][:count])
@@ -69,18 +69,18 @@ def distance(a: Memory, b: Memory) -> float:
 
 @pytest.mark.parametrize("cc", ["bic", "cubic", "highspeed", "htcp", "scalable"])
 def test_with_as_linux_the_kernels_is_followed_to_the_packet(kernel: Kernel, tmp_path: Path, cc: str) -> None:
-    """Two flows that fill a queue, so that one packet of difference would make others."""
+    """Two flows that fill a queue, so that one packet of difference would cause others."""
     assert state(made(tmp_path, cc, as_linux=1)) == state(made(tmp_path, f"linux:{cc}"))
 
 
 @pytest.mark.parametrize(("cc", "most"), [("cubic", 0.15), ("bic", 0.3)])
 def test_by_the_papers_they_differ_within_what_is_said(alone: Traces, cc: str, most: float) -> None:
-    """The README of each says in what; that they differ at all shows that the tests above could fail."""
+    """Each README documents the differences; that there are any shows that the tests above could fail."""
     assert 0.001 < distance(alone(f"linux:{cc}"), alone(cc)) < most
 
 
 def test_the_simulator_follows_the_same_source(alone: Traces) -> None:
-    """With the losses forced, nothing but the hosts' stacks can make a difference."""
+    """With forced losses, only the hosts' stacks can make a difference."""
     assert distance(alone("bic"), alone("bic", "sim")) < 0.03
 
 
@@ -120,7 +120,7 @@ def test_a_comparison_is_executed_continued_and_written(kernel: Kernel, tmp_path
     assert again.rows == found.rows
 
 
-# What needs no lab ---------------------------------------------------------------------------------------------------
+# Tests without a lab -------------------------------------------------------------------------------------------------
 
 
 BOTH = ("reno", "bic", "cubic", "highspeed", "htcp", "scalable")
@@ -153,7 +153,7 @@ def test_a_users_own_is_compared_between_the_lab_and_the_simulator(
 def test_a_users_own_is_compared_with_one_of_the_kernels(
     kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Additive increase of one and a decrease of a half are Reno's: the windows are near, and CUBIC's are not."""
+    """Additive increase by one and a decrease by half are Reno's: the windows are close, and CUBIC's are not."""
     monkeypatch.chdir(tmp_path)
     source = (ROOT / "examples/my_cc/my_cc.c").read_text(encoding="utf-8")
     source = source.replace("OPTION(increase, 2,", "OPTION(increase, 1,").replace(
@@ -205,7 +205,7 @@ def test_a_side_keeps_the_names_of_the_cells() -> None:
     overrides = {side.name: json.loads(side.overrides["sweep.transport.cc"]) for side in sides}
     assert overrides["kernel"] == {"reno": "linux:reno", "bic": "linux:bic"}
     assert overrides["lab"] == overrides["sim"] == {"reno": "reno", "bic": "bic"}
-    # RFC 5681 leaves no choice, so that reno has no such option.
+    # RFC 5681 leaves no choice, so reno has no such option.
     assert overrides["lab as_linux"] == overrides["sim as_linux"] == {"bic": {"name": "bic", "as_linux": True}}
     assert next(kind for kind in KINDS if kind.rules == "as linux").side(["reno"]) is None
 

@@ -1,4 +1,4 @@
-"""A machine without a lab: told so, and everything else works."""
+"""A machine without a lab: the message says so, and everything else works."""
 
 from __future__ import annotations
 

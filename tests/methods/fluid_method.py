@@ -1,6 +1,6 @@
-"""A method that lives outside of weir: a fluid model in which flows share each link equally and lose nothing.
+"""A method outside of weir: a fluid model in which flows share each link equally and lose nothing.
 
-It writes what a fluid has, goodput, and executes bulk flows alone. Weir knows it by an entry point only.
+It writes only goodput, all that a fluid has, and executes only bulk flows. Weir finds it by an entry point.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Fluid(Method):
 
 
 class Undeclared(Fluid):
-    """The same, which says that it writes no goodput."""
+    """The same, but declares that it writes no goodput."""
 
     name = "undeclared"
     precedence = 0

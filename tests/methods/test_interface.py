@@ -1,4 +1,4 @@
-"""What methods say of themselves, and that it is so."""
+"""The declarations of methods, and that they are true."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A method that another package registers has all that weir's own have: nothing knows which methods there are."""
+"""A method of another package gets everything that weir's own get: no code has a list of methods."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ sweep:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a scenario, on a machine where a package is installed that registers the method ``fluid``."""
+    """A folder with a scenario, on a machine with an installed package that registers the method ``fluid``."""
     installed = tmp_path / "site" / "outside-1.0.dist-info"
     installed.mkdir(parents=True)
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from .synthetic import MS, CellSpec, FlowSpec, LinkSpec
 
 FAST = 10**12
-"""A rate at which transmission takes no time that matters."""
+"""A rate at which transmission takes negligible time."""
 CODEL = {
     "kind": "codel",
     "limit": {"packets": 1000},
@@ -56,7 +56,7 @@ _PAGES = CellSpec(
         # Page 0 from 0 to 3 s, over both connections; page 1 from 5 s on, whose second object did not end.
         FlowSpec(group="web", transfers=[(0, 1, 1000), (1, 2, 1000), (5, 6, 1000)], pages=[0, 0, 1]),
         FlowSpec(group="web", stream=1, transfers=[(1, 3, 1000), (6, None, 1000)], pages=[0, 1]),
-        # Another user: 2 to 4 s, 9 to 9.5 s, and a page whose object was not asked for any more.
+        # Another user: 2 to 4 s, 9 to 9.5 s, and a page whose object was never requested.
         FlowSpec(
             group="web",
             index=1,

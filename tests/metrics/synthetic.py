@@ -45,20 +45,22 @@ class FlowSpec:
     pages: Sequence[int] = ()
     """The page of each transfer."""
     unbegun: int = 0
-    """Transfers of the plan, the last of ``transfers``, that were never begun."""
+    """Number of transfers of the plan, the last of ``transfers``, that were never begun."""
     program: bool = False
-    """A program makes its traffic."""
+    """Whether a program makes its traffic."""
     samples: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    """Columns of ``samples``, one value an interval of ``tcp_ms`` from the start on."""
+    """Columns of ``samples``, one value per interval of ``tcp_ms`` from the start on."""
     counters: Mapping[str, int] = field(default_factory=dict)
     """Columns of the (first) row of ``flows``."""
     delays_ns: Sequence[Sequence[int]] = ()
-    """Delays of the packets that arrive in each interval of ``delay_ms`` from the start of the run, in their order."""
+    """Delays of the packets that arrive in each interval of ``delay_ms`` from the start of the run, in order of
+    arrival.
+    """
 
 
 @dataclass
 class LinkSpec:
-    """A link of a synthetic cell; ``rows`` are columns of ``links``, one value an interval."""
+    """A link of a synthetic cell; ``rows`` are columns of ``links``, one value per interval."""
 
     name: str = "bottleneck"
     rate_bps: int = 1_000_000_000
@@ -82,7 +84,7 @@ class CellSpec:
     links_ms: float = 0.0
     delay_ms: float = 0.0
     timed: bool = True
-    """Whether the method that executed it could time packets."""
+    """Whether the executing method could time packets."""
     phases: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     events: Sequence[tuple[float, str, int | None, int]] = ()
     """(time s, kind, flow, value)."""
@@ -320,7 +322,7 @@ def _delay_tables(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]
 
 
 def bin_of(ns: int) -> tuple[int, int]:
-    """The bin of table ``delay_bins`` that a duration belongs to: 128 to each power of two, 1 ns wide at least."""
+    """The bin of table ``delay_bins`` for a duration: 128 per power of two, at least 1 ns wide."""
     width = 1 << max(0, ns.bit_length() - 8)
     low = ns - ns % width
     return low, low + width - 1

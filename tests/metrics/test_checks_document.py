@@ -1,4 +1,4 @@
-"""Every check of docs/checks.md can be read, and its grammar is the parser's."""
+"""Every check in docs/checks.md is valid, and the page's grammar is the parser's."""
 
 from __future__ import annotations
 

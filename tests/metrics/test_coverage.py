@@ -1,7 +1,7 @@
-"""Do intervals cover, and verdicts err, as often as they say? Thousands of cases with known truth and fixed seeds.
+"""Coverage of intervals and error rates of verdicts, on thousands of cases with known truth and fixed seeds.
 
-The limits are those of a binomial share of 2000 cases at 95 %, ± 4 standard deviations of 0.5 %, where the method is
-exact; approximations say what they are allowed to miss.
+If the method is exact, the limits are those of a binomial share of 2000 cases at 95 %, ± 4 standard deviations of 0.5
+%. Approximations state their permitted error.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def test_the_interval_of_a_mean_covers_it(repeats: int) -> None:
 
 @pytest.mark.parametrize("repeats", [3, 10])
 def test_cutting_at_the_bounds_loses_no_coverage(repeats: int) -> None:
-    """Shares near their bound, as Jain's index is: the cut interval covers the mean exactly as often as the whole."""
+    """Shares near their bound, such as Jain's index: the cut interval covers the mean exactly as often as the whole."""
     draws = np.random.default_rng(2).beta(8.0, 1.0, (CASES, repeats))
     whole = [summarise(row) for row in draws]
     cut = [summarise(row, bounds=SHARE) for row in draws]
@@ -49,7 +49,7 @@ def test_cutting_at_the_bounds_loses_no_coverage(repeats: int) -> None:
     assert all(0.0 <= s.low <= s.mean <= s.high <= 1.0 for s in cut)
     truth = 8.0 / 9.0
     assert covered([(s.low, s.high) for s in cut], truth) == covered([(s.low, s.high) for s in whole], truth)
-    # a skewed distribution at ten repeats or fewer: Student's interval misses a little more than it says
+    # a skewed distribution at ten repeats or fewer: Student's interval covers a little less than its level
     assert covered([(s.low, s.high) for s in cut], truth) >= 0.88
 
 
@@ -65,7 +65,7 @@ def test_the_jackknife_interval_of_a_ratio_covers_it() -> None:
 
 @pytest.mark.parametrize(("count", "part"), [(6, 0.5), (12, 0.5), (40, 0.5), (40, 0.9), (144, 0.5), (144, 0.9)])
 def test_the_interval_of_a_quantile_covers_it(count: int, part: float) -> None:
-    """At least as often as it says, whatever the distribution; a binomial is discrete, so that it can be more."""
+    """At least as often as its level, whatever the distribution; a binomial is discrete, so it can be more."""
     draws = np.random.default_rng(4).lognormal(0.0, 1.5, (CASES, count))
     truth = float(stats.lognorm.ppf(part, 1.5))
     assert covered([quantile_interval(row, part) for row in draws], truth) >= 0.935
@@ -81,7 +81,7 @@ def test_the_interval_of_a_median_is_that_of_the_tables() -> None:
 
 
 class Simulated:
-    """A sweep over ``cc`` whose metrics are drawn instead of computed."""
+    """A sweep over ``cc`` with random metrics instead of computed ones."""
 
     def __init__(self, check: str, ccs: Sequence[str], repeats: int, metric: str = "goodput.mean") -> None:
         self.comparison = parse_check(check)
@@ -90,7 +90,7 @@ class Simulated:
         self.run = Run(Path(), self.cells, {"method": "drawn"}, ())
 
     def measure(self, values: Floats) -> Measurement:
-        """The measurement with ``values``, one a cell, repeat by repeat within each variant."""
+        """The measurement with ``values``, one per cell, repeat by repeat within each variant."""
         source = Source(self.run)
         for cell, value in zip(self.cells, values.ravel(), strict=True):
             source._known[cell.id, self.key] = Scalar(float(value))
@@ -100,7 +100,7 @@ class Simulated:
 def outcomes(
     check: str, means: Sequence[float], repeats: int, shared: float = 0.0, cases: int = CASES
 ) -> dict[str, float]:
-    """How often each outcome appears; ``shared`` is the deviation of what repeat k of all variants has in common."""
+    """Frequency of each outcome; ``shared`` is the deviation that repeat k of all variants has in common."""
     rng = np.random.default_rng(5)
     sweep = Simulated(check, [f"v{k}" for k in range(len(means))], repeats)
     found = []
@@ -124,7 +124,7 @@ def test_a_large_difference_is_decided() -> None:
 
 
 def test_what_seeds_have_in_common_does_not_hide_a_difference() -> None:
-    """Repeats vary by ten times the difference, but alike: pairs tell, and independent means would not."""
+    """Repeats vary by ten times the difference, but alike: pairs reveal it, independent means would not."""
     check = "goodput.mean{cc: v0} > goodput.mean{cc: v1}"
     assert outcomes(check, [56.0, 50.0], 5, shared=60.0)["holds"] >= 0.99
     rng = np.random.default_rng(6)

@@ -1,4 +1,4 @@
-"""Downloads and uploads under test: both count, each can be told apart, and background traffic stays out."""
+"""Downloads and uploads under test: both count, each is separable, and background traffic is excluded."""
 
 from __future__ import annotations
 

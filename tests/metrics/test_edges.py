@@ -1,4 +1,4 @@
-"""Cells with little or nothing in them: a metric is undefined or says what is missing, it never falls over."""
+"""Cells with little or no data: a metric is undefined or reports what is missing, but never crashes."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def test_outcomes_with_one_repeat(single: Run, check: str, where: dict[str, Any]
         ("goodput.mean between 297Mbps and 303Mbps", {"cc": "reno", "rtt": "100ms"}, "holds"),
         ("goodput.mean between 299Mbps and 400Mbps", {"cc": "reno", "rtt": "100ms"}, "undecided"),
         ("goodput.mean between 303Mbps and 400Mbps", {"cc": "reno", "rtt": "100ms"}, "fails"),
-        # all cells move together, so that their differences do not vary at all
+        # all cells move together, so their differences do not vary at all
         ("goodput.mean{cc: htcp} > goodput.mean{cc: reno}", {}, "holds"),
         ("goodput.mean{cc: htcp} - goodput.mean{cc: reno} == 400Mbps", {"rtt": "100ms"}, "holds"),
         ("goodput.aggregate.mean == 2 * goodput.mean", {}, "holds"),
@@ -293,7 +293,7 @@ def test_an_unfinished_grid_is_not_taken_for_a_zip(tmp_path: Path) -> None:
 
 
 def test_a_comparison_is_made_once_whatever_other_factors_the_check_leaves_free(run: Run) -> None:
-    """The first part has its variant fixed, so that only the second is about each variant."""
+    """The variant of the first part is fixed, so only the second is about each variant."""
     verdict = judge(run, "goodput.mean{cc: reno} >= 90Mbps and jain >= 0.99")
     assert verdict.outcome == "holds"
     assert [m.text for m in verdict.measured].count("goodput.mean{cc: reno} >= 90Mbps") == 3

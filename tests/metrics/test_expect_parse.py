@@ -1,4 +1,4 @@
-"""Reading checks: the grammar, the positions of errors, and that nothing makes the parser crash or hang."""
+"""Parsing checks: the grammar, the positions of errors, and robustness against crashes and hangs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Expressions in the cells of a run, as ``weir show -m`` and ``Run.evaluate`` give them."""
+"""Expressions in the cells of a run, as ``weir show -m`` and ``Run.evaluate`` print them."""
 
 from __future__ import annotations
 

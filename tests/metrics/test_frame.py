@@ -1,4 +1,4 @@
-"""``Run.metrics``: what the rows are about, repeats, phases, selections, and the libraries a frame can be of."""
+"""``Run.metrics``: rows, repeats, phases, selections, and the libraries of frames."""
 
 from __future__ import annotations
 

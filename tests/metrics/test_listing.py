@@ -1,4 +1,4 @@
-"""The registry, and the document that is generated from it."""
+"""The registry, and the document generated from it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_names_are_sorted_and_unique() -> None:
 
 
 def _function(window: Window) -> Values:
-    """Nothing."""
+    """Does nothing."""
     raise AssertionError("a listing computes nothing")
 
 
@@ -104,7 +104,7 @@ def test_a_bad_registration_is_refused(name: str, unit: str, problem: str) -> No
 
 def test_arguments_must_be_declared() -> None:
     def undeclared(window: Window, *, level: float) -> Values:
-        """Nothing."""
+        """Does nothing."""
         raise AssertionError("a listing computes nothing")
 
     decorate = metric(

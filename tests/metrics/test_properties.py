@@ -1,4 +1,4 @@
-"""What must hold of fairness and distribution measures whatever the shares."""
+"""Properties of fairness and distribution measures for any shares."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_the_examples_do_what_they_say(tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("thing", [Run, Comparison])
 def test_the_names_are_those_of_the_code(thing: type) -> None:
-    """The table names what there is, and all of what a notebook needs."""
+    """The table names only existing things, and all that a notebook needs."""
     (row,) = [line for line in DOCUMENT.read_text().splitlines() if f"a `{thing.__name__}`" in line]
     named = set(re.findall(r"`(\w+)`", row.partition(f"a `{thing.__name__}`")[2]))
     public = {name for name in dir(thing) if not name.startswith("_")}

@@ -1,4 +1,4 @@
-"""Statistics: known values, and what must hold for any."""
+"""Statistics: known values, and properties for any values."""
 
 from __future__ import annotations
 

@@ -331,7 +331,7 @@ def test_what_cannot_be_computed_says_why(open_: Open, name: str, reference: str
 
 
 def test_values_are_within_the_bounds_that_metrics_declare(open_: Open) -> None:
-    """Intervals are cut there, so that a bound that is wrong would hide what is possible."""
+    """Intervals are cut at the bounds, so a wrong bound would hide possible values."""
     outside = {}
     for name, reference, _ in CASES:
         bounds = parse_reference(reference).bounds
@@ -342,7 +342,7 @@ def test_values_are_within_the_bounds_that_metrics_declare(open_: Open) -> None:
 
 
 def test_every_metric_says_what_values_it_can_have() -> None:
-    """Only differences can be negative, and say nothing."""
+    """Only differences can be negative; they declare no bounds."""
     assert {info.name for info in catalogue() if info.bounds == ANY} == {"aggressiveness", "lateness", "qef.transient"}
 
 

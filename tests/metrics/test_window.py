@@ -78,7 +78,7 @@ def test_an_aggregate_counts_intervals_that_no_flow_was_active_in(tmp_path: Path
 
     assert mean(phase="early") == pytest.approx(50e6)
     assert mean() == pytest.approx(100e6)  # from the first start
-    assert mean(phase="before") == -1  # undefined: nobody was to send anything
+    assert mean(phase="before") == -1  # undefined: no flow is active
 
 
 def test_a_link_counts_intervals_in_which_nothing_passed(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What proves that a thing on this host is weir's: a tag under a seal that nobody else can make."""
+"""Proof that an object on this host is weir's: a tag with a seal that nobody else can make."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from weir.bpf import _record
 
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of state of its own, with a key of its own."""
+    """A state folder of its own, with its own key."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     _seal._kept_key.cache_clear()
     yield tmp_path / "state" / "weir"

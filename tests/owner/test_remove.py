@@ -1,4 +1,4 @@
-"""What somebody else left is removed, however it is made, and nothing is said to be gone that is not."""
+"""Remains of others are removed, however they are made, and the report of it is true."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DEEP = 2000
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Path]:
-    """A folder with something in it, for who may be anybody."""
+    """A folder with content, for processes of any user."""
     folder = tmp_path / "left"
     folder.mkdir()
     (folder / "file").write_text("x", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What follows from a plan, against values computed by hand."""
+"""Quantities computed from a plan, against values computed by hand."""
 
 from __future__ import annotations
 

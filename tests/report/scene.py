@@ -1,7 +1,7 @@
-"""Reads a chart as a person does: what is drawn, in which panel, with which look, at which value of the axes.
+"""Reads a chart like a person: the marks, their panels, their looks, and their values on the axes.
 
-The chart is rendered by Vega; places become values by the labels of the axes beside them, looks become names by the
-legend, values become base units (bit/s, s, bytes, 1) by the unit in the title. Nothing is taken from the chart's data.
+Vega renders the chart. The labels of the axes turn positions into values, the legend turns looks into names, and the
+unit in the title gives base units (bit/s, s, bytes, 1). The chart's data are not used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _UNITS = {"bps": 1.0, "kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9, "Tbps": 1e12, "ns":
 
 @dataclass(frozen=True)
 class Point:
-    """A place of a mark in values of the axes; ``x2`` and ``y2`` are its other end, ``text`` what is written there."""
+    """A mark's position in values of the axes; ``x2`` and ``y2`` are its other end, ``text`` its label."""
 
     x: Value
     y: Value
@@ -34,15 +34,15 @@ class Point:
     y2: Value | None = None
     text: str = ""
     size: float | None = None
-    """What its colour says, where the colour is a scale."""
+    """The value of its colour, if the colour is a scale."""
 
 
 GAP = Point("gap", "gap")
-"""Where a curve is broken."""
+"""A break in a curve."""
 
 
 def with_gaps(points: Iterable[Point]) -> tuple[Point, ...]:
-    """Points of a curve with one ``GAP`` wherever it is broken, and none at its ends."""
+    """Points of a curve with one ``GAP`` at each break, and none at its ends."""
     found: list[Point] = []
     for point in points:
         if point is not GAP or (found and found[-1] is not GAP):
@@ -55,15 +55,15 @@ class Mark:
     """A curve or an area with its points in order, or a set of single places with one look."""
 
     panel: str
-    """Texts at the panel: of its column, of its row; or ``#0``, ``#1`` for plots under each other."""
+    """Titles of the panel: of its column, of its row; or ``#0``, ``#1`` for stacked plots."""
     kind: str
     """``line``, ``area``, ``rect``, ``symbol``, ``rule`` or ``text``."""
     series: str
-    """What the legend says of its look; empty without a legend."""
+    """The legend's name for its look; empty without a legend."""
     dashed: bool
     points: tuple[Point, ...]
     outside: bool
-    """Whether a part of it lies outside the panel, where nobody sees it."""
+    """Whether a part of it lies outside the panel, invisibly."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Scene:
 
     marks: tuple[Mark, ...]
     panels: tuple[str, ...]
-    """All panels, also those without a mark, in the order of their places: row by row."""
+    """All panels, including empty ones, in the order of their positions: row by row."""
     legend: tuple[str, ...]
     titles: tuple[str, ...]
     """Titles of the figure and the axes."""
@@ -136,7 +136,7 @@ def _number(text: str) -> float | None:
 
 
 def _axis(node: Node, orient: str) -> tuple[Scale, str] | None:
-    """The axis of a group on one side: what a place in pixels is, and its title."""
+    """The axis of a group on one side: the scale from pixels to values, and its title."""
     for axis in _groups(node, "axis"):
         labels = _texts(axis, "axis-label")
         if axis["orient"] != orient or not labels:
@@ -210,7 +210,7 @@ def _rgb(text: str) -> tuple[float, ...]:
 
 
 def _gradient(item: Node, labels: list[Node], unit: float) -> Callable[[str], float]:
-    """From a colour of the scale to its value."""
+    """Maps a colour of the scale to its value."""
     stops = [(float(s["offset"]), _rgb(s["color"])) for s in item["fill"]["stops"]]
     numbers = [(float(t["x"]), n) for t in labels if (n := _number(str(t["text"]))) is not None]
     scale, width = _linear(numbers), float(item["width"])
@@ -254,9 +254,9 @@ class _Panel:
                         yield from self._split(inner, looks, scales)
 
     def _split(self, found: Node, looks: dict[str, Look], scales: list[Callable[[str], float]]) -> Iterator[Mark]:
-        """A path as it is; single places by their look."""
+        """A path unchanged; single positions grouped by their look."""
         kind, items = str(found["marktype"]), found.get("items", [])
-        if kind == "rect":  # one without an area is not seen
+        if kind == "rect":  # without an area, it is invisible
             items = [i for i in items if i.get("width") != 0 or i.get("height") != 0]
         if kind in ("line", "area"):
             groups = [items] if items else []
@@ -331,7 +331,7 @@ def _panels(frame: Node) -> Iterator[_Panel]:
 
 
 def _extent(frame: Node, side: str) -> float:
-    """How long the line of an axis is: a plot that stands alone has no size of its own."""
+    """Length of an axis' line: a plot that stands alone has no size of its own."""
     ends = ("x", "x2") if side == "bottom" else ("y", "y2")
     for axis in _groups(frame, "axis"):
         if axis["orient"] == side and (lines := _texts(axis, "axis-domain")):

@@ -20,21 +20,21 @@ def _nothing(factors: Factors) -> str:
 
 @dataclass(frozen=True)
 class Shape:
-    """A run, and how its sweep should look: said here by hand, not by the code under test."""
+    """A run, and the expected look of its sweep, written by hand."""
 
     cells: tuple[Cell, ...]
     bell: Dumbbell = _BELL
     complete: bool = True
     x: str = ""
-    """The factor that is the x axis of metrics; empty where there is none."""
+    """The factor on the x axis of metrics; empty without one."""
     series: str = ""
-    """The factor that is their colour, or the names of their rows."""
+    """The factor shown by colour, or by the names of rows."""
     further: tuple[str, ...] = ()
-    """Factors whose values are in the titles of their panels."""
+    """Factors whose values are in the titles of panels."""
     column: Callable[[Factors], str] = field(default=_nothing)
-    """What stands above the panel of a cell among the panels of all cells."""
+    """The title above a cell's panel among the panels of all cells."""
     row: Callable[[Factors], str] = field(default=_nothing)
-    """What stands beside it."""
+    """The title beside it."""
 
     @property
     def drawn(self) -> tuple[Cell, ...]:
@@ -50,7 +50,7 @@ _ODD = ('a "quoted" \\ one', "</script><b>&amp;", "[x].y", "constructor", "{cc: 
 
 
 def seen(text: str) -> str:
-    """A name as it can be shown: without characters that have no shape, and never the name of a property."""
+    """A name as it can be displayed: without characters that have no glyph, and never the name of a property."""
     return f"{text}\u00a0" if text == "constructor" else text.replace("\u2028", "\ufffd")
 
 

@@ -27,7 +27,7 @@ _SECOND = 1_000_000_000
 _PACKET = 1500
 _PAYLOAD = 1448
 
-# Packets gained a round trip as a function of the window, and the share of the window kept after a loss.
+# Packets gained per round trip as a function of the window, and the share of the window kept after a loss.
 _GROWTH: dict[str, tuple[Callable[[np.ndarray], np.ndarray], float]] = {
     "reno": (lambda w: np.ones_like(w), 0.5),
     "bic": (lambda w: np.full_like(w, 24.0), 0.8),
@@ -40,7 +40,7 @@ _GROWTH: dict[str, tuple[Callable[[np.ndarray], np.ndarray], float]] = {
 
 @dataclass(frozen=True)
 class Dumbbell:
-    """What is simulated; times in seconds, rates in bit/s."""
+    """The simulated network; times in seconds, rates in bit/s."""
 
     flows: int = 12
     access: float = 1e9
@@ -52,15 +52,15 @@ class Dumbbell:
     protocol: str = "tcp"
     sizes: tuple[int, ...] = ()
     page: int = 0
-    """So many transfers of a flow in turn are a page; 0: there are none."""
+    """Number of consecutive transfers of a flow that form a page; 0: no pages."""
     groups: tuple[str, ...] = ("elephants",)
     """Names of the workload entries; the flows take them in turn."""
     phase_names: tuple[str, ...] = ("five", "all")
-    """Names of the windows of five flows and of all; the first is left out where there are fewer flows."""
+    """Names of the windows of five flows and of all; the first is left out with fewer flows."""
     delays: bool = False
     """Whether one-way delays are recorded."""
     uploads: int = 0
-    """How many of the flows, the last ones, go from sink to source."""
+    """Number of flows, the last ones, that go from sink to source."""
     bottleneck: str = "bottleneck"
     """Name of the shared link."""
 
@@ -77,7 +77,7 @@ class Dumbbell:
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of the sweep: its factors, and what is to go wrong with it."""
+    """One cell of the sweep: its factors, and its intended failures."""
 
     factors: dict[str, str] = field(default_factory=dict)
     repeat: int = 0
@@ -87,7 +87,7 @@ class Cell:
     drop_tables: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     bell: Dumbbell | None = None
-    """What it simulates, where that is not what all do."""
+    """Its simulation, if it differs from the others."""
 
     @property
     def id(self) -> str:

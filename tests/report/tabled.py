@@ -1,7 +1,7 @@
-"""What each chart must show, computed from the tables of the run alone: one reader a chart, by its name.
+"""The expected content of each chart, computed from the run's tables alone: one reader per chart, by its name.
 
-Values are in base units (bit/s, s, bytes, shares of 1), as `scene` reads them. A reader returns everything that is to
-be drawn: what is drawn besides it is an error as well.
+Values are in base units (bit/s, s, bytes, shares of 1), as `scene` reads them. A reader returns everything that must be
+drawn; anything else that is drawn is an error as well.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SECOND = 1e9
 
 Reader = Callable[[Any], list[Told]]
 READERS: dict[str, Reader] = {}
-"""By name of the chart; one whose name ends with ``*`` is for all that begin so."""
+"""By name of the chart; a name that ends with ``*`` matches all with that prefix."""
 
 
 def reads(name: str) -> Callable[[Reader], Reader]:
@@ -56,7 +56,7 @@ def _total(cell: TheCell, width: int, flows: list[int]) -> list[dict[str, float]
 
 @reads("goodput-total")
 def goodput_total(cell: TheCell) -> list[Told]:
-    """The sum of the flows, the phases, and the rate of the link that all cross."""
+    """The sum of the flows, the phases, and the rate of the link that all flows cross."""
     told: list[Told] = []
     for series, flows in cell.looks().values():
         told += banded("", _total(cell, cell.width("goodput"), flows), series)
@@ -120,13 +120,13 @@ def _flow_series(cell: TheCell, table: str, value: pl.Expr, more: dict[str, pl.E
 
 @reads("goodput-flows")
 def goodput_flows(cell: TheCell) -> list[Told]:
-    """A panel a flow, or percentiles and a map."""
+    """One panel per flow, or percentiles and a map."""
     return _flow_series(cell, "goodput", pl.col("delivered_bytes") * 8e9 / cell.interval("goodput"), {})
 
 
 @reads("cwnd")
 def cwnd(cell: TheCell) -> list[Told]:
-    """Likewise, with the slow-start threshold dashed."""
+    """As goodput, with the slow-start threshold dashed."""
     return _flow_series(cell, "samples", pl.col("cwnd"), {"ssthresh": pl.col("ssthresh").last()})
 
 
@@ -173,7 +173,7 @@ def queue_delay(cell: TheCell) -> list[Told]:
 
 @reads("loss")
 def loss(cell: TheCell) -> list[Told]:
-    """Dropped over arrived; nothing where nothing was dropped."""
+    """Dropped over arrived; nothing if nothing was dropped."""
     dropped, came = pl.col("drop_packets").cast(pl.Float64), pl.col("in_packets").cast(pl.Float64)
     values = {"low": pl.lit(0.0), "mean": (dropped.sum() / came.sum()).fill_nan(None),
               "high": (dropped / came).fill_nan(None).max()}  # fmt: skip
@@ -183,7 +183,7 @@ def loss(cell: TheCell) -> list[Told]:
 
 @reads("rtt")
 def rtt(cell: TheCell) -> list[Told]:
-    """Median over the flows' samples, their extremes, and the least ever."""
+    """Median over the flows' samples, their extremes, and the minimum so far."""
     frame = cell.tested("samples")
     if frame.is_empty():
         return []
@@ -218,7 +218,7 @@ def fairness_time(cell: TheCell) -> list[Told]:
 
 
 def _quantile(bins: list[tuple[float, int]], share: float) -> float | None:
-    """The middle of the bin that holds the packet of that rank; none without a packet."""
+    """The middle of the bin with the packet of that rank; ``None`` without a packet."""
     total, rank = sum(n for _, n in bins), 0
     for middle, number in sorted(bins):
         rank += number
@@ -229,7 +229,7 @@ def _quantile(bins: list[tuple[float, int]], share: float) -> float | None:
 
 @reads("delay-flows")
 def delay_flows(cell: TheCell) -> list[Told]:
-    """Median and 95th percentile of each flow's packets; nothing is drawn across a time without any."""
+    """Median and 95th percentile of each flow's packets; curves break at times without packets."""
     if not cell.few:
         return _population(cell, "delays", pl.col("delay_ns") / _SECOND)
     frame = cell.tested("delay_bins")
@@ -258,7 +258,7 @@ def delay_flows(cell: TheCell) -> list[Told]:
 
 @reads("delay-distribution")
 def delay_distribution(cell: TheCell) -> list[Told]:
-    """A staircase a flow, or an entry of the workload where there are many."""
+    """A staircase per flow or, with many, per workload entry."""
     frame = cell.tested("delay_bins")
     if frame.is_empty():
         return []
@@ -293,7 +293,7 @@ def _bars(panel: str, rows: pl.DataFrame, series: str = "") -> list[Told]:
 
 
 def _panelled(cell: TheCell, frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
-    """The rows of each phase that has some; one alone needs no title."""
+    """The rows of each phase that has some; a single phase needs no title."""
     names = [name for name, _, _ in cell.phases if name in set(frame["phase"])] or [None]
     parts = [(name or "", frame.filter(pl.col("phase").eq_missing(pl.lit(name, pl.String)))) for name in names]
     titles = shown([name for name, _ in parts], 44)
@@ -302,7 +302,7 @@ def _panelled(cell: TheCell, frame: pl.DataFrame) -> list[tuple[str, pl.DataFram
 
 @reads("goodput-distribution")
 def goodput_distribution(cell: TheCell) -> list[Told]:
-    """Bars of 1 %, a panel a phase."""
+    """Bars of 1 %, one panel per phase."""
     if cell.table("goodput").is_empty() or cell.table("flows").is_empty():
         return []
     found = cell.metric("goodput.distribution").drop_nulls("value")
@@ -316,7 +316,7 @@ def goodput_distribution(cell: TheCell) -> list[Told]:
 
 @reads("flow-shares")
 def flow_shares(cell: TheCell) -> list[Told]:
-    """A dot a flow, its interval, and the mean of all."""
+    """A dot per flow, its interval, and the mean of all."""
     if cell.table("goodput").is_empty() or cell.table("flows").is_empty() or len(cell.flows) < 2:
         return []
     place = {flow["name"]: i for i, (_, flow) in enumerate(cell.flows)}
@@ -384,13 +384,13 @@ def _pages(cell: TheCell) -> dict[str, list[Point]]:
 
 @reads("page-completion")
 def page_completion(cell: TheCell) -> list[Told]:
-    """As that of transfers."""
+    """As for transfers."""
     return _staircases(cell, _pages(cell))
 
 
 @reads("completion")
 def completion(cell: TheCell) -> list[Told]:
-    """A staircase a group; with few steps each has a dot."""
+    """A staircase per group; with few steps each has a dot."""
     return _staircases(cell, _completed(cell))
 
 
@@ -413,7 +413,7 @@ _KINDS = {"recovery": "recovery", "rto": "timeout", "cwr": "ECN reduction", "loc
 
 @reads("recoveries")
 def recoveries(cell: TheCell) -> list[Told]:
-    """How many flows reduced together, and which when."""
+    """The number of flows that reduced together, and the reductions of each over time."""
     frame = cell.tested("events")
     if frame.is_empty():
         return []
@@ -486,7 +486,7 @@ def distribution_grid(run: TheRun) -> list[Told]:
 
 @reads("completion-sweep")
 def completion_sweep(run: TheRun) -> list[Told]:
-    """Completion times: a curve a name and group, a panel a value of the axis."""
+    """Completion times: one curve per name and group, one panel per value of the axis."""
     told = []
     for cell in run.cells if _compared(run) else ():
         for points in _completed(cell).values():

@@ -1,4 +1,4 @@
-"""The terminal and the page say the same of a run: the same windows, directions and numbers."""
+"""The terminal and the page agree on a run: the same windows, directions and numbers."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_long_names_on_an_axis_push_nothing_off_the_page(tmp_path: Path) -> None
     assert console == []
     halves = re.findall(r'<figure class="chart half".*?<svg[^>]*? width="([\d.]+)"', document, re.DOTALL)
     assert len(halves) >= 8
-    # Half of the column of text, which is at most 1132 pixels wide, less the gap.
+    # Half of the text column, which is at most 1132 pixels wide, less the gap.
     assert all(float(width) <= 1132 / 2 for width in halves), halves
 
 

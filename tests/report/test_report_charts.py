@@ -1,4 +1,4 @@
-"""What the charts hold: extremes, many flows, completion, units."""
+"""Contents of the charts: extremes, many flows, completion, units."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every chart, drawn by Vega and read back, shows what the tables say: each value in its panel, with its look."""
+"""Every chart, drawn by Vega and read back, shows the values of the tables: in the right panel, with the right look."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from weir.report.view import RunView
 from weir.run import Run, RunWarning, open_run
 
 _NEAR = 2e-3
-"""What four digits and a pixel's fraction leave, as a share of the greatest value."""
+"""Error of four digits and a pixel's fraction, as a share of the largest value."""
 _COLOUR = 0.04
-"""What is left of a value told by a colour."""
+"""Error of a value read from a colour."""
 
 
 @pytest.fixture(scope="session")
@@ -85,7 +85,7 @@ def test_charts_of_a_cell_show_what_its_tables_say(name: str, drawn: Medium, run
 
 
 def _charts(name: str) -> Iterator[RunChart]:
-    """Those of the run; of several made by one function two, but for a few shapes of runs."""
+    """The charts of the run; of several made by one function, two, except for a few shapes of runs."""
     made: Counter[object] = Counter()
     for chart in RUN_CHARTS:
         function = getattr(chart.draw, "func", chart.draw)
@@ -101,7 +101,7 @@ def _the_run(name: str, run: Run, drawn: Medium) -> TheRun:
 
 
 def _problems(chart: Chart, drawing: Drawing | None, told: list[Told], drawn: Medium) -> Iterator[str]:
-    """What is drawn otherwise than the tables tell."""
+    """Differences between the drawing and the tables."""
     if drawing is None or not told:
         if drawing is not None or told:
             yield f"{chart.name}: {'not drawn' if drawing is None else 'drawn without data'}"
@@ -144,7 +144,7 @@ def _key(mark: Told | Mark) -> Key:
 
 
 def _sorted(marks: Any) -> dict[Key, list[Any]]:
-    """The marks by panel and look; places that are no path together."""
+    """The marks by panel and look; positions that form no path are grouped."""
     found: dict[Key, list[Any]] = {}
     for mark in marks:
         found.setdefault(_key(mark), []).append(mark)
@@ -157,7 +157,7 @@ def _sorted(marks: Any) -> dict[Key, list[Any]]:
 
 
 class _Scale:
-    """Compares places, as exactly as the greatest value of each coordinate in the chart allows."""
+    """Compares positions, as exactly as the largest value of each coordinate in the chart allows."""
 
     def __init__(self, told: list[Told]) -> None:
         points = [p for t in told for p in t.points]
@@ -213,7 +213,7 @@ class _Scale:
                     return False
                 continue
             if name == "size":
-                if abs(min(a, b) - b) > _COLOUR * most:  # the brightest stands for all above it
+                if abs(min(a, b) - b) > _COLOUR * most:  # the brightest colour stands for all larger values
                     return False
             elif abs(a - b) > _NEAR * max(most, 1e-12):
                 return False

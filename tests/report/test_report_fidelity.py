@@ -1,4 +1,4 @@
-"""The nearest validated cell, and what a report says of it."""
+"""The nearest validated cell, and the report's text about it."""
 
 from __future__ import annotations
 

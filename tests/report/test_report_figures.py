@@ -1,4 +1,4 @@
-"""Figures for a paper: valid, of a column's width, complete, and the same each time."""
+"""Figures for papers: valid, of a column's width, complete, and reproducible."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_one_cell_needs_no_folders_and_only_what_is_asked_is_made(one: Path, tmp
 
 
 def cases(folder: Path, values: Sequence[str]) -> Run:
-    """A run that was swept over ``case``, which took any values."""
+    """A run that was swept over ``case``, with arbitrary values."""
     write_run(folder, [Cell({"case": str(k)}) for k, _ in enumerate(values)], bell=Dumbbell(flows=2, duration=4))
     for file in (folder / "manifest.json", *folder.glob("cells/*/manifest.json")):
         manifest = json.loads(file.read_text())

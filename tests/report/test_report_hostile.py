@@ -1,4 +1,4 @@
-"""Runs that somebody made to harm who looks at them: links, endless files, bombs of YAML, formulas in tables."""
+"""Malicious runs: links, endless files, bombs of YAML, formulas in tables."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from weir.run import RunError, open_run
 
 _HANG_S = 120.0
 _MEMORY = 3 << 29
-"""Bytes of address space that a report may take: the libraries map more than one of them."""
+"""Limit on the address space of a report in bytes: the libraries map more than one of them."""
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """Two cells; beside it what must stay as it is."""
+    """Two cells; the files beside it must stay unchanged."""
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "index.csv").write_text("precious")
     (tmp_path / "secret").write_text("root:$6$secret")

@@ -1,4 +1,4 @@
-"""Expected marks, the tables of a run as they are on the disk, and the arithmetic that readers of charts share."""
+"""Expected marks, the run's tables on disk, and the arithmetic shared by readers of charts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SECOND = 1e9
 
 @dataclass(frozen=True)
 class Told:
-    """A mark that must be there; see `scene.Mark`."""
+    """An expected mark; see `scene.Mark`."""
 
     panel: str
     kind: str
@@ -39,7 +39,7 @@ class Told:
 
 @dataclass(frozen=True)
 class TheCell:
-    """One cell: its tables and its plan, as they are on the disk."""
+    """One cell: its tables and plan, read from disk."""
 
     folder: Path
     cell: Cell
@@ -58,7 +58,7 @@ class TheCell:
         return pl.read_parquet(file) if file.is_file() else pl.DataFrame()
 
     def tested(self, name: str) -> pl.DataFrame:
-        """Rows of flows under test, with their name and their place among them."""
+        """Rows of flows under test, with their name and index among them."""
         frame = self.table(name)
         flows = self.flows
         places = pl.DataFrame(
@@ -78,7 +78,7 @@ class TheCell:
 
     @property
     def ways(self) -> dict[str, list[int]]:
-        """The flows under test of each direction that there is."""
+        """The flows under test by direction."""
         found: dict[str, list[int]] = {}
         for way, reverse in (("forward", False), ("reverse", True)):
             flows = [i for i, f in self.flows if bool(f.get("reverse")) == reverse]
@@ -87,7 +87,7 @@ class TheCell:
         return found
 
     def looks(self) -> dict[str, tuple[str, list[int]]]:
-        """Direction, name in the legend, and flows: one entry without a name where all go the same way."""
+        """Direction, name in the legend, and flows; one entry without a name if all have the same direction."""
         ways = self.ways
         return {way: (way if len(ways) > 1 else "", flows) for way, flows in ways.items()}
 
@@ -123,7 +123,7 @@ class TheCell:
         )
 
     def width(self, name: str, buckets: int | None = None) -> int:
-        """How much time a point stands for: whole intervals, as few as fit into the buckets of the medium."""
+        """The time that a point represents: whole intervals, as few as fit into the buckets of the medium."""
         interval = self.interval(name)
         most = buckets or self.medium.buckets
         intervals = -(-self.end_ns // interval)
@@ -164,7 +164,7 @@ def buckets(frame: pl.DataFrame, width: int, values: dict[str, pl.Expr]) -> list
 
 
 def curve(panel: str, rows: Iterable[dict[str, Any]], column: str, **look: Any) -> Iterator[Told]:
-    """A line through the values that there are."""
+    """A line through the values that exist."""
     points = with_gaps(GAP if r[column] is None else Point(r["t"], r[column]) for r in rows)
     if points:
         yield Told(panel, "line", points, **look)
@@ -179,12 +179,12 @@ def banded(panel: str, rows: Sequence[dict[str, Any]], series: str = "") -> Iter
 
 
 def envelope(frame: pl.DataFrame, value: pl.Expr, width: int) -> list[dict[str, float]]:
-    """Least, mean and greatest value of each bucket; rows without a value do not count."""
+    """Minimum, mean and maximum of each bucket; rows without a value do not count."""
     known = frame.with_columns(value.cast(pl.Float64).alias("v")).drop_nulls("v")
     v = pl.col("v")
     return buckets(known, width, {"low": v.min(), "mean": v.mean(), "high": v.max()})
 
 
 def shown(names: Sequence[str], most: int) -> dict[str, str]:
-    """How names look in a chart: long ones are shortened."""
+    """The display names of a chart: long ones are shortened."""
     return {name: seen(short) for name, short in zip(names, shortened(names, most), strict=True)}

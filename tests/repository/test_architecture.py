@@ -1,4 +1,4 @@
-"""The invariants of ARCHITECTURE.md that no compiler checks: who may know whom, and what nobody may do."""
+"""The invariants of ARCHITECTURE.md that no compiler checks: permitted imports, and forbidden operations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LAYERS: dict[str, set[str]] = {
     },
     "confine": {"weir._programs", "weir._seal"},
     "cc": {"weir._weir", "weir.confine"},
-    # The congestion controls that a plan asks of a kernel; what labs left, for cleaning; the columns of runs.
+    # The congestion controls that a plan asks of a kernel; remains of labs, for cleaning; the columns of runs.
     "hosts": {
         *("weir._errors", "weir._linux", "weir._owner", "weir._programs", "weir._remove", "weir._weir"),
         *("weir.bpf", "weir.lab", "weir.queues", "weir.run"),
@@ -47,8 +47,8 @@ LAYERS: dict[str, set[str]] = {
         *("weir.cc", "weir.confine", "weir.methods", "weir.run"),
     },
     "emulate": {"weir._errors", "weir._owner", "weir._programs", "weir.hosts", "weir.scenario"},
-    "lab": {"weir._owner", "weir._remove", "weir._weir", "weir.confine"},  # what a user's control is made of
-    # For checksums; for names in errors; for the convenience of `Run.metrics`, when it is called.
+    "lab": {"weir._owner", "weir._remove", "weir._weir", "weir.confine"},  # the sources of a user's control
+    # For checksums; for names in errors; for `Run.metrics`, which imports at the call.
     "run": {"weir._inside", "weir._terminal", "weir._weir", "weir.metrics"},
     "metrics": {"weir.queues", "weir.run"},
     # What a method says of itself: its clock, and how its time is called. The bounds within which a scenario is read.
@@ -71,7 +71,7 @@ LAYERS: dict[str, set[str]] = {
         *("weir.plan", "weir.report", "weir.run", "weir.scenario"),
     },
 }
-"""What each package may import beside itself and ``weir.plan``; ``cli`` may import all. Nothing goes backwards."""
+"""The packages that each package may import besides itself and ``weir.plan``; ``cli`` may import all. No cycles."""
 
 HOST = {"asyncio", "multiprocessing", "os", "platform", "random", "shutil", "socket", "subprocess", "tempfile", "time"}
 
@@ -85,7 +85,7 @@ CRATES = {
     "weir-trace": {"weir-plan", "weir-units"},
     "weir-traffic": {"weir-plan", "weir-units"},
 }
-"""What each core crate may depend on of weir; a driver or an edge is never among it."""
+"""The crates of weir that each core crate may depend on; drivers and edges are never among them."""
 
 UNSAFE = {
     "crates/weir-cc/src": "the C boundary of congestion controls",
@@ -99,7 +99,7 @@ UNSAFE = {
 
 
 def imports(file: Path) -> Iterator[str]:
-    """Modules that ``file`` imports anywhere, also through ``importlib`` with a name written out."""
+    """Modules that ``file`` imports anywhere, including through ``importlib`` with a literal name."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         match node:
             case ast.Import(names=names):
@@ -146,11 +146,11 @@ NAMED = {
     "study/validation/_heatmap.py": "the colour space CIELAB",
     "study/validation/controls/": "its question is about these: the kernel's congestion control in the lab, and weir's",
 }
-"""Where a method's name may stand outside of the methods, and why."""
+"""Places outside of the methods that may name a method, with reasons."""
 
 
 def named(tree: ast.AST, names: set[str]) -> Iterator[tuple[int, str]]:
-    """Words of code that have one of the names: strings without white space with such a part; and their lines."""
+    """Words of code with one of the names, and their lines: strings without white space with such a part."""
     documents = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         match node:
@@ -345,7 +345,7 @@ def test_every_package_has_its_place() -> None:
 
 def test_a_run_is_readable_without_the_metrics() -> None:
     for file in (PACKAGE / "run").rglob("*.py"):
-        for node in ast.parse(file.read_text(encoding="utf-8")).body:  # not what functions import when they are called
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:  # without imports inside functions
             assert not (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("weir.metrics")), file
 
 
@@ -358,7 +358,7 @@ def test_definitions_never_touch_a_host(layer: str) -> None:
 
 
 def test_only_one_module_writes_to_a_terminal() -> None:
-    """Elsewhere a text of a file would reach it as it is."""
+    """Elsewhere, text of a file would reach it unescaped."""
     alone = {"_terminal.py", "lab/_xstate.py"}  # the latter is a program of its own, which answers with a number
     for file in sorted(PACKAGE.rglob("*.py")):
         if file.relative_to(PACKAGE).as_posix() in alone:

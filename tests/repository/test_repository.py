@@ -1,4 +1,4 @@
-"""What holds for every file of the repository."""
+"""Rules for every file of the repository."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def tracked(*patterns: str) -> list[Path]:
-    """Files that git knows and that exist."""
+    """Existing files that git tracks."""
     listed = subprocess.run(
         ["git", "-c", "safe.directory=*", "-C", str(ROOT), "ls-files", "-z", "--", *patterns],
         capture_output=True,

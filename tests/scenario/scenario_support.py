@@ -1,4 +1,4 @@
-"""What several tests of scenarios need."""
+"""Helpers for several tests of scenarios."""
 
 from __future__ import annotations
 

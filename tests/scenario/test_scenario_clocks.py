@@ -1,4 +1,4 @@
-"""Clocks of hosts that are not exact."""
+"""Inexact clocks of hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of the documentation are scenarios, and it names what there is."""
+"""The examples of the documentation are scenarios, and its lists are complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workloads: who sends what when, with which transport, and where the draws come from."""
+"""Workloads: endpoints, payload, times, transports, and the sources of random draws."""
 
 from __future__ import annotations
 

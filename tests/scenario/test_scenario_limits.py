@@ -1,4 +1,4 @@
-"""Small files that would cost much, and characters that no text may hold: each is refused at its place."""
+"""Small files that would cost much, and forbidden characters: each is refused at its place."""
 
 from __future__ import annotations
 

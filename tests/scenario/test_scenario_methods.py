@@ -1,4 +1,4 @@
-"""Options of methods: in the plan, and so in what names a result; set in the file, by a sweep, or for one run."""
+"""Options of methods: in the plan, and so in the hash of results; set in the file, by a sweep, or for one run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from weir.scenario import parse
 
 
 def option(plan: dict[str, Any], method: str, name: str) -> str:
-    """What a method takes for its option ``name``."""
+    """The value of a method's option ``name``."""
     return str(getattr(getattr(typed(plan).methods, method), name))
 
 

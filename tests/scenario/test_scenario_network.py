@@ -1,4 +1,4 @@
-"""Topologies: the delays, rates and queues that a scenario's words become."""
+"""Topologies: the resulting delays, rates and queues."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Plan = dict[str, Any]
 
 
 def link(plan: Plan, name: str) -> dict[str, Any]:
-    """The link of a name."""
+    """The link called ``name``."""
     (found,) = [x for x in plan["links"] if x["name"] == name]
     return dict(found)
 

@@ -1,4 +1,4 @@
-"""Changes from the command line: one order, no silent loss, and paths that are relative to where they were typed."""
+"""Overrides on the command line: one order, none without effect, and paths relative to the working directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way packets go: the definition tried out on small networks, and what a search may cost."""
+"""Paths of packets: the definition applied to small networks, and limits on the search."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def join(net: Network, start: int, end: int, delay: int) -> None:
 
 
 def best(net: Network, source: int, sink: int) -> tuple[int, int, int, int] | None:
-    """Least delay, then fewest links, then first written, of all ways there are."""
+    """Least delay, then fewest links, then first written, of all paths."""
     found: list[tuple[int, int, int, int]] = []
 
     def go(here: int, links: tuple[int, ...], delay: int, seen: frozenset[int]) -> None:

@@ -1,4 +1,4 @@
-"""Every kind of problem, with its exact position: a folder of bad scenarios and a text of what is said about them."""
+"""Every kind of problem, with its exact position: a folder of bad scenarios and a text with the expected messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REBUILD = "WEIR_REBUILD_GOLDENS=1 .venv/bin/python -m pytest tests/scenario/test
 
 
 def _report(path: Path) -> list[str]:
-    # Not a path of this checkout: the text must be the same in any other.
+    # Without this checkout's path: the text must be the same in any other.
     return [str(p).replace(f"{path.parent}{os.sep}", "") for p in check(path)]
 
 
@@ -146,7 +146,7 @@ def test_a_name_that_weir_has_is_no_kernels() -> None:
 
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> Callable[[tuple[str, ...] | None], None]:
-    """Puts another kernel in the place of this host's, with a module for `other`; none: a host that does not say."""
+    """Replaces this host's kernel by another, with a module for `other`; ``None``: a host that does not tell."""
 
     def with_controls(names: tuple[str, ...] | None) -> None:
         monkeypatch.setattr("weir._linux.available", lambda: names)

@@ -1,4 +1,4 @@
-"""Whatever the input: a scenario or a list of problems, no crash, no hang, and the same every time.
+"""Any input gives a scenario or a list of problems: no crash, no hang, and the same every time.
 
 `fuzz/fuzz_scenario.py` does the same for longer.
 """
@@ -32,7 +32,7 @@ def _load_fuzz_target() -> ModuleType:
 
 FUZZ = _load_fuzz_target()
 CORPUS: list[str] = FUZZ.corpus()
-# The time of an input is limited by the target itself, generously: this is no benchmark.
+# The test itself limits the time of an input, generously: this is no benchmark.
 UNTIMED = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 SECONDS = 60
 
@@ -182,4 +182,4 @@ def test_a_version_that_nobody_asked_for_is_not_compiled_when_the_first_cost_eno
     parse(text)
     assert len(compiled) == 1
     parse(text, quick=True)
-    assert len(compiled) == 2  # only the one that was asked for
+    assert len(compiled) == 2  # only the requested version

@@ -1,4 +1,4 @@
-"""The version of a scenario for real time: what changes, and which claims are judged by figures of its scale."""
+"""The real-time version of a scenario: the changes, and the claims that are judged by figures of its scale."""
 
 from __future__ import annotations
 

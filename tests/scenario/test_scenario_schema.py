@@ -56,12 +56,12 @@ def test_every_mapping_and_key_of_the_language_is_described() -> None:
 
 
 def test_no_mapping_takes_unknown_keys_silently() -> None:
-    # A congestion control's options are its own; everything else is closed.
+    # A congestion control defines its own options; all other mappings are closed.
     open_ones = [place for place, o in _objects(schema()) if o.get("additionalProperties") is not False]
     assert all("cc" in place.split("/") for place in open_ones), open_ones
 
 
-# What the schema cannot see: the text itself, other cells, physics, and what a name refers to.
+# Problems beyond the schema: the text itself, other cells, physics, and the targets of names.
 _BEYOND = {
     "bounds-compile",
     "bounds-packets",

@@ -1,4 +1,4 @@
-"""Sweeps, repeats, the quick section and overrides: which cells there are, and what they are called."""
+"""Sweeps, repeats, the quick section and overrides: the resulting cells and their names."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def test_a_large_sweep_is_checked_in_every_value() -> None:
 
 
 def test_quotes_are_no_part_of_a_value() -> None:
-    """They are YAML's: a claim names the value, however it is written."""
+    """They belong to YAML: a claim names the value, however it is written."""
     claims = """
   - {claim: in braces, check: "goodput.mean{cc: linux:reno} > 1bps"}
   - {claim: in where, where: {cc: "linux:reno"}, check: goodput.mean > 1bps}"""

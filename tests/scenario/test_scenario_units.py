@@ -1,4 +1,4 @@
-"""Quantities: exact values, and what is no quantity."""
+"""Quantities: exact values, and malformed ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages: what `kind: web` becomes in the plan. Its errors are in `bad/web*.yaml`."""
+"""Pages: compilation of `kind: web` into the plan. Its errors are in `bad/web*.yaml`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def web(keys: str) -> list[dict[str, Any]]:
 
 
 def lists(flows: list[dict[str, Any]]) -> list[list[tuple[int, int, int, list[tuple[int, int]]]]]:
-    """Of each connection: page, wait, size and what each transfer waits for."""
+    """Page, wait, size and dependencies of each transfer, per connection."""
     return [
         [
             (t["page"], t["wait_ns"], t["bytes"], [(a["stream"], a["transfer"]) for a in t.get("after", [])])
@@ -40,7 +40,7 @@ def test_a_page_is_a_document_then_its_objects_then_a_pause() -> None:
             (0, 0, 9000, []),
             (0, 5 * MS, 1000, []),  # after the document, which it follows
             (0, 0, 3000, []),  # this connection has less to do
-            (1, 1 * S, 9000, [(1, 0)]),  # after the last object of the other connection; its own it follows
+            (1, 1 * S, 9000, [(1, 0)]),  # after the last object of the other connection; it follows its own
             (1, 6 * MS, 1000, []),
         ],
         [(0, 5 * MS, 2000, [(0, 0)])],

@@ -1,4 +1,4 @@
-"""Methods made of the simulator: one that agrees with it, one that stands alone, one that is absent, one too small."""
+"""Methods made from the simulator: one agrees with it, one stands alone, one is absent, one is too small."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Absent(Sim):
 
 
 class Small(Sim):
-    """Carries nothing."""
+    """Can carry nothing."""
 
     name = "small"
 

@@ -52,7 +52,7 @@ THREE = ("tiny.yaml", "--method", f"sim,{TWIN},{ODD}", "--out", "o", "--seeds", 
 
 @pytest.fixture(scope="module")
 def executed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
-    """A folder in which three methods executed the tiny scenario, one of which stands alone; and what was said."""
+    """A folder in which three methods executed the tiny scenario, one of which stands alone; and the output."""
     folder = tmp_path_factory.mktemp("survey")
     (folder / "tiny.yaml").write_text(TINY)
     with pytest.MonkeyPatch.context() as patch:
@@ -62,7 +62,7 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Ran]:
 
 @pytest.fixture
 def three(executed: tuple[Path, Ran], monkeypatch: pytest.MonkeyPatch) -> Ran:
-    """What was said, in that folder."""
+    """The output, in that folder."""
     monkeypatch.chdir(executed[0])
     return executed[1]
 

@@ -1,4 +1,4 @@
-"""``weir run --trace``: every method writes the same kind of files, and they agree with the tables of the run."""
+"""``weir run --trace``: every method writes the same kinds of files, and they agree with the tables of the run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SWEEP = "sweep: {topology.dumbbell.rtt: [20ms, 40ms]}\n"
 _FILES = ["packets.csv", "receivers.pcap", "senders.pcap"]
 _HEADER = "time_ns,event,link,flow,from,connection,kind,number,id,ip_bytes,payload_bytes,seq,ack,sack,tsval,tsecr,flags"
 _PCAP = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 256, 101)
-"""Nanoseconds, version 2.4, raw IP packets of which at most 256 bytes are shown."""
+"""Nanoseconds, version 2.4, raw IP packets of which at most 256 bytes are captured."""
 _DATA = pl.col("kind").is_in(["data", "datagram"])
 
 
@@ -63,7 +63,7 @@ class Traced:
         return self.packets.filter(*conditions)
 
     def by_flow(self, *conditions: pl.Expr) -> list[int]:
-        """The number of such lines of each flow."""
+        """The number of such lines per flow."""
         counts = Counter(self.having(*conditions)["flow"].to_list())
         return [counts[flow] for flow in range(len(self.plan["flows"]))]
 
@@ -98,7 +98,7 @@ def run(folder: Path, text: str, method: str, *more: str) -> Path:
 
 
 def require(method: str) -> None:
-    """Skips where ``method`` cannot run."""
+    """Skips if ``method`` cannot run."""
     if (why := methods.get(method).available()) is not None:
         pytest.skip(f"{method} cannot run here: {why}")
 

@@ -1,4 +1,4 @@
-"""A method that is the simulator on a machine too small for long paths."""
+"""The simulator as a method on a machine too small for long paths."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from weir.methods import Capacity, Need, Outcome, Progress, Sink
 from weir.methods.sim import Sim
 
 LONGEST_NS = 15_000_000
-"""One-way delay of the bottleneck that it carries."""
+"""Longest one-way delay of the bottleneck that it can carry."""
 
 
 class SmallMachine(Sim):
-    """The simulator, which says that it does not carry what takes long."""
+    """The simulator, which declares that it cannot carry long paths."""
 
     name = "small"
 
@@ -28,13 +28,13 @@ class SmallMachine(Sim):
 
 
 DISTURBED = "WEIR_TEST_DISTURBED"
-"""Environment variable: a folder that holds a file for each seed that was executed once."""
+"""Environment variable: a folder with a file for each seed that was executed once."""
 
 
 class Disturbed(Sim):
-    """The simulator as if on a real clock: each execution of a seed but the first is undisturbed.
+    """The simulator as if on a real clock: only the first execution of a seed is disturbed.
 
-    A disturbed one has half the rate. With a file ``always`` in the folder every execution is disturbed.
+    A disturbed execution has half the rate. With a file ``always`` in the folder, every execution is disturbed.
     """
 
     name = "disturbed"

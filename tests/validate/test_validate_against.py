@@ -1,4 +1,4 @@
-"""``weir revalidate``: a published validation, and a simulator that is not what it was."""
+"""``weir revalidate``: a published validation, and a changed simulator."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def locate(folder: Path) -> Callable[[str], Path]:
-    """Where the scenario of the validation is."""
+    """Returns the path of the validation's scenario."""
     return lambda _name: folder / "tiny.yaml"
 
 

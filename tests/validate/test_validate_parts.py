@@ -1,4 +1,4 @@
-"""Sides, samples, draws and errors: what a validation is made of."""
+"""The parts of a validation: sides, samples, draws and errors."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_summary_leaves_out_what_is_undefined() -> None:
     assert (some.cells, some.median, some.p90, some.worst) == (11, pytest.approx(0.05), pytest.approx(0.09), 0.1)
     assert some.within == pytest.approx(4 / 11)
     assert some.met is False
-    # of 11 values in order, the 2nd and 10th hold the median at 95 %; nothing is above the 90th percentile for sure
+    # of 11 values in order, the 2nd and 10th enclose the median at 95 %; the 90th percentile has no upper limit
     assert some.median_interval == (pytest.approx(0.01), pytest.approx(0.09))
     assert some.p90_interval == (pytest.approx(0.07), math.inf)
     assert some.to_json()["p90_interval"] == [pytest.approx(0.07), None]
