@@ -75,7 +75,7 @@ def kernels(name: str) -> str:
     found = name.removeprefix("linux:")
     if not name.startswith("linux:") or found not in BUILT_IN:
         there = ", ".join(f"linux:{one}" for one in BUILT_IN)
-        raise StudyError(f"{name}: the lab's kernel has no such congestion control; it has {there}")
+        raise StudyError(f"{name}: the lab's kernel has no such congestion control; there are {there}")
     return found
 
 
@@ -93,7 +93,7 @@ def names(chosen: Sequence[str]) -> tuple[str, ...]:
             _usable(name)
         elif name not in known:
             raise StudyError(
-                f"{name}: weir has no such congestion control; it has {', '.join(known)}; or give a C file"
+                f"{name}: weir has no such congestion control; there are {', '.join(known)}, or a C file"
             )
     users = dict.fromkeys(name for name in chosen if cc.is_file_name(name))
     return (*(name for name in known if name in chosen), *users)
