@@ -92,9 +92,7 @@ def names(chosen: Sequence[str]) -> tuple[str, ...]:
         if cc.is_file_name(name):
             _usable(name)
         elif name not in known:
-            raise StudyError(
-                f"{name}: weir has no such congestion control; there are {', '.join(known)}, or a C file"
-            )
+            raise StudyError(f"{name}: weir has no such congestion control; there are {', '.join(known)}, or a C file")
     users = dict.fromkeys(name for name in chosen if cc.is_file_name(name))
     return (*(name for name in known if name in chosen), *users)
 
