@@ -195,6 +195,13 @@ def make_disk(arena: Arena) -> None:
 
 
 @attempt
+def leave_device(arena: Arena) -> None:
+    (arena.inside / "moved").touch()
+    names = (bytes(arena.inside / name) for name in ("moved", "away"))
+    call(316, -100, next(names), -100, next(names), 4)  # renameat2 with RENAME_WHITEOUT
+
+
+@attempt
 def lend_rights(arena: Arena) -> None:
     os.close(os.open(arena.inside / "lent", os.O_WRONLY | os.O_CREAT, 0o4755))
 
@@ -509,6 +516,11 @@ def handle_faults(arena: Arena) -> None:
 @attempt
 def shared_memory(arena: Arena) -> None:
     call(31, call(29, 0, 4096, 0o1600), 0, 0)  # shmctl IPC_RMID of shmget
+
+
+@attempt
+def memory_without_limit(arena: Arena) -> None:
+    call(319, b"weir", 0)  # memfd_create
 
 
 @attempt

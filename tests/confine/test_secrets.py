@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,25 @@ def test_tickets_of_kerberos_are_hidden(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "other").write_text("seen", encoding="utf-8")
     assert run(["cat", str(tmp_path / "krb5cc_1000")]).stdout == ""
     assert run(["cat", str(tmp_path / "other")]).stdout == "seen"
+
+
+def test_what_holds_secrets_is_not_writable(home: Path) -> None:
+    done = run(["sh", "-c", f"echo mine >> {home}/.ssh/here/key"], Policy(write=[home]))
+    assert done.returncode == confine.FAILED
+    assert f"{home}: this folder holds {home}/.netrc, which is hidden" in done.stderr
+    assert (home / ".ssh" / "here" / "key").read_text(encoding="utf-8") == "content of .ssh/here/key"
+    (home / "results").mkdir()
+    assert run(["sh", "-c", f"echo mine > {home}/results/file"], Policy(write=[home / "results"])).returncode == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="what only root may read")
+def test_private_files_of_the_root_folder_are_hidden() -> None:
+    with tempfile.NamedTemporaryFile(dir="/", prefix="weir-swapfile-", mode="w") as file:  # mode 600
+        file.write("secret")
+        file.flush()
+        assert run(["cat", file.name]).stdout == ""
+        os.fchmod(file.fileno(), 0o644)
+        assert run(["cat", file.name]).stdout == "secret"
 
 
 _WATCH = "import ctypes; libc = ctypes.CDLL(None, use_errno=True); print(libc.inotify_init1(0), ctypes.get_errno())"

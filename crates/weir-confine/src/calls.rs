@@ -64,6 +64,9 @@ fn known(&Calls { trace, alone, .. }: &Calls) -> Result<Rules, Error> {
     if trace {
         calls.insert(libc::SYS_ptrace, Vec::new());
     }
+    if alone {
+        calls.insert(libc::SYS_memfd_create, Vec::new()); // by which it loads what it was given
+    }
     calls.extend(openings()?);
     for (call, rules) in [
         (libc::SYS_clone, vec![clone_rule(alone)?]),
@@ -78,6 +81,8 @@ fn known(&Calls { trace, alone, .. }: &Calls) -> Result<Rules, Error> {
         // `make` has each child take the user that it is; who has no capability can be nobody else.
         (libc::SYS_setresuid, vec![rule([is(0, KEEP)?, is(2, KEEP)?])?]),
         (libc::SYS_setresgid, vec![rule([is(0, KEEP)?, is(2, KEEP)?])?]),
+        // What it leaves in a file's place is a device (RENAME_WHITEOUT), and no business of Landlock's.
+        (libc::SYS_renameat2, vec![rule([masked32(4, libc::RENAME_WHITEOUT, 0)?])?]),
         // An address could name a socket of the host.
         (libc::SYS_sendto, vec![rule([null(4)?])?]),
     ] {
@@ -116,10 +121,13 @@ fn clone_rule(alone: bool) -> Result<SeccompRule, Error> {
 fn forbidden(&Calls { trace, alone, plain }: &Calls) -> Rules {
     let tracing = if trace { &[][..] } else { &[libc::SYS_ptrace][..] };
     let starting = if alone { PROCESSES_OF_THIS_ARCHITECTURE } else { &[] };
+    // Memory that no limit of a process counts.
+    let holding = if alone { &[][..] } else { &[libc::SYS_memfd_create][..] };
     let always = FORBIDDEN.iter().chain(FORBIDDEN_OF_THIS_ARCHITECTURE);
     let linking = if plain { SPECIALS } else { &[] };
     let linking_here = if plain { SPECIALS_OF_THIS_ARCHITECTURE } else { &[] };
-    always.chain(tracing).chain(starting).chain(linking).chain(linking_here).map(|&call| (call, Vec::new())).collect()
+    let here = starting.iter().chain(linking).chain(linking_here);
+    always.chain(tracing).chain(holding).chain(here).map(|&call| (call, Vec::new())).collect()
 }
 
 /// Of connected pairs, those alone that cannot send to anybody else.
@@ -354,7 +362,6 @@ const KNOWN: &[c_long] = &[
     libc::SYS_sync,
     libc::SYS_syncfs,
     libc::SYS_sync_file_range,
-    libc::SYS_renameat2,
     libc::SYS_mkdirat,
     libc::SYS_unlinkat,
     libc::SYS_linkat,
@@ -381,7 +388,6 @@ const KNOWN: &[c_long] = &[
     libc::SYS_munlock,
     libc::SYS_mlockall,
     libc::SYS_munlockall,
-    libc::SYS_memfd_create,
     libc::SYS_membarrier,
     libc::SYS_get_mempolicy,
     libc::SYS_pkey_alloc,

@@ -13,6 +13,8 @@ pub enum Error {
     Path(PathBuf, io::Error),
     /// The program is to work in a folder that is hidden from it.
     Hidden(PathBuf),
+    /// What may be written holds what is hidden; Landlock would open both.
+    Holds(PathBuf, PathBuf),
     /// A system call failed; what it was to do.
     Call(&'static str, io::Error),
     /// Landlock refused.
@@ -47,6 +49,13 @@ impl fmt::Display for Error {
                 "{}: this folder holds secrets, or lies in one that does, and is hidden from confined programs: work in \
                  another",
                 path.display()
+            ),
+            Error::Holds(path, secret) => write!(
+                f,
+                "{}: this folder holds {}, which is hidden from confined programs, so that they must not write to all of \
+                 it: name another",
+                path.display(),
+                secret.display()
             ),
             Error::Call(what, error) => write!(f, "cannot {what}: {error}"),
             Error::Landlock(error) => write!(f, "Landlock: {error}"),

@@ -55,6 +55,12 @@ pub(crate) fn view_of(policy: &Policy) -> Result<View, Error> {
     let read = crate::canonical(policy.read.iter().chain(policy.write.iter().map(|(path, _)| path)))?;
     let user = rustix::process::geteuid();
     let mut view = View::of_host(&homes(user.as_raw()), user.is_root(), &read, &policy.hide);
+    for (path, _) in &policy.write {
+        let place = fs::canonicalize(path).map_err(Error::path(path))?;
+        if let Some(secret) = view.hidden_below(&place) {
+            return Err(Error::Holds(path.clone(), secret));
+        }
+    }
     if let Some(path) = &policy.work {
         if !view.work_in(&fs::canonicalize(path).map_err(Error::path(path))?) {
             return Err(Error::Hidden(path.clone()));

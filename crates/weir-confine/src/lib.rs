@@ -12,7 +12,7 @@
 //!   that [`calls`] does not list;
 //! - new privileges: every capability is given up, also by root, and `no_new_privs` is set.
 //!
-//! It does not bound processor time or disk space, and memory only where the policy says so.
+//! It bounds memory, processes, open files and processor time only where the policy says so, and never disk space.
 
 pub mod calls;
 mod error;
@@ -59,6 +59,8 @@ pub struct Policy {
     pub alone: bool,
     /// What it may use up.
     pub limits: Limits,
+    /// Folders of control groups that it joins, which bound it together with all that it starts.
+    pub groups: Vec<PathBuf>,
     /// What guards files; the best there is if `None`.
     pub kind: Option<Kind>,
 }
@@ -71,6 +73,7 @@ pub struct Policy {
 /// A path of the policy cannot be opened, or this kernel cannot confine; the process may be confined in part then, and
 /// should end.
 pub fn confine(policy: &Policy) -> Result<(), Error> {
+    limits::join(&policy.groups)?;
     match policy.kind.unwrap_or_else(|| status().kind) {
         Kind::None => Err(Error::Unavailable),
         Kind::Landlock => {
@@ -78,6 +81,7 @@ pub fn confine(policy: &Policy) -> Result<(), Error> {
             limits::set(&policy.limits)?;
             privileges::give_up()?;
             rules.enforce()?;
+            limits::set_files(&policy.limits)?;
             calls::enforce(&calls_of(policy))
         }
         Kind::Namespaces => {
@@ -87,6 +91,7 @@ pub fn confine(policy: &Policy) -> Result<(), Error> {
             }
             limits::set(&policy.limits)?;
             privileges::give_up()?;
+            limits::set_files(&policy.limits)?;
             let plain = policy.write.iter().all(|(_, writing)| *writing == Writing::Files);
             calls::enforce(&Calls { plain, ..calls_of(policy) })
         }

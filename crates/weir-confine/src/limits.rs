@@ -1,5 +1,9 @@
 //! What a confined process may use up.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::Error;
@@ -13,6 +17,12 @@ pub struct Limits {
     pub cpu_s: Option<u64>,
     /// Size of a file that is written, in bytes.
     pub file_bytes: Option<u64>,
+    /// Descriptors that are open at once: pipes and sockets hold memory of the kernel's, which the address space does not
+    /// count.
+    pub files: Option<u64>,
+    /// Processes and threads beside those that the user has already. Linux asks nobody who is root: see
+    /// [`Policy::groups`](crate::Policy::groups).
+    pub processes: Option<u64>,
 }
 
 /// The only limit at which Linux neither writes a core dump nor starts the program of `core_pattern`, which would run
@@ -23,7 +33,33 @@ pub(crate) fn set(limits: &Limits) -> Result<(), Error> {
     lower(Resource::Core, Some(NO_DUMP))?;
     lower(Resource::As, limits.memory_bytes)?;
     lower(Resource::Cpu, limits.cpu_s)?;
-    lower(Resource::Fsize, limits.file_bytes)
+    lower(Resource::Fsize, limits.file_bytes)?;
+    lower(Resource::Nproc, limits.processes.map(|more| more.saturating_add(tasks_of_user())))
+}
+
+/// The limit that confining itself would meet: to be set last.
+pub(crate) fn set_files(limits: &Limits) -> Result<(), Error> {
+    lower(Resource::Nofile, limits.files)
+}
+
+/// Processes and threads of this process' user.
+fn tasks_of_user() -> u64 {
+    let user = rustix::process::geteuid().as_raw();
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let own = processes.filter(|entry| entry.metadata().is_ok_and(|about| about.uid() == user));
+    // A folder has two links, and one for each folder in it: that of threads has no other.
+    own.filter_map(|entry| fs::metadata(entry.path().join("task")).ok())
+        .map(|about| about.nlink().saturating_sub(2))
+        .sum()
+}
+
+/// Moves this process, and what it will start, to control groups (cgroups(7)).
+pub(crate) fn join(groups: &[PathBuf]) -> Result<(), Error> {
+    for group in groups {
+        let file = group.join("cgroup.procs");
+        fs::write(&file, "0").map_err(Error::path(&file))?;
+    }
+    Ok(())
 }
 
 fn lower(resource: Resource, to: Option<u64>) -> Result<(), Error> {

@@ -30,6 +30,9 @@ write nothing, open no socket, and reach no process outside. Its exit code is th
     --limit-memory BYTES   address space of each process
     --limit-cpu SECONDS    processor time of each process
     --limit-file BYTES     size of each file
+    --limit-files COUNT    open files of each process
+    --limit-processes N    processes and threads beside those that the user has; nothing to root
+    --group PATH           it joins this control group, with all that it starts
     --status               print what this kernel has to confine with, as JSON; end with 1 if it has nothing
     --help, --version
 
@@ -81,6 +84,9 @@ fn parse(mut parser: lexopt::Parser) -> Result<Request, lexopt::Error> {
             Long("limit-memory") => policy.limits.memory_bytes = Some(parser.value()?.parse()?),
             Long("limit-cpu") => policy.limits.cpu_s = Some(parser.value()?.parse()?),
             Long("limit-file") => policy.limits.file_bytes = Some(parser.value()?.parse()?),
+            Long("limit-files") => policy.limits.files = Some(parser.value()?.parse()?),
+            Long("limit-processes") => policy.limits.processes = Some(parser.value()?.parse()?),
+            Long("group") => policy.groups.push(path(&mut parser)?),
             Long("status") => return Ok(Request::Status),
             Long("help") | Short('h') => return Ok(Request::Help),
             Long("version") => return Ok(Request::Version),

@@ -7,8 +7,8 @@
 //! - whatever in this user's home begins with a dot: keys, histories, profiles of browsers; except where programs are;
 //!   and what links among them lead to, two folders deep: dot files are often links to a folder of their own;
 //! - tickets of Kerberos in folders for temporary files;
-//! - for root, what others may not read of `/etc`, and all of `/var`, `/srv` and `/boot`: without capabilities, root may
-//!   read what is root's, such as `/etc/shadow`.
+//! - for root, what others may not read of `/etc`, files of that kind in `/`, files for swapping, and all of `/var`, `/srv`
+//!   and `/boot`: without capabilities, root may read what is root's, such as `/etc/shadow`.
 //!
 //! A place that is named, or lies in one that is, is visible.
 
@@ -87,6 +87,8 @@ impl View {
         if is_root {
             view.hidden.extend(HIDDEN_FROM_ROOT.iter().map(PathBuf::from));
             hide_private(Path::new("/etc"), &mut view.hidden);
+            view.hidden.extend(entries(Path::new("/")).filter(|path| is_private_file(path)));
+            view.hidden.extend(swap_files(&fs::read_to_string("/proc/swaps").unwrap_or_default()));
         }
         for home in homes.iter().filter_map(|home| fs::canonicalize(home).ok()) {
             view.hidden.extend(entries(&home).filter(|path| is_dotted(path)));
@@ -209,6 +211,12 @@ impl View {
         let mut later = self.hidden.range(path.to_owned()..).filter(|hidden| *hidden != path);
         later.next().is_some_and(|hidden| hidden.starts_with(path))
     }
+
+    /// Something below `path`, which is canonical, that is there and hidden.
+    pub fn hidden_below(&self, path: &Path) -> Option<PathBuf> {
+        let later = self.hidden.range(path.to_owned()..).take_while(|hidden| hidden.starts_with(path));
+        later.filter(|hidden| *hidden != path && !self.shown.contains(*hidden)).find(|hidden| hidden.exists()).cloned()
+    }
 }
 
 fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> {
@@ -221,6 +229,16 @@ fn is_dotted(path: &Path) -> bool {
 
 fn begins_with(path: &Path, begin: &[u8]) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(begin))
+}
+
+fn is_private_file(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|about| about.is_file() && about.mode() & 0o004 == 0)
+}
+
+/// The files of `/proc/swaps`: they have the memory of processes.
+fn swap_files(swaps: &str) -> impl Iterator<Item = PathBuf> {
+    let lines = swaps.lines().filter(|line| line.split_whitespace().nth(1) == Some("file"));
+    lines.filter_map(|line| fs::canonicalize(line.split_whitespace().next()?).ok())
 }
 
 /// Adds what others may not read below `folder`.
@@ -291,6 +309,20 @@ mod tests {
         assert!(!view.shows(Path::new("/srv/data/other")));
         assert!(!view.work_in(Path::new("/srv/home/.ssh/keys")) && !view.shows(Path::new("/srv/home/.ssh/keys")));
         assert!(view.work_in(Path::new("/usr/lib")));
+    }
+
+    #[test]
+    fn files_for_swapping_are_known_and_partitions_are_none() {
+        let folder = std::env::temp_dir().join(format!("weir-swap-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let file = folder.join("swapfile");
+        fs::write(&file, "x").expect("a file");
+        let swaps =
+            format!("Filename Type Size Used Priority\n/dev/null partition 1 0 -2\n{} file 1 0 -3\n", file.display());
+        let found: Vec<_> = swap_files(&swaps).collect();
+        let expected = fs::canonicalize(&file).expect("there");
+        fs::remove_dir_all(&folder).expect("ours");
+        assert_eq!(found, [expected]);
     }
 
     #[test]
