@@ -54,6 +54,8 @@ def at_load(statement: str) -> str:
 _LIBC = """
 extern int fork(void), setsid(void), socket(int, int, int), raise(int), puts(const char *);
 extern int open(const char *, int, ...);
+extern int pthread_create(void *, void *, void *, void *), pipe(int *), close(int);
+extern long syscall(long, ...);
 extern int getppid(void), kill(int, int), ptrace(int, int, void *, void *), pause(void), system(const char *);
 extern long write(int, const void *, unsigned long);
 extern void exit(int), _exit(int), abort(void), *malloc(unsigned long), longjmp(void *, int);

@@ -6,13 +6,14 @@ import os
 import re
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 from cc_support import EXAMPLE, at_load, foreign, variant
 
 from shared import Weir, argv, dumbbell, environment
-from weir import cc
+from weir import _group, cc
 from weir.engine import _process
 from weir.engine._cell import CellWriter, place
 
@@ -47,6 +48,12 @@ HARMLESS = {
     "connects": "if (socket(2, 1, 0) >= 0 || socket(1, 1, 0) >= 0 || socket(16, 3, 0) >= 0) abort();",
     "traces": "if (ptrace(16, getppid(), 0, 0) == 0) abort();",
     "kills": "kill(getppid(), 9);",
+    "starts threads": "long t; int n = 0; while (n < 400 && !pthread_create(&t, 0, (void *)pause, 0)) n++; "
+    "if (n > 100) abort();",
+    "holds memory in files": 'static const char zeros[1 << 20]; int n = 0, fd = syscall(319, "x", 0); '
+    "while (n < 100 && write(fd, zeros, sizeof(zeros)) > 0) n++; if (n > 16) abort();",
+    "opens without end": "int fds[1000], n = 0; while (n < 500 && !pipe(fds + 2 * n)) n++; if (n > 200) abort(); "
+    "while (n--) { close(fds[2 * n]); close(fds[2 * n + 1]); }",
 }
 """Attempts without effect."""
 
@@ -82,6 +89,36 @@ def processes_in_session() -> list[int]:
         except OSError:
             continue
     return found
+
+
+def test_what_watches_a_control_cannot_be_shortened_or_grown() -> None:
+    with cc.Watch({}) as watch:
+        for size in (0, 1 << 20):
+            with pytest.raises(PermissionError):
+                os.ftruncate(watch.fd, size)
+        assert watch.stuck(os.getpid()) is None
+        assert watch.death(0) is None
+
+
+def test_a_worker_has_bounds_of_threads_and_memory(tmp_path: Path, weir: Weir) -> None:
+    statement = (
+        "long t; int n = 0; while (n < 600 && !pthread_create(&t, 0, (void *)pause, 0)) n++; if (n > 400) abort();"
+    )
+    foreign(tmp_path, at_load(statement))
+    (tmp_path / "s.yaml").write_text(dumbbell(transport="cc: ./evil.so"), encoding="utf-8")
+    process = _process.Process({"objects": {"./evil.so": str(tmp_path / "evil.so")}, "run": str(tmp_path / "run")})
+    try:
+        assert process._groups or os.geteuid() != 0 or not _group.group_places()
+        for group in process._groups:
+            end = time.monotonic() + 30.0
+            while str(process._process.pid) not in (joined := (group / "cgroup.procs").read_text(encoding="ascii")):
+                assert time.monotonic() < end, joined
+                time.sleep(0.01)
+    finally:
+        process.stop()
+    assert not [group for group in process._groups if group.exists()]
+    ran = weir("run", tmp_path / "s.yaml", "--method", "sim", "--out", tmp_path / "out")
+    assert ran.code == 0, ran.err
 
 
 TABLES = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from shared import execute, plan_of
 from weir.lab import HungError, Kernel, Lab, LabError, Script, Settings, _lab
+from weir.lab._results import written
 from weir.methods import MethodError
 
 _TO_AGENT = (
@@ -130,3 +132,49 @@ def test_a_lab_that_fills_the_disk_is_ended(kernel: Kernel, monkeypatch: pytest.
         pytest.raises(LabError, match="it wrote more than 50000000 bytes"),
     ):
         lab.wait()
+
+
+_HOST = "mkdir /run/m; mount -t hostfs none /run/m -o {}; cd /run/m; "
+
+
+def test_a_lab_that_fills_the_folder_of_its_memory_is_ended(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_lab, "_LOOK_S", 0.1)
+    script = Script()
+    script.add(
+        "exec", "sh", "-c", _HOST.format("/dev/shm") + "cd weir-lab-*; head -c 60000000 /dev/zero > big; sync; sleep 1d"
+    )
+    with Lab(kernel, script, Settings(disk_bytes=50_000_000)) as lab:
+        if lab._memory == lab.folder:
+            pytest.skip("the memory of labs is no folder of its own here")
+        with pytest.raises(LabError, match="it wrote more than 50000000 bytes"):
+            lab.wait()
+
+
+def test_what_is_written_in_folders_that_are_too_deep_or_closed_is_not_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain" / "file").write_bytes(bytes(3 << 19))
+    assert written((tmp_path,), 1 << 20) == "it wrote more than 1048576 bytes"
+    assert written((tmp_path, tmp_path), 2 << 20) is None
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(30):  # 6,000 characters of path, more than a system call takes
+        os.mkdir("n" * 200, dir_fd=here)
+        deeper = os.open("n" * 200, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = deeper
+    os.close(here)
+    assert written((tmp_path,), 1 << 30) == "it made a folder that nobody can look into"
+
+
+def test_a_lab_that_takes_too_much_memory_is_ended(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_lab, "_MEMORY_TIMES", 1)
+    monkeypatch.setattr(_lab, "_HOST_BYTES", 64 << 20)
+    script = Script()
+    script.add(
+        "exec", "sh", "-c", _HOST.format("/dev/shm") + "cd weir-lab-*; head -c 300000000 /dev/zero > big; sleep 1d"
+    )
+    with Lab(kernel, script, Settings(memory_mb=192)) as lab:
+        if lab._memory == lab.folder or (len(lab._groups) < 2 and "memory" not in str(lab._groups)):
+            pytest.skip("there is no control group for memory here, or no file system in memory")
+        lab.wait()
+        with pytest.raises(LabError, match="the usual reason is memory: it may take 256 MiB"):
+            lab.exit_code()

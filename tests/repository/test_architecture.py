@@ -23,10 +23,10 @@ LAYERS: dict[str, set[str]] = {
         *("weir.metrics.errors", "weir.metrics.expect", "weir.metrics.selection", "weir.queues"),
     },
     "confine": {"weir._programs", "weir._seal"},
-    "cc": {"weir._weir", "weir.confine"},
+    "cc": {"weir._group", "weir._weir", "weir.confine"},
     # The congestion controls that a plan asks of a kernel; remains of labs, for cleaning; the columns of runs.
     "hosts": {
-        *("weir._errors", "weir._linux", "weir._owner", "weir._programs", "weir._remove", "weir._weir"),
+        *("weir._errors", "weir._group", "weir._linux", "weir._owner", "weir._programs", "weir._remove", "weir._weir"),
         *("weir.bpf", "weir.lab", "weir.queues", "weir.run"),
     },
     "methods": {
@@ -38,6 +38,7 @@ LAYERS: dict[str, set[str]] = {
         *(
             "weir._duration",
             "weir._files",
+            "weir._group",
             "weir._inside",
             "weir._remove",
             "weir._seal",
@@ -47,7 +48,8 @@ LAYERS: dict[str, set[str]] = {
         *("weir.cc", "weir.confine", "weir.methods", "weir.run"),
     },
     "emulate": {"weir._errors", "weir._owner", "weir._programs", "weir.hosts", "weir.scenario"},
-    "lab": {"weir._owner", "weir._remove", "weir._weir", "weir.confine"},  # the sources of a user's control
+    # The sources of a user's control.
+    "lab": {"weir._group", "weir._owner", "weir._remove", "weir._weir", "weir.confine"},
     # For checksums; for names in errors; for `Run.metrics`, which imports at the call.
     "run": {"weir._inside", "weir._terminal", "weir._weir", "weir.metrics"},
     "metrics": {"weir.queues", "weir.run"},

@@ -12,8 +12,9 @@ int remove_all(const char *path);
 void end_descendants(void);          /* ends and reaps all descendants of this process */
 long count_namespace(pid_t first);   /* processes in the namespace of processes that FIRST is in */
 void limit_processes(long most);     /* this user's, from now on, for who is not root: MOST more than there are */
-void join_group(const char *group);  /* a control group, unless it is "-" */
+void join_group(const char *group);  /* a control group */
 void leave_group(const char *group); /* removes it */
+void each_group(const char *groups, void (*act)(const char *group)); /* of GROUPS, one a line; "-" is none */
 
 /*
  * inside.c: starts COMMAND as become() does, in namespaces of its own of processes and mounts, where that is permitted:

@@ -2,7 +2,7 @@
 /*
  * Starts a lab and sees to it that nothing of it is left, however it and whoever wanted it end.
  *
- *   guard LIFELINE FOLDER... -- TELL PROCESSES GROUP COMMAND ARGUMENT...
+ *   guard LIFELINE FOLDER... -- TELL PROCESSES GROUPS COMMAND ARGUMENT...
  *
  * LIFELINE is the number of a file: the reading end of a pipe whose other end the caller holds. When that is closed, by
  * its will or by its death, the lab ends and every FOLDER is removed. TELL is another's writing end. When COMMAND,
@@ -10,8 +10,8 @@
  * the guard ended it for, if it did; the folders stay until the caller has read its results and lets go. Standard
  * output and error become the kernel's. The exit code is 1 if a folder cannot be removed.
  *
- * A lab has PROCESSES processes at most. GROUP is a control group that sees to it, or "-"; a limit of the user does,
- * too, where he is not root; and the guard counts, in case neither does.
+ * A lab has PROCESSES processes at most. GROUPS are control groups that see to it, and bound its memory, one a line, or
+ * "-"; a limit of the user does, too, where he is not root; and the guard counts, in case neither does.
  *
  * COMMAND confines the kernel; this process is outside, and trusts nothing in the folders.
  *
@@ -43,12 +43,11 @@ static int inside;  /* whether it is in a namespace */
 static int kernel_status = SIGKILL;
 static char ended_for[128];
 static long most;
-static const char *group;
+static const char *groups;
 
 void settle(void)
 {
-	if (strcmp(group, "-"))
-		join_group(group);
+	each_group(groups, join_group);
 	limit_processes(most);
 }
 
@@ -160,13 +159,13 @@ int main(int count, char **arguments)
 	while (*command && strcmp(*command, "--"))
 		command++;
 	if (command < arguments + 3 || !*command || count - (command - arguments) < 5) {
-		fprintf(stderr, "usage: guard LIFELINE FOLDER... -- TELL PROCESSES GROUP COMMAND ARGUMENT...\n");
+		fprintf(stderr, "usage: guard LIFELINE FOLDER... -- TELL PROCESSES GROUPS COMMAND ARGUMENT...\n");
 		return 2;
 	}
 	lifeline = atoi(arguments[1]);
 	tell = atoi(command[1]);
 	most = atol(command[2]);
-	group = command[3];
+	groups = command[3];
 	fcntl(tell, F_SETFD, FD_CLOEXEC);
 	fcntl(lifeline, F_SETFD, FD_CLOEXEC);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -192,7 +191,6 @@ int main(int count, char **arguments)
 		;
 	for (char **folder = arguments + 2; folder < command; folder++)
 		left |= !remove_all(*folder);
-	if (strcmp(group, "-"))
-		leave_group(group);
+	each_group(groups, leave_group);
 	return left;
 }

@@ -199,3 +199,13 @@ void leave_group(const char *group)
 	for (int tries = 0; tries < 1000 && rmdir(group) && errno == EBUSY; tries++)
 		nanosleep(&PAUSE, NULL);
 }
+
+void each_group(const char *groups, void (*act)(const char *group))
+{
+	char *copy = strdup(groups), *rest = copy, *group;
+
+	while (copy && (group = strsep(&rest, "\n")))
+		if (strcmp(group, "-"))
+			act(group);
+	free(copy);
+}

@@ -13,12 +13,12 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from weir import confine
+from weir import _group, confine
 from weir.cc._watch import Watch
 from weir.cc.errors import ControlError
 
@@ -28,6 +28,10 @@ LIMIT_S = 30.0
 """Time limit for a description."""
 _CPU_S = 10
 _MEMORY_BYTES = 4 << 30
+_THREADS = 64
+_OPEN_FILES = 256
+_FILE_BYTES = 16 << 20
+"""It may write to no folder, but it loads a copy of the object from a file without a name."""
 _ANSWER_BYTES = 1 << 20
 _POLL_S = 0.05
 _MAX_OPTIONS = 20
@@ -71,9 +75,10 @@ def describe(shared: Path, shown: str) -> Described:
     """
     shared = shared.absolute()
     ready, answer = os.pipe()
+    groups = _group.make(_THREADS, _MEMORY_BYTES)
     try:
         with Watch({str(shared): shown}) as watch:
-            process = _start(shared, shown, answer, watch)
+            process = _start(shared, shown, answer, watch, groups)
             os.close(answer)
             answer = -1
             try:
@@ -83,14 +88,23 @@ def describe(shared: Path, shown: str) -> Described:
                 process.wait()
             return _parsed(text, shown, process, watch, str(shared))
     finally:
+        _group.remove(groups)
         os.close(ready)
         if answer >= 0:
             os.close(answer)
 
 
-def _start(shared: Path, shown: str, answer: int, watch: Watch) -> subprocess.Popen[bytes]:
+def _start(shared: Path, shown: str, answer: int, watch: Watch, groups: Sequence[Path]) -> subprocess.Popen[bytes]:
     policy = confine.Policy(
-        read=(shared, *_own_files()), keep=(answer, watch.fd), memory_bytes=_MEMORY_BYTES, cpu_s=_CPU_S, alone=True
+        read=(shared, *_own_files()),
+        keep=(answer, watch.fd),
+        memory_bytes=_MEMORY_BYTES,
+        cpu_s=_CPU_S,
+        file_bytes=_FILE_BYTES,
+        open_files=_OPEN_FILES,
+        processes=_THREADS,
+        groups=groups,
+        alone=True,
     )
     arguments = [sys.executable, "-S", "-m", "weir.cc._child", str(shared), str(answer), str(watch.fd)]
     try:

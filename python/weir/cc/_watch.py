@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from weir import _weir
+from weir import _weir, confine
 
 __all__ = ["CALL_CPU_S", "CALL_WALL_S", "Watch"]
 
@@ -21,6 +22,8 @@ CALL_CPU_S = 2.0
 CALL_WALL_S = 30.0
 """Limit on the duration of a call; long, because other programs may keep the machine busy."""
 _TICKS = os.sysconf("SC_CLK_TCK")
+_READER_S, _READER_BYTES = 10, 1 << 30
+"""Time and memory of a program that reads what was compiled of a user's source, which decides what is in it."""
 
 _DEATHS = {
     signal.SIGFPE: "divides by zero",
@@ -50,8 +53,10 @@ class Watch:
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self.names = dict(names)
-        self.fd = os.memfd_create("weir-cc-watch")
+        self.fd = os.memfd_create("weir-cc-watch", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(self.fd, _weir.cc_watch_bytes())
+        # What writes it may make it neither shorter, so that it cannot be read, nor longer, so that it takes memory.
+        fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         self._look: _Look | None = None
 
     def __enter__(self) -> Self:
@@ -117,8 +122,12 @@ class Watch:
             return ""  # no program of this machine may read a file that anybody could have made
         try:
             asked = ["addr2line", "-i", "-e", seen["control"], hex(seen["at"])]
-            lines = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=False).stdout.splitlines()
-        except (OSError, subprocess.TimeoutExpired):
+            policy = confine.Policy(read=(Path(seen["control"]),), memory_bytes=_READER_BYTES, cpu_s=_READER_S)
+            done = subprocess.run(
+                confine.command(asked, policy), capture_output=True, text=True, timeout=_READER_S, check=False
+            )
+            lines = done.stdout.splitlines()
+        except (OSError, subprocess.TimeoutExpired, confine.ConfineError):
             return ""
         wanted = Path(name).name
         for line in lines:

@@ -64,6 +64,12 @@ class Policy:
     """Processor time of each process."""
     file_bytes: int | None = None
     """Size of each file."""
+    open_files: int | None = None
+    """Open files of each process: pipes and sockets hold memory of the kernel's."""
+    processes: int | None = None
+    """Processes and threads beside those that the user has already; for root, groups bound them."""
+    groups: Sequence[Path] = ()
+    """Control groups that it joins (:mod:`weir._group`)."""
 
 
 @dataclass(frozen=True)
@@ -164,9 +170,13 @@ def _options(policy: Policy) -> list[str]:
     ]  # the key with which weir recognises its own objects
     named = (
         *(("write", policy.write), ("files", policy.files), ("read", policy.read), ("hide", (*policy.hide, *hidden))),
+        ("group", policy.groups),
         ("work", () if policy.work is None else (policy.work,)),
     )
-    limits = (("memory", policy.memory_bytes), ("cpu", policy.cpu_s), ("file", policy.file_bytes))
+    limits = (
+        *(("memory", policy.memory_bytes), ("cpu", policy.cpu_s), ("file", policy.file_bytes)),
+        *(("files", policy.open_files), ("processes", policy.processes)),
+    )
     return [
         *(f"--{name}={value}" for name, values in named for value in values),
         *(f"--keep={descriptor}" for descriptor in policy.keep),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from weir import cc, confine
+from weir import _group, cc, confine
 from weir._inside import FOLDER, InsideError, expect, read_plain
 from weir._remove import remove_quietly
 from weir.engine._cell import place
@@ -38,6 +39,11 @@ _COMMAND = [sys.executable, "-m", "weir.engine.worker"]
 _LINE_BYTES = 1 << 22
 _MAX_PLAN = 1 << 28
 _LOOK_S = 0.25
+_THREADS = 256
+_OPEN_FILES = 1024
+_LEAST_BYTES = 8 << 30
+_RESERVE_BYTES = 1 << 30
+"""What a confined worker leaves free of the disk, unless others took it."""
 
 
 class Process:
@@ -55,11 +61,13 @@ class Process:
         self._watch: cc.Watch | None = None
         self._ended = threading.Event()
         self._why: str | None = None
+        self._groups: tuple[Path, ...] = ()
         command = list(_COMMAND)
         descriptors: tuple[int, ...] = ()
         if self._objects:
             self._inside = _folder_for(Path(job["run"]))
             self._watch = cc.Watch({path: name for name, path in self._objects.items()})
+            self._groups = _group.make(_THREADS, _most_memory())
             descriptors = (self._watch.fd,)
             command = confine.command([*_COMMAND, str(self._watch.fd)], self._policy())
         path = os.pathsep.join(p for p in sys.path if p)
@@ -110,6 +118,7 @@ class Process:
             self._watch.close()
         if self._inside is not None:
             remove_quietly(self._inside)
+        _group.remove(self._groups)
 
     def _policy(self) -> confine.Policy:
         assert self._inside is not None
@@ -117,7 +126,14 @@ class Process:
         own = {Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[1]}
         read = [*own, *(Path(path) for path in self._objects.values())]
         return confine.Policy(
-            files=[self._inside], read=[path for path in read if path.exists()], keep=[self._watch.fd], alone=True
+            files=[self._inside],
+            read=[path for path in read if path.exists()],
+            keep=[self._watch.fd],
+            memory_bytes=max(_LEAST_BYTES, _most_memory()),
+            open_files=_OPEN_FILES,
+            processes=_THREADS,
+            groups=self._groups,
+            alone=True,
         )
 
     def _said(self, job: Job) -> Iterator[Message]:
@@ -138,15 +154,23 @@ class Process:
         raise BrokenPipeError
 
     def _guard(self, watch: cc.Watch) -> None:
-        """Ends the process if a call does not return."""
+        """Ends the process if a call does not return, or if it fills the disk."""
         while not self._ended.wait(_LOOK_S):
             try:
-                self._why = watch.stuck(self._process.pid)
+                self._why = watch.stuck(self._process.pid) or self._too_much()
             except OSError:  # the record is closed
                 return
             if self._why is not None:
                 self._process.kill()
                 return
+
+    def _too_much(self) -> str | None:
+        """What to say of a process that leaves others no room on the disk."""
+        if self._inside is None or (free := shutil.disk_usage(self._inside).free) >= _RESERVE_BYTES:
+            return None
+        if (taken := _size(self._inside)) < _RESERVE_BYTES:
+            return None
+        return f"it was ended: it has written {taken} bytes, and the disk has {free} left"
 
     def _death(self) -> str:
         if self._why is not None:
@@ -166,6 +190,21 @@ def _folder_for(run: Path) -> Path:
     expect(run / PARTIAL, FOLDER)
     (run / PARTIAL).mkdir(parents=True, exist_ok=True)
     return Path(tempfile.mkdtemp(prefix="worker-", dir=run / PARTIAL))
+
+
+def _most_memory() -> int:
+    """Half of this machine's memory, which a confined worker may take."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+
+
+def _size(folder: Path) -> int:
+    """The room that a confined worker's files take on the disk."""
+    total = 0
+    for *_, files, fd in os.fwalk(folder):
+        for name in files:
+            with contextlib.suppress(OSError):
+                total += os.stat(name, dir_fd=fd, follow_symlinks=False).st_blocks * 512
+    return total
 
 
 class _Garbage(Exception):  # noqa: N818 - never seen outside

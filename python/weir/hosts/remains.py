@@ -20,10 +20,11 @@ from typing import Literal
 
 from weir import _owner
 from weir._errors import MethodError
+from weir._group import group_places
 from weir._remove import remove_tree
 from weir.bpf import ours, unpin
 from weir.hosts import _cgroup
-from weir.lab import group_places, left_behind
+from weir.lab import left_behind
 
 __all__ = ["Remain", "find", "remove"]
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from weir.lab._build import build
 from weir.lab._errors import LabError
 from weir.lab._fault import Fault
-from weir.lab._group import group_places
 from weir.lab._kernel import BUILT_IN, Control, Kernel, find, registered, unavailable
 from weir.lab._lab import FaultError, HungError, Lab, LoopError, Script, Settings, Tail
 from weir.lab._left import left_behind
@@ -32,7 +31,6 @@ __all__ = [
     "Tail",
     "build",
     "find",
-    "group_places",
     "left_behind",
     "registered",
     "unavailable",

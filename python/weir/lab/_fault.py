@@ -10,8 +10,8 @@ from weir.lab._modules import Loaded, Place
 
 __all__ = ["Fault", "fault"]
 
-_DIVISION = re.compile(r"weir: (\w+): (\w+)[\w.]*(?: \[\w+\])? divides by zero")
-"""What ``lab/guest/division`` says."""
+_DIVISION = re.compile(r"weir: (\w{1,64}): (\w{1,128})(?:\.[\w.]{0,128})?(?: \[\w{1,64}\])? divides by zero")
+"""What ``lab/guest/division`` says. Bounded, so that the time does not grow with the square of what a guest writes."""
 _SIGNAL = re.compile(r"Kernel panic - not syncing: Kernel mode signal (\d+)")
 _ACCESS = re.compile(r"Kernel (?:mode fault at|tried to access user memory at) addr 0x[0-9a-f]+, ip 0x([0-9a-f]+)")
 _MEMORY = re.compile(r"Kernel panic - not syncing: (?:Segfault with no mm|Kernel mode signal (?:7|11))")

@@ -17,9 +17,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from weir import _owner, confine
+from weir import _group, _owner, confine
 from weir._remove import remove_quietly
-from weir.lab import _group, _stuck
+from weir.lab import _stuck
 from weir.lab._errors import LabError
 from weir.lab._fault import Fault, fault
 from weir.lab._kernel import Kernel
@@ -44,6 +44,8 @@ _MOST_CODE = 255
 _MOST_TOLD = 4096
 _STEP_NS = 50_000_000
 """What the clock of a lab must advance by to count as progress; ``lab/guest/init/pump.c`` writes it every 100 ms."""
+_MEMORY_TIMES, _HOST_BYTES = 2, 1 << 30
+"""Memory of the host for that of the guest: its pages, the tables that map them, files in the cache."""
 _LOOK_S = 1.0
 """How often it is looked how much a lab has written."""
 _EPOCH_NS = 1_577_836_800_000_000_000
@@ -138,6 +140,11 @@ class Settings:
     patience_s: float = PATIENCE_S
     """Wall time for a tenth of a virtual second before the lab counts as hung."""
 
+    @property
+    def host_bytes(self) -> int:
+        """The host's memory that it may take at most, its own and what the host's kernel has for it."""
+        return _MEMORY_TIMES * (self.memory_mb << 20) + _HOST_BYTES
+
 
 class Lab:
     """A lab, from its start until the context is left. Then nothing of it is left, whatever happened."""
@@ -157,7 +164,7 @@ class Lab:
         self._clock_ns = 0
         self._moved_s = self._begun_s = self._looked_s = 0.0
         self._watchdog: _stuck.Watchdog | None = None
-        self._group: Path | None = None
+        self._groups: tuple[Path, ...] = ()
         self._flags: dict[int, int] = {}
 
     def __enter__(self) -> Self:
@@ -191,8 +198,8 @@ class Lab:
         reading, self._lifeline = os.pipe()
         self._told, telling = os.pipe()
         os.set_blocking(self._told, False)
-        self._group = _group.make(self._settings.processes)
-        bounds = [str(telling), str(self._settings.processes), str(self._group or "-")]
+        self._groups = _group.make(self._settings.processes, self._settings.host_bytes)
+        bounds = [str(telling), str(self._settings.processes), "\n".join(map(str, self._groups)) or "-"]
         command = [str(guard), str(reading), str(self.folder), str(self._memory), "--", *bounds, *confined]
         environment = {
             "PATH": os.environ.get("PATH", os.defpath),
@@ -280,9 +287,8 @@ class Lab:
         if self._processor is not None:
             self._processor.release()
             self._processor = None
-        if self._group is not None:
-            _group.remove(self._group)
-            self._group = None
+        _group.remove(self._groups)
+        self._groups = ()
         for folder in (self._memory, self.folder):
             if folder != Path():
                 remove_quietly(folder)
@@ -357,7 +363,7 @@ class Lab:
         if now_s - self._looked_s < _LOOK_S:
             return
         self._looked_s = now_s
-        if (taken := written(self.folder, disk_bytes)) is not None:
+        if (taken := written((self.folder, self._memory), disk_bytes)) is not None:
             raise LabError(f"the lab was ended: {taken}")
 
     def _has_ended(self) -> bool:
@@ -411,6 +417,11 @@ class Lab:
             raise LabError(f"the lab was ended: {ended_for.strip()}")
         if code == str(confine.FAILED):
             raise LabError(f"the lab is not started: {self._said('console').strip()}")
+        if code == str(128 + signal.SIGKILL):
+            raise LabError(
+                f"the lab was killed; the usual reason is memory: it may take {self._settings.host_bytes >> 20} MiB "
+                "of this machine's"
+            )
         if code == str(128 + signal.SIGXFSZ):
             raise LabError(f"the lab was ended: a file of it grew beyond {self._settings.file_bytes} bytes")
         text = f"the lab's kernel ended by itself.{self.console()}"

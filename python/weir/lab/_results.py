@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 from weir.lab._errors import LabError
@@ -52,9 +53,9 @@ def read_result(path: Path) -> bytes:
         return file.read(_MOST_BYTES)
 
 
-def written(folder: Path, most_bytes: int) -> str | None:
-    """What is too much about the files in ``folder``, if anything is; disk space counts, not sizes."""
-    waiting, files, total = [folder], 0, 0
+def written(folders: Iterable[Path], most_bytes: int) -> str | None:
+    """What is too much about the files in ``folders``, if anything is; disk space counts, not sizes."""
+    waiting, files, total = [*set(folders)], 0, 0
     while waiting:
         try:
             with os.scandir(waiting.pop()) as entries:
@@ -63,8 +64,10 @@ def written(folder: Path, most_bytes: int) -> str | None:
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(Path(entry.path))
                     total += entry.stat(follow_symlinks=False).st_blocks * 512
-        except OSError:  # gone meanwhile, closed, or too deep; it counts all the same
+        except FileNotFoundError:  # gone meanwhile; it counts all the same
             files += 1
+        except OSError:  # closed, or too deep: what is in there would not count
+            return "it made a folder that nobody can look into"
         if files > _MOST_FILES:
             return f"it made more than {_MOST_FILES} files"
         if total > most_bytes:

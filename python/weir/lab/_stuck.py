@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import platform
 import struct
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -37,6 +39,9 @@ _RIP, _RSP = 16, 19
 """Places in ``struct user_regs_struct`` of x86-64 (``sys/user.h``)."""
 _STACK_BYTES = 16_384
 _WORD = 8
+_MOST_OFFSET = (1 << 63) - 1
+_STOP_S = 5.0
+"""Wall time that a process may take to stop."""
 
 
 @dataclass
@@ -64,7 +69,7 @@ class Watchdog:
         self._ticks = ticks
         if not more:
             return None
-        where = self._where(busiest)
+        where = self._looked_at(busiest)
         if where is None or (self._seen and where[0].module != self._seen[0][0].module):
             self._seen.clear()
         if where is not None:
@@ -76,6 +81,19 @@ class Watchdog:
         if len(self._seen) < LOOKS or not exact:
             return None
         return Counter(exact).most_common(1)[0][0]
+
+    def _looked_at(self, pid: int) -> tuple[Place, bool] | None:
+        """Like :meth:`_where`, from a thread: a process need not stop, such as one that waits for its vfork(2).
+
+        Then the thread waits for its end, which somebody brings about only as long as this one does not wait.
+        """
+        found: list[tuple[Place, bool] | None] = []
+        thread = threading.Thread(target=lambda: found.append(self._where(pid)), daemon=True)
+        thread.start()
+        thread.join(_STOP_S)
+        if thread.is_alive():
+            self.modules = ()  # nothing more can be learned
+        return found[0] if found else None
 
     def _where(self, pid: int) -> tuple[Place, bool] | None:
         """The innermost function of a module in which a process is, and whether its instruction is being executed."""
@@ -130,6 +148,8 @@ def _state(pid: int) -> tuple[int, tuple[int, ...]]:
         top = registers[_RSP] & ~(_WORD - 1)
         size = _STACK_BYTES - top % _STACK_BYTES  # a kernel stack begins at a multiple of its size
         with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
+            if top > _MOST_OFFSET:  # no stack: a guest sets its registers as it likes
+                raise OSError(errno.EFAULT, os.strerror(errno.EFAULT))
             memory.seek(top)
             content = memory.read(size)
     words = struct.unpack(f"{len(content) // _WORD}Q", content[: len(content) // _WORD * _WORD])
