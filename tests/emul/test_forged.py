@@ -8,12 +8,14 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from weir.hosts import messages
 from weir.hosts.checks import PARTS, Checks
 from weir.hosts.messages import File, Frame, FrameError, read
 from weir.hosts.programs import Remains
+from weir.run.tables import TABLES
 
 _HUGE = 9_999_999_999_999_999_999
 
@@ -57,6 +59,7 @@ _PROGRAM = {
         (line(message="error"), "'text' of 'error' is missing"),
         (line(message="end", stats={"x": "<script>"}), "'stats' of 'end'"),
         (b'{"message":"end","stats":{"x":NaN}}\n', "'stats' of 'end'"),
+        (b'{"message":"end","stats":{"x":' + b"9" * 4000 + b"}}\n", "'stats' of 'end'"),
         (b'{"message":"end","stats":{"x":1e999}}\n', "'stats' of 'end'"),
         (line(message="end", stats=[]), "'stats' of 'end'"),
         (line(message="program"), "'flow' of 'program' is missing"),
@@ -119,11 +122,25 @@ def test_rows_of_the_plan_pass() -> None:
         ({"flow": [2]}, "'flow' of table 'drops' is 2; the most that can be is 1"),
         ({"link": [3]}, "'link' of table 'drops' is 3"),
         ({"time_ns": [1001]}, "'time_ns' of table 'drops' is 1001"),
+        ({"time_ns": [(1 << 64) - 1]}, "'time_ns' of table 'drops' is 18446744073709551615"),
+        ({"link": [(1 << 32) - 1]}, "'link' of table 'drops' is 4294967295"),
     ],
 )
 def test_rows_of_another_plan_are_told(changed: dict[str, object], message: str) -> None:
     with pytest.raises(FrameError, match=message):
         CHECKS(drops(**changed))
+
+
+def test_samples_of_no_flow_are_told() -> None:
+    """Whose window it is would be looked up in the plan."""
+    columns = {
+        column.name: np.zeros(1, column.type.to_pandas_dtype())
+        for column in TABLES["samples"].columns
+        if not pa.types.is_dictionary(column.type)
+    }
+    CHECKS(Frame("samples", columns))
+    with pytest.raises(FrameError, match="'flow' of table 'samples' is 4294967295; the most that can be is 1"):
+        CHECKS(Frame("samples", {**columns, "flow": np.array([0xFFFF_FFFF], "u4")}))
 
 
 def test_columns_of_another_type_are_told() -> None:

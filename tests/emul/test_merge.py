@@ -97,6 +97,13 @@ def test_events_of_all_are_in_the_order_of_time() -> None:
     assert rows[0]["link"] is None
 
 
+def test_what_only_some_rows_have_is_left_out() -> None:
+    whole = flows((0, 0, 1)).columns
+    more = Frame("flows", {**whole, "more": np.array([7], np.uint64)})
+    (row,) = finished(more)["flows"]
+    assert [found["start_ns"] for found in finished(more, flows((1, 0, 2)))["flows"]] == [row["start_ns"], 2]
+
+
 def test_complete_rows_pass_at_once() -> None:
     names = {column.name: [1] for column in TABLES["links"].columns}
     ((table, rows),) = Merger(KINDS).take(frame("links", **names))

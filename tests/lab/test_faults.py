@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
+import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -236,3 +239,52 @@ def test_work_that_takes_long_is_no_loop(monkeypatch: pytest.MonkeyPatch) -> Non
     assert looks(*[(a, False)] * (enough - 1), (a, True)) == a
     assert looks(*[(a, True), None] * enough) is None
     assert looks(*[(a, True), (b, True)] * enough) is None
+
+
+@pytest.mark.parametrize("text", ["weir: a: " + "a" * 500_000, "weir: " * 100_000, "weir: a: b" + "." * 500_000])
+def test_what_a_guest_writes_on_its_console_takes_no_time_to_read(text: str) -> None:
+    """The square of it would be days."""
+    assert fault(text, _MODULES) is None
+
+
+_UNSTOPPABLE = """
+#include <pthread.h>
+#include <unistd.h>
+static void *compute(void *nothing) { for (;;) ; return nothing; }
+int main(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, 0, compute, 0);
+    if (!vfork())
+        for (;;)
+            pause();
+    return 0;
+}
+"""
+"""It computes in one thread; the other has lent its memory to a child that never gives it back."""
+
+
+def test_a_process_that_does_not_stop_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_stuck, "_EVERY_S", 0.0)
+    monkeypatch.setattr(_stuck, "_STOP_S", 0.5)
+    monkeypatch.setattr(_stuck, "_LEAST_TICKS", 0)
+    (tmp_path / "unstoppable.c").write_text(_UNSTOPPABLE, encoding="utf-8")
+    program = tmp_path / "unstoppable"
+    subprocess.run(["cc", "-w", "-pthread", "-o", program, f"{program}.c"], check=True)
+    with subprocess.Popen([program]) as process:
+        try:
+            while not (children := _children(process.pid)):
+                time.sleep(0.01)
+            monkeypatch.setattr(_stuck, "_descendants", lambda _: [process.pid])
+            watchdog = _stuck.Watchdog(process.pid, _MODULES)
+            assert [watchdog.look() for _ in range(5)] == [None] * 5
+            assert not watchdog.modules
+        finally:
+            process.kill()  # the thread that waits for it has its end, and then its parent
+            for child in children:
+                os.kill(child, signal.SIGKILL)
+
+
+def _children(pid: int) -> list[int]:
+    files = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(word) for file in files for word in file.read_text(encoding="ascii").split()]

@@ -43,6 +43,12 @@ def _types(table: str) -> dict[str, tuple[np.dtype[np.generic], bool]]:
 
 
 _TYPES = {table: _types(table) for table in (*TABLES, *PARTS)}
+_NULLABLE = {
+    **{name: {column.name for column in table.columns if column.nullable} for name, table in TABLES.items()},
+    "drops": {"flow"},  # a packet that belongs to none
+    "marks": {"flow"},
+}
+"""By table: the columns whose greatest value stands for null, or for nobody."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +86,9 @@ class Checks:
         values = frame.columns.get(name)
         if values is None or not len(values):
             return
-        none = np.iinfo(values.dtype).max  # stands for null, or for nobody
-        wrong = (values > max(most, 0)) & (values != none) if name != "kind" else values > most
+        wrong = values > (max(most, 0) if name != "kind" else most)
+        if name in _NULLABLE.get(frame.table, ()):
+            wrong &= values != np.iinfo(values.dtype).max
         if wrong.any():
             found = int(values[wrong][0])
             raise FrameError(f"{name!r} of table {frame.table!r} is {found}; the most that can be is {most}")

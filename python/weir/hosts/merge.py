@@ -78,7 +78,8 @@ class Merger:
 
     def _joined(self, table: str) -> dict[str, Array]:
         found = self._held[table]
-        return {name: np.concatenate([columns[name] for columns in found]) for name in found[0]}
+        names = [name for name in found[0] if all(name in columns for columns in found)]
+        return {name: np.concatenate([columns[name] for columns in found]) for name in names}
 
 
 def goodput(sent: Columns, delivered: Columns) -> dict[str, Array]:

@@ -98,7 +98,9 @@ def _is_text(value: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    return type(value) in {int, float} and math.isfinite(value)  # type: ignore[arg-type]
+    if type(value) is int:
+        return abs(value) < 1 << 64  # not every integer is a number that a float can be
+    return type(value) is float and math.isfinite(value)
 
 
 def _are_numbers(value: object) -> bool:
