@@ -78,7 +78,7 @@ def test_a_pin_that_another_made_is_left_until_it_is_named(bpffs: Path) -> None:
     _record.forget("wtest_b")
     told = weir_cc("unload", "--all")
     assert "unloaded: wtest_a" in told
-    assert "left, because this user's weir did not load them: wtest_b" in told
+    assert "kept, because this user's weir did not load them: wtest_b" in told
     assert "wtest_b" in available()
     assert drop("wtest_b") == ["wtest_b"]
 
@@ -127,7 +127,7 @@ def test_the_list_has_what_was_loaded_under_another_name_and_how_to_remove_it(bp
 
 def test_without_the_program_the_list_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEIR_BIN", str(tmp_path))
-    assert "BPF: not here:" in weir_cc("list")
+    assert "BPF: not available:" in weir_cc("list")
     bpf = listed("cubic")["bpf"]
     assert isinstance(bpf, dict)
     assert bpf["available"] is False

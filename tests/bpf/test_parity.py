@@ -54,7 +54,7 @@ def test_a_difference_is_found_and_said(kernel: Status, tmp_path: Path) -> None:
 
 def test_no_difference_is_said(kernel: Status) -> None:
     code, output = weir_cc("parity", "scalable", "--calls", "2000")
-    assert (code, "the simulator's and the kernel's build do the same" in output) == (0, True)
+    assert (code, "the simulator's and the kernel's build behave the same" in output) == (0, True)
 
 
 def test_an_unknown_name_is_refused(kernel: Status) -> None:

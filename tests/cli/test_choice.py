@@ -149,7 +149,7 @@ def test_a_run_says_on_one_line_which_method_and_why(weir: Weir, here: Path, mac
     ran = weir("run", "two.yaml", "--no-report")
     assert ran.code == 0, ran
     assert ran.err == (
-        "method sim: the packet-level simulator; no lab: its kernel is not built; about 1 s. --method names another\n"
+        "method sim: the packet-level simulator; no lab: its kernel is not built; about 1 s. --method chooses another\n"
     )
     assert json.loads((here / "runs/two/manifest.json").read_text())["method"] == "sim"
 

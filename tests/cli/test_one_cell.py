@@ -120,11 +120,11 @@ def test_a_run_goes_on_by_the_name_of_its_folder(weir: Weir, folder: Path) -> No
     ("arguments", "said"),
     [
         (("--cell", "0009-r0"), "no cell '0009-r0' (0000-r0, 0000-r1"),
-        (("--cell", "cc=reno"), "'cc=reno' are 2 cells (0000-r0, 0001-r0); give rtt too"),
+        (("--cell", "cc=reno"), "'cc=reno' selects 2 cells (0000-r0, 0001-r0); add rtt"),
         (("--cell", "cd=reno"), "no factor 'cd' (cc, rtt, repeat). Did you mean 'cc'?"),
         (("--cell", "cc=reno,rtt=3s"), "no cell is 'cc=reno,rtt=3s': rtt is 10ms, 0.1s"),
-        (("--quick",), "has a version of its own"),
-        (("--set", "transport.cc=reno"), "goes on as it was begun, unless --cell"),
+        (("--quick",), "already has its version"),
+        (("--set", "transport.cc=reno"), "continues with its own settings; --set needs --cell"),
     ],
 )
 def test_what_is_no_cell_is_told_and_nothing_is_left(

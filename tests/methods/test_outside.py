@@ -70,7 +70,7 @@ def test_a_name_in_a_file_loads_what_is_registered_only() -> None:
 def test_it_is_chosen_by_what_it_says_of_itself(weir: Callable[..., Ran], here: Path) -> None:
     ran = weir("run", "tiny.yaml", "--no-report")
     assert ran.code == 0, ran
-    assert ran.err == "method fluid: a fluid model; about 1 s. --method names another\n"
+    assert ran.err == "method fluid: a fluid model; about 1 s. --method chooses another\n"
     assert json.loads((here / "runs/tiny/manifest.json").read_text())["method"] == "fluid"
     assert "they share it" in ran.out
 

@@ -67,7 +67,7 @@ def test_show_and_the_report_have_the_same_windows_and_directions(
 
 def test_a_metric_that_is_asked_for_says_which_window_it_is_of(weir: Weir, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", bell=Dumbbell(flows=3, duration=24, every=2, step=0.5))
-    assert "over the whole run, where no phase is named" in _show(weir, folder, "-m", "goodput.mean")
+    assert "over the whole run, unless a phase is named" in _show(weir, folder, "-m", "goodput.mean")
     assert "whole run" not in _show(weir, folder, "-m", "goodput.mean", "--phase", "all")
     assert "all" in _show(weir, folder).split()
 

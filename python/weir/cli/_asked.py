@@ -69,13 +69,13 @@ def _run(
     if held is None:
         raise click.BadParameter(f"{folder} is a folder; a scenario is a YAML file, and the folder holds no run")
     if version != "full":
-        raise click.BadParameter(f"the run in {folder} has a version of its own", param_hint=f"--{version}")
+        raise click.BadParameter(f"the run in {folder} already has its version", param_hint=f"--{version}")
     if alone and overrides:
-        raise click.BadParameter(f"the run in {folder} goes on as it was begun, unless --cell names one of its cells")
+        raise click.BadParameter(f"the run in {folder} continues with its own settings; --set needs --cell")
     only = held.settings.get("cell")
     if only is not None and not alone:
         raise click.BadParameter(
-            f"the run in {folder} is of the cell {only} alone; name the scenario, or the whole run"
+            f"the run in {folder} contains only the cell {only}; name the scenario, or the whole run"
         )
     if method is None and not held.own:
         raise engine.FolderError(engine.unproven(folder, held.method))

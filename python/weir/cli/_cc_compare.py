@@ -101,7 +101,7 @@ def _against(reference: str | None, chosen: tuple[str, ...]) -> str | None:
     if reference is None:
         return None
     if not chosen:
-        raise click.UsageError("--with needs NAME: what is compared with it")
+        raise click.UsageError("--with needs a NAME to compare with it")
     try:
         return controls.kernels(reference)
     except StudyError as error:

@@ -71,7 +71,7 @@ class Outlook:
             return Prospect(name, obstacle)
         foreseen = [method.foreseen_s(plan, estimate(plan).packets) for plan in self._plans]
         if None in foreseen:
-            return Prospect(name, "it does not say what it would take")
+            return Prospect(name, "it gives no estimate")
         seconds = sum(one for one in foreseen if one is not None) * self._scale
         untried = next((text for plan in self._plans if (text := method.untried(plan)) is not None), None)
         return Prospect(name, None, seconds if method.clock == "real" else seconds / self._workers, untried)
@@ -101,7 +101,7 @@ def method_for(cells: Sequence[Cell], folder: Path, *, fresh: bool, workers: int
 def announce(choice: Choice, outlook: Outlook) -> None:
     """One line on standard error: the method, why, and how long it will take."""
     about = estimate_text(outlook(choice.method).seconds)
-    text = f"method {choice.method}: {choice.reason}; about {about}. --method names another"
+    text = f"method {choice.method}: {choice.reason}; about {about}. --method chooses another"
     error_console().print(text, style="dim", soft_wrap=True)
 
 

@@ -60,7 +60,7 @@ def choose(scenario: Scenario, text: str) -> OneCell:
     if len(kept) > 1:
         free = [name for name in scenario.factors if len({cell.factors[name] for cell in kept}) > 1]
         raise click.BadParameter(
-            f"{text!r} are {len(kept)} cells ({_some(cell.id for cell in kept)}); give {', '.join(free)} too",
+            f"{text!r} selects {len(kept)} cells ({_some(cell.id for cell in kept)}); add {', '.join(free)}",
             param_hint=_HINT,
         )
     return OneCell(scenario, kept[0])

@@ -153,4 +153,4 @@ def _print_gaps(survey: Survey) -> None:
     if warned:
         out.print(f"warning: {plural(warned, 'run')} with warnings; the report has them", style="yellow")
     for text in survey.unsettled:
-        out.print(f"not as its scenario says: {text}", style="yellow")
+        out.print(f"differs from the expectation of its scenario: {text}", style="yellow")

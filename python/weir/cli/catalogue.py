@@ -98,7 +98,7 @@ def command(
         given |= {f"--{version}": version, "--force": force, "--fresh": fresh, "--no-verdict": no_verdict}
         extra = next((option for option, value in given.items() if value), None)
         if extra is not None:
-            raise click.UsageError(f"{extra} is for executing; say by what: --method sim,lab,emul")
+            raise click.UsageError(f"{extra} needs --method, such as --method sim,lab,emul")
         _list(names, as_json=as_json)
         return
     chosen = version or "realtime"

@@ -73,9 +73,9 @@ def _print_notes(state: Status | None, why_not: str | None) -> None:
 
     out = console()
     if why_not is not None:
-        out.print(f"BPF: not here: {why_not}")
+        out.print(f"BPF: not available: {why_not}")
     if (no_lab := unavailable()) is not None:
-        out.print(f"lab: not here: {no_lab}")
+        out.print(f"lab: not available: {no_lab}")
     for cc in state.loaded if state else ():
         if cc.pinned:
             out.print(f"{cc.name}: loaded by `weir cc load`; remove it with: weir cc unload {cc.name}")
@@ -222,7 +222,7 @@ def build(source: Path, out: Path | None, bpf: bool, sanitize: bool) -> None:
         _install(made, shared)
     if warnings:
         error_console().print(warnings, markup=False, highlight=False, soft_wrap=True)
-    where = f"In a scenario: `cc: {_dotted(source)}`, which is built when it is needed"
+    where = f"Use it in a scenario with `cc: {_dotted(source)}`, which builds it automatically"
     console().print(f"{_dotted(shared)}: {about.title} ({about.name}). {where}")
     if bpf:
         _build_bpf(source)
@@ -262,11 +262,11 @@ def _build_bpf(source: Path) -> None:
         raise click.ClickException(f"it does not compile for BPF:\n{reason}")
     _, why_not = _kernel()
     if why_not is not None:
-        console().print(f"it compiles for BPF; whether the kernel takes it was not tried: {why_not}")
+        console().print(f"it compiles for BPF; this kernel's verifier was not tried: {why_not}")
         return
     with bpf.Loader() as loader:
         loader.load(str(source.absolute()))
-    console().print("it compiles for BPF, and this kernel's verifier takes it")
+    console().print("it compiles for BPF, and this kernel's verifier accepts it")
 
 
 @command.command(epilog=examples(("weir cc headers include", "then: cc -Iinclude/include ...")))
@@ -331,7 +331,7 @@ def unload(names: tuple[str, ...], everything: bool) -> None:
     removed = drop_all() if everything else drop(*names)
     console().print(f"unloaded: {', '.join(removed)}" if removed else "nothing was loaded")
     if everything and (others := kept()):
-        console().print(f"left, because this user's weir did not load them: {', '.join(others)}; name one to unload it")
+        console().print(f"kept, because this user's weir did not load them: {', '.join(others)}; name one to unload it")
 
 
 _PARITY = examples(
@@ -367,6 +367,6 @@ def parity(context: click.Context, cc: str, calls: int, seed: int, as_json: bool
             where = f"flow {difference.flow}, call {difference.call}, {difference.operation} (options: {options})"
             console().print(f"they differ: {where}: {difference.what}")
         if not found.differences:
-            console().print("the simulator's and the kernel's build do the same")
+            console().print("the simulator's and the kernel's build behave the same")
     if found.differences:
         context.exit(1)

@@ -53,7 +53,9 @@ def command(folders: tuple[Path, ...], everything: bool, dry_run: bool, as_json:
     else:
         _print([*map(str, removed)], failures, dry_run=dry_run)
         if len(chosen) < len(found):
-            console().print(f"{plural(len(found) - len(chosen), 'thing')} left to runs that still go: --all takes them")
+            console().print(
+                f"{plural(len(found) - len(chosen), 'thing')} kept for active runs; --all removes them, too"
+            )
     if failures:
         raise click.exceptions.Exit(_errors.FAILED)
 

@@ -92,7 +92,7 @@ def command(
     _print_head(run, identical=identical)
     print_columns(columns, level)
     if metrics and phase is None and windows_of(run):
-        console().print("over the whole run, where no phase is named", style="dim")
+        console().print("over the whole run, unless a phase is named", style="dim")
     if verdicts:
         console().print()
         print_verdicts(verdicts, verbose=verbose > 0)

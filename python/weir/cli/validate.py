@@ -124,7 +124,7 @@ def command(
 
     allowed = _limits(limits)
     if sum(number is not None for number in (draws, cells, pairs)) > 1:
-        raise click.UsageError("--draws, --cells and --pairs all say how many; give one of them")
+        raise click.UsageError("give only one of --draws, --cells and --pairs")
     name = (
         f"random-{seed}"
         if draws is not None
@@ -219,9 +219,7 @@ def _print(validation: Validation, *, verbose: int) -> None:
     _print_worst(validation, len(validation.cells) if verbose else 6)
     if validation.left_out:
         count = plural(len(validation.left_out), "run")
-        out.print(
-            f"left out: {count} that this machine does not carry, such as {validation.left_out[0]}", style="yellow"
-        )
+        out.print(f"left out: {count} that this machine cannot carry, such as {validation.left_out[0]}", style="yellow")
     for failure in validation.failures:
         out.print(f"failed: {failure}", style="red")
     warned = sum(bool(cell.warnings) for cell in validation.cells)
