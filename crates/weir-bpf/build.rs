@@ -11,7 +11,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
 };
-use weir_cc::{BpfBuild, Confinement, Sources, compile_bpf};
+use weir_cc_build::{BpfBuild, Confinement, Sources, compile_bpf};
 
 fn main() {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR").expect("cargo sets it"))

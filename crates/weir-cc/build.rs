@@ -2,6 +2,8 @@
 //!
 //! Refuses a folder that is not registered, a registered name without its folder, and a name given twice.
 
+#![allow(clippy::disallowed_methods, reason = "a build script reads files and cargo's environment")]
+
 #[path = "registry_file.rs"]
 mod registry_file;
 

@@ -89,8 +89,12 @@ CRATES = {
 }
 """The crates of weir that each core crate may depend on; drivers and edges are never among them."""
 
+EDGE = {"libloading", "object", "pyo3", "rustix", "tempfile"}
+"""Crates of others that only the edge needs."""
+
 UNSAFE = {
     "crates/weir-cc/src": "the C boundary of congestion controls",
+    "crates/weir-cc-build/src": "shared objects, and limits of compilers",
     "crates/weir-elements/src/ring.rs": "a prefetch",
     "crates/weir-py/src/column.rs": "Python's buffer protocol",
     "crates/weir-agent/src": "system calls that no library has",
@@ -389,6 +393,8 @@ def test_core_crates_know_no_driver(crate: str) -> None:
     manifest = tomllib.loads((ROOT / "crates" / crate / "Cargo.toml").read_text(encoding="utf-8"))
     known = {name for name in manifest["dependencies"] if name.startswith("weir-")}
     assert known <= CRATES[crate]
+    assert not manifest["dependencies"].keys() & EDGE, "a core crate opens no file and loads no program"
+    assert not (ROOT / "crates" / crate / "clippy.toml").exists(), "it is under the workspace's clippy.toml"
 
 
 def test_unsafe_code_stands_where_the_architecture_says() -> None:

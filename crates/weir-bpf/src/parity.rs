@@ -92,8 +92,8 @@ pub(crate) fn native(source: &Source) -> Result<Algorithm, BpfError> {
             let io = |error| BpfError::Io { path: std::env::temp_dir(), error };
             let folder = tempfile::Builder::new().prefix("weir-bpf-").tempdir().map_err(io)?;
             // This process was asked for the calls of this source, and makes them.
-            weir_cc::permit_loading();
-            let built = weir_cc::build(path, folder.path(), &source::confinement()?)?;
+            weir_cc_build::permit_loading();
+            let built = weir_cc_build::build(path, folder.path(), &source::confinement()?)?;
             Ok(weir_cc::find(&Path::new(&built).display().to_string())?)
         }
     }

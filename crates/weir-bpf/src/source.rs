@@ -7,7 +7,8 @@ use std::{
     process::Command,
     sync::atomic::{AtomicBool, Ordering},
 };
-use weir_cc::{BpfBuild, CcError, Confinement, Sources, compile_bpf};
+use weir_cc::CcError;
+use weir_cc_build::{BpfBuild, Confinement, Sources, compile_bpf};
 
 /// A congestion control of `cc/`, as it was when weir was built.
 pub(crate) struct Embedded {

@@ -18,9 +18,9 @@ fn kernel() -> Option<Kernel> {
 fn clang() -> bool {
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/my_cc/my_cc.c");
     weir_bpf::trust_sources();
-    let sources = weir_cc::Sources::read(example.as_ref()).expect("readable");
-    let checked = weir_cc::check_bpf(&sources, &weir_cc::Confinement::Off);
-    let there = !matches!(checked, Ok(weir_cc::BpfCheck::NoClang(_)));
+    let sources = weir_cc_build::Sources::read(example.as_ref()).expect("readable");
+    let checked = weir_cc_build::check_bpf(&sources, &weir_cc_build::Confinement::Off);
+    let there = !matches!(checked, Ok(weir_cc_build::BpfCheck::NoClang(_)));
     if !there {
         eprintln!("skipped: no clang on this machine; install clang to compare with the BPF builds");
     }

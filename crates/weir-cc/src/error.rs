@@ -118,7 +118,7 @@ fn list_or_none(names: &[String]) -> String {
 }
 
 /// The names close enough to `wanted` to be a typo of it, best first.
-pub(crate) fn nearest(wanted: &str, names: &[String]) -> Vec<String> {
+pub fn nearest(wanted: &str, names: &[String]) -> Vec<String> {
     let limit = 1 + wanted.chars().count() / 3;
     let mut scored: Vec<(usize, &String)> = names
         .iter()

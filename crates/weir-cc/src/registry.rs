@@ -3,7 +3,7 @@
 use crate::{
     algorithm::Algorithm,
     error::{CcError, nearest},
-    library,
+    loading,
     ops::Ops,
 };
 use std::path::Path;
@@ -25,7 +25,7 @@ pub fn list() -> Vec<Algorithm> {
         .collect()
 }
 
-/// The congestion control with a registered name, or of a shared object built by [`build`](crate::build).
+/// The congestion control with a registered name, or of a shared object, for which this process has a [`Loader`](crate::Loader).
 ///
 /// A name that holds a `/` or ends in `.so` is a path.
 ///
@@ -34,7 +34,7 @@ pub fn list() -> Vec<Algorithm> {
 pub fn find(name: &str) -> Result<Algorithm, CcError> {
     let all = list();
     if name.contains('/') || name.ends_with(".so") {
-        return unlike(library::load(Path::new(name))?, &all);
+        return unlike(loading::load(Path::new(name))?, &all);
     }
     if let Some(algorithm) = all.iter().find(|algorithm| algorithm.name() == name) {
         return Ok(algorithm.clone());

@@ -324,6 +324,7 @@ fn flows_with_different_options_do_not_share_them() {
     assert_eq!(harsh.lose(), 1000 * 300 / 1024);
 }
 
+#[allow(clippy::disallowed_methods, reason = "flows of a driver may be on threads of its own")]
 #[test]
 fn an_instance_may_be_moved_cloned_and_sent() {
     for_each(|algorithm| {

@@ -12,6 +12,7 @@
 //! FIELD = N              what must hold; `ssthresh = N` calls the operation
 //! FIELD in A..B          bounds included
 //! ```
+#![allow(clippy::disallowed_methods, reason = "the tests read cc/")]
 
 mod common;
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use weir_cc::{BpfCheck, Confinement, Sources};
+use weir_cc_build::{BpfCheck, Confinement, Sources};
 
 fn json(value: &impl serde::Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| PyValueError::new_err(error.to_string()))
@@ -27,7 +27,7 @@ pub(crate) fn cc_describe(py: Python<'_>, name: &str) -> PyResult<String> {
 /// From now on this process may load shared objects: it is there for that.
 #[pyfunction]
 pub(crate) fn cc_permit_loading() {
-    weir_cc::permit_loading();
+    weir_cc_build::permit_loading();
 }
 
 /// Tries a congestion control with drawn calls.
@@ -72,8 +72,8 @@ pub(crate) fn cc_compile(
     sanitize: bool,
     confine: Option<PathBuf>,
 ) -> PyResult<String> {
-    let native = weir_cc::Native { sanitize, built_from };
-    py.detach(|| weir_cc::compile(&sources.0, &shared, &native, &confinement(confine))).map_err(value_error)
+    let native = weir_cc_build::Native { sanitize, built_from };
+    py.detach(|| weir_cc_build::compile(&sources.0, &shared, &native, &confinement(confine))).map_err(value_error)
 }
 
 fn confinement(program: Option<PathBuf>) -> Confinement {
@@ -83,7 +83,7 @@ fn confinement(program: Option<PathBuf>) -> Confinement {
 /// What decides an object beside its source: compiler, flags, headers.
 #[pyfunction]
 pub(crate) fn cc_recipe(sanitize: bool) -> PyResult<String> {
-    weir_cc::recipe(sanitize).map_err(value_error)
+    weir_cc_build::recipe(sanitize).map_err(value_error)
 }
 
 /// Whether a congestion control is in the subset of C that BPF takes: `accepted`, `refused` or `no clang`, and why.
@@ -93,7 +93,7 @@ pub(crate) fn cc_check_bpf(
     sources: &CcSources,
     confine: Option<PathBuf>,
 ) -> PyResult<(&'static str, String)> {
-    Ok(match py.detach(|| weir_cc::check_bpf(&sources.0, &confinement(confine))).map_err(value_error)? {
+    Ok(match py.detach(|| weir_cc_build::check_bpf(&sources.0, &confinement(confine))).map_err(value_error)? {
         BpfCheck::Accepted => ("accepted", String::new()),
         BpfCheck::Refused(messages) => ("refused", messages),
         BpfCheck::NoClang(tried) => ("no clang", tried),
@@ -103,7 +103,7 @@ pub(crate) fn cc_check_bpf(
 /// Writes the headers that a congestion control includes below a folder and returns the include path.
 #[pyfunction]
 pub(crate) fn cc_headers(folder: PathBuf) -> PyResult<PathBuf> {
-    weir_cc::write_headers(&folder).map_err(value_error)
+    weir_cc_build::write_headers(&folder).map_err(value_error)
 }
 
 /// Bytes of a record of calls.

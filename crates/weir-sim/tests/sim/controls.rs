@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use weir_cc::Confinement;
+use weir_cc_build::Confinement;
 use weir_plan::{Source, Stack};
 use weir_sim::{Options, Tables};
 
@@ -20,8 +20,8 @@ fn copy_of(name: &str, lacking: &str, folder: &tempfile::TempDir) -> PathBuf {
     assert_eq!(text.matches(&named).count(), 1, "{name} says its name once");
     let copy = folder.path().join("copy.c");
     fs::write(&copy, text.replace(&named, "\"copy\"").replace(lacking, "")).expect("a folder of the test's own");
-    weir_cc::permit_loading();
-    weir_cc::build(&copy, folder.path(), &Confinement::Off).expect("it compiles under another name")
+    weir_cc_build::permit_loading();
+    weir_cc_build::build(&copy, folder.path(), &Confinement::Off).expect("it compiles under another name")
 }
 
 fn tables(cc: &str, stack: Stack) -> Tables {

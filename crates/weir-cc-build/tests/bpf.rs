@@ -4,14 +4,15 @@ use std::{
     fs,
     path::{Path, PathBuf},
 };
-use weir_cc::{BpfCheck, CcError, Confinement, Sources, list};
+use weir_cc::{CcError, list};
+use weir_cc_build::{BpfCheck, Confinement, Sources};
 
 fn repository() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 fn check_bpf(source: &Path) -> Result<BpfCheck, CcError> {
-    weir_cc::check_bpf(&Sources::read(source)?, &Confinement::Off)
+    weir_cc_build::check_bpf(&Sources::read(source)?, &Confinement::Off)
 }
 
 /// Whether clang is there; says so if not. A machine that must not skip sets `WEIR_REQUIRE_CLANG`.

@@ -3,7 +3,6 @@
 //! A compiler is no guard. Its options and its precompiled headers execute code, its assembler reads any file, and a few
 //! lines of C keep it busy for hours.
 
-use crate::error::CcError;
 use std::{
     env, fs,
     os::unix::process::CommandExt,
@@ -12,6 +11,7 @@ use std::{
     thread,
     time::Duration,
 };
+use weir_cc::CcError;
 
 /// What keeps a compiler from this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]

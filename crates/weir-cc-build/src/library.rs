@@ -3,17 +3,11 @@
 //! A shared object is a program: its constructors run when it is opened. So a process loads one only after it has said
 //! that it is there for that ([`permit_loading`]); the processes of the command line never do.
 
-use crate::{
-    algorithm::Algorithm,
-    error::CcError,
-    guard::Foreign,
-    inspect,
-    ops::{ABI, Ops},
-    watch::{self, Operation},
-};
+use crate::inspect;
 use libloading::Library;
 use std::{
     collections::BTreeMap,
+    ffi::c_void,
     fs,
     io::Write,
     os::fd::{AsRawFd, FromRawFd},
@@ -24,6 +18,7 @@ use std::{
     },
     time::SystemTime,
 };
+use weir_cc::{ABI, Algorithm, CcError, Loading};
 
 /// A file's identity: the same path built again is another library.
 type Key = (PathBuf, Option<SystemTime>, u64);
@@ -37,6 +32,7 @@ const MOST_BYTES: u64 = 64 << 20;
 /// From now on this process may load congestion controls that others wrote.
 pub fn permit_loading() {
     PERMITTED.store(true, Relaxed);
+    weir_cc::load_with(load);
 }
 
 /// The congestion control in the shared object at `path`. It stays loaded for the life of the process.
@@ -76,11 +72,10 @@ fn open(path: &Path) -> Result<Algorithm, CcError> {
     // left, however this ends, and a process that may write no file can make it.
     let held = unnamed(&bytes).map_err(|error| fail(error.to_string()))?;
     let copy = format!("/proc/self/fd/{}", held.as_raw_fd());
-    let slot = watch::register(&path.display().to_string());
-    watch::begin(slot, Operation::Load, 0);
+    let mut loading = Loading::begin(path);
     // SAFETY: whatever its constructors do happens to a process that is there for it.
     let library = unsafe { Library::new(&copy) };
-    watch::end();
+    loading.opened();
     let library = library.map_err(|error| fail(error.to_string().replace(&copy, "the file")))?;
     // Never unloaded: algorithms are handed out for the life of the process. As long, the linker knows it by this number.
     std::mem::forget(held);
@@ -88,20 +83,17 @@ fn open(path: &Path) -> Result<Algorithm, CcError> {
     // SAFETY: the symbol is a u32 in every version of the interface.
     let abi = unsafe { library.get::<*const u32>(b"weir_cc_abi\0") }
         .map_err(|_| fail("it was not built by `weir cc build` (no symbol weir_cc_abi)".into()))?;
-    watch::set_base(slot, base_of((*abi).cast()));
+    loading.loaded_at(base_of((*abi).cast()));
     // SAFETY: the address of a constant in a library that stays loaded.
     let abi = unsafe { **abi };
     if abi != ABI {
         return Err(fail(format!("it was built for interface version {abi}, this is version {ABI}; build it again")));
     }
-    // SAFETY: with this version of the interface the symbol is a table of operations.
-    let ops = unsafe { library.get::<*const Ops>(b"weir_cc_entry\0") }
+    // SAFETY: the address of a symbol, which is not followed here.
+    let entry = unsafe { library.get::<*const c_void>(b"weir_cc_entry\0") }
         .map_err(|_| fail("it registers no congestion control (no symbol weir_cc_entry)".into()))?;
-    // SAFETY: as above; the constant lives as long as the library, that is, for ever.
-    let algorithm = Algorithm::check(unsafe { &**ops })?;
-    let state_bytes = algorithm.ops.priv_size as usize;
-    let path = Box::leak(path.display().to_string().into_boxed_str());
-    Ok(Algorithm { foreign: Some(Box::leak(Box::new(Foreign { path, slot, state_bytes }))), ..algorithm })
+    // SAFETY: with this version of the interface the symbol is a table of operations, in a library that stays loaded.
+    unsafe { loading.algorithm(*entry) }
 }
 
 /// A file without a name, of this content.

@@ -4,7 +4,6 @@
 //! them: a header elsewhere, a hidden file such as `.netrc`, a link that leads out of the folder, and precompiled
 //! headers, which gcc would take for code of its own.
 
-use crate::error::CcError;
 use std::{
     collections::BTreeSet,
     ffi::OsStr,
@@ -13,6 +12,7 @@ use std::{
     os::unix::{ffi::OsStrExt, fs::OpenOptionsExt},
     path::{Component, Path, PathBuf},
 };
+use weir_cc::CcError;
 
 /// Most bytes of one file.
 const MOST_BYTES: u64 = 8 << 20;

@@ -1,5 +1,6 @@
 //! A user's congestion control: built, refused with a clear message, loaded, used like a registered one.
 
+#[path = "../../weir-cc/tests/common/mod.rs"]
 mod common;
 
 use common::{Flow, options};
@@ -8,20 +9,21 @@ use std::{
     path::{Path, PathBuf},
 };
 use tempfile::TempDir;
-use weir_cc::{CcError, Confinement, Native, Sources, write_headers};
+use weir_cc::CcError;
+use weir_cc_build::{Confinement, Native, Sources, write_headers};
 
 /// As a process does that is there for loading users' controls.
 fn build(source: &Path, out: &Path) -> Result<PathBuf, CcError> {
-    weir_cc::permit_loading();
-    weir_cc::build(source, out, &Confinement::Off)
+    weir_cc_build::permit_loading();
+    weir_cc_build::build(source, out, &Confinement::Off)
 }
 
 fn compile(source: &Path, object: &Path, native: &Native) -> Result<String, CcError> {
-    weir_cc::compile(&Sources::read(source)?, object, native, &Confinement::Off)
+    weir_cc_build::compile(&Sources::read(source)?, object, native, &Confinement::Off)
 }
 
 fn find(name: &str) -> Result<weir_cc::Algorithm, CcError> {
-    weir_cc::permit_loading();
+    weir_cc_build::permit_loading();
     weir_cc::find(name)
 }
 
@@ -149,10 +151,10 @@ fn what_bpf_does_not_have_is_said() {
     let folder = temporary();
     for (from, to, expected) in refused {
         let sources = Sources::read(&variant(&folder, from, to)).expect("readable");
-        match weir_cc::check_bpf(&sources, &Confinement::Off).expect("a folder to work in") {
-            weir_cc::BpfCheck::NoClang(_) => return,
-            weir_cc::BpfCheck::Accepted => panic!("{to}: accepted"),
-            weir_cc::BpfCheck::Refused(message) => {
+        match weir_cc_build::check_bpf(&sources, &Confinement::Off).expect("a folder to work in") {
+            weir_cc_build::BpfCheck::NoClang(_) => return,
+            weir_cc_build::BpfCheck::Accepted => panic!("{to}: accepted"),
+            weir_cc_build::BpfCheck::Refused(message) => {
                 assert!(message.contains(expected), "{to}: expected {expected:?} in\n{message}");
                 assert!(!message.contains("Cannot select"), "{message}");
             }
@@ -250,7 +252,7 @@ fn files_that_are_no_congestion_controls_are_refused() {
         ("int other;", "all flows would share its variables: other"),
         ("const int other = 1;", "was not built by `weir cc build`"),
         ("const unsigned weir_cc_abi = 4711;", "interface version 4711"),
-        ("const unsigned weir_cc_abi = 2;", "registers no congestion control"),
+        ("const unsigned weir_cc_abi = 3;", "registers no congestion control"),
     ] {
         let source = folder.path().join("other.c");
         fs::write(&source, text_of_c).expect("writable");

@@ -2,7 +2,8 @@
 //! good.)
 
 use std::{fs, path::PathBuf};
-use weir_cc::{Confinement, Native, Sources, compile, find};
+use weir_cc::find;
+use weir_cc_build::{Confinement, Native, Sources, compile};
 
 #[test]
 fn a_shared_object_is_not_loaded_by_just_any_process() {

@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 use tempfile::TempDir;
-use weir_cc::{Algorithm, Confinement, Fault, Instance, build, caught, find, trial};
+use weir_cc::{Algorithm, Fault, Instance, caught, find, trial};
+use weir_cc_build::{Confinement, build};
 
 /// The example, with `statement` in its `cong_avoid`.
 fn doing(folder: &TempDir, statement: &str) -> Algorithm {
@@ -10,7 +11,7 @@ fn doing(folder: &TempDir, statement: &str) -> Algorithm {
 }
 
 fn replaced(folder: &TempDir, from: &str, to: &str) -> Algorithm {
-    weir_cc::permit_loading();
+    weir_cc_build::permit_loading();
     let example = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples/my_cc/my_cc.c");
     let text = fs::read_to_string(example).expect("readable");
     assert!(text.contains(from));

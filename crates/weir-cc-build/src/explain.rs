@@ -1,8 +1,9 @@
 //! Says in plain words what a compiler's messages about a congestion control mean: what the kernel and BPF do not have,
 //! which fields there are.
 
-use crate::{compile::HEADERS, confined::LIMITS_SAID, error::nearest, sources::Sources};
+use crate::{compile::HEADERS, confined::LIMITS_SAID, sources::Sources};
 use std::path::Path;
+use weir_cc::nearest;
 
 const WRITABLE: &str = "snd_cwnd, snd_cwnd_cnt, snd_cwnd_stamp, snd_ssthresh, app_limited, ecn_flags, sk_pacing_rate, \
                         sk_pacing_status and its private state (inet_csk_ca)";

@@ -2,9 +2,7 @@
 
 use crate::{
     confined::{Confinement, NotRun},
-    dependencies,
-    error::CcError,
-    explain, inspect, library,
+    dependencies, explain, inspect, library,
     sources::Sources,
 };
 use std::{
@@ -15,6 +13,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
+use weir_cc::CcError;
 
 /// The headers a congestion control includes, by their path below the include root's parent.
 pub(crate) const HEADERS: [(&str, &str); 13] = [
@@ -100,7 +99,7 @@ pub fn write_headers(folder: &Path) -> Result<PathBuf, CcError> {
     Ok(folder.join("include"))
 }
 
-/// Compiles the congestion control `source` to the shared object `out`, which [`find`](crate::find) then loads by path.
+/// Compiles the congestion control `source` to the shared object `out`, which [`find`](weir_cc::find) then loads by path.
 ///
 /// `out` may be a folder: the file is then named after the source. The compiler is `CC`, or `cc`. The result is loaded
 /// and checked like a registered congestion control before it replaces what was at `out`.
