@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
 /*
- * BIC: after a loss, a binary search for the window between the one that lost and the one kept, with the step bounded
- * on both sides; beyond it, slow start away from it.
+ * BIC: after a loss, a binary search for the window between the one that lost and the one kept, with bounded steps;
+ * beyond it, slow start away from it.
  *
  * L. Xu, K. Harfoush, I. Rhee, "Binary increase congestion control (BIC) for fast long-distance networks", INFOCOM
- * 2004, section III. Windows are in 1/1024 packet, so that the smallest step (0.01 packet) can be told.
+ * 2004, section III. Windows are in 1/1024 packet, fine enough for the smallest step (0.01 packet).
  *
- * With as_linux=1 it takes the steps that Linux takes: see the README.
+ * With as_linux=1 it takes Linux' steps: see the README.
  */
 #include "weir_cc.h"
 
@@ -32,24 +32,24 @@ enum {
 	BIC_LINUX_DIVISOR = 4,     /* a step is the distance to the maximum divided by this */
 	BIC_LINUX_SMOOTH = 20,     /* round trips that the last packets before and the first beyond the maximum take */
 	BIC_LINUX_FIRST = 20,      /* before any loss: one packet for at most this many acknowledged */
-	BIC_LINUX_NO_DELAY = 16,   /* one packet an acknowledgement */
-	BIC_LINUX_STALE = 32,      /* the pace of a window is found anew after 1/32 s */
+	BIC_LINUX_NO_DELAY = 16,   /* one packet per acknowledgement */
+	BIC_LINUX_STALE = 32,      /* the pace of a window is recomputed after 1/32 s */
 };
 
 /* With as_linux. */
 struct bic_linux {
 	u32 pace;      /* packets acknowledged for one packet of growth */
-	u32 pace_cwnd; /* the window, and the jiffy, it was found for */
+	u32 pace_cwnd; /* window and jiffy of the pace */
 	u32 pace_time;
-	u32 ack_packets; /* packets an acknowledgement is for, smoothed, 1/16 packet */
+	u32 ack_packets; /* packets per acknowledgement, smoothed, 1/16 packet */
 };
 
 struct bic {
 	struct weir_slow_start ss;
 	u32 loss_window;       /* window at the last loss; 0 is none */
 	u64 credit;            /* of weir_increase */
-	u32 target;            /* maximum being searched for; 0 when there is none, above it */
-	u32 probe;             /* increase a round trip beyond the maximum, packets */
+	u32 target;            /* maximum being searched for; 0 without one, above it */
+	u32 probe;             /* increase per round trip beyond the maximum, packets */
 	u32 probe_end;         /* window at which it doubles */
 	u32 saved_loss_window; /* for undo */
 	u32 saved_target;
@@ -74,7 +74,9 @@ static void bic_init(struct sock *sk)
 	weir_ss_start(sk, &ca->ss);
 }
 
-/* Beyond the maximum: one packet a round trip, then twice as fast each time that much has been gained, up to s_max. */
+/*
+ * Beyond the maximum: one packet per round trip, then twice as fast each time that much has been gained, up to s_max.
+ */
 static u32 bic_probe(struct sock *sk, struct bic *ca)
 {
 	u32 cwnd = tcp_sk(sk)->snd_cwnd;
@@ -111,8 +113,8 @@ static u32 bic_gain(struct sock *sk, struct bic *ca)
 }
 
 /*
- * Linux' search: a step each round trip, in whole packets, of a quarter of the distance. The last packets before the
- * maximum and the first beyond it take 20 round trips; further on the step is a third of what has been gained.
+ * Linux' search: each round trip a step of a quarter of the distance, in whole packets. The last packets before the
+ * maximum and the first beyond it take 20 round trips; further on the step is a third of the gain so far.
  */
 static __always_inline u32 bic_linux_search(u32 cwnd, u32 target)
 {
@@ -131,8 +133,8 @@ static __always_inline u32 bic_linux_search(u32 cwnd, u32 target)
 }
 
 /*
- * The pace of the search is divided by the packets that an acknowledgement is for, although these are counted as well:
- * with delayed acknowledgements, growth is twice as fast as the constants say.
+ * The pace of the search is divided by the packets per acknowledgement, although these are counted as well: with
+ * delayed acknowledgements, growth is twice as fast as the constants say.
  */
 static __always_inline u32 bic_linux_pace(const struct bic *ca, u32 cwnd)
 {
@@ -160,7 +162,7 @@ static __always_inline void bic_linux_increase(struct sock *sk, struct bic *ca, 
 	tcp_cong_avoid_ai(tp, found->pace, acked);
 }
 
-/* A maximum has fallen if this one is below the one last searched for, be it reduced or not. */
+/* A maximum has fallen if it is below the one last searched for, whether or not that was reduced. */
 static __always_inline u32 bic_linux_ssthresh(struct sock *sk, struct bic *ca)
 {
 	u32 cwnd = tcp_sk(sk)->snd_cwnd;

@@ -29,7 +29,7 @@ struct cubic_2005 {
 	u32 origin;    /* of the curve, packets */
 	u32 start;     /* window at the epoch, packets */
 	u32 gain_q10;  /* increase of the window over the next round trip, 1/1024 packet */
-	u32 gain_cwnd; /* the window and the tick it was computed for */
+	u32 gain_cwnd; /* window and tick of the gain */
 	u32 gain_tick;
 	u32 saved_w_max; /* for undo */
 	u32 saved_origin;

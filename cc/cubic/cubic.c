@@ -2,8 +2,8 @@
 /*
  * CUBIC: the window follows a cubic function of the time since the last loss, flat around the window that lost.
  *
- * RFC 9438; section numbers below are its. The README lists the one addition (growth before the first loss) and what
- * Linux does otherwise, which as_linux=1 does as well.
+ * RFC 9438; section numbers refer to it. The README lists the one addition (growth before the first loss) and the
+ * differences of Linux, which as_linux=1 adopts.
  */
 #include "weir_cc.h"
 
@@ -23,7 +23,7 @@ WEIR_CC_OPTIONS(CUBIC_OPTIONS)
 #include "weir_window.h"
 
 enum {
-	CUBIC_LINUX_STALE = 32,           /* the pace of a window is found anew after 1/32 s */
+	CUBIC_LINUX_STALE = 32,           /* the pace of a window is recomputed after 1/32 s */
 	CUBIC_LINUX_MAX_OFFSET = 1 << 17, /* ticks from K that count: two minutes; the product stays below 2^64 */
 	CUBIC_LINUX_FIRST_LEAD = 8,
 	CUBIC_LINUX_LAST_LEAD = 63,
@@ -111,7 +111,7 @@ static __always_inline void cubic_estimate_reno(struct sock *sk, struct cubic *c
 	ca->est_acked = div64_u64(have - grown * packet, numerator);
 }
 
-/* Section 4.2, 4.4, 4.5: towards W(t + RTT), at most half a window a round trip. */
+/* Sections 4.2, 4.4, 4.5: towards W(t + RTT), at most half a window per round trip. */
 static __always_inline void cubic_aim(struct sock *sk, struct cubic *ca, u64 elapsed)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -125,7 +125,7 @@ static __always_inline void cubic_aim(struct sock *sk, struct cubic *ca, u64 ela
 	ca->gain_q10 = min_t(u64, min(gain, cwnd_q10 / 2), ~0U);
 }
 
-/* In the Reno-friendly region the window is W_est, approached by at most half a packet for each acknowledged. */
+/* In the Reno-friendly region the window is W_est, approached by at most half a packet per acknowledged one. */
 static __always_inline void cubic_follow_reno(struct sock *sk, struct cubic *ca, u64 elapsed, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -143,8 +143,8 @@ static __always_inline void cubic_follow_reno(struct sock *sk, struct cubic *ca,
 }
 
 /*
- * Linux: packets acknowledged for one packet of growth, towards W(t + shortest round-trip time). The target is a whole
- * number of packets, and so is the pace, which makes growth up to twice as fast where it is near a packet for each.
+ * Linux: packets acknowledged for one packet of growth, towards W(t + shortest round-trip time). The target and the
+ * pace are whole numbers, which makes growth up to twice as fast if it is near a packet per acknowledged one.
  */
 static __always_inline u32 cubic_linux_pace(struct sock *sk, const struct cubic *ca, u32 now)
 {
@@ -282,7 +282,7 @@ static u32 cubic_ssthresh(struct sock *sk)
 	return weir_decrease(tp, beta);
 }
 
-/* Section 4.9: the loss was none; the stage before it goes on. */
+/* Section 4.9: the loss was spurious; the stage before it continues. */
 static u32 cubic_undo_cwnd(struct sock *sk)
 {
 	struct cubic *ca = inet_csk_ca(sk);
@@ -299,7 +299,7 @@ static u32 cubic_undo_cwnd(struct sock *sk)
 	return tcp_reno_undo_cwnd(sk);
 }
 
-/* Section 5.8: time spent idle is no time on the curve. */
+/* Section 5.8: idle time does not count on the curve. */
 static void cubic_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -319,7 +319,7 @@ static void cubic_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 	ca->gain_cwnd = 0;
 }
 
-/* Of the stage, microseconds. */
+/* Age of the stage, microseconds. */
 static __always_inline u64 cubic_age(struct sock *sk, const struct cubic *ca)
 {
 	if (OPT(sk, as_linux))
@@ -327,7 +327,7 @@ static __always_inline u64 cubic_age(struct sock *sk, const struct cubic *ca)
 	return tcp_sk(sk)->tcp_mstamp - ca->epoch;
 }
 
-/* Samples of the first second of a stage are left out: loss recovery stretches them. */
+/* Ignores samples of the first second of a stage: loss recovery stretches them. */
 static void cubic_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 {
 	struct cubic *ca = inet_csk_ca(sk);

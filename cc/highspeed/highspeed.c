@@ -15,7 +15,7 @@ WEIR_CC_OPTIONS(HIGHSPEED_OPTIONS)
 #include "weir_slow_start.h"
 #include "weir_window.h"
 
-/* Row i holds from window w on: the increase is i + 1 packets a round trip, the decrease b / 65536 of the window. */
+/* Row i holds from window w on: the increase is i + 1 packets per round trip, the decrease b / 65536 of the window. */
 static const struct highspeed_row {
 	u32 w;
 	u32 b;
@@ -40,7 +40,7 @@ static const struct highspeed_row {
 struct highspeed {
 	struct weir_slow_start ss;
 	u64 credit; /* of weir_increase */
-	u32 row;    /* of the last increase: nearly always that of the next one; Linux also decreases by it */
+	u32 row;    /* of the last increase: nearly always also the next one's; Linux also decreases by it */
 };
 
 static void highspeed_init(struct sock *sk)
@@ -77,8 +77,8 @@ static __always_inline bool highspeed_row_holds(u32 row, u32 w)
 }
 
 /*
- * Linux: row i holds up to window w, so that a(w) is rounded up; and an acknowledgement counts once, however many
- * packets it is for, which is RFC 3649's w + a(w) / w taken at its word.
+ * Linux: row i holds up to window w, so a(w) is rounded up; and an acknowledgement counts once, however many packets it
+ * covers, which is RFC 3649's w + a(w) / w taken literally.
  */
 static __always_inline void highspeed_linux_increase(struct tcp_sock *tp, struct highspeed *ca)
 {
@@ -119,8 +119,8 @@ static void highspeed_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 }
 
 /*
- * Linux: the share of the row of the last increase, so a half where slow start overshoots first, cut to eight bits;
- * what is given up is rounded down.
+ * Linux: the share in the row of the last increase, so a half if slow start overshoots first, cut to eight bits; the
+ * reduction is rounded down.
  */
 static __always_inline u32 highspeed_linux_decrease(struct sock *sk)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
 /*
- * H-TCP: the increase is a function of the time since the last congestion event, the decrease of the queue that built
- * up.
+ * H-TCP: the increase is a function of the time since the last congestion event, the decrease a function of the queue
+ * that built up.
  *
  * D. Leith, R. Shorten, "H-TCP: TCP for high-speed and long-distance networks", PFLDnet 2004, and
- * draft-leith-tcp-htcp-06, 2008. With as_linux=1 it measures, increases and backs off as Linux does: see the README.
+ * draft-leith-tcp-htcp-06, 2008. With as_linux=1 it measures, increases and backs off like Linux: see the README.
  */
 #include "weir_cc.h"
 
@@ -32,14 +32,14 @@ enum {
 	HTCP_LINUX_ONE = 128,
 	HTCP_LINUX_BETA_MIN = 64,
 	HTCP_LINUX_BETA_MAX = 102,
-	HTCP_LINUX_RTT_STEP_MS = 20,  /* RTTmax grows by at most so much a sample */
+	HTCP_LINUX_RTT_STEP_MS = 20,  /* RTTmax grows by at most this per sample */
 	HTCP_LINUX_LEAST_RTT_MS = 10, /* the adaptive backoff is for longer round-trip times */
 	HTCP_LINUX_RTTMAX_KEPT = 95,  /* share of the queueing time that a loss leaves, percent */
-	HTCP_LINUX_SETTLING = 3,      /* round trips after a loss whose throughput is taken as it is */
+	HTCP_LINUX_SETTLING = 3,      /* round trips after a loss whose throughput is taken unsmoothed */
 };
 
 struct htcp_linux {
-	u32 alpha; /* increase a round trip */
+	u32 alpha; /* increase per round trip */
 	u32 beta;  /* share of the window kept */
 	u32 rtt_min;
 	u32 rtt_max;
@@ -48,11 +48,11 @@ struct htcp_linux {
 	u32 interval;
 	u32 rate;             /* smoothed throughput, packets a second */
 	u32 rate_max;         /* highest of the epoch */
-	u32 last_rate_max;    /* of the one before */
+	u32 last_rate_max;    /* of the previous epoch */
 	u32 saved_congestion; /* for undo; 0 outside of congestion events */
 	u32 saved_rtt_max;
 	u32 saved_last_rate_max;
-	u32 ack_packets;  /* that the present acknowledgement is for */
+	u32 ack_packets;  /* covered by the present acknowledgement */
 	bool is_adaptive; /* throughput was steady at the last loss */
 };
 
@@ -67,7 +67,7 @@ struct htcp {
 			u32 interval;         /* start of the throughput measurement, low half of the clock */
 			u32 packets;          /* acknowledged since then */
 			u32 rate;             /* highest throughput since the last congestion event, packets a second */
-			u32 last_rate;        /* the same of the epoch before; 0 is none */
+			u32 last_rate;        /* the same of the previous epoch; 0 is none */
 			u32 saved_last_rate;
 			u16 beta; /* share of the window kept, 1/1024 */
 			u16 saved_beta;
@@ -115,8 +115,8 @@ static void htcp_init(struct sock *sk)
 }
 
 /*
- * The draft's alpha(Delta), 1/1024 packet a round trip: 1 + 10 (Delta - Delta_L) + ((Delta - Delta_L) / 2)^2 beyond
- * Delta_L, times 2 (1 - beta) so that a flow that gives up less also gains less.
+ * The draft's alpha(Delta), 1/1024 packet per round trip: 1 + 10 (Delta - Delta_L) + ((Delta - Delta_L) / 2)^2 beyond
+ * Delta_L, times 2 (1 - beta), so that a flow that gives up less also gains less.
  */
 static __always_inline u32 htcp_alpha_q10(struct sock *sk, const struct htcp *ca)
 {
@@ -146,7 +146,7 @@ static __always_inline void htcp_linux_update_alpha(struct sock *sk, struct htcp
 	ca->alpha = 2 * f * (HTCP_LINUX_ONE - ca->beta);
 }
 
-/* Linux counts what an acknowledgement is for, but not that of the one which completes a packet of growth. */
+/* Linux counts the packets of an acknowledgement, except of the one that completes a packet of growth. */
 static __always_inline void htcp_linux_increase(struct sock *sk, struct htcp_linux *ca)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -210,7 +210,7 @@ static __always_inline void htcp_linux_sample_rtt(struct sock *sk, struct htcp_l
 		ca->rtt_max = rtt;
 }
 
-/* Linux: throughput over at least a window and a round trip, a quarter of each new one once a loss is past. */
+/* Linux: throughput over at least a window and a round trip; after a loss, each new value counts a quarter. */
 static __always_inline void htcp_linux_measure(struct sock *sk, struct htcp_linux *ca, u32 acked)
 {
 	u32 now = tcp_jiffies32, cwnd = tcp_sk(sk)->snd_cwnd, gain = max(ca->alpha >> 7, 1U);
@@ -254,7 +254,7 @@ static void htcp_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 		htcp_linux_sample(sk, &ca->as_linux, sample);
 		return;
 	}
-	/* Samples of loss recovery tell of retransmissions, not of the queue. */
+	/* Samples during loss recovery reflect retransmissions, not the queue. */
 	if (weir_ca_state(sk) != TCP_CA_Open)
 		return;
 	if (sample->rtt_us > 0)
@@ -262,7 +262,7 @@ static void htcp_pkts_acked(struct sock *sk, const struct ack_sample *sample)
 	htcp_measure(sk, ca, sample->pkts_acked);
 }
 
-/* Did the throughput change by more than a fifth from one epoch to the next? */
+/* Whether the throughput changed by more than a fifth from one epoch to the next. */
 static __always_inline bool htcp_rate_changed(const struct htcp *ca)
 {
 	u64 difference = ca->rate > ca->last_rate ? ca->rate - ca->last_rate : ca->last_rate - ca->rate;
@@ -311,7 +311,7 @@ static __always_inline u32 htcp_linux_ssthresh(struct sock *sk, struct htcp_linu
 	return max_t(u32, tcp_sk(sk)->snd_cwnd * ca->beta / HTCP_LINUX_ONE, 2);
 }
 
-/* The time since the congestion event counts from its end. */
+/* The time since the congestion event counts from the event's end. */
 static __always_inline void htcp_linux_set_state(struct sock *sk, struct htcp_linux *ca, u8 new_state)
 {
 	if (new_state >= TCP_CA_CWR) {
@@ -371,7 +371,7 @@ static u32 htcp_undo_cwnd(struct sock *sk)
 	return tcp_reno_undo_cwnd(sk);
 }
 
-/* A timeout: slow start looks for the path's round-trip time again, the throughput history no longer holds. */
+/* After a timeout, slow start measures the path's round-trip time again; the throughput history is invalid. */
 static void htcp_set_state(struct sock *sk, u8 new_state)
 {
 	struct htcp *ca = inet_csk_ca(sk);

@@ -23,9 +23,9 @@ enum {
 	WEIR_DETECT_DELAY = 2,
 
 	WEIR_MIN_SAMPLES = 8,         /* round-trip times before the delay of a round counts (RFC 9406: N_RTT_SAMPLE) */
-	WEIR_MIN_THRESHOLD_US = 4000, /* least delay increase that counts (MIN_RTT_THRESH) */
-	WEIR_MAX_THRESHOLD_US = 16000, /* most (MAX_RTT_THRESH) */
-	WEIR_THRESHOLD_SHIFT = 3,      /* else this share of the delay (MIN_RTT_DIVISOR) */
+	WEIR_MIN_THRESHOLD_US = 4000, /* smallest delay increase that counts (MIN_RTT_THRESH) */
+	WEIR_MAX_THRESHOLD_US = 16000, /* largest (MAX_RTT_THRESH) */
+	WEIR_THRESHOLD_SHIFT = 3,      /* otherwise this share of the delay (MIN_RTT_DIVISOR) */
 	WEIR_CSS_DIVISOR = 4,          /* growth in conservative slow start (CSS_GROWTH_DIVISOR) */
 	WEIR_CSS_ROUNDS = 5,           /* its length */
 	WEIR_BURST_LIMIT = 8,          /* packets one ACK of an unpaced sender may add (L) */
@@ -49,8 +49,8 @@ struct weir_slow_start {
 			u32 train_end;   /* clock of the train's last ACK */
 		};
 		struct {                  /* HyStart++ */
-			u32 last_rtt;     /* round_rtt of the round before */
-			u32 baseline_rtt; /* round_rtt that began conservative slow start */
+			u32 last_rtt;     /* round_rtt of the previous round */
+			u32 baseline_rtt; /* round_rtt at the start of conservative slow start */
 		};
 	};
 	u8 samples;
@@ -77,7 +77,7 @@ static __always_inline void weir_ss_round(struct sock *sk, struct weir_slow_star
 	ss->round_rtt = ~0U;
 }
 
-/* The connection begins, or a timeout makes it begin again. */
+/* The connection begins, or restarts after a timeout. */
 static __always_inline void weir_ss_start(struct sock *sk, struct weir_slow_start *ss)
 {
 	ss->delay_min = 0;
@@ -99,10 +99,10 @@ static __always_inline u32 weir_ss_threshold(u32 rtt)
 }
 
 /*
- * A train of closely spaced ACKs as long as the path's forward delay means the window fills the path. The forward delay
- * is taken as half the shortest round trip; bursts of segmentation offload make both longer, by what four of them take
- * at the rate of the window, a millisecond at most. A paced sender spreads its window over the round trip, so its train
- * is compared with the whole of it.
+ * Detects a window that fills the path: a train of closely spaced ACKs as long as the path's forward delay, taken as
+ * half the shortest round trip. Bursts of segmentation offload lengthen both, by the duration of four of them at the
+ * rate of the window, at most a millisecond. A paced sender spreads its window over the round trip, so its train is
+ * compared with the whole of it.
  */
 static __always_inline bool weir_ss_long_train(struct sock *sk, struct weir_slow_start *ss)
 {
@@ -126,7 +126,7 @@ static __always_inline void weir_ss_count(struct weir_slow_start *ss, u32 rtt_us
 		ss->samples++;
 }
 
-/* The shortest of more than WEIR_MIN_SAMPLES round-trip times of the round is longer than the path's own. */
+/* Whether the shortest of more than WEIR_MIN_SAMPLES round-trip times of the round exceeds the path's own. */
 static __always_inline bool weir_ss_longer_delay(struct weir_slow_start *ss, u32 rtt_us)
 {
 	bool enough = ss->samples >= WEIR_MIN_SAMPLES;
@@ -151,7 +151,7 @@ static __always_inline void weir_ss_classic(struct sock *sk, struct weir_slow_st
 		weir_ss_leave(sk, ss);
 }
 
-/* RFC 9406 section 4.2; only the first slow start is searched, where no threshold is known. */
+/* RFC 9406 section 4.2; only for the first slow start, while no threshold is known. */
 static __always_inline void weir_ss_plus_plus(struct sock *sk, struct weir_slow_start *ss, u32 rtt_us)
 {
 	if (tcp_sk(sk)->snd_ssthresh < TCP_INFINITE_SSTHRESH)
@@ -176,7 +176,7 @@ static __always_inline void weir_ss_plus_plus(struct sock *sk, struct weir_slow_
 	}
 }
 
-/* A round-trip time; may end slow start by lowering the threshold to the window. */
+/* Processes a round-trip time; may end slow start by lowering the threshold to the window. */
 static __always_inline void weir_ss_sample(struct sock *sk, struct weir_slow_start *ss, s32 rtt_us)
 {
 	u32 rtt = max(rtt_us, 1);
@@ -193,7 +193,7 @@ static __always_inline void weir_ss_sample(struct sock *sk, struct weir_slow_sta
 		weir_ss_classic(sk, ss, rtt);
 }
 
-/* Grow up to `edge` by one packet for each k acknowledged; returns the acknowledged packets left. */
+/* Grows up to `edge` by one packet per k acknowledged; returns the acknowledged packets left. */
 static __always_inline u32 weir_ss_step(struct tcp_sock *tp, u32 k, u32 edge, u32 acked)
 {
 	u32 count = tp->snd_cwnd_cnt < k ? tp->snd_cwnd_cnt : 0;
@@ -232,7 +232,9 @@ static __always_inline u32 weir_ss_limited(struct sock *sk, u32 acked)
 	return 0;
 }
 
-/* Acknowledged packets while the window is below the threshold; returns those left for congestion avoidance. */
+/*
+ * Processes acknowledged packets while the window is below the threshold; returns those left for congestion avoidance.
+ */
 static __always_inline u32 weir_ss_acked(struct sock *sk, struct weir_slow_start *ss, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * What Linux offers to every congestion control, for the shims that cannot call the kernel's own: native and BPF.
- * Written from the RFCs cited; names and results are the kernel's, so that a source need not know where it runs.
+ * Linux' helpers for congestion controls, for the shims that cannot call the kernel's own: native and BPF. Written from
+ * the RFCs cited; names and results are the kernel's, so that a source is independent of where it runs.
  */
 #ifndef WEIR_TCP_H
 #define WEIR_TCP_H
@@ -41,8 +41,8 @@ static __always_inline bool tcp_in_slow_start(const struct tcp_sock *tp)
 }
 
 /*
- * Did the congestion window limit the sender (RFC 7661)? In slow start half a window in flight is enough to go on
- * growing, because the window doubles each round trip.
+ * Whether the congestion window limited the sender (RFC 7661). In slow start half a window in flight suffices for
+ * further growth, because the window doubles each round trip.
  */
 static __always_inline bool tcp_is_cwnd_limited(const struct sock *sk)
 {
@@ -54,8 +54,8 @@ static __always_inline bool tcp_is_cwnd_limited(const struct sock *sk)
 }
 
 /*
- * Slow start with appropriate byte counting (RFC 5681 section 3.1, RFC 3465): one packet for each packet acknowledged,
- * up to the threshold. Returns how many acknowledged packets are left for congestion avoidance.
+ * Slow start with appropriate byte counting (RFC 5681 section 3.1, RFC 3465): one packet per acknowledged packet, up to
+ * the threshold. Returns the number of acknowledged packets left for congestion avoidance.
  */
 static __always_inline u32 tcp_slow_start(struct tcp_sock *tp, u32 acked)
 {
@@ -68,7 +68,7 @@ static __always_inline u32 tcp_slow_start(struct tcp_sock *tp, u32 acked)
 
 /*
  * Additive increase: one packet for every w packets acknowledged. Credit saved under a larger w is worth at most one
- * packet, so that a w that shrinks causes no burst.
+ * packet, so a shrinking w causes no burst.
  */
 static __always_inline void tcp_cong_avoid_ai(struct tcp_sock *tp, u32 w, u32 acked)
 {
@@ -96,15 +96,15 @@ static __always_inline u32 tcp_reno_ssthresh(struct sock *sk)
 }
 
 /*
- * How far rate halving, which reduced the window before proportional rate reduction did, may go below the threshold of
- * Reno and what was derived from it: to half of it.
+ * The lower bound of rate halving, which reduced the window before proportional rate reduction did, for Reno and its
+ * derivatives: half of the threshold.
  */
 static __always_inline u32 tcp_reno_min_cwnd(struct sock *sk)
 {
 	return tcp_sk(sk)->snd_ssthresh / 2;
 }
 
-/* Loss recovery was a mistake (RFC 4015, RFC 5682): back to the window before it. */
+/* The loss was spurious (RFC 4015, RFC 5682): restores the window before it. */
 static __always_inline u32 tcp_reno_undo_cwnd(struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);

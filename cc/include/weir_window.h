@@ -8,9 +8,9 @@
 #define WEIR_ONE 1024U
 
 /*
- * Grow the window by gain_q10 / 1024 packets for each window of packets acknowledged, exactly: what is less than a
- * packet stays in *credit, which is in units of 1/1024 packet times the window and always below one packet's worth.
- * Never faster than slow start: at most one packet for each acknowledged.
+ * Grows the window by gain_q10 / 1024 packets for each window of packets acknowledged, exactly: fractions of a packet
+ * stay in *credit, which is in units of 1/1024 packet times the window and always below one packet's worth. Never
+ * faster than slow start: at most one packet per acknowledged one.
  */
 static __always_inline void weir_increase(struct tcp_sock *tp, u64 *credit, u32 gain_q10, u32 acked)
 {
@@ -26,7 +26,7 @@ static __always_inline void weir_increase(struct tcp_sock *tp, u64 *credit, u32 
 	*credit = sum;
 }
 
-/* The share of the window kept after a loss, keep_q10 / 1024, and at least two packets (RFC 5681 equation 4). */
+/* The window kept after a loss: the share keep_q10 / 1024, and at least two packets (RFC 5681 equation 4). */
 static __always_inline u32 weir_decrease(const struct tcp_sock *tp, u32 keep_q10)
 {
 	u64 kept = (u64)tp->snd_cwnd * keep_q10 / WEIR_ONE;

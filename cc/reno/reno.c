@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
 /*
- * Reno: one packet a round trip in congestion avoidance, half the window on loss (RFC 5681, with appropriate byte
- * counting). Loss recovery itself is the transport's.
+ * Reno: one packet per round trip in congestion avoidance, half the window on loss (RFC 5681, with appropriate byte
+ * counting). The transport itself recovers losses.
  */
 #include "weir_cc.h"
 

@@ -61,7 +61,7 @@ static void scalable_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 	tcp_cong_avoid_ai(tp, scalable_pace(sk), acked);
 }
 
-/* Linux rounds down what is given up, not what is kept. */
+/* Linux rounds the reduction down, not the kept share. */
 static u32 scalable_linux_ssthresh(struct sock *sk)
 {
 	u32 cwnd = tcp_sk(sk)->snd_cwnd;

@@ -6,7 +6,7 @@
 #ifndef WEIR_SHIM_ACCESS_H
 #define WEIR_SHIM_ACCESS_H
 
-/* Linux' accessors drop const as well: what may be written is decided field by field. */
+/* Linux' accessors drop const as well: read-only access is enforced field by field. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wcast-qual"
 

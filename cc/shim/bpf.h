@@ -79,7 +79,7 @@ enum tcp_ca_ack_event_flags {
 #define SK_PACING_NEEDED 1
 #define SK_PACING_FQ 2
 
-/* Set by the loader: jiffies a second of the running kernel. */
+/* Set by the loader: jiffies per second of the running kernel. */
 const volatile u32 weir_hz = 1000;
 
 static __always_inline u64 div64_u64(u64 dividend, u64 divisor)
@@ -195,7 +195,7 @@ struct tcp_congestion_ops {
 
 #pragma clang attribute pop
 
-/* A struct sock of a congestion control is the start of a struct tcp_sock; the verifier knows it as one. */
+/* A congestion control's struct sock is the start of a struct tcp_sock; the verifier knows that. */
 static __always_inline struct tcp_sock *tcp_sk(const struct sock *sk)
 {
 	return (struct tcp_sock *)sk;
@@ -211,7 +211,7 @@ static __always_inline void *inet_csk_ca(const struct sock *sk)
 	return (void *)inet_csk(sk)->icsk_ca_priv;
 }
 
-/* A bit field's place is known only when the program is loaded (enum bpf_field_info_kind). */
+/* The position of a bit field is known only when the program is loaded (enum bpf_field_info_kind). */
 #define WEIR_BPF_BITFIELD(object, field)                                                                  \
 	({                                                                                                \
 		const u8 *_at = (const u8 *)(object) + __builtin_preserve_field_info((object)->field, 0); \
@@ -325,7 +325,7 @@ struct weir_option {
 
 #define WEIR_CC_ABOUT(title, year, source)
 
-/* Linux calls other operations before init, while the connection is being established: what they left is forgotten. */
+/* Linux calls other operations before init, while the connection is being established: discards their state. */
 static __always_inline void weir_forget(struct sock *sk)
 {
 	u64 *word = inet_csk_ca(sk);
@@ -347,7 +347,7 @@ static __always_inline void weir_forget(struct sock *sk)
 #define WEIR_BPF_PROGRAM_pkts_acked(f) WEIR_BPF_VOID(pkts_acked, f(WEIR_BPF_SK, WEIR_BPF_ACK))
 #define WEIR_BPF_PROGRAM_min_tso_segs(f) WEIR_BPF_U32(min_tso_segs, f(WEIR_BPF_SK))
 #define WEIR_BPF_PROGRAM_sndbuf_expand(f) WEIR_BPF_U32(sndbuf_expand, f(WEIR_BPF_SK))
-/* No kernel that loads BPF halves the rate. */
+/* No kernel that loads BPF uses rate halving. */
 #define WEIR_BPF_PROGRAM_min_cwnd(f) __attribute__((unused)) static u32 (*const weir_min_cwnd)(struct sock *) = f;
 #define WEIR_BPF_PROGRAM_cong_control_rs(f) WEIR_BPF_VOID(cong_control, f(WEIR_BPF_SK, WEIR_BPF_RATE))
 #if defined(WEIR_OLD_CONG_CONTROL) && !defined(WEIR_REPLAY)

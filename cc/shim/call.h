@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * One call of an operation, over struct sock as in sock.h: what parity of the native and the BPF build is checked with.
+ * One call of an operation, over struct sock as in sock.h, for the comparison of the native and the BPF build.
  * crates/weir-bpf/src/calls.rs has the layout.
  */
 #ifndef WEIR_SHIM_CALL_H
@@ -24,7 +24,7 @@ enum weir_op {
 struct weir_call {
 	struct sock sk; /* before the call in a recording; before and after it in a replay */
 	u32 op;
-	u32 arg1; /* what the operation takes beside the socket, in that order */
+	u32 arg1; /* arguments of the operation besides the socket, in that order */
 	u32 arg2;
 	u32 result;
 	struct ack_sample ack;

@@ -123,7 +123,7 @@ static const struct kernel_param_ops weir_parameter_ops = {.set = weir_parameter
 #endif
 
 #define WEIR_KMOD_ADAPT(op, function) WEIR_KMOD_ADAPT_##op(function)
-/* Linux calls other operations before init, while the connection is being established: what they left is forgotten. */
+/* Linux calls other operations before init, while the connection is being established: discards their state. */
 #define WEIR_KMOD_ADAPT_init(f)                                                            \
 	static void weir_adapt_init(struct sock *sk)                                       \
 	{                                                                                  \
@@ -140,7 +140,7 @@ static const struct kernel_param_ops weir_parameter_ops = {.set = weir_parameter
 #define WEIR_KMOD_ADAPT_pkts_acked(f)
 #define WEIR_KMOD_ADAPT_min_tso_segs(f)
 #define WEIR_KMOD_ADAPT_sndbuf_expand(f)
-/* No kernel that this builds for halves the rate. */
+/* No kernel that this builds for uses rate halving. */
 #define WEIR_KMOD_ADAPT_min_cwnd(f) static u32 (*const weir_min_cwnd)(struct sock *) __maybe_unused = f;
 #define WEIR_KMOD_ADAPT_cong_control(f) WEIR_KMOD_CONTROL(f(sk, ack, flag, rs))
 #define WEIR_KMOD_ADAPT_cong_control_rs(f) WEIR_KMOD_CONTROL(f(sk, rs))

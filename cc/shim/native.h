@@ -2,7 +2,7 @@
 /*
  * Native shim: a table of ordinary functions over struct sock as in sock.h.
  *
- * What a congestion control may write is what bpf_tcp_ca.c lets a BPF program write: snd_cwnd, snd_cwnd_cnt,
+ * A congestion control may write the fields that bpf_tcp_ca.c lets a BPF program write: snd_cwnd, snd_cwnd_cnt,
  * snd_cwnd_stamp, snd_ssthresh, ecn_flags, app_limited, sk_pacing_rate, sk_pacing_status and the private state. The
  * other fields are const.
  */
@@ -28,7 +28,9 @@ typedef int64_t s64;
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-/* Raised whenever a struct below or the meaning of a field changes; a shared object built against another is refused.
+/*
+ * Raised whenever a struct below or the meaning of a field changes; a shared object built against another version is
+ * refused.
  */
 #define WEIR_CC_ABI 3
 
@@ -92,7 +94,7 @@ struct weir_cc_option {
 	u32 reserved;
 };
 
-/* Linux' tcp_congestion_ops, preceded by what the host needs to check and to describe it. */
+/* Linux' tcp_congestion_ops, preceded by the fields with which the host verifies and describes it. */
 struct tcp_congestion_ops {
 	u32 abi;
 	u32 sock_size;
@@ -161,7 +163,9 @@ static inline u64 div64_u64(u64 dividend, u64 divisor)
 #define WEIR_OP_SLOT(op, function) .op = function,
 
 #ifdef WEIR_CC_SHARED
-/* A shared object is linked without libc; the compiler may still call these two for a struct it clears or copies. */
+/*
+ * A shared object is linked without libc; the compiler may still call these two for a struct that it clears or copies.
+ */
 #ifdef __clang__
 #define WEIR_PLAIN_LOOP __attribute__((weak))
 #else
@@ -186,7 +190,7 @@ WEIR_PLAIN_LOOP void *memcpy(void *restrict to, const void *restrict from, size_
 #ifndef WEIR_CC_SOURCE
 #define WEIR_CC_SOURCE ""
 #endif
-/* weir_cc_built_from says which source this is, so that a file that was edited since is noticed without loading it. */
+/* weir_cc_built_from identifies the source, so that an edited file is detected without loading the object. */
 #define WEIR_CC_EXPORT_ABI                                                          \
 	__attribute__((visibility("default"))) const u32 weir_cc_abi = WEIR_CC_ABI; \
 	__attribute__((visibility("default"))) const char weir_cc_built_from[] = "weir-cc-built-from:" WEIR_CC_SOURCE;
@@ -195,7 +199,7 @@ WEIR_PLAIN_LOOP void *memcpy(void *restrict to, const void *restrict from, size_
 #define WEIR_CC_EXPORT_ABI
 #endif
 
-/* Compilers print both types of a pointer, and thereby the size of a state that is too large. */
+/* Compilers print both types of a pointer, and so the size of an oversized state. */
 #define WEIR_CC_STATE_SIZE(state)                                                         \
 	__attribute__((unused)) static char (*const weir_state_size)[ICSK_CA_PRIV_SIZE] = \
 		(char (*)[sizeof(state) <= ICSK_CA_PRIV_SIZE ? ICSK_CA_PRIV_SIZE : sizeof(state)])0;

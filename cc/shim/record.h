@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * Part of bpf.h with WEIR_RECORD: every call is written to a ring buffer with the socket's fields before and after it,
- * in the layout of sock.h, so that the calls of a live connection can be made again on the native build.
+ * Part of bpf.h with WEIR_RECORD: writes every call to a ring buffer with the socket's fields before and after it, in
+ * the layout of sock.h, so that the native build can repeat the calls of a live connection.
  */
 #ifndef WEIR_SHIM_RECORD_H
 #define WEIR_SHIM_RECORD_H
@@ -121,7 +121,7 @@ static __always_inline void weir_copy_rate(struct weir_call *call, const struct 
 	call->rate.is_ack_delayed = sample->is_ack_delayed;
 }
 
-/* What each operation takes beside the socket; the verifier lets it read no argument that it has not. */
+/* The arguments of each operation besides the socket; the verifier forbids reading arguments that it lacks. */
 #define WEIR_TAKES_NOTHING(op)                                                                  \
 	static __always_inline void weir_arguments_##op(struct weir_call *call, const u64 *ctx) \
 	{                                                                                       \
@@ -176,7 +176,7 @@ static __always_inline void weir_record_end(struct weir_record *record, const u6
 	bpf_ringbuf_submit(record, 0);
 }
 
-/* The call is there twice: an older verifier does not follow a second look at whether there is a record. */
+/* The call is there twice: an older verifier does not follow a second check for a record. */
 #define WEIR_BPF_RECORDED(op, type, statement, result)            \
 	SEC("struct_ops") type weir_op_##op(u64 *ctx)             \
 	{                                                         \

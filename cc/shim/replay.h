@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * Part of bpf.h with WEIR_REPLAY: the operations as programs that the kernel can be asked to run once
- * (BPF_PROG_TEST_RUN) on a struct sock as in sock.h, which is in a map. So the code that clang, the verifier and the
- * JIT make of a source can be called with any state, and compared with the native build.
+ * Part of bpf.h with WEIR_REPLAY: the operations as programs that the kernel can run once (BPF_PROG_TEST_RUN) on a
+ * struct sock as in sock.h, in a map. So the code that clang, the verifier and the JIT produce can be called with any
+ * state, and compared with the native build.
  */
 #ifndef WEIR_SHIM_REPLAY_H
 #define WEIR_SHIM_REPLAY_H

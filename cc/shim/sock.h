@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * The part of Linux' struct tcp_sock that a congestion control sees, as an ordinary C struct, and what is passed along.
+ * The part of Linux' struct tcp_sock that a congestion control sees, as an ordinary C struct, and the arguments of its
+ * operations.
  *
- * The layout is mirrored by crates/weir-cc/src/sock.rs and checked there field by field. A field that BPF struct_ops
- * may not write is const: writing it does not compile.
+ * crates/weir-cc/src/sock.rs mirrors the layout and verifies it field by field. A field that BPF struct_ops may not
+ * write is const: writing it does not compile.
  */
 #ifndef WEIR_SHIM_SOCK_H
 #define WEIR_SHIM_SOCK_H
@@ -49,7 +50,9 @@ struct inet_connection_sock {
 	u64 icsk_ca_priv[ICSK_CA_PRIV_SIZE / sizeof(u64)];
 };
 
-/* The private state is last: the host lets a page without access follow it, so that writing beyond it ends the call. */
+/*
+ * The private state is last: the host places a page without access after it, so that writing beyond it ends the call.
+ */
 struct sock {
 	struct tcp_sock weir_tcp;
 	u64 sk_pacing_rate;           /* bytes a second; ~0 is unlimited */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
 /*
- * Says which function of a module divides by zero, before the processor ends the kernel for it without a word.
+ * Names the function of a module that divides by zero, before the processor stops the kernel without a message.
  *
- * Built into the module of a congestion control of a user, which is compiled with -fsanitize=integer-divide-by-zero:
- * the compiler then has this function called instead of the division.
+ * Built into the module of a user's congestion control, which is compiled with -fsanitize=integer-divide-by-zero: the
+ * compiler then calls this function instead of dividing.
  */
 #include <linux/kernel.h>
 #include <linux/module.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* The end of a lab, and what is said until then. */
+/* The end of a lab, and its messages. */
 #include "init.h"
 
 #include <stdarg.h>
@@ -16,7 +16,7 @@ void say(const char *format, ...)
 	length = vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
 	if (write(2, text, length < (int)sizeof(text) ? (size_t)length : sizeof(text) - 1) < 0)
-		return; /* nobody is left to be told */
+		return; /* nobody can receive it */
 }
 
 static void put(const char *path, const char *text)

@@ -128,7 +128,7 @@ void start_shell(char **arguments)
 	}
 }
 
-/* Notes every process that has ended. */
+/* Records every process that has ended. */
 void reap(void)
 {
 	int status;

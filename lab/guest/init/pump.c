@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* Waits for what processes write and hands it out; tells the time. */
+/* Forwards the output of processes; tells the time. */
 #include "init.h"
 
 #include <poll.h>
@@ -52,7 +52,7 @@ void begin_clock(void)
 	tell_time();
 }
 
-/* A pipe whose other end is copied to FILE of the run's folder; the end to write to. */
+/* Opens a pipe whose other end is copied to FILE of the run's folder; returns the end for writing. */
 int open_stream(const char *name, int input)
 {
 	char path[256];
@@ -72,7 +72,7 @@ int open_stream(const char *name, int input)
 	return ends[1];
 }
 
-/* Copies what is there, at most a chunk; the bytes, 0 when there will be no more. */
+/* Copies the available bytes, at most a chunk; returns their number, 0 at the end. */
 static ssize_t copy(struct stream *stream)
 {
 	ssize_t length = read(stream->from, chunk, sizeof(chunk));
@@ -90,8 +90,8 @@ static ssize_t copy(struct stream *stream)
 }
 
 /*
- * Copies what processes have left in their pipes when they ended, which may be more than is copied at once. A process
- * that still holds the other end is not waited for, and what it goes on to write is not copied.
+ * Copies the rest in the pipes of ended processes, which may be more than is copied at once. Does not wait for a
+ * process that still holds the other end, and does not copy its later output.
  */
 void drain(void)
 {
@@ -104,7 +104,7 @@ void drain(void)
 	}
 }
 
-/* Copies what there is of the file that is collected. */
+/* Copies the new content of the collected file. */
 void collect(void)
 {
 	ssize_t length;
@@ -127,7 +127,7 @@ void begin_collecting(const char *from, const char *name)
 		fail("cannot copy %s to %s: %s", from, path, strerror(errno));
 }
 
-/* Waits for something to happen, and deals with it. */
+/* Waits for an event, and handles it. */
 void turn(void)
 {
 	struct pollfd polled[MAX_STREAMS + 2] = {{.fd = heartbeat, .events = POLLIN},

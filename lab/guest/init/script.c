@@ -34,8 +34,9 @@ static bool all_spoke(void)
 }
 
 /*
- * Has the plan begin: `fields` are the lead, and optionally a file and a text for it. The instant is a multiple of the
- * lead: what was loaded before, and how often it read the clock, must not decide how the plan meets the kernel's ticks.
+ * Starts the plan: `fields` are the lead, and optionally a file and a text for it. The instant is a multiple of the
+ * lead, so that the duration of loading, and the number of clock readings, do not decide how the plan meets the
+ * kernel's ticks.
  */
 static void start_served(char **fields, size_t count)
 {

@@ -35,7 +35,7 @@ static void loopback_up(void)
 	close(socket_);
 }
 
-/* Standard files: nothing in, messages to `path`. */
+/* Standard files: empty input, messages to `path`. */
 static void open_standard_files(const char *path)
 {
 	int null = open("/dev/null", O_RDWR);
@@ -83,8 +83,7 @@ void enter_namespace(const char *path)
 		close(file);
 }
 
-/* Writes down where in memory each module is, for who looks at the kernel from outside; no process is started for it.
- */
+/* Writes each module's address for tools that examine the kernel from outside; starts no process. */
 static void tell_modules(void)
 {
 	int from = open("/proc/modules", O_RDONLY | O_CLOEXEC);

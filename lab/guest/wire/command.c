@@ -199,7 +199,7 @@ static int add_lost(const char *text)
 	return 0;
 }
 
-/* What follows the link in a change; false: it is none, or this kind of link cannot have it. */
+/* Parses the text after the link in a change; false: it is malformed, or this kind of link does not support it. */
 static bool parse_change(const char *text, const struct link *link, struct change *change)
 {
 	if (!strncmp(text, "loss ", 5)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
-/* What is counted of each link, and the rows of all tables. */
+/* The counters of each link, and the rows of all tables. */
 #include <linux/slab.h>
 #include <net/inet_ecn.h>
 #include <net/sch_generic.h>
@@ -18,7 +18,7 @@ struct wire_row {
 };
 
 struct chunk {
-	struct wire_row row[CHUNK_ROWS]; /* first: what take_rows gives */
+	struct wire_row row[CHUNK_ROWS]; /* first: the result of take_rows */
 	struct list_head list;
 	u32 rows;
 };
@@ -152,7 +152,7 @@ static enum hrtimer_restart on_tick(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
-/* Rows of what is counted from now on, one each `step` of the plan's time; 0: none. */
+/* Rows of the counters from now on, one per `step` of the plan's time; 0: none. */
 void begin_rows(u64 step)
 {
 	for (u32 i = 0; i < WIRE_MAX_LINKS; i++)
@@ -165,7 +165,7 @@ void begin_rows(u64 step)
 	}
 }
 
-/* A piece of what was recorded, to be freed with kfree, and its bytes; NULL if there is none. */
+/* A piece of the recorded rows, to be freed with kfree, and its bytes; NULL if there is none. */
 void *take_rows(size_t *bytes)
 {
 	struct chunk *chunk;

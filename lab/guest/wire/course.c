@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
-/* Which way a packet goes: that of its flow. */
+/* The course of a packet: that of its flow. */
 #include "wire.h"
 
-/* The flow between two nodes, in either direction, that is found first. */
+/* The first flow between two nodes, in either direction. */
 static bool any_course(u32 from, __be32 to, union course *course)
 {
 	for (u32 i = 0; i < flow_count; i++) {
@@ -20,7 +20,10 @@ static bool any_course(u32 from, __be32 to, union course *course)
 	return false;
 }
 
-/* The way of a packet to or from the port of a flow, which a download has at its sender, others at their receiver. */
+/*
+ * The course of a packet to or from the port of a flow; a download has the port at its sender, others at their
+ * receiver.
+ */
 static bool course_of(u32 number, u32 node, __be32 to, u32 payload, union course *course)
 {
 	const struct flow *flow;
@@ -43,7 +46,7 @@ static bool flow_course(u32 node, const struct iphdr *ip, u32 source, u32 target
 	       course_of(source - first_port, node, ip->daddr, payload, course);
 }
 
-/* Finds the way of a packet that leaves a host; only IPv4 has one. */
+/* Finds the course of a packet that leaves a host; only IPv4 has one. */
 bool find_course(struct sk_buff *skb, u32 node, union course *course)
 {
 	const struct iphdr *ip = ip_hdr(skb);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
 /*
- * One-way delay and jitter of each flow: tables `delays` and `delay_bins`. The same as crates/weir-links (delays.rs)
- * and the histogram of crates/weir-units, which say what is meant.
+ * One-way delay and jitter of each flow: tables `delays` and `delay_bins`. Equivalent to crates/weir-links (delays.rs)
+ * and the histogram of crates/weir-units, which document the definitions.
  */
 #include <linux/log2.h>
 #include <linux/slab.h>
@@ -10,13 +10,13 @@
 
 enum {
 	STEP_BITS = 7,
-	STEPS = 1 << STEP_BITS, /* bins of each power of two */
+	STEPS = 1 << STEP_BITS, /* bins per power of two */
 	OCTAVES = 64 - STEP_BITS + 1
 };
 
 struct population {
 	u64 count, sum, least, most;
-	u64 used; /* the octaves that have a count */
+	u64 used; /* the octaves with a nonzero count */
 	u64 *octave[OCTAVES];
 };
 
@@ -29,8 +29,10 @@ u64 delay_interval;
 static u64 interval_end;
 static struct hrtimer tick;
 
-/* A packet that the host's stack hands to the queue of its device, if nobody has said when. TCP has: it is now, or when
- * the packet is to leave where the queue paces. A header of no bytes is made then. */
+/*
+ * Stamps a packet that the host's stack hands to the queue of its device, unless it has a time. TCP's packets have: the
+ * present, or their departure if the queue paces. Called to make a header of no bytes.
+ */
 static int stamp(struct sk_buff *skb, struct net_device *dev, unsigned short type, const void *to, const void *from,
 		 unsigned int length)
 {
@@ -38,7 +40,7 @@ static int stamp(struct sk_buff *skb, struct net_device *dev, unsigned short typ
 
 	if (skb->tstamp)
 		return 0;
-	local_irq_save(flags); /* a program that reads the clock pays for it with time; this is no program */
+	local_irq_save(flags); /* reading the clock costs a program time; this is no program */
 	skb->tstamp = ns_to_ktime(ktime_get_ns());
 	local_irq_restore(flags);
 	return 0;
@@ -125,7 +127,7 @@ static void roll(u64 now)
 	interval_end = epoch + (div64_u64(now - epoch, delay_interval) + 1) * delay_interval;
 }
 
-/* So many data packets of a flow that were handed to their host's queue at `sent` arrive. */
+/* Counts data packets of a flow that were handed to their host's queue at `sent` and arrive now. */
 void count_delay(u32 flow, u64 sent, u64 now, u32 packets)
 {
 	struct delays *delays = flows[flow].delays;

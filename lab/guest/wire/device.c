@@ -11,11 +11,11 @@ enum {
 };
 
 struct port {
-	u32 link; /* what the device transmits on */
+	u32 link; /* the device's transmitter */
 	u32 node; /* of a host's device */
 };
 
-/* The destructor of a packet that is in the queue of a device: nobody but the queue frees it there. */
+/* The destructor of a packet in the queue of a device: only the queue frees it there. */
 static void dropped_by_queue(struct sk_buff *skb)
 {
 	struct port *port = netdev_priv(skb->dev);
@@ -44,11 +44,11 @@ static void begin_transmission(struct link *link, u64 start)
 		link->free_at = start + transmission(link, wire_bytes(link, link->sending));
 		set_alarm(&link->sent, link->free_at);
 	} else {
-		link->free_at = NEVER; /* a change will begin it */
+		link->free_at = NEVER; /* a change will start it */
 	}
 }
 
-/* The transmitter takes a packet; the queue waits until it was sent. */
+/* The transmitter takes a packet; the queue stops until it was sent. */
 static void transmit(struct link *link, struct sk_buff *skb, u64 entered)
 {
 	u64 now = ktime_get_ns();
@@ -61,7 +61,7 @@ static void transmit(struct link *link, struct sk_buff *skb, u64 entered)
 	begin_transmission(link, start);
 }
 
-/* The next packet of a train that was taken apart; whether there is one. */
+/* Transmits the next packet of a segmented train; returns whether there is one. */
 static bool transmit_rest(struct link *link)
 {
 	struct sk_buff *skb = __skb_dequeue(&link->rest);
@@ -100,7 +100,7 @@ enum hrtimer_restart on_sent(struct hrtimer *timer)
 	struct sk_buff *skb = link->sending;
 
 	link->sending = NULL;
-	skb_orphan(skb); /* to its socket, it has left the host now */
+	skb_orphan(skb); /* for its socket, it has left the host now */
 	if (link->delay)
 		send_off(link, skb, link->free_at);
 	else
@@ -115,7 +115,7 @@ static netdev_tx_t link_xmit(struct sk_buff *skb, struct net_device *dev)
 	struct port *port = netdev_priv(dev);
 	struct link *link = links[port->link];
 
-	if (skb->destructor != dropped_by_queue) { /* the stack's own: it has no business here */
+	if (skb->destructor != dropped_by_queue) { /* the stack's own, misplaced here */
 		kfree_skb(skb);
 		return NETDEV_TX_OK;
 	}
@@ -125,7 +125,7 @@ static netdev_tx_t link_xmit(struct sk_buff *skb, struct net_device *dev)
 	return NETDEV_TX_OK;
 }
 
-/* A packet of a train that was taken apart, to be transmitted after those before it. */
+/* Appends a packet of a segmented train behind the earlier ones. */
 static void append_rest(struct link *link, struct sk_buff *skb, u64 now)
 {
 	__skb_queue_tail(&link->rest, skb);
@@ -147,7 +147,7 @@ static netdev_tx_t host_xmit(struct sk_buff *skb, struct net_device *dev)
 	dev_sw_netstats_tx_add(dev, packets_in(skb), skb->len);
 	skb->mark = course.mark;
 	if ((delay_interval || tracing) && !skb->tstamp)
-		skb->tstamp = ktime_get(); /* it came past the stack */
+		skb->tstamp = ktime_get(); /* it bypassed the stack */
 	if (tracing)
 		show_sent(skb, ktime_to_ns(skb->tstamp));
 	arrived(link, skb);
@@ -172,7 +172,7 @@ static void set_up_device(struct net_device *dev)
 	dev->max_mtu = 65535;
 	dev->needs_free_netdev = true;
 	dev->pcpu_stat_type = NETDEV_PCPU_STAT_TSTATS;
-	dev->tx_queue_len = QUEUE_PACKETS; /* with none here, the device would get no queue */
+	dev->tx_queue_len = QUEUE_PACKETS; /* with 0, the device would get no queue */
 	dev->features = dev->hw_features =
 		NETIF_F_SG | NETIF_F_FRAGLIST | NETIF_F_HIGHDMA | NETIF_F_HW_CSUM | NETIF_F_GSO_SOFTWARE;
 	dev->vlan_features = dev->features;

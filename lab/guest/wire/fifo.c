@@ -7,10 +7,10 @@
 
 enum {
 	CHUNK_PACKETS = 168, /* a page */
-	ROOM = 8,            /* packets that a queue has room for which never forms */
+	ROOM = 8,            /* packets that fit into a queue that never forms */
 };
 
-/* A packet in the queue of a fifo: what remains to be done when its transmission begins. */
+/* A packet in the queue of a fifo: the work left for the start of its transmission. */
 struct waiting {
 	u64 start;
 	u32 wire, bytes, packets;
@@ -66,7 +66,7 @@ void advance(struct link *link, u64 now)
 	}
 }
 
-/* Transmits a packet that comes to a fifo at `now`; when it has left. */
+/* Transmits a packet that comes to a fifo at `now`; returns its time of departure. */
 static u64 pass_fifo(struct link *link, u32 wire, u64 now)
 {
 	return link->free_at = max(now, link->free_at) + transmission(link, wire);
@@ -111,7 +111,7 @@ void enter_fifo(struct link *link, struct sk_buff *skb, u64 now)
 	send_off(link, skb, sent);
 }
 
-/* Whether a packet that leaves `before` can never be lost, or have to wait behind others, on `link`. */
+/* Whether a packet that leaves `before` can never be lost, or queue behind others, on `link`. */
 static bool may_merge(const struct link *before, const struct link *link)
 {
 	u32 largest = link->mtu + link->overhead;

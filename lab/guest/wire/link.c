@@ -10,7 +10,7 @@ void arrived(struct link *link, const struct sk_buff *skb)
 	link->counts.in_bytes += bytes_in(skb);
 }
 
-/* The packets of a train, each alone; NULL, and the train as it was, if there is no memory for them. */
+/* The packets of a train, each alone; NULL, with the train unchanged, if memory is short. */
 static struct sk_buff *take_apart(struct sk_buff *skb)
 {
 	netdev_features_t features = NETIF_F_SG | NETIF_F_HIGHDMA | NETIF_F_HW_CSUM;
@@ -22,7 +22,7 @@ static struct sk_buff *take_apart(struct sk_buff *skb)
 	return packets;
 }
 
-/* Drops those packets of a train, or of one that is alone, that are `lost`, and gives each of the others to `keep`. */
+/* Drops those packets of a train, or the single packet, that are `lost`, and passes each of the others to `keep`. */
 void drop_some(struct link *link, struct sk_buff *train, u64 lost, keep_function keep, u64 now)
 {
 	struct sk_buff *packets = take_apart(train), *packet, *next;
@@ -42,7 +42,7 @@ void drop_some(struct link *link, struct sk_buff *train, u64 lost, keep_function
 	}
 }
 
-/* Past its losses. */
+/* The packet has passed the losses. */
 static void admit(struct link *link, struct sk_buff *skb, u64 now)
 {
 	if (link->kind == KIND_FIFO)
@@ -51,7 +51,7 @@ static void admit(struct link *link, struct sk_buff *skb, u64 now)
 		enter_device(link, skb, now);
 }
 
-/* A packet comes to the link that its course names. */
+/* A packet comes to the link of its course. */
 static void enter(struct sk_buff *skb, u64 now)
 {
 	struct link *link = link_of((union course){.mark = skb->mark});
@@ -69,7 +69,7 @@ static void enter(struct sk_buff *skb, u64 now)
 		admit(link, skb, now);
 }
 
-/* Into the delay line; a packet never overtakes another. */
+/* Puts a packet into the delay line; a packet never overtakes another. */
 void send_off(struct link *link, struct sk_buff *skb, u64 sent)
 {
 	struct sk_buff *last = skb_peek_tail(&link->line);
@@ -117,7 +117,7 @@ void leave(struct sk_buff *skb, u64 now)
 	}
 }
 
-/* What is next in a delay line was touched by nobody for long: the caches shall have it when it leaves. */
+/* The next packet in a delay line was not touched for long: prefetches it for its departure. */
 static __always_inline void prefetch_next(const struct link *link)
 {
 	const struct sk_buff *skb = skb_peek(&link->line);
@@ -127,7 +127,7 @@ static __always_inline void prefetch_next(const struct link *link)
 	prefetch(skb_shinfo(skb));
 	prefetch(skb->data);
 	for (size_t at = 0; at < sizeof(*skb); at += L1_CACHE_BYTES)
-		prefetch((const char *)skb->next + at); /* and where that one's parts are, for its turn */
+		prefetch((const char *)skb->next + at); /* and the parts of the one after, for its turn */
 }
 
 enum hrtimer_restart on_arrival(struct hrtimer *timer)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
-/* Which packets are lost before the queue: the models of crates/weir-elements (loss.rs), draw by draw. */
+/* Selects the packets lost before the queue: the models of crates/weir-elements (loss.rs), draw by draw. */
 #include <linux/slab.h>
 
 #include "wire.h"
@@ -20,7 +20,7 @@ static bool is_listed(struct link *link)
 	return true;
 }
 
-/* Which packets of a train are lost: bit i for the i-th one; a packet that is alone is the first. */
+/* The lost packets of a train: bit i for the i-th one; a single packet is the first. */
 u64 lost_of(struct link *link, const struct sk_buff *skb)
 {
 	union course course = {.mark = skb->mark};
@@ -38,7 +38,7 @@ u64 lost_of(struct link *link, const struct sk_buff *skb)
 	return lost;
 }
 
-/* From now on those of `loss`, or none; nothing else is lost, either. */
+/* From now on only `loss` applies, or no losses. */
 void replace_losses(struct link *link, struct loss *loss)
 {
 	kfree(link->loss);
@@ -48,7 +48,7 @@ void replace_losses(struct link *link, struct loss *loss)
 	link->listed_count = link->listed_next = 0;
 }
 
-/* The next packet is the first of the plan. */
+/* Restarts the count: the next packet is the first of the plan. */
 void restart_losses(struct link *link)
 {
 	link->data_packets = 0;

@@ -38,7 +38,7 @@ static ssize_t wire_write(struct file *file, const char __user *buffer, size_t s
 	return error ? error : size;
 }
 
-/* Gives whole pieces: the reader comes seldom and takes all there is. */
+/* Returns whole pieces: the reader comes seldom and takes everything. */
 static ssize_t wire_read(struct file *file, char __user *buffer, size_t size, loff_t *offset)
 {
 	size_t length = 0;

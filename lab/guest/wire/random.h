@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
- * The random numbers of crates/weir-units (random.rs), so that a link of the lab loses the very packets that it loses
- * in the simulator and in the emulator: xoshiro256++ of D. Blackman and S. Vigna, its state filled by SplitMix64 of
- * S. Vigna. Also compiled outside the kernel, by its test.
+ * The random numbers of crates/weir-units (random.rs), so that a link of the lab loses the same packets as in the
+ * simulator and in the emulator: xoshiro256++ of D. Blackman and S. Vigna, its state filled by SplitMix64 of S. Vigna.
+ * Its test also compiles it outside the kernel.
  */
 #ifndef WEIR_RANDOM_H
 #define WEIR_RANDOM_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0
 /*
- * Single packets of the flows that are traced: a row when the host's device takes a packet, one when it reaches its
- * host or is dropped. What the rows mean, crates/weir-trace (rows.rs) knows: here, a packet is its headers.
+ * Single packets of traced flows: a row when the host's device takes a packet, and one when it reaches its host or is
+ * dropped. crates/weir-trace (rows.rs) interprets the rows: here, a packet is its headers.
  */
 #include "wire.h"
 
@@ -58,19 +58,19 @@ void show_sent(struct sk_buff *skb, u64 time)
 	show(skb, ROW_SENT, time, 0);
 }
 
-/* A packet of which show_sent made a row reaches its host. */
+/* A packet with a row of show_sent reaches its host. */
 void show_received(const struct sk_buff *skb, u64 now)
 {
 	show(skb, ROW_RECEIVED, now, 0);
 }
 
-/* The same is dropped. */
+/* A packet with a row of show_sent is dropped. */
 void show_dropped(const struct sk_buff *skb, u32 link)
 {
 	unsigned long flags;
 	u64 now;
 
-	local_irq_save(flags); /* a program that reads the clock pays for it with time; this is no program */
+	local_irq_save(flags); /* reading the clock costs a program time; this is no program */
 	now = ktime_get_ns();
 	local_irq_restore(flags);
 	show(skb, ROW_DROPPED, now, link);

@@ -50,11 +50,11 @@ enum {
 	WIRE_MAX_TRAIN = 64, /* packets in a train: one bit each */
 };
 
-/* What the device of a host does about segments. */
+/* The treatment of segments by a host's device. */
 enum offload {
-	OFFLOAD_NONE,   /* each is alone */
+	OFFLOAD_NONE,   /* each is separate */
 	OFFLOAD_TRAINS, /* trains stay whole on every link */
-	OFFLOAD_DEVICE  /* trains, which the device takes apart */
+	OFFLOAD_DEVICE  /* trains, which the device segments */
 };
 
 enum kind {
@@ -75,7 +75,7 @@ struct counts {
 	u64 queue_max, delay_sum, delay_count, delay_max;
 };
 
-/* Random losses: the two states of crates/weir-elements (loss.rs). One with equal probabilities has no states. */
+/* Random losses: the two states of crates/weir-elements (loss.rs). With equal probabilities there are no states. */
 struct loss {
 	bool stateful, bad;
 	u64 leave[2], lose[2]; /* probabilities of the good and of the bad state, in 1/2^63 */
@@ -104,14 +104,14 @@ struct link {
 	u32 overhead, mtu;
 	bool record;
 
-	u64 free_at;                             /* when the transmitter has sent what it was given */
+	u64 free_at;                             /* end of the transmissions so far */
 	struct sk_buff *sending;                 /* of a device: the packet in transmission */
-	struct sk_buff_head rest;                /* of a nic: what follows it of a train that was taken apart */
+	struct sk_buff_head rest;                /* of a nic: the rest of a segmented train */
 	struct hrtimer sent;                     /* its end */
 	struct sk_buff_head line;                /* the delay line */
 	struct hrtimer arrival;                  /* of the line's head */
-	struct waiting_chunk *queue, *queue_end; /* of a fifo: whose transmission has not begun */
-	bool merged; /* a fifo that one other alone feeds, no faster: what enters that one is known to enter this one */
+	struct waiting_chunk *queue, *queue_end; /* of a fifo: packets waiting for transmission */
+	bool merged; /* a fifo fed only by a slower or equal one: a packet that enters that one will enter this one */
 	u64 waiting_bytes, waiting_packets;
 	u64 waiting_ip;
 	struct net_device *dev;
@@ -142,8 +142,8 @@ struct host {
 };
 
 /*
- * Where a packet is, while it is in the hands of this module. The queue of a device uses the beginning, too. When the
- * host handed the packet to its queue is in skb->tstamp, which queues leave alone.
+ * The state of a packet inside this module. The queue of a device uses the beginning, too. skb->tstamp, which queues
+ * leave alone, has the time at which the host handed the packet to its queue.
  */
 struct place {
 	u64 due;
@@ -151,7 +151,7 @@ struct place {
 	u64 entered; /* the queue of a device */
 };
 
-/* What becomes, at `now`, of a packet that was not lost. */
+/* Handles, at `now`, a packet that was not lost. */
 typedef void (*keep_function)(struct link *link, struct sk_buff *skb, u64 now);
 
 /* Tables `links` and, of links, the parts `drops` and `marks`; of flows `delays` and `delay_bins`; single packets. */
@@ -170,7 +170,7 @@ enum {
 	ROW_VALUES = 12
 };
 
-/* In skb->mark, which queues leave alone: where it goes. */
+/* In skb->mark, which queues leave alone: the packet's course. */
 union course {
 	u32 mark;
 	struct {
@@ -178,7 +178,7 @@ union course {
 	};
 };
 
-/* What the plan made; main.c holds it. */
+/* The plan's links; main.c holds them. */
 extern struct link *links[WIRE_MAX_LINKS];
 extern struct host hosts[WIRE_MAX_NODES];
 extern struct flow *flows;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Namespaces of the lab's own (namespaces(7)). The kernel and all of its processes are in a namespace of processes,
- * whose first process is ours: it reaps, and its end is everybody's, at once and however fast they fork. They see no
- * process outside, by its own /proc. It takes root: in a user namespace, the guest would see the host's files as
- * nobody's, and what is set-user-ID would become nobody.
+ * The lab's own namespaces (namespaces(7)). The kernel and all of its processes are in a pid namespace, whose first
+ * process belongs to the guard: it reaps, and its end ends all of them at once, however fast they fork. With their own
+ * /proc, they see no process outside. This needs root: in a user namespace, the guest would see the host's files as
+ * nobody's, and set-user-ID files would become nobody's.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 #include "guard.h"
 
-/* The first process: reaps until the kernel has ended, and tells how that was. */
+/* The first process: reaps until the kernel has ended, and reports its status. */
 static void be_first(int tell, char **command)
 {
 	struct pollfd reader = {.fd = tell};
@@ -29,7 +29,7 @@ static void be_first(int tell, char **command)
 	if (poll(&reader, 1, 0) > 0) /* the reader is gone already */
 		_exit(1);
 	settle();
-	/* The mount is of these namespaces alone. Where it is not permitted, that of the host stays. */
+	/* The mount belongs to these namespaces alone. If it is not permitted, the host's stays. */
 	if (!mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL))
 		(void)!mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
 	kernel = fork();
@@ -50,7 +50,7 @@ static void be_first(int tell, char **command)
 
 pid_t start_inside(int tell, char **command)
 {
-	/* Without a stack, as fork. */
+	/* Without a stack it acts like fork. */
 	long child = syscall(SYS_clone, CLONE_NEWPID | CLONE_NEWNS | SIGCHLD, NULL, NULL, NULL, NULL);
 
 	if (!child)

@@ -36,7 +36,7 @@
 
 #include "guard.h"
 
-#define LOOK_MS 250 /* between two looks at how many processes there are */
+#define LOOK_MS 250 /* between two checks of the number of processes */
 
 static pid_t first; /* the kernel, or the first process of its namespace; 0 when it has ended */
 static int inside;  /* whether it is in a namespace */
@@ -64,7 +64,7 @@ void become(char **command)
 	_exit(127);
 }
 
-/* Takes note of the end of FIRST; in a namespace, TOLD has how the kernel ended. */
+/* Records the end of FIRST; in a namespace, TOLD has the kernel's status. */
 static void reap(int told)
 {
 	int status;
@@ -89,7 +89,7 @@ static int watch_signals(void)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGPIPE); /* who is told of the end may have ended */
+	sigaddset(&set, SIGPIPE); /* the reader of the status may have ended */
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
@@ -102,7 +102,7 @@ static void say_ended(int tell)
 	close(tell);
 }
 
-/* How many tasks this machine has: one system call, by which most looks need no other. */
+/* Number of tasks on this machine: one system call, which suffices for most checks. */
 static long tasks(void)
 {
 	struct sysinfo about;
@@ -110,7 +110,7 @@ static long tasks(void)
 	return sysinfo(&about) ? 0 : about.procs;
 }
 
-/* Returns when the kernel has ended, nobody wants it any more, or it has too many processes. */
+/* Returns when the kernel has ended, is no longer wanted, or has too many processes. */
 static void wait_for_the_end(int lifeline, int signals, int told)
 {
 	struct pollfd polled[2] = {{.fd = lifeline}, {.fd = signals, .events = POLLIN}};
@@ -183,7 +183,7 @@ int main(int count, char **arguments)
 	wait_for_the_end(lifeline, signals, told[0]);
 	if (inside && first) {
 		kill(first, SIGKILL);
-		waitpid(first, NULL, __WALL); /* which ends when all of its namespace have */
+		waitpid(first, NULL, __WALL); /* ends when its whole namespace has ended */
 	}
 	end_descendants();
 	say_ended(tell);

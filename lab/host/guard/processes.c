@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* The processes of a lab as the host sees them: how many there are, how many there may be, and their end. */
+/* The processes of a lab as the host sees them: their number, their limit, and their end. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "guard.h"
 
 #define MOST_PIDS 4194304 /* PID_MAX_LIMIT (linux/threads.h) */
-#define ROUNDS 200        /* of stopping, before what forks all the same is killed */
+#define ROUNDS 200        /* rounds of stopping, before killing what forks all the same */
 
 static const struct timespec PAUSE = {.tv_nsec = 1000000};
 
@@ -41,7 +41,7 @@ static int read_stat(const char *pid, struct stat_of *found)
 	length = fread(text, 1, sizeof(text) - 1, file);
 	fclose(file);
 	text[length] = 0;
-	at = strrchr(text, ')'); /* the name of the program may hold spaces and parentheses */
+	at = strrchr(text, ')'); /* the program's name may contain spaces and parentheses */
 	if (!at || sscanf(at + 1, " %c %d", &found->state, &parent) != 2)
 		return -1;
 	found->parent = parent;
@@ -51,7 +51,7 @@ static int read_stat(const char *pid, struct stat_of *found)
 	return 0;
 }
 
-/* Whether PID descends from us, by the parents that were read; what was walked is marked, so that it is walked once. */
+/* Whether PID descends from this process, by the recorded parents; marks the walked ones, to walk each once. */
 static int descends(pid_t *parents, pid_t pid, pid_t self)
 {
 	pid_t at = pid, next;
@@ -67,7 +67,7 @@ static int descends(pid_t *parents, pid_t pid, pid_t self)
 	return answer;
 }
 
-/* Sends SIGNAL to every descendant; how many of them were neither stopped nor dead. */
+/* Sends SIGNAL to every descendant; returns how many of them were neither stopped nor dead. */
 static long signal_all(pid_t *parents, int signal_)
 {
 	static pid_t found[MOST_PIDS];
@@ -111,8 +111,8 @@ static int reap(void)
 }
 
 /*
- * All are stopped before one is killed: the end of one makes room for another that forks, and who stands still does not
- * fork. Orphans become our children.
+ * Stops all before killing one: the end of one makes room for another that forks, and a stopped process does not fork.
+ * Orphans become children of this process.
  */
 void end_descendants(void)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Removes a folder and all below it, whatever a guest put there: folders that their owner may not read, folders a
- * thousand levels deep, links to elsewhere. Nothing goes by the path of more than one name, nothing recurses, and no
- * link and no mount is followed (python/weir/_remove.py does the same).
+ * Removes a folder and everything below it, whatever a guest put there: folders that their owner may not read, folders
+ * a thousand levels deep, links to elsewhere. It uses no path of more than one name, does not recurse, and follows no
+ * link and no mount (python/weir/_remove.py does the same).
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -18,14 +18,14 @@
 
 #include "guard.h"
 
-#define TRIES 8 /* so often a folder is emptied into which others still write */
+#define TRIES 8 /* attempts to empty a folder into which others still write */
 
 /* A folder on the way down to the one that is being emptied. */
 struct level {
-	char *name; /* in the folder above */
+	char *name; /* in the parent folder */
 	dev_t device;
 	ino_t inode;
-	int tries;    /* of what it was entered for last */
+	int tries;    /* attempts to empty the entry entered last */
 	long skipped; /* entries that cannot be removed: they come first when it is read again */
 };
 
@@ -57,7 +57,7 @@ static int open_place(int folder, const char *name)
 	return (int)place;
 }
 
-/* The same, for reading, and writable to its owner from now on. */
+/* The same, for reading, and from now on writable for its owner. */
 static int open_folder(int folder, const char *name)
 {
 	char path[64];
@@ -75,7 +75,10 @@ static int open_folder(int folder, const char *name)
 	return opened;
 }
 
-/* Removes what is no folder from FOLDER; a copy of the name of a folder in it, NULL if there is none left to enter. */
+/*
+ * Removes everything except folders from FOLDER; returns a copy of the name of a folder in it, NULL if there is none
+ * left to enter.
+ */
 static char *clear(int folder, struct level *level)
 {
 	int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -117,7 +120,7 @@ static int push(struct level **levels, size_t *count, char *name, int folder)
 	return 0;
 }
 
-/* Removes what is in the folder that HERE is open at, and closes it. */
+/* Empties the folder that is open as HERE, and closes it. */
 static void empty(int here)
 {
 	struct level *levels = NULL;
