@@ -1,6 +1,6 @@
 //! Compiles every congestion control of `cc/registry.txt` for BPF and generates the table of objects and sources.
 //!
-//! Without clang the table has no objects, and the reason; the binary then compiles the embedded sources when asked.
+//! Without clang the table has no objects, only the reason; the binary then compiles the embedded sources on demand.
 
 #[path = "../weir-cc/registry_file.rs"]
 mod registry_file;
@@ -24,7 +24,7 @@ fn main() {
     println!("cargo::rerun-if-changed={}", root.display());
     println!("cargo::rerun-if-changed=../weir-cc/registry_file.rs");
     println!("cargo::rerun-if-env-changed=WEIR_CLANG");
-    // With clang installed later, a change of the PATH's folders is not seen: the binary compiles by itself then.
+    // If clang is installed later, a change of the PATH's folders goes unnoticed: the binary then compiles by itself.
     println!("cargo::rerun-if-env-changed=PATH");
 }
 
@@ -37,7 +37,7 @@ fn table(root: &Path, out: &Path, names: &[String]) -> String {
         if object.is_none() && name == &names[0] {
             println!("cargo::warning=no clang: weir-bpf gets no BPF objects, and needs clang when it loads one");
         }
-        // Only one that has the operation differs between kernels with its old and its new signature.
+        // Only controls with this operation differ between kernels with its old and its new signature.
         let code = fs::read_to_string(&source).expect("registered sources are readable");
         let before_6_10 =
             if code.contains("cong_control") { compile(&source, out, name, &["WEIR_OLD_CONG_CONTROL"]) } else { None };

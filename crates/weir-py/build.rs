@@ -1,4 +1,4 @@
-//! Tells the crate what it is compiled with.
+//! Passes the build's compiler, profile and target to the crate.
 
 use std::process::Command;
 

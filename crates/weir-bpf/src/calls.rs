@@ -1,4 +1,4 @@
-//! Calls of a congestion control's operations, as they are recorded and made again: the Rust side of `cc/shim/call.h`.
+//! Recorded and repeated calls of a congestion control's operations: the Rust side of `cc/shim/call.h`.
 
 use weir_cc::{AckSample, CaEvent, CaState, Instance, RateSample, Sock};
 
@@ -20,7 +20,7 @@ pub(crate) enum Operation {
     SndbufExpand,
 }
 
-/// All of them, with Linux' names.
+/// All operations, with Linux' names.
 pub(crate) const OPERATIONS: [(Operation, &str); 12] = [
     (Operation::Init, "init"),
     (Operation::Release, "release"),
@@ -42,7 +42,7 @@ const RATE: usize = ACK + size_of::<AckSample>() + 4;
 /// Bytes of `struct weir_call`.
 pub(crate) const CALL_BYTES: usize = RATE + size_of::<RateSample>();
 
-/// What an operation is called with beside the socket.
+/// The arguments of an operation besides the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Call {
     pub operation: Operation,
@@ -58,7 +58,7 @@ impl Operation {
         OPERATIONS[self as usize].1
     }
 
-    /// The operation that `weir_op_NAME` is the program of.
+    /// The operation of the program `weir_op_NAME`.
     pub fn of_program(program: &str) -> Option<Operation> {
         let name = program.strip_prefix("weir_op_")?;
         OPERATIONS.iter().find(|(_, other)| *other == name).map(|(operation, _)| *operation)
@@ -68,7 +68,7 @@ impl Operation {
         OPERATIONS.get(number as usize).map(|(operation, _)| *operation)
     }
 
-    /// Whether what it returns means something.
+    /// Whether its return value is meaningful.
     fn returns(self) -> bool {
         use Operation::{MinTsoSegs, SndbufExpand, Ssthresh, UndoCwnd};
         matches!(self, Ssthresh | UndoCwnd | MinTsoSegs | SndbufExpand)
@@ -81,7 +81,7 @@ impl Call {
         Call { operation, arg1: 0, arg2: 0, ack: AckSample::default(), rate: RateSample::default() }
     }
 
-    /// Makes the call on the native build; what it returns, zero if nothing. `None`: Linux makes no such call.
+    /// Makes the call on the native build; returns its result, zero for none. `None`: Linux makes no such call.
     pub fn make(&self, cc: &mut Instance) -> Option<u32> {
         let mut result = 0;
         match self.operation {
@@ -129,7 +129,7 @@ impl Call {
     }
 }
 
-/// What one build made of a call, to be compared with the other's.
+/// The result of a call on one build, for comparison with the other's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub sock: Sock,

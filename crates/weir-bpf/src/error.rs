@@ -1,4 +1,4 @@
-//! What can go wrong between a source and the kernel; every message ends with what to do.
+//! Errors between a source and the kernel; every message ends with a remedy.
 
 use crate::kernel::Privilege;
 use serde::Serialize;
@@ -12,7 +12,7 @@ pub enum BpfError {
     /// The name, an option or the source is wrong.
     #[error(transparent)]
     Cc(#[from] CcError),
-    /// A name the kernel would not take.
+    /// The kernel would reject the name.
     #[error("{name:?} is no name for the kernel: 1 to 15 characters of a-z, A-Z, 0-9, _ and .")]
     BadName {
         /// The name.
@@ -26,7 +26,7 @@ pub enum BpfError {
         /// The name.
         name: String,
     },
-    /// There is no object for a source, and no clang to make one.
+    /// There is no object for a source, and no clang to compile one.
     #[error(
         "no BPF object of {cc}: there is no {tried:?} to compile it; install clang (apt-get install clang), or set WEIR_CLANG"
     )]
@@ -36,7 +36,7 @@ pub enum BpfError {
         /// The command tried.
         tried: String,
     },
-    /// clang refused a source.
+    /// clang rejected a source.
     #[error("{cc} does not compile for BPF:\n{messages}")]
     Compile {
         /// The congestion control.
@@ -44,15 +44,15 @@ pub enum BpfError {
         /// clang's messages.
         messages: String,
     },
-    /// A shared object without its source, or with another.
+    /// A shared object whose source is missing or different.
     #[error("{}: {reason}", .path.display())]
     Source {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and what to do.
+        /// What is wrong, and the remedy.
         reason: String,
     },
-    /// The object is not one of this shim.
+    /// The object does not match this shim.
     #[error(
         "the BPF object of {cc} is unusable: {reason}; build it against the headers of this weir (`weir cc headers`)"
     )]
@@ -67,23 +67,23 @@ pub enum BpfError {
         "this kernel has no BTF (/sys/kernel/btf/vmlinux), which says where its fields are; boot one built with CONFIG_DEBUG_INFO_BTF=y, as distributions ship them"
     )]
     NoBtf,
-    /// The kernel cannot do it at all.
+    /// The kernel lacks support altogether.
     #[error("this kernel ({release}) {lacks}; {remedy}")]
     Kernel {
         /// Its release.
         release: String,
         /// What it lacks.
         lacks: &'static str,
-        /// What to do.
+        /// The remedy.
         remedy: &'static str,
     },
-    /// The process may not.
+    /// The process lacks privileges.
     #[error("loading a congestion control needs {}; run it as root (sudo), or grant the capabilities", privileges(.missing))]
     Privilege {
-        /// What is missing.
+        /// The missing privileges.
         missing: Vec<Privilege>,
     },
-    /// The verifier found fault with a program.
+    /// The verifier rejected a program.
     #[error(
         "the kernel's verifier refuses {cc}, in its operation {function}{}:\n{log}\nThe last lines say why; see cc/README.md for what BPF accepts",
         meaning(.log)
@@ -96,7 +96,7 @@ pub enum BpfError {
         /// The last lines of the verifier's log.
         log: String,
     },
-    /// Anything else that libbpf or the kernel said.
+    /// Any other error of libbpf or the kernel.
     #[error("the kernel did not take {cc}: {reason}")]
     Load {
         /// The congestion control.
@@ -104,33 +104,33 @@ pub enum BpfError {
         /// libbpf's messages, or the error.
         reason: String,
     },
-    /// There is no file system to pin in, and none could be mounted.
+    /// There is no file system for pins, and none could be mounted.
     #[error("{}: {reason}; mount it: mount -t bpf bpf {}", .path.display(), .path.display())]
     NoBpffs {
-        /// Where it should be.
+        /// Its expected place.
         path: PathBuf,
         /// Why it could not be mounted.
         reason: String,
     },
-    /// Nothing of this name is pinned.
+    /// No pin has this name.
     #[error("{name} is not loaded by `weir cc load`{}", if .pinned.is_empty() { "; nothing is".to_owned() } else { format!("; loaded: {}", .pinned.join(", ")) })]
     NotPinned {
         /// The name.
         name: String,
-        /// What is.
+        /// The existing pins.
         pinned: Vec<String>,
     },
-    /// A request that is not understood.
+    /// A malformed request.
     #[error(
         "not a request: {0}; expected {{\"load\": [{{\"cc\": NAME, \"as\": NAME, \"options\": {{...}}}}]}} or {{\"unload\": [NAME]}}"
     )]
     Request(String),
-    /// A file or a pipe.
+    /// An error of a file or a pipe.
     #[error("{}: {error}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What went wrong.
+        /// The system's error.
         error: io::Error,
     },
 }
@@ -143,7 +143,7 @@ pub enum Code {
     BadInput,
     /// The name is taken; another would do.
     NameTaken,
-    /// This host cannot, as it is set up.
+    /// This host's setup does not permit it.
     Host,
     /// The kernel refuses the program.
     Refused,
@@ -175,7 +175,7 @@ impl BpfError {
     }
 }
 
-/// What the verifier's words mean, for what a C compiler accepts.
+/// Explains the verifier's message, for constructs that a C compiler accepts.
 fn meaning(log: &str) -> &'static str {
     const LOOPS: [&str; 4] =
         ["infinite loop detected", "back-edge from insn", "program is too large", "jumps is too complex"];

@@ -1,4 +1,4 @@
-//! Sequences of calls as a transport would make them, and as none would: every path of a source is to be taken.
+//! Sequences of calls, plausible and implausible ones, so that every path of a source is taken.
 
 use crate::calls::{Call, Operation};
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use weir_units::Stream;
 /// Longest jump of a flow's clock, microseconds: an hour.
 const LONGEST_US: u64 = 3_600_000_000;
 
-/// One flow's calls, drawn one after another from what the flow's state is.
+/// One flow's calls, drawn one after another from the flow's state.
 pub(crate) struct Fuzz {
     random: Stream,
     rtt_us: u32,
@@ -38,7 +38,7 @@ impl Fuzz {
             .collect()
     }
 
-    /// Changes the socket as time, packets and other parts of the stack would, then says which call follows.
+    /// Changes the socket as time, packets and other parts of the stack would; returns the next call.
     pub fn next(&mut self, cc: &mut Instance) -> Call {
         self.time_passes(&mut cc.sock);
         self.packets_move(&mut cc.sock);
@@ -76,7 +76,7 @@ impl Fuzz {
         sock.rtt_min_us = sock.rtt_min_us.min(self.rtt_us);
     }
 
-    /// One field gets a value out of the ordinary. The window stays what the stack guarantees: 1 up to its bound.
+    /// Sets one field to an extreme value. The window stays within the stack's guarantee: 1 up to its bound.
     fn anything(&mut self, sock: &mut Sock) {
         let edge = self.edge();
         match self.below(14) {
@@ -168,7 +168,7 @@ impl Fuzz {
         }
     }
 
-    /// A number near a power of two, or any.
+    /// A number near a power of two, or any number.
     fn edge(&mut self) -> u32 {
         let power = 1_u32 << self.below(32);
         match self.below(4) {

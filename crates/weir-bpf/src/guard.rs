@@ -1,5 +1,6 @@
-//! Kernels before 6.4 keep a registered congestion control when its process is killed: there `weir-bpf hold` is two
-//! processes, one that holds and one that passes on what is said and cleans up after it. Either ends when the other does.
+//! Cleans up on kernels before 6.4, which keep a registered congestion control when its process is killed. There
+//! `weir-bpf hold` is two processes: one holds, the other forwards messages and cleans up. Either ends when the other
+//! does.
 //!
 //! If both are killed at once, the names stay until the next `weir-bpf hold`, which removes those of dead processes.
 
@@ -14,21 +15,21 @@ use std::{
     thread,
 };
 
-/// The namespace of processes that sees those of all others (`PROC_PID_INIT_INO`).
+/// The initial pid namespace, which sees the processes of all others (`PROC_PID_INIT_INO`).
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
-/// What an answer of `hold` tells of the names that are held.
+/// The names in an answer of `hold`.
 #[derive(Deserialize)]
 struct Told {
     loaded: Option<String>,
     unloaded: Option<String>,
 }
 
-/// Runs `holder`, which is to be a `weir-bpf hold`, passes its standard input and output on, and unregisters what it
-/// held when it is gone.
+/// Runs `holder`, a `weir-bpf hold`, forwards its standard input and output, and unregisters its controls after its
+/// end.
 ///
 /// # Errors
-/// It cannot be started, or its output not be passed on.
+/// It cannot be started, or its output cannot be forwarded.
 pub fn guarded(mut holder: Command) -> io::Result<()> {
     remove_orphans();
     let mut child = holder.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
@@ -45,7 +46,7 @@ pub fn guarded(mut holder: Command) -> io::Result<()> {
     passed
 }
 
-/// Passes lines on as they come; `to` is closed when the input ends.
+/// Forwards lines as they come; closes `to` when the input ends.
 fn pass(from: impl BufRead, to: &mut impl Write) {
     for line in from.lines() {
         let Ok(line) = line else { return };
@@ -55,7 +56,7 @@ fn pass(from: impl BufRead, to: &mut impl Write) {
     }
 }
 
-/// Passes answers on, and keeps in `held` what they say is held.
+/// Forwards answers, and keeps the held names in `held`.
 fn note(from: impl BufRead, to: &mut impl Write, held: &mut BTreeSet<String>) -> io::Result<()> {
     for line in from.lines() {
         let line = line?;
@@ -69,7 +70,7 @@ fn note(from: impl BufRead, to: &mut impl Write, held: &mut BTreeSet<String>) ->
     Ok(())
 }
 
-/// Removes what processes loaded that were killed together with their guard, if this process sees all others.
+/// Removes the controls of processes that were killed together with their guard, if this process sees all others.
 fn remove_orphans() {
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     if namespace != Path::new(FIRST_NAMESPACE) {
@@ -79,7 +80,7 @@ fn remove_orphans() {
     unregister(all.iter().filter(|one| owner(&one.name).is_some_and(|owner| !Path::new("/proc").join(owner).exists())));
 }
 
-/// The process in a name that weir gives for a run: its number in hexadecimal between `w` and a dot.
+/// The process in a name that weir gives for a run: its id in hexadecimal between `w` and a dot.
 fn owner(name: &str) -> Option<String> {
     let (number, _) = name.strip_prefix('w')?.split_once('.')?;
     u32::from_str_radix(number, 16).ok().map(|number| number.to_string())

@@ -1,4 +1,4 @@
-//! `weir-bpf hold`: loads what it is told on its input, and holds it while the input is open.
+//! `weir-bpf hold`: loads congestion controls by requests on its input, and holds them while the input is open.
 
 use crate::{
     error::{BpfError, Code},
@@ -19,7 +19,7 @@ enum Line {
     Unload(Vec<String>),
 }
 
-/// One line of the output, one for each congestion control that was to be loaded or unloaded, in that order.
+/// One line of the output, one per congestion control to be loaded or unloaded, in that order.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Answer {
@@ -38,7 +38,7 @@ enum Answer {
     },
 }
 
-/// Answers each line of `input` on `output` until the input ends; what was loaded ends with it.
+/// Answers each line of `input` on `output` until the input ends, which unloads everything.
 ///
 /// # Errors
 /// The input cannot be read or the output not written.

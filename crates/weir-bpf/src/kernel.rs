@@ -1,4 +1,4 @@
-//! What the running kernel can do, and what this process may.
+//! The capabilities of the running kernel, and the privileges of this process.
 
 use crate::error::BpfError;
 use libbpf_rs::{
@@ -11,19 +11,19 @@ use libbpf_rs::{
 use rustix::time::{ClockId, clock_getres};
 use std::{fs, path::Path};
 
-/// Where the kernel describes its types.
+/// The kernel's description of its types.
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 
-/// What matters of the running kernel for congestion controls in BPF.
+/// Facts about the running kernel that matter for congestion controls in BPF.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
     /// `uname -r`.
     pub release: String,
-    /// Jiffies a second.
+    /// Jiffies per second.
     pub hz: u32,
     /// `cong_control` has two parameters, as before Linux 6.10.
     pub old_cong_control: bool,
-    /// A link registers a congestion control, so that it ends with its last descriptor; since Linux 6.4.
+    /// A link registers a congestion control, which ends with the link's last descriptor; since Linux 6.4.
     pub links: bool,
 }
 
@@ -39,7 +39,7 @@ pub enum Privilege {
 }
 
 impl Privilege {
-    /// As capabilities(7) calls it.
+    /// Its name in capabilities(7).
     pub fn name(self) -> &'static str {
         match self {
             Privilege::Bpf => "CAP_BPF",
@@ -87,15 +87,14 @@ pub fn why_not() -> Option<BpfError> {
     Kernel::probe().err()
 }
 
-/// Jiffies a second of the running kernel: the coarse clocks advance once a jiffy, and say so.
+/// Jiffies per second of the running kernel, from the resolution of the coarse clocks.
 pub fn hz() -> u32 {
     let tick = clock_getres(ClockId::MonotonicCoarse);
     let tick_ns = (tick.tv_sec * 1_000_000_000 + tick.tv_nsec).max(1);
     u32::try_from((1_000_000_000 + tick_ns / 2) / tick_ns).unwrap_or(1).max(1)
 }
 
-/// Granularity of the clock that TCP's microseconds are taken from, nanoseconds: 1 with high-resolution timers, else a
-/// jiffy.
+/// Granularity of the clock behind TCP's microseconds, nanoseconds: 1 with high-resolution timers, else a jiffy.
 pub fn clock_granularity_ns() -> u64 {
     let step = clock_getres(ClockId::Monotonic);
     (step.tv_sec * 1_000_000_000 + step.tv_nsec).unsigned_abs()
@@ -114,7 +113,7 @@ fn lacking(btf: &Btf<'_>) -> Option<(&'static str, &'static str)> {
     Some(("takes no congestion control from BPF", remedy))
 }
 
-/// Whether links register congestion controls here; not where the kernel does not describe itself.
+/// Whether links register congestion controls here; false if the kernel has no BTF.
 pub(crate) fn links() -> bool {
     Btf::from_vmlinux().is_ok_and(|btf| has_links(&btf))
 }
@@ -123,7 +122,7 @@ fn has_links(btf: &Btf<'_>) -> bool {
     btf.type_by_name::<Func<'_>>("bpf_struct_ops_link_create").is_some()
 }
 
-/// How many parameters `tcp_congestion_ops.cong_control` has.
+/// Number of parameters of `tcp_congestion_ops.cong_control`.
 fn cong_control_parameters(btf: &Btf<'_>) -> Option<usize> {
     let ops = btf.type_by_name::<Struct<'_>>("tcp_congestion_ops")?;
     let member = ops.iter().find(|member| member.name.is_some_and(|name| name == "cong_control"))?;

@@ -1,12 +1,10 @@
 //! Loads the congestion controls of `cc/` into the running Linux kernel as BPF `struct_ops`.
 //!
-//! A source is compiled by clang when weir is built and its object embedded; a user's own is compiled when it is asked
-//! for. Before loading, the object's constants are set: the options' values, HZ, the name to register and whether
-//! processes without privileges may choose it. A [`Loaded`] congestion control is held by a file descriptor: it is gone
-//! when its process is, however that ends, unless it is pinned ([`Pins::keep`]). Before Linux 6.4 a second process
-//! ([`guarded`]) sees to that.
-//!
-//! Sockets then choose it with `TCP_CONGESTION`, in every network namespace: the kernel keeps one list for all.
+//! clang compiles the sources when weir is built, and the objects are embedded; a user's own source is compiled on
+//! demand. Before loading, the object's constants are set: the options' values, HZ, the name to register and whether
+//! processes without privileges may choose it. A file descriptor holds a [`Loaded`] congestion control: it ends with
+//! its process, however that ends, unless it is pinned ([`Pins::keep`]). Before Linux 6.4 a second process
+//! ([`guarded`]) ensures that.
 
 mod calls;
 mod error;

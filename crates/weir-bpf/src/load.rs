@@ -14,7 +14,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// `BPF_F_LINK`: the operations are registered by a link, and unregistered when its last descriptor is closed.
+/// `BPF_F_LINK`: a link registers the operations, and closing its last descriptor unregisters them.
 const BY_LINK: u32 = 1 << 13;
 /// Lines of the verifier's log that an error quotes.
 const LOG_LINES: usize = 12;
@@ -36,12 +36,13 @@ pub struct Request {
     pub unrestricted: bool,
 }
 
-/// A congestion control in the kernel, for as long as this lives.
+/// A congestion control in the kernel, for as long as this value lives.
 ///
-/// Before Linux 6.4 ([`Kernel::links`]) it is unregistered when this is dropped, not when its process is killed.
+/// Before Linux 6.4 ([`Kernel::links`]) it is unregistered when this value is dropped, but not when its process is
+/// killed.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The name sockets choose it by.
+    /// The name by which sockets choose it.
     pub name: String,
     // Before the object: without links it refers to the object's descriptor of the map.
     pub(crate) link: Link,
@@ -59,7 +60,7 @@ pub fn load(kernel: &Kernel, request: &Request) -> Result<Loaded, BpfError> {
     load_object(kernel, request, object)
 }
 
-/// As [`load`], from an object that is there.
+/// As [`load`], from an existing object.
 pub(crate) fn load_object(kernel: &Kernel, request: &Request, mut object: CompiledCc) -> Result<Loaded, BpfError> {
     let name = request.name.clone().unwrap_or_else(|| names::default_name(object.name()));
     object.set_options(&request.options)?;
@@ -102,11 +103,11 @@ fn attach(object: &mut Object) -> libbpf_rs::Result<Link> {
     operations.ok_or_else(|| libbpf_rs::Error::from_raw_os_error(2))?.attach_struct_ops()
 }
 
-/// libbpf has one callback for its messages in a process.
+/// libbpf has one message callback per process.
 static MESSAGES: Mutex<String> = Mutex::new(String::new());
 static LISTENING: Mutex<()> = Mutex::new(());
 
-/// Runs `call` and explains its failure by what libbpf said.
+/// Runs `call` and explains its failure by libbpf's messages.
 fn listening<T>(cc: &str, name: &str, call: impl FnOnce() -> libbpf_rs::Result<T>) -> Result<T, BpfError> {
     let _one_at_a_time = LISTENING.lock().unwrap_or_else(PoisonError::into_inner);
     messages().clear();
@@ -123,7 +124,7 @@ fn messages() -> MutexGuard<'static, String> {
     MESSAGES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The error that libbpf's messages tell.
+/// The error in libbpf's messages.
 fn explain(cc: &str, messages: &str, error: &str) -> BpfError {
     let cc = cc.to_owned();
     if let Some((before, log)) = messages.split_once("-- BEGIN PROG LOAD LOG --\n") {

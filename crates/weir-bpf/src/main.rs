@@ -95,7 +95,7 @@ fn run() -> Result<(), Failure> {
     }
 }
 
-/// Kernels that would keep what a killed process registered need a guard; the flags are for the guard, and for tests.
+/// Kernels that would keep a killed process' controls need a guard; the flags are for the guard, and for tests.
 fn hold_all(mut parser: lexopt::Parser) -> Result<(), Failure> {
     let mut guard = None;
     while let Some(argument) = parser.next()? {
@@ -210,7 +210,7 @@ fn record(parser: lexopt::Parser) -> Result<(), Failure> {
     let ended = Arc::new(AtomicBool::new(false));
     let ends = Arc::clone(&ended);
     thread::spawn(move || {
-        // Whatever comes is of no interest, nor is why nothing does.
+        // Only the end of the input matters, not its content or the reason.
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
         ends.store(true, Ordering::Relaxed);
     });

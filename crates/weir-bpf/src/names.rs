@@ -5,9 +5,9 @@ use crate::error::BpfError;
 /// Longest name: Linux' `TCP_CA_NAME_MAX` without its terminator.
 const NAME_MAX: usize = 15;
 
-/// The name under which a congestion control is registered when none is given: `weir_cubic` for `cubic`.
+/// Default name of a registered congestion control: `weir_cubic` for `cubic`.
 ///
-/// The kernel has names like `cubic` already and takes no hyphen from BPF; what is too long is cut.
+/// The kernel already has names like `cubic` and accepts no hyphen from BPF; long names are cut.
 pub fn default_name(cc: &str) -> String {
     let mut name: String =
         "weir_".chars().chain(cc.chars().map(|c| if accepted(c) { c } else { '_' })).take(NAME_MAX).collect();
@@ -15,7 +15,7 @@ pub fn default_name(cc: &str) -> String {
     name
 }
 
-/// Whether the kernel takes `name` from BPF (`bpf_obj_name_cpy`).
+/// Verifies that the kernel accepts `name` from BPF (`bpf_obj_name_cpy`).
 ///
 /// # Errors
 /// [`BpfError::BadName`].

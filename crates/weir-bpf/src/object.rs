@@ -1,7 +1,8 @@
-//! A compiled congestion control as an ELF object, and the constants that are set in it before it is loaded.
+//! A compiled congestion control as an ELF object, and the constants that are set in it before loading.
 //!
 //! The object describes itself (`cc/shim/bpf.h`): `weir_opt_NAME` is an option's value with its bounds, `weir_hz` the
-//! running kernel's HZ, `weir_object` the registered name and where name and flags are in the operations' structure.
+//! running kernel's HZ, `weir_object` the registered name and the offsets of name and flags in the operations'
+//! structure.
 
 use crate::{error::BpfError, names};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _, elf, read::elf::ElfFile64};
@@ -10,9 +11,9 @@ use weir_cc::CcError;
 
 /// `TCP_CONG_NON_RESTRICTED`: processes without `CAP_NET_ADMIN` may choose it.
 const NON_RESTRICTED: u32 = 1;
-/// What precedes an option's name in its symbol.
+/// Prefix of an option's name in its symbol.
 const OPTION: &str = "weir_opt_";
-/// What precedes the identifier in the name of the operations' structure.
+/// Prefix of the identifier in the name of the operations' structure.
 const OPERATIONS: &str = "weir_cc_";
 /// Bytes of a name with its terminator, `TCP_CA_NAME_MAX`.
 const NAME_BYTES: usize = 16;
@@ -25,7 +26,7 @@ pub struct CompiledCc {
     options: Vec<CompiledOption>,
     hz_at: usize,
     operations: String,
-    /// Where the name to register, and the flags, are in the file.
+    /// Offsets of the registered name, and of the flags, in the file.
     name_at: usize,
     flags_at: usize,
 }
@@ -45,7 +46,7 @@ pub struct CompiledOption {
 }
 
 impl CompiledCc {
-    /// Reads what an object says about itself. `cc` is what it is called in errors.
+    /// Reads the object's description of itself. `cc` is its name in errors.
     ///
     /// # Errors
     /// [`BpfError::Object`].
@@ -88,12 +89,12 @@ impl CompiledCc {
         &self.options
     }
 
-    /// The name of the structure of operations, which is also its map's.
+    /// The name of the structure of operations, and of its map.
     pub fn operations(&self) -> &str {
         &self.operations
     }
 
-    /// The ELF object with everything set so far.
+    /// The ELF object with all values set so far.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -116,12 +117,12 @@ impl CompiledCc {
         Ok(())
     }
 
-    /// Sets jiffies a second.
+    /// Sets jiffies per second.
     pub fn set_hz(&mut self, hz: u32) {
         self.put(self.hz_at, hz);
     }
 
-    /// Sets the name under which the kernel will know it.
+    /// Sets the name under which the kernel registers it.
     ///
     /// # Errors
     /// [`BpfError::BadName`].
@@ -151,7 +152,7 @@ impl CompiledCc {
     }
 }
 
-/// Where each global variable is in the file.
+/// Offsets of the global variables in the file.
 fn symbols(bytes: &[u8]) -> Result<BTreeMap<String, usize>, object::Error> {
     let file: ElfFile64<'_, object::Endianness> = ElfFile64::parse(bytes)?;
     let mut found = BTreeMap::new();
@@ -188,7 +189,7 @@ mod tests {
         write::{self, StandardSection, Symbol, SymbolSection},
     };
 
-    /// An object as the shim makes them, of variables with their words. No compiler is needed.
+    /// An object like the shim's, from variables with their words. Needs no compiler.
     fn elf(variables: &[(&str, Vec<u32>)]) -> Vec<u8> {
         let endian = if cfg!(target_endian = "big") { Endianness::Big } else { Endianness::Little };
         let mut file = write::Object::new(BinaryFormat::Elf, Architecture::Bpf, endian);

@@ -1,8 +1,8 @@
 //! Parity: the same calls through the native and the BPF build of a source leave the same state, call after call.
 //!
-//! The BPF build is the shim's with `WEIR_REPLAY`: the kernel is asked to run an operation once on a socket that is in a
-//! map (`BPF_PROG_TEST_RUN`). What clang, the verifier and the JIT make of the source is thereby compared with what the
-//! C compiler of the simulator makes of it, for states that no live connection would reach.
+//! The BPF build is the shim's with `WEIR_REPLAY`: the kernel runs an operation once on a socket in a map
+//! (`BPF_PROG_TEST_RUN`). That compares clang, the verifier and the JIT with the simulator's C compiler, in states that
+//! no live connection would reach.
 
 use crate::{
     calls::{CALL_BYTES, Call, Operation, Outcome},
@@ -21,35 +21,35 @@ use weir_cc::{Algorithm, Instance, Sock, caught};
 /// Calls of one flow before its options and its random stream change.
 const CALLS_OF_A_FLOW: u64 = 2000;
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Parity {
     /// The congestion control.
     pub cc: String,
-    /// Calls that were compared.
+    /// Number of compared calls.
     pub calls: u64,
-    /// Of those, by operation.
+    /// Number of compared calls, by operation.
     pub operations: BTreeMap<&'static str, u64>,
-    /// Flows, each with its options.
+    /// Number of flows, each with its options.
     pub flows: u64,
-    /// Calls that were made but could not be recorded.
+    /// Number of calls that were made but could not be recorded.
     pub unrecorded: u64,
-    /// Where the builds differ, at most one for each flow.
+    /// Differences between the builds, at most one per flow.
     pub differences: Vec<Difference>,
 }
 
-/// Two builds of a source that differ.
+/// A difference between two builds of a source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// Which flow.
+    /// The flow's number.
     pub flow: u64,
-    /// Its how many-th call.
+    /// Number of the call within the flow.
     pub call: u64,
     /// The operation.
     pub operation: &'static str,
     /// The flow's options.
     pub options: BTreeMap<String, i64>,
-    /// What differs.
+    /// The difference in words.
     pub what: String,
 }
 
@@ -64,7 +64,7 @@ pub fn fuzzed(kernel: &Kernel, cc: &str, calls: u64, seed: u64) -> Result<Parity
     let mut parity = Parity::of(cc);
     for flow in 0..calls.div_ceil(CALLS_OF_A_FLOW) {
         let mut fuzz = Fuzz::new(seed, &format!("{cc}/{flow}"));
-        // The first flow is as most are.
+        // The first flow has the defaults, as most flows do.
         let options = if flow == 0 { BTreeMap::new() } else { fuzz.options(&algorithm) };
         let replay = Replay::load(kernel, cc, object.clone(), &options)?;
         let mut instance = Instance::new(&algorithm, &options)?;
@@ -112,7 +112,7 @@ fn compare(
     while compared < calls {
         if replay.has(call.operation) {
             count(call.operation);
-            // What the native build may not do, the kernel's does not do.
+            // A fault of the native build has no equivalent in the kernel's.
             let differs = caught(|| replay.differs(&call, cc));
             if let Some(what) = differs.unwrap_or_else(|fault| Ok(Some(format!("the native build {}", fault.what))))? {
                 return Ok(Some((call.operation, what)));
@@ -151,7 +151,7 @@ impl Replay {
         self.object.progs().any(|program| Operation::of_program(&program.name().to_string_lossy()) == Some(operation))
     }
 
-    /// Makes the call on both builds, from the state that `cc` has; how they differ. The native state stays in `cc`.
+    /// Makes the call on both builds, from the state in `cc`; returns their difference. The native state stays in `cc`.
     fn differs(&self, call: &Call, cc: &mut Instance) -> Result<Option<String>, BpfError> {
         let theirs = self.run(call, &cc.sock)?;
         let result = call.make(cc).unwrap_or(0);
@@ -182,12 +182,12 @@ impl Replay {
 }
 
 impl Parity {
-    /// Of `cc`, with nothing compared yet.
+    /// For `cc`, with nothing compared yet.
     pub(crate) fn of(cc: &str) -> Parity {
         Parity { cc: cc.to_owned(), ..Parity::default() }
     }
 
-    /// A call was compared.
+    /// Counts a compared call.
     pub(crate) fn count(&mut self, operation: Operation) {
         self.calls += 1;
         *self.operations.entry(operation.name()).or_default() += 1;

@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where the BPF file system is by convention.
+/// Conventional place of the BPF file system.
 pub const BPFFS: &str = "/sys/fs/bpf";
 /// `BPF_FS_MAGIC` of linux/magic.h.
 const BPFFS_MAGIC: u32 = 0xcafe_4a11;
@@ -26,12 +26,12 @@ pub struct Pins {
 }
 
 impl Pins {
-    /// Those below `root`, a BPF file system or a folder to mount one on.
+    /// The pins below `root`, a BPF file system or a folder to mount one on.
     pub fn at(root: impl Into<PathBuf>) -> Pins {
         Pins { root: root.into() }
     }
 
-    /// Keeps a congestion control loaded after this process. Mounts the file system if it is not there.
+    /// Keeps a congestion control loaded after this process ends. Mounts the file system if necessary.
     ///
     /// # Errors
     /// [`BpfError::NoBpffs`], [`BpfError::NameTaken`], [`BpfError::Io`].
@@ -41,7 +41,7 @@ impl Pins {
         match loaded.link.pin(&path) {
             Ok(()) => {
                 if !loaded.by_link {
-                    loaded.link.disconnect(); // or dropping it would unregister what the pin is to keep
+                    loaded.link.disconnect(); // dropping it would unregister the pinned control
                 }
                 Ok(path)
             }
@@ -52,7 +52,7 @@ impl Pins {
         }
     }
 
-    /// What is pinned, by name.
+    /// The names of the pins.
     ///
     /// # Errors
     /// [`BpfError::Io`].
@@ -69,7 +69,7 @@ impl Pins {
         Ok(names)
     }
 
-    /// The kernel's number of the map of operations that is pinned as `name`.
+    /// The kernel's id of the map of operations that is pinned as `name`.
     pub(crate) fn map_id(&self, name: &str, links: bool) -> Option<u32> {
         let path = self.folder().join(name);
         if !links {
@@ -97,7 +97,7 @@ impl Pins {
                 .map_err(|error| BpfError::Io { path: path.clone(), error: io::Error::other(error.to_string()) })?;
         }
         fs::remove_file(&path).map_err(|error| BpfError::Io { path, error })?;
-        // The last one takes the folder along; another's pin keeps it.
+        // The last pin removes the folder; another user's pin keeps it.
         let _ = fs::remove_dir(self.folder());
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! Parity on live connections: a build that records its calls is loaded, and every call of it made again natively.
+//! Parity on live connections: loads a build that records its calls, and repeats every call natively.
 //!
-//! The recording build (`WEIR_RECORD`) is what is loaded for a run, and writes the socket's fields before and after each
-//! call to a ring buffer. So this shows that the fields are read where the running kernel has them, which a drawn
+//! A run loads the recording build (`WEIR_RECORD`), which writes the socket's fields before and after each call to a
+//! ring buffer. So this shows that the fields are read at the right offsets of the running kernel, which a random
 //! sequence of calls ([`crate::fuzzed`]) cannot.
 
 use crate::{
@@ -20,7 +20,7 @@ use weir_cc::{Algorithm, Instance, PRIVATE_WORDS, Sock};
 const CALL: usize = 3 * 8;
 const AFTER: usize = CALL + CALL_BYTES;
 const RECORD_BYTES: usize = AFTER + size_of::<Sock>();
-/// How often the recording looks whether it is to end.
+/// Interval at which the recording checks for its end.
 const TURN: Duration = Duration::from_millis(50);
 
 /// A congestion control whose calls are compared while connections use it.
@@ -52,7 +52,7 @@ impl Recorder {
         Ok(Recorder { loaded, replays: RefCell::new(replays) })
     }
 
-    /// The name sockets choose it by.
+    /// The name by which sockets choose it.
     pub fn name(&self) -> &str {
         &self.loaded.name
     }
@@ -100,7 +100,7 @@ struct Replays {
     algorithm: Algorithm,
     has_init: bool,
     options: BTreeMap<String, i64>,
-    /// By the address of the kernel's socket; one whose beginning was not seen, or that differs, is not there.
+    /// By the address of the kernel's socket; flows whose beginning was not seen, or that differ, are missing.
     flows: BTreeMap<u64, Replay>,
     parity: Parity,
 }
@@ -153,7 +153,7 @@ impl Replays {
         }
     }
 
-    /// Without the operation that says so, a flow begins when there is no state of it yet.
+    /// Without a first operation, a flow begins when it has no state yet.
     fn begins(&self, record: &Record) -> bool {
         if self.has_init {
             return record.call.operation == Operation::Init;
@@ -164,7 +164,7 @@ impl Replays {
     }
 
     fn begin(&mut self, flow: u64) {
-        // The options were checked when the object was loaded.
+        // The options were verified when the object was loaded.
         if let Ok(cc) = Instance::new(&self.algorithm, &self.options) {
             self.flows.insert(flow, Replay { cc, number: self.parity.flows, calls: 0 });
             self.parity.flows += 1;
@@ -173,8 +173,8 @@ impl Replays {
 }
 
 impl Replay {
-    /// Makes the recorded call natively. The clock of jiffies, which a replay derives from the flow's, may have advanced
-    /// while the call ran: either reading will do.
+    /// Makes the recorded call natively. The jiffies clock, which a replay derives from the flow's, may have advanced
+    /// during the call: either reading is accepted.
     fn differs(&mut self, record: &Record) -> Option<String> {
         let kept = *self.cc.sock.private_state();
         let begins = record.call.operation == Operation::Init;
@@ -227,7 +227,7 @@ mod tests {
         }
     }
 
-    /// A recording of `calls` by the native build itself, whose clock of jiffies began at another time.
+    /// A recording of `calls` by the native build itself, whose jiffies clock began at another time.
     fn recorded(calls: &[Call], jiffies_ahead: u32) -> Vec<Vec<u8>> {
         let mut cc = Instance::new(&find("cubic").expect("registered"), &BTreeMap::new()).expect("no options");
         let mut records = Vec::new();

@@ -1,4 +1,4 @@
-//! What the kernel has of weir's congestion controls, whoever loaded it.
+//! Weir's congestion controls in the kernel, by any process.
 
 use libbpf_rs::{
     MapCore, MapFlags, MapHandle, MapType,
@@ -12,7 +12,7 @@ use std::fs;
 
 /// The kernel's list of congestion controls.
 pub(crate) const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
-/// What a map of operations of weir's is called, cut at [`MAP_NAME_MAX`] characters by the kernel.
+/// Name of weir's maps of operations; the kernel cuts it at [`MAP_NAME_MAX`] characters.
 pub(crate) const MAP: &str = "weir_cc_";
 pub(crate) const MAP_NAME_MAX: usize = 15;
 /// The only key of a map of operations.
@@ -20,11 +20,11 @@ const KEY: [u8; 4] = [0; 4];
 
 /// One of them.
 pub(crate) struct Registered {
-    /// The name sockets choose it by.
+    /// The name by which sockets choose it.
     pub name: String,
     /// Its map of operations.
     pub map: MapHandle,
-    /// The map's number.
+    /// The map's id.
     pub map_id: u32,
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn all() -> Vec<Registered> {
             let map = MapHandle::from_map_id(info.id).ok()?;
             let value = map.lookup(&KEY, MapFlags::empty()).ok()??;
             let name = c_text(value.get(name_at..)?)?;
-            // A map whose operations were unregistered may live on, and be asked.
+            // A map can outlive the registration of its operations.
             available.contains(&name).then_some(Registered { name, map, map_id: info.id })
         })
         .collect();
@@ -46,17 +46,17 @@ pub(crate) fn all() -> Vec<Registered> {
     found
 }
 
-/// Unregisters the operations of a map, where no link does (before Linux 6.4).
+/// Unregisters the operations of a map if no link does (before Linux 6.4).
 pub(crate) fn unregister(map: &MapHandle) -> libbpf_rs::Result<()> {
     map.delete(&KEY)
 }
 
-/// The words of a file of the kernel's; none if it cannot be read.
+/// The words of a kernel file; empty if it cannot be read.
 pub(crate) fn words(path: &str) -> Vec<String> {
     fs::read_to_string(path).unwrap_or_default().split_whitespace().map(str::to_owned).collect()
 }
 
-/// Where the registered name is in what a map of operations holds.
+/// Offset of the registered name in a map of operations.
 fn name_offset() -> Option<usize> {
     let btf = Btf::from_vmlinux().ok()?;
     let offset = |of: &str, field: &str| {

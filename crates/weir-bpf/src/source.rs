@@ -1,4 +1,4 @@
-//! From what a scenario names to a BPF object: registered congestion controls, and a user's own C file.
+//! From a scenario's name to a BPF object: registered congestion controls, and a user's own C file.
 
 use crate::{error::BpfError, object::CompiledCc};
 use std::{
@@ -10,7 +10,7 @@ use std::{
 use weir_cc::CcError;
 use weir_cc_build::{BpfBuild, Confinement, Sources, compile_bpf};
 
-/// A congestion control of `cc/`, as it was when weir was built.
+/// A congestion control of `cc/`, as of weir's build.
 pub(crate) struct Embedded {
     name: &'static str,
     source: &'static str,
@@ -24,20 +24,20 @@ include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
 
 static TRUSTED: AtomicBool = AtomicBool::new(false);
 
-/// From now on this process compiles without confinement: its sources are its own, as those of tests are.
+/// From now on this process compiles unconfined: it trusts its sources, such as those of tests.
 pub fn trust_sources() {
     TRUSTED.store(true, Ordering::Relaxed);
 }
 
-/// What keeps compilers from this machine.
+/// The confinement of compilers.
 ///
 /// # Errors
-/// [`CcError::Unconfined`]: nothing does.
+/// [`CcError::Unconfined`]: there is none.
 pub(crate) fn confinement() -> Result<Confinement, CcError> {
     if TRUSTED.load(Ordering::Relaxed) { Ok(Confinement::Off) } else { Confinement::of_program() }
 }
 
-/// What a congestion control is compiled from.
+/// The source of a congestion control.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A name of `cc/registry.txt`.
@@ -47,10 +47,10 @@ pub enum Source {
 }
 
 impl Source {
-    /// What `cc` means: a name, or the path of a C file.
+    /// Resolves `cc`: a name, or the path of a C file.
     ///
     /// # Errors
-    /// [`CcError::Unknown`] for a name; [`BpfError::Source`] for a shared object: whoever calls knows its source.
+    /// [`CcError::Unknown`] for a name; [`BpfError::Source`] for a shared object: the caller knows its source.
     pub fn of(cc: &str) -> Result<Source, BpfError> {
         let path = Path::new(cc);
         if cc.ends_with(".so") {
@@ -94,7 +94,7 @@ pub fn compiled(source: &Source, old_cong_control: bool, defines: &[&str]) -> Re
     CompiledCc::parse(&cc, bytes)
 }
 
-/// Why registered congestion controls cannot be loaded for want of their objects, if so.
+/// Why registered congestion controls cannot be loaded for lack of their objects, if so.
 pub(crate) fn missing() -> Option<BpfError> {
     let without = EMBEDDED.iter().find(|embedded| embedded.object.is_none())?;
     let tried = std::env::var("WEIR_CLANG").unwrap_or_else(|_| "clang".to_owned());
@@ -108,7 +108,7 @@ impl Embedded {
     }
 }
 
-/// The table of objects and weir-cc's registry are made from one file, so this is a bug of the build.
+/// A bug of the build: the table of objects and weir-cc's registry come from one file.
 fn unlisted(name: &str) -> CcError {
     CcError::Invalid { name: name.to_owned(), reason: "weir-bpf was built without it; build it again".into() }
 }

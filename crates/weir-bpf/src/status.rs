@@ -1,4 +1,4 @@
-//! What is available and what is loaded, for listings.
+//! Available and loaded congestion controls, for listings.
 
 use crate::{
     error::BpfError,
@@ -10,7 +10,7 @@ use crate::{
 use libbpf_rs::MapCore;
 use serde::Serialize;
 
-/// Those that processes without privileges may choose.
+/// The names that processes without privileges may choose.
 const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 
 /// The state of this host.
@@ -18,24 +18,24 @@ const ALLOWED: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 pub struct Status {
     /// `uname -r`.
     pub release: String,
-    /// Jiffies a second.
+    /// Jiffies per second.
     pub hz: u32,
-    /// Granularity of the clock that TCP's microseconds are taken from, nanoseconds.
+    /// Granularity of the clock behind TCP's microseconds, nanoseconds.
     pub clock_ns: u64,
-    /// Why nothing can be loaded, or nothing.
+    /// Why nothing can be loaded; none if it can.
     pub why_not: Option<String>,
-    /// Names in the kernel's list, the loaded ones among them.
+    /// Names in the kernel's list, including the loaded ones.
     pub available: Vec<String>,
-    /// Of those, what processes without `CAP_NET_ADMIN` may choose.
+    /// The available names that processes without `CAP_NET_ADMIN` may choose.
     pub allowed: Vec<String>,
-    /// What weir has loaded, in whatever process.
+    /// Controls that weir has loaded, in any process.
     pub loaded: Vec<KernelCc>,
 }
 
 /// A congestion control of weir in the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct KernelCc {
-    /// The name sockets choose it by.
+    /// The name by which sockets choose it.
     pub name: String,
     /// The registered congestion control; none for a user's own.
     pub cc: Option<String>,
@@ -77,7 +77,7 @@ pub fn loaded(pins: &Pins) -> Result<Vec<KernelCc>, BpfError> {
     Ok(found.collect())
 }
 
-/// The registered congestion control with this name of a map.
+/// The registered congestion control with this map name.
 fn registered_as(map: &str) -> Option<String> {
     let mut names = weir_cc::list().into_iter().map(|algorithm| algorithm.name().to_owned());
     names.find(|name| {

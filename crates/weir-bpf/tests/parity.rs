@@ -1,9 +1,10 @@
-//! The native and the BPF build of every source make the same of the same calls; a source whose builds differ is found.
+//! The native and the BPF build of every source give the same result for the same calls; a differing source is
+//! detected.
 
 use std::fs;
 use weir_bpf::{Kernel, fuzzed};
 
-/// The running kernel, if it takes congestion controls from this process; says so if not.
+/// The running kernel, if it accepts congestion controls from this process; otherwise prints the reason.
 fn kernel() -> Option<Kernel> {
     match Kernel::probe() {
         Ok(kernel) => Some(kernel),
@@ -14,7 +15,7 @@ fn kernel() -> Option<Kernel> {
     }
 }
 
-/// Whether the sources can be compiled for a comparison here; says so if not.
+/// Whether the sources can be compiled for a comparison here; otherwise prints the reason.
 fn clang() -> bool {
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/my_cc/my_cc.c");
     weir_bpf::trust_sources();

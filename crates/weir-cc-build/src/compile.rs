@@ -1,4 +1,4 @@
-//! Compiles a user's congestion control to a shared object, with the same checks as the registered ones.
+//! Compiles a user's congestion control to a shared object, with the same checks as for registered ones.
 
 use crate::{
     confined::{Confinement, NotRun},
@@ -15,7 +15,7 @@ use std::{
 };
 use weir_cc::CcError;
 
-/// The headers a congestion control includes, by their path below the include root's parent.
+/// The headers that a congestion control includes, by their path below the include root's parent.
 pub(crate) const HEADERS: [(&str, &str); 13] = [
     ("include/weir_cc.h", include_str!("../../../cc/include/weir_cc.h")),
     ("include/weir_tcp.h", include_str!("../../../cc/include/weir_tcp.h")),
@@ -32,7 +32,7 @@ pub(crate) const HEADERS: [(&str, &str); 13] = [
     ("shim/kmod.h", include_str!("../../../cc/shim/kmod.h")),
 ];
 
-/// Kernel C without libc. What the kernel or BPF would refuse is an error: a write to a field that is not writable, also
+/// Kernel C without libc. Constructs that the kernel or BPF would refuse are errors: a write to a read-only field, even
 /// through a cast, floating point, an undeclared function.
 const FLAGS: [&str; 19] = [
     "-std=gnu11",
@@ -56,27 +56,27 @@ const FLAGS: [&str; 19] = [
     "-Wl,-z,defs,-z,relro,-z,now",
 ];
 
-/// What C leaves undefined ends the process at that instruction; no library is needed for that.
+/// Undefined behaviour traps at the instruction; needs no library.
 const SANITIZE: [&str; 3] = ["-fsanitize=undefined", "-fno-omit-frame-pointer", "-O1"];
 const SANITIZE_GCC: &str = "-fsanitize-undefined-trap-on-error";
 const SANITIZE_CLANG: &str = "-fsanitize-trap=undefined";
 
-/// Largest object.
+/// Largest object, bytes.
 const MOST_BYTES: u64 = 8 << 20;
 
-/// How a congestion control is compiled for the simulator.
+/// Options of compiling a congestion control for the simulator.
 #[derive(Clone, Debug, Default)]
 pub struct Native {
-    /// What C leaves undefined ends the run.
+    /// Undefined behaviour ends the run.
     pub sanitize: bool,
-    /// What tells the source from others; the object says it ([`recipe`] says what else decides the object).
+    /// The identity of the source, which the object records ([`recipe`] lists the other inputs of the object).
     pub built_from: String,
 }
 
 /// Whether a source is in the subset of C that the kernel's BPF accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BpfCheck {
-    /// It compiles for BPF. (The kernel's verifier has the last word when it is loaded.)
+    /// It compiles for BPF. (The kernel's verifier decides when it is loaded.)
     Accepted,
     /// It does not compile for BPF; the compiler's messages.
     Refused(String),
@@ -102,7 +102,7 @@ pub fn write_headers(folder: &Path) -> Result<PathBuf, CcError> {
 /// Compiles the congestion control `source` to the shared object `out`, which [`find`](weir_cc::find) then loads by path.
 ///
 /// `out` may be a folder: the file is then named after the source. The compiler is `CC`, or `cc`. The result is loaded
-/// and checked like a registered congestion control before it replaces what was at `out`.
+/// and checked like a registered congestion control before it replaces `out`.
 ///
 /// # Errors
 /// [`CcError::NoCompiler`], [`CcError::Compile`] with the compiler's messages, [`CcError::Invalid`] for a missing
@@ -157,7 +157,7 @@ pub fn compile(
     Ok(text)
 }
 
-/// What decides an object beside its source: compiler, flags and headers, as a text whose hash can name a cache's entry.
+/// The inputs of an object besides its source: compiler, flags and headers, as a text whose hash can be a cache key.
 ///
 /// # Errors
 /// [`CcError::NoCompiler`].
@@ -177,7 +177,7 @@ fn compiler() -> String {
     command_of("CC", "cc")
 }
 
-/// The command that a variable names, or `usual`; absolute if it is a path, because it is executed in another folder.
+/// The command in a variable, or `usual`; made absolute if it is a path, because it runs in another folder.
 fn command_of(variable: &str, usual: &str) -> String {
     let named = env::var(variable).ok().filter(|name| !name.is_empty()).unwrap_or_else(|| usual.to_owned());
     if named.contains('/') {
@@ -204,7 +204,7 @@ fn is_clang(compiler: &str) -> bool {
     output.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("clang"))
 }
 
-/// What came of compiling a source for BPF.
+/// The result of compiling a source for BPF.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BpfBuild {
     /// The ELF object.
@@ -215,7 +215,7 @@ pub enum BpfBuild {
     NoClang(String),
 }
 
-/// Compiles `sources` for BPF, as it will be for the host kernel, and discards the result.
+/// Compiles `sources` for BPF, as for the host kernel, and discards the result.
 ///
 /// # Errors
 /// As [`compile_bpf`].
@@ -246,10 +246,10 @@ pub fn compile_bpf(sources: &Sources, defines: &[&str], confinement: &Confinemen
     })
 }
 
-/// A folder with weir's headers and a copy of the sources, which the compiler works in.
+/// A folder with weir's headers and a copy of the sources, in which the compiler works.
 ///
-/// The C file has a name of ours, because compilers take some names for options. Headers keep theirs: no compiler gets
-/// them as arguments.
+/// The C file gets a fixed name, because compilers take some names for options. Headers keep theirs: they are never
+/// arguments of a compiler.
 struct Scratch {
     folder: tempfile::TempDir,
 }
@@ -260,9 +260,9 @@ const MAIN: &str = "main/control.c";
 const HEADERS_OF_USER: &str = "user";
 const HEADERS_OF_WEIR: &str = "cc";
 
-/// What came of compiling.
+/// The result of compiling.
 enum Made {
-    /// The object, and what the compiler warned of.
+    /// The object, and the compiler's warnings.
     Object(Vec<u8>, String),
     /// What is wrong with the source.
     Refused(String),
@@ -343,7 +343,7 @@ impl Scratch {
         Ok(Made::Object(bytes, text))
     }
 
-    /// The first of the files that were read which is neither in this folder nor in those that the compiler searches.
+    /// The first file read that is neither in this folder nor in those that the compiler searches.
     fn foreign<'a>(&self, read: &'a [PathBuf], compiler: &str, confinement: &Confinement) -> Option<&'a Path> {
         let root = self.folder.path();
         let mut folders: Vec<_> = USUAL.into_iter().map(PathBuf::from).chain([root.to_owned()]).collect();
@@ -355,7 +355,7 @@ impl Scratch {
         dependencies::first_outside(read, &folders)
     }
 
-    /// The places of this folder that messages and lines of the object name, and what a user knows them by.
+    /// The paths of this folder in messages and debug lines, and the names that a user knows for them.
     fn shown(&self, sources: &Sources) -> impl Iterator<Item = (OsString, OsString)> + use<> {
         let root = self.folder.path();
         let folder = match sources.path.parent() {
@@ -366,7 +366,7 @@ impl Scratch {
         [(root.join(HEADERS_OF_USER).join("").into_os_string(), folder), main].into_iter()
     }
 
-    /// The compiler's messages in the names that a user knows, and without clang's own trace.
+    /// The compiler's messages with the names that a user knows, and without clang's own trace.
     fn messages(&self, text: &str, sources: &Sources) -> String {
         let mut text = text.split("PLEASE submit a bug report").next().unwrap_or("").to_owned();
         for (ours, theirs) in self.shown(sources) {

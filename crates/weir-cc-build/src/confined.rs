@@ -1,7 +1,7 @@
-//! Runs compilers on what somebody else wrote: under `weir-confine`, with bounds, and without this process' environment.
+//! Runs compilers on untrusted sources: under `weir-confine`, with limits, and without this process' environment.
 //!
-//! A compiler is no guard. Its options and its precompiled headers execute code, its assembler reads any file, and a few
-//! lines of C keep it busy for hours.
+//! A compiler does not protect the host. Its options and its precompiled headers execute code, its assembler reads any
+//! file, and a few lines of C keep it busy for hours.
 
 use std::{
     env, fs,
@@ -13,53 +13,54 @@ use std::{
 };
 use weir_cc::CcError;
 
-/// What keeps a compiler from this machine.
+/// The confinement of a compiler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Confinement {
-    /// The program `weir-confine` at this path.
+    /// Under the program `weir-confine` at this path.
     Under(PathBuf),
-    /// Nothing: the sources are one's own, or the user wants it so.
+    /// None: the sources are trusted, or the user has switched it off.
     Off,
 }
 
-/// What a compiler may use up; see setrlimit(2).
+/// Resource limits of a compiler; see setrlimit(2).
 const LIMITS: [(libc::__rlimit_resource_t, libc::rlim_t); 4] = [
     (libc::RLIMIT_CPU, 60),         // seconds
     (libc::RLIMIT_AS, 2 << 30),     // bytes
     (libc::RLIMIT_FSIZE, 64 << 20), // bytes
     (libc::RLIMIT_CORE, 0),
 ];
-/// What a user is told of them.
+/// Description of the limits for users.
 pub(crate) const LIMITS_SAID: &str = "a compiler has 60 s of processor time, 2 GiB of memory and 64 MiB for each file";
-/// A compiler gets two minutes at least, because it may also wait, for a pipe that is included.
+/// A compiler gets at least two minutes, because it may also wait, for a pipe that is included.
 const POLLS: u32 = 120_000;
 const POLL: Duration = Duration::from_millis(1);
-/// Most bytes of messages that are read.
+/// Maximum bytes of messages that are read.
 const MOST_MESSAGES: usize = 1 << 18;
-/// What `weir-confine` ends with if it could not confine, if the command cannot be executed, and if there is none.
+/// Exit code of `weir-confine` if it could not confine, or if the command is missing or cannot be executed.
 const NOT_CONFINED: i32 = 125;
 const NO_COMMAND: [i32; 2] = [126, 127];
-/// Of the environment, a compiler gets what says where programs and libraries are.
+/// Environment variables for compilers: the places of programs and libraries.
 const KEPT: [&str; 3] = ["PATH", "HOME", "LD_LIBRARY_PATH"];
 /// Variables of Nix's compilers.
 const KEPT_PREFIX: &str = "NIX_";
 
-/// What came of running a compiler.
+/// The result of running a compiler.
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
-    /// What it wrote to standard error.
+    /// Its standard error.
     pub(crate) messages: String,
 }
 
 /// Why a compiler was not run.
 pub(crate) enum NotRun {
-    /// It is not there.
+    /// It is missing.
     Absent,
     Failed(CcError),
 }
 
 impl Confinement {
-    /// As this program has it: by the `weir-confine` beside it, or in the folder `WEIR_BIN`; off with `WEIR_UNCONFINED=1`.
+    /// This program's confinement: the `weir-confine` beside it, or in the folder `WEIR_BIN`; off with
+    /// `WEIR_UNCONFINED=1`.
     ///
     /// # Errors
     /// [`CcError::Unconfined`]: there is none.
@@ -76,7 +77,7 @@ impl Confinement {
         Err(CcError::Unconfined { reason: format!("{} is missing", program.display()) })
     }
 
-    /// Runs `program` with `arguments` in `scratch`, which is all that it may write.
+    /// Runs `program` with `arguments` in `scratch`, the only folder that it may write.
     pub(crate) fn run(&self, program: &str, arguments: &[&std::ffi::OsStr], scratch: &Path) -> Result<Ended, NotRun> {
         let said = scratch.join("messages");
         let failed = |error| NotRun::Failed(CcError::Io { path: said.clone(), error });
@@ -95,7 +96,7 @@ impl Confinement {
             }
             thread::sleep(POLL);
         }
-        // SAFETY: the group was made for this child, which has not been waited for: nobody else has its number.
+        // SAFETY: the group was made for this child, which has not been waited for, so its id is not reused.
         unsafe { libc::kill(-(child.id() as libc::pid_t), libc::SIGKILL) };
         let status = child.wait().map_err(failed)?;
         let mut messages = fs::read(&said).map_err(failed)?;
@@ -123,13 +124,14 @@ impl Confinement {
         let kept = env::vars_os().filter(|(name, _)| {
             name.to_str().is_some_and(|name| KEPT.contains(&name) || name.starts_with(KEPT_PREFIX))
         });
-        // In English. The linker's messages name the compiler's temporary files; clang leaves reports of its faults there.
+        // Messages in English. The linker's messages name the compiler's temporary files; clang leaves crash reports
+        // there.
         command.env_clear().envs(kept).env("LC_ALL", "C").env("TMPDIR", scratch).env("CCACHE_DISABLE", "1");
         command
     }
 }
 
-/// Whether a child has ended; it can be waited for still.
+/// Whether a child has ended; it can still be waited for.
 fn has_ended(child: &Child) -> bool {
     // SAFETY: all zero is a siginfo_t.
     let mut about: libc::siginfo_t = unsafe { std::mem::zeroed() };
@@ -140,7 +142,7 @@ fn has_ended(child: &Child) -> bool {
     result != 0 || unsafe { about.si_pid() } != 0
 }
 
-/// Sets the limits, and makes a group of processes that can be ended together.
+/// Sets the limits, and makes a process group that can be killed as a whole.
 fn bound(command: &mut Command) {
     command.process_group(0);
     // SAFETY: only system calls that may be made between fork and exec.

@@ -1,4 +1,4 @@
-//! What a compiler read, from the rule for make that it writes (`-MD`).
+//! The files that a compiler read, from its make rule (`-MD`).
 
 use std::{
     ffi::{OsStr, OsString},
@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The files that a rule names after its target.
+/// The files after the target of a rule.
 pub(crate) fn files(rule: &[u8]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut name = Vec::new();
@@ -37,7 +37,7 @@ pub(crate) fn files(rule: &[u8]) -> Vec<PathBuf> {
     names.map(|name| PathBuf::from(OsString::from_vec(name))).collect()
 }
 
-/// The first of `files` that lies in none of `folders`.
+/// The first of `files` outside all of `folders`.
 pub(crate) fn first_outside<'a>(files: &'a [PathBuf], folders: &[PathBuf]) -> Option<&'a Path> {
     let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let folders: Vec<_> = folders.iter().map(|folder| real(folder)).collect();
@@ -45,7 +45,7 @@ pub(crate) fn first_outside<'a>(files: &'a [PathBuf], folders: &[PathBuf]) -> Op
     files.iter().find(outside).map(PathBuf::as_path)
 }
 
-/// The folders that a compiler says it searches for headers (`-E -v`).
+/// The header folders that a compiler reports (`-E -v`).
 pub(crate) fn searched(said: &str) -> Vec<PathBuf> {
     let from_begin = said.lines().skip_while(|line| !line.starts_with("#include <...>")).skip(1);
     let lines = from_begin.take_while(|line| line.starts_with(' '));

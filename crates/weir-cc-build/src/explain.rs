@@ -1,5 +1,5 @@
-//! Says in plain words what a compiler's messages about a congestion control mean: what the kernel and BPF do not have,
-//! which fields there are.
+//! Explains a compiler's messages about a congestion control: features that the kernel and BPF lack, and existing
+//! fields.
 
 use crate::{compile::HEADERS, confined::LIMITS_SAID, sources::Sources};
 use std::path::Path;
@@ -11,7 +11,7 @@ const FLOAT: &str = "floating point, which the kernel and BPF do not have: compu
                      or with weir_window.h";
 const SIGNED: &str = "division of signed numbers, which BPF does not have (nor a 32-bit kernel for 64 bits): divide \
                       unsigned numbers, and put the sign back";
-/// What gcc, clang and the assembler say when a limit ended them.
+/// Messages of gcc, clang and the assembler when a limit ended them.
 const ENDED: [&str; 9] = [
     "File too large",
     "out of memory",
@@ -25,7 +25,7 @@ const ENDED: [&str; 9] = [
 ];
 const STRUCTS: [&str; 5] = ["tcp_sock", "inet_connection_sock", "sock", "ack_sample", "rate_sample"];
 
-/// `messages` of a compiler about `sources`, preceded by what they mean, as `file:line: ...`; alone where it is not known.
+/// `messages` of a compiler about `sources`, preceded by their explanation, if known, as `file:line: ...`.
 pub(crate) fn explained(messages: &str, sources: &Sources) -> String {
     told(messages, &sources.path, &sources.left_out)
 }
@@ -47,7 +47,7 @@ fn told(messages: &str, source: &Path, left_out: &[(String, &'static str)]) -> S
     }
     let words = without_internals(messages);
     if meant.is_empty() {
-        // Its first error, which may be far below where it was included from.
+        // Its first error may be far below the include that caused it.
         let is_error = |line: &&str| line.contains("error: ") || line.contains("Error: ");
         let first = words.lines().find(is_error).map(str::trim);
         meant.extend(first.filter(|first| !words.starts_with(first)).map(str::to_owned));
@@ -55,13 +55,13 @@ fn told(messages: &str, source: &Path, left_out: &[(String, &'static str)]) -> S
     if meant.is_empty() { words } else { format!("{}\n\n{words}", meant.join("\n")).trim_end().to_owned() }
 }
 
-/// The line of the source whose macro a message is about: the first of the notes that follow it and name one.
+/// The line of the source whose macro a message is about: the first of the following notes with one.
 fn expanded_at(after: &[&str], source: &Path) -> Option<u32> {
     let of_message = after.iter().take_while(|line| !line.contains("error: "));
     of_message.filter(|line| line.contains(" macro ")).find_map(|line| line_number(line, source))
 }
 
-/// What an assertion of weir's headers says, and the rest that a compiler needs to be asked for.
+/// The text of a failed assertion in weir's headers, and the values for it, which a compiler prints only on request.
 fn asserted(line: &str, messages: &str) -> Option<String> {
     if line.contains("'weir_option_rows' undeclared") || line.contains("undeclared identifier 'weir_option_rows'") {
         return Some(
@@ -81,7 +81,7 @@ fn asserted(line: &str, messages: &str) -> Option<String> {
     Some(sizes.max().map_or_else(|| text.to_owned(), |bytes| format!("{text}: it has {bytes}")))
 }
 
-/// The line that clang's backend knows and could not show, because the object has the user's name of the file.
+/// The line that clang's backend knows but could not show, because the object has the user's name of the file.
 fn undetermined(after: &[&str], source: &Path) -> Option<u32> {
     let mut of_message = after.iter().take_while(|line| !line.contains("error: "));
     let note = of_message.find(|line| line.contains("could not determine the original source location for"))?;
@@ -120,7 +120,7 @@ fn meaning(line: &str) -> Option<String> {
     None
 }
 
-/// Of a file that the compiler did not find because it was not given it.
+/// Explains a missing file that was withheld from the compiler.
 fn missing(line: &str, left_out: &[(String, &'static str)]) -> Option<String> {
     let name = between(line, "fatal error: ", ": No such file or directory")
         .or_else(|| between(line, "fatal error: '", "' file not found"))?;
@@ -138,7 +138,7 @@ fn function_instead(name: &str) -> String {
     }
 }
 
-/// Whether this is a function that compilers call where there is no floating-point unit.
+/// Whether compilers call this function instead of a floating-point unit.
 fn is_soft_float(name: &str) -> bool {
     const TYPES: [&str; 5] = ["sf", "df", "xf", "tf", "hf"];
     name.strip_prefix("__").is_some_and(|rest| {
@@ -151,7 +151,7 @@ fn is_soft_float(name: &str) -> bool {
     })
 }
 
-/// The struct and the field of a message that says that there is no such field: gcc's and clang's words.
+/// The struct and the field in a message about a missing field, in gcc's and clang's wording.
 fn unknown_field(line: &str) -> Option<(&str, &str)> {
     let gcc =
         || Some((between(line, "'struct ", "' has no member named '")?, between(line, "no member named '", "'")?));
@@ -182,17 +182,17 @@ fn fields(kind: &str) -> Vec<String> {
     let Some(body) = between(header, &format!("\nstruct {kind} {{\n"), "\n};") else { return Vec::new() };
     let declared = body.lines().filter_map(|line| line.split(';').next()?.split_whitespace().last());
     let names = declared.map(|name| name.split('[').next().unwrap_or(name).to_owned());
-    // tcp_min_rtt(), HZ and OPT() are how a source reads these; the structs within struct sock have accessors.
+    // Sources read these with tcp_min_rtt(), HZ and OPT(); the structs within struct sock have accessors.
     names.filter(|name| !name.starts_with("weir_") && !name.is_empty()).collect()
 }
 
-/// What is between two pieces of a line; with an empty end, up to its next space.
+/// The text between two pieces of a line; with an empty end, up to the next space.
 fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
     let rest = &text[text.find(before)? + before.len()..];
     if after.is_empty() { rest.split_whitespace().next() } else { Some(&rest[..rest.find(after)?]) }
 }
 
-/// The line that a message is about: `FILE:LINE:` anywhere, or clang's `Error at line LINE:`.
+/// The line number in a message: `FILE:LINE:` anywhere, or clang's `Error at line LINE:`.
 fn line_number(line: &str, source: &Path) -> Option<u32> {
     let name = source.file_name()?.to_str()?;
     let after = match line.find(&format!("{name}:")) {
@@ -202,7 +202,7 @@ fn line_number(line: &str, source: &Path) -> Option<u32> {
     after.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// Without what only the compiler's authors can read.
+/// Removes lines that only the compiler's authors understand.
 fn without_internals(messages: &str) -> String {
     let is_internal = |line: &&str| {
         line.starts_with("fatal error: error in backend: Cannot select")

@@ -1,12 +1,12 @@
-//! What a shared object holds, read from the file without running any of it.
+//! Inspects a shared object by reading the file, without running any of it.
 
 use object::{File, Object, ObjectSection, ObjectSymbol, SectionFlags, SymbolKind};
 
-/// Bytes of variables that every C compiler's own start-up code has.
+/// Bytes of variables in every C compiler's own start-up code.
 const OF_THE_COMPILER: u64 = 16;
 const NAMES_OF_THE_COMPILER: [&str; 3] = ["completed.0", "__dso_handle", "__TMC_END__"];
 
-/// The variables in the object that calls could change: flows would share them. Empty if there are none.
+/// The variables in the object that calls could change, and flows would share; empty if there are none.
 ///
 /// # Errors
 /// Why it is no shared object.

@@ -1,7 +1,7 @@
 //! Loads a congestion control from a shared object.
 //!
-//! A shared object is a program: its constructors run when it is opened. So a process loads one only after it has said
-//! that it is there for that ([`permit_loading`]); the processes of the command line never do.
+//! A shared object is a program: its constructors run when it is opened. So a process loads one only after it has
+//! called [`permit_loading`]; the processes of the command line never do.
 
 use crate::inspect;
 use libloading::Library;
@@ -29,7 +29,7 @@ static PERMITTED: AtomicBool = AtomicBool::new(false);
 /// Largest file that is read.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// From now on this process may load congestion controls that others wrote.
+/// From now on this process may load users' congestion controls.
 pub fn permit_loading() {
     PERMITTED.store(true, Relaxed);
     weir_cc::load_with(load);
@@ -68,16 +68,17 @@ fn open(path: &Path) -> Result<Algorithm, CcError> {
     if let Some(reason) = shares_state(&inspect::variables(&bytes).map_err(&fail)?) {
         return Err(fail(reason));
     }
-    // The dynamic linker takes a file it has seen for the library it has: load a copy. It has no name, so that nothing is
-    // left, however this ends, and a process that may write no file can make it.
+    // The dynamic linker identifies libraries by their file: load a copy. It has no name, so that nothing is left
+    // behind, and even a process that may write no file can make it.
     let held = unnamed(&bytes).map_err(|error| fail(error.to_string()))?;
     let copy = format!("/proc/self/fd/{}", held.as_raw_fd());
     let mut loading = Loading::begin(path);
-    // SAFETY: whatever its constructors do happens to a process that is there for it.
+    // SAFETY: its constructors affect only a process that exists for this purpose.
     let library = unsafe { Library::new(&copy) };
     loading.opened();
     let library = library.map_err(|error| fail(error.to_string().replace(&copy, "the file")))?;
-    // Never unloaded: algorithms are handed out for the life of the process. As long, the linker knows it by this number.
+    // Never unloaded: algorithms are handed out for the life of the process. The linker knows it by this descriptor
+    // number, which must not be reused.
     std::mem::forget(held);
     let library: &'static Library = Box::leak(Box::new(library));
     // SAFETY: the symbol is a u32 in every version of the interface.
@@ -120,7 +121,7 @@ pub(crate) fn shares_state(variables: &[String]) -> Option<String> {
     })
 }
 
-/// Where the object that holds `address` was loaded; zero if nobody knows.
+/// Load address of the object that contains `address`; zero if unknown.
 fn base_of(address: *const libc::c_void) -> usize {
     let mut found = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: it fills `found`, or says that it did not.

@@ -1,8 +1,8 @@
-//! A C file and the headers beside it, read once: what is hashed is what is compiled.
+//! A C file and the headers beside it, read once, so that the compiled bytes are the hashed bytes.
 //!
-//! Headers are copied only from the source's folder and below. Others are left out, so that the compiler does not find
-//! them: a header elsewhere, a hidden file such as `.netrc`, a link that leads out of the folder, and precompiled
-//! headers, which gcc would take for code of its own.
+//! Headers are copied only from the source's folder and below. Others are withheld from the compiler: a header
+//! elsewhere, a hidden file such as `.netrc`, a link that leads out of the folder, and precompiled headers, which gcc
+//! would execute as its own code.
 
 use std::{
     collections::BTreeSet,
@@ -14,21 +14,21 @@ use std::{
 };
 use weir_cc::CcError;
 
-/// Most bytes of one file.
+/// Maximum bytes of one file.
 const MOST_BYTES: u64 = 8 << 20;
-/// Most files.
+/// Maximum number of files.
 const MOST_FILES: usize = 100;
 
 /// The C file of a congestion control, with the headers beside it that it includes.
 #[derive(Clone, Debug)]
 pub struct Sources {
-    /// The path of the C file, as its user wrote it.
+    /// The path of the C file, as the user wrote it.
     pub path: PathBuf,
     /// The content of the C file.
     pub main: Vec<u8>,
     /// Headers: the path of each below the folder of the C file, and its content, in the order of their inclusion.
     pub headers: Vec<(PathBuf, Vec<u8>)>,
-    /// Files that are named in an include and were not read: the name there, and why.
+    /// Files that an include names and that were not read: the name there, and why.
     pub(crate) left_out: Vec<(String, &'static str)>,
 }
 
@@ -73,18 +73,18 @@ impl Sources {
     }
 }
 
-/// Where the file of an include is.
+/// The place of an included file.
 enum Place {
     /// Below the folder of the source.
     Below(PathBuf),
-    /// It is there, but the compiler does not get it.
+    /// It exists, but the compiler does not get it.
     LeftOut(&'static str),
     /// Nowhere beside the source; the compiler may have it.
     Absent,
 }
 
 impl Place {
-    /// Of `name`, which a file in `within` includes; `within` is below `folder`.
+    /// The place of `name`, which a file in `within` includes; `within` is below `folder`.
     fn of(folder: &Path, within: &Path, name: &Path) -> Place {
         let there = folder.join(within).join(name);
         let Ok(real) = fs::canonicalize(&there) else { return Place::Absent };
@@ -135,7 +135,7 @@ fn is_precompiled(name: &[u8]) -> bool {
     name.ends_with(b".gch") || name.ends_with(b".pch")
 }
 
-/// The names in quotes after every `include` of a file, whatever stands between: too many rather than too few.
+/// The names in quotes after every `include` of a file, with anything in between: too many rather than too few.
 ///
 /// # Errors
 /// [`CcError::Source`] for an include whose name is computed.
@@ -166,7 +166,7 @@ fn included(path: &Path, text: &[u8]) -> Result<Vec<PathBuf>, CcError> {
     Ok(names)
 }
 
-/// Whether a line ends in `#`, and has nothing before that.
+/// Whether a line ends in `#`, with only white space before it.
 fn is_directive(before: &[u8]) -> bool {
     let line = before.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
     line.trim_ascii() == b"#"
@@ -192,7 +192,7 @@ fn after_space(mut text: &[u8]) -> &[u8] {
 
 /// The content of a plain file that is not too large.
 fn content(path: &Path) -> Result<Vec<u8>, CcError> {
-    // A pipe would be waited for.
+    // Opening a pipe would block.
     let file = fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(io(path))?;
     let refused = |reason: String| CcError::Source { path: path.to_owned(), reason };
     if !file.metadata().map_err(io(path))?.is_file() {

@@ -15,7 +15,7 @@ fn check_bpf(source: &Path) -> Result<BpfCheck, CcError> {
     weir_cc_build::check_bpf(&Sources::read(source)?, &Confinement::Off)
 }
 
-/// Whether clang is there; says so if not. A machine that must not skip sets `WEIR_REQUIRE_CLANG`.
+/// Whether clang is installed; otherwise prints so. `WEIR_REQUIRE_CLANG` forbids skipping.
 fn accepted(check: &BpfCheck, what: &str) -> bool {
     match check {
         BpfCheck::Accepted => true,

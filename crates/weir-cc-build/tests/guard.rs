@@ -1,4 +1,4 @@
-//! What a user's congestion control may not do is noticed at the call that does it, whatever the method.
+//! Violations of a user's congestion control are detected at the call, whatever the method.
 
 use std::{collections::BTreeMap, fs, path::PathBuf};
 use tempfile::TempDir;

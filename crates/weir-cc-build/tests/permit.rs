@@ -1,5 +1,4 @@
-//! A process that has not said that it is there for users' controls loads none. (A process of its own: the word is for
-//! good.)
+//! A process without permission loads no users' controls. (A process of its own: the permission is permanent.)
 
 use std::{fs, path::PathBuf};
 use weir_cc::find;

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use weir_cc::CcError;
 use weir_cc_build::{Confinement, Native, Sources, write_headers};
 
-/// As a process does that is there for loading users' controls.
+/// Builds like a process that may load users' controls.
 fn build(source: &Path, out: &Path) -> Result<PathBuf, CcError> {
     weir_cc_build::permit_loading();
     weir_cc_build::build(source, out, &Confinement::Off)
@@ -77,7 +77,7 @@ fn a_rebuilt_file_is_the_new_one_and_the_old_one_goes_on() {
     assert_eq!((kept(&old), kept(&new)), (700, 400));
 }
 
-/// What the compiler must refuse, and what is said of it.
+/// Mistakes that the compiler must refuse, and their messages.
 #[test]
 fn what_the_kernel_would_refuse_does_not_compile() {
     let body = "(void)ack;";
@@ -134,7 +134,7 @@ fn what_the_kernel_would_refuse_does_not_compile() {
     }
 }
 
-/// The same mistakes are told in the same words when a source is compiled for BPF.
+/// The messages are the same when a source is compiled for BPF.
 #[test]
 fn what_bpf_does_not_have_is_said() {
     let body = "(void)ack;";
@@ -247,7 +247,7 @@ fn files_that_are_no_congestion_controls_are_refused() {
     let error = find(text(&garbage)).expect_err("garbage").to_string();
     assert!(error.contains("is not a congestion control weir can load"), "{error}");
 
-    // A shared object, but not ours; and one of another version of the interface.
+    // Shared objects that are no control, or have another interface version.
     for (text_of_c, expected) in [
         ("int other;", "all flows would share its variables: other"),
         ("const int other = 1;", "was not built by `weir cc build`"),

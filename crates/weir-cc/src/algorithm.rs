@@ -20,11 +20,11 @@ const PROSE_MAX: usize = 400;
 #[derive(Clone)]
 pub struct Algorithm {
     pub(crate) ops: &'static Ops,
-    /// For one that a user built: its calls are guarded.
+    /// Set for a user's control: its calls are guarded.
     pub(crate) foreign: Option<&'static Foreign>,
 }
 
-/// What a congestion control says about itself, for listings and manifests.
+/// A congestion control's description of itself, for listings and manifests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Description {
     /// Registered name.
@@ -41,7 +41,7 @@ pub struct Description {
     pub needs_ecn: bool,
     /// Sets the window in `cong_control` instead of `cong_avoid`.
     pub has_cong_control: bool,
-    /// What a flow can set.
+    /// Its options.
     pub options: Vec<CcOption>,
 }
 
@@ -52,7 +52,7 @@ pub struct CcOption {
     pub name: String,
     /// What it does, with its unit.
     pub doc: String,
-    /// Value when not given.
+    /// Default value.
     pub default: u32,
     /// Smallest value.
     pub min: u32,
@@ -61,7 +61,7 @@ pub struct CcOption {
 }
 
 impl Algorithm {
-    /// Checks a table as Linux does when a module registers: mandatory operations, size of the state.
+    /// Verifies a table as Linux does when a module registers: mandatory operations, size of the state.
     pub(crate) fn check(ops: &'static Ops) -> Result<Algorithm, CcError> {
         let algorithm = Algorithm { ops, foreign: None };
         let reason = if ops.abi != ABI {
@@ -103,7 +103,7 @@ impl Algorithm {
         self.rows().iter().map(CcOption::from).collect()
     }
 
-    /// Everything it says about itself.
+    /// The whole description of itself.
     pub fn describe(&self) -> Description {
         Description {
             name: self.name().to_owned(),
@@ -121,7 +121,7 @@ impl Algorithm {
         if self.ops.option_count == 0 {
             return &[];
         }
-        // SAFETY: pointer and count are of one constant array of the C source.
+        // SAFETY: pointer and count belong to one constant array of the C source.
         unsafe { std::slice::from_raw_parts(self.ops.options, self.ops.option_count as usize) }
     }
 }
@@ -208,12 +208,12 @@ fn is_prose(pointer: *const c_char) -> bool {
     pointer.is_null() || bounded(pointer, PROSE_MAX).is_some_and(|text| !text.chars().any(char::is_control))
 }
 
-/// The text at `pointer`, if it is one of at most `most` bytes.
+/// The text at `pointer`, if it has at most `most` bytes.
 fn bounded(pointer: *const c_char, most: usize) -> Option<&'static str> {
     if pointer.is_null() {
         return None;
     }
-    // SAFETY: a string of a C source that is never unloaded; not read beyond `most` bytes.
+    // SAFETY: a string of a C source that is never unloaded; reads at most `most` bytes.
     let length = (0..=most).find(|&at| unsafe { *pointer.add(at) } == 0)?;
     // SAFETY: as above; these bytes were just read.
     std::str::from_utf8(unsafe { std::slice::from_raw_parts(pointer.cast(), length) }).ok()

@@ -1,4 +1,4 @@
-//! What can go wrong with a congestion control before a flow uses it.
+//! Errors of a congestion control before a flow uses it.
 
 use std::path::PathBuf;
 
@@ -9,9 +9,9 @@ pub enum CcError {
     /// No congestion control has this name.
     #[error("no congestion control is called {name:?}{}; registered: {}", nearest_clause(.nearest), .known.join(", "))]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// The registered names most like it, best first; may be empty.
+        /// The most similar registered names, best first; may be empty.
         nearest: Vec<String>,
         /// All registered names.
         known: Vec<String>,
@@ -21,9 +21,9 @@ pub enum CcError {
     UnknownOption {
         /// The congestion control.
         cc: String,
-        /// What was asked for.
+        /// The requested option.
         option: String,
-        /// Its options most like it, best first; may be empty.
+        /// Its most similar options, best first; may be empty.
         nearest: Vec<String>,
         /// All its options.
         known: Vec<String>,
@@ -66,7 +66,7 @@ pub enum CcError {
         /// The compiler's messages.
         messages: String,
     },
-    /// A source that is not compiled.
+    /// A source that is refused before compiling.
     #[error("{}: {reason}", .path.display())]
     Source {
         /// The file.
@@ -74,7 +74,7 @@ pub enum CcError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The compiler cannot be kept from this machine, so that it is not run.
+    /// The compiler cannot be confined, so it is not run.
     #[error(
         "the compiler of a congestion control cannot be confined here: {reason}. WEIR_UNCONFINED=1 runs it all the same, with everything that you may do"
     )]

@@ -1,8 +1,8 @@
-//! Calls of congestion controls that are not weir's own: what one may not do ends the call with a [`Fault`].
+//! Guards calls of users' congestion controls: a violation ends the call with a [`Fault`].
 //!
-//! The control gets a copy of the socket that lies at the end of its page, before one without access, so that an access
-//! beyond the private state ends the process at that instruction; [`watch`](crate::watch) then knows where. After the
-//! call the copy is compared with the socket: only what BPF may write may differ.
+//! The control gets a copy of the socket at the end of its page, in front of a page without access. So an access beyond
+//! the private state ends the process at that instruction; [`watch`](crate::watch) then knows where. After the call the
+//! copy is compared with the socket: only fields that BPF may write may differ.
 
 use crate::{
     sock::{PRIVATE_WORDS, Sock},
@@ -10,25 +10,25 @@ use crate::{
 };
 use std::{any::Any, fmt, panic, ptr};
 
-/// Bytes before the copy that must stay as they are.
+/// Bytes before the copy that must not change.
 const CANARY_BYTES: usize = 256;
 const CANARY: u8 = 0xa5;
 
-/// What tells a user's congestion control from a registered one.
+/// The additional facts about a user's congestion control.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Foreign {
-    /// Path that it was loaded from.
+    /// Path from which it was loaded.
     pub path: &'static str,
-    /// Number in the record of calls.
+    /// Index in the record of calls.
     pub slot: u32,
     /// Bytes of private state that it declares.
     pub state_bytes: usize,
 }
 
-/// A congestion control did what it may not.
+/// A congestion control did something forbidden.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Path that it was loaded from.
+    /// Path from which it was loaded.
     pub control: String,
     /// Linux' name of the operation.
     pub operation: &'static str,
@@ -44,12 +44,12 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// What `work` gives, unless a congestion control ended it with a fault. What `work` changed is then to be dropped.
+/// Runs `work` and catches a fault of a congestion control. After a fault, discard everything that `work` changed.
 ///
 /// # Errors
 /// The [`Fault`].
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Fault> {
-    // A fault leaves an operation half done, in things that the caller drops.
+    // A fault leaves an operation half done, in state that the caller discards.
     panic::catch_unwind(panic::AssertUnwindSafe(work)).map_err(|payload: Box<dyn Any + Send>| {
         match payload.downcast::<Fault>() {
             Ok(fault) => *fault,
@@ -62,15 +62,15 @@ impl Foreign {
     /// Ends the work that [`caught`] began.
     #[cold]
     pub fn fault(&self, operation: Operation, what: String) -> ! {
-        // Not `panic!`: it would print what is no mistake of weir's.
+        // Not `panic!`, which would print a message: this is not weir's mistake.
         panic::resume_unwind(Box::new(Fault { control: self.path.to_owned(), operation: operation.name(), what }))
     }
 
-    /// Makes a call on a copy of `sock`, and takes over what it may change.
+    /// Makes a call on a copy of `sock`, and takes over the permitted changes.
     pub fn call<T>(&self, operation: Operation, sock: &mut Sock, call: impl FnOnce(*mut Sock) -> T) -> T {
         let result = ARENA.with(|arena| {
             let place = arena.sock;
-            // SAFETY: the arena has room for a socket there, which is this thread's.
+            // SAFETY: the arena has room for a socket there and belongs to this thread.
             unsafe { ptr::copy_nonoverlapping(ptr::from_ref(sock), place, 1) };
             watch::begin(self.slot, operation, place as usize + size_of::<Sock>());
             let result = call(place);
@@ -112,7 +112,7 @@ impl Foreign {
     }
 }
 
-/// The first field that a control may not write and has, by Linux' name.
+/// The first read-only field that a control has written, by Linux' name.
 fn first_difference(expected: &Sock, found: &Sock) -> &'static str {
     macro_rules! find {
         ($($field:ident $name:literal)*) => { $(if expected.$field != found.$field { return $name; })* };
@@ -127,7 +127,7 @@ fn first_difference(expected: &Sock, found: &Sock) -> &'static str {
     "padding of struct sock"
 }
 
-/// Memory of a thread for the copy, between two pages without access.
+/// A thread's memory for the copy, between two pages without access.
 struct Arena {
     mapped: *mut libc::c_void,
     bytes: usize,

@@ -43,10 +43,10 @@ pub enum CaEvent {
     EcnIsCe = 5,
 }
 
-/// A congestion control at work for one flow. Plain data: it may be moved, cloned and sent to another thread.
+/// A flow's congestion control. Plain data: it may be moved, cloned and sent to another thread.
 ///
-/// The transport keeps [`Instance::sock`] up to date before each call. An operation that the congestion control lacks
-/// costs one predictable branch.
+/// The transport keeps [`Instance::sock`] up to date before each call. A missing operation costs one predictable
+/// branch.
 #[derive(Clone, Debug)]
 pub struct Instance {
     /// The flow's transport state.
@@ -83,12 +83,12 @@ impl Instance {
         Ok(Instance { sock, algorithm: algorithm.clone() })
     }
 
-    /// Takes every field of `sock` but the options, which stay this flow's.
+    /// Takes every field of `sock` except the options, which stay this flow's.
     pub fn set_sock(&mut self, sock: Sock) {
         self.sock = Sock { options: self.sock.options, ..sock };
     }
 
-    /// The congestion control this is an instance of.
+    /// The congestion control of this instance.
     pub fn algorithm(&self) -> &Algorithm {
         &self.algorithm
     }
@@ -98,7 +98,7 @@ impl Instance {
         self.algorithm.ops
     }
 
-    /// Makes a call; one of a user's congestion control is guarded.
+    /// Makes a call; calls of a user's congestion control are guarded.
     #[inline]
     fn call<T>(&mut self, operation: Operation, call: impl FnOnce(*mut Sock) -> T) -> T {
         match self.algorithm.foreign {
@@ -191,7 +191,7 @@ impl Instance {
         }
     }
 
-    /// The window to go back to when a loss turns out to be spurious, packets.
+    /// The window to restore when a loss turns out to be spurious, packets.
     #[inline]
     pub fn undo_cwnd(&mut self) -> u32 {
         match self.ops().undo_cwnd {
@@ -200,7 +200,7 @@ impl Instance {
         }
     }
 
-    /// The window that rate halving stops at, packets: the threshold, unless the congestion control says another.
+    /// The window at which rate halving stops, packets: the threshold, unless the congestion control has its own.
     #[inline]
     pub fn min_cwnd(&mut self) -> u32 {
         match self.ops().min_cwnd {

@@ -2,8 +2,8 @@
 //! that runs one C source for each simulated flow.
 //!
 //! A flow's transport owns an [`Instance`], keeps its [`Sock`] up to date and calls the operations Linux would call.
-//! This crate reads no clock, no environment and no file. A control that a user built is a program: `weir-cc-build` compiles
-//! and loads it; here its calls are guarded, and another process can see what it is doing.
+//! This crate reads no clock, no environment and no file. A user's control is a program: `weir-cc-build` compiles and
+//! loads it; this crate guards its calls and lets another process watch them.
 
 mod algorithm;
 mod error;

@@ -1,4 +1,4 @@
-//! The structures of the C boundary as bytes, for recordings and for other places where the same C runs.
+//! The structures of the C boundary as bytes, for recordings and for builds of the same C elsewhere.
 
 use crate::sock::{AckSample, RateSample, Sock};
 
@@ -11,7 +11,7 @@ macro_rules! plain {
                 unsafe { std::slice::from_raw_parts(std::ptr::from_ref(self).cast::<u8>(), size_of::<Self>()) }
             }
 
-            /// From its bytes; nothing if they are not as many as it has.
+            /// From its bytes; none if their number is wrong.
             pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
                 if bytes.len() != size_of::<Self>() {
                     return None;

@@ -1,4 +1,4 @@
-//! The registered congestion controls and how a name finds one.
+//! The registered congestion controls, and lookup by name.
 
 use crate::{
     algorithm::Algorithm,
@@ -13,7 +13,7 @@ include!(concat!(env!("OUT_DIR"), "/built_in.rs"));
 /// Every registered congestion control, in the order of `cc/registry.txt`.
 ///
 /// # Panics
-/// If a source of `cc/` misses a mandatory operation or has another name than its folder: caught by this crate's tests.
+/// If a source of `cc/` lacks a mandatory operation or its name differs from its folder: caught by this crate's tests.
 pub fn list() -> Vec<Algorithm> {
     BUILT_IN
         .iter()
@@ -43,7 +43,7 @@ pub fn find(name: &str) -> Result<Algorithm, CcError> {
     Err(CcError::Unknown { name: name.to_owned(), nearest: nearest(name, &known), known })
 }
 
-/// A loaded congestion control under a registered name would make results ambiguous.
+/// Refuses a loaded congestion control with a registered name, which would make results ambiguous.
 fn unlike(loaded: Algorithm, registered: &[Algorithm]) -> Result<Algorithm, CcError> {
     if registered.iter().any(|algorithm| algorithm.name() == loaded.name()) {
         let reason = "this name is registered already; give yours another".to_owned();

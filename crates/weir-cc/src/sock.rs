@@ -1,15 +1,15 @@
-//! The socket fields a congestion control reads and writes: the Rust side of `cc/shim/native.h`.
+//! The socket fields that a congestion control reads and writes: the Rust side of `cc/shim/native.h`.
 //!
-//! Field for field the C layout; the test at the end compares every offset with the compiled C.
+//! The layout is the C one, field for field; the test at the end compares every offset with the compiled C.
 
 /// 64-bit words of private state: Linux' 104 bytes.
 pub const PRIVATE_WORDS: usize = 13;
-/// Options a congestion control may declare.
+/// Maximum number of options of a congestion control.
 pub const MAX_OPTIONS: usize = 20;
 /// "No slow-start threshold yet", packets.
 pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
-/// One flow's transport state, as Linux names it.
+/// One flow's transport state, with Linux' names.
 ///
 /// The transport writes every field; a congestion control writes only those marked *writable* (the C header makes the
 /// others `const`). Times are microseconds of the flow's own clock, windows are packets, sequence numbers are bytes and
@@ -29,13 +29,13 @@ pub struct Sock {
     pub snd_cwnd_clamp: u32,
     /// Packets sent and not cumulatively acknowledged.
     pub packets_out: u32,
-    /// Of `packets_out`, selectively acknowledged.
+    /// Part of `packets_out`: selectively acknowledged.
     pub sacked_out: u32,
-    /// Of `packets_out`, marked lost.
+    /// Part of `packets_out`: marked lost.
     pub lost_out: u32,
     /// Retransmitted packets in flight.
     pub retrans_out: u32,
-    /// Most packets in flight in the last window.
+    /// Maximum packets in flight in the last window.
     pub max_packets_out: u32,
     /// First byte not acknowledged.
     pub snd_una: u32,
@@ -47,7 +47,7 @@ pub struct Sock {
     pub mdev_us: u32,
     /// Windowed minimum round-trip time, microseconds; `u32::MAX` before the first sample.
     pub rtt_min_us: u32,
-    /// Payload bytes a packet carries.
+    /// Payload bytes per packet.
     pub mss_cache: u32,
     /// The flow's clock, microseconds.
     pub tcp_mstamp_us: u64,
@@ -57,7 +57,7 @@ pub struct Sock {
     pub first_tx_mstamp_us: u64,
     /// Packets delivered, retransmissions included.
     pub delivered: u32,
-    /// Of `delivered`, with a congestion mark.
+    /// Part of `delivered`: with a congestion mark.
     pub delivered_ce: u32,
     /// Packets ever marked lost.
     pub lost: u32,
@@ -74,21 +74,21 @@ pub struct Sock {
     /// `TCP_ECN_*`. Writable.
     pub ecn_flags: u8,
     pub(crate) reserved_tcp: [u8; 2],
-    /// Pacing rate, bytes a second; `u64::MAX` is unlimited. Writable.
+    /// Pacing rate, bytes per second; `u64::MAX` is unlimited. Writable.
     pub pacing_rate: u64,
-    /// Upper bound of the pacing rate, bytes a second.
+    /// Upper bound of the pacing rate, bytes per second.
     pub max_pacing_rate: u64,
     /// `SK_PACING_*`: 0 none, 1 needed, 2 by the queueing discipline. Writable.
     pub pacing_status: u32,
-    /// Jiffies a second.
+    /// Jiffies per second.
     pub hz: u32,
     pub(crate) options: [u32; MAX_OPTIONS],
     /// [`CaState`](crate::CaState) as a number.
     pub ca_state: u8,
-    /// Retransmission timeouts in a row.
+    /// Consecutive retransmission timeouts.
     pub retransmits: u8,
     pub(crate) reserved_icsk: [u8; 6],
-    /// The congestion control's own 104 bytes. Writable, and last: what is written beyond them is noticed.
+    /// The congestion control's own 104 bytes. Writable, and last: writes beyond them are detected.
     pub(crate) private: [u64; PRIVATE_WORDS],
 }
 
@@ -139,7 +139,7 @@ impl Default for Sock {
 }
 
 impl Sock {
-    /// The flow's clock in jiffies, as `tcp_jiffies32` gives it to C.
+    /// The flow's clock in jiffies, as C reads it with `tcp_jiffies32`.
     #[inline]
     pub fn jiffies32(&self) -> u32 {
         (self.tcp_mstamp_us.wrapping_mul(u64::from(self.hz)) / 1_000_000) as u32
@@ -150,7 +150,7 @@ impl Sock {
         &self.private
     }
 
-    /// Forgets the private state, as before [`Instance::init`](crate::Instance::init).
+    /// Clears the private state, as before [`Instance::init`](crate::Instance::init).
     pub fn clear_private(&mut self) {
         self.private = [0; PRIVATE_WORDS];
     }
@@ -168,14 +168,14 @@ impl Sock {
         self.private = other.private;
     }
 
-    /// Is the window below the slow-start threshold?
+    /// Whether the window is below the slow-start threshold.
     #[inline]
     pub fn in_slow_start(&self) -> bool {
         self.snd_cwnd < self.snd_ssthresh
     }
 }
 
-/// What `pkts_acked` is told about one acknowledgement.
+/// The arguments of `pkts_acked` for one acknowledgement.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AckSample {
@@ -199,7 +199,7 @@ pub struct RateSample {
     pub prior_delivered_ce: u32,
     /// Packets delivered over the interval; negative without a sample.
     pub delivered: i32,
-    /// Of those, with a congestion mark.
+    /// Part of `delivered`: with a congestion mark.
     pub delivered_ce: i32,
     /// Length of the sample, microseconds; negative without a sample.
     pub interval_us: i64,

@@ -1,7 +1,7 @@
-//! A first trial of a user's congestion control: calls as Linux would make them, before any figure depends on them.
+//! A first trial of a user's congestion control: calls like Linux', before any result depends on them.
 //!
-//! What a control does wrong in the first minutes of a connection shows here, once, when it is described, instead of in
-//! one method and not in another: the kernel divides by zero silently in BPF and dies of it in a module.
+//! Mistakes in the first minutes of a connection show here, once, when the control is described, instead of in one
+//! method and not in another: a division by zero passes silently in BPF and crashes the kernel in a module.
 
 use crate::{
     Algorithm, CcOption, Instance,
@@ -15,13 +15,13 @@ use std::collections::BTreeMap;
 const ROUNDS: u32 = 60;
 const RTTS_US: [u32; 3] = [100, 20_000, 300_000];
 const START_US: u64 = 1_000_000;
-/// Largest window that the trial goes up to, packets.
+/// Largest window of the trial, packets.
 const MOST_PACKETS: u32 = 100_000;
 
-/// Makes drawn calls with the options at their defaults, at their least and at their largest values.
+/// Makes random calls with the options at their defaults, at their smallest and at their largest values.
 ///
 /// # Errors
-/// The [`Fault`], if it does what it may not; what a signal ends does not return.
+/// The [`Fault`] of a violation; a violation that raises a signal does not return.
 pub fn trial(algorithm: &Algorithm) -> Result<(), Fault> {
     for values in Options::ALL {
         watch::trying(values);
@@ -54,7 +54,7 @@ impl Flow {
         self.cc.sock.is_cwnd_limited = 1;
         self.cc.init();
         self.cc.cwnd_event(CaEvent::TxStart);
-        // The handshake may have been repeated, so that there is no round-trip time yet.
+        // The handshake may have been repeated, so there is no round-trip time yet.
         self.ack(1, -1);
         for round in 0..ROUNDS {
             self.round();
@@ -181,7 +181,7 @@ impl Flow {
         self.cc.cwnd_event(CaEvent::TxStart);
     }
 
-    /// A drawn number below `bound`, by SplitMix64.
+    /// A random number below `bound`, by SplitMix64.
     fn below(&mut self, bound: u64) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,8 +1,4 @@
-//! What a process is doing with congestion controls that are not weir's own, where another process can see it.
-//!
-//! Such a control may loop for ever, divide by zero or end the process; whoever started the process then still can say
-//! which operation of which control it was. The record is one page, shared with the parent by [`share`], that each call
-//! writes three words of. This module reads no clock: how long a call may take is decided by who watches.
+//! Records a process' calls of users' congestion controls, visible to another process.
 
 use std::{
     cell::UnsafeCell,
@@ -20,10 +16,10 @@ pub const WATCH_BYTES: usize = size_of::<Page>();
 
 const CONTROLS: usize = 7;
 const PATH_BYTES: usize = 512;
-/// No access has gone wrong.
+/// No access failed.
 const NOWHERE: i64 = i64::MIN;
 
-/// What is called, with Linux' names; `load` is what a shared object does when it is opened.
+/// The operation called, with Linux' names; `load` is the opening of a shared object.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
@@ -95,22 +91,22 @@ impl Operation {
 
 #[repr(C)]
 struct Page {
-    /// Calls begun and calls ended: odd while one is under way.
+    /// Calls begun and calls ended: odd during a call.
     calls: AtomicU64,
     operation: AtomicU32,
     control: AtomicU32,
     /// The signal that ended the process; zero if none was caught.
     signal: AtomicU32,
-    /// Which of the [`Options`] it is tried with.
+    /// The [`Options`] of the trial.
     options: AtomicU32,
-    /// Where an access went wrong, bytes after the end of the private state.
+    /// Place of a failed access, bytes after the end of the private state.
     past_state: AtomicI64,
-    /// Where in its object the control was; zero if elsewhere.
+    /// The control's position in its object; zero if elsewhere.
     at: AtomicU64,
     paths: [[AtomicU8; PATH_BYTES]; CONTROLS],
 }
 
-/// A page of this process, for when nobody watches.
+/// A page of this process, for when no other process watches.
 struct Own(UnsafeCell<MaybeUninit<Page>>);
 // SAFETY: a page holds atomic integers only.
 unsafe impl Sync for Own {}
@@ -126,7 +122,7 @@ fn page() -> &'static Page {
     unsafe { &*PAGE.load(Relaxed) }
 }
 
-/// The number under which a control's calls are recorded; all beyond the seventh share one.
+/// The index under which a control's calls are recorded; all beyond the seventh share one.
 pub(crate) fn register(path: &str) -> u32 {
     let slot = CONTROLS_SEEN.fetch_add(1, Relaxed).min(CONTROLS as u32 - 1);
     for (place, byte) in page().paths[slot as usize].iter().zip(path.bytes().take(PATH_BYTES - 1).chain([0])) {
@@ -135,7 +131,7 @@ pub(crate) fn register(path: &str) -> u32 {
     slot
 }
 
-/// Where the object of control `slot` is in memory.
+/// Sets the load address of control `slot`.
 pub(crate) fn set_base(slot: u32, base: usize) {
     BASES[slot as usize].store(base, Relaxed);
 }
@@ -147,7 +143,7 @@ pub(crate) fn begin(slot: u32, operation: Operation, state_end: usize) {
     STATE_END.store(state_end, Relaxed);
     page.operation.store(operation as u32, Relaxed);
     page.control.store(slot, Relaxed);
-    // One thread calls, so that an addition need not be one step.
+    // Only one thread calls, so the addition need not be atomic.
     page.calls.store(page.calls.load(Relaxed) | 1, Relaxed);
 }
 
@@ -158,10 +154,10 @@ pub(crate) fn end() {
     page.calls.store((page.calls.load(Relaxed) | 1) + 1, Relaxed);
 }
 
-/// Records calls in the file `fd`, of [`WATCH_BYTES`] bytes, from now on, and how this process dies of a signal.
+/// Records calls in the file `fd`, of [`WATCH_BYTES`] bytes, from now on, and any fatal signal.
 ///
 /// # Errors
-/// The file cannot be mapped, or a handler not be set.
+/// The file cannot be mapped, or a handler cannot be set.
 pub fn share(fd: RawFd) -> std::io::Result<()> {
     // SAFETY: a new mapping of whole pages, which is never unmapped.
     let mapped = unsafe {
@@ -181,7 +177,7 @@ const CAUGHT: [c_int; 6] = [libc::SIGFPE, libc::SIGSEGV, libc::SIGBUS, libc::SIG
 const STACK_BYTES: usize = 64 * 1024;
 
 fn catch_signals() -> std::io::Result<()> {
-    // A control that has used up the stack needs another to be caught on; it lives as long as the thread.
+    // A control that has used up the stack needs another one for the handler; it lives as long as the thread.
     let stack = Box::leak(vec![0_u8; STACK_BYTES].into_boxed_slice());
     let described = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: STACK_BYTES };
     // SAFETY: the stack is never freed.
@@ -201,7 +197,7 @@ fn catch_signals() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Records where the process dies, and lets it.
+/// Records where the process dies, and lets it die.
 extern "C" fn caught(signal: c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let page = page();
     if page.signal.load(Relaxed) == 0 {
@@ -241,29 +237,29 @@ fn instruction(_: *mut libc::c_void) -> usize {
     0
 }
 
-/// What a record says.
+/// The content of a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Watched {
-    /// Changes with every call, and when one returns.
+    /// Changes at the beginning and the end of every call.
     pub calls: u64,
-    /// Whether a call is under way.
+    /// Whether a call is in progress.
     pub in_call: bool,
     /// The operation called last.
     pub operation: &'static str,
-    /// The control called last: the path it was loaded from; empty if none was.
+    /// The control called last: its path; empty if there was none.
     pub control: String,
     /// The signal that ended the process; zero if none did.
     pub signal: u32,
-    /// The values of its options in a trial, as the end of a sentence; empty where they are the defaults, or the flow's.
+    /// The values of its options in a trial, as the end of a sentence; empty for the defaults, or for the flow's.
     pub options: &'static str,
-    /// For an access to memory that is not there: how many bytes it was after the end of the private state, if near it.
+    /// For an access to invalid memory: bytes after the end of the private state, if near it.
     pub past_state: Option<i64>,
-    /// Where in its object the control was when the signal came.
+    /// The control's position in its object when the signal came.
     pub at: Option<u64>,
 }
 
 impl Watched {
-    /// What the bytes of a record say; they may have been written by anybody.
+    /// Parses the bytes of a record, which may be forged.
     pub fn parse(bytes: &[u8]) -> Option<Watched> {
         const NEAR: i64 = 1 << 20;
         if bytes.len() != WATCH_BYTES {

@@ -29,8 +29,8 @@ fn mean_window(name: &str, p: f64, rtt_us: u32, start: f64, cycles: u32) -> f64 
     mean_window_with(name, &[], p, rtt_us, start, cycles)
 }
 
-/// Mean window, packets, with a loss every `1/p` packets, over `cycles` losses after as many to settle.
-/// The first loss is at a window of `start`.
+/// Mean window, packets, with a loss every `1/p` packets, over `cycles` losses after as many to settle. The first loss
+/// is at a window of `start`.
 fn mean_window_with(name: &str, pairs: &[(&str, i64)], p: f64, rtt_us: u32, start: f64, cycles: u32) -> f64 {
     let mut flow = avoiding(name, pairs, start as u32, rtt_us);
     flow.lose();
@@ -90,7 +90,7 @@ fn scalable_response() {
     let mean_per_loss_window = 12.5 / (f64::ln(8.0 / 7.0) / f64::ln(1.01));
     let points = [1e-4, 1e-5, 1e-6, 1e-7].map(|p| (p, mean_window("scalable", p, 100 * MS, 0.08 / p, 10)));
     for (p, window) in points {
-        // The loss comes at the first batch after its time: up to a packet for each hundred more.
+        // The loss comes at the first batch after its time: up to a packet later per hundred.
         close(window, mean_per_loss_window * 0.08 / p, 0.03, &format!("Scalable at p = {p}"));
     }
     let (c, d) = fit(&points);
@@ -227,7 +227,8 @@ fn cubic_returns_to_the_window_that_lost_after_k() {
             let mut flow = avoiding(name, pairs, window, 100 * MS);
             flow.lose();
             let start = flow.cc.sock.tcp_mstamp_us;
-            // K = cbrt(W_max (1 - beta) / C). Near W_max the curve is flat: look where it is steep, at W_max / 1000 less.
+            // K = cbrt(W_max (1 - beta) / C). Near W_max the curve is flat: look where it is steep, at W_max / 1000
+            // less.
             let k = f64::cbrt(f64::from(window) * (1.0 - keep) / 0.4);
             let target = f64::from(window) * 0.99;
             let steep = k - f64::cbrt(f64::from(window) * 0.01 / 0.4);
@@ -256,16 +257,17 @@ fn cubic_response_is_that_of_rfc_9438() {
         let what = format!("CUBIC at p = {p}, {rtt_ms} ms");
         let model = mean_window_with("cubic", &[("fast_convergence", 0)], p, rtt_ms * MS, w_max, 10);
         close(model, formula, 0.03, &what);
-        // Fast convergence is not in the RFC's model. It also acts in a steady state: a loss a packet below W_max counts.
+        // Fast convergence is not in the RFC's model. It also acts in a steady state: a loss a packet below W_max
+        // counts.
         let default = mean_window("cubic", p, rtt_ms * MS, w_max, 10);
         close(default, formula, 0.08, &format!("{what}, with fast convergence"));
     }
-    // Section 4.3: where Reno would be faster it is Reno, sqrt(3 / (2 p)).
+    // Section 4.3: where Reno would be faster, CUBIC follows it, sqrt(3 / (2 p)).
     let friendly = mean_window("cubic", 1e-3, MS, 40.0, 20);
     close(friendly, f64::sqrt(1.5 / 1e-3), 0.08, "CUBIC in its Reno-friendly region");
 }
 
-/// The draft's increase, packets a round trip, `seconds` after the last loss.
+/// The draft's increase, packets per round trip, `seconds` after the last loss.
 fn htcp_alpha(seconds: f64, beta: f64) -> f64 {
     let beyond = (seconds - 1.0).max(0.0);
     2.0 * (1.0 - beta) * (1.0 + 10.0 * beyond + (beyond / 2.0).powi(2))
@@ -283,7 +285,7 @@ fn htcp_increase_is_alpha_of_the_time_since_the_last_loss() {
     }
 }
 
-/// Mean window of the draft as a fluid: W' = alpha(t) / RTT, a loss each 1/p packets keeps 0.8 of the window.
+/// Mean window of the draft as a fluid: W' = alpha(t) / RTT, a loss every 1/p packets keeps 0.8 of the window.
 fn htcp_fluid(p: f64, rtt: f64) -> f64 {
     let mut window = 1.0 / p.sqrt();
     let (mut packets, mut seconds) = (0.0, 0.0);
@@ -319,8 +321,8 @@ fn htcp_response() {
     }
 }
 
-/// The paper's BIC in floating point, one step a round trip: mean window with a loss each 1/p packets, from the
-/// same start as the measurement: where the search flattens, many windows are nearly steady.
+/// The paper's BIC in floating point, one step per round trip: mean window with a loss every 1/p packets, from the same
+/// start as the measurement, because many windows are nearly steady where the search flattens.
 fn bic_by_the_paper(p: f64) -> f64 {
     let (s_max, s_min) = (32.0, 0.01);
     let start = 15.5 / p.sqrt();

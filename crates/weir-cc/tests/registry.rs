@@ -1,4 +1,4 @@
-//! What `cc/registry.txt` may hold: the build script's own check, on folders made for it.
+//! Valid contents of `cc/registry.txt`: the build script's own check, on folders made for it.
 #![allow(clippy::disallowed_methods, reason = "the tests read cc/")]
 
 #[path = "../registry_file.rs"]

@@ -1,4 +1,4 @@
-//! The shared suite: what every congestion control must satisfy, whatever its algorithm.
+//! The shared suite: requirements on every congestion control, whatever its algorithm.
 
 mod common;
 
@@ -96,11 +96,11 @@ fn limited_slow_start_does_not_depend_on_how_acknowledgements_are_batched() {
 
 #[test]
 fn hystart_leaves_slow_start_when_the_delay_grows() {
-    // HyStart stops where it notices; HyStart++ grows by a quarter for five more round trips (1.25^5 = 3).
+    // HyStart stops when it detects queueing; HyStart++ grows by a quarter for five more round trips (1.25^5 = 3).
     for (mode, most) in [(1, 450), (2, 3 * 450)] {
         for_each(|algorithm| {
             let mut flow = Flow::new(algorithm, &options(&[("hystart", mode), ("hystart_detect", 2)]));
-            // A path of 200 packets at 50 ms: what exceeds it is queueing delay.
+            // A path of 200 packets at 50 ms: packets beyond cause queueing delay.
             for _ in 0..20 {
                 let queued = flow.cwnd().saturating_sub(200);
                 flow.set_rtt(50 * MS + queued * 250);
@@ -269,7 +269,8 @@ fn a_short_pause_earns_no_burst() {
         flow.idle(900_000);
         flow.round(1);
         let paused = flow.cwnd() - before;
-        // H-TCP counts time since the last loss, pause or not; nobody may gain more than its own second of growth.
+        // H-TCP counts time since the last loss, with or without a pause; no control may gain more than its own second
+        // of growth.
         assert!(paused <= unpaused + 20, "{paused} packets after a pause, {unpaused} without");
     });
 }

@@ -1,8 +1,8 @@
-//! Which system calls a confined process may make, by seccomp.
+//! Restricts the system calls of a confined process, by seccomp.
 //!
-//! Two filters: one names what there is, so that everything else does not exist for the process (ENOSYS, by which a C
-//! library takes an older way); one names what is forbidden of it (EPERM). Most calls are decided by their number alone,
-//! and Linux keeps those verdicts in a bitmap, so that a filter of any length costs them nothing.
+//! Two filters: one lists the known calls, so that all others do not exist for the process (ENOSYS, on which a C
+//! library uses an older call); one lists the forbidden calls (EPERM). Most calls are decided by their number alone.
+//! Linux caches those verdicts in a bitmap, so a filter of any length costs them nothing.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::Error;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Which calls depend on what a program is to do.
+/// Calls that depend on the program's purpose.
 #[derive(Clone, Copy)]
 pub(crate) struct Calls {
     /// It may trace (ptrace).
@@ -28,7 +28,7 @@ pub(crate) struct Calls {
 
 /// Enforces both filters on this thread and what it starts.
 pub(crate) fn enforce(calls: &Calls) -> Result<(), Error> {
-    // The one that was installed last decides which error a call meets that neither lets pass.
+    // If neither filter passes a call, the one installed last decides the error.
     install(&program(known(calls)?, SeccompAction::Errno(libc::ENOSYS as u32), SeccompAction::Allow)?)?;
     install(&program(forbidden(calls), SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32))?)
 }
@@ -42,7 +42,7 @@ fn filter_error(error: seccompiler::BackendError) -> Error {
     Error::Filter(error.to_string())
 }
 
-/// Without SPEC_ALLOW, kernels before 5.16 would slow the process down by mitigations that guard it from itself.
+/// Without SPEC_ALLOW, kernels before 5.16 would slow the process down by mitigations that protect it from itself.
 fn install(program: &BpfProgram) -> Result<(), Error> {
     let described = libc::sock_fprog {
         len: program.len() as libc::c_ushort,
@@ -58,7 +58,7 @@ fn install(program: &BpfProgram) -> Result<(), Error> {
     Ok(())
 }
 
-/// What there is.
+/// The known calls.
 fn known(&Calls { trace, alone, .. }: &Calls) -> Result<Rules, Error> {
     let mut calls: Rules = KNOWN.iter().chain(OF_THIS_ARCHITECTURE).map(|&call| (call, Vec::new())).collect();
     if trace {
@@ -78,7 +78,7 @@ fn known(&Calls { trace, alone, .. }: &Calls) -> Result<Rules, Error> {
         (libc::SYS_prlimit64, vec![rule([is(0, 0)?, not(1, RLIMIT_CORE)?])?, rule([is(0, 0)?, null(2)?])?]),
         (libc::SYS_setpriority, vec![rule([is(0, 0)?, is(1, 0)?])?]),
         (libc::SYS_sched_setaffinity, vec![rule([is(0, 0)?])?]),
-        // `make` has each child take the user that it is; who has no capability can be nobody else.
+        // `make` gives each child its own user id again; a process without capabilities cannot take another.
         (libc::SYS_setresuid, vec![rule([is(0, KEEP)?, is(2, KEEP)?])?]),
         (libc::SYS_setresgid, vec![rule([is(0, KEEP)?, is(2, KEEP)?])?]),
         // What it leaves in a file's place is a device (RENAME_WHITEOUT), and no business of Landlock's.
@@ -91,13 +91,12 @@ fn known(&Calls { trace, alone, .. }: &Calls) -> Result<Rules, Error> {
     Ok(calls)
 }
 
-/// What leaves a user or group as it is.
+/// Leaves a user or group unchanged.
 const KEEP: u32 = u32::MAX;
 
-/// Calls that make files, but none that lends its user's rights to whoever executes it (set-user-ID, set-group-ID): it
-/// would outlive the confinement.
+/// Calls that create files, except with set-user-ID or set-group-ID, which would outlive the confinement.
 fn openings() -> Result<Rules, Error> {
-    const MAKES: u32 = (libc::O_CREAT | 0o20_000_000) as u32; // the second bit alone says O_TMPFILE
+    const MAKES: u32 = (libc::O_CREAT | 0o20_000_000) as u32; // the second bit alone means O_TMPFILE
     const LENDS: u32 = 0o6000;
     let opening = |flags, mode| Ok(vec![rule([masked32(flags, MAKES, 0)?])?, rule([masked32(mode, LENDS, 0)?])?]);
     let making = |mode| Ok(vec![rule([masked32(mode, LENDS, 0)?])?]);
@@ -107,7 +106,7 @@ fn openings() -> Result<Rules, Error> {
     Ok(calls)
 }
 
-/// Threads; processes too, unless it is to stay alone; never a namespace.
+/// Threads; also processes, unless it must stay alone; never a namespace.
 fn clone_rule(alone: bool) -> Result<SeccompRule, Error> {
     let thread = libc::CLONE_THREAD as u64;
     if alone {
@@ -117,7 +116,7 @@ fn clone_rule(alone: bool) -> Result<SeccompRule, Error> {
     }
 }
 
-/// What is forbidden of what there is, and what deserves to be told so.
+/// The forbidden ones of the known calls, and calls that deserve a clear error.
 fn forbidden(&Calls { trace, alone, plain }: &Calls) -> Rules {
     let tracing = if trace { &[][..] } else { &[libc::SYS_ptrace][..] };
     let starting = if alone { PROCESSES_OF_THIS_ARCHITECTURE } else { &[] };
@@ -130,7 +129,7 @@ fn forbidden(&Calls { trace, alone, plain }: &Calls) -> Rules {
     always.chain(tracing).chain(holding).chain(here).map(|&call| (call, Vec::new())).collect()
 }
 
-/// Of connected pairs, those alone that cannot send to anybody else.
+/// Of connected pairs, only kinds that cannot send to other sockets.
 fn pairs() -> Result<Vec<SeccompRule>, Error> {
     let kind = !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) as u32;
     [libc::SOCK_STREAM, libc::SOCK_SEQPACKET]
@@ -147,7 +146,7 @@ fn rule(conditions: impl Into<Vec<SeccompCondition>>) -> Result<SeccompRule, Err
     SeccompRule::new(conditions.into()).map_err(filter_error)
 }
 
-/// The kernel takes 32 bits of these arguments.
+/// The kernel uses 32 bits of these arguments.
 fn is(argument: u8, value: u32) -> Result<SeccompCondition, Error> {
     condition(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value.into())
 }
@@ -183,8 +182,8 @@ const NAMESPACES: u64 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNET) as u64;
 
-/// Of a terminal, what a program with a screen needs: neither input in its user's name (TIOCSTI, TIOCLINUX) nor line
-/// disciplines. Of files, nothing: some of those requests change a file that was opened for reading.
+/// For terminals, the requests of a full-screen program: neither input in its user's name (TIOCSTI, TIOCLINUX) nor line
+/// disciplines. For files, none: some requests change a file that was opened for reading.
 const IOCTLS: &[u32] = &[
     libc::TCGETS as u32,
     libc::TCSETS as u32,
@@ -208,7 +207,7 @@ const IOCTLS: &[u32] = &[
     libc::FIONREAD as u32,
 ];
 
-/// No locks and no leases: on a file outside, they would hold others up.
+/// No locks and no leases: on a file outside, they would block others.
 const FCNTLS: &[u32] = &[
     libc::F_DUPFD as u32,
     libc::F_DUPFD_CLOEXEC as u32,
@@ -227,7 +226,7 @@ const FCNTLS: &[u32] = &[
     libc::F_GET_SEALS as u32,
 ];
 
-/// System calls that are neither known nor merely missing: whoever makes them is to read that he may not.
+/// System calls that are neither known nor merely missing: the caller gets a clear refusal.
 const FORBIDDEN: &[c_long] = &[
     libc::SYS_socket,
     libc::SYS_connect,
@@ -280,7 +279,7 @@ const FORBIDDEN: &[c_long] = &[
     libc::SYS_open_by_handle_at,
     libc::SYS_shmget,
     libc::SYS_shmat,
-    libc::SYS_inotify_init1, // Landlock does not know it: it would tell what happens in hidden folders
+    libc::SYS_inotify_init1, // Landlock does not cover it: it would reveal events in hidden folders
     libc::SYS_inotify_add_watch,
     libc::SYS_fanotify_init,
     libc::SYS_fanotify_mark,
@@ -306,7 +305,7 @@ const FORBIDDEN_OF_THIS_ARCHITECTURE: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const FORBIDDEN_OF_THIS_ARCHITECTURE: &[c_long] = &[];
 
-/// What makes other files than plain ones.
+/// Calls that make files other than plain ones.
 const SPECIALS: &[c_long] = &[libc::SYS_symlinkat, libc::SYS_linkat, libc::SYS_mknodat];
 
 #[cfg(target_arch = "x86_64")]
@@ -315,7 +314,7 @@ const SPECIALS_OF_THIS_ARCHITECTURE: &[c_long] = &[libc::SYS_symlink, libc::SYS_
 #[cfg(not(target_arch = "x86_64"))]
 const SPECIALS_OF_THIS_ARCHITECTURE: &[c_long] = &[];
 
-/// What starts a process beside clone.
+/// Calls that start a process, besides clone.
 #[cfg(target_arch = "x86_64")]
 const PROCESSES_OF_THIS_ARCHITECTURE: &[c_long] = &[libc::SYS_fork, libc::SYS_vfork];
 

@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of confinement.
 
 use std::fmt;
 use std::io;
@@ -7,21 +7,21 @@ use std::path::{Path, PathBuf};
 /// Why a process could not be confined.
 #[derive(Debug)]
 pub enum Error {
-    /// This kernel has nothing to confine with.
+    /// This kernel has no mechanism for confinement.
     Unavailable,
     /// A path of the policy cannot be opened.
     Path(PathBuf, io::Error),
-    /// The program is to work in a folder that is hidden from it.
+    /// The program's working folder is hidden from it.
     Hidden(PathBuf),
-    /// What may be written holds what is hidden; Landlock would open both.
+    /// A writable place contains a hidden one; Landlock would open both.
     Holds(PathBuf, PathBuf),
-    /// A system call failed; what it was to do.
+    /// A system call failed; its purpose.
     Call(&'static str, io::Error),
     /// Landlock refused.
     Landlock(String),
-    /// The namespaces cannot be made as they have to be.
+    /// The namespaces cannot be set up as required.
     Namespaces(String),
-    /// The filter of system calls cannot be made.
+    /// The filter of system calls cannot be built.
     Filter(String),
 }
 

@@ -1,4 +1,4 @@
-//! Which files a confined process may read and write, by Landlock.
+//! Restricts the files that a confined process may read and write, by Landlock.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use landlock::{
 use crate::view::{DEVICES, View};
 use crate::{Error, Policy, Writing};
 
-/// The newest version of Landlock's interface that this was written for; an older kernel enforces what it knows.
+/// The newest version of Landlock's interface that this code supports; an older kernel enforces what it knows.
 const ABI_KNOWN: ABI = ABI::V9;
 
 /// The places of a policy, opened.
@@ -25,7 +25,7 @@ impl Rules {
             view.hide_other_processes();
         }
         for path in view.roots() {
-            // What went since it was listed needs no rule.
+            // A place that vanished since it was listed needs no rule.
             if let Ok(place) = PathFd::new(&path) {
                 rules.push((place, AccessFs::ReadFile | AccessFs::ReadDir | AccessFs::Execute));
             }
@@ -50,7 +50,7 @@ impl Rules {
     }
 }
 
-/// What the policy lets a process see.
+/// The view of the host's files that the policy permits.
 pub(crate) fn view_of(policy: &Policy) -> Result<View, Error> {
     let read = crate::canonical(policy.read.iter().chain(policy.write.iter().map(|(path, _)| path)))?;
     let user = rustix::process::geteuid();
@@ -69,7 +69,7 @@ pub(crate) fn view_of(policy: &Policy) -> Result<View, Error> {
     Ok(view)
 }
 
-/// This user's home, and where this process thinks that it is: `sudo` may leave the caller's.
+/// This user's home, and this process' HOME: `sudo` may leave the caller's.
 fn homes(user: u32) -> Vec<PathBuf> {
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let of_user = users.lines().filter_map(|line| {

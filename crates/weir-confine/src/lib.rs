@@ -1,18 +1,18 @@
-//! Confines this process and all that it will start, so that a program which may do anything can do little harm.
+//! Confines this process and its future children, so that an untrusted program can do little harm.
 //!
-//! A congestion control that somebody sent is a program; so is the kernel of a lab once a guest has broken into it. After
-//! [`confine`], the kernel of the host refuses this process and its descendants:
+//! A congestion control from somebody else is a program; so is the kernel of a lab once a guest has broken into it.
+//! After [`confine`], the host's kernel refuses this process and its descendants:
 //!
-//! - writing, making, renaming, linking or removing files outside the places of the [`Policy`], and reading what
+//! - writing, making, renaming, linking or removing files outside the places of the [`Policy`], and reading files that
 //!   [`view`] hides;
-//! - changing modes, owners, times and extended attributes, because Landlock does not know them;
-//! - every socket but a connected pair, so that neither the network nor a service of the host is in reach;
+//! - changing modes, owners, times and extended attributes, because Landlock does not cover them;
+//! - every socket except a connected pair, so that neither the network nor a service of the host is in reach;
 //! - signals to, and tracing of, processes outside;
 //! - mounting, namespaces, modules, BPF, keys, performance counters, io_uring, the clock, and the other system calls
 //!   that [`calls`] does not list;
 //! - new privileges: every capability is given up, also by root, and `no_new_privs` is set.
 //!
-//! It bounds memory, processes, open files and processor time only where the policy says so, and never disk space.
+//! It limits memory, processes, open files and processor time only if the policy says so, and never disk space.
 
 pub mod calls;
 mod error;
@@ -33,44 +33,44 @@ use namespaces::Side;
 pub use privileges::keep_only;
 pub use status::{Kind, Status, status};
 
-/// What may be written at a place.
+/// The permitted kinds of writing at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writing {
-    /// Regular files and folders: whoever reads the place meets no link, pipe or socket.
+    /// Regular files and folders: readers of the place meet no link, pipe or socket.
     Files,
-    /// Everything but devices.
+    /// Everything except devices.
     Everything,
 }
 
-/// What a confined process may do.
+/// The rights of a confined process.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     /// Folders, or files, that it may write.
     pub write: Vec<(PathBuf, Writing)>,
-    /// What it may read although [`view`] would hide it.
+    /// Paths that it may read although [`view`] would hide them.
     pub read: Vec<PathBuf>,
-    /// Where it is to work: an error, where that is hidden.
+    /// Its working folder: an error if that is hidden.
     pub work: Option<PathBuf>,
-    /// What it may not read beside that.
+    /// Further paths that it may not read.
     pub hide: Vec<PathBuf>,
     /// Whether it may trace its own children.
     pub trace: bool,
-    /// Whether it may start no process: then it ends when it is killed, and nothing of it is left.
+    /// Whether it may start no process: then nothing of it is left when it is killed.
     pub alone: bool,
-    /// What it may use up.
+    /// Its resource limits.
     pub limits: Limits,
-    /// Folders of control groups that it joins, which bound it together with all that it starts.
+    /// Folders of control groups that it joins, which limit it together with its children.
     pub groups: Vec<PathBuf>,
-    /// What guards files; the best there is if `None`.
+    /// The mechanism that guards files; the best available if `None`.
     pub kind: Option<Kind>,
 }
 
-/// Confines this process, which must have one thread, for good. Descriptors that are open stay usable.
+/// Confines this process, which must have one thread, permanently. Open file descriptors stay usable.
 ///
 /// Without Landlock, this process ends with the exit code of the program, and another one, inside, returns from here.
 ///
 /// # Errors
-/// A path of the policy cannot be opened, or this kernel cannot confine; the process may be confined in part then, and
+/// A path of the policy cannot be opened, or this kernel cannot confine. The process may then be confined in part, and
 /// should end.
 pub fn confine(policy: &Policy) -> Result<(), Error> {
     limits::join(&policy.groups)?;

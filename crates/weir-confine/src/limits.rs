@@ -1,4 +1,4 @@
-//! What a confined process may use up.
+//! Resource limits of a confined process.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -8,7 +8,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::Error;
 
-/// Limits of each process; `None` leaves one as it is.
+/// Limits of each process; `None` leaves one unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
     /// Address space, in bytes.

@@ -42,7 +42,7 @@ const FAILED: u8 = 125;
 const CANNOT: u8 = 126;
 const ABSENT: u8 = 127;
 
-/// What the arguments ask for.
+/// The request in the arguments.
 enum Request {
     Run { policy: Box<Policy>, keep: Vec<RawFd>, command: OsString, arguments: Vec<OsString> },
     Status,

@@ -1,4 +1,4 @@
-//! A view of the host's files by mounts: in a namespace of this process' own, with all capabilities in it.
+//! A view of the host's files by mounts, in a namespace of this process' own, with all capabilities in it.
 
 use std::fs;
 use std::io;
@@ -15,20 +15,20 @@ use rustix::mount::{
 
 use crate::view::{DEVICES, View};
 
-/// Where, and what went wrong there.
+/// The failing path, and its error.
 pub(crate) type Failed = (PathBuf, io::Error);
 
-/// Hides what `view` hides, makes the rest read-only and `writable` writable.
+/// Hides the hidden places of `view`, makes the rest read-only and `writable` writable.
 pub(crate) fn make(view: &View, writable: &[PathBuf]) -> Result<(), Failed> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).map_err(at("/"))?;
     let covers = view.covers();
-    // Held before anything is put over them.
+    // Opened before anything is mounted over them.
     let shown = covers.shown.iter().map(|path| Tree::of(path)).collect::<Result<Vec<_>, _>>()?;
     let places = writable.iter().map(|path| Tree::of(path)).collect::<Result<Vec<_>, _>>()?;
     let devices: Vec<Tree> = DEVICES.iter().filter_map(|path| Tree::of(Path::new(path)).ok()).collect();
     let (later, first): (Vec<_>, Vec<_>) =
         covers.hidden.iter().partition(|path| covers.shown.iter().any(|shown| path.starts_with(shown)));
-    // Files while there is a null device to cover them with; what is hidden in what is shown again, when that is there.
+    // Files while a null device exists to cover them; hidden places inside shown ones when those exist.
     let (folders, files): (Vec<_>, Vec<_>) = first.into_iter().partition(|path| path.is_dir());
     files.into_iter().try_for_each(|path| cover(path))?;
     folders.into_iter().try_for_each(|path| cover(path))?;
@@ -36,17 +36,17 @@ pub(crate) fn make(view: &View, writable: &[PathBuf]) -> Result<(), Failed> {
     shown.iter().try_for_each(Tree::put)?;
     later.into_iter().try_for_each(|path| cover(path))?;
     for (name, target) in [("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")] {
-        let _ = symlink(target, Path::new("/dev").join(name)); // there already if /dev is not hidden
+        let _ = symlink(target, Path::new("/dev").join(name)); // exists already if /dev is not hidden
     }
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("proc", "/proc", "proc", flags, None).map_err(at("/proc"))?;
     set_attributes(CWD, "/", READ_ONLY | NO_SET_USER | NO_DEVICES, 0).map_err(|error| (PathBuf::from("/"), error))?;
     places.iter().try_for_each(|place| place.set(NO_SET_USER | NO_DEVICES, 0).and_then(|()| place.put()))?;
-    // A device on a read-only mount can be written all the same; its attributes cannot.
+    // A device on a read-only mount can still be written; its attributes cannot.
     devices.iter().try_for_each(|device| device.set(READ_ONLY | NO_SET_USER, NO_DEVICES).and_then(|()| device.put()))
 }
 
-/// A place that is kept while something is put over it, and then put on top.
+/// A place that is kept open while something is mounted over it, and then mounted on top.
 struct Tree {
     path: PathBuf,
     mount: OwnedFd,
@@ -58,7 +58,7 @@ impl Tree {
         Ok(Tree { path: path.to_owned(), mount: open_tree(CWD, path, flags).map_err(at(path))? })
     }
 
-    /// Makes what it will be put on, if that was covered.
+    /// Creates its mount point, if that was covered.
     fn make_point(&self) -> Result<(), Failed> {
         let failed = |error| (self.path.clone(), error);
         if self.path.symlink_metadata().is_ok() {
@@ -85,10 +85,10 @@ impl Tree {
     }
 }
 
-/// First the device, then, when `/dev` is covered, the empty file that the device will be put on.
+/// First the device, then, when `/dev` is covered, the empty file on which the device is mounted.
 const NULL: &str = "/dev/null";
 
-/// Hides a folder below an empty one, a file below something empty.
+/// Hides a folder under an empty one, a file under an empty file.
 fn cover(path: &Path) -> Result<(), Failed> {
     match fs::symlink_metadata(path) {
         Ok(about) if about.is_dir() => {
@@ -107,7 +107,7 @@ const READ_ONLY: u64 = 1;
 const NO_SET_USER: u64 = 2;
 const NO_DEVICES: u64 = 4;
 
-/// `mount_setattr(2)`, for a mount and all below it.
+/// `mount_setattr(2)`, for a mount and everything below it.
 fn set_attributes(folder: BorrowedFd<'_>, path: &str, set: u64, clear: u64) -> io::Result<()> {
     /// `struct mount_attr`, first version.
     #[repr(C)]

@@ -1,10 +1,11 @@
-//! Where the kernel has no Landlock: a view of the host by mounts of its own, and processes of its own.
+//! Confinement without Landlock: a private view of the host by mounts, and a private pid namespace.
 //!
-//! What is hidden is covered, everything else is read-only, named places are mounted over it writable. A namespace of
-//! processes leaves nobody outside to signal or trace, and ends all when its first process ends. Without root it takes a
-//! user namespace, which not every system allows.
+//! Hidden places are covered, everything else is read-only, named places are mounted writable over it. The pid
+//! namespace leaves no process outside to signal or trace, and ends all of its processes when its first one ends.
+//! Without root it needs a user namespace, which not every system allows.
 //!
-//! Three processes: one outside, which waits; the first one inside, which reaps; and the one that becomes the program.
+//! There are three processes: one outside, which waits; the first one inside, which reaps; and the one that becomes the
+//! program.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -20,15 +21,15 @@ use rustix::thread::{CapabilitySet, capabilities};
 use crate::view::View;
 use crate::{Error, mounts};
 
-/// What becomes of a process that calls [`enter`].
+/// The side on which [`enter`] returns.
 pub(crate) enum Side {
-    /// It is outside; the program ran and ended like this.
+    /// Outside; the program ran and ended with this status.
     Outside(ExitStatus),
-    /// It is inside, and will be the program.
+    /// Inside; the caller becomes the program.
     Inside,
 }
 
-/// Starts a process inside, with `view` and `writable` places. Returns in it, and here when it has ended.
+/// Starts a process inside, with `view` and `writable` places. Returns in it, and in the caller when it has ended.
 pub(crate) fn enter(view: &View, writable: &[PathBuf]) -> Result<Side, Error> {
     let call = |error: io::Error| Error::Call("make namespaces", error);
     let (told, tell) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| call(error.into()))?;
@@ -53,7 +54,7 @@ pub(crate) fn enter(view: &View, writable: &[PathBuf]) -> Result<Side, Error> {
     drop(life);
     match answer.split_first() {
         Some((&READY, of_program)) => {
-            // Without it, the first process was killed, and the program with it.
+            // Without a status, the first process was killed, and the program with it.
             let of_program = of_program.try_into().map(i32::from_ne_bytes).map(ExitStatus::from_raw);
             Ok(Side::Outside(of_program.unwrap_or(status)))
         }
@@ -61,10 +62,10 @@ pub(crate) fn enter(view: &View, writable: &[PathBuf]) -> Result<Side, Error> {
     }
 }
 
-/// What the first process inside says before it tells how the program ended.
+/// The first message of the first process inside, before the program's status.
 const READY: u8 = 0;
 
-/// Whether it can be done here: it is tried.
+/// Tries whether this works here.
 pub(crate) fn available() -> Result<(), Error> {
     let (told, tell) = pipe_with(PipeFlags::CLOEXEC).map_err(Error::call("make a pipe"))?;
     let own = Own::new();
@@ -85,7 +86,7 @@ pub(crate) fn available() -> Result<(), Error> {
 
 fn clone_with(flags: libc::c_int) -> io::Result<libc::pid_t> {
     let none = std::ptr::null::<libc::c_void>();
-    // SAFETY: without a stack it is as fork; this process has one thread, so that the child may do anything.
+    // SAFETY: without a stack it acts like fork; this process has one thread, so that the child may do anything.
     let child = unsafe { libc::syscall(libc::SYS_clone, flags | libc::SIGCHLD, none, none, none, none) };
     if child < 0 { Err(io::Error::last_os_error()) } else { Ok(child as libc::pid_t) }
 }
@@ -104,7 +105,7 @@ fn await_child(child: libc::pid_t) -> io::Result<ExitStatus> {
     }
 }
 
-/// Ends this process with its parent, which may have ended already: then nobody has the other end of `lives`.
+/// Ends this process with its parent. If that has ended already, nobody has the other end of `lives`.
 fn tie_to_parent(lives: BorrowedFd<'_>) -> Result<(), Error> {
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(Error::call("tie a process to its parent"))?;
     let mut polled = libc::pollfd { fd: lives.as_raw_fd(), events: 0, revents: 0 };
@@ -125,7 +126,7 @@ fn fork_program(mut tell: fs::File) -> Result<Side, Error> {
     }
     if child == 0 {
         drop((go, tell));
-        // A program that may trace must not find its parent with more rights than it has.
+        // A program that may trace must not find its parent with more rights than its own.
         let mut word = [0];
         fs::File::from(wait).read_exact(&mut word).map_err(|error| Error::Call("wait for the first process", error))?;
         return Ok(Side::Inside);
@@ -149,13 +150,13 @@ fn fork_program(mut tell: fs::File) -> Result<Side, Error> {
     }
 }
 
-/// As much as the program at least.
+/// At least as much as the program.
 fn confine_itself() -> Result<(), Error> {
     crate::privileges::give_up()?;
     crate::calls::enforce(&crate::Calls { trace: false, alone: true, plain: true })
 }
 
-/// Ends this process as the program ended.
+/// Ends this process with the program's status.
 pub(crate) fn end_like(status: ExitStatus) -> ! {
     if let Some(number) = status.signal() {
         // SAFETY: the default action of a signal runs nothing of ours.
@@ -173,13 +174,13 @@ fn prepare(own: &Own, view: &View, writable: &[PathBuf]) -> Result<(), Error> {
     let here = std::env::current_dir();
     mounts::make(view, writable).map_err(|(path, error)| Error::Path(path, error))?;
     if let Ok(here) = here {
-        // What it stands on is the mount below; a place that is covered is left.
+        // The working directory is on the mount below; leaves a covered place.
         let _ = std::env::set_current_dir(&here).or_else(|_| std::env::set_current_dir("/"));
     }
     Ok(())
 }
 
-/// Which namespaces, and who this is in them.
+/// The namespaces, and the user in them.
 struct Own {
     flags: libc::c_int,
     /// This user and group, if they have to be mapped.
@@ -196,7 +197,7 @@ impl Own {
         Own { flags: flags | libc::CLONE_NEWUSER, ids: Some(ids) }
     }
 
-    /// This user is himself, and nobody else is anybody.
+    /// Maps this user to himself, and no other user.
     fn map_user(&self) -> Result<(), Error> {
         let Some((user, group)) = self.ids else { return Ok(()) };
         let write = |path: &str, text: String| fs::write(path, text).map_err(Error::path(Path::new(path)));

@@ -1,4 +1,4 @@
-//! What a process was born with: capabilities, open files.
+//! Inherited rights of a process: capabilities, open files.
 
 use std::os::fd::RawFd;
 
@@ -10,7 +10,7 @@ use rustix::thread::{
 
 use crate::Error;
 
-/// Gives up every capability, for good: no program that is executed later gets one back.
+/// Gives up every capability permanently: no later program gets one back.
 pub(crate) fn give_up() -> Result<(), Error> {
     set_no_new_privs(true).map_err(Error::call("set no_new_privs"))?;
     for number in 0..u64::BITS {
@@ -26,7 +26,7 @@ pub(crate) fn give_up() -> Result<(), Error> {
         .map_err(Error::call("give up capabilities"))
 }
 
-/// Has every descriptor but the standard ones and `keep` closed when a program is executed.
+/// Closes every descriptor except the standard ones and `keep` when a program is executed.
 ///
 /// # Errors
 /// One of `keep` is not open.

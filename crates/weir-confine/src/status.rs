@@ -1,15 +1,15 @@
-//! What this kernel has to confine with.
+//! This kernel's mechanisms for confinement.
 
 use crate::{Error, namespaces};
 
-/// What guards files.
+/// The mechanism that guards files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Landlock.
     Landlock,
     /// Mounts in namespaces.
     Namespaces,
-    /// Nothing does.
+    /// No mechanism.
     None,
 }
 
@@ -24,25 +24,25 @@ impl Kind {
     }
 }
 
-/// What this kernel has to confine with.
+/// This kernel's mechanisms for confinement.
 #[derive(Clone, Debug)]
 pub struct Status {
-    /// What guards files.
+    /// The mechanism that guards files.
     pub kind: Kind,
     /// Version of Landlock's interface; 0 without.
     pub landlock_abi: i32,
-    /// What a confined process may do on this kernel that it may not do on a newer one.
+    /// Rights of a confined process on this kernel that a newer one would deny.
     pub gaps: Vec<&'static str>,
     /// Why it cannot confine, if it cannot.
     pub why: Option<String>,
 }
 
-/// The first version that knows truncation: without, files outside could be emptied.
+/// The first version that covers truncation: without it, files outside could be emptied.
 const LEAST: i32 = 3;
-/// The first version that knows signals.
+/// The first version that covers signals.
 const SIGNALS: i32 = 6;
 
-/// What this kernel has to confine with.
+/// This kernel's mechanisms for confinement.
 pub fn status() -> Status {
     let landlock_abi = landlock_abi();
     let told = |kind, gaps, why| Status { kind, landlock_abi, gaps, why };

@@ -1,16 +1,18 @@
-//! What a confined process may read: the files of the host, as this user may, without what holds secrets.
+//! The files that a confined process may read: those of the host that this user may read, without secrets.
 //!
 //! A program needs libraries, interpreters and data from all over the host, and no list of them would be complete. So
-//! the rule is the reverse: everything but
+//! the rule is the reverse. Everything is visible except
 //!
-//! - devices, and what runs (`/dev`, `/run`), except what every program needs of them; what the kernel shows of its inside;
-//! - whatever in this user's home begins with a dot: keys, histories, profiles of browsers; except where programs are;
-//!   and what links among them lead to, two folders deep: dot files are often links to a folder of their own;
+//! - devices, and runtime data (`/dev`, `/run`), except what every program needs of them; views of the kernel's
+//!   internals;
+//! - everything in this user's home that begins with a dot: keys, histories, profiles of browsers; except folders of
+//!   programs; and the targets of links among them, two folders deep: dot files are often links to a folder of their
+//!   own;
 //! - tickets of Kerberos in folders for temporary files;
-//! - for root, what others may not read of `/etc`, files of that kind in `/`, files for swapping, and all of `/var`, `/srv`
-//!   and `/boot`: without capabilities, root may read what is root's, such as `/etc/shadow`.
+//! - for root, files of `/etc` and `/` that others may not read, swap files, and all of `/var`, `/srv` and `/boot`:
+//!   without capabilities, root may still read root's files, such as `/etc/shadow`.
 //!
-//! A place that is named, or lies in one that is, is visible.
+//! A place that is named, or lies in a named one, is visible.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,18 +26,18 @@ const HIDDEN: [&str; 4] = ["/dev", "/run", "/sys/kernel/debug", "/sys/kernel/tra
 const HIDDEN_FROM_ROOT: [&str; 3] = ["/boot", "/srv", "/var"];
 const NEEDED: [&str; 4] = ["/run/current-system", "/run/booted-system", "/run/opengl-driver", "/run/systemd/resolve"];
 
-/// Beside what begins with a dot.
+/// Besides names that begin with a dot.
 const HIDDEN_AT_HOME: [&str; 1] = ["snap"];
-/// Where a link from a hidden place may lead without hiding that: it is not the user's own.
+/// Targets of links from hidden places that are not hidden: they are the system's, not the user's own.
 const OF_THE_SYSTEM: [&str; 13] =
     ["/bin", "/boot", "/dev", "/etc", "/gnu", "/lib", "/lib64", "/nix", "/opt", "/proc", "/sbin", "/sys", "/usr"];
-/// How many folders deep, and among how many names, links are looked for in a hidden folder.
+/// Depth in folders, and number of names, of the search for links in a hidden folder.
 const LINKS_DEPTH: u32 = 2;
 const LINKS_NAMES: usize = 20_000;
 const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
 const TICKETS: &[u8] = b"krb5cc";
 
-/// Where programs are installed below a home.
+/// Folders of programs below a home.
 const PROGRAMS_AT_HOME: [&str; 22] = [
     ".asdf",
     ".bun",
@@ -61,7 +63,7 @@ const PROGRAMS_AT_HOME: [&str; 22] = [
     ".rustup",
 ];
 
-/// A view as what is put over the files of the host.
+/// A view as mounts over the files of the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Covers {
     /// Folders and files.
@@ -70,7 +72,7 @@ pub struct Covers {
     pub shown: Vec<PathBuf>,
 }
 
-/// Which places are visible and which are not; the longest that holds a path decides.
+/// Visible and hidden places; the longest one that contains a path decides.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     shown: BTreeSet<PathBuf>,
@@ -114,8 +116,8 @@ impl View {
         path.ancestors().find_map(|above| self.verdict(above)).unwrap_or(true)
     }
 
-    /// Shows the working folder `path`, which is canonical, where it is hidden from root only because it may hold what
-    /// others cannot read. False if it is hidden for another reason.
+    /// Shows the working folder `path`, which is canonical, if it is hidden from root only because it may hold files
+    /// that others cannot read. False if it is hidden for another reason.
     pub fn work_in(&mut self, path: &Path) -> bool {
         let place = path.ancestors().find_map(|above| self.verdict(above).map(|shown| (above, shown)));
         match place {
@@ -128,7 +130,7 @@ impl View {
         }
     }
 
-    /// Hides every process but this one, of `/proc`, now and later; not what the kernel says of itself.
+    /// Hides every other process in `/proc`, present and future; the kernel's own files there stay visible.
     pub fn hide_other_processes(&mut self) {
         let proc = Path::new("/proc");
         let is_process = |path: &PathBuf| {
@@ -138,7 +140,7 @@ impl View {
         self.shown.insert(proc.join(std::process::id().to_string()));
     }
 
-    /// What links in the hidden places of `home` lead to, where that is the user's own.
+    /// The targets of links in the hidden places of `home`, if they are the user's own.
     fn targets_of_links(&self, home: &Path) -> BTreeSet<PathBuf> {
         let mut found = BTreeSet::new();
         let mut names = LINKS_NAMES;
@@ -157,15 +159,15 @@ impl View {
         found
     }
 
-    /// Whether `target` of a link is the user's own: neither the system's, nor a place of programs, nor what holds the
-    /// home.
+    /// Whether `target` of a link is the user's own: not the system's, a place of programs, or a folder that contains
+    /// the home.
     fn is_own(&self, target: &Path, home: &Path) -> bool {
         let root = Path::new("/");
         let of_programs = self.shown.iter().any(|shown| shown != root && target.starts_with(shown));
         !home.starts_with(target) && !of_programs && !OF_THE_SYSTEM.iter().any(|place| target.starts_with(place))
     }
 
-    /// The fewest folders and files that hold all that is visible and nothing that is not.
+    /// The smallest set of folders and files that contains exactly the visible places.
     pub fn roots(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         for root in &self.shown {
@@ -176,7 +178,7 @@ impl View {
         found
     }
 
-    /// What has to be covered, and what of that has to be seen again, each before what it holds.
+    /// The places to cover, and those inside them to show again, parents first.
     pub fn covers(&self) -> Covers {
         let inside = |path: &Path| path.ancestors().skip(1).find_map(|above| self.verdict(above)).unwrap_or(true);
         Covers {
@@ -185,13 +187,13 @@ impl View {
         }
     }
 
-    /// Whether what holds `root` shows it already.
+    /// Whether a parent of `root` shows it already.
     fn is_within_shown(&self, root: &Path) -> bool {
         root.ancestors().skip(1).find_map(|path| self.verdict(path)).unwrap_or(false)
     }
 
     fn verdict(&self, path: &Path) -> Option<bool> {
-        // A place that is named beats what is hidden by a rule of the same path.
+        // A named place takes precedence over a rule that hides the same path.
         if self.shown.contains(path) { Some(true) } else { self.hidden.contains(path).then_some(false) }
     }
 
@@ -235,13 +237,13 @@ fn is_private_file(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|about| about.is_file() && about.mode() & 0o004 == 0)
 }
 
-/// The files of `/proc/swaps`: they have the memory of processes.
+/// The files of `/proc/swaps`, which contain memory of processes.
 fn swap_files(swaps: &str) -> impl Iterator<Item = PathBuf> {
     let lines = swaps.lines().filter(|line| line.split_whitespace().nth(1) == Some("file"));
     lines.filter_map(|line| fs::canonicalize(line.split_whitespace().next()?).ok())
 }
 
-/// Adds what others may not read below `folder`.
+/// Adds everything below `folder` that others may not read.
 fn hide_private(folder: &Path, hidden: &mut BTreeSet<PathBuf>) {
     const READ: u32 = 0o004;
     const ENTER: u32 = 0o005;

@@ -17,27 +17,27 @@ pub(crate) fn cc_list() -> PyResult<String> {
     json(&weir_cc::list().iter().map(weir_cc::Algorithm::describe).collect::<Vec<_>>())
 }
 
-/// The congestion control with a registered name, or of a shared object, as a JSON object.
+/// Describes a registered congestion control, or that of a shared object, as a JSON object.
 #[pyfunction]
 pub(crate) fn cc_describe(py: Python<'_>, name: &str) -> PyResult<String> {
     let algorithm = py.detach(|| weir_cc::find(name)).map_err(value_error)?;
     json(&algorithm.describe())
 }
 
-/// From now on this process may load shared objects: it is there for that.
+/// Allows this process to load shared objects from now on: that is its purpose.
 #[pyfunction]
 pub(crate) fn cc_permit_loading() {
     weir_cc_build::permit_loading();
 }
 
-/// Tries a congestion control with drawn calls.
+/// Tries a congestion control with random calls.
 #[pyfunction]
 pub(crate) fn cc_try(py: Python<'_>, name: &str) -> PyResult<()> {
     let algorithm = py.detach(|| weir_cc::find(name)).map_err(value_error)?;
     py.detach(|| weir_cc::trial(&algorithm)).map_err(value_error)
 }
 
-/// A C file and the headers beside it that it includes, as they were when they were read.
+/// A C file and the headers beside it that it includes, with the content at the time of reading.
 #[pyclass(frozen)]
 pub(crate) struct CcSources(Sources);
 
@@ -62,7 +62,7 @@ impl CcSources {
 }
 
 /// Compiles a congestion control to a shared object, loads nothing, and returns the compiler's warnings. The compiler
-/// runs under the program `confine`; confined by nothing without.
+/// runs under the program `confine`, or unconfined if there is none.
 #[pyfunction]
 pub(crate) fn cc_compile(
     py: Python<'_>,
@@ -80,13 +80,13 @@ fn confinement(program: Option<PathBuf>) -> Confinement {
     program.map_or(Confinement::Off, Confinement::Under)
 }
 
-/// What decides an object beside its source: compiler, flags, headers.
+/// The inputs of an object besides its source: compiler, flags, headers.
 #[pyfunction]
 pub(crate) fn cc_recipe(sanitize: bool) -> PyResult<String> {
     weir_cc_build::recipe(sanitize).map_err(value_error)
 }
 
-/// Whether a congestion control is in the subset of C that BPF takes: `accepted`, `refused` or `no clang`, and why.
+/// Whether a congestion control is in the subset of C that BPF accepts: `accepted`, `refused` or `no clang`, and why.
 #[pyfunction]
 pub(crate) fn cc_check_bpf(
     py: Python<'_>,
@@ -100,25 +100,25 @@ pub(crate) fn cc_check_bpf(
     })
 }
 
-/// Writes the headers that a congestion control includes below a folder and returns the include path.
+/// Writes the headers for congestion controls below a folder and returns the include path.
 #[pyfunction]
 pub(crate) fn cc_headers(folder: PathBuf) -> PyResult<PathBuf> {
     weir_cc_build::write_headers(&folder).map_err(value_error)
 }
 
-/// Bytes of a record of calls.
+/// Size of a record of calls, bytes.
 #[pyfunction]
 pub(crate) fn cc_watch_bytes() -> usize {
     weir_cc::WATCH_BYTES
 }
 
-/// Records the calls of users' congestion controls in an open file, which is this process' for good.
+/// Records the calls of users' congestion controls in an open file, of which this process takes ownership.
 #[pyfunction]
 pub(crate) fn cc_watch_share(fd: i32) -> PyResult<()> {
     weir_cc::share(fd).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// What a record says, as a JSON object.
+/// Parses a record of calls into a JSON object.
 #[pyfunction]
 pub(crate) fn cc_watched(record: &[u8]) -> PyResult<String> {
     json(&weir_cc::Watched::parse(record))

@@ -1,4 +1,4 @@
-//! Columns of tables as Python buffers: numpy and Arrow read them where they are.
+//! Columns of tables as Python buffers: numpy and Arrow read them in place.
 
 use std::ffi::{CStr, c_int, c_void};
 
@@ -44,8 +44,8 @@ impl Column {
         }
         let (data, count, size, format) = slf.get().layout();
         let wants = |flag: c_int| flags & flag == flag;
-        // SAFETY: Python gives a view to be filled in. The column is frozen, so its values stay where they are as long
-        // as the reference put into `obj` lives; shape and strides point into the view itself, as the protocol allows.
+        // SAFETY: Python provides a view to fill in. The column is frozen, so its values stay in place as long as the
+        // reference in `obj` lives; shape and strides point into the view itself, as the protocol allows.
         unsafe {
             (*view).buf = data.cast_mut();
             (*view).len = (count * size) as isize;
@@ -53,7 +53,7 @@ impl Column {
             (*view).itemsize = size as isize;
             (*view).format = if wants(ffi::PyBUF_FORMAT) { format.as_ptr().cast_mut() } else { std::ptr::null_mut() };
             (*view).ndim = 1;
-            // One dimension: its extent is not `len`, which counts bytes, so it needs a place of its own.
+            // One dimension: its extent differs from `len`, which counts bytes, so it needs its own storage.
             (*view).internal = Box::into_raw(Box::new(count as isize)).cast();
             (*view).shape = if wants(ffi::PyBUF_ND) { (*view).internal.cast() } else { std::ptr::null_mut() };
             (*view).strides = if wants(ffi::PyBUF_STRIDES) { &raw mut (*view).itemsize } else { std::ptr::null_mut() };
@@ -64,7 +64,7 @@ impl Column {
     }
 
     unsafe fn __releasebuffer__(&self, view: *mut ffi::Py_buffer) {
-        // SAFETY: `internal` was made by `__getbuffer__` for this view, and Python releases a view once.
+        // SAFETY: `__getbuffer__` made `internal` for this view, and Python releases a view once.
         drop(unsafe { Box::from_raw((*view).internal.cast::<isize>()) });
     }
 }

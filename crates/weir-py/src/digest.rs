@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 use twox_hash::XxHash3_128;
 
-/// Bytes read at once: the kernel reads ahead of a reader that goes on from where it was, and a piece stays in cache.
+/// Bytes per read: the kernel reads ahead of a sequential reader, and a piece stays in cache.
 const PIECE: usize = 64 * 1024;
 
 /// No link is followed, and nobody is waited for.

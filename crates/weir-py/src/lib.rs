@@ -1,7 +1,7 @@
 //! The Python extension module `weir._weir`.
 //!
-//! It converts types, releases the GIL and turns errors into Python exceptions; it holds no logic. The stubs that mypy
-//! reads are in `python/weir/_weir.pyi`.
+//! It converts types, releases the GIL and turns errors into Python exceptions; it contains no logic. The stubs for
+//! mypy are in `python/weir/_weir.pyi`.
 
 mod cc;
 mod column;
@@ -15,13 +15,13 @@ use std::collections::BTreeMap;
 
 use pyo3::prelude::*;
 
-/// The version of the Rust side, which a test compares with the package's.
+/// The version of the Rust side; a test compares it with the package's.
 #[pyfunction]
 fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
-/// What this was built with: `rustc`, `profile`, `target`.
+/// The build: `rustc`, `profile`, `target`.
 #[pyfunction]
 fn build_info() -> BTreeMap<&'static str, &'static str> {
     BTreeMap::from([("rustc", env!("WEIR_RUSTC")), ("profile", env!("WEIR_PROFILE")), ("target", env!("WEIR_TARGET"))])

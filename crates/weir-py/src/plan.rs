@@ -9,7 +9,7 @@ pub(crate) fn parse(json: &str) -> PyResult<Plan> {
     Plan::from_json(json).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-/// Checks a plan; `ValueError` says where it is wrong and what was expected.
+/// Validates a plan; `ValueError` says where it is wrong and what was expected.
 #[pyfunction]
 pub(crate) fn check_plan(py: Python<'_>, json: &str) -> PyResult<()> {
     py.detach(|| parse(json).map(drop))

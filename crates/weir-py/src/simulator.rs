@@ -33,13 +33,13 @@ impl Simulator {
         })
     }
 
-    /// Simulates until an instant; whether the plan has ended. After an error the simulation is of no use.
+    /// Simulates until an instant; returns whether the plan has ended. After an error the simulation is unusable.
     fn advance(&mut self, py: Python<'_>, until_ns: u64) -> PyResult<bool> {
         py.detach(|| weir_cc::caught(|| self.simulation.advance(Time(until_ns))))
             .map_err(|fault| PyValueError::new_err(fault.to_string()))
     }
 
-    /// The instant reached.
+    /// The current simulated time.
     #[getter]
     fn now_ns(&self) -> u64 {
         self.simulation.now().as_nanos()
@@ -76,7 +76,7 @@ impl Simulator {
         }
     }
 
-    /// How much work it was.
+    /// Counters of the simulation's work.
     fn stats(&self) -> BTreeMap<&'static str, u64> {
         let done = self.simulation.statistics();
         BTreeMap::from([

@@ -14,7 +14,7 @@ use crate::plan::parse;
 /// Parts of the files, by name.
 pub(crate) type Parts<'py> = BTreeMap<&'static str, Bound<'py, PyBytes>>;
 
-/// The files of a cell, as far as they have not been handed over.
+/// The files of a cell, with the parts not handed over yet.
 pub(crate) struct Pending(Files<Vec<u8>>);
 
 impl Pending {
@@ -23,7 +23,7 @@ impl Pending {
         Files::new(Default::default()).map(Pending)
     }
 
-    /// Adds records, which `records` gives, and hands over what is new of each file.
+    /// Adds the records of `records`, and hands over the new part of each file.
     pub fn hand_over<'py>(
         &mut self,
         py: Python<'py>,
@@ -38,7 +38,7 @@ impl Pending {
     }
 }
 
-/// Makes the files of what the lab's kernel says of single packets.
+/// Makes the files of a trace from the lab kernel's rows about single packets.
 #[pyclass(module = "weir._weir")]
 pub(crate) struct RowTrace {
     plan: Plan,
@@ -55,7 +55,7 @@ impl RowTrace {
         Ok(RowTrace { plan, rows, files: Pending::new()? })
     }
 
-    /// Takes whole rows in the order of time, and gives the parts of the files that follow what was given before.
+    /// Takes whole rows in the order of time, and returns the next part of each file.
     fn take<'py>(&mut self, py: Python<'py>, rows: &[u8]) -> PyResult<Parts<'py>> {
         self.files.hand_over(py, &self.plan, || self.rows.take(rows))
     }

@@ -6,7 +6,7 @@ use weir_plan::Plan;
 
 use crate::{Capture, LogWriter, PcapWriter, TraceRecord};
 
-/// Names of the files, in the order in which [`Files::new`] takes their outputs.
+/// Names of the files, in the order of the outputs of [`Files::new`].
 pub const FILES: [&str; 3] = ["senders.pcap", "receivers.pcap", "packets.csv"];
 
 /// The files of a trace, written side by side.
@@ -30,7 +30,7 @@ impl<W: Write> Files<W> {
         })
     }
 
-    /// Writes records of `plan`, which are in the order of time and follow those written before.
+    /// Writes records of `plan`, which must be in the order of time and follow the earlier ones.
     ///
     /// # Errors
     /// When an output fails.

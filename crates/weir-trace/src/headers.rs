@@ -1,6 +1,6 @@
-//! The headers of a simulated packet, as a real one would carry them.
+//! The headers of a simulated packet, in the format of a real one.
 //!
-//! Checksums are those of a payload of zeros, which the simulator does not have.
+//! Checksums assume a payload of zeros, because the simulator has none.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use weir_plan::{Plan, Tcp, Transport};
 use crate::{Ecn, Event, PacketKind, TraceRecord};
 
 const HOST_TTL: u8 = 64;
-/// Ports: a flow's data go to one of its own, each connection comes from one of its own.
+/// Ports: each flow has its own destination port, each connection its own source port.
 const FIRST_PORT: u32 = 5001;
 const PORTS: u32 = 20_000;
 const FIRST_EPHEMERAL: u32 = 32_768;
@@ -92,7 +92,7 @@ fn tcp_header(record: &TraceRecord, tcp: &Tcp, from: u16, to: u16) -> io::Result
     Ok(header)
 }
 
-/// The number of a byte of a stream: the request has the number 0.
+/// The sequence number of a byte of a stream; the SYN has the number 0.
 fn sequence(byte: u64) -> u32 {
     (byte as u32).wrapping_add(1)
 }
@@ -120,7 +120,7 @@ fn syn_options(record: &TraceRecord, tcp: &Tcp, shift: u8) -> Vec<TcpOptionEleme
     options
 }
 
-/// The option that names the largest segment does not allow for the other options (RFC 6691).
+/// Bytes of the timestamps option: the MSS option does not account for other options (RFC 6691).
 fn timestamp_bytes(tcp: &Tcp) -> u16 {
     if tcp.timestamps { 12 } else { 0 }
 }

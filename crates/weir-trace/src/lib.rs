@@ -1,12 +1,13 @@
-//! A trace of single packets: what the hosts of a run saw, and what became of it.
+//! A trace of single packets: the packets that the hosts of a run saw, and their fates.
 //!
-//! `measure.trace` of the plan asks for it. Each packet of a traced flow gives a record when its host hands it to the first
-//! link ([`Event::Sent`]), and one when it reaches the other host ([`Event::Received`]) or is dropped on the way
-//! ([`Event::Dropped`]). A driver collects records: the simulator writes them itself, with what its packets stand for; the
-//! drivers of real packets have an [`Observer`] read the headers, the lab's by way of [`Rows`]. [`Files`] turns records into the files of a cell, which
-//! are the same for all of them: `senders.pcap`, `receivers.pcap` and `packets.csv`.
+//! `measure.trace` of the plan asks for it. Each packet of a traced flow gives a record when its host hands it to the
+//! first link ([`Event::Sent`]), and one when it reaches the other host ([`Event::Received`]) or is dropped on the path
+//! ([`Event::Dropped`]). A driver collects records. The simulator writes them itself, with the meaning of its packets;
+//! the drivers of real packets let an [`Observer`] read the headers, in the lab by way of [`Rows`]. [`Files`] turns
+//! records into the files of a cell, which are the same for all drivers: `senders.pcap`, `receivers.pcap` and
+//! `packets.csv`.
 //!
-//! No clock and no file: the driver passes instants and outputs.
+//! The crate reads no clock and opens no file: the driver passes instants and outputs.
 
 mod files;
 mod headers;
@@ -26,24 +27,24 @@ pub use rows::{ROW_BYTES, Rows};
 
 use weir_plan::Plan;
 
-/// A packet at a host, or its end on a link.
+/// A packet at a host, or its drop on a link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TraceRecord {
-    /// When, since the start of the run.
+    /// Time since the start of the run.
     pub time_ns: u64,
-    /// What happened to it.
+    /// The event.
     pub event: Event,
     /// Index of the flow.
     pub flow: u32,
-    /// Which way it goes.
+    /// Its direction.
     pub direction: Direction,
     /// Number of the connection within the flow, from 1; 0 for UDP.
     pub connection: u32,
-    /// What it is.
+    /// Its kind.
     pub kind: PacketKind,
     /// Number among the packets that the flow sends in this direction, from 1.
     pub number: u64,
-    /// The identification of IPv4; of a simulated packet, its number modulo 2^16.
+    /// The identification of IPv4; for a simulated packet, its number modulo 2^16.
     pub id: u16,
     /// Bytes of the IP packet.
     pub ip_bytes: u32,
@@ -55,38 +56,38 @@ pub struct TraceRecord {
     pub ack: u64,
     /// Selectively acknowledged `[start, end)` in bytes of the stream; a duplicate comes first (RFC 2883).
     pub sack: Vec<(u64, u64)>,
-    /// Value of the timestamps option, in the unit of the stack that sent it: microseconds of the run in the simulator; 0
+    /// Value of the timestamps option, in the unit of the sending stack: microseconds of the run in the simulator; 0
     /// without the option.
     pub tsval: u32,
     /// Its echo reply.
     pub tsecr: u32,
     /// ECN field of the IP header.
     pub ecn: Ecn,
-    /// Echo of a congestion mark, on a packet that has nothing to do with the handshake.
+    /// Echo of a congestion mark, on a packet outside the handshake.
     pub ece: bool,
-    /// Congestion window reduced, likewise.
+    /// Congestion window reduced, on a packet outside the handshake.
     pub cwr: bool,
-    /// Sent before.
+    /// Whether it was sent before.
     pub retransmission: bool,
-    /// The headers of a real packet, from the IP header on; a simulated packet has none.
+    /// The headers of a real packet, from the IP header on; none for a simulated packet.
     pub headers: Option<Box<[u8]>>,
 }
 
-/// What happened to a packet.
+/// The event of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// Its host handed it to the first link.
     Sent,
-    /// It reached the host it was for.
+    /// It reached its destination host.
     Received,
     /// It was dropped on the way.
     Dropped {
-        /// Index of the link that dropped it: by losses, its queue or its MTU. None where no link of the plan did.
+        /// Index of the link that dropped it: by losses, its queue or its MTU. None if no link of the plan did.
         link: Option<u32>,
     },
 }
 
-/// Which way a packet goes.
+/// The direction of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// From the flow's sender to its receiver: `path` of the plan.
@@ -95,7 +96,7 @@ pub enum Direction {
     Reverse,
 }
 
-/// What a packet is.
+/// The kind of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PacketKind {
     /// Connection request.
@@ -133,13 +134,13 @@ impl TraceRecord {
         if self.is_forward() { flow.from } else { flow.to }
     }
 
-    /// The host it is for.
+    /// Its destination host.
     pub fn destination(&self, plan: &Plan) -> u32 {
         let flow = &plan.flows[self.flow as usize];
         if self.is_forward() { flow.to } else { flow.from }
     }
 
-    /// The host that sees it; none when it is dropped on the way.
+    /// The host that sees it; none when it is dropped on the path.
     pub fn host(&self, plan: &Plan) -> Option<u32> {
         match self.event {
             Event::Sent => Some(self.source(plan)),

@@ -1,4 +1,4 @@
-//! The event log: one line of comma-separated values for each record.
+//! The event log: one line of comma-separated values per record.
 
 use std::io::{self, Write};
 
@@ -12,10 +12,10 @@ const HEADER: &str = "time_ns,event,link,flow,from,connection,kind,number,id,ip_
 
 /// Writes an event log.
 ///
-/// Columns: `time_ns`; `event` (`sent`, `received`, `dropped`); `link`, the index of the link that dropped it, else empty;
-/// `flow`; `from`, the end of the flow that sent it (`sender`, `receiver`); `connection`, `kind`, `number`, `id`,
-/// `ip_bytes`, `payload_bytes`, `seq`, `ack`, `tsval`, `tsecr` as in [`TraceRecord`]; `sack`, blocks `start-end` with `;`
-/// between; `flags`, of `R` retransmission, `E` ECN echo, `W` window reduced, `T` ECN-capable and `C` congestion
+/// Columns: `time_ns`; `event` (`sent`, `received`, `dropped`); `link`, the index of the link that dropped it, else
+/// empty; `flow`; `from`, the end of the flow that sent it (`sender`, `receiver`); `connection`, `kind`, `number`,
+/// `id`, `ip_bytes`, `payload_bytes`, `seq`, `ack`, `tsval`, `tsecr` as in [`TraceRecord`]; `sack`, blocks `start-end`
+/// separated by `;`; `flags`: `R` retransmission, `E` ECN echo, `W` window reduced, `T` ECN-capable and `C` congestion
 /// experienced.
 #[derive(Debug)]
 pub struct LogWriter<W: Write> {

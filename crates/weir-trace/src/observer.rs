@@ -1,7 +1,7 @@
-//! Follows real packets by their headers, and makes of them the records that the simulator makes of its own.
+//! Follows real packets by their headers, and makes the same records as the simulator does.
 //!
-//! Places in a stream count from the initial sequence number of its connection, so the observer must see each flow from its
-//! first packet on. A segment is a retransmission if its first byte was sent before.
+//! Positions in a stream count from the initial sequence number of its connection, so the observer must see each flow
+//! from its first packet on. A segment is a retransmission if its first byte was sent before.
 
 use std::collections::BTreeMap;
 
@@ -18,21 +18,21 @@ pub struct Observer {
     flows: Vec<Option<Followed>>,
 }
 
-/// A packet under way, as it was sent.
+/// A packet in flight, as it was sent.
 #[derive(Clone, Debug)]
 pub struct Sent {
     record: TraceRecord,
-    /// It counts against the limit already.
+    /// Whether it already counts against the limit.
     counted: bool,
 }
 
-/// A flow that is traced. Pairs are of the way forward, then of the way back.
+/// A traced flow. Pairs are (forward, reverse).
 #[derive(Debug, Default)]
 struct Followed {
     packets: [u64; 2],
     datagrams: [u64; 2],
     connections: u32,
-    /// By the ports of source and destination on the way forward.
+    /// By source and destination port in the forward direction.
     open: BTreeMap<(u16, u16), Connection>,
 }
 
@@ -42,31 +42,31 @@ struct Connection {
     halves: [Half; 2],
 }
 
-/// One direction of a connection; places are in bytes of its stream.
+/// One direction of a connection; positions are in bytes of its stream.
 #[derive(Debug, Default)]
 struct Half {
     initial: Option<u32>,
-    /// The end of what was sent.
+    /// The end of the data sent.
     next: u64,
-    /// The end of the stream, once it is known: the place after it stands for the FIN.
+    /// The end of the stream, once it is known: the position after it stands for the FIN.
     end: Option<u64>,
 }
 
 impl Observer {
-    /// The observer that a plan asks for, if it does.
+    /// The observer that a plan asks for, if any.
     pub fn from_plan(plan: &Plan) -> Option<Observer> {
         let recorder = Recorder::new(plan.measure.trace.as_ref()?);
         let flows = (0..plan.flows.len() as u32).map(|flow| recorder.wants(flow).then(Followed::default)).collect();
         Some(Observer { recorder, flows })
     }
 
-    /// Whether the packets of a flow sent at `now` are to be told of.
+    /// Whether packets of a flow sent at `now` must be reported.
     pub fn wants(&self, flow: u32, now: Time) -> bool {
         !self.recorder.is_over(now) && self.flows.get(flow as usize).is_some_and(Option::is_some)
     }
 
-    /// A host hands a packet of `ip_bytes` to its first link; `headers` begin with its IP header. None if it is not
-    /// recorded: the flow is not, or the packet is none of TCP or UDP over IPv4.
+    /// A host hands a packet of `ip_bytes` to its first link; `headers` begin with its IP header. Returns none if it is
+    /// not recorded: the flow is not traced, or the packet is not TCP or UDP over IPv4.
     pub fn sent(
         &mut self,
         now: Time,
@@ -107,7 +107,7 @@ impl Observer {
         Some(Box::new(Sent { record, counted }))
     }
 
-    /// A packet reaches the host it is for, `marked` congestion-experienced or not.
+    /// A packet reaches its destination host; `marked`: congestion-experienced.
     pub fn received(&mut self, now: Time, sent: Sent, marked: bool) {
         self.end(now, sent, marked, Event::Received);
     }
@@ -123,7 +123,7 @@ impl Observer {
         self.recorder.ended(TraceRecord { time_ns: at.0, event, ecn, ..record }, counted);
     }
 
-    /// Takes what was recorded since the last call, in the order in which it became known.
+    /// Takes the records since the last call, in the order in which they became known.
     pub fn take(&mut self) -> Vec<TraceRecord> {
         self.recorder.take()
     }
@@ -172,7 +172,7 @@ impl Connection {
 }
 
 impl Half {
-    /// A segment is sent; fills in its place in the stream. Whether it was sent before.
+    /// Handles a sent segment: fills in its position in the stream; returns whether it was sent before.
     fn sent(&mut self, record: &mut TraceRecord, tcp: &TcpHeaders) -> bool {
         if tcp.syn {
             return self.initial.replace(tcp.sequence) == Some(tcp.sequence);
@@ -192,13 +192,13 @@ impl Half {
         place < before
     }
 
-    /// Place of a sequence number that the other end names; a FIN has none.
+    /// Position of a sequence number from the other end; a FIN has none.
     fn place(&self, number: u32) -> u64 {
         let place = self.unwrapped(number);
         self.end.map_or(place, |end| place.min(end))
     }
 
-    /// Place of a sequence number: the nearest to what was sent last, because numbers repeat every 4 GiB.
+    /// Position of a sequence number: the one nearest to the last sent, because numbers repeat every 4 GiB.
     fn unwrapped(&self, number: u32) -> u64 {
         let first = self.initial.unwrap_or(0).wrapping_add(1);
         let ahead = number.wrapping_sub(first).wrapping_sub(self.next as u32) as i32;

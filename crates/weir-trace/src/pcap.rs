@@ -1,8 +1,8 @@
 //! Capture files: classic pcap with nanoseconds, raw IP packets, headers only.
 //!
-//! A file shows each flow at one place, as a capture on that host would; a file of both ends would show every packet twice,
-//! which analysers take for retransmissions. Lengths are those of the whole packet. There is no link layer, because the
-//! hosts of a plan have none that all methods share. The file format: draft-ietf-opsawg-pcap.
+//! A file shows each flow at one place, as a capture on that host would. A file of both ends would show every packet
+//! twice, which analysers take for retransmissions. Lengths are those of the whole packet. There is no link layer,
+//! because the methods' hosts have none in common. The file format: draft-ietf-opsawg-pcap.
 
 use std::io::{self, Write};
 
@@ -36,7 +36,7 @@ impl<W: Write> PcapFile<W> {
         Ok(PcapFile { out })
     }
 
-    /// Writes a packet of `ip_bytes`, of which `shown` are the first ones, from its IP header on.
+    /// Writes a packet of `ip_bytes`; `shown` are its first bytes, from its IP header on.
     ///
     /// # Errors
     /// When the output fails.
@@ -55,14 +55,14 @@ impl<W: Write> PcapFile<W> {
     }
 }
 
-/// Where a capture is taken.
+/// The place of a capture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Capture {
     /// Each flow at the host that sends its data.
     Senders,
     /// Each flow at the host that receives its data.
     Receivers,
-    /// What one node sees of the flows that start or end there.
+    /// One node, with the flows that start or end there.
     Node(u32),
 }
 
@@ -80,9 +80,9 @@ impl Capture {
 
 /// Writes the capture of one place.
 ///
-/// Real packets have their own headers. Those of simulated ones are made: node `n` has the address `10.0.x.y` with
-/// `256 x + y = n + 1`. Flow `f` goes to port `5001 + f` (modulo 20000), its connection `c` comes from port `32767 + c`
-/// (modulo 32768). Both initial sequence numbers are 0, so that byte `b` of a stream has the number `b + 1`.
+/// Real packets have their own headers; simulated packets get headers. Node `n` has the address `10.0.x.y` with `256 x
+/// + y = n + 1`. Flow `f` goes to port `5001 + f` (modulo 20000), its connection `c` comes from port `32767 + c`
+/// (modulo 32768). Both initial sequence numbers are 0, so byte `b` of a stream has the number `b + 1`.
 #[derive(Debug)]
 pub struct PcapWriter<W: Write> {
     file: PcapFile<W>,
@@ -99,7 +99,7 @@ impl<W: Write> PcapWriter<W> {
         Ok(PcapWriter { file: PcapFile::new(out)?, capture, frame: Vec::new() })
     }
 
-    /// Writes the records of `plan` that the place of the capture sees.
+    /// Writes the records of `plan` that are visible at the capture's place.
     ///
     /// # Errors
     /// When the output fails.

@@ -1,4 +1,4 @@
-//! What the headers of a real packet say: IPv4 with TCP (RFC 9293, 7323, 2018) or UDP.
+//! Parses the headers of a real packet: IPv4 with TCP (RFC 9293, 7323, 2018) or UDP.
 
 use etherparse::{IpNumber, Ipv4HeaderSlice, TcpHeaderSlice, TcpOptionElement, UdpHeaderSlice};
 
@@ -8,10 +8,10 @@ const CONGESTION_EXPERIENCED: u8 = 3;
 /// Flags of TCP.
 const FIN_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
-/// Where the checksum of an IPv4 header is.
+/// Position of the checksum in an IPv4 header.
 const CHECKSUM: std::ops::Range<usize> = 10..12;
 
-/// A packet of which nothing but the headers is known.
+/// A packet of which only the headers are known.
 #[derive(Debug)]
 pub struct Headers {
     pub id: u16,
@@ -38,7 +38,7 @@ pub struct TcpHeaders {
     pub sack: Vec<(u32, u32)>,
 }
 
-/// Reads headers from the IP header on; none if they are not such ones, or not complete.
+/// Reads headers from the IP header on; none if they are of other kinds or incomplete.
 pub fn read(bytes: &[u8]) -> Option<Headers> {
     let ip = Ipv4HeaderSlice::from_slice(bytes).ok()?;
     let ip_len = ip.slice().len();
@@ -73,7 +73,7 @@ fn read_tcp(tcp: &TcpHeaderSlice<'_>) -> TcpHeaders {
         acknowledgment: tcp.acknowledgment_number(),
         ..TcpHeaders::default()
     };
-    // What follows a malformed option cannot be read.
+    // Options after a malformed one cannot be read.
     for option in tcp.options_iterator().map_while(Result::ok) {
         match option {
             TcpOptionElement::Timestamp(value, echo) => read.timestamps = (value, echo),
@@ -92,8 +92,8 @@ pub fn mark(headers: &mut [u8]) {
     sum(headers);
 }
 
-/// Makes of the headers of a train, whose packets have `size` bytes of payload each and `payload` together, those of its
-/// packet `index`, as segmentation does; returns how much payload it has.
+/// Turns the headers of a train into those of its packet `index`, as segmentation does; returns that packet's payload.
+/// Packets have `size` bytes of payload each and `payload` together.
 pub fn cut(headers: &mut [u8], index: u32, size: u32, payload: u32) -> u32 {
     let (ip_len, own) = (usize::from(headers[0] & 15) * 4, size.min(payload - index * size));
     let (total, is_last) = (headers.len() as u32 + own, (index + 1) * size >= payload);
@@ -113,7 +113,7 @@ pub fn cut(headers: &mut [u8], index: u32, size: u32, payload: u32) -> u32 {
     own
 }
 
-/// Puts the checksum into an IPv4 header.
+/// Computes the checksum of an IPv4 header.
 fn sum(headers: &mut [u8]) {
     let len = usize::from(headers[0] & 15) * 4;
     headers[CHECKSUM].fill(0);

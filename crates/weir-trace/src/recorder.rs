@@ -1,11 +1,11 @@
-//! Which records a plan wants, and their order.
+//! Selects the records that a plan wants, and orders them.
 
 use weir_plan::Trace;
 use weir_units::Time;
 
 use crate::{Event, TraceRecord};
 
-/// Keeps the records of the window and the size that `measure.trace` names.
+/// Keeps the records within the window and the size limit of `measure.trace`.
 #[derive(Debug)]
 pub struct Recorder {
     flows: Vec<u32>,
@@ -16,7 +16,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Nothing is recorded yet.
+    /// A recorder without records.
     pub fn new(trace: &Trace) -> Recorder {
         Recorder {
             flows: trace.flows.clone(),
@@ -32,12 +32,12 @@ impl Recorder {
         self.flows.is_empty() || self.flows.contains(&flow)
     }
 
-    /// Whether no packet that is sent at `now` or later is recorded any more.
+    /// Whether packets sent at `now` or later are not recorded any more.
     pub fn is_over(&self, now: Time) -> bool {
         self.left == 0 || now >= self.to
     }
 
-    /// A packet is sent, and it is not over; whether it is recorded, and counts against the limit.
+    /// Handles a packet that is sent before the end; returns whether it is recorded, and counts against the limit.
     pub fn sent(&mut self, record: &TraceRecord) -> bool {
         let counted = record.time_ns >= self.from.0;
         if counted {
@@ -57,13 +57,13 @@ impl Recorder {
         self.records.push(record);
     }
 
-    /// Takes what was recorded since the last call, in the order in which it became known.
+    /// Takes the records since the last call, in the order in which they became known.
     pub fn take(&mut self) -> Vec<TraceRecord> {
         std::mem::take(&mut self.records)
     }
 }
 
-/// Puts records into the order of time.
+/// Sorts records by time.
 #[derive(Debug, Default)]
 pub struct Ordered {
     records: Vec<TraceRecord>,
@@ -78,13 +78,14 @@ impl Ordered {
 
     /// Takes the records up to and including `until`, in the order of time; the caller knows of no earlier ones.
     ///
-    /// One that comes too late nevertheless - two clocks of a machine differ by a hair - gets the time of what was taken.
+    /// A record that is late all the same, because two clocks of a machine differ slightly, gets the time of the last
+    /// record taken.
     pub fn take(&mut self, until: Time) -> Vec<TraceRecord> {
         for record in &mut self.records {
             record.time_ns = record.time_ns.max(self.given);
         }
-        // Losses on links may be known ahead of the clock. At one instant they come after what hosts see, by link and
-        // flow: which of two came first within a nanosecond depends on which link was asked first.
+        // Losses on links may be known ahead of the clock. At one instant they come after the hosts' events, by link
+        // and flow: their order within a nanosecond would depend on the order in which links were asked.
         let order = |record: &TraceRecord| match record.event {
             Event::Sent | Event::Received => (record.time_ns, 0, 0, 0),
             Event::Dropped { link } => (record.time_ns, link.map_or(0, u64::from) + 1, record.flow, record.number),

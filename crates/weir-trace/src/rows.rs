@@ -1,9 +1,9 @@
-//! What the lab's kernel says of single packets: rows of `lab/guest/wire`, which knows nothing of connections.
+//! The lab kernel's reports on single packets: rows of `lab/guest/wire`, which knows nothing of connections.
 //!
-//! A row is 112 bytes, little-endian: time (8 bytes), flow (4), kind (4: see [`Kind`]), direction (2), payload of a packet of
-//! a train (2; 0 for a packet alone), payload of all packets together (4), link (8), headers (80, from the IP header on). The
-//! packets of a train are told from each other here. A packet that arrives or is dropped is the one with its identification
-//! and its place in the stream that was sent first.
+//! A row is 112 bytes, little-endian: time (8 bytes), flow (4), kind (4: see [`Kind`]), direction (2), payload of a
+//! packet of a train (2; 0 for a single packet), payload of all packets together (4), link (8), headers (80, from the
+//! IP header on). This module separates the packets of a train. A packet that arrives or is dropped is the first sent
+//! one with its identification and its position in the stream.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,7 +18,7 @@ const HEADERS: usize = 32;
 /// More payload than a train can have: the guest may write anything.
 const MOST_PAYLOAD: u32 = 1 << 17;
 
-/// What a row tells of its packets.
+/// The event in a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Sent,
@@ -29,7 +29,7 @@ enum Kind {
 /// Flow, direction, identification, ports, sequence number of TCP.
 type Key = (u32, bool, u16, (u16, u16), u32);
 
-/// Makes records of rows.
+/// Makes records from rows.
 #[derive(Debug)]
 pub struct Rows {
     observer: Observer,
@@ -39,14 +39,14 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// For the trace that a plan asks for, if it does.
+    /// For the trace that a plan asks for, if any.
     pub fn from_plan(plan: &Plan) -> Option<Rows> {
         let (under_way, ordered) = (BTreeMap::new(), Ordered::default());
         Some(Rows { observer: Observer::from_plan(plan)?, under_way, ordered, reached: Time::ZERO })
     }
 
-    /// Takes whole rows, which are in the order of time and follow those given before; rows of other kinds are ignored.
-    /// Returns the records before the last instant, after which others may come.
+    /// Takes whole rows, in the order of time and after the earlier ones; ignores rows of other kinds. Returns the
+    /// records before the last instant, because others may follow at that instant.
     pub fn take(&mut self, content: &[u8]) -> Vec<TraceRecord> {
         for row in content.chunks_exact(ROW_BYTES) {
             self.row(row);
@@ -55,7 +55,7 @@ impl Rows {
         self.ordered.take(Time(self.reached.0.saturating_sub(1)))
     }
 
-    /// The records that are left.
+    /// Returns the remaining records.
     pub fn finish(&mut self) -> Vec<TraceRecord> {
         self.ordered.take(Time::MAX)
     }

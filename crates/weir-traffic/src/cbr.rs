@@ -5,8 +5,8 @@ use weir_units::Time;
 
 const NS_PER_S: u128 = 1_000_000_000;
 
-/// When the datagrams of a constant-bit-rate source are due: each `bits / rate` after the one before, without drift,
-/// counted anew from the start of each ON period.
+/// Times of the datagrams of a constant-bit-rate source: each `bits / rate` after the previous one, without drift,
+/// restarting with each ON period.
 #[derive(Clone, Debug)]
 pub struct CbrClock {
     bits: u128,
@@ -36,7 +36,7 @@ impl CbrClock {
         }
     }
 
-    /// When the next datagram is due; none when there is no more.
+    /// Time of the next datagram; none if there is no more.
     pub fn due(&mut self) -> Option<Time> {
         loop {
             let offset = (self.sent * self.bits * NS_PER_S / self.rate) as u64;
@@ -48,7 +48,7 @@ impl CbrClock {
         }
     }
 
-    /// The datagram that was due has been sent.
+    /// The due datagram has been sent.
     pub fn sent(&mut self) {
         self.sent += 1;
     }
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn spacing_is_exact_over_a_million_datagrams() {
-        // 1500 B at 7 Mb/s: 12000/7 microseconds each, which no integer number of nanoseconds is.
+        // 1500 B at 7 Mb/s: 12000/7 microseconds each, which is not a whole number of nanoseconds.
         let cbr = Cbr { rate_bps: 7_000_000, periods_ns: vec![] };
         let last = *times(&cbr, 1500, None, 1_000_001).last().unwrap();
         assert_eq!(last, 1000 + 1_000_000 * 12_000_000 / 7);
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn on_and_off_periods_alternate() {
         let cbr = Cbr { rate_bps: 8_000_000_000, periods_ns: vec![3, 10, 2] };
-        // A byte a nanosecond: three datagrams of one byte, ten nanoseconds of silence, two more.
+        // A byte per nanosecond: three datagrams of one byte, ten nanoseconds of silence, two more.
         assert_eq!(times(&cbr, 1, None, 100), vec![1000, 1001, 1002, 1013, 1014]);
     }
 

@@ -1,7 +1,7 @@
-//! Workloads: what the applications of a plan send, and when.
+//! Workloads: the payload of a plan's applications, and its times.
 //!
-//! Sans-IO: the driver (simulator, agent) asks what comes next and tells when a transfer ended. All draws were made when
-//! the plan was compiled.
+//! Sans-IO: the driver (simulator, agent) asks for the next step and reports when a transfer ended. All draws were made
+//! when the plan was compiled.
 
 mod cbr;
 mod transfers;

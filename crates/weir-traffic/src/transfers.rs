@@ -10,13 +10,13 @@ use crate::waits::{Release, Waits};
 pub struct Job {
     /// Number within the flow, from 0.
     pub number: u32,
-    /// When to begin.
+    /// Time to begin.
     pub at: Time,
     /// Size; none for a bulk flow, which sends until it is stopped.
     pub bytes: Option<u64>,
 }
 
-/// What comes after a transfer.
+/// The step after a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// Another one.
@@ -38,7 +38,8 @@ pub struct Transfers {
 }
 
 impl Transfers {
-    /// The transfers of `source`; nothing begins at or after `stop_ns`. A constant-bit-rate source and a program have none.
+    /// The transfers of `source`; nothing begins at or after `stop_ns`. A constant-bit-rate source and a program have
+    /// none.
     pub fn new(source: &Source, stop_ns: Option<u64>) -> Transfers {
         let stop = stop_ns.map_or(Time::MAX, Time);
         let (list, bulk, keep_connection) = match source {
@@ -59,13 +60,12 @@ impl Transfers {
         self.keep_connection
     }
 
-    /// When the application stops offering data; [`Time::MAX`] for never.
+    /// Time at which the application stops offering data; [`Time::MAX`] for never.
     pub fn stop(&self) -> Time {
         self.stop
     }
 
-    /// What comes after a transfer that ended at `ended` (or after the start of the flow). The flow is number `flow` of
-    /// the plan.
+    /// The step after a transfer of flow number `flow` that ended at `ended` (or after the start of the flow).
     pub fn step(&mut self, waits: &Waits, flow: u32, ended: Time) -> Step {
         let after = self.list.get(self.next).map_or(&[] as &[_], |transfer| transfer.after.as_slice());
         match waits.release(flow, after) {

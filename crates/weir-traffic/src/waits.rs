@@ -1,28 +1,28 @@
-//! What transfers over several connections of one user wait for: the objects of a page for its document, the next page
-//! for all of them.
+//! Dependencies of transfers over several connections of one user: objects of a page wait for its document, the next
+//! page waits for all of them.
 
 use weir_plan::{After, Plan};
 use weir_units::Time;
 
-/// Whether a transfer may begin, as far as others are concerned.
+/// Whether the dependencies of a transfer permit it to begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Release {
-    /// All that it waits for has ended, the last at this instant.
+    /// All its dependencies have ended, the last at this instant.
     At(Time),
     /// Not yet.
     Later,
-    /// A connection that it waits for is over without it.
+    /// A connection ended without a transfer that it waits for.
     Never,
 }
 
-/// How far the connections of all users have come.
+/// The progress of all users' connections.
 ///
-/// The driver tells when a transfer [ended](Waits::ended) and when a flow [is over](Waits::over), and then asks again for
-/// each of the [others](Waits::others) of the user that waits.
+/// The driver reports when a transfer [ended](Waits::ended) and when a flow [is over](Waits::over), and then asks again
+/// for each of the user's waiting [others](Waits::others).
 #[derive(Clone, Debug, Default)]
 pub struct Waits {
     users: Vec<Vec<Connection>>,
-    /// Per flow its user and its place there; none for a flow that nobody waits for and that waits for nobody.
+    /// Per flow its user and its index there; none for a flow without dependencies in either direction.
     places: Vec<Option<(u32, u32)>>,
 }
 
@@ -30,13 +30,13 @@ pub struct Waits {
 struct Connection {
     flow: u32,
     stream: u32,
-    /// When each of its transfers ended.
+    /// Time at which each of its transfers ended.
     ends: Vec<Time>,
     over: bool,
 }
 
 impl Waits {
-    /// Those of the transfers of a plan.
+    /// The dependencies of the transfers of a plan.
     pub fn new(plan: &Plan) -> Waits {
         let users = plan.users();
         let mut places = vec![None; if users.is_empty() { 0 } else { plan.flows.len() }];
@@ -54,7 +54,7 @@ impl Waits {
         Waits { users: users.iter().map(|flows| flows.iter().map(connection).collect()).collect(), places }
     }
 
-    /// A transfer of a flow has ended, the one after those told of before.
+    /// The next transfer of a flow has ended.
     pub fn ended(&mut self, flow: u32, at: Time) {
         if let Some(connection) = self.connection(flow) {
             connection.ends.push(at);
@@ -68,7 +68,7 @@ impl Waits {
         }
     }
 
-    /// When a transfer of `flow` may begin that waits for `after`.
+    /// Time at which a transfer of `flow` with dependencies `after` may begin.
     pub fn release(&self, flow: u32, after: &[After]) -> Release {
         let Some((user, _)) = self.place(flow) else { return Release::At(Time::ZERO) };
         let mut last = Time::ZERO;
@@ -109,7 +109,7 @@ mod tests {
 
     use super::*;
 
-    /// Two connections of one user, and a flow that is alone.
+    /// Two connections of one user, and a single flow.
     fn plan() -> Plan {
         let flow = |name: &str, stream: u32, after: serde_json::Value| -> Flow {
             serde_json::from_value(json!({

@@ -1,19 +1,19 @@
-//! Histograms of durations, in bins that are narrow beside what they hold.
+//! Histograms of durations, with bins that are narrow relative to their values.
 //!
-//! Bins are log-linear, as in G. Tene's HdrHistogram: [`STEPS`] of equal width to each power of two. So a duration is known to
-//! one part in [`STEPS`], whatever its size, and counts of the same bin of two histograms may be added.
+//! Bins are log-linear, as in G. Tene's HdrHistogram: [`STEPS`] of equal width per power of two. So a duration is known
+//! to one part in [`STEPS`], whatever its size, and counts of the same bin of two histograms may be added.
 
-/// Bins of each power of two. The middle of a bin is off by half a bin's width at most: 0.4 %.
+/// Bins per power of two. The middle of a bin is off by at most half a bin's width: 0.4 %.
 pub const STEPS: usize = 128;
 const STEP_BITS: u32 = STEPS.ilog2();
 /// Durations below [`STEPS`] have bins of 1 ns; then come the powers of two from [`STEPS`] to 2^63.
 const OCTAVES: usize = 64 - STEP_BITS as usize + 1;
 
-/// Counts of durations in nanoseconds. Memory is made for a power of two when the first duration falls into it.
+/// Counts of durations in nanoseconds. Memory for a power of two is allocated when the first duration falls into it.
 #[derive(Clone, Debug)]
 pub struct Histogram {
     octaves: [Option<Box<[u64; STEPS]>>; OCTAVES],
-    /// One bit for each octave that has a count.
+    /// One bit per octave with a nonzero count.
     used: u64,
     max: u64,
 }
@@ -25,12 +25,12 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Nothing yet.
+    /// An empty histogram.
     pub fn new() -> Histogram {
         Histogram::default()
     }
 
-    /// `count` times `ns`.
+    /// Adds `count` durations of `ns`.
     #[inline]
     pub fn add(&mut self, ns: u64, count: u64) {
         let (octave, step) = place(ns);
@@ -39,12 +39,12 @@ impl Histogram {
         self.max = self.max.max(ns);
     }
 
-    /// The longest; 0 when there are none.
+    /// The longest; 0 if empty.
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// The bins that have a count, from the shortest duration to the longest.
+    /// The bins with a nonzero count, from the shortest duration to the longest.
     pub fn bins(&self) -> impl Iterator<Item = (Bin, u64)> {
         (0..OCTAVES).filter(|octave| self.used >> octave & 1 == 1).flat_map(|octave| {
             let counts = self.octaves[octave].iter().flat_map(|counts| counts.iter());
@@ -55,8 +55,7 @@ impl Histogram {
         })
     }
 
-    /// The greatest duration of the bin under which a share `q` of all lies, or the longest if that is less; 0 when there
-    /// are none.
+    /// Upper end of the bin below which a share `q` of all durations lies, or the longest if that is less; 0 if empty.
     pub fn quantile(&self, q: f64) -> u64 {
         let total: u64 = self.bins().map(|(_, count)| count).sum();
         let rank = ((q * total as f64).ceil() as u64).max(1);
@@ -68,7 +67,7 @@ impl Histogram {
         self.bins().find(reaches).map_or(0, |(bin, _)| bin.high_ns.min(self.max))
     }
 
-    /// Forgets everything; memory is kept.
+    /// Removes all counts; keeps the memory.
     pub fn clear(&mut self) {
         for (octave, counts) in self.octaves.iter_mut().enumerate() {
             if self.used >> octave & 1 == 1 {
@@ -79,7 +78,7 @@ impl Histogram {
     }
 }
 
-/// The durations that one count is of.
+/// The durations of one count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bin {
     /// The shortest of them.
@@ -105,7 +104,7 @@ impl Bin {
 /// Octave and step within it.
 #[inline]
 fn place(ns: u64) -> (usize, usize) {
-    // Durations below STEPS share one octave, whatever their size.
+    // Durations below STEPS share one octave.
     let octave = (ns | (STEPS as u64 / 2)).ilog2() + 1 - STEP_BITS;
     let shift = octave.saturating_sub(1);
     (octave as usize, (ns >> shift) as usize & (STEPS - 1))

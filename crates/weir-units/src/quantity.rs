@@ -43,14 +43,14 @@ impl Time {
         self.0
     }
 
-    /// Seconds, for people.
+    /// Seconds, for display.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / NS_PER_S as f64
     }
 }
 
 impl Dur {
-    /// No time at all.
+    /// The zero duration.
     pub const ZERO: Dur = Dur(0);
 
     /// `n` nanoseconds.
@@ -73,7 +73,7 @@ impl Dur {
     pub fn as_nanos(self) -> u64 {
         self.0
     }
-    /// Seconds, for people.
+    /// Seconds, for display.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / NS_PER_S as f64
     }
@@ -93,7 +93,7 @@ impl Rate {
         Rate(n * NS_PER_S)
     }
 
-    /// How long `bytes` take at this rate, rounded up to a nanosecond.
+    /// Time that `bytes` take at this rate, rounded up to a nanosecond.
     ///
     /// # Panics
     /// If the rate is zero.

@@ -1,8 +1,7 @@
-//! A transport small enough to compute by hand: what the tests of congestion controls drive them with.
+//! A transport simple enough to compute by hand, for tests of congestion controls.
 //!
-//! It keeps the fields of [`Sock`] as Linux would, makes the calls Linux would make, and after each call checks what no
-//! congestion control may do: write a field that is not its own, or beyond its private state, or leave the window at
-//! zero or above its bound.
+//! It keeps the fields of [`Sock`] as Linux would, makes Linux' calls, and checks after each call that the congestion
+//! control has not written a foreign field or beyond its private state, or set the window to zero or above its bound.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::collections::BTreeMap;
@@ -93,7 +92,7 @@ impl Flow {
         self.cc.sock.lsndtime = self.cc.sock.jiffies32();
     }
 
-    /// Fast retransmission, as one instant: the window falls to the threshold. Returns the threshold.
+    /// Fast retransmission in one instant: the window falls to the threshold. Returns the threshold.
     pub fn lose(&mut self) -> u32 {
         let threshold = self.enter(CaState::Recovery);
         self.cc.sock.snd_cwnd = threshold;
@@ -111,7 +110,7 @@ impl Flow {
         threshold
     }
 
-    /// The last reduction was a mistake. Returns the window it went back to.
+    /// The last reduction was spurious. Returns the restored window.
     pub fn undo(&mut self) -> u32 {
         let window = self.checked(|cc| cc.undo_cwnd());
         self.cc.sock.snd_cwnd = window.clamp(1, self.cc.sock.snd_cwnd_clamp);
@@ -119,7 +118,7 @@ impl Flow {
         window
     }
 
-    /// Nothing to send for `us`, then the first packet; the window restarts as Linux does after one timeout.
+    /// Nothing to send for `us`, then the first packet; the window restarts as Linux' does after one timeout.
     pub fn idle(&mut self, us: u64) {
         self.cc.sock.lsndtime = self.cc.sock.jiffies32();
         self.advance(us);
@@ -152,7 +151,7 @@ impl Flow {
         self.checked(|cc| cc.cwnd_event(event));
     }
 
-    /// Makes a call and checks what every call must leave alone.
+    /// Makes a call and checks the state that every call must leave unchanged.
     pub fn checked<T>(&mut self, call: impl FnOnce(&mut Instance) -> T) -> T {
         let before = self.cc.sock.clone();
         let private = private_bytes(&before);
@@ -176,7 +175,7 @@ impl Flow {
     }
 }
 
-/// The socket with everything a congestion control may write set to zero.
+/// The socket with all writable fields set to zero.
 fn only_readable(mut sock: Sock) -> Sock {
     sock.snd_cwnd = 0;
     sock.snd_cwnd_cnt = 0;
