@@ -5,13 +5,12 @@ One scenario, several methods, one set of metrics. A notebook needs these names:
     import weir
 
     run = weir.execute("two.yaml", "runs/two")         # or weir.open("runs/two")
-    run.metrics("goodput.aggregate.mean")              # a Polars frame, one row a cell
-    run.evaluate("3TB / goodput.aggregate")            # anything that a check may hold
+    run.metrics("goodput.aggregate.mean")              # a Polars frame, one row per cell
+    run.evaluate("3TB / goodput.aggregate")            # any expression of a check
     run.check("jain >= 0.9").outcome                   # holds, fails or undecided
     weir.compare([run, "runs/two-emul"]).worst()
 
-``docs/python.md`` shows them at work. Submodules are loaded when they are first used, so that ``import weir`` costs
-nothing.
+``docs/python.md`` has examples. Submodules are loaded on first use, so that ``import weir`` is fast.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``python -m weir``: the command ``weir``, by the interpreter that has the package."""
+"""``python -m weir``: the command ``weir``, run by the interpreter that has the package."""
 
 from weir.cli import main
 

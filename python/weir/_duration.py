@@ -1,4 +1,4 @@
-"""Wall time for people. Quantities of scenarios and metrics have units: see :mod:`weir.run.quantity`."""
+"""Formats wall time for people. Quantities of scenarios and metrics have units: see :mod:`weir.run.quantity`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["clock_text", "estimate_text"]
 
 
 def clock_text(seconds: float | None) -> str:
-    """Measured or remaining time to the second: ``1:02:03``, ``2:03``; ``-:--`` while it is unknown."""
+    """Measured or remaining time to the second: ``1:02:03``, ``2:03``; ``-:--`` if unknown."""
     if seconds is None:
         return "-:--"
     minutes, rest = divmod(round(seconds), 60)

@@ -1,4 +1,4 @@
-"""What goes wrong where something is executed; :mod:`weir.methods` has the same names for those who execute plans."""
+"""Errors of execution; :mod:`weir.methods` exports the same names for code that executes plans."""
 
 from __future__ import annotations
 
@@ -10,4 +10,4 @@ class MethodError(Exception):
 
 
 class UnavailableError(MethodError):
-    """This machine lacks what something needs; the message says what, and how to get it."""
+    """This machine lacks a requirement; the message names it, and how to get it."""

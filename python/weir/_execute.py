@@ -1,4 +1,4 @@
-"""``weir.execute``: a scenario file executed from Python."""
+"""``weir.execute``: executes a scenario file from Python."""
 
 from __future__ import annotations
 
@@ -27,29 +27,30 @@ def execute(
     fresh: bool = False,
     force: bool = False,
 ) -> Run:
-    """Executes a scenario and opens the run; what ``folder`` holds of the same run is kept, as by ``weir run``.
+    """Executes a scenario and opens the run; keeps existing results of the same run in ``folder``, as ``weir run``
+    does.
 
     >>> run = weir.execute("two.yaml", "runs/two", method="sim", set={"transport.cc": "htcp"})  # doctest: +SKIP
 
     Args:
-        scenario: a YAML file, or what :func:`weir.scenario.load` gave (then without ``version`` and ``set``).
+        scenario: a YAML file, or the result of :func:`weir.scenario.load` (then without ``version`` and ``set``).
         folder: of the run; created, or continued if it holds the same run.
-        method: what executes it: ``sim``, ``lab`` or ``emul``.
+        method: ``sim``, ``lab`` or ``emul``.
         version: ``full``, ``quick`` or ``realtime``.
         set: values to change, by their path in the scenario, as ``--set`` does: numbers, truth values, lists, mappings,
             or YAML text.
-        workers: number of processes; default: one a processor.
+        workers: number of processes; default: one per processor.
         fresh: whether another run in ``folder`` is replaced.
-        force: whether to execute what this machine does not carry in real time.
+        force: whether to execute plans that this machine cannot carry in real time.
 
     Returns:
-        The run, opened. What makes it untrustworthy is in ``run.warnings``.
+        The run, opened. ``run.warnings`` lists everything that makes it untrustworthy.
 
     Raises:
         weir.scenario.ScenarioError: the scenario is wrong; the error lists every problem.
-        weir.methods.MethodError: the method is unknown, or cannot execute this, or not here.
+        weir.methods.MethodError: the method is unknown, or cannot execute this plan, or not on this machine.
         weir.engine.EngineError: ``folder`` holds another run, or a cell failed; complete cells are kept.
-        ValueError: ``version`` or ``set`` beside a scenario that is loaded; or ``set`` has what YAML has not.
+        ValueError: ``version`` or ``set`` with a loaded scenario; or ``set`` has a value without YAML equivalent.
         OSError: ``folder`` cannot be written.
     """
     from weir import engine
@@ -87,6 +88,6 @@ def _load(scenario: str | Path | Scenario, version: Version, changes: Mapping[st
 
 
 def _settings(version: Version, changes: Mapping[str, str]) -> dict[str, Any]:
-    """What tells a changed run from the scenario as it is, as ``weir run`` writes it."""
+    """The settings that distinguish a changed run from the scenario itself, as ``weir run`` writes them."""
     changed: dict[str, Any] = {} if version == "full" else {version: True}
     return changed | ({"set": dict(changes)} if changes else {})

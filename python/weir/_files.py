@@ -1,4 +1,4 @@
-"""Files that are either as before or complete, whatever happens while they are written."""
+"""Atomic writes: a file is either unchanged or complete, whatever happens during the write."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_atomic(path: Path, text: str) -> None:
-    """Writes ``text`` so that ``path`` holds either the old content or all of the new one, whatever happens.
+    """Writes ``text`` atomically: ``path`` holds either the old content or all of the new one, whatever happens.
 
     Raises:
-        OSError: it could not be written; ``path`` is as before, and nothing is beside it.
+        OSError: it could not be written; ``path`` is unchanged, and no temporary file is left.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.unlink(missing_ok=True)  # what a process of the same number left
+    temporary.unlink(missing_ok=True)  # left by an earlier process with the same id
     try:
-        with temporary.open("x", encoding="utf-8") as file:  # made here: no link of that name is followed
+        with temporary.open("x", encoding="utf-8") as file:  # created here: follows no link of that name
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -44,7 +44,7 @@ def write_atomic(path: Path, text: str) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Removes from ``folder``, which is weir's, the temporary files of processes that were killed while they wrote."""
+    """Removes from ``folder``, which is weir's, the temporary files of processes that were killed during a write."""
     for path in folder.iterdir():
         found = _TEMPORARY.fullmatch(path.name)
         if found and not Path(f"/proc/{found['pid']}").exists() and not path.is_dir():
@@ -53,10 +53,10 @@ def remove_leftovers(folder: Path) -> None:
 
 @contextlib.contextmanager
 def made_folder(path: Path) -> Iterator[None]:
-    """Sees to it that there is a folder at ``path``; if the context is left and nothing is in it, it was never made.
+    """Creates a folder at ``path`` if there is none; removes it again if it is empty when the context ends.
 
     Raises:
-        OSError: it cannot be made; nothing was.
+        OSError: it cannot be created; nothing was.
     """
     made: list[Path] = []
     try:
@@ -69,5 +69,5 @@ def made_folder(path: Path) -> Iterator[None]:
         yield
     finally:
         for folder in reversed(made):
-            with contextlib.suppress(OSError):  # it holds something by now
+            with contextlib.suppress(OSError):  # it has content by now
                 folder.rmdir()

@@ -1,9 +1,9 @@
-"""What is inside a folder that somebody else may have filled: plain files and folders, and no link is followed.
+"""Safe access to a folder that somebody else may have filled: plain files and folders only, no links.
 
-A run's folder may come from anywhere. A name in it may be a link to a file of the user's, a pipe that nobody writes to,
-a device without an end. So whatever is opened, written or removed inside is reached from a descriptor of the folder,
-one name after another, is opened without following a link and without waiting, and must be a plain file or a folder.
-The folder itself is named by the user, and may be reached by links of the user's.
+A run's folder may come from anywhere. A name in it may be a link to a file of the user's, a pipe without a writer, or
+an endless device. So files inside are reached from a descriptor of the folder, one name after another. They are opened
+without following a link and without blocking, and must be plain files or folders. The user names the folder itself,
+which may be reached by the user's links.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _KINDS = {
     stat.S_IFBLK: "a device",
 }
 _NOFOLLOW = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-"""No link is followed, no writer of a pipe is waited for, no terminal becomes this process's."""
+"""Follows no link, waits for no writer of a pipe, acquires no controlling terminal."""
 
 
 class InsideError(OSError):
-    """Something in a folder is not what belongs there: ``problem`` says what, ``expected`` what should be.
+    """Something in a folder is of the wrong kind: ``problem`` says what it is, ``expected`` what was expected.
 
-    Nothing was done to it.
+    It was left untouched.
     """
 
     def __init__(self, path: Path, problem: str, expected: str) -> None:
@@ -48,7 +48,7 @@ class InsideError(OSError):
         self.expected = expected
 
     def __str__(self) -> str:
-        """Where, what is wrong, and what was expected."""
+        """The place, the problem, and what was expected."""
         return f"{self.path} {self.problem}; expected {self.expected}"
 
 
@@ -58,20 +58,20 @@ class Folder:
     __slots__ = ("fd", "path")
 
     def __init__(self, path: Path) -> None:
-        """Opens the folder that ``path`` leads to, links included.
+        """Opens the folder at ``path``, following links.
 
         Raises:
-            OSError: there is none.
+            OSError: it does not exist.
         """
         self.path = path
         self.fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     @classmethod
     def at(cls, place: Path | Folder) -> Folder:
-        """The folder at ``place``, by a descriptor of its own.
+        """The folder at ``place``, with a descriptor of its own.
 
         Raises:
-            OSError: there is none.
+            OSError: it does not exist.
         """
         return cls._of(os.dup(place.fd), place.path) if isinstance(place, Folder) else cls(place)
 
@@ -82,7 +82,7 @@ class Folder:
         return made
 
     def __enter__(self) -> Folder:
-        """The folder, which is closed when the context is left."""
+        """The folder; leaving the context closes it."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -101,7 +101,7 @@ class Folder:
             return sorted(entry.name for entry in found)
 
     def kind(self, name: str) -> str | None:
-        """What has that name: :data:`FILE`, :data:`FOLDER`, or another; ``None`` if nothing has."""
+        """The kind of the entry: :data:`FILE`, :data:`FOLDER`, or another; ``None`` if it does not exist."""
         try:
             mode = os.stat(_single(name), dir_fd=self.fd, follow_symlinks=False).st_mode
         except FileNotFoundError:
@@ -109,7 +109,7 @@ class Folder:
         return _KINDS.get(stat.S_IFMT(mode), "something else")
 
     def expect(self, name: str, kind: str) -> bool:
-        """Whether anything has that name.
+        """Whether the entry exists.
 
         Raises:
             InsideError: it is not of that ``kind``.
@@ -120,11 +120,11 @@ class Folder:
         return found is not None
 
     def inner(self, name: str, *, make: bool = False) -> Folder:
-        """The folder called ``name``; with ``make`` it is made if it is missing.
+        """The folder called ``name``; with ``make``, created if missing.
 
         Raises:
-            InsideError: something else has that name.
-            OSError: it is missing, or cannot be made.
+            InsideError: the name belongs to something else.
+            OSError: it is missing, or cannot be created.
         """
         if make:
             with contextlib.suppress(FileExistsError):
@@ -144,7 +144,8 @@ class Folder:
         return self._checked(name, os.open(_single(name), os.O_RDONLY | _NOFOLLOW, dir_fd=self.fd))
 
     def open_to_write(self, name: str) -> BinaryIO:
-        """Opens the plain file ``name`` for reading and writing, as it is; an empty one is made if it is missing.
+        """Opens the plain file ``name`` for reading and writing, without truncating it; creates an empty one if
+        missing.
 
         Raises:
             InsideError: it is something else.
@@ -163,7 +164,7 @@ class Folder:
         return opened
 
     def read(self, name: str, most: int) -> bytes:
-        """The content of the plain file ``name``, of at most so many bytes.
+        """The content of the plain file ``name``, which may have at most ``most`` bytes.
 
         Raises:
             InsideError: it is something else, or larger.
@@ -177,15 +178,15 @@ class Folder:
         return content
 
     def write(self, name: str, content: bytes, *, durable: bool = True) -> Path:
-        """Makes ``content`` that of the file ``name``, whose old content is there until then; where it is.
+        """Replaces the content of the file ``name`` atomically; returns its path.
 
         Raises:
-            InsideError: something else than a plain file has that name.
-            OSError: it cannot be written; the file is as before, and nothing is beside it.
+            InsideError: the name belongs to something other than a plain file.
+            OSError: it cannot be written; the file is unchanged, and no temporary file is left.
         """
         self.expect(name, FILE)
         temporary = f".{_single(name)}.{os.getpid()}.tmp"
-        with contextlib.suppress(FileNotFoundError):  # what a process of the same number left
+        with contextlib.suppress(FileNotFoundError):  # left by an earlier process with the same id
             os.unlink(temporary, dir_fd=self.fd)
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW, 0o666, dir_fd=self.fd)
         try:
@@ -204,7 +205,7 @@ class Folder:
         return self.path / name
 
     def move(self, name: str, to: Folder, called: str) -> None:
-        """Moves what is called ``name`` to another folder.
+        """Moves the entry ``name`` to another folder.
 
         Raises:
             OSError: it cannot be moved.
@@ -213,7 +214,7 @@ class Folder:
         os.fsync(to.fd)
 
     def remove(self, name: str) -> None:
-        """Removes what is called ``name``, if anything is: a folder with all that is in it, of a link the link.
+        """Removes the entry ``name``, if it exists: a folder with its content, a link without its target.
 
         Raises:
             OSError: it cannot be removed.
@@ -226,10 +227,10 @@ class Folder:
 
 
 def open_plain(folder: Path, name: str) -> BinaryIO:
-    """Opens the plain file ``name`` in ``folder`` for reading; ``name`` may lead through folders in it.
+    """Opens the plain file ``name`` in ``folder`` for reading; ``name`` may contain folders inside it.
 
     Raises:
-        InsideError: it, or what leads to it, is something else.
+        InsideError: it, or a folder on the way, is something else.
         OSError: it is missing or cannot be read.
     """
     *before, last = PurePosixPath(name).parts
@@ -241,7 +242,7 @@ def open_plain(folder: Path, name: str) -> BinaryIO:
 
 
 def read_plain(file: Path, most: int) -> bytes:
-    """The content of the plain file ``file``, of at most so many bytes; no link is followed at its end.
+    """The content of the plain file ``file``, which may have at most ``most`` bytes; follows no link at the last name.
 
     Raises:
         InsideError: it is something else, or larger.
@@ -252,11 +253,11 @@ def read_plain(file: Path, most: int) -> bytes:
 
 
 def expect(path: Path, kind: str) -> bool:
-    """Whether anything is at ``path``, of which only the last name is taken for somebody else's.
+    """Whether ``path`` exists; only its last name is untrusted.
 
     Raises:
         InsideError: it is not of that ``kind``.
-        OSError: nobody can look there.
+        OSError: it cannot be examined.
     """
     try:
         with Folder(path.parent) as folder:
@@ -266,7 +267,7 @@ def expect(path: Path, kind: str) -> bool:
 
 
 def exists(path: Path) -> bool:
-    """Whether anything has that name, be it a link that leads nowhere."""
+    """Whether the path exists, even as a dangling link."""
     return os.path.lexists(path)
 
 

@@ -1,4 +1,4 @@
-"""Which congestion controls this host's Linux has, loaded or as modules; nothing is loaded to find out."""
+"""Lists the congestion controls of this host's Linux, loaded or as modules, without loading any."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MODULE = re.compile(r"tcp_([A-Za-z0-9_.-]+?)\.ko")
 
 
 def available() -> tuple[str, ...] | None:
-    """The names in the kernel's list now, sorted; ``None`` if this host does not say, such as one without Linux."""
+    """The names in the kernel's list, sorted; ``None`` if this host has no such list."""
     try:
         return tuple(sorted(_AVAILABLE.read_text(encoding="utf-8").split()))
     except OSError:
@@ -29,7 +29,7 @@ def has(name: str) -> bool:
 
 @cache
 def _modules(release: str) -> frozenset[str]:
-    """What the modules beside the kernel would add, by the names of their files."""
+    """The controls in the modules of this kernel, by their file names."""
     try:
         listed = (_MODULES / release / "modules.dep").read_text(encoding="utf-8", errors="replace")
     except OSError:

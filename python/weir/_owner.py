@@ -1,9 +1,9 @@
-"""Whose a thing on this host is: a tag in its name tells the process that made it, and whether that still lives.
+"""Ownership of objects on this host: a tag in an object's name identifies the process that made it, dead or alive.
 
-Namespaces, folders and processes outlive a process that is killed. Everything that weir makes on a host carries a tag
-in its name (``weir-TAG-...``) or in its environment (``WEIR_RUN=TAG``). The tag holds the number of the owning process
-and the instant at which it started, so that a number that was given to another process since is not taken for it. Its
-seal (:mod:`weir._seal`) keeps what only looks like weir's from being taken for it.
+Namespaces, folders and processes outlive a killed process. Everything that weir makes on a host carries a tag in its
+name (``weir-TAG-...``) or in its environment (``WEIR_RUN=TAG``). The tag holds the owner's process id and start time,
+so that a reused id is not mistaken for the owner. Its seal (:mod:`weir._seal`) protects against objects that only look
+like weir's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from weir._seal import DIGITS, is_sealed, seal
 __all__ = ["ENVIRONMENT", "Tag", "find", "make_folder", "new", "of_process", "parse", "processes", "temporary_folder"]
 
 ENVIRONMENT = "WEIR_RUN"
-"""The variable that tells a process whose it is; its children inherit it."""
+"""The variable that names a process' owner; its children inherit it."""
 
 _SHAPE = rf"[0-9a-f]{{1,8}}-[0-9a-f]{{1,16}}-[0-9a-f]{{1,16}}-[0-9a-f]{{{DIGITS}}}"
 _COUNT = itertools.count()
@@ -30,7 +30,7 @@ _COUNT = itertools.count()
 
 @dataclass(frozen=True)
 class Tag:
-    """The owner of a thing: process, its start in clock ticks since boot, and a number within the process."""
+    """The owner of an object: process id, its start in clock ticks since boot, and a number within the process."""
 
     pid: int
     start: int
@@ -50,13 +50,13 @@ class Tag:
 
 
 def new() -> Tag:
-    """A tag of this process that no other thing has."""
+    """A tag of this process that no other object has."""
     pid = os.getpid()
     return Tag(pid, _start_of(pid) or 0, next(_COUNT))
 
 
 def parse(text: str) -> Tag | None:
-    """The tag that ``text`` is; ``None`` if it is anything else, or weir of this user did not write it."""
+    """Parses a tag; ``None`` if ``text`` is none, or if this user's weir did not write it."""
     if re.fullmatch(_SHAPE, text) is None:
         return None
     *facts, sealed = text.split("-")
@@ -71,10 +71,10 @@ def find(name: str, prefix: str = "weir-", suffix: str = "-[a-z0-9]+") -> Tag | 
 
 
 def make_folder(place: Path, prefix: str) -> Path:
-    """A new folder ``prefix`` and a tag in ``place``, for this user alone.
+    """Creates a folder named ``prefix`` and a tag in ``place``, for this user alone.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: it cannot be created.
     """
     folder = place / f"{prefix}{new()}"
     folder.mkdir(mode=0o700)
@@ -83,10 +83,10 @@ def make_folder(place: Path, prefix: str) -> Path:
 
 @contextlib.contextmanager
 def temporary_folder(place: Path, prefix: str) -> Iterator[Path]:
-    """Such a folder, until the context is left.
+    """A folder named ``prefix`` and a tag in ``place``, removed at the end of the context.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: it cannot be created.
     """
     folder = make_folder(place, prefix)
     try:
@@ -96,7 +96,7 @@ def temporary_folder(place: Path, prefix: str) -> Iterator[Path]:
 
 
 def processes() -> dict[int, Tag]:
-    """Every process that was started for a tag, beside this one."""
+    """Every process that was started for a tag, except this one."""
     found = {}
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit() or int(folder.name) == os.getpid():
@@ -108,10 +108,10 @@ def processes() -> dict[int, Tag]:
 
 
 def of_process(pid: int) -> Tag | None:
-    """The tag that process ``pid`` was started for; ``None`` if it is nobody's, or not ours to see."""
+    """The tag for which process ``pid`` was started; ``None`` if it has none, or cannot be examined."""
     try:
         variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:  # it ended meanwhile, or is not ours to see
+    except OSError:  # it ended meanwhile, or may not be examined
         return None
     prefix = f"{ENVIRONMENT}=".encode()
     value = next((v[len(prefix) :] for v in variables if v.startswith(prefix)), None)
@@ -119,10 +119,10 @@ def of_process(pid: int) -> Tag | None:
 
 
 def _start_of(pid: int) -> int | None:
-    """Field 22 of ``/proc/PID/stat`` (proc(5)); ``None`` if there is no such process, or only what is left of one."""
+    """Field 22 of ``/proc/PID/stat`` (proc(5)); ``None`` if the process does not exist, or is a zombie."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
-    fields = stat.rpartition(")")[2].split()  # the name of the program may hold spaces and parentheses
+    fields = stat.rpartition(")")[2].split()  # the program's name may contain spaces and parentheses
     return None if fields[0] == "Z" else int(fields[19])

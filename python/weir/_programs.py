@@ -1,7 +1,7 @@
-"""Where the programs are that come with weir: ``weir-agent``, ``weir-emu``, ``weir-bpf``, ``weir-confine``.
+"""Finds the programs that come with weir: ``weir-agent``, ``weir-emu``, ``weir-bpf``, ``weir-confine``.
 
-They are in ``weir/bin``; ``make setup`` builds them, a wheel brings them. The environment variable
-``WEIR_BIN`` names another folder.
+They are in ``weir/bin``; ``make setup`` builds them, a wheel contains them. The environment variable ``WEIR_BIN`` names
+another folder.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _MACHINES = {3: "x86", 40: "Arm", 62: "x86-64", 183: "AArch64", 243: "RISC-V"}
 
 
 class ProgramError(UnavailableError):
-    """A program that comes with weir is not there, or cannot run here."""
+    """A program that comes with weir is missing, or cannot run here."""
 
 
 def folder() -> Path:
-    """The folder that holds the programs; it need not exist."""
+    """The folder of the programs; it need not exist."""
     named = os.environ.get("WEIR_BIN")
     return Path(named) if named else Path(weir.__file__).parent / "bin"
 
@@ -35,7 +35,7 @@ def find(name: str) -> Path:
     """The program ``name``, such as ``weir-agent``.
 
     Raises:
-        ProgramError: it is not there, cannot be executed, or is one for another kind of machine.
+        ProgramError: it is missing, cannot be executed, or is built for another kind of machine.
     """
     path = (folder() / name).absolute()
     if not path.is_file():
@@ -48,7 +48,7 @@ def find(name: str) -> Path:
 
 
 def _foreign(path: Path) -> str | None:
-    """Why the file is no program of this machine; ``None`` if it is one."""
+    """Why the file is not a program for this machine; ``None`` if it is."""
     head = _head(path)
     if head.startswith(b"#!"):
         return None

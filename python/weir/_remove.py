@@ -1,8 +1,9 @@
-"""Removes a folder and all below it, whatever somebody else put there, and says truthfully whether it is gone.
+"""Removes a folder and everything below it, whatever somebody else put there, and reports truthfully whether it is
+gone.
 
-A guest leaves what it likes in the folders of its lab, and so does a user's congestion control in its own: folders that
-their owner may not read, folders a thousand levels deep, links to elsewhere. So nothing here goes by the path of more
-than one name, nothing recurses, and no link and no mount is followed.
+A guest may put anything into the folders of its lab, and so may a user's congestion control into its own: folders that
+their owner may not read, folders a thousand levels deep, links to elsewhere. So this module uses no path of more than
+one name, does not recurse, and follows no link and no mount.
 """
 
 from __future__ import annotations
@@ -19,23 +20,19 @@ from pathlib import Path
 __all__ = ["NotRemovedError", "remove_quietly", "remove_tree"]
 
 _TOLD = 3
-"""So many of the things that stay are named."""
+"""Maximum number of remaining objects that are named."""
 _TRIES = 8
-"""So often a folder is emptied into which others still write."""
+"""Attempts to empty a folder into which others still write."""
 _SHOWN = 200
-"""Characters of a path that a message has."""
+"""Maximum characters of a path in a message."""
 
 
 class NotRemovedError(OSError):
-    """Something of a folder is still there; the message says what, and why."""
+    """A part of a folder is still there; the message says which, and why."""
 
 
 def remove_tree(path: Path) -> None:
-    """Removes the file, link or folder ``path``, with all that is in it; it may be gone already.
-
-    Raises:
-        NotRemovedError: something of it is left. What could be removed was.
-    """
+    """Removes the file, link or folder ``path`` with its content; it may be gone already."""
     kept: list[str] = []
     try:
         if not stat.S_ISDIR(path.lstat().st_mode):
@@ -65,15 +62,15 @@ class _Level:
     """A folder on the way down to the one that is being emptied."""
 
     name: str
-    """In the folder above."""
+    """In the parent folder."""
     identity: tuple[int, int]
     kept: set[str] = field(default_factory=set)
-    """What of it cannot be removed."""
+    """Entries of it that cannot be removed."""
     tries: Counter[str] = field(default_factory=Counter)
 
 
 def _empty(path: Path, top: int, mount: str, kept: list[str]) -> None:
-    """Removes what is in the folder that ``top`` is open at, and appends what stays to ``kept``."""
+    """Empties the folder that is open as ``top``, and appends what stays to ``kept``."""
     levels = [_Level("", _identity(top))]
     here = os.dup(top)
     try:
@@ -105,7 +102,7 @@ def _empty(path: Path, top: int, mount: str, kept: list[str]) -> None:
 
 
 def _clear(here: int, level: _Level, path: Path, levels: list[_Level], kept: list[str]) -> str | None:
-    """Removes what is no folder, and empty folders, from ``here``; the name of a folder that is to be emptied first."""
+    """Removes files and empty folders from ``here``; returns the name of a folder that must be emptied first."""
     with os.scandir(here) as entries:
         for entry in entries:
             if entry.name in level.kept:
@@ -124,7 +121,7 @@ def _clear(here: int, level: _Level, path: Path, levels: list[_Level], kept: lis
 def _remove_folder(here: int, emptied: _Level, levels: list[_Level], kept: list[str], path: Path) -> None:
     above = levels[-1]
     if emptied.kept:
-        above.kept.add(emptied.name)  # what stays in it has been told
+        above.kept.add(emptied.name)  # its remaining content was reported
         return
     try:
         os.rmdir(emptied.name, dir_fd=here)
@@ -166,7 +163,7 @@ def _opened(name: str, folder: int | None, mount: str | None) -> Iterator[tuple[
 
 
 def _mount(file: int) -> str:
-    """The number of the mount that ``file`` is on (proc(5)): the same file system may be mounted at several places."""
+    """The id of the mount of ``file`` (proc(5)): the same file system may be mounted at several places."""
     lines = Path(f"/proc/self/fdinfo/{file}").read_text(encoding="ascii").splitlines()
     return next((line.split()[1] for line in lines if line.startswith("mnt_id:")), "")
 

@@ -1,8 +1,8 @@
-"""A seal that only weir of this user can make: by it, weir knows again what it made on this host.
+"""A seal that only this user's weir can make, with which weir recognises its own objects on this host.
 
 A name proves nothing: anybody may call a namespace ``weir-mine``. A seal is an HMAC (RFC 2104) of the name's other
-parts under a key that this user's weir keeps in ``$XDG_STATE_HOME/weir/key`` (by default ``~/.local/state``), readable
-to nobody else. Whoever can read the key can do as this user anyway.
+parts under a key that this user's weir keeps in ``$XDG_STATE_HOME/weir/key`` (by default ``~/.local/state``), which
+nobody else can read. Any reader of the key could act as this user anyway.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def _key() -> bytes:
 
 @functools.cache
 def _kept_key(place: Path) -> bytes:
-    """The key in ``place``; made if it is not there. Where none can be kept, one that dies with this process.
+    """The key in ``place``, created if missing. If none can be kept, a key that lasts as long as this process.
 
-    With such a key, nothing that is left over can be proved to be weir's, and ``weir clean`` leaves it alone.
+    With such a key, leftover objects cannot be proved to be weir's, and ``weir clean`` leaves them alone.
     """
     with contextlib.suppress(OSError):
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -53,9 +53,9 @@ def _kept_key(place: Path) -> bytes:
 
 
 def folder() -> Path:
-    """Where weir keeps what only it writes, of this user; it need not exist.
+    """The folder of this user's private state; it need not exist.
 
-    Not by HOME, which may be another user's where ``sudo`` leaves it.
+    Does not use HOME, which ``sudo`` may leave at another user's.
     """
     named = os.environ.get("XDG_STATE_HOME")
     if named and Path(named).is_absolute():
@@ -68,7 +68,7 @@ def folder() -> Path:
 
 
 def _make(path: Path) -> None:
-    """Puts a new key at ``path``, whole, unless there is one."""
+    """Creates a key at ``path`` atomically, unless there is one."""
     if os.path.lexists(path):
         return
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
@@ -84,7 +84,7 @@ def _make(path: Path) -> None:
 
 
 def _read(path: Path) -> bytes | None:
-    """The key at ``path``; ``None`` if others could have put it there, or read it."""
+    """The key at ``path``; ``None`` if others could have written or read it."""
     file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         about = os.fstat(file)

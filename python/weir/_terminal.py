@@ -1,8 +1,8 @@
-"""Output for people: the one way to a terminal, on which nothing that a file says can act.
+"""Output for people: the only way to a terminal, on which no text from a file can control the terminal.
 
-Titles, names, messages of kernels and of programs come from files that others wrote. A terminal obeys control
-characters in them: it changes its title, hides a line, writes another. So whatever is printed goes through
-:func:`shown`, by :func:`say` or by a console of :func:`console`; a test of the repository knows no other.
+Titles, names, messages of kernels and of programs come from files of others. A terminal obeys control characters in
+them: it changes its title, hides a line, writes another. So all output passes :func:`shown`, through :func:`say` or a
+console of :func:`console`; a test of the repository enforces this.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 __all__ = ["console", "error_console", "json_shown", "prepare", "say", "shown", "stray"]
 
-# Controls (C0 without tab and line feed, DEL, C1), separators of lines, what reorders text (bidi), and halves of
-# surrogate pairs, by which Python stands for bytes of a file name that are no text.
+# Control characters (C0 without tab and line feed, DEL, C1), line separators, bidirectional controls, and surrogates,
+# with which Python represents undecodable bytes of a file name.
 _ACTING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 
 def shown(text: str) -> str:
-    r"""``text`` with what a terminal would act on written out: ``\x1b``, ``\u202e``; for a byte of no text ``\xff``."""
+    r"""``text`` with terminal controls escaped: ``\x1b``, ``\u202e``; undecodable bytes as ``\xff``."""
     return _ACTING.sub(lambda found: _written(found.group()), text)
 
 
@@ -36,7 +36,7 @@ def _written(character: str) -> str:
 
 
 def json_shown(text: str) -> str:
-    """JSON with the same characters as JSON's own escapes, so that it says what it said."""
+    """JSON with the same characters as JSON escapes, so that its meaning is unchanged."""
     return _ACTING.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
@@ -47,13 +47,13 @@ def say(text: str = "", *, err: bool = False, end: str = "\n") -> None:
 
 @functools.cache
 def console() -> Console:
-    """Standard output: coloured and as wide as the terminal, or plain and never cut when it is none."""
+    """Standard output: coloured and as wide as the terminal; plain and never cut if it is no terminal."""
     return _console(sys.stdout)
 
 
 @functools.cache
 def error_console() -> Console:
-    """Standard error, likewise."""
+    """Standard error, as :func:`console`."""
     return _console(sys.stderr)
 
 
@@ -62,7 +62,7 @@ def _console(stream: IO[str]) -> Console:
     from rich.segment import Segment
 
     class Careful(Console):
-        """A console that shows what it is given, and whose reader may go away."""
+        """A console that escapes its output, and tolerates a reader that goes away."""
 
         def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
             """The segments of ``renderable``; those that are rich's own controls stay."""
@@ -70,7 +70,7 @@ def _console(stream: IO[str]) -> Console:
                 yield segment if segment.control or segment.text == "\r" else segment._replace(text=shown(segment.text))
 
         def on_broken_pipe(self) -> None:
-            """rich would end the process with 1, which says that a claim failed."""
+            """rich would end the process with 1, which means that a claim failed."""
             raise BrokenPipeError
 
     width = None if stream.isatty() else 10_000
@@ -78,7 +78,7 @@ def _console(stream: IO[str]) -> Console:
 
 
 def prepare() -> None:
-    """Lets standard output and error write what their encoding has no character for, such as `µ` in ASCII."""
+    """Lets standard output and error replace characters that their encoding lacks, such as `µ` in ASCII."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -86,6 +86,6 @@ def prepare() -> None:
 
 
 def stray(words: Sequence[str]) -> str | None:
-    """The first of the words of a command line that is not UTF-8; those after ``--`` belong to another program."""
+    """The first word of a command line that is not UTF-8; words after ``--`` belong to another program."""
     ours = words[: words.index("--")] if "--" in words else words
     return next((word for word in ours if any(0xD800 <= ord(c) <= 0xDFFF for c in word)), None)

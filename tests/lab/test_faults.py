@@ -267,7 +267,7 @@ int main(void)
 def test_a_process_that_does_not_stop_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_stuck, "_EVERY_S", 0.0)
     monkeypatch.setattr(_stuck, "_STOP_S", 0.5)
-    monkeypatch.setattr(_stuck, "_LEAST_TICKS", 0)
+    monkeypatch.setattr(_stuck, "_MIN_TICKS", 0)
     (tmp_path / "unstoppable.c").write_text(_UNSTOPPABLE, encoding="utf-8")
     program = tmp_path / "unstoppable"
     subprocess.run(["cc", "-w", "-pthread", "-o", program, f"{program}.c"], check=True)

@@ -1,8 +1,8 @@
 """The lab: a Linux kernel that runs as an ordinary program, in virtual time, without root.
 
-It is User-Mode Linux with time travel: its clock passes only while every program in it waits, so that what happens in
-it does not depend on the speed of the machine. :func:`build` builds it once; :class:`Lab` runs one. Inside, the host's
-files are visible read-only and its programs run.
+It is User-Mode Linux with time travel: its clock advances only while every program in it waits, so that results do not
+depend on the speed of the machine. :func:`build` builds it once; :class:`Lab` runs one. Inside, the host's files are
+visible read-only and its programs run.
 """
 
 from __future__ import annotations

@@ -24,21 +24,21 @@ from weir.lab._xstate import measure
 __all__ = ["Report", "build"]
 
 Report = Callable[[str, float | None], None]
-"""Is told what is being done and which share of it is done, if that is known."""
+"""Receives the present step, and the share that is done, if known."""
 
 _NEED_BYTES = 3_000_000_000
 _OBJECTS = 820
-"""Files that are compiled, about: for the progress only."""
+"""Approximate number of compiled files, for the progress only."""
 _NICE = 10
 
 
 def build(report: Report, *, again: bool = False, jobs: int | None = None) -> Kernel:
-    """Builds the kernel for this machine, or finds the one built before. It takes minutes.
+    """Builds the kernel for this machine, or finds an earlier build. A build takes minutes.
 
     Args:
-        report: is told what happens.
-        again: builds also if there is one already.
-        jobs: compilers at once; by default one a processor.
+        report: receives the progress.
+        again: builds even if a kernel exists.
+        jobs: number of concurrent compilers; by default one per processor.
 
     Raises:
         LabError: it cannot be built here; the message says why and what to do.
@@ -78,7 +78,7 @@ def build(report: Report, *, again: bool = False, jobs: int | None = None) -> Ke
 
 
 def _complete(kernel: Kernel, report: Report) -> Kernel:
-    """Builds what goes with the kernel, so that later no compiler is needed until a source changes."""
+    """Builds the kernel's companions, so that later no compiler is needed until a source changes."""
     report("building the modules and programs of weir", None)
     _ = kernel.guard, kernel.init, kernel.wire
     kernel.modules(Control.of(source) for source in registered().values())
@@ -92,7 +92,7 @@ def _compiler() -> str:
 
 @contextlib.contextmanager
 def _locked(report: Report) -> Iterator[None]:
-    """One build at a time; what one that was killed left behind is removed."""
+    """Holds the lock of builds; removes the remains of killed ones."""
     cache().mkdir(parents=True, exist_ok=True)
     with (cache() / "lock").open("w", encoding="utf-8") as file:
         try:
@@ -119,14 +119,14 @@ def _workshop() -> Iterator[Path]:
 
 
 def _unpack(source: _source.Source, folder: Path, report: Report) -> Path:
-    """A copy of the sources that may be changed."""
+    """A writable copy of the sources."""
     tree = folder / "linux"
     tree.mkdir()
     report(f"unpacking {source.path.name}", None)
     if source.is_tree:
         shutil.copytree(source.path, tree, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".git"))
     else:
-        # Device trees and the tools' tests are a fifth of it, and nothing here needs them.
+        # Device trees and the tools' tests are a fifth of it, and are not needed.
         left_out = ["--exclude=*/boot/dts", "--exclude=*/tools/testing"]
         _run(["tar", "-xf", str(source.path), "-C", str(tree), "--strip-components=1", *left_out], folder)
     return tree
@@ -178,11 +178,11 @@ _FOR_MODULES = (
     "arch/x86/um/shared",
     "arch/x86/um/asm",
 )
-"""What building a module needs of the tree; a list of patterns, of which some kernels lack some."""
+"""Parts of the tree that a module's build needs; patterns, some of which match nothing in some kernels."""
 
 
 def _collect(tree: Path, folder: Path, about: dict[str, object]) -> None:
-    """The kernel, and what modules are built with."""
+    """Copies the kernel, and the parts for building modules."""
     headers = folder / HEADERS
     headers.mkdir(parents=True)
     for pattern in _FOR_MODULES:
@@ -202,7 +202,7 @@ def _make(tree: Path, *targets: str) -> None:
 
 
 def _leash() -> list[str]:
-    """What a command is called with so that it ends when this process is killed; make ends its compilers itself."""
+    """Prefix of a command that ends it when this process is killed; make ends its compilers itself."""
     return ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
 
 
@@ -215,7 +215,7 @@ def _run(command: Sequence[str], folder: Path) -> None:
 
 
 def _failure(command: Sequence[str], log: str, folder: Path) -> str:
-    """What to say of a command that failed; its whole output is kept in the cache."""
+    """The message about a failed command; the cache keeps its whole output."""
     kept = cache() / "build.log"
     kept.write_text(log, encoding="utf-8")
     last = "\n".join(log.strip().splitlines()[-15:])

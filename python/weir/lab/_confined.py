@@ -1,4 +1,4 @@
-"""Builds modules of what users wrote: ``make`` under ``weir-confine``, with bounds and without this environment."""
+"""Builds modules from users' sources: ``make`` under ``weir-confine``, with limits and a clean environment."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _CPU_S = 120
 _MEMORY_BYTES = 2 << 30
 _FILE_BYTES = 64 << 20
 _PATIENCE_S = 600.0
-"""Time for all modules: a compiler may also wait, for a pipe that is included."""
-_MOST_MESSAGES = 1 << 18
-_MOST_RULE = 4 << 20
+"""Time for all modules: a compiler may also block, on a pipe that is included."""
+_MAX_MESSAGES = 1 << 18
+_MAX_RULE = 4 << 20
 _READ = re.compile(rb"^  (/.*?)(?: \\)?$", re.MULTILINE)
 _ABSENT = 127
 _KEPT = ("PATH", "HOME", "LD_LIBRARY_PATH")
-"""Of the environment, a compiler gets what says where programs and libraries are, and Nix's variables."""
+"""Environment variables for a compiler: the places of programs and libraries, and Nix's variables."""
 
 
 def make_confined(command: Sequence[str], folder: Path, read: Sequence[Path], problem: str) -> None:
-    """Executes ``command``, a make, which writes plain files to ``folder`` only and reads what is public, and ``read``.
+    """Executes ``command``, a make, which writes plain files to ``folder`` only and reads public files and ``read``.
 
     Raises:
         LabError: this host cannot confine, there is no make, or it fails: ``problem``, with its messages.
@@ -45,16 +45,16 @@ def make_confined(command: Sequence[str], folder: Path, read: Sequence[Path], pr
     if code == _ABSENT:
         raise LabError(f"{command[0]} is missing, which the lab is built with; install gcc and make")
     if code:
-        raise LabError(f"{problem}:\n{said.read_bytes()[:_MOST_MESSAGES].decode(errors='replace').strip()}")
+        raise LabError(f"{problem}:\n{said.read_bytes()[:_MAX_MESSAGES].decode(errors='replace').strip()}")
 
 
 def foreign(rule: Path, folders: Sequence[Path]) -> Path | None:
-    """The first file that Kbuild's ``.NAME.o.cmd`` names as read and that lies in none of ``folders``.
+    """The first file in Kbuild's ``.NAME.o.cmd`` that lies in none of ``folders``.
 
-    Names that are not absolute are of the kernel's own headers.
+    Relative names are the kernel's own headers.
     """
     with rule.open("rb") as file:
-        text = file.read(_MOST_RULE)
+        text = file.read(_MAX_RULE)
     roots = [folder.resolve() for folder in folders]
     for name in _READ.findall(text):
         path = Path(os.fsdecode(name))
@@ -64,7 +64,7 @@ def foreign(rule: Path, folders: Sequence[Path]) -> Path | None:
 
 
 def _ended(command: Sequence[str], said: Path, environment: Mapping[str, str]) -> int:
-    """The exit code of ``command``, all of which ends with this function."""
+    """Runs ``command`` and returns its exit code; all of its processes end with this function."""
     with said.open("wb") as messages:
         process = subprocess.Popen(
             command,

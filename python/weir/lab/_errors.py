@@ -1,4 +1,4 @@
-"""What goes wrong with the lab, said to people."""
+"""Errors of the lab, for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a lab's kernel died, from what it said last."""
+"""Finds out why a lab's kernel died, from its last messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from weir.lab._modules import Loaded, Place
 __all__ = ["Fault", "fault"]
 
 _DIVISION = re.compile(r"weir: (\w{1,64}): (\w{1,128})(?:\.[\w.]{0,128})?(?: \[\w{1,64}\])? divides by zero")
-"""What ``lab/guest/division`` says. Bounded, so that the time does not grow with the square of what a guest writes."""
+"""The message of ``lab/guest/division``. Bounded, so that the time is not quadratic in the guest's output.
+"""
 _SIGNAL = re.compile(r"Kernel panic - not syncing: Kernel mode signal (\d+)")
 _ACCESS = re.compile(r"Kernel (?:mode fault at|tried to access user memory at) addr 0x[0-9a-f]+, ip 0x([0-9a-f]+)")
 _MEMORY = re.compile(r"Kernel panic - not syncing: (?:Segfault with no mm|Kernel mode signal (?:7|11))")
@@ -22,14 +23,14 @@ _FLOATING_POINT = 8
 
 @dataclass(frozen=True)
 class Fault:
-    """What happened, as a predicate, and where: ``None`` if the kernel did not say."""
+    """The fault, as a predicate, and its place; ``None`` if the kernel did not say."""
 
     what: str
     place: Place | None
 
 
 def fault(console: str, modules: Sequence[Loaded]) -> Fault | None:
-    """The fault that ``console`` tells of; ``None`` if the kernel did not die of one."""
+    """The fault in ``console``; ``None`` if the kernel did not die of one."""
     if found := _DIVISION.search(console):
         return Fault("divides by zero", Place(found[1], found[2]))
     if (found := _SIGNAL.search(console)) and int(found[1]) == _FLOATING_POINT:

@@ -1,4 +1,4 @@
-"""Where things are: the sources that come with weir, and the cache of what was built from them."""
+"""Places of files: the sources that come with weir, and the cache of builds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def sources() -> Path:
     """The folder ``lab`` of a checkout, or its copy in an installation.
 
     Raises:
-        LabError: it is not there.
+        LabError: it is missing.
     """
     return _first("lab/sources", "lab", has="kernel.config")
 
@@ -28,7 +28,7 @@ def congestion_controls() -> Path:
     """The folder ``cc`` of a checkout, or its copy in an installation.
 
     Raises:
-        LabError: it is not there.
+        LabError: it is missing.
     """
     return _first("cc", "cc", has="include/weir_cc.h")
 
@@ -41,14 +41,14 @@ def _first(installed: str, checkout: str, *, has: str) -> Path:
 
 
 def cache() -> Path:
-    """The folder of what was built, of this user; it need not exist. XDG_CACHE_HOME names another."""
+    """The user's cache folder of builds; it need not exist. XDG_CACHE_HOME overrides its place."""
     named = os.environ.get("XDG_CACHE_HOME")
     base = Path(named) if named and Path(named).is_absolute() else Path.home() / ".cache"
     return base / "weir" / "lab"
 
 
 def digest(parts: Iterable[str | bytes]) -> str:
-    """A short name for ``parts``: equal names, equal parts."""
+    """A short hash of ``parts``."""
     total = hashlib.sha256()
     for part in parts:
         content = part.encode() if isinstance(part, str) else part

@@ -1,4 +1,4 @@
-"""A lab kernel in the cache, and what is built for it: modules and the programs that start it."""
+"""A lab kernel in the cache, with its modules and the programs that start it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KERNEL = "linux"
 _FORMAT = 1
 
 _WATCH_DIVISIONS = "-fsanitize=integer-divide-by-zero"
-"""Has ``lab/guest/division`` called for a division by zero."""
+"""Makes the compiler call ``lab/guest/division`` for a division by zero."""
 
 BUILT_IN = (
     *("reno", "bic", "cubic", "highspeed", "htcp", "scalable", "vegas", "veno", "westwood"),
@@ -47,11 +47,11 @@ class Control:
     """Its identifier in C."""
     source: Path
     prefix: str = "weir_"
-    """What comes before the identifier in the name that the kernel knows it by."""
+    """Prefix of the identifier in the control's name in the kernel."""
 
     @property
     def kernel_name(self) -> str:
-        """The name that the kernel knows it by, and its module's."""
+        """The name of the control, and of its module, in the kernel."""
         return self.prefix + self.name
 
     @classmethod
@@ -72,7 +72,7 @@ class Control:
 
 
 def registered() -> dict[str, Path]:
-    """The sources of the congestion controls in ``cc``, by the name that a plan gives them.
+    """The sources of the congestion controls in ``cc``, by their name in plans.
 
     Raises:
         LabError: this installation has none.
@@ -89,13 +89,13 @@ class _Module:
 
     name: str
     sources: tuple[Path, ...]
-    """One C file, or all files of a module of several, none of which has its name."""
+    """One C file, or all files of a larger module, none of which has the module's name."""
     place: Path
-    """The folder that gets it."""
+    """The folder for the result."""
     flags: str = ""
-    """For the compiler of a module of one file."""
+    """Compiler flags of a module of one file."""
     watched: Path | None = None
-    """Says what a module of one file divides by zero; without, nothing does."""
+    """The checker of divisions by zero in a module of one file; ``None``: no checks."""
 
     @property
     def file(self) -> Path:
@@ -103,10 +103,10 @@ class _Module:
         return self.place / f"{self.name}.ko"
 
     control: CcSources | None = None
-    """What a user's congestion control is made of, as it was hashed."""
+    """The hashed sources of a user's congestion control."""
 
     def lay_out(self, folder: Path) -> list[str]:
-        """Copies its sources to ``folder``; the lines of a Kbuild there that build it."""
+        """Copies its sources to ``folder``; returns the lines of a Kbuild that builds it there."""
         made = f"obj-m += {self.name}.o"
         if self.watched is not None and self.control is not None:
             return [made, *self._lay_out_watched(folder, self.watched, self.control)]
@@ -121,7 +121,7 @@ class _Module:
     def _lay_out_watched(self, folder: Path, watch: Path, control: CcSources) -> list[str]:
         main, beside, headers = f"{self.name}-main", f"{self.name}-{watch.stem}", folder / f"{self.name}-headers"
         (source,) = self.sources
-        # Messages of the compiler name the user's file, not its copy.
+        # The compiler's messages name the user's file, not its copy.
         (folder / f"{main}.c").write_bytes(f"#line 1 {json.dumps(str(source))}\n".encode() + control.main)
         headers.mkdir()
         for name, content in control.headers:
@@ -134,14 +134,14 @@ class _Module:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel that was built."""
+    """A built kernel."""
 
     folder: Path
     about: Mapping[str, Any]
 
     @classmethod
     def at(cls, folder: Path) -> Kernel | None:
-        """The kernel that ``folder`` holds, if it holds one."""
+        """The kernel in ``folder``, if there is one."""
         try:
             about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -152,12 +152,12 @@ class Kernel:
 
     @property
     def binary(self) -> Path:
-        """The program that the kernel is."""
+        """The kernel's executable."""
         return self.folder / KERNEL
 
     @property
     def cache_of_modules(self) -> Path:
-        """The folder of what was built for it; it need not exist."""
+        """The cache folder of its modules; it need not exist."""
         return self.folder / "modules"
 
     @property
@@ -185,7 +185,7 @@ class Kernel:
 
     @cached_property
     def wire(self) -> Path:
-        """The module of the links of a plan (``lab/guest/wire``); built if it is not in the cache.
+        """The module of the links of a plan (``lab/guest/wire``); built if the cache lacks it.
 
         Raises:
             LabError: it does not compile.
@@ -198,7 +198,7 @@ class Kernel:
         return module.file
 
     def modules(self, wanted: Iterable[Control]) -> dict[Control, Path]:
-        """The kernel module of each congestion control; what is not in the cache is built, all in one go.
+        """The kernel module of each congestion control; missing ones are built together.
 
         Raises:
             LabError: one does not compile.
@@ -212,7 +212,7 @@ class Kernel:
         return {control: module.file for control, module in modules.items()}
 
     def _module(self, control: Control, shared: Sequence[bytes]) -> _Module:
-        """The module of ``control``; that of a user's own is watched. ``shared`` are all headers."""
+        """The module of ``control``; a user's own gets checks of divisions. ``shared`` are all headers."""
         flags = f"-DWEIR_KERNEL_PREFIX='\"{control.prefix}\"'"
         parts: list[str | bytes] = [control.kernel_name, *shared]
         if congestion_controls() in control.source.absolute().parents:
@@ -249,7 +249,7 @@ class Kernel:
                 _move(ready, module.place)
 
     def _refuse_foreign(self, module: _Module, folder: Path) -> None:
-        """Raises LabError if a user's module was made of a file that its hash does not know."""
+        """Raises LabError if a user's module was built from a file that its hash does not cover."""
         if module.control is None:
             return
         rule = folder / f".{module.name}-main.o.cmd"
@@ -261,10 +261,10 @@ class Kernel:
 
 
 def find() -> Kernel | None:
-    """The kernel in the cache that suits this machine and this version of weir, the newest if there are several.
+    """The newest kernel in the cache for this machine and this version of weir.
 
     Raises:
-        LabError: the machine does not allow tracing, so that none could run.
+        LabError: the machine does not permit tracing, so that no kernel could run.
     """
     recipe = _recipe.recipe(measure())
     kernels = [Kernel.at(folder) for folder in cache().glob("*") if folder.is_dir()]
@@ -287,7 +287,7 @@ def unavailable() -> str | None:
 
 
 def _program(source: str) -> Path:
-    """A program of ``lab``, a file or a folder of them, compiled and linked statically; from the cache or into it."""
+    """A statically linked program of ``lab``, from a file or a folder; compiled if the cache lacks it."""
     path = sources() / source
     files = sorted(path.glob("*.[ch]")) if path.is_dir() else [path]
     final = cache() / "programs" / digest([file.read_bytes() for file in files]) / path.stem

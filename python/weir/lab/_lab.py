@@ -1,4 +1,4 @@
-"""A lab that runs: started, watched and ended."""
+"""A running lab: start, supervision and end."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ from weir.lab._results import open_result, read_result, written
 __all__ = ["FaultError", "HungError", "Lab", "LoopError", "Script", "Settings", "Tail"]
 
 PREFIX = "weir-lab-"
-"""Begin of the names of the temporary folders of labs; a tag is the rest."""
+"""Prefix of the temporary folders of labs, followed by a tag."""
 
 PATIENCE_S = 120.0
 """Wall time that a lab may take for a tenth of a virtual second before it counts as hung."""
 
 _NAMES = {"insmod": 1, "serve": 2, "exec": 1}
-"""Records that name a file of the host, and which of their fields does."""
+"""Records that name a file of the host, and the index of that field."""
 
 _POLL_S = 0.01
 _CONSOLE_LINES = 15
-_MOST_CODE = 255
-_MOST_TOLD = 4096
+_MAX_CODE = 255
+_MAX_TOLD = 4096
 _STEP_NS = 50_000_000
-"""What the clock of a lab must advance by to count as progress; ``lab/guest/init/pump.c`` writes it every 100 ms."""
+"""Minimum advance of a lab's clock that counts as progress; ``lab/guest/init/pump.c`` writes it every 100 ms."""
 _MEMORY_TIMES, _HOST_BYTES = 2, 1 << 30
-"""Memory of the host for that of the guest: its pages, the tables that map them, files in the cache."""
+"""The host's memory relative to the guest's: its pages, the tables that map them, files in the cache."""
 _LOOK_S = 1.0
-"""How often it is looked how much a lab has written."""
+"""Interval at which the lab's written data are measured."""
 _EPOCH_NS = 1_577_836_800_000_000_000
-"""What the guest's calendar begins at: 2020-01-01, so that nothing in it depends on the day."""
+"""Beginning of the guest's calendar: 2020-01-01, so that nothing in it depends on the day."""
 
 
 class HungError(LabError):
@@ -57,7 +57,7 @@ class HungError(LabError):
 
 
 class LoopError(HungError):
-    """A lab was ended because a function of a module of its kernel computes without end."""
+    """A lab was ended because a function of a module of its kernel loops endlessly."""
 
     def __init__(self, message: str, place: Place) -> None:
         """``place``: the function."""
@@ -69,14 +69,14 @@ class FaultError(LabError):
     """A lab's kernel died."""
 
     def __init__(self, message: str, what: Fault) -> None:
-        """``what``: of what, and where."""
+        """``what``: the fault, and its place."""
         super().__init__(message)
         self.fault = what
 
 
 @dataclass
 class Script:
-    """What the first process of a lab does (``lab/guest/init/script.c`` lists the records)."""
+    """The work of a lab's first process (``lab/guest/init/script.c`` lists the records)."""
 
     records: list[tuple[str, ...]] = field(default_factory=list)
     inputs: dict[str, bytes] = field(default_factory=dict)
@@ -94,18 +94,18 @@ class Script:
 
     @property
     def writable(self) -> list[Path]:
-        """Folders of the host that it may write to."""
+        """Folders of the host that the lab may write."""
         return [Path(record[1]) for record in self.records if record[0] == "rw"]
 
     @property
     def visible(self) -> list[Path]:
-        """What it needs to read, wherever that is: modules, programs."""
+        """Paths that the lab must read: modules, programs."""
         named = [Path(record[_NAMES[record[0]]]) for record in self.records if record[0] in _NAMES]
         return [path for path in named if path.is_absolute() and path.exists()]
 
     @property
     def work(self) -> Path | None:
-        """The folder of the host that it enters last, which confined programs have to see anyway."""
+        """The last working folder on the host, which confined programs must see."""
         entered = [Path(record[1]) for record in self.records if record[0] == "cd"]
         return entered[-1] if entered and entered[-1].is_dir() else None
 
@@ -117,37 +117,37 @@ class Script:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a lab runs."""
+    """Settings of a lab."""
 
     seed: int | None = None
-    """Determines everything random in the guest; ``None``: the host's randomness."""
+    """Determines all randomness in the guest; ``None``: the host's randomness."""
     memory_mb: int = 1024
-    """The guest's memory. What it does not touch costs nothing."""
+    """The guest's memory. Untouched memory costs nothing."""
     virtual: bool = True
-    """Virtual time, which passes only while everything waits; otherwise the host's."""
+    """Whether time is virtual and advances only while everything waits; otherwise it is the host's."""
     terminal: bool = False
     """The guest's terminal is this process' standard input and output."""
     limit_ns: int | None = None
-    """What the guest's clock never passes unless something hangs; ``None``: it may run for ever."""
+    """Upper bound of the guest's clock; a later time means that something hangs. ``None``: no bound."""
     processes: int = 512
-    """How many processes of the host it may be at most: one for each of the guest, and a few."""
+    """Maximum number of host processes: one for each of the guest, and a few."""
     disk_bytes: int = 16 << 30
-    """What it may write into its folder on the host, as far as that can be seen there."""
+    """Maximum bytes written into its folder on the host, as far as they can be measured there."""
     file_bytes: int | None = None
-    """The size of each file that it may write, also where it is sparse; ``None``: as the user may."""
+    """Maximum size of each file that it writes, sparse or not; ``None``: the user's limit."""
     wall_s: float | None = None
-    """Wall time after which it counts as hung, whatever its clock says; ``None``: it may run for ever."""
+    """Wall time after which it counts as hung, whatever its clock says; ``None``: no limit."""
     patience_s: float = PATIENCE_S
     """Wall time for a tenth of a virtual second before the lab counts as hung."""
 
     @property
     def host_bytes(self) -> int:
-        """The host's memory that it may take at most, its own and what the host's kernel has for it."""
+        """Maximum host memory: its own, and the host kernel's memory for it."""
         return _MEMORY_TIMES * (self.memory_mb << 20) + _HOST_BYTES
 
 
 class Lab:
-    """A lab, from its start until the context is left. Then nothing of it is left, whatever happened."""
+    """A lab, from its start to the end of the context. After that, nothing of it is left, whatever happened."""
 
     def __init__(self, kernel: Kernel, script: Script, settings: Settings | None = None) -> None:
         """Prepares a lab; entering the context starts it."""
@@ -190,7 +190,7 @@ class Lab:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends the lab and removes what it left."""
+        """Ends the lab and removes its remains."""
         self._end()
 
     def _start(self, guard: Path, init: Path) -> None:
@@ -203,7 +203,7 @@ class Lab:
         command = [str(guard), str(reading), str(self.folder), str(self._memory), "--", *bounds, *confined]
         environment = {
             "PATH": os.environ.get("PATH", os.defpath),
-            "HOME": str(Path.home()),  # by which the confinement knows what is private
+            "HOME": str(Path.home()),  # from which the confinement knows the private files
             "TMPDIR": str(self._memory),
         }
         if self._settings.seed is not None:
@@ -220,7 +220,9 @@ class Lab:
                     pass_fds=(reading, telling),
                     cwd=self.folder,
                     env=environment,
-                    process_group=None if self._settings.terminal else 0,  # Ctrl-C is for us alone; we end it
+                    process_group=None
+                    if self._settings.terminal
+                    else 0,  # Ctrl-C goes only to this process, which ends the lab
                 )
         finally:
             os.close(reading)
@@ -228,15 +230,15 @@ class Lab:
         self._moved_s = self._begun_s = self._looked_s = time.monotonic()
 
     def _confined(self, init: Path) -> list[str]:
-        """The command that starts the kernel so that the host keeps it from everything but its work.
+        """The command that starts the kernel, confined by the host.
 
-        Whoever is root in the guest can have its kernel execute anything: nothing in the guest confines it.
+        Root in the guest can make the kernel execute anything: nothing inside the guest confines it.
         """
         policy = confine.Policy(
             files=[self.folder, self._memory],
             write=self._script.writable,
             read=[self._kernel.binary, init, *self._script.visible],
-            hide=[self._kernel.cache_of_modules],  # others' congestion controls are none of its business
+            hide=[self._kernel.cache_of_modules],  # no access to others' congestion controls
             work=self._script.work,
             trace=True,
             file_bytes=self._settings.file_bytes,
@@ -262,7 +264,7 @@ class Lab:
         ]
 
     def _memory_place(self) -> Path:
-        """The folder below which the guest's memory is a file: in memory if there is room, else in that of the lab."""
+        """The folder of the file with the guest's memory: a memory file system if there is room, else the lab's."""
         shared = Path("/dev/shm")
         with contextlib.suppress(OSError):
             about = os.statvfs(shared)
@@ -278,7 +280,7 @@ class Lab:
         if self._guard is not None:
             self._guard.wait()
             self._guard = None
-        for stream, flags in self._flags.items():  # the kernel changes them, and they belong to whoever else has it
+        for stream, flags in self._flags.items():  # the kernel changes them, and other processes share them
             with contextlib.suppress(OSError):
                 fcntl.fcntl(stream, fcntl.F_SETFL, flags)
         if self._told >= 0:
@@ -295,15 +297,15 @@ class Lab:
 
     @property
     def now_ns(self) -> int:
-        """The guest's monotonic clock, brought up to date ten times a virtual second."""
+        """The guest's monotonic clock, updated ten times per virtual second."""
         self._look_at_clock()
         return self._clock_ns
 
     def _look_at_clock(self) -> None:
-        """Believes the clock, which the guest writes, only where it is farther than it ever was, by a step.
+        """Accepts the clock, which the guest writes, only if it has advanced by at least a step.
 
-        Whoever writes another time there goes back and forth, which is no progress; or forward, and then past the limit
-        after as many steps as it has.
+        A guest that writes other times either goes back and forth, which is no progress, or forward, and then exceeds
+        the limit after a bounded number of steps.
         """
         try:
             now_ns = _number(read_result(self.folder / "clock").decode("ascii", "replace"))
@@ -319,7 +321,7 @@ class Lab:
 
         Raises:
             HungError: it made no progress for too long.
-            LoopError: a module of its kernel computes without end.
+            LoopError: a module of its kernel loops endlessly.
         """
         if self._has_ended():
             return True
@@ -347,11 +349,11 @@ class Lab:
         return False
 
     def _require_bounds(self) -> None:
-        """Does nothing if the lab takes neither too long nor too much room.
+        """Verifies the limits on time and space.
 
         Raises:
             HungError: it has taken longer than any plan of its kind.
-            LabError: it has written more than it may.
+            LabError: it has written too much.
         """
         now_s = time.monotonic()
         wall_s, disk_bytes = self._settings.wall_s, self._settings.disk_bytes
@@ -367,14 +369,14 @@ class Lab:
             raise LabError(f"the lab was ended: {taken}")
 
     def _has_ended(self) -> bool:
-        """Whether the guard has said so; nothing that the guest writes does."""
+        """Whether the guard has reported the end; nothing that the guest writes counts."""
         if self._ended is None and self._told >= 0:
             with contextlib.suppress(BlockingIOError):
-                self._ended = os.read(self._told, _MOST_TOLD).decode("ascii", "replace") or None
+                self._ended = os.read(self._told, _MAX_TOLD).decode("ascii", "replace") or None
         return self._ended is not None
 
     def _loop(self) -> Place | None:
-        """The function in which the kernel computes without end; ``None`` if it does not, or that is not certain."""
+        """The function in which the kernel loops endlessly; ``None`` if it does not, or that is uncertain."""
         quiet_s = time.monotonic() - self._moved_s
         if not self._settings.virtual or self._guard is None or quiet_s < _stuck.QUIET_S:
             return None
@@ -386,7 +388,7 @@ class Lab:
         return loaded(self.folder, [Path(record[1]) for record in self._script.records if record[0] == "insmod"])
 
     def wait(self, watch: Callable[[], None] = lambda: None) -> None:
-        """Returns when it has ended; calls ``watch`` again and again until then, and once after.
+        """Waits for the end; calls ``watch`` repeatedly until then, and once after.
 
         Raises:
             HungError: it made no progress for too long.
@@ -397,18 +399,18 @@ class Lab:
         watch()
 
     def exit_code(self) -> int:
-        """The exit code of what it ran, when it has ended.
+        """The exit code of its command, after the end.
 
         Raises:
             FaultError: its kernel died.
-            LabError: it ended without telling one; the message has its console.
+            LabError: it ended without an exit code; the message has its console.
         """
         try:
             status = read_result(self.folder / "status").decode(errors="replace")
         except OSError:
             status = ""
         word, _, rest = status.partition(" ")
-        if word == "exit" and (told := _number(rest)) is not None and told <= _MOST_CODE:
+        if word == "exit" and (told := _number(rest)) is not None and told <= _MAX_CODE:
             return told
         if word == "failed:":
             raise LabError(f"the lab could not do its work: {rest.strip()}.{self.console()}")
@@ -435,14 +437,14 @@ class Lab:
         return ""
 
     def console(self) -> str:
-        """The end of what the kernel and the first process said, for an error message."""
+        """The last messages of the kernel and the first process, for an error message."""
         lines: list[str] = []
         for name in ("console", "log"):
             lines += [line.rstrip() for line in self._said(name).splitlines() if line.strip()][-_CONSOLE_LINES:]
         return "\nIts console:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""
 
     def output(self, name: str) -> Tail:
-        """What ``NAME.out`` holds and will hold until the lab ends."""
+        """The present and future content of ``NAME.out`` until the lab ends."""
         return Tail(self, self.folder / f"{name}.out")
 
     def result(self, name: str) -> io.FileIO:
@@ -465,12 +467,12 @@ def _flags() -> dict[int, int]:
 
 
 def _number(text: str) -> int | None:
-    """The number that a guest wrote, if it is one: of few digits, which are ASCII."""
+    """Parses a number that a guest wrote: a few ASCII digits; else ``None``."""
     return int(text) if re.fullmatch(r"[0-9]{1,20}\s*", text) else None
 
 
 class Tail(io.RawIOBase):
-    """A file that the guest still writes, as a stream that ends when the lab has."""
+    """A file that the guest still writes, as a stream that ends with the lab."""
 
     def __init__(self, lab: Lab, path: Path) -> None:
         """A stream of ``path``, which need not exist yet."""
@@ -484,13 +486,13 @@ class Tail(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Buffer) -> int:  # type: ignore[override]
-        """Reads what there is, at least a byte; waits for it. 0 at the end.
+        """Reads the available bytes, at least one; waits for it. 0 at the end.
 
         Raises:
             HungError: the lab made no progress for too long.
         """
         while True:
-            over = self._lab.over()  # before reading: what is written until then is read below
+            over = self._lab.over()  # before reading: bytes written until then are read below
             if count := self.read_now(buffer):
                 return count
             if over:
@@ -498,7 +500,7 @@ class Tail(io.RawIOBase):
             time.sleep(_POLL_S)
 
     def read_now(self, buffer: Buffer) -> int:
-        """Reads what there is, without waiting."""
+        """Reads the available bytes, without waiting."""
         if self._file is None:
             try:
                 self._file = open_result(self._path)

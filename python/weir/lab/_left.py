@@ -1,4 +1,4 @@
-"""What labs and builds of the lab kernel left behind that were killed together with what cleans up after them."""
+"""Finds the remains of labs and kernel builds that were killed together with their cleaners."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from weir.lab._lab import PREFIX
 __all__ = ["left_behind"]
 
 _WORKSHOPS = (("", "build-"), ("*/", "modules-"), ("programs/", "program-"))
-"""Folders below the cache in which something is being built: where, and how their names begin."""
+"""Folders below the cache in which builds run: place, and prefix of their names."""
 _SHARED = Path("/dev/shm")
-"""Where labs have their memory."""
+"""Place of the labs' memory."""
 _OLD_S = 60.0
-"""What is younger may have been made by a process that is about to use it."""
+"""A younger folder may belong to a process that is about to use it."""
 
 
 def left_behind() -> list[Path]:
-    """Folders that nobody needs any more: of labs without processes, and of builds of which nothing runs."""
+    """Unused folders: of labs without processes, and of builds without processes."""
     places = {Path(tempfile.gettempdir()), _SHARED}
     labs = [folder for place in sorted(places) for folder in _below(place, "", PREFIX)]
     builds = [folder for where, prefix in _WORKSHOPS for folder in _below(cache(), where, prefix)]
@@ -38,7 +38,7 @@ def left_behind() -> list[Path]:
 
 
 def _below(folder: Path, where: str, prefix: str) -> Iterator[Path]:
-    """What weir of this user made there and whose maker is gone."""
+    """Entries that this user's weir made there and whose maker is dead."""
     for path in sorted(folder.glob(f"{where}{prefix}*")):
         tag = _owner.find(path.name, prefix, suffix="")
         if tag is not None and not tag.alive:
@@ -65,7 +65,7 @@ def _builds() -> bool:
 
 
 def _used() -> set[Path]:
-    """Folders and files that processes work in or have as an argument."""
+    """Folders and files that processes have as working folder or argument."""
     found: set[Path] = set()
     for process in Path("/proc").iterdir():
         if not process.name.isdigit():

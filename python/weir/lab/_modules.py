@@ -1,6 +1,6 @@
-"""What is loaded in a lab's kernel and where, so that an address of it has a name.
+"""The modules in a lab's kernel and their addresses, to name functions.
 
-The first process of a lab writes ``/proc/modules`` into the lab's folder whenever it has loaded one.
+The first process of a lab writes ``/proc/modules`` into the lab's folder after each load.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Place:
 
     module: str
     function: str
-    """Empty if it could not be found out."""
+    """Empty if unknown."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,11 @@ class Loaded:
     """Its file on the host, with its symbols."""
 
     def holds(self, address: int) -> bool:
-        """Whether ``address`` is in it."""
+        """Whether it contains ``address``."""
         return self.start <= address < self.start + self.size
 
     def place(self, address: int) -> Place:
-        """The function at ``address``, which is in it."""
+        """The function at ``address``, which must be inside."""
         symbols = () if self.file is None else _functions(self.file)
         at = bisect.bisect_right(symbols, address - self.start, key=lambda symbol: symbol[0]) - 1
         return Place(self.name, symbols[at][1] if at >= 0 else "")
@@ -79,5 +79,5 @@ def _functions(file: Path) -> tuple[tuple[int, str], ...]:
     except (OSError, subprocess.TimeoutExpired):
         return ()
     rows = (line.split() for line in done.stdout.splitlines())
-    # What the compiler made of a function has its name, a dot and more.
+    # Compiler-made variants of a function have its name, a dot and a suffix.
     return tuple((int(row[0], 16), row[2].partition(".")[0]) for row in rows if len(row) == 3 and row[1] in "tT")

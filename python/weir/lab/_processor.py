@@ -1,7 +1,7 @@
-"""A processor of its own for each lab.
+"""Gives each lab its own processor.
 
-A lab is many processes of which one runs at a time. Left to itself, the host spreads them over its processors, and each
-step from one process to the next wakes another processor: on an otherwise idle machine that doubles what a lab costs.
+A lab is many processes of which one runs at a time. By default, the host spreads them over its processors, and each
+step from one process to the next wakes another processor: on an otherwise idle machine that doubles the cost of a lab.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from typing import Self
 __all__ = ["Processor"]
 
 _NAME = "\0weir-lab-processor-"
-"""Begin of the names of the sockets that say which processors have a lab: bound by one process at a time, and gone with
-it however it ends."""
+"""Prefix of the names of the sockets that mark processors as taken: one process at a time can bind a name, and its end
+releases it.
+"""
 _TOPOLOGY = Path("/sys/devices/system/cpu")
 
 
 class Processor:
-    """A processor that no other lab of this machine has, until it is released; none if all have one."""
+    """A processor that no other lab of this machine has, until it is released; ``None`` if all are taken."""
 
     def __init__(self, name: str = _NAME) -> None:
-        """Takes one; ``name`` begins the names of what tells others."""
+        """Takes one; ``name`` is the prefix of the marks."""
         self.number: int | None = None
         self._claim: socket.socket | None = None
         for number in _candidates():
@@ -41,10 +42,10 @@ class Processor:
 
     @contextlib.contextmanager
     def bound(self) -> Iterator[None]:
-        """Processes that this thread starts meanwhile run on it alone."""
+        """Runs processes that this thread starts meanwhile on this processor only."""
         before = os.sched_getaffinity(0)
         if self.number is not None:
-            with contextlib.suppress(OSError):  # it may have been taken from us just now: then anywhere
+            with contextlib.suppress(OSError):  # it may have been withdrawn just now: then anywhere
                 os.sched_setaffinity(0, {self.number})
         try:
             yield
@@ -69,7 +70,7 @@ class Processor:
 
 
 def _candidates() -> list[int]:
-    """The processors that this process may use: one of each core first, and those that serve most interrupts last."""
+    """The processors that this process may use: one of each core first, those that serve most interrupts last."""
     return sorted(os.sched_getaffinity(0), key=lambda number: (_place_in_core(number), -number))
 
 

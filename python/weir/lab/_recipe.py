@@ -1,7 +1,7 @@
-"""How the kernel's sources are changed before they are built, and how the kernel is configured.
+"""The changes to the kernel's sources, and the kernel's configuration.
 
-The changes are the patches of ``lab/kernel``. Each must apply exactly as it is written, at most at another line:
-sources that differ are refused, because some changes would otherwise fail silently, by spoiling memory or a result.
+The changes are the patches of ``lab/kernel``. Each must apply exactly, at most at another line. Differing sources are
+refused, because some changes would otherwise fail silently, by corrupting memory or a result.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from weir.lab._files import digest, sources
 __all__ = ["HZ", "STATE", "apply", "config", "patches", "recipe", "refused", "state"]
 
 HZ = 1000
-"""Jiffies a second: as in the simulator, and in most distributions' kernels of today."""
+"""Jiffies per second: as in the simulator, and in most distributions' kernels of today."""
 STATE = "arch/x86/um/weir-state.h"
-"""Has the size of the floating-point state, for the patch that makes room for it."""
+"""Defines the size of the floating-point state, for the patch that makes room for it."""
 
 _STATE_ROOM = 2696
 """Bytes that the sources provide for the floating-point state."""
@@ -46,7 +46,7 @@ def state(xstate_bytes: int) -> str:
 
 
 def config(xstate_bytes: int) -> str:
-    """The configuration: the options that are on, on top of ``allnoconfig``.
+    """The configuration: the enabled options, on top of ``allnoconfig``.
 
     The state lies on the kernel's stack, which has to grow with it. (With the 11,008 bytes of AMX: order 3.)
     """
@@ -58,15 +58,15 @@ def config(xstate_bytes: int) -> str:
 
 
 def recipe(xstate_bytes: int) -> str:
-    """A name for the configuration and the changes together."""
+    """A hash of the configuration and the changes."""
     return digest([config(xstate_bytes), state(xstate_bytes), *(p.read_text(encoding="utf-8") for p in patches())])
 
 
 def apply(patch: Path, tree: Path) -> None:
-    """Makes the changes of ``patch`` in the sources below ``tree``.
+    """Applies ``patch`` to the sources below ``tree``.
 
     Raises:
-        LabError: it does not apply exactly; what ``patch`` did to the tree by then is left.
+        LabError: it does not apply exactly; changes made so far stay.
     """
     command = ["patch", "--strip=1", "--fuzz=0", "--forward", "--batch", "--input", str(patch.absolute())]
     try:
@@ -85,5 +85,5 @@ def refused(options: str, written: str) -> Sequence[str]:
 
 
 def _room(xstate_bytes: int) -> int:
-    """What the state gets: as in the sources if it fits, else a multiple of 64 bytes."""
+    """The room for the state: as in the sources if it fits, else a multiple of 64 bytes."""
     return _STATE_ROOM if xstate_bytes <= _STATE_ROOM else -(-xstate_bytes // 64) * 64

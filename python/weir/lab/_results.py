@@ -1,7 +1,7 @@
-"""Reads what a guest wrote. It may have written anything, and only plain files are taken from it.
+"""Reads files that a guest wrote. They may contain anything, and only plain files are read.
 
-The host keeps a guest from making links and pipes in its folder (``confine.Policy.files``). Should it not, a link must
-not lead to a file of the host that only weir may read, nor a pipe hold weir up.
+The host keeps a guest from making links and pipes in its folder (``confine.Policy.files``). If that fails, a link must
+not lead to a file that only weir may read, and a pipe must not block weir.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from weir.lab._errors import LabError
 
 __all__ = ["open_result", "read_result", "written"]
 
-_MOST_FILES = 10_000
-_MOST_BYTES = 1 << 20
-"""More than what is read at once ever has: the clock, the exit code, messages."""
+_MAX_FILES = 10_000
+_MAX_BYTES = 1 << 20
+"""More than any single read returns: the clock, the exit code, messages."""
 
 
 def open_result(path: Path) -> io.FileIO:
     """The file at ``path``, for reading.
 
     Raises:
-        FileNotFoundError: it is not there.
+        FileNotFoundError: it does not exist.
         LabError: it is no plain file.
     """
     try:
@@ -41,20 +41,20 @@ def open_result(path: Path) -> io.FileIO:
 
 
 def read_result(path: Path) -> bytes:
-    """The content of ``path``, or the end of it if that is more than a megabyte.
+    """The content of ``path``, or its last megabyte.
 
     Raises:
-        OSError: it is not there, or cannot be read.
+        OSError: it does not exist, or cannot be read.
         LabError: it is no plain file.
     """
     with open_result(path) as file:
         size = os.fstat(file.fileno()).st_size
-        file.seek(max(0, size - _MOST_BYTES))
-        return file.read(_MOST_BYTES)
+        file.seek(max(0, size - _MAX_BYTES))
+        return file.read(_MAX_BYTES)
 
 
 def written(folders: Iterable[Path], most_bytes: int) -> str | None:
-    """What is too much about the files in ``folders``, if anything is; disk space counts, not sizes."""
+    """The excess of the files in ``folders``, if any, in words; disk space counts, not sizes."""
     waiting, files, total = [*set(folders)], 0, 0
     while waiting:
         try:
@@ -66,10 +66,10 @@ def written(folders: Iterable[Path], most_bytes: int) -> str | None:
                     total += entry.stat(follow_symlinks=False).st_blocks * 512
         except FileNotFoundError:  # gone meanwhile; it counts all the same
             files += 1
-        except OSError:  # closed, or too deep: what is in there would not count
+        except OSError:  # closed, or too deep: its content would not count
             return "it made a folder that nobody can look into"
-        if files > _MOST_FILES:
-            return f"it made more than {_MOST_FILES} files"
+        if files > _MAX_FILES:
+            return f"it made more than {_MAX_FILES} files"
         if total > most_bytes:
             return f"it wrote more than {most_bytes} bytes"
     return None

@@ -22,7 +22,7 @@ _TOOLS = {
     **{name: name for name in ("bc", "bison", "flex", "gcc", "make", "patch", "perl")},
     "xz": "xz-utils",
 }
-"""Programs that the build calls, and the Debian packages they come from."""
+"""Programs that the build calls, and their Debian packages."""
 _LIBC = "/usr/lib/x86_64-linux-gnu/libc.a"
 
 Say = Callable[[str], None]
@@ -30,13 +30,13 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Source:
-    """Kernel sources: a tarball, or a tree that is there."""
+    """Kernel sources: a tarball, or an unpacked tree."""
 
     path: Path
 
     @property
     def is_tree(self) -> bool:
-        """Whether it is unpacked already."""
+        """Whether they are unpacked already."""
         return self.path.is_dir()
 
     @property
@@ -47,10 +47,10 @@ class Source:
 
 
 def find() -> Source | None:
-    """The sources to build from: what ``WEIR_KERNEL_SOURCE`` names, or Debian's package; ``None`` if there are none.
+    """The sources: ``WEIR_KERNEL_SOURCE``, or Debian's package; ``None`` if there are none.
 
     Raises:
-        LabError: the variable names something that is not there.
+        LabError: the variable names a missing file.
     """
     if named := os.environ.get(VARIABLE):
         path = Path(named)
@@ -62,12 +62,12 @@ def find() -> Source | None:
 
 
 def missing_tools() -> list[str]:
-    """Debian packages of the programs that are missing for the build."""
+    """Debian packages of the programs that the build lacks."""
     return [package for tool, package in _TOOLS.items() if shutil.which(tool) is None]
 
 
 def provide(say: Say) -> Source:
-    """The sources, and the tools to build them; as root on Debian, what is missing is installed.
+    """The sources, and the tools to build them; as root on Debian, installs missing ones.
 
     Raises:
         LabError: something is missing and cannot be installed.

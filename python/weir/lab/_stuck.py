@@ -1,8 +1,8 @@
-"""Finds out whether a lab that makes no progress computes for ever in one of its modules, and in which function.
+"""Finds out whether a lab without progress loops endlessly in one of its modules, and in which function.
 
-A lab's kernel is a process of the host: it is stopped for microseconds, as a debugger does, to read where it is. A loop
-without an end is told from work that takes long by its monotony: whenever the lab is looked at, having computed in
-between, the same module is at work, called or calling, and often at the very instruction.
+A lab's kernel is a process of the host: it is stopped for microseconds, as a debugger does, to read its position. A
+loop differs from long work by its monotony: at every look, with computation in between, the same module is active,
+called or calling, and often at the same instruction.
 """
 
 from __future__ import annotations
@@ -25,38 +25,38 @@ from weir.lab._modules import Loaded, Place
 __all__ = ["LOOKS", "QUIET_S", "Watchdog"]
 
 QUIET_S = 10.0
-"""Wall time that the guest's clock stands still before the lab is looked at."""
+"""Wall time without progress of the guest's clock before the lab is examined."""
 LOOKS = 20
-"""So many looks, each at the same module, are a loop."""
+"""Number of looks at the same module that prove a loop."""
 _EVERY_S = 0.25
-_LEAST_TICKS = 5
-"""Clock ticks (1/100 s) that the lab must have computed between two looks, whatever else the machine does."""
+_MIN_TICKS = 5
+"""Clock ticks (1/100 s) that the lab must have computed between two looks, whatever the load of the machine."""
 
 _PTRACE_SEIZE, _PTRACE_INTERRUPT, _PTRACE_GETREGS, _PTRACE_DETACH = 0x4206, 0x4207, 12, 17
 _WALL = 0x4000_0000
 _REGISTERS = struct.Struct("27Q")
 _RIP, _RSP = 16, 19
-"""Places in ``struct user_regs_struct`` of x86-64 (``sys/user.h``)."""
+"""Indices in ``struct user_regs_struct`` of x86-64 (``sys/user.h``)."""
 _STACK_BYTES = 16_384
 _WORD = 8
-_MOST_OFFSET = (1 << 63) - 1
+_MAX_OFFSET = (1 << 63) - 1
 _STOP_S = 5.0
 """Wall time that a process may take to stop."""
 
 
 @dataclass
 class Watchdog:
-    """Looks at the lab whose processes descend from ``guard``."""
+    """Examines the lab whose processes descend from ``guard``."""
 
     guard: int
     modules: Sequence[Loaded]
     _seen: list[tuple[Place, bool]] = field(default_factory=list)
-    """Where it was at each look, and whether at the very instruction."""
+    """Its position at each look, and whether the instruction itself was there."""
     _next_s: float = 0.0
     _ticks: dict[int, int] = field(default_factory=dict)
 
     def look(self) -> Place | None:
-        """Looks if it is time; where the kernel loops, if it is certain that it does."""
+        """Looks if it is time; returns the place of the loop, once it is certain."""
         now = time.monotonic()
         if now < self._next_s or not self.modules or platform.machine() != "x86_64":
             return None
@@ -64,7 +64,7 @@ class Watchdog:
         ticks = {pid: _ticks(pid) for pid in _descendants(self.guard)}
         more = {pid: count - self._ticks[pid] for pid, count in ticks.items() if pid in self._ticks}
         busiest = max(more, key=lambda pid: more[pid], default=0)
-        if self._ticks and more.get(busiest, 0) < _LEAST_TICKS:
+        if self._ticks and more.get(busiest, 0) < _MIN_TICKS:
             return None
         self._ticks = ticks
         if not more:
@@ -83,16 +83,16 @@ class Watchdog:
         return Counter(exact).most_common(1)[0][0]
 
     def _looked_at(self, pid: int) -> tuple[Place, bool] | None:
-        """Like :meth:`_where`, from a thread: a process need not stop, such as one that waits for its vfork(2).
+        """As :meth:`_where`, from a thread: a process may refuse to stop, such as one that waits for its vfork(2).
 
-        Then the thread waits for its end, which somebody brings about only as long as this one does not wait.
+        The thread then waits for that process' end, which requires that this one does not wait.
         """
         found: list[tuple[Place, bool] | None] = []
         thread = threading.Thread(target=lambda: found.append(self._where(pid)), daemon=True)
         thread.start()
         thread.join(_STOP_S)
         if thread.is_alive():
-            self.modules = ()  # nothing more can be learned
+            self.modules = ()  # further looks are useless
         return found[0] if found else None
 
     def _where(self, pid: int) -> tuple[Place, bool] | None:
@@ -148,7 +148,7 @@ def _state(pid: int) -> tuple[int, tuple[int, ...]]:
         top = registers[_RSP] & ~(_WORD - 1)
         size = _STACK_BYTES - top % _STACK_BYTES  # a kernel stack begins at a multiple of its size
         with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
-            if top > _MOST_OFFSET:  # no stack: a guest sets its registers as it likes
+            if top > _MAX_OFFSET:  # no stack: a guest can set its registers at will
                 raise OSError(errno.EFAULT, os.strerror(errno.EFAULT))
             memory.seek(top)
             content = memory.read(size)
@@ -158,7 +158,7 @@ def _state(pid: int) -> tuple[int, tuple[int, ...]]:
 
 @contextlib.contextmanager
 def _stopped(pid: int) -> Iterator[ctypes.CDLL]:
-    """Stops a process meanwhile."""
+    """Stops a process during the context."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.ptrace.restype = ctypes.c_long
     libc.ptrace.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
@@ -167,7 +167,7 @@ def _stopped(pid: int) -> Iterator[ctypes.CDLL]:
     _, status = os.waitpid(pid, _WALL)
     if not os.WIFSTOPPED(status):
         raise ProcessLookupError(pid)
-    # A signal that came first is handed on.
+    # Forwards a signal that came first.
     given = 0 if status >> 16 else os.WSTOPSIG(status)
     try:
         yield libc

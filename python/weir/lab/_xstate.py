@@ -1,8 +1,8 @@
-"""Measures the floating-point state that ptrace moves on this machine.
+"""Measures the floating-point state that ptrace transfers on this machine.
 
-User-Mode Linux holds that state of each program in a field of fixed size; too small a field fails (EFAULT) or spoils
-memory. It is measured in a process of its own, because it forks: this file, as a program that needs nothing of weir, so
-that it costs a few milliseconds.
+User-Mode Linux stores that state of each program in a field of fixed size; a field that is too small fails (EFAULT) or
+corrupts memory. The measurement forks, so it runs in a process of its own: this file, as a program that imports nothing
+of weir, in a few milliseconds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["main", "measure"]
 _PTRACE_TRACEME = 0
 _PTRACE_GETREGSET = 0x4204
 _NT_X86_XSTATE = 0x202
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 
 
 class _IoVec(ctypes.Structure):
@@ -28,10 +28,10 @@ class _IoVec(ctypes.Structure):
 
 @functools.cache
 def measure() -> int:
-    """Bytes of the extended state that ``PTRACE_GETREGSET`` gives for ``NT_X86_XSTATE``.
+    """Bytes of the extended state that ``PTRACE_GETREGSET`` returns for ``NT_X86_XSTATE``.
 
     Raises:
-        LabError: this machine does not let a process trace its child.
+        LabError: this machine does not permit a process to trace its child.
     """
     from weir.lab._errors import LabError
 
@@ -64,8 +64,8 @@ def main() -> None:
 
 
 def _state_bytes(libc: ctypes.CDLL, child: int) -> int:
-    buffer = ctypes.create_string_buffer(_MOST_BYTES)
-    vector = _IoVec(ctypes.addressof(buffer), _MOST_BYTES)
+    buffer = ctypes.create_string_buffer(_MAX_BYTES)
+    vector = _IoVec(ctypes.addressof(buffer), _MAX_BYTES)
     if libc.ptrace(_PTRACE_GETREGSET, child, _NT_X86_XSTATE, ctypes.addressof(vector)):
         sys.exit(os.strerror(ctypes.get_errno()))
     return int(vector.length)
