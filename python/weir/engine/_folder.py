@@ -353,8 +353,13 @@ def _difference(held: Identity, wanted: Identity) -> str:
 
 def _settings(identity: Identity) -> str:
     settings = identity.get("settings") or {}
-    words = [str(name) if value is True else f"{name}={value}" for name, value in settings.items() if value]
-    return " ".join(words) or "none"
+    words = []
+    for name, value in settings.items():
+        if name == "set" and isinstance(value, Mapping):
+            words += [f"--set {path}={text}" for path, text in value.items()]
+        elif value:
+            words.append(f"--{name}" if value is True else f"--{name} {value}")
+    return printable(" ".join(words)) or "none"
 
 
 def method_of(run: Path) -> str | None:
