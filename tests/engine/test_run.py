@@ -112,7 +112,7 @@ def test_the_folder_of_another_run_is_refused_and_untouched(tmp_path: Path) -> N
     edited = fake.FakeScenario(fake.scenario("rows=11").cell_list, text="title: Fake\nseed: 2\n")
     with pytest.raises(engine.FolderError, match="was edited since"):
         engine.run(edited, tmp_path / "r", method=fake.METHOD)
-    with pytest.raises(engine.FolderError, match=r"other settings \(none instead of quick\)"):
+    with pytest.raises(engine.FolderError, match=r"other settings \(none instead of --quick\)"):
         run(tmp_path / "r", "rows=10", settings={"quick": True})
     with pytest.raises(engine.FolderError, match="by method 'fake:Fake'"):
         engine.run(fake.scenario("rows=10"), tmp_path / "r", method="fake:Real")
