@@ -21,13 +21,14 @@ _ALSO = {"memory.max": {"memory.swap.max": "0", "memory.oom.group": "1"}}
 """What else makes a bound one, where the kernel has it: of the disk there is no more either, and all end together."""
 
 
-def make(processes: int, memory_bytes: int | None = None) -> tuple[Path, ...]:
+def make(processes: int, memory_bytes: int | None = None, name: str | None = None) -> tuple[Path, ...]:
     """New groups of at most ``processes`` processes and threads, and of ``memory_bytes``; none where none can be made.
 
-    A program has to join each. The group that bounds processes comes first.
+    A program has to join each. The group that bounds processes comes first. ``name`` holds a tag; by default one of
+    this process.
     """
     wanted = {"pids": processes} | ({} if memory_bytes is None else {"memory": memory_bytes})
-    name = f"weir-{_owner.new()}-run"
+    name = name or f"weir-{_owner.new()}-run"
     groups = []
     for place, version, controllers in _own(wanted):
         bounded = controllers & set(wanted)

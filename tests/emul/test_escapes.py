@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -13,8 +14,8 @@ import pytest
 from emul_support import manifest_of, needs_emul, weir
 from test_killed import await_process, marked, namespaces
 
-from weir import _owner
-from weir.hosts import _cgroup, remains
+from weir import _group, _owner
+from weir.hosts import _cgroup, _guardian, remains
 
 pytestmark = needs_emul()
 
@@ -164,6 +165,94 @@ def test_an_emulated_link_whose_guardian_is_killed_cleans_up_itself_and_says_so(
     assert "was killed; the run did it itself" in out + errors
     assert await_nothing(0, before) == [] or not _of_dead(namespaces() - before)
     assert marked(mark) == {}
+
+
+_BOMB = """
+import os, signal, sys, time
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
+    signal.signal(number, signal.SIG_IGN)
+end = time.monotonic() + 8
+first = os.fork()
+while time.monotonic() < end:
+    if first and os.path.exists(sys.argv[1]):
+        os._exit(0)
+    try:
+        if os.fork() == 0:
+            os.setsid()
+    except OSError:
+        open(sys.argv[1], "w").close()
+        time.sleep(0.001)
+"""
+"""Forks for a while without end; its first process ends when there can be no more."""
+
+
+def fenced(processes: int) -> tuple[Path, ...]:
+    groups = _group.make(processes)
+    if not groups:
+        pytest.skip("no control group can be made here that bounds the number of processes")
+    return groups
+
+
+def test_a_command_that_forks_without_end_leaves_nothing(tmp_path: Path) -> None:
+    before = namespaces()
+    groups = fenced(200)
+    join = f'echo 0 > {groups[0]}/cgroup.procs; exec "$@"'
+    arguments = [sys.executable, "-m", "weir.cli", "emulate", "--delay", "1ms", "--", sys.executable, "-c", _BOMB]
+    try:
+        done = subprocess.run(
+            ["sh", "-c", join, "sh", *arguments, str(tmp_path / "full")],
+            capture_output=True,
+            text=True,
+            timeout=_HANG_S,
+            check=False,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        assert (tmp_path / "full").exists(), done.stderr
+        assert _of_dead(namespaces() - before) == set()
+    finally:
+        (groups[0] / "pids.max").write_text("max")
+        for pid in (groups[0] / "cgroup.procs").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+        deadline = time.monotonic() + _HANG_S
+        while (groups[0] / "cgroup.procs").read_text() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        _group.remove(groups)
+
+
+def test_a_guardian_that_can_start_no_process_tries_again(tmp_path: Path) -> None:
+    groups = fenced(1)
+    work = {"undo": [["touch", str(tmp_path / "undone")]], "cgroup": None, "groups": []}
+    process = subprocess.Popen(
+        ["sh", "-c", f"echo 0 > {groups[0]}/cgroup.procs; exec {sys.executable} -I -S {_guardian.__file__} none"],
+        stdin=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(work) + "\n")
+        process.stdin.close()
+        time.sleep(1.0)
+        assert process.poll() is None
+        assert not (tmp_path / "undone").exists()
+        (groups[0] / "pids.max").write_text("10")
+        assert process.wait(_HANG_S) == 0
+        assert (tmp_path / "undone").exists()
+    finally:
+        process.kill()
+        process.wait()
+        _group.remove(groups)
+
+
+def test_a_run_has_a_bound_of_processes() -> None:
+    group = _cgroup.Cgroup(f"weir-{_owner.new()}-run")
+    try:
+        if not _group.group_places():
+            pytest.skip("no control group can be made here that bounds the number of processes")
+        bounds = [Path(place) for place in group.bounds] or [group.path]
+        assert [(bound / "pids.max").read_text().strip() for bound in bounds if bound] == ["4096"]
+    finally:
+        group.remove()
+    assert not any(Path(place).exists() for place in (*group.bounds, *([group.path] if group.path else [])))
 
 
 def test_clean_ends_what_is_left_in_a_group_and_in_a_namespace() -> None:

@@ -40,8 +40,10 @@ def bridge(
     """
     require("weir emulate --between", (), ("weir-emu",), tun=False)
     for name in interfaces:
-        if not (_INTERFACES / name).exists():
+        if "/" in name or not (_INTERFACES / name / "ifindex").exists():
             raise UnavailableError(f"--between: there is no interface {name!r} on this host")
+    if interfaces[0] == interfaces[1]:
+        raise UnavailableError(f"--between: expected two interfaces, found {interfaces[0]!r} twice")
     hosts = [
         {"node": node, "netns": None, "address": address, "device": name}
         for node, (name, address) in enumerate(zip(interfaces, _ADDRESSES, strict=True))

@@ -1,7 +1,8 @@
 """A control group for the processes of a run: none of them leaves it by becoming a daemon or clearing its environment.
 
-Version 2 only (cgroups(7)), without a controller, so that nothing is limited. Where none can be made, processes are
-known by their environment and by the network namespaces that they are in.
+Of version 2 (cgroups(7)), which can be killed at once. It bounds how many processes there are, or another group does,
+where the controller ``pids`` can be used; nothing else is limited. Where none can be made, processes are known by their
+environment and by the network namespaces that they are in.
 """
 
 from __future__ import annotations
@@ -11,20 +12,36 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from weir import _group
+
 __all__ = ["Cgroup", "root"]
 
 
+_PROCESSES = 4096
+"""Processes and threads that a run may have: a program that forks without end takes no more of this machine."""
+
+
 class Cgroup:
-    """The group ``name`` below that of this process, or none where that cannot be."""
+    """The group ``name`` below that of this process, or none where that cannot be; and groups that bound it."""
 
     def __init__(self, name: str) -> None:
-        """Makes it."""
+        """Makes them."""
         self.path: Path | None = None
-        own = _own()
+        bounds = _group.make(_PROCESSES, name=name)
+        mounted = root()
+        for group in bounds:
+            if mounted is not None and group.is_relative_to(mounted):
+                self.path = group  # a process is in one group of version 2
+        self.bounds = tuple(str(group) for group in bounds if group != self.path)
+        own = _own() if self.path is None else None
         if own is not None:
             with contextlib.suppress(OSError):
                 (own / name).mkdir()
                 self.path = own / name
+
+    @property
+    def _all(self) -> tuple[Path, ...]:
+        return (*(() if self.path is None else (self.path,)), *map(Path, self.bounds))
 
     def join(self) -> None:
         """Takes this process in; for a child that is about to execute a program."""
@@ -32,20 +49,17 @@ class Cgroup:
 
     def take(self, pid: int) -> None:
         """Takes process ``pid`` in, and with it what it will start; 0 is this process."""
-        if self.path is None:
-            return
-        with contextlib.suppress(OSError):  # it is known by other signs, too
-            file = os.open(self.path / "cgroup.procs", os.O_WRONLY)
-            try:
-                os.write(file, str(pid).encode())
-            finally:
-                os.close(file)
+        for group in self._all:
+            with contextlib.suppress(OSError):  # it is known by other signs, too
+                file = os.open(group / "cgroup.procs", os.O_WRONLY)
+                try:
+                    os.write(file, str(pid).encode())
+                finally:
+                    os.close(file)
 
     def remove(self) -> None:
-        """Removes it, when nothing is in it."""
-        if self.path is not None:
-            with contextlib.suppress(OSError):
-                self.path.rmdir()
+        """Removes them, when nothing is in them."""
+        _group.remove(self._all)
 
 
 def root() -> Path | None:

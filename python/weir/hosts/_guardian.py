@@ -11,6 +11,7 @@ milliseconds, and is in a session of its own, so that what ends the run does not
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -26,7 +27,11 @@ __all__ = ["Work", "main"]
 _VARIABLE = b"WEIR_RUN="
 _PATIENCE_S = 1.0
 """How long processes may take to end by themselves: they notice the end of their standard input."""
+_KILL_S = 10.0
+"""How long they may take to end once they are killed."""
 _COMMAND_S = 30.0
+_RETRY_S, _PAUSE_S = 20.0, 0.1
+"""How long a command is tried that cannot be started: what was killed counts as a process until somebody reaps it."""
 
 
 @dataclass
@@ -36,6 +41,8 @@ class Work:
     tag: str
     commands: list[list[str]] = field(default_factory=list)
     cgroup: Path | None = None
+    groups: list[str] = field(default_factory=list)
+    """Other control groups, whose processes are in ``cgroup``, too; to be removed."""
     networks: set[int] = field(default_factory=set)
     """Numbers of the files of network namespaces (namespaces(7))."""
 
@@ -44,6 +51,7 @@ class Work:
         with contextlib.suppress(ValueError, AttributeError, TypeError):
             said = json.loads(line)
             self.commands += said.get("undo", [])
+            self.groups += said.get("groups", [])
             self.networks.update(said.get("networks", []))
             self.cgroup = Path(said["cgroup"]) if said.get("cgroup") else self.cgroup
 
@@ -52,9 +60,9 @@ class Work:
         self._end_processes()
         for command in self.commands:
             _execute(command)
-        if self.cgroup is not None:
+        for group in (*([] if self.cgroup is None else [self.cgroup]), *map(Path, self.groups)):
             with contextlib.suppress(OSError):
-                self.cgroup.rmdir()
+                group.rmdir()
 
     def _end_processes(self) -> None:
         deadline = time.monotonic() + _PATIENCE_S
@@ -62,7 +70,7 @@ class Work:
             if time.monotonic() > deadline:
                 self._kill(found)
             time.sleep(0.01)
-            if time.monotonic() > deadline + _PATIENCE_S:
+            if time.monotonic() > deadline + _KILL_S:
                 return
 
     def _kill(self, found: Iterable[int]) -> None:
@@ -127,9 +135,19 @@ def _runs(pid: int) -> bool:
 
 
 def _execute(command: list[str]) -> None:
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        quiet = subprocess.DEVNULL
-        subprocess.run(command, stdin=quiet, stdout=quiet, stderr=quiet, timeout=_COMMAND_S, check=False)
+    quiet = subprocess.DEVNULL
+    end = time.monotonic() + _RETRY_S
+    while True:
+        try:
+            subprocess.run(command, stdin=quiet, stdout=quiet, stderr=quiet, timeout=_COMMAND_S, check=False)
+        except subprocess.TimeoutExpired:
+            return
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.ENOMEM) or time.monotonic() > end:
+                return
+            time.sleep(_PAUSE_S)
+        else:
+            return
 
 
 if __name__ == "__main__":

@@ -105,7 +105,8 @@ class Network:
 
     def _undo(self) -> dict[str, Any]:
         path = None if self._cgroup is None else self._cgroup.path
-        return {"undo": self.wiring.down, "cgroup": None if path is None else str(path)}
+        groups = () if self._cgroup is None else self._cgroup.bounds
+        return {"undo": self.wiring.down, "cgroup": None if path is None else str(path), "groups": groups}
 
     def _start_guardian(self) -> subprocess.Popen[str]:
         guardian = subprocess.Popen(

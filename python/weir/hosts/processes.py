@@ -86,7 +86,7 @@ class Process:
         try:
             self._process.stdin.write(json.dumps(line).encode() + b"\n")
             self._process.stdin.flush()
-        except OSError as error:
+        except (OSError, ValueError) as error:  # it has ended, or another thread has closed it
             raise self.failure() from error
 
     def failure(self, reason: str = "") -> ProcessError:
