@@ -23,7 +23,7 @@ LAYERS: dict[str, set[str]] = {
         *("weir.metrics.errors", "weir.metrics.expect", "weir.metrics.selection", "weir.queues"),
     },
     "confine": {"weir._programs", "weir._seal"},
-    "cc": {"weir._group", "weir._weir", "weir.confine"},
+    "cc": {"weir._cache", "weir._group", "weir._remove", "weir._weir", "weir.confine"},
     # The congestion controls that a plan asks of a kernel; remains of labs, for cleaning; the columns of runs.
     "hosts": {
         *("weir._errors", "weir._group", "weir._linux", "weir._owner", "weir._programs", "weir._remove", "weir._weir"),
@@ -49,7 +49,7 @@ LAYERS: dict[str, set[str]] = {
     },
     "emulate": {"weir._errors", "weir._owner", "weir._programs", "weir.hosts", "weir.scenario"},
     # The sources of a user's control.
-    "lab": {"weir._group", "weir._owner", "weir._remove", "weir._weir", "weir.confine"},
+    "lab": {"weir._cache", "weir._group", "weir._owner", "weir._remove", "weir._weir", "weir.confine"},
     # For checksums; for names in errors; for `Run.metrics`, which imports at the call.
     "run": {"weir._inside", "weir._terminal", "weir._weir", "weir.metrics"},
     "metrics": {"weir.queues", "weir.run"},

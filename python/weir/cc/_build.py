@@ -8,18 +8,19 @@ import os
 import tempfile
 from pathlib import Path
 
-from weir import _weir, confine
-from weir.cc._source import read, source_hash
+from weir import _cache, _weir, confine
+from weir._remove import remove_quietly
+from weir.cc._source import content_hash, read, source_hash
 from weir.cc.errors import ControlError
 
 __all__ = ["cache", "compiled", "object_of"]
 
+_CHECKSUM = "checksum"
+
 
 def cache() -> Path:
     """The user's cache folder of built objects; it need not exist. XDG_CACHE_HOME overrides its place."""
-    named = os.environ.get("XDG_CACHE_HOME")
-    base = Path(named) if named and Path(named).is_absolute() else Path.home() / ".cache"
-    return base / "weir" / "cc"
+    return _cache.base() / "cc"
 
 
 def object_of(source: Path, *, sanitize: bool = False) -> Path:
@@ -30,13 +31,17 @@ def object_of(source: Path, *, sanitize: bool = False) -> Path:
     Raises:
         ControlError: it does not compile; the message contains the compiler's.
     """
+    if (why := _cache.foreign(cache())) is not None:
+        raise ControlError(why)
     place = cache() / _key(source, sanitize) / f"{source.stem}.so"
-    if not place.is_file():
+    if not _is_whole(place):
+        remove_quietly(place.parent)
         place.parent.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=place.parent.parent, prefix="build-", ignore_cleanup_errors=True) as name:
             ready = Path(name) / "ready"
             ready.mkdir()
             compiled(source, ready / place.name, sanitize=sanitize)
+            (ready / _CHECKSUM).write_text(content_hash(ready / place.name), encoding="ascii")
             _move(ready, place.parent)
     return place
 
@@ -65,6 +70,14 @@ def _recipe(compiler: str, sanitize: bool) -> str:
         return hashlib.sha256(_weir.cc_recipe(sanitize).encode()).hexdigest()
     except ValueError as error:
         raise ControlError(str(error)) from None
+
+
+def _is_whole(shared: Path) -> bool:
+    """Whether ``shared`` is there as it was built: a machine that lost its power leaves half a file, for ever."""
+    try:
+        return content_hash(shared) == (shared.parent / _CHECKSUM).read_text(encoding="ascii", errors="replace")
+    except (ControlError, OSError):
+        return False
 
 
 def _move(ready: Path, final: Path) -> None:

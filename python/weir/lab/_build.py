@@ -17,7 +17,7 @@ from weir import _owner
 from weir._remove import remove_quietly, remove_tree
 from weir.lab import _recipe, _source
 from weir.lab._errors import LabError
-from weir.lab._files import cache, digest
+from weir.lab._files import cache, digest, require_own_cache
 from weir.lab._kernel import ABOUT, HEADERS, KERNEL, Control, Kernel, registered
 from weir.lab._xstate import measure
 
@@ -45,6 +45,7 @@ def build(report: Report, *, again: bool = False, jobs: int | None = None) -> Ke
         OSError: the cache cannot be written.
     """
     xstate_bytes = measure()
+    require_own_cache()
     recipe = _recipe.recipe(xstate_bytes)
     source = _source.provide(lambda text: report(text, None))
     final = cache() / digest([recipe, source.identity, _compiler()])

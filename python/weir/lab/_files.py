@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 import weir
+from weir import _cache
 from weir.lab._errors import LabError
 
-__all__ = ["cache", "congestion_controls", "digest", "sources"]
+__all__ = ["cache", "congestion_controls", "digest", "require_own_cache", "sources"]
 
 _PACKAGE = Path(weir.__file__).parent
 
@@ -42,9 +42,17 @@ def _first(installed: str, checkout: str, *, has: str) -> Path:
 
 def cache() -> Path:
     """The user's cache folder of builds; it need not exist. XDG_CACHE_HOME overrides its place."""
-    named = os.environ.get("XDG_CACHE_HOME")
-    base = Path(named) if named and Path(named).is_absolute() else Path.home() / ".cache"
-    return base / "weir" / "lab"
+    return _cache.base() / "lab"
+
+
+def require_own_cache() -> None:
+    """Does nothing if nobody else can write the cache.
+
+    Raises:
+        LabError: somebody can.
+    """
+    if (why := _cache.foreign(cache())) is not None:
+        raise LabError(why)
 
 
 def digest(parts: Iterable[str | bytes]) -> str:

@@ -19,7 +19,7 @@ from weir._weir import CcSources
 from weir.lab import _recipe
 from weir.lab._confined import foreign, make_confined
 from weir.lab._errors import LabError
-from weir.lab._files import cache, congestion_controls, digest, sources
+from weir.lab._files import cache, congestion_controls, digest, require_own_cache, sources
 from weir.lab._xstate import measure
 
 __all__ = ["ABOUT", "BUILT_IN", "HEADERS", "KERNEL", "Control", "Kernel", "find", "registered", "unavailable"]
@@ -266,6 +266,7 @@ def find() -> Kernel | None:
     Raises:
         LabError: the machine does not permit tracing, so that no kernel could run.
     """
+    require_own_cache()
     recipe = _recipe.recipe(measure())
     kernels = [Kernel.at(folder) for folder in cache().glob("*") if folder.is_dir()]
     fitting = [kernel for kernel in kernels if kernel is not None and kernel.about["recipe"] == recipe]
@@ -288,6 +289,7 @@ def unavailable() -> str | None:
 
 def _program(source: str) -> Path:
     """A statically linked program of ``lab``, from a file or a folder; compiled if the cache lacks it."""
+    require_own_cache()
     path = sources() / source
     files = sorted(path.glob("*.[ch]")) if path.is_dir() else [path]
     final = cache() / "programs" / digest([file.read_bytes() for file in files]) / path.stem
