@@ -13,6 +13,7 @@ import pytest
 
 import weir
 from shared import forget_checksums, seal_cell
+from weir.cli import _errors
 from weir.run import TABLES, DamageError, RunError, RunWarning, describe_tables, open_run
 
 from .synthetic import CellSpec, FlowSpec, write_cell, write_run
@@ -352,3 +353,17 @@ def test_schema_is_text_markdown_and_json() -> None:
     assert set(json.loads(describe_tables(format="json"))) == set(TABLES) >= {"flows", "links", "delays"}
     with pytest.raises(KeyError):
         describe_tables(["nothing"])
+
+
+def test_a_table_that_does_not_fit_into_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal rows cost a file next to nothing."""
+    run = weir.open(sweep(tmp_path / "run"))
+    assert run.cells[0].table("goodput").collect().height == 10
+    monkeypatch.setattr("weir._memory.machine_bytes", lambda: 4 * 300)
+    with pytest.raises(RunError, match="has 10 rows; expected at most 9: a quarter of this machine's memory"):
+        run.cells[0].table("goodput")
+
+
+def test_too_little_memory_is_no_defect_of_weir(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _errors.report(MemoryError("unable to allocate")) == _errors.FAILED
+    assert capsys.readouterr().err == "weir: there is too little memory for this\n"

@@ -40,6 +40,7 @@ LAYERS: dict[str, set[str]] = {
             "weir._files",
             "weir._group",
             "weir._inside",
+            "weir._memory",
             "weir._remove",
             "weir._seal",
             "weir._terminal",
@@ -51,7 +52,7 @@ LAYERS: dict[str, set[str]] = {
     # The sources of a user's control.
     "lab": {"weir._cache", "weir._group", "weir._owner", "weir._remove", "weir._weir", "weir.confine"},
     # For checksums; for names in errors; for `Run.metrics`, which imports at the call.
-    "run": {"weir._inside", "weir._terminal", "weir._weir", "weir.metrics"},
+    "run": {"weir._inside", "weir._memory", "weir._terminal", "weir._weir", "weir.metrics"},
     "metrics": {"weir.queues", "weir.run"},
     # What a method says of itself: its clock, and how its time is called. The bounds within which a scenario is read.
     "report": {

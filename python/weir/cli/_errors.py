@@ -57,6 +57,8 @@ def report(error: Exception) -> int:
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""
         return _say(error, f"{place}{error.strerror}", BAD_INPUT if error.errno in _BAD_PATH else FAILED)
+    if isinstance(error, MemoryError):
+        return _say(error, "there is too little memory for this", FAILED)
     return _say(error, f"internal error: {type(error).__name__}: {error}\n{_ASK}", FAILED)
 
 

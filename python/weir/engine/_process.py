@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from weir import _group, cc, confine
+from weir import _group, _memory, cc, confine
 from weir._inside import FOLDER, InsideError, expect, read_plain
 from weir._remove import remove_quietly
 from weir.engine._cell import place
@@ -194,7 +194,7 @@ def _folder_for(run: Path) -> Path:
 
 def _most_memory() -> int:
     """Half of this machine's memory, which a confined worker may take."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    return _memory.machine_bytes() // 2
 
 
 def _size(folder: Path) -> int:

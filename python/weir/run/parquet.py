@@ -16,16 +16,20 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from weir import _memory
 from weir._inside import InsideError, open_plain
 from weir.run.errors import RunError
 from weir.run.printable import printable
 from weir.run.tables import TABLES, arrow_schema
 
-__all__ = ["check_footer", "count_rows", "decoding", "prove_readable", "scan"]
+__all__ = ["check_footer", "check_memory", "count_rows", "decoding", "prove_readable", "scan"]
 
 _ROWS_PER_BYTE = 4096
 """More than any table reaches: 64 equal rows take at least a byte of each column."""
 _CHUNK_BYTES = 1 << 31
+_VALUE_BYTES = 8
+_SHARE = 4
+"""Metrics hold several copies of a table: one that fills more than this part of the memory cannot be evaluated."""
 
 
 @contextmanager
@@ -134,6 +138,21 @@ def prove_readable(file: Path) -> None:
         rows = sum(batch.num_rows for batch in table.iter_batches())
         if rows != table.metadata.num_rows:
             raise RunError(file, f"has {rows} rows", f"the {table.metadata.num_rows} that its footer claims")
+
+
+def check_memory(file: Path, table: str) -> None:
+    """Verifies that the table in ``file`` fits into this machine's memory.
+
+    Equal values cost a file next to nothing: a megabyte can hold billions of rows.
+
+    Raises:
+        RunError: it does not.
+    """
+    with decoding(file), open_plain(file.parent, file.name) as opened:
+        rows = pq.read_metadata(opened).num_rows
+    most = _memory.machine_bytes() // _SHARE // (_VALUE_BYTES * len(TABLES[table].columns))
+    if rows > most:
+        raise RunError(file, f"has {rows} rows", f"at most {most}: a quarter of this machine's memory")
 
 
 def count_rows(file: Path, table: pl.LazyFrame) -> int:

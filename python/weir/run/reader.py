@@ -25,7 +25,7 @@ from weir.run.checksums import Checksum, Checksums, checksum_of_bytes, damage
 from weir.run.documents import read_document
 from weir.run.errors import DamageError, ReadError, RunError
 from weir.run.manifest import MANIFEST, Listed, RunManifest, read_cell_manifest, read_run_manifest
-from weir.run.parquet import check_footer, count_rows, prove_readable, scan
+from weir.run.parquet import check_footer, check_memory, count_rows, prove_readable, scan
 from weir.run.plan import MEASURE, Plan, plan_of
 from weir.run.printable import printable
 from weir.run.quantity import ONE, parse_quantity, same_value
@@ -122,6 +122,7 @@ class Cell:
             if self.verify:
                 prove_readable(file)
         found = scan(file, name)
+        check_memory(file, name)
         if name in MEASURE:
             check_intervals(self.path / _PLAN, self.plan, name, lambda: count_rows(file, found))
         return found
