@@ -328,7 +328,7 @@ class Agent:
 
     def start(self, epoch_ns: int) -> None:
         """Sends it the start time."""
-        self._say({"command": "start", "epoch_ns": epoch_ns})
+        self._say({"command": "start", "clock": "monotonic", "reading_ns": epoch_ns, "after_ns": 0})
 
     def wait(self) -> None:
         """Waits for its end, and reads its output; exits if it failed."""

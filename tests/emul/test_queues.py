@@ -155,7 +155,7 @@ def tell(message):
     child.stdin.flush()
 tell({"interval_ns": 10**8, "end_ns": 5 * 10**8, "queues": [queue]})
 ready = child.stdout.readline()
-tell({"command": "start", "epoch_ns": time.monotonic_ns() + 10**8})
+tell({"command": "start", "clock": "monotonic", "reading_ns": time.monotonic_ns(), "after_ns": 10**8})
 sink, source = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
 sink.bind(("127.0.0.1", 0))
 while child.poll() is None and time.sleep(0.01) is None:

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use weir_plan::{Source, Transport};
-use weir_run::End;
+use weir_protocol::End;
 
 use crate::context::Context;
 use crate::error::AgentError;

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
-use weir_run::{Job, Message};
+use weir_protocol::{Job, Message};
 
 use crate::error::AgentError;
 use crate::output::{Input, Output};

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use weir_plan::Flow;
-use weir_run::{Host, Job};
+use weir_protocol::{Host, Job};
 use weir_traffic::Waits;
 use weir_units::Time;
 

@@ -1,6 +1,6 @@
 //! The agent: what runs on a node.
 //!
-//! It reads a [`weir_run::Job`], opens the sockets of the ends that it serves, waits for the start, and then sends, sinks
+//! It reads a [`weir_protocol::Job`], opens the sockets of the ends that it serves, waits for the start, and then sends, sinks
 //! and measures until the plan ends; its tables go to standard output while it runs. One thread, one event loop: where a
 //! wake-up is expensive (the lab), wake-ups are what the whole run costs.
 //!

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use weir_run::{Column, Message, Outbox, append_table};
+use weir_protocol::{Message, Outbox, append_table};
+use weir_run::Column;
 
 use crate::sys::check;
 use crate::sys::socket::would_block;

@@ -9,7 +9,8 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use weir_plan::{Programs, Report as Kind, Source};
-use weir_run::{EventKind, Program};
+use weir_protocol::Program;
+use weir_run::EventKind;
 use weir_units::Time;
 
 use crate::census::{Census, Side, side_of};
@@ -368,7 +369,7 @@ impl ProgramEnd {
             }
         }
         let node = if self.sends { plan.from } else { plan.to };
-        output.send(&weir_run::Message::Program(Program {
+        output.send(&weir_protocol::Message::Program(Program {
             flow: plan.name.clone(),
             peer,
             host: context.job.plan.nodes[node as usize].name.clone(),

@@ -8,7 +8,7 @@
 use std::path::PathBuf;
 
 use weir_plan::{Source, Transport};
-use weir_run::End;
+use weir_protocol::End;
 
 use crate::context::Context;
 use crate::sys::clock;

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use weir_plan::{Source, Transport};
-use weir_run::{Command, End, Job, Message};
+use weir_protocol::{Command, End, Job, Message};
 use weir_units::{Histogram, Time};
 
 use crate::cbr_receiver::CbrReceiver;
@@ -258,7 +258,7 @@ impl Session {
             let command: Command = serde_json::from_str(&line)
                 .map_err(|e| AgentError(format!("standard input: {line:?} is not a command: {e}")))?;
             match command {
-                Command::Start { epoch_ns } => self.start(epoch_ns)?,
+                Command::Start(start) => self.start(start.epoch_ns(clock::now_ns))?,
                 Command::Stop => self.done = true,
             }
         }

@@ -9,7 +9,7 @@ use weir_emu::Directory;
 use weir_emu::frame::{Frame, VNET_BYTES};
 use weir_emu::gather::Delivery;
 use weir_emu::piece::{self, Run};
-use weir_run::Job;
+use weir_protocol::Job;
 use weir_trace::PcapFile;
 use weir_units::Time;
 

@@ -6,7 +6,8 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use weir_run::{Column, Command, Message, Outbox};
+use weir_protocol::{Command, Message, Outbox};
+use weir_run::Column;
 
 use crate::sys;
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use weir_emu::frame::{Link, VNET_BYTES};
-use weir_run::Host;
+use weir_protocol::Host;
 
 use crate::sys::{self, InterfaceState};
 use crate::tap::Tap;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use weir_plan::{Sender, Source};
-use weir_run::Job;
+use weir_protocol::Job;
 
 use crate::frame::Frame;
 

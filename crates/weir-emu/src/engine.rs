@@ -9,7 +9,7 @@ use std::os::fd::RawFd;
 
 use weir_emu::gather::Delivery;
 use weir_emu::{Network, piece};
-use weir_run::{Command, Job, Message};
+use weir_protocol::{Command, Job, Message};
 use weir_units::{Dur, Time};
 
 use crate::alarm::Alarm;
@@ -322,8 +322,8 @@ impl Engine {
         drain_event(self.inbox.fd())?;
         while let Some(input) = self.inbox.next() {
             match input {
-                Input::Command(Command::Start { epoch_ns }) => {
-                    self.pending_epoch_ns = Some(epoch_ns);
+                Input::Command(Command::Start(start)) => {
+                    self.pending_epoch_ns = Some(start.epoch_ns(sys::now_ns));
                     self.refused_before = self.intake.refused()?;
                 }
                 Input::Command(Command::Stop) => self.stopped = true,

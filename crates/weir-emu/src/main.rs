@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 use weir_emu::frame::Link;
 use weir_emu::{Directory, Network};
-use weir_run::{Job, Message};
+use weir_protocol::{Job, Message};
 
 use capture::Capture;
 use control::{Inbox, Reporter};
@@ -104,7 +104,7 @@ fn take_priority() {
 fn refuse(code: u8, text: String) -> ExitCode {
     let code = fail(code, &text);
     // If nobody reads, the exit code says it.
-    let _ = weir_run::Outbox::new(io::stdout()).send(&Message::Error { text });
+    let _ = weir_protocol::Outbox::new(io::stdout()).send(&Message::Error { text });
     code
 }
 

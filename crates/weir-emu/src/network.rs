@@ -10,7 +10,8 @@ use std::collections::VecDeque;
 use weir_elements::Packet as _;
 use weir_links::{Calendar, DelayStats, Link, Passage, Routes, Stop, append_sorted, build_links, mark_fused};
 use weir_plan::{Change, ChangeKind, Limit, Plan};
-use weir_run::{Column, DelayBins, Delays, EventKind, EventRow, Events, Job, Links};
+use weir_protocol::Job;
+use weir_run::{Column, DelayBins, Delays, EventKind, EventRow, Events, Links};
 use weir_trace::{Observer, TraceRecord};
 use weir_units::{Dur, Time};
 

@@ -11,6 +11,14 @@ pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
+/// Nanoseconds of the clock that a start names.
+pub fn now_ns(clock: weir_protocol::Clock) -> u64 {
+    match clock {
+        weir_protocol::Clock::Monotonic => monotonic_ns(),
+        weir_protocol::Clock::Realtime => clock_ns(libc::CLOCK_REALTIME),
+    }
+}
+
 /// Nanoseconds of processor time that this thread has used.
 pub fn thread_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)

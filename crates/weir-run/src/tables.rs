@@ -15,6 +15,18 @@ pub enum Column {
     I64(Vec<i64>),
 }
 
+impl Column {
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        match self {
+            Column::U8(values) => values.len(),
+            Column::U32(values) => values.len(),
+            Column::U64(values) => values.len(),
+            Column::I64(values) => values.len(),
+        }
+    }
+}
+
 macro_rules! table {
     ($(#[$doc:meta])* $name:ident / $row:ident { $($column:ident: $type:ident as $variant:ident),* $(,)? }) => {
         $(#[$doc])*
@@ -176,4 +188,18 @@ pub enum EventKind {
     Cwr,
     LocalCongestion,
     LinkChange,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_of_columns_is_used_again() {
+        let mut goodput = Goodput::default();
+        goodput.push(GoodputRow { time_ns: 1, flow: 2, delivered_bytes: 3, sent_ip_bytes: 4 });
+        let memory = (goodput.time_ns.as_ptr(), goodput.flow.as_ptr());
+        let again = Goodput::recycled(goodput.into_columns());
+        assert_eq!((again.rows(), (again.time_ns.as_ptr(), again.flow.as_ptr())), (0, memory));
+    }
 }

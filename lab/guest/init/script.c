@@ -55,7 +55,9 @@ static void start_served(char **fields, size_t count)
 		snprintf(line, sizeof(line), "start %" PRIu64 " %s", epoch, fields[2]);
 		write_value(fields[1], line);
 	}
-	length = snprintf(line, sizeof(line), "{\"command\":\"start\",\"epoch_ns\":%" PRIu64 "}\n", epoch);
+	length = snprintf(line, sizeof(line),
+			  "{\"command\":\"start\",\"clock\":\"monotonic\",\"reading_ns\":%" PRIu64 ",\"after_ns\":0}\n",
+			  epoch);
 	for (size_t i = 0; i < stream_count; i++)
 		if (streams[i].input >= 0 && write(streams[i].input, line, (size_t)length) != length)
 			return;

@@ -9,8 +9,9 @@ from types import TracebackType
 from typing import Any
 
 from weir._programs import find
+from weir.hosts.local import Local
 from weir.hosts.messages import File, Frame, FrameError, Message
-from weir.hosts.processes import Process, Said
+from weir.hosts.processes import PRIORITY, Process, Said
 
 from ._tally import Report, Tally
 
@@ -31,6 +32,7 @@ class Emulator:
         """Starts it; when this returns, packets pass and are counted.
 
         Raises:
+            PlaceError: it cannot be started.
             ProcessError: it cannot do what it is told.
             weir._programs.ProgramError: it is not there.
         """
@@ -38,11 +40,14 @@ class Emulator:
         self._said: queue.SimpleQueue[Said] = queue.SimpleQueue()
         self._warnings: list[str] = []
         self._stats: dict[str, float] = {}
-        self._process = Process("the emulator", [str(find("weir-emu")), *options], self._said, environment)
+        self._here = Local(environment=environment, priority=PRIORITY)
+        running = self._here.start([str(find("weir-emu")), *options])
+        self._process = Process("the emulator", running, self._here, self._said)
+        self._pid = running.pid
         try:
             self._process.send(job)
             self._await("ready")
-            self._process.send({"command": "start", "epoch_ns": time.monotonic_ns()})
+            self._process.send(self._here.clock().start(time.monotonic_ns()))
             self._await("progress")  # with the start, all that was under way is forgotten
         except BaseException:
             self._process.close()
@@ -60,7 +65,7 @@ class Emulator:
     @property
     def pid(self) -> int:
         """The number of its process."""
-        return self._process.pid
+        return self._pid
 
     def stop(self) -> None:
         """Has it end; another thread is in :meth:`measure`.

@@ -1,6 +1,6 @@
 """The process that makes table ``links`` of the counters of queueing disciplines: ``python _queues.py``.
 
-It is a process of a run like an agent (``crates/weir-run``): a job on standard input, then commands; messages and
+It is a process of a run like an agent (``crates/weir-protocol``): a job on standard input, then commands; messages and
 tables on standard output; at the end of standard input it leaves. It imports nothing of weir, so that it is there
 within milliseconds, also in the lab. One netlink socket a namespace asks for all of its disciplines at once, every
 ``measure.links``.
@@ -297,10 +297,20 @@ def main() -> None:
         _say({"message": "ready"})
         start = given.line(None)
         if start is not None and start["command"] == "start":
-            _run(job, namespaces, start["epoch_ns"], given)
+            _run(job, namespaces, _epoch_ns(start), given)
     except (OSError, KeyError, ValueError) as error:
         _say({"message": "error", "text": f"{type(error).__name__}: {error}"})
         sys.exit(1)
+
+
+def _epoch_ns(start: Mapping[str, Any]) -> int:
+    """Instant 0 of the plan on ``CLOCK_MONOTONIC``, as ``crates/weir-protocol/src/start.rs`` has it."""
+    at_ns: int = start["reading_ns"] + start["after_ns"]
+    if start["clock"] == "monotonic":
+        return at_ns
+    if start["clock"] == "realtime":
+        return time.monotonic_ns() + at_ns - time.time_ns()
+    raise ValueError(f"{start['clock']!r} is not a clock; there are monotonic and realtime")
 
 
 def _open(queues: Sequence[Mapping[str, Any]]) -> list[_Namespace]:

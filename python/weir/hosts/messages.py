@@ -1,4 +1,4 @@
-"""Reads what an agent or the emulator writes (``crates/weir-run``).
+"""Reads what an agent or the emulator writes (``crates/weir-protocol``).
 
 JSON objects, one a line; after the line of a table its columns, one after the other, after that of a file its content.
 
@@ -155,7 +155,7 @@ _FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
     "error": {"text": _is_text},
     "end": {"stats": _are_numbers},
 }
-"""What each kind of message has (``crates/weir-run/src/message.rs``); others have what their readers know."""
+"""What each kind of message has (``crates/weir-protocol/src/message.rs``); others have what their readers know."""
 
 
 def _parse(line: bytes) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from weir._errors import MethodError
 from weir._owner import ENVIRONMENT, Tag
 from weir.hosts._cgroup import Cgroup
 from weir.hosts._guardian import Work
+from weir.hosts.local import Local
+from weir.hosts.place import Place
 from weir.hosts.wiring import Command, Wiring
 
 __all__ = ["DISCIPLINES", "EMULATED", "Network", "environment", "execute", "script"]
@@ -148,14 +150,15 @@ def environment(tag: Tag) -> dict[str, str]:
     return {**os.environ, ENVIRONMENT: str(tag)}
 
 
-def execute(commands: Sequence[Command]) -> None:
-    """Executes ``commands``, several with one call where a program can do that.
+def execute(commands: Sequence[Command], place: Place | None = None) -> None:
+    """Executes ``commands`` at ``place``, by default this machine; several with one call where a program can do that.
 
     Raises:
         MethodError: one failed.
     """
+    place = place or Local()
     for batch in _batches(commands):
-        _execute(batch)
+        _execute(batch, place)
 
 
 Batch = tuple[Command, str]
@@ -179,14 +182,11 @@ def _batchable(command: Command) -> Command | None:
     return command[:3] if command[1] == "-n" else command[:1]
 
 
-def _execute(batch: Batch) -> None:
+def _execute(batch: Batch, place: Place) -> None:
     command, lines = batch
-    try:
-        done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=_COMMAND_S, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise MethodError(f"`{shlex.join(command)}` could not be executed: {error}") from error
-    if done.returncode != 0:
-        what = done.stderr.strip() or f"status {done.returncode}"
+    done = place.run(command, lines.encode(), _COMMAND_S)
+    if done.code != 0:
+        what = done.err.decode(errors="replace").strip() or f"status {done.code}"
         given = f" (given {lines.strip()!r})" if lines else ""
         raise MethodError(f"`{shlex.join(command)}`{given} failed: {what}")
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 import collections
 import contextlib
 import json
-import os
 import queue
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from weir._errors import MethodError
 from weir.hosts.messages import File, Frame, FrameError, Message, read
+from weir.hosts.place import Place, Running
 
-__all__ = ["Process", "ProcessError", "Said"]
+__all__ = ["PRIORITY", "Process", "ProcessError", "Said"]
 
 _LEAVE_S = 5.0
 _STDERR_LINES = 20
-_PRIORITY = -20
-"""What else this machine does must not delay them: they need little time, but at once."""
+PRIORITY = -20
+"""Of processes of a run (setpriority(2)): they need little time, but at once, whatever else the machine does."""
 
 
 class ProcessError(MethodError):
@@ -37,44 +37,21 @@ class Said:
 
 
 class Process:
-    """A program that takes a job (``crates/weir-run``).
+    """A program that takes a job (``crates/weir-protocol``).
 
-    It ends at the latest when its standard input does: so it does not outlive this process.
+    It ends at the latest when its standard input does: so it does not outlive this process, wherever it is.
     """
 
-    def __init__(
-        self,
-        name: str,
-        command: Sequence[str],
-        said: queue.SimpleQueue[Said],
-        environment: Mapping[str, str],
-        files: Sequence[int] = (),
-    ) -> None:
-        """Starts ``command``; what it says goes to ``said``. ``files`` are descriptors that it may use, too.
-
-        Raises:
-            ProcessError: it cannot be started.
-        """
+    def __init__(self, name: str, process: Running, place: Place, said: queue.SimpleQueue[Said]) -> None:
+        """Takes ``process``, which ``place`` has started; what it says goes to ``said``."""
         self.name = name
+        self.place = place
         self._said = said
         self._errors: collections.deque[str] = collections.deque(maxlen=_STDERR_LINES)
-        pipe = subprocess.PIPE
-        try:
-            self._process = subprocess.Popen(
-                command, stdin=pipe, stdout=pipe, stderr=pipe, env=dict(environment), pass_fds=files
-            )
-        except OSError as error:
-            raise ProcessError(f"{command[0]} cannot be started: {error}") from error
-        with contextlib.suppress(OSError):  # without the privilege, as any other
-            os.setpriority(os.PRIO_PROCESS, self._process.pid, _PRIORITY)
+        self._process = process
         self._threads = [threading.Thread(target=target, daemon=True) for target in (self._read, self._read_errors)]
         for thread in self._threads:
             thread.start()
-
-    @property
-    def pid(self) -> int:
-        """Its number."""
-        return self._process.pid
 
     def send(self, line: Mapping[str, Any]) -> None:
         """Sends the job, or a command.

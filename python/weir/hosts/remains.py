@@ -12,6 +12,7 @@ import os
 import select
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from weir._group import group_places
 from weir._remove import remove_tree
 from weir.bpf import ours, unpin
 from weir.hosts import _cgroup
+from weir.hosts.local import PREFIX
 from weir.lab import left_behind
 
 __all__ = ["Remain", "find", "remove"]
@@ -98,8 +100,12 @@ def _pins() -> Iterator[Remain]:
 
 
 def _folders() -> Iterator[Remain]:
-    """Of labs, and of builds of their kernel, that were killed."""
+    """Of labs, and of builds of their kernel, that were killed; of places on this machine."""
     yield from (Remain("folder", str(path), alive=False) for path in left_behind())
+    for path in sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}*")):
+        tag = _owner.find(path.name, PREFIX, suffix="")
+        if tag is not None and path.is_dir() and not path.is_symlink():
+            yield Remain("folder", str(path), tag.alive)
 
 
 def _end(pid: int) -> None:

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from weir.hosts.messages import File, Frame, FrameError, Message
+from weir.hosts.place import Place, Running
 from weir.hosts.processes import Process, ProcessError, Said
 from weir.hosts.programs import Remains
 
@@ -27,9 +28,6 @@ MOST_WARNINGS = 1000
 class Session:
     """The processes of a run. A context manager: leaving it ends them."""
 
-    environment: Mapping[str, str]
-    take: Callable[[int], None] = lambda _: None
-    """Is given the number of each process before it has its job."""
     check: Callable[[Frame], None] = lambda _: None
     """Raises FrameError for a table that the plan does not have."""
     warnings: list[str] = field(default_factory=list)
@@ -50,15 +48,23 @@ class Session:
         for process in self._processes:
             process.close()
 
-    def start(self, name: str, command: Sequence[str], job: Mapping[str, Any], files: Sequence[int] = ()) -> Process:
-        """Starts a process and gives it its job; ``files`` are descriptors that it may use, too.
+    def start(self, name: str, place: Place, command: Sequence[str], job: Mapping[str, Any]) -> Process:
+        """Starts a process at ``place`` and gives it its job.
 
         Raises:
-            ProcessError: it cannot be started, or ended.
+            PlaceError: it cannot be started.
+            ProcessError: it has ended.
         """
-        process = Process(name, command, self._said, self.environment, files)
+        return self.add(name, place.start(command), job, place)
+
+    def add(self, name: str, running: Running, job: Mapping[str, Any], place: Place) -> Process:
+        """Takes a process that was started at ``place``, and gives it its job.
+
+        Raises:
+            ProcessError: it has ended.
+        """
+        process = Process(name, running, place, self._said)
         self._processes.append(process)
-        self.take(process.pid)
         process.send(job)
         return process
 
@@ -76,6 +82,18 @@ class Session:
                 raise next(iter(waiting)).failure(f"was not ready after {_READY_S:.0f} s")
             if not isinstance(said.what, Frame) and self._heed(said)["message"] == "ready":
                 waiting.discard(said.by)
+
+    def begin(self, at_ns: int) -> None:
+        """Has the run begin at ``at_ns`` of this process' monotonic clock; each process is told by that of its place.
+
+        Raises:
+            PlaceError: the clock of a place cannot be read.
+            ProcessError: a process does not listen any more.
+        """
+        places = {id(process.place): process.place for process in self._processes}
+        clocks = {number: place.clock() for number, place in places.items()}
+        for process in self._processes:
+            process.send(clocks[id(process.place)].start(at_ns))
 
     def tell(self, command: Mapping[str, Any]) -> None:
         """Sends ``command`` to every process.

@@ -77,7 +77,7 @@ class Host:
         return f"/run/netns/{self.namespace}"
 
     def to_job(self) -> dict[str, Any]:
-        """As it stands in a job (``crates/weir-run``)."""
+        """As it stands in a job (``crates/weir-protocol``)."""
         return {"node": self.node, "netns": self.path, "address": self.address, "device": self.device}
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import IO, Self
 
 from weir import _group, _owner, confine
 from weir._remove import remove_quietly
@@ -127,6 +127,8 @@ class Settings:
     """Whether time is virtual and advances only while everything waits; otherwise it is the host's."""
     terminal: bool = False
     """The guest's terminal is this process' standard input and output."""
+    stream: bool = False
+    """The guest's terminal is :attr:`Lab.stream`, a pipe each way."""
     limit_ns: int | None = None
     """Upper bound of the guest's clock; a later time means that something hangs. ``None``: no bound."""
     processes: int = 512
@@ -212,10 +214,12 @@ class Lab:
         self._processor = Processor()
         try:
             with (self.folder / "console").open("wb") as console, self._processor.bound():
+                pipe = subprocess.PIPE if self._settings.stream else None
+                apart = not (self._settings.terminal or self._settings.stream)
                 self._guard = subprocess.Popen(
                     command,
-                    stdin=None if self._settings.terminal else subprocess.DEVNULL,
-                    stdout=None if self._settings.terminal else console,
+                    stdin=subprocess.DEVNULL if apart else pipe,
+                    stdout=console if apart else pipe,
                     stderr=console,
                     pass_fds=(reading, telling),
                     cwd=self.folder,
@@ -250,7 +254,7 @@ class Lab:
 
     def _command(self, init: Path) -> list[str]:
         settings = self._settings
-        consoles = ["con=null", "con1=fd:0,fd:1"] if settings.terminal else ["con=null"]
+        consoles = ["con=null", "con1=fd:0,fd:1"] if settings.terminal or settings.stream else ["con=null"]
         clock = ["time-travel=inf-cpu", f"time-travel-start={_EPOCH_NS}"] if settings.virtual else []
         return [
             str(self._kernel.binary),
@@ -278,6 +282,10 @@ class Lab:
             os.close(self._lifeline)
             self._lifeline = -1
         if self._guard is not None:
+            for pipe in (self._guard.stdin, self._guard.stdout):
+                with contextlib.suppress(OSError):
+                    if pipe is not None:
+                        pipe.close()
             self._guard.wait()
             self._guard = None
         for stream, flags in self._flags.items():  # the kernel changes them, and other processes share them
@@ -294,6 +302,14 @@ class Lab:
         for folder in (self._memory, self.folder):
             if folder != Path():
                 remove_quietly(folder)
+
+    @property
+    def stream(self) -> tuple[IO[bytes], IO[bytes]]:
+        """What is written to the guest's terminal, and what it writes (``Settings.stream``)."""
+        assert self._guard is not None
+        assert self._guard.stdin is not None
+        assert self._guard.stdout is not None
+        return self._guard.stdin, self._guard.stdout
 
     @property
     def now_ns(self) -> int:

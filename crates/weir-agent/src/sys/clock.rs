@@ -19,6 +19,14 @@ pub fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
+/// The clock that a start names, in nanoseconds.
+pub fn now_ns(clock: weir_protocol::Clock) -> u64 {
+    match clock {
+        weir_protocol::Clock::Monotonic => monotonic_ns(),
+        weir_protocol::Clock::Realtime => read(libc::CLOCK_REALTIME),
+    }
+}
+
 /// Processor time that this thread has used, in nanoseconds.
 pub fn thread_cpu_ns() -> u64 {
     read(libc::CLOCK_THREAD_CPUTIME_ID)

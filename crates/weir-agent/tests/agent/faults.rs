@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use weir_run::Message;
+use weir_protocol::Message;
 
 use crate::harness::*;
 
@@ -166,7 +166,7 @@ fn a_receiver_that_leaves_during_the_run_is_a_failure() {
 
 #[test]
 fn a_start_that_is_past_or_a_line_that_is_no_command_is_refused() {
-    let epoch_now = r#"{"command":"start","epoch_ns":1}"#;
+    let epoch_now = r#"{"command":"start","clock":"monotonic","reading_ns":0,"after_ns":1}"#;
     for (line, wanted) in [(epoch_now, "ahead"), ("{\"command\":\"dance\"}", "not a command"), ("?", "not a command")] {
         let (mut agent, _) = Agent::with(&ends(&one_bulk_flow(100), &["from"]));
         agent.say(line);

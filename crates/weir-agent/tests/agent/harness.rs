@@ -9,7 +9,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use weir_run::{ColumnType, EVENT_KINDS, EventKind, Message};
+use weir_protocol::{ColumnType, Message};
+use weir_run::{EVENT_KINDS, EventKind};
 
 pub const MS: u64 = 1_000_000;
 pub const NULL: u64 = u64::MAX;
@@ -127,7 +128,13 @@ impl Agent {
     }
 
     pub fn start_at(&mut self, epoch_ns: u64) {
-        self.say(&json!({"command": "start", "epoch_ns": epoch_ns}).to_string());
+        self.start("monotonic", epoch_ns, 0);
+    }
+
+    /// Starts it `after_ns` after `clock` reads `reading_ns`.
+    pub fn start(&mut self, clock: &str, reading_ns: u64, after_ns: u64) {
+        let start = json!({"command": "start", "clock": clock, "reading_ns": reading_ns, "after_ns": after_ns});
+        self.say(&start.to_string());
     }
 
     /// Ends its standard input.

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use weir_run::{EventKind, Message, Program};
+use weir_protocol::{Message, Program};
+use weir_run::EventKind;
 
 use crate::harness::*;
 

@@ -1,6 +1,8 @@
 //! Every kind of workload: what is sent arrives, is counted once, and stops when it should.
 
 use serde_json::{Value, json};
+use weir_agent::sys::clock;
+use weir_protocol::Clock;
 use weir_run::EventKind;
 
 use crate::harness::*;
@@ -133,6 +135,20 @@ fn samples_are_at_their_instants_and_only_while_a_connection_is_open() {
     // Reno is not paced, and loopback packets have a round-trip time.
     assert!(sender.column("samples", "pacing_rate_bps").iter().all(|&rate| rate == NULL));
     assert!(sender.column("samples", "srtt_ns").iter().any(|&srtt| srtt != NULL));
+}
+
+#[test]
+fn ends_that_are_told_by_different_clocks_begin_together() {
+    let job = job(400, &[stopped(flow(0, tcp(), bulk()), 300)]);
+    let (mut receiver, _) = Agent::with(&ends(&job, &["to"]));
+    let (mut sender, _) = Agent::with(&ends(&job, &["from"]));
+    let ahead_ns = 300 * MS;
+    receiver.start("monotonic", clock::monotonic_ns() - 100 * MS, 100 * MS + ahead_ns);
+    sender.start("realtime", clock::now_ns(Clock::Realtime) + 50 * MS, ahead_ns - 50 * MS);
+    let (sender, receiver) = (sender.wait(), receiver.wait());
+    assert_eq!((sender.code, receiver.code), (Some(0), Some(0)), "{sender:?} {receiver:?}");
+    let (sent, delivered) = (sender.column("sent", "time_ns")[0], receiver.column("delivered", "time_ns")[0]);
+    assert!(sent.abs_diff(delivered) <= 2 * 50 * MS, "{sent} {delivered}: two intervals, on a busy machine");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use weir_emu::{Directory, Network, Options, piece};
 use weir_plan::{
     Cbr, Delay, DroptailQueue, Flow, Limit, Link, Measure, Node, NodeKind, Plan, Queue, Role, Source, Transport, Udp,
 };
-use weir_run::{Host, Job};
+use weir_protocol::{Host, Job};
 use weir_units::{Dur, Time};
 
 pub const MS: u64 = 1_000_000;

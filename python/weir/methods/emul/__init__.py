@@ -27,11 +27,12 @@ from weir.hosts.checks import Checks
 from weir.hosts.congestion import kernel_names, renamed
 from weir.hosts.congestion import obstacle as lacking_control
 from weir.hosts.load import HostWatch, facts
+from weir.hosts.local import Local
 from weir.hosts.merge import Merger
 from weir.hosts.needs import lacking
 from weir.hosts.netem import Links, queues_command, queues_job, wire_netem
 from weir.hosts.network import DISCIPLINES, EMULATED, Network, environment, execute, script
-from weir.hosts.processes import Process
+from weir.hosts.processes import PRIORITY, Process
 from weir.hosts.programs import Remains, files_of
 from weir.hosts.rates import packets_alone, packets_per_s
 from weir.hosts.selfcheck import SelfCheck
@@ -167,9 +168,10 @@ class _Cell:
 
             checks = Checks(len(self._plan.flows), len(self._plan.links), len(_weir.event_kinds()))
             remains = Remains(expected=files_of(self._plan))
-            session = stack.enter_context(Session(environment(self._tag), network.take, check=checks, remains=remains))
+            here = stack.enter_context(Local(environment=environment(self._tag), take=network.take, priority=PRIORITY))
+            session = stack.enter_context(Session(check=checks, remains=remains))
             self._keep("kernel.json", _indented({"cc": names, "tcp": facts(self._wiring.hosts[0])}))
-            self._prepare(session, names)
+            self._prepare(session, here, names)
             watch = HostWatch(self._wiring.hosts)
             with watch, self._overruns():
                 self._measure(session, network)
@@ -192,18 +194,18 @@ class _Cell:
         if commands:
             self._keep("commands.sh", "".join(f"{shlex.join(command)}\n" for command in commands))
 
-    def _prepare(self, session: Session, names: Mapping[str, str]) -> None:
+    def _prepare(self, session: Session, here: Local, names: Mapping[str, str]) -> None:
         """Starts the processes, each when the one before is in place, and proves the network between."""
         flows = range(len(self._plan.flows))
         with self._timed("emulator_s"):
-            session.await_ready([self._start_links(session)])
+            session.await_ready([self._start_links(session, here)])
         with self._timed("selfcheck_s"):
             self._check()
         plan, agent = renamed(self._document, self._plan), [str(find("weir-agent"))]
         to, from_ = ([{end: flow} for flow in flows] for end in ("to", "from"))
         with self._timed("agents_s"):
-            receivers = session.start("receivers", agent, self._job("receivers", plan, to, names))
-            senders = session.start("senders", agent, self._job("senders", plan, from_, names))
+            receivers = session.start("receivers", here, agent, self._job("receivers", plan, to, names))
+            senders = session.start("senders", here, agent, self._job("senders", plan, from_, names))
             session.await_ready([receivers, senders])
 
     @contextlib.contextmanager
@@ -218,22 +220,22 @@ class _Cell:
                 "raise it, or use lower rates"
             )
 
-    def _start_links(self, session: Session) -> Process:
+    def _start_links(self, session: Session, here: Local) -> Process:
         """The process of the links: the emulator, or the one that reads the counters of the kernel's disciplines."""
         if self._links is None:
-            return self._start_emulator(session)
+            return self._start_emulator(session, here)
         job = queues_job(self._plan, self._links)
         self._keep("job-queues.json", _indented(job))
-        return session.start("queues", queues_command(), job)
+        return session.start("queues", here, queues_command(), job)
 
-    def _start_emulator(self, session: Session) -> Process:
+    def _start_emulator(self, session: Session, here: Local) -> Process:
         from weir import _weir
 
         command, files = [str(find("weir-emu"))], []
         if self._plan.measure.trace is not None:
             files = [self._sink.open(name).fileno() for name in _weir.trace_files()]
             command += ["--trace", *(f"/dev/fd/{file}" for file in files)]
-        return session.start("emulator", command, self._job("emulator", self._document, []), files)
+        return session.add("emulator", here.start(command, files), self._job("emulator", self._document, []), here)
 
     def _check(self) -> None:
         """Proves the network; the cell keeps what was measured.
@@ -256,7 +258,7 @@ class _Cell:
         merger = Merger(pa.array(_weir.event_kinds(), pa.string()), delays)
         begin = time.monotonic() + _AHEAD_S
         end_s = self._plan.end_ns / 1e9
-        session.tell({"command": "start", "epoch_ns": round(begin * 1e9)})
+        session.begin(round(begin * 1e9))
 
         told = 0.0
 

@@ -17,8 +17,10 @@ from typing import Any
 
 from weir import _owner
 from weir._programs import find
+from weir.hosts.local import Local
 from weir.hosts.network import Network, environment
 from weir.hosts.probes import Endpoint, Probes, Train
+from weir.hosts.processes import PRIORITY
 from weir.hosts.rates import packets_alone, packets_per_s
 from weir.hosts.session import Session
 from weir.hosts.wiring import Wiring, wire
@@ -110,11 +112,12 @@ def _measured_ns(train: int) -> float:
     wiring = wire(typed(plan), str(tag))
     with contextlib.ExitStack() as stack:
         network = stack.enter_context(Network(wiring, tag))
-        session = stack.enter_context(Session(environment(tag), network.take))
+        here = stack.enter_context(Local(environment=environment(tag), take=network.take, priority=PRIORITY))
+        session = stack.enter_context(Session())
         job = {"version": 1, "plan": plan, "hosts": [host.to_job() for host in wiring.hosts], "ends": []}
-        emulator = session.start("emulator", [str(find("weir-emu"))], {**job, "first_port": wiring.first_port})
+        emulator = session.start("emulator", here, [str(find("weir-emu"))], {**job, "first_port": wiring.first_port})
         session.await_ready([emulator])
-        session.tell({"command": "start", "epoch_ns": time.monotonic_ns() + 50_000_000})
+        session.begin(time.monotonic_ns() + 50_000_000)
         time.sleep(0.06)
         _load(wiring, train)
         session.tell({"command": "stop"})

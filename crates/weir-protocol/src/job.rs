@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use weir_plan::Plan;
 
+use crate::Start;
+
 /// The first line on standard input: the plan, where its hosts are, and the part that this process has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -58,12 +60,9 @@ pub enum End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "command", deny_unknown_fields)]
 pub enum Command {
-    /// The run begins at this instant of `CLOCK_MONOTONIC`, which is ahead. Whatever was done before is forgotten: an
-    /// emulator empties its queues and begins its random streams anew.
-    Start {
-        /// Instant 0 of the plan.
-        epoch_ns: u64,
-    },
+    /// The run begins, at an instant that is ahead. Whatever was done before is forgotten: an emulator empties its queues
+    /// and begins its random streams anew.
+    Start(Start),
     /// End now, with the results so far. The end of standard input means: leave at once.
     Stop,
 }
@@ -143,6 +142,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::Clock;
 
     fn tcp_flow() -> Value {
         json!({
@@ -222,8 +222,17 @@ mod tests {
 
     #[test]
     fn commands_are_json() {
-        let start: Command = serde_json::from_str(r#"{"command":"start","epoch_ns":5}"#).expect("a command");
-        assert_eq!(start, Command::Start { epoch_ns: 5 });
+        let line = r#"{"command":"start","clock":"monotonic","reading_ns":5,"after_ns":2}"#;
+        let start: Command = serde_json::from_str(line).expect("a command");
+        assert_eq!(start, Command::Start(Start { clock: Clock::Monotonic, reading_ns: 5, after_ns: 2 }));
+        assert_eq!(serde_json::to_string(&start).expect("JSON"), line);
+        for bad in [
+            r#"{"command":"start","epoch_ns":5}"#,
+            &line.replace("monotonic", "sundial"),
+            &line.replace('}', r#","n":1}"#),
+        ] {
+            assert!(serde_json::from_str::<Command>(bad).is_err(), "{bad}");
+        }
         assert_eq!(serde_json::to_string(&Command::Stop).expect("JSON"), r#"{"command":"stop"}"#);
     }
 }

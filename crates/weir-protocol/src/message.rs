@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Column, Tables};
+use weir_run::Column;
 
 /// A line on standard output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -91,43 +91,30 @@ pub enum ColumnType {
     I64,
 }
 
-impl Column {
-    /// Number of rows.
-    pub fn rows(&self) -> usize {
-        match self {
-            Column::U8(values) => values.len(),
-            Column::U32(values) => values.len(),
-            Column::U64(values) => values.len(),
-            Column::I64(values) => values.len(),
-        }
+fn column_type(column: &Column) -> ColumnType {
+    match column {
+        Column::U8(_) => ColumnType::U8,
+        Column::U32(_) => ColumnType::U32,
+        Column::U64(_) => ColumnType::U64,
+        Column::I64(_) => ColumnType::I64,
     }
+}
 
-    /// Its type.
-    pub fn column_type(&self) -> ColumnType {
-        match self {
-            Column::U8(_) => ColumnType::U8,
-            Column::U32(_) => ColumnType::U32,
-            Column::U64(_) => ColumnType::U64,
-            Column::I64(_) => ColumnType::I64,
-        }
+fn bytes(column: &Column) -> usize {
+    match column {
+        Column::U8(values) => size_of_val(values.as_slice()),
+        Column::U32(values) => size_of_val(values.as_slice()),
+        Column::U64(values) => size_of_val(values.as_slice()),
+        Column::I64(values) => size_of_val(values.as_slice()),
     }
+}
 
-    fn bytes(&self) -> usize {
-        match self {
-            Column::U8(values) => size_of_val(values.as_slice()),
-            Column::U32(values) => size_of_val(values.as_slice()),
-            Column::U64(values) => size_of_val(values.as_slice()),
-            Column::I64(values) => size_of_val(values.as_slice()),
-        }
-    }
-
-    fn append_to(&self, out: &mut Vec<u8>) {
-        match self {
-            Column::U8(values) => out.extend_from_slice(values),
-            Column::U32(values) => append(out, values, |v| v.to_le_bytes()),
-            Column::U64(values) => append(out, values, |v| v.to_le_bytes()),
-            Column::I64(values) => append(out, values, |v| v.to_le_bytes()),
-        }
+fn append_column(out: &mut Vec<u8>, column: &Column) {
+    match column {
+        Column::U8(values) => out.extend_from_slice(values),
+        Column::U32(values) => append(out, values, |v| v.to_le_bytes()),
+        Column::U64(values) => append(out, values, |v| v.to_le_bytes()),
+        Column::I64(values) => append(out, values, |v| v.to_le_bytes()),
     }
 }
 
@@ -151,11 +138,11 @@ pub fn append_table(out: &mut Vec<u8>, name: &str, columns: &[(&'static str, Col
     let message = Message::Table {
         name: name.to_owned(),
         rows: rows as u64,
-        columns: columns.iter().map(|(name, column)| ((*name).to_owned(), column.column_type())).collect(),
-        bytes: columns.iter().map(|(_, column)| column.bytes() as u64).sum(),
+        columns: columns.iter().map(|(name, column)| ((*name).to_owned(), column_type(column))).collect(),
+        bytes: columns.iter().map(|(_, column)| bytes(column) as u64).sum(),
     };
     append_line(out, &message);
-    columns.iter().for_each(|(_, column)| column.append_to(out));
+    columns.iter().for_each(|(_, column)| append_column(out, column));
 }
 
 fn append_line(out: &mut Vec<u8>, message: &Message) {
@@ -209,21 +196,6 @@ impl<W: Write> Outbox<W> {
         self.flush()
     }
 
-    /// Writes every table that has rows, and leaves them empty.
-    ///
-    /// # Errors
-    /// From the stream.
-    pub fn tables(&mut self, tables: &mut Tables) -> io::Result<()> {
-        let Tables { flows, goodput, samples, links, delays, delay_bins, events } = std::mem::take(tables);
-        self.table("flows", &flows.into_columns())?;
-        self.table("goodput", &goodput.into_columns())?;
-        self.table("samples", &samples.into_columns())?;
-        self.table("links", &links.into_columns())?;
-        self.table("delays", &delays.into_columns())?;
-        self.table("delay_bins", &delay_bins.into_columns())?;
-        self.table("events", &events.into_columns())
-    }
-
     fn line(&mut self, message: &Message) {
         append_line(&mut self.buffer, message);
     }
@@ -237,16 +209,17 @@ impl<W: Write> Outbox<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Goodput, GoodputRow};
+    use weir_run::{Goodput, GoodputRow};
 
     #[test]
     fn a_table_is_a_line_and_its_columns() {
-        let mut tables = Tables::default();
-        tables.goodput.push(GoodputRow { time_ns: 1, flow: 2, delivered_bytes: 3, sent_ip_bytes: 4 });
-        tables.goodput.push(GoodputRow { time_ns: 5, flow: 6, delivered_bytes: 7, sent_ip_bytes: 8 });
+        let mut goodput = Goodput::default();
+        goodput.push(GoodputRow { time_ns: 1, flow: 2, delivered_bytes: 3, sent_ip_bytes: 4 });
+        goodput.push(GoodputRow { time_ns: 5, flow: 6, delivered_bytes: 7, sent_ip_bytes: 8 });
         let mut out = Vec::new();
-        Outbox::new(&mut out).tables(&mut tables).expect("memory takes it");
-        assert_eq!(tables, Tables::default());
+        let mut outbox = Outbox::new(&mut out);
+        outbox.table("goodput", &goodput.into_columns()).expect("memory takes it");
+        outbox.table("goodput", &Goodput::default().into_columns()).expect("no rows are no table");
         let end = out.iter().position(|&b| b == b'\n').expect("a line");
         let line: Message = serde_json::from_slice(&out[..end]).expect("JSON");
         let Message::Table { name, rows, columns, bytes } = line else { panic!("a table") };
@@ -256,15 +229,6 @@ mod tests {
         assert_eq!(content.len() as u64, bytes);
         assert_eq!(content[8..16], 5_u64.to_le_bytes());
         assert_eq!(content[16..24], [2, 0, 0, 0, 6, 0, 0, 0]);
-    }
-
-    #[test]
-    fn memory_of_columns_is_used_again() {
-        let mut goodput = Goodput::default();
-        goodput.push(GoodputRow { time_ns: 1, flow: 2, delivered_bytes: 3, sent_ip_bytes: 4 });
-        let memory = (goodput.time_ns.as_ptr(), goodput.flow.as_ptr());
-        let again = Goodput::recycled(goodput.into_columns());
-        assert_eq!((again.rows(), (again.time_ns.as_ptr(), again.flow.as_ptr())), (0, memory));
     }
 
     #[test]

@@ -1,0 +1,305 @@
+"""The far end of a place that is reached by a stream of bytes: ``python _relay.py FOLDER``.
+
+It carries out what it reads from standard input and answers on standard output (:mod:`weir.hosts.relay` is the other
+end). Both ways go frames: a JSON object on a line, and after it as many bytes as its ``bytes`` says. At the end of its
+input it ends every process that it started, with all that those have started, removes its folder and leaves: so nothing
+stays of a machine's work when the way to it is cut. It imports nothing of weir, and needs Python 3.8 only.
+
+Asked (``do``): ``start`` a command, ``write`` to it, ``close`` its input, ``signal`` it; ``put`` and ``get`` a file;
+read the ``clock``. Answered (``is``): ``started``, ``out``, ``err`` and ``end`` of a process, ``put``, ``file``,
+``clock``, or ``error``. The ``id`` of a question is that of its answers. A line with the folder comes before all. At a
+terminal it tells how much it has ``taken``, because its kernel holds little of what is written to one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+__all__ = ["HELLO", "main"]
+
+HELLO = b"weir-relay 1 "
+"""The first line begins so; what comes before it is the terminal's, or of the shell that led here."""
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_CHUNK = 1 << 16
+_WINDOW = 2048
+"""Bytes that a terminal may be sent before it was read: what its 4096 do not take may be lost."""
+_PATIENCE_S = 1.0
+_POLL_S = 0.01
+
+
+class _Child:
+    """A process, what waits to be written to it, and which of its streams are open."""
+
+    def __init__(self, number: int, process: subprocess.Popen[bytes]) -> None:
+        self.number = number
+        self.process = process
+        self.waiting = bytearray()
+        self.closing = False
+        self.open = 2
+
+
+class _Relay:
+    def __init__(self, folder: str, out: int, *, tells: bool) -> None:
+        self.folder = folder
+        self.out = out
+        self.tells = tells
+        self.held = bytearray()
+        self.over = False
+        self.header: dict[str, Any] | None = None
+        self.children: dict[int, _Child] = {}
+        self.selector = selectors.DefaultSelector()
+        self.libc = ctypes.CDLL(None)
+        # Whoever leaves its parent becomes a child of this process: nothing that was started gets away.
+        self.libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+    # The stream.
+
+    def say(self, what: dict[str, Any], content: bytes = b"") -> None:
+        data = json.dumps({**what, "bytes": len(content)}).encode() + b"\n" + content
+        while data:
+            data = data[os.write(self.out, data) :]
+
+    def serve(self, source: int) -> None:
+        """Until the end of ``source``."""
+        self.selector.register(source, selectors.EVENT_READ, lambda: self._read(source))
+        woken, wakes = os.pipe()
+        for end in (woken, wakes):
+            os.set_blocking(end, False)
+        self.selector.register(woken, selectors.EVENT_READ, lambda: os.read(woken, _CHUNK))
+        signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        while not self.over:
+            for key, _ in self.selector.select():
+                if key.fileobj in self.selector.get_map():  # or another of these has closed it
+                    key.data()
+            self._look()
+
+    def _read(self, source: int) -> None:
+        try:
+            data = os.read(source, _CHUNK)
+        except OSError:  # a terminal that was hung up
+            data = b""
+        self.over = not data
+        if self.tells:
+            self.say({"id": None, "is": "taken", "count": len(data)})
+        self.held += data
+        while self._frame():
+            pass
+
+    def _frame(self) -> bool:
+        """Carries out what has come whole; whether there was such a thing."""
+        if self.header is None:
+            line, end, rest = self.held.partition(b"\n")
+            if not end:
+                return False
+            self.header, self.held = json.loads(line.decode()), rest
+        assert self.header is not None
+        size = self.header["bytes"]
+        if len(self.held) < size:
+            return False
+        header, content = self.header, bytes(self.held[:size])
+        self.header, self.held = None, self.held[size:]
+        try:
+            getattr(self, "do_" + header["do"])(header, content)
+        except (OSError, ValueError) as error:
+            self.say({"id": header["id"], "is": "error", "text": str(error)})
+        return True
+
+    # What can be asked.
+
+    def do_start(self, asked: dict[str, Any], _: bytes) -> None:
+        process = subprocess.Popen(
+            asked["command"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=self.folder,
+            start_new_session=True,
+            preexec_fn=lambda: self.libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0),
+        )
+        child = self.children[asked["id"]] = _Child(asked["id"], process)
+        for name, pipe in (("out", process.stdout), ("err", process.stderr)):
+            assert pipe is not None
+            self.selector.register(pipe, selectors.EVENT_READ, lambda n=name, p=pipe: self._heard(child, n, p))
+        assert process.stdin is not None
+        os.set_blocking(process.stdin.fileno(), False)
+        self.say({"id": child.number, "is": "started"})
+
+    def do_write(self, asked: dict[str, Any], content: bytes) -> None:
+        child = self.children.get(asked["id"])
+        if child is not None and not child.closing:
+            child.waiting += content
+            self._write(child)
+
+    def do_close(self, asked: dict[str, Any], _: bytes) -> None:
+        child = self.children.get(asked["id"])
+        if child is not None:
+            child.closing = True
+            self._write(child)
+
+    def do_signal(self, asked: dict[str, Any], _: bytes) -> None:
+        child = self.children.get(asked["id"])
+        if child is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.process.pid, asked["number"])
+
+    def do_put(self, asked: dict[str, Any], content: bytes) -> None:
+        path = Path(self.folder, asked["name"])
+        path.write_bytes(content)
+        path.chmod(asked["mode"])
+        self.say({"id": asked["id"], "is": "put", "path": str(path)})
+
+    def do_get(self, asked: dict[str, Any], _: bytes) -> None:
+        with Path(self.folder, asked["path"]).open("rb") as file:
+            while data := file.read(_CHUNK):
+                self.say({"id": asked["id"], "is": "file"}, data)
+        self.say({"id": asked["id"], "is": "file"})  # nothing is the end
+
+    def do_clock(self, asked: dict[str, Any], _: bytes) -> None:
+        self.say({"id": asked["id"], "is": "clock", "monotonic_ns": time.monotonic_ns()})
+
+    # Processes.
+
+    def _write(self, child: _Child) -> None:
+        pipe = child.process.stdin
+        if pipe is None or pipe.closed:
+            return
+        watched = pipe in self.selector.get_map()
+        try:
+            while child.waiting:
+                del child.waiting[: os.write(pipe.fileno(), child.waiting)]
+        except BlockingIOError:
+            if not watched:
+                self.selector.register(pipe, selectors.EVENT_WRITE, lambda: self._write(child))
+            return
+        except BrokenPipeError:
+            child.closing = True
+        if watched:
+            self.selector.unregister(pipe)
+        if child.closing:
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+
+    def _heard(self, child: _Child, name: str, pipe: Any) -> None:
+        data = os.read(pipe.fileno(), _CHUNK)
+        self.say({"id": child.number, "is": name}, data)  # nothing is the end of the stream
+        if not data:
+            self.selector.unregister(pipe)
+            pipe.close()
+            child.open -= 1
+
+    def _look(self) -> None:
+        """Tells of those that have ended; what others still write to their streams is theirs as well."""
+        for child in list(self.children.values()):
+            code = child.process.poll()
+            if code is not None and not child.closing:
+                child.closing, child.waiting = True, bytearray()
+                self._write(child)
+            if code is not None:
+                self._drain(child)
+                del self.children[child.number]
+                self.say({"id": child.number, "is": "end", "code": code})
+        with contextlib.suppress(ChildProcessError):  # strays; those that are known are reaped by their number
+            for pid in self._descendants():
+                if pid not in {child.process.pid for child in self.children.values()}:
+                    os.waitpid(pid, os.WNOHANG)
+
+    def _drain(self, child: _Child) -> None:
+        """Passes on what an ended process has left in its streams, and closes them."""
+        for name, pipe in (("out", child.process.stdout), ("err", child.process.stderr)):
+            assert pipe is not None
+            if pipe.closed:
+                continue
+            os.set_blocking(pipe.fileno(), False)
+            with contextlib.suppress(BlockingIOError):
+                while data := os.read(pipe.fileno(), _CHUNK):
+                    self.say({"id": child.number, "is": name}, data)
+            self.selector.unregister(pipe)
+            pipe.close()
+            self.say({"id": child.number, "is": name})
+
+    def _descendants(self) -> list[int]:
+        """Children of this process, its own and those whose parents have ended."""
+        try:
+            return list(map(int, Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split()))
+        except OSError:
+            return [child.process.pid for child in self.children.values()]
+
+    def end(self) -> None:
+        """Ends everything, removes the folder."""
+        for child in self.children.values():
+            with contextlib.suppress(OSError):
+                assert child.process.stdin is not None
+                child.process.stdin.close()
+        deadline = time.monotonic() + _PATIENCE_S
+        while self._reaped() and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        deadline = time.monotonic() + _PATIENCE_S
+        while (pids := self._reaped()) and time.monotonic() < deadline:
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(_POLL_S)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _reaped(self) -> list[int]:
+        """The children that still run."""
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        return self._descendants()
+
+
+def _raw(terminal: int) -> None:
+    """Has the terminal pass every byte as it is."""
+    import termios
+    import tty
+
+    tty.setraw(terminal)
+    about = termios.tcgetattr(terminal)
+    about[3] &= ~termios.ECHO
+    termios.tcsetattr(terminal, termios.TCSANOW, about)
+
+
+def _leave(number: int, _: object) -> None:
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
+def main() -> None:
+    """Serves until the end of standard input."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, _leave)  # a handler, which what is started does not inherit
+    source, out = os.dup(0), os.dup(1)
+    is_terminal = os.isatty(source)
+    if is_terminal:
+        _raw(source)
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1):
+        os.dup2(null, stream)
+    if os.isatty(2):
+        os.dup2(null, 2)
+    relay = _Relay(tempfile.mkdtemp(prefix="weir-", dir=sys.argv[1]), out, tells=is_terminal)
+    try:
+        hello = {"folder": relay.folder, "window": _WINDOW if is_terminal else 0}
+        os.write(out, HELLO + json.dumps(hello).encode() + b"\n")
+        with contextlib.suppress(BrokenPipeError):
+            relay.serve(source)
+    finally:
+        relay.end()
+
+
+if __name__ == "__main__":
+    main()

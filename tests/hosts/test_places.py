@@ -1,0 +1,234 @@
+"""What every place can do, wherever it is; and that nothing stays there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hosts_support import AHEAD_S, Make
+
+from weir.hosts.guest import Guest
+from weir.hosts.local import PREFIX, Local
+from weir.hosts.place import Clock, Place, PlaceError
+from weir.hosts.relay import far_end, reach
+
+_WAIT_S = 10.0
+
+
+def _await_gone(*paths: Path) -> None:
+    deadline = time.monotonic() + _WAIT_S
+    while left := [path for path in paths if path.exists() and not _is_ended(path)]:
+        assert time.monotonic() < deadline, f"still there: {left}"
+        time.sleep(0.02)
+
+
+def _is_ended(path: Path) -> bool:
+    """Whether ``path`` is what is left in ``/proc`` of a process that nobody has asked how it ended."""
+    try:
+        return (path / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return False
+
+
+def test_a_command_has_input_output_and_an_exit_code(place: Place) -> None:
+    ran = place.run(["sh", "-c", "cat; echo trouble >&2; exit 3"], b"one\ntwo\n")
+    assert (ran.code, ran.out, ran.err) == (3, b"one\ntwo\n", b"trouble\n")
+    assert place.require(["printf", "%s|", "a b", "$HOME", ""]) == b"a b|$HOME||"
+    with pytest.raises(PlaceError, match="`false` failed: status 1"):
+        place.require(["false"])
+
+
+def test_what_is_large_arrives_whole(place: Place) -> None:
+    large = os.urandom(700_000)
+    assert place.run(["cat"], large).out == large
+    assert place.get(place.put("large", large)) == large
+
+
+def test_what_cannot_be_started_is_said(place: Place) -> None:
+    with pytest.raises(PlaceError, match="nothing-of-this-name"):
+        place.run(["nothing-of-this-name"])
+    with pytest.raises(PlaceError, match="nothing-of-this-name"):
+        place.start(["nothing-of-this-name"])
+    assert place.run(["true"]).code == 0
+
+
+def test_a_command_that_takes_too_long_is_ended(place: Place) -> None:
+    begin = time.monotonic()
+    with pytest.raises(PlaceError, match=r"did not end in 0\.3 s"):
+        place.run(["sh", "-c", "echo $$ > /dev/shm/weir-test-$$; sleep 60; rm /dev/shm/weir-test-$$"], timeout_s=0.3)
+    assert time.monotonic() - begin < _WAIT_S
+    assert place.run(["sh", "-c", "rm /dev/shm/weir-test-* && ls /dev/shm"]).out.count(b"weir-test-") == 0
+
+
+def test_a_process_is_talked_with(place: Place) -> None:
+    process = place.start(["sh", "-c", "while read word; do echo heard $word; echo $word >&2; done; exit 7"])
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    for word in (b"one", b"two"):
+        process.stdin.write(word + b"\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"heard " + word + b"\n"
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.05)
+    assert process.poll() is None
+    process.stdin.close()
+    assert process.wait(_WAIT_S) == 7
+    assert (process.stdout.read(), process.stderr.read()) == (b"", b"one\ntwo\n")
+
+
+def test_a_process_is_killed(place: Place) -> None:
+    process = place.start(["sleep", "60"])
+    process.kill()
+    assert process.wait(_WAIT_S) == -signal.SIGKILL
+    process.kill()
+
+
+def test_several_processes_do_not_wait_for_each_other(place: Place) -> None:
+    cats = [place.start(["cat"]) for _ in range(4)]
+    for number, cat in enumerate(cats):
+        assert cat.stdin is not None
+        cat.stdin.write(f"{number}\n".encode())
+        cat.stdin.flush()
+    for number, cat in reversed([*enumerate(cats)]):
+        assert cat.stdout is not None
+        assert cat.stdout.readline() == f"{number}\n".encode()
+
+
+def test_files_are_the_places_own(place: Place) -> None:
+    path = place.put("program", b"#!/bin/sh\necho $1 from $0\n", executable=True)
+    assert place.require([path, "hello"]) == f"hello from {path}\n".encode()
+    assert place.get(place.put("data", b"\0\n\xff")) == b"\0\n\xff"
+    assert place.require(["stat", "-c", "%a", place.put("secret", b"")]) == b"600\n"
+    for name in ("../data", "/etc/data", "..", ""):
+        with pytest.raises(PlaceError, match="is not a plain name"):
+            place.put(name, b"")
+    with pytest.raises(PlaceError, match="nothing-there"):
+        place.get("/proc/nothing-there")
+
+
+def test_a_clock_runs_as_ours_does(place: Place) -> None:
+    before = place.clock()
+    time.sleep(0.2)
+    after = place.clock()
+    drift_ns = abs(after.offset_ns - before.offset_ns)
+    assert drift_ns <= before.error_ns + after.error_ns + 20_000_000  # a guest has its time from ours in steps
+    assert after.reading_ns - before.reading_ns >= 150_000_000
+    assert after.error_ns < 50_000_000
+
+
+def test_clocks_are_told_apart(make: Make) -> None:
+    assert make("machine").clock().offset_ns == 0
+    if os.geteuid() == 0:
+        assert make("elsewhere").clock().offset_ns == pytest.approx(AHEAD_S * 1e9, abs=50_000_000)
+
+
+@pytest.mark.parametrize("at_ns", [1_000, 5_000, 900])
+def test_a_start_is_said_by_the_clock_of_the_place(at_ns: int) -> None:
+    clock = Clock(here_ns=1_000, reading_ns=7_000)
+    said = clock.start(at_ns)
+    assert said["reading_ns"] + said["after_ns"] == at_ns + 6_000
+    assert said["after_ns"] >= 0
+    assert (said["command"], said["clock"]) == ("start", "monotonic")
+
+
+def test_nothing_stays_at_a_place_that_is_closed(place: Place) -> None:
+    path = Path(place.put("file", b"content"))
+    process = place.start(["sh", "-c", "sleep 1000 & echo $$ $!; read x; sleep 1000"])
+    assert process.stdout is not None
+    pids = [int(word) for word in process.stdout.readline().split()]
+    assert place.run(["kill", "-0", *map(str, pids)]).code == 0
+    if isinstance(place, Guest):
+        folder = place._lab.folder
+        assert folder.is_dir()
+        place.close()
+        assert not folder.exists()
+        with pytest.raises(PlaceError, match="is not there any more"):
+            place.run(["true"])
+        return
+    assert path.read_bytes() == b"content"
+    place.close()
+    _await_gone(path, path.parent, *(Path(f"/proc/{pid}") for pid in pids))
+
+
+_AWAY = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        print(os.getpid(), flush=True)
+        time.sleep(1000)
+    os._exit(0)
+os.wait()
+time.sleep(1000)
+"""
+
+
+def test_who_leaves_its_parent_does_not_get_away_from_a_place_elsewhere(make: Make) -> None:
+    place = make("elsewhere")
+    process = place.start([sys.executable, "-c", _AWAY])
+    assert process.stdout is not None
+    pid = int(process.stdout.readline())
+    assert Path(f"/proc/{pid}").exists()
+    place.close()
+    _await_gone(Path(f"/proc/{pid}"))
+
+
+_HOLDER = """
+import sys, time
+from weir.hosts.relay import far_end, reach
+place = reach("elsewhere", far_end(sys.argv[1], carried=True))
+process = place.start(["sh", "-c", "sleep 1000 & echo $$ $!; wait"])
+print(place.put("file", b""), process.stdout.readline().decode(), flush=True)
+time.sleep(1000)
+"""
+
+
+def test_nothing_stays_where_the_way_is_cut(tmp_path: Path) -> None:
+    """The process that had the place is killed: nobody is left to say what is to be ended."""
+    with subprocess.Popen([sys.executable, "-c", _HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        path, *pids = holder.stdout.readline().split()
+        assert Path(path).exists()
+        assert len(pids) == 2
+        holder.kill()
+    _await_gone(Path(path).parent, *(Path(f"/proc/{pid}") for pid in pids))
+
+
+def test_processes_of_a_place_that_is_cut_off_have_ended(tmp_path: Path) -> None:
+    with reach("elsewhere", far_end(str(tmp_path))) as place:
+        process = place.start(["sleep", "1000"])
+        place._process.kill()  # type: ignore[attr-defined]
+        assert process.wait(_WAIT_S) == -signal.SIGKILL
+        with pytest.raises(PlaceError, match="elsewhere is not there any more"):
+            place.clock()
+
+
+def test_a_way_that_leads_nowhere_is_said() -> None:
+    with pytest.raises(PlaceError, match="elsewhere cannot be reached: no such host"):
+        reach("elsewhere", ["sh", "-c", "echo no such host >&2; exit 255"])
+    with pytest.raises(PlaceError, match="elsewhere cannot be reached: nothing-of-this-name"):
+        reach("elsewhere", ["nothing-of-this-name"])
+
+
+def test_a_folder_of_a_killed_process_is_found_by_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from weir.hosts import remains
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    code = "import os; from weir.hosts.local import Local; print(Local().put('a', b'')); os._exit(0)"
+    made = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(tmp_path)}, capture_output=True, check=True
+    )
+    folder = Path(made.stdout.decode().strip()).parent
+    (tmp_path / f"{PREFIX}of-somebody-else").mkdir()
+    with Local() as live:
+        own = Path(live.put("a", b"")).parent
+        found = {Path(remain.name): remain.alive for remain in remains.find() if remain.kind == "folder"}
+    assert {path: alive for path, alive in found.items() if path.parent == tmp_path} == {folder: False, own: True}
+    remains.remove(remains.Remain("folder", str(folder), alive=False))
+    assert not folder.exists()

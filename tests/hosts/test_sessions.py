@@ -1,0 +1,101 @@
+"""A run of agents at places: wherever they are, and whatever their clocks show, it is one run."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hosts_support import Make
+
+from shared import dumbbell, plan_of
+from weir import _weir
+from weir._programs import find
+from weir.hosts.checks import Checks
+from weir.hosts.merge import Merger
+from weir.hosts.messages import Frame
+from weir.hosts.place import Place
+from weir.hosts.processes import ProcessError
+from weir.hosts.session import Session
+
+_INTERVAL_S = 0.05
+_GRACE_S = 20.0
+_AHEAD_S = 0.5
+
+_SCENARIO = dumbbell(
+    pairs=1,
+    transport="cc: 'linux:reno', stack: linux, buffers: 1MB",
+    workload="name: flow, between: pairs, kind: bulk, until: 500ms",
+    measure=f"goodput: {_INTERVAL_S * 1000:g}ms",
+)
+
+
+def _job(ends: Sequence[str]) -> dict[str, Any]:
+    """The job of an agent that has the ``ends`` of the flow: it is all on loopback, and nobody emulates the links."""
+    plan = plan_of(_SCENARIO) | {"end_ns": 600_000_000}
+    (flow,) = plan["flows"]
+    address = f"127.{os.getpid() >> 8 & 127}.{os.getpid() & 255}"
+    return {
+        "version": 1,
+        "plan": plan,
+        "first_port": 7000,
+        "kernel_cc": {"linux:reno": "reno"},
+        "hosts": [
+            {"node": flow[end], "address": f"{address}.{number}"} for number, end in enumerate(("from", "to"), 1)
+        ],
+        "ends": [{end: 0} for end in ends],
+    }
+
+
+def _run(sender: Place, receiver: Place) -> dict[str, list[Frame]]:
+    """One run of an agent at each of the places; the tables that they wrote."""
+    agent = [str(find("weir-agent"))]
+    frames: dict[str, list[Frame]] = {}
+    with Session(check=Checks(1, 6, len(_weir.event_kinds()))) as session:
+        to = session.start("receivers", receiver, agent, _job(["to"]))
+        from_ = session.start("senders", sender, agent, _job(["from"]))
+        session.await_ready([to, from_])
+        session.begin(time.monotonic_ns() + round(_AHEAD_S * 1e9))
+        for frame in session.frames(time.monotonic() + _GRACE_S, lambda: None):
+            frames.setdefault(frame.table, []).append(frame)
+    assert session.stats["senders.acked_bytes"] == session.stats["receivers.delivered_bytes"] > 0
+    return frames
+
+
+def _first_s(frames: Sequence[Frame]) -> float:
+    return min(int(np.min(frame.columns["time_ns"])) for frame in frames) / 1e9
+
+
+def test_agents_run_at_any_place(place: Place) -> None:
+    frames = _run(place, place)
+    merger = Merger(pa.array(_weir.event_kinds(), pa.string()))
+    tables = [table for part in frames.values() for frame in part for table in merger.take(frame)]
+    rows = dict([*tables, *merger.finish()])
+    goodput = rows["goodput"].to_pydict()
+    assert sum(goodput["delivered_bytes"]) == rows["flows"].to_pydict()["delivered_bytes"][0] > 0
+    assert max(goodput["time_ns"]) <= 600_000_000
+
+
+@pytest.mark.parametrize("where", ["sender", "receiver"])
+def test_agents_on_machines_with_clocks_of_their_own_begin_together(make: Make, where: str) -> None:
+    here, there = make("machine"), make("elsewhere")
+    frames = _run(there, here) if where == "sender" else _run(here, there)
+    assert abs(_first_s(frames["sent"]) - _first_s(frames["delivered"])) <= 2 * _INTERVAL_S
+
+
+def test_a_start_by_another_machines_clock_is_refused(make: Make) -> None:
+    """That of this machine is long past elsewhere: what the test before this one shows is no chance."""
+    if os.geteuid() != 0:
+        pytest.skip("a clock of its own needs root")
+    here, there = make("machine"), make("elsewhere")
+    with Session() as session:
+        agent = session.start("agent", there, [str(find("weir-agent"))], _job(["to", "from"]))
+        session.await_ready([agent])
+        agent.send(here.clock().start(time.monotonic_ns() + round(_AHEAD_S * 1e9)))
+        with pytest.raises(ProcessError, match=r"`start` is 9\d+\.\d+ s past"):
+            for _ in session.frames(time.monotonic() + _GRACE_S, lambda: None):
+                pass
