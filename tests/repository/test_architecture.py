@@ -82,13 +82,20 @@ CRATES = {
     "weir-units": set(),
     "weir-elements": {"weir-units"},
     "weir-plan": {"weir-elements", "weir-units"},
+    "weir-run": set(),
     "weir-cc": set(),
     "weir-links": {"weir-elements", "weir-plan", "weir-run", "weir-units"},
     "weir-tcp": {"weir-cc", "weir-plan", "weir-units"},
     "weir-trace": {"weir-plan", "weir-units"},
     "weir-traffic": {"weir-plan", "weir-units"},
+    "weir-sim": {
+        *("weir-cc", "weir-elements", "weir-links", "weir-plan", "weir-run", "weir-tcp", "weir-trace", "weir-traffic"),
+        "weir-units",
+    },
+    "weir-protocol": {"weir-plan", "weir-run"},
 }
-"""The crates of weir that each core crate may depend on; drivers and edges are never among them."""
+"""The crates of weir that each core crate may depend on; drivers, edges and the protocol of processes are never among
+them."""
 
 EDGE = {"libloading", "object", "pyo3", "rustix", "tempfile"}
 """Crates of others that only the edge needs."""
@@ -105,18 +112,106 @@ UNSAFE = {
 }
 
 
+def place_of(file: Path) -> tuple[str, ...]:
+    """The package that relative imports of ``file`` begin in."""
+    return file.relative_to(PACKAGE.parent).parent.parts
+
+
 def imports(file: Path) -> Iterator[str]:
     """Modules that ``file`` imports anywhere, including through ``importlib`` with a literal name."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    return imported(ast.parse(file.read_text(encoding="utf-8")), place_of(file))
+
+
+def imported(tree: ast.AST, package: tuple[str, ...]) -> Iterator[str]:
+    """Modules that code in ``package`` imports; of names that are modules of weir themselves, these."""
+    for node in ast.walk(tree):
         match node:
             case ast.Import(names=names):
                 yield from (alias.name for alias in names)
-            case ast.ImportFrom(module="weir", names=names):
-                yield from (f"weir.{alias.name}" for alias in names)
-            case ast.ImportFrom(module=str(module), level=0):
-                yield module
+            case ast.ImportFrom(module=module, names=names, level=level):
+                base = [*package[: len(package) - level + 1], *([module] if module else [])] if level else [module]
+                for alias in names:
+                    whole = ".".join([*map(str, base), alias.name])
+                    yield whole if is_module(whole) else ".".join(map(str, base))
             case ast.Call(func=ast.Attribute(attr="import_module"), args=[ast.Constant(value=str(module)), *_]):
                 yield module
+
+
+def is_module(name: str) -> bool:
+    place = PACKAGE.parent.joinpath(*name.split("."))
+    return name == "weir._weir" or place.with_suffix(".py").is_file() or (place / "__init__.py").is_file()
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("import weir.run, os", ["weir.run", "os"]),
+        ("from weir import run, __version__", ["weir.run", "weir"]),
+        ("from weir.run import Run, tables", ["weir.run", "weir.run.tables"]),
+        ("from . import _emulator", ["weir.emulate._emulator"]),
+        ("from ._emulator import Emulator", ["weir.emulate._emulator"]),
+        ("from ..hosts import wiring, _cgroup", ["weir.hosts.wiring", "weir.hosts._cgroup"]),
+        ("from .. import run", ["weir.run"]),
+        ("def f():\n    from ..hosts._cgroup import root", ["weir.hosts._cgroup"]),
+        ("importlib.import_module('weir.run.tables')", ["weir.run.tables"]),
+    ],
+)
+def test_every_way_of_importing_is_seen(code: str, found: list[str]) -> None:
+    assert [*imported(ast.parse(code), ("weir", "emulate"))] == found
+
+
+def private_of_others(module: str, package: tuple[str, ...]) -> bool:
+    """Whether ``module`` is a private part of a package that ``package`` is not within."""
+    parts = module.split(".")
+    private = next((number for number, part in enumerate(parts) if re.match(r"_(?!_)", part)), None)
+    return private is not None and parts[0] == "weir" and tuple(parts[:private]) != package[:private]
+
+
+@pytest.mark.parametrize(
+    ("module", "package", "is_private"),
+    [
+        ("weir.hosts._cgroup", ("weir", "hosts"), False),
+        ("weir.hosts._cgroup", ("weir", "emulate"), True),
+        ("weir.hosts._cgroup", ("weir",), True),
+        ("weir._owner", ("weir", "emulate"), False),
+        ("weir.methods._method", ("weir", "methods", "lab"), False),
+        ("weir.methods.lab._wire", ("weir", "methods"), True),
+        ("weir.hosts.wiring", ("weir", "emulate"), False),
+        ("os._exit", ("weir",), False),
+    ],
+)
+def test_what_is_private_of_another_package(module: str, package: tuple[str, ...], is_private: bool) -> None:
+    assert private_of_others(module, package) == is_private
+
+
+def test_no_package_reaches_into_the_private_modules_of_another() -> None:
+    files = sorted(PACKAGE.rglob("*.py"))
+    assert len(files) > 300
+    found = {
+        f"{file.relative_to(PACKAGE)} imports {module}"
+        for file in files
+        for module in imports(file)
+        if private_of_others(module, place_of(file))
+    }
+    assert not found
+
+
+CIRCLES = {("metrics", "run"): "`Run.metrics` and the like import the metrics when they are called"}
+"""Pairs of packages that know each other, and why."""
+
+
+def test_no_packages_know_each_other() -> None:
+    knows: dict[str, set[str]] = {layer: set() for layer in LAYERS}
+    for layer in LAYERS:
+        for file in (PACKAGE / layer).rglob("*.py"):
+            others = (module.split(".")[1] for module in imports(file) if module.startswith("weir."))
+            knows[layer] |= {other for other in others if other in LAYERS and other != layer}
+    reached = {layer: set(known) for layer, known in knows.items()}
+    for _ in LAYERS:
+        for known in reached.values():
+            known |= {further for other in known for further in reached[other]}
+    circles = {(a, b) for a in LAYERS for b in reached[a] if a < b and a in reached[b]}
+    assert circles == set(CIRCLES)
 
 
 def within(module: str, packages: set[str]) -> bool:
@@ -392,9 +487,9 @@ def test_nothing_is_evaluated() -> None:
 @pytest.mark.parametrize("crate", CRATES)
 def test_core_crates_know_no_driver(crate: str) -> None:
     manifest = tomllib.loads((ROOT / "crates" / crate / "Cargo.toml").read_text(encoding="utf-8"))
-    known = {name for name in manifest["dependencies"] if name.startswith("weir-")}
+    known = {name for name in manifest.get("dependencies", {}) if name.startswith("weir-")}
     assert known <= CRATES[crate]
-    assert not manifest["dependencies"].keys() & EDGE, "a core crate opens no file and loads no program"
+    assert not manifest.get("dependencies", {}).keys() & EDGE, "a core crate opens no file and loads no program"
     assert not (ROOT / "crates" / crate / "clippy.toml").exists(), "it is under the workspace's clippy.toml"
 
 

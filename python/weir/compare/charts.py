@@ -12,18 +12,19 @@ import polars as pl
 from weir.compare._align import Group
 from weir.compare._comparison import Comparison
 from weir.compare._traces import Key, Trace, apart, traces_of
-from weir.report._text import Unit, unit_for
 from weir.report.charts import (
     Chart,
     Drawing,
     Medium,
     Spec,
+    Unit,
     category_scale,
     named,
     plain_spec,
     shape,
     time_axis,
     tooltip,
+    unit_for,
     window,
 )
 

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from weir.report import theme
-from weir.report.charts._base import Chart, Drawing, Medium
+from weir.report.charts import Chart, Drawing, Medium
 
 __all__ = ["columns_of", "rows_of", "set_width", "specification"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weir.report._text import Unit, unit_for
 from weir.report.charts import (
     completion,
     completion_sweep,
@@ -49,12 +50,14 @@ __all__ = [
     "Medium",
     "RunChart",
     "Spec",
+    "Unit",
     "category_scale",
     "named",
     "plain_spec",
     "shape",
     "time_axis",
     "tooltip",
+    "unit_for",
     "window",
 ]
 
