@@ -62,7 +62,7 @@ def _run(sender: Place, receiver: Place) -> dict[str, list[Frame]]:
         session.begin(time.monotonic_ns() + round(_AHEAD_S * 1e9))
         for frame in session.frames(time.monotonic() + _GRACE_S, lambda: None):
             frames.setdefault(frame.table, []).append(frame)
-    assert session.stats["senders.acked_bytes"] == session.stats["receivers.delivered_bytes"] > 0
+    assert session.heard.stats["senders.acked_bytes"] == session.heard.stats["receivers.delivered_bytes"] > 0
     return frames
 
 

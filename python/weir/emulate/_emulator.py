@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from weir._programs import find
+from weir.hosts.jobs import job
 from weir.hosts.local import Local
 from weir.hosts.messages import File, Frame, FrameError, Message
 from weir.hosts.processes import PRIORITY, Process, Said
@@ -36,7 +37,6 @@ class Emulator:
             ProcessError: it cannot do what it is told.
             weir._programs.ProgramError: it is not there.
         """
-        job = {"version": 1, "plan": plan, "hosts": list(hosts), "ends": [], "kernel_cc": {}, "first_port": first_port}
         self._said: queue.SimpleQueue[Said] = queue.SimpleQueue()
         self._warnings: list[str] = []
         self._stats: dict[str, float] = {}
@@ -45,7 +45,7 @@ class Emulator:
         self._process = Process("the emulator", running, self._here, self._said)
         self._pid = running.pid
         try:
-            self._process.send(job)
+            self._process.send(job(plan, hosts, first_port))
             self._await("ready")
             self._process.send(self._here.clock().start(time.monotonic_ns()))
             self._await("progress")  # with the start, all that was under way is forgotten

@@ -3,10 +3,11 @@
 Whatever executes plans on a real kernel is made of these parts - namespaces of this machine, those of a lab's guest,
 machines of their own - and so is what emulates a link or measures a path without any plan:
 
+    place, local, relay, guest   where hosts are: this machine, one behind a stream of bytes, a lab's guest
     wiring, netem, qdiscs        from a plan to namespaces, addresses, routes, disciplines: commands; pure
     programs, congestion, rates  what else a plan asks of Linux: routes of programs, congestion controls, trains
     network, namespaces, needs   hosts on this machine, with a guardian; what this machine lacks for them
-    processes, session           agents and other processes of a run, from job to end
+    jobs, processes, session     agents and other processes of a run, from job to end
     messages, checks, windows    what they say: reading it, and refusing what no run of the plan says
     merge                        the tables of a run out of the parts that the processes saw
     probes, expectation, selfcheck   packets that prove a network before anything is measured
@@ -22,18 +23,23 @@ __all__ = [
     "checks",
     "congestion",
     "expectation",
+    "guest",
+    "jobs",
     "load",
+    "local",
     "merge",
     "messages",
     "namespaces",
     "needs",
     "netem",
     "network",
+    "place",
     "probes",
     "processes",
     "programs",
     "qdiscs",
     "rates",
+    "relay",
     "remains",
     "selfcheck",
     "session",

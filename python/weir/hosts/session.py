@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import queue
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,14 +15,43 @@ from weir.hosts.place import Place, Running
 from weir.hosts.processes import Process, ProcessError, Said
 from weir.hosts.programs import Remains
 
-__all__ = ["MOST_WARNINGS", "Session"]
+__all__ = ["Heard", "Session"]
 
 _What = TypeVar("_What")
 
 _READY_S = 60.0
 _POLL_S = 0.1
-MOST_WARNINGS = 1000
+_MOST_WARNINGS = 1000
 """So many warnings of a run are kept; who writes more says nothing new."""
+
+
+@dataclass
+class Heard:
+    """What the processes of a run said beside tables."""
+
+    remains: Remains = field(default_factory=Remains)
+    """What the programs of the plan left."""
+    warnings: list[str] = field(default_factory=list)
+    stats: dict[str, float] = field(default_factory=dict)
+    """What they counted, by ``process.name``."""
+
+    def heed(self, name: str, what: Message) -> None:
+        """Takes a message of the process ``name``.
+
+        Raises:
+            ProcessError: the process says that it failed.
+            FrameError: no process of the run says so.
+        """
+        match what["message"]:
+            case "warning":
+                if len(self.warnings) < _MOST_WARNINGS:
+                    self.warnings.append(f"{name}: {what['text']}")
+            case "error":
+                raise ProcessError(f"{name}: {what['text']}")
+            case "program":
+                self.remains.note(what)
+            case "end":
+                self.stats |= {f"{name}.{key}": value for key, value in what["stats"].items()}
 
 
 @dataclass
@@ -30,12 +60,7 @@ class Session:
 
     check: Callable[[Frame], None] = lambda _: None
     """Raises FrameError for a table that the plan does not have."""
-    warnings: list[str] = field(default_factory=list)
-    """What the processes warned of."""
-    stats: dict[str, float] = field(default_factory=dict)
-    """What they counted, by ``process.name``."""
-    remains: Remains = field(default_factory=Remains)
-    """What the programs of the plan left."""
+    heard: Heard = field(default_factory=Heard)
     _said: queue.SimpleQueue[Said] = field(default_factory=queue.SimpleQueue)
     _processes: list[Process] = field(default_factory=list)
 
@@ -121,7 +146,7 @@ class Session:
                 self._guarded(said.by, self.check, said.what)
                 yield said.what
             elif isinstance(said.what, File):
-                self._guarded(said.by, self.remains.take, said.what)
+                self._guarded(said.by, self.heard.remains.take, said.what)
             elif said.by in waiting and self._heed(said)["message"] == "end":  # after that, its output may end
                 waiting.discard(said.by)
 
@@ -154,14 +179,5 @@ class Session:
         if isinstance(what, FrameError):
             raise said.by.failure(f"wrote what cannot be read: {what}")
         assert not isinstance(what, Frame | File)
-        match what["message"]:
-            case "warning":
-                if len(self.warnings) < MOST_WARNINGS:
-                    self.warnings.append(f"{said.by.name}: {what['text']}")
-            case "error":
-                raise ProcessError(f"{said.by.name}: {what['text']}")
-            case "program":
-                self._guarded(said.by, self.remains.note, what)
-            case "end":
-                self.stats |= {f"{said.by.name}.{name}": value for name, value in what["stats"].items()}
+        self._guarded(said.by, functools.partial(self.heard.heed, said.by.name), what)
         return what

@@ -26,6 +26,7 @@ from weir.hosts import programs
 from weir.hosts.checks import Checks
 from weir.hosts.congestion import kernel_names, renamed
 from weir.hosts.congestion import obstacle as lacking_control
+from weir.hosts.jobs import job
 from weir.hosts.load import HostWatch, facts
 from weir.hosts.local import Local
 from weir.hosts.merge import Merger
@@ -36,7 +37,7 @@ from weir.hosts.processes import PRIORITY, Process
 from weir.hosts.programs import Remains, files_of
 from weir.hosts.rates import packets_alone, packets_per_s
 from weir.hosts.selfcheck import SelfCheck
-from weir.hosts.session import Session
+from weir.hosts.session import Heard, Session
 from weir.hosts.windows import require_windows
 from weir.hosts.wiring import Wiring, wire
 from weir.methods import Capacity, Method, MethodError, Outcome, Progress, Sink
@@ -169,16 +170,16 @@ class _Cell:
             checks = Checks(len(self._plan.flows), len(self._plan.links), len(_weir.event_kinds()))
             remains = Remains(expected=files_of(self._plan))
             here = stack.enter_context(Local(environment=environment(self._tag), take=network.take, priority=PRIORITY))
-            session = stack.enter_context(Session(check=checks, remains=remains))
+            session = stack.enter_context(Session(checks, Heard(remains)))
             self._keep("kernel.json", _indented({"cc": names, "tcp": facts(self._wiring.hosts[0])}))
             self._prepare(session, here, names)
             watch = HostWatch(self._wiring.hosts)
             with watch, self._overruns():
                 self._measure(session, network)
-        session.remains.keep(self._sink)
+        session.heard.remains.keep(self._sink)
         seen = (*self._wiring.warnings, *network.warnings, *self._warnings, *self._watcher.warnings)
-        warnings = (*seen, *session.warnings, *watch.judge(session.stats))
-        return Outcome(warnings, {**self._times, **session.stats, **watch.stats})
+        warnings = (*seen, *session.heard.warnings, *watch.judge(session.heard.stats))
+        return Outcome(warnings, {**self._times, **session.heard.stats, **watch.stats})
 
     @contextlib.contextmanager
     def _timed(self, name: str) -> Iterator[None]:
@@ -224,9 +225,9 @@ class _Cell:
         """The process of the links: the emulator, or the one that reads the counters of the kernel's disciplines."""
         if self._links is None:
             return self._start_emulator(session, here)
-        job = queues_job(self._plan, self._links)
-        self._keep("job-queues.json", _indented(job))
-        return session.start("queues", here, queues_command(), job)
+        told = queues_job(self._plan, self._links)
+        self._keep("job-queues.json", _indented(told))
+        return session.start("queues", here, queues_command(), told)
 
     def _start_emulator(self, session: Session, here: Local) -> Process:
         from weir import _weir
@@ -283,16 +284,10 @@ class _Cell:
         self, name: str, plan: Mapping[str, Any], ends: list[dict[str, int]], names: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
         """The job of a process; the cell keeps it."""
-        job = {
-            "version": 1,
-            "plan": plan,
-            "hosts": [host.to_job() for host in self._wiring.hosts],
-            "ends": ends,
-            "kernel_cc": dict(names or {}),
-            "first_port": self._wiring.first_port,
-        }
-        self._keep(f"job-{name}.json", json.dumps(job, separators=(",", ":")) + "\n")
-        return job
+        hosts = (host.to_job() for host in self._wiring.hosts)
+        told = job(plan, hosts, self._wiring.first_port, ends, names)
+        self._keep(f"job-{name}.json", json.dumps(told, separators=(",", ":")) + "\n")
+        return told
 
     def _keep(self, name: str, text: str) -> None:
         self._sink.open(name).write(text.encode())

@@ -17,6 +17,7 @@ from typing import Any
 
 from weir import _owner
 from weir._programs import find
+from weir.hosts.jobs import job
 from weir.hosts.local import Local
 from weir.hosts.network import Network, environment
 from weir.hosts.probes import Endpoint, Probes, Train
@@ -114,8 +115,8 @@ def _measured_ns(train: int) -> float:
         network = stack.enter_context(Network(wiring, tag))
         here = stack.enter_context(Local(environment=environment(tag), take=network.take, priority=PRIORITY))
         session = stack.enter_context(Session())
-        job = {"version": 1, "plan": plan, "hosts": [host.to_job() for host in wiring.hosts], "ends": []}
-        emulator = session.start("emulator", here, [str(find("weir-emu"))], {**job, "first_port": wiring.first_port})
+        told = job(plan, (host.to_job() for host in wiring.hosts), wiring.first_port)
+        emulator = session.start("emulator", here, [str(find("weir-emu"))], told)
         session.await_ready([emulator])
         session.begin(time.monotonic_ns() + 50_000_000)
         time.sleep(0.06)
@@ -123,8 +124,8 @@ def _measured_ns(train: int) -> float:
         session.tell({"command": "stop"})
         for _ in session.frames(time.monotonic() + 10.0, lambda: None):
             pass
-    packets = session.stats.get("emulator.packets", 0.0)
-    seconds = session.stats.get("emulator.busy_share", 0.0) * (_CALIBRATE_S + 0.06)
+    packets = session.heard.stats.get("emulator.packets", 0.0)
+    seconds = session.heard.stats.get("emulator.busy_share", 0.0) * (_CALIBRATE_S + 0.06)
     if packets < 100 or seconds <= 0:
         raise MethodError("the cost of a packet could not be measured: the emulator saw none")
     return max(seconds / packets * 1e9, 100.0)

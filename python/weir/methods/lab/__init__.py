@@ -27,7 +27,7 @@ from weir.hosts import programs
 from weir.hosts.checks import Checks
 from weir.hosts.merge import Merger
 from weir.hosts.messages import File, Frame, FrameError, read
-from weir.hosts.session import MOST_WARNINGS
+from weir.hosts.session import Heard
 from weir.hosts.windows import require_windows
 from weir.hosts.wiring import Wiring, wire
 from weir.lab import Kernel, Lab, LabError, Settings, find, unavailable
@@ -135,9 +135,8 @@ class _Cell:
         self._wiring: Wiring = wire(plan, "lab", alone=alone) if netem is None else netem.wiring
         delays = netem is None and plan.measure.delay_ns > 0
         self._merger = Merger(pa.array(_weir.event_kinds(), pa.string()), delays)
-        self._warnings: list[str] = list(self._wiring.warnings)
-        self._stats: dict[str, float] = {}
-        self._remains = programs.Remains(expected=programs.files_of(plan))
+        remains = programs.Remains(expected=programs.files_of(plan))
+        self._heard = Heard(remains, list(self._wiring.warnings))
         self._most_bytes = output_bytes(plan)
         self._checks = Checks(len(plan.flows), len(plan.links), len(_weir.event_kinds()), plan.end_ns + _GRACE_NS)
 
@@ -162,11 +161,11 @@ class _Cell:
             raise MethodError(held.explain(error)) from error
         for table, rows in self._merger.finish():
             self._sink.write(table, rows)
-        self._remains.keep(self._sink)
-        del self._stats["agent.ended"]
+        self._heard.remains.keep(self._sink)
+        del self._heard.stats["agent.ended"]
         notes = () if not programs.programs(self._plan) else (_PRICE,)
         unconfined = [warning] if (warning := confine.state().warning) else []
-        return Outcome((*unconfined, *self._warnings), self._stats, notes)
+        return Outcome((*unconfined, *self._heard.warnings), self._heard.stats, notes)
 
     def _observe(self, lab: Lab) -> None:
         """Takes everything that the lab gives, until its end.
@@ -187,7 +186,7 @@ class _Cell:
             raise
         lab.wait()
         code = lab.exit_code()
-        if code or "agent.ended" not in self._stats:
+        if code or "agent.ended" not in self._heard.stats:
             raise MethodError(f"a process of the lab ended with {code}, before the plan did.{lab.console()}")
         if self._network.module is not None:
             self._take_rows(lab)
@@ -197,7 +196,7 @@ class _Cell:
             for name in _weir.trace_files():
                 with self._result(lab, name, trace_bytes(self._plan)) as trace:
                     shutil.copyfileobj(trace, self._sink.open(name))
-        self._stats["lab.virtual_s"] = lab.now_ns / 1e9
+        self._heard.stats["lab.virtual_s"] = lab.now_ns / 1e9
 
     def _follow(self, lab: Lab, name: str) -> None:
         """Takes what the process ``name`` says, until it ends.
@@ -211,26 +210,18 @@ class _Cell:
                     if isinstance(what, Frame):
                         self._take(what)
                     elif isinstance(what, File):
-                        self._remains.take(what)
+                        self._heard.remains.take(what)
                     else:
                         self._heed(name, what)
         except FrameError as error:
             raise FrameError(f"{name} wrote what cannot be read: {error}") from error
 
     def _heed(self, name: str, what: Mapping[str, Any]) -> None:
-        match what["message"]:
-            case "progress":
-                self._progress(min(what["now_ns"], self._plan.end_ns))
-            case "warning":
-                if len(self._warnings) < MOST_WARNINGS:
-                    self._warnings.append(f"{name}: {what['text']}")
-            case "error":
-                raise MethodError(f"{name}: {what['text']}")
-            case "program":
-                self._remains.note(what)
-            case "end":
-                self._stats |= {f"{name}.{key}": value for key, value in what["stats"].items()}
-                self._stats[f"{name}.ended"] = 1
+        self._heard.heed(name, what)
+        if what["message"] == "progress":
+            self._progress(min(what["now_ns"], self._plan.end_ns))
+        elif what["message"] == "end":
+            self._heard.stats[f"{name}.ended"] = 1
 
     def _take(self, frame: Frame) -> None:
         self._checks(frame)

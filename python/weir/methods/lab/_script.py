@@ -11,6 +11,7 @@ from typing import Any
 
 from weir._programs import find
 from weir.hosts.congestion import renamed
+from weir.hosts.jobs import job
 from weir.hosts.netem import Links, queues_command, queues_job
 from weir.hosts.programs import programs, routes
 from weir.hosts.wiring import Command, Host, Wiring
@@ -99,26 +100,19 @@ def script(document: Mapping[str, Any], plan: Plan, wiring: Wiring, controls: Co
     return made
 
 
-def _add_process(made: Script, name: str, command: Sequence[str], job: Mapping[str, Any]) -> None:
-    _serve(made, name, (str(find(command[0])), *command[1:]), job)
+def _add_process(made: Script, name: str, command: Sequence[str], told: Mapping[str, Any]) -> None:
+    _serve(made, name, (str(find(command[0])), *command[1:]), told)
 
 
-def _serve(made: Script, name: str, command: Sequence[str], job: Mapping[str, Any]) -> None:
-    made.inputs[f"{name}.in"] = json.dumps(job, separators=(",", ":")).encode() + b"\n"
+def _serve(made: Script, name: str, command: Sequence[str], told: Mapping[str, Any]) -> None:
+    made.inputs[f"{name}.in"] = json.dumps(told, separators=(",", ":")).encode() + b"\n"
     made.add("serve", name, *command)
 
 
 def _job(
     plan: Mapping[str, Any], wiring: Wiring, ends: Sequence[Mapping[str, int]], names: Mapping[str, str]
 ) -> dict[str, Any]:
-    return {
-        "version": 1,
-        "plan": plan,
-        "hosts": [host.to_job() for host in wiring.hosts],
-        "ends": list(ends),
-        "kernel_cc": dict(names),
-        "first_port": wiring.first_port,
-    }
+    return job(plan, (host.to_job() for host in wiring.hosts), wiring.first_port, ends, names)
 
 
 _NO_LIMIT = "4194304 4194304 4194304"
