@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -161,6 +162,8 @@ def test_without_clang_the_registered_ones_load_and_a_users_own_says_what_is_mis
         try:
             assert loader.load("bic") in available()
         except BpfError as error:
+            if shutil.which("clang") is not None:  # then it was there when weir-bpf was built
+                raise
             pytest.skip(f"weir-bpf was built without clang: {error}")
         with pytest.raises(BpfError, match=r"no \"/no/such/clang\" .*; install clang") as caught:
             loader.load(str(MY_CC))

@@ -20,6 +20,7 @@ BLOCKS = re.findall(r"```yaml\n(.*?)```", README + DOC, re.DOTALL)
 @pytest.mark.parametrize("text", BLOCKS, ids=lambda t: t.split("\n")[0].removeprefix("title: "))
 def test_every_example_is_a_scenario_without_warnings_that_compiles(text: str) -> None:
     scenario = parse(text)
+    assert scenario.cells()
     assert [str(p) for p in scenario.problems if p.severity == "warning"] == []
     for cell in scenario.cells()[:3] + scenario.cells(quick=True)[:1]:
         _weir.check_plan(json.dumps(cell.plan()))
@@ -27,7 +28,9 @@ def test_every_example_is_a_scenario_without_warnings_that_compiles(text: str) -
 
 
 def test_every_key_of_the_language_is_documented() -> None:
-    documented = set(re.findall(r"[A-Za-z_0-9]+", DOC))
+    blocks = re.findall(r"```.*?```", DOC, re.DOTALL)
+    code = blocks + re.findall(r"`[^`\n]+`", re.sub(r"```.*?```", "", DOC, flags=re.DOTALL))
+    documented = {word for part in code for word in re.findall(r"[A-Za-z_0-9]+", part)}
     properties = schema()["properties"].keys()
     for definition in schema()["$defs"].values():
         properties |= definition.get("properties", {}).keys()
