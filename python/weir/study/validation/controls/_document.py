@@ -14,12 +14,12 @@ _NAME = "variants"
 _DRAWN = "scripted"
 """The case that is drawn: all sides lose the same packets."""
 _ABOUT = """\
-[`scenarios/validation/variants.yaml`](../../scenarios/validation/variants.yaml) says what the cases are. `kernel` is
+[`scenarios/validation/variants.yaml`](../../scenarios/validation/variants.yaml) describes the cases. `kernel` is
 `cc: linux:NAME`; `lab` is `cc: NAME`, weir's source as a module of the same kernel; `as_linux` is
-`cc: {name: NAME, as_linux: true}`; `sim` is the simulator. Of two numbers the first is the reference's. *Distance* is
-that of the windows' traces, *of values* the same ignoring when, as [comparisons.md](../comparisons.md) defines them.
-**same**: every row of every table is equal, each sample of each connection, each loss, each event. `cc/NAME/README.md`
-says why weir's differ from the kernel's.""".splitlines()
+`cc: {name: NAME, as_linux: true}`; `sim` is the simulator. The first of two numbers is the reference's. *Distance*
+compares the windows' traces instant by instant, *of values* regardless of time ([comparisons.md](../comparisons.md)).
+**same** means that every row of every table is equal: each sample of each connection, each loss, each event.
+`cc/NAME/README.md` explains the differences between weir's and the kernel's.""".splitlines()
 
 
 def document(variants: Variants, folder: Path, command: str) -> list[Path]:
