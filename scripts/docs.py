@@ -247,11 +247,18 @@ def _plan_types() -> str:
     return plan_types()
 
 
+def _elements() -> str:
+    from elements_page import elements_page
+
+    return _NOTE + elements_page()
+
+
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "python/weir/plan/_types.py": _plan_types,
     "docs/schema/plan.schema.json": _plan_schema,
     "docs/schema/scenario.schema.json": _scenario_schema,
     "docs/tables.md": _tables,
+    "docs/elements.md": _elements,
     "docs/metrics.md": _metrics,
     "docs/congestion-controls.md": _congestion_controls,
     "docs/command-line.md": _command_line,

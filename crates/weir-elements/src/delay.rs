@@ -75,7 +75,7 @@ impl Delay {
     }
 }
 
-const DELAY: Key = key("delay", "delay_ns", Kind::Time { positive: false }, "One-way propagation delay.");
+const DELAY: Key = key("delay", "delay_ns", Kind::Time { positive: false }, "One-way propagation delay.").or("0");
 
 pub(crate) const FIXED: ElementInfo = ElementInfo::new(
     "fixed",

@@ -14,7 +14,7 @@ pub(crate) const INFO: ElementInfo = ElementInfo::new(
     &[Form {
         name: "mtu",
         title: "The largest IP packet of a link.",
-        keys: &[key("mtu", "mtu_bytes", Kind::Bytes, "Largest IP packet.")],
+        keys: &[key("mtu", "mtu_bytes", Kind::Bytes, "Largest IP packet.").or("1500B")],
     }],
 );
 

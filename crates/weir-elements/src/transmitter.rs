@@ -21,7 +21,7 @@ pub(crate) const INFO: ElementInfo = ElementInfo::new(
         title: "The transmitter of a link.",
         keys: &[
             key("rate", "rate_bps", Kind::Rate, "Rate of the transmitter."),
-            key("overhead", "overhead_bytes", Kind::Bytes, "Bytes added to each IP packet on the wire."),
+            key("overhead", "overhead_bytes", Kind::Bytes, "Bytes added to each IP packet on the wire.").or("38B"),
         ],
     }],
 );

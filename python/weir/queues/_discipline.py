@@ -40,6 +40,8 @@ class Discipline:
     Every method gets a link whose queue is of this kind.
     """
 
+    names: ClassVar[tuple[str, ...]] = ()
+    """What ``tc`` calls it; none: Linux does not have it."""
     marks_word: ClassVar[int | None] = None
     """Which 32-bit word of ``tc``'s own statistics of it is its number of marked packets (``linux/pkt_sched.h``)."""
 

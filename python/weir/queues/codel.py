@@ -11,6 +11,7 @@ __all__ = ["Codel", "law"]
 class Codel(Discipline):
     """``codel``, whose limit is in packets."""
 
+    names = ("codel",)
     marks_word = 6
 
     def advise(self, written: Written) -> None:

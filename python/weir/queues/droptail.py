@@ -11,6 +11,8 @@ __all__ = ["Droptail"]
 class Droptail(Discipline):
     """``pfifo`` has a limit in packets, ``bfifo`` in bytes."""
 
+    names = ("pfifo", "bfifo")
+
     def obstacle(self, link: Link) -> str | None:
         return None
 

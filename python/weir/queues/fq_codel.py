@@ -12,6 +12,7 @@ __all__ = ["FqCodel"]
 class FqCodel(Codel):
     """``fq_codel``, whose limit is in packets; that of memory is far above it."""
 
+    names = ("fq_codel",)
     marks_word = 3
 
     def arguments(self, link: Link, *, on_wire: bool) -> str:

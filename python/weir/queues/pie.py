@@ -17,6 +17,7 @@ _TICK_NS = 1_000_000
 class Pie(Discipline):
     """``pie``, whose limit is in packets."""
 
+    names = ("pie",)
     marks_word = 9
 
     def obstacle(self, link: Link) -> str | None:

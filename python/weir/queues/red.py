@@ -18,6 +18,7 @@ _ALL_CLASSES = (0, _CODE_POINTS - 1)
 class Red(Discipline):
     """``red``, which has one curve for all packets, and weights that are powers of two."""
 
+    names = ("red",)
     marks_word = 3
 
     def fields(self, written: Written) -> Mapping[str, Any]:

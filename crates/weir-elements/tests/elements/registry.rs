@@ -2,9 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::TestRunner;
 use schemars::schema_for;
 use serde_json::Value;
 use weir_elements::{Delay, ElementInfo, Kind, Loss, Place, Queue, elements};
+
+use crate::common::any_queue;
 
 /// The elements of a type of the plan as its JSON schema gives them: name and fields.
 fn in_schema(schema: &Value) -> BTreeSet<(String, BTreeSet<String>)> {
@@ -50,12 +54,21 @@ fn the_declarations_are_in_the_order_of_a_link() {
 }
 
 #[test]
-fn a_scenario_gives_every_queue_its_limit_and_those_that_mark_their_ecn() {
+fn a_scenario_gives_every_queue_its_limit_and_a_plain_one_marks_nothing() {
     for info in elements().filter(|info| info.place == Place::Queue) {
         for form in info.forms {
             let limits = form.keys.iter().filter(|key| key.kind == Kind::Limit && key.field == "limit");
             assert_eq!(limits.count(), 1, "{}", form.name);
-            assert_eq!(info.plain, !form.keys.iter().any(|key| key.kind == Kind::Ecn), "{}", form.name);
+            assert!(!info.plain || !form.keys.iter().any(|key| key.kind == Kind::Ecn), "{}", form.name);
         }
     }
+}
+
+/// What holds of every queue is tried with every queue.
+#[test]
+fn the_property_tests_draw_every_queue() {
+    let mut runner = TestRunner::deterministic();
+    let drawn = (0..1000).map(|_| any_queue().new_tree(&mut runner).expect("a queue").current().info().name);
+    let declared = elements().filter(|info| info.place == Place::Queue).map(|info| info.name);
+    assert_eq!(drawn.collect::<BTreeSet<_>>(), declared.collect());
 }

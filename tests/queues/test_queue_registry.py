@@ -1,0 +1,99 @@
+"""Queues: the registry against the declarations, and what a queue without a module gets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from weir import queues, scenario
+from weir.hosts import qdiscs
+from weir.plan import Link, typed
+from weir.queues import Discipline, Key
+
+DECLARED = {one.name: one for one in queues.elements("queue")}
+_DOCUMENT = """
+title: A queue
+topology: {{dumbbell: {{pairs: 1, rtt: 10ms, access: {{rate: 1Gbps}}, bottleneck: {{rate: 10Mbps, queue: {queue}}}}}}}
+transport: {{cc: reno}}
+workload: [{{name: flow, kind: bulk, between: pairs}}]
+duration: 1s
+"""
+WRITTEN = {
+    "droptail": "{droptail: {size: 100packets}}",
+    "red": "{red: {size: 100packets, min: 10packets, max: 30packets, gentle: false, weight: 0.001953125, ecn: true}}",
+    "codel": "{codel: {ecn: true}}",
+    "fq_codel": "{fq_codel: {ecn: true}}",
+    "pie": "{pie: {ecn: true}}",
+}
+
+
+def link(queue: str) -> Link:
+    """The bottleneck of a scenario with ``queue``."""
+    (cell,) = scenario.parse(_DOCUMENT.format(queue=queue)).cells()
+    return next(one for one in typed(cell.plan()).links if one.name == "bottleneck")
+
+
+def marking(keys: tuple[Key, ...]) -> bool:
+    return any(key.type == "ecn" for key in keys)
+
+
+def test_every_module_is_of_a_declared_queue() -> None:
+    assert set(queues.QUEUES) == set(WRITTEN)
+    assert set(queues.QUEUES) <= set(DECLARED)
+    assert queues.DEFAULT in DECLARED
+    for kind in queues.QUEUES:
+        made = queues.discipline(kind)
+        assert type(made) is not Discipline
+        assert made.kind == kind
+        assert made.plain == DECLARED[kind].plain
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_the_kernel_is_told_a_name_that_the_module_has(kind: str) -> None:
+    one = link(WRITTEN[kind])
+    assert qdiscs.obstacle(one) is None
+    name, *arguments = qdiscs.arguments(one).split()
+    assert name in queues.of(one.queue).names
+    assert "limit" in arguments
+    assert ("ecn" in arguments) == marking(DECLARED[kind].forms[0].keys)
+
+
+@pytest.mark.parametrize("kind", WRITTEN)
+def test_a_queue_that_marks_counts_its_marks(kind: str) -> None:
+    assert (queues.discipline(kind).marks_word is not None) == marking(DECLARED[kind].forms[0].keys)
+
+
+def test_the_time_in_which_nothing_is_dropped_is_codel_s_interval() -> None:
+    """RFC 8289, section 5.2."""
+    patience = {kind: queues.discipline(kind).patience_ns(link(text)) for kind, text in WRITTEN.items()}
+    assert {kind: ns for kind, ns in patience.items() if ns} == {"codel": 100_000_000, "fq_codel": 100_000_000}
+
+
+def test_a_queue_without_a_module_is_one_that_linux_lacks() -> None:
+    lacking = queues.discipline("headdrop")
+    assert type(lacking) is Discipline
+    assert not lacking.plain
+    assert lacking.obstacle(link("1bdp")) == "a queue headdrop, which Linux does not have"
+    with pytest.raises(NotImplementedError, match="headdrop"):
+        lacking.arguments(link("1bdp"), on_wire=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "place"), [("Bernoulli", "loss"), ("GilbertElliott", "loss"), ("Jitter", "delay"), ("Reorder", "delay")]
+)
+def test_the_other_elements_have_the_keys_that_they_declare(name: str, place: str) -> None:
+    """Their mappings are written out in the language, with the same keys and defaults."""
+    from weir.scenario import _lang_links
+
+    schema: dict[str, Any] = {}
+    _lang_links.Struct(getattr(_lang_links, name)).schema(schema)
+    (form,) = (form for one in queues.elements(place) for form in one.forms if form.name == _snake(name))
+    keys = [key for key in form.keys if key.name != "delay"]  # which is the link's own
+    found = schema[name]
+    assert list(found["properties"]) == [key.name for key in keys]
+    assert found.get("required", []) == [key.name for key in keys if key.default is None]
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")
