@@ -1,4 +1,4 @@
-"""The top of the command line: subcommands, options that all of them have, and what an error becomes."""
+"""The top of the command line: subcommands, common options, and the handling of errors."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ COMMANDS: dict[str, str] = {
     "clean": "Remove what interrupted runs left on this host.",
     "completion": "Print the completion script of a shell.",
 }
-"""Each subcommand and its line in the help; the module of the same name has it as ``command``."""
+"""Each subcommand and its line in the help; the module of the same name defines it as ``command``."""
 
 
 class _Commands(click.Group):
-    """Finds subcommands by name, and imports only the one that is called."""
+    """Finds subcommands by name, and imports only the called one."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -59,7 +59,7 @@ class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:  # click would end with 1, which says that a claim failed
+        except BrokenPipeError:  # click would end with 1, which means that a claim failed
             _errors.silence_stdout()
             ctx.exit(_errors.BROKEN_PIPE)
 
@@ -102,7 +102,7 @@ def main() -> None:
 
 
 def _refuse_stray() -> None:
-    """Refuses words that are not UTF-8: a run's files, which are, could not name them.
+    """Refuses words that are not UTF-8: a run's files are UTF-8 and could not name them.
 
     Raises:
         click.UsageError: there is one.

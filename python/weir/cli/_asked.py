@@ -1,4 +1,4 @@
-"""What ``weir run`` is asked to execute: a scenario, a run that is there, or one cell of either."""
+"""The subject of ``weir run``: a scenario, an existing run, or one cell of either."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ __all__ = ["Asked", "find"]
 
 @dataclass(frozen=True)
 class Asked:
-    """What is executed, and what its run is called."""
+    """What to execute, and the name of its run."""
 
     scenario: Scenario | OneCell
     folder: Path
-    """Where its run goes, unless another folder is given."""
+    """Default folder of its run."""
     settings: Mapping[str, Any]
-    """What tells it from other runs of the scenario."""
+    """Settings that distinguish it from other runs of the scenario."""
     method: str | None = None
-    """Of the run that is there."""
+    """Method of the existing run."""
 
 
 def find(
     name: str, version: Version, overrides: Sequence[str], cell: str | None, *, method: str | None, quiet: bool
 ) -> Asked:
-    """The scenario called ``name``, or that of the run in the folder ``name``; of it ``cell``, if one is named.
+    """Finds the scenario ``name``, or that of the run in the folder ``name``; with ``cell``, only that cell.
 
-    ``method`` is the one that the user named: without, that of a run is taken if this user made the run there.
+    ``method`` is the one that the user named. Without it, a run's method is used if this user made the run there.
 
     Raises:
-        click.BadParameter: there is neither, no such cell, or what a run cannot be given is.
-        weir.engine.FolderError: what says which run it is, or its scenario, is damaged; or its method is nobody's word.
+        click.BadParameter: neither exists, there is no such cell, or an option does not apply to a run.
+        weir.engine.FolderError: the run's state or scenario is damaged; or its method cannot be trusted.
         weir.scenario.ScenarioError: the scenario is wrong.
     """
     if Path(name).is_dir():

@@ -1,4 +1,4 @@
-"""``weir plan`` for methods with a real clock: what each cell needs of this machine."""
+"""``weir plan`` for methods with a real clock: the demands of each cell on this machine."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["capacities", "show_capacities"]
 
 
 def capacities(method: Method, cells: Sequence[Cell]) -> list[Capacity] | None:
-    """What each of ``cells`` needs; ``None`` if any machine carries them.
+    """The demands of ``cells``; ``None`` if any machine can carry them.
 
     Raises:
-        weir.methods.MethodError: it could not be found out.
+        weir.methods.MethodError: the measurement failed.
     """
     found = []
     for cell in cells:
@@ -32,7 +32,7 @@ def capacities(method: Method, cells: Sequence[Cell]) -> list[Capacity] | None:
 
 
 def show_capacities(cells: Sequence[Cell], found: Sequence[Capacity], *, as_json: bool) -> bool:
-    """Prints what each of ``cells`` needs; whether there is enough for all."""
+    """Prints the demands of ``cells``; returns whether the machine meets all of them."""
     seconds = [typed(cell.plan()).end_ns / 1e9 for cell in cells]
     if as_json:
         emit_json([_as_dict(*item) for item in zip(cells, found, seconds, strict=True)])

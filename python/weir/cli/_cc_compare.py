@@ -94,7 +94,7 @@ def command(
 
 
 def _against(reference: str | None, chosen: tuple[str, ...]) -> str | None:
-    """The kernel's congestion control that --with names."""
+    """The kernel's congestion control named by --with."""
     from weir.study import StudyError
     from weir.study.validation import controls
 

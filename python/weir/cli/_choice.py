@@ -1,4 +1,4 @@
-"""What each method would do with a scenario on this machine, and which of them ``weir run`` takes by itself."""
+"""The outlook of each method for a scenario on this machine, and the default choice of ``weir run``."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 __all__ = ["Outlook", "announce", "method_for", "show_methods"]
 
 _MOST_CELLS = 200
-"""Cells that are looked at; of more, a regular selection stands for all."""
+"""Maximum number of cells examined; of more, a regular selection."""
 
 
 class Outlook:
-    """What to expect of each method for the cells of a scenario."""
+    """The outlook of each method for the cells of a scenario."""
 
     def __init__(self, cells: Sequence[Cell], workers: int | None = None) -> None:
-        """Nothing is looked at before it is asked for."""
+        """Examines nothing until asked."""
         from weir.engine import default_workers
 
         self._workers = max(1, min(workers or default_workers(), len(cells)))
@@ -34,13 +34,13 @@ class Outlook:
         self._known: dict[str, Prospect] = {}
 
     def __call__(self, method: str) -> Prospect:
-        """What to expect of ``method``."""
+        """The outlook of ``method``."""
         if method not in self._known:
             self._known[method] = self._look(method)
         return self._known[method]
 
     def unasked(self, method: str) -> Prospect:
-        """The same for who names no method: none that would run the scenario's programs on this machine unconfined."""
+        """The outlook of ``method`` as a default: an obstacle if it would run the scenario's programs unconfined."""
         prospect = self(method)
         if prospect.obstacle is None and self._unconfined(method):
             return Prospect(
@@ -78,12 +78,12 @@ class Outlook:
 
 
 def method_for(cells: Sequence[Cell], folder: Path, *, fresh: bool, workers: int | None, quiet: bool) -> str:
-    """The method of a run for which none was named, and says on standard error which and why.
+    """The default method of a run; prints it and the reason on standard error.
 
-    A run that ``folder`` holds goes on with its own.
+    A run in ``folder`` continues with its own method.
 
     Raises:
-        weir.methods.MethodError: no method can execute the scenario here, or none that need not be asked for.
+        weir.methods.MethodError: no method can execute the scenario here without being named.
         weir.engine.FolderError: ``folder`` holds a run that this user did not make there.
     """
     from weir.engine import method_of
@@ -99,14 +99,14 @@ def method_for(cells: Sequence[Cell], folder: Path, *, fresh: bool, workers: int
 
 
 def announce(choice: Choice, outlook: Outlook) -> None:
-    """One line on standard error: the method, why, and how long it will take."""
+    """Prints one line on standard error: the method, the reason, and the estimated duration."""
     about = estimate_text(outlook(choice.method).seconds)
     text = f"method {choice.method}: {choice.reason}; about {about}. --method chooses another"
     error_console().print(text, style="dim", soft_wrap=True)
 
 
 def show_methods(cells: Sequence[Cell]) -> None:
-    """A table of all methods: whether each can execute the scenario here, how long it takes, and which is chosen."""
+    """Prints a table of all methods: whether each can execute the scenario here, its duration, and the default."""
     from weir.methods import MethodError, names, order
 
     outlook = Outlook(cells)

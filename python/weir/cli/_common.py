@@ -1,4 +1,4 @@
-"""What the subcommands share: their options, and how they print."""
+"""Shared parts of the subcommands: options and output."""
 
 from __future__ import annotations
 
@@ -34,42 +34,42 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def examples(*lines: tuple[str, str]) -> str:
-    """The end of a subcommand's help: each example and what it does."""
+    """The end of a subcommand's help: examples with explanations."""
     width = max(len(command) for command, _ in lines)
     return "\b\nExamples:\n" + "\n".join(f"  {command:<{width}}  {meaning}" for command, meaning in lines)
 
 
 def verbosity_options(function: Function) -> Function:
-    """Adds ``-q`` and ``-v``; the function gets ``quiet: bool`` and ``verbose: int``."""
+    """Adds ``-q`` and ``-v`` as the arguments ``quiet: bool`` and ``verbose: int``."""
     quiet = click.option("-q", "--quiet", is_flag=True, help="Print only results and problems, no progress.")
     verbose = click.option("-v", "--verbose", count=True, help="Print more details; -vv: stack traces.")
     return quiet(verbose(function))
 
 
 def json_option(function: Function) -> Function:
-    """Adds ``--json``; the function gets ``as_json: bool``."""
+    """Adds ``--json`` as the argument ``as_json: bool``."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
 
 
 def renamed(old: str, new: str, *, flag: bool = False) -> Callable[[Function], Function]:
-    """Refuses the option ``old`` and says that it is called ``new``; ``flag``: it had no value."""
+    """Refuses the option ``old`` and names its replacement ``new``; ``flag``: it had no value."""
 
     def refuse(_ctx: click.Context, _param: click.Parameter, given: object) -> None:
         if given:
             raise click.UsageError(f"{old} is called {new}")
 
-    name = "renamed" + old.replace("-", "_")  # not the name of the parameter that it became
+    name = "renamed" + old.replace("-", "_")  # differs from the name of the parameter that replaced it
     option = {"is_flag": True} if flag else {"metavar": "..."}
     return click.option(old, name, hidden=True, is_eager=True, expose_value=False, callback=refuse, **option)
 
 
 def time_option(name: str, parameter: str, text: str) -> Callable[[Function], Function]:
-    """Adds an option that takes a time such as ``10min``; the function gets seconds, or ``None``."""
+    """Adds an option for a time such as ``10min``; the argument is in seconds, or ``None``."""
     return click.option(name, parameter, type=_Time(), metavar="TIME", help=text)
 
 
 class _Time(click.ParamType[float]):
-    """A time of more than nothing, in seconds."""
+    """A positive time, in seconds."""
 
     name = "time"
 
@@ -83,7 +83,7 @@ class _Time(click.ParamType[float]):
 
 
 def unconfined_option(function: Function) -> Function:
-    """Adds ``--unconfined``, which sets an environment variable for this command and the processes that it starts."""
+    """Adds ``--unconfined``, which sets an environment variable for this command and its child processes."""
     return click.option(
         "--unconfined",
         is_flag=True,
@@ -103,7 +103,7 @@ def _unconfine(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 
 
 def confidence_option(function: Function) -> Function:
-    """Adds ``--confidence``; the function gets ``level: float``."""
+    """Adds ``--confidence`` as the argument ``level: float``."""
     return click.option(
         "--confidence",
         "level",
@@ -130,7 +130,7 @@ class _Level(click.ParamType[float]):
 
 
 def verify_option(function: Function) -> Function:
-    """Adds ``--no-verify``; the function gets ``verify: bool``."""
+    """Adds ``--no-verify`` as the argument ``verify: bool``."""
     text = "Do not compare files with their checksums; leave out unreadable cells."
     return click.option("--no-verify", "verify", flag_value=False, default=True, help=text)(function)
 
@@ -141,7 +141,7 @@ def emit_json(value: Any) -> None:
 
 
 def json_text(value: Any, *, indent: int | None = 2) -> str:
-    """``value`` as JSON in which no character acts on a terminal; NaN and infinity are null."""
+    """``value`` as JSON without characters that control a terminal; NaN and infinity are null."""
     text = json.dumps(_finite(value), indent=indent, ensure_ascii=False, default=str, allow_nan=False)
     return json_shown(text)
 
@@ -159,7 +159,7 @@ def _finite(value: Any) -> Any:
 def print_table(
     headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[int] = (), styles: Sequence[str] = ()
 ) -> None:
-    """Prints aligned columns; ``right`` are the columns with numbers, ``styles`` of the columns from the first."""
+    """Prints aligned columns; ``right`` are the numeric columns, ``styles`` apply from the first column on."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")

@@ -1,4 +1,4 @@
-"""What an error becomes: a message for people and an exit code, no stack trace for a user's mistake."""
+"""Turns errors into a message for people and an exit code; no stack trace for a user's mistake."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _KNOWN: tuple[tuple[str, str, int], ...] = (
     ("weir.engine._errors", "Interrupted", _INTERRUPTED),
     ("weir.engine._errors", "EngineError", FAILED),
 )
-"""Errors that speak to the user: module, class, exit code; the first that fits counts."""
+"""Errors for users: module, class, exit code; the first match counts."""
 
 
 def report(error: Exception) -> int:
-    """Prints ``error`` on standard error; the exit code."""
+    """Prints ``error`` on standard error; returns the exit code."""
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
     if isinstance(error, click.Abort):
@@ -63,7 +63,7 @@ def report(error: Exception) -> int:
 
 
 def _show(error: click.ClickException) -> int:
-    """What click says about a word of the command line, which may hold anything."""
+    """Prints click's message about a word of the command line, which may contain anything."""
     text = io.StringIO()
     error.show(file=text)
     say(text.getvalue(), err=True, end="")
@@ -83,14 +83,14 @@ _BAD_PATH = frozenset(
         errno.ELOOP,
     }
 )
-"""What a file system says of a path that the user should not have given."""
+"""A file system's errors about a path that the user should not have given."""
 
 _ASK = "This is a defect of weir. WEIR_DEBUG=1 or -vv shows where; please report it with that."
 
 
 def _known(error: Exception) -> int | None:
     for module, name, code in _KNOWN:
-        # A module that was never imported cannot have raised anything.
+        # A module that was never imported cannot have raised the error.
         known = getattr(sys.modules.get(module), name, None)
         if known is not None and isinstance(error, known):
             return code
@@ -110,5 +110,5 @@ def debugging() -> bool:
 
 
 def silence_stdout() -> None:
-    """Nobody reads standard output any more: what is left in its buffer must not raise again."""
+    """Discards the buffer of standard output, whose reader is gone, so that it does not raise again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

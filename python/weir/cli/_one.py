@@ -19,7 +19,7 @@ _FEW = 8
 
 @dataclass(frozen=True)
 class OneCell:
-    """A scenario with one of its cells. It makes no claim: claims are about the whole of it."""
+    """A scenario with one of its cells. It makes no claim: claims are about the whole scenario."""
 
     scenario: Scenario
     cell: Cell
@@ -41,15 +41,15 @@ class OneCell:
         return self.scenario.file
 
     def cells(self) -> list[Cell]:
-        """The cell alone."""
+        """The single cell."""
         return [self.cell]
 
 
 def choose(scenario: Scenario, text: str) -> OneCell:
-    """The cell that ``text`` names: its id, or ``factor=value,...`` (and ``repeat=1``; without, the first repeat).
+    """The cell that ``text`` names: its id, or ``factor=value,...`` (and ``repeat=1``; default: the first repeat).
 
     Raises:
-        click.BadParameter: no cell is that, or several are.
+        click.BadParameter: no cell matches, or several do.
     """
     cells = scenario.cells()
     found = [cell for cell in cells if cell.id == text]

@@ -1,4 +1,4 @@
-"""What methods have to say of a scenario before it is executed."""
+"""The methods' remarks on a scenario before it is executed."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 __all__ = ["print_remarks", "remarks"]
 
 _MOST_CELLS = 50
-"""Cells that are looked at; of more, a regular selection stands for all."""
+"""Maximum number of cells examined; of more, a regular selection."""
 
 
 def remarks(cells: Sequence[Cell]) -> Iterator[str]:
-    """What each method says of ``cells``, each remark once."""
+    """The methods' remarks on ``cells``, each once."""
     from weir import methods
 
     plans = [cell.plan() for cell in cells[:: -(-len(cells) // _MOST_CELLS) or 1]]
     for name in methods.names():
-        method = methods.registered(name)  # one that cannot be loaded says nothing
+        method = methods.registered(name)  # a method that cannot be loaded has none
         if method is not None:
             yield from (f"method {name}: {text}" for text in _said(method, plans))
 
 
 def print_remarks(method: Method, plans: Sequence[Mapping[str, Any]]) -> None:
-    """Prints what ``method`` says of ``plans``."""
+    """Prints the remarks of ``method`` on ``plans``."""
     for text in _said(method, plans):
         console().print(f"note: {text}", style="dim")
 

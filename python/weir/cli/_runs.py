@@ -15,11 +15,11 @@ __all__ = ["open_run"]
 
 
 def open_run(folder: Path, *, quiet: bool = False, verify: bool = True) -> Run:
-    """Opens the run in ``folder``; what the reader warns about goes to standard error unless ``quiet``.
+    """Opens the run in ``folder``; prints the reader's warnings on standard error unless ``quiet``.
 
     Raises:
-        weir.run.RunError: there is no run that can be read.
-        weir.run.DamageError: a file of it is not what was written, and ``verify`` is asked for.
+        weir.run.RunError: there is no readable run.
+        weir.run.DamageError: a file does not match its checksum, and ``verify`` is set.
     """
     from weir import run
 

@@ -44,12 +44,12 @@ VALIDATION = "validation"
 
 
 def catalogue_files() -> dict[str, Path]:
-    """Name (``A/large-flows``) and file of every scenario of the catalogue, in the order of names."""
+    """Name (``A/large-flows``) and file of every scenario of the catalogue, sorted by name."""
     return {name: file for name, file in scenario_files().items() if not name.startswith(f"{VALIDATION}/")}
 
 
 def scenario_files() -> dict[str, Path]:
-    """The same of every scenario that comes with weir: the catalogue, and the grids of ``weir validate``."""
+    """Name and file of every scenario of weir: the catalogue, and the grids of ``weir validate``."""
     root = catalogue_folder()
     files = sorted(root.rglob("*.yaml"))
     return {file.relative_to(root).with_suffix("").as_posix(): file for file in files}
@@ -67,7 +67,7 @@ def locate(name: str) -> Path:
     """The file of a scenario: ``name`` is a path, or a name of the catalogue.
 
     Raises:
-        click.BadParameter: neither.
+        click.BadParameter: it is neither.
     """
     file = Path(name)
     if file.is_file():
@@ -83,10 +83,10 @@ def locate(name: str) -> Path:
 
 
 def load(name: str, *, version: Version = "full", overrides: Sequence[str] = (), quiet: bool = False) -> Scenario:
-    """Loads a version of the scenario called ``name``; its warnings go to standard error unless ``quiet``.
+    """Loads a version of the scenario called ``name``; prints its warnings on standard error unless ``quiet``.
 
     Raises:
-        click.BadParameter: there is none, or an override is not ``path=value``.
+        click.BadParameter: it does not exist, or an override is not ``path=value``.
         weir.scenario.ScenarioError: it is wrong; the error lists every problem.
     """
     from weir import scenario
@@ -118,20 +118,20 @@ def parse_set(overrides: Sequence[str]) -> dict[str, str]:
 
 
 def settings(*, version: Version, overrides: Sequence[str]) -> dict[str, Any]:
-    """What tells a changed run of a scenario from the scenario as it is; empty if nothing is changed."""
+    """The settings that distinguish a changed run from the scenario itself; empty without changes."""
     changed: dict[str, Any] = {} if version == "full" else {version: True}
     return changed | ({"set": parse_set(overrides)} if overrides else {})
 
 
 def slug(name: str, *, version: Version) -> str:
-    """The name of the folder of a run: ``A/large-flows`` gives ``A-large-flows``, a file its name."""
+    """The folder name of a run: ``A/large-flows`` gives ``A-large-flows``, a file its name."""
     is_file = Path(name).is_file()
     base = Path(name).stem if is_file else name
     return re.sub(r"[^A-Za-z0-9._-]+", "-", base).strip("-.") + ("" if version == "full" else f"-{version}")
 
 
 def scenario_options(function: Function) -> Function:
-    """Adds what changes a scenario: ``version: Version`` and ``overrides: tuple[str, ...]``."""
+    """Adds the options that change a scenario, as ``version: Version`` and ``overrides: tuple[str, ...]``."""
     quick = click.option(
         "--quick",
         "version",

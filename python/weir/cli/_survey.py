@@ -1,4 +1,4 @@
-"""``weir catalogue --method``: the terminal's side of a survey."""
+"""Terminal output of a survey: ``weir catalogue --method``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FEW = 10
 
 
 def teller(*, quiet: bool) -> Callable[[str], None]:
-    """Says on standard error what comes next; nothing if ``quiet``."""
+    """Returns a function that prints the next step on standard error; silent if ``quiet``."""
 
     def tell(text: str) -> None:
         if not quiet:
@@ -30,7 +30,7 @@ def teller(*, quiet: bool) -> Callable[[str], None]:
 
 
 def print_survey(survey: Survey, *, verbose: bool) -> None:
-    """Who agrees with whom, the claims that are disputed, and what is missing."""
+    """Prints the agreement, the disputed claims, and the missing runs."""
     from weir.study.survey.page import headline
 
     out = console()
@@ -79,7 +79,7 @@ def _took(entry: Entry, method: str) -> str:
 
 
 def _print_claims(survey: Survey, *, every: bool) -> None:
-    """The claims on which methods disagree; all of them if ``every``."""
+    """Prints the claims on which methods disagree; all of them if ``every``."""
     chosen = survey.claims if every else survey.disputed
     if not chosen:
         return
@@ -114,7 +114,7 @@ def _verdicts(claim: Claim, here: list[str]) -> Text:
 
 
 def _print_figures(survey: Survey, *, every: bool) -> None:
-    """The figures that are farthest apart."""
+    """Prints the figures with the largest distances."""
     from weir.study.survey.page import share, value_text
 
     here = [m for m in survey.methods if m not in survey.missing]

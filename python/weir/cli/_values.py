@@ -1,4 +1,4 @@
-"""Values with their intervals on the terminal."""
+"""Prints values with their intervals on the terminal."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ __all__ = ["Column", "expression_column", "metric_columns", "print_columns"]
 
 @dataclass(frozen=True)
 class Column:
-    """A metric or an expression at each combination of the factors that it depends on."""
+    """A metric or an expression at each combination of its factors."""
 
     name: str
     factors: tuple[str, ...]
     cells: Mapping[tuple[str, ...], str]
     """Text by the values of ``factors``."""
     rows: Sequence[Mapping[str, Any]]
-    """The same for a program."""
+    """The same as rows for programs."""
     notes: Sequence[str] = ()
 
 
 def metric_columns(rows: Sequence[Mapping[str, Any]], factors: Sequence[str]) -> list[Column]:
-    """Columns of rows as :func:`weir.metrics.compute` gives them, by all ``factors``."""
+    """Columns from rows of :func:`weir.metrics.compute`, by all ``factors``."""
     found = []
     for name in dict.fromkeys(row["metric"] for row in rows):
         own = [row for row in rows if row["metric"] == name]
@@ -51,7 +51,7 @@ def expression_column(run: Run, text: str, values: Sequence[Value], phase: str |
 
 
 def print_columns(columns: Sequence[Column], level: float) -> None:
-    """Prints a table for each set of factors that columns depend on, and what the signs in it mean."""
+    """Prints one table per set of factors, and a legend of its signs."""
     from weir.metrics.expect import percent
 
     out = console()
@@ -77,7 +77,7 @@ def print_columns(columns: Sequence[Column], level: float) -> None:
 
 
 def _told(factors: Sequence[str], keys: Sequence[tuple[str, ...]]) -> list[int]:
-    """Which of ``factors`` are shown: all, without those that go with a `case` of a ``zip``, which names its rows."""
+    """Indices of the shown ``factors``: all, except those implied by a `case` of a ``zip``, which names its rows."""
     if _CASE not in factors:
         return list(range(len(factors)))
     case = list(factors).index(_CASE)
@@ -118,7 +118,7 @@ def _expression(value: Value) -> str:
 
 
 def _spread(value: float, low: float, high: float, show: Any) -> str:
-    """Half the width of the interval or, where it ends at a bound and so has two halves, both ends."""
+    """Half the width of the interval or, if a bound cuts it and it is asymmetric, both ends."""
     if low == high:
         return _SAME
     down, up = value - low, high - value

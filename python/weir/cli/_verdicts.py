@@ -17,23 +17,23 @@ _LOOK = {"holds": ("holds", "green"), "fails": ("FAILS", "bold red"), "undecided
 
 
 def verdicts_of(run: Run, level: float = 0.95) -> list[Verdict]:
-    """The verdicts on the claims that the run's scenario makes."""
+    """The verdicts on the claims of the run's scenario."""
     from weir.metrics.expect import evaluate
 
     return evaluate(run, run.manifest.get("expect", ()), level)
 
 
 def settle(verdicts: Sequence[Verdict], *, strict: bool = False) -> bool:
-    """Whether every claim holds, or fails where its scenario says so.
+    """Whether every claim holds, or fails as its scenario expects.
 
-    A claim that has no value on the run does not hold. One that is undecided within chance counts as settled unless
-    ``strict``: nothing speaks against it, but its repeats do not prove it.
+    A claim without a value on the run does not hold. A claim that is undecided within chance counts as settled unless
+    ``strict``: nothing contradicts it, but its repeats do not prove it.
     """
     return all(verdict.settled or (verdict.within_chance and not strict) for verdict in verdicts)
 
 
 def print_verdicts(verdicts: Sequence[Verdict], *, verbose: bool = False) -> None:
-    """Prints each claim with its verdict, what was measured, and a count; warnings too if ``verbose``."""
+    """Prints each claim with its verdict and measurement, and a count; with ``verbose``, warnings too."""
     from rich.text import Text
 
     out = console()
@@ -50,7 +50,7 @@ def print_verdicts(verdicts: Sequence[Verdict], *, verbose: bool = False) -> Non
 
 
 def count(verdicts: Sequence[Verdict]) -> str:
-    """How many claims hold, and what is with the others."""
+    """The number of claims that hold, and the state of the others."""
     held = sum(verdict.outcome == "holds" for verdict in verdicts)
     noun, verb = "claim" if len(verdicts) == 1 else "claims", "holds" if 1 in (held, len(verdicts)) else "hold"
     parts = [f"{held} of {len(verdicts)} {noun} {verb}"]
@@ -72,7 +72,7 @@ def _look(verdict: Verdict) -> tuple[str, str]:
 
 
 def _decisive(verdict: Verdict) -> str:
-    """The comparison that settled it; which of several, and of how many."""
+    """The comparison that settled the claim; its place among several, and their number."""
     first = verdict.measured[0]
     same = sum(m.outcome == verdict.outcome for m in verdict.measured)
     if len(verdict.measured) == 1 or (same == 1 and verdict.outcome != "holds"):

@@ -1,4 +1,4 @@
-"""The warnings of a run as a few lines: those that say the same of several cells or flows are one."""
+"""Prints the warnings of a run in a few lines: equal ones of several cells or flows are merged."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ __all__ = ["Alike", "alike", "print_warnings"]
 
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _MOST = 8
-"""Kinds of warnings that are printed without ``--verbose``."""
+"""Kinds of warnings printed without ``--verbose``."""
 _LONGEST = 300
-"""Characters of a warning that are printed without ``--verbose``."""
+"""Characters of a warning printed without ``--verbose``."""
 
 
 @dataclass
 class Alike:
-    """Warnings that differ in numbers only."""
+    """Warnings that differ only in numbers."""
 
     text: str
     """The first of them, without its cell."""
     count: int = 0
     cells: dict[str, None] = field(default_factory=dict)
-    """Those that it is about; none if it is about the run."""
+    """Their cells; empty if they are about the run."""
 
     def line(self, cells: int, *, whole: bool) -> str:
-        """For people; the run has so many ``cells``."""
+        """The line for people; the run has ``cells`` cells."""
         text = self.text if whole or len(self.text) <= _LONGEST else f"{self.text[: _LONGEST - 3]}..."
         said = [f"{self.count} like this"] if self.count > 1 else []
         if self.cells and cells > 1:
@@ -37,7 +37,7 @@ class Alike:
 
 
 def alike(warnings: Iterable[str], cells: Collection[str]) -> list[Alike]:
-    """``warnings`` by what they say, the most frequent first; ``CELL: `` before one names the cell it is about."""
+    """Groups ``warnings`` by their text, the most frequent first; a prefix ``CELL: `` names the cell."""
     found: dict[str, Alike] = {}
     for warning in warnings:
         cell, _, text = warning.partition(": ")
@@ -51,7 +51,7 @@ def alike(warnings: Iterable[str], cells: Collection[str]) -> list[Alike]:
 
 
 def print_warnings(warnings: Iterable[str], cells: Collection[str], *, verbose: bool) -> None:
-    """Prints a line a kind of warning; each by itself if ``verbose``."""
+    """Prints one line per kind of warning; with ``verbose``, each warning."""
     if verbose:
         for warning in warnings:
             console().print(f"warning: {warning}", style="yellow")

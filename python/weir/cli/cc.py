@@ -52,7 +52,7 @@ def list_(name: str | None, as_json: bool) -> None:
     for cc in found:
         cc |= _places(cc["name"], state, why_not)
         if name is not None and is_file_name(name):
-            # The name that it registers tells nothing: another may have it too.
+            # The registered name proves nothing: another control may have it too.
             cc |= {"linux": None, "lab": None, "bpf": {**cc["bpf"], "loaded": [], "tried": False}}
     if name is None:
         found += [*_kept(state), *_own(state, {cc["name"] for cc in found})]
@@ -68,7 +68,7 @@ def list_(name: str | None, as_json: bool) -> None:
 
 
 def _print_notes(state: Status | None, why_not: str | None) -> None:
-    """What is not here, and how to unload what `weir cc load` left."""
+    """Prints what is missing, and how to unload controls of `weir cc load`."""
     from weir.lab import unavailable
 
     out = console()
@@ -82,7 +82,7 @@ def _print_notes(state: Status | None, why_not: str | None) -> None:
 
 
 def _described(name: str | None) -> list[dict[str, Any]]:
-    """What the congestion control ``name`` says about itself, or all registered ones."""
+    """The description of the congestion control ``name``, or of all registered ones."""
     from weir import _weir
     from weir import cc as users
 
@@ -96,7 +96,7 @@ def _described(name: str | None) -> list[dict[str, Any]]:
 
 
 def _kernel() -> tuple[Status | None, str | None]:
-    """What this host's kernel has, if it can be asked, and why it takes nothing, if so."""
+    """The status of this host's kernel, if it can be asked, and why it accepts nothing, if so."""
     from weir.bpf import status
     from weir.methods import MethodError
 
@@ -117,7 +117,7 @@ def _places(name: str, state: Status | None, why_not: str | None) -> dict[str, o
 
 
 def _kernels(name: str, state: Status | None) -> dict[str, object]:
-    """Whether kernels have a congestion control of their own of this name: this host's, and the lab's."""
+    """Whether this host's kernel and the lab's have their own congestion control of this name."""
     from weir.lab import BUILT_IN
 
     return {"linux": name if state and name in state.own else None, "lab": name if name in BUILT_IN else None}
@@ -127,7 +127,7 @@ _NO_SOURCE: dict[str, object] = {"year": None, "source": "", "state_bytes": None
 
 
 def _kept(state: Status | None) -> list[dict[str, object]]:
-    """What `weir cc load` loaded of users' files, like the others: they have no row of their own."""
+    """Users' controls that `weir cc load` loaded, in the form of the others: they have no row of their own."""
     return [
         {
             "name": cc.name,
@@ -143,7 +143,7 @@ def _kept(state: Status | None) -> list[dict[str, object]]:
 
 
 def _own(state: Status | None, ours: set[str]) -> list[dict[str, object]]:
-    """The kernels' congestion controls that weir has no source of, like the others."""
+    """The kernels' congestion controls without a source in weir, in the form of the others."""
     from weir.lab import BUILT_IN
 
     names = dict.fromkeys((*(state.own if state else ()), *BUILT_IN))
@@ -233,7 +233,7 @@ def _dotted(path: Path) -> str:
 
 
 def _install(made: Path, shared: Path) -> None:
-    """Copies beside its place, then renames: a reader sees the old file or the new one."""
+    """Copies it beside its place, then renames: a reader sees the old file or the new one."""
     import shutil
     import tempfile
 
@@ -249,7 +249,7 @@ def _install(made: Path, shared: Path) -> None:
 
 
 def _build_bpf(source: Path) -> None:
-    """Compiles it for BPF, and loads it where this kernel takes it, for a moment."""
+    """Compiles it for BPF, and loads it for a moment if this kernel permits."""
     from weir import _weir, bpf, confine
 
     try:

@@ -51,7 +51,7 @@ def command(files: tuple[str, ...], quiet: bool, as_json: bool) -> None:
 
 
 def _remarked(file: Path, *, quiet: bool) -> Iterator[Problem]:
-    """What methods say of the scenario in ``file``, as notes; of one that is wrong, nothing."""
+    """The methods' remarks on the scenario in ``file``, as notes; none for a wrong one."""
     from weir import scenario
 
     if quiet:

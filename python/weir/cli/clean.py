@@ -61,7 +61,7 @@ def command(folders: tuple[Path, ...], everything: bool, dry_run: bool, as_json:
 
 
 class _Thing(NamedTuple):
-    """Something that is to be removed."""
+    """An object to remove."""
 
     kind: str
     name: str
@@ -71,7 +71,7 @@ class _Thing(NamedTuple):
 
 
 def _remove(acts: Iterable[tuple[_Thing, Callable[[], None]]]) -> tuple[list[_Thing], list[str]]:
-    """Removes things; those that are gone, and what of the others is left and why."""
+    """Removes objects; returns the removed ones, and for the others the reason."""
     from weir.engine import EngineError
     from weir.methods import MethodError
 

@@ -39,7 +39,7 @@ _EPILOG = examples(
     ("weir compare runs/a --split cc", "compare the parts of one run, by the values of a factor"),
 )
 _FEW = 16
-"""Rows of a table, unless all are asked for."""
+"""Rows of a table, unless all are requested."""
 
 
 @click.command(epilog=_EPILOG)
@@ -135,7 +135,7 @@ def _compare(
 
 
 def _named(text: str) -> tuple[str | None, Path]:
-    """``NAME=FOLDER``; a folder that has ``=`` in its name is taken as it is."""
+    """``NAME=FOLDER``; an existing folder with ``=`` in its name is taken as a whole."""
     name, equals, folder = text.partition("=")
     return (name, Path(folder)) if equals and name and not Path(text).exists() else (None, Path(text))
 

@@ -24,7 +24,7 @@ def command(shell: str) -> None:
     from weir.cli._app import cli
 
     completer = get_completion_class(shell)
-    assert completer is not None  # the choices are what click has
+    assert completer is not None  # the choices are click's own
     source = completer(cli, {}, "weir", "_WEIR_COMPLETE")
-    # Only the text: `source()` of bash would start bash to look at its version.
+    # Only the text: bash's `source()` would start bash to check its version.
     say(source.source_template % source.source_vars())

@@ -76,7 +76,7 @@ def _cannot_build() -> str | None:
 
 
 class _Progress:
-    """Prints what is being done: a line that is rewritten on a terminal, a line a step elsewhere."""
+    """Prints the present step: one line that is rewritten on a terminal, a line per step elsewhere."""
 
     _EVERY_S = 20.0
 
@@ -232,7 +232,7 @@ def _run(script: Script, settings: Settings, limit: float | None) -> int:
 
 
 class _Copier:
-    """Passes on what the command writes."""
+    """Forwards the command's output."""
 
     def __init__(self, lab: Lab) -> None:
         self._streams: Sequence[tuple[str, BinaryIO]] = (("stdout", sys.stdout.buffer), ("stderr", sys.stderr.buffer))
@@ -240,7 +240,7 @@ class _Copier:
         self._buffer = bytearray(1 << 16)
 
     def __call__(self) -> int:
-        """Passes on what there is; how many bytes it was."""
+        """Forwards the available output; returns the number of bytes."""
         total = 0
         for tail, out in self._tails:
             while count := tail.read_now(self._buffer):

@@ -93,19 +93,19 @@ def _show_estimates(executor: Method, cells: Sequence[Cell], *, as_json: bool, s
 
 @dataclass(frozen=True)
 class _Outlook:
-    """What is foreseen of a cell."""
+    """The estimate for a cell."""
 
     estimate: Estimate
     seconds: float | None
-    """Wall time by the method; ``None`` if it does not say."""
+    """Wall time of the method; ``None`` if unknown."""
     memory_bytes: int
 
 
 def _look(executor: Method, plan: dict[str, Any], *, strict: bool) -> _Outlook:
-    """What ``executor`` foresees of ``plan``; no time if it cannot execute it.
+    """The estimate of ``executor`` for ``plan``; without a time if it cannot execute it.
 
     Raises:
-        weir.methods.UnfitMethodError: it cannot execute it, and ``strict``.
+        weir.methods.UnfitMethodError: it cannot execute it, and ``strict`` is set.
     """
     from weir.engine import estimate
     from weir.methods import UnfitMethodError

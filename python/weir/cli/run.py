@@ -108,7 +108,7 @@ def command(
     method = method or asked.method
     if method is None:
         method = method_for(asked.scenario.cells(), folder, fresh=fresh, workers=workers, quiet=quiet)
-    names = parse_methods(method)  # unknown ones are told before anything is executed
+    names = parse_methods(method)  # reports unknown ones before executing anything
     done = []
     for name in names:
         result = _execute(
@@ -141,7 +141,7 @@ def _tracing(trace: bool) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Done:
-    """What became of a scenario by one method."""
+    """The result of a scenario by one method."""
 
     method: str
     result: Result
@@ -156,7 +156,7 @@ def _execute(loaded: Scenario | OneCell, folder: Path, *, quiet: bool, verbose: 
 
 
 def _compare(done: list[_Done], page: Path | None) -> None:
-    """Puts the runs of several methods side by side on the terminal, and in a page."""
+    """Compares the runs of several methods on the terminal, and in a page."""
     from weir.cli import compare
 
     runs = tuple(f"{one.method}={one.result.folder}" for one in done)
@@ -165,7 +165,7 @@ def _compare(done: list[_Done], page: Path | None) -> None:
 
 
 def _comparison(done: list[_Done], page: Path | None) -> dict[str, Any]:
-    """The same for a program."""
+    """The comparison for programs."""
     from weir.compare import compare
 
     comparison = compare([one.result.folder for one in done], labels=[one.method for one in done])
@@ -226,7 +226,7 @@ def _print(done: _Done, *, verbose: int, titled: bool) -> None:
     for note in result.notes:
         out.print(f"note: {note}", style="dim")
     for failure in result.failures:
-        if failure.trace and (verbose > 1 or _errors.debugging()):  # the failure itself was told when it happened
+        if failure.trace and (verbose > 1 or _errors.debugging()):  # the failure itself was reported when it happened
             out.print(f"{failure.place}:", style="red")
             out.print(failure.trace)
     failed = f", {len(result.failures)} failed" if result.failures else ""
@@ -239,6 +239,6 @@ def _print(done: _Done, *, verbose: int, titled: bool) -> None:
 
 
 def _print_warnings(result: Result, *, verbose: int) -> None:
-    failed = tuple(f"{failure.cell}: failed: " for failure in result.failures)  # these are printed with their factors
+    failed = tuple(f"{failure.cell}: failed: " for failure in result.failures)  # printed with their factors instead
     warnings = [warning for warning in result.warnings if not warning.startswith(failed)]
     print_warnings(warnings, result.cell_ids, verbose=verbose > 0)

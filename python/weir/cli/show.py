@@ -116,7 +116,7 @@ def _column(run: Run, text: str, phase: str | None, level: float) -> list[Column
         reference = parse_reference(text)
     except MetricError:
         if text.replace(".", "").isidentifier():
-            raise  # one name: what is wrong with it says more than what else could stand there
+            raise  # for a single name, its own error is the more helpful one
         return [expression_column(run, text, tabulate(run, text, phase=phase, level=level), phase)]
     if reference.metric.kind == "distribution":
         raise MetricError(
@@ -129,10 +129,10 @@ def _column(run: Run, text: str, phase: str | None, level: float) -> list[Column
 
 
 def _usual(run: Run, phase: str | None, level: float) -> list[Column]:
-    """The usual metrics as the report has them, without those that this run cannot give.
+    """The metrics of the report's summary that this run has.
 
     Raises:
-        weir.metrics.MetricError: none of them can be given.
+        weir.metrics.MetricError: it has none of them.
     """
     from weir.metrics import MetricError
     from weir.metrics.overview import both_ways, has_pages, split_of, windows_of
@@ -162,7 +162,7 @@ def _print_head(run: Run, *, identical: bool) -> None:
 
 
 def _size(run: Run) -> str:
-    """How many cells and repeats a run has."""
+    """The number of cells and repeats of a run."""
     repeats = Counter(tuple(cell.factors.items()) for cell in run.cells)
     most = max(repeats.values())
     if most == 1:
@@ -173,6 +173,6 @@ def _size(run: Run) -> str:
 
 
 def _print_warnings(run: Run, *, verbose: bool) -> None:
-    """What the run says against its figures; what is wrong with the folder was said when it was opened."""
+    """Prints the run's warnings about its figures; problems of the folder were reported when it was opened."""
     warnings = [text for text in run.warnings if text not in run.notes]
     print_warnings(warnings, {cell.id for cell in run.cells}, verbose=verbose)

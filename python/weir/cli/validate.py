@@ -191,7 +191,7 @@ def _rate(text: str) -> float:
 
 
 def _command_line() -> str:
-    """The command that gives this validation again."""
+    """The command that repeats this validation."""
     return shlex.join(["weir", *sys.argv[1:]])
 
 

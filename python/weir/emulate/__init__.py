@@ -1,8 +1,8 @@
 """One emulated link for any program: ``weir emulate``.
 
-Either a program runs in a network namespace whose only way out is the link (:func:`emulate`), with a peer at the far
-end; or the link bridges two interfaces of this host (:func:`bridge`). The link is a link of the scenario language, in
-the emulator that executes plans.
+Either a program runs in a network namespace whose only exit is the link (:func:`emulate`), with a peer at the far end;
+or the link bridges two interfaces of this host (:func:`bridge`). The link is one of the scenario language, in the
+emulator that executes plans.
 """
 
 from __future__ import annotations

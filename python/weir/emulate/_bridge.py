@@ -22,20 +22,20 @@ __all__ = ["bridge"]
 
 _INTERFACES = Path("/sys/class/net")
 _ADDRESSES = ("0.0.0.1", "0.0.0.2")
-"""Of no meaning: all that one interface receives leaves through the other."""
+"""Meaningless addresses: everything that one interface receives leaves through the other."""
 _FIRST_PORT = 1024
 
 
 def bridge(
     plan: Mapping[str, Any], interfaces: tuple[str, str], *, options: Sequence[str] = (), seconds: float | None = None
 ) -> Report:
-    """Passes all frames that one of ``interfaces`` receives to the other, over the link of ``plan``.
+    """Forwards all frames between ``interfaces``, over the link of ``plan``.
 
-    Until this process is interrupted or told to end, or for ``seconds``. The interfaces must be up; addresses of this
-    host on them would answer beside the link. Frames that are not IP pass, too.
+    Runs until this process is interrupted or terminated, or for ``seconds``. The interfaces must be up; addresses of
+    this host on them would answer beside the link. Non-IP frames pass, too.
 
     Raises:
-        UnavailableError: this host lacks what it needs, or has no such interface.
+        UnavailableError: this host lacks a requirement, or such an interface.
         MethodError: the emulator failed.
     """
     require("weir emulate --between", (), ("weir-emu",), tun=False)
@@ -56,7 +56,7 @@ def bridge(
 
         def await_end() -> None:
             over.wait(seconds)
-            with contextlib.suppress(MethodError):  # if it is gone, `measure` says so
+            with contextlib.suppress(MethodError):  # if it is gone, `measure` reports it
                 emulator.stop()
 
         threading.Thread(target=await_end, daemon=True).start()
@@ -65,7 +65,7 @@ def bridge(
 
 @contextlib.contextmanager
 def _until_told(over: threading.Event) -> Iterator[None]:
-    """Interrupts and requests to end set ``over``; the emulator's process does not see them."""
+    """Interrupts and termination requests set ``over``; the emulator's process does not receive them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -30,7 +30,7 @@ class Emulator:
         options: Sequence[str],
         environment: Mapping[str, str],
     ) -> None:
-        """Starts it; when this returns, packets pass and are counted.
+        """Starts the process; when this returns, packets pass and are counted.
 
         Raises:
             PlaceError: it cannot be started.
@@ -68,7 +68,7 @@ class Emulator:
         return self._pid
 
     def stop(self) -> None:
-        """Has it end; another thread is in :meth:`measure`.
+        """Ends it while another thread is in :meth:`measure`.
 
         Raises:
             ProcessError: it has ended already.
@@ -76,7 +76,7 @@ class Emulator:
         self._process.send({"command": "stop"})
 
     def measure(self, tally: Tally | None = None) -> Report:
-        """Adds up what it measures, in ``tally``, until it is stopped.
+        """Adds up its measurements in ``tally`` until it is stopped.
 
         Raises:
             ProcessError: it failed.
@@ -96,10 +96,10 @@ class Emulator:
                 return
 
     def _next(self) -> Message | Frame:
-        """What it says next.
+        """The next message or table.
 
         Raises:
-            ProcessError: that it failed.
+            ProcessError: it reported a failure.
         """
         what = self._said.get().what
         if what is None or isinstance(what, FrameError | File):

@@ -10,7 +10,7 @@ __all__ = ["wiring"]
 _ADDRESSES = ("10.0.0.1", "10.0.0.2")
 _NAMES = ("here", "peer")
 _QUEUE = 10_000
-"""Frames that wait in a device until the emulator takes them; what comes while it does not run must not be lost."""
+"""Frames that wait in a device for the emulator; those that come while it does not run must not be lost."""
 
 
 def wiring(tag: Tag, mtu_bytes: int) -> Wiring:

@@ -1,4 +1,4 @@
-"""The emulated link: what the user says of it, in the words of the scenario language, and the plan that follows."""
+"""The emulated link: the user's options, in the words of the scenario language, and the resulting plan."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ workload:
   - {{name: any, between: pairs, kind: cbr, rate: 1Mbps, start: 0s}}
 """
 _END_NS = 10 * 365 * 86_400 * 10**9
-"""Never: it is told when to stop."""
+"""Never: it is stopped explicitly."""
 _TOPOLOGY = "topology.dumbbell"
 _DIRECTIONS = {"up": "bottleneck", "down": "reverse"}
 
 
 class OptionError(ValueError):
-    """What was said of the link is wrong; the message names each option, what is wrong and what was expected."""
+    """An option of the link is wrong; the message names each option, what is wrong and what was expected."""
 
 
 @dataclass(frozen=True)
 class LinkOptions:
-    """One direction of the link, each part as text of the scenario language; ``None``: not said."""
+    """One direction of the link, each part as text of the scenario language; ``None``: not given."""
 
     rate: str | None = None
     """Rate of the transmitter, such as ``1Gbps``; 10 Gb/s."""
@@ -54,12 +54,12 @@ class LinkOptions:
     """Such as ``{probability: 1%, extra: 5ms}``; none."""
 
     def over(self, other: LinkOptions) -> LinkOptions:
-        """These options, and those of ``other`` where these do not say."""
+        """These options, completed by those of ``other``."""
         values = {f.name: getattr(self, f.name) or getattr(other, f.name) for f in fields(self)}
         return LinkOptions(**values)
 
     def said(self) -> Iterator[tuple[str, str]]:
-        """Name and text of each option that was given."""
+        """Name and text of each given option."""
         for part in fields(self):
             value = getattr(self, part.name)
             if value is not None:
@@ -94,7 +94,7 @@ def plan(
 
 
 def _explain(error: scenario.ScenarioError, up: LinkOptions, down: LinkOptions) -> str:
-    """Each problem once, under the name of the option that it is about."""
+    """Each problem once, under the name of its option."""
     same = {part for part, value in up.said() if getattr(down, part) == value}
     lines: dict[str, None] = {}
     for problem in (p for p in error.problems if p.severity == "error"):

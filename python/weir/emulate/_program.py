@@ -43,15 +43,15 @@ def emulate(
     peers: Sequence[Sequence[str]] = (),
     options: Sequence[str] = (),
 ) -> tuple[int, Report]:
-    """Runs ``command`` behind the link of ``plan``; its exit code as a shell tells it, and what was measured.
+    """Runs ``command`` behind the link of ``plan``; returns its exit code, as a shell does, and the measurements.
 
-    The command's only way out is the link. At the far end, whose address it has in ``WEIR_PEER``, ``weir-agent``
-    serves echo (port 7), sink (9) and source (19) over TCP and UDP, beside the programs ``peers``, which have the
-    command's address in theirs. ``options`` are arguments of ``weir-emu``. However this ends, also when this process is
-    killed, nothing is left: neither processes nor namespaces.
+    The command's only exit is the link. At the far end, whose address is in its ``WEIR_PEER``, ``weir-agent`` serves
+    echo (port 7), sink (9) and source (19) over TCP and UDP, beside the programs ``peers``, which get the command's
+    address. ``options`` are arguments of ``weir-emu``. However this ends, even if this process is killed, neither
+    processes nor namespaces are left.
 
     Raises:
-        UnavailableError: this host lacks what it needs.
+        UnavailableError: this host lacks a requirement.
         MethodError: the emulator failed.
     """
     require("weir emulate", _TOOLS, ("weir-emu", "weir-agent"))
@@ -88,7 +88,7 @@ def _run(
 
     def await_end() -> None:
         process.wait()
-        with contextlib.suppress(MethodError):  # if it is gone, `measure` says so
+        with contextlib.suppress(MethodError):  # if it is gone, `measure` reports it
             emulator.stop()
 
     threading.Thread(target=await_end, daemon=True).start()
@@ -108,13 +108,13 @@ def _start(host: Host, command: Sequence[str], variables: Mapping[str, str], **h
 
 
 def _heed_interrupts() -> None:
-    """What is started inherits that interrupts are ignored; the command alone decides on them."""
+    """Child processes inherit that interrupts are ignored; the command alone decides on them."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Leaves interrupts to the command, which the terminal sends them, too: it decides whether to end."""
+    """Leaves interrupts to the command, which also gets them from the terminal: it decides whether to end."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -127,7 +127,7 @@ def _undisturbed() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _forwarding(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Passes requests to end on to the command; with it, everything ends."""
+    """Forwards termination requests to the command; with it, everything ends."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -146,7 +146,7 @@ def _forwarding(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _services(host: Host, variables: Mapping[str, str]) -> Iterator[None]:
-    """The services of the far end; they leave when their standard input ends.
+    """The services of the far end; they exit when their standard input ends.
 
     Raises:
         MethodError: they cannot be reached.
@@ -167,7 +167,7 @@ def _services(host: Host, variables: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _beside(host: Host, program: Sequence[str], variables: Mapping[str, str], network: Network) -> Iterator[None]:
-    """A program of the user at the far end; what it says goes to standard error.
+    """A program of the user at the far end; its output goes to standard error.
 
     Raises:
         MethodError: it cannot be started.
@@ -187,7 +187,7 @@ _PATIENCE_S = 2.0
 
 
 def _leave(process: subprocess.Popen[bytes]) -> None:
-    """Waits for the end of ``process``, and brings it about if it takes long."""
+    """Waits for the end of ``process``, and ends it if it takes too long."""
     pipes: list[IO[bytes] | None] = [process.stdin, process.stdout, process.stderr]
     for pipe in pipes:
         if pipe is not None:

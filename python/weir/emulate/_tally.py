@@ -1,4 +1,4 @@
-"""What the emulator measured, added up and said in a few lines."""
+"""Adds up the emulator's measurements and summarises them in a few lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NO_DELAY = (1 << 64) - 1
 
 @dataclass
 class Direction:
-    """One direction of the link, from the begin to the end."""
+    """One direction of the link, from beginning to end."""
 
     packets: int = 0
     """Packets that were transmitted."""
@@ -42,7 +42,7 @@ class Direction:
         self.queue_max_bytes = max(self.queue_max_bytes, row["queue_max_bytes"])
 
     def line(self, seconds: float) -> str:
-        """For people."""
+        """Formats the direction for people."""
         share = self.dropped / max(self.packets + self.dropped, 1)
         rate = 8e-6 * self.bytes / max(seconds, 1e-9)
         return (
@@ -54,21 +54,21 @@ class Direction:
 
 @dataclass(frozen=True)
 class Report:
-    """What was measured."""
+    """The measurements."""
 
     seconds: float
     up: Direction
     down: Direction
     stats: Mapping[str, float]
-    """What the emulator says of itself; see ``crates/weir-emu/src/meter.rs``."""
+    """The emulator's statistics of itself; see ``crates/weir-emu/src/meter.rs``."""
     warnings: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """The report for programs."""
         return asdict(self)
 
     def lines(self, up: str, down: str) -> Iterator[str]:
-        """For people; ``up`` and ``down`` name the directions."""
+        """The report for people; ``up`` and ``down`` name the directions."""
         width = max(len(up), len(down))
         yield f"{up:<{width}}  {self.up.line(self.seconds)}"
         yield f"{down:<{width}}  {self.down.line(self.seconds)}"
@@ -98,5 +98,5 @@ class Tally:
             self.directions[row["link"]].add(row)
 
     def report(self, seconds: float, stats: Mapping[str, float], warnings: Sequence[str]) -> Report:
-        """All of it."""
+        """The sum of all tables so far."""
         return Report(seconds, *self.directions, stats, tuple(warnings))

@@ -1,4 +1,4 @@
-"""A control group for the processes of a run: none of them leaves it by becoming a daemon or clearing its environment.
+"""A control group for the processes of a run: none leaves it by becoming a daemon or clearing its environment.
 
 Of version 2 (cgroups(7)), which can be killed at once. It bounds how many processes there are, or another group does,
 where the controller ``pids`` can be used; nothing else is limited. Where none can be made, processes are known by their
@@ -44,7 +44,7 @@ class Cgroup:
         return (*(() if self.path is None else (self.path,)), *map(Path, self.bounds))
 
     def join(self) -> None:
-        """Takes this process in; for a child that is about to execute a program."""
+        """Adds this process, a child that is about to execute a program."""
         self.take(0)
 
     def take(self, pid: int) -> None:
@@ -63,7 +63,7 @@ class Cgroup:
 
 
 def root() -> Path | None:
-    """Where the groups are mounted; ``None`` if this host has none of version 2."""
+    """The mount point of the groups; ``None`` if this host has none of version 2."""
     try:
         lines = Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -1,11 +1,11 @@
 """The process that cleans up after a run, however the run ended: ``python _guardian.py TAG``.
 
-It reads from standard input a JSON object a line: ``{"undo": [[program, argument, ...], ...], "cgroup": PATH}``, before
-what is to be undone is made, and ``{"networks": [NUMBER, ...]}`` after that. When standard input ends - because the run
-is over, or because its process was killed - it ends the processes of the run and executes the commands. A process is of
-the run if it carries the tag in its environment, is in the control group or in one of the networks: one that cleared
-its environment and became a daemon is still in the others. It imports nothing of weir, so that it is there within
-milliseconds, and is in a session of its own, so that what ends the run does not end it.
+It reads JSON objects from standard input, one per line: ``{"undo": [[program, argument, ...], ...], "cgroup": PATH}``,
+before the objects to be undone are made, and ``{"networks": [NUMBER, ...]}`` after that. When standard input ends,
+because the run is over or its process was killed, it ends the processes of the run and executes the commands. A process
+belongs to the run if it carries the tag in its environment, is in the control group or in one of the networks: a daemon
+that cleared its environment is still in the others. The guardian imports nothing of weir, so that it starts within
+milliseconds, and has a session of its own, so that the run's end does not end it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _RETRY_S, _PAUSE_S = 20.0, 0.1
 
 @dataclass
 class Work:
-    """What there is to undo."""
+    """The work to undo."""
 
     tag: str
     commands: list[list[str]] = field(default_factory=list)
@@ -44,10 +44,10 @@ class Work:
     groups: list[str] = field(default_factory=list)
     """Other control groups, whose processes are in ``cgroup``, too; to be removed."""
     networks: set[int] = field(default_factory=set)
-    """Numbers of the files of network namespaces (namespaces(7))."""
+    """Inode numbers of network namespaces (namespaces(7))."""
 
     def take(self, line: str) -> None:
-        """Adds what a line of the input says; half a line, if its writer was killed, says nothing."""
+        """Adds the content of an input line; a partial line, whose writer was killed, is ignored."""
         with contextlib.suppress(ValueError, AttributeError, TypeError):
             said = json.loads(line)
             self.commands += said.get("undo", [])
@@ -82,7 +82,7 @@ class Work:
                 os.kill(pid, signal.SIGKILL)
 
     def _processes(self) -> set[int]:
-        # Ours would be among them if a namespace could not be made and its number is that of the host's.
+        # Excludes this process' own, in case a namespace could not be made and the number is the host's.
         networks = self.networks - {_network_of("self")}
         found = set(self._in_cgroup())
         for pid in _all():
@@ -127,7 +127,7 @@ def _environment_of(pid: int) -> list[bytes]:
 
 
 def _runs(pid: int) -> bool:
-    """Whether it is more than what is left of an ended process."""
+    """Whether it is alive, not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] != "Z"
     except OSError:

@@ -1,12 +1,12 @@
-"""The process that makes table ``links`` of the counters of queueing disciplines: ``python _queues.py``.
+"""The process that makes table ``links`` from the counters of queueing disciplines: ``python _queues.py``.
 
 It is a process of a run like an agent (``crates/weir-protocol``): a job on standard input, then commands; messages and
 tables on standard output; at the end of standard input it leaves. It imports nothing of weir, so that it is there
 within milliseconds, also in the lab. One netlink socket a namespace asks for all of its disciplines at once, every
 ``measure.links``.
 
-What the kernel does not count is estimated, from the queue at both ends of an interval: the delay in it (its mean
-length over the rate) and its maximum. Lost packets are taken to be as large as the link lets them be.
+Values that the kernel does not count are estimated from the queue at both ends of an interval: the delay in it (its
+mean length over the rate) and its maximum. Lost packets are assumed to have the link's largest size.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _NARROW = {"link", "flow"}
 
 @dataclass(frozen=True)
 class Queue:
-    """A link: what of the job is needed here."""
+    """A link, with the needed parts of the job."""
 
     link: int
     device: int
@@ -61,7 +61,9 @@ class Queue:
     rate_bps: int
     flow: int | None
     marks_word: int | None
-    """Which 32-bit word of what its discipline tells of itself is its number of marked packets; none: it marks none."""
+    """Index of the 32-bit word with the number of marked packets in the discipline's statistics; ``None``: it marks
+    none.
+    """
 
 
 @dataclass(frozen=True)
@@ -85,10 +87,10 @@ class _Discipline:
     length: int
     drops: int
     app: bytes
-    """What it tells of itself."""
+    """The discipline's own statistics."""
 
     def marks(self, word: int | None) -> int:
-        """The packets that it marked; an older kernel may not tell."""
+        """The number of packets that it marked; older kernels may lack it."""
         known = word is not None and len(self.app) >= 4 * word + 4
         return int(struct.unpack_from("=I", self.app, 4 * word)[0]) if known and word is not None else 0
 
@@ -142,7 +144,7 @@ def _discipline(attributes: Mapping[int, bytes]) -> _Discipline:
 
 
 class _Namespace:
-    """A network namespace, and a socket in it to ask for its disciplines."""
+    """A network namespace, with a socket in it to ask for its disciplines."""
 
     def __init__(self, path: str, libc: ctypes.CDLL) -> None:
         """Enters it, and stays there."""
@@ -158,12 +160,12 @@ class _Namespace:
         self._socket.bind((0, 0))
 
     def add(self, facts: Mapping[str, Any]) -> None:
-        """A link whose device is here; this process is still inside."""
+        """Adds a link whose device is here; this process is still inside."""
         names = ("link", "overhead_bytes", "mtu_bytes", "rate_bps", "flow", "marks_word")
         self.queues.append(Queue(device=socket.if_nametoindex(facts["device"]), **{n: facts[n] for n in names}))
 
     def read(self) -> list[tuple[Queue, Reading]]:
-        """The counters of its links, now."""
+        """The current counters of its links."""
         found = self._dump()
         return [(queue, _reading(queue, found)) for queue in self.queues]
 
@@ -179,9 +181,9 @@ class _Namespace:
 
 
 def _reading(queue: Queue, found: Disciplines) -> Reading:
-    """What the disciplines of a link say together.
+    """The combined counters of a link's disciplines.
 
-    The bucket counts what enters it in vain, which the queue below counts, too; the losses count both as their own.
+    The bucket counts refused packets, which the queue below counts too; the losses count both as their own.
     """
     nothing = _Discipline(b"", 0, 0, 0, 0, 0, b"")
     bucket = found.get((queue.device, _RATE), nothing)
@@ -199,7 +201,7 @@ Row = tuple[int, ...]
 
 
 def interval_row(queue: Queue, time_ns: int, before: Reading, now: Reading) -> Row | None:
-    """The row of table ``links`` for the interval between two readings; ``None`` if nothing was there."""
+    """The row of table ``links`` for the interval between two readings; ``None`` without packets."""
     overhead = queue.overhead_bytes
     out = (now.out_packets - before.out_packets) & _WORD
     out_bytes = now.out_bytes - before.out_bytes - overhead * out
@@ -219,7 +221,7 @@ def interval_row(queue: Queue, time_ns: int, before: Reading, now: Reading) -> R
 
 
 class _Tables:
-    """Rows that wait to be handed over."""
+    """Rows waiting to be handed over."""
 
     def __init__(self) -> None:
         self.rows: dict[str, list[Row]] = {"links": [], "drops": [], "marks": []}
@@ -267,11 +269,11 @@ class _Input:
         self._held = b""
 
     def ended(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether the input has ended."""
         return self._over and b"\n" not in self._held
 
     def line(self, until_ns: int | None) -> Mapping[str, Any] | None:
-        """The next line; ``None`` if there is none until an instant of the monotonic clock, or will be none."""
+        """The next line; ``None`` if there is none until an instant of the monotonic clock, or at the end."""
         while b"\n" not in self._held and not self._over:
             wait_s = None if until_ns is None else max(0.0, (until_ns - time.monotonic_ns()) / 1e9)
             if not select.select([0], [], [], wait_s)[0]:
@@ -326,7 +328,7 @@ def _open(queues: Sequence[Mapping[str, Any]]) -> list[_Namespace]:
 
 
 def _run(job: Mapping[str, Any], namespaces: Sequence[_Namespace], epoch_ns: int, given: _Input) -> None:
-    """Reads every interval until the plan ends, or is ended."""
+    """Reads the counters every interval until the plan ends, or is ended."""
     interval, end = job["interval_ns"] or job["end_ns"], job["end_ns"]
     before: dict[int, Reading] = {}
     tables = _Tables()
@@ -350,7 +352,7 @@ def _run(job: Mapping[str, Any], namespaces: Sequence[_Namespace], epoch_ns: int
             flushed = at
             tables.flush()
             _say({"message": "progress", "now_ns": now})
-        # An instant that is past already is left out; its packets are in the next interval.
+        # Skips instants in the past; their packets count in the next interval.
         passed = max(0, now - time_ns) // interval
         time_ns = min(time_ns + (passed + 1) * interval, end)
     tables.flush()

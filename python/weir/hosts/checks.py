@@ -1,7 +1,7 @@
-"""What the tables of a plan can hold: columns of their types, and flows, links and kinds of events that there are.
+"""Validates tables against a plan: types of columns, and indices of flows, links and kinds of events.
 
-Who writes them runs beside programs of others. A number that points nowhere must not become an error of weir's own, or
-worse, a place in memory: Arrow takes the columns as they are.
+Untrusted programs run beside the processes that write them. A wrong index must not cause an internal error of weir or,
+worse, an invalid memory access: Arrow uses the columns as they are.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ PARTS: Mapping[str, Mapping[str, str]] = {
     "drops": {"time_ns": "u8", "flow": "u4", "link": "u4", "packets": "u8"},
     "marks": {"time_ns": "u8", "flow": "u4", "link": "u4", "packets": "u8"},
 }
-"""Tables that are no run's, with the columns that are read of them."""
+"""Partial tables, with the columns that are read from them."""
 
 _TIMES = ("time_ns", "start_ns", "established_ns", "end_ns")
 _LATER = {"flows": {"delivered_bytes", "lost_packets", "marked_packets"}}
-"""Columns that are made of other tables."""
+"""Columns that are computed from other tables."""
 
 
 def _types(table: str) -> dict[str, tuple[np.dtype[np.generic], bool]]:
-    """By column: its type, and whether it has to be there."""
+    """By column: its type, and whether it is mandatory."""
     if table in PARTS:
         return {name: (np.dtype(f"<{kind}"), True) for name, kind in PARTS[table].items()}
     found = {}
@@ -45,25 +45,25 @@ def _types(table: str) -> dict[str, tuple[np.dtype[np.generic], bool]]:
 _TYPES = {table: _types(table) for table in (*TABLES, *PARTS)}
 _NULLABLE = {
     **{name: {column.name for column in table.columns if column.nullable} for name, table in TABLES.items()},
-    "drops": {"flow"},  # a packet that belongs to none
+    "drops": {"flow"},  # a packet that belongs to no flow
     "marks": {"flow"},
 }
-"""By table: the columns whose greatest value stands for null, or for nobody."""
+"""By table: the columns whose largest value stands for null, or for no flow."""
 
 
 @dataclass(frozen=True)
 class Checks:
-    """The bounds of a plan; a table that no run has is nobody's business."""
+    """The bounds of a plan; unknown tables are ignored."""
 
     flows: int
     links: int
     kinds: int
     """Number of kinds of events."""
     end_ns: int | None = None
-    """The latest instant, where the clock is the plan's own."""
+    """The latest instant, if the clock is the plan's own."""
 
     def __call__(self, frame: Frame) -> None:
-        """Does nothing if ``frame`` can be one of the plan's.
+        """Verifies that ``frame`` can belong to the plan.
 
         Raises:
             FrameError: it cannot; the message says why.

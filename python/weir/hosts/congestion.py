@@ -1,4 +1,4 @@
-"""The kernel's congestion control of each flow: ``cubic`` is ours, loaded for the run, ``linux:cubic`` its own."""
+"""The kernel's congestion control of each flow: ``cubic`` is weir's, loaded for the run, ``linux:cubic`` its own."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Wanted:
 
     @property
     def label(self) -> str:
-        """How a job names it: two flows whose options differ need two names."""
+        """Its name in a job: flows with different options need different names."""
         return self.name + (json.dumps(dict(self.options), separators=(",", ":")) if self.options else "")
 
 
 def wanted(plan: Plan) -> list[Wanted]:
-    """Every congestion control that a flow of ``plan`` uses, once, in the order of the flows."""
+    """Every congestion control that flows of ``plan`` use, once, in the order of the flows."""
     return list(dict.fromkeys(_of(transport) for _, transport in tcp_flows(plan)))
 
 
@@ -50,7 +50,7 @@ def _of(transport: TcpTransport) -> Wanted:
 
 
 def renamed(document: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
-    """``document`` of ``plan`` with the label of each congestion control for its name, as the agents get it."""
+    """``document`` of ``plan`` with labels instead of names of congestion controls, as the agents get it."""
     return with_transports(document, plan, _labelled)
 
 
@@ -62,10 +62,10 @@ def _labelled(transport: Transport, given: Mapping[str, Any]) -> Mapping[str, An
 
 
 def native(name: str) -> str:
-    """The kernel's own congestion control ``name``; its module is loaded if need be.
+    """The kernel's own congestion control ``name``; loads its module if necessary.
 
     Raises:
-        MethodError: this kernel has none of that name; the message has those it has.
+        MethodError: this kernel has none of that name; the message lists those it has.
     """
     if name not in _available():
         with contextlib.suppress(FileNotFoundError):  # a kernel without modules needs no such program
@@ -76,7 +76,7 @@ def native(name: str) -> str:
 
 
 def obstacle(plan: Plan) -> str | None:
-    """Which of the kernel's congestion controls of ``plan`` this host lacks, for people; nothing is loaded."""
+    """The kernel's congestion control of ``plan`` that this host lacks, for people; loads nothing."""
     names = (cc.name.removeprefix(FOREIGN) for cc in wanted(plan) if cc.name.startswith(FOREIGN))
     return next((_missing(name) for name in names if not _linux.has(name)), None)
 
@@ -96,10 +96,10 @@ def _available() -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def kernel_names(plan: Plan, environment: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """The kernel's name of each congestion control of ``plan``, by label; what is ours is loaded meanwhile.
+    """The kernel's name of each congestion control of ``plan``, by label; weir's are loaded during the context.
 
     Raises:
-        MethodError: the kernel lacks one, or cannot load one of ours.
+        MethodError: the kernel lacks one, or cannot load one of weir's.
     """
     names = {cc.label: native(cc.name.removeprefix(FOREIGN)) for cc in wanted(plan) if cc.name.startswith(FOREIGN)}
     ours = [cc for cc in wanted(plan) if not cc.name.startswith(FOREIGN)]

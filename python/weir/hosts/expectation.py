@@ -1,7 +1,7 @@
-"""What probes should meet on the links of a plan: pure, and written independently of the emulator it judges.
+"""Predicts the fate of probes on the links of a plan: pure, and independent of the emulator that it judges.
 
 A packet passes the queue, the transmitter and the delay line of each link in turn (``weir_plan::Link``). Only first-in,
-first-out queues are predicted; random parts - losses, jitter - are not drawn but bounded.
+first-out queues are predicted; random parts - losses, jitter - are bounded, not drawn.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _S = 1_000_000_000
 
 @dataclass(frozen=True)
 class Probe:
-    """A packet to be sent."""
+    """A packet to send."""
 
     sent_ns: int
     path: tuple[int, ...]
@@ -42,18 +42,18 @@ class Probe:
 
 @dataclass
 class _Transmitter:
-    """The state of one link: when it is idle, and which packets wait."""
+    """The state of one link: when it becomes idle, and the waiting packets."""
 
     idle_ns: int = 0
     waiting: deque[tuple[int, int]] = field(default_factory=deque)
-    """Start of the transmission and wire bytes of each packet that has not been begun."""
+    """Start of the transmission and wire bytes of each waiting packet."""
     waiting_bytes: int = 0
 
 
 def arrivals(links: Sequence[Link], probes: Sequence[Probe]) -> list[int | None]:
-    """When each probe arrives at the end of its path, or ``None`` if a full queue drops it.
+    """Arrival of each probe at the end of its path, or ``None`` if a full queue drops it.
 
-    Only drop-tail limits are applied, and random losses are not.
+    Applies drop-tail limits only, no random losses.
     """
     states = [_Transmitter() for _ in links]
     found: list[int | None] = [None] * len(probes)
@@ -73,7 +73,7 @@ def arrivals(links: Sequence[Link], probes: Sequence[Probe]) -> list[int | None]
 
 
 def _pass(link: Link, state: _Transmitter, now: int, size: int) -> int | None:
-    """The instant at which a packet is at the end of ``link``, or ``None``."""
+    """The instant at which a packet leaves ``link``, or ``None``."""
     while state.waiting and state.waiting[0][0] <= now:
         state.waiting_bytes -= state.waiting.popleft()[1]
     wire = wire_bytes(link, size)
@@ -96,12 +96,12 @@ def _fits(limit: Limit, state: _Transmitter, wire: int) -> bool:
 def delay_ns(links: Sequence[Link], path: Sequence[int], size_bytes: int) -> int:
     """Time of a packet of ``size_bytes`` through the empty links of ``path``."""
     (arrival,) = arrivals(links, [Probe(0, tuple(path), size_bytes)])
-    assert arrival is not None  # an empty queue takes it
+    assert arrival is not None  # an empty queue accepts it
     return arrival
 
 
 def slack_ns(links: Sequence[Link], path: Sequence[int]) -> int:
-    """How far the delay lines of ``path`` may deviate by chance: four standard deviations, or the most there is."""
+    """Random deviation of the delay lines of ``path``: four standard deviations, or the maximum."""
     total = 0
     for delay in (links[link].delay for link in path):
         match delay:
@@ -121,13 +121,13 @@ class Loss:
     """Random losses of a path."""
 
     probability: float
-    """Share of the packets lost in the long run."""
+    """Long-run share of packets lost."""
     inflation: float
-    """How much greater the variance of a count is than that of independent losses: 1 if they are independent."""
+    """Variance of a count relative to that of independent losses: 1 if they are independent."""
 
 
 def loss_of(links: Sequence[Link], path: Sequence[int]) -> Loss | None:
-    """The random losses of ``path``; ``None`` if a link of it loses listed packets, which a probe would use up."""
+    """The random losses of ``path``; ``None`` if a link loses listed packets, because probes would use up the list."""
     passed, inflation = 1.0, 1.0
     for loss in (links[link].loss for link in path):
         match loss:

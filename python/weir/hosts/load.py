@@ -1,4 +1,4 @@
-"""Watches this host during a run: whether it, and not the protocol, decided a result."""
+"""Watches this host during a run: did the machine, rather than the protocol, decide a result?"""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ __all__ = ["Counters", "HostWatch", "Processors", "counters"]
 
 _EVERY_S = 0.5
 _BUSY = 0.95
-"""Share of its time from which on a processor counts as saturated."""
+"""Share of its time from which a processor counts as saturated."""
 _SATURATED = 0.1
-"""A warning is due when a processor was saturated in more than this share of the intervals."""
+"""Share of saturated intervals of a processor that causes a warning."""
 _STOLEN = 0.02
-"""Share of the time taken by other machines on the same hardware from which on a warning is due."""
+"""Share of the time taken by other machines on the same hardware that causes a warning."""
 
 _LATE_NS = {
     "emulator.lateness_p99_ns": 250_000,
     "senders.timer_late_p99_ns": 20_000_000,
     "receivers.timer_late_p99_ns": 20_000_000,
 }
-"""Delays from which on a process of the run was kept from its work; those of agents blur what is measured only."""
+"""Delays that show that a process of the run was kept from its work; those of agents only blur the measurement."""
 
 _LOSSES = {
     "TcpExt.TCPBacklogDrop": "segments dropped by a busy socket",
@@ -42,9 +42,10 @@ _LOSSES = {
     "Udp.RcvbufErrors": "datagrams dropped by a full receive buffer",
     "Udp.SndbufErrors": "datagrams dropped by a full send buffer",
 }
-"""Counters of a host of the experiment that say that the machine lost something, by what they count.
+"""Counters of an experiment's host that count packets lost by the machine, with their meaning.
 
-What a device drops before the emulator takes it, the emulator counts itself."""
+The emulator itself counts packets that a device drops before the emulator takes them.
+"""
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,9 @@ class Processors:
 
     @classmethod
     def now(cls) -> Processors:
-        """As ``/proc/stat`` has it."""
+        """Reads ``/proc/stat``."""
         lines = Path("/proc/stat").read_text(encoding="utf-8").splitlines()
-        # user nice system idle iowait irq softirq steal; guests are counted in user already (proc(5)).
+        # user nice system idle iowait irq softirq steal; user already includes guests (proc(5)).
         times = [[int(n) for n in line.split()[1:9]] for line in lines if line.startswith("cpu") and line[3] != " "]
         return cls(
             busy=tuple(sum(t) - t[3] - t[4] for t in times),
@@ -74,7 +75,7 @@ Counters = dict[str, int]
 
 
 def counters(host: Host) -> Counters:
-    """What the kernel counts for ``host``: the tables of ``netstat``.
+    """The kernel's counters for ``host``: the tables of ``netstat``.
 
     Raises:
         OSError: its namespace is gone.
@@ -95,14 +96,14 @@ def _netstat() -> Counters:
 
 @dataclass
 class HostWatch:
-    """Samples the processors while a run goes. A context manager around the measured time."""
+    """Samples the processors during a run. A context manager around the measured time."""
 
     hosts: tuple[Host, ...]
     stats: dict[str, float] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
     def __enter__(self) -> HostWatch:
-        """Begins to watch."""
+        """Starts watching."""
         self._before = {host: counters(host) for host in self.hosts}
         self._samples = [Processors.now()]
         self._stop = threading.Event()
@@ -120,9 +121,9 @@ class HostWatch:
             self._judge_sockets()
 
     def judge(self, stats: Mapping[str, float]) -> list[str]:
-        """What to warn of, given what the processes of the run counted of their own delays.
+        """The warnings, given the run's processes' counters of their own delays.
 
-        A saturated processor alone decides nothing: the emulator and the agents go before everything else on it.
+        A saturated processor alone proves nothing: the emulator and the agents have priority on it.
         """
         share = self.stats["host.saturated"]
         late = {name: stats.get(name, 0.0) for name in _LATE_NS}
@@ -175,13 +176,13 @@ def _shares(begin: Iterable[int], end: Iterable[int], first: Processors, last: P
 
 
 def _saturated(samples: list[Processors]) -> list[float]:
-    """For each processor the share of the intervals in which it had no time left."""
+    """Per processor, the share of the intervals in which it had no time left."""
     steps = [_shares(a.busy, b.busy, a, b) for a, b in itertools.pairwise(samples)]
     return [sum(share > _BUSY for share in of_one) / len(steps) for of_one in zip(*steps, strict=True)]
 
 
 def facts(host: Host) -> Mapping[str, str]:
-    """Every parameter of TCP in ``host``, by name: what the plan set, and what this kernel has otherwise.
+    """Every TCP parameter in ``host``, by name: the plan's settings, and this kernel's other values.
 
     Raises:
         OSError: its namespace is gone.
@@ -199,7 +200,7 @@ def _parameters() -> dict[str, str]:
 
 
 def busy_share(seconds: float) -> float:
-    """The share of all processors' time that is used now, over ``seconds``."""
+    """The share of all processors' time in use, measured over ``seconds``."""
     before = Processors.now()
     time.sleep(seconds)
     after = Processors.now()

@@ -1,7 +1,7 @@
-"""Puts together what the processes of a run saw, each its part: the sending ends, the receiving ends, the network.
+"""Merges the observations of a run's processes: the sending ends, the receiving ends, the network.
 
-Pure: tables in, tables out. Rows of ``samples``, ``links`` and delays are complete as they come and pass at once.
-``goodput``, ``flows`` and ``events`` need more than one process and are made when all have ended.
+Pure: tables in, tables out. Rows of ``samples``, ``links`` and delays arrive complete and pass at once. ``goodput``,
+``flows`` and ``events`` need several processes and are made when all have ended.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PARTS: dict[str, Mapping[str, str]] = {
     "events": {},
     **PARTS,
 }
-"""Tables that are held until the end, with the columns that are read of them."""
+"""Tables held until the end, with the columns that are read from them."""
 
 
 @dataclass
@@ -42,13 +42,13 @@ class Merger:
     kinds: pa.Array
     """Names of the kinds of events."""
     delays: bool = False
-    """Whether the network times packets: then there are tables of delays, with rows or without."""
+    """Whether the network times packets: then tables of delays exist, even without rows."""
     _held: dict[str, list[Columns]] = field(default_factory=dict)
 
     def take(self, frame: Frame) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Takes ``frame``; gives the rows that are complete, by table.
+        """Takes ``frame``; returns the complete rows, by table.
 
-        A table that is neither of a run nor a part of one is none of this module's business, and is ignored.
+        Tables that are neither of a run nor a part of one are ignored.
         """
         if frame.table in _PASSED:
             yield frame.table, rows(frame.table, frame.columns, self.kinds)
@@ -70,7 +70,7 @@ class Merger:
             yield "events", rows("events", _sorted(self._joined("events"), "time_ns"), self.kinds)
 
     def _all(self, table: str) -> dict[str, Array]:
-        """Every row taken of a part, also if there is none."""
+        """All rows of a part, possibly none."""
         found = self._held.get(table)
         if found:
             return {name: np.concatenate([columns[name] for columns in found]) for name in _PARTS[table]}
@@ -83,7 +83,7 @@ class Merger:
 
 
 def goodput(sent: Columns, delivered: Columns) -> dict[str, Array]:
-    """Table ``goodput``: a row for each flow and interval in which either end said something, in the order of time."""
+    """Table ``goodput``: a row per flow and interval with data from either end, in the order of time."""
     time_ns = np.concatenate([sent["time_ns"], delivered["time_ns"]])
     flow = np.concatenate([sent["flow"], delivered["flow"]])
     keys, place = _distinct(time_ns, flow)
@@ -97,10 +97,10 @@ def goodput(sent: Columns, delivered: Columns) -> dict[str, Array]:
 
 
 def flows(table: Columns, delivered: Columns, drops: Columns, marks: Columns) -> dict[str, Array]:
-    """Table ``flows``: the rows of the senders, with what only the receivers and the network know.
+    """Table ``flows``: the rows of the senders, with the facts that only the receivers and the network know.
 
-    ``table`` is in the order of flow and transfer. What the network says has no transfer: it is counted for the one
-    that had begun last.
+    ``table`` is in the order of flow and transfer. The network's counts have no transfer: they belong to the one that
+    began last.
     """
     count = len(table["flow"])
     place = _places(table, delivered["flow"], delivered["transfer"])
@@ -117,7 +117,7 @@ def _sorted(table: Columns, *by: str) -> dict[str, Array]:
 
 
 def _distinct(first: Array, second: Array) -> tuple[tuple[Array, Array], Array]:
-    """The distinct pairs in their order, and for each pair given its place among them."""
+    """The distinct pairs in their order, and the index of each given pair among them."""
     order = np.lexsort([second, first])
     a, b = first[order], second[order]
     new = np.ones(len(order), bool)
@@ -128,7 +128,7 @@ def _distinct(first: Array, second: Array) -> tuple[tuple[Array, Array], Array]:
 
 
 def _summed(place: Array, values: Array, count: int) -> Array:
-    """The sum of ``values`` for each of ``count`` places; what has a negative place is nobody's."""
+    """The sum of ``values`` for each of ``count`` places; values with a negative place are dropped."""
     total = np.zeros(count, np.uint64)
     known = place >= 0
     np.add.at(total, place[known], values[known])
@@ -136,7 +136,7 @@ def _summed(place: Array, values: Array, count: int) -> Array:
 
 
 def _places(table: Columns, flow: Array, transfer: Array) -> Array:
-    """The row of ``table`` of each flow and transfer; -1 where there is none."""
+    """The row of ``table`` of each flow and transfer; -1 if there is none."""
     wanted = flow.astype(np.uint64) << np.uint64(32) | transfer
     keys = table["flow"].astype(np.uint64) << np.uint64(32) | table["transfer"]
     place = np.searchsorted(keys, wanted)
@@ -146,7 +146,7 @@ def _places(table: Columns, flow: Array, transfer: Array) -> Array:
 
 
 def _active(table: Columns, flow: Array, time_ns: Array) -> Array:
-    """The row of the transfer of ``flow`` that had begun last at the end of an interval; its first if none had."""
+    """The row of the last transfer of ``flow`` that began before the end of an interval; its first if none had."""
     place = np.full(len(flow), -1, np.intp)
     for number in np.unique(flow[flow != _NOBODY]):
         begin, end = np.searchsorted(table["flow"], [number, number + 1])

@@ -1,9 +1,10 @@
 """Reads what an agent or the emulator writes (``crates/weir-protocol``).
 
-JSON objects, one a line; after the line of a table its columns, one after the other, after that of a file its content.
+The format is JSON objects, one per line; the line of a table is followed by its columns, one after the other, that of a
+file by its content.
 
-Programs of others run beside these processes, in the lab as root: they may have written any of it. So nothing is taken
-that a process of weir does not write, and nothing is read into memory whose size is not bounded.
+Untrusted programs run beside these processes, in the lab as root, and may have written any of it. So anything that a
+process of weir does not write is refused, and nothing of unlimited size is read into memory.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ LINE_BYTES = 1 << 20
 TABLE_BYTES = 1 << 28
 """More than the rows that a process hands over at once."""
 FILE_BYTES = 1 << 26
-"""What an agent keeps of each stream of a program (``CAPTURE_BYTES`` in ``crates/weir-agent``)."""
+"""Bytes that an agent keeps of each stream of a program (``CAPTURE_BYTES`` in ``crates/weir-agent``)."""
 _TEXT = 1 << 16
 _STATS = 1000
 _COLUMNS = 64
@@ -39,7 +40,7 @@ _TYPES: dict[str, np.dtype[Any]] = {
 
 Array = npt.NDArray[Any]
 Message = Mapping[str, Any]
-"""A message that is no table: ``message`` is its kind."""
+"""A message other than a table: ``message`` is its kind."""
 
 
 class FrameError(Exception):
@@ -48,7 +49,7 @@ class FrameError(Exception):
 
 @dataclass(frozen=True)
 class Frame:
-    """Rows of a table: columns by name, in their order; the greatest value of a type may stand for null."""
+    """Rows of a table: columns by name, in their order; the largest value of a type may stand for null."""
 
     table: str
     columns: Mapping[str, Array]
@@ -71,7 +72,7 @@ def read(stream: IO[bytes]) -> Iterator[Message | Frame | File]:
     """The messages of ``stream``, until it ends.
 
     Raises:
-        FrameError: it ends within a table or a file, or a line is no message that such a process writes.
+        FrameError: it ends within a table or a file, or a line is no message of such a process.
     """
     while line := stream.readline(LINE_BYTES + 1):
         message = _parse(line)
@@ -99,7 +100,7 @@ def _is_text(value: object) -> bool:
 
 def _is_number(value: object) -> bool:
     if type(value) is int:
-        return abs(value) < 1 << 64  # not every integer is a number that a float can be
+        return abs(value) < 1 << 64  # not every integer fits a float
     return type(value) is float and math.isfinite(value)
 
 
@@ -174,7 +175,7 @@ def _parse(line: bytes) -> dict[str, Any]:
     return message
 
 
-# What follows a line -------------------------------------------------------------------------------------------------
+# Content after a line -------------------------------------------------------------------------------------------------
 
 
 def _frame(message: Mapping[str, Any], stream: IO[bytes]) -> Frame:
@@ -200,7 +201,7 @@ def _frame(message: Mapping[str, Any], stream: IO[bytes]) -> Frame:
 
 
 def _content(message: Mapping[str, Any], stream: IO[bytes], what: str) -> bytes:
-    """What follows the line of ``message``."""
+    """The content after the line of ``message``."""
     size = message["bytes"]
     content = stream.read(size)
     if len(content) < size:

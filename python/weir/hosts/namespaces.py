@@ -1,6 +1,6 @@
-"""Does something inside a network namespace, from a process that stays outside.
+"""Runs code inside a network namespace, from a process that stays outside.
 
-A thread enters the namespace, calls a function and ends. What the function opened stays in the namespace.
+A thread enters the namespace, calls a function and ends. Sockets that the function opened stay in the namespace.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _CLONE_NEWNET = 0x4000_0000
 
 
 def within(namespace: str, function: Callable[[], Result]) -> Result:
-    """What ``function`` returns, called inside the namespace at the path ``namespace``.
+    """Calls ``function`` inside the namespace at the path ``namespace``; returns its result.
 
     Raises:
         OSError: the namespace cannot be entered.
-        BaseException: what ``function`` raised.
+        BaseException: whatever ``function`` raised.
     """
     results: list[Result] = []
     errors: list[BaseException] = []
@@ -44,7 +44,7 @@ def within(namespace: str, function: Callable[[], Result]) -> Result:
 
 
 def _enter(namespace: str) -> None:
-    """Has this thread alone enter: ``setns`` is in Python's library only from 3.12 on."""
+    """Enters with this thread alone; Python's library has ``setns`` only from 3.12 on."""
     libc = ctypes.CDLL(None, use_errno=True)
     fd = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
     try:

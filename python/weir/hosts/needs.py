@@ -1,4 +1,4 @@
-"""What this machine lacks for networks of its own kernel: privilege, devices, programs."""
+"""This machine's missing requirements for networks of its own kernel: privilege, devices, programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TUN = Path("/dev/net/tun")
 
 
 def lacking(tools: Iterable[str], programs: Iterable[str], *, tun: bool = True) -> Iterator[str]:
-    """Everything that is missing, for people.
+    """All missing requirements, for people.
 
     Args:
         tools: programs of the system, such as ``ip``.
@@ -41,10 +41,10 @@ def lacking(tools: Iterable[str], programs: Iterable[str], *, tun: bool = True) 
 
 
 def require(what: str, tools: Iterable[str], programs: Iterable[str], *, tun: bool = True) -> None:
-    """Does nothing where ``what`` is possible; the arguments are those of :func:`lacking`.
+    """Verifies that ``what`` is possible; the arguments are those of :func:`lacking`.
 
     Raises:
-        UnavailableError: it is not; the message has all that is missing.
+        UnavailableError: it is not; the message lists all missing requirements.
     """
     missing = "; ".join(lacking(tools, programs, tun=tun))
     if missing:

@@ -1,4 +1,4 @@
-"""Makes the hosts of a run on this machine, and has a guardian remove them however the run ends."""
+"""Creates the hosts of a run on this machine; a guardian removes them however the run ends."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ _TEARDOWN_S = 120.0
 class Network:
     """The hosts of a run: namespaces, devices, routes, settings. A context manager.
 
-    Entering makes them, leaving removes them. If this process is killed, the guardian notices and removes them; if the
-    guardian is, this process does it.
+    Entering creates them, leaving removes them. If this process is killed, the guardian notices and removes them; if
+    the guardian is killed, this process does.
     """
 
     def __init__(self, wiring: Wiring, tag: Tag) -> None:
-        """Nothing is made before the context is entered."""
+        """Creates nothing before the context is entered."""
         self.wiring = wiring
         self.tag = tag
         self.warnings: list[str] = []
-        """What went wrong with the guardian."""
+        """Problems with the guardian."""
         self._cgroup: Cgroup | None = None
         self._guardian: subprocess.Popen[str] | None = None
         self._networks: list[int] = []
 
     def __enter__(self) -> Network:
-        """Makes the hosts.
+        """Creates the hosts.
 
         Raises:
-            MethodError: a command failed; what was made is removed.
+            MethodError: a command failed; everything created is removed.
         """
         self._cgroup = Cgroup(f"weir-{self.tag}-run")
         self._guardian = self._start_guardian()
@@ -64,21 +64,21 @@ class Network:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Removes them, with the processes of the run that still run."""
+        """Removes them, with the remaining processes of the run."""
         self._remove()
 
     def join(self) -> None:
-        """Makes this process, a child that is about to execute a program, one of the run whatever the program does."""
+        """Adds this process, a child that is about to execute a program, to the run."""
         if self._cgroup is not None:
             self._cgroup.join()
 
     def take(self, pid: int) -> None:
-        """Makes the process ``pid`` and what it will start processes of the run whatever they do."""
+        """Adds the process ``pid`` and its future children to the run."""
         if self._cgroup is not None:
             self._cgroup.take(pid)
 
     def watch(self) -> None:
-        """Replaces a guardian that was killed, and says so; to be called now and then."""
+        """Replaces a killed guardian, and warns; to be called periodically."""
         if self._guardian is None or self._guardian.poll() is None:
             return
         _close(self._guardian)
@@ -146,7 +146,7 @@ def _number_of(namespace: str) -> int:
 
 
 def environment(tag: Tag) -> dict[str, str]:
-    """The environment of a process of the run ``tag``: by it the guardian and ``weir clean`` know it."""
+    """The environment of a process of the run ``tag``, by which the guardian and ``weir clean`` recognise it."""
     return {**os.environ, ENVIRONMENT: str(tag)}
 
 
@@ -162,11 +162,11 @@ def execute(commands: Sequence[Command], place: Place | None = None) -> None:
 
 
 Batch = tuple[Command, str]
-"""A command, and what it reads from standard input."""
+"""A command, and its standard input."""
 
 
 def _batches(commands: Sequence[Command]) -> Iterator[Batch]:
-    """``commands`` with neighbours that one call can execute in one: a call costs milliseconds, and hosts are many."""
+    """Merges neighbouring ``commands`` that one call can execute: a call costs milliseconds, and hosts are many."""
     for start, group in itertools.groupby(commands, _batchable):
         if start is None:
             yield from ((command, "") for command in group)
@@ -176,7 +176,7 @@ def _batches(commands: Sequence[Command]) -> Iterator[Batch]:
 
 
 def _batchable(command: Command) -> Command | None:
-    """The words before the line of a batch that ``command`` would be; ``None`` for a program without batches."""
+    """The words of a batch call for ``command``; ``None`` for a program without batches."""
     if command[0] not in {"ip", "tc"}:
         return None
     return command[:3] if command[1] == "-n" else command[:1]
@@ -203,7 +203,7 @@ _HEAD = """#!/bin/sh
 
 
 def script(wiring: Wiring, network: str = EMULATED) -> str:
-    """A shell script that makes the same hosts by hand, and removes them; ``network``: what is between them."""
+    """A shell script that creates the same hosts by hand, and removes them; ``network``: what connects them."""
     down = "\n".join(f"    {shlex.join(command)} || true" for command in wiring.down)
     up = "\n".join(shlex.join(command) for command in wiring.up)
     head = _HEAD.format(name="commands.sh", network=network)

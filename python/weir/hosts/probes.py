@@ -1,4 +1,4 @@
-"""Sends datagrams from hosts of the experiment and receives them, with the kernel's time of arrival."""
+"""Sends and receives datagrams between hosts of the experiment, with the kernel's time of arrival."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TIME = struct.Struct("@qq")
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where a probe begins or ends: an address of a host and a port."""
+    """An end of a probe's path: an address of a host and a port."""
 
     host: Host
     port: int
@@ -39,7 +39,7 @@ class Train:
     """Equal packets that are handed to the kernel together."""
 
     at_ns: int
-    """After the first train of all."""
+    """Time after the first train."""
     source: Endpoint
     target: Endpoint
     first: int
@@ -50,13 +50,13 @@ class Train:
 
 
 class Probes:
-    """Sockets of a self-check. A context manager: leaving it closes them, so that others may have the ports."""
+    """Sockets of a self-check. A context manager: leaving it closes them and frees their ports."""
 
     def __init__(self, *, listen: bool = True, together: bool = True) -> None:
-        """No socket is open yet.
+        """Opens no socket yet.
 
         Args:
-            listen: Look at what arrives.
+            listen: Record arrivals.
             together: Hand a train to the kernel in one piece (segmentation offload), instead of packet by packet.
         """
         self._listen = listen
@@ -68,7 +68,7 @@ class Probes:
         self._thread = threading.Thread(target=self._receive, daemon=True)
 
     def __enter__(self) -> Probes:
-        """Begins to receive."""
+        """Starts receiving."""
         if self._listen:
             self._thread.start()
         return self
@@ -94,7 +94,7 @@ class Probes:
             self._selector.register(opened, selectors.EVENT_READ)
 
     def send(self, trains: Sequence[Train]) -> dict[int, int]:
-        """Sends ``trains``, each at its time or at once if that has passed.
+        """Sends ``trains``, each at its time, or at once if that has passed.
 
         Returns:
             For each packet number the instant at which it was handed over, in nanoseconds since the Unix epoch.
@@ -112,13 +112,13 @@ class Probes:
         return sent
 
     def arrived(self) -> dict[int, int]:
-        """When each packet arrived that has, in nanoseconds since the Unix epoch; the next call begins anew."""
+        """The time of each arrival, in nanoseconds since the Unix epoch; the next call begins anew."""
         found, self._arrived = self._arrived, {}
         return found
 
     @property
     def count(self) -> int:
-        """How many packets have arrived since."""
+        """Number of packets that have arrived since."""
         return len(self._arrived)
 
     def _send(self, train: Train) -> int:

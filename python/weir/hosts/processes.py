@@ -1,4 +1,4 @@
-"""The processes of a run - agents, emulator - and what they say, in one queue."""
+"""The processes of a run - agents, emulator - and their output, in one queue."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ PRIORITY = -20
 
 
 class ProcessError(MethodError):
-    """A process of the run failed; the message has what it said."""
+    """A process of the run failed; the message has its output."""
 
 
 @dataclass(frozen=True)
 class Said:
-    """Something that a process said; ``what`` is ``None`` when its output has ended."""
+    """A message of a process; ``what`` is ``None`` at the end of its output."""
 
     by: Process
     what: Message | Frame | File | FrameError | None
@@ -67,7 +67,7 @@ class Process:
             raise self.failure() from error
 
     def failure(self, reason: str = "") -> ProcessError:
-        """An error that says why this process is no good: ``reason``, or how it ended, and its last words."""
+        """An error that explains the failure: ``reason``, or how it ended, and its last messages."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
         code = self._process.poll()
@@ -76,7 +76,7 @@ class Process:
         return ProcessError(f"{self.name} {reason or ended}" + (f":\n{words}" if words and not reason else ""))
 
     def close(self) -> None:
-        """Has it leave: by the end of its input, by force if that does not help."""
+        """Ends it: by the end of its input, by force if that does not help."""
         with contextlib.suppress(OSError):
             assert self._process.stdin is not None
             self._process.stdin.close()

@@ -1,10 +1,10 @@
-"""Programs as workload: what Linux is told for them, what they leave in the cell, and what cannot be asked of them.
+"""Programs as workload: their settings in Linux, their files in the cell, and settings that they cannot get.
 
-A program opens its own sockets. What a plan asks of its flow is settled around it: the congestion control and the
-segment size by the route between the two hosts, buffers, SACK, timestamps and ECN by the host's parameters, which all
-flows of the host have (:mod:`weir.hosts.wiring`). iperf3 takes some of it as arguments.
+A program opens its own sockets. The plan's settings of its flow are made around it: the congestion control and the
+segment size by the route between the two hosts; buffers, SACK, timestamps and ECN by the host's parameters, which all
+flows of the host share (:mod:`weir.hosts.wiring`). iperf3 takes some of them as arguments.
 
-Pure but for :class:`Remains`; ``lab`` uses the same.
+Pure except for :class:`Remains`; ``lab`` uses the same.
 """
 
 from __future__ import annotations
@@ -26,24 +26,25 @@ __all__ = ["Remains", "files_of", "programs", "require_settings", "routes"]
 
 
 def programs(plan: Plan) -> list[Flow]:
-    """The flows of ``plan`` whose traffic programs make."""
+    """The flows of ``plan`` whose traffic comes from programs."""
     return [flow for flow in plan.flows if isinstance(flow.source, CommandSource)]
 
 
 def routes(plan: Plan, wiring: Wiring, names: Mapping[str, str]) -> list[Command]:
-    """Commands that give connections between hosts with programs what these cannot ask for; after those of ``wiring``.
+    """Commands that give connections between hosts with programs the settings they cannot ask for; after those of
+    ``wiring``.
 
     ``names`` are the kernel's names of the congestion controls, by label.
 
     Raises:
-        MethodError: flows between the same two hosts ask for another congestion control or segment size.
+        MethodError: flows between the same two hosts ask for different congestion controls or segment sizes.
     """
     more: defaultdict[tuple[int, int], dict[str, str]] = defaultdict(dict)
     for flow, tcp in tcp_flows(plan):
         if not isinstance(flow.source, CommandSource) or flow.source.report is not None:
-            continue  # iperf3 is told by its arguments
+            continue  # iperf3 gets it by its arguments
         way, back = (flow.from_, flow.to), (flow.to, flow.from_)
-        # What answers an ECN-capable request with ECN, and echoes marks as DCTCP counts them, is DCTCP itself.
+        # Only DCTCP answers an ECN-capable request with ECN, and echoes marks as DCTCP counts them.
         for pair in (way, back) if tcp.ecn else (way,):
             _check_alike(plan, flow, tcp, pair)
             more[pair]["congctl"] = names[label(tcp)]
@@ -76,7 +77,7 @@ def _check_alike(plan: Plan, flow: Flow, tcp: TcpTransport, pair: tuple[int, int
 
 
 def _replaced(wiring: Wiring, here: int, there: int, words: Sequence[str]) -> Command:
-    """The command that made the route from ``here`` to ``there``, with ``words`` in addition."""
+    """The command that made the route from ``here`` to ``there``, with ``words`` appended."""
     namespace, target = wiring.host(here).namespace, f"{wiring.host(there).address}/32"
     start = ("ip", "-n", namespace, "route")
     made = next(
@@ -87,10 +88,10 @@ def _replaced(wiring: Wiring, here: int, there: int, words: Sequence[str]) -> Co
 
 
 def require_settings(plan: Plan) -> None:
-    """Does nothing if every program of ``plan`` can be given what the plan asks for its flow.
+    """Verifies that every program of ``plan`` can get its flow's settings.
 
     Raises:
-        MethodError: one cannot be told something from outside; the message names it, and the way out.
+        MethodError: one cannot get a setting from outside; the message names it, and the remedy.
     """
     for flow in programs(plan):
         for what in _lacking(flow):
@@ -117,7 +118,7 @@ _BUFFERS: Sequence[tuple[str, Callable[[Flow], int], Callable[[TcpTransport], in
 
 
 def _unlike_buffers(plan: Plan) -> Iterator[str]:
-    """A host has one size of buffers for all programs."""
+    """Finds hosts that need several buffer sizes: a host has one size for all programs."""
     for name, node, size in _BUFFERS:
         most: defaultdict[int, int] = defaultdict(int)
         for flow, tcp in tcp_flows(plan):
@@ -156,12 +157,12 @@ def files_of(plan: Plan) -> frozenset[str]:
 
 @dataclass
 class Remains:
-    """What programs leave: files with what they printed, and how each ended."""
+    """Files with the programs' output, and how each program ended."""
 
     files: list[File] = field(default_factory=list)
     ended: list[Message] = field(default_factory=list)
     expected: frozenset[str] | None = None
-    """Names of the files that there can be (:func:`files_of`); ``None``: any."""
+    """Possible names of the files (:func:`files_of`); ``None``: any."""
 
     def take(self, file: File) -> None:
         """Takes a file.
@@ -175,7 +176,7 @@ class Remains:
         self.files.append(file)
 
     def note(self, ended: Message) -> None:
-        """Takes note of the end of a program.
+        """Records the end of a program.
 
         Raises:
             FrameError: more have ended than there are.
@@ -185,7 +186,7 @@ class Remains:
         self.ended.append(ended)
 
     def keep(self, sink: Files) -> None:
-        """Puts all of it into the cell: ``commands/NAME.out`` and so on, and ``commands.json``."""
+        """Writes everything into the cell: ``commands/NAME.out`` and so on, and ``commands.json``."""
         for file in self.files:
             sink.open(file.name).write(file.content)
         if self.ended:

@@ -1,7 +1,7 @@
 """Queues of a plan as queueing disciplines of Linux: the arguments of ``tc``.
 
 Pure. A discipline counts the bytes of a packet as its device has it: IP bytes, or with a size table (``stab``) those on
-the wire, as the plan does. What the kernel has of each kind of queue, its module in :mod:`weir.queues` knows.
+the wire, as the plan does. Each queue's module in :mod:`weir.queues` knows the kernel's equivalent.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["arguments", "obstacle"]
 
 
 def obstacle(link: Link) -> str | None:
-    """What of the queue of ``link`` no discipline of the kernel has; ``None`` if one is that queue."""
+    """The property of ``link``'s queue that no discipline of the kernel has; ``None`` if one is equivalent."""
     limit = link.queue.limit
     if limit.bytes and limit.packets:
         return "a limit in bytes and one in packets at once"
@@ -21,5 +21,5 @@ def obstacle(link: Link) -> str | None:
 
 
 def arguments(link: Link, *, on_wire: bool = False) -> str:
-    """The discipline that is the queue of ``link``; ``on_wire``: it counts bytes as they are on the wire."""
+    """The discipline that is the queue of ``link``; ``on_wire``: it counts bytes on the wire."""
     return queues.of(link.queue).arguments(link, on_wire=on_wire)

@@ -1,4 +1,4 @@
-"""How many packets a plan has pass its network, and whether hosts hand each of them to it alone."""
+"""Packet rates of a plan, and whether hosts hand each packet to the network separately."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ __all__ = ["packets_alone", "packets_per_s"]
 
 _MOST_INSTANTS = 100
 _SMALL_ACK = 0.5
-"""Acknowledgements for each data packet."""
+"""Acknowledgements per data packet."""
 _MOST_ALONE_PER_S = 25_000
-"""Packets a second that any machine of today carries one by one: TCP at 200 Mb/s, with its acknowledgements. A figure
-and no measurement, so that a plan means the same on all machines."""
+"""Packets per second that any machine of today can carry one by one: TCP at 200 Mb/s, with its acknowledgements. A
+constant instead of a measurement, so that a plan means the same on all machines.
+"""
 
 
 def packets_alone(plan: Plan, per_s: float) -> bool:
-    """Whether hosts send each of ``per_s`` packets a second alone, not in trains (``methods.emul.offload``)."""
+    """Whether hosts send each of ``per_s`` packets per second separately, not in trains (``methods.emul.offload``)."""
     offload = plan.methods.emul.offload
     return offload == "packets" or (offload == "auto" and per_s <= _MOST_ALONE_PER_S)
 
 
 def packets_per_s(plan: Plan) -> tuple[float, int]:
-    """Packets that pass the network at its busiest instant, data and acknowledgements, and of how many flows.
+    """Packets that pass the network at its busiest instant, data and acknowledgements, and the number of their flows.
 
-    Bulk flows are taken to fill what they may.
+    Assumes that bulk flows fill their capacity.
     """
     starts = sorted({flow.start_ns for flow in plan.flows})
     step = max(1, len(starts) // _MOST_INSTANTS)
@@ -31,7 +32,7 @@ def packets_per_s(plan: Plan) -> tuple[float, int]:
 
 
 def _at(plan: Plan, instant: int) -> tuple[float, int]:
-    """Packets a second of the flows that run at ``instant``, each as fast as its path and the others let it."""
+    """Packets per second of the flows active at ``instant``, each as fast as its path and the others permit."""
     active = [flow for flow in plan.flows if flow.start_ns <= instant < (flow.stop_ns or plan.end_ns)]
     wanted = [float(offered_bps(plan, flow)) for flow in active]
     load: dict[int, float] = {}

@@ -1,8 +1,8 @@
-"""What runs left on this host, and its removal.
+"""Finds and removes remains of runs on this host.
 
-A run removes what it made however it ends; what is here is for the case that the process which does that was killed as
-well. Everything is known by the tag in its name or environment (:mod:`weir._owner`), which is sealed and matched whole,
-so that nothing else is touched, and what a live run owns is left to it.
+A run removes everything it made however it ends; this module is for the case that the cleaning process was killed as
+well. Everything is recognised by the tag in its name or environment (:mod:`weir._owner`), which is sealed and matched
+whole, so that nothing else is touched. Objects of a live run are left to it.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ _PATIENCE_S = 2.0
 
 @dataclass(frozen=True)
 class Remain:
-    """Something that a run made on this host."""
+    """An object that a run made on this host."""
 
     kind: Literal["process", "control group", "namespace", "congestion control", "folder"]
     name: str
-    """Its number, its name, or its path."""
+    """Its process id, name, or path."""
     alive: bool
-    """Whether the run that it belongs to still goes."""
+    """Whether its run is still active."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
 
 
 def find() -> list[Remain]:
-    """Everything of any run, in the order in which it has to be removed."""
+    """All objects of any run, in the order of removal."""
     return [*_processes(), *_cgroups(), *_namespaces(), *_pins(), *_folders()]
 
 
@@ -74,7 +74,7 @@ def remove(remain: Remain) -> None:
 
 def _processes() -> Iterator[Remain]:
     for pid, tag in sorted(_owner.processes().items()):
-        if pid != tag.pid:  # a run that was started from within a run has its tag in the environment, too
+        if pid != tag.pid:  # a run started from within a run has that run's tag in its environment, too
             yield Remain("process", str(pid), tag.alive)
 
 
@@ -95,7 +95,7 @@ def _cgroups() -> Iterator[Remain]:
 
 
 def _pins() -> Iterator[Remain]:
-    """What ``weir cc load`` keeps: nobody's while no program uses it, which the kernel minds by itself."""
+    """Pins of ``weir cc load``: unused unless a program uses them, which the kernel itself tracks."""
     yield from (Remain("congestion control", name, alive=False) for name in ours())
 
 
@@ -109,13 +109,13 @@ def _folders() -> Iterator[Remain]:
 
 
 def _end(pid: int) -> None:
-    """Ends a process: by a signal that it can heed, then by force."""
+    """Ends a process: by a signal that it can handle, then by force."""
     try:
         process = os.pidfd_open(pid)
     except ProcessLookupError:
         return
     try:
-        if _owner.of_process(pid) is None:  # the number is another's by now
+        if _owner.of_process(pid) is None:  # the id belongs to another process by now
             return
         for number in (signal.SIGTERM, signal.SIGKILL):
             signal.pidfd_send_signal(process, number)
@@ -130,7 +130,7 @@ def _end(pid: int) -> None:
 
 
 def _end_group(group: Path) -> None:
-    """Ends all that is in a control group of weir's, and removes it."""
+    """Ends all processes in a control group of weir's, and removes it."""
     with contextlib.suppress(OSError):  # before Linux 5.14, one by one
         (group / "cgroup.kill").write_text("1")
     deadline = time.monotonic() + _PATIENCE_S
@@ -142,7 +142,7 @@ def _end_group(group: Path) -> None:
             group.rmdir()
         except FileNotFoundError:
             return
-        except OSError as error:  # busy while what was killed is still leaving
+        except OSError as error:  # busy while killed processes are still leaving
             if time.monotonic() > deadline:
                 raise MethodError(f"control group {group}: {error.strerror}") from error
             time.sleep(0.01)

@@ -1,9 +1,9 @@
-"""Proves the network before anything is measured: real packets through every path must meet what the plan says.
+"""Verifies the network before a measurement: real packets on every path must behave as the plan says.
 
-Four things are measured by datagrams with the kernel's time of arrival: the round-trip time of every path; the rate of
-every kind of path, by the dispersion of a train; the size of bottlenecks' queues, by a burst that overfills them; and
-random losses. What is expected comes from ``expectation``, applied to the instants at which the packets really left. A
-measurement that fails is repeated, because a busy machine can delay a packet; what fails every time is refused.
+Datagrams with the kernel's time of arrival measure four things: the round-trip time of every path; the rate of every
+kind of path, by the dispersion of a train; the size of bottlenecks' queues, by a burst that overfills them; and random
+losses. ``expectation`` predicts the results, from the instants at which the packets really left. A failed measurement
+is repeated, because a busy machine can delay a packet; repeated failure refuses the network.
 """
 
 from __future__ import annotations
@@ -39,36 +39,36 @@ Path = tuple[int, ...]
 _S = 1_000_000_000
 _TRIES = 6
 _PAUSE_S = 0.1
-"""Before the second try; the third waits twice as long, and so on: what keeps a machine busy passes."""
+"""Before the second try; the third waits twice as long, and so on, until a busy machine is less busy."""
 _SMALL = 64
-"""Bytes of a probe that only asks for the time."""
+"""Bytes of a probe that only measures time."""
 _EVERY_NS = 2_000_000
 _LATE_NS = 500_000
-"""How late a packet may be on a machine that is not real-time."""
+"""Possible lateness of a packet on a machine that is not real-time."""
 _EARLY_NS = 100_000
 _RELATIVE = 0.02
 _DISPERSION_S = 0.03
 _SHARE_OF_PATIENCE = 0.8
-"""Of the time for which a queue drops nothing, that a train may take."""
+"""Share of a queue's drop-free time that a train may take."""
 _CHUNK = 32
 """Packets handed to the kernel at once: a train of segments has at most 64 KiB."""
 _CHUNK_NS = 500_000
-"""Time that a piece of a burst takes on the link of its host, at most, unless it is a single packet."""
+"""Maximum time of a piece of a burst on its host's link, unless it is a single packet."""
 _MOST_PACKETS = 15_000
 _MOST_S = 1.5
-"""A burst that takes more packets or time than this is not made."""
+"""Limits of a burst; larger ones are not made."""
 _EXCESSES = (1.5, 2.5, 5.0)
-"""How much more than a queue takes is sent: more, if this machine was slow and the queue could drain meanwhile."""
+"""Excess of the burst over the queue's size: more if this machine was slow and the queue could drain meanwhile."""
 _MOST_QUEUES = 3
 _MOST_LOSS_PROBES = 2000
 _LOSS_S = 0.5
 _SIGMAS = 5.0
 _LINGER_S = 0.25
-"""How long a late packet is waited for."""
+"""Waiting time for late packets."""
 
 
 class SelfCheckError(MethodError):
-    """The network is not the one of the plan."""
+    """The network differs from the plan's."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Check:
     tolerance: float
     unit: str
     like: int = 0
-    """How many other paths are alike, and were not measured for themselves."""
+    """Number of similar paths that were not measured themselves."""
 
     @property
     def passed(self) -> bool:
@@ -104,9 +104,9 @@ class SelfCheck:
     wiring: Wiring
     checks: list[Check] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What was not checked, and why."""
+    """Things that were not checked, and the reasons."""
     late_ns: Mapping[int, int] = field(default_factory=dict)
-    """By how much a small packet may come later over a link than the plan has it, where the network is less exact."""
+    """Tolerated lateness of a small packet per link, if the network is less exact than the plan."""
     together: bool = True
     """Whether trains are handed to the kernel in one piece."""
 
@@ -114,7 +114,7 @@ class SelfCheck:
         """Measures.
 
         Raises:
-            SelfCheckError: something differs; the message says what was measured and what the plan has.
+            SelfCheckError: something differs; the message has the measured and the planned values.
             OSError: the probes could not be sent.
         """
         with Probes(together=self.together) as self._probes:
@@ -127,7 +127,7 @@ class SelfCheck:
                 self._repeat(self._queue, link)
 
     def to_json(self) -> dict[str, Any]:
-        """What a run keeps of it."""
+        """The record for the run."""
         return {"checks": [asdict(check) | {"passed": check.passed} for check in self.checks], "notes": self.notes}
 
     @property
@@ -135,10 +135,10 @@ class SelfCheck:
         return self.plan.links
 
     def _repeat(self, measure: Callable[..., Iterable[Check]], *about: object) -> None:
-        """Takes the first result of ``measure(*about)`` in which everything agrees.
+        """Repeats ``measure(*about)`` until everything agrees; keeps that result.
 
         Raises:
-            SelfCheckError: there is none.
+            SelfCheckError: it never does.
         """
         for turn in range(_TRIES):
             time.sleep(turn * _PAUSE_S)
@@ -155,7 +155,7 @@ class SelfCheck:
             "Either this machine is too busy for the plan, or the emulated network is not the one of the plan"
         )
 
-    # Routes: who sends a probe where.
+    # Routes: the endpoints of probes.
 
     def _routes(self) -> list[_Route]:
         """Every distinct path, there and back."""
@@ -177,7 +177,7 @@ class SelfCheck:
         return Train(at_ns, route.source, route.target, first, count, size)
 
     def _send(self, trains: Sequence[tuple[_Route, Train]]) -> list[_Seen]:
-        """Sends ``trains``; what should have become of each packet, and what has."""
+        """Sends ``trains``; returns the expected and the observed fate of each packet."""
         self._probes.arrived()
         sent = self._probes.send([train for _, train in trains])
         probes, numbers, routes = [], [], []
@@ -203,7 +203,7 @@ class SelfCheck:
     # Round-trip times.
 
     def _delays(self) -> Iterator[Check]:
-        """A few small packets on every path at once."""
+        """Sends a few small packets on every path at once."""
         routes = self._routes()
         trains = [
             (route, self._train(route, turn * _EVERY_NS, 1, _SMALL))
@@ -263,14 +263,14 @@ class SelfCheck:
     # Losses.
 
     def _losses(self, routes: Sequence[_Route]) -> Iterator[Check]:
-        """How many of many small packets arrive on the first of ``routes``."""
+        """The number of small packets that arrive on the first of ``routes``."""
         route = routes[0]
         loss = loss_of(self._links, route.path)
         if loss is None:
             self._note(f"losses of {route.name}: not checked, the plan lists the packets")
             return
         if loss.probability == 0.0:
-            return  # the other measurements miss every packet that is lost
+            return  # the other measurements miss every lost packet
         slowest = bottleneck(self.plan, route.path)
         gap_ns = max(8 * (_SMALL + 38) * 4 * _S // slowest.rate_bps, 20_000)
         count = min(_MOST_LOSS_PROBES, round(_LOSS_S * _S / gap_ns))
@@ -310,7 +310,7 @@ class SelfCheck:
                 return
             seen = self._send([(r, self._train(r, at, count, burst.size)) for r, at, count in burst.schedule()])
             check = _fullest(facts, burst, seen, min(delay_ns(self._links, r.path, burst.size) for r in burst.routes))
-            # A larger queue is told by the packets that it keeps: they must be worth more than the tolerance.
+            # A larger queue shows by the packets that it keeps: they must exceed the tolerance.
             if sum(s.due_ns is None for s in seen) * burst.wire > 2 * check.tolerance:
                 yield check
                 return
@@ -331,7 +331,7 @@ class _Route:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What became of one packet."""
+    """The fate of one packet."""
 
     route: _Route
     sent_ns: int
@@ -341,18 +341,18 @@ class _Seen:
 
 @dataclass(frozen=True)
 class _Burst:
-    """Sources that together send faster than a link, for as long as it takes to fill its queue."""
+    """Sources that together exceed a link's rate, for the time that fills its queue."""
 
     routes: tuple[_Route, ...]
     rates: tuple[float, ...]
-    """What each source may send, bit/s: a little less than its own link, so that nothing waits there."""
+    """Rate of each source, bit/s: slightly below its own link's, so that nothing waits there."""
     size: int
     wire: int
     seconds: float
 
     @classmethod
     def over(cls, plan: Plan, link: int, routes: Sequence[_Route], excess: float) -> _Burst | None:
-        """The burst with ``excess`` times what the queue of ``link`` takes; ``None`` if it is beyond the bounds."""
+        """The burst with ``excess`` times the size of ``link``'s queue; ``None`` if it exceeds the limits."""
         facts = plan.links[link]
         chosen: dict[int, tuple[_Route, float]] = {}
         for route in routes:
@@ -389,13 +389,13 @@ class _Burst:
 
 
 def _queue_tolerance(link: Link, size: int, delay: float) -> float:
-    """By how many bytes the queue of ``link`` may seem to differ if packets of ``size`` bytes wait ``delay`` ns."""
+    """Apparent error of ``link``'s queue in bytes if packets of ``size`` bytes wait ``delay`` ns."""
     per_ns = link.rate_bps / 8 / _S
     return float((_LATE_NS + 2 * _RELATIVE * delay) * per_ns + 2 * wire_bytes(link, size))
 
 
 def _fullest(link: Link, burst: _Burst, seen: Sequence[_Seen], base_ns: float) -> Check:
-    """The bytes that waited at most, as expected and as measured; ``base_ns`` is the delay of an empty path."""
+    """The maximum queue in bytes, expected and measured; ``base_ns`` is the delay of an empty path."""
     both = [s for s in seen if s.due_ns is not None and s.arrived_ns is not None]
     expected = max((s.due_ns - s.sent_ns for s in both if s.due_ns), default=0) - base_ns
     measured = max((s.arrived_ns - s.sent_ns for s in both if s.arrived_ns), default=0) - base_ns
@@ -408,7 +408,7 @@ _Kind = tuple[float, int, int, Queue, LinkLoss | None]
 
 
 def _alike(links: Sequence[Link], routes: Iterable[_Route]) -> list[list[_Route]]:
-    """``routes`` grouped by what their links are, clocks that are a little off apart."""
+    """``routes`` grouped by their links' parameters; slightly different clocks are different groups."""
     groups: dict[tuple[_Kind, ...], list[_Route]] = {}
     for route in routes:
         kinds = tuple(
@@ -424,12 +424,12 @@ def _rounded(rate_bps: int) -> float:
 
 
 def _distinct(flows: Iterable[Flow]) -> list[Flow]:
-    """A flow of each pair of paths."""
+    """One flow per pair of paths."""
     return list({(flow.path, flow.reverse_path): flow for flow in flows}.values())
 
 
 def _chunks(count: int, size: int, most: int = _CHUNK) -> Iterator[int]:
-    """``count`` packets of ``size`` bytes in pieces that the kernel takes as one, of ``most`` or fewer."""
+    """``count`` packets of ``size`` bytes in pieces that the kernel takes as one, of at most ``most``."""
     most = max(1, min(most, _CHUNK, 65_000 // max(size - UDP_HEADERS, 1)))
     while count > 0:
         yield min(count, most)
@@ -437,7 +437,7 @@ def _chunks(count: int, size: int, most: int = _CHUNK) -> Iterator[int]:
 
 
 def _count_to_arrive(loss: Loss | None) -> int:
-    """Packets of which one arrives unless chance is one in a million."""
+    """Number of packets of which at least one arrives with probability 1 - 10^-6."""
     probability = 0.5 if loss is None else loss.probability * min(loss.inflation, 4.0)
     if probability <= 0:
         return 5
@@ -445,6 +445,6 @@ def _count_to_arrive(loss: Loss | None) -> int:
 
 
 def _lateness(route: _Route, seen: Iterable[_Seen]) -> float:
-    """By how much the packet of ``route`` that the machine delayed least was late, ns; infinite if none arrived."""
+    """Lateness of the least delayed packet of ``route``, ns; infinite if none arrived."""
     mine = [s for s in seen if s.route is route and s.due_ns is not None and s.arrived_ns is not None]
     return min((s.arrived_ns - s.due_ns for s in mine if s.arrived_ns and s.due_ns), default=math.inf)

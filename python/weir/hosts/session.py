@@ -1,4 +1,4 @@
-"""A run as a conversation with its processes: jobs out, tables in, until each has said that it is done."""
+"""A run as a conversation with its processes: jobs out, tables in, until all have ended."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Session:
     _processes: list[Process] = field(default_factory=list)
 
     def __enter__(self) -> Session:
-        """Nothing runs yet."""
+        """Starts nothing yet."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -94,7 +94,7 @@ class Session:
         return process
 
     def await_ready(self, processes: Iterable[Process]) -> None:
-        """Waits until each of ``processes`` has everything in place.
+        """Waits until all ``processes`` are ready.
 
         Raises:
             ProcessError: one failed, or takes too long.
@@ -130,7 +130,7 @@ class Session:
             process.send(command)
 
     def frames(self, deadline_s: float, idle: Callable[[], None]) -> Iterator[Frame]:
-        """Every table that the processes send, until all have ended; ``idle`` is called often.
+        """Every table that the processes send, until all have ended; calls ``idle`` often.
 
         Raises:
             ProcessError: one failed, or not all have ended at ``deadline_s`` of the monotonic clock.
@@ -151,10 +151,10 @@ class Session:
                 waiting.discard(said.by)
 
     def _guarded(self, by: Process, take: Callable[[_What], None], what: _What) -> None:
-        """Has ``take`` take ``what``.
+        """Passes ``what`` to ``take``.
 
         Raises:
-            ProcessError: it is nothing that the process ``by`` writes.
+            ProcessError: the process ``by`` cannot have written it.
         """
         try:
             take(what)
@@ -168,7 +168,7 @@ class Session:
             return None
 
     def _heed(self, said: Said) -> Message:
-        """Acts on what every process may say at any time.
+        """Handles messages that every process may send at any time.
 
         Raises:
             ProcessError: the process failed.

@@ -1,4 +1,4 @@
-"""What no congestion control that works does to a window, seen in what the kernel tells of a flow."""
+"""Detects windows that no working congestion control sets, in the kernel's data about a flow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["require_windows"]
 
 
 def require_windows(plan: Plan, frame: Frame) -> None:
-    """Does nothing if every congestion window in ``frame`` is one.
+    """Verifies every congestion window in ``frame``.
 
     Linux sends nothing with a window of 0 until a timeout sets it: a run would measure the timer.
 
@@ -24,7 +24,7 @@ def require_windows(plan: Plan, frame: Frame) -> None:
     columns = frame.columns
     for row in np.flatnonzero(columns["cwnd"] == 0):
         flow = plan.flows[int(columns["flow"][row])]
-        of_program = isinstance(flow.source, CommandSource)  # whose report may not have it
+        of_program = isinstance(flow.source, CommandSource)  # its report may lack windows
         if isinstance(flow.transport, TcpTransport) and not of_program:
             at_s = int(columns["time_ns"][row]) / 1e9
             raise MethodError(

@@ -1,12 +1,12 @@
-"""From a plan to the hosts that execute it: names, addresses, and the commands that make and remove them.
+"""From a plan to the hosts that execute it: names, addresses, and the commands that create and remove them.
 
-Pure: nothing here knows a machine. ``emul`` executes the commands on this host, ``lab`` the same ones in its guest.
-Each host of the plan that a flow uses becomes a network namespace with one TUN device, to which the emulator attaches;
-the network itself - every link, queue and delay - is inside the emulator.
+Pure: independent of any machine. ``emul`` executes the commands on this host, ``lab`` the same ones in its guest. Each
+host of the plan that a flow uses becomes a network namespace with one TUN device, to which the emulator attaches; the
+network itself - every link, queue and delay - is inside the emulator.
 
-What Linux settles per host or per pair of hosts, and a plan per flow, must agree: SACK and timestamps belong to a
-host, the initial window, ECN and quick acknowledgements to a route. A plan whose flows contradict each other there is
-refused, and so is one that asks for what no Linux of today has (``stack: linux-2.6``).
+Settings that Linux has per host or per pair of hosts, and a plan per flow, must agree: SACK and timestamps belong to a
+host; the initial window, ECN and quick acknowledgements to a route. A plan with contradicting flows is refused, and so
+is one with settings that no current Linux has (``stack: linux-2.6``).
 """
 
 from __future__ import annotations
@@ -43,16 +43,19 @@ _LAST_PORT = 65_535
 _EPHEMERAL = 32_768
 _MOST_BUFFER = (1 << 31) - 1
 _LEAST_QUEUE = 10_000
-"""Packets, or trains of segments, that wait in a device until the emulator takes them: what a gigabit sends in 120 ms,
-so that none is lost when the emulator has to wait for a processor. Room in it costs 8 bytes, what waits there its size;
-as the emulator takes everything at once, nothing waits when it is not late."""
+"""Packets, or trains of segments, that wait in a device for the emulator: those that a gigabit link sends in 120 ms, so
+that none is lost while the emulator waits for a processor. A free place costs 8 bytes. The emulator takes everything at
+once, so nothing waits while it is on time.
+"""
 
 _IPV6 = "net.ipv6."
-"""Begin of the names of what only keeps IPv6 away: a kernel without it has none of them."""
+"""Prefix of parameters that only disable IPv6: a kernel without IPv6 has none of them."""
 _CARD_MARGIN = 0.999
-"""Share of a card's rate that its queue lets pass: or what small packets cost on the wire would pile up behind it."""
+"""Share of a card's rate that its queue lets pass; otherwise the wire overhead of small packets would pile up behind
+it.
+"""
 _LEAST_BURST = 4
-"""Packets of the MTU that a token bucket passes at once, at least."""
+"""Minimum burst of a token bucket, in packets of the MTU."""
 
 
 class WiringError(MethodError):
@@ -73,7 +76,7 @@ class Host:
 
     @property
     def path(self) -> str:
-        """Where ``ip netns`` keeps the namespace."""
+        """The path of the namespace for ``ip netns``."""
         return f"/run/netns/{self.namespace}"
 
     def to_job(self) -> dict[str, Any]:
@@ -83,13 +86,13 @@ class Host:
 
 @dataclass(frozen=True)
 class Wiring:
-    """All hosts of a plan, and how to make and remove them."""
+    """All hosts of a plan, with the commands to create and remove them."""
 
     hosts: tuple[Host, ...]
     up: tuple[Command, ...]
     """To be executed in this order; each must succeed."""
     down: tuple[Command, ...]
-    """Removes all that ``up`` made. A command that finds nothing to remove may fail."""
+    """Removes everything that ``up`` creates. A command that finds nothing to remove may fail."""
     first_port: int
     warnings: tuple[str, ...]
 
@@ -109,11 +112,11 @@ def wire(plan: Plan, tag: str, *, alone: bool = False) -> Wiring:
     """The wiring of ``plan``; ``tag`` makes its names unique on the machine.
 
     Args:
-        alone: Hosts send each packet alone, instead of trains of segments where TCP has several at once.
+        alone: Hosts send each packet separately, instead of in trains of segments when TCP has several at once.
 
     Raises:
-        WiringError: flows of one host, or between the same two, ask for what Linux does not tell apart; or one asks for
-            what no Linux has.
+        WiringError: flows of one host, or between the same two, ask for settings that Linux cannot separate; or one
+            asks for a setting that no Linux has.
     """
     _refuse_old_stacks(plan)
     nodes = sorted({node for flow in plan.flows for node in (flow.from_, flow.to)})
@@ -152,7 +155,7 @@ def _first_port(plan: Plan) -> int:
 
 
 def _link(plan: Plan, host: Host, *, alone: bool) -> list[Command]:
-    """The commands that make the device of ``host``."""
+    """The commands that create the device of ``host``."""
     limits = (plan.links[link].queue.limit.packets for link in _first_links(plan.flows, host.node))
     queue = max(_LEAST_QUEUE, *(limit or 0 for limit in limits))
     ip = ("ip", "-n", host.namespace)
@@ -167,12 +170,12 @@ def _link(plan: Plan, host: Host, *, alone: bool) -> list[Command]:
 
 
 def _card(plan: Plan, host: Host) -> list[Command]:
-    """The command that makes the queue which stands for the network card of ``host``; none if it has no card.
+    """The command for the queue that represents the network card of ``host``; empty if it has no card.
 
     A TCP sender of Linux keeps no more than a millisecond of data in the queues of its own host (TCP small queues), and
-    a full queue tells it at once. A TUN device forgets whose a packet is when it takes it, so that neither works
-    there. In a token bucket at the card's rate before it both do. The bucket counts IP bytes, whatever the segments of
-    a train; the emulator accounts those on the wire.
+    a full queue informs it at once. A TUN device drops the packet's owner when it takes a packet, so neither works
+    there. With a token bucket at the card's rate in front, both do. The bucket counts IP bytes, whatever the segments
+    of a train; the emulator counts those on the wire.
     """
     numbers = [link for link in sorted(set(_first_links(plan.flows, host.node))) if plan.links[link].host_nic]
     cards = [plan.links[link] for link in numbers]
@@ -190,7 +193,7 @@ def _card(plan: Plan, host: Host) -> list[Command]:
 
 
 def sysctl(namespace: str, values: Mapping[str, str]) -> list[Command]:
-    """The commands that set the kernel's parameters in ``namespace``; a kernel may lack those of IPv6 alone."""
+    """The commands that set the kernel's parameters in ``namespace``; a kernel may lack only those of IPv6."""
     start = ("nsenter", f"--net={namespace}", "sysctl", "-q")
     wanted = [f"{key}={value}" for key, value in values.items() if not key.startswith(_IPV6)]
     unwanted = [f"{key}={value}" for key, value in values.items() if key.startswith(_IPV6)]
@@ -202,10 +205,10 @@ def _settings(plan: Plan, host: Host, switches: Mapping[str, str]) -> list[Comma
     sent = [tcp.send_buffer_bytes for flow, tcp in tcp_flows(plan) if flow.from_ == host.node]
     received = [tcp.receive_buffer_bytes for flow, tcp in tcp_flows(plan) if flow.to == host.node]
     values = {
-        "net.ipv6.conf.all.disable_ipv6": "1",  # it would ask for routers and neighbours
+        "net.ipv6.conf.all.disable_ipv6": "1",  # it would send router and neighbour solicitations
         "net.ipv4.conf.all.rp_filter": "0",
         "net.ipv4.tcp_no_metrics_save": "1",
-        "net.ipv4.tcp_ecn": "2",  # accepts it where the peer asks; a route asks
+        "net.ipv4.tcp_ecn": "2",  # accepts it if the peer asks; a route asks
         "net.ipv4.tcp_ecn_fallback": "0",
         **switches,
     }
@@ -217,7 +220,7 @@ def _settings(plan: Plan, host: Host, switches: Mapping[str, str]) -> list[Comma
 
 
 def _memory(buffers: Iterable[int]) -> str:
-    """``min default max`` for a buffer of so many bytes of payload, at once: half of the memory is for headers."""
+    """``min default max`` for a buffer of ``buffers`` bytes of payload: half of the memory is for headers."""
     most = min(2 * max(buffers), _MOST_BUFFER)
     return f"4096 {max(most, 4096)} {max(most, 4096)}"
 
@@ -226,11 +229,11 @@ _SWITCHES: Sequence[tuple[str, str, Callable[[TcpTransport], bool]]] = (
     ("sack", "net.ipv4.tcp_sack", lambda tcp: tcp.sack),
     ("timestamps", "net.ipv4.tcp_timestamps", lambda tcp: tcp.timestamps),
 )
-"""Each option of a connection that Linux switches per host: its name in a plan, its parameter, its value."""
+"""Each connection option that Linux switches per host: its name in a plan, its parameter, its value."""
 
 
 def _switches(plan: Plan) -> dict[int, dict[str, str]]:
-    """The options of a TCP connection that Linux switches per host, for each host of ``plan``."""
+    """The TCP connection options that Linux switches per host, for each host of ``plan``."""
     found: defaultdict[int, dict[str, str]] = defaultdict(dict)
     for option, name, of in _SWITCHES:
         for node, on in _negotiated(plan, option, of).items():
@@ -242,7 +245,7 @@ def _negotiated(plan: Plan, option: str, of: Callable[[TcpTransport], bool]) -> 
     """For each host whether ``option`` is on: a connection has it if both ends have it.
 
     Raises:
-        WiringError: a flow without it begins and ends at hosts that other flows need it at.
+        WiringError: a flow without it begins and ends at hosts at which other flows need it.
     """
     needed = {node: flow for flow, tcp in tcp_flows(plan) if of(tcp) for node in (flow.from_, flow.to)}
     state = {node: node in needed for flow, _ in tcp_flows(plan) for node in (flow.from_, flow.to)}
@@ -270,7 +273,7 @@ class _RouteOption:
 
 
 def _sender_begins(flow: Flow) -> bool:
-    """Whether the end that sends the data asks for the connection; a program may be asked for them by its peer."""
+    """Whether the sender of the data requests the connection; a program's peer may request both."""
     return not (isinstance(flow.source, CommandSource) and flow.source.sender == "peer")
 
 
@@ -302,7 +305,7 @@ def route_options(plan: Plan) -> dict[tuple[int, int], list[str]]:
 
 
 def _agreed(plan: Plan, option: _RouteOption) -> dict[tuple[int, int], TcpTransport]:
-    """For each (host, peer) whose route has ``option``, the transport of the first flow that it is for.
+    """For each (host, peer) whose route has ``option``, the transport of its first flow.
 
     Raises:
         WiringError: another flow there has another value.
@@ -325,7 +328,7 @@ def _route(host: Host, peer: Host, words: Sequence[str]) -> Command:
 
 
 def _refuse_old_stacks(plan: Plan) -> None:
-    """Raises WiringError if a flow asks for the TCP of long ago."""
+    """Raises WiringError if a flow asks for an outdated TCP."""
     old = [flow.name for flow, tcp in tcp_flows(plan) if tcp.stack == "linux-2.6"]
     if old:
         few = ", ".join(old[:3]) + (", ..." if len(old) > 3 else "")

@@ -1,8 +1,8 @@
 """The methods that execute a plan, and their registry.
 
 A method takes a plan (JSON text, see ``weir schema plan``) and writes the tables of a run (``weir schema``) into a
-sink. It knows neither scenarios nor folders nor reports, and nothing above this package knows which methods there are:
-what tells one from another is a part of :class:`Method`.
+sink. It knows neither scenarios nor folders nor reports. No code above this package has a list of methods: all
+differences are attributes of :class:`Method`.
 """
 
 from __future__ import annotations

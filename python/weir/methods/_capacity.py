@@ -1,4 +1,4 @@
-"""What a plan asks of the machine that executes it in real time."""
+"""The demands of a plan on the machine that executes it in real time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Capacity", "Need"]
 
 @dataclass(frozen=True)
 class Need:
-    """One thing that a plan needs, and how much of it this machine has to give without waiting."""
+    """One demand of a plan, and what this machine can give without delay."""
 
     what: str
     asked: float
@@ -24,13 +24,13 @@ class Need:
 
 @dataclass(frozen=True)
 class Capacity:
-    """Everything that a plan needs at its busiest instant."""
+    """All demands of a plan at its busiest instant."""
 
     needs: tuple[Need, ...]
     basis: str
-    """Where the figures of the machine are from, for people."""
+    """The origin of the machine's figures, for people."""
 
     @property
     def missing(self) -> tuple[Need, ...]:
-        """What there is too little of."""
+        """The demands that the machine cannot meet."""
         return tuple(need for need in self.needs if not need.met)

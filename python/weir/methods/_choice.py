@@ -1,15 +1,15 @@
-"""Which method executes a plan when nobody says: the best that this machine has for it.
+"""The default method for a plan: the best that this machine has for it.
 
-Methods say by themselves whether and in which order they are considered (:attr:`Method.precedence`): of weir's own
-first ``lab``, the real kernel with the same result every time, then ``sim``, which needs nothing, then ``emul``, whose
-results are this machine's. The rules:
+Methods declare whether and in which order they are considered (:attr:`Method.precedence`): of weir's own first ``lab``,
+the real kernel with reproducible results, then ``sim``, which needs nothing, then ``emul``, whose results depend on
+this machine. The rules:
 
-1. the first in virtual time that can execute the plan in no more than a minute;
-2. else the last in virtual time that can, however long it takes: what comes later is cheaper;
-3. else the first on a real clock that can, but for plans with programs of the scenario, which nothing confines there:
-   such a method has to be asked for.
+1. the first in virtual time that can execute the plan in at most a minute;
+2. else the last in virtual time that can, however long it takes: later ones are cheaper;
+3. else the first on a real clock that can, except for plans with programs of the scenario, which run unconfined there:
+   such a method must be named.
 
-Nothing here measures: what a method foresees are orders of magnitude.
+Nothing here measures: the methods' estimates are orders of magnitude.
 """
 
 from __future__ import annotations
@@ -24,39 +24,39 @@ from weir.methods._errors import MethodError
 __all__ = ["MOST_S", "Choice", "Prospect", "choose", "order"]
 
 MOST_S = 60.0
-"""What a method may take, by its own estimate, to be preferred to a faster one."""
+"""Maximum estimate of a method that is preferred to a faster one."""
 
 
 @dataclass(frozen=True)
 class Prospect:
-    """What is to be expected of a method for a scenario."""
+    """The outlook of a method for a scenario."""
 
     method: str
     obstacle: str | None
-    """Why it cannot; ``None`` if it can."""
+    """Why it cannot execute it; ``None`` if it can."""
     seconds: float = 0.0
     """Wall time of all cells, on all processors that may be used."""
     untried: str | None = None
-    """What only an execution can show, where there is no obstacle."""
+    """What only an execution can show, without an obstacle."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The method, and why."""
+    """The method, and the reason."""
 
     method: str
     reason: str
 
 
 def order() -> tuple[str, ...]:
-    """The methods among which is chosen, in that order."""
+    """The candidate methods, in order."""
     known = {name: method for name in _registry.names() if (method := _registry.registered(name)) is not None}
     chosen = [name for name, method in known.items() if method.precedence]
     return tuple(sorted(chosen, key=lambda name: (known[name].clock == "real", -known[name].precedence)))
 
 
 def choose(prospect: Callable[[str], Prospect]) -> Choice:
-    """The method by the rules of this module; ``prospect`` is asked only for what the rules come to.
+    """The method by the rules of this module; asks ``prospect`` only for candidates.
 
     Raises:
         MethodError: none can; the message has the reason of each.
@@ -80,7 +80,7 @@ def choose(prospect: Callable[[str], Prospect]) -> Choice:
 def _first(
     prospect: Callable[[str], Prospect], names: list[str], asked: list[Prospect], most_s: float | None
 ) -> Prospect | None:
-    """The first that can, in the time given; what was asked for is added to ``asked``."""
+    """The first that can, within the given time; adds the examined ones to ``asked``."""
     for name in names:
         one = prospect(name)
         asked.append(one)

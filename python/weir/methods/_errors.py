@@ -1,4 +1,4 @@
-"""What goes wrong with a method."""
+"""Errors of methods."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ __all__ = ["MethodError", "UnavailableError", "UnfitMethodError", "UnknownMethod
 
 
 class UnknownMethodError(MethodError):
-    """There is no method of that name."""
+    """No method has that name."""
 
 
 class UnfitMethodError(MethodError):
-    """A method cannot execute what a plan asks for, on any machine."""
+    """A method cannot execute a plan on any machine."""

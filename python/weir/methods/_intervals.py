@@ -1,4 +1,4 @@
-"""Whether a method can look at flows and links as often as a plan's ``measure`` asks."""
+"""The shortest measurement intervals of methods, compared with a plan's ``measure``."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ __all__ = ["Finest", "too_fine"]
 
 @dataclass(frozen=True)
 class Finest:
-    """The shortest intervals that a method serves, and why no shorter ones."""
+    """The shortest intervals that a method supports, and the reason."""
 
     goodput_ns: int
     tcp_ns: int
     links_ns: int
     because: str
-    """For people: what takes the time."""
+    """What takes the time, for people."""
 
 
 def too_fine(plan: Plan, finest: Finest) -> str | None:
-    """What of ``measure`` is shorter than ``finest``, for people; ``None`` if nothing is. 0 is: not at all."""
+    """The interval of ``measure`` that is shorter than ``finest``, for people; ``None`` if there is none. 0 means: not
+    at all.
+    """
     measure = plan.measure
     for name, asked, least in (
         ("goodput", measure.goodput_ns, finest.goodput_ns),

@@ -1,4 +1,4 @@
-"""What a method with a real clock tells while it executes a plan, for whoever watches."""
+"""The live state of a real-time execution, for displays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Live", "LiveFlow", "LiveLink", "Upcoming"]
 
 @dataclass(frozen=True)
 class LiveFlow:
-    """A flow now; ``None`` where nothing is known yet."""
+    """A flow now; ``None`` while unknown."""
 
     name: str
     goodput_bps: float | None = None
@@ -38,7 +38,7 @@ class LiveLink:
 
 @dataclass(frozen=True)
 class Upcoming:
-    """Something that the plan has ahead."""
+    """A future event of the plan."""
 
     at_ns: int
     what: str
@@ -52,13 +52,13 @@ class Live:
     end_ns: int
     flows: tuple[LiveFlow, ...] = ()
     more_flows: int = 0
-    """How many more flows are active, which are not listed."""
+    """Number of active flows that are not listed."""
     total_goodput_bps: float = 0.0
     links: tuple[LiveLink, ...] = ()
     upcoming: tuple[Upcoming, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The state as JSON types."""
         return asdict(self)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What a method is: what executes plans, and all that the rest of weir knows of it."""
+"""The interface of a method: it executes plans, and declares everything that the rest of weir needs to know."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ Plan = Mapping[str, Any]
 """A plan, parsed."""
 
 TABLES = frozenset({"flows", "goodput", "samples", "links", "delays", "delay_bins", "events"})
-"""The tables of a run (``weir schema``) that a method writes which observes everything."""
+"""The tables of a run (``weir schema``) that a method writes if it observes everything."""
 
 
 class Progress(Protocol):
-    """Is told how far an execution is."""
+    """Receives the progress of an execution."""
 
     def __call__(self, now_ns: int, live: Live | None = None, /) -> None:
-        """``now_ns`` is the instant reached since the start of the run; ``live`` what there is to see then."""
+        """``now_ns`` is the present instant since the start of the run; ``live`` the state then."""
 
 
 class Sink(Protocol):
-    """Where a method puts its results."""
+    """Where a method writes its results."""
 
     def write(self, table: str, rows: pa.RecordBatch) -> None:
         """Appends rows of the schema ``weir.run.tables.arrow_schema(table)``.
@@ -51,87 +51,87 @@ class Sink(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a method says about an execution beside its tables."""
+    """The result of an execution besides its tables."""
 
     warnings: tuple[str, ...] = ()
     """Anything that makes a number of this run untrustworthy."""
     stats: Mapping[str, int | float] = field(default_factory=dict)
-    """How much work it was: ``packets``, ``events``."""
+    """Amounts of work: ``packets``, ``events``."""
     notes: tuple[str, ...] = ()
-    """What its reader should know, and what spoils no number."""
+    """Remarks for readers that do not affect any number."""
 
 
 class Method(abc.ABC):
-    """Executes plans. What has a default here may stay as it is."""
+    """Executes plans. Attributes with defaults may be left as they are."""
 
     name: str
     clock: Literal["virtual", "real"]
-    """With a real one, the machine is part of the results: cells run one at a time, and disturbed ones are repeated."""
+    """With a real clock, the machine affects the results: cells run one at a time, and disturbed ones are repeated."""
     needs: str
-    """What a machine must have for it, for people."""
+    """Its requirements on a machine, for people."""
     title: str
     """What it runs, for people: ``the packet-level simulator``."""
 
     called: str = ""
     """Its name in a sentence: ``the simulator``; empty: :attr:`name`."""
     precedence: int = 0
-    """Where nobody names a method, the greater comes first; with 0 it is taken only if it is named."""
+    """Order among default methods, the largest first; 0: only if named."""
     options: tuple[Option, ...] = ()
-    """What a plan may choose of it (``methods.NAME``)."""
+    """Its options in a plan (``methods.NAME``)."""
     tables: frozenset[str] = TABLES
     """The tables that it writes."""
     time_title: str = "Time"
-    """What reports call the length of a plan that it executed."""
+    """Label of a plan's length in reports."""
     loads_controls: bool = False
-    """Whether users' congestion controls run in the process that executes the plan: the engine confines it then."""
+    """Whether users' congestion controls run in the process that executes the plan: the engine then confines it."""
 
     def available(self) -> str | None:
         """``None``, or why it cannot run here."""
         return None
 
     def obstacle(self, plan: Plan) -> str | None:
-        """Why it cannot execute ``plan``, on a machine that has all it needs; ``None`` if it can."""
+        """Why it cannot execute ``plan`` on a machine that meets its requirements; ``None`` if it can."""
         return None
 
     def untried(self, plan: Plan) -> str | None:
-        """What of ``plan`` only its execution can show to be possible, where there is no obstacle; for people."""
+        """The part of ``plan`` whose feasibility only an execution can show, without an obstacle; for people."""
         return None
 
     def foreseen_s(self, plan: Plan, packets: int) -> float | None:
-        """Wall time of ``plan`` on one processor, with so many data packets: an order of magnitude; ``None``: unknown.
+        """Estimated wall time of ``plan`` on one processor, with ``packets`` data packets; ``None``: unknown.
 
         Raises:
-            MethodError: the plan asks for what it has not.
+            MethodError: the plan asks for something that it lacks.
         """
         return None
 
     def memory_bytes(self, plan: Plan) -> int | None:
-        """Memory of ``plan`` at most, bytes: an order of magnitude; ``None``: that of packets under way."""
+        """Estimated peak memory of ``plan``, bytes; ``None``: that of packets in flight."""
         return None
 
     def remarks(self, plan: Plan, packets: int) -> Iterator[str]:
-        """What a user should know before it executes ``plan``; nothing if all is usual. ``weir check`` prints it."""
+        """Remarks for users before it executes ``plan``, if anything is unusual. ``weir check`` prints them."""
         return iter(())
 
     def capacity(self, plan: Plan) -> Capacity | None:
-        """What ``plan`` needs of this machine, and what there is; ``None`` if any machine carries it in time.
+        """The demands of ``plan`` on this machine, and its capacity; ``None`` if any machine can carry it in time.
 
         Raises:
-            MethodError: it could not be found out.
+            MethodError: the measurement failed.
         """
         return None
 
     def refusal(self, obstacle: str) -> str:
-        """Says that it cannot execute something, and why."""
+        """The message that it cannot execute something, with the reason."""
         return f"{self.called or self.name} cannot: {obstacle}"
 
     def kernel_of(self, cell: Path) -> str | None:
-        """The kernel that a complete cell in the folder ``cell`` ran on, if it says so."""
+        """The kernel that executed a complete cell in the folder ``cell``, if recorded."""
         return None
 
     @abc.abstractmethod
     def execute(self, plan: str, sink: Sink, progress: Progress) -> Outcome:
-        """Executes ``plan`` and writes its tables to ``sink`` while it goes.
+        """Executes ``plan`` and writes its tables to ``sink`` during the execution.
 
         Raises:
             MethodError: the plan cannot be executed by this method.

@@ -1,4 +1,4 @@
-"""Which methods there are: weir's own, those that other packages register, and any class by its place.
+"""The registry of methods: weir's own, those that other packages register, and any class by its import path.
 
 A package registers a method as an entry point, which every process finds: ``[project.entry-points."weir.methods"]``
 with a line ``name = "package.module:Class"``.
@@ -21,10 +21,10 @@ METHODS: dict[str, str] = {
     "lab": "weir.methods.lab:LabMethod",
     "emul": "weir.methods.emul:Emul",
 }
-"""Name of each method of weir and where it is."""
+"""Name and import path of each of weir's methods."""
 
 DEFAULT = "sim"
-"""The method where none is named and nothing chooses: it needs nothing of a machine."""
+"""The method if none is named and nothing is chosen: it has no requirements."""
 
 GROUP = "weir.methods"
 """The group of entry points."""
@@ -36,7 +36,7 @@ def names() -> tuple[str, ...]:
 
 
 def get(name: str) -> Method:
-    """The method called ``name``, or the class at the place ``package.module:Class``.
+    """The method called ``name``, or the class at the import path ``package.module:Class``.
 
     Raises:
         UnknownMethodError: no such method, or its module cannot be loaded.
@@ -54,7 +54,7 @@ def get(name: str) -> Method:
 
 
 def registered(name: str) -> Method | None:
-    """The method of that name, if it is registered: a name in a file of somebody else's loads nothing."""
+    """The method of that name, if it is registered: a name in an untrusted file loads nothing."""
     if ":" in name:
         return None
     try:
@@ -71,5 +71,5 @@ def _place(name: str) -> str:
 
 @lru_cache(maxsize=1)
 def _installed(_path: tuple[str, ...]) -> dict[str, str]:
-    """Name and place of the methods that packages on the path register."""
+    """Name and import path of the methods that packages on the path register."""
     return {entry.name: entry.value for entry in entry_points(group=GROUP)}

@@ -1,4 +1,4 @@
-"""Keeps the state of a run that goes, from the tables as they come, for whoever watches."""
+"""Tracks the state of an active run, from its tables, for displays."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _MOST_LINKS = 4
 _MOST_EVENTS = 3
 _NULL = np.iinfo(np.uint64).max
 _ABSURD_CWND = 1 << 24
-"""Packets that no path of a plan holds: 24 GB under way."""
+"""More packets than any path of a plan holds: 24 GB in flight."""
 _FRESH = 3
-"""Intervals after which what was last said of a flow or link says nothing about it now."""
+"""Intervals after which the last data about a flow or link are outdated."""
 
 
 class Watcher:
-    """Takes the tables of a run; :meth:`now` says how it stands."""
+    """Takes the tables of a run; :meth:`now` returns the state."""
 
     def __init__(self, plan: Plan) -> None:
-        """Nothing has happened yet."""
+        """Starts with an empty state."""
         self._plan = plan
         self._timeline = timeline(plan)
         self._samples: dict[int, tuple[int, LiveFlow]] = {}
@@ -38,7 +38,7 @@ class Watcher:
         self._absurd: dict[int, tuple[int, int]] = {}
 
     def take(self, frame: Frame) -> None:
-        """Takes a table; one that is of no interest here is ignored."""
+        """Takes a table; ignores irrelevant ones."""
         match frame.table:
             case "samples":
                 self._take_samples(frame)
@@ -63,7 +63,7 @@ class Watcher:
 
     @property
     def warnings(self) -> list[str]:
-        """What was seen that cannot be."""
+        """Impossible observations."""
         if not self._absurd:
             return []
         flow, (time_ns, cwnd) = next(iter(self._absurd.items()))
@@ -112,7 +112,7 @@ class Watcher:
             self._links[link] = int(columns["time_ns"][row]), state
 
     def _flows(self, now_ns: int) -> list[LiveFlow]:
-        """Every flow of which something is known that is still true, in the order of the plan."""
+        """Every flow with current data, in the order of the plan."""
         measure = self._plan.measure
         goodput_ns = max(measure.goodput_ns, 1)
         oldest = now_ns - _FRESH * max(goodput_ns, measure.tcp_ns) - 1_000_000_000
@@ -126,7 +126,7 @@ class Watcher:
         return found
 
     def _fresh_links(self, now_ns: int) -> Iterable[LiveLink]:
-        """The links that were heard of last; an interval without a packet or a queue has no row."""
+        """The links with current data; an interval without a packet or a queue has no row."""
         oldest = now_ns - _FRESH * self._plan.measure.links_ns - 1_000_000_000
         for link in sorted(self._links)[:_MOST_LINKS]:
             at, state = self._links[link]
@@ -139,7 +139,7 @@ def _last_rows(keys: Any) -> list[int]:
 
 
 def timeline(plan: Plan) -> list[Upcoming]:
-    """What happens in ``plan``, in the order of time: flows, changes of links, phases."""
+    """The events of ``plan`` in the order of time: flows, changes of links, phases."""
     starts: defaultdict[int, list[str]] = defaultdict(list)
     stops: defaultdict[int, list[str]] = defaultdict(list)
     for flow in plan.flows:

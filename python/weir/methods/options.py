@@ -1,8 +1,7 @@
-"""Options of methods: how one executes a plan, where it has a choice.
+"""Options of methods: choices of how a method executes a plan.
 
-The language of scenarios takes its words, its documents and its defaults from this table. A plan carries what was
-chosen (``methods`` of ``crates/weir-plan``), because it may change results; a plan that names nothing means the same
-defaults.
+The language of scenarios takes its words, documentation and defaults from this table. A plan contains the choices
+(``methods`` of ``crates/weir-plan``), because they may change results; a plan without them means the same defaults.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ class Option:
     name: str
     doc: str
     values: Mapping[str, str]
-    """What each value means; empty: nothing to add to its name."""
+    """The meaning of each value; empty: as its name says."""
     default: str
     kind: str
-    """What a value is, for errors: ``a kind of links``."""
+    """The kind of a value, for errors: ``a kind of links``."""
     late: bool = False
-    """Whether it came after plans were hashed: its default is left out of them."""
+    """Whether it was added after plans were hashed: its default is then omitted."""
 
 
 _EMULATOR = "the program weir-emu"
@@ -82,4 +81,4 @@ OPTIONS: Mapping[str, tuple[Option, ...]] = {
 """By method."""
 
 WHAT: Mapping[str, str] = {"emul": "this host's Linux in real time", "lab": "Linux in virtual time"}
-"""What each of these methods is, for the language's documents."""
+"""A description of each method, for the language's documentation."""

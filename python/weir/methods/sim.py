@@ -20,10 +20,10 @@ __all__ = ["Sim"]
 _FIRST_STEP_NS = 10_000_000
 _LEAST_STEP_NS = 1_000_000
 _WALL_STEP_S = 0.2
-"""How often the tables are drained and progress is told, in wall time; it changes no result."""
+"""Wall time between two drains of the tables and progress reports; does not affect results."""
 _START_S = 0.3
 _PACKETS_PER_S = 5e6
-"""Data packets that one processor simulates a second, an order of magnitude (`make bench` measures it)."""
+"""Data packets that one processor simulates per second, an order of magnitude (`make bench` measures it)."""
 
 
 class Sim(Method):
@@ -90,11 +90,11 @@ class Sim(Method):
 
 
 _Instead = Mapping[str, Mapping[str, Any]]
-"""What stands in a flow's transport instead of a user's control, by its name."""
+"""The replacement of a user's control in a flow's transport, by its name."""
 
 
 class _StandIn(dict[str, Mapping[str, Any]]):
-    """A registered congestion control for any of a user's, where nothing is executed."""
+    """A registered congestion control in place of any user's, if nothing is executed."""
 
     def __missing__(self, name: str) -> Mapping[str, Any]:
         return {"cc": "reno", "cc_options": {}}
@@ -115,7 +115,7 @@ def _with(document: Mapping[str, Any], plan: Plan, instead: _Instead) -> dict[st
 
 
 def _renamed(text: str, loaded: _Instead) -> str:
-    """``text`` with the names of the controls for the paths that they were loaded from."""
+    """``text`` with the controls' names instead of the paths from which they were loaded."""
     for name, settings in loaded.items():
         text = text.replace(settings["cc"], name)
     return text

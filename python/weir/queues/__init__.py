@@ -1,8 +1,8 @@
-"""Queues: what each says of itself, and what the kernel calls it.
+"""Queues: their declarations, and their equivalents in the kernel.
 
-A queue declares itself in its file of ``crates/weir-elements``: what a scenario writes and where it stands in a plan.
-What Linux has of it is its module here, a line of :data:`QUEUES`. A queue without one is executed by the methods whose
-links are weir's own.
+A queue declares itself in its file of ``crates/weir-elements``: its keys in a scenario and its fields in a plan. Its
+equivalent in Linux is its module here, a line of :data:`QUEUES`. Queues without a module run with methods that have
+weir's own links.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ QUEUES: dict[str, str] = {
     "fq_codel": "weir.queues.fq_codel:FqCodel",
     "pie": "weir.queues.pie:Pie",
 }
-"""Name of each queue that Linux has, and where the class is that knows it."""
+"""Name of each queue that Linux has, and the import path of its class."""
 
 DEFAULT = "droptail"
-"""The queue where only a size is given."""
+"""The queue if only a size is given."""
 
 
 @cache
 def discipline(kind: str) -> Discipline:
-    """What weir knows of the queues of ``kind``."""
+    """The discipline for queues of ``kind``."""
     module, _, name = QUEUES.get(kind, "weir.queues._discipline:Discipline").partition(":")
     made: Discipline = getattr(importlib.import_module(module), name)(kind)
     return made
 
 
 def of(queue: Queue) -> Discipline:
-    """What weir knows of the kind of ``queue``."""
+    """The discipline for the kind of ``queue``."""
     return discipline(kind_of(queue))
 
 

@@ -1,4 +1,4 @@
-"""The declarations of elements, as ``weir-elements`` has them."""
+"""The declarations of elements, from ``weir-elements``."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ class Key(Struct, frozen=True, kw_only=True):
 
     name: str
     field: str
-    """The field of the plan that it is written into, a path such as ``codel.target_ns``."""
+    """The field of the plan that it sets, a path such as ``codel.target_ns``."""
     kind: dict[str, Any]
-    """What it holds: its ``type``, and what bounds it."""
+    """Its ``type``, with its limits."""
     default: str | None
-    """The value of a key that is left out, as a scenario would write it."""
+    """The value of an omitted key, as a scenario would write it."""
     optional: bool
-    """Whether it may be left out without having a value then."""
+    """Whether it may be omitted and then has no value."""
     meaning: str
 
     @property
     def type(self) -> str:
-        """What it holds: ``time``, ``number``, ``ecn`` and so on (``Kind`` of ``weir-elements``)."""
+        """Its type: ``time``, ``number``, ``ecn`` and so on (``Kind`` of ``weir-elements``)."""
         return str(self.kind["type"])
 
 
 class Form(Struct, frozen=True, kw_only=True):
-    """A way to write an element in a scenario."""
+    """A notation of an element in a scenario."""
 
     name: str
     title: str
@@ -42,7 +42,7 @@ class Form(Struct, frozen=True, kw_only=True):
 
 
 class Element(Struct, frozen=True, kw_only=True):
-    """What an element of a link says of itself."""
+    """The declaration of a link's element."""
 
     name: str
     """Its kind in plans."""
@@ -63,5 +63,5 @@ def _all() -> tuple[Element, ...]:
 
 
 def elements(place: str | None = None) -> tuple[Element, ...]:
-    """The elements, in the order in which a packet passes them; those at ``place``, if one is given."""
+    """The elements, in the order in which a packet passes them; those at ``place``, if given."""
     return tuple(one for one in _all() if place in (None, one.place))

@@ -1,4 +1,4 @@
-"""What a queue's module says: what the kernel has of it, and what of a scenario is no value of a single key."""
+"""The interface of a queue's module: the kernel's equivalent, and the fields that are not one key's value."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _MIN_NS = 1000
 
 
 class Written(Protocol):
-    """A queue as a scenario has it: the values of its keys, and how to complain of them."""
+    """A queue in a scenario: the values of its keys, and the reporting of errors."""
 
     @property
     def values(self) -> Mapping[str, Any]:
-        """The value of each key; ``None`` for one that was left out and has no default."""
+        """The value of each key; ``None`` for an omitted one without a default."""
 
     def size_bytes(self, key: str) -> int:
         """The size in ``key``, bytes on the wire of the link."""
@@ -28,14 +28,14 @@ class Written(Protocol):
         """The mappings of the list in ``key``."""
 
     def error(self, key: str, message: str) -> Exception:
-        """Reports a mistake at ``key``, or at the whole mapping if it has none; returns what to raise."""
+        """Reports a mistake at ``key``, or at the whole mapping without it; returns the exception to raise."""
 
     def warn(self, key: str, message: str) -> None:
-        """Reports what works but is hardly meant."""
+        """Reports a value that works but is hardly intended."""
 
 
 class Discipline:
-    """A kind of queue. This one is of those that the kernel lacks; a queue's module has a subclass.
+    """A kind of queue. This class is for kinds that the kernel lacks; a queue's module has a subclass.
 
     Every method gets a link whose queue is of this kind.
     """
@@ -43,7 +43,7 @@ class Discipline:
     names: ClassVar[tuple[str, ...]] = ()
     """What ``tc`` calls it; none: Linux does not have it."""
     marks_word: ClassVar[int | None] = None
-    """Which 32-bit word of ``tc``'s own statistics of it is its number of marked packets (``linux/pkt_sched.h``)."""
+    """Index of the 32-bit word with the number of marked packets in ``tc``'s own statistics (``linux/pkt_sched.h``)."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -56,21 +56,21 @@ class Discipline:
         return {}
 
     def advise(self, written: Written) -> None:
-        """Warns of values that work but are hardly meant."""
+        """Warns of values that work but are hardly intended."""
 
     def patience_ns(self, link: Link) -> int | None:
-        """Time for which it drops nothing of a burst within its limit; ``None``: for ever, or not at all."""
+        """Time for which it drops nothing of a burst within its limit; ``None``: unlimited, or not at all."""
         return None
 
     def obstacle(self, link: Link) -> str | None:
-        """What the kernel's discipline lacks of the queue of ``link``; ``None`` if it is that queue."""
+        """The property of ``link``'s queue that the kernel's discipline lacks; ``None`` if they are equivalent."""
         return f"a queue {self.kind}, which Linux does not have"
 
     def arguments(self, link: Link, *, on_wire: bool) -> str:
         """The kernel's discipline, as arguments of ``tc qdisc``.
 
         Args:
-            on_wire: It counts bytes as they are on the wire; without, IP bytes.
+            on_wire: It counts bytes on the wire; otherwise IP bytes.
         """
         raise NotImplementedError(f"Linux has no queue {self.kind}")
 
@@ -83,15 +83,15 @@ def limits(link: Link, *, on_wire: bool) -> tuple[int, int]:
 
 
 def ecn(mark: Mark) -> str:
-    """The word of ``tc`` that says whether packets that can carry ECN are marked."""
+    """The word of ``tc`` for marking packets that can carry ECN, or not."""
     return "ecn" if mark == "ecn" else "noecn"
 
 
 def microseconds(ns: int) -> str:
-    """A time as ``tc`` reads it."""
+    """A time in the notation of ``tc``."""
     return f"{max(1, round(ns / 1000))}us"
 
 
 def too_short(noun: str, time_ns: int) -> str | None:
-    """The obstacle of a time that the kernel cannot have."""
+    """The obstacle if a time is too short for the kernel."""
     return f"{noun} of less than a microsecond" if time_ns < _MIN_NS else None

@@ -1,4 +1,4 @@
-"""CoDel: Linux' ``codel``, and what FQ-CoDel shares with it."""
+"""CoDel: Linux' ``codel``, and the parts shared with FQ-CoDel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Codel(Discipline):
             written.warn("target", "`target` is above `interval`; RFC 8289 advises 5 to 10 % of it")
 
     def patience_ns(self, link: Link) -> int | None:
-        """CoDel drops nothing within its interval, whatever waits (RFC 8289, section 5.2)."""
+        """CoDel drops nothing within its interval, however much waits (RFC 8289, section 5.2)."""
         return _params(link).interval_ns
 
     def obstacle(self, link: Link) -> str | None:

@@ -9,9 +9,9 @@ __all__ = ["Pie"]
 
 _STEPS = 16
 _MAX_WEIGHT = 32
-"""The weights are multiples of a sixteenth, at most so many of them."""
+"""The weights are multiples of a sixteenth, at most this many."""
 _TICK_NS = 1_000_000
-"""The update is a number of the kernel's ticks: with 1000 of them a second, as the lab has it."""
+"""The update interval is a number of the kernel's ticks: with 1000 per second, as the lab has it."""
 
 
 class Pie(Discipline):

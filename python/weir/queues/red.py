@@ -1,4 +1,4 @@
-"""RED and WRED: the curves that a scenario writes, and Linux' ``red``."""
+"""RED and WRED: the curves in a scenario, and Linux' ``red``."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _queue(link: Link) -> RedQueue:
 
 
 def _kernel_burst(queue: RedQueue, mtu: int) -> int | None:
-    """The kernel's parameter for the weight of the average, which is a power of two there; ``None`` if none is near."""
+    """The kernel's parameter for the weight of the average, a power of two there; ``None`` if none is near."""
     exponent = -math.log2(queue.weight)
     near = round(exponent)
     if not 1 <= near <= 24 or abs(exponent - near) > 0.15:
@@ -99,7 +99,7 @@ def _kernel_burst(queue: RedQueue, mtu: int) -> int | None:
 
 
 def _burst(least: int, mtu: int, exponent: int) -> int | None:
-    """The parameter ``burst`` for which ``tc`` arrives at a weight of 2^-exponent; ``None`` if there is none.
+    """The parameter ``burst`` for which ``tc`` computes a weight of 2^-exponent; ``None`` if there is none.
 
     tc takes the first exponent for which ``(1 - (1 - W)^burst) / W >= burst + 1 - min / avpkt``, W = 2^-exponent.
     """

@@ -1,10 +1,10 @@
 """This host's Linux: a network namespace for each host of the plan, real sockets, links emulated on real packets.
 
-The plan's hosts are namespaces with one TUN device each; the whole network between them is the process ``weir-emu``.
-With ``methods.emul.links: netem`` it is made of namespaces, pairs of devices and the kernel's queueing disciplines.
-Two processes ``weir-agent`` serve all sending and all receiving ends. What they see becomes the tables of the run.
-Each cell also keeps ``commands.sh``, which makes the same hosts by hand, the jobs of the processes, the self-check that
-was made before anything was measured, and the kernel's parameters.
+The plan's hosts are namespaces with one TUN device each; the process ``weir-emu`` is the whole network between them.
+With ``methods.emul.links: netem``, namespaces, pairs of devices and the kernel's queueing disciplines form the network.
+Two processes ``weir-agent`` serve all sending and all receiving ends. Their observations become the tables of the run.
+Each cell also keeps ``commands.sh``, which creates the same hosts by hand, the jobs of the processes, the self-check
+from before the measurement, and the kernel's parameters.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ from weir.plan import Plan
 __all__ = ["Emul"]
 
 _AHEAD_S = 0.4
-"""How far ahead the run begins when the processes are told."""
+"""Lead time of the run after the processes got their start time."""
 _SETUP_S = 3.0
 _GRACE_S = 20.0
-"""How much longer than the plan a run may take before it is given up."""
+"""Time beyond the plan's length after which a run is abandoned."""
 _TELL_EVERY_S = 0.25
 _PRIORITY = -10
 _SLACK_NS = 250_000
-"""By how much a timer of the kernel's disciplines may be late before it costs rate."""
+"""Lateness of a timer of the kernel's disciplines that costs no rate."""
 _TOOLS = ("ip", "tc", "sysctl", "nsenter", "unshare")
 
 
@@ -75,11 +75,11 @@ class Emul(Method):
     options = OPTIONS["emul"]
 
     def available(self) -> str | None:
-        """``None``, or what this machine lacks, all of it."""
+        """``None``, or everything that this machine lacks."""
         return "; ".join(lacking(_TOOLS, ("weir-agent", "weir-emu"))) or None
 
     def capacity(self, plan: Mapping[str, Any]) -> Capacity:
-        """What ``plan`` needs of this machine; see :meth:`weir.methods.Method.capacity`."""
+        """The demands of ``plan`` on this machine; see :meth:`weir.methods.Method.capacity`."""
         return _needed(plan_of(plan))
 
     def obstacle(self, plan: Mapping[str, Any]) -> str | None:
@@ -183,13 +183,13 @@ class _Cell:
 
     @contextlib.contextmanager
     def _timed(self, name: str) -> Iterator[None]:
-        """Notes how long something took that comes before the run."""
+        """Records the duration of a step before the run."""
         begin = time.monotonic()
         yield
         self._times[f"setup.{name}"] = round(time.monotonic() - begin, 3)
 
     def _settle_programs(self, names: Mapping[str, str]) -> None:
-        """Tells Linux what programs cannot ask for; the congestion controls are there."""
+        """Makes the settings in Linux that programs cannot ask for; the congestion controls are loaded."""
         commands = programs.routes(self._plan, self._wiring, names)
         execute(commands)
         if commands:
@@ -211,7 +211,7 @@ class _Cell:
 
     @contextlib.contextmanager
     def _overruns(self) -> Iterator[None]:
-        """Warns of packets that were lost between two devices, where nothing of the plan loses any."""
+        """Warns of packets that were lost between two devices, where the plan has no losses."""
         before = overrun_packets()
         yield
         lost = overrun_packets() - before
@@ -239,10 +239,10 @@ class _Cell:
         return session.add("emulator", here.start(command, files), self._job("emulator", self._document, []), here)
 
     def _check(self) -> None:
-        """Proves the network; the cell keeps what was measured.
+        """Verifies the network; the cell keeps the measurements.
 
         Raises:
-            SelfCheckError: it is not the plan's.
+            SelfCheckError: it differs from the plan's.
         """
         check = SelfCheck(self._plan, self._wiring)
         if self._links is not None:
@@ -251,7 +251,7 @@ class _Cell:
         self._keep("selfcheck.json", _indented(check.to_json()))
 
     def _measure(self, session: Session, network: Network) -> None:
-        """Has the plan executed, and writes its tables."""
+        """Executes the plan, and writes its tables."""
         from weir import _weir
 
         watcher = self._watcher
@@ -295,7 +295,7 @@ class _Cell:
 
 @contextlib.contextmanager
 def _priority() -> Iterator[None]:
-    """Has this process wait for no other meanwhile."""
+    """Gives this process priority over others during the context."""
     before = os.getpriority(os.PRIO_PROCESS, 0)
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)

@@ -1,9 +1,9 @@
-"""What a plan asks of this machine, and what the machine has: packets a second, processors, memory.
+"""The demands of a plan on this machine, and the machine's capacity: packets per second, processors, memory.
 
-The emulator is one thread, and what the kernel does with a packet that it delivers is done on its time: it carries so
-many packets a second, more if they come in trains of segments. What a packet costs here is measured: datagrams are sent
-through an emulator for a quarter of a second. Without privilege, or when a plan asks for so little that any machine
-carries it, a known cost is taken.
+The emulator is one thread, and the kernel handles the packets that it delivers on its time. So it can carry a certain
+number of packets per second, more if they come in trains of segments. The cost of a packet is measured: datagrams pass
+an emulator for a quarter of a second. Without privilege, or for a plan that any machine can carry, a known cost is
+used.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ _KNOWN_TRAIN_NS = 8000
 _KNOWN_LINK_NS = 2000
 """Processor time of the kernel for a packet on a link of disciplines: two pairs of devices, three queues, a route."""
 _HOST_SHARE = 0.3
-"""Processor time of agents and senders for a packet, over that of the emulator: what it delivers, the kernel receives
-on its time."""
+"""Processor time of agents and senders per packet, relative to the emulator's: the kernel receives packets on the time
+of the emulator that delivers them.
+"""
 _SAFE = 0.8
-"""Share of a processor from which on waiting decides the results."""
+"""Share of a processor above which waiting decides the results."""
 _OBVIOUS = 0.25
-"""A plan that needs less than this share by the known cost is not worth a measurement."""
+"""A plan that needs less than this share by the known cost is not measured."""
 _MEMORY_BYTES = 1 << 30
-"""What the emulator holds of packets under way (its option ``--memory``)."""
+"""The emulator's memory for packets in flight (its option ``--memory``)."""
 _CALIBRATE_S = 0.25
 _CALIBRATE_BPS = 20_000_000_000
 _TRAIN_NS = 50_000
@@ -53,7 +54,7 @@ _MOST_TRAIN = 32
 
 
 def capacity(plan: Plan) -> Capacity:
-    """What ``plan`` needs of this machine at its busiest instant, and what there is.
+    """The demands of ``plan`` on this machine at its busiest instant, and the machine's capacity.
 
     Raises:
         MethodError: the measurement failed.
@@ -76,7 +77,7 @@ def capacity(plan: Plan) -> Capacity:
 
 
 def capacity_of_disciplines(plan: Plan) -> Capacity:
-    """The same where the links are made of the kernel's disciplines, which pass each packet by itself."""
+    """The demands and the capacity for links from the kernel's disciplines, which pass each packet separately."""
     packets, _ = packets_per_s(plan)
     links = sum(len(flow.path) for flow in plan.flows) / max(len(plan.flows), 1)
     cost_ns = max(links, 1.0) * _KNOWN_LINK_NS
@@ -90,13 +91,13 @@ def capacity_of_disciplines(plan: Plan) -> Capacity:
 
 
 def _train(packets_per_s: float) -> int:
-    """Packets of a flow that pass as one frame: what comes within a tenth of a millisecond, as a power of two."""
+    """Packets of a flow that pass as one frame: those within a tenth of a millisecond, as a power of two."""
     together = min(max(packets_per_s * _TOGETHER_S, 1.0), float(_MOST_TRAIN))
     return 1 << int(math.log2(together))
 
 
 def _under_way_bytes(plan: Plan) -> float:
-    """Bytes in the queues and delay lines at once, if all are full and no window is in the way."""
+    """Bytes in the queues and delay lines if all are full and no window limits them."""
     crossed = {link for flow in plan.flows for link in flow.path}
     held = 0.0
     for link in (plan.links[number] for number in crossed):

@@ -1,4 +1,4 @@
-"""Whether this host's kernel can be given what a plan asks for, as far as it can be known before anything is made."""
+"""Whether this host's kernel supports a plan's settings, as far as it can be known before anything is created."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ _LOOK_NS = 50_000
 _FLOW_NS = 4_000
 _LINKS_NS = 50_000
 _DISCIPLINES_NS = 1_000_000
-"""Shortest intervals. A look takes a timer, a wake-up and a microsecond a flow, and must not be late by a quarter of
-its interval; the counters of disciplines are read by a program of its own."""
+"""Shortest intervals. A sample takes a timer, a wake-up and a microsecond per flow, and must not be late by a quarter
+of its interval; a separate program reads the counters of disciplines.
+"""
 
 
 def finest(plan: Plan) -> Finest:
-    """The shortest intervals of ``measure`` that are served for so many flows."""
+    """The shortest supported intervals of ``measure`` for this number of flows."""
     flows = len(plan.flows)
     look_ns = _LOOK_NS + _FLOW_NS * flows
     links_ns = _DISCIPLINES_NS if plan.methods.emul.links == "netem" else _LINKS_NS
@@ -26,10 +27,10 @@ def finest(plan: Plan) -> Finest:
 
 
 def require_fit(plan: Plan) -> None:
-    """Does nothing if every setting of ``plan`` can be had.
+    """Verifies that every setting of ``plan`` is supported.
 
     Raises:
-        MethodError: one cannot; the message names it, and the way out.
+        MethodError: one is not; the message names it, and the remedy.
     """
     if plan.methods.emul.links == "netem" and plan.methods.emul.offload == "trains":
         raise MethodError("methods.emul.offload is trains, and links: netem has each packet alone (packets, auto)")

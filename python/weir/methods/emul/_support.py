@@ -1,4 +1,4 @@
-"""Whether this host's kernel can make the links of a plan itself (``links: netem``), and whether it kept up."""
+"""Whether this host's kernel supports links from its own disciplines (``links: netem``), and whether it kept up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weir.methods import MethodError
 __all__ = ["needs_netem", "overrun_packets"]
 
 _SCRATCH = ("unshare", "--net")
-"""Runs a program in a network namespace that nothing else has, and that is gone with it."""
+"""Runs a program in a temporary network namespace."""
 _TRY_S = 20.0
 _REDIRECT = "filter add dev lo ingress protocol ip matchall action mirred egress redirect dev lo"
 _TRIALS: tuple[tuple[str, tuple[str, ...], str], ...] = (
@@ -20,14 +20,14 @@ _TRIALS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("redirection (ingress, matchall, mirred)", ("tc", "-batch", "-"), f"qdisc add dev lo ingress\n{_REDIRECT}"),
     ("veth", ("ip", "-batch", "-"), "link add name weir0 type veth peer name weir1"),
 )
-"""What the links are made of: its name, a program and what it reads, in a scratch namespace."""
+"""The parts of the links: name, a program and its input, in a scratch namespace."""
 
 
 def needs_netem() -> None:
-    """Tries what links of disciplines are made of, in a scratch namespace.
+    """Tries the parts of links from disciplines in a scratch namespace.
 
     Raises:
-        MethodError: the kernel lacks something; the message has the ways out.
+        MethodError: the kernel lacks something; the message has the remedies.
     """
     if missing := _missing():
         raise MethodError(
@@ -54,16 +54,16 @@ def _missing() -> tuple[str, ...]:
 
 
 def _reason(text: str) -> str:
-    """The kernel's own words: the first line, without the name of the program."""
+    """The kernel's message: the first line, without the name of the program."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
     return line.removeprefix("Error: ").removeprefix("RTNETLINK answers: ").rstrip(".")
 
 
 def overrun_packets() -> int:
-    """Packets that this host dropped between two devices because more waited than ``net.core.netdev_max_backlog``.
+    """Packets that this host dropped between two devices because of ``net.core.netdev_max_backlog``.
 
     Raises:
-        OSError: the kernel does not say.
+        OSError: the kernel has no such counter.
     """
     lines = Path("/proc/net/softnet_stat").read_text(encoding="utf-8").splitlines()
     return sum(int(line.split()[1], 16) for line in lines)

@@ -1,4 +1,4 @@
-"""What the lab's first process does to execute a plan."""
+"""The script of the lab's first process that executes a plan."""
 
 from __future__ import annotations
 
@@ -31,35 +31,38 @@ _FOLDER = "/run/weir"
 """The lab's folder, as its processes see it."""
 
 _LEAD_NS = 1_000_000_000
-"""How far ahead the plan begins when all is in place, at least: its instant 0 is a multiple of this, whatever was
-loaded before, so that plans which differ in that meet the kernel's ticks alike. Virtual time, which costs nothing while
-all waits. The kernel's PIE makes its first update half a second after it was set up; it is to be at work by then."""
+"""Minimum lead time of the plan after everything is ready. Its instant 0 is a multiple of it, whatever was loaded
+before, so that plans that differ in that meet the kernel's ticks alike. It is virtual time, which costs nothing while
+all processes wait. The kernel's PIE makes its first update half a second after its set-up and must be active by then.
+"""
 
 
 @dataclass(frozen=True)
 class Network:
-    """What the links are: the kernel's own, its disciplines, or the program weir-emu if neither is given."""
+    """The implementation of the links: the kernel's own, its disciplines, or the program weir-emu if both are missing."""
 
     module: Path | None = None
     """The kernel's own links (``lab/guest/wire``)."""
     netem: Links | None = None
     """Links made of the kernel's disciplines."""
     offload: str = "trains"
-    """What the hosts' devices do about segments (``methods.lab.offload``); weir-emu lets those of ``device`` be."""
+    """The treatment of segments by the hosts' devices (``methods.lab.offload``); weir-emu leaves those of ``device``
+    whole.
+    """
 
     @property
     def links(self) -> str:
-        """What the links are, as ``lab.json`` has it."""
+        """The implementation of the links, for ``lab.json``."""
         return "kernel" if self.module is not None else "netem" if self.netem is not None else "weir-emu"
 
     @property
     def program(self) -> str | None:
-        """The process of the lab that says what the links did; the kernel's own are read without one."""
+        """The process of the lab that reports on the links; the kernel's own are read without one."""
         return None if self.module is not None else QUEUES if self.netem is not None else EMULATOR
 
 
 def script(document: Mapping[str, Any], plan: Plan, wiring: Wiring, controls: Controls, network: Network) -> Script:
-    """Makes the hosts of ``wiring`` and the network between them, and has an agent execute ``document`` of ``plan``."""
+    """Creates the hosts of ``wiring`` and the network between them; an agent then executes ``document`` of ``plan``."""
     from weir import _weir
 
     made = Script()
@@ -72,7 +75,7 @@ def script(document: Mapping[str, Any], plan: Plan, wiring: Wiring, controls: Co
             made.add("write", _wire.DEVICE, command)
     _add_hosts(made, plan, wiring, network)
     if programs(plan):
-        made.add("cd", str(Path.cwd()))  # as on the host, for what their arguments name
+        made.add("cd", str(Path.cwd()))  # as on the host, for relative paths in their arguments
         for route in routes(plan, wiring, controls.names):
             made.add("call", *route)
     if network.module is not None:
@@ -116,18 +119,18 @@ def _job(
 
 
 _NO_LIMIT = "4194304 4194304 4194304"
-"""Pages of memory for TCP: less, pressure, most."""
+"""Pages of memory for TCP: low, pressure, high."""
 _NO_BACKLOG_LIMIT = "1000000"
-"""Packets between two devices that are joined: what one has sent is in the other's hands at the same instant."""
+"""Packets between two joined devices: a sent packet reaches the other at the same instant."""
 
 # Hosts ---------------------------------------------------------------------------------------------------------------
 
 
 def _add_hosts(made: Script, plan: Plan, wiring: Wiring, network: Network) -> None:
-    """The commands of the wiring, each as few processes of the guest as can be: starting one costs a millisecond."""
+    """The commands of the wiring, with as few processes of the guest as possible: starting one costs a millisecond."""
     hosts = {host.namespace: host for host in wiring.hosts}
-    # All connections share a small part of the kernel's memory, and a guest is small: segments out of order would be
-    # dropped at the receiver long before its buffer is full.
+    # All connections share a small part of the kernel's memory, and a guest is small: the receiver would drop segments
+    # out of order long before its buffer is full.
     made.add("write", "/proc/sys/net/ipv4/tcp_mem", _NO_LIMIT)
     for start, group in itertools.groupby(wiring.up, _call):
         batch = list(group)
@@ -140,7 +143,7 @@ def _add_hosts(made: Script, plan: Plan, wiring: Wiring, network: Network) -> No
         if network.module is not None:
             if any("tuntap" in command for command in batch):
                 _add_device(made, plan, hosts[start[2]], network)
-            # The device is the first link itself: nothing has to slow it down or stand in for its queue.
+            # The device is the first link itself: nothing has to slow it down or replace its queue.
             batch = [command for command in batch if "tuntap" not in command and "qdisc" not in command]
         _add_batch(made, start, [" ".join(command[len(start) :]) for command in batch])
 
@@ -152,14 +155,14 @@ def _add_device(made: Script, plan: Plan, host: Host, network: Network) -> None:
 
 
 def _call(command: Command) -> tuple[str, ...]:
-    """How the program of ``command`` is called for it and its neighbours alike."""
+    """The common call of the program of ``command`` for it and its neighbours."""
     if command[0] == "nsenter":
         return ("sysctl", command[1].removeprefix("--net="))
     return command[:3] if command[1] == "-n" else command[:1]
 
 
 def _settings(command: Command) -> Iterator[tuple[str, str]]:
-    """The settings in a call of ``sysctl``; ``-e`` ignores what the kernel lacks, and the lab's lacks nothing."""
+    """The settings in a call of ``sysctl``; ``-e`` ignores missing ones, and the lab's kernel lacks none."""
     words = command[command.index("sysctl") + 1 :]
     for word in words:
         if not word.startswith("-"):

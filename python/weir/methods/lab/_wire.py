@@ -1,7 +1,7 @@
 """A plan's network as the lab kernel's own links: commands for ``/dev/weir`` (``lab/guest/wire``), and its rows.
 
-Drop-tail links are the module's own; a link with an active queue is a network device of it, whose queue is the
-kernel's, set by ``tc``. :func:`obstacle` says what neither can do: such a plan has ``weir-emu`` for its network.
+The module itself implements drop-tail links. A link with an active queue is a network device of the module with a queue
+of the kernel, set by ``tc``. :func:`obstacle` names unsupported features: ``weir-emu`` then is the network of the plan.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ __all__ = ["DEVICE", "OFFLOADS", "commands", "frames", "obstacle", "queues"]
 DEVICE = "/dev/weir"
 
 OFFLOADS = {"packets": 0, "trains": 1, "device": 2}
-"""What the hosts' devices do about segments: each alone; trains that stay whole on every link; trains that the device
-takes apart."""
+"""The treatment of segments by the hosts' devices: each separate; trains that stay whole on every link; trains that the
+device segments.
+"""
 
 _FIFO, _QDISC, _NIC = range(3)
 _UNLIMITED = (1 << 63) - 1
@@ -52,7 +53,7 @@ _NONE = (1 << 32) - 1
 
 
 def obstacle(plan: Plan) -> str | None:
-    """What the kernel's links cannot do of ``plan``; ``None`` if they can do it all."""
+    """The feature of ``plan`` that the kernel's links lack; ``None`` if they support all of it."""
     if len(plan.links) > _MOST_LINKS or len(plan.flows) > _MOST_FLOWS:
         return f"more than {_MOST_LINKS} links or {_MOST_FLOWS} flows"
     if any(len(path) > _MOST_HOPS for flow in plan.flows for path in (flow.path, flow.reverse_path)):
@@ -109,7 +110,7 @@ def _nic_of(plan: Plan, node: int) -> int | None:
 
 
 def commands(plan: Plan, wiring: Wiring) -> Iterator[str]:
-    """The commands that make the network, but for the hosts' devices."""
+    """The commands that create the network, except for the hosts' devices."""
     recorded = set(recorded_links(plan))
     nics = {link for links in _first_links(plan).values() for link in links}
     yield f"flows {len(plan.flows)} {wiring.first_port} {plan.measure.delay_ns}"
@@ -135,7 +136,7 @@ def commands(plan: Plan, wiring: Wiring) -> Iterator[str]:
 
 
 def host_command(plan: Plan, host: Host, offload: str) -> str:
-    """The command that makes the device of ``host``, in its namespace."""
+    """The command that creates the device of ``host``, in its namespace."""
     address = int(ipaddress.IPv4Address(host.address))
     link = _nic_of(plan, host.node)
     if link is None:  # it only ever receives datagrams
@@ -188,7 +189,7 @@ def _random_losses(loss: BernoulliLoss | GilbertElliottLoss, seed: int, stream: 
 
 
 def _substream(seed: int, name: str) -> int:
-    """The seed of the generator of a named substream, as crates/weir-units (random.rs) has it: FNV-1a of the name."""
+    """The seed of a named substream's generator, as in crates/weir-units (random.rs): FNV-1a of the name."""
     state = 0xCBF2_9CE4_8422_2325 ^ (seed * 0x9E37_79B9_7F4A_7C15 & _WORD)
     for byte in name.encode():
         state = (state ^ byte) * 0x0000_0100_0000_01B3 & _WORD
@@ -204,7 +205,7 @@ def _chance(probability: float) -> int:
 
 
 def queues(plan: Plan) -> tuple[list[str], list[str]]:
-    """What ``ip -batch`` and ``tc -batch`` get: each link that is a device is set up, with its queue."""
+    """The input of ``ip -batch`` and ``tc -batch``: sets up each link that is a device, with its queue."""
     nics = {link for links in _first_links(plan).values() for link in links}
     devices = [
         (f"wl{number}", link)
@@ -230,13 +231,13 @@ _TABLES = (
     ("delays", "flow", _DELAY_COLUMNS),
     ("delay_bins", "flow", ("low_ns", "high_ns", "delay_packets", "jitter_packets")),
 )
-"""By kind of row: its table, what its number is of, and its values."""
+"""By kind of row: its table, the meaning of its number, and its values."""
 
 
 def frames(content: bytes, end_ns: int) -> Iterator[Frame]:
     """The tables in rows of the module up to ``end_ns``, each with its rows in their order.
 
-    What is left of a last row is ignored. Packets still go for a moment when the plan has ended.
+    Ignores a partial last row. Packets still move for a moment after the end of the plan.
     """
     rows = np.frombuffer(content, _ROW, len(content) // _ROW.itemsize)
     rows = rows[rows["time_ns"] <= end_ns]
@@ -258,10 +259,10 @@ _AT_ONCE = 65_536
 
 
 def packets(file: BinaryIO, end_ns: int) -> Iterator[bytes]:
-    """The rows of single packets in ``file`` up to ``end_ns`` in the order of time, in pieces of a bounded size.
+    """The rows of single packets in ``file`` up to ``end_ns`` in the order of time, in pieces of limited size.
 
-    The module writes that a packet was sent when its device takes it, with the time at which the host's stack handed
-    it to the device's queue: so rows are out of order by as much as packets wait there.
+    The module writes a packet's row when its device takes it, with the time at which the host's stack handed it to the
+    device's queue: so rows are out of order by the time that packets wait there.
     """
     count = file.seek(0, io.SEEK_END) // _ROW.itemsize
     if not count:
