@@ -48,7 +48,7 @@ class Emulator:
             self._process.send(job(plan, hosts, first_port))
             self._await("ready")
             self._process.send(self._here.clock().start(time.monotonic_ns()))
-            self._await("progress")  # with the start, all that was under way is forgotten
+            self._await("progress")  # the start discards all packets in flight
         except BaseException:
             self._process.close()
             raise
@@ -64,7 +64,7 @@ class Emulator:
 
     @property
     def pid(self) -> int:
-        """The number of its process."""
+        """The id of its process."""
         return self._pid
 
     def stop(self) -> None:

@@ -1,8 +1,8 @@
 """A control group for the processes of a run: none leaves it by becoming a daemon or clearing its environment.
 
-Of version 2 (cgroups(7)), which can be killed at once. It bounds how many processes there are, or another group does,
-where the controller ``pids`` can be used; nothing else is limited. Where none can be made, processes are known by their
-environment and by the network namespaces that they are in.
+Version 2 (cgroups(7)), which can be killed as a whole. It limits the number of processes, or another group does, if the
+controller ``pids`` can be used; nothing else is limited. If none can be made, processes are recognised by their
+environment and by their network namespaces.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ __all__ = ["Cgroup", "root"]
 
 
 _PROCESSES = 4096
-"""Processes and threads that a run may have: a program that forks without end takes no more of this machine."""
+"""Maximum number of processes and threads of a run: limits a program that forks without end."""
 
 
 class Cgroup:
-    """The group ``name`` below that of this process, or none where that cannot be; and groups that bound it."""
+    """The group ``name`` below that of this process, or none if it cannot be made; and groups that limit it."""
 
     def __init__(self, name: str) -> None:
-        """Makes them."""
+        """Creates them."""
         self.path: Path | None = None
         bounds = _group.make(_PROCESSES, name=name)
         mounted = root()
@@ -48,9 +48,9 @@ class Cgroup:
         self.take(0)
 
     def take(self, pid: int) -> None:
-        """Takes process ``pid`` in, and with it what it will start; 0 is this process."""
+        """Adds process ``pid`` and its future children; 0 is this process."""
         for group in self._all:
-            with contextlib.suppress(OSError):  # it is known by other signs, too
+            with contextlib.suppress(OSError):  # other signs identify it, too
                 file = os.open(group / "cgroup.procs", os.O_WRONLY)
                 try:
                     os.write(file, str(pid).encode())
@@ -58,7 +58,7 @@ class Cgroup:
                     os.close(file)
 
     def remove(self) -> None:
-        """Removes them, when nothing is in them."""
+        """Removes them, if they are empty."""
         _group.remove(self._all)
 
 

@@ -26,12 +26,12 @@ __all__ = ["Work", "main"]
 
 _VARIABLE = b"WEIR_RUN="
 _PATIENCE_S = 1.0
-"""How long processes may take to end by themselves: they notice the end of their standard input."""
+"""Time for processes to end by themselves: they notice the end of their standard input."""
 _KILL_S = 10.0
-"""How long they may take to end once they are killed."""
+"""Time for killed processes to end."""
 _COMMAND_S = 30.0
 _RETRY_S, _PAUSE_S = 20.0, 0.1
-"""How long a command is tried that cannot be started: what was killed counts as a process until somebody reaps it."""
+"""Time to retry a command that cannot be started: killed processes count as processes until they are reaped."""
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Work:
     commands: list[list[str]] = field(default_factory=list)
     cgroup: Path | None = None
     groups: list[str] = field(default_factory=list)
-    """Other control groups, whose processes are in ``cgroup``, too; to be removed."""
+    """Other control groups, to be removed; their processes are also in ``cgroup``."""
     networks: set[int] = field(default_factory=set)
     """Inode numbers of network namespaces (namespaces(7))."""
 

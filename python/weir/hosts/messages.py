@@ -1,4 +1,4 @@
-"""Reads what an agent or the emulator writes (``crates/weir-protocol``).
+"""Reads the output of an agent or the emulator (``crates/weir-protocol``).
 
 The format is JSON objects, one per line; the line of a table is followed by its columns, one after the other, that of a
 file by its content.
@@ -156,7 +156,7 @@ _FIELDS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
     "error": {"text": _is_text},
     "end": {"stats": _are_numbers},
 }
-"""What each kind of message has (``crates/weir-protocol/src/message.rs``); others have what their readers know."""
+"""The fields of each kind of message (``crates/weir-protocol/src/message.rs``); readers of other kinds know theirs."""
 
 
 def _parse(line: bytes) -> dict[str, Any]:

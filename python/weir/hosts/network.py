@@ -151,7 +151,7 @@ def environment(tag: Tag) -> dict[str, str]:
 
 
 def execute(commands: Sequence[Command], place: Place | None = None) -> None:
-    """Executes ``commands`` at ``place``, by default this machine; several with one call where a program can do that.
+    """Executes ``commands`` at ``place``, by default this machine; several with one call if a program supports that.
 
     Raises:
         MethodError: one failed.

@@ -21,7 +21,7 @@ __all__ = ["PRIORITY", "Process", "ProcessError", "Said"]
 _LEAVE_S = 5.0
 _STDERR_LINES = 20
 PRIORITY = -20
-"""Of processes of a run (setpriority(2)): they need little time, but at once, whatever else the machine does."""
+"""Priority of a run's processes (setpriority(2)): they need little time, but at once, whatever the load."""
 
 
 class ProcessError(MethodError):
@@ -37,13 +37,13 @@ class Said:
 
 
 class Process:
-    """A program that takes a job (``crates/weir-protocol``).
+    """A program that executes a job (``crates/weir-protocol``).
 
     It ends at the latest when its standard input does: so it does not outlive this process, wherever it is.
     """
 
     def __init__(self, name: str, process: Running, place: Place, said: queue.SimpleQueue[Said]) -> None:
-        """Takes ``process``, which ``place`` has started; what it says goes to ``said``."""
+        """Takes ``process``, which ``place`` has started; its output goes to ``said``."""
         self.name = name
         self.place = place
         self._said = said

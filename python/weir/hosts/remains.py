@@ -100,7 +100,7 @@ def _pins() -> Iterator[Remain]:
 
 
 def _folders() -> Iterator[Remain]:
-    """Of labs, and of builds of their kernel, that were killed; of places on this machine."""
+    """Folders of killed labs, of killed builds of their kernel, and of places on this machine."""
     yield from (Remain("folder", str(path), alive=False) for path in left_behind())
     for path in sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}*")):
         tag = _owner.find(path.name, PREFIX, suffix="")

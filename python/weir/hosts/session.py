@@ -22,18 +22,18 @@ _What = TypeVar("_What")
 _READY_S = 60.0
 _POLL_S = 0.1
 _MOST_WARNINGS = 1000
-"""So many warnings of a run are kept; who writes more says nothing new."""
+"""Maximum number of warnings kept of a run."""
 
 
 @dataclass
 class Heard:
-    """What the processes of a run said beside tables."""
+    """The messages of a run's processes besides tables."""
 
     remains: Remains = field(default_factory=Remains)
-    """What the programs of the plan left."""
+    """Output of the plan's programs."""
     warnings: list[str] = field(default_factory=list)
     stats: dict[str, float] = field(default_factory=dict)
-    """What they counted, by ``process.name``."""
+    """Counters of the processes, by ``process.name``."""
 
     def heed(self, name: str, what: Message) -> None:
         """Takes a message of the process ``name``.
@@ -74,7 +74,7 @@ class Session:
             process.close()
 
     def start(self, name: str, place: Place, command: Sequence[str], job: Mapping[str, Any]) -> Process:
-        """Starts a process at ``place`` and gives it its job.
+        """Starts a process at ``place`` and sends its job.
 
         Raises:
             PlaceError: it cannot be started.
@@ -83,7 +83,7 @@ class Session:
         return self.add(name, place.start(command), job, place)
 
     def add(self, name: str, running: Running, job: Mapping[str, Any], place: Place) -> Process:
-        """Takes a process that was started at ``place``, and gives it its job.
+        """Takes a process that was started at ``place``, and sends its job.
 
         Raises:
             ProcessError: it has ended.

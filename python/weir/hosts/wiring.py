@@ -80,7 +80,7 @@ class Host:
         return f"/run/netns/{self.namespace}"
 
     def to_job(self) -> dict[str, Any]:
-        """As it stands in a job (``crates/weir-protocol``)."""
+        """The host's form in a job (``crates/weir-protocol``)."""
         return {"node": self.node, "netns": self.path, "address": self.address, "device": self.device}
 
 

@@ -196,7 +196,7 @@ class _Cell:
             self._keep("commands.sh", "".join(f"{shlex.join(command)}\n" for command in commands))
 
     def _prepare(self, session: Session, here: Local, names: Mapping[str, str]) -> None:
-        """Starts the processes, each when the one before is in place, and proves the network between."""
+        """Starts the processes one after another, and verifies the network between them."""
         flows = range(len(self._plan.flows))
         with self._timed("emulator_s"):
             session.await_ready([self._start_links(session, here)])

@@ -39,7 +39,7 @@ all processes wait. The kernel's PIE makes its first update half a second after 
 
 @dataclass(frozen=True)
 class Network:
-    """The implementation of the links: the kernel's own, its disciplines, or the program weir-emu if both are missing."""
+    """The implementation of the links: the kernel's own, its disciplines, or, if both are missing, weir-emu."""
 
     module: Path | None = None
     """The kernel's own links (``lab/guest/wire``)."""
