@@ -13,8 +13,9 @@ import pytest
 from shared import ROOT, Weir
 from weir import methods, scenario
 from weir._duration import estimate_text
+from weir.cli._capacity import show_capacities
 from weir.cli._choice import Outlook
-from weir.methods import MOST_S, MethodError, Prospect, choose, order
+from weir.methods import MOST_S, Capacity, MethodError, Need, Prospect, choose, order
 from weir.methods.lab import LabMethod
 
 _SCENARIO = """\
@@ -236,3 +237,19 @@ def test_whether_a_kernel_takes_a_control_of_ones_own_is_no_promise(
     _write(here, cc="reno")
     (line,) = [line for line in weir("plan", "two.yaml").out.splitlines() if line.split()[:1] == ["emul"]]
     assert line.endswith("can execute it here")
+
+
+def test_the_capacity_of_this_machine_names_each_unit_once(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _write(here)
+    needs = (
+        Need("packets a second", 488, 87e3, "1/s"),
+        Need("processors", 0.006, 1.6, ""),
+        Need("memory", 6e6, 1e9, "B"),
+    )
+    assert show_capacities(scenario.load("two.yaml").cells()[:1], [Capacity(needs, "measured here")], as_json=False)
+    shown = [line for line in capsys.readouterr().out.splitlines() if line.startswith("this machine: ")]
+    assert shown == [
+        "this machine: 87k packets a second",
+        "this machine: 1.6 processors",
+        "this machine: 1GB memory",
+    ]

@@ -60,10 +60,11 @@ def _print(cells: Sequence[Cell], found: Sequence[Capacity], seconds: Sequence[f
     out = console()
     out.print()
     for need in needs:
-        out.print(f"this machine: {_scaled(need.available)}{need.unit.removeprefix('1')} {need.what}")
+        unit = "" if need.unit.startswith("1") else need.unit  # "1/s" is said by "packets a second"
+        out.print(f"this machine: {_scaled(need.available)}{unit} {need.what}")
     for basis in dict.fromkeys(capacity.basis for capacity in found):
         out.print(basis, style="dim")
-    out.print(f"{plural(len(cells), 'cell')}, one after the other: {estimate_text(sum(seconds))} and set-up")
+    out.print(f"{plural(len(cells), 'cell')}, one after the other: {estimate_text(sum(seconds))} plus set-up")
 
 
 def _asked(need: Need) -> str:

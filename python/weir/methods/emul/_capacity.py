@@ -69,9 +69,9 @@ def capacity(plan: Plan) -> Capacity:
     needs = (
         Need("packets a second", packets, _SAFE * 1e9 / cost_ns, "1/s"),
         Need("processors", emulator * (1 + _HOST_SHARE), _SAFE * processors, ""),
-        Need("memory for packets under way", _under_way_bytes(plan), _MEMORY_BYTES, "B"),
+        Need("memory for packets in flight", _under_way_bytes(plan), _MEMORY_BYTES, "B"),
     )
-    how = "measured here" if measured else "a known figure"
+    how = "measured here" if measured else "not measured here"
     trains = "alone" if train == 1 else f"in trains of {train}"
     return Capacity(needs, f"a packet costs the emulator {cost_ns / 1000:.1f} us ({trains}; {how})")
 
@@ -87,7 +87,7 @@ def capacity_of_disciplines(plan: Plan) -> Capacity:
         Need("packets a second", packets, _SAFE * 1e9 / cost_ns, "1/s"),
         Need("processors", kernel * (1 + _HOST_SHARE), _SAFE * len(os.sched_getaffinity(0)), ""),
     )
-    return Capacity(needs, f"a packet costs the kernel {cost_ns / 1000:.1f} us over {links:.3g} links (a known figure)")
+    return Capacity(needs, f"a packet costs the kernel {cost_ns / 1000:.1f} us over {links:.3g} links; not measured")
 
 
 def _train(packets_per_s: float) -> int:
