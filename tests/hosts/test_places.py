@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hosts_support import AHEAD_S, Make
 
+from weir.hosts._relay import HELLO
 from weir.hosts.guest import Guest
 from weir.hosts.local import PREFIX, Local
 from weir.hosts.place import Clock, Place, PlaceError
@@ -181,6 +182,7 @@ def test_who_leaves_its_parent_does_not_get_away_from_a_place_elsewhere(make: Ma
 
 _HOLDER = """
 import sys, time
+from weir.hosts._relay import HELLO
 from weir.hosts.relay import far_end, reach
 place = reach("elsewhere", far_end(sys.argv[1], carried=True))
 process = place.start(["sh", "-c", "sleep 1000 & echo $$ $!; wait"])
@@ -207,6 +209,32 @@ def test_processes_of_a_place_that_is_cut_off_have_ended(tmp_path: Path) -> None
         assert process.wait(_WAIT_S) == -signal.SIGKILL
         with pytest.raises(PlaceError, match="elsewhere is not there any more"):
             place.clock()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "no frame",
+        '{"id": 0, "is": "clock", "bytes": -1}',
+        '{"id": 0, "is": "clock", "bytes": 1e30}',
+        '{"id": [], "is": "clock", "bytes": 0}',
+        '{"id": 0}',
+        "[" * 60_000,
+        "x" * 70_000,
+        '{"id": 0, "is": "clock", "bytes": 0}',
+        '{"id": 0, "is": "clock", "bytes": 0, "monotonic_ns": "noon"}',
+        '{"id": 0, "is": "file", "bytes": 1000}',
+    ],
+)
+def test_a_far_end_that_says_what_it_likes_is_an_error(tmp_path: Path, said: str) -> None:
+    """A guest's root can have its end of the stream say anything; it is refused at once, and nothing hangs."""
+    hello = f'{HELLO.decode()}{{"folder": "/x", "window": 0}}'
+    (tmp_path / "said").write_text(f"{said}\n")
+    line = f"echo '{hello}'; read x; cat {tmp_path}/said; exec sleep 2"
+    begin = time.monotonic()
+    with reach("elsewhere", ["sh", "-c", line]) as place, pytest.raises(PlaceError, match="elsewhere"):
+        place.clock()
+    assert time.monotonic() - begin < _WAIT_S
 
 
 def test_a_way_that_leads_nowhere_is_said() -> None:

@@ -111,7 +111,7 @@ class Relay(Place):
         """See :meth:`weir.hosts.place.Place.put`."""
         mode = 0o700 if executable else 0o600
         answer, _ = self._ask({"do": "put", "name": plain(name), "mode": mode}, content)
-        return str(answer["path"])
+        return str(answer.get("path"))
 
     def get(self, path: str) -> bytes:
         """See :meth:`weir.hosts.place.Place.get`; a relative path is one of the place's folder."""
@@ -131,7 +131,10 @@ class Relay(Place):
         before_ns = here_ns()
         answer, _ = self._ask({"do": "clock"})
         after_ns = here_ns()
-        return Clock((before_ns + after_ns) // 2, int(answer["monotonic_ns"]), (after_ns - before_ns + 1) // 2)
+        reading_ns = answer.get("monotonic_ns")
+        if not isinstance(reading_ns, int) or not 0 <= reading_ns < 1 << 63:
+            raise self.failure("it tells no time")
+        return Clock((before_ns + after_ns) // 2, reading_ns, (after_ns - before_ns + 1) // 2)
 
     def _started(self, command: Sequence[str]) -> _Far:
         return _Far(self, command)
@@ -212,36 +215,52 @@ class Relay(Place):
             self.forget(number)
 
     def _read(self, hello: queue.SimpleQueue[str | None]) -> None:
-        """Hands out what comes; whatever is no frame ends it."""
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            while line := self._receive.readline(_MOST_LINE):
-                _, begins, rest = line.rpartition(_relay.HELLO)
-                if begins:
-                    about = json.loads(rest)
-                    self._window = int(about["window"])
-                    hello.put(str(about["folder"]))
-                    break
-            while line := self._receive.readline(_MOST_LINE):
-                answer = json.loads(line)
-                size = int(answer["bytes"])
-                if not 0 <= size <= _MOST_FRAME:
-                    break
-                data = self._receive.read(size)
-                if len(data) < size:
-                    break
-                take = self._heard.get(answer["id"])
-                if take is not None:
-                    take(answer, data)
-                elif answer["is"] == "taken":
-                    with self._taken:
-                        self._under_way -= int(answer["count"])
-                        self._taken.notify_all()
-        self._gone.set()
-        with self._taken:
-            self._taken.notify_all()
-        hello.put(None)
-        for take in list(self._heard.values()):
-            take(None, b"")
+        """Hands out what comes, until the end or what is no frame: whoever is at the far end may say anything."""
+        try:
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+                self._meet(hello)
+                while self._hand_out():
+                    pass
+        finally:
+            self._gone.set()
+            hello.put(None)
+            with self._taken:
+                self._taken.notify_all()
+            for take in list(self._heard.values()):
+                take(None, b"")
+
+    def _meet(self, hello: queue.SimpleQueue[str | None]) -> None:
+        """Reads up to the first line of the far end, and that."""
+        while line := self._receive.readline(_MOST_LINE):
+            _, begins, rest = line.rpartition(_relay.HELLO)
+            if begins:
+                about = json.loads(rest)
+                self._window = max(0, int(about["window"]))
+                hello.put(str(about["folder"]))
+                return
+
+    def _hand_out(self) -> bool:
+        """Takes a frame; whether it was one.
+
+        Raises:
+            ValueError, KeyError, TypeError, RecursionError: it was not.
+        """
+        line = self._receive.readline(_MOST_LINE)
+        if not line:
+            return False
+        answer = json.loads(line)
+        size = int(answer["bytes"])
+        if not 0 <= size <= _MOST_FRAME:
+            return False
+        data = self._receive.read(size)
+        take = self._heard.get(answer["id"])
+        if take is not None:
+            take(answer, data)
+        elif answer["is"] == "taken":
+            with self._taken:
+                self._under_way -= int(answer["count"])
+                self._taken.notify_all()
+        return len(data) == size
 
     def _reason(self) -> str:
         text = self._why()
