@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,14 +14,18 @@ import pytest
 from hosts_support import Make
 
 from shared import dumbbell, plan_of
-from weir import _weir
+from weir import _owner, _weir
 from weir._programs import find
 from weir.hosts.checks import Checks
+from weir.hosts.jobs import job
 from weir.hosts.merge import Merger
 from weir.hosts.messages import Frame
+from weir.hosts.network import execute
 from weir.hosts.place import Place
 from weir.hosts.processes import ProcessError
 from weir.hosts.session import Session
+from weir.hosts.wiring import wire
+from weir.plan import typed
 
 _INTERVAL_S = 0.05
 _GRACE_S = 20.0
@@ -99,3 +104,47 @@ def test_a_start_by_another_machines_clock_is_refused(make: Make) -> None:
         with pytest.raises(ProcessError, match=r"`start` is 9\d+\.\d+ s past"):
             for _ in session.frames(time.monotonic() + _GRACE_S, lambda: None):
                 pass
+
+
+_PATH = dumbbell(
+    pairs=1,
+    bottleneck="rate: 4Mbps, queue: 30packets",
+    transport="cc: 'linux:reno', stack: linux, buffers: 1MB",
+    workload="name: flow, between: pairs, kind: bulk, until: 2s",
+    measure="goodput: 100ms, links: 100ms",
+)
+
+
+@pytest.mark.parametrize("name", ["machine", "guest", "elsewhere"])
+def test_a_whole_plan_runs_wherever_its_hosts_are(make: Make, name: str) -> None:
+    """Namespaces, emulator and agents of one place, by the same calls at each."""
+    if name != "guest" and os.geteuid() != 0:
+        pytest.skip("network namespaces need root")
+    place, document = make(name), plan_of(_PATH)
+    wiring = wire(typed(document), str(_owner.new()), alone=True)
+    hosts = [host.to_job() for host in wiring.hosts]
+    merger = Merger(pa.array(_weir.event_kinds(), pa.string()))
+    rows: dict[str, list[pa.RecordBatch]] = defaultdict(list)
+    try:
+        execute(wiring.up, place)
+        with Session() as session:
+            told = job(document, hosts, wiring.first_port)
+            session.await_ready([session.start("emulator", place, [str(find("weir-emu"))], told)])
+            for end in ("to", "from"):
+                told = job(document, hosts, wiring.first_port, [{end: 0}], {"linux:reno": "reno"})
+                session.await_ready([session.start(end, place, [str(find("weir-agent"))], told)])
+            session.begin(time.monotonic_ns() + round(_AHEAD_S * 1e9))
+            for frame in session.frames(time.monotonic() + _GRACE_S, lambda: None):
+                for table, part in merger.take(frame):
+                    rows[table].append(part)
+        for table, part in merger.finish():
+            rows[table].append(part)
+    finally:
+        for command in wiring.down:
+            place.run(command)
+    assert not place.run(["ip", "netns", "list"]).out.count(wiring.hosts[0].namespace.encode())
+    (flow,) = pa.Table.from_batches(rows["flows"]).to_pylist()
+    capacity_bytes = 2 * 4e6 / 8
+    assert 0.5 * capacity_bytes < flow["delivered_bytes"] < capacity_bytes  # less on a busy machine, and never more
+    crossed = pa.Table.from_batches(rows["links"]).to_pylist()
+    assert sum(row["out_bytes"] for row in crossed) > flow["delivered_bytes"]
