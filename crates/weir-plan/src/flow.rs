@@ -1,9 +1,9 @@
-//! Flows: who sends what to whom, over which links, by which transport.
+//! Flows: endpoints, paths, transport and payload.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One flow: one transport connection after another between two hosts, or one stream of datagrams.
+/// One flow: consecutive transport connections between two hosts, or one stream of datagrams.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Flow {
@@ -15,7 +15,7 @@ pub struct Flow {
     pub index: u32,
     /// Number among parallel streams, from 0.
     pub stream: u32,
-    /// What it is to the experiment.
+    /// Role in the experiment.
     pub role: Role,
     /// Whether a flow under test sends from sink to source.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -34,18 +34,18 @@ pub struct Flow {
     pub stop_ns: Option<u64>,
     /// Transport.
     pub transport: Transport,
-    /// What is sent.
+    /// Payload.
     pub source: Source,
     /// Differentiated-services code point.
     #[serde(default)]
     pub dscp: u8,
 }
 
-/// What a flow is to the experiment.
+/// The role of a flow in the experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Under test: metrics are about it.
+    /// Under test: metrics include it.
     Test,
     /// Background traffic from source to sink.
     Background,
@@ -72,7 +72,7 @@ pub struct Tcp {
     /// Options of the congestion control, by name.
     #[serde(default)]
     pub cc_options: std::collections::BTreeMap<String, i64>,
-    /// For a path: which source it is, such as `sha256:...`. Two plans whose sources differ are two plans.
+    /// For a path: the identity of its source, such as `sha256:...`. Plans with different sources are different plans.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cc_source: Option<String>,
     /// Profile of the stack.
@@ -87,16 +87,16 @@ pub struct Tcp {
     pub ecn: bool,
     /// Initial window, in segments.
     pub initial_window: u32,
-    /// Most bytes sent and not acknowledged.
+    /// Maximum number of bytes sent and not acknowledged.
     pub send_buffer_bytes: u64,
-    /// Most bytes received and not read, as advertised in the window.
+    /// Maximum number of bytes received and not read, as advertised in the window.
     pub receive_buffer_bytes: u64,
-    /// Pace even where the congestion control does not ask for it.
+    /// Pace even if the congestion control does not ask for it.
     pub pacing: bool,
     /// Acknowledgement policy of the receiver.
     pub ack: Ack,
-    /// The receiving host takes up to this long, uniformly distributed, until what it answers is at its link. For the
-    /// simulator; real hosts take their own time.
+    /// Maximum time until the receiving host's answer is at its link, uniformly distributed. Only for the simulator;
+    /// real hosts take their own time.
     #[serde(default)]
     pub processing_ns: u64,
 }
@@ -104,7 +104,7 @@ pub struct Tcp {
 /// Profile of a TCP stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Stack {
-    /// Current Linux: RACK-TLP, PRR, small-queue back-pressure, HyStart where the congestion control has it.
+    /// Current Linux: RACK-TLP, PRR, small-queue back-pressure, HyStart if the congestion control has it.
     #[serde(rename = "linux")]
     Linux,
     /// Linux 2.6: duplicate-ACK threshold and FACK, rate halving, no TLP, no back-pressure, HyStart or pacing.
@@ -130,13 +130,13 @@ pub struct Udp {
     pub payload_bytes: u32,
 }
 
-/// What a flow sends.
+/// The payload of a flow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "kind", deny_unknown_fields)]
 pub enum Source {
     /// As much as the transport takes, from start to stop.
     Bulk,
-    /// One transfer after another: wait, send, and go on when the last byte was acknowledged.
+    /// One transfer after another: wait, send, and continue when the last byte was acknowledged.
     Transfers {
         /// The transfers, in order.
         transfers: Vec<Transfer>,
@@ -145,7 +145,7 @@ pub enum Source {
     },
     /// Constant bit rate.
     Cbr(Cbr),
-    /// Whatever a program sends; for methods with a real kernel.
+    /// The traffic of a program; for methods with a real kernel.
     Command(Programs),
 }
 
@@ -153,11 +153,12 @@ pub enum Source {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Transfer {
-    /// Wait after the end of the one before, or after the start of the flow; and after the end of all in `after`.
+    /// Wait after the end of the previous transfer, or after the start of the flow; and after the end of all in
+    /// `after`.
     pub wait_ns: u64,
     /// Size.
     pub bytes: u64,
-    /// Number of the page that it is an object of, among the pages of its user, from 0.
+    /// Number of the page of which it is an object, among the pages of its user, from 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page: Option<u32>,
     /// Transfers over other connections of the same user that must have ended first.
@@ -186,33 +187,33 @@ pub struct Cbr {
     pub periods_ns: Vec<u64>,
 }
 
-/// Programs that make the traffic of a flow: one at its sender and, if it needs one, its peer at the other end.
+/// Programs that make the traffic of a flow: one at its sender and, if needed, a peer at the other end.
 ///
-/// In their arguments `${WEIR_PEER}` and the other names of [`VARIABLES`] stand for what a method knows of the flow; the
-/// same are in their environment. The connections of the programs that have `${WEIR_PORT}` at either end are the flow.
+/// In their arguments, `${WEIR_PEER}` and the other [`VARIABLES`] stand for facts that the method knows about the flow;
+/// they are also in the environment. The programs' connections with `${WEIR_PORT}` at either end form the flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Programs {
-    /// The program that begins when the flow does, and its arguments; never a shell's line.
+    /// The program that begins with the flow, and its arguments; never a shell's command line.
     pub command: Vec<String>,
-    /// The program at the other end, which is there from before the start of the plan.
+    /// The program at the other end, which starts before the plan does.
     #[serde(default)]
     pub peer: Option<Vec<String>>,
     /// When the peer can be reached.
     #[serde(default)]
     pub ready: Ready,
-    /// Which of the two sends the data, and is at the sending node.
+    /// Which of the two sends the data, at the sending node.
     #[serde(default)]
     pub sender: Sender,
-    /// What is read of their standard output.
+    /// The format of the report on their standard output.
     #[serde(default)]
     pub report: Option<Report>,
-    /// They send no more than this: the rate of the IP packets, headers included. For estimates.
+    /// Upper bound of their sending rate: the rate of the IP packets, headers included. For estimates.
     #[serde(default)]
     pub rate_bps: Option<u64>,
 }
 
-/// The names that stand for something in the arguments of [`Programs`], as `${NAME}`.
+/// Variables in the arguments of [`Programs`], written `${NAME}`.
 pub const VARIABLES: [&str; 6] = ["WEIR_PEER", "WEIR_PORT", "WEIR_HOST", "WEIR_CC", "WEIR_FLOW", "WEIR_SECONDS"];
 
 /// When a peer can be reached.
@@ -222,7 +223,7 @@ pub enum Ready {
     /// At once.
     #[default]
     Started,
-    /// When it listens on a port, TCP or UDP; none: that of the flow.
+    /// When it listens on a port, TCP or UDP; none: the flow's port.
     Port {
         /// The port.
         port: Option<u16>,
@@ -232,7 +233,7 @@ pub enum Ready {
         /// The text.
         text: String,
     },
-    /// So long after its start.
+    /// After this time since its start.
     After {
         /// The time.
         time_ns: u64,
@@ -250,10 +251,10 @@ pub enum Sender {
     Peer,
 }
 
-/// Reports that are read.
+/// Formats of reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Report {
-    /// Of `iperf3 --json`.
+    /// Output of `iperf3 --json`.
     Iperf3,
 }

@@ -1,10 +1,11 @@
-//! The plan: what every method executes.
+//! The plan, which every method executes.
 //!
-//! A scenario is compiled into one plan per cell of its sweep and per repeat. A plan is concrete: nodes, directed links,
-//! flows with their paths, start times and sizes, every random draw of the workload already made. It is JSON; its schema
-//! is generated from these types. Units are in the names: `_ns` nanoseconds, `_bps` bits per second, `_bytes` bytes.
+//! A scenario is compiled into one plan per cell of its sweep and per repeat. A plan is concrete: nodes, directed
+//! links, flows with their paths, start times and sizes; all random draws of the workload are already made. It is JSON;
+//! its schema is generated from these types. Units are in the names: `_ns` nanoseconds, `_bps` bits per second,
+//! `_bytes` bytes.
 //!
-//! The plan holds no behaviour beyond its own consistency check. The parameters of elements stand with the elements.
+//! Plans have no behaviour except the check of their own consistency. The crate of the elements defines their parameters.
 
 mod flow;
 mod link;
@@ -33,7 +34,7 @@ pub struct Plan {
     pub version: u32,
     /// Title of the scenario.
     pub title: String,
-    /// Seed of everything still random while the plan runs (loss, jitter, RED). Differs between repeats.
+    /// Seed of all randomness while the plan runs (loss, jitter, RED). Differs between repeats.
     pub seed: u64,
     /// The run ends at this instant.
     pub end_ns: u64,
@@ -46,9 +47,9 @@ pub struct Plan {
     /// Changes of links while the plan runs, in the order of their time.
     #[serde(default)]
     pub changes: Vec<Change>,
-    /// What is recorded and how often.
+    /// The measurements and their intervals.
     pub measure: Measure,
-    /// Named windows that metrics are computed on.
+    /// Named windows for metrics.
     #[serde(default)]
     pub phases: Vec<Phase>,
     /// Options of methods.
@@ -76,7 +77,7 @@ pub enum NodeKind {
     Router,
 }
 
-/// What is recorded and how often. An interval of 0 switches a table off.
+/// The measurements and their intervals. An interval of 0 switches a table off.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Measure {
@@ -86,10 +87,10 @@ pub struct Measure {
     pub tcp_ns: u64,
     /// Interval of table `links`.
     pub links_ns: u64,
-    /// Interval of tables `delays` and `delay_bins`. Left out of the plan where it is 0, as in plans that know none.
+    /// Interval of tables `delays` and `delay_bins`. Omitted at 0, as in plans from before this field.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub delay_ns: u64,
-    /// Indices of the links recorded; empty: all.
+    /// Indices of the recorded links; empty: all.
     #[serde(default)]
     pub links: Vec<u32>,
     /// Per-packet trace.
@@ -105,18 +106,18 @@ fn is_zero(interval_ns: &u64) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Trace {
-    /// Indices of the flows traced; empty: all.
+    /// Indices of the traced flows; empty: all.
     #[serde(default)]
     pub flows: Vec<u32>,
-    /// Start of the window traced.
+    /// Start of the traced window.
     pub from_ns: u64,
-    /// End of the window traced.
+    /// End of the traced window.
     pub to_ns: u64,
-    /// No more than this many packets.
+    /// Maximum number of packets.
     pub max_packets: u64,
 }
 
-/// A named window that metrics are computed on.
+/// A named window for metrics.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
@@ -139,12 +140,12 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The users whose transfers wait for each other: for each, its connections as indices of flows.
+    /// The users with transfers that wait for each other: for each, its connections as indices of flows.
     pub fn users(&self) -> Vec<Vec<usize>> {
         pages::users(&self.flows)
     }
 
-    /// The plan as canonical JSON: the text that `plan_hash` of a manifest is computed on.
+    /// The plan as canonical JSON: the text from which a manifest's `plan_hash` is computed.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).expect("a plan holds no map with non-string keys")
     }

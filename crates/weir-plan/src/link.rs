@@ -20,7 +20,7 @@ pub struct Link {
     pub to: u32,
     /// Rate of the transmitter.
     pub rate_bps: u64,
-    /// Bytes added to each IP packet when it is put on the wire (38 for Ethernet: preamble, header, FCS and gap).
+    /// Bytes added to each IP packet on the wire (38 for Ethernet: preamble, header, FCS and gap).
     pub overhead_bytes: u32,
     /// Largest IP packet; larger ones are dropped and counted.
     pub mtu_bytes: u32,
@@ -31,8 +31,8 @@ pub struct Link {
     /// Losses before the queue.
     #[serde(default)]
     pub loss: Option<Loss>,
-    /// True for the first link of a host: the sender sees its queue (a full one pushes back or signals local congestion,
-    /// as its stack does) and no packet is lost silently.
+    /// True for the first link of a host. The sender sees its queue: a full queue pushes back or signals local
+    /// congestion, as the stack does, and loses no packet silently.
     #[serde(default)]
     pub host_nic: bool,
 }
@@ -47,15 +47,15 @@ impl From<&Link> for Port {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Change {
-    /// When.
+    /// Time of the change.
     pub at_ns: u64,
     /// Index of the link.
     pub link: u32,
-    /// What.
+    /// The change.
     pub change: ChangeKind,
 }
 
-/// What changes. Packets already in the delay line keep their delay.
+/// Kinds of changes. Packets already in the delay line keep their delay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "kind", deny_unknown_fields)]
 pub enum ChangeKind {

@@ -1,6 +1,7 @@
-//! Options of methods: how one of them executes the plan, where it has a choice.
+//! Options of methods: choices of how a method executes the plan.
 //!
-//! They describe no part of the experiment, but may change its results. So they are in the plan, whose hash names a run.
+//! They describe no part of the experiment, but may change its results. So they are in the plan, whose hash names a
+//! run.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,13 +20,13 @@ pub struct Methods {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EmulOptions {
-    /// What the links are.
+    /// The implementation of the links.
     pub links: EmulLinks,
-    /// What the hosts do about segments.
+    /// The treatment of segments by the hosts.
     pub offload: EmulOffload,
 }
 
-/// What the links of method `emul` are.
+/// The implementation of the links of method `emul`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EmulLinks {
@@ -36,16 +37,16 @@ pub enum EmulLinks {
     Netem,
 }
 
-/// What the hosts of method `emul` do about segments.
+/// The treatment of segments by the hosts of method `emul`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EmulOffload {
-    /// `packets` where they are few enough for any machine, else `trains`.
+    /// `packets` if there are few enough for any machine, else `trains`.
     #[default]
     Auto,
-    /// Each packet is alone from the start.
+    /// Each packet is separate from the start.
     Packets,
-    /// TCP makes trains of segments, which stay whole on the way.
+    /// TCP makes trains of segments, which stay whole on the path.
     Trains,
 }
 
@@ -53,17 +54,17 @@ pub enum EmulOffload {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LabOptions {
-    /// What the links are.
+    /// The implementation of the links.
     pub links: LabLinks,
-    /// What the hosts' devices do about segments.
+    /// The treatment of segments by the hosts' devices.
     pub offload: Offload,
 }
 
-/// What the links of method `lab` are.
+/// The implementation of the links of method `lab`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LabLinks {
-    /// `kernel` where that can do all of the plan, else `emulator`.
+    /// `kernel` if it supports all of the plan, else `emulator`.
     #[default]
     Auto,
     /// weir's own module of the lab kernel.
@@ -74,16 +75,16 @@ pub enum LabLinks {
     Netem,
 }
 
-/// What the devices of the lab's hosts do about segments.
+/// The treatment of segments by the devices of the lab's hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Offload {
-    /// Each packet is alone from the start.
+    /// Each packet is separate from the start.
     #[default]
     Packets,
     /// Trains of segments stay whole on every link.
     Trains,
-    /// TCP makes trains, and the host's device takes them apart.
+    /// TCP makes trains, and the host's device segments them.
     Device,
 }
 

@@ -1,11 +1,11 @@
-//! Whether transfers that wait for each other can ever begin.
+//! Verifies that transfers that wait for each other can begin.
 
 use std::collections::BTreeMap;
 
 use crate::validate::check;
 use crate::{After, Flow, PlanError, Source, Transfer};
 
-/// The users whose transfers wait for each other: for each, its connections as indices of flows.
+/// The users with transfers that wait for each other: for each, its connections as indices of flows.
 pub(crate) fn users(flows: &[Flow]) -> Vec<Vec<usize>> {
     let waits = |flow: &&Flow| transfers(flow).iter().any(|transfer| !transfer.after.is_empty());
     let mut users: BTreeMap<(&str, u32), Vec<usize>> =
@@ -21,7 +21,7 @@ pub(crate) fn users(flows: &[Flow]) -> Vec<Vec<usize>> {
     users.into_values().collect()
 }
 
-/// Checks that what transfers wait for exists and that none waits, over whatever others, for itself.
+/// Verifies that the transfers waited for exist, and that none waits for itself, directly or indirectly.
 ///
 /// # Errors
 /// The first contradiction found.
@@ -36,7 +36,7 @@ fn transfers(flow: &Flow) -> &[Transfer] {
     }
 }
 
-/// The connections of one user, as numbers of flows.
+/// The connections of one user, as indices of flows.
 struct User<'a> {
     flows: &'a [Flow],
     connections: Vec<usize>,
@@ -78,11 +78,12 @@ impl User<'_> {
         Ok(())
     }
 
-    /// Lets every transfer end that may begin, until all have: what is left then waits for itself.
+    /// Ends every transfer that may begin, until no more can: the remaining ones wait for themselves.
     fn validate_order(&self, streams: &BTreeMap<u32, usize>) -> Result<(), PlanError> {
         let lists: Vec<&[Transfer]> = self.connections.iter().map(|&number| transfers(&self.flows[number])).collect();
         let mut ended = vec![0; lists.len()];
-        // Who waits at a transfer of another connection; each is looked at again only when that has ended.
+        // The transfers that wait for a transfer of another connection; each is examined again only when that has
+        // ended.
         let mut waiting: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
         let mut ready: Vec<usize> = (0..lists.len()).collect();
         while let Some(place) = ready.pop() {
@@ -109,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// A connection of user `web[0]` with these transfers; each is what it waits for, as pairs of connection and number.
+    /// A connection of user `web[0]` with these transfers; each is its dependencies, as pairs of connection and number.
     fn connection(stream: u32, transfers: &[&[(u32, u32)]]) -> Flow {
         let list: Vec<Value> = transfers
             .iter()
@@ -164,7 +165,7 @@ mod tests {
     fn nothing_waits_for_itself() {
         let text = refusal(&[connection(0, &[&[(1, 0)]]), connection(1, &[&[(0, 0)]])]);
         assert!(text.ends_with("after: waits for what waits for it: none of them can begin"), "{text}");
-        // Over the order within a connection: 0/1 waits for 1/1, which follows 1/0, which waits for 0/2.
+        // Through the order within a connection: 0/1 waits for 1/1, which follows 1/0, which waits for 0/2.
         let flows = [connection(0, &[&[], &[(1, 1)], &[]]), connection(1, &[&[(0, 2)], &[]])];
         assert_eq!(
             refusal(&flows),

@@ -9,9 +9,9 @@ use crate::{ChangeKind, Flow, Link, Plan, Programs, Ready, Sender, Source, Trans
 /// A plan contradicts itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanError {
-    /// Where in the plan, as a path such as `flows[3].path`.
+    /// The place in the plan, as a path such as `flows[3].path`.
     pub place: String,
-    /// What is wrong and what was expected.
+    /// The problem, and what was expected.
     pub problem: String,
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn check(ok: bool, place: impl FnOnce() -> String, problem: impl Into
 }
 
 impl Plan {
-    /// Checks that indices exist, paths connect, sizes and rates are not zero and instants lie within the run.
+    /// Verifies that indices exist, paths connect, sizes and rates are not zero and instants lie within the run.
     ///
     /// # Errors
     /// The first contradiction found.
@@ -109,7 +109,7 @@ impl Plan {
             check(cbr.rate_bps > 0, || at("source.rate_bps"), "must not be zero")?;
         }
         if let Source::Transfers { transfers, .. } = &flow.source {
-            // Nothing is sent for one, so that nothing would end it.
+            // An empty transfer sends nothing, so it would never end.
             let empty = transfers.iter().position(|transfer| transfer.bytes == 0);
             let place = || at(&format!("source.transfers[{}].bytes", empty.unwrap_or_default()));
             check(empty.is_none(), place, "must not be zero")?;

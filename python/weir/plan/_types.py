@@ -181,16 +181,16 @@ class LossChange(Struct, frozen=True, kw_only=True, tag_field="kind", tag="loss"
 
 
 ChangeKind: TypeAlias = RateChange | DelayChange | LossChange
-"""What changes. Packets already in the delay line keep their delay."""
+"""Kinds of changes. Packets already in the delay line keep their delay."""
 
 
 class Change(Struct, frozen=True, kw_only=True):
     """A change of a link while the plan runs."""
 
     at_ns: UInt64
-    """When."""
+    """Time of the change."""
     change: ChangeKind
-    """What."""
+    """The change."""
     link: UInt32
     """Index of the link."""
 
@@ -215,18 +215,18 @@ class CodelParams(Struct, frozen=True, kw_only=True):
 
 
 EmulLinks: TypeAlias = Literal["emulator", "netem"]
-"""What the links of method ``emul`` are.
+"""The implementation of the links of method ``emul``.
 
 - ``emulator``: The program weir-emu.
 - ``netem``: Queueing disciplines of the kernel between namespaces: netem, tbf and what stands below it.
 """
 
 EmulOffload: TypeAlias = Literal["auto", "packets", "trains"]
-"""What the hosts of method ``emul`` do about segments.
+"""The treatment of segments by the hosts of method ``emul``.
 
-- ``auto``: ``packets`` where they are few enough for any machine, else ``trains``.
-- ``packets``: Each packet is alone from the start.
-- ``trains``: TCP makes trains of segments, which stay whole on the way.
+- ``auto``: ``packets`` if there are few enough for any machine, else ``trains``.
+- ``packets``: Each packet is separate from the start.
+- ``trains``: TCP makes trains of segments, which stay whole on the path.
 """
 
 
@@ -234,15 +234,15 @@ class EmulOptions(Struct, frozen=True, kw_only=True):
     """Options of method ``emul``."""
 
     links: EmulLinks = "emulator"
-    """What the links are."""
+    """The implementation of the links."""
     offload: EmulOffload = "auto"
-    """What the hosts do about segments."""
+    """The treatment of segments by the hosts."""
 
 
 Role: TypeAlias = Literal["test", "background", "reverse"]
-"""What a flow is to the experiment.
+"""The role of a flow in the experiment.
 
-- ``test``: Under test: metrics are about it.
+- ``test``: Under test: metrics include it.
 - ``background``: Background traffic from source to sink.
 - ``reverse``: Background traffic from sink to source.
 """
@@ -253,7 +253,7 @@ class StartedReady(Struct, frozen=True, kw_only=True, tag_field="when", tag="sta
 
 
 class PortReady(Struct, frozen=True, kw_only=True, tag_field="when", tag="port"):
-    """When it listens on a port, TCP or UDP; none: that of the flow."""
+    """When it listens on a port, TCP or UDP; none: the flow's port."""
 
     port: UInt16 | None = None
     """The port."""
@@ -267,7 +267,7 @@ class OutputReady(Struct, frozen=True, kw_only=True, tag_field="when", tag="outp
 
 
 class AfterReady(Struct, frozen=True, kw_only=True, tag_field="when", tag="after"):
-    """So long after its start."""
+    """After this time since its start."""
 
     time_ns: UInt64
     """The time."""
@@ -277,9 +277,9 @@ Ready: TypeAlias = StartedReady | PortReady | OutputReady | AfterReady
 """When a peer can be reached."""
 
 Report: TypeAlias = Literal["iperf3"]
-"""Reports that are read.
+"""Formats of reports.
 
-- ``iperf3``: Of ``iperf3 --json``.
+- ``iperf3``: Output of ``iperf3 --json``.
 """
 
 Sender: TypeAlias = Literal["command", "peer"]
@@ -298,9 +298,11 @@ class Transfer(Struct, frozen=True, kw_only=True):
     bytes: UInt64
     """Size."""
     page: UInt32 | None = None
-    """Number of the page that it is an object of, among the pages of its user, from 0."""
+    """Number of the page of which it is an object, among the pages of its user, from 0."""
     wait_ns: UInt64
-    """Wait after the end of the one before, or after the start of the flow; and after the end of all in ``after``."""
+    """Wait after the end of the previous transfer, or after the start of the flow; and after the end of all in
+    ``after``.
+    """
 
 
 class BulkSource(Struct, frozen=True, kw_only=True, tag_field="kind", tag="bulk"):
@@ -308,7 +310,7 @@ class BulkSource(Struct, frozen=True, kw_only=True, tag_field="kind", tag="bulk"
 
 
 class TransfersSource(Struct, frozen=True, kw_only=True, tag_field="kind", tag="transfers"):
-    """One transfer after another: wait, send, and go on when the last byte was acknowledged."""
+    """One transfer after another: wait, send, and continue when the last byte was acknowledged."""
 
     keep_connection: bool
     """One connection for all of them, instead of one each."""
@@ -326,30 +328,29 @@ class CbrSource(Struct, frozen=True, kw_only=True, tag_field="kind", tag="cbr"):
 
 
 class CommandSource(Struct, frozen=True, kw_only=True, tag_field="kind", tag="command"):
-    """Whatever a program sends; for methods with a real kernel."""
+    """The traffic of a program; for methods with a real kernel."""
 
     command: tuple[str, ...]
-    """The program that begins when the flow does, and its arguments; never a shell's line."""
+    """The program that begins with the flow, and its arguments; never a shell's command line."""
     peer: tuple[str, ...] | None = None
-    """The program at the other end, which is there from before the start of the plan."""
+    """The program at the other end, which starts before the plan does."""
     rate_bps: UInt64 | None = None
-    """They send no more than this: the rate of the IP packets, headers included. For estimates."""
+    """Upper bound of their sending rate: the rate of the IP packets, headers included. For estimates."""
     ready: Ready = StartedReady()
     """When the peer can be reached."""
     report: Report | None = None
-    """What is read of their standard output."""
+    """The format of the report on their standard output."""
     sender: Sender = "command"
-    """Which of the two sends the data, and is at the sending node."""
+    """Which of the two sends the data, at the sending node."""
 
 
 Source: TypeAlias = BulkSource | TransfersSource | CbrSource | CommandSource
-"""What a flow sends."""
+"""The payload of a flow."""
 
 Stack: TypeAlias = Literal["linux", "linux-2.6"]
 """Profile of a TCP stack.
 
-- ``linux``: Current Linux: RACK-TLP, PRR, small-queue back-pressure, HyStart where the congestion control has
-  it.
+- ``linux``: Current Linux: RACK-TLP, PRR, small-queue back-pressure, HyStart if the congestion control has it.
 - ``linux-2.6``: Linux 2.6: duplicate-ACK threshold and FACK, rate halving, no TLP, no back-pressure, HyStart or
   pacing.
 """
@@ -365,7 +366,9 @@ class TcpTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag=
     cc_options: dict[str, Int64] = field(default_factory=dict)
     """Options of the congestion control, by name."""
     cc_source: str | None = None
-    """For a path: which source it is, such as ``sha256:...``. Two plans whose sources differ are two plans."""
+    """For a path: the identity of its source, such as ``sha256:...``. Plans with different sources are different
+    plans.
+    """
     ecn: bool
     """Explicit congestion notification (RFC 3168)."""
     initial_window: UInt32
@@ -373,17 +376,17 @@ class TcpTransport(Struct, frozen=True, kw_only=True, tag_field="protocol", tag=
     mss_bytes: UInt32
     """Payload of a full segment; the IP packet adds 20 + 20 bytes and the options."""
     pacing: bool
-    """Pace even where the congestion control does not ask for it."""
+    """Pace even if the congestion control does not ask for it."""
     processing_ns: UInt64 = 0
-    """The receiving host takes up to this long, uniformly distributed, until what it answers is at its link. For
-    the simulator; real hosts take their own time.
+    """Maximum time until the receiving host's answer is at its link, uniformly distributed. Only for the
+    simulator; real hosts take their own time.
     """
     receive_buffer_bytes: UInt64
-    """Most bytes received and not read, as advertised in the window."""
+    """Maximum number of bytes received and not read, as advertised in the window."""
     sack: bool
     """Selective acknowledgements."""
     send_buffer_bytes: UInt64
-    """Most bytes sent and not acknowledged."""
+    """Maximum number of bytes sent and not acknowledged."""
     stack: Stack
     """Profile of the stack."""
     timestamps: bool
@@ -402,7 +405,7 @@ Transport: TypeAlias = TcpTransport | UdpTransport
 
 
 class Flow(Struct, frozen=True, kw_only=True):
-    """One flow: one transport connection after another between two hosts, or one stream of datagrams."""
+    """One flow: consecutive transport connections between two hosts, or one stream of datagrams."""
 
     dscp: UInt8 = 0
     """Differentiated-services code point."""
@@ -421,9 +424,9 @@ class Flow(Struct, frozen=True, kw_only=True):
     reverse_path: tuple[UInt32, ...]
     """Indices of the links that acknowledgements cross, in order."""
     role: Role
-    """What it is to the experiment."""
+    """Role in the experiment."""
     source: Source
-    """What is sent."""
+    """Payload."""
     start_ns: UInt64
     """Start."""
     stop_ns: UInt64 | None = None
@@ -437,20 +440,20 @@ class Flow(Struct, frozen=True, kw_only=True):
 
 
 LabLinks: TypeAlias = Literal["auto", "kernel", "emulator", "netem"]
-"""What the links of method ``lab`` are.
+"""The implementation of the links of method ``lab``.
 
-- ``auto``: ``kernel`` where that can do all of the plan, else ``emulator``.
+- ``auto``: ``kernel`` if it supports all of the plan, else ``emulator``.
 - ``kernel``: weir's own module of the lab kernel.
 - ``emulator``: The program weir-emu.
 - ``netem``: Queueing disciplines of the kernel between namespaces: netem, tbf and what stands below it.
 """
 
 Offload: TypeAlias = Literal["packets", "trains", "device"]
-"""What the devices of the lab's hosts do about segments.
+"""The treatment of segments by the devices of the lab's hosts.
 
-- ``packets``: Each packet is alone from the start.
+- ``packets``: Each packet is separate from the start.
 - ``trains``: Trains of segments stay whole on every link.
-- ``device``: TCP makes trains, and the host's device takes them apart.
+- ``device``: TCP makes trains, and the host's device segments them.
 """
 
 
@@ -458,9 +461,9 @@ class LabOptions(Struct, frozen=True, kw_only=True):
     """Options of method ``lab``."""
 
     links: LabLinks = "auto"
-    """What the links are."""
+    """The implementation of the links."""
     offload: Offload = "packets"
-    """What the hosts' devices do about segments."""
+    """The treatment of segments by the hosts' devices."""
 
 
 class Limit(Struct, frozen=True, kw_only=True):
@@ -560,8 +563,8 @@ class Link(Struct, frozen=True, kw_only=True):
     from_: UInt32 = field(name="from")
     """Index of the node it leaves."""
     host_nic: bool = False
-    """True for the first link of a host: the sender sees its queue (a full one pushes back or signals local
-    congestion, as its stack does) and no packet is lost silently.
+    """True for the first link of a host. The sender sees its queue: a full queue pushes back or signals local
+    congestion, as the stack does, and loses no packet silently.
     """
     loss: Loss | None = None
     """Losses before the queue."""
@@ -570,7 +573,7 @@ class Link(Struct, frozen=True, kw_only=True):
     name: str
     """Unique name, such as ``bottleneck`` or ``src3->left``."""
     overhead_bytes: UInt32
-    """Bytes added to each IP packet when it is put on the wire (38 for Ethernet: preamble, header, FCS and gap)."""
+    """Bytes added to each IP packet on the wire (38 for Ethernet: preamble, header, FCS and gap)."""
     queue: Queue
     """The queue before the transmitter."""
     rate_bps: UInt64
@@ -583,26 +586,24 @@ class Trace(Struct, frozen=True, kw_only=True):
     """A per-packet trace."""
 
     flows: tuple[UInt32, ...] = ()
-    """Indices of the flows traced; empty: all."""
+    """Indices of the traced flows; empty: all."""
     from_ns: UInt64
-    """Start of the window traced."""
+    """Start of the traced window."""
     max_packets: UInt64
-    """No more than this many packets."""
+    """Maximum number of packets."""
     to_ns: UInt64
-    """End of the window traced."""
+    """End of the traced window."""
 
 
 class Measure(Struct, frozen=True, kw_only=True):
-    """What is recorded and how often. An interval of 0 switches a table off."""
+    """The measurements and their intervals. An interval of 0 switches a table off."""
 
     delay_ns: UInt64 = 0
-    """Interval of tables ``delays`` and ``delay_bins``. Left out of the plan where it is 0, as in plans that know
-    none.
-    """
+    """Interval of tables ``delays`` and ``delay_bins``. Omitted at 0, as in plans from before this field."""
     goodput_ns: UInt64
     """Interval of table ``goodput``."""
     links: tuple[UInt32, ...] = ()
-    """Indices of the links recorded; empty: all."""
+    """Indices of the recorded links; empty: all."""
     links_ns: UInt64
     """Interval of table ``links``."""
     tcp_ns: UInt64
@@ -638,7 +639,7 @@ class Node(Struct, frozen=True, kw_only=True):
 
 
 class Phase(Struct, frozen=True, kw_only=True):
-    """A named window that metrics are computed on."""
+    """A named window for metrics."""
 
     from_ns: UInt64
     """Start, inclusive."""
@@ -660,15 +661,15 @@ class Plan(Struct, frozen=True, kw_only=True):
     links: tuple[Link, ...]
     """Directed links; flows name them by index."""
     measure: Measure
-    """What is recorded and how often."""
+    """The measurements and their intervals."""
     methods: Methods = Methods()
     """Options of methods."""
     nodes: tuple[Node, ...]
     """Nodes; links name them by index."""
     phases: tuple[Phase, ...] = ()
-    """Named windows that metrics are computed on."""
+    """Named windows for metrics."""
     seed: UInt64
-    """Seed of everything still random while the plan runs (loss, jitter, RED). Differs between repeats."""
+    """Seed of all randomness while the plan runs (loss, jitter, RED). Differs between repeats."""
     title: str
     """Title of the scenario."""
     version: UInt32
