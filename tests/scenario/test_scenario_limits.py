@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from scenario_support import dumbbell, workload
 
-from weir.scenario import ScenarioError, _claims, _scenario, parse
+from shared import called
+from weir.cli import _remarks
+from weir.scenario import ScenarioError, _claims, _named, _scenario, _sources, parse
 
 
 def refusal(text: str) -> str:
@@ -145,3 +149,95 @@ def test_a_crowd_of_random_flows_is_compiled_once(monkeypatch: pytest.MonkeyPatc
     entry = "name: f, kind: transfer, between: pairs, flows: 1000, size: {exponential: 1kB}, until: 9s"
     parse(workload(entry, sweep="{topology.dumbbell.rtt: [10ms, 20ms]}", repeat="3", quick="{duration: 5s}"))
     assert len(compiled) == 1
+
+
+CROWD = "name: f, kind: transfer, between: pairs, flows: 1000, count: 10, size: {exponential: 1kB}, until: 9s"
+
+
+def test_flows_links_and_transfers_have_a_limit_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert parse(workload(CROWD)).heaviest > 3_000
+    monkeypatch.setattr(_sources, "MAX_WORK", 3_000)
+    said = refusal(workload(CROWD))
+    assert said.startswith("<text>:")
+    assert "together are too many for one cell; expected fewer flows, links or transfers" in said
+
+
+def test_the_search_for_paths_and_their_links_are_work() -> None:
+    lot = (
+        "{parking_lot: {bottlenecks: 100, pairs: 100, rtt: 1s, access: {rate: 1Gbps}, "
+        "bottleneck: {rate: 1Gbps, queue: 1ms}}}"
+    )
+    few, many = (
+        parse(workload(f"name: f, kind: bulk, between: pairs, flows: {n}, until: 90s", topology=lot)).heaviest
+        for n in (100, 1100)
+    )
+    # A flow, and the 102 links of its path there and back, of which 100 are a unit.
+    assert 3_000 <= many - few <= 3_100
+
+
+def test_the_second_compilation_of_a_cell_is_work_too() -> None:
+    """A cell is compiled with another seed where repeats might be equal."""
+    fixed = "{cc: reno, processing: 0ms}"
+    once, twice = (parse(dumbbell(repeat=str(n), transport=fixed)).heaviest for n in (1, 2))
+    assert twice == 2 * once
+
+
+def test_methods_are_asked_about_few_cells_of_a_large_scenario(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = parse(workload(CROWD, sweep="{topology.dumbbell.rtt: [10ms, 20ms, 30ms, 40ms]}"))
+    looked = []
+    weighed = _scenario.Cell.weighed
+    monkeypatch.setattr(_scenario.Cell, "weighed", lambda cell: looked.append(cell.id) or weighed(cell))
+    monkeypatch.setattr(_remarks, "_MOST_WORK", scenario.heaviest + 1)
+    list(_remarks.remarks(scenario.cells()))
+    assert looked == ["0000-r0", "0001-r0"]
+
+
+def test_no_method_is_asked_about_a_cell_that_takes_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "crowd.yaml"
+    file.write_text(workload(CROWD))
+    monkeypatch.setattr("weir.cli.check._MOST_WORK", 1_000)
+    monkeypatch.setattr("weir.cli.check.remarks", lambda _: pytest.fail("asked"))
+    ran = called("check", file)
+    assert ran.code == 0
+    assert "info: the methods' remarks are left out, because a cell is very large" in " ".join(ran.out.split())
+
+
+def test_equal_parts_of_checks_are_looked_up_once_and_told_at_each_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = []
+    has = _named._has
+    monkeypatch.setattr(_named, "_has", lambda part, view: looked.append(part.text) or has(part, view))
+    claims = ", ".join(f"{{claim: c, check: 'goodput.mean(flows[999]) > {i}bps'}}" for i in range(3))
+    with pytest.raises(ScenarioError) as caught:
+        parse(dumbbell(expect=f"[{claims}]"))
+    assert looked == ["flows[999]"]
+    assert len([p for p in caught.value.problems if "flows[999]" in p.message]) == 3
+
+
+def test_names_in_checks_are_looked_up_as_far_as_that_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_named, "_MOST_LOOKS", 50)
+    claims = ", ".join(f"{{claim: c, check: 'goodput.mean(flows[{i}]) > 1bps'}}" for i in range(100, 120))
+    looked = []
+    has = _named._has
+    monkeypatch.setattr(_named, "_has", lambda part, view: looked.append(part.text) or has(part, view))
+    parse(dumbbell(expect=f"[{claims}]"))
+    assert 0 < len(looked) < 5
+
+
+def test_losses_that_are_listed_are_one_list_for_all_links() -> None:
+    topology = (
+        "{dumbbell: {pairs: 1, access: {rate: 1Gbps}, rtt: 20ms, "
+        "bottleneck: {rate: 1Gbps, queue: 10ms, loss: {list: [3, 5]}}}}"
+    )
+    changes = "[{link: bottleneck, at: [1s, 2s], loss: {list: [4]}}]"
+    plan = parse(dumbbell(topology=topology, changes=changes)).cells()[0].plan()
+    first, second = (change["change"]["loss"]["packets"] for change in plan["changes"])
+    assert first == [4]
+    assert first is second
+
+
+def test_a_sweep_of_thousands_of_usual_cells_is_checked_without_a_word_of_size() -> None:
+    axes = f"topology.dumbbell.rtt: [{', '.join(f'{i}us' for i in range(20_000, 20_070))}], "
+    axes += f"duration: [{', '.join(f'{i}s' for i in range(100, 160))}]"
+    scenario = parse(dumbbell(sweep=f"{{{axes}}}"))
+    assert len(scenario.cells()) == 4200
+    assert scenario.problems == ()

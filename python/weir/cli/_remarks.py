@@ -8,24 +8,46 @@ from typing import TYPE_CHECKING, Any
 from weir.cli._common import console
 
 if TYPE_CHECKING:
-    from weir.engine import Cell
     from weir.methods import Method
+    from weir.scenario import Cell
 
 __all__ = ["print_remarks", "remarks"]
 
 _MOST_CELLS = 50
 """Maximum number of cells examined; of more, a regular selection."""
+_MOST_WORK = 50_000
+"""Maximum work of compiling them (``weir.scenario.Cell.weighed``); the cell that exceeds it is the last."""
 
 
 def remarks(cells: Sequence[Cell]) -> Iterator[str]:
-    """The methods' remarks on ``cells``, each once."""
+    """The methods' remarks on ``cells``, each once; holds one plan at a time.
+
+    Raises:
+        ScenarioError: a cell has no plan.
+    """
     from weir import methods
 
-    plans = [cell.plan() for cell in cells[:: -(-len(cells) // _MOST_CELLS) or 1]]
-    for name in methods.names():
-        method = methods.registered(name)  # a method that cannot be loaded has none
-        if method is not None:
-            yield from (f"method {name}: {text}" for text in _said(method, plans))
+    # A method that cannot be loaded has no remarks.
+    known = [(name, method) for name in methods.names() if (method := methods.registered(name)) is not None]
+    found: dict[str, dict[str, None]] = {name: {} for name, _ in known}
+    left = _MOST_WORK
+    for cell in cells[:: -(-len(cells) // _MOST_CELLS) or 1]:
+        left -= _look(cell, known, found)
+        if left < 0:
+            break
+    for name, texts in found.items():
+        yield from (f"method {name}: {text}" for text in texts)
+
+
+def _look(cell: Cell, known: Sequence[tuple[str, Method]], found: Mapping[str, dict[str, None]]) -> int:
+    """Adds the methods' remarks on ``cell`` to ``found``; returns the work of compiling the cell."""
+    from weir.engine import estimate
+
+    plan, work = cell.weighed()
+    packets = estimate(plan).packets
+    for name, method in known:
+        found[name].update(dict.fromkeys(method.remarks(plan, packets)))
+    return work
 
 
 def print_remarks(method: Method, plans: Sequence[Mapping[str, Any]]) -> None:

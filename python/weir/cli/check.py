@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+_MOST_WORK = 150_000
+"""Maximum work of compiling a cell (``weir.scenario.Cell.weighed``) a second time, for the methods' remarks."""
 _EPILOG = examples(
     ("weir check my.yaml", "list every problem as file:line:column"),
     ("weir check scenarios/*/*.yaml", "check several scenarios"),
@@ -36,9 +38,7 @@ def command(files: tuple[str, ...], quiet: bool, as_json: bool) -> None:
     Errors exit with 2; warnings and notes do not. Notes also say if a method would be unusually slow, or cannot measure
     as often as `measure` asks.
     """
-    from weir.scenario import check
-
-    problems = [problem for name in files for problem in (*check(locate(name)), *_remarked(locate(name), quiet=quiet))]
+    problems = [problem for name in files for problem in _problems(locate(name), quiet=quiet)]
     errors = sum(problem.severity == "error" for problem in problems)
     if as_json:
         emit_json([asdict(problem) for problem in problems])
@@ -50,14 +50,17 @@ def command(files: tuple[str, ...], quiet: bool, as_json: bool) -> None:
         raise click.exceptions.Exit(_errors.BAD_INPUT)
 
 
-def _remarked(file: Path, *, quiet: bool) -> Iterator[Problem]:
-    """The methods' remarks on the scenario in ``file``, as notes; none for a wrong one."""
+def _problems(file: Path, *, quiet: bool) -> Iterator[Problem]:
+    """The problems of the scenario in ``file``; unless ``quiet``, also the methods' remarks, as notes."""
     from weir import scenario
 
-    if quiet:
-        return
     try:
-        cells = scenario.load(file).cells()
-    except scenario.ScenarioError:
-        return
-    yield from (scenario.Problem(str(file), 1, 1, text, "info") for text in remarks(cells))
+        loaded = scenario.load(file)
+        yield from loaded.problems
+        if quiet:
+            return
+        large = loaded.heaviest > _MOST_WORK
+        said = ["the methods' remarks are left out, because a cell is very large"] if large else remarks(loaded.cells())
+        yield from (scenario.Problem(str(file), 1, 1, text, "info") for text in said)
+    except scenario.ScenarioError as error:
+        yield from error.problems

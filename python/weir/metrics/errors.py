@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from itertools import islice
 
 __all__ = ["MetricError", "nearest"]
+
+_MOST_COMPARED = 500
 
 
 class MetricError(Exception):
@@ -13,6 +16,6 @@ class MetricError(Exception):
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
-    """`` Did you mean ...?`` with the closest of ``words``; empty if none is close."""
-    close = difflib.get_close_matches(word, list(words), n=1, cutoff=0.5)
+    """`` Did you mean ...?`` with the closest of the first ``words``; empty if none is close."""
+    close = difflib.get_close_matches(word, islice(words, _MOST_COMPARED), n=1, cutoff=0.5)
     return f" Did you mean {close[0]!r}?" if close else ""

@@ -24,6 +24,8 @@ __all__ = ["Flow", "Group", "groups_of"]
 
 MAX_FLOWS = 100_000
 MAX_HOPS = 5_000_000
+_HOPS_OF_WORK = 100
+"""Links of paths that take as long as one unit of ``Log.work``."""
 _LEVEL_TOLERANCE = 0.01
 
 
@@ -256,7 +258,9 @@ class Group:
                 raise log.error(entry.at(ends[0]), f"flow `{entry.name}[{i}]` {times}")
             pair = pairs[i % len(pairs)]
             flow = Flow(i, pair, self._path(*pair), self._path(*reversed(pair)), start, stop)
+            before = self._budget.hops
             self._budget.hops += (len(flow.path.links) + len(flow.back.links)) * entry.parallel
+            log.work += self._budget.hops // _HOPS_OF_WORK - before // _HOPS_OF_WORK
             if self._budget.hops > MAX_HOPS:
                 raise log.error(entry.mark, f"the paths of all flows have more than {MAX_HOPS} links")
             flows.append(flow)

@@ -7,6 +7,7 @@ Only what may be written and what it means; `_network.py` writes it into plans.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -41,6 +42,11 @@ class LossList(Spec):
     """These packets of the link are lost, counted from 1 over data packets only."""
 
     packets: tuple[int, ...] = ()
+
+    @cached_property
+    def listed(self) -> list[int]:
+        """The packets as a list, which all links and changes with these losses share."""
+        return list(self.packets)
 
 
 @dataclass(frozen=True, kw_only=True)

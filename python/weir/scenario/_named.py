@@ -16,6 +16,9 @@ from ._problem import Log, Mark
 
 __all__ = ["Named"]
 
+_MOST_LOOKS = 3_000_000
+"""Maximum number of comparisons with names of flows and links: a second or two."""
+
 
 @dataclass
 class _Part:
@@ -24,7 +27,7 @@ class _Part:
     text: str
     links: bool
     where: Mapping[str, str]
-    mark: Mark
+    marks: tuple[Mark, ...]
     reason: str = ""  # why no cell has it so far; empty before the first cell
 
 
@@ -36,10 +39,12 @@ class Named:
     _open: list[_Part] = field(default_factory=list)
     _delays: dict[Mark, str] = field(default_factory=dict)  # metrics of delays, while no cell measures any
     _seen: bool = False
+    _looks: int = 0  # comparisons with names of flows and links
 
     def __post_init__(self) -> None:
         """Reads the checks; malformed ones were reported already."""
         syntax = importlib.import_module("weir.metrics.expect.syntax")
+        asked_before: dict[tuple[str, bool, tuple[tuple[str, str], ...]], list[Mark]] = {}
         for expectation, mark in self.expectations:
             read = read_check(expectation.check, None, None)
             found = [] if isinstance(read, Exception) else syntax.references(read.node)
@@ -47,16 +52,27 @@ class Named:
             asked = [r.text for r in found if "delays" in r.metric.tables]
             if asked:
                 self._delays[mark] = asked[0]
-            self._open += [_Part(text, links, where, mark) for text, links, where in parts if text is not None]
+            for text, links, where in parts:
+                if text is not None:
+                    same = asked_before.setdefault((text, links, tuple(sorted(where.items()))), [])
+                    same.append(mark)
+        self._open = [_Part(text, links, dict(where), tuple(m)) for (text, links, where), m in asked_before.items()]
 
     def see(self, factors: Mapping[str, str], plan: Mapping[str, Any]) -> None:
         """Examines the plan of a cell with these factors."""
         self._seen = True
         if plan["measure"].get("delay_ns"):
             self._delays = {}
-        if self._open:
-            view = _view(plan)
-            self._open = [part for part in self._open if not _has(part, factors, view)]
+        about = [part for part in self._open if all(factors.get(n) == value for n, value in part.where.items())]
+        if not about:
+            return
+        view = _view(plan)
+        for part in about:
+            self._looks += (1 + part.text.count(",")) * (len(view.flows) + len(view.links))
+            if self._looks > _MOST_LOOKS:
+                self._open = []  # a name not found so far may exist in a later cell
+            elif _has(part, view):
+                self._open.remove(part)
 
     def report(self, log: Log) -> None:
         """Reports names that no cell has."""
@@ -64,12 +80,11 @@ class Named:
             log.error(mark, f"`{text[:60]}` needs `measure: {{delay: ...}}`, the interval in which delays are recorded")
         for part in self._open:
             if part.reason:
-                log.error(part.mark, f"`({part.text[:60]})` of this check: {part.reason}")
+                for mark in part.marks:
+                    log.error(mark, f"`({part.text[:60]})` of this check: {part.reason}")
 
 
-def _has(part: _Part, factors: Mapping[str, str], view: Any) -> bool:
-    if any(factors.get(name) != value for name, value in part.where.items()):
-        return False
+def _has(part: _Part, view: Any) -> bool:
     selection = importlib.import_module("weir.metrics.selection")
     errors = importlib.import_module("weir.metrics.errors")
     try:

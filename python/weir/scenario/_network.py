@@ -21,6 +21,8 @@ __all__ = ["Link", "Network", "Path", "check_link", "delay_plan", "loss_plan"]
 MAX_ROUTERS = 1_000
 MAX_STEPS = 6_000_000
 """Limit of the search for paths, in links examined. A dumbbell with 1,000 routers takes 4,000,000."""
+_STEPS_OF_WORK = 50
+"""Steps that take as long as one unit of ``Log.work``."""
 
 
 @dataclass
@@ -243,8 +245,9 @@ class Network:
         return self._tables[origin]
 
     def _step(self, n: int) -> None:
-        """Counts a step of the search, so that every plan compiles in bounded time."""
-        self._steps += n
+        """Counts ``n`` steps of the search, so that every plan compiles in bounded time."""
+        before, self._steps = self._steps, self._steps + n
+        self.log.work += self._steps // _STEPS_OF_WORK - before // _STEPS_OF_WORK
         if self._steps > MAX_STEPS:
             message = f"paths between so many hosts over {len(self.links)} links take over {MAX_STEPS} steps to find"
             raise self.log.error(self.mark, f"{message}; expected fewer links, routers or pairs of hosts")
@@ -274,7 +277,7 @@ def loss_plan(loss: Spec | None) -> dict[str, Any] | None:
         case lang.GilbertElliott():
             return {"kind": "gilbert_elliott", "p": loss.p, "r": loss.r, "good": loss.good, "bad": loss.bad}
         case lang.LossList():
-            return {"kind": "list", "packets": list(loss.packets)}
+            return {"kind": "list", "packets": loss.listed}
         case _:
             return None
 

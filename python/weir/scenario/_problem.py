@@ -97,7 +97,9 @@ class Log:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.work = 0  # values read, links, flows and tens of draws made so far: the cost of checking a cell
+        self.work = 0
+        """Cost of checking so far, in units of about 25 us: a value read, a link, a flow, ten draws, 50 steps of the
+        search for paths, or 100 links of paths."""
         self._errors: dict[Problem, None] = {}
         self._notes: dict[Problem, None] = {}
         self._outlines: set[tuple[int, int, str]] = set()

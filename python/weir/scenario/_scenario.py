@@ -56,9 +56,18 @@ class Cell:
             ScenarioError: there is no plan for these values.
             ImportError: weir's extension, which makes random draws, is not built.
         """
+        return self.weighed()[0]
+
+    def weighed(self) -> tuple[dict[str, Any], int]:
+        """The plan and the work of compiling it, in units of about 25 us that do not depend on the machine.
+
+        Raises:
+            ScenarioError: there is no plan for these values.
+            ImportError: weir's extension, which makes random draws, is not built.
+        """
         log = Log(self._scenario.file)
         try:
-            return self._scenario._compile(self._values, self.seed, log)
+            return self._scenario._compile(self._values, self.seed, log), log.work
         except (Invalid, Enough):
             raise ScenarioError(log.problems) from None
 
@@ -74,6 +83,7 @@ class Scenario:
         expect: Claims about its results that this version decides.
         unjudged: The other claims of the file, and why this version does not decide them.
         problems: Warnings and notes.
+        heaviest: Maximum work of compiling one of the checked cells; see `Cell.weighed`.
     """
 
     file: str
@@ -88,6 +98,7 @@ class Scenario:
     expect: tuple[Expectation, ...]
     unjudged: tuple[Unjudged, ...]
     problems: tuple[Problem, ...]
+    heaviest: int
     _tree: Map = field(repr=False, compare=False)
     _sweep: Sweep = field(repr=False, compare=False)
     _quick: Scenario | None = field(repr=False, compare=False)
@@ -311,6 +322,7 @@ def _variant(
         expect=expect,
         unjudged=unjudged,
         problems=(),
+        heaviest=0,
         _tree=root,
         _sweep=sweep,
         _quick=None,
@@ -325,7 +337,7 @@ def _variant(
         log.warn(head.at("sweep"), f"{runs} runs ({len(sweep)} cells, {head.repeat} repeats) will take long")
     # Reports problems of the sweep's values together with the others.
     if needed or (body is not None and log.work <= _MAX_WORK):  # the first version may have used up the limit
-        _check_cells(scenario, head, log)
+        return replace(scenario, heaviest=_check_cells(scenario, head, log))
     return scenario
 
 
@@ -361,9 +373,13 @@ def _tried(part: Callable[[], T]) -> T | None:
         return None
 
 
-def _check_cells(scenario: Scenario, head: Head, log: Log) -> None:
-    """Compiles cells to find their problems: all, or a selection if all would take too long."""
-    work = 0
+def _check_cells(scenario: Scenario, head: Head, log: Log) -> int:
+    """Compiles cells to find their problems: all, or a selection if all would take too long.
+
+    Returns:
+        The work of the most expensive cell.
+    """
+    work = heaviest = 0
     varies = scenario.repeat == 1
     named = Named(_marked(scenario, head))
     for values in scenario._sweep.probes(_MAX_CHECKED):
@@ -371,9 +387,10 @@ def _check_cells(scenario: Scenario, head: Head, log: Log) -> None:
         with suppress(Invalid, Enough):
             plan = scenario._compile(values, derive_seed(scenario.seed, 0), cell)
             named.see({name: text for value in values for name, text in value.names}, plan)
-            varies = varies or cell.work > _MAX_WORK_TWICE or _seed_matters(scenario, values, plan)
+            varies = varies or cell.work > _MAX_WORK_TWICE or _seed_matters(scenario, values, plan, cell)
         log.extend(cell)
         work += cell.work
+        heaviest = max(heaviest, cell.work)
         log.work += cell.work
         if work > _MAX_WORK:
             break
@@ -381,6 +398,7 @@ def _check_cells(scenario: Scenario, head: Head, log: Log) -> None:
     if work <= _MAX_WORK and not varies and not log.failed:
         text = "nothing is random here: repeats are equal, and intervals have no width; `processing` is a way out"
         log.warn(head.at("repeat"), text)
+    return heaviest
 
 
 def _marked(scenario: Scenario, head: Head) -> list[tuple[Expectation, Mark]]:
@@ -397,13 +415,15 @@ _RANDOM = frozenset(one.name for one in elements() if one.random)
 """Elements of a plan that draw random numbers during the run."""
 
 
-def _seed_matters(scenario: Scenario, values: tuple[Factor, ...], plan: dict[str, Any]) -> bool:
-    """Whether another repeat of the cell with this plan may have other results."""
+def _seed_matters(scenario: Scenario, values: tuple[Factor, ...], plan: dict[str, Any], log: Log) -> bool:
+    """Whether another repeat of the cell with this plan may have other results; adds its work to ``log``."""
     if any(flow["transport"].get("processing_ns") for flow in plan["flows"]):
         return True
     parts = [part for link in plan["links"] for part in (link["queue"], link["delay"], link["loss"])]
     parts += [part for c in plan["changes"] for part in (c["change"].get("delay"), c["change"].get("loss"))]
     if any(part is not None and part["kind"] in _RANDOM for part in parts):
         return True
-    other = scenario._compile(values, derive_seed(scenario.seed, 1), Log(scenario.file))
+    again = Log(scenario.file)
+    other = scenario._compile(values, derive_seed(scenario.seed, 1), again)
+    log.work += again.work
     return {**other, "seed": 0} != {**plan, "seed": 0}

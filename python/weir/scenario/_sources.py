@@ -19,6 +19,8 @@ from ._problem import Log
 __all__ = ["Best", "Budget", "Flow", "Sources"]
 
 MAX_TRANSFERS = 1_000_000
+MAX_WORK = 300_000
+"""Maximum work of compiling a cell (``Log.work``): about 8 s and half a gigabyte."""
 MAX_BYTES = 2**60
 """Limit on the transfers of one flow; byte counters have room for several times as much."""
 
@@ -113,6 +115,9 @@ class Sources:
     def spend(self, n: int, *, keep: bool = True) -> None:
         """Takes ``n`` transfers or periods out of the budget; with ``keep=False``, only checks that they fit."""
         self.log.work += 1 + n // 10
+        if self.log.work > MAX_WORK:
+            message = "flows, their paths and their transfers together are too many for one cell"
+            raise self.log.error(self.entry.mark, f"{message}; expected fewer flows, links or transfers")
         if self.budget.spent + n > MAX_TRANSFERS:
             message = f"more than {MAX_TRANSFERS} transfers or periods; make them longer or the run shorter"
             raise self.log.error(self.entry.mark, message)
