@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import sys
 from collections import defaultdict
@@ -57,6 +58,8 @@ def called(*arguments: object) -> Ran:
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setattr(sys, "argv", ["weir", *map(str, arguments)])
+        # A run that takes long says now and then how far it is: what is printed would depend on the machine.
+        patch.setattr("weir.engine._display._LINE_EVERY_S", math.inf)
         forget_consoles()
         with pytest.raises(SystemExit) as ended:
             entry()
