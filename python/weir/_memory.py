@@ -1,12 +1,26 @@
-"""How much memory this machine has."""
+"""How much memory this machine has, and which of its files take of it."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
-__all__ = ["machine_bytes"]
+__all__ = ["is_in_memory", "machine_bytes"]
 
 
 def machine_bytes() -> int:
     """The machine's memory in bytes, used and free."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def is_in_memory(folder: Path) -> bool:
+    """Whether the files in ``folder`` are in memory, as those of a tmpfs(5) are.
+
+    Raises:
+        OSError: there is no such folder.
+    """
+    device = folder.stat().st_dev
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines()  # proc(5)
+    fields = [line.split() for line in mounts]
+    return any(found[2] == wanted and found[found.index("-") + 1] in {"tmpfs", "ramfs"} for found in fields)

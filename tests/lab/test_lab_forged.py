@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import resource
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from shared import execute, plan_of
+from weir import _memory
 from weir.lab import HungError, Kernel, Lab, LabError, Script, Settings, _lab
 from weir.lab._results import written
 from weir.methods import MethodError
@@ -165,6 +167,20 @@ def test_what_is_written_in_folders_that_are_too_deep_or_closed_is_not_passed_ov
     assert written((tmp_path,), 1 << 30) == "it made a folder that nobody can look into"
 
 
+def test_what_a_lab_may_write_to_a_folder_in_memory_is_no_use_of_too_much(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not Path("/dev/shm").is_dir() or not _memory.is_in_memory(Path("/dev/shm")):
+        pytest.skip("there is no file system in memory here")
+    monkeypatch.setattr(tempfile, "tempdir", "/dev/shm")
+    script = Script()
+    script.add("exec", "true")
+    with Lab(kernel, script, Settings(memory_mb=192, disk_bytes=1 << 30)) as lab:
+        assert lab._host_bytes == (2 * 192 << 20) + (2 << 30)
+        lab.wait()
+        assert lab.exit_code() == 0
+
+
 def test_a_lab_that_takes_too_much_memory_is_ended(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_lab, "_MEMORY_TIMES", 1)
     monkeypatch.setattr(_lab, "_HOST_BYTES", 64 << 20)
@@ -173,6 +189,7 @@ def test_a_lab_that_takes_too_much_memory_is_ended(kernel: Kernel, monkeypatch: 
         "exec", "sh", "-c", _HOST.format("/dev/shm") + "cd weir-lab-*; head -c 300000000 /dev/zero > big; sleep 1d"
     )
     with Lab(kernel, script, Settings(memory_mb=192)) as lab:
+        assert _memory.is_in_memory(lab._memory) or lab._memory == lab.folder
         if lab._memory == lab.folder or (len(lab._groups) < 2 and "memory" not in str(lab._groups)):
             pytest.skip("there is no control group for memory here, or no file system in memory")
         lab.wait()

@@ -50,7 +50,7 @@ LAYERS: dict[str, set[str]] = {
     },
     "emulate": {"weir._errors", "weir._owner", "weir._programs", "weir.hosts", "weir.scenario"},
     # The sources of a user's control.
-    "lab": {"weir._cache", "weir._group", "weir._owner", "weir._remove", "weir._weir", "weir.confine"},
+    "lab": {"weir._cache", "weir._group", "weir._memory", "weir._owner", "weir._remove", "weir._weir", "weir.confine"},
     # For checksums; for names in errors; for `Run.metrics`, which imports at the call.
     "run": {"weir._inside", "weir._memory", "weir._terminal", "weir._weir", "weir.metrics"},
     "metrics": {"weir.queues", "weir.run"},

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from weir import _group, _owner, confine
+from weir import _group, _memory, _owner, confine
 from weir._remove import remove_quietly
 from weir.lab import _stuck
 from weir.lab._errors import LabError
@@ -142,11 +142,6 @@ class Settings:
     patience_s: float = PATIENCE_S
     """Wall time for a tenth of a virtual second before the lab counts as hung."""
 
-    @property
-    def host_bytes(self) -> int:
-        """Maximum host memory: its own, and the host kernel's memory for it."""
-        return _MEMORY_TIMES * (self.memory_mb << 20) + _HOST_BYTES
-
 
 class Lab:
     """A lab, from its start to the end of the context. After that, nothing of it is left, whatever happened."""
@@ -167,6 +162,7 @@ class Lab:
         self._moved_s = self._begun_s = self._looked_s = 0.0
         self._watchdog: _stuck.Watchdog | None = None
         self._groups: tuple[Path, ...] = ()
+        self._host_bytes = _MEMORY_TIMES * (self._settings.memory_mb << 20) + _HOST_BYTES
         self._flags: dict[int, int] = {}
 
     def __enter__(self) -> Self:
@@ -200,7 +196,9 @@ class Lab:
         reading, self._lifeline = os.pipe()
         self._told, telling = os.pipe()
         os.set_blocking(self._told, False)
-        self._groups = _group.make(self._settings.processes, self._settings.host_bytes)
+        if _memory.is_in_memory(self.folder):
+            self._host_bytes += self._settings.disk_bytes
+        self._groups = _group.make(self._settings.processes, self._host_bytes)
         bounds = [str(telling), str(self._settings.processes), "\n".join(map(str, self._groups)) or "-"]
         command = [str(guard), str(reading), str(self.folder), str(self._memory), "--", *bounds, *confined]
         environment = {
@@ -437,7 +435,7 @@ class Lab:
             raise LabError(f"the lab is not started: {self._said('console').strip()}")
         if code == str(128 + signal.SIGKILL):
             raise LabError(
-                f"the lab was killed; the usual reason is memory: it may take {self._settings.host_bytes >> 20} MiB "
+                f"the lab was killed; the usual reason is memory: it may take {self._host_bytes >> 20} MiB "
                 "of this machine's"
             )
         if code == str(128 + signal.SIGXFSZ):
