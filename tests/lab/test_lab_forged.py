@@ -12,6 +12,7 @@ import pytest
 
 from shared import execute, plan_of
 from weir import _memory
+from weir._remove import remove_tree
 from weir.lab import HungError, Kernel, Lab, LabError, Script, Settings, _lab
 from weir.lab._results import written
 from weir.methods import MethodError
@@ -143,7 +144,11 @@ def test_a_lab_that_fills_the_folder_of_its_memory_is_ended(kernel: Kernel, monk
     monkeypatch.setattr(_lab, "_LOOK_S", 0.1)
     script = Script()
     script.add(
-        "exec", "sh", "-c", _HOST.format("/dev/shm") + "cd weir-lab-*; head -c 60000000 /dev/zero > big; sync; sleep 1d"
+        "exec",
+        "sh",
+        "-c",
+        _HOST.format("/dev/shm")
+        + "for d in weir-lab-*; do head -c 60000000 /dev/zero > $d/b; done; while :; do :; done",
     )
     with Lab(kernel, script, Settings(disk_bytes=50_000_000)) as lab:
         if lab._memory == lab.folder:
@@ -152,19 +157,37 @@ def test_a_lab_that_fills_the_folder_of_its_memory_is_ended(kernel: Kernel, monk
             lab.wait()
 
 
-def test_what_is_written_in_folders_that_are_too_deep_or_closed_is_not_passed_over(tmp_path: Path) -> None:
-    (tmp_path / "plain").mkdir()
-    (tmp_path / "plain" / "file").write_bytes(bytes(3 << 19))
-    assert written((tmp_path,), 1 << 20) == "it wrote more than 1048576 bytes"
-    assert written((tmp_path, tmp_path), 2 << 20) is None
+def test_what_is_written_in_folders_that_are_too_deep_or_closed_counts(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "closed" / "file").write_bytes(bytes(1 << 20))
+    (tmp_path / "closed").chmod(0o300)
     here = os.open(tmp_path, os.O_RDONLY)
-    for _ in range(30):  # 6,000 characters of path, more than a system call takes
-        os.mkdir("n" * 200, dir_fd=here)
-        deeper = os.open("n" * 200, os.O_RDONLY, dir_fd=here)
+    for _ in range(2000):  # more characters of path than a system call takes
+        os.mkdir("nnn", dir_fd=here)
+        deeper = os.open("nnn", os.O_RDONLY, dir_fd=here)
         os.close(here)
         here = deeper
+    file = os.open("file", os.O_WRONLY | os.O_CREAT, dir_fd=here)
+    os.write(file, bytes(1 << 20))
+    os.close(file)
     os.close(here)
-    assert written((tmp_path,), 1 << 30) == "it made a folder that nobody can look into"
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    assert written((tmp_path, tmp_path), 2 << 20) == "it wrote more than 2097152 bytes"  # folders take room, too
+    assert written((tmp_path, tmp_path, tmp_path / "gone"), 20 << 20) is None
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    remove_tree(tmp_path / "nnn")  # pytest would not get to its bottom
+    assert written((tmp_path,), 1 << 20) == "it wrote more than 1048576 bytes"
+
+
+def test_folders_that_would_take_all_descriptors_are_too_many(tmp_path: Path) -> None:
+    here = tmp_path
+    for level in range(600):
+        for name in (f"a{level}", f"b{level}"):  # whichever is met first, about every other time the other waits
+            (here / name).mkdir()
+        here = here / f"b{level}"
+    told = written((tmp_path,), 1 << 30)
+    remove_tree(tmp_path / "b0")  # pytest would not get to its bottom
+    assert told == "it made more than 10000 files, or folders within folders"
 
 
 def test_what_a_lab_may_write_to_a_folder_in_memory_is_no_use_of_too_much(
@@ -186,7 +209,10 @@ def test_a_lab_that_takes_too_much_memory_is_ended(kernel: Kernel, monkeypatch: 
     monkeypatch.setattr(_lab, "_HOST_BYTES", 64 << 20)
     script = Script()
     script.add(
-        "exec", "sh", "-c", _HOST.format("/dev/shm") + "cd weir-lab-*; head -c 300000000 /dev/zero > big; sleep 1d"
+        "exec",
+        "sh",
+        "-c",
+        _HOST.format("/dev/shm") + "for d in weir-lab-*; do head -c 300000000 /dev/zero > $d/b; done; sleep 1d",
     )
     with Lab(kernel, script, Settings(memory_mb=192)) as lab:
         assert _memory.is_in_memory(lab._memory) or lab._memory == lab.folder
