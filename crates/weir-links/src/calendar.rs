@@ -1,8 +1,8 @@
-//! When each source of events is due next.
+//! A calendar of event sources: which one is due next.
 //!
 //! Each source (a link's pipe, a flow's timer) has at most one pending event, so the calendar is a tournament over a
-//! fixed number of slots: setting a slot costs one comparison a level, the earliest is at the root. Events are ordered
-//! by (time, slot), which makes a run deterministic; both are packed into one word, the slot in the low bits.
+//! fixed number of slots: setting a slot costs one comparison per level, the earliest is at the root. Events are
+//! ordered by (time, slot), which makes a run deterministic; both are packed into one word, the slot in the low bits.
 
 use weir_units::Time;
 
@@ -15,7 +15,7 @@ pub struct Calendar {
 }
 
 impl Calendar {
-    /// A calendar of `slots` sources, none of them due.
+    /// A calendar of `slots` sources, none due.
     pub fn new(slots: usize) -> Calendar {
         let leaves = slots.next_power_of_two().max(2);
         let slot_bits = leaves.trailing_zeros();
@@ -29,12 +29,12 @@ impl Calendar {
         Calendar { tree, leaves, slot_bits }
     }
 
-    /// The first instant too late to be told from "never" with this many slots.
+    /// The first instant that cannot be distinguished from "never" with this many slots.
     pub fn horizon(slots: usize) -> Time {
         Time(u64::MAX >> slots.next_power_of_two().max(2).trailing_zeros())
     }
 
-    /// The source due first, and when; not before the horizon for never.
+    /// The source that is due first, and its time; not before the horizon for never.
     #[inline]
     pub fn first(&self) -> (Time, u32) {
         let root = self.tree[1];
@@ -46,12 +46,13 @@ impl Calendar {
         at.0.min(u64::MAX >> self.slot_bits) << self.slot_bits | u64::from(slot)
     }
 
-    /// Says when a source is due; [`Time::MAX`] for never.
+    /// Sets the time at which a source is due; [`Time::MAX`] for never.
     #[inline]
     pub fn set(&mut self, slot: u32, at: Time) {
         let mut winner = self.key(slot, at);
         let mut node = self.leaves + slot as usize;
-        // Borrowed once: what is written might else be where the tree itself is, and would be read again at each level.
+        // Borrowed once: the compiler would otherwise assume that a write may change the tree's own address, and reload
+        // it at each level.
         let tree = self.tree.as_mut_slice();
         tree[node] = winner;
         while node > 1 {
@@ -64,7 +65,7 @@ impl Calendar {
         }
     }
 
-    /// Makes a source due at `at` unless it is due before.
+    /// Makes a source due at `at` unless it is due earlier.
     #[inline]
     pub fn set_earlier(&mut self, slot: u32, at: Time) {
         if self.key(slot, at) < self.tree[self.leaves + slot as usize] {
@@ -80,7 +81,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against a linear search for the least (time, slot).
+        /// Against a linear search for the smallest (time, slot).
         #[test]
         fn yields_the_earliest_source(slots in 1usize..40, ops in proptest::collection::vec((0usize..40, 0u64..50), 1..200)) {
             let mut calendar = Calendar::new(slots);

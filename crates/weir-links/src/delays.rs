@@ -1,9 +1,9 @@
 //! One-way delay and jitter of each flow, in intervals of `measure.delay`.
 //!
-//! The one-way delay of a packet begins when its host hands it to the queue of its first link and ends when its last bit has
-//! reached the other host (RFC 7679, with the host's own queue as a part of the path). Jitter is the difference, without
-//! sign, to the delay of the flow's packet that arrived before it: the variation between consecutive packets of RFC 3393
-//! and RFC 3550, in the order of arrival. A packet that is lost has neither, one that is sent again is another packet.
+//! The one-way delay of a packet begins when its host hands it to the queue of its first link and ends when its last
+//! bit has reached the other host (RFC 7679, with the host's own queue as a part of the path). Jitter is the absolute
+//! difference to the delay of the flow's previous arrival: the variation between consecutive packets of RFC 3393 and
+//! RFC 3550, in the order of arrival. A lost packet has neither; a retransmission is another packet.
 
 use weir_run::{DelayBinRow, DelayBins, DelayRow, Delays};
 use weir_units::{Bin, Histogram, Time};
@@ -14,18 +14,18 @@ pub struct DelayStats {
     interval_ns: u64,
     interval_end: u64,
     flows: Vec<Option<Box<FlowDelays>>>,
-    /// The flows that had a packet in the interval.
+    /// The flows with a packet in the interval.
     heard: Vec<u32>,
     rows: Delays,
     bins: DelayBins,
 }
 
-/// What arrived of one flow in the interval.
+/// The arrivals of one flow in the interval.
 #[derive(Debug, Default)]
 struct FlowDelays {
     delays: Population,
     jitters: Population,
-    /// Delay of the packet that arrived last, of an earlier interval perhaps.
+    /// Delay of the previous arrival, perhaps from an earlier interval.
     last_ns: Option<u64>,
 }
 
@@ -38,10 +38,10 @@ struct Population {
 }
 
 impl DelayStats {
-    /// Of so many flows, in intervals of `interval_ns`.
+    /// Delays of `flows` flows, in intervals of `interval_ns`.
     ///
     /// # Panics
-    /// When that is 0.
+    /// When `interval_ns` is 0.
     pub fn new(flows: usize, interval_ns: u64) -> DelayStats {
         assert!(interval_ns > 0, "an interval of no time");
         DelayStats {
@@ -54,7 +54,7 @@ impl DelayStats {
         }
     }
 
-    /// A packet of `flow` that was sent at `sent` arrives at `now`, which is not before any arrival told earlier.
+    /// A packet of `flow` that was sent at `sent` arrives at `now`, which is not before any earlier arrival.
     pub fn arrived(&mut self, flow: u32, sent: Time, now: Time) {
         self.roll(now);
         let delay_ns = now.since(sent).0;
@@ -68,7 +68,7 @@ impl DelayStats {
         }
     }
 
-    /// Takes the rows of the intervals that end by `until`; a flow has none for an interval without a packet.
+    /// Takes the rows of the intervals that end by `until`; a flow has no row for an interval without packets.
     pub fn take(&mut self, until: Time) -> (Delays, DelayBins) {
         self.roll(until);
         (std::mem::take(&mut self.rows), std::mem::take(&mut self.bins))
@@ -127,7 +127,7 @@ impl Population {
         self.histogram.add(ns, 1);
     }
 
-    /// Rounded down; 0 of none.
+    /// Rounded down; 0 without values.
     fn mean(&self) -> u64 {
         self.sum.checked_div(self.count).unwrap_or(0)
     }
@@ -138,7 +138,7 @@ impl Population {
     }
 }
 
-/// The bins of both, in their order, with the count that each of the two has there.
+/// Passes the bins of both, in order, with the two counts of each, to `each`.
 fn merge(a: &Histogram, b: &Histogram, mut each: impl FnMut(Bin, u64, u64)) {
     let (mut a, mut b) = (a.bins().peekable(), b.bins().peekable());
     while let Some(bin) = a.peek().into_iter().chain(b.peek()).map(|(bin, _)| *bin).min() {

@@ -1,12 +1,12 @@
 //! Directed links driven by events, for any driver: the simulator in virtual time, the emulator in logical time.
 //!
-//! A [`Link`] has the elements of `weir-elements` in their order, the [`Pipe`] of what is under way on it, and its
-//! [`LinkStats`]. [`DelayStats`] are of the flows' packets, from end to end. [`Routes`] are the links that a packet
-//! crosses; a [`Calendar`] says which source of events is next. No clock and no packets of its own: a driver passes `now`,
-//! and records of any small type that is a [`Packet`](weir_elements::Packet).
+//! A [`Link`] has the elements of `weir-elements` in their order, the [`Pipe`] of the packets in flight, and its
+//! [`LinkStats`]. [`DelayStats`] measures the flows' end-to-end delays. [`Routes`] lists the links that a packet
+//! crosses; a [`Calendar`] knows which source of events is next. The crate has no clock and no packets of its own: a
+//! driver passes `now`, and records of any small type that is a [`Packet`](weir_elements::Packet).
 //!
-//! A driver owns the loop: it takes the first event of the calendar, hands over what [`Link::enter`] and [`Link::start`]
-//! say, and sets the slots of the transmitters and pipes.
+//! A driver owns the loop: it takes the first event of the calendar, forwards the results of [`Link::enter`] and
+//! [`Link::start`], and sets the slots of the transmitters and pipes.
 
 mod calendar;
 mod delays;

@@ -1,8 +1,8 @@
 //! A directed link: MTU, losses, queue, transmitter and delay line of `weir-elements`, driven in virtual time.
 //!
-//! A first-in, first-out queue that decides at arrival (drop-tail, RED) at a constant rate is *analytic*: the moment a
-//! packet arrives, its departure is known, and no event is needed for its serialisation. All else is *evented*: a queue
-//! with an explicit dequeue whenever the transmitter becomes free.
+//! A first-in, first-out queue that decides at arrival (drop-tail, RED) at a constant rate is *analytic*: a packet's
+//! departure is known at its arrival, and its serialisation needs no event. All other queues are *evented*: they have
+//! an explicit dequeue whenever the transmitter becomes free.
 
 use weir_elements::{
     Admission, AnyQdisc, Arrival, DelayLine, FifoLink, LossModel, Mtu, Offer, Port, Qdisc, Transmitter,
@@ -14,20 +14,20 @@ use crate::Record;
 use crate::pipe::Pipe;
 use crate::stats::LinkStats;
 
-/// How often a sender looks for room in the queue of a transmitter that is stopped.
+/// Interval at which a sender looks for room in the queue of a stopped transmitter.
 const STOPPED_RETRY: Dur = Dur::from_millis(1);
-/// The time to drain more than this is not told exactly.
+/// Times to drain more than this are inexact.
 const MAX_DRAIN_BYTES: u64 = 1 << 30;
 
-/// What became of a packet that entered a link.
+/// The fate of a packet that entered a link.
 pub enum Passage<P> {
     /// Its last bit leaves the near end at `departure` and it reaches the far end at `arrival`.
     Sent {
         /// The packet, marked or not.
         packet: P,
-        /// When its last bit leaves the near end.
+        /// Time at which its last bit leaves the near end.
         departure: Time,
-        /// When it reaches the far end.
+        /// Time at which it reaches the far end.
         arrival: Time,
     },
     /// It waits in an evented queue; the transmitter is free and must be started.
@@ -46,7 +46,7 @@ enum Discipline<P: Record> {
 struct Evented<P: Record> {
     qdisc: AnyQdisc<P>,
     transmitter: Transmitter,
-    /// The transmitter is at work until a pending event.
+    /// Whether the transmitter is busy until a pending event.
     busy: bool,
 }
 
@@ -54,19 +54,18 @@ struct Evented<P: Record> {
 pub struct Link<P: Record> {
     mtu: Mtu,
     overhead: u32,
-    // What most links lack is boxed: a simulation walks over all links all the time, and the less they weigh the more
-    // of them stay in the cache.
+    // Rare parts are boxed: a simulation walks over all links all the time, and smaller links stay in the cache.
     loss: Option<Box<LossModel>>,
     discipline: Discipline<P>,
     delay: DelayStage,
-    /// Its bins.
+    /// Its statistics per interval.
     pub stats: LinkStats,
-    /// What is under way on it.
+    /// The packets in flight on it.
     pub pipe: Pipe<P>,
-    /// The only packets that enter come from one analytic link with a fixed delay: they may enter ahead of the clock,
-    /// when they enter that link, since their order is already known.
+    /// Whether all packets come from one analytic link with a fixed delay: they may enter ahead of the clock, when they
+    /// enter that link, since their order is already known.
     pub fused: bool,
-    /// The stack of a host sees this link's queue.
+    /// Whether the stack of a host sees this link's queue.
     pub host_nic: bool,
     seed: u64,
     name: Box<str>,
@@ -93,7 +92,7 @@ impl DelayStage {
 }
 
 impl<P: Record> Link<P> {
-    /// A link of the plan; `changes` tells whether its rate or delay will change.
+    /// A link of the plan; `changes` says whether its rate or delay will change.
     pub fn new(plan: &weir_plan::Link, index: u32, seed: u64, interval_ns: u64, changes: bool) -> Link<P> {
         let port = Port::from(plan);
         let stream = |what: &str| Stream::new(seed, &format!("link/{}/{what}", plan.name));
@@ -128,21 +127,21 @@ impl<P: Record> Link<P> {
         }
     }
 
-    /// Whether what becomes of a packet is known only later than it enters.
+    /// Whether the fate of a packet is known only after its arrival.
     pub fn is_evented(&self) -> bool {
         matches!(self.discipline, Discipline::Evented(_))
     }
 
-    /// Whether its departures are known on arrival and its packets arrive in the order they enter.
+    /// Whether departures are known at arrival and packets arrive in the order in which they enter.
     pub fn is_analytic(&self) -> bool {
         matches!(self.discipline, Discipline::Analytic(_)) && !self.delay.may_reorder()
     }
 
-    /// Makes room for `waiting` packets in its queue and for `under_way` more on it, for a driver that cannot wait until there
-    /// is room.
+    /// Reserves room for `waiting` packets in its queue and for `under_way` more in flight, for a driver that cannot
+    /// stall for an allocation.
     pub fn reserve(&mut self, waiting: usize, under_way: usize) {
         match &mut self.discipline {
-            // Those that wait are in the pipe already.
+            // Waiting packets are in the pipe already.
             Discipline::Analytic(fifo) => {
                 fifo.reserve(waiting);
                 self.pipe.reserve(waiting + under_way);
@@ -154,14 +153,14 @@ impl<P: Record> Link<P> {
     /// Packets that wait, are in transmission or in the delay line.
     pub fn packets(&self) -> u64 {
         let waiting = match &self.discipline {
-            // Those that wait are in the pipe already.
+            // Waiting packets are in the pipe already.
             Discipline::Analytic(_) => 0,
             Discipline::Evented(evented) => evented.qdisc.packets(),
         };
         waiting + self.pipe.len() as u64
     }
 
-    /// A packet enters the link; what is dropped, this packet or one that gives way to it, is added to `lost`.
+    /// A packet enters the link; dropped packets, this one or one that gives way to it, are added to `lost`.
     #[inline(always)]
     pub fn enter(&mut self, at: Time, mut packet: P, lost: &mut Vec<P>) -> Passage<P> {
         let bytes = packet.ip_bytes();
@@ -229,8 +228,8 @@ impl<P: Record> Link<P> {
         }
     }
 
-    /// Starts the next transmission of an evented link; none when the queue is empty or the transmitter stopped.
-    /// Packets dropped on the way are added to `lost`.
+    /// Starts the next transmission of an evented link; none if the queue is empty or the transmitter stopped. Dropped
+    /// packets are added to `lost`.
     pub fn start(&mut self, at: Time, lost: &mut Vec<P>) -> Option<(P, Time, Time)> {
         let Discipline::Evented(evented) = &mut self.discipline else { return None };
         evented.busy = false;
@@ -265,7 +264,7 @@ impl<P: Record> Link<P> {
         }
     }
 
-    /// Whether a packet of `ip_bytes` finds room in the queue of a host; elsewhere, always.
+    /// Whether a packet of `ip_bytes` finds room in the queue of a host; for other links, always true.
     #[inline]
     pub fn has_room(&mut self, at: Time, ip_bytes: u32) -> bool {
         if !self.host_nic {
@@ -287,13 +286,14 @@ impl<P: Record> Link<P> {
         }
     }
 
-    /// When half of what waits now will have been sent; while the transmitter is stopped, when to ask again.
+    /// Time at which half of the waiting bytes will have been sent; while the transmitter is stopped, the time to ask
+    /// again.
     pub fn half_drained(&mut self, at: Time) -> Time {
         Time(at.0 + (self.drained(at).since(at).0 / 2).max(1_000))
     }
 
-    /// When all that waits now will have been sent, not before `at`; while the transmitter is stopped, later than when
-    /// to ask again.
+    /// Time at which all waiting bytes will have been sent, not before `at`; while the transmitter is stopped, after
+    /// the time to ask again.
     pub fn drained(&self, at: Time) -> Time {
         match &self.discipline {
             Discipline::Analytic(fifo) => fifo.transmitter().busy_until().max(at),

@@ -1,4 +1,4 @@
-//! The packets under way on a link, in the order of their arrival at its far end.
+//! The packets in flight on a link, in the order of their arrival at its far end.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -8,7 +8,7 @@ use weir_units::Time;
 
 use crate::Record;
 
-/// The packets under way on a link.
+/// The packets in flight on a link.
 pub enum Pipe<P: Record> {
     /// Nothing overtakes: a ring.
     Fifo(Ring<(Time, P)>),
@@ -46,7 +46,7 @@ impl<P: Record> Pipe<P> {
         if reordering { Pipe::Reordering(BinaryHeap::new(), 0) } else { Pipe::Fifo(Ring::new()) }
     }
 
-    /// Makes room for so many packets.
+    /// Reserves room for `packets` packets.
     pub fn reserve(&mut self, packets: usize) {
         match self {
             Pipe::Fifo(ring) => ring.reserve(packets),
@@ -82,7 +82,7 @@ impl<P: Record> Pipe<P> {
         }
     }
 
-    /// When the next packet arrives; [`Time::MAX`] for none.
+    /// Arrival of the next packet; [`Time::MAX`] for none.
     #[inline]
     pub fn next(&self) -> Time {
         match self {
@@ -91,12 +91,12 @@ impl<P: Record> Pipe<P> {
         }
     }
 
-    /// Whether nothing is under way.
+    /// Whether no packet is in flight.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Packets under way.
+    /// Number of packets in flight.
     pub fn len(&self) -> usize {
         match self {
             Pipe::Fifo(ring) => ring.len(),

@@ -1,4 +1,4 @@
-//! What a link reports: counters and its queue, in bins of `measure.links`.
+//! Counters and queue of a link, in bins of `measure.links`.
 //!
 //! A link may be ahead of the clock of the simulation (see `Link::fused`), so its bins are closed by its own time and
 //! wait here until the simulation has passed them.
@@ -92,21 +92,21 @@ impl LinkStats {
         }
     }
 
-    /// A packet joined the queue, which may yet refuse it, choose another to give way, or let it go at once.
+    /// A packet joined the queue, which may yet refuse it, make another give way, or release it at once.
     pub fn joined(&mut self, ip_bytes: u32) {
         if let Some(bins) = &mut self.0 {
             bins.joined(ip_bytes);
         }
     }
 
-    /// What joined last waits.
+    /// The packet that joined last has to wait.
     pub fn note_peak(&mut self) {
         if let Some(bins) = &mut self.0 {
             bins.note_peak();
         }
     }
 
-    /// A packet left the queue other than for the transmitter.
+    /// A packet left the queue without being transmitted.
     pub fn unqueued(&mut self, ip_bytes: u32) {
         if let Some(bins) = &mut self.0 {
             bins.unqueued(ip_bytes);
@@ -121,7 +121,7 @@ impl LinkStats {
         }
     }
 
-    /// A packet began its transmission without having to wait.
+    /// A packet began its transmission without waiting.
     #[inline]
     pub fn sent(&mut self, ip_bytes: u32) {
         if let Some(bins) = &mut self.0 {
@@ -137,7 +137,7 @@ impl LinkStats {
         }
     }
 
-    /// Moves the bins that end by `until` to the table; those in which nothing happened are left out.
+    /// Moves the bins that end by `until` to the table, without empty ones.
     pub fn drain(&mut self, until: Time, table: &mut Vec<LinkRow>) {
         if let Some(bins) = &mut self.0 {
             bins.drain(until, table);

@@ -1,16 +1,16 @@
-//! The routes of the flows, and which links may be fused.
+//! The routes of the flows, and the links that may be fused.
 
 use weir_plan::Plan;
 
 use crate::Record;
 use crate::link::Link;
 
-/// What a packet meets at a place of its route.
+/// The object at a place of a packet's route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stop {
     /// A link to enter when the packet gets there.
     Link(u32),
-    /// A link to enter ahead of the clock, together with the one before.
+    /// A link to enter ahead of the clock, together with the previous one.
     Fused(u32),
     /// The end of this route: twice the flow, plus one on the reverse path.
     End(u32),
@@ -40,13 +40,13 @@ impl Routes {
         routes
     }
 
-    /// Where a route begins; its first link is there, unless it has none.
+    /// The place at which a route begins, with its first link, if it has any.
     #[inline]
     pub fn start(&self, route: u32) -> u32 {
         self.start[route as usize]
     }
 
-    /// What is at a place.
+    /// The object at a place.
     #[inline]
     pub fn stop(&self, place: u32) -> Stop {
         let stop = self.stops[place as usize];

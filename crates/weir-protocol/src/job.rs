@@ -1,4 +1,4 @@
-//! What a process that serves nodes of a plan is told.
+//! The input of a process that serves nodes of a plan.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,13 +10,13 @@ use weir_plan::Plan;
 
 use crate::Start;
 
-/// The first line on standard input: the plan, where its hosts are, and the part that this process has.
+/// The first line on standard input: the plan, the places of its hosts, and the part of this process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
     /// Version of this format; 1.
     pub version: u32,
-    /// The plan, whole.
+    /// The whole plan.
     pub plan: Plan,
     /// Every host of the plan that a flow uses.
     pub hosts: Vec<Host>,
@@ -26,11 +26,11 @@ pub struct Job {
     /// The kernel's name of each congestion control that the plan names.
     #[serde(default)]
     pub kernel_cc: BTreeMap<String, String>,
-    /// The receiver of flow `i` listens on port `first_port + i`: so a packet tells its flow.
+    /// The receiver of flow `i` listens on port `first_port + i`, so that a packet identifies its flow.
     pub first_port: u16,
 }
 
-/// Where a host of the plan is.
+/// The place of a host of the plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
@@ -60,14 +60,14 @@ pub enum End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "command", deny_unknown_fields)]
 pub enum Command {
-    /// The run begins, at an instant that is ahead. Whatever was done before is forgotten: an emulator empties its queues
-    /// and begins its random streams anew.
+    /// The run begins at a future instant. Everything before it is discarded: an emulator empties its queues and
+    /// restarts its random streams.
     Start(Start),
-    /// End now, with the results so far. The end of standard input means: leave at once.
+    /// End now, with the results so far. The end of standard input means: exit at once.
     Stop,
 }
 
-/// A job that cannot be taken.
+/// An invalid job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobError(String);
 
@@ -80,17 +80,17 @@ impl fmt::Display for JobError {
 impl std::error::Error for JobError {}
 
 impl Job {
-    /// Reads a job and checks it.
+    /// Reads a job and validates it.
     ///
     /// # Errors
-    /// When it is not JSON of this form, its plan contradicts itself, or a host or flow is named that is not there.
+    /// When it is not JSON of this form, its plan contradicts itself, or it names a host or flow that does not exist.
     pub fn from_json(text: &str) -> Result<Job, JobError> {
         let job: Job = serde_json::from_str(text).map_err(|e| JobError(format!("job: {e}")))?;
         job.check()?;
         Ok(job)
     }
 
-    /// The host at a node; none where no flow begins or ends.
+    /// The host at a node; none if no flow begins or ends there.
     pub fn host(&self, node: u32) -> Option<&Host> {
         self.hosts.iter().find(|host| host.node == node)
     }

@@ -1,10 +1,11 @@
-//! What passes between weir and the processes that execute a plan on a real kernel.
+//! The protocol between weir and the processes that execute a plan on a real kernel.
 //!
-//! - [`Job`] and [`Command`]: what a process that serves nodes of a plan reads from its standard input, a JSON object a line.
-//! - [`Message`] and [`Outbox`]: what it writes to its standard output: JSON lines, after the line of a table its columns, after
-//!   that of a file its content.
+//! - [`Job`] and [`Command`]: the standard input of a process that serves nodes of a plan, one JSON object per line.
+//! - [`Message`] and [`Outbox`]: its standard output: JSON lines; the line of a table is followed by its columns, that
+//!   of a
+//!   file by its content.
 //!
-//! No clock, no socket: the caller gives the streams, and reads the clock that a start names.
+//! The crate uses no clock and no socket: the caller provides the streams, and reads the clock that a start names.
 
 mod job;
 mod message;

@@ -1,4 +1,4 @@
-//! What a process that serves nodes of a plan tells.
+//! The output of a process that serves nodes of a plan.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use weir_run::Column;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "message")]
 pub enum Message {
-    /// Everything is in place: listening, attached. The answer to the job.
+    /// The process is ready: listening, attached. The answer to the job.
     Ready,
     /// Rows of a table; `bytes` bytes follow the line: the columns one after the other, little endian, no padding.
     Table {
@@ -31,26 +31,26 @@ pub enum Message {
         /// Bytes that follow.
         bytes: u64,
     },
-    /// What became of a program of a plan.
+    /// The end of a program of a plan.
     Program(Program),
-    /// The state now, for whoever watches.
+    /// The present state, for displays.
     Progress {
         /// Instant of the plan.
         now_ns: u64,
     },
-    /// Something that makes a number of this run untrustworthy.
+    /// A reason why a number of this run is untrustworthy.
     Warning {
-        /// What, and what to do about it.
+        /// The reason, and the remedy.
         text: String,
     },
-    /// It cannot go on; the last message.
+    /// The process cannot continue; the last message.
     Error {
-        /// What, where, and what to do about it.
+        /// What failed, where, and the remedy.
         text: String,
     },
     /// All tables were handed over; the last message.
     End {
-        /// How much work it was, and how exact.
+        /// Amounts of work, and accuracy.
         stats: BTreeMap<String, f64>,
     },
 }
@@ -64,19 +64,19 @@ pub struct Program {
     pub peer: bool,
     /// Name of the node where it ran.
     pub host: String,
-    /// What was executed.
+    /// The executed command line.
     pub arguments: Vec<String>,
-    /// When it was started; none: before the plan began, or never.
+    /// Time of its start; none: before the plan began, or never.
     pub start_ns: Option<u64>,
-    /// When it ended.
+    /// Time of its end.
     pub end_ns: Option<u64>,
-    /// How it ended, as shells tell it: 128 and the signal for one that was killed; none: it never ran.
+    /// Its exit status as in shells: 128 plus the signal if killed; none: it never ran.
     pub exit_code: Option<i32>,
-    /// Whether it was told to end, because the flow had.
+    /// Whether it was told to end, because the flow had ended.
     pub stopped: bool,
-    /// Bytes that it wrote to standard output and standard error beyond what is kept were thrown away.
+    /// Whether bytes of its standard output and standard error beyond the limit were discarded.
     pub truncated: bool,
-    /// What its report says, where it is one that is read.
+    /// The content of its report, if weir reads it.
     pub report: Option<BTreeMap<String, f64>>,
 }
 
@@ -157,7 +157,7 @@ pub struct Outbox<W: Write> {
 }
 
 impl<W: Write> Outbox<W> {
-    /// An outbox that writes to `out`, one call a message.
+    /// An outbox that writes to `out`, with one call per message.
     pub fn new(out: W) -> Outbox<W> {
         Outbox { out, buffer: Vec::new() }
     }

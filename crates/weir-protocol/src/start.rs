@@ -1,25 +1,25 @@
-//! When a run begins.
+//! The start of a run.
 
 use serde::{Deserialize, Serialize};
 
-/// A clock of the machine that a process is on.
+/// A clock of the machine that runs a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Clock {
-    /// `CLOCK_MONOTONIC`: of this machine alone. Whoever names it has asked the machine for a reading.
+    /// `CLOCK_MONOTONIC`: of this machine alone. To name it, first ask the machine for a reading.
     Monotonic,
-    /// `CLOCK_REALTIME`, nanoseconds since the Unix epoch: common to machines that are synchronised.
+    /// `CLOCK_REALTIME`, nanoseconds since the Unix epoch: common to synchronised machines.
     Realtime,
 }
 
-/// Instant 0 of the plan: so long after a clock had a reading. A machine has no other machine's clock, and its own says nothing
-/// to another: whoever starts processes on several of them names a reading of each.
+/// Instant 0 of the plan, as a time after a clock's reading. A machine cannot read another machine's clock, and its own
+/// means nothing to others: to start processes on several machines, name a reading of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Start {
-    /// The clock that is meant.
+    /// The clock.
     pub clock: Clock,
-    /// A reading of it, past or ahead.
+    /// A reading of it, past or future.
     pub reading_ns: u64,
     /// Time from that reading to instant 0.
     pub after_ns: u64,

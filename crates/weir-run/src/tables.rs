@@ -1,6 +1,6 @@
 //! The tables that a method writes, column by column; `python/weir/run/tables.py` documents each column.
 //!
-//! A column that may be null holds the greatest value of its type instead.
+//! In a nullable column, the largest value of the type means null.
 
 /// A column of one table, ready to be handed over.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,7 +61,7 @@ macro_rules! table {
                 vec![$((stringify!($column), Column::$variant(self.$column))),*]
             }
 
-            /// An empty table in the memory of these columns, which [`into_columns`]($name::into_columns) gave.
+            /// An empty table in the memory of these columns, which came from [`into_columns`]($name::into_columns).
             pub fn recycled(columns: impl IntoIterator<Item = (&'static str, Column)>) -> $name {
                 let mut columns = columns.into_iter();
                 $(let $column = match columns.next() {
@@ -103,7 +103,7 @@ table! {
 }
 
 table! {
-    /// Columns of table `samples` that only a kernel tells.
+    /// Columns of table `samples` that only a kernel provides.
     Limits / LimitsRow { busy_ns: u64 as U64, rwnd_limited_ns: u64 as U64, sndbuf_limited_ns: u64 as U64 }
 }
 
