@@ -75,7 +75,7 @@ pub use loss::{Loss, LossModel};
 pub use mtu::Mtu;
 pub use packet::{Packet, Port};
 pub use pie::Pie;
-pub use qdisc::{AtDeparture, Counters, Dequeued, DropReason, Enqueued, Qdisc, TrainOutcome};
+pub use qdisc::{AtDeparture, Counters, Dequeued, DropReason, Drops, Enqueued, Qdisc, TrainOutcome};
 pub use red::{Red, RedCurve};
 pub use registry::{Admission, AnyQdisc, Queue, elements, plan};
 pub use ring::Ring;

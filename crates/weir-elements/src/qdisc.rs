@@ -117,6 +117,9 @@ pub type Drops<'a, P> = dyn FnMut(P, DropReason) + 'a;
 /// instant, the dequeue comes first: a packet that begins transmission no longer counts for the packet that arrives then.
 ///
 /// `now` never decreases from call to call.
+///
+/// A scheduler is a queue whose children are queues, one a class of packets: it hands a packet to the child of its class, and
+/// takes the next one from the child whose turn it is. What it counts is the sum over its children.
 pub trait Qdisc<P: Packet>: Send {
     /// Offers one packet. A packet dropped, this one or one that had to give way, goes to `drops`.
     ///
@@ -137,6 +140,13 @@ pub trait Qdisc<P: Packet>: Send {
 
     /// Tells the queue that its transmitter runs at another rate from `now` on.
     fn set_rate(&mut self, now: Time, rate: Rate);
+
+    /// When to ask again after [`dequeue`](Qdisc::dequeue) gave none at `now` although packets wait: a shaper or a gate holds
+    /// them back until then. None where a packet that waits may leave at any time.
+    fn held_until(&self, now: Time) -> Option<Time> {
+        let _ = now;
+        None
+    }
 
     /// Offers the packets of a train one by one, all at `now`.
     fn enqueue_train(&mut self, now: Time, mut train: P, drops: &mut Drops<'_, P>) -> TrainOutcome {

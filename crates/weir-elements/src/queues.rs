@@ -120,6 +120,8 @@ macro_rules! queues {
             /// One that decides at arrival.
             Admission(AdmissionQueue<P>),
             $(#[allow(missing_docs, reason = "its type says it")] $departure(<$late as AtDeparture>::Qdisc<P>),)+
+            /// One that no plan describes: a driver's own, a scheduler with children.
+            Own(Box<dyn Qdisc<P> + Sync>),
         }
 
         impl<P: Packet + Send> AnyQdisc<P> {
@@ -141,6 +143,7 @@ macro_rules! queues {
                 match self {
                     AnyQdisc::Admission(queue) => queue.enqueue(now, packet, drops),
                     $(AnyQdisc::$departure(queue) => queue.enqueue(now, packet, drops),)+
+                    AnyQdisc::Own(queue) => queue.enqueue(now, packet, drops),
                 }
             }
 
@@ -149,6 +152,7 @@ macro_rules! queues {
                 match self {
                     AnyQdisc::Admission(queue) => queue.dequeue(now, drops),
                     $(AnyQdisc::$departure(queue) => queue.dequeue(now, drops),)+
+                    AnyQdisc::Own(queue) => queue.dequeue(now, drops),
                 }
             }
 
@@ -156,6 +160,7 @@ macro_rules! queues {
                 match self {
                     AnyQdisc::Admission(queue) => queue.bytes(),
                     $(AnyQdisc::$departure(queue) => queue.bytes(),)+
+                    AnyQdisc::Own(queue) => queue.bytes(),
                 }
             }
 
@@ -163,6 +168,7 @@ macro_rules! queues {
                 match self {
                     AnyQdisc::Admission(queue) => queue.packets(),
                     $(AnyQdisc::$departure(queue) => queue.packets(),)+
+                    AnyQdisc::Own(queue) => queue.packets(),
                 }
             }
 
@@ -170,6 +176,15 @@ macro_rules! queues {
                 match self {
                     AnyQdisc::Admission(queue) => queue.counters(),
                     $(AnyQdisc::$departure(queue) => queue.counters(),)+
+                    AnyQdisc::Own(queue) => queue.counters(),
+                }
+            }
+
+            fn held_until(&self, now: Time) -> Option<Time> {
+                match self {
+                    AnyQdisc::Admission(queue) => queue.held_until(now),
+                    $(AnyQdisc::$departure(queue) => queue.held_until(now),)+
+                    AnyQdisc::Own(queue) => queue.held_until(now),
                 }
             }
 
@@ -177,6 +192,7 @@ macro_rules! queues {
                 match self {
                     AnyQdisc::Admission(queue) => queue.set_rate(now, rate),
                     $(AnyQdisc::$departure(queue) => queue.set_rate(now, rate),)+
+                    AnyQdisc::Own(queue) => queue.set_rate(now, rate),
                 }
             }
         }

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use weir_elements::Packet as _;
-use weir_links::{Calendar, DelayStats, Link, Passage, Routes, Stop, append_sorted, build_links, mark_fused};
+use weir_links::{Calendar, DelayStats, Link, Passage, Routes, Start, Stop, append_sorted, build_links, mark_fused};
 use weir_plan::{Change, ChangeKind, Limit, Plan};
 use weir_protocol::Job;
 use weir_run::{Column, DelayBins, Delays, EventKind, EventRow, Events, Links};
@@ -367,12 +367,13 @@ impl Network {
     fn start_transmission(&mut self, link: u32) {
         let slot = self.slots.transmitters + link;
         match self.links[link as usize].start(self.now, &mut self.lost) {
-            Some((packet, departure, arrival)) => {
+            Start::Sent { packet, departure, arrival } => {
                 self.calendar.set(slot, departure);
                 let packet = self.departs(self.now, departure, link, packet);
                 self.send_down(link, packet, arrival);
             }
-            None => self.calendar.set(slot, Time::MAX),
+            Start::Held(until) => self.calendar.set(slot, until),
+            Start::Idle => self.calendar.set(slot, Time::MAX),
         }
         self.account_losses(link, self.now);
     }

@@ -17,7 +17,7 @@ mod topology;
 
 pub use calendar::Calendar;
 pub use delays::DelayStats;
-pub use link::{Link, Passage, build_links};
+pub use link::{Link, Passage, Start, build_links};
 pub use pipe::Pipe;
 pub use stats::{LinkStats, append_sorted};
 pub use topology::{Routes, Stop, mark_fused};

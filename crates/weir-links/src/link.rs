@@ -38,6 +38,23 @@ pub enum Passage<P> {
     Dropped,
 }
 
+/// What a transmitter that became free does next.
+pub enum Start<P> {
+    /// It sends a packet.
+    Sent {
+        /// The packet.
+        packet: P,
+        /// When its last bit leaves the near end, and the transmitter is free again.
+        departure: Time,
+        /// When it reaches the far end.
+        arrival: Time,
+    },
+    /// Packets wait, but the queue holds them back until then.
+    Held(Time),
+    /// Nothing, until a packet comes or the link changes.
+    Idle,
+}
+
 enum Discipline<P: Record> {
     Analytic(FifoLink),
     Evented(Box<Evented<P>>),
@@ -65,6 +82,9 @@ pub struct Link<P: Record> {
     /// Whether all packets come from one analytic link with a fixed delay: they may enter ahead of the clock, when they
     /// enter that link, since their order is already known.
     pub fused: bool,
+    /// Whether queues of other links use the same memory: what finds room depends on the packets there, so that nothing may
+    /// enter ahead of the clock.
+    pub shares_buffer: bool,
     /// Whether the stack of a host sees this link's queue.
     pub host_nic: bool,
     seed: u64,
@@ -120,6 +140,7 @@ impl<P: Record> Link<P> {
             stats: LinkStats::new(index, interval_ns),
             pipe,
             fused: false,
+            shares_buffer: false,
             host_nic: plan.host_nic,
             seed,
             name: plan.name.as_str().into(),
@@ -127,9 +148,26 @@ impl<P: Record> Link<P> {
         }
     }
 
+    /// The link with a queue that no plan describes, such as a scheduler with children. It is evented.
+    #[must_use]
+    pub fn with_queue(mut self, queue: Box<dyn Qdisc<P> + Sync>) -> Link<P> {
+        let transmitter = match self.discipline {
+            Discipline::Analytic(fifo) => fifo.transmitter().clone(),
+            Discipline::Evented(evented) => evented.transmitter,
+        };
+        self.discipline =
+            Discipline::Evented(Box::new(Evented { qdisc: AnyQdisc::Own(queue), transmitter, busy: false }));
+        self
+    }
+
     /// Whether the fate of a packet is known only after its arrival.
     pub fn is_evented(&self) -> bool {
         matches!(self.discipline, Discipline::Evented(_))
+    }
+
+    /// Whether packets may enter before the clock is there, as far as the link knows: in their order, and unless it changes.
+    pub fn may_run_ahead(&self) -> bool {
+        !self.is_evented() && !self.shares_buffer
     }
 
     /// Whether departures are known at arrival and packets arrive in the order in which they enter.
@@ -228,13 +266,12 @@ impl<P: Record> Link<P> {
         }
     }
 
-    /// Starts the next transmission of an evented link; none if the queue is empty or the transmitter stopped. Dropped
-    /// packets are added to `lost`.
-    pub fn start(&mut self, at: Time, lost: &mut Vec<P>) -> Option<(P, Time, Time)> {
-        let Discipline::Evented(evented) = &mut self.discipline else { return None };
+    /// Starts the next transmission of an evented link. Dropped packets are added to `lost`.
+    pub fn start(&mut self, at: Time, lost: &mut Vec<P>) -> Start<P> {
+        let Discipline::Evented(evented) = &mut self.discipline else { return Start::Idle };
         evented.busy = false;
         if evented.transmitter.is_stopped() {
-            return None;
+            return Start::Idle;
         }
         self.stats.roll(at);
         let stats = &mut self.stats;
@@ -243,7 +280,8 @@ impl<P: Record> Link<P> {
             stats.unqueued(dropped.ip_bytes());
             stats.dropped(dropped.ip_bytes());
             lost.push(dropped);
-        })?;
+        });
+        let Some(next) = next else { return evented.qdisc.held_until(at).map_or(Start::Idle, Start::Held) };
         for _ in marks_before..evented.qdisc.counters().marked_packets {
             self.stats.marked();
         }
@@ -252,7 +290,7 @@ impl<P: Record> Link<P> {
         self.stats.waited(next.sojourn.0);
         let departure = evented.transmitter.transmit(at, bytes + self.overhead);
         evented.busy = true;
-        Some((next.packet, departure, self.delay.release_time(departure)))
+        Start::Sent { packet: next.packet, departure, arrival: self.delay.release_time(departure) }
     }
 
     /// Accounts for the packets that have begun transmission by `at`.

@@ -86,7 +86,9 @@ pub fn mark_fused<P: Record>(plan: &Plan, links: &mut [Link<P>]) {
         if let Feeder::One(feeder) = feeders[index] {
             // A packet that entered ahead of the clock would miss a change in between.
             let changes = plan.changes.iter().any(|change| change.link as usize == index);
-            links[index].fused = !changes && links[index].is_analytic() && links[feeder as usize].is_analytic();
+            let link = &links[index];
+            let alone = link.may_run_ahead() && !changes;
+            links[index].fused = alone && link.is_analytic() && links[feeder as usize].is_analytic();
         }
     }
 }

@@ -21,13 +21,13 @@ pub(crate) struct Processing {
 
 impl Processing {
     /// That of flow `index`; none where it takes no time, or where packets may not enter a link ahead of the clock
-    /// because it is driven by events or changes.
+    /// because it is driven by events, changes or shares its buffer.
     pub fn of(plan: &Plan, links: &[Link<Packet>], index: usize) -> Option<Processing> {
         let flow = &plan.flows[index];
         let Transport::Tcp(tcp) = &flow.transport else { return None };
         let link = *flow.reverse_path.first()? as usize;
         let changes = plan.changes.iter().any(|change| change.link as usize == link);
-        if tcp.processing_ns == 0 || changes || links[link].is_evented() {
+        if tcp.processing_ns == 0 || changes || !links[link].may_run_ahead() {
             return None;
         }
         let stream = Stream::new(plan.seed, &format!("flow/{}/processing", flow.name));

@@ -1,7 +1,7 @@
 //! Packets on their way: links, the places between them, and what becomes of packets there.
 
 use weir_elements::Packet as _;
-use weir_links::{Passage, Stop};
+use weir_links::{Passage, Start, Stop};
 use weir_units::Time;
 
 use super::Simulation;
@@ -73,7 +73,7 @@ impl Simulation {
     pub(super) fn start_transmission(&mut self, link: u32) {
         let slot = self.slots.transmitters + link;
         match self.links[link as usize].start(self.now, &mut self.lost) {
-            Some((packet, departure, arrival)) => {
+            Start::Sent { packet, departure, arrival } => {
                 self.calendar.set(slot, departure);
                 if packet.kind() == Kind::Data {
                     self.leaves_local_queue(link, &packet, departure);
@@ -82,7 +82,8 @@ impl Simulation {
                     self.calendar.set(self.slots.pipes + link, arrival);
                 }
             }
-            None => self.calendar.set(slot, Time::MAX),
+            Start::Held(until) => self.calendar.set(slot, until),
+            Start::Idle => self.calendar.set(slot, Time::MAX),
         }
         self.account_losses(link, self.now);
     }
