@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from weir import queues, scenario
@@ -77,23 +75,3 @@ def test_a_queue_without_a_module_is_one_that_linux_lacks() -> None:
     assert lacking.obstacle(link("1bdp")) == "a queue headdrop, which Linux does not have"
     with pytest.raises(NotImplementedError, match="headdrop"):
         lacking.arguments(link("1bdp"), on_wire=True)
-
-
-@pytest.mark.parametrize(
-    ("name", "place"), [("Bernoulli", "loss"), ("GilbertElliott", "loss"), ("Jitter", "delay"), ("Reorder", "delay")]
-)
-def test_the_other_elements_have_the_keys_that_they_declare(name: str, place: str) -> None:
-    """Their mappings are written out in the language, with the same keys and defaults."""
-    from weir.scenario import _lang_links
-
-    schema: dict[str, Any] = {}
-    _lang_links.Struct(getattr(_lang_links, name)).schema(schema)
-    (form,) = (form for one in queues.elements(place) for form in one.forms if form.name == _snake(name))
-    keys = [key for key in form.keys if key.name != "delay"]  # which is the link's own
-    found = schema[name]
-    assert list(found["properties"]) == [key.name for key in keys]
-    assert found.get("required", []) == [key.name for key in keys if key.default is None]
-
-
-def _snake(name: str) -> str:
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).lstrip("_")

@@ -92,7 +92,7 @@ pub(crate) const JITTER: ElementInfo = ElementInfo::new(
     "",
     &[Form {
         name: "jitter",
-        title: "A random deviation of the delay, drawn for each packet.",
+        title: "A random deviation of each packet's delay.",
         keys: &[
             DELAY,
             key(
@@ -106,7 +106,7 @@ pub(crate) const JITTER: ElementInfo = ElementInfo::new(
                 "overtaking",
                 "reorder",
                 Kind::Flag,
-                "Whether a packet may overtake another; without, each is held until its predecessor left.",
+                "Whether a packet may overtake another. Default: each waits until its predecessor has left.",
             )
             .or("false"),
         ],
@@ -121,11 +121,11 @@ pub(crate) const REORDER: ElementInfo = ElementInfo::new(
     "",
     &[Form {
         name: "reorder",
-        title: "Packets chosen at random take longer, so that others overtake them.",
+        title: "Randomly chosen packets take longer, so that others overtake them.",
         keys: &[
             DELAY,
             key("probability", "probability", Kind::Probability, "Probability that a packet is chosen."),
-            key("extra", "extra_ns", Kind::Time { positive: false }, "Delay added to a chosen packet."),
+            key("extra", "extra_ns", Kind::Time { positive: false }, "Additional delay of a chosen packet."),
         ],
     }],
 )

@@ -83,12 +83,12 @@ pub(crate) const GILBERT_ELLIOTT: ElementInfo = ElementInfo::new(
     "Gilbert 1960, Elliott 1963",
     &[Form {
         name: "gilbert_elliott",
-        title: "A two-state Markov chain, stepped once a packet (Gilbert 1960, Elliott 1963).",
+        title: "A two-state Markov chain with one step for each packet (Gilbert 1960, Elliott 1963).",
         keys: &[
             key("p", "p", P, "Probability of going from the good state to the bad one."),
             key("r", "r", P, "Probability of going from the bad state to the good one."),
             key("good", "good", P, "Loss probability in the good state.").or("0"),
-            key("bad", "bad", P, "Loss probability in the bad state.").or("1"),
+            key("bad", "bad", P, "Loss probability in the bad state.").or("100%"),
         ],
     }],
 )
@@ -102,7 +102,12 @@ pub(crate) const LIST: ElementInfo = ElementInfo::new(
     &[Form {
         name: "list",
         title: "These packets of the link are lost, counted from 1 over data packets only.",
-        keys: &[key("packets", "packets", Kind::PacketNumbers, "Packet numbers, ascending.")],
+        keys: &[key(
+            "packets",
+            "packets",
+            Kind::PacketNumbers,
+            "Packet numbers, ascending, from 1, over data packets only.",
+        )],
     }],
 );
 

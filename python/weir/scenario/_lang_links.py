@@ -11,37 +11,28 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
+from weir.queues import Form
+
+from ._declared import declared, mappings, titled, type_of
 from ._lang_queues import QUEUE
 from ._problem import Log
-from ._scalars import BOOLEAN, DELAY, MTU, OVERHEAD, PROBABILITY, RATE, Choice, Definitions, Integer
-from ._spec import ListOf, OneOf, Spec, Struct, key
+from ._scalars import DELAY, MTU, OVERHEAD, PROBABILITY, RATE, Definitions
+from ._spec import OneOf, Spec, Struct, key
 from ._yaml import Map, Node
 
-__all__ = ["LOSS", "Bernoulli", "GilbertElliott", "Jitter", "LinkSpec", "LossList", "NoLoss", "Reorder"]
+__all__ = ["LOSS", "LOSS_FORMS", "Jitter", "LinkSpec", "LossList", "NoLoss", "Reorder"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bernoulli(Spec):
-    """Each packet is lost with the same probability."""
-
-    p: float = key(PROBABILITY, "Probability.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class GilbertElliott(Spec):
-    """A two-state Markov chain with one step for each packet (Gilbert 1960, Elliott 1963)."""
-
-    p: float = key(PROBABILITY, "Probability of going from the good state to the bad one.")
-    r: float = key(PROBABILITY, "Probability of going from the bad state to the good one.")
-    good: float = key(PROBABILITY, "Loss probability in the good state.", default=0.0)
-    bad: float = key(PROBABILITY, "Loss probability in the bad state.", default=1.0)
+_LOSSES = mappings("loss")
+LOSS_FORMS: dict[type[Spec], tuple[str, Form]] = {made: (kind, form) for made, kind, form in _LOSSES.values()}
+"""Of each mapping of losses: their kind in plans, and its keys."""
+_BERNOULLI = _LOSSES["bernoulli"][0]
 
 
+@titled("loss", "list")
 @dataclass(frozen=True, kw_only=True)
 class LossList(Spec):
-    """These packets of the link are lost, counted from 1 over data packets only."""
-
-    packets: tuple[int, ...] = ()
+    packets: tuple[int, ...] = declared("loss", "list", "packets")
 
     @cached_property
     def listed(self) -> list[int]:
@@ -58,7 +49,8 @@ class _BernoulliShorthand:
     what = PROBABILITY.what
 
     def parse(self, node: Node, log: Log) -> Spec:
-        return Bernoulli(mark=node.mark, marks={"p": node.mark}, p=PROBABILITY.parse(node, log))
+        values: dict[str, Any] = {"p": PROBABILITY.parse(node, log)}
+        return _BERNOULLI(mark=node.mark, marks={"p": node.mark}, **values)
 
     def schema(self, defs: Definitions) -> dict[str, Any]:
         return PROBABILITY.schema(defs)
@@ -70,15 +62,16 @@ class _BernoulliType:
     what = f"{PROBABILITY.what}, or a mapping with `p`"
 
     def parse(self, node: Node, log: Log) -> Spec:
-        return Struct(Bernoulli).parse(node, log) if isinstance(node, Map) else _BernoulliShorthand().parse(node, log)
+        return Struct(_BERNOULLI).parse(node, log) if isinstance(node, Map) else _BernoulliShorthand().parse(node, log)
 
     def schema(self, defs: Definitions) -> dict[str, Any]:
-        return {"anyOf": [*PROBABILITY.schema(defs)["anyOf"], Struct(Bernoulli).schema(defs)]}
+        return {"anyOf": [*PROBABILITY.schema(defs)["anyOf"], Struct(_BERNOULLI).schema(defs)]}
 
 
 class _LossListType:
     what = "a list of packet numbers, ascending, from 1"
-    _list = ListOf(Integer(1, 10**15, "a packet number"), 1, 100_000)
+    _key = _LOSSES["list"][2].keys[0]
+    _list = type_of(_key)
 
     def parse(self, node: Node, log: Log) -> Spec:
         packets = self._list.parse(node, log)
@@ -87,15 +80,15 @@ class _LossListType:
         return LossList(mark=node.mark, packets=packets)
 
     def schema(self, defs: Definitions) -> dict[str, Any]:
-        return self._list.schema(defs) | {"description": "Packet numbers, ascending, from 1, over data packets only."}
+        return self._list.schema(defs) | {"description": self._key.meaning}
 
 
 LOSS: OneOf[Spec] = OneOf(
     "a loss model",
     {
         "none": Struct(NoLoss),
+        **{name: Struct(made) for name, (made, _, _) in _LOSSES.items()},
         "bernoulli": _BernoulliType(),
-        "gilbert_elliott": Struct(GilbertElliott),
         "list": _LossListType(),
     },
     _BernoulliShorthand(),
@@ -103,27 +96,19 @@ LOSS: OneOf[Spec] = OneOf(
 )
 
 
+@titled("delay", "jitter")
 @dataclass(frozen=True, kw_only=True)
 class Jitter(Spec):
-    """A random deviation of each packet's delay."""
-
-    deviation: int = key(DELAY, "Standard deviation (normal) or half width (uniform).")
-    distribution: str = key(
-        Choice("a distribution of jitter", {"normal": "", "uniform": ""}), "Its distribution.", default="normal"
-    )
-    overtaking: bool = key(
-        BOOLEAN,
-        "Whether a packet may overtake another. Default: each waits until its predecessor has left.",
-        default=False,
-    )
+    deviation: int = declared("delay", "jitter", "deviation")
+    distribution: str = declared("delay", "jitter", "distribution")
+    overtaking: bool = declared("delay", "jitter", "overtaking")
 
 
+@titled("delay", "reorder")
 @dataclass(frozen=True, kw_only=True)
 class Reorder(Spec):
-    """Randomly chosen packets take longer, so that others overtake them."""
-
-    probability: float = key(PROBABILITY, "Probability that a packet is chosen.")
-    extra: int = key(DELAY, "Additional delay of a chosen packet.")
+    probability: float = declared("delay", "reorder", "probability")
+    extra: int = declared("delay", "reorder", "extra")
 
 
 @dataclass(frozen=True, kw_only=True)

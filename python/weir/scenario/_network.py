@@ -271,15 +271,12 @@ def delay_plan(delay: int, jitter: lang.Jitter | None, reorder: lang.Reorder | N
 
 def loss_plan(loss: Spec | None) -> dict[str, Any] | None:
     """Losses in the form of the plan."""
-    match loss:
-        case lang.Bernoulli():
-            return {"kind": "bernoulli", "p": loss.p}
-        case lang.GilbertElliott():
-            return {"kind": "gilbert_elliott", "p": loss.p, "r": loss.r, "good": loss.good, "bad": loss.bad}
-        case lang.LossList():
-            return {"kind": "list", "packets": loss.listed}
-        case _:
-            return None
+    if loss is None or isinstance(loss, lang.NoLoss):
+        return None
+    if isinstance(loss, lang.LossList):
+        return {"kind": "list", "packets": loss.listed}
+    kind, form = lang.LOSS_FORMS[type(loss)]
+    return {"kind": kind, **{key.field: getattr(loss, key.name) for key in form.keys}}
 
 
 def check_link(link: Link, log: Log) -> None:
