@@ -29,7 +29,7 @@ from types import FrameType
 
 ROOT = Path(__file__).parents[1]
 SEEDS = ("examples/*.yaml", "scenarios/**/*.yaml", "tests/scenario/bad/*.yaml")
-_LONGEST = 20_000
+_MAX_LENGTH = 20_000
 
 # Pieces of the language, and of YAML, that random bytes would take long to find.
 _TOKENS = """\
@@ -62,9 +62,9 @@ def corpus() -> list[str]:
 def mutate(text: str, random_: random.Random, others: list[str]) -> str:
     """``text`` after a few changes."""
     for _ in range(random_.choice((1, 1, 2, 3, 8))):
-        text = random_.choice(_MUTATIONS)(text, random_, others)[:_LONGEST]
+        text = random_.choice(_MUTATIONS)(text, random_, others)[:_MAX_LENGTH]
     for _ in range(random_.choice((0, 0, 1, 1, 2))):
-        text = random_.choice(_ATTACKS)(text, random_, others)[: 5 * _LONGEST]
+        text = random_.choice(_ATTACKS)(text, random_, others)[: 5 * _MAX_LENGTH]
     return text
 
 
@@ -352,7 +352,7 @@ def fuzz_with_atheris(runs: int, seed: int, seconds: int) -> None:
     for i, text in enumerate(texts):
         (folder / str(i)).write_bytes(text.encode("utf-8", errors="replace"))
     # libFuzzer writes a failing input to the current folder, and exits with 77.
-    limits = [f"-runs={runs}", f"-seed={seed}", f"-timeout={seconds}", f"-max_len={_LONGEST}"]
+    limits = [f"-runs={runs}", f"-seed={seed}", f"-timeout={seconds}", f"-max_len={_MAX_LENGTH}"]
     atheris.Setup([sys.argv[0], *limits, "-verbosity=0", str(folder)], run_one, custom_mutator=mutator)
     atheris.Fuzz()
 

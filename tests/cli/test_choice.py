@@ -15,7 +15,7 @@ from weir import methods, scenario
 from weir._duration import estimate_text
 from weir.cli._capacity import show_capacities
 from weir.cli._choice import Outlook
-from weir.methods import MOST_S, Capacity, MethodError, Need, Prospect, choose, order
+from weir.methods import MAX_S, Capacity, MethodError, Need, Prospect, choose, order
 from weir.methods.lab import LabMethod
 
 _SCENARIO = """\
@@ -42,8 +42,8 @@ def _given(**prospects: float | str) -> tuple[Callable[[str], Prospect], list[st
 @pytest.mark.parametrize(
     ("prospects", "method", "reason"),
     [
-        ({"lab": MOST_S, "sim": 1.0, "emul": 5.0}, "lab", "real Linux in virtual time"),
-        ({"lab": MOST_S + 1, "sim": 1.0, "emul": 5.0}, "sim", "the lab would take about 61 s"),
+        ({"lab": MAX_S, "sim": 1.0, "emul": 5.0}, "lab", "real Linux in virtual time"),
+        ({"lab": MAX_S + 1, "sim": 1.0, "emul": 5.0}, "sim", "the lab would take about 61 s"),
         ({"lab": "not built", "sim": 4e4, "emul": 5.0}, "sim", "no lab: not built"),
         ({"lab": 4e4, "sim": "a program", "emul": 5.0}, "lab", "the simulator cannot: a program"),
         ({"lab": "not built", "sim": "a program", "emul": 5.0}, "emul", "this host's Linux in real time"),

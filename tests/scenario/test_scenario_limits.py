@@ -187,7 +187,7 @@ def test_methods_are_asked_about_few_cells_of_a_large_scenario(monkeypatch: pyte
     looked = []
     weighed = _scenario.Cell.weighed
     monkeypatch.setattr(_scenario.Cell, "weighed", lambda cell: looked.append(cell.id) or weighed(cell))
-    monkeypatch.setattr(_remarks, "_MOST_WORK", scenario.heaviest + 1)
+    monkeypatch.setattr(_remarks, "_MAX_WORK", scenario.heaviest + 1)
     list(_remarks.remarks(scenario.cells()))
     assert looked == ["0000-r0", "0001-r0"]
 
@@ -195,7 +195,7 @@ def test_methods_are_asked_about_few_cells_of_a_large_scenario(monkeypatch: pyte
 def test_no_method_is_asked_about_a_cell_that_takes_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "crowd.yaml"
     file.write_text(workload(CROWD))
-    monkeypatch.setattr("weir.cli.check._MOST_WORK", 1_000)
+    monkeypatch.setattr("weir.cli.check._MAX_WORK", 1_000)
     monkeypatch.setattr("weir.cli.check.remarks", lambda _: pytest.fail("asked"))
     ran = called("check", file)
     assert ran.code == 0
@@ -214,7 +214,7 @@ def test_equal_parts_of_checks_are_looked_up_once_and_told_at_each_place(monkeyp
 
 
 def test_names_in_checks_are_looked_up_as_far_as_that_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_named, "_MOST_LOOKS", 50)
+    monkeypatch.setattr(_named, "_MAX_LOOKS", 50)
     claims = ", ".join(f"{{claim: c, check: 'goodput.mean(flows[{i}]) > 1bps'}}" for i in range(100, 120))
     looked = []
     has = _named._has

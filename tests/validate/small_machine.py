@@ -12,7 +12,7 @@ from typing import Any, Literal
 from weir.methods import Capacity, Need, Outcome, Progress, Sink
 from weir.methods.sim import Sim
 
-LONGEST_NS = 15_000_000
+MAX_NS = 15_000_000
 """Longest one-way delay of the bottleneck that it can carry."""
 
 
@@ -24,7 +24,7 @@ class SmallMachine(Sim):
     def capacity(self, plan: Mapping[str, Any]) -> Capacity:
         """One need: the delay of the bottleneck."""
         link = next(link for link in plan["links"] if link["name"] == "bottleneck")
-        return Capacity((Need("nanoseconds", link["delay"]["delay_ns"], LONGEST_NS, "ns"),), "made up")
+        return Capacity((Need("nanoseconds", link["delay"]["delay_ns"], MAX_NS, "ns"),), "made up")
 
 
 DISTURBED = "WEIR_TEST_DISTURBED"

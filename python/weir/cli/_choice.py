@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Outlook", "announce", "method_for", "show_methods"]
 
-_MOST_CELLS = 200
+_MAX_CELLS = 200
 """Maximum number of cells examined; of more, a regular selection."""
 
 
@@ -27,7 +27,7 @@ class Outlook:
         from weir.engine import default_workers
 
         self._workers = max(1, min(workers or default_workers(), len(cells)))
-        step = -(-len(cells) // _MOST_CELLS)
+        step = -(-len(cells) // _MAX_CELLS)
         self._plans: list[dict[str, Any]] | None = None
         self._cells = cells[::step]
         self._scale = len(cells) / max(len(self._cells), 1)

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["print_remarks", "remarks"]
 
-_MOST_CELLS = 50
+_MAX_CELLS = 50
 """Maximum number of cells examined; of more, a regular selection."""
-_MOST_WORK = 50_000
+_MAX_WORK = 50_000
 """Maximum work of compiling them (``weir.scenario.Cell.weighed``); the cell that exceeds it is the last."""
 
 
@@ -30,8 +30,8 @@ def remarks(cells: Sequence[Cell]) -> Iterator[str]:
     # A method that cannot be loaded has no remarks.
     known = [(name, method) for name in methods.names() if (method := methods.registered(name)) is not None]
     found: dict[str, dict[str, None]] = {name: {} for name, _ in known}
-    left = _MOST_WORK
-    for cell in cells[:: -(-len(cells) // _MOST_CELLS) or 1]:
+    left = _MAX_WORK
+    for cell in cells[:: -(-len(cells) // _MAX_CELLS) or 1]:
         left -= _look(cell, known, found)
         if left < 0:
             break

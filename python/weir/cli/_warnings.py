@@ -11,9 +11,9 @@ from weir.cli._common import console, plural
 __all__ = ["Alike", "alike", "print_warnings"]
 
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
-_MOST = 8
+_MAX_COUNT = 8
 """Kinds of warnings printed without ``--verbose``."""
-_LONGEST = 300
+_MAX_LENGTH = 300
 """Characters of a warning printed without ``--verbose``."""
 
 
@@ -29,7 +29,7 @@ class Alike:
 
     def line(self, cells: int, *, whole: bool) -> str:
         """The line for people; the run has ``cells`` cells."""
-        text = self.text if whole or len(self.text) <= _LONGEST else f"{self.text[: _LONGEST - 3]}..."
+        text = self.text if whole or len(self.text) <= _MAX_LENGTH else f"{self.text[: _MAX_LENGTH - 3]}..."
         said = [f"{self.count} like this"] if self.count > 1 else []
         if self.cells and cells > 1:
             said.append(f"cell {next(iter(self.cells))}" if len(self.cells) == 1 else f"in {len(self.cells)} cells")
@@ -57,8 +57,8 @@ def print_warnings(warnings: Iterable[str], cells: Collection[str], *, verbose: 
             console().print(f"warning: {warning}", style="yellow")
         return
     groups = alike(warnings, cells)
-    for group in groups[:_MOST]:
+    for group in groups[:_MAX_COUNT]:
         console().print(group.line(len(cells), whole=False), style="yellow")
-    if len(groups) > _MOST:
-        more = plural(sum(group.count for group in groups[_MOST:]), "more warning")
+    if len(groups) > _MAX_COUNT:
+        more = plural(sum(group.count for group in groups[_MAX_COUNT:]), "more warning")
         console().print(f"and {more}: -v shows all", style="yellow")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_MOST_WORK = 150_000
+_MAX_WORK = 150_000
 """Maximum work of compiling a cell (``weir.scenario.Cell.weighed``) a second time, for the methods' remarks."""
 _EPILOG = examples(
     ("weir check my.yaml", "list every problem as file:line:column"),
@@ -59,7 +59,7 @@ def _problems(file: Path, *, quiet: bool) -> Iterator[Problem]:
         yield from loaded.problems
         if quiet:
             return
-        large = loaded.heaviest > _MOST_WORK
+        large = loaded.heaviest > _MAX_WORK
         said = ["the methods' remarks are left out, because a cell is very large"] if large else remarks(loaded.cells())
         yield from (scenario.Problem(str(file), 1, 1, text, "info") for text in said)
     except scenario.ScenarioError as error:

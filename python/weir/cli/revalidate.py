@@ -24,7 +24,7 @@ _EPILOG = examples(
     ),
     ("weir revalidate my.json --set transport.initial_window=2", "verify that a change for the worse is noticed"),
 )
-_MOST_FAILURES = 12
+_MAX_FAILURES = 12
 
 
 @click.command(epilog=_EPILOG)
@@ -90,7 +90,7 @@ def _print(found: Regression) -> None:
     print_table(head, rows, right=range(1, 7))
     for note in found.notes:
         out.print(f"note: {note}", style="yellow")
-    for text in found.failures[:_MOST_FAILURES]:
+    for text in found.failures[:_MAX_FAILURES]:
         out.print(text, style="red")
-    if len(found.failures) > _MOST_FAILURES:
-        out.print(f"and {len(found.failures) - _MOST_FAILURES} more", style="red")
+    if len(found.failures) > _MAX_FAILURES:
+        out.print(f"and {len(found.failures) - _MAX_FAILURES} more", style="red")

@@ -41,7 +41,7 @@ _MAX_PLAN = 1 << 28
 _LOOK_S = 0.25
 _THREADS = 256
 _OPEN_FILES = 1024
-_LEAST_BYTES = 8 << 30
+_MIN_BYTES = 8 << 30
 _RESERVE_BYTES = 1 << 30
 """What a confined worker leaves free of the disk, unless others took it."""
 
@@ -129,7 +129,7 @@ class Process:
             files=[self._inside],
             read=[path for path in read if path.exists()],
             keep=[self._watch.fd],
-            memory_bytes=max(_LEAST_BYTES, _most_memory()),
+            memory_bytes=max(_MIN_BYTES, _most_memory()),
             open_files=_OPEN_FILES,
             processes=_THREADS,
             groups=self._groups,

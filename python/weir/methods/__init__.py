@@ -8,7 +8,7 @@ differences are attributes of :class:`Method`.
 from __future__ import annotations
 
 from weir.methods._capacity import Capacity, Need
-from weir.methods._choice import MOST_S, Choice, Prospect, choose, order
+from weir.methods._choice import MAX_S, Choice, Prospect, choose, order
 from weir.methods._errors import MethodError, UnavailableError, UnfitMethodError, UnknownMethodError
 from weir.methods._live import Live, LiveFlow, LiveLink, Upcoming
 from weir.methods._method import TABLES, Method, Outcome, Progress, Sink
@@ -17,8 +17,8 @@ from weir.methods.options import OPTIONS, Option
 
 __all__ = [
     "DEFAULT",
+    "MAX_S",
     "METHODS",
-    "MOST_S",
     "OPTIONS",
     "TABLES",
     "Capacity",

@@ -21,9 +21,9 @@ from weir._duration import estimate_text
 from weir.methods import _registry
 from weir.methods._errors import MethodError
 
-__all__ = ["MOST_S", "Choice", "Prospect", "choose", "order"]
+__all__ = ["MAX_S", "Choice", "Prospect", "choose", "order"]
 
-MOST_S = 60.0
+MAX_S = 60.0
 """Maximum estimate of a method that is preferred to a faster one."""
 
 
@@ -64,7 +64,7 @@ def choose(prospect: Callable[[str], Prospect]) -> Choice:
     asked: list[Prospect] = []
     known = order()
     virtual = [name for name in known if _registry.get(name).clock == "virtual"]
-    chosen = _first(prospect, virtual, asked, MOST_S)
+    chosen = _first(prospect, virtual, asked, MAX_S)
     if chosen is None:
         chosen = next((one for one in reversed(asked) if one.obstacle is None), None)
     before = [one for one in reversed(asked) if one is not chosen]

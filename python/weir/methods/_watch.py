@@ -14,9 +14,9 @@ from weir.plan import Plan, kind_of
 
 __all__ = ["Watcher", "timeline"]
 
-_MOST_FLOWS = 256
-_MOST_LINKS = 4
-_MOST_EVENTS = 3
+_MAX_FLOWS = 256
+_MAX_LINKS = 4
+_MAX_EVENTS = 3
 _NULL = np.iinfo(np.uint64).max
 _ABSURD_CWND = 1 << 24
 """More packets than any path of a plan holds: 24 GB in flight."""
@@ -50,7 +50,7 @@ class Watcher:
     def now(self, now_ns: int) -> Live:
         """The state at ``now_ns``."""
         flows = self._flows(now_ns)
-        listed = flows[:_MOST_FLOWS]
+        listed = flows[:_MAX_FLOWS]
         return Live(
             now_ns=now_ns,
             end_ns=self._plan.end_ns,
@@ -58,7 +58,7 @@ class Watcher:
             more_flows=len(flows) - len(listed),
             total_goodput_bps=sum(flow.goodput_bps or 0.0 for flow in flows),
             links=tuple(self._fresh_links(now_ns)),
-            upcoming=tuple(event for event in self._timeline if event.at_ns > now_ns)[:_MOST_EVENTS],
+            upcoming=tuple(event for event in self._timeline if event.at_ns > now_ns)[:_MAX_EVENTS],
         )
 
     @property
@@ -128,7 +128,7 @@ class Watcher:
     def _fresh_links(self, now_ns: int) -> Iterable[LiveLink]:
         """The links with current data; an interval without a packet or a queue has no row."""
         oldest = now_ns - _FRESH * self._plan.measure.links_ns - 1_000_000_000
-        for link in sorted(self._links)[:_MOST_LINKS]:
+        for link in sorted(self._links)[:_MAX_LINKS]:
             at, state = self._links[link]
             yield state if at >= oldest else LiveLink(state.name, 0, 0.0, state.drop_packets)
 

@@ -18,7 +18,7 @@ from weir.run.columns import rows
 __all__ = ["Sim"]
 
 _FIRST_STEP_NS = 10_000_000
-_LEAST_STEP_NS = 1_000_000
+_MIN_STEP_NS = 1_000_000
 _WALL_STEP_S = 0.2
 """Wall time between two drains of the tables and progress reports; does not affect results."""
 _START_S = 0.3
@@ -124,4 +124,4 @@ def _renamed(text: str, loaded: _Instead) -> str:
 def _next_step(step_ns: int, wall_s: float) -> int:
     """The virtual time that should take about ``_WALL_STEP_S``; it at most quadruples."""
     factor = _WALL_STEP_S / max(wall_s, 1e-4)
-    return max(_LEAST_STEP_NS, int(step_ns * min(4.0, factor)))
+    return max(_MIN_STEP_NS, int(step_ns * min(4.0, factor)))

@@ -8,7 +8,7 @@ from itertools import islice
 
 __all__ = ["MetricError", "nearest"]
 
-_MOST_COMPARED = 500
+_MAX_COMPARED = 500
 
 
 class MetricError(Exception):
@@ -17,5 +17,5 @@ class MetricError(Exception):
 
 def nearest(word: str, words: Iterable[str]) -> str:
     """`` Did you mean ...?`` with the closest of the first ``words``; empty if none is close."""
-    close = difflib.get_close_matches(word, islice(words, _MOST_COMPARED), n=1, cutoff=0.5)
+    close = difflib.get_close_matches(word, islice(words, _MAX_COMPARED), n=1, cutoff=0.5)
     return f" Did you mean {close[0]!r}?" if close else ""

@@ -19,7 +19,7 @@ __all__ = ["INDEX", "as_text", "folder_names", "write_index"]
 INDEX = "index.csv"
 """The file that maps folders to factor values."""
 
-_LONGEST = 100
+_MAX_LENGTH = 100
 _DIGITS = 10
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\\t", "\\x0d", "\\n")
 """Beginnings of formulas, including wide letters, and after the blanks that :func:`printable` writes out."""
@@ -36,7 +36,7 @@ def folder_names(cells: Sequence[Mapping[str, str]]) -> list[str]:
     plain = [_plain(factors) for factors in cells]
     count = Counter(name.casefold() for name in plain)
     return [
-        name if 0 < len(name) <= _LONGEST and count[name.casefold()] == 1 else _hashed(name, factors)
+        name if 0 < len(name) <= _MAX_LENGTH and count[name.casefold()] == 1 else _hashed(name, factors)
         for name, factors in zip(plain, cells, strict=True)
     ]
 
@@ -47,7 +47,7 @@ def _plain(factors: Mapping[str, str]) -> str:
 
 def _hashed(name: str, factors: Mapping[str, str]) -> str:
     digest = hashlib.blake2s(json.dumps(dict(factors)).encode()).hexdigest()[:_DIGITS]
-    return f"{name[: _LONGEST - _DIGITS - 1]}-{digest}".lstrip("-")
+    return f"{name[: _MAX_LENGTH - _DIGITS - 1]}-{digest}".lstrip("-")
 
 
 def write_index(folder: Path | Folder, names: Sequence[str], cells: Sequence[Mapping[str, str]]) -> Path:

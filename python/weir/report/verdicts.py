@@ -14,7 +14,7 @@ from weir.report.view import RunView
 __all__ = ["Comparison", "Headline", "ShownVerdict", "headline", "verdicts"]
 
 
-_MOST = 60
+_MAX_COUNT = 60
 
 
 @dataclass(frozen=True)
@@ -85,9 +85,9 @@ def _shown(verdict: Verdict) -> ShownVerdict:
     details += [("news", verdict.news), ("note", " ".join(verdict.note.split()))]
     details += [("warning", text) for text in verdict.warnings]
     shown = tuple((name, text) for name, text in details if text)
-    comparisons = tuple(_comparison(m) for m in verdict.measured[:_MOST]) if len(verdict.measured) > 1 else ()
+    comparisons = tuple(_comparison(m) for m in verdict.measured[:_MAX_COUNT]) if len(verdict.measured) > 1 else ()
     return ShownVerdict(
-        verdict.claim or verdict.check, verdict.outcome, shown, comparisons, max(0, len(verdict.measured) - _MOST)
+        verdict.claim or verdict.check, verdict.outcome, shown, comparisons, max(0, len(verdict.measured) - _MAX_COUNT)
     )
 
 

@@ -16,7 +16,7 @@ from ._problem import Log, Mark
 
 __all__ = ["Named"]
 
-_MOST_LOOKS = 3_000_000
+_MAX_LOOKS = 3_000_000
 """Maximum number of comparisons with names of flows and links: a second or two."""
 
 
@@ -69,7 +69,7 @@ class Named:
         view = _view(plan)
         for part in about:
             self._looks += (1 + part.text.count(",")) * (len(view.flows) + len(view.links))
-            if self._looks > _MOST_LOOKS:
+            if self._looks > _MAX_LOOKS:
                 self._open = []  # a name not found so far may exist in a later cell
             elif _has(part, view):
                 self._open.remove(part)

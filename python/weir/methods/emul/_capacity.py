@@ -50,7 +50,7 @@ _CALIBRATE_S = 0.25
 _CALIBRATE_BPS = 20_000_000_000
 _TRAIN_NS = 50_000
 _TOGETHER_S = 1e-4
-_MOST_TRAIN = 32
+_MAX_TRAIN = 32
 
 
 def capacity(plan: Plan) -> Capacity:
@@ -92,7 +92,7 @@ def capacity_of_disciplines(plan: Plan) -> Capacity:
 
 def _train(packets_per_s: float) -> int:
     """Packets of a flow that pass as one frame: those within a tenth of a millisecond, as a power of two."""
-    together = min(max(packets_per_s * _TOGETHER_S, 1.0), float(_MOST_TRAIN))
+    together = min(max(packets_per_s * _TOGETHER_S, 1.0), float(_MAX_TRAIN))
     return 1 << int(math.log2(together))
 
 

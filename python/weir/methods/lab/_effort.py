@@ -25,7 +25,7 @@ _FOREIGN = 0.02
 _LOOK_S = 5e-5
 """Wall time of one look at the state of all senders."""
 _BASE_MB = 384
-_MOST_MB = 16_384
+_MAX_MB = 16_384
 _BEAT_NS = 250_000_000
 """Rows are handed over at least this often; until then the guest holds them."""
 _ROW_BYTES = 400
@@ -34,10 +34,10 @@ _TRACED_BYTES = 4 * 2 * 112
 """Memory for a data packet of a trace: it and an acknowledgement have two rows each, and are copied once."""
 _USUAL_ROWS_MB = 64
 """What the base has room for: the memory of a plan with usual intervals does not depend on them."""
-_LEAST_WALL_S, _MOST_TIMES = 1800.0, 100.0
-_LEAST_TRACE, _TRACE_BYTES = 1 << 22, 4096
-_LEAST_OUTPUT, _SPARE = 1 << 30, 4.0
-_LEAST_PROCESSES, _PROCESSES_OF_PROGRAM = 512, 16
+_MIN_WALL_S, _MAX_TIMES = 1800.0, 100.0
+_MIN_TRACE, _TRACE_BYTES = 1 << 22, 4096
+_MIN_OUTPUT, _SPARE = 1 << 30, 4.0
+_MIN_PROCESSES, _PROCESSES_OF_PROGRAM = 512, 16
 _BINS = 64
 """Bins of a histogram of delays that hold something, at most, as a rule."""
 _FILES_OF_PROGRAM = 4
@@ -87,7 +87,7 @@ def remarks(plan: Plan, packets: int) -> Iterator[str]:
 def wall_s(plan: Plan) -> float:
     """Wall time after which ``plan`` hangs, whatever the guest says: many times what its packets take at full rate."""
     packets = packets_per_s(plan)[0] * plan.end_ns / 1e9
-    return _LEAST_WALL_S + _MOST_TIMES * foreseen_s(plan, round(packets))
+    return _MIN_WALL_S + _MAX_TIMES * foreseen_s(plan, round(packets))
 
 
 def output_bytes(plan: Plan) -> int:
@@ -100,20 +100,20 @@ def output_bytes(plan: Plan) -> int:
     traced = _TRACED_BYTES * min(packets, trace.max_packets) if trace is not None else 0.0
     programs = sum(isinstance(flow.source, CommandSource) for flow in plan.flows)
     spare = _SPARE * (_ROW_BYTES * (rows + packets) + traced)
-    return _LEAST_OUTPUT + round(spare) + programs * _FILES_OF_PROGRAM * FILE_BYTES
+    return _MIN_OUTPUT + round(spare) + programs * _FILES_OF_PROGRAM * FILE_BYTES
 
 
 def trace_bytes(plan: Plan) -> int:
     """More than a file of the trace of ``plan`` can have."""
     packets = packets_per_s(plan)[0] * plan.end_ns / 1e9
     traced = min(packets, plan.measure.trace.max_packets) if plan.measure.trace is not None else 0.0
-    return _LEAST_TRACE + round(_SPARE * _TRACE_BYTES * traced)
+    return _MIN_TRACE + round(_SPARE * _TRACE_BYTES * traced)
 
 
 def processes(plan: Plan) -> int:
     """How many processes the guest may have: those of weir, and of each program some that it starts."""
     programs = sum(isinstance(flow.source, CommandSource) for flow in plan.flows)
-    return _LEAST_PROCESSES + _PROCESSES_OF_PROGRAM * programs
+    return _MIN_PROCESSES + _PROCESSES_OF_PROGRAM * programs
 
 
 def _has_programs(plan: Plan) -> bool:
@@ -126,7 +126,7 @@ def memory_mb(plan: Plan) -> int:
     lines = sum(map(line_bytes, plan.links))
     rows_mb = max(0.0, (_ROW_BYTES * _rows(plan) + _TRACED_BYTES * _traced(plan)) / 1e6 - _USUAL_ROWS_MB)
     need: float = _BASE_MB + (2 * buffers + 2 * lines) / 1e6 + rows_mb
-    return min(_MOST_MB, round(need))
+    return min(_MAX_MB, round(need))
 
 
 def _rows(plan: Plan) -> float:

@@ -45,19 +45,19 @@ device segments.
 
 _FIFO, _QDISC, _NIC = range(3)
 _UNLIMITED = (1 << 63) - 1
-_MOST_HOPS = 64
-_MOST_LINKS = 8192
-_MOST_FLOWS = 1 << 20
+_MAX_HOPS = 64
+_MAX_LINKS = 8192
+_MAX_FLOWS = 1 << 20
 _WORD = (1 << 64) - 1
 _NONE = (1 << 32) - 1
 
 
 def obstacle(plan: Plan) -> str | None:
     """The feature of ``plan`` that the kernel's links lack; ``None`` if they support all of it."""
-    if len(plan.links) > _MOST_LINKS or len(plan.flows) > _MOST_FLOWS:
-        return f"more than {_MOST_LINKS} links or {_MOST_FLOWS} flows"
-    if any(len(path) > _MOST_HOPS for flow in plan.flows for path in (flow.path, flow.reverse_path)):
-        return f"a path of more than {_MOST_HOPS} links"
+    if len(plan.links) > _MAX_LINKS or len(plan.flows) > _MAX_FLOWS:
+        return f"more than {_MAX_LINKS} links or {_MAX_FLOWS} flows"
+    if any(len(path) > _MAX_HOPS for flow in plan.flows for path in (flow.path, flow.reverse_path)):
+        return f"a path of more than {_MAX_HOPS} links"
     first = _first_links(plan)
     for node, links in first.items():
         if len(links) > 1:

@@ -50,7 +50,7 @@ __all__ = ["parse_check", "parse_expression"]
 
 _MAX_NESTED = 50
 _MAX_OPERATORS = 100
-_LONGEST = 4000
+_MAX_LENGTH = 4000
 _FUNCTIONS = (*AGGREGATES, "abs")
 _KEYWORDS = ("for", "each", "some", "in", "and", "or", "not", "within", "of", "between", "over")
 _VALUE = "a number, a metric, or a function of them"
@@ -79,8 +79,8 @@ def parse_expression(text: str) -> Node:
 
 
 def _parse(text: str) -> Node:
-    if len(text) > _LONGEST:
-        raise ExpectError(f"the check has {len(text)} characters", _LONGEST + 1, f"at most {_LONGEST}")
+    if len(text) > _MAX_LENGTH:
+        raise ExpectError(f"the check has {len(text)} characters", _MAX_LENGTH + 1, f"at most {_MAX_LENGTH}")
     parser = _Parser(Scanner(text))
     node = parser.check()
     if not parser.scanner.done():

@@ -12,7 +12,7 @@ from weir.report.view import CellView
 
 __all__ = ["CHART", "cumulative", "curves", "staircases"]
 
-_MOST = 300
+_MAX_COUNT = 300
 
 
 def cumulative(cell: CellView) -> pl.DataFrame | None:
@@ -50,7 +50,7 @@ def curves(took: pl.DataFrame) -> pl.DataFrame | None:
 def _steps(part: pl.DataFrame) -> pl.DataFrame:
     total = part.height
     done = part.drop_nulls("seconds").with_row_index("rank", offset=1)
-    every = max(1, -(-done.height // _MOST))
+    every = max(1, -(-done.height // _MAX_COUNT))
     kept = done.filter((pl.col("rank") % every == 0) | (pl.col("rank") == 1) | (pl.col("rank") == done.height))
     return kept.select("group", "seconds", percent=100 * pl.col("rank") / total)
 

@@ -23,7 +23,7 @@ from weir.report.view import CellView
 
 __all__ = ["CHART"]
 
-_MOST = 300
+_MAX_COUNT = 300
 _CURVES = 12
 """With more flows, the flows of each workload entry share a curve."""
 
@@ -51,7 +51,7 @@ def _draw(cell: CellView, medium: Medium) -> Drawing | None:
 
 def _kept(part: pl.DataFrame) -> pl.DataFrame:
     """At most about 300 bins, evenly spaced in rank, including the first and the last."""
-    step = (pl.col("rank") * _MOST // pl.col("total")).cast(pl.Int64)
+    step = (pl.col("rank") * _MAX_COUNT // pl.col("total")).cast(pl.Int64)
     first = pl.int_range(pl.len()) == 0
     return part.filter((step > step.shift(1, fill_value=-1)) | first | (pl.col("rank") == pl.col("total")))
 
