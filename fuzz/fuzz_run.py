@@ -232,7 +232,7 @@ class Bench:
         figures = self._answer(trial.command, run, outcome)
         if outcome.code == 0 and figures == self.expected[trial.command]:
             return "the same figures"
-        if not (run / "manifest.json").is_file() and "incomplete" in outcome.err + json.dumps(figures):
+        if not (run / "manifest.json").is_file() and "incomplete" in outcome.err + outcome.out + json.dumps(figures):
             return "told"  # "told": weir cannot distinguish it from an interrupted run
         return "FAILED: other figures"
 
@@ -294,6 +294,10 @@ def _remove(run: Path) -> None:
 
 def trials(given: argparse.Namespace) -> Iterator[Trial]:
     """The requested trials."""
+    if given.only is not None:
+        kind, _, number = given.only.partition(":")
+        yield Trial(kind, int(number), given.seed)
+        return
     for kind in ("folders", "fields", "bits"):
         for number in range(getattr(given, kind)):
             yield Trial(kind, number, given.seed)
@@ -306,7 +310,7 @@ def fuzz(given: argparse.Namespace) -> int:
         raise TimeoutError
 
     signal.signal(signal.SIGALRM, stop)
-    chosen = [t for t in trials(given) if given.only in (None, t.name)]
+    chosen = [*trials(given)]
     begin, counts, failed = time.monotonic(), Counter[str](), []
     with tempfile.TemporaryDirectory(prefix="weir-fuzz-") as folder:
         bench = Bench(Path(folder), given.seconds, given.megabytes)
@@ -339,6 +343,8 @@ def main() -> int:
     options.add_argument("-v", "--verbose", action="store_true", help="print every outcome")
     options.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     given = options.parse_args()
+    if given.only is not None and not re.fullmatch(r"(folders|fields|bits):[0-9]+", given.only):
+        options.error(f"--only {given.only}: expected folders, fields or bits, a colon and a number")
     if given.serve:
         serve()
         return 0
