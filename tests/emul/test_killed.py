@@ -168,7 +168,7 @@ def test_clean_removes_what_is_nobodys_and_leaves_what_is_somebodys(tmp_path: Pa
         assert orphan in namespaces()
         told = weir("clean", str(tmp_path)).communicate(timeout=60)[0]
         assert f"removed namespace {orphan}" in told
-        assert "left to runs that still go" in told
+        assert "kept for active runs" in told
         assert {live, *strangers} <= namespaces()
         assert orphan not in namespaces()
         assert sleepers.pop(tag).wait(timeout=10) == -signal.SIGTERM
