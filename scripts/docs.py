@@ -113,12 +113,12 @@ sudo weir cc unload --all
   CAP_NET_ADMIN need a control that was loaded with `--everyone`; `reno` is for everyone, like the kernel's. The first
   namespace's setting `net.ipv4.tcp_allowed_congestion_control` changes this later.
 - **Lifetime in a run**: a process holds the control, so that it disappears with the run, even if weir is killed. Linux
-  before 6.4 would keep it; there, a second process removes it, or the next run if both processes were killed at once.
+  before 6.4 keeps the control: there, a second process removes it, or the next run if both processes were killed.
 - **Lifetime after `weir cc load`**: the control is pinned in `/sys/fs/bpf/weir` until `weir cc unload` or a reboot. A
   connection keeps its control even after an unload.
 - **A defect of some hosted kernels**: they skip BPF programs while process 1 is current, including interrupts in its
   time slice. If the skipped call returns a value, the caller reads stale stack memory. On a busy machine this can set a
-  threshold of two thousand million packets. We saw it on a hosted 6.18 kernel, in its `__bpf_prog_enter`. `emul` warns
+  threshold of two billion packets. We saw it on a hosted 6.18 kernel, in its `__bpf_prog_enter`. `emul` warns
   of impossible windows. `cc: linux:NAME` and the lab are not affected.
 - **HZ** is the running kernel's. It affects only computations in jiffies: the idle time of `cubic`.
 
