@@ -19,7 +19,7 @@ SCENARIO = dumbbell(
 sweep:
   transport.cc: [reno, cubic]
 expect:
-  - {claim: The path is used, check: goodput.aggregate.mean >= LEAST}
+  - {claim: The path is used, check: goodput.aggregate.mean >= MIN}
 quick:
   workload[0].until: 1s
 """,
@@ -34,7 +34,7 @@ quick:
 
 def write(folder: Path, *, title: str = "Two flows", least: str = "5Mbps", name: str = "two.yaml") -> Path:
     path = folder / name
-    path.write_text(SCENARIO.replace("TITLE", title).replace("LEAST", least), encoding="utf-8")
+    path.write_text(SCENARIO.replace("TITLE", title).replace("MIN", least), encoding="utf-8")
     return path
 
 

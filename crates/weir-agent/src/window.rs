@@ -21,7 +21,7 @@ use crate::sys::tcp_info::TcpInfo;
 const FIRST_SHARE_PERCENT: u64 = 50;
 const USUAL_SHARE_PERCENT: u64 = 80;
 /// The share is between these.
-const LEAST_SHARE_PERCENT: u64 = 20;
+const MIN_SHARE_PERCENT: u64 = 20;
 const LOOK_NS: u64 = 10_000_000;
 const LONGEST_LOOK_NS: u64 = 640_000_000;
 /// Nearer than this is left alone.
@@ -148,7 +148,7 @@ fn adjusted(buffer: u64, offered: u64, plan: &WindowPlan, growing: bool) -> Opti
     let exact = u128::from(buffer) * u128::from(wanted) / u128::from(offered);
     // A window that does not grow may also be one that nobody uses.
     let most = u128::from(buffer) * 5 / 4;
-    let limit = u128::from(wanted) * 100 / u128::from(LEAST_SHARE_PERCENT);
+    let limit = u128::from(wanted) * 100 / u128::from(MIN_SHARE_PERCENT);
     let next = exact.min(most).min(limit).max(u128::from(wanted)) as u64;
     (next != buffer).then_some(next)
 }

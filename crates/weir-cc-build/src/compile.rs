@@ -62,7 +62,7 @@ const SANITIZE_GCC: &str = "-fsanitize-undefined-trap-on-error";
 const SANITIZE_CLANG: &str = "-fsanitize-trap=undefined";
 
 /// Largest object, bytes.
-const MOST_BYTES: u64 = 8 << 20;
+const MAX_BYTES: u64 = 8 << 20;
 
 /// Options of compiling a congestion control for the simulator.
 #[derive(Clone, Debug, Default)]
@@ -336,9 +336,9 @@ impl Scratch {
             return Ok(Made::Refused(format!("{name}: it includes {}, {reason}", foreign.display())));
         }
         let bytes = content(&self.object())?;
-        if bytes.len() as u64 > MOST_BYTES {
+        if bytes.len() as u64 > MAX_BYTES {
             let name = sources.path.display();
-            return Ok(Made::Refused(format!("{name}: its object has more than {} MiB", MOST_BYTES >> 20)));
+            return Ok(Made::Refused(format!("{name}: its object has more than {} MiB", MAX_BYTES >> 20)));
         }
         Ok(Made::Object(bytes, text))
     }
@@ -380,7 +380,7 @@ impl Scratch {
 fn content(path: &Path) -> Result<Vec<u8>, CcError> {
     let mut bytes = Vec::new();
     let file = fs::File::open(path).map_err(io(path))?;
-    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(io(path))?;
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(io(path))?;
     Ok(bytes)
 }
 

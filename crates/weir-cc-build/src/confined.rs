@@ -35,7 +35,7 @@ pub(crate) const LIMITS_SAID: &str = "a compiler has 60 s of processor time, 2 G
 const POLLS: u32 = 120_000;
 const POLL: Duration = Duration::from_millis(1);
 /// Maximum bytes of messages that are read.
-const MOST_MESSAGES: usize = 1 << 18;
+const MAX_MESSAGES: usize = 1 << 18;
 /// Exit code of `weir-confine` if it could not confine, or if the command is missing or cannot be executed.
 const NOT_CONFINED: i32 = 125;
 const NO_COMMAND: [i32; 2] = [126, 127];
@@ -100,7 +100,7 @@ impl Confinement {
         unsafe { libc::kill(-(child.id() as libc::pid_t), libc::SIGKILL) };
         let status = child.wait().map_err(failed)?;
         let mut messages = fs::read(&said).map_err(failed)?;
-        messages.truncate(MOST_MESSAGES);
+        messages.truncate(MAX_MESSAGES);
         let messages = String::from_utf8_lossy(&messages).into_owned();
         match status.code() {
             Some(NOT_CONFINED) if *self != Confinement::Off => {

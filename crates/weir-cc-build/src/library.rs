@@ -27,7 +27,7 @@ static LOADED: LazyLock<Mutex<BTreeMap<Key, Algorithm>>> = LazyLock::new(Mutex::
 static PERMITTED: AtomicBool = AtomicBool::new(false);
 
 /// Largest file that is read.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 
 /// From now on this process may load users' congestion controls.
 pub fn permit_loading() {
@@ -55,8 +55,8 @@ fn identify(path: &Path) -> Result<Key, CcError> {
     let io = |error| CcError::Io { path: path.to_owned(), error };
     let canonical = fs::canonicalize(path).map_err(io)?;
     let metadata = fs::metadata(&canonical).map_err(io)?;
-    if !metadata.is_file() || metadata.len() > MOST_BYTES {
-        let reason = format!("it is no file of at most {} MiB", MOST_BYTES >> 20);
+    if !metadata.is_file() || metadata.len() > MAX_BYTES {
+        let reason = format!("it is no file of at most {} MiB", MAX_BYTES >> 20);
         return Err(CcError::Load { path: path.to_owned(), reason });
     }
     Ok((canonical, metadata.modified().ok(), metadata.len()))

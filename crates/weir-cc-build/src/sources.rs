@@ -15,9 +15,9 @@ use std::{
 use weir_cc::CcError;
 
 /// Maximum bytes of one file.
-const MOST_BYTES: u64 = 8 << 20;
+const MAX_BYTES: u64 = 8 << 20;
 /// Maximum number of files.
-const MOST_FILES: usize = 100;
+const MAX_FILES: usize = 100;
 
 /// The C file of a congestion control, with the headers beside it that it includes.
 #[derive(Clone, Debug)]
@@ -61,8 +61,8 @@ impl Sources {
             if !seen.insert(place.clone()) {
                 continue;
             }
-            if seen.len() >= MOST_FILES {
-                return Err(refused(&format!("it includes more than {MOST_FILES} files")));
+            if seen.len() >= MAX_FILES {
+                return Err(refused(&format!("it includes more than {MAX_FILES} files")));
             }
             let header = content(&folder.join(&place))?;
             let inner = place.parent().unwrap_or(Path::new("")).to_owned();
@@ -199,9 +199,9 @@ fn content(path: &Path) -> Result<Vec<u8>, CcError> {
         return Err(refused("it is not a file".into()));
     }
     let mut bytes = Vec::new();
-    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(io(path))?;
-    if bytes.len() as u64 > MOST_BYTES {
-        return Err(refused(format!("it has more than {} MiB", MOST_BYTES >> 20)));
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(io(path))?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(refused(format!("it has more than {} MiB", MAX_BYTES >> 20)));
     }
     Ok(bytes)
 }

@@ -16,7 +16,7 @@ const ROUNDS: u32 = 60;
 const RTTS_US: [u32; 3] = [100, 20_000, 300_000];
 const START_US: u64 = 1_000_000;
 /// Largest window of the trial, packets.
-const MOST_PACKETS: u32 = 100_000;
+const MAX_PACKETS: u32 = 100_000;
 
 /// Makes random calls with the options at their defaults, at their smallest and at their largest values.
 ///
@@ -71,7 +71,7 @@ impl Flow {
     }
 
     fn round(&mut self) {
-        let window = self.cc.sock.snd_cwnd.min(MOST_PACKETS);
+        let window = self.cc.sock.snd_cwnd.min(MAX_PACKETS);
         let batch = 1 + window / 16;
         let sock = &mut self.cc.sock;
         (sock.packets_out, sock.max_packets_out) = (window, window);
@@ -119,7 +119,7 @@ impl Flow {
         } else {
             self.cc.cong_avoid(ack, acked);
         }
-        self.cc.sock.snd_cwnd = self.cc.sock.snd_cwnd.min(MOST_PACKETS);
+        self.cc.sock.snd_cwnd = self.cc.sock.snd_cwnd.min(MAX_PACKETS);
     }
 
     fn reduce(&mut self, state: CaState) -> u32 {
@@ -151,7 +151,7 @@ impl Flow {
 
     fn leave(&mut self, threshold: u32) {
         if !self.cc.has_cong_control() {
-            self.cc.sock.snd_cwnd = threshold.clamp(1, MOST_PACKETS);
+            self.cc.sock.snd_cwnd = threshold.clamp(1, MAX_PACKETS);
         }
         self.enter(CaState::Open);
     }
@@ -168,7 +168,7 @@ impl Flow {
 
     fn undo(&mut self) {
         self.reduce(CaState::Recovery);
-        self.cc.sock.snd_cwnd = self.cc.undo_cwnd().min(MOST_PACKETS);
+        self.cc.sock.snd_cwnd = self.cc.undo_cwnd().min(MAX_PACKETS);
         self.cc.sock.snd_ssthresh = self.cc.sock.snd_ssthresh.max(self.cc.sock.prior_ssthresh);
         self.enter(CaState::Open);
     }

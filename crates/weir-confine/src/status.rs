@@ -38,7 +38,7 @@ pub struct Status {
 }
 
 /// The first version that covers truncation: without it, files outside could be emptied.
-const LEAST: i32 = 3;
+const MIN: i32 = 3;
 /// The first version that covers signals.
 const SIGNALS: i32 = 6;
 
@@ -46,7 +46,7 @@ const SIGNALS: i32 = 6;
 pub fn status() -> Status {
     let landlock_abi = landlock_abi();
     let told = |kind, gaps, why| Status { kind, landlock_abi, gaps, why };
-    if landlock_abi >= LEAST {
+    if landlock_abi >= MIN {
         let gap = (landlock_abi < SIGNALS).then_some("signals to other processes of the same user");
         return told(Kind::Landlock, Vec::from_iter(gap), None);
     }

@@ -16,7 +16,7 @@ const CLONE_DEVICE: &str = "/dev/net/tun";
 const OWN_NETNS: &str = "/proc/thread-self/ns/net";
 /// Frames that wait in a packet socket: 4 MB hold 2 ms at 10 Gb/s, several times a late wake-up.
 const SOCKET_BYTES: libc::c_int = 4 << 20;
-const MOST_PATIENCE: Duration = Duration::from_secs(10);
+const MAX_PATIENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(1);
 const TUN_F_USO4: libc::c_uint = 0x20;
 const TUN_F_USO6: libc::c_uint = 0x40;
@@ -90,7 +90,7 @@ impl Device {
     /// When it takes more than some seconds, or from the system.
     pub fn await_running(&self) -> io::Result<()> {
         let name = self.host.device.as_deref().unwrap_or_default();
-        let deadline = Instant::now() + MOST_PATIENCE;
+        let deadline = Instant::now() + MAX_PATIENCE;
         while self.in_namespace(|| sys::interface_state(name))? == InterfaceState::Coming {
             if Instant::now() > deadline {
                 return Err(io::Error::other(format!("{}: it is up but does not run", place(&self.host, name))));

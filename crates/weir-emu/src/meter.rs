@@ -9,9 +9,9 @@ use crate::sys;
 
 /// More than this at the 99th percentile, and the run carries a warning: a tenth of the shortest RTT that a scenario
 /// usually has (10 ms) is 1 ms; half of that distorts it by 5 %.
-const MOST_LATENESS_NS: u64 = 500_000;
+const MAX_LATENESS_NS: u64 = 500_000;
 /// More processor time than this share, spinning aside, and a packet waits for the emulator rather than for its link.
-const MOST_BUSY: f64 = 0.85;
+const MAX_BUSY: f64 = 0.85;
 
 /// Counts what went wrong, and by how much.
 pub struct Meter {
@@ -129,10 +129,10 @@ impl Meter {
             }
         };
         let (late, (_, busy)) = (self.lateness.quantile(0.99), self.cpu_shares());
-        warn(late > MOST_LATENESS_NS, &|| {
+        warn(late > MAX_LATENESS_NS, &|| {
             format!("one packet in a hundred was delivered {:.2} ms late or more: {REMEDY}", late as f64 / 1e6)
         });
-        warn(busy > MOST_BUSY, &|| format!("the emulator needed {:.0} % of a processor: {REMEDY}", 100.0 * busy));
+        warn(busy > MAX_BUSY, &|| format!("the emulator needed {:.0} % of a processor: {REMEDY}", 100.0 * busy));
         let shortages = [
             (self.bins_missed, "bins of the links passed while the emulator did not run"),
             (network.memory_frames, "frames found no memory; give the emulator more, or let less be under way"),

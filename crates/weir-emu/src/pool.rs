@@ -12,7 +12,7 @@ pub const LARGEST: usize = 66 * 1024;
 /// An acknowledgement or the headers before zeros; a full packet; the packets of a jumbo frame.
 const SIZES: [usize; 3] = [256, 2 * 1024, 16 * 1024];
 /// Fewer zeros are kept as they are: a packet of them fits the smallest size anyway.
-const LEAST_ZEROS: usize = 128;
+const MIN_ZEROS: usize = 128;
 /// Bytes that are looked at together for one that is not zero.
 const STRIDE: usize = 256;
 
@@ -109,7 +109,7 @@ impl Pool {
 /// The length of `payload` if it is nothing but zeros and worth leaving out, else 0.
 fn zeros_of(payload: &[u8]) -> usize {
     let is_zero = |bytes: &[u8]| bytes.iter().fold(0, |any, byte| any | byte) == 0;
-    if payload.len() >= LEAST_ZEROS && payload.chunks(STRIDE).all(is_zero) { payload.len() } else { 0 }
+    if payload.len() >= MIN_ZEROS && payload.chunks(STRIDE).all(is_zero) { payload.len() } else { 0 }
 }
 
 #[cfg(test)]

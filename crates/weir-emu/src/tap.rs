@@ -16,8 +16,8 @@ use crate::sys::{self, Mapping};
 /// Header of a slot, address, alignment and a head: 80 + 64 bytes, rounded up to a power of two.
 const SLOT_BYTES: usize = 256;
 /// A ring holds what a device holds, and more: it is emptied whenever the device is read.
-const LEAST_SLOTS: usize = 512;
-const MOST_SLOTS: usize = 16 * 1024;
+const MIN_SLOTS: usize = 512;
+const MAX_SLOTS: usize = 16 * 1024;
 /// Of all taps together; the kernel keeps them in memory.
 const ALL_SLOTS: usize = 256 * 1024;
 /// Between the tap and the device a packet takes less than a microsecond, unless its processor is taken away.
@@ -107,7 +107,7 @@ impl Tap {
 }
 
 fn slots(taps: usize) -> usize {
-    (ALL_SLOTS / taps.max(1)).next_power_of_two().clamp(LEAST_SLOTS, MOST_SLOTS)
+    (ALL_SLOTS / taps.max(1)).next_power_of_two().clamp(MIN_SLOTS, MAX_SLOTS)
 }
 
 #[cfg(test)]
@@ -116,6 +116,6 @@ mod tests {
 
     #[test]
     fn many_taps_share_the_memory() {
-        assert_eq!((slots(1), slots(2), slots(400), slots(100_000)), (MOST_SLOTS, MOST_SLOTS, 1024, LEAST_SLOTS));
+        assert_eq!((slots(1), slots(2), slots(400), slots(100_000)), (MAX_SLOTS, MAX_SLOTS, 1024, MIN_SLOTS));
     }
 }

@@ -16,7 +16,7 @@ use crate::{Direction, Ecn, Observer, Ordered, Sent, TraceRecord, real};
 pub const ROW_BYTES: usize = 112;
 const HEADERS: usize = 32;
 /// More payload than a train can have: the guest may write anything.
-const MOST_PAYLOAD: u32 = 1 << 17;
+const MAX_PAYLOAD: u32 = 1 << 17;
 
 /// The event in a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,7 +72,7 @@ impl Rows {
         self.reached = self.reached.max(time);
         let (flow, size, payload, link) = (word(8), word(16) >> 16, word(20), word(24));
         let is_reverse = word(16) & 1 != 0;
-        let Some(read) = real::read(&row[HEADERS..]).filter(|_| payload < MOST_PAYLOAD) else { return };
+        let Some(read) = real::read(&row[HEADERS..]).filter(|_| payload < MAX_PAYLOAD) else { return };
         let mut train = [0; ROW_BYTES - HEADERS];
         train.copy_from_slice(&row[HEADERS..]);
         let packets = if size == 0 { 1 } else { payload.div_ceil(size) };

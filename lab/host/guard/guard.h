@@ -11,7 +11,7 @@ int remove_all(const char *path);
 /* processes.c */
 void end_descendants(void);          /* ends and reaps all descendants of this process */
 long count_namespace(pid_t first);   /* processes in FIRST's pid namespace */
-void limit_processes(long most);     /* of this user, from now on, unless root: MOST more than there are */
+void limit_processes(long most);     /* of this user, from now on, unless root: MAX more than there are */
 void join_group(const char *group);  /* a control group */
 void leave_group(const char *group); /* removes it */
 void each_group(const char *groups, void (*act)(const char *group)); /* for each of GROUPS, one per line; "-" is none */

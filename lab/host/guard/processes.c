@@ -16,7 +16,7 @@
 
 #include "guard.h"
 
-#define MOST_PIDS 4194304 /* PID_MAX_LIMIT (linux/threads.h) */
+#define MAX_PIDS 4194304 /* PID_MAX_LIMIT (linux/threads.h) */
 #define ROUNDS 200        /* rounds of stopping, before killing what forks all the same */
 
 static const struct timespec PAUSE = {.tv_nsec = 1000000};
@@ -70,7 +70,7 @@ static int descends(pid_t *parents, pid_t pid, pid_t self)
 /* Sends SIGNAL to every descendant; returns how many of them were neither stopped nor dead. */
 static long signal_all(pid_t *parents, int signal_)
 {
-	static pid_t found[MOST_PIDS];
+	static pid_t found[MAX_PIDS];
 	DIR *proc = opendir("/proc");
 	struct dirent *entry;
 	struct stat_of about;
@@ -80,7 +80,7 @@ static long signal_all(pid_t *parents, int signal_)
 	while (proc && (entry = readdir(proc))) {
 		pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
 
-		if (pid <= 0 || pid >= MOST_PIDS || count >= MOST_PIDS || read_stat(entry->d_name, &about))
+		if (pid <= 0 || pid >= MAX_PIDS || count >= MAX_PIDS || read_stat(entry->d_name, &about))
 			continue;
 		found[count++] = about.state == 'Z' || about.state == 'T' || about.state == 't' ? -pid : pid;
 		parents[pid] = about.parent;
@@ -120,7 +120,7 @@ void end_descendants(void)
 
 	if (!reap())
 		return;
-	parents = calloc(MOST_PIDS, sizeof(*parents));
+	parents = calloc(MAX_PIDS, sizeof(*parents));
 	if (!parents)
 		return;
 	for (int round = 0; round < ROUNDS && signal_all(parents, SIGSTOP); round++)

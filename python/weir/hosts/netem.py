@@ -60,7 +60,7 @@ _SMALLEST = 40
 """IP bytes of the smallest packet, for the number that a delay line may hold."""
 _SPARE = 10_000
 """Packets that a delay line has room for beyond what the rate can put into it."""
-_LEAST_LOSS = 1e-8
+_MIN_LOSS = 1e-8
 """netem has probabilities of 32 bits, and ``tc`` gets them in percent with seven places."""
 _FIRST_TABLE = 1000
 """Routing table of what goes by link 0 against the usual route."""
@@ -149,8 +149,8 @@ def _link_obstacle(link: Link) -> str | None:
         return f"delay: {why}"
     if isinstance(link.loss, ListLoss):
         return "loss: a list of packets"
-    if link.loss is not None and any(0 < p < _LEAST_LOSS for p in probabilities(link.loss)):
-        return f"loss: a probability of less than {_LEAST_LOSS:g}"
+    if link.loss is not None and any(0 < p < _MIN_LOSS for p in probabilities(link.loss)):
+        return f"loss: a probability of less than {_MIN_LOSS:g}"
     why = qdiscs.obstacle(link)
     return None if why is None else f"queue: {why}"
 

@@ -18,7 +18,7 @@ from weir.plan import UDP_HEADERS
 
 __all__ = ["Endpoint", "Probes", "Train"]
 
-_LEAST = 16
+_MIN = 16
 _NUMBER = struct.Struct("!I")
 _BUFFER = 64_000_000
 _UDP_SEGMENT = 103  # include/uapi/linux/udp.h
@@ -122,7 +122,7 @@ class Probes:
         return len(self._arrived)
 
     def _send(self, train: Train) -> int:
-        payload = max(train.size_bytes - UDP_HEADERS, _LEAST)
+        payload = max(train.size_bytes - UDP_HEADERS, _MIN)
         filling = bytes(payload - _NUMBER.size)
         packets = [_NUMBER.pack(number) + filling for number in range(train.first, train.first + train.count)]
         control = [(socket.SOL_UDP, _UDP_SEGMENT, struct.pack("@H", payload))]

@@ -6,10 +6,10 @@ from weir.plan import Plan, TcpTransport, offered_bps, packet_bytes, wire_bytes
 
 __all__ = ["packets_alone", "packets_per_s"]
 
-_MOST_INSTANTS = 100
+_MAX_INSTANTS = 100
 _SMALL_ACK = 0.5
 """Acknowledgements per data packet."""
-_MOST_ALONE_PER_S = 25_000
+_MAX_ALONE_PER_S = 25_000
 """Packets per second that any machine of today can carry one by one: TCP at 200 Mb/s, with its acknowledgements. A
 constant instead of a measurement, so that a plan means the same on all machines.
 """
@@ -18,7 +18,7 @@ constant instead of a measurement, so that a plan means the same on all machines
 def packets_alone(plan: Plan, per_s: float) -> bool:
     """Whether hosts send each of ``per_s`` packets per second separately, not in trains (``methods.emul.offload``)."""
     offload = plan.methods.emul.offload
-    return offload == "packets" or (offload == "auto" and per_s <= _MOST_ALONE_PER_S)
+    return offload == "packets" or (offload == "auto" and per_s <= _MAX_ALONE_PER_S)
 
 
 def packets_per_s(plan: Plan) -> tuple[float, int]:
@@ -27,7 +27,7 @@ def packets_per_s(plan: Plan) -> tuple[float, int]:
     Assumes that bulk flows fill their capacity.
     """
     starts = sorted({flow.start_ns for flow in plan.flows})
-    step = max(1, len(starts) // _MOST_INSTANTS)
+    step = max(1, len(starts) // _MAX_INSTANTS)
     return max((_at(plan, instant) for instant in starts[::step] + starts[-1:]), default=(0.0, 0))
 
 

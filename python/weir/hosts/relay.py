@@ -32,10 +32,10 @@ _ANSWER_S = 60.0
 _LEAVE_S = 5.0
 _ASKED = 9
 """So often a clock is asked; the shortest round trip counts."""
-_MOST_LINE = 1 << 16
-_MOST_FRAME = 1 << 20
-_MOST_FILE = 1 << 30
-_MOST_UNREAD = 1 << 28
+_MAX_LINE = 1 << 16
+_MAX_FRAME = 1 << 20
+_MAX_FILE = 1 << 30
+_MAX_UNREAD = 1 << 28
 """Bytes of a stream that nobody has read; beyond it the far end waits."""
 _CHUNK = 1 << 16
 _STDERR_LINES = 20
@@ -205,8 +205,8 @@ class Relay(Place):
                 parts.append(data)
                 if answer.get("is") != "file" or not data:
                     return answer, b"".join(parts)
-                if sum(map(len, parts)) > _MOST_FILE:
-                    raise self.failure(f"{question['path']} has more than {_MOST_FILE} bytes")
+                if sum(map(len, parts)) > _MAX_FILE:
+                    raise self.failure(f"{question['path']} has more than {_MAX_FILE} bytes")
         except queue.Empty:
             raise self.failure(f"no answer in {_ANSWER_S:g} s") from None
         except BrokenPipeError as error:
@@ -231,7 +231,7 @@ class Relay(Place):
 
     def _meet(self, hello: queue.SimpleQueue[str | None]) -> None:
         """Reads up to the first line of the far end, and that."""
-        while line := self._receive.readline(_MOST_LINE):
+        while line := self._receive.readline(_MAX_LINE):
             _, begins, rest = line.rpartition(_relay.HELLO)
             if begins:
                 about = json.loads(rest)
@@ -245,12 +245,12 @@ class Relay(Place):
         Raises:
             ValueError, KeyError, TypeError, RecursionError: it was not.
         """
-        line = self._receive.readline(_MOST_LINE)
+        line = self._receive.readline(_MAX_LINE)
         if not line:
             return False
         answer = json.loads(line)
         size = int(answer["bytes"])
-        if not 0 <= size <= _MOST_FRAME:
+        if not 0 <= size <= _MAX_FRAME:
             return False
         data = self._receive.read(size)
         take = self._heard.get(answer["id"])
@@ -368,7 +368,7 @@ class _Stream(io.RawIOBase):
     def add(self, data: bytes) -> None:
         """Adds ``data``; nothing is the end. Waits while too much is unread."""
         with self._changed:
-            self._changed.wait_for(lambda: self._size < _MOST_UNREAD or self.closed)
+            self._changed.wait_for(lambda: self._size < _MAX_UNREAD or self.closed)
             self._over = self._over or not data
             if data and not self.closed:
                 self._parts.append(data)

@@ -54,13 +54,13 @@ _CHUNK = 32
 """Packets handed to the kernel at once: a train of segments has at most 64 KiB."""
 _CHUNK_NS = 500_000
 """Maximum time of a piece of a burst on its host's link, unless it is a single packet."""
-_MOST_PACKETS = 15_000
-_MOST_S = 1.5
+_MAX_PACKETS = 15_000
+_MAX_S = 1.5
 """Limits of a burst; larger ones are not made."""
 _EXCESSES = (1.5, 2.5, 5.0)
 """Excess of the burst over the queue's size: more if this machine was slow and the queue could drain meanwhile."""
-_MOST_QUEUES = 3
-_MOST_LOSS_PROBES = 2000
+_MAX_QUEUES = 3
+_MAX_LOSS_PROBES = 2000
 _LOSS_S = 0.5
 _SIGMAS = 5.0
 _LINGER_S = 0.25
@@ -273,7 +273,7 @@ class SelfCheck:
             return  # the other measurements miss every lost packet
         slowest = bottleneck(self.plan, route.path)
         gap_ns = max(8 * (_SMALL + 38) * 4 * _S // slowest.rate_bps, 20_000)
-        count = min(_MOST_LOSS_PROBES, round(_LOSS_S * _S / gap_ns))
+        count = min(_MAX_LOSS_PROBES, round(_LOSS_S * _S / gap_ns))
         seen = self._send([(route, self._train(route, n * gap_ns, 1, _SMALL)) for n in range(count)])
         lost = sum(s.arrived_ns is None and s.due_ns is not None for s in seen)
         spread = math.sqrt(count * loss.probability * (1 - loss.probability) * loss.inflation)
@@ -292,7 +292,7 @@ class SelfCheck:
         for link in sorted(crossing, key=lambda link: (-crossing[link], link)):
             facts = self._links[link]
             kind = (_rounded(facts.rate_bps), facts.queue, facts.overhead_bytes)
-            if facts.host_nic or kind in kinds or len(kinds) >= _MOST_QUEUES:
+            if facts.host_nic or kind in kinds or len(kinds) >= _MAX_QUEUES:
                 continue
             kinds.add(kind)
             yield link
@@ -306,7 +306,7 @@ class SelfCheck:
         for excess in _EXCESSES:
             burst = _Burst.over(self.plan, link, self._routes(), excess)
             if burst is None:
-                self._note(f"queue of {facts.name}: not checked, the hosts cannot fill it in {_MOST_S:g} s")
+                self._note(f"queue of {facts.name}: not checked, the hosts cannot fill it in {_MAX_S:g} s")
                 return
             seen = self._send([(r, self._train(r, at, count, burst.size)) for r, at, count in burst.schedule()])
             check = _fullest(facts, burst, seen, min(delay_ns(self._links, r.path, burst.size) for r in burst.routes))
@@ -371,7 +371,7 @@ class _Burst:
         beyond = 3 * _queue_tolerance(facts, size, 0.0)
         seconds = 8 * (excess * holds + beyond) / (total - facts.rate_bps)
         drain = 8 * holds / facts.rate_bps
-        if seconds + drain > _MOST_S or seconds * total / 8 / wire > _MOST_PACKETS:
+        if seconds + drain > _MAX_S or seconds * total / 8 / wire > _MAX_PACKETS:
             return None
         return cls(
             tuple(r for r, _ in chosen.values()), tuple(rate for _, rate in chosen.values()), size, wire, seconds

@@ -21,7 +21,7 @@ _What = TypeVar("_What")
 
 _READY_S = 60.0
 _POLL_S = 0.1
-_MOST_WARNINGS = 1000
+_MAX_WARNINGS = 1000
 """Maximum number of warnings kept of a run."""
 
 
@@ -44,7 +44,7 @@ class Heard:
         """
         match what["message"]:
             case "warning":
-                if len(self.warnings) < _MOST_WARNINGS:
+                if len(self.warnings) < _MAX_WARNINGS:
                     self.warnings.append(f"{name}: {what['text']}")
             case "error":
                 raise ProcessError(f"{name}: {what['text']}")

@@ -41,8 +41,8 @@ FIRST_PORT = 10_000
 _NETWORK = int(ipaddress.IPv4Address("10.0.0.0"))
 _LAST_PORT = 65_535
 _EPHEMERAL = 32_768
-_MOST_BUFFER = (1 << 31) - 1
-_LEAST_QUEUE = 10_000
+_MAX_BUFFER = (1 << 31) - 1
+_MIN_QUEUE = 10_000
 """Packets, or trains of segments, that wait in a device for the emulator: those that a gigabit link sends in 120 ms, so
 that none is lost while the emulator waits for a processor. A free place costs 8 bytes. The emulator takes everything at
 once, so nothing waits while it is on time.
@@ -54,7 +54,7 @@ _CARD_MARGIN = 0.999
 """Share of a card's rate that its queue lets pass; otherwise the wire overhead of small packets would pile up behind
 it.
 """
-_LEAST_BURST = 4
+_MIN_BURST = 4
 """Minimum burst of a token bucket, in packets of the MTU."""
 
 
@@ -157,7 +157,7 @@ def _first_port(plan: Plan) -> int:
 def _link(plan: Plan, host: Host, *, alone: bool) -> list[Command]:
     """The commands that create the device of ``host``."""
     limits = (plan.links[link].queue.limit.packets for link in _first_links(plan.flows, host.node))
-    queue = max(_LEAST_QUEUE, *(limit or 0 for limit in limits))
+    queue = max(_MIN_QUEUE, *(limit or 0 for limit in limits))
     ip = ("ip", "-n", host.namespace)
     segments = ("gso_max_segs", "1") if alone else ()
     return [
@@ -186,7 +186,7 @@ def _card(plan: Plan, host: Host) -> list[Command]:
     rate = sum(greatest_rate_bps(plan, link) for link in numbers)
     share = size / (size + min(card.overhead_bytes for card in cards))
     rate_bps = int(rate * share * _CARD_MARGIN)
-    burst = max(_LEAST_BURST * host.mtu_bytes, rate_bps // 8 // 1000)
+    burst = max(_MIN_BURST * host.mtu_bytes, rate_bps // 8 // 1000)
     limit = max(queue_bytes(card.queue, host.mtu_bytes) or 0 for card in cards)
     bucket = ("tbf", "rate", f"{rate_bps}bit", "burst", str(burst), "limit", str(burst + limit))
     return [("tc", "-n", host.namespace, "qdisc", "add", "dev", host.device, "root", *bucket)]
@@ -221,7 +221,7 @@ def _settings(plan: Plan, host: Host, switches: Mapping[str, str]) -> list[Comma
 
 def _memory(buffers: Iterable[int]) -> str:
     """``min default max`` for a buffer of ``buffers`` bytes of payload: half of the memory is for headers."""
-    most = min(2 * max(buffers), _MOST_BUFFER)
+    most = min(2 * max(buffers), _MAX_BUFFER)
     return f"4096 {max(most, 4096)} {max(most, 4096)}"
 
 

@@ -5,7 +5,7 @@ use weir_sim::trace::{Event, PacketKind};
 
 use crate::common::{MS, S, add_flow, delivered, droptail, dumbbell, run, tcp, trace_of};
 
-const MOST: u64 = 10_000;
+const MAX: u64 = 10_000;
 
 fn with_processing(processing_ns: u64) -> Tcp {
     Tcp { processing_ns, ..tcp("reno") }
@@ -15,18 +15,18 @@ fn with_processing(processing_ns: u64) -> Tcp {
 #[test]
 fn answers_take_up_to_the_time_given() {
     let mut plan = dumbbell(1, 100_000_000, 10_000_000, 10 * MS, droptail(None, Some(50)), S);
-    let settings = Tcp { ack: Ack::Every, ..with_processing(MOST) };
+    let settings = Tcp { ack: Ack::Every, ..with_processing(MAX) };
     add_flow(&mut plan, 0, 0, settings, Source::Bulk);
     let trace = trace_of(&plan);
     let arrivals = trace.iter().filter(|r| r.event == Event::Received && r.kind == PacketKind::Data);
     let acks = trace.iter().filter(|r| r.event == Event::Sent && r.kind == PacketKind::Ack);
     let times: Vec<u64> = arrivals.zip(acks).map(|(arrival, ack)| ack.time_ns - arrival.time_ns).collect();
     assert!(times.len() > 500);
-    assert!(times.iter().all(|&time| time < MOST), "{:?}", times.iter().max());
+    assert!(times.iter().all(|&time| time < MAX), "{:?}", times.iter().max());
     let mean = times.iter().sum::<u64>() as f64 / times.len() as f64;
     // The mean of n draws from [0, b) has the standard deviation b / sqrt(12 n).
-    let deviation = MOST as f64 / (12.0 * times.len() as f64).sqrt();
-    assert!((mean - MOST as f64 / 2.0).abs() < 5.0 * deviation, "mean {mean} ns");
+    let deviation = MAX as f64 / (12.0 * times.len() as f64).sqrt();
+    assert!((mean - MAX as f64 / 2.0).abs() < 5.0 * deviation, "mean {mean} ns");
 }
 
 /// Four flows whose links are half as fast as the one they share.
@@ -53,7 +53,7 @@ fn flows_do_not_fall_into_step_with_a_queue() {
     let without = jain(&in_step(0, 1));
     assert!(without < 0.95, "Jain's index of flows in step {without}");
     for seed in 1..4 {
-        let index = jain(&in_step(MOST, seed));
+        let index = jain(&in_step(MAX, seed));
         assert!(index > 0.97, "seed {seed}: Jain's index {index}");
     }
 }
