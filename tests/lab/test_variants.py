@@ -180,7 +180,7 @@ def test_with_names_one_of_the_labs_kernel(tmp_path: Path, monkeypatch: pytest.M
     for arguments, said in (
         (["./mine.c", "--with", "linux:westwod"], "the lab's kernel has no such congestion control"),
         (["./mine.c", "--with", "westwood"], "there are linux:reno, "),
-        (["--with", "linux:westwood"], "--with needs NAME"),
+        (["--with", "linux:westwood"], "--with needs a NAME"),
     ):
         result = CliRunner().invoke(command, ["compare", *arguments])
         assert result.exit_code == 2

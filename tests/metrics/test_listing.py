@@ -83,7 +83,7 @@ def _function(window: Window) -> Values:
 
 @pytest.mark.parametrize(
     ("name", "unit", "problem"),
-    [("goodput", "1", "twice"), ("Good Put", "1", "not a name"), ("brand.new", "furlongs", "unit")],
+    [("goodput", "1", "twice"), ("Good Put", "1", "not a metric name"), ("brand.new", "furlongs", "unit")],
 )
 def test_a_bad_registration_is_refused(name: str, unit: str, problem: str) -> None:
     catalogue()

@@ -436,7 +436,7 @@ class Lab:
         if code == str(128 + signal.SIGKILL):
             raise LabError(
                 f"the lab was killed; the usual reason is memory: it may take {self._host_bytes >> 20} MiB "
-                "of this machine's"
+                f"of this machine's.{self.console()}"
             )
         if code == str(128 + signal.SIGXFSZ):
             raise LabError(f"the lab was ended: a file of it grew beyond {self._settings.file_bytes} bytes")
