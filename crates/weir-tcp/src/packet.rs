@@ -3,6 +3,14 @@
 //! Sequence space is counted in segments, not bytes: a connection cuts its stream into segments once, when they are
 //! first sent, and every later message names them by number. The driver maps them to packets of its own.
 
+use weir_units::Time;
+
+/// A host's clock as the timestamps option tells it (RFC 7323): it counts milliseconds, as Linux does unless a route asks
+/// for more. It starts at 1, because an echo of 0 means none.
+pub const fn timestamp(now: Time) -> u32 {
+    (now.0 / 1_000_000 + 1) as u32
+}
+
 /// A segment that the sender wants on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segment {
@@ -16,7 +24,7 @@ pub struct Segment {
     pub cwr: bool,
     /// The push flag: nothing written follows.
     pub push: bool,
-    /// The sender's clock, for the timestamps option, in microseconds.
+    /// The timestamps option: [`timestamp`] of the instant of sending.
     pub tsval: u32,
 }
 
@@ -58,6 +66,6 @@ pub struct Ack {
     pub sack: SackBlocks,
     /// The echo of a congestion-experienced mark (RFC 3168).
     pub ece: bool,
-    /// The echoed timestamp, in microseconds of the sender's clock.
+    /// The echoed [`timestamp`]; 0 without one.
     pub tsecr: u32,
 }

@@ -33,7 +33,7 @@ pub struct Arrival {
     pub seq: u64,
     /// Payload bytes.
     pub len: u32,
-    /// The sender's timestamp, microseconds.
+    /// The sender's [`timestamp`](crate::timestamp).
     pub tsval: u32,
     /// Marked congestion-experienced.
     pub ce: bool,

@@ -56,8 +56,7 @@ pub struct TraceRecord {
     pub ack: u64,
     /// Selectively acknowledged `[start, end)` in bytes of the stream; a duplicate comes first (RFC 2883).
     pub sack: Vec<(u64, u64)>,
-    /// Value of the timestamps option, in the unit of the sending stack: microseconds of the run in the simulator; 0
-    /// without the option.
+    /// Value of the timestamps option: milliseconds of the sending host's clock; 0 without the option.
     pub tsval: u32,
     /// Its echo reply.
     pub tsecr: u32,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use weir_elements::Packet as _;
 use weir_plan::{Plan, Transport};
-use weir_tcp::header_bytes;
+use weir_tcp::{header_bytes, timestamp};
 use weir_trace::{Direction, Ecn, Event, Ordered, PacketKind, Recorder, TraceRecord};
 use weir_units::Time;
 
@@ -166,7 +166,7 @@ impl Traced {
 
     /// Fills in what depends on the kind.
     fn describe(&mut self, record: &mut TraceRecord, now: Time, packet: &Packet, sacks: &Sacks) {
-        let clock = (now.0 / 1000) as u32;
+        let clock = timestamp(now);
         match packet.kind() {
             Kind::Syn => {
                 self.syn_tsval = clock;

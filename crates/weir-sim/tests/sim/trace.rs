@@ -187,9 +187,9 @@ fn the_log_says_what_happened_to_each_packet() {
         lines[..4],
         [
             "time_ns,event,link,flow,from,connection,kind,number,id,ip_bytes,payload_bytes,seq,ack,sack,tsval,tsecr,flags",
-            "0,sent,,0,sender,1,syn,1,1,60,0,0,0,,0,0,",
-            "10078400,received,,0,sender,1,syn,1,1,60,0,0,0,,0,0,",
-            "10078400,sent,,0,receiver,1,syn_ack,1,1,60,0,0,0,,10078,0,",
+            "0,sent,,0,sender,1,syn,1,1,60,0,0,0,,1,0,",
+            "10078400,received,,0,sender,1,syn,1,1,60,0,0,0,,1,0,",
+            "10078400,sent,,0,receiver,1,syn_ack,1,1,60,0,0,0,,11,1,",
         ]
     );
     // The fifth and sixth data segments are lost on link 0, which lets the host send the one right after the other: two
@@ -198,8 +198,8 @@ fn the_log_says_what_happened_to_each_packet() {
     assert_eq!(
         dropped[..2],
         [
-            &"22617600,dropped,0,0,sender,1,data,6,6,1500,1448,5792,0,,22617,10078,",
-            &"22617600,dropped,0,0,sender,1,data,7,7,1500,1448,7240,0,,22617,10078,"
+            &"22617600,dropped,0,0,sender,1,data,6,6,1500,1448,5792,0,,23,11,",
+            &"22617600,dropped,0,0,sender,1,data,7,7,1500,1448,7240,0,,23,11,"
         ]
     );
     assert_eq!(dropped.len(), 3);

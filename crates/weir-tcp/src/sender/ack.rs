@@ -5,8 +5,8 @@ use weir_cc::{AckSample, CaState};
 use weir_units::Time;
 
 use super::scoreboard::{self, EVER_RETRANS, LOST, RETRANS, SACKED};
-use super::{MAX_REORDERING, Phase, Sender, micros};
-use crate::packet::Ack;
+use super::{MAX_REORDERING, Phase, Sender};
+use crate::packet::{Ack, timestamp};
 
 const MAX_REORDERING_LEGACY: u64 = 127;
 
@@ -286,7 +286,7 @@ impl Sender {
         }
         self.delivery.on_delivered(seq, resent);
         // The echoed time is that of an earlier transmission (RFC 8985, section 6.2, step 2).
-        let echo_is_older = (event.tsecr.wrapping_sub((record.sent_ns / 1000) as u32) as i32) < 0;
+        let echo_is_older = (event.tsecr.wrapping_sub(timestamp(Time(record.sent_ns))) as i32) < 0;
         let spurious = resent && self.timestamps && event.tsecr != 0 && echo_is_older;
         if !spurious {
             self.rack.advance(now, seq, &record, resent, self.rtt.min_us());
@@ -322,8 +322,7 @@ impl Sender {
             }
         }
         if rtt < 0 && self.timestamps && event.una_advanced && event.tsecr != 0 {
-            // An echo from the future is none.
-            rtt = i64::from((micros(now) as u32).wrapping_sub(event.tsecr) as i32);
+            rtt = echo_rtt_us(now, event.tsecr);
             cc_rtt = rtt;
         }
         if rtt >= 0 {
@@ -341,5 +340,30 @@ impl Sender {
         sock.srtt_us = self.rtt.srtt_us8;
         sock.mdev_us = self.rtt.mdev_us4;
         sock.rtt_min_us = self.rtt.min_us();
+    }
+}
+
+/// The round-trip time that an echoed timestamp tells, in whole milliseconds, at least one, as in Linux
+/// (`tcp_rtt_tsopt_us`); in microseconds, -1 for an echo from the future.
+fn echo_rtt_us(now: Time, tsecr: u32) -> i64 {
+    let elapsed = timestamp(now).wrapping_sub(tsecr) as i32;
+    if elapsed < 0 { -1 } else { i64::from(elapsed.max(1)) * 1000 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_echoed_timestamp_counts_milliseconds() {
+        let rtt = |now_us: u64, sent_us: u64| echo_rtt_us(Time(now_us * 1000), timestamp(Time(sent_us * 1000)));
+        // 10.018 ms lie between 10 or 11 ticks of the clock; less than a tick counts as one.
+        assert_eq!(rtt(1_010_018, 1_000_000), 10_000);
+        assert_eq!(rtt(1_010_999, 1_000_981), 10_000);
+        assert_eq!(rtt(1_011_008, 1_000_990), 11_000);
+        assert_eq!(rtt(1_000_300, 1_000_100), 1_000);
+        assert_eq!(rtt(1_000_999, 1_001_000), -1, "from the future");
+        let wrap_us = (1 << 32) * 1000;
+        assert_eq!(rtt(wrap_us + 5_000, wrap_us - 15_000), 20_000, "of a clock that has gone round");
     }
 }

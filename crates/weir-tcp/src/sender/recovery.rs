@@ -8,7 +8,8 @@ use weir_units::Time;
 
 use super::ack::Event;
 use super::scoreboard::EVER_RETRANS;
-use super::{Notice, REORDERING, Sender, micros};
+use super::{Notice, REORDERING, Sender};
+use crate::packet::timestamp;
 
 /// Segments that `linux-2.6` lets a window exceed the flight by, when it leaves an unusual state.
 const MAX_BURST: u32 = 3;
@@ -59,7 +60,7 @@ impl Recovery {
 
     pub fn note_retransmission(&mut self, now: Time) {
         self.prr_out += 1;
-        self.retransmitted_at.get_or_insert(micros(now) as u32);
+        self.retransmitted_at.get_or_insert(timestamp(now));
         if self.undo_marker.is_some() {
             self.undo_retransmissions = self.undo_retransmissions.max(0) + 1;
         }

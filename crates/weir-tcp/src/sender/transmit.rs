@@ -4,8 +4,8 @@ use weir_cc::CaEvent;
 use weir_units::{Dur, Time};
 
 use super::scoreboard::{self, EVER_RETRANS, RETRANS, SACKED};
-use super::{Forced, Phase, Sender, Transmit, micros};
-use crate::packet::Segment;
+use super::{Forced, Phase, Sender, Transmit};
+use crate::packet::{Segment, timestamp};
 
 const PACING_RATIO_SLOW_START: u64 = 200;
 const PACING_RATIO_AVOIDANCE: u64 = 120;
@@ -151,7 +151,7 @@ impl Sender {
             retransmission: false,
             cwr: std::mem::take(&mut self.cwr_pending),
             push: self.is_last(seq),
-            tsval: micros(now) as u32,
+            tsval: timestamp(now),
         }
     }
 
@@ -178,7 +178,7 @@ impl Sender {
         self.last_sent = now;
         self.counters.retransmitted_packets += 1;
         self.count_sent(len);
-        Segment { seq, len, retransmission: true, cwr: false, push: self.is_last(seq), tsval: micros(now) as u32 }
+        Segment { seq, len, retransmission: true, cwr: false, push: self.is_last(seq), tsval: timestamp(now) }
     }
 
     /// Whether nothing that the application has written so far follows this segment.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
 
 use weir_plan::Tcp;
-use weir_tcp::{Ack, Arrival, Notice, Receiver, SackBlocks, Segment, Sender, Transmit};
+use weir_tcp::{Ack, Arrival, Notice, Receiver, SackBlocks, Segment, Sender, Transmit, timestamp};
 use weir_units::{Dur, Time};
 
 use super::parse::parse_seconds;
@@ -295,7 +295,7 @@ impl World {
         for seq in line.span.0..=line.span.1 {
             let stamp = line.stamp.unwrap_or(self.now);
             let DataLine { len, ce, cwr, push, .. } = *line;
-            let arrival = Arrival { seq, len: len.unwrap_or(self.mss), tsval: micros(stamp), ce, cwr, push };
+            let arrival = Arrival { seq, len: len.unwrap_or(self.mss), tsval: timestamp(stamp), ce, cwr, push };
             self.note(format!("< {seq}"));
             let ack = self.receiver.on_data(self.now, arrival);
             self.take_ack(ack);
@@ -348,8 +348,8 @@ impl World {
             return Err(format!("expected {wanted}, but {found} was sent"));
         }
         match (&output, line.echo) {
-            (Output::Ack(ack), Some(echo)) if ack.tsecr != micros(echo) => {
-                Err(format!("expected the echo of {}, but it is of {} us", seconds(echo), ack.tsecr))
+            (Output::Ack(ack), Some(echo)) if ack.tsecr != timestamp(echo) => {
+                Err(format!("expected the echo of {}, but it is {}", seconds(echo), ack.tsecr))
             }
             _ => Ok(()),
         }
@@ -403,7 +403,7 @@ fn build_ack(line: &AckLine) -> Ack {
     for (start, end) in line.sack.iter().copied().map(half_open) {
         sack.push(start, end, 4);
     }
-    Ack { ack: line.ack, sack, ece: line.ece, tsecr: line.echo.map_or(0, micros) }
+    Ack { ack: line.ack, sack, ece: line.ece, tsecr: line.echo.map_or(0, timestamp) }
 }
 
 fn describe(output: &Output) -> String {
@@ -451,8 +451,4 @@ fn name_of(notice: Notice) -> &'static str {
 
 fn seconds(at: Time) -> String {
     format!("{}.{:09}", at.0 / 1_000_000_000, at.0 % 1_000_000_000)
-}
-
-fn micros(at: Time) -> u32 {
-    (at.0 / 1000) as u32
 }
