@@ -17,7 +17,7 @@
 #include "guard.h"
 
 #define MAX_PIDS 4194304 /* PID_MAX_LIMIT (linux/threads.h) */
-#define ROUNDS 200        /* rounds of stopping, before killing what forks all the same */
+#define ROUNDS 200       /* rounds of stopping, before killing what forks all the same */
 
 static const struct timespec PAUSE = {.tv_nsec = 1000000};
 
