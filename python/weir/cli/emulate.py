@@ -71,7 +71,7 @@ def _link_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--peer", "peers", metavar="COMMAND", multiple=True, help="Run this command at the far end; repeatable.")
 @click.option("--between", nargs=2, metavar="IF1 IF2", help="Bridge two interfaces instead of running a COMMAND.")
 @click.option(
-    "--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True, help="Seed of all random choices."
+    "--seed", type=click.IntRange(0, 2**53 - 1), default=1, show_default=True, help="Seed of all random choices."
 )
 @click.option("--offloads/--no-offloads", default=True, help="Let programs send trains of packets (GSO), or not.")
 @click.option(
