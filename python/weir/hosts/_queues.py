@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Queue", "Reading", "interval_row", "main", "parse_dump"]
+__all__ = ["Queue", "Reading", "enter", "interval_row", "main", "parse_dump"]
 
 _CLONE_NEWNET = 0x4000_0000
 _RTM_NEWQDISC, _RTM_GETQDISC = 36, 38
@@ -143,19 +143,29 @@ def _discipline(attributes: Mapping[int, bytes]) -> _Discipline:
     return _Discipline(kind, size, packets, backlog, length, drops, stats.get(_STATS_APP, b""))
 
 
+def enter(namespace: str) -> None:
+    """Moves this thread alone into the network namespace at a path; Python's library has ``setns`` from 3.12 on.
+
+    Raises:
+        OSError: the namespace does not exist, or this process may not enter it.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if libc.setns(fd, _CLONE_NEWNET) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), namespace)
+    finally:
+        os.close(fd)
+
+
 class _Namespace:
     """A network namespace, with a socket in it to ask for its disciplines."""
 
-    def __init__(self, path: str, libc: ctypes.CDLL) -> None:
+    def __init__(self, path: str) -> None:
         """Enters it, and stays there."""
         self.queues: list[Queue] = []
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            if libc.setns(fd, _CLONE_NEWNET) != 0:
-                code = ctypes.get_errno()
-                raise OSError(code, os.strerror(code), path)
-        finally:
-            os.close(fd)
+        enter(path)
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
         self._socket.bind((0, 0))
 
@@ -316,13 +326,12 @@ def _epoch_ns(start: Mapping[str, Any]) -> int:
 
 
 def _open(queues: Sequence[Mapping[str, Any]]) -> list[_Namespace]:
-    libc = ctypes.CDLL(None, use_errno=True)
     found: list[_Namespace] = []
     here = ""
     for facts in sorted(queues, key=lambda facts: str(facts["netns"])):
         if facts["netns"] != here:
             here = facts["netns"]
-            found.append(_Namespace(here, libc))
+            found.append(_Namespace(here))
         found[-1].add(facts)
     return found
 

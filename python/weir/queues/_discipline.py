@@ -71,8 +71,11 @@ class Discipline:
 
         Args:
             on_wire: It counts bytes on the wire; otherwise IP bytes.
+
+        Raises:
+            ValueError: Linux has no such discipline, as :meth:`obstacle` says.
         """
-        raise NotImplementedError(f"Linux has no queue {self.kind}")
+        raise ValueError(f"Linux has no queue {self.kind}")
 
 
 def limits(link: Link, *, on_wire: bool) -> tuple[int, int]:
