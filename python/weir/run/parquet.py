@@ -42,9 +42,8 @@ def decoding(file: Path) -> Iterator[None]:
     except (pl.exceptions.PolarsError, pa.ArrowException, OSError, MemoryError, UnicodeDecodeError) as error:
         raise _unreadable(file, error) from error
     except BaseException as error:
-        if (
-            type(error).__name__ == "PanicException"
-        ):  # raised by the compiled half of polars; not a subclass of Exception
+        # Raised by the compiled half of polars; not a subclass of Exception.
+        if type(error).__name__ == "PanicException":
             raise _unreadable(file, error) from None
         raise
 
@@ -60,11 +59,15 @@ def scan(file: Path, table: str) -> pl.LazyFrame:
         have = found.collect_schema()
     wanted = _columns(table)
     missing = [name for name in wanted if name not in have]
-    if any(old in have for name, old in _former_names(table).items() if name in missing):
-        renamed = ", ".join(f"{old} is now {name}" for name, old in _former_names(table).items() if name in missing)
+    renamed = [
+        f"{column.formerly} is now {column.name}"
+        for column in TABLES[table].columns
+        if column.name in missing and column.formerly in have
+    ]
+    if renamed:
         raise RunError(
             file,
-            f"was written by an older version of weir ({renamed})",
+            f"was written by an older version of weir ({', '.join(renamed)})",
             "a run of this version: `weir run` with the same scenario and folder executes its cells again",
         )
     if missing:
@@ -89,11 +92,6 @@ def _columns(table: str) -> dict[str, pl.DataType]:
     found = pl.from_arrow(arrow_schema(table).empty_table())
     assert isinstance(found, pl.DataFrame)
     return dict(found.schema)
-
-
-def _former_names(table: str) -> dict[str, str]:
-    """Former names of columns by the present ones."""
-    return {column.name: column.formerly for column in TABLES[table].columns if column.formerly is not None}
 
 
 def check_footer(file: Path) -> None:
