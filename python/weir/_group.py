@@ -8,6 +8,8 @@ both in a group of version 2, where one above this process' hands them on. Makin
 from __future__ import annotations
 
 import contextlib
+import errno
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -19,6 +21,7 @@ _FILES = {1: {"pids": "pids.max", "memory": "memory.limit_in_bytes"}, 2: {"pids"
 """By version and controller: the file of its bound."""
 _ALSO = {"memory.max": {"memory.swap.max": "0", "memory.oom.group": "1"}}
 """What else makes a bound one, where the kernel has it: of the disk there is no more either, and all end together."""
+_PATIENCE_S = 2.0
 
 
 def make(processes: int, memory_bytes: int | None = None, name: str | None = None) -> tuple[Path, ...]:
@@ -32,6 +35,7 @@ def make(processes: int, memory_bytes: int | None = None, name: str | None = Non
     groups = []
     for place, version, controllers in _own(wanted):
         bounded = controllers & set(wanted)
+        _sweep(place)
         if bounded and _bounded(place / name, {_FILES[version][one]: wanted[one] for one in sorted(bounded)}):
             groups.append((place / name, "pids" in bounded))
             wanted = {controller: most for controller, most in wanted.items() if controller not in bounded}
@@ -57,10 +61,29 @@ def _bounded(group: Path, bounds: dict[str, int]) -> bool:
 
 
 def remove(groups: Sequence[Path]) -> None:
-    """Removes groups, if nothing is in them."""
+    """Removes groups; waits a moment for killed processes to leave them. A group in which one stays, stays."""
+    deadline = time.monotonic() + _PATIENCE_S
     for group in groups:
-        with contextlib.suppress(OSError):
-            group.rmdir()
+        while not _removed(group) and time.monotonic() < deadline:
+            time.sleep(0.005)
+
+
+def _removed(group: Path) -> bool:
+    """Tries to remove ``group``; whether there is nothing to wait for."""
+    try:
+        group.rmdir()
+    except OSError as error:
+        return error.errno != errno.EBUSY
+    return True
+
+
+def _sweep(place: Path) -> None:
+    """Removes the empty groups in ``place`` whose owners were killed before they could."""
+    with contextlib.suppress(OSError):
+        for group in place.glob("weir-*-run"):
+            tag = _owner.find(group.name, suffix="-run")
+            if tag is not None and not tag.alive:
+                _removed(group)
 
 
 def group_places() -> list[Path]:

@@ -71,13 +71,19 @@ def await_daemon(file: Path) -> int:
     return int(file.read_text())
 
 
+@pytest.fixture
+def before() -> set[str]:
+    """What was on this machine before: another test may have killed a run, whose empty control group stays."""
+    return namespaces() | {remain.name for remain in remains._cgroups()}
+
+
 def await_nothing(pid: int, before: set[str]) -> list[str]:
-    """The remains, after a wait, of the daemon ``pid``, namespaces and control groups."""
+    """The remains, after a wait, of the daemon ``pid``, namespaces and control groups; but those of ``before``."""
     deadline = time.monotonic() + _HANG_S
     while True:
         left = [f"process {pid}"] if Path(f"/proc/{pid}").exists() else []
         left += [f"namespace {name}" for name in _of_dead(namespaces() - before)]
-        left += [str(remain) for remain in remains._cgroups() if not remain.alive]
+        left += [str(remain) for remain in remains._cgroups() if not remain.alive and remain.name not in before]
         if not left or time.monotonic() > deadline:
             return left
         time.sleep(0.05)
@@ -89,8 +95,7 @@ def _of_dead(names: set[str]) -> set[str]:
 
 
 @pytest.mark.parametrize("how", ["ends", "SIGKILL", "SIGTERM"])
-def test_a_daemon_does_not_outlive_its_run(tmp_path: Path, how: str) -> None:
-    before = namespaces()
+def test_a_daemon_does_not_outlive_its_run(tmp_path: Path, before: set[str], how: str) -> None:
     out = tmp_path / "r"
     arguments = ("run", str(scenario(tmp_path, "4s" if how == "ends" else "60s")), "--method", "emul", "--quiet")
     run = weir(*arguments, "--no-report", "--out", str(out))
@@ -104,8 +109,7 @@ def test_a_daemon_does_not_outlive_its_run(tmp_path: Path, how: str) -> None:
     assert await_nothing(daemon, before) == []
 
 
-def test_a_daemon_does_not_outlive_an_emulated_link(tmp_path: Path) -> None:
-    before = namespaces()
+def test_a_daemon_does_not_outlive_an_emulated_link(tmp_path: Path, before: set[str]) -> None:
     command = ("env", "-i", sys.executable, "-c", _DAEMON, str(tmp_path / "pid"))
     done = weir("emulate", "--delay", "1ms", "--", *command)
     _, errors = done.communicate(timeout=_HANG_S)
@@ -113,9 +117,8 @@ def test_a_daemon_does_not_outlive_an_emulated_link(tmp_path: Path) -> None:
     assert await_nothing(await_daemon(tmp_path / "pid"), before) == []
 
 
-def test_a_killed_guardian_is_replaced_and_told(tmp_path: Path) -> None:
+def test_a_killed_guardian_is_replaced_and_told(tmp_path: Path, before: set[str]) -> None:
     mark = os.urandom(8).hex()
-    before = namespaces()
     arguments = ("run", str(scenario(tmp_path, "8s")), "--method", "emul", "--quiet", "--no-report")
     run = weir(*arguments, "--out", str(tmp_path / "r"), WEIR_TEST_MARK=mark)
     try:
@@ -141,9 +144,8 @@ def _guardians(mark: str) -> set[int]:
     return {pid for pid, command in marked(mark).items() if "_guardian.py" in command}
 
 
-def test_an_emulated_link_whose_guardian_is_killed_cleans_up_itself_and_says_so(tmp_path: Path) -> None:
+def test_an_emulated_link_cleans_up_itself_when_its_guardian_is_killed(tmp_path: Path, before: set[str]) -> None:
     mark = os.urandom(8).hex()
-    before = namespaces()
     command = (sys.executable, "-c", "import sys; open(sys.argv[1], 'w').write('x'); sys.stdin.read()", "started")
     process = subprocess.Popen(
         [sys.executable, "-m", "weir.cli", "emulate", "--delay", "1ms", "--", *command],
@@ -193,8 +195,7 @@ def fenced(processes: int) -> tuple[Path, ...]:
     return groups
 
 
-def test_a_command_that_forks_without_end_leaves_nothing(tmp_path: Path) -> None:
-    before = namespaces()
+def test_a_command_that_forks_without_end_leaves_nothing(tmp_path: Path, before: set[str]) -> None:
     groups = fenced(200)
     join = f'echo 0 > {groups[0]}/cgroup.procs; exec "$@"'
     arguments = [sys.executable, "-m", "weir.cli", "emulate", "--delay", "1ms", "--", sys.executable, "-c", _BOMB]
