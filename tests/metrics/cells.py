@@ -140,6 +140,15 @@ _REACT = CellSpec(
     phases={"after": (1, 2)},
 )
 
+_RISE = CellSpec(
+    # 2 Mb/s up to 1.06 s, then 6 Mb/s: no boundary of a grid of round trips
+    [FlowSpec([1.0], samples={"sent_bytes": _counter((53, 5_000), (47, 15_000))})],
+    [LinkSpec(rate_bps=FAST, delay_ms=50)],
+    tcp_ms=20,
+    end_s=2,
+    phases={"after": (1, 2)},
+)
+
 _EVENTS = CellSpec(
     [FlowSpec([1.0] * 10, index=k) for k in range(3)],
     events=[
@@ -221,6 +230,7 @@ RUNS: dict[str, list[CellSpec]] = {
     "slower": [_SLOWER],
     "tcp": [_TCP],
     "react": [_REACT],
+    "rise": [_RISE],
     "events": [_EVENTS],
     "shares": [_SHARES],
     "ks": [_KS],

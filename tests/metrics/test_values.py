@@ -77,6 +77,8 @@ CASES: list[tuple[str, str, float]] = [
     ("steps", "goodput.reach[rate: 300Mbps]", 3.0),
     ("steps", "goodput.reach[share: 0.2]", 2.0),
     ("steps", "goodput.reach[rate: 500Mbps]", 4.0),  # a bound
+    ("steps", "goodput.reach[peak: 0.5]", 2.0),
+    ("steps", "goodput.reach[peak: 1]@late", 2.5),  # 400 Mb/s, at 6 s
     ("steps", "goodput.aggregate.reach[share: 0.3]", 3.0),
     ("settle", "responsiveness.average", 1.0),  # mean 190: 100 is out, 200 is within a tenth
     ("settle", "responsiveness.average[tolerance: 0.6]", 0.0),
@@ -182,6 +184,7 @@ CASES: list[tuple[str, str, float]] = [
     # steps of 100 ms from 1 s on: 8, 8, 5, 2 Mb/s
     ("react", "responsiveness@after(elephants[0])", 4.0),
     ("react", "aggressiveness@after(elephants[1])", 4e6),
+    ("rise", "aggressiveness@after", 4e6),
     ("react", "responsiveness@after(elephants[1])", 9.0),  # a bound: it only rises, for nine whole steps
     # recoveries and timeouts of three flows
     ("events", "loss.synchronisation@start", (2 / 3 + 1 / 3) / 2),
@@ -202,9 +205,9 @@ CASES: list[tuple[str, str, float]] = [
     ("lossy", "ks[baseline: {loss: 0%}]{loss: 1%}", 0.5),
     ("uif", "uif[legacy: vanilla, baseline: {cc: reno}]{cc: scalable}", 100 / (1000 / 3)),
     ("uif", "uif[legacy: vanilla, baseline: {cc: reno}]{cc: reno}", 300 / (1000 / 3)),
-    ("qos", "qef[allocated: 200Mbps](af)", 87.5 * 1500 / 1472 / 200),
-    ("qos", "qef[allocated: 200Mbps]@steady(af)", 100 * 1500 / 1472 / 200),
-    ("qos", "qef.transient[allocated: 200Mbps, steady: steady](af)", 12.5 * 1500 / 1472 / 200),
+    ("qos", "qef[allocated: 200Mbps](af)", 87.5 / 200),
+    ("qos", "qef[allocated: 200Mbps]@steady(af)", 100 / 200),
+    ("qos", "qef.transient[allocated: 200Mbps, steady: steady](af)", 12.5 / 200),
     ("starved", "starvation.max", 2.0),  # 0.5 and 1 Mb/s are below 1 % of 150.125 Mb/s
     ("starved", "starvation.min", 0.0),
     ("queues", "deployability.network", 1.0),

@@ -263,7 +263,7 @@ def _aligned(rates: Series, rows: list[int], begin_ns: int) -> Series:
 @metric(
     "uif",
     symbol="UIF",
-    formula="(1/N Σ x̄_i of N legacy flows beside the new one) / (1/(N+1) Σ x̄_i of N+1 legacy flows alone)",
+    formula="(1/N Σ ḡ_i of N legacy flows beside the new one) / (1/(N+1) Σ ḡ_i of N+1 legacy flows alone)",
     unit="1",
     bounds=NON_NEGATIVE,
     category=Category.FAIRNESS,
@@ -277,14 +277,15 @@ def _aligned(rates: Series, rows: list[int], begin_ns: int) -> Series:
     ),
 )
 def uif(window: Window, *, legacy: str, baseline: Window) -> Values:
-    """User impact factor: throughput of a legacy flow beside a new protocol, over its throughput among legacy flows
-    only.
+    """User impact factor: goodput of a legacy flow beside a new protocol, over its goodput among legacy flows only.
+
+    Goodput is delivered payload, as iperf counted it in the paper; `qef` and `goodput.cov` count the same.
 
     Below 1, the new flow takes capacity from the legacy flows. The baseline cell has the same factor values except
     those in ``baseline``, and all its flows under test are legacy: ``uif[legacy: vanilla, baseline: {cc: reno}]``.
     Raises MetricError if there is no such group.
     """
     beside = replace(window, flows=select_flows(window.plan, legacy))
-    mixed = over_time(_means(beside.rates("sent_ip_bytes")), "mean")
-    alone = over_time(_means(baseline.rates("sent_ip_bytes")), "mean")
+    mixed = over_time(_means(beside.rates("delivered_bytes")), "mean")
+    alone = over_time(_means(baseline.rates("delivered_bytes")), "mean")
     return _one(mixed / alone if alone else math.nan)

@@ -37,7 +37,7 @@ def _rate(window: Window, extra: int | None) -> Series:
     category=Category.THROUGHPUT,
     scope="link",
     views=_PROVIDER,
-    source="thesis Table 2.III; LIP 2006-38 Table 1",
+    source="thesis Table 2.III",
     tables=("links", "flows"),
 )
 def link_throughput(window: Window) -> Series:
@@ -54,7 +54,7 @@ def link_throughput(window: Window) -> Series:
     category=Category.THROUGHPUT,
     scope="link",
     views=_PROVIDER,
-    source="RR-6034 sections 2.3 and 4.1.2",
+    source="RR-6034 sections 2.3 and 4.1.2; LIP 2006-38 Table 1",
     tables=("links", "flows"),
 )
 def link_frames(window: Window) -> Series:

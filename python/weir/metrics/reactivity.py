@@ -139,7 +139,7 @@ def responsiveness_average(window: Window, *, tolerance: float = 0.1) -> Values:
 @metric(
     "aggressiveness",
     symbol="A",
-    formula="max_t {x_i(t + RTT) - x_i(t)}",
+    formula="max_t {x_i(t + RTT) - x_i(t)}, over all t",
     unit="bit/s",
     category=Category.REACTIVITY,
     scope="flow",
@@ -148,18 +148,32 @@ def responsiveness_average(window: Window, *, tolerance: float = 0.1) -> Values:
     tables=("samples", "goodput", "flows"),
 )
 def aggressiveness(window: Window) -> Values:
-    """Largest increase of a flow's throughput from one round trip to the next.
+    """Largest increase of a flow's throughput from one round trip to the next, wherever the first begins.
 
-    Steps are one base RTT, or the interval of the samples if that is longer; the increase is then per step. Undefined
-    with fewer than two steps; negative if the throughput only fell.
+    x_i(t) is the throughput over the base RTT that ends at t, or over the interval of the samples if that is longer; both
+    round trips are within the time in which the flow is active, and the second within the window. Undefined if that is
+    shorter than two of them; negative if the throughput only fell.
     """
-    values = []
-    for flow in window.flows:
-        steps = step_rates(window, flow)
-        known = [steps.before] if not math.isnan(steps.before) else []
-        rises = np.diff(np.concatenate([known, steps.rates]))
-        values.append(float(np.max(rises)) if len(rises) else math.nan)
+    values = [_largest_rise(window, flow) for flow in window.flows]
     return Values("flow", window.flow_ids, np.array(values, dtype=np.float64))
+
+
+def _largest_rise(window: Window, flow: Flow) -> float:
+    """Bit/s: max of (B(t + R) - 2 B(t) + B(t - R)) / R, where B is the bytes sent until an instant, interpolated.
+
+    B is linear between rows, so the maximum is where t, t + R or t - R is one.
+    """
+    times, counted, interval = _counter(window, flow)
+    step = float(max(window.plan.base_rtt_ns(flow), interval))
+    begin, end = window.span(flow)
+    first = max(float(begin), flow.start_ns + step)
+    last = min(float(end), float(times[-1])) - step
+    if last < first:
+        return math.nan
+    middles = np.unique(np.concatenate([times, times - step, times + step, [first, last]]))
+    middles = middles[(middles >= first) & (middles <= last)]
+    after, now, earlier = (np.interp(middles + shift, times, counted) for shift in (step, 0.0, -step))
+    return float(8e9 * np.max(after - 2 * now + earlier) / step)
 
 
 def first_reach(series: Series, level: Floats, origin_ns: Floats) -> Values:
@@ -179,16 +193,32 @@ def first_reach(series: Series, level: Floats, origin_ns: Floats) -> Values:
     return Values(series.axis, series.members, np.array(values, dtype=np.float64), np.array(censored, dtype=bool))
 
 
+_RATE = Param("rate", "bit/s", None, "Goodput to reach; or `share`.")
 _REACH_PARAMS = (
-    Param("rate", "bit/s", None, "Goodput to reach; or `share`."),
-    Param("share", "1", None, "Share to reach of the rate of the path's slowest link; or `rate`."),
+    Param("rate", "bit/s", None, "Goodput to reach; or `share`, or `peak`."),
+    Param("share", "1", None, "Share to reach of the rate of the path's slowest link; or `rate`, or `peak`."),
+    Param("peak", "1", None, "Share to reach of the flow's own maximum in the whole run; or `rate`, or `share`."),
 )
 
 
-def _level(rate: float | None, share: float | None, reference: Floats) -> Floats:
-    if (rate is None) == (share is None):
-        raise MetricError("expected one of the parameters rate and share, as in [rate: 500Mbps] or [share: 0.9]")
+def _level(reference: Floats, rate: float | None, share: float | None) -> Floats:
     return np.full(len(reference), rate) if rate is not None else np.asarray(reference * (share or 0.0))
+
+
+def _one_of(**given: float | None) -> None:
+    if sum(value is not None for value in given.values()) != 1:
+        *most, last = given
+        example = {"rate": "[rate: 500Mbps]", "share": "[share: 0.9]", "peak": "[peak: 0.9]"}
+        raise MetricError(
+            f"expected one of the parameters {', '.join(most)} and {last}, as in {' or '.join(example[n] for n in given)}"
+        )
+
+
+def _peaks(window: Window) -> Floats:
+    """Largest goodput of each flow in an interval of the run, bit/s; nan without any."""
+    everything = replace(window, phase=None, from_ns=0, to_ns=window.plan.end_ns)
+    found = everything.rates("delivered_bytes").values
+    return np.array([np.max(values) if len(values) else math.nan for values in found], dtype=np.float64)
 
 
 @metric(
@@ -204,16 +234,21 @@ def _level(rate: float | None, share: float | None, reference: Floats) -> Floats
     tables=("goodput", "flows"),
     params=_REACH_PARAMS,
 )
-def goodput_reach(window: Window, *, rate: float | None = None, share: float | None = None) -> Values:
+def goodput_reach(
+    window: Window, *, rate: float | None = None, share: float | None = None, peak: float | None = None
+) -> Values:
     """Time until a flow's goodput reaches a rate, from the beginning of the window or the flow's start if that is
     later.
 
-    Ends with the first interval of ``measure.goodput`` at or above the rate; a lower bound if there is none. Raises
-    MetricError unless exactly one of ``rate`` and ``share`` is given.
+    Ends with the first interval of ``measure.goodput`` at or above the rate; a lower bound if there is none. With
+    ``peak``, the rate is a share of the largest goodput that this flow has in any interval of the run. Raises MetricError
+    unless exactly one of ``rate``, ``share`` and ``peak`` is given.
     """
-    rates = np.array([window.plan.path_rate_bps(flow) for flow in window.flows], dtype=np.float64)
+    _one_of(rate=rate, share=share, peak=peak)
+    paths = np.array([window.plan.path_rate_bps(flow) for flow in window.flows], dtype=np.float64)
+    level = _level(paths, rate, share) if peak is None else _peaks(window) * peak
     origin = np.array([window.span(flow)[0] for flow in window.flows], dtype=np.float64)
-    return first_reach(window.rates("delivered_bytes"), _level(rate, share, rates), origin)
+    return first_reach(window.rates("delivered_bytes"), level, origin)
 
 
 @metric(
@@ -227,7 +262,7 @@ def goodput_reach(window: Window, *, rate: float | None = None, share: float | N
     views=(View.END_USER, View.DESIGNER),
     source="RR-6034 section 4.2.1 (time to fill the link)",
     tables=("goodput", "flows"),
-    params=(_REACH_PARAMS[0], Param("share", "1", None, "Share to reach of the bottleneck's rate; or `rate`.")),
+    params=(_RATE, Param("share", "1", None, "Share to reach of the bottleneck's rate; or `rate`.")),
 )
 def goodput_aggregate_reach(window: Window, *, rate: float | None = None, share: float | None = None) -> Values:
     """Time from the beginning of the window until the aggregate goodput reaches a rate.
@@ -236,8 +271,9 @@ def goodput_aggregate_reach(window: Window, *, rate: float | None = None, share:
     sink to source count only if no flow goes from source to sink. Raises MetricError unless exactly one of ``rate`` and
     ``share`` is given.
     """
+    _one_of(rate=rate, share=share)
     window = replace(window, flows=window.one_way)
     bottleneck = float(window.links[0].rate_bps) if window.links else math.nan
-    level = _level(rate, share, np.array([bottleneck]))
+    level = _level(np.array([bottleneck]), rate, share)
     series = aggregate(window, "delivered_bytes")
     return first_reach(series, level, np.array([window.whole_span[0]], dtype=np.float64))

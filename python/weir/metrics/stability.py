@@ -29,7 +29,7 @@ def _per_flow(series: Series, stat: str) -> Floats:
     category=Category.STABILITY,
     scope="flow",
     views=(View.END_USER, View.DESIGNER),
-    source="thesis eq. 2.6; RR-6034 section 2.3 and figure 18",
+    source="thesis eq. 2.6 and Table 2.II; RR-6034 section 2.3 and figure 18",
     tables=("goodput", "flows"),
 )
 def goodput_sd(window: Window) -> Values:
@@ -46,11 +46,14 @@ def goodput_sd(window: Window) -> Values:
     category=Category.STABILITY,
     scope="flow",
     views=(View.END_USER, View.DESIGNER),
-    source="thesis Table 2.II; LIP 2006-38 Tables 2 to 7",
+    source="thesis Table 2.III; LIP 2006-38 Tables 2 to 7",
     tables=("goodput", "flows"),
 )
 def goodput_variance(window: Window) -> Values:
-    """Variance of a flow's goodput over the intervals of the window."""
+    """Variance of a flow's goodput over the intervals of the window.
+
+    The thesis' Table 2.II calls the root of this a variance; that is `goodput.sd`.
+    """
     return Values("flow", window.flow_ids, _per_flow(window.rates("delivered_bytes"), "var"))
 
 
