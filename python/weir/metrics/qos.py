@@ -36,9 +36,9 @@ _ALLOCATED = Param("allocated", "bit/s", None, "Bandwidth allocated to the class
 def qef(window: Window, *, allocated: float) -> Series:
     """QoS efficiency factor: goodput of a class over its allocation.
 
-    Goodput is delivered payload, as iperf counted it in the paper, summed over the selected flows; an allocation in bytes
-    of packets therefore cannot be used to 1 (1448 of 1500 bytes with timestamps: 0.965). `uif` and `goodput.cov` count
-    the same. AF-s is ``qef[allocated: 900Mbps]@steady(af)``; AF-ts is the same over a phase with the transient. Raises
+    Goodput is delivered payload, as iperf counted it in the paper, summed over the selected flows. An allocation in
+    bytes of packets therefore cannot be used to 1 (1448 of 1500 bytes with timestamps: 0.965). `uif` and `goodput.cov`
+    count the same. AF-s is ``qef[allocated: 900Mbps]@steady(af)``; AF-ts is the same over a phase with the transient. Raises
     MetricError if the allocation is not positive.
     """
     if allocated <= 0:

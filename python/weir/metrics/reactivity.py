@@ -150,9 +150,9 @@ def responsiveness_average(window: Window, *, tolerance: float = 0.1) -> Values:
 def aggressiveness(window: Window) -> Values:
     """Largest increase of a flow's throughput from one round trip to the next, wherever the first begins.
 
-    x_i(t) is the throughput over the base RTT that ends at t, or over the interval of the samples if that is longer; both
-    round trips are within the time in which the flow is active, and the second within the window. Undefined if that is
-    shorter than two of them; negative if the throughput only fell.
+    x_i(t) is the throughput over the base RTT that ends at t, or over the interval of the samples if that is longer.
+    The flow is active in both round trips, and the second is within the window. Undefined if there is no such pair;
+    negative if the throughput only fell.
     """
     values = [_largest_rise(window, flow) for flow in window.flows]
     return Values("flow", window.flow_ids, np.array(values, dtype=np.float64))
@@ -209,9 +209,8 @@ def _one_of(**given: float | None) -> None:
     if sum(value is not None for value in given.values()) != 1:
         *most, last = given
         example = {"rate": "[rate: 500Mbps]", "share": "[share: 0.9]", "peak": "[peak: 0.9]"}
-        raise MetricError(
-            f"expected one of the parameters {', '.join(most)} and {last}, as in {' or '.join(example[n] for n in given)}"
-        )
+        shown = " or ".join(example[name] for name in given)
+        raise MetricError(f"expected one of the parameters {', '.join(most)} and {last}, as in {shown}")
 
 
 def _peaks(window: Window) -> Floats:
@@ -241,8 +240,8 @@ def goodput_reach(
     later.
 
     Ends with the first interval of ``measure.goodput`` at or above the rate; a lower bound if there is none. With
-    ``peak``, the rate is a share of the largest goodput that this flow has in any interval of the run. Raises MetricError
-    unless exactly one of ``rate``, ``share`` and ``peak`` is given.
+    ``peak``, the rate is a share of the largest goodput that this flow has in any interval of the run. Raises
+    MetricError unless exactly one of ``rate``, ``share`` and ``peak`` is given.
     """
     _one_of(rate=rate, share=share, peak=peak)
     paths = np.array([window.plan.path_rate_bps(flow) for flow in window.flows], dtype=np.float64)
