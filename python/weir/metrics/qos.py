@@ -38,8 +38,8 @@ def qef(window: Window, *, allocated: float) -> Series:
 
     Goodput is delivered payload, as iperf counted it in the paper, summed over the selected flows. An allocation in
     bytes of packets therefore cannot be used to 1 (1448 of 1500 bytes with timestamps: 0.965). `uif` and `goodput.cov`
-    count the same. AF-s is ``qef[allocated: 900Mbps]@steady(af)``; AF-ts is the same over a phase with the transient. Raises
-    MetricError if the allocation is not positive.
+    count the same. AF-s is ``qef[allocated: 900Mbps]@steady(af)``; AF-ts is the same over a phase with the transient.
+    Raises MetricError if the allocation is not positive.
     """
     if allocated <= 0:
         raise MetricError("the allocated bandwidth must be positive")
