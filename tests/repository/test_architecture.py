@@ -48,6 +48,8 @@ LAYERS: dict[str, set[str]] = {
         ),
         *("weir.cc", "weir.confine", "weir.methods", "weir.run"),
     },
+    # Times such as 1h.
+    "reserve": {"weir._errors", "weir._files", "weir._owner", "weir._seal", "weir._ssh", "weir.run"},
     "emulate": {"weir._errors", "weir._owner", "weir._programs", "weir.hosts", "weir.scenario"},
     # The sources of a user's control.
     "lab": {"weir._cache", "weir._group", "weir._memory", "weir._owner", "weir._remove", "weir._weir", "weir.confine"},

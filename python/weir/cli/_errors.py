@@ -29,6 +29,7 @@ _KNOWN: tuple[tuple[str, str, int], ...] = (
     ("weir.methods", "UnknownMethodError", BAD_INPUT),
     ("weir.methods", "UnfitMethodError", BAD_INPUT),
     ("weir._errors", "UnavailableError", BAD_INPUT),
+    ("weir.reserve.errors", "RequestError", BAD_INPUT),
     ("weir.bpf", "BpfRequestError", BAD_INPUT),
     ("weir._errors", "MethodError", FAILED),
     ("weir.cc.errors", "ControlError", BAD_INPUT),
