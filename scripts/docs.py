@@ -241,6 +241,12 @@ def _scenario_schema() -> str:
     return scenario_schema()
 
 
+def _inventory_schema() -> str:
+    from weir.cli.schema import inventory_schema
+
+    return inventory_schema()
+
+
 def _plan_types() -> str:
     from plan_types import plan_types
 
@@ -255,6 +261,7 @@ def _elements() -> str:
 
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "python/weir/plan/_types.py": _plan_types,
+    "docs/schema/inventory.schema.json": _inventory_schema,
     "docs/schema/plan.schema.json": _plan_schema,
     "docs/schema/scenario.schema.json": _scenario_schema,
     "docs/tables.md": _tables,

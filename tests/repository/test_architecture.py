@@ -27,7 +27,7 @@ LAYERS: dict[str, set[str]] = {
     # The congestion controls that a plan asks of a kernel; remains of labs, for cleaning; the columns of runs.
     "hosts": {
         *("weir._errors", "weir._group", "weir._linux", "weir._owner", "weir._programs", "weir._remove", "weir._weir"),
-        *("weir.bpf", "weir.lab", "weir.queues", "weir.run"),
+        *("weir.bpf", "weir.inventory", "weir.lab", "weir.queues", "weir.run"),
     },
     "methods": {
         *("weir._duration", "weir._errors", "weir._owner", "weir._programs", "weir._weir", "weir.cc", "weir.confine"),
@@ -50,6 +50,8 @@ LAYERS: dict[str, set[str]] = {
     },
     # Times such as 1h.
     "reserve": {"weir._errors", "weir._files", "weir._owner", "weir._seal", "weir._ssh", "weir.run"},
+    # The form of scenarios.
+    "inventory": {"weir.scenario"},
     "emulate": {"weir._errors", "weir._owner", "weir._programs", "weir.hosts", "weir.scenario"},
     # The sources of a user's control.
     "lab": {"weir._cache", "weir._group", "weir._memory", "weir._owner", "weir._remove", "weir._weir", "weir.confine"},
@@ -453,11 +455,11 @@ def test_a_run_is_readable_without_the_metrics() -> None:
             assert not (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("weir.metrics")), file
 
 
-@pytest.mark.parametrize("layer", ["metrics", "plan", "run", "scenario"])
+@pytest.mark.parametrize("layer", ["inventory", "metrics", "plan", "run", "scenario"])
 def test_definitions_never_touch_a_host(layer: str) -> None:
     for file in (PACKAGE / layer).rglob("*.py"):
         used = set(imports(file)) & HOST
-        allowed = {"os"} if layer == "scenario" else set()  # its PathLike and separator
+        allowed = {"os"} if layer in {"inventory", "scenario"} else set()  # its PathLike and separator
         assert used <= allowed, f"{file.relative_to(ROOT)} imports {', '.join(sorted(used))}"
 
 

@@ -21,6 +21,7 @@ _INTERRUPTED = 130
 
 _KNOWN: tuple[tuple[str, str, int], ...] = (
     ("weir.scenario", "ScenarioError", BAD_INPUT),
+    ("weir.inventory", "InventoryError", BAD_INPUT),
     ("weir.run", "ReadError", BAD_INPUT),
     ("weir.metrics", "MetricError", BAD_INPUT),
     ("weir.report", "ReportError", BAD_INPUT),

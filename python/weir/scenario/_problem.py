@@ -14,6 +14,8 @@ from typing import Literal, TypeVar
 
 __all__ = [
     "NOWHERE",
+    "SCENARIO",
+    "About",
     "Enough",
     "Invalid",
     "Log",
@@ -92,11 +94,25 @@ class Enough(Exception):  # noqa: N818 - like Invalid
     """Too many problems: checking ends here."""
 
 
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a kind of file is called in messages."""
+
+    a: str
+    all: str
+    keys: str
+    """The keys that one must have."""
+
+
+SCENARIO = About("a scenario", "scenarios", "`title`, `topology`, `workload`")
+
+
 class Log:
     """Collects problems of one file, each once; ends the check with ``Enough`` when there are too many."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, about: About = SCENARIO) -> None:
         self.file = file
+        self.about = about
         self.work = 0
         """Cost of checking so far, in units of about 25 us: a value read, a link, a flow, ten draws, 50 steps of the
         search for paths, or 100 links of paths."""

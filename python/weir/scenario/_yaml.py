@@ -96,7 +96,7 @@ Node = Scalar | Seq | Map
 
 
 def read(text: str | bytes, log: Log, source: str = "") -> Node:
-    """The root node of a text with one YAML document; ``source`` names a text other than the scenario file.
+    """The root node of a text with one YAML document; ``source`` names a text other than the file itself.
 
     Raises:
         Invalid: the text is no such document; the reason is in ``log``.
@@ -105,7 +105,7 @@ def read(text: str | bytes, log: Log, source: str = "") -> Node:
     decoded = _decode(text, log, start)
     found = _FORBIDDEN.search(decoded)
     if found:
-        raise log.error(_position(decoded, found.start(), start), f"character {_refused(found)}")
+        raise log.error(_position(decoded, found.start(), start), f"character {_refused(found, log)}")
     parser = YAML(typ="safe", pure=True)
     parser.version = (1, 2)
     try:
@@ -121,13 +121,13 @@ def read(text: str | bytes, log: Log, source: str = "") -> Node:
         raise log.error(start, f"not YAML: {_one_line(str(e)) or type(e).__name__}") from None
 
 
-def _refused(found: re.Match[str]) -> str:
-    return f"U+{ord(found.group()):04X} is not allowed in a scenario"
+def _refused(found: re.Match[str], log: Log) -> str:
+    return f"U+{ord(found.group()):04X} is not allowed in {log.about.a}"
 
 
 def _decode(text: str | bytes, log: Log, start: Mark) -> str:
     if len(text) > MAX_BYTES:
-        raise log.error(start, f"{len(text)} bytes is too much for a scenario; the limit is {MAX_BYTES}")
+        raise log.error(start, f"{len(text)} bytes is too much for {log.about.a}; the limit is {MAX_BYTES}")
     if isinstance(text, bytes):
         try:
             return text.decode("utf-8").removeprefix("\ufeff")
@@ -201,7 +201,7 @@ class _Builder:
                 case _:
                     pass
         if self._root is None:
-            expected = "a value" if self._source else "`title`, `topology`, `workload`"
+            expected = "a value" if self._source else self._log.about.keys
             raise self._log.error(Mark(1, 1, self._source), f"there is nothing here; expected {expected}")
         if self._log.failed:
             raise Invalid
@@ -213,20 +213,21 @@ class _Builder:
     def _start_document(self, event: Any, documents: int) -> None:
         mark = self._mark(event)
         if documents > 1:
-            raise self._log.error(mark, "a second YAML document begins here; a scenario is one")
+            raise self._log.error(mark, f"a second YAML document begins here; {self._log.about.a} is one")
         if event.version is not None and tuple(event.version) != (1, 2):
-            raise self._log.error(mark, "scenarios are YAML 1.2")
+            raise self._log.error(mark, f"{self._log.about.all} are YAML 1.2")
 
     def _refuse_tag(self, event: Any) -> None:
         if event.tag is not None:
             tag = str(event.tag).replace("tag:yaml.org,2002:", "!!")[:60]
-            raise self._log.error(self._mark(event), f"tags such as `{tag}` are not allowed in a scenario")
+            raise self._log.error(self._mark(event), f"tags such as `{tag}` are not allowed in {self._log.about.a}")
 
     def _refuse_escaped(self, event: Any) -> None:
         """Refuses an escape in quoted text for a character that no text may contain."""
         found = _FORBIDDEN.search(event.value)
         if found:
-            raise self._log.error(self._mark(event), f"this text has an escape for a character: {_refused(found)}")
+            refused = _refused(found, self._log)
+            raise self._log.error(self._mark(event), f"this text has an escape for a character: {refused}")
 
     def _open(self, event: Any) -> None:
         mark = self._mark(event)

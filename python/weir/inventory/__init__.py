@@ -1,0 +1,31 @@
+"""Inventories: the machines of an experiment, how they are reached and reserved, and what is between them.
+
+An inventory is YAML 1.2, described in ``docs/hosts.md`` and ``docs/schema/inventory.schema.json``. It is data: never
+executed, never evaluated, and without secrets. A scenario does not know where it runs: :meth:`Inventory.bind` gives
+each host of its plan a node.
+"""
+
+from __future__ import annotations
+
+from weir.inventory._bind import roles_of, used_hosts
+from weir.inventory._errors import InventoryError
+from weir.inventory._language import schema
+from weir.inventory._load import load, parse
+from weir.inventory._types import Connection, Inventory, Network, Node, NodeSet, Part, Request, Role
+
+__all__ = [
+    "Connection",
+    "Inventory",
+    "InventoryError",
+    "Network",
+    "Node",
+    "NodeSet",
+    "Part",
+    "Request",
+    "Role",
+    "load",
+    "parse",
+    "roles_of",
+    "schema",
+    "used_hosts",
+]

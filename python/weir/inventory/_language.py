@@ -1,0 +1,227 @@
+"""The language of inventories: keys, types, meanings."""
+
+# ruff: noqa: RUF009 - `key` makes a field of a dataclass, like `dataclasses.field`
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from weir.inventory._ranges import MAX_NODES, RANGE
+from weir.scenario.language import (
+    DELAY,
+    DURATION,
+    NAME,
+    RATE,
+    Choice,
+    Definitions,
+    Integer,
+    ListOf,
+    Log,
+    MapOf,
+    Mark,
+    Node,
+    OneOrEach,
+    Scalar,
+    ShapeOf,
+    Spec,
+    Struct,
+    Text,
+    expected,
+    key,
+)
+
+__all__ = ["ROOT", "ConnectionSpec", "NodeSpec", "RequestSpec", "Root", "SetSpec", "Written", "schema"]
+
+_HOST = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]|:|" + RANGE + r")*"
+_PLAIN_HOST = r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\])"
+_USER = r"[A-Za-z_][A-Za-z0-9_.-]*"
+_PATH = r"""[^\x00-\x1f"$%\\]+"""
+
+_ADDRESS = Text(
+    "an address, such as `a1.example.org`, `10.0.0.2` or `a[1..12].example.org`", rf"(?:{_HOST}|{RANGE}{_HOST})", 255
+)
+_USER_NAME = Text("a user name", _USER, 64)
+_FILE = Text('a path of a file, without `"`, `$`, `%` and `\\`', _PATH, 1000)
+_JUMP = Text(
+    "a host on the way, such as `me@gate.example.org:22`", rf"(?:{_USER}@)?{_PLAIN_HOST}(?::[0-9]{{1,5}})?", 255
+)
+_INTERFACE = Text("the name of an interface, such as `eth1`", r"[A-Za-z0-9_][A-Za-z0-9_.@-]*", 15)
+_PORT = Integer(1, 65_535, "a port")
+_PYTHON = Text("the name or path of a Python, such as `python3`", r"[A-Za-z0-9_/][A-Za-z0-9_./+-]*", 255)
+_WORD = Text("a word for the provider", r"[^\x00-\x1f]+", 1000)
+
+
+class _Plain:
+    """A word for the provider, which may look like a number."""
+
+    what = "a word for the provider"
+
+    def parse(self, node: Node, log: Log) -> str:
+        if not isinstance(node, Scalar) or node.null:
+            raise expected(node, self.what, log)
+        return _WORD.parse(Scalar(node.mark, node.text, plain=False), log)
+
+    def schema(self, defs: Definitions) -> dict[str, Any]:
+        return {"type": ["string", "number", "boolean"]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Reach(Spec):
+    """How nodes are reached, and their link."""
+
+    user: str | None = key(_USER_NAME, "User on the node. Default: what `ssh` takes.", default=None)
+    port: int | None = key(_PORT, "Port of its SSH server. Default: what `ssh` takes.", default=None)
+    key_: str | None = key(_FILE, "Private key; relative to this file. Default: what `ssh` takes.", default=None)
+    jump: tuple[str, ...] = key(
+        OneOrEach(_JUMP, 4), "Hosts on the way to it, the first first. Default: what `ssh` takes.", default=()
+    )
+    known_hosts: str | None = key(
+        _FILE, "File with the host keys; relative to this file. Default: those of `ssh`.", default=None
+    )
+    interface: str | None = key(_INTERFACE, "Interface of the experiment, if it is not that of control.", default=None)
+    experiment_address: str | None = key(
+        _ADDRESS,
+        "Address for the traffic of the experiment; of a set a range with one for each node, such as `10.1.0.[1..12]`. "
+        "Default: that of `interface`.",
+        default=None,
+    )
+    rate: int | None = key(RATE, "Rate of the nodes' links.", default=None)
+    python: str | None = key(_PYTHON, "Python 3.8 or later, there. Default: `python3`.", default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeSpec(_Reach):
+    """A node that differs from its set."""
+
+    address: str = key(_ADDRESS, "Its address for `ssh`.")
+    name: str | None = key(NAME, "Its name in tables. Default: its address.", default=None)
+
+
+class _NodeType:
+    """A node: an address, or a mapping."""
+
+    what = "a node such as `a1.example.org`, `a[1..12].example.org` or `{address: 10.0.0.2, port: 2222}`"
+
+    def __init__(self) -> None:
+        self._shape: ShapeOf[Any] = ShapeOf(self.what, scalar=_ADDRESS, mapping=Struct(NodeSpec))
+
+    def parse(self, node: Node, log: Log) -> NodeSpec:
+        value = self._shape.parse(node, log)
+        return value if isinstance(value, NodeSpec) else NodeSpec(mark=node.mark, address=value)
+
+    def schema(self, defs: Definitions) -> dict[str, Any]:
+        return self._shape.schema(defs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestSpec(Spec):
+    """Nodes that a tool of reservation gives."""
+
+    by: str = key(
+        Choice(
+            "a tool of reservation",
+            {
+                "slurm": "Slurm",
+                "oar": "OAR",
+                "command": "an executable that speaks the contract",
+                "static": "nodes that need no reservation",
+                "enoslib": "EnOSlib",
+            },
+        ),
+        "Who reserves them.",
+    )
+    nodes: int = key(Integer(1, MAX_NODES, "a number of nodes"), "Number of nodes.")
+    time: int = key(DURATION, "Duration of the reservation.")
+    frontend: str | None = key(_JUMP, "Host on which the tool runs. Default: this machine.", default=None)
+    partition: str | None = key(_WORD, "Partition of the cluster.", default=None)
+    queue: str | None = key(_WORD, "Queue of the cluster.", default=None)
+    account: str | None = key(_WORD, "Account of the reservation.", default=None)
+    properties: str | None = key(_WORD, "What the nodes must have, in the words of the tool.", default=None)
+    command: tuple[str, ...] = key(
+        ListOf(_Plain(), 1, 100), "With `by: command`: the executable and its arguments.", default=()
+    )
+    options: dict[str, str] | None = key(
+        MapOf(_Plain(), "a name of an option"), "What else the provider is told.", default=None
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetSpec(_Reach):
+    """A set of nodes; several may be on one site."""
+
+    nodes: tuple[NodeSpec, ...] = key(
+        OneOrEach(_NodeType(), MAX_NODES), "Its nodes: addresses, ranges of them, or mappings.", default=()
+    )
+    reserve: RequestSpec | None = key(Struct(RequestSpec), "Instead of `nodes`: how to reserve them.", default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectionSpec(Spec):
+    """What is between two sets: for the picture, the checks, and the bounds of what can be measured."""
+
+    between: tuple[str, ...] = key(ListOf(NAME, 2, 2), "Two sets.")
+    rate: int | None = key(RATE, "Its rate.", default=None)
+    rtt: int | None = key(DELAY, "Round-trip time between nodes of the two.", default=None)
+
+
+_NUMBERS = r"(?:\[[0-9]{1,6}(?:\.\.[0-9]{1,6})?\])?"
+_ROLE = r"[A-Za-z][A-Za-z0-9_.-]*" + _NUMBERS
+_PART = Text("a set or a part of one, such as `ClusterA[1..5]`", r"[A-Za-z][A-Za-z0-9_-]*" + _NUMBERS, 100)
+
+
+@dataclass(frozen=True)
+class Written:
+    """A text and its place."""
+
+    mark: Mark
+    text: str
+
+
+class _Part:
+    """A set or a part of one."""
+
+    what = _PART.what
+
+    def parse(self, node: Node, log: Log) -> Written:
+        return Written(node.mark, _PART.parse(node, log))
+
+    def schema(self, defs: Definitions) -> dict[str, Any]:
+        return _PART.schema(defs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Root(Spec):
+    """The machines of an experiment; see docs/hosts.md."""
+
+    sets: dict[str, SetSpec] = key(MapOf(Struct(SetSpec), "an alias"), "Sets of nodes by alias.")
+    connections: tuple[ConnectionSpec, ...] = key(
+        ListOf(Struct(ConnectionSpec), 0, 10_000), "What is between the sets.", default=()
+    )
+    roles: dict[str, tuple[Written, ...]] | None = key(
+        MapOf(OneOrEach(_Part(), 1000), "a role", _ROLE),
+        "The nodes that take the place of the scenario's hosts, by role: `sources`, `sinks`, `hosts`, a host's name.",
+        default=None,
+    )
+    network: str = key(
+        Choice(
+            "a kind of network",
+            {"existing": "links as they are", "emulated": "weir makes the delay, rate and loss that the scenario asks"},
+        ),
+        "Whose the network is. Default: `existing`.",
+        default="existing",
+    )
+
+
+ROOT = Struct(Root)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of an inventory file."""
+    defs: Definitions = {}
+    body = ROOT.body(defs)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "weir inventory",
+        **body,
+        "$defs": dict(sorted(defs.items())),
+    }

@@ -1,0 +1,252 @@
+"""From the text of an inventory to its types."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from weir.inventory import _language as lang
+from weir.inventory._errors import InventoryError
+from weir.inventory._ranges import MAX_NODES, count, expand
+from weir.inventory._types import Connection, Inventory, Network, Node, NodeSet, Part, Request, Role
+from weir.scenario.language import (
+    MAX_BYTES,
+    About,
+    Enough,
+    Entry,
+    Invalid,
+    Log,
+    Map,
+    Mark,
+    Problem,
+    Seq,
+    choose,
+    describe,
+    read,
+)
+from weir.scenario.language import Node as Tree
+
+__all__ = ["load", "parse"]
+
+_ABOUT = About("an inventory", "inventories", "`sets`")
+_SECRETS = re.compile("pass(word|wd|phrase)?|secret|token|credentials?|private_?key", re.IGNORECASE)
+_NO_SECRETS = (
+    "an inventory has no secrets, because it is copied into runs: let `ssh-agent` hold the key, or name a key file "
+    "with `key`"
+)
+_PART = re.compile(r"([^\[]+)(?:\[([0-9]+)(?:\.\.([0-9]+))?\])?")
+
+
+def load(path: str | os.PathLike[str]) -> Inventory:
+    """Reads and checks an inventory file.
+
+    Raises:
+        InventoryError: it cannot be read, or has errors; all of them are in ``problems``.
+    """
+    file = os.fspath(path)
+    try:
+        with Path(file).open("rb") as stream:
+            text = stream.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as e:
+        reason = getattr(e, "strerror", None) or str(e)
+        raise InventoryError([Problem(file, 1, 1, f"cannot be read: {reason}")]) from None
+    return parse(text, file)
+
+
+def parse(text: str | bytes, file: str = "<text>") -> Inventory:
+    """Reads and checks an inventory like :func:`load`; ``file`` is its name in problems.
+
+    Raises:
+        InventoryError: there are errors; all of them are in ``problems``.
+    """
+    log = Log(file, _ABOUT)
+    found: Inventory | None = None
+    with suppress(Invalid, Enough):
+        found = _Reader(log, file).inventory(text)
+    if found is None or log.failed:
+        raise InventoryError(log.problems)
+    return found
+
+
+def _refuse_secrets(tree: Tree, log: Log) -> None:
+    for entry in _entries(tree):
+        if _SECRETS.fullmatch(entry.key.text.replace("-", "_")):
+            log.error(entry.key.mark, f"{describe(entry.key)} is not allowed: {_NO_SECRETS}")
+
+
+def _entries(tree: Tree) -> Iterator[Entry]:
+    match tree:
+        case Seq():
+            for item in tree.items:
+                yield from _entries(item)
+        case Map():
+            for entry in tree.entries:
+                yield entry
+                yield from _entries(entry.value)
+        case _:
+            pass
+
+
+class _Reader:
+    """Makes an inventory of its tree; what is wrong is in the log."""
+
+    def __init__(self, log: Log, file: str) -> None:
+        self.log = log
+        self.file = file
+        self.folder = Path() if file.startswith("<") else Path(file).parent
+        self.left = MAX_NODES
+        self.names: dict[str, Mark] = {}
+        self.places: dict[Any, Mark] = {}
+
+    def inventory(self, text: str | bytes) -> Inventory:
+        tree = read(text, self.log)
+        if not isinstance(tree, Map):
+            raise self.log.error(tree.mark, f"expected a mapping with `sets`, found {describe(tree)}")
+        _refuse_secrets(tree, self.log)
+        if self.log.failed:
+            raise Invalid
+        root = lang.ROOT.parse(tree, self.log)
+        if not root.sets:
+            raise self.log.error(root.at("sets"), "there is no set; expected `ALIAS: {nodes: [...]}`")
+        sets = {alias: self.node_set(alias, spec) for alias, spec in root.sets.items()}
+        network: Network = "emulated" if root.network == "emulated" else "existing"
+        return Inventory(
+            file=self.file,
+            sets=sets,
+            connections=tuple(self.connection(spec, sets) for spec in root.connections),
+            roles=self.roles(root, sets),
+            network=network,
+            mark=root.mark,
+        )
+
+    # Sets and nodes.
+
+    def node_set(self, alias: str, spec: lang.SetSpec) -> NodeSet:
+        template = self.settings(Node(name="", set=alias, address=""), spec)
+        if spec.nodes and spec.reserve is not None:
+            self.log.error(spec.at("reserve"), "give `nodes` or `reserve`, not both")
+        if not spec.nodes and spec.reserve is None:
+            self.log.error(spec.mark, f"set `{alias}` has no nodes; expected `nodes: [...]` or `reserve: {{...}}`")
+        nodes = tuple(node for each in spec.nodes for node in self.nodes(template, each))
+        nodes = self.experiment(nodes, spec)
+        reserve = None if spec.reserve is None else self.request(spec.reserve)
+        return NodeSet(alias=alias, template=template, nodes=nodes, reserve=reserve, mark=spec.mark)
+
+    def settings(self, node: Node, spec: lang.SetSpec | lang.NodeSpec) -> Node:
+        """``node`` with what ``spec`` says of reaching it, except its address for the experiment."""
+        values: dict[str, Any] = {
+            "user": spec.user,
+            "port": spec.port,
+            "key": self.path(spec.key_),
+            "jump": spec.jump or None,
+            "known_hosts": self.path(spec.known_hosts),
+            "interface": spec.interface,
+            "rate_bps": spec.rate,
+            "python": spec.python,
+        }
+        return replace(node, **{name: value for name, value in values.items() if value is not None})
+
+    def path(self, text: str | None) -> str | None:
+        """The path of a file that the inventory names."""
+        if text is None:
+            return None
+        return str(self.folder / Path(text).expanduser())
+
+    def names_of(self, text: str, mark: Mark) -> list[str]:
+        try:
+            if count(text) > self.left:
+                raise self.log.error(mark, f"more than {MAX_NODES} nodes")
+            return expand(text)
+        except ValueError as error:
+            raise self.log.error(mark, str(error)) from None
+
+    def nodes(self, template: Node, spec: lang.NodeSpec) -> list[Node]:
+        addresses = self.names_of(spec.address, spec.at("address"))
+        self.left -= len(addresses)
+        if spec.name is not None and len(addresses) > 1:
+            self.log.error(spec.at("name"), f"one name for {len(addresses)} nodes; leave it out, or write them out")
+        common = self.settings(template, spec)
+        made = [replace(common, address=address, name=spec.name or address) for address in addresses]
+        if spec.experiment_address is not None:
+            own = self.names_of(spec.experiment_address, spec.at("experiment_address"))
+            made = self.paired(made, own, spec.at("experiment_address"))
+        for node in made:
+            self.once(self.names, node.name, f"name `{node.name}`", spec.mark)
+            self.once(self.places, node.where, f"address `{node.address}`", spec.mark)
+        return made
+
+    def once(self, known: dict[Any, Mark], value: Any, what: str, mark: Mark) -> None:
+        if value in known:
+            self.log.error(mark, f"two nodes have the {what}; the first is at line {known[value].line}")
+        known.setdefault(value, mark)
+
+    def experiment(self, nodes: tuple[Node, ...], spec: lang.SetSpec) -> tuple[Node, ...]:
+        if spec.experiment_address is None:
+            return nodes
+        mark = spec.at("experiment_address")
+        if spec.reserve is not None:
+            raise self.log.error(mark, "which nodes are reserved is not known; give `interface` instead")
+        if any(node.experiment_address is not None for node in nodes):
+            raise self.log.error(mark, "a node of this set has its own; give one or the other")
+        return tuple(self.paired(list(nodes), self.names_of(spec.experiment_address, mark), mark))
+
+    def paired(self, nodes: list[Node], addresses: list[str], mark: Mark) -> list[Node]:
+        if len(addresses) != len(nodes):
+            raise self.log.error(mark, f"{len(addresses)} addresses for {len(nodes)} nodes; expected one for each")
+        return [replace(node, experiment_address=own) for node, own in zip(nodes, addresses, strict=True)]
+
+    def request(self, spec: lang.RequestSpec) -> Request:
+        if (spec.by == "command") != bool(spec.command):
+            message = "`command` is for `by: command`" if spec.command else "`by: command` needs `command: [...]`"
+            self.log.error(spec.at("command"), message)
+        self.left -= spec.nodes
+        if self.left < 0:
+            raise self.log.error(spec.at("nodes"), f"more than {MAX_NODES} nodes")
+        return Request(
+            by=spec.by,
+            nodes=spec.nodes,
+            time_ns=spec.time,
+            frontend=spec.frontend,
+            partition=spec.partition,
+            queue=spec.queue,
+            account=spec.account,
+            properties=spec.properties,
+            command=spec.command,
+            options=spec.options or {},
+        )
+
+    # Connections and roles.
+
+    def connection(self, spec: lang.ConnectionSpec, sets: dict[str, NodeSet]) -> Connection:
+        one, other = spec.between
+        for alias in spec.between:
+            if alias not in sets:
+                self.log.error(spec.at("between"), f"`{alias}` is not a set{choose(alias, sets)}")
+        return Connection(between=(one, other), rate_bps=spec.rate, rtt_ns=spec.rtt)
+
+    def roles(self, root: lang.Root, sets: dict[str, NodeSet]) -> tuple[Role, ...]:
+        roles = []
+        for name, written in (root.roles or {}).items():
+            parts = tuple(part for each in written if (part := self.part(each, sets)) is not None)
+            roles.append(Role(name=name, parts=parts, mark=written[0].mark))
+        return tuple(roles)
+
+    def part(self, written: lang.Written, sets: dict[str, NodeSet]) -> Part | None:
+        found = _PART.fullmatch(written.text)
+        assert found is not None, "the language has matched it"
+        alias = found[1]
+        if alias not in sets:
+            self.log.error(written.mark, f"`{alias}` is not a set{choose(alias, sets)}")
+            return None
+        size = sets[alias].size
+        first = int(found[2] or 1)
+        last = int(found[3] or found[2] or size)
+        if not 1 <= first <= last <= size:
+            self.log.error(written.mark, f"`{written.text}`: set `{alias}` has the nodes 1 to {size}")
+            return None
+        return Part(set=alias, first=first, last=last)
