@@ -25,7 +25,7 @@ sets:
     rate: 1Gbps
     interface: eth1
   ClusterB:
-    reserve: {by: slurm, nodes: 5, time: 1h, partition: p, options: {qos: 3}}
+    reserve: {by: slurm, nodes: 5, time: 1h, partition: p, exclude: b7}
   ClusterC:
     nodes: "c[09..11]"
     experiment_address: 10.1.0.[1..3]
@@ -72,8 +72,8 @@ def test_a_set_to_be_reserved_gets_its_nodes_later() -> None:
     found = parse(ALL)
     one = found.sets["ClusterB"]
     assert one.reserve is not None
-    assert (one.reserve.by, one.reserve.nodes, one.reserve.time_ns) == ("slurm", 5, 3600 * 10**9)
-    assert (one.reserve.partition, one.reserve.options) == ("p", {"qos": "3"})
+    assert (one.reserve.by, one.reserve.nodes, one.reserve.time_s) == ("slurm", 5, 3600)
+    assert (one.reserve.partition, one.reserve.text("exclude")) == ("p", "b7")
     assert (one.nodes, one.size, found.unreserved) == ((), 5, (one,))
     full = found.with_nodes("ClusterB", [one.node(f"10.2.0.{n}", f"b{n}") for n in range(5)])
     assert [node.name for node in full.sets["ClusterB"].nodes] == ["b0", "b1", "b2", "b3", "b4"]
@@ -110,7 +110,7 @@ BAD: dict[str, tuple[str, list[str]]] = {
     "no set": ("sets: {}", ["1:7: there is no set; expected `ALIAS: {nodes: [...]}`"]),
     "no nodes": ("sets:\n  A: {user: me}", ["2:6: set `A` has no nodes; expected `nodes: [...]` or `reserve: {...}`"]),
     "both": (
-        "sets:\n  A: {nodes: x, reserve: {by: oar, nodes: 1, time: 1h}}",
+        "sets:\n  A: {nodes: x, reserve: {by: slurm, nodes: 1, time: 1h}}",
         ["2:26: give `nodes` or `reserve`, not both"],
     ),
     "an unknown key": ("sets:\n  A: {node: [x]}", ["2:7: unknown key `node`; did you mean `nodes`?"]),
@@ -125,7 +125,7 @@ BAD: dict[str, tuple[str, list[str]]] = {
     "too many": ('sets:\n  A: {nodes: ["a[1..999999]-[1..999999]"]}', ["2:15: more than 10000 nodes"]),
     "too many in all": (
         'sets:\n  A: {nodes: ["a[1..9000]"]}\n  B:\n    reserve: {by: slurm, nodes: 1001, time: 1h}',
-        ["4:33: more than 10000 nodes"],
+        ["4:14: more than 10000 nodes"],
     ),
     "an option as address": (
         "sets:\n  A: {nodes: [-oProxyCommand=touch]}",
@@ -149,9 +149,13 @@ BAD: dict[str, tuple[str, list[str]]] = {
     "a role of no set": (NODES + "roles: {sources: AA}", ["3:18: `AA` is not a set; did you mean `A`?"]),
     "a part of no nodes": (NODES + 'roles: {sources: "A[2..3]"}', ["3:18: `A[2..3]`: set `A` has the nodes 1 to 2"]),
     "a part from zero": (NODES + 'roles: {sources: "A[0]"}', ["3:18: `A[0]`: set `A` has the nodes 1 to 2"]),
-    "a command without": (
-        "sets:\n  A: {reserve: {by: command, nodes: 1, time: 1h}}",
-        ["2:16: `by: command` needs `command: [...]`"],
+    "a reservation without time": (
+        "sets:\n  A: {reserve: {by: slurm, nodes: 1}}",
+        ["2:16: `time` is missing: how long the nodes are reserved at most, such as 1h"],
+    ),
+    "a reservation of too few": (
+        "sets:\n  A: {reserve: {by: slurm, nodes: 0, time: 1h}}",
+        ["2:35: `nodes`: 0: expected a whole number from 1 to 100000"],
     ),
     "a tag": (
         "sets: !!python/object/apply:os.system [x]",

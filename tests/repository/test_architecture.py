@@ -50,8 +50,8 @@ LAYERS: dict[str, set[str]] = {
     },
     # Times such as 1h.
     "reserve": {"weir._errors", "weir._files", "weir._owner", "weir._seal", "weir._ssh", "weir.run"},
-    # The form of scenarios.
-    "inventory": {"weir.scenario"},
+    # The form of scenarios, and what is to be reserved.
+    "inventory": {"weir.reserve", "weir.scenario"},
     "emulate": {"weir._errors", "weir._owner", "weir._programs", "weir.hosts", "weir.scenario"},
     # The sources of a user's control.
     "lab": {"weir._cache", "weir._group", "weir._memory", "weir._owner", "weir._remove", "weir._weir", "weir.confine"},

@@ -11,7 +11,7 @@ from weir.inventory._bind import roles_of, used_hosts
 from weir.inventory._errors import InventoryError
 from weir.inventory._language import schema
 from weir.inventory._load import load, parse
-from weir.inventory._types import Connection, Inventory, Network, Node, NodeSet, Part, Request, Role
+from weir.inventory._types import Connection, Inventory, Network, Node, NodeSet, Part, Role
 
 __all__ = [
     "Connection",
@@ -21,7 +21,6 @@ __all__ = [
     "Node",
     "NodeSet",
     "Part",
-    "Request",
     "Role",
     "load",
     "parse",

@@ -3,13 +3,15 @@
 # ruff: noqa: RUF009 - `key` makes a field of a dataclass, like `dataclasses.field`
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
+from weir import reserve
 from weir.inventory._ranges import MAX_NODES, RANGE
+from weir.reserve import Request, RequestError, ReserveError
 from weir.scenario.language import (
     DELAY,
-    DURATION,
     NAME,
     RATE,
     Choice,
@@ -17,21 +19,24 @@ from weir.scenario.language import (
     Integer,
     ListOf,
     Log,
+    Map,
     MapOf,
     Mark,
     Node,
     OneOrEach,
     Scalar,
+    Seq,
     ShapeOf,
     Spec,
     Struct,
     Text,
-    expected,
+    describe,
     key,
 )
 
-__all__ = ["ROOT", "ConnectionSpec", "NodeSpec", "RequestSpec", "Root", "SetSpec", "Written", "schema"]
+__all__ = ["ROOT", "ConnectionSpec", "NodeSpec", "Root", "SetSpec", "Written", "schema"]
 
+_WHOLE = re.compile("[0-9]{1,18}")
 _HOST = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]|:|" + RANGE + r")*"
 _PLAIN_HOST = r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*|\[[0-9A-Fa-f:.]+\])"
 _USER = r"[A-Za-z_][A-Za-z0-9_.-]*"
@@ -48,21 +53,6 @@ _JUMP = Text(
 _INTERFACE = Text("the name of an interface, such as `eth1`", r"[A-Za-z0-9_][A-Za-z0-9_.@-]*", 15)
 _PORT = Integer(1, 65_535, "a port")
 _PYTHON = Text("the name or path of a Python, such as `python3`", r"[A-Za-z0-9_/][A-Za-z0-9_./+-]*", 255)
-_WORD = Text("a word for the provider", r"[^\x00-\x1f]+", 1000)
-
-
-class _Plain:
-    """A word for the provider, which may look like a number."""
-
-    what = "a word for the provider"
-
-    def parse(self, node: Node, log: Log) -> str:
-        if not isinstance(node, Scalar) or node.null:
-            raise expected(node, self.what, log)
-        return _WORD.parse(Scalar(node.mark, node.text, plain=False), log)
-
-    def schema(self, defs: Definitions) -> dict[str, Any]:
-        return {"type": ["string", "number", "boolean"]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,36 +103,45 @@ class _NodeType:
         return self._shape.schema(defs)
 
 
-@dataclass(frozen=True, kw_only=True)
-class RequestSpec(Spec):
-    """Nodes that a tool of reservation gives."""
+class _Reservation:
+    """What :func:`weir.reserve.parse` reads."""
 
-    by: str = key(
-        Choice(
-            "a tool of reservation",
-            {
-                "slurm": "Slurm",
-                "oar": "OAR",
-                "command": "an executable that speaks the contract",
-                "static": "nodes that need no reservation",
-                "enoslib": "EnOSlib",
-            },
-        ),
-        "Who reserves them.",
-    )
-    nodes: int = key(Integer(1, MAX_NODES, "a number of nodes"), "Number of nodes.")
-    time: int = key(DURATION, "Duration of the reservation.")
-    frontend: str | None = key(_JUMP, "Host on which the tool runs. Default: this machine.", default=None)
-    partition: str | None = key(_WORD, "Partition of the cluster.", default=None)
-    queue: str | None = key(_WORD, "Queue of the cluster.", default=None)
-    account: str | None = key(_WORD, "Account of the reservation.", default=None)
-    properties: str | None = key(_WORD, "What the nodes must have, in the words of the tool.", default=None)
-    command: tuple[str, ...] = key(
-        ListOf(_Plain(), 1, 100), "With `by: command`: the executable and its arguments.", default=()
-    )
-    options: dict[str, str] | None = key(
-        MapOf(_Plain(), "a name of an option"), "What else the provider is told.", default=None
-    )
+    what = "a mapping with `by`, `nodes` and `time`"
+
+    def parse(self, node: Node, log: Log) -> Request:
+        if not isinstance(node, Map):
+            raise log.error(node.mark, f"expected {self.what}, found {describe(node)}")
+        try:
+            return reserve.parse(_plain(node))
+        except RequestError as error:
+            key = error.key.partition(".")[0]
+            found = node.get(key)
+            colon = "" if error.text.startswith("is ") else ":"
+            words = f"`{error.key}`{colon} {error.text}" if error.key else error.text
+            raise log.error(node.mark if found is None else found.mark, words) from None
+        except ReserveError as error:
+            raise log.error(node.mark, str(error)) from None
+
+    def schema(self, defs: Definitions) -> dict[str, Any]:
+        text = {"type": ["string", "number", "boolean"]}
+        each: dict[str, dict[str, Any]] = {
+            "by": {"type": "string"},
+            "nodes": {"type": "integer", "minimum": 1, "maximum": MAX_NODES},
+            "front_end": {"type": ["string", "object"]},
+        }
+        properties = {name: {**each.get(name, text), "description": doc} for name, doc in reserve.KEYS.items()}
+        return {"type": "object", "properties": properties, "required": ["by"]}  # providers have keys of their own
+
+
+def _plain(node: Node) -> Any:
+    """A tree as plain values; numbers without quotes are numbers."""
+    match node:
+        case Map():
+            return {entry.key.text: _plain(entry.value) for entry in node.entries}
+        case Seq():
+            return [_plain(item) for item in node.items]
+        case Scalar():
+            return int(node.text) if node.plain and _WHOLE.fullmatch(node.text) else node.text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +151,7 @@ class SetSpec(_Reach):
     nodes: tuple[NodeSpec, ...] = key(
         OneOrEach(_NodeType(), MAX_NODES), "Its nodes: addresses, ranges of them, or mappings.", default=()
     )
-    reserve: RequestSpec | None = key(Struct(RequestSpec), "Instead of `nodes`: how to reserve them.", default=None)
+    reserve: Request | None = key(_Reservation(), "Instead of `nodes`: how to reserve them.", default=None)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import Any
 from weir.inventory import _language as lang
 from weir.inventory._errors import InventoryError
 from weir.inventory._ranges import MAX_NODES, count, expand
-from weir.inventory._types import Connection, Inventory, Network, Node, NodeSet, Part, Request, Role
+from weir.inventory._types import Connection, Inventory, Network, Node, NodeSet, Part, Role
 from weir.scenario.language import (
     MAX_BYTES,
     About,
@@ -134,8 +134,10 @@ class _Reader:
             self.log.error(spec.mark, f"set `{alias}` has no nodes; expected `nodes: [...]` or `reserve: {{...}}`")
         nodes = tuple(node for each in spec.nodes for node in self.nodes(template, each))
         nodes = self.experiment(nodes, spec)
-        reserve = None if spec.reserve is None else self.request(spec.reserve)
-        return NodeSet(alias=alias, template=template, nodes=nodes, reserve=reserve, mark=spec.mark)
+        self.left -= 0 if spec.reserve is None else spec.reserve.nodes
+        if self.left < 0:
+            raise self.log.error(spec.at("reserve"), f"more than {MAX_NODES} nodes")
+        return NodeSet(alias=alias, template=template, nodes=nodes, reserve=spec.reserve, mark=spec.mark)
 
     def settings(self, node: Node, spec: lang.SetSpec | lang.NodeSpec) -> Node:
         """``node`` with what ``spec`` says of reaching it, except its address for the experiment."""
@@ -199,26 +201,6 @@ class _Reader:
         if len(addresses) != len(nodes):
             raise self.log.error(mark, f"{len(addresses)} addresses for {len(nodes)} nodes; expected one for each")
         return [replace(node, experiment_address=own) for node, own in zip(nodes, addresses, strict=True)]
-
-    def request(self, spec: lang.RequestSpec) -> Request:
-        if (spec.by == "command") != bool(spec.command):
-            message = "`command` is for `by: command`" if spec.command else "`by: command` needs `command: [...]`"
-            self.log.error(spec.at("command"), message)
-        self.left -= spec.nodes
-        if self.left < 0:
-            raise self.log.error(spec.at("nodes"), f"more than {MAX_NODES} nodes")
-        return Request(
-            by=spec.by,
-            nodes=spec.nodes,
-            time_ns=spec.time,
-            frontend=spec.frontend,
-            partition=spec.partition,
-            queue=spec.queue,
-            account=spec.account,
-            properties=spec.properties,
-            command=spec.command,
-            options=spec.options or {},
-        )
 
     # Connections and roles.
 

@@ -8,9 +8,10 @@ from typing import Literal
 
 from weir.inventory._errors import InventoryError
 from weir.plan import Plan
+from weir.reserve import Request
 from weir.scenario.language import NOWHERE, Mark, Problem
 
-__all__ = ["Connection", "Inventory", "Network", "Node", "NodeSet", "Part", "Request", "Role"]
+__all__ = ["Connection", "Inventory", "Network", "Node", "NodeSet", "Part", "Role"]
 
 Network = Literal["existing", "emulated"]
 """Links as they are, or with the delay, rate and loss that the scenario asks for."""
@@ -50,29 +51,6 @@ class Node:
     def where(self) -> tuple[str, int | None, tuple[str, ...]]:
         """What no two nodes share: address, port, way."""
         return self.address, self.port, self.jump
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """Nodes that a reservation is to give."""
-
-    by: str
-    """The provider: ``slurm``, ``oar``, ``command``, ``static`` or ``enoslib``."""
-    nodes: int
-    """Number of nodes."""
-    time_ns: int
-    """Duration."""
-    frontend: str | None = None
-    """Host on which the tool runs; ``None``: this machine."""
-    partition: str | None = None
-    queue: str | None = None
-    account: str | None = None
-    properties: str | None = None
-    """What the nodes must have, in the words of the tool."""
-    command: tuple[str, ...] = ()
-    """The executable of ``command``, and its arguments."""
-    options: Mapping[str, str] = field(default_factory=dict)
-    """What else the provider is told."""
 
 
 @dataclass(frozen=True, kw_only=True)
