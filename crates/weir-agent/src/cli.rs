@@ -6,10 +6,11 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
-use weir_protocol::{Job, Message};
+use weir_protocol::{Job, JobError, Message, QueuesJob};
 
 use crate::error::AgentError;
 use crate::output::{Input, Output};
+use crate::queues;
 use crate::sampler::Sampling;
 use crate::services::{self, Service};
 use crate::session::Session;
@@ -18,6 +19,7 @@ const HELP: &str = "\
 Generates and sinks the traffic of a weir plan on a node, and measures it.
 
 Usage: weir-agent                                    serve a plan: a job and commands on standard input
+       weir-agent queues                             read the counters of queueing disciplines for table links
        weir-agent echo|sink|source... [OPTIONS]      serve whoever comes, over TCP and UDP
 
 A plan's tables go to standard output, as JSON lines with binary columns (crates/weir-run). The agent leaves when
@@ -45,6 +47,7 @@ const MISUSED: u8 = 2;
 
 enum Action {
     Job(Sampling),
+    Queues,
     Services(IpAddr, Vec<(Service, u16)>),
     Print(String),
 }
@@ -53,6 +56,7 @@ enum Action {
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match parse(arguments) {
         Ok(Action::Job(sampling)) => serve_job(sampling),
+        Ok(Action::Queues) => serve_queues(),
         Ok(Action::Services(address, services)) => serve_services(address, &services),
         Ok(Action::Print(text)) => {
             print!("{text}");
@@ -68,6 +72,7 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Action, lexopt
     let mut services = Vec::new();
     let (mut address, mut port) = (None, None);
     let mut sampling = Sampling::Auto;
+    let mut queues = false;
     while let Some(argument) = parser.next()? {
         match argument {
             Long("version") | Short('V') => {
@@ -77,9 +82,16 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Action, lexopt
             Long("address") => address = Some(parser.value()?.parse::<IpAddr>()?),
             Long("port") => port = Some(parser.value()?.parse::<u16>()?),
             Long("sampling") => sampling = sampling_of(&parser.value()?.string()?)?,
+            Value(name) if name == "queues" => queues = true,
             Value(name) => services.push(service_of(&name.string()?)?),
             other => return Err(other.unexpected()),
         }
+    }
+    if queues {
+        return match (services.is_empty(), address, port) {
+            (true, None, None) => Ok(Action::Queues),
+            _ => Err("queues goes with no service, --address or --port".into()),
+        };
     }
     if services.is_empty() {
         return match (address, port) {
@@ -114,7 +126,7 @@ fn service_of(name: &str) -> Result<Service, lexopt::Error> {
         "echo" => Ok(Service::Echo),
         "sink" => Ok(Service::Sink),
         "source" => Ok(Service::Source),
-        other => Err(format!("{other:?} is no service; expected echo, sink or source").into()),
+        other => Err(format!("{other:?} is no service; expected echo, sink, source or queues").into()),
     }
 }
 
@@ -139,7 +151,7 @@ fn serve_job(sampling: Sampling) -> ExitCode {
         Ok(streams) => streams,
         Err(code) => return code,
     };
-    let job = match read_job(&mut input) {
+    let job = match read_job(&mut input, Job::from_json) {
         Ok(job) => job,
         Err(error) => return give_up(output, &error, MISUSED),
     };
@@ -150,10 +162,27 @@ fn serve_job(sampling: Sampling) -> ExitCode {
     }
 }
 
-fn read_job(input: &mut Input) -> Result<Job, AgentError> {
+fn serve_queues() -> ExitCode {
+    let (mut input, output) = match streams() {
+        Ok(streams) => streams,
+        Err(code) => return code,
+    };
+    let job = match read_job(&mut input, QueuesJob::from_json) {
+        Ok(job) => job,
+        Err(error) => return give_up(output, &error, MISUSED),
+    };
+    raise_descriptor_limit();
+    match queues::serve(job, input, output) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err((error, output)) => give_up(output, &error, FAILED),
+    }
+}
+
+/// Reads the first line of standard input by `parse`.
+fn read_job<J>(input: &mut Input, parse: fn(&str) -> Result<J, JobError>) -> Result<J, AgentError> {
     loop {
         if let Some(line) = input.line() {
-            return Job::from_json(&line).map_err(|error| AgentError(error.to_string()));
+            return parse(&line).map_err(|error| AgentError(error.to_string()));
         }
         if input.ended() {
             return Err(AgentError("standard input ended before a whole line; expected a job".into()));

@@ -11,6 +11,7 @@
 //!   executes it, [`census`] finds its connections and [`foreign`] adds up what they do, [`iperf3`] reads its report,
 //!   [`spread`] puts the intervals of a report on those of the plan.
 //! - [`telemetry`]: the rows of the tables; [`sampler`]: how connections are looked at.
+//! - [`queues`]: the counters of the kernel's queueing disciplines, for links that are made of them.
 //! - [`services`]: echo, sink and source, for whoever comes.
 //! - [`sys`]: the operating system.
 //!
@@ -46,6 +47,7 @@ mod output;
 mod path;
 mod program;
 mod program_end;
+mod queues;
 mod sampler;
 mod schedule;
 mod services;

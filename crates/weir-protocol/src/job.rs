@@ -71,6 +71,12 @@ pub enum Command {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobError(String);
 
+impl JobError {
+    pub(crate) fn new(text: String) -> JobError {
+        JobError(text)
+    }
+}
+
 impl fmt::Display for JobError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

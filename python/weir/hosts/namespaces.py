@@ -5,15 +5,16 @@ A thread enters the namespace, calls a function and ends. Sockets that the funct
 
 from __future__ import annotations
 
+import ctypes
+import os
 import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from weir.hosts._queues import enter
-
 __all__ = ["within"]
 
 Result = TypeVar("Result")
+_CLONE_NEWNET = 0x4000_0000
 
 
 def within(namespace: str, function: Callable[[], Result]) -> Result:
@@ -28,7 +29,7 @@ def within(namespace: str, function: Callable[[], Result]) -> Result:
 
     def body() -> None:
         try:
-            enter(namespace)
+            _enter(namespace)
             results.append(function())
         except BaseException as error:
             errors.append(error)
@@ -39,3 +40,19 @@ def within(namespace: str, function: Callable[[], Result]) -> Result:
     if errors:
         raise errors[0]
     return results[0]
+
+
+def _enter(namespace: str) -> None:
+    """Moves this thread alone into a network namespace; Python's library has ``setns`` from 3.12 on.
+
+    Raises:
+        OSError: the namespace does not exist, or this process may not enter it.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if libc.setns(fd, _CLONE_NEWNET) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), namespace)
+    finally:
+        os.close(fd)

@@ -15,14 +15,13 @@ the routes that the paths of the flows need; where flows of the same two hosts p
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, assert_never
 
 from weir import queues
+from weir._programs import find
 from weir.hosts import qdiscs, wiring
 from weir.hosts.wiring import Command, Host, Wiring, WiringError
 from weir.plan import (
@@ -51,6 +50,7 @@ _MAC = "02:00:00:00:00:01"
 _HEADER = 14
 """Bytes of an Ethernet header, which the length of a packet includes where it is queued."""
 _LOSSES, _RATE, _QUEUE = "1:", "2:", "3:"
+"""Handles of the disciplines of a link, by which ``weir-agent queues`` tells them apart."""
 _TTL = 255
 _DEVIATIONS = 4
 """Standard deviations that jitter stays below, as netem's table has them."""
@@ -130,12 +130,16 @@ def obstacle(plan: Plan) -> str | None:
 
 
 def queues_command() -> list[str]:
-    """The program that makes table ``links`` of the counters of disciplines."""
-    return [sys.executable, "-I", "-S", str(Path(__file__).with_name("_queues.py"))]
+    """The program that makes table ``links`` of the counters of disciplines.
+
+    Raises:
+        ProgramError: it is missing.
+    """
+    return [str(find("weir-agent")), "queues"]
 
 
 def queues_job(plan: Plan, links: Links) -> dict[str, Any]:
-    """What it is told."""
+    """Its job (``crates/weir-protocol/src/queues.rs``)."""
     return {
         "version": 1,
         "end_ns": plan.end_ns,

@@ -3,8 +3,10 @@
 pub mod clock;
 pub mod diag;
 pub mod epoll;
+pub mod netlink;
 pub mod netns;
 pub mod pages;
+pub mod qdisc;
 pub mod socket;
 pub mod stamps;
 pub mod tcp_info;
