@@ -27,7 +27,7 @@ _EPILOG = examples(
 @click.option("--dry-run", is_flag=True, help="Only list what would be removed.")
 @json_option
 def command(folders: tuple[Path, ...], everything: bool, dry_run: bool, as_json: bool) -> None:
-    """Remove what runs left behind: namespaces, processes, congestion controls, unfinished cells.
+    """Remove what runs left behind: reserved nodes, namespaces, processes, congestion controls, unfinished cells.
 
     Runs clean up after themselves, even if they are killed. This command is for cases in which that failed. It keeps
     finished cells, everything that active runs need, and everything that weir did not make. A FOLDER is a run or
@@ -35,11 +35,15 @@ def command(folders: tuple[Path, ...], everything: bool, dry_run: bool, as_json:
     """
     from weir.engine import remove_unfinished, unfinished
     from weir.hosts.remains import find, remove
+    from weir.reserve import remains as reservations
 
-    found = find()
+    found, nodes = find(), reservations.find()
     chosen = [remain for remain in found if everything or not remain.alive]
+    given_back = [one for one in nodes if everything or not one.alive]
+    in_use = len(found) + len(nodes) - len(chosen) - len(given_back)
     partial = unfinished(folders or (Path("runs"),))
     acts: list[tuple[_Thing, Callable[[], None]]] = [
+        *((_Thing("reservation", str(one)), functools.partial(reservations.release, one)) for one in given_back),
         *((_Thing(remain.kind, remain.name), functools.partial(remove, remain)) for remain in chosen),
         *(
             (_Thing("unfinished cells", str(folder)), functools.partial(remove_unfinished, folder))
@@ -49,13 +53,11 @@ def command(folders: tuple[Path, ...], everything: bool, dry_run: bool, as_json:
     removed, failures = ([thing for thing, _ in acts], []) if dry_run else _remove(acts)
     if as_json:
         items = [{"kind": thing.kind, "name": thing.name} for thing in removed]
-        emit_json({"removed": items, "dry_run": dry_run, "in_use": len(found) - len(chosen), "failures": failures})
+        emit_json({"removed": items, "dry_run": dry_run, "in_use": in_use, "failures": failures})
     else:
         _print([*map(str, removed)], failures, dry_run=dry_run)
-        if len(chosen) < len(found):
-            console().print(
-                f"{plural(len(found) - len(chosen), 'thing')} kept for active runs; --all removes them, too"
-            )
+        if in_use:
+            console().print(f"{plural(in_use, 'thing')} kept for active runs; --all removes them, too")
     if failures:
         raise click.exceptions.Exit(_errors.FAILED)
 

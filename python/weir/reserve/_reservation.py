@@ -55,6 +55,11 @@ class Reservation:
         """The set of nodes that it is for."""
         return self.record.alias
 
+    @property
+    def alive(self) -> bool:
+        """Whether it is in use: the process that made it runs, or it is kept for an inventory."""
+        return self.record.alive
+
     def __str__(self) -> str:
         alias = f"{self.alias}: " if self.alias else ""
         return f"{alias}{self.request.by} {self.identity or self.record.name}"
