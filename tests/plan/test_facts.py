@@ -14,14 +14,12 @@ from weir import methods
 from weir.plan import (
     DroptailQueue,
     Limit,
-    Loss,
     TcpTransport,
     UdpTransport,
     line_bytes,
     offered_bps,
     option_bytes,
     packet_bytes,
-    probabilities,
     queue_bytes,
     queue_packets,
     recorded_links,
@@ -78,13 +76,6 @@ def test_a_flow_offers_no_more_than_its_source_and_its_path(
 def test_a_queue_holds_bytes_and_packets(limit: Limit, size: int, packets: int) -> None:
     queue = DroptailQueue(limit=limit)
     assert (queue_bytes(queue, 1500), queue_packets(queue, 1500)) == (size, packets)
-
-
-def test_probabilities_are_in_the_order_that_generators_take_them() -> None:
-    gilbert = {"kind": "gilbert_elliott", "p": 0.1, "r": 0.2, "good": 0.3, "bad": 0.4}
-    losses = ({"kind": "bernoulli", "p": 0.5}, gilbert, {"kind": "list", "packets": [1]})
-    found = [probabilities(msgspec.convert(loss, Loss)) for loss in losses]
-    assert found == [(0.5,), (0.1, 0.2, 0.3, 0.4), ()]
 
 
 def test_transports_are_replaced_and_nothing_else(document: dict[str, Any]) -> None:

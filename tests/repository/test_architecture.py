@@ -356,6 +356,19 @@ def test_nobody_but_its_own_files_knows_a_queue() -> None:
     assert used == set(QUEUES_NAMED), "exceptions that are needed no more"
 
 
+def test_one_module_knows_the_kinds_of_losses_and_delays() -> None:
+    """What the kernel and a self-check make of a kind stands beside its name; others ask ``weir.hosts.impairments``."""
+    from weir.plan import Delay, Loss
+
+    classes = {option.__name__ for option in (*Loss.__args__, *Delay.__args__)}
+    assert {"BernoulliLoss", "JitterDelay"} <= classes
+    own = {"hosts/impairments.py", "plan/_types.py"}
+    for file in sorted(PACKAGE.rglob("*.py")):
+        place = file.relative_to(PACKAGE).as_posix()
+        used = [*queue_words(ast.parse(file.read_text(encoding="utf-8")), set(), classes)]
+        assert bool(used) == (place in own), f"{place}: {used}"
+
+
 def test_no_crate_but_its_own_knows_a_queue() -> None:
     """The plans of queues, and the variants that the registry makes of them, stand in ``weir-elements`` only."""
     registry = (ROOT / "crates/weir-elements/src/registry.rs").read_text(encoding="utf-8")

@@ -10,19 +10,9 @@ import heapq
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import assert_never
 
-from weir.plan import (
-    BernoulliLoss,
-    FixedDelay,
-    GilbertElliottLoss,
-    JitterDelay,
-    Limit,
-    Link,
-    ListLoss,
-    ReorderDelay,
-    wire_bytes,
-)
+from weir.hosts.impairments import delay_model, loss_model
+from weir.plan import Limit, Link, wire_bytes
 
 __all__ = ["Loss", "Probe", "arrivals", "delay_ns", "loss_of", "slack_ns"]
 
@@ -102,18 +92,8 @@ def delay_ns(links: Sequence[Link], path: Sequence[int], size_bytes: int) -> int
 
 def slack_ns(links: Sequence[Link], path: Sequence[int]) -> int:
     """Random deviation of the delay lines of ``path``: four standard deviations, or the maximum."""
-    total = 0
-    for delay in (links[link].delay for link in path):
-        match delay:
-            case JitterDelay():
-                total += delay.jitter_ns * (4 if delay.normal else 1)
-            case ReorderDelay():
-                total += delay.extra_ns
-            case FixedDelay():
-                pass
-            case _:
-                assert_never(delay)
-    return total
+    delays = (links[link].delay for link in path)
+    return sum(delay_model(delay).spread_ns(delay) for delay in delays)
 
 
 @dataclass(frozen=True)
@@ -130,21 +110,12 @@ def loss_of(links: Sequence[Link], path: Sequence[int]) -> Loss | None:
     """The random losses of ``path``; ``None`` if a link loses listed packets, because probes would use up the list."""
     passed, inflation = 1.0, 1.0
     for loss in (links[link].loss for link in path):
-        match loss:
-            case None:
-                pass
-            case BernoulliLoss():
-                passed *= 1 - loss.p
-            case GilbertElliottLoss():
-                turns = loss.p + loss.r
-                bad = loss.p / turns if turns else 0.0
-                passed *= 1 - (bad * loss.bad + (1 - bad) * loss.good)
-                # Variance of a mean of a two-state chain: (1 + k) / (1 - k) times that of independent draws, where k is
-                # the correlation of neighbours.
-                correlation = min(abs(1 - turns), 0.999)
-                inflation = max(inflation, (1 + correlation) / (1 - correlation))
-            case ListLoss():
-                return None
-            case _:
-                assert_never(loss)
+        if loss is None:
+            continue
+        model = loss_model(loss)
+        share = model.share(loss)
+        if share is None:
+            return None
+        passed *= 1 - share
+        inflation = max(inflation, model.inflation(loss))
     return Loss(1 - passed, inflation)

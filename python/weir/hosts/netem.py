@@ -18,26 +18,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, assert_never
+from typing import Any
 
 from weir import queues
 from weir._programs import find
 from weir.hosts import qdiscs, wiring
+from weir.hosts.impairments import delay_model, loss_model, microseconds
 from weir.hosts.wiring import Command, Host, Wiring, WiringError
 from weir.plan import (
-    BernoulliLoss,
-    Delay,
-    FixedDelay,
-    GilbertElliottLoss,
-    JitterDelay,
     Link,
-    ListLoss,
-    Loss,
     Plan,
-    ReorderDelay,
     header_bytes,
     kind_of,
-    probabilities,
     recorded_links,
     transit_ns,
     wire_bytes,
@@ -52,16 +44,12 @@ _HEADER = 14
 _LOSSES, _RATE, _QUEUE = "1:", "2:", "3:"
 """Handles of the disciplines of a link, by which ``weir-agent queues`` tells them apart."""
 _TTL = 255
-_DEVIATIONS = 4
-"""Standard deviations that jitter stays below, as netem's table has them."""
 _WORTH_NS = 50_000
 """A shorter delay has no line of its own: a pair of devices would cost more than it is worth."""
 _SMALLEST = 40
 """IP bytes of the smallest packet, for the number that a delay line may hold."""
 _SPARE = 10_000
 """Packets that a delay line has room for beyond what the rate can put into it."""
-_MIN_LOSS = 1e-8
-"""netem has probabilities of 32 bits, and ``tc`` gets them in percent with seven places."""
 _FIRST_TABLE = 1000
 """Routing table of what goes by link 0 against the usual route."""
 
@@ -149,27 +137,12 @@ def queues_job(plan: Plan, links: Links) -> dict[str, Any]:
 
 
 def _link_obstacle(link: Link) -> str | None:
-    if (why := _delay_obstacle(link.delay)) is not None:
+    if (why := delay_model(link.delay).obstacle(link.delay)) is not None:
         return f"delay: {why}"
-    if isinstance(link.loss, ListLoss):
-        return "loss: a list of packets"
-    if link.loss is not None and any(0 < p < _MIN_LOSS for p in probabilities(link.loss)):
-        return f"loss: a probability of less than {_MIN_LOSS:g}"
+    if link.loss is not None and (why := loss_model(link.loss).obstacle(link.loss)) is not None:
+        return f"loss: {why}"
     why = qdiscs.obstacle(link)
     return None if why is None else f"queue: {why}"
-
-
-def _delay_obstacle(delay: Delay) -> str | None:
-    match delay:
-        case FixedDelay():
-            return None
-        case JitterDelay():
-            kept = "jitter that keeps the order of packets (netem's does not; `reorder: true` allows it)"
-            return None if delay.reorder else kept
-        case ReorderDelay():
-            return "reordering of single packets (netem's is another one)"
-        case _:
-            assert_never(delay)
 
 
 def wire_netem(plan: Plan, tag: str, slack_ns: int) -> Links:
@@ -357,7 +330,7 @@ def _disciplines(plan: Plan, end: _End, names: Mapping[int, str], slack_ns: int)
         yield (*qdisc, "root", "handle", _RATE, *sizes, *_bucket(link, slack_ns))
     else:
         limit = ("limit", str(_SPARE))
-        yield (*qdisc, "root", "handle", _LOSSES, *sizes, "netem", *limit, *_loss(link.loss))
+        yield (*qdisc, "root", "handle", _LOSSES, *sizes, "netem", *limit, *loss_model(link.loss).netem(link.loss))
         yield (*qdisc, "parent", f"{_LOSSES}1", "handle", _RATE, *_bucket(link, slack_ns))
     yield (*qdisc, "parent", f"{_RATE}1", "handle", _QUEUE, *qdiscs.arguments(link, on_wire=True).split())
     if _delayed_ns(plan, end.number) >= _WORTH_NS:
@@ -369,22 +342,6 @@ def _bucket(link: Link, slack_ns: int) -> tuple[str, ...]:
     burst = max(packet, link.rate_bps * slack_ns // 8_000_000_000)
     # The limit is that of the queue below, which takes the place of the one that the bucket comes with.
     return ("tbf", "rate", f"{link.rate_bps}bit", "burst", str(burst), "limit", str(packet))
-
-
-def _loss(loss: Loss) -> tuple[str, ...]:
-    match loss:
-        case BernoulliLoss():
-            return ("loss", "random", _percent(loss.p))
-        case GilbertElliottLoss():
-            return ("loss", "gemodel", *map(_percent, (loss.p, loss.r, loss.bad, loss.good)))
-        case ListLoss():
-            raise AssertionError("obstacle() refuses it")
-        case _:
-            assert_never(loss)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.7f}%"
 
 
 def _delay_line(plan: Plan, end: _End, namespace: str) -> Iterator[Command]:
@@ -405,27 +362,13 @@ def _delayed_ns(plan: Plan, number: int) -> int:
 
 
 def _delay(plan: Plan, end: _End) -> tuple[str, ...]:
-    fixed = ("delay", _us(_delayed_ns(plan, end.number)))
-    match end.link.delay:
-        case FixedDelay():
-            return fixed
-        case JitterDelay(jitter_ns=jitter, normal=normal):
-            return (*fixed, _us(jitter), *(("distribution", "normal") if normal else ()))
-        case ReorderDelay():
-            raise AssertionError("obstacle() refuses it")
-        case other:
-            assert_never(other)
-
-
-def _us(ns: int) -> str:
-    """What ``tc`` of any age reads: some know no nanoseconds, and take the next whole microsecond."""
-    return f"{round(ns / 1000)}us"
+    delay = end.link.delay
+    return ("delay", microseconds(_delayed_ns(plan, end.number)), *delay_model(delay).netem(delay))
 
 
 def _most_delayed(link: Link) -> int:
     """Packets that a delay line may hold: of the smallest kind, as fast as they come."""
-    jitter = link.delay.jitter_ns if isinstance(link.delay, JitterDelay) else 0
-    longest = link.delay.delay_ns + _DEVIATIONS * jitter
+    longest = link.delay.delay_ns + delay_model(link.delay).spread_ns(link.delay)
     return link.rate_bps * longest // 8_000_000_000 // wire_bytes(link, _SMALLEST) + _SPARE
 
 

@@ -6,19 +6,14 @@ All code takes these quantities from here, so that each has one definition.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import assert_never
 
 from msgspec import Struct
 
 from weir.plan._types import (
-    BernoulliLoss,
     CbrSource,
     CommandSource,
     Flow,
-    GilbertElliottLoss,
     Link,
-    ListLoss,
-    Loss,
     Plan,
     Queue,
     RateChange,
@@ -42,7 +37,6 @@ __all__ = [
     "option_bytes",
     "packet_bytes",
     "payload_bytes",
-    "probabilities",
     "queue_bytes",
     "queue_packets",
     "recorded_links",
@@ -104,19 +98,6 @@ def packet_bytes(transport: Transport) -> int:
 def wire_bytes(link: Link, ip_bytes: int) -> int:
     """Bytes that a packet of ``ip_bytes`` takes on ``link``."""
     return ip_bytes + link.overhead_bytes
-
-
-def probabilities(loss: Loss) -> tuple[float, ...]:
-    """The probabilities of random losses: ``p``, or ``p``, ``r``, ``good`` and ``bad``; empty for a list."""
-    match loss:
-        case BernoulliLoss():
-            return (loss.p,)
-        case GilbertElliottLoss():
-            return (loss.p, loss.r, loss.good, loss.bad)
-        case ListLoss():
-            return ()
-        case _:
-            assert_never(loss)
 
 
 def queue_bytes(queue: Queue, packet: int) -> int | None:

@@ -14,21 +14,18 @@ from typing import BinaryIO, assert_never
 import numpy as np
 
 from weir.hosts import qdiscs
+from weir.hosts.impairments import delay_model, loss_model
 from weir.hosts.messages import Frame
 from weir.hosts.wiring import Host, Wiring
 from weir.plan import (
-    BernoulliLoss,
     ChangeKind,
     DelayChange,
-    FixedDelay,
-    GilbertElliottLoss,
     Link,
-    ListLoss,
+    Loss,
     LossChange,
     Plan,
     RateChange,
     kind_of,
-    probabilities,
     queue_packets,
     recorded_links,
 )
@@ -71,8 +68,10 @@ def obstacle(plan: Plan) -> str | None:
 
 def _link_obstacle(number: int, link: Link, plan: Plan, is_nic: bool) -> str | None:
     place = f"link {link.name}: "
-    if not isinstance(link.delay, FixedDelay):
+    if delay_model(link.delay).varies:
         return f"{place}a delay that varies"
+    if link.loss is not None and not _can_lose(link.loss):
+        return f"{place}losses of kind {kind_of(link.loss)}"
     for change in plan.changes:
         if change.link == number and not _can_change(change.change):
             return f"{place}a change to a delay that varies, or to a list of losses"
@@ -83,14 +82,18 @@ def _link_obstacle(number: int, link: Link, plan: Plan, is_nic: bool) -> str | N
     return None
 
 
+def _can_lose(loss: Loss) -> bool:
+    return bool(_chances(loss)) or loss_model(loss).numbers(loss) is not None
+
+
 def _can_change(change: ChangeKind) -> bool:
     match change:
         case RateChange():
             return True
         case DelayChange():
-            return isinstance(change.delay, FixedDelay)
+            return not delay_model(change.delay).varies
         case LossChange():
-            return not isinstance(change.loss, ListLoss)
+            return change.loss is None or bool(_chances(change.loss))
         case _:
             assert_never(change)
 
@@ -151,15 +154,12 @@ def _needs_queue(plan: Plan, number: int) -> bool:
 
 
 def _losses(number: int, link: Link, seed: int) -> Iterator[str]:
-    match link.loss:
-        case None:
-            pass
-        case ListLoss(packets=packets):
-            yield from (f"lose {number} {packet}" for packet in sorted({n for n in packets if n > 0}))
-        case BernoulliLoss() | GilbertElliottLoss() as loss:
-            yield f"loss {number} {_random_losses(loss, seed, f'link/{link.name}/loss')}"
-        case other:
-            assert_never(other)
+    loss = link.loss
+    if loss is None:
+        return
+    yield from (f"lose {number} {packet}" for packet in loss_model(loss).numbers(loss) or ())
+    if _chances(loss):
+        yield f"loss {number} {_random_losses(loss, seed, f'link/{link.name}/loss')}"
 
 
 def _changes(plan: Plan) -> Iterator[str]:
@@ -170,22 +170,21 @@ def _changes(plan: Plan) -> Iterator[str]:
                 value = str(rate_bps)
             case DelayChange(delay=delay):
                 value = str(delay.delay_ns)
-            case LossChange(loss=None):
-                new_losses[entry.link] += 1
-                value = "none"
-            case LossChange(loss=BernoulliLoss() | GilbertElliottLoss() as loss):
+            case LossChange(loss=loss):
                 new_losses[entry.link] += 1  # each has a stream of its own, as in crates/weir-links
                 stream = f"link/{plan.links[entry.link].name}/loss/{new_losses[entry.link]}"
-                value = _random_losses(loss, plan.seed, stream)
-            case LossChange():
-                raise AssertionError("obstacle() refuses it")
+                value = "none" if loss is None else _random_losses(loss, plan.seed, stream)
             case other:
                 assert_never(other)
         yield f"change {entry.at_ns} {entry.link} {kind_of(entry.change)} {value}"
 
 
-def _random_losses(loss: BernoulliLoss | GilbertElliottLoss, seed: int, stream: str) -> str:
-    return " ".join(map(str, (_substream(seed, stream), *map(_chance, probabilities(loss)))))
+def _chances(loss: Loss) -> tuple[int, ...]:
+    return tuple(map(_chance, loss_model(loss).probabilities(loss)))
+
+
+def _random_losses(loss: Loss, seed: int, stream: str) -> str:
+    return " ".join(map(str, (_substream(seed, stream), *_chances(loss))))
 
 
 def _substream(seed: int, name: str) -> int:
