@@ -4,6 +4,7 @@ Whatever executes plans on a real kernel is made of these parts - namespaces of 
 machines of their own - and so is what emulates a link or measures a path without any plan:
 
     place, local, relay, guest   where hosts are: this machine, one behind a stream of bytes, a lab's guest
+    ssh                          nodes of an inventory as such places
     wiring, netem, qdiscs        from a plan to namespaces, addresses, routes, disciplines: commands; pure
     programs, congestion, rates  what else a plan asks of Linux: routes of programs, congestion controls, trains
     network, namespaces, needs   hosts on this machine, with a guardian; what this machine lacks for them
@@ -43,6 +44,7 @@ __all__ = [
     "remains",
     "selfcheck",
     "session",
+    "ssh",
     "windows",
     "wiring",
 ]

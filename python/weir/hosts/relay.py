@@ -11,8 +11,10 @@ import contextlib
 import io
 import itertools
 import json
+import os
 import queue
 import shlex
+import signal
 import subprocess
 import sys
 import threading
@@ -40,6 +42,7 @@ _MAX_UNREAD = 1 << 28
 _CHUNK = 1 << 16
 _STDERR_LINES = 20
 _KILL = 9
+_CUT = "the way to it was cut"
 
 Buffer = bytearray | memoryview
 
@@ -292,6 +295,8 @@ class _Far:
             raise PlaceError(str(error)) from error
         if trouble is not None:
             relay.forget(self._number)
+            if trouble == _CUT:
+                raise relay.failure()
             raise relay.failure(f"{command[0]} cannot be started: {trouble}")
         self.stdin: IO[bytes] = io.BufferedWriter(_Input(relay, self._number), _CHUNK)
         self.stdout: IO[bytes] = io.BufferedReader(self._streams["out"], _CHUNK)
@@ -327,7 +332,7 @@ class _Far:
             for stream in self._streams.values():
                 stream.add(b"")
             self._relay.forget(self._number)
-            self._begun.put("the way to it was cut")
+            self._begun.put(_CUT)
             self._ended.set()
 
 
@@ -402,7 +407,9 @@ class _Stream(io.RawIOBase):
 class _Reached(Relay):
     """A place that a command leads to."""
 
-    def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None) -> None:
+    def __init__(
+        self, name: str, command: Sequence[str], environment: Mapping[str, str] | None, patience_s: float
+    ) -> None:
         self._errors: collections.deque[str] = collections.deque(maxlen=_STDERR_LINES)
         pipe = subprocess.PIPE
         try:
@@ -418,11 +425,14 @@ class _Reached(Relay):
             raise PlaceError(f"{name} cannot be reached: {command[0]}: {error.strerror}") from error
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        threading.Thread(target=self._read_errors, daemon=True).start()
+        self._listener = threading.Thread(target=self._read_errors, daemon=True)
+        self._listener.start()
         try:
-            super().__init__(name, self._process.stdin, self._process.stdout, self._last_words)
+            super().__init__(name, self._process.stdin, self._process.stdout, self._last_words, patience_s)
         except BaseException:
-            self.close()
+            self._kill()  # it may hang: whoever waits has waited long enough
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
             raise
 
     def close(self) -> None:
@@ -431,12 +441,18 @@ class _Reached(Relay):
         try:
             self._process.wait(_LEAVE_S)
         except subprocess.TimeoutExpired:
-            self._process.kill()
+            self._kill()
+
+    def _kill(self) -> None:
+        if self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)  # and what it started to get there
             self._process.wait()
 
     def _last_words(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
+            self._listener.join(1.0)  # what it wrote last may still be unread
         return "; ".join(self._errors)
 
     def _read_errors(self) -> None:
@@ -446,7 +462,9 @@ class _Reached(Relay):
                 self._errors.append(line.decode(errors="replace").rstrip())
 
 
-def reach(name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> Relay:
+def reach(
+    name: str, command: Sequence[str], environment: Mapping[str, str] | None = None, patience_s: float = _HELLO_S
+) -> Relay:
     """The place ``name`` to which ``command`` leads: :func:`far_end`, itself or behind a program that goes elsewhere.
 
     Such a program is ``ssh HOST``, which wants one word: ``shlex.join(far_end("/tmp", "python3", carried=True))``.
@@ -454,4 +472,4 @@ def reach(name: str, command: Sequence[str], environment: Mapping[str, str] | No
     Raises:
         PlaceError: there is no such way, or no Python at its end; the message has the last words of the command.
     """
-    return _Reached(name, command, environment)
+    return _Reached(name, command, environment, patience_s)
