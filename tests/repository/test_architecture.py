@@ -19,7 +19,7 @@ LAYERS: dict[str, set[str]] = {
     # The metrics read the claims: their grammar, and the flows that they name.
     # The options of methods are words of the language; the methods themselves are none of its business.
     "scenario": {
-        *("weir._linux", "weir._weir", "weir.cc", "weir.methods.options"),
+        *("weir._linux", "weir._weir", "weir.cc", "weir.language", "weir.methods.options"),
         *("weir.metrics.errors", "weir.metrics.expect", "weir.metrics.selection", "weir.queues"),
     },
     "confine": {"weir._programs", "weir._seal"},
@@ -50,8 +50,8 @@ LAYERS: dict[str, set[str]] = {
     },
     # Times such as 1h.
     "reserve": {"weir._errors", "weir._files", "weir._owner", "weir._seal", "weir._ssh", "weir.run"},
-    # The form of scenarios, and what is to be reserved.
-    "inventory": {"weir.reserve", "weir.scenario"},
+    "language": set(),
+    "inventory": {"weir.language", "weir.reserve"},
     "emulate": {"weir._errors", "weir._owner", "weir._programs", "weir.hosts", "weir.scenario"},
     # The sources of a user's control.
     "lab": {"weir._cache", "weir._group", "weir._memory", "weir._owner", "weir._remove", "weir._weir", "weir.confine"},
@@ -468,7 +468,7 @@ def test_a_run_is_readable_without_the_metrics() -> None:
             assert not (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("weir.metrics")), file
 
 
-@pytest.mark.parametrize("layer", ["inventory", "metrics", "plan", "run", "scenario"])
+@pytest.mark.parametrize("layer", ["inventory", "language", "metrics", "plan", "run", "scenario"])
 def test_definitions_never_touch_a_host(layer: str) -> None:
     for file in (PACKAGE / layer).rglob("*.py"):
         used = set(imports(file)) & HOST

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+from weir.language.problem import Log
+from weir.language.tree import Map, Node, Scalar, Seq, read
 from weir.scenario import parse
-from weir.scenario._problem import Log
-from weir.scenario._yaml import Map, Node, Scalar, Seq, read
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent

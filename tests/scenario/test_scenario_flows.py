@@ -12,11 +12,11 @@ from scenario_support import dumbbell, plan_of, workload
 
 from shared import ROOT
 from weir import _weir, cc
+from weir.language.problem import Invalid, Log
+from weir.language.scalars import SIZE
+from weir.language.tree import read
 from weir.scenario import ScenarioError, parse
 from weir.scenario._distribution import DistributionType
-from weir.scenario._problem import Invalid, Log
-from weir.scenario._scalars import SIZE
-from weir.scenario._yaml import read
 
 S = 10**9
 

@@ -9,10 +9,10 @@ from itertools import pairwise, permutations
 import pytest
 from scenario_support import dumbbell
 
+from weir.language.problem import NOWHERE, Log
+from weir.language.units import Amount
 from weir.scenario import ScenarioError, _network, parse
 from weir.scenario._network import Link, Network
-from weir.scenario._problem import NOWHERE, Log
-from weir.scenario._units import Amount
 
 
 def network(hosts: int, routers: int) -> Network:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.scenario._units import DURATION, PROBABILITY, RATE, SIZE, Quantity, parse_amount, show_duration, show_rate
+from weir.language.units import DURATION, PROBABILITY, RATE, SIZE, Quantity, parse_amount, show_duration, show_rate
 
 ALL_UNITS = ("bytes", "packets", "ns", "bdp")
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from scenario_support import tree
 
-from weir.scenario import ScenarioError, _yaml, parse
-from weir.scenario._problem import Invalid, Log, Mark
-from weir.scenario._yaml import MAX_BYTES, MAX_DEPTH, Map, Node, Scalar, Seq, flow_text, read
+from weir.language import tree as reader
+from weir.language.problem import Invalid, Log, Mark
+from weir.language.tree import MAX_BYTES, MAX_DEPTH, Map, Node, Scalar, Seq, flow_text, read
+from weir.scenario import ScenarioError, parse
 
 
 def problem_of(text: str | bytes) -> str:
@@ -132,7 +133,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_inputs_made_to_exhaust_the_parser_are_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_yaml, "MAX_NODES", 15_000)  # the real limit takes seconds to reach
+    monkeypatch.setattr(reader, "MAX_NODES", 15_000)  # the real limit takes seconds to reach
     text, expected = HOSTILE[name]
     assert len(text) <= MAX_BYTES
     with pytest.raises(ScenarioError) as caught:

@@ -6,8 +6,8 @@ import re
 
 from weir.inventory._errors import InventoryError
 from weir.inventory._types import Inventory, Node, Role
+from weir.language import Problem, choose, listing
 from weir.plan import Plan
-from weir.scenario.language import Problem, choose, listing
 
 __all__ = ["bind", "roles_of", "used_hosts"]
 

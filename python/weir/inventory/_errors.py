@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from weir.scenario.language import Problem
+from weir.language import ProblemsError
 
 __all__ = ["InventoryError"]
 
 
-class InventoryError(ValueError):
+class InventoryError(ProblemsError):
     """An inventory cannot be used; ``problems`` has every reason, in the order of the file."""
-
-    def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = list(problems)
-        super().__init__("\n".join(str(problem) for problem in self.problems))

@@ -9,8 +9,7 @@ from typing import Any
 
 from weir import reserve
 from weir.inventory._ranges import MAX_NODES, RANGE
-from weir.reserve import Request, RequestError, ReserveError
-from weir.scenario.language import (
+from weir.language import (
     DELAY,
     NAME,
     RATE,
@@ -33,6 +32,7 @@ from weir.scenario.language import (
     describe,
     key,
 )
+from weir.reserve import Request, RequestError, ReserveError
 
 __all__ = ["ROOT", "ConnectionSpec", "NodeSpec", "Root", "SetSpec", "Written", "schema"]
 

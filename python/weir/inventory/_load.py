@@ -14,7 +14,7 @@ from weir.inventory import _language as lang
 from weir.inventory._errors import InventoryError
 from weir.inventory._ranges import MAX_NODES, count, expand
 from weir.inventory._types import Connection, Inventory, Network, Node, NodeSet, Part, Role
-from weir.scenario.language import (
+from weir.language import (
     MAX_BYTES,
     About,
     Enough,
@@ -29,7 +29,7 @@ from weir.scenario.language import (
     describe,
     read,
 )
-from weir.scenario.language import Node as Tree
+from weir.language import Node as Tree
 
 __all__ = ["load", "parse"]
 

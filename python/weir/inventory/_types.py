@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from weir.inventory._errors import InventoryError
+from weir.language import NOWHERE, Mark, Problem
 from weir.plan import Plan
 from weir.reserve import Request
-from weir.scenario.language import NOWHERE, Mark, Problem
 
 __all__ = ["Connection", "Inventory", "Network", "Node", "NodeSet", "Part", "Role"]
 

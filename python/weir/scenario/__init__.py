@@ -10,10 +10,12 @@ Parsed times are nanoseconds, rates bits per second and sizes bytes, all integer
 
 from __future__ import annotations
 
+from weir.language.problem import Problem
+
 from ._about import texts_in
 from ._claims import Expectation, Unjudged, Version
+from ._errors import ScenarioError
 from ._overrides import yaml_texts
-from ._problem import Problem, ScenarioError
 from ._scenario import Cell, Scenario, check, load, parse, schema
 
 __all__ = [

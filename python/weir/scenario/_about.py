@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ._problem import Enough, Invalid, Log
-from ._yaml import Map, Scalar, read
+from weir.language.problem import Enough, Invalid, Log
+from weir.language.tree import Map, Scalar, read
 
 __all__ = ["texts_in"]
 

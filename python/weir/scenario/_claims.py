@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
+from weir.language.problem import Log, choose
+
 from ._lang_scenario import Claim, RealtimeClaim
-from ._problem import Log, choose
 from ._sweep import Sweep
 
 __all__ = ["Expectation", "Unjudged", "Values", "Version", "expectations", "read_check"]

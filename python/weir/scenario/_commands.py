@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from weir.language.problem import Log
+from weir.language.units import show_duration
 from weir.plan import IP_TCP_HEADERS, TIMESTAMPS, UDP_HEADERS
 
 from ._lang_commands import Command, Iperf3, ReadyAfter, ReadyOutput, ReadyPort
-from ._problem import Log
-from ._units import show_duration
 
 __all__ = ["check", "command_source", "iperf3_source"]
 

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from weir.language.problem import Invalid, Log, choose, gather
+from weir.language.units import show_duration
+
 from ._distribution import draw
 from ._flows import Group, groups_of
 from ._lang_scenario import Body, Change, Instant
 from ._lang_workload import Selector
 from ._network import Link, Network, delay_plan, loss_plan
-from ._problem import Invalid, Log, choose, gather
 from ._topologies import build
-from ._units import show_duration
 
 __all__ = ["Context", "compile_plan"]
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
+from weir.language.problem import NOWHERE, Log
+from weir.language.scalars import BOOLEAN, DELAY, PACKET, PROBABILITY, AmountType, Choice, Integer, Number, Type
+from weir.language.spec import ListOf, OneOrEach, Spec, Struct, key
+from weir.language.tree import Scalar
 from weir.queues import Form, Key, elements
 
 from ._dscp import DSCP
-from ._problem import NOWHERE, Log
-from ._scalars import BOOLEAN, DELAY, PACKET, PROBABILITY, AmountType, Choice, Integer, Number, Type
-from ._spec import ListOf, OneOrEach, Spec, Struct, key
-from ._yaml import Scalar
 
 __all__ = ["QUEUE_SIZE", "declared", "mappings", "titled", "type_of"]
 

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from ._problem import NOWHERE, Invalid, Log, Mark, choose, listing
-from ._scalars import Definitions, Number, Type
-from ._spec import ListOf
-from ._yaml import Map, Node, Scalar, Seq, describe
+from weir.language.problem import NOWHERE, Invalid, Log, Mark, choose, listing
+from weir.language.scalars import Definitions, Number, Type
+from weir.language.spec import ListOf
+from weir.language.tree import Map, Node, Scalar, Seq, describe
 
 __all__ = ["Distribution", "DistributionType", "Draw", "draw", "duty"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._problem import Log
-from ._scalars import Choice, Definitions, Integer
-from ._yaml import Node
+from weir.language.problem import Log
+from weir.language.scalars import Choice, Definitions, Integer
+from weir.language.tree import Node
 
 __all__ = ["DSCP"]
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
+from weir.language.problem import Invalid, Log, choose, listing
+from weir.language.units import show_duration, show_rate
 from weir.plan import UDP_HEADERS
 
 from . import _commands, _pages
@@ -15,10 +17,8 @@ from ._lang_commands import Command, Iperf3
 from ._lang_scenario import Body
 from ._lang_web import Web
 from ._network import Network, Path
-from ._problem import Invalid, Log, choose, listing
 from ._sources import Best, Budget, Flow, Sources
 from ._transport import Resolved, merge, tcp_plan
-from ._units import show_duration, show_rate
 
 __all__ = ["Flow", "Group", "groups_of"]
 

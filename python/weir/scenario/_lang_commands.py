@@ -10,12 +10,13 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from weir.language.problem import Log, choose
+from weir.language.scalars import BOOLEAN, DURATION, Choice, Definitions, Integer, Text
+from weir.language.spec import Kind, ListOf, OneOf, Struct, key
+from weir.language.tree import Node, Scalar, describe
+
 from ._lang_web import Web
 from ._lang_workload import Bulk, Cbr, Datagrams, OnOff, Transfer, Workload
-from ._problem import Log, choose
-from ._scalars import BOOLEAN, DURATION, Choice, Definitions, Integer, Text
-from ._spec import Kind, ListOf, OneOf, Struct, key
-from ._yaml import Node, Scalar, describe
 
 __all__ = ["VARIABLES", "WORKLOAD", "Command", "Iperf3", "ReadyAfter", "ReadyOutput", "ReadyPort"]
 

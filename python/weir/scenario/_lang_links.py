@@ -11,14 +11,14 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
+from weir.language.problem import Log
+from weir.language.scalars import DELAY, MTU, OVERHEAD, PROBABILITY, RATE, Definitions
+from weir.language.spec import OneOf, Spec, Struct, key
+from weir.language.tree import Map, Node
 from weir.queues import Form
 
 from ._declared import declared, mappings, titled, type_of
 from ._lang_queues import QUEUE
-from ._problem import Log
-from ._scalars import DELAY, MTU, OVERHEAD, PROBABILITY, RATE, Definitions
-from ._spec import OneOf, Spec, Struct, key
-from ._yaml import Map, Node
 
 __all__ = ["LOSS", "LOSS_FORMS", "Jitter", "LinkSpec", "LossList", "NoLoss", "Reorder"]
 

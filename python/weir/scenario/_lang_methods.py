@@ -8,10 +8,9 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
+from weir.language.scalars import Choice
+from weir.language.spec import Spec, Struct, key
 from weir.methods.options import OPTIONS, WHAT, Option
-
-from ._scalars import Choice
-from ._spec import Spec, Struct, key
 
 __all__ = ["Methods"]
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from weir.language.scalars import BOOLEAN, DELAY, MTU, NAME, OVERHEAD, PROBABILITY, RATE, AmountType, Integer, Number
+from weir.language.spec import ListOf, OneOf, OneOrEach, Spec, Struct, key
+from weir.language.units import Amount
+
 from ._lang_links import LinkSpec
 from ._lang_queues import QUEUE_SIZE, packets
-from ._scalars import BOOLEAN, DELAY, MTU, NAME, OVERHEAD, PROBABILITY, RATE, AmountType, Integer, Number
-from ._spec import ListOf, OneOf, OneOrEach, Spec, Struct, key
-from ._units import Amount
 
 __all__ = ["TOPOLOGY", "Access", "Dumbbell", "Graph", "GraphLink", "Hierarchical", "Level", "ParkingLot", "Star"]
 

@@ -9,14 +9,14 @@ from fractions import Fraction
 from typing import Any
 
 from weir import queues
+from weir.language.problem import Log, Mark
+from weir.language.scalars import Definitions
+from weir.language.spec import OneOf, Spec, Struct
+from weir.language.tree import Node
+from weir.language.units import Amount
 from weir.queues import Form
 
 from ._declared import QUEUE_SIZE, mappings
-from ._problem import Log, Mark
-from ._scalars import Definitions
-from ._spec import OneOf, Spec, Struct
-from ._units import Amount
-from ._yaml import Node
 
 __all__ = ["FORMS", "QUEUE", "QUEUE_SIZE", "packets", "sized"]
 

@@ -9,16 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from weir.language.problem import Log
+from weir.language.scalars import BOOLEAN, DELAY, DURATION, RATE, TEXT, Choice, Definitions, Integer, Text
+from weir.language.spec import ListOf, MapOf, OneOrEach, Spec, Struct, key
+from weir.language.tree import Map, Node, Scalar, describe
+
 from ._lang_commands import WORKLOAD
 from ._lang_links import LOSS, Jitter, Reorder
 from ._lang_methods import Methods
 from ._lang_network import TOPOLOGY
 from ._lang_transport import Transport
 from ._lang_workload import Selector, SelectorType, Workload
-from ._problem import Log
-from ._scalars import BOOLEAN, DELAY, DURATION, RATE, TEXT, Choice, Definitions, Integer, Text
-from ._spec import ListOf, MapOf, OneOrEach, Spec, Struct, key
-from ._yaml import Map, Node, Scalar, describe
 
 __all__ = [
     "BODY",

@@ -7,11 +7,11 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from ._problem import NOWHERE, Invalid, Log, Mark
-from ._scalars import BOOLEAN, DELAY, NAME, PACKET, AmountType, Choice, Definitions, Integer, Text
-from ._spec import Spec, key
-from ._units import Amount
-from ._yaml import Map, Node, Scalar, describe
+from weir.language.problem import NOWHERE, Invalid, Log, Mark
+from weir.language.scalars import BOOLEAN, DELAY, NAME, PACKET, AmountType, Choice, Definitions, Integer, Text
+from weir.language.spec import Spec, key
+from weir.language.tree import Map, Node, Scalar, describe
+from weir.language.units import Amount
 
 __all__ = ["LINUX", "LINUX26", "CongestionControl", "StackDefaults", "Transport"]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from weir.language.scalars import BOOLEAN, Integer
+from weir.language.spec import key
+
 from ._distribution import Distribution, DistributionType
 from ._lang_workload import SIZES, WAITS, Workload
-from ._scalars import BOOLEAN, Integer
-from ._spec import key
 
 __all__ = ["Web"]
 

@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from . import _units
+from weir.language import units as _units
+from weir.language.problem import NOWHERE, Invalid, Log, Mark, choose
+from weir.language.scalars import BOOLEAN, DURATION, NAME, PACKET, RATE, SIZE, Definitions, Integer, Number
+from weir.language.spec import ListOf, OneOrEach, Spec, Struct, key
+from weir.language.tree import Map, Node, Scalar, describe
+
 from ._distribution import Distribution, DistributionType
 from ._dscp import DSCP
 from ._lang_transport import Transport
-from ._problem import NOWHERE, Invalid, Log, Mark, choose
-from ._scalars import BOOLEAN, DURATION, NAME, PACKET, RATE, SIZE, Definitions, Integer, Number
-from ._spec import ListOf, OneOrEach, Spec, Struct, key
-from ._yaml import Map, Node, Scalar, describe
 
 __all__ = [
     "SIZES",

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from weir.language.problem import Log, Mark
+
 from ._claims import Expectation, read_check
-from ._problem import Log, Mark
 
 __all__ = ["Named"]
 

@@ -10,11 +10,12 @@ import heapq
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from weir.language.problem import NOWHERE, Log, Mark
+from weir.language.spec import Spec
+from weir.language.units import Amount, show_rate
+
 from . import _lang_links as lang
-from ._problem import NOWHERE, Log, Mark
 from ._queue_plan import queue_plan
-from ._spec import Spec
-from ._units import Amount, show_rate
 
 __all__ = ["Link", "Network", "Path", "check_link", "delay_plan", "loss_plan"]
 

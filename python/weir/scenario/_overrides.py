@@ -12,11 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from weir.language.problem import Invalid, Log, choose
+from weir.language.tree import Map, Node, Scalar, Seq
+
 from ._lang_scenario import Body
 from ._lang_workload import Workload
-from ._problem import Invalid, Log, choose
 from ._sweep import Step, Sweep, parse_path, path_text, substitute
-from ._yaml import Map, Node, Scalar, Seq
 
 __all__ = ["Override", "override", "refuse_replaced", "refuse_unused", "yaml_texts"]
 

@@ -8,12 +8,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from weir import queues
+from weir.language.problem import Log, Mark
+from weir.language.spec import Spec
+from weir.language.units import Amount
 from weir.queues import Form, Key
 
 from ._lang_queues import FORMS, sized
-from ._problem import Log, Mark
-from ._spec import Spec
-from ._units import Amount
 
 if TYPE_CHECKING:
     from ._network import Link

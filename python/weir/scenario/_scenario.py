@@ -11,16 +11,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from weir.language.problem import Enough, Invalid, Log, Mark, Problem, choose
+from weir.language.tree import MAX_BYTES, Map, Node, Scalar, describe, read
 from weir.queues import elements
 
 from ._claims import Expectation, Unjudged, Values, Version, expectations
 from ._compile import Context, compile_plan
+from ._errors import ScenarioError
 from ._lang_scenario import BODY, HEAD, Body, Head, scenario_schema
 from ._named import Named
 from ._overrides import Override, override, refuse_replaced, refuse_unused, yaml_texts
-from ._problem import Enough, Invalid, Log, Mark, Problem, ScenarioError, choose
 from ._sweep import MANY_CELLS, MAX_CELLS, Factor, Sweep, parse_sweep, substitute
-from ._yaml import MAX_BYTES, Map, Node, Scalar, describe, read
 
 __all__ = ["Cell", "Scenario", "check", "load", "parse", "schema"]
 
@@ -230,7 +231,8 @@ def _parse(text: str | bytes, file: str, version: Version, overrides: Mapping[st
         scenario = _scenario(text, log, version, overrides)
     except (Invalid, Enough):
         raise ScenarioError(log.problems) from None
-    log.raise_if_failed()
+    if log.failed:
+        raise ScenarioError(log.problems)
     return _with_problems(scenario, tuple(log.problems)).version(version)
 
 

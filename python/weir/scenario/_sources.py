@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
+from weir.language.problem import Log
+
 from . import _lang_workload as lang
 from ._distribution import Distribution
 from ._network import Path
-from ._problem import Log
 
 __all__ = ["Best", "Budget", "Flow", "Sources"]
 

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ._problem import Invalid, Log, Mark, choose
-from ._yaml import Entry, Map, Node, Scalar, Seq, describe, flow_text
+from weir.language.problem import Invalid, Log, Mark, choose
+from weir.language.tree import Entry, Map, Node, Scalar, Seq, describe, flow_text
 
 __all__ = ["Factor", "Step", "Sweep", "parse_path", "parse_sweep", "path_text", "substitute"]
 

@@ -13,13 +13,14 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
+from weir.language.problem import Invalid, Log, Mark, choose, gather
+from weir.language.spec import Spec
+from weir.language.units import DELAY, Amount, show_duration
+
 from . import _lang_network as lang
 from ._lang_links import LinkSpec
 from ._lang_queues import sized
 from ._network import Link, Network, check_link
-from ._problem import Invalid, Log, Mark, choose, gather
-from ._spec import Spec
-from ._units import DELAY, Amount, show_duration
 
 __all__ = ["build"]
 

@@ -13,12 +13,12 @@ from typing import Any
 
 from weir import _linux
 from weir import cc as users
+from weir.language.problem import Log, Mark, choose, gather
+from weir.language.units import Amount
 from weir.plan import IP_TCP_HEADERS, TIMESTAMPS
 
 from ._lang_transport import LINUX, LINUX26, CongestionControl, Transport
 from ._network import Path as Way
-from ._problem import Log, Mark, choose, gather
-from ._units import Amount
 
 __all__ = ["Resolved", "merge", "tcp_plan"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from ._problem import choose
+from weir.language.problem import choose
 
 __all__ = [
     "BUFFER",

@@ -25,7 +25,7 @@ from ruamel.yaml.events import (
     SequenceStartEvent,
 )
 
-from ._problem import Invalid, Log, Mark
+from weir.language.problem import Invalid, Log, Mark
 
 __all__ = ["MAX_BYTES", "Entry", "Map", "Node", "Scalar", "Seq", "describe", "flow_text", "read"]
 

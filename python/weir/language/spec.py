@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
-from ._problem import NOWHERE, Invalid, Log, Mark, choose, gather, listing
-from ._scalars import Choice, Definitions, Type, expected
-from ._yaml import Entry, Map, Node, Scalar, Seq, describe
+from weir.language.problem import NOWHERE, Invalid, Log, Mark, choose, gather, listing
+from weir.language.scalars import Choice, Definitions, Type, expected
+from weir.language.tree import Entry, Map, Node, Scalar, Seq, describe
 
 __all__ = ["Kind", "ListOf", "MapOf", "OneOf", "OneOrEach", "ShapeOf", "Spec", "Struct", "key"]
 

@@ -1,4 +1,4 @@
-"""Problems of a scenario: their places, messages, and collection.
+"""Problems of a file: their places, messages, and collection.
 
 A parser that stops at the first mistake wastes its user's time; this module lets one pass report all.
 """
@@ -21,7 +21,7 @@ __all__ = [
     "Log",
     "Mark",
     "Problem",
-    "ScenarioError",
+    "ProblemsError",
     "Severity",
     "choose",
     "folded",
@@ -42,7 +42,7 @@ _NUMBERS = re.compile(r"[0-9][0-9.e+]*[a-zA-Z]*")
 class Mark:
     """A place in a text: line and column, both from 1; the column counts characters.
 
-    ``file`` is set only for text outside the scenario file, such as a value on the command line.
+    ``file`` is set only for text outside the file itself, such as a value on the command line.
     """
 
     line: int
@@ -50,7 +50,7 @@ class Mark:
     file: str = ""
 
     def base(self, folder: str) -> str:
-        """The folder that relative paths at this mark refer to: ``folder`` in the scenario's file; the working
+        """The folder that relative paths at this mark refer to: ``folder`` in the file itself; the working
         directory for the command line.
         """
         return "" if self.file else folder
@@ -65,7 +65,7 @@ NOWHERE = Mark(1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An error, warning or note about a scenario file."""
+    """An error, warning or note about a file."""
 
     file: str
     line: int
@@ -78,8 +78,8 @@ class Problem:
         return f"{self.file}:{self.line}:{self.column}: {kind}{self.message}"
 
 
-class ScenarioError(ValueError):
-    """A scenario cannot be used; ``problems`` has every reason, in the order of the file (warnings included)."""
+class ProblemsError(ValueError):
+    """A file cannot be used; ``problems`` has every reason, in the order of the file (warnings included)."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = list(problems)
@@ -126,7 +126,7 @@ class Log:
         return Invalid(message)
 
     def warn(self, mark: Mark, message: str) -> None:
-        """Records a warning: the scenario runs, but may not do what its author expects."""
+        """Records a warning: the file is usable, but may not do what its author expects."""
         self._add(mark, message, "warning")
 
     def info(self, mark: Mark, message: str) -> None:
@@ -166,11 +166,6 @@ class Log:
         """All problems in the order of the file."""
         found = (*self._errors, *self._notes)
         return sorted(found, key=lambda p: (p.file != self.file, p.file, p.line, p.column, _ORDER[p.severity]))
-
-    def raise_if_failed(self) -> None:
-        """Raises :class:`ScenarioError` if an error was recorded."""
-        if self.failed:
-            raise ScenarioError(self.problems)
 
 
 def folded(name: str) -> str:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
-from . import _units
-from ._problem import Invalid, Log, choose, listing
-from ._yaml import Node, Scalar, describe
+from weir.language import units
+from weir.language.problem import Invalid, Log, choose, listing
+from weir.language.tree import Node, Scalar, describe
 
 __all__ = [
     "BOOLEAN",
@@ -77,24 +77,24 @@ class _ScalarType(Generic[T]):
         return dict(self._schema)
 
 
-def _quantity(q: _units.Quantity) -> _ScalarType[int]:
+def _quantity(q: units.Quantity) -> _ScalarType[int]:
     text = {"type": "string", "pattern": q.pattern()}
     return _ScalarType(q.hint(), q.parse, {"anyOf": [text, {"const": 0}]}, q.most)
 
 
-RATE = _quantity(_units.RATE)
-DURATION = _quantity(_units.DURATION)
-DELAY = _quantity(_units.DELAY)
-SIZE = _quantity(_units.SIZE)
-MTU = _quantity(_units.MTU)
-PACKET = _quantity(_units.PACKET)
-OVERHEAD = _quantity(_units.OVERHEAD)
+RATE = _quantity(units.RATE)
+DURATION = _quantity(units.DURATION)
+DELAY = _quantity(units.DELAY)
+SIZE = _quantity(units.SIZE)
+MTU = _quantity(units.MTU)
+PACKET = _quantity(units.PACKET)
+OVERHEAD = _quantity(units.OVERHEAD)
 PROBABILITY: _ScalarType[float] = _ScalarType(
-    _units.PROBABILITY.hint(),
-    _units.PROBABILITY.parse,
+    units.PROBABILITY.hint(),
+    units.PROBABILITY.parse,
     {
         "anyOf": [
-            {"type": "string", "pattern": _units.PROBABILITY.pattern()},
+            {"type": "string", "pattern": units.PROBABILITY.pattern()},
             {"type": "number", "minimum": 0, "exclusiveMaximum": 1},
         ]
     },
@@ -104,21 +104,21 @@ PROBABILITY: _ScalarType[float] = _ScalarType(
 class AmountType:
     """The size of a queue or buffer in one of several units."""
 
-    def __init__(self, *units: str) -> None:
-        self._units = units
-        self.what = _units.amount_hint(units)
+    def __init__(self, *allowed: str) -> None:
+        self._units = allowed
+        self.what = units.amount_hint(allowed)
 
-    def parse(self, node: Node, log: Log) -> _units.Amount:
+    def parse(self, node: Node, log: Log) -> units.Amount:
         if not isinstance(node, Scalar) or node.null:
             raise expected(node, self.what, log)
         try:
-            return _units.parse_amount(node.text, self._units)
+            return units.parse_amount(node.text, self._units)
         except ValueError as e:
             raise log.error(node.mark, str(e)) from None
 
     def schema(self, defs: Definitions) -> dict[str, Any]:
         words = [{"const": "default"}] if "default" in self._units else []
-        return {"anyOf": [{"type": "string", "pattern": _units.amount_pattern(self._units)}, {"const": 0}, *words]}
+        return {"anyOf": [{"type": "string", "pattern": units.amount_pattern(self._units)}, {"const": 0}, *words]}
 
 
 class Text:
