@@ -59,6 +59,8 @@ class Provider(ABC):
     name: ClassVar[str]
     keys: ClassVar[Mapping[str, str]] = {}
     """Keys of a request that only this provider has, and what they mean."""
+    paths: ClassVar[frozenset[str]] = frozenset()
+    """Those of the keys whose first word is a path on this machine, or a program."""
     schedules: ClassVar[bool] = True
     """Whether nodes are taken from others: then a request needs a time limit, and nodes are given back."""
 
@@ -99,8 +101,8 @@ class Provider(ABC):
         """
 
     @abstractmethod
-    def release(self, request: Request, identity: str) -> None:
-        """Gives the nodes back. A reservation that has ended is none to complain about.
+    def release(self, request: Request, identity: str, name: str) -> None:
+        """Gives the nodes back of the reservation that was submitted as ``name``. It may have ended already.
 
         Raises:
             ReserveError: the scheduler cannot be reached, or refuses.

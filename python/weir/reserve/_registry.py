@@ -15,6 +15,8 @@ __all__ = ["GROUP", "PROVIDERS", "get", "names"]
 PROVIDERS: dict[str, str] = {
     "static": "weir.reserve.static:Static",
     "slurm": "weir.reserve.slurm:Slurm",
+    "oar": "weir.reserve.oar:Oar",
+    "command": "weir.reserve.command:Command",
 }
 """Name and import path of each of weir's providers."""
 

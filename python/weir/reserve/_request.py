@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from weir.reserve.errors import RequestError
 
-__all__ = ["KEYS", "FrontEnd", "Request", "parse", "to_json"]
+__all__ = ["ADDRESS", "KEYS", "MAX_NODES", "USER", "FrontEnd", "Request", "parse", "to_json"]
 
 MAX_NODES = 100_000
 MAX_TIME_S = 366 * 86_400
 _MAX_TEXT = 4096
-_ADDRESS = re.compile(r"(?!-)[A-Za-z0-9._:%-]{1,255}")
+ADDRESS = re.compile(r"(?!-)[A-Za-z0-9._:%-]{1,255}")
 _JUMP = re.compile(r"(?!-)[A-Za-z0-9._:%@,-]{1,1024}")
-_USER = re.compile(r"(?!-)[A-Za-z0-9._@-]{1,64}")
+USER = re.compile(r"(?!-)[A-Za-z0-9._@-]{1,64}")
 
 KEYS: dict[str, str] = {
     "by": "The provider: static, slurm, oar, command, enoslib, or one that another package registers.",
@@ -77,13 +78,16 @@ class Request:
         return found if isinstance(found, str) else " ".join(found)
 
     def words(self, key: str) -> tuple[str, ...]:
-        """The option ``key`` of the provider as a list; empty if it is not given."""
+        """The option ``key`` of the provider as a list, text split at spaces; empty if it is not given."""
         found = dict(self.options).get(key, ())
-        return (found,) if isinstance(found, str) else found
+        return tuple(found.split()) if isinstance(found, str) else found
 
 
-def parse(said: Mapping[str, Any]) -> Request:
+def parse(said: Mapping[str, Any], folder: Path | None = None) -> Request:
     """The request written as ``said``, a mapping of plain values as YAML and JSON have them.
+
+    Args:
+        folder: That of the file in which it is written: relative paths are relative to it.
 
     Raises:
         RequestError: it is wrong; ``key`` says where.
@@ -103,10 +107,12 @@ def parse(said: Mapping[str, Any]) -> Request:
         time_s=_time(said, needed=provider.schedules),
         partition=_text(said, "partition") or _text(said, "queue"),
         properties=_text(said, "properties"),
-        front_end=_front_end(said.get("front_end")),
+        front_end=_front_end(said.get("front_end"), folder),
         options=tuple((key, _option(key, said[key])) for key in sorted(provider.keys) if key in said),
     )
     provider.check(request)
+    if folder is not None and request.front_end is None:
+        return replace(request, options=_placed(request, provider.paths, folder))
     return request
 
 
@@ -166,7 +172,21 @@ def _time(said: Mapping[str, Any], *, needed: bool) -> int:
     return round(quantity.value)
 
 
-def _front_end(said: Any) -> FrontEnd | None:
+def _placed(request: Request, paths: frozenset[str], folder: Path) -> tuple[tuple[str, str | tuple[str, ...]], ...]:
+    """The options, with paths made absolute; a word without a slash is a program's name."""
+    placed = dict(request.options)
+    for key in paths & placed.keys():
+        first, *rest = request.words(key)
+        placed[key] = (_path(first, folder) if "/" in first else first, *rest)
+    return tuple(placed.items())
+
+
+def _path(text: str, folder: Path | None) -> str:
+    path = Path(text).expanduser()
+    return str(path if folder is None else (folder / path).absolute())
+
+
+def _front_end(said: Any, folder: Path | None) -> FrontEnd | None:
     if said is None:
         return None
     if not isinstance(said, Mapping):
@@ -175,11 +195,12 @@ def _front_end(said: Any) -> FrontEnd | None:
         if key not in _FRONT_END:
             raise RequestError(f"front_end.{key}", f"is no key of a front end; there are: {', '.join(_FRONT_END)}")
     values = {key: _plain(f"front_end.{key}", said[key]) for key in _FRONT_END if key in said and key != "port"}
-    _match(values.get("address", ""), "front_end.address", _ADDRESS.fullmatch, "an address or a name of a host")
+    _match(values.get("address", ""), "front_end.address", ADDRESS.fullmatch, "an address or a name of a host")
     if values.get("user"):
-        _match(values["user"], "front_end.user", _USER.fullmatch, "the name of a user")
+        _match(values["user"], "front_end.user", USER.fullmatch, "the name of a user")
     if values.get("jump"):
         _match(values["jump"], "front_end.jump", _JUMP.fullmatch, "hosts, as `ssh -J` has them")
+    values |= {key: _path(values[key], folder) for key in ("key", "known_hosts") if values.get(key)}
     port = _count({"port": said["port"]}, "port", 65_535) if "port" in said else 0
     return FrontEnd(**values, port=port)
 

@@ -28,7 +28,7 @@ _OUTAGE_S = 120.0
 """So long the scheduler may be out of reach while a reservation waits."""
 _UNSEEN_S = 120.0
 """A submission that is this old, and that the scheduler does not know, never came."""
-_GONE_S = 30.0
+_GONE_S = 60.0
 
 Progress = Callable[["Reservation", State], None]
 """Told of each change of what the scheduler says."""
@@ -202,7 +202,7 @@ def give_back(record: Record) -> None:
         text = f"the scheduler does not know {record.name} yet, whose submission was not answered"
         raise ReserveError(f"{text}: try again in {_UNSEEN_S:.0f} s")
     if identity is not None:
-        provider.release(record.request, identity)
+        provider.release(record.request, identity, record.name)
         _await_end(record, identity)
     _records.remove(record)
 

@@ -100,7 +100,7 @@ class Slurm(Provider):
             return State(Phase.ENDED, why=f"it would wait for ever: {reason}")
         return State(Phase.WAITING, why=reason, start="" if start == "N/A" else start)
 
-    def release(self, request: Request, identity: str) -> None:
+    def release(self, request: Request, identity: str, name: str) -> None:
         job, cluster = _job(identity)
         answer = _ask(request, ["scancel", *cluster, job])
         if answer.code and _UNKNOWN not in answer.err:

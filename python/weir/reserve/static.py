@@ -39,5 +39,5 @@ class Static(Provider):
     def state(self, request: Request, identity: str) -> State:
         return State(Phase.ACTIVE, tuple(Held(one, one) for one in request.words("names")[: request.nodes]))
 
-    def release(self, request: Request, identity: str) -> None:
+    def release(self, request: Request, identity: str, name: str) -> None:
         return None
