@@ -25,34 +25,35 @@ from unittest import mock
 
 from weir import engine, scenario
 from weir.cli._scenarios import locate
+from weir.metrics import MeasuredRun, open_run
 from weir.report import build
-from weir.run import Run, RunWarning, checksums, open_run, reader
+from weir.run import RunWarning, checksums, reader
 
 SHOWN = ("goodput.aggregate.mean", "goodput.mean", "jain")
 
 
-def opened(run: Run) -> None:
+def opened(run: MeasuredRun) -> None:
     """Reads only the manifests."""
 
 
-def metrics(run: Run) -> None:
+def metrics(run: MeasuredRun) -> None:
     """The metrics that `weir show` computes by default."""
     for name in SHOWN:
         run.metrics(name)
 
 
-def claims(run: Run) -> None:
+def claims(run: MeasuredRun) -> None:
     """The verdicts, which read most tables."""
     run.verdicts()
 
 
-def report(run: Run) -> None:
+def report(run: MeasuredRun) -> None:
     """Every table, every chart."""
     with tempfile.TemporaryDirectory() as folder:
         build(run, Path(folder) / "report.html")
 
 
-READERS: tuple[Callable[[Run], None], ...] = (opened, metrics, claims, report)
+READERS: tuple[Callable[[MeasuredRun], None], ...] = (opened, metrics, claims, report)
 
 
 class Anything(str):
@@ -74,7 +75,7 @@ def anything(_: object) -> Anything:
     return Anything()
 
 
-def seconds(folder: Path, read: Callable[[Run], None], *, compared: bool) -> float:
+def seconds(folder: Path, read: Callable[[MeasuredRun], None], *, compared: bool) -> float:
     """Processor time of opening and reading the run as in a new process."""
     checksums.forget()
     with contextlib.ExitStack() as stack:
@@ -86,7 +87,7 @@ def seconds(folder: Path, read: Callable[[Run], None], *, compared: bool) -> flo
         return time.process_time() - begin
 
 
-def share(folder: Path, read: Callable[[Run], None]) -> float:
+def share(folder: Path, read: Callable[[MeasuredRun], None]) -> float:
     """Share of a read's time that is spent in comparisons: exact, while the pairs are noisy."""
     spent = 0.0
 
@@ -109,7 +110,7 @@ def share(folder: Path, read: Callable[[Run], None]) -> float:
     return spent / total
 
 
-def cost_of_reading(folder: Path, read: Callable[[Run], None], pairs: int) -> tuple[float, float, float]:
+def cost_of_reading(folder: Path, read: Callable[[MeasuredRun], None], pairs: int) -> tuple[float, float, float]:
     """Median seconds without and with checksums, and the cost."""
     seconds(folder, read, compared=True)  # from here on, the files are in memory
     found = []

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from weir._execute import execute
     from weir.compare import compare
-    from weir.run import open_run as open  # noqa: A004  (the documented name is weir.open)
+    from weir.metrics import open_run as open  # noqa: A004  (the documented name is weir.open)
 
 __all__ = ["__version__", "compare", "execute", "open"]
 
@@ -30,7 +30,7 @@ __version__ = "0.1.0"
 _LAZY = {
     "compare": ("weir.compare", "compare"),
     "execute": ("weir._execute", "execute"),
-    "open": ("weir.run", "open_run"),
+    "open": ("weir.metrics", "open_run"),
 }
 
 

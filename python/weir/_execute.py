@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from weir.methods import DEFAULT
 
 if TYPE_CHECKING:
-    from weir.run import Run
+    from weir.metrics import MeasuredRun
     from weir.scenario import Scenario, Version
 
 __all__ = ["execute"]
@@ -26,7 +26,7 @@ def execute(
     workers: int | None = None,
     fresh: bool = False,
     force: bool = False,
-) -> Run:
+) -> MeasuredRun:
     """Executes a scenario and opens the run; keeps existing results of the same run in ``folder``, as ``weir run``
     does.
 
@@ -54,7 +54,8 @@ def execute(
         OSError: ``folder`` cannot be written.
     """
     from weir import engine
-    from weir.run import RunWarning, open_run
+    from weir.metrics import open_run
+    from weir.run import RunWarning
     from weir.scenario import yaml_texts
 
     changes = yaml_texts(set or {})

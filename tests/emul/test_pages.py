@@ -10,7 +10,7 @@ import pytest
 from emul_support import needs_emul, remains_of, weir
 
 from shared import dumbbell
-from weir.run import open_run
+from weir.metrics import open_run
 
 pytestmark = needs_emul()
 

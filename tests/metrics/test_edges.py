@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from weir.metrics import MetricError, names
-from weir.run import Run, open_run
+from weir.metrics import MeasuredRun, MetricError, names, open_run
 
 from .synthetic import MS, CellSpec, FlowSpec, LinkSpec, write_run
 
@@ -63,7 +62,7 @@ CELLS: dict[str, Callable[[], CellSpec]] = {
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, MeasuredRun]:
     folder = tmp_path_factory.mktemp("edges")
     return {title: open_run(write_run(folder / str(k), [make()])) for k, (title, make) in enumerate(CELLS.items())}
 
@@ -71,7 +70,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
 @pytest.mark.parametrize("title", CELLS)
 @pytest.mark.parametrize("phase", [None, "none", "all"])
 @pytest.mark.filterwarnings("error")
-def test_every_metric_has_a_value_or_none(runs: dict[str, Run], title: str, phase: str | None) -> None:
+def test_every_metric_has_a_value_or_none(runs: dict[str, MeasuredRun], title: str, phase: str | None) -> None:
     for name in names():
         if phase is not None and name in WHOLE_LIFE:
             with pytest.raises(MetricError, match="whole life"):

@@ -1,4 +1,4 @@
-"""``Run.metrics``: rows, repeats, phases, selections, and the libraries of frames."""
+"""``MeasuredRun.metrics``: rows, repeats, phases, selections, and the libraries of frames."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from shared import seal_run
-from weir.metrics import MetricError
-from weir.run import Run, RunError, open_run
+from weir.metrics import MeasuredRun, MetricError, open_run
+from weir.run import RunError
 
 from .synthetic import CellSpec, FlowSpec, LinkSpec, write_run
 
@@ -34,7 +34,7 @@ def cell(cc: str, rtt: str, repeat: int, mbps: float) -> CellSpec:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(tmp_path_factory: pytest.TempPathFactory) -> MeasuredRun:
     cells = [
         cell(cc, rtt, k, base + 10 * k)
         for cc, rtt, base in (("reno", "100ms", 100), ("reno", "11.5ms", 200), ("bic", "100ms", 300))
@@ -43,7 +43,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return open_run(write_run(tmp_path_factory.mktemp("frame") / "run", cells))
 
 
-def test_a_row_is_a_combination_of_factors_with_its_interval(run: Run) -> None:
+def test_a_row_is_a_combination_of_factors_with_its_interval(run: MeasuredRun) -> None:
     frame = run.metrics("goodput.mean", flows="elephants[0]")
     assert frame.columns == [
         "cc",
@@ -69,7 +69,7 @@ def test_a_row_is_a_combination_of_factors_with_its_interval(run: Run) -> None:
     assert frame["n"].to_list() == [3, 3, 3]
 
 
-def test_factors_left_out_are_averaged_within_a_repeat(run: Run) -> None:
+def test_factors_left_out_are_averaged_within_a_repeat(run: MeasuredRun) -> None:
     frame = run.metrics("goodput.mean", flows="elephants[0]", by="cc")
     assert frame.select("cc", "value", "sd", "n").rows() == [("reno", 160e6, 10e6, 3), ("bic", 310e6, 10e6, 3)]
     whole = run.metrics("goodput.mean", flows="elephants[0]", by=[])
@@ -77,7 +77,7 @@ def test_factors_left_out_are_averaged_within_a_repeat(run: Run) -> None:
     assert whole["n"].to_list() == [3]
 
 
-def test_the_flows_under_test_are_selected_unless_told_otherwise(run: Run) -> None:
+def test_the_flows_under_test_are_selected_unless_told_otherwise(run: MeasuredRun) -> None:
     only: dict[str, Any] = {"where": {"cc": "bic"}, "by": "flow"}
     assert run.metrics("goodput", **only)["flow"].to_list() == ["elephants[0]", "elephants[1]", "noise[0]"]
     assert run.metrics("goodput", flows="role:background", **only)["flow"].to_list() == ["mice[0]"]
@@ -85,26 +85,26 @@ def test_the_flows_under_test_are_selected_unless_told_otherwise(run: Run) -> No
     assert run.metrics("goodput", flows="*", **only).height == 4
 
 
-def test_a_selection_in_the_name_wins(run: Run) -> None:
+def test_a_selection_in_the_name_wins(run: MeasuredRun) -> None:
     frame = run.metrics("goodput(mice)", "goodput", flows="elephants", where={"cc": "bic"}, by=[])
     assert frame["value"].to_list() == [10e6, 465e6]
 
 
-def test_groups_are_kept_apart(run: Run) -> None:
+def test_groups_are_kept_apart(run: MeasuredRun) -> None:
     frame = run.metrics("jain", "goodput.aggregate", by=["group"], flows="*", where={"cc": "bic"})
     found = {(row["group"], row["metric"]): row["value"] for row in frame.iter_rows(named=True)}
     assert found["elephants", "jain"] == pytest.approx(0.9)
     assert found["mice", "goodput.aggregate"] == 10e6
 
 
-def test_repeats_and_cells_can_be_kept_apart(run: Run) -> None:
+def test_repeats_and_cells_can_be_kept_apart(run: MeasuredRun) -> None:
     frame = run.metrics("goodput.mean(elephants[0])", by=["cc", "repeat"], where={"rtt": "100ms"})
     assert frame.select("cc", "repeat", "value").rows()[:2] == [("reno", 0, 100e6), ("reno", 1, 110e6)]
     assert frame["sd"].null_count() == frame.height == 6
     assert run.metrics("jain", by="cell").height == 9
 
 
-def test_phases(run: Run) -> None:
+def test_phases(run: MeasuredRun) -> None:
     where = {"cc": "bic"}
     assert run.metrics("jain", phase="*", where=where)["phase"].to_list() == ["first", "second"]
     assert run.metrics("jain", phase=["second"], where=where)["phase"].to_list() == ["second"]
@@ -112,7 +112,7 @@ def test_phases(run: Run) -> None:
     assert run.metrics("jain", where=where)["phase"].to_list() == [None]
 
 
-def test_variance_is_in_squared_units(run: Run) -> None:
+def test_variance_is_in_squared_units(run: MeasuredRun) -> None:
     assert run.metrics("goodput.var")["unit"].to_list() == ["(bit/s)²"] * 3
     assert run.metrics("goodput.aggregate.cov")["unit"].to_list() == ["1"] * 3
 
@@ -127,7 +127,7 @@ def test_links_are_rows_of_their_own(tmp_path: Path) -> None:
     assert run.metrics("link.throughput(two)", by="link")["value"].to_list() == [18_000]
 
 
-def test_frames_of_other_libraries(run: Run) -> None:
+def test_frames_of_other_libraries(run: MeasuredRun) -> None:
     polars, pandas, arrow = run.metrics("jain"), run.metrics("jain", as_="pandas"), run.metrics("jain", as_="arrow")
     assert isinstance(pandas, pd.DataFrame)
     assert isinstance(arrow, pa.Table)
@@ -147,12 +147,12 @@ def test_frames_of_other_libraries(run: Run) -> None:
         (["jain nonsense"], {}, "column 6"),
     ],
 )
-def test_bad_requests_say_why(run: Run, names: list[str], options: dict[str, Any], problem: str) -> None:
+def test_bad_requests_say_why(run: MeasuredRun, names: list[str], options: dict[str, Any], problem: str) -> None:
     with pytest.raises(MetricError, match=problem):
         run.metrics(*names, **options)
 
 
-def test_where_must_leave_a_cell(run: Run) -> None:
+def test_where_must_leave_a_cell(run: MeasuredRun) -> None:
     with pytest.raises(RunError, match="no cell"):
         run.metrics("jain", where={"cc": "vegas"})
 
@@ -174,7 +174,7 @@ def test_the_order_of_rows_in_a_table_does_not_matter(tmp_path: Path) -> None:
     assert open_run(shuffled).metrics(*names).equals(expected)
 
 
-def test_a_series_is_a_metric_over_time(run: Run) -> None:
+def test_a_series_is_a_metric_over_time(run: MeasuredRun) -> None:
     frame = run.series("goodput.aggregate", phase="second", where={"cc": "bic"}, flows="elephants")
     assert frame.columns == ["cc", "rtt", "repeat", "time_ns", "value"]
     assert frame.height == 3 * 6
@@ -186,6 +186,6 @@ def test_a_series_is_a_metric_over_time(run: Run) -> None:
 
 
 @pytest.mark.parametrize("name", ["jain", "goodput.mean", "completion", "goodput{cc: reno}"])
-def test_what_is_no_function_of_time_has_no_series(run: Run, name: str) -> None:
+def test_what_is_no_function_of_time_has_no_series(run: MeasuredRun, name: str) -> None:
     with pytest.raises(MetricError, match="not a function of time"):
         run.series(name)

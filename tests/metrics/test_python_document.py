@@ -10,7 +10,7 @@ import pytest
 
 import weir
 from weir.compare import Comparison
-from weir.run import Run
+from weir.metrics import MeasuredRun
 
 DOCUMENT = Path(__file__).parent.parent.parent / "docs" / "python.md"
 
@@ -33,14 +33,14 @@ def test_the_examples_do_what_they_say(tmp_path: Path, monkeypatch: pytest.Monke
     assert results.failed == 0, "".join(told)
 
 
-@pytest.mark.parametrize("thing", [Run, Comparison])
+@pytest.mark.parametrize("thing", [MeasuredRun, Comparison])
 def test_the_names_are_those_of_the_code(thing: type) -> None:
     """The table names only existing things, and all that a notebook needs."""
     (row,) = [line for line in DOCUMENT.read_text().splitlines() if f"a `{thing.__name__}`" in line]
     named = set(re.findall(r"`(\w+)`", row.partition(f"a `{thing.__name__}`")[2]))
     public = {name for name in dir(thing) if not name.startswith("_")}
     assert named <= public | set(thing.__init__.__annotations__) | {"cells", "manifest"}
-    methods = {name for name in vars(thing) if not name.startswith("_") and callable(vars(thing)[name])}
+    methods = {name for name in public if callable(getattr(thing, name))}
     assert methods - named <= {"cell", "beyond", "to_json"}
 
 

@@ -14,7 +14,8 @@ import pytest
 import weir
 from shared import forget_checksums, seal_cell
 from weir.cli import _errors
-from weir.run import TABLES, DamageError, RunError, RunWarning, describe_tables, open_run
+from weir.metrics import open_run
+from weir.run import TABLES, DamageError, RunError, RunWarning, describe_tables
 
 from .synthetic import CellSpec, FlowSpec, write_cell, write_run
 

@@ -9,16 +9,15 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from weir.metrics import MetricError, catalogue, names, parse_reference
+from weir.metrics import MeasuredRun, MetricError, catalogue, names, open_run, parse_reference
 from weir.metrics.bounds import ANY
 from weir.metrics.deployability import code_lines, count_code_lines
 from weir.metrics.overview import has_pages
-from weir.run import Run, open_run
 
 from .cells import RUNS
 from .synthetic import write_run
 
-Open = Callable[[str], Run]
+Open = Callable[[str], MeasuredRun]
 
 RTT_S = 0.010013024
 BDP_PACKETS = 1e9 * RTT_S / (8 * 1538)
@@ -227,9 +226,9 @@ CENSORED = {
 
 @pytest.fixture(scope="module")
 def open_(tmp_path_factory: pytest.TempPathFactory) -> Open:
-    opened: dict[str, Run] = {}
+    opened: dict[str, MeasuredRun] = {}
 
-    def get(name: str) -> Run:
+    def get(name: str) -> MeasuredRun:
         if name not in opened:
             opened[name] = open_run(write_run(tmp_path_factory.mktemp(name) / "run", RUNS[name]))
         return opened[name]

@@ -12,10 +12,10 @@ from reading import page_of, read_page
 from synthetic import Cell, Dumbbell, sweep, write_run
 
 from shared import seal_run
-from weir.metrics import parse_reference
+from weir.metrics import open_run, parse_reference
 from weir.report import build, charts
 from weir.report.charts import CHARTS
-from weir.run import TABLES, open_run
+from weir.run import TABLES
 
 
 def _legend_sizes(spec: Any) -> list[int]:

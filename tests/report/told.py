@@ -14,7 +14,7 @@ from scene import GAP, Point, with_gaps
 from shapes import Shape, seen
 from synthetic import Cell
 
-from weir.metrics import parse_reference
+from weir.metrics import compute, parse_reference
 from weir.report._text import shortened
 from weir.report.charts import Medium
 from weir.run import Run
@@ -134,7 +134,7 @@ class TheCell:
         where = dict(self.cell.factors)
         phase = "*" if self.plan["phases"] else None
         ways = ["direction"] if len(self.ways) > 1 and not by else []
-        return self.run.metrics(name, as_="polars", by=[*where, *by, *ways], phase=phase, where=where or None)
+        return compute(self.run, name, by=[*where, *by, *ways], phase=phase, where=where or None)
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class TheRun:
         usable = [c for c in self.run.cells if all((c.path / f"{table}.parquet").is_file() for table in needs)]
         part = Run(self.run.path, usable, self.run.manifest, ())
         ways = ["direction"] if any(len(cell.ways) > 1 for cell in self.cells) else []
-        return part.metrics(name, as_="polars", by=[*part.factors, *ways, *more], phase=phase)
+        return compute(part, name, by=[*part.factors, *ways, *more], phase=phase)
 
 
 def buckets(frame: pl.DataFrame, width: int, values: dict[str, pl.Expr]) -> list[dict[str, float]]:

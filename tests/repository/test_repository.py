@@ -43,7 +43,7 @@ def test_importing_weir_imports_nothing_else() -> None:
 
 
 def test_weir_open_is_the_reader() -> None:
-    from weir.run import open_run
+    from weir.metrics import open_run
 
     assert weir.open is open_run
     with pytest.raises(AttributeError, match="has no attribute 'opne'"):

@@ -109,7 +109,7 @@ def _columns(run: Run, texts: Sequence[str], phase: str | None, level: float) ->
 
 
 def _column(run: Run, text: str, phase: str | None, level: float) -> list[Column]:
-    from weir.metrics import MetricError, parse_reference
+    from weir.metrics import MetricError, compute, parse_reference
     from weir.metrics.expect import tabulate
 
     try:
@@ -124,7 +124,7 @@ def _column(run: Run, text: str, phase: str | None, level: float) -> list[Column
         )
     if reference.factors:
         return [expression_column(run, text, tabulate(run, text, phase=phase, level=level), phase)]
-    rows = run.metrics(text, by=list(run.factors), phase=phase, level=level).to_dicts()
+    rows = compute(run, text, by=list(run.factors), phase=phase, level=level).to_dicts()
     return metric_columns(rows, list(run.factors))
 
 
@@ -134,7 +134,7 @@ def _usual(run: Run, phase: str | None, level: float) -> list[Column]:
     Raises:
         weir.metrics.MetricError: it has none of them.
     """
-    from weir.metrics import MetricError
+    from weir.metrics import MetricError, compute
     from weir.metrics.overview import both_ways, has_pages, split_of, windows_of
 
     phases = phase or windows_of(run)
@@ -143,7 +143,7 @@ def _usual(run: Run, phase: str | None, level: float) -> list[Column]:
     last: MetricError | None = None
     for name in (*_DEFAULT, *(_OF_PAGES if has_pages(run) else ())):
         try:
-            rows = run.metrics(name, by=split_of(run), phase=phases, level=level).to_dicts()
+            rows = compute(run, name, by=split_of(run), phase=phases, level=level).to_dicts()
             found += metric_columns(rows, keys)
         except MetricError as error:
             last = error

@@ -1,4 +1,4 @@
-"""``Run.metrics``: metrics of many cells as one tidy frame, with confidence intervals over repeats."""
+"""Metrics of many cells as one tidy frame, with confidence intervals over repeats."""
 
 from __future__ import annotations
 

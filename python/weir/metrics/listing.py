@@ -12,7 +12,7 @@ _HEAD = """\
 # Metrics
 
 Each metric has one definition, computed from the tables of a run, whichever method wrote them. `weir metrics NAME`
-prints it; `Run.metrics` computes metrics in a notebook; the checks of a scenario's `expect` compare them.
+prints it; `run.metrics(...)` computes metrics in a notebook; the checks of a scenario's `expect` compare them.
 
 ## How a metric is written
 

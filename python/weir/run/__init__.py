@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from weir.run.errors import DamageError, ReadError, RunError
 from weir.run.plan import Flow, Link, Phase, Plan
-from weir.run.reader import Cell, MetricOptions, Run, RunWarning, open_cell, open_run
+from weir.run.reader import Cell, Run, RunWarning, open_cell, open_run
 from weir.run.schema import describe_tables
 from weir.run.tables import TABLES, Column, Table, arrow_schema
 
@@ -19,7 +19,6 @@ __all__ = [
     "DamageError",
     "Flow",
     "Link",
-    "MetricOptions",
     "Phase",
     "Plan",
     "ReadError",

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
+from typing import Any, Self
 
 import polars as pl
 
@@ -30,12 +30,6 @@ from weir.run.plan import MEASURE, Plan, plan_of
 from weir.run.printable import printable
 from weir.run.quantity import ONE, parse_quantity, same_value
 from weir.run.tables import TABLES, arrow_schema
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
-
-    from weir.metrics.expect import Verdict
 
 __all__ = ["Cell", "Run", "RunWarning", "open_cell", "open_run"]
 
@@ -263,7 +257,7 @@ class Run:
             return self.cells[0].plan
         return (self.cell(cell) if isinstance(cell, str) else cell).plan
 
-    def select(self, where: Mapping[str, object] | None = None, **factors: object) -> Run:
+    def select(self, where: Mapping[str, object] | None = None, **factors: object) -> Self:
         """The cells whose factors have these values (a list means any of them), as a run.
 
         Raises:
@@ -278,7 +272,7 @@ class Run:
         cells = [cell for cell in self.cells if all(_matches(cell.factors.get(n), w) for n, w in wanted.items())]
         if not cells:
             raise RunError(self.path, f"no cell has {wanted}", f"values out of {dict(self.factors)}")
-        return Run(self.path, cells, self.manifest, self.notes)
+        return type(self)(self.path, cells, self.manifest, self.notes)
 
     def table(self, name: str) -> pl.LazyFrame:
         """Table ``name`` of all cells, lazily, preceded by the columns ``cell``, ``repeat`` and one per factor.
@@ -299,116 +293,6 @@ class Run:
         if not frames:
             return pl.from_arrow(arrow_schema(name).empty_table()).lazy()  # type: ignore[union-attr]
         return pl.concat(frames)
-
-    @overload
-    def metrics(
-        self, *names: str, as_: Literal["polars"] = "polars", **options: Unpack[MetricOptions]
-    ) -> pl.DataFrame: ...
-    @overload
-    def metrics(self, *names: str, as_: Literal["pandas"], **options: Unpack[MetricOptions]) -> pd.DataFrame: ...
-    @overload
-    def metrics(self, *names: str, as_: Literal["arrow"], **options: Unpack[MetricOptions]) -> pa.Table: ...
-    def metrics(self, *names: str, as_: str = "polars", **options: Unpack[MetricOptions]) -> Any:
-        """Metrics of this run as a tidy frame; see :func:`weir.metrics.compute` for the options and columns.
-
-        >>> run.metrics("goodput.mean", "jain", by=["cc", "rtt"], phase="twelve")  # doctest: +SKIP
-
-        Raises:
-            MetricError: no such metric, phase, factor or flow, or a table it needs was not recorded.
-            RunError: a table cannot be read.
-        """
-        from weir.metrics import compute  # a run is readable without the metrics
-
-        frame = compute(self, *names, **options)
-        if as_ == "polars":
-            return frame
-        if as_ == "pandas":
-            return frame.to_pandas()
-        if as_ == "arrow":
-            return frame.to_arrow()
-        raise ValueError(f"as_={as_!r}: expected 'polars', 'pandas' or 'arrow'")
-
-    def series(
-        self,
-        name: str,
-        *,
-        phase: str | None = None,
-        flows: str | None = None,
-        where: Mapping[str, object] | None = None,
-    ) -> pl.DataFrame:
-        """A metric of this run as a function of time; see :func:`weir.metrics.series`.
-
-        Raises:
-            MetricError: no such metric, phase or flow; or it is no function of time.
-            RunError: a table cannot be read.
-        """
-        from weir.metrics import series
-
-        return series(self, name, phase=phase, flows=flows, where=where)
-
-    def evaluate(
-        self,
-        expression: str,
-        *,
-        where: Mapping[str, object] | None = None,
-        phase: str | None = None,
-        level: float = 0.95,
-    ) -> pl.DataFrame:
-        """Evaluates an expression at each combination of the factors that it leaves free; ``docs/checks.md`` has the
-        language.
-
-        >>> run.evaluate("3TB / goodput.aggregate@late")  # doctest: +SKIP
-
-        Args:
-            expression: a metric, arithmetic, a function over a factor, or a comparison.
-            where: factor values to keep; a list means any of them.
-            phase: default phase of metrics that name none; ``None``: the whole run.
-            level: confidence level of the intervals.
-
-        Returns:
-            The run's factors (null if the expression does not depend on them), ``expression``, ``unit`` (``bit/s``,
-            ``s``, ``B``, ``1``, or a product of powers), ``value`` (mean over repeats), ``word`` (a comparison's
-            outcome; the factor value of ``argmin`` and ``argmax``), ``n`` (repeats), ``ci_low``, ``ci_high``
-            (null with one repeat), ``censored`` (the true value is larger), ``note`` (why it is undefined).
-
-        Raises:
-            MetricError: the expression cannot be read, or it has no value in any cell.
-            RunError: a table cannot be read.
-        """
-        from weir.metrics.expect import frame_of, tabulate
-
-        return frame_of(self, expression, tabulate(self, expression, where=where, phase=phase, level=level))
-
-    def check(self, check: str, *, where: Mapping[str, object] | None = None, level: float = 0.95) -> Verdict:
-        """The verdict on a claim: it holds, fails or is undecided; ``docs/checks.md`` has the rules.
-
-        >>> run.check("jain@late >= 0.9", where={"cc": "reno"}).outcome  # doctest: +SKIP
-        'holds'
-
-        Raises:
-            ExpectError: the check cannot be read.
-        """
-        from weir.metrics.expect import Expectation, evaluate, parse
-
-        parse(check)
-        return evaluate(self, [Expectation(check, where=where)], level)[0]
-
-    def verdicts(self, level: float = 0.95) -> list[Verdict]:
-        """The verdicts on the claims of the run's own scenario, in their order."""
-        from weir.metrics.expect import evaluate
-
-        return evaluate(self, self.manifest.get("expect", ()), level)
-
-
-class MetricOptions(TypedDict, total=False):
-    """Options of :meth:`Run.metrics`; :func:`weir.metrics.compute` documents them."""
-
-    by: str | Sequence[str] | None
-    phase: str | Sequence[str] | None
-    flows: str | Sequence[str] | None
-    where: Mapping[str, object] | None
-    level: float
-    interval: Literal["t", "bootstrap"]
 
 
 def open_run(path: str | Path, *, verify: bool = True) -> Run:
