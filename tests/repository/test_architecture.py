@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 PACKAGE = ROOT / "python" / "weir"
+
+sys.path.insert(0, str(ROOT / "scripts"))  # the script that draws the imports reads them
+from imports import imported, private_of_others, read, sources  # noqa: E402
 
 LAYERS: dict[str, set[str]] = {
     "plan": set(),
@@ -123,22 +127,7 @@ def place_of(file: Path) -> tuple[str, ...]:
 
 def imports(file: Path) -> Iterator[str]:
     """Modules that ``file`` imports anywhere, including through ``importlib`` with a literal name."""
-    return imported(ast.parse(file.read_text(encoding="utf-8")), place_of(file))
-
-
-def imported(tree: ast.AST, package: tuple[str, ...]) -> Iterator[str]:
-    """Modules that code in ``package`` imports; of names that are modules of weir themselves, these."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.Import(names=names):
-                yield from (alias.name for alias in names)
-            case ast.ImportFrom(module=module, names=names, level=level):
-                base = [*package[: len(package) - level + 1], *([module] if module else [])] if level else [module]
-                for alias in names:
-                    whole = ".".join([*map(str, base), alias.name])
-                    yield whole if is_module(whole) else ".".join(map(str, base))
-            case ast.Call(func=ast.Attribute(attr="import_module"), args=[ast.Constant(value=str(module)), *_]):
-                yield module
+    return imported(ast.parse(file.read_text(encoding="utf-8")), place_of(file), is_module)
 
 
 def is_module(name: str) -> bool:
@@ -161,14 +150,7 @@ def is_module(name: str) -> bool:
     ],
 )
 def test_every_way_of_importing_is_seen(code: str, found: list[str]) -> None:
-    assert [*imported(ast.parse(code), ("weir", "emulate"))] == found
-
-
-def private_of_others(module: str, package: tuple[str, ...]) -> bool:
-    """Whether ``module`` is a private part of a package that ``package`` is not within."""
-    parts = module.split(".")
-    private = next((number for number, part in enumerate(parts) if re.match(r"_(?!_)", part)), None)
-    return private is not None and parts[0] == "weir" and tuple(parts[:private]) != package[:private]
+    assert [*imported(ast.parse(code), ("weir", "emulate"), is_module)] == found
 
 
 @pytest.mark.parametrize(
@@ -201,17 +183,21 @@ def test_no_package_reaches_into_the_private_modules_of_another() -> None:
 
 
 def test_no_packages_know_each_other() -> None:
-    knows: dict[str, set[str]] = {layer: set() for layer in LAYERS}
-    for layer in LAYERS:
-        for file in (PACKAGE / layer).rglob("*.py"):
-            others = (module.split(".")[1] for module in imports(file) if module.startswith("weir."))
-            knows[layer] |= {other for other in others if other in LAYERS and other != layer}
-    reached = {layer: set(known) for layer, known in knows.items()}
-    for _ in LAYERS:
-        for known in reached.values():
-            known |= {further for other in known for further in reached[other]}
-    circles = {(a, b) for a in LAYERS for b in reached[a] if a < b and a in reached[b]}
-    assert not circles
+    graph = read(sources(None))
+    assert set(LAYERS) < set(graph.packages)
+    assert not graph.circles()
+
+
+def test_circles_and_private_imports_are_found() -> None:
+    one, two = "from weir.b import _c\n", "def f():\n    import weir.c.d\n"
+    files = {"a/__init__.py": one, "b/__init__.py": two, "b/_c.py": "", "c/d.py": "from ..a import x"}
+    graph = read(files)
+    assert graph.circles() == [["a", "b", "c"]]
+    assert (dict(graph.edges), dict(graph.private)) == (
+        {("a", "b"): 1, ("b", "c"): 1, ("c", "a"): 1},
+        {("a", "b"): 1},
+    )
+    assert graph.implied() == set()
 
 
 def within(module: str, packages: set[str]) -> bool:
