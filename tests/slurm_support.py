@@ -46,7 +46,8 @@ ReturnToService=2
 KillWait=2
 MinJobAge=60
 MailProg=/bin/true
-NodeName=n[1-{nodes}] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[{ports[1]}-{ports[2]}] CPUs=1 State=UNKNOWN
+NodeName=DEFAULT CPUs=1 State=UNKNOWN
+NodeName=n[1-{nodes}] NodeHostname=localhost NodeAddr=127.0.1.[1-{nodes}] Port=[{ports[1]}-{ports[2]}]
 PartitionName=main Nodes=ALL Default=YES MaxTime=60 State=UP
 PartitionName=small Nodes=n1 MaxTime=5 MaxNodes=1 State=UP
 """

@@ -51,7 +51,7 @@ def holder(said: dict[str, Any]) -> Iterator[tuple[subprocess.Popen[str], int]]:
 
 def test_two_nodes_are_reserved_and_released(slurm: Slurm, state: Path) -> None:
     with reserve.reserved({"A": request()}) as nodes:
-        assert [(node.name, node.address) for node in nodes["A"]] == [("n1", "127.0.0.1"), ("n2", "127.0.0.1")]
+        assert [(node.name, node.address) for node in nodes["A"]] == [("n1", "127.0.1.1"), ("n2", "127.0.1.2")]
         (record,) = state.glob("*.json")
         assert slurm.jobs() == [record.stem], "the job has the record's name"
         assert slurm.said("squeue", "--noheader", "--format=%D %l") == "2 5:00", "and a time limit"

@@ -28,6 +28,7 @@ COMMANDS: dict[str, str] = {
     "schema": "Print the columns of a run's tables, or a JSON schema.",
     "cc": "List, build, load and compare congestion controls.",
     "lab": "Build and use the lab: the real Linux kernel in virtual time.",
+    "hosts": "Use real machines: reserve them, and give them back.",
     "emulate": "Run a program behind an emulated link, or bridge interfaces.",
     "clean": "Remove what interrupted runs left on this host.",
     "completion": "Print the completion script of a shell.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from weir import reserve
@@ -112,7 +113,7 @@ class _Reservation:
         if not isinstance(node, Map):
             raise log.error(node.mark, f"expected {self.what}, found {describe(node)}")
         try:
-            return reserve.parse(_plain(node))
+            return reserve.parse(_plain(node), None if log.file.startswith("<") else Path(log.file).parent)
         except RequestError as error:
             key = error.key.partition(".")[0]
             found = node.get(key)

@@ -15,7 +15,19 @@ from __future__ import annotations
 from weir.reserve._provider import Held, Phase, Provider, State
 from weir.reserve._registry import GROUP, PROVIDERS, get, names
 from weir.reserve._request import KEYS, FrontEnd, Request, parse, to_json
-from weir.reserve._reservation import Reservation, kept, release, reserve, reserved, state, wait
+from weir.reserve._reservation import (
+    Progress,
+    Reservation,
+    keep,
+    kept,
+    release,
+    release_all,
+    reserve,
+    reserved,
+    state,
+    usable,
+    wait,
+)
 from weir.reserve.errors import RequestError, ReserveError
 
 __all__ = [
@@ -25,6 +37,7 @@ __all__ = [
     "FrontEnd",
     "Held",
     "Phase",
+    "Progress",
     "Provider",
     "Request",
     "RequestError",
@@ -32,13 +45,16 @@ __all__ = [
     "ReserveError",
     "State",
     "get",
+    "keep",
     "kept",
     "names",
     "parse",
     "release",
+    "release_all",
     "reserve",
     "reserved",
     "state",
     "to_json",
+    "usable",
     "wait",
 ]

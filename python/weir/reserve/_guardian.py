@@ -77,7 +77,7 @@ def _left(names: list[str]) -> list[str]:
     left = []
     for name in names:
         record = _records.fetch(name)
-        if record is None:
+        if record is None or record.inventory:  # released, or kept
             continue
         try:
             give_back(record)

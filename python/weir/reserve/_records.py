@@ -58,13 +58,13 @@ def place() -> Path:
     return folder() / "reservations"
 
 
-def new(request: Request, inventory: str = "", alias: str = "") -> Record:
+def new(request: Request, alias: str = "") -> Record:
     """A record of this process', written.
 
     Raises:
         ReserveError: it cannot be written; then nothing may be reserved.
     """
-    record = Record(f"weir-{_owner.new()}", request, time.time(), "", inventory, alias)
+    record = Record(f"weir-{_owner.new()}", request, time.time(), alias=alias)
     try:
         place().mkdir(parents=True, exist_ok=True, mode=0o700)
         _write(record)

@@ -20,7 +20,20 @@ from weir.reserve._registry import get
 from weir.reserve._request import Request
 from weir.reserve.errors import ReserveError
 
-__all__ = ["Reservation", "give_back", "kept", "release", "reserve", "reserved", "state", "wait"]
+__all__ = [
+    "Progress",
+    "Reservation",
+    "give_back",
+    "keep",
+    "kept",
+    "release",
+    "release_all",
+    "reserve",
+    "reserved",
+    "state",
+    "usable",
+    "wait",
+]
 
 _FIRST_S, _LAST_S = 0.5, 10.0
 """Pauses between questions: schedulers ask their users not to ask often."""
@@ -65,19 +78,18 @@ class Reservation:
         return f"{alias}{self.request.by} {self.identity or self.record.name}"
 
 
-def reserve(request: Request, *, alias: str = "", keep_for: Path | None = None) -> Reservation:
+def reserve(request: Request, *, alias: str = "") -> Reservation:
     """Asks for nodes; does not wait for them.
 
     Args:
         alias: The set of nodes, for messages and for finding it again.
-        keep_for: The inventory for which the nodes stay reserved after this process; by default they do not.
 
     Raises:
         ReserveError: the scheduler refuses, or is out of reach. If it may have reserved nodes nevertheless, the message
             says so; ``weir clean`` gives them back.
     """
-    record = _records.new(request, "" if keep_for is None else str(keep_for.resolve()), alias)
-    if keep_for is None and get(request.by).schedules:
+    record = _records.new(request, alias)
+    if get(request.by).schedules:
         _guardian.watch(record.name)
     try:
         identity = _submitted(record)
@@ -216,6 +228,11 @@ def _await_end(record: Record, identity: str) -> None:
         time.sleep(_FIRST_S)
 
 
+def keep(reservation: Reservation, inventory: Path) -> Reservation:
+    """Keeps nodes for an inventory beyond the end of this process, until they are released or their time is over."""
+    return Reservation(_records.renew(reservation.record, inventory=str(inventory.resolve())))
+
+
 def kept(inventory: Path, alias: str | None = None) -> list[Reservation]:
     """Reservations that are kept for an inventory, or for one of its sets; they may have ended meanwhile."""
     place = str(inventory.resolve())
@@ -238,8 +255,7 @@ def reserved(
     Raises:
         ReserveError: a scheduler refuses, or there are no nodes in ``patience_s``; what was reserved is released.
     """
-    earlier = {one.alias: one for one in (kept(inventory) if inventory is not None else ()) if _usable(one)}
-    have = {alias: earlier[alias] for alias, request in requests.items() if _same(earlier.get(alias), request)}
+    have = usable(requests, inventory) if inventory is not None else {}
     new: list[Reservation] = []
     try:
         for alias, request in requests.items():
@@ -249,18 +265,20 @@ def reserved(
         aliases = list(requests)
         yield dict(zip(aliases, wait([have[alias] for alias in aliases], patience_s, progress), strict=True))
     finally:
-        _release_all(new)
+        release_all(new)
 
 
-def _usable(one: Reservation) -> bool:
-    return bool(one.identity) and state(one).phase is not Phase.ENDED
+def usable(requests: Mapping[str, Request], inventory: Path) -> dict[str, Reservation]:
+    """What is kept for an inventory and is what ``requests`` ask for, by alias.
+
+    Raises:
+        ReserveError: a scheduler is out of reach.
+    """
+    same = {one.alias: one for one in kept(inventory) if one.identity and requests.get(one.alias) == one.request}
+    return {alias: one for alias, one in same.items() if state(one).phase is not Phase.ENDED}
 
 
-def _same(one: Reservation | None, request: Request) -> bool:
-    return one is not None and one.request == request
-
-
-def _release_all(reservations: Sequence[Reservation]) -> None:
+def release_all(reservations: Sequence[Reservation]) -> None:
     """Releases all, whatever becomes of each; then raises the first error."""
     errors: list[ReserveError] = []
     for one in reservations:

@@ -1,0 +1,25 @@
+"""``weir hosts``."""
+
+from __future__ import annotations
+
+import click
+
+from weir.cli import _hosts_reserve
+from weir.cli._common import examples
+
+__all__ = ["command"]
+
+_EPILOG = examples(
+    ("weir hosts reserve grid.yaml", "reserve the nodes of an inventory"),
+    ("weir hosts status", "what is reserved"),
+    ("weir hosts release grid.yaml", "give them back"),
+)
+
+
+@click.group(epilog=_EPILOG)
+def command() -> None:
+    """Use real machines: an inventory says which, how they are reached and how they are reserved."""
+
+
+for _each in (_hosts_reserve.reserve, _hosts_reserve.release, _hosts_reserve.status):
+    command.add_command(_each)
