@@ -30,8 +30,8 @@ LAYERS: dict[str, set[str]] = {
     "cc": {"weir._cache", "weir._group", "weir._remove", "weir._weir", "weir.confine"},
     # The congestion controls that a plan asks of a kernel; remains of labs, for cleaning; the columns of runs.
     "hosts": {
-        *("weir._errors", "weir._group", "weir._linux", "weir._owner", "weir._programs", "weir._remove", "weir._ssh"),
-        *("weir._weir", "weir.bpf", "weir.inventory", "weir.lab", "weir.queues", "weir.run"),
+        *("weir._errors", "weir._group", "weir._linux", "weir._owner", "weir._programs", "weir._remove", "weir._seal"),
+        *("weir._ssh", "weir._weir", "weir.bpf", "weir.inventory", "weir.lab", "weir.queues", "weir.run"),
     },
     "methods": {
         *("weir._duration", "weir._errors", "weir._owner", "weir._programs", "weir._weir", "weir.cc", "weir.confine"),
@@ -56,6 +56,11 @@ LAYERS: dict[str, set[str]] = {
     "reserve": {"weir._errors", "weir._files", "weir._owner", "weir._seal", "weir._ssh", "weir.run"},
     "language": set(),
     "inventory": {"weir.language", "weir.reserve"},
+    # The language, for the words of its links.
+    "testbed": {
+        *("weir._errors", "weir._files", "weir._owner", "weir._programs", "weir._remove", "weir._seal", "weir.hosts"),
+        "weir.scenario",
+    },
     "emulate": {"weir._errors", "weir._owner", "weir._programs", "weir.hosts", "weir.scenario"},
     # The sources of a user's control.
     "lab": {"weir._cache", "weir._group", "weir._memory", "weir._owner", "weir._remove", "weir._weir", "weir.confine"},

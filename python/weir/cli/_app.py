@@ -30,6 +30,7 @@ COMMANDS: dict[str, str] = {
     "lab": "Build and use the lab: the real Linux kernel in virtual time.",
     "hosts": "Use real machines: reserve them, and give them back.",
     "emulate": "Run a program behind an emulated link, or bridge interfaces.",
+    "testbed": "Make hosts on this machine, to rehearse experiments on real ones.",
     "clean": "Remove what interrupted runs left on this host.",
     "completion": "Print the completion script of a shell.",
 }

@@ -32,6 +32,7 @@ _KNOWN: tuple[tuple[str, str, int], ...] = (
     ("weir._errors", "UnavailableError", BAD_INPUT),
     ("weir.reserve.errors", "RequestError", BAD_INPUT),
     ("weir.bpf", "BpfRequestError", BAD_INPUT),
+    ("weir.testbed", "TestbedError", BAD_INPUT),
     ("weir._errors", "MethodError", FAILED),
     ("weir.cc.errors", "ControlError", BAD_INPUT),
     ("weir.lab", "LabError", FAILED),

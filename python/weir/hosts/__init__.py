@@ -7,7 +7,8 @@ machines of their own - and so is what emulates a link or measures a path withou
     ssh                          nodes of an inventory as such places
     wiring, netem, qdiscs        from a plan to namespaces, addresses, routes, disciplines: commands; pure
     programs, congestion, rates  what else a plan asks of Linux: routes of programs, congestion controls, trains
-    network, namespaces, needs   hosts on this machine, with a guardian; what this machine lacks for them
+    network, namespaces, needs   hosts on this machine; what this machine lacks for them
+    guardian                     what cleans up after a process that made them
     jobs, processes, session     agents and other processes of a run, from job to end
     messages, checks, windows    what they say: reading it, and refusing what no run of the plan says
     merge                        the tables of a run out of the parts that the processes saw
@@ -24,6 +25,7 @@ __all__ = [
     "checks",
     "congestion",
     "expectation",
+    "guardian",
     "guest",
     "jobs",
     "load",

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import os
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -18,13 +15,13 @@ from weir._errors import MethodError
 from weir._owner import ENVIRONMENT, Tag
 from weir.hosts._cgroup import Cgroup
 from weir.hosts._guardian import Work
+from weir.hosts.guardian import Guardian
 from weir.hosts.local import Local
 from weir.hosts.place import Place
 from weir.hosts.wiring import Command, Wiring
 
 __all__ = ["DISCIPLINES", "EMULATED", "Network", "environment", "execute", "script"]
 
-_GUARDIAN = Path(__file__).with_name("_guardian.py")
 _COMMAND_S = 60.0
 _TEARDOWN_S = 120.0
 
@@ -43,7 +40,7 @@ class Network:
         self.warnings: list[str] = []
         """Problems with the guardian."""
         self._cgroup: Cgroup | None = None
-        self._guardian: subprocess.Popen[str] | None = None
+        self._guardian: Guardian | None = None
         self._networks: list[int] = []
 
     def __enter__(self) -> Network:
@@ -57,7 +54,7 @@ class Network:
         try:
             execute(self.wiring.up)
             self._networks = [_number_of(name) for name in _namespaces(self.wiring)]
-            self._tell({"networks": self._networks})
+            self._guardian.tell({"networks": self._networks})
         except BaseException:
             self._remove()
             raise
@@ -79,24 +76,17 @@ class Network:
 
     def watch(self) -> None:
         """Replaces a killed guardian, and warns; to be called periodically."""
-        if self._guardian is None or self._guardian.poll() is None:
+        if self._guardian is None or not self._guardian.killed():
             return
-        _close(self._guardian)
         self._guardian = self._start_guardian()
-        self._tell({"networks": self._networks})
+        self._guardian.tell({"networks": self._networks})
         self.warnings.append("host: the process that cleans up after this run was killed; another took its place")
 
     def _remove(self) -> None:
         guardian, self._guardian = self._guardian, None
         if guardian is None:
             return
-        _close(guardian)
-        try:
-            code = guardian.wait(_TEARDOWN_S)
-        except subprocess.TimeoutExpired:
-            guardian.kill()
-            code = guardian.wait()
-        if code:
+        if not guardian.finish(_TEARDOWN_S):
             self.warnings.append("host: the process that cleans up after this run was killed; the run did it itself")
             work = Work(str(self.tag))
             work.take(json.dumps(self._undo()))
@@ -110,31 +100,8 @@ class Network:
         groups = () if self._cgroup is None else self._cgroup.bounds
         return {"undo": self.wiring.down, "cgroup": None if path is None else str(path), "groups": groups}
 
-    def _start_guardian(self) -> subprocess.Popen[str]:
-        guardian = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(_GUARDIAN), str(self.tag)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            start_new_session=True,
-        )
-        self._guardian = guardian
-        self._tell(self._undo())
-        return guardian
-
-    def _tell(self, what: dict[str, Any]) -> None:
-        assert self._guardian is not None
-        assert self._guardian.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it was killed: `watch` or `_remove` notices
-            self._guardian.stdin.write(json.dumps(what) + "\n")
-            self._guardian.stdin.flush()
-
-
-def _close(guardian: subprocess.Popen[str]) -> None:
-    assert guardian.stdin is not None
-    with contextlib.suppress(BrokenPipeError):
-        guardian.stdin.close()
+    def _start_guardian(self) -> Guardian:
+        return Guardian(self.tag, self._undo())
 
 
 def _namespaces(wiring: Wiring) -> list[str]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from weir import _owner
+from weir import _owner, _seal
 from weir._errors import MethodError
 from weir._group import group_places
 from weir._remove import remove_tree
@@ -100,12 +100,17 @@ def _pins() -> Iterator[Remain]:
 
 
 def _folders() -> Iterator[Remain]:
-    """Folders of killed labs, of killed builds of their kernel, and of places on this machine."""
+    """Folders of killed labs, of killed builds of their kernel, of places on this machine, and of test beds."""
     yield from (Remain("folder", str(path), alive=False) for path in left_behind())
     for path in sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}*")):
         tag = _owner.find(path.name, PREFIX, suffix="")
         if tag is not None and path.is_dir() and not path.is_symlink():
             yield Remain("folder", str(path), tag.alive)
+    for owner in sorted((_seal.folder() / "testbed").glob("*/owner")):  # :mod:`weir.testbed`
+        with contextlib.suppress(OSError):
+            tag = _owner.parse(owner.read_text(encoding="utf-8").strip())
+            if tag is not None and not owner.parent.is_symlink():
+                yield Remain("folder", str(owner.parent), tag.alive)
 
 
 def _end(pid: int) -> None:
