@@ -148,6 +148,17 @@ pub trait Qdisc<P: Packet>: Send {
         None
     }
 
+    /// Number of classes into which the queue sorts packets; 0 for a queue that treats all alike.
+    fn classes(&self) -> u32 {
+        0
+    }
+
+    /// The class of `packet`, below [`classes`](Qdisc::classes). A packet keeps its class until it has left the queue.
+    fn class_of(&self, packet: &P) -> u32 {
+        let _ = packet;
+        0
+    }
+
     /// Offers the packets of a train one by one, all at `now`.
     fn enqueue_train(&mut self, now: Time, mut train: P, drops: &mut Drops<'_, P>) -> TrainOutcome {
         let mut outcome = TrainOutcome::default();

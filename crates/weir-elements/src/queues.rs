@@ -188,6 +188,20 @@ macro_rules! queues {
                 }
             }
 
+            fn classes(&self) -> u32 {
+                match self {
+                    AnyQdisc::Own(queue) => queue.classes(),
+                    _ => 0,
+                }
+            }
+
+            fn class_of(&self, packet: &P) -> u32 {
+                match self {
+                    AnyQdisc::Own(queue) => queue.class_of(packet),
+                    _ => 0,
+                }
+            }
+
             fn set_rate(&mut self, now: Time, rate: Rate) {
                 match self {
                     AnyQdisc::Admission(queue) => queue.set_rate(now, rate),

@@ -336,7 +336,7 @@ impl Network {
     /// A packet meets what is at its place; behind it on its link, the next one comes at `next`.
     fn pass(&mut self, at: Time, packet: Segment, next: Time) {
         match self.routes.stop(packet.place) {
-            Stop::Link(link) | Stop::Fused(link) => self.enter(link, packet, at),
+            Stop::Link(link) | Stop::Fused(link) | Stop::Node(link) => self.enter(link, packet, at),
             Stop::End(route) => self.arrive(at, route, packet, next),
         }
     }

@@ -10,6 +10,7 @@
 
 mod calendar;
 mod delays;
+mod evented;
 mod link;
 mod pipe;
 mod stats;
@@ -19,7 +20,7 @@ pub use calendar::Calendar;
 pub use delays::DelayStats;
 pub use link::{Link, Passage, Start, build_links};
 pub use pipe::Pipe;
-pub use stats::{LinkStats, append_sorted};
+pub use stats::{ClassStats, LinkStats, append_classes_sorted, append_sorted};
 pub use topology::{Routes, Stop, mark_fused};
 
 /// A record that stands for a packet: small, copied from ring to ring.

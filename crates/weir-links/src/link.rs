@@ -5,12 +5,14 @@
 //! an explicit dequeue whenever the transmitter becomes free.
 
 use weir_elements::{
-    Admission, AnyQdisc, Arrival, DelayLine, FifoLink, LossModel, Mtu, Offer, Port, Qdisc, Transmitter,
+    Admission, AnyQdisc, Arrival, DelayLine, Enqueued, FifoLink, LossModel, Mtu, Offer, Port, Qdisc, Transmitter,
 };
 use weir_plan::ChangeKind;
+use weir_run::ClassRow;
 use weir_units::{Dur, Rate, Stream, Time};
 
 use crate::Record;
+use crate::evented::{Evented, Next};
 use crate::pipe::Pipe;
 use crate::stats::LinkStats;
 
@@ -60,13 +62,6 @@ enum Discipline<P: Record> {
     Evented(Box<Evented<P>>),
 }
 
-struct Evented<P: Record> {
-    qdisc: AnyQdisc<P>,
-    transmitter: Transmitter,
-    /// Whether the transmitter is busy until a pending event.
-    busy: bool,
-}
-
 /// A directed link.
 pub struct Link<P: Record> {
     mtu: Mtu,
@@ -85,6 +80,8 @@ pub struct Link<P: Record> {
     /// Whether queues of other links use the same memory: what finds room depends on the packets there, so that nothing may
     /// enter ahead of the clock.
     pub shares_buffer: bool,
+    /// Whether a node with state is at its near end: it decides when packets enter, so that none may ahead of the clock.
+    pub behind_node: bool,
     /// Whether the stack of a host sees this link's queue.
     pub host_nic: bool,
     seed: u64,
@@ -119,11 +116,10 @@ impl<P: Record> Link<P> {
         let admission = Admission::from_plan(&plan.queue, &port, stream("queue"));
         let discipline = match admission.filter(|_| !changes) {
             Some(admission) => Discipline::Analytic(FifoLink::new(admission, port.rate)),
-            None => Discipline::Evented(Box::new(Evented {
-                qdisc: AnyQdisc::from_plan(&plan.queue, port, stream("queue")),
-                transmitter: Transmitter::new(port.rate),
-                busy: false,
-            })),
+            None => {
+                let qdisc = AnyQdisc::from_plan(&plan.queue, port, stream("queue"));
+                Discipline::Evented(Box::new(Evented::new(qdisc, Transmitter::new(port.rate))))
+            }
         };
         let line = DelayLine::from_plan(&plan.delay, stream("delay"));
         let pipe = Pipe::new(line.may_reorder() || changes);
@@ -141,6 +137,7 @@ impl<P: Record> Link<P> {
             pipe,
             fused: false,
             shares_buffer: false,
+            behind_node: false,
             host_nic: plan.host_nic,
             seed,
             name: plan.name.as_str().into(),
@@ -155,9 +152,24 @@ impl<P: Record> Link<P> {
             Discipline::Analytic(fifo) => fifo.transmitter().clone(),
             Discipline::Evented(evented) => evented.transmitter,
         };
-        self.discipline =
-            Discipline::Evented(Box::new(Evented { qdisc: AnyQdisc::Own(queue), transmitter, busy: false }));
+        let mut evented = Evented::new(AnyQdisc::Own(queue), transmitter);
+        evented.classes = self.stats.by_class(evented.qdisc.classes());
+        self.discipline = Discipline::Evented(Box::new(evented));
         self
+    }
+
+    /// Whether the link records the classes of its queue.
+    pub fn has_classes(&self) -> bool {
+        matches!(&self.discipline, Discipline::Evented(evented) if evented.classes.is_some())
+    }
+
+    /// Moves the rows of classes in the intervals that end by `until` to the table.
+    pub fn drain_classes(&mut self, until: Time, table: &mut Vec<ClassRow>) {
+        if let Discipline::Evented(evented) = &mut self.discipline
+            && let Some(classes) = &mut evented.classes
+        {
+            classes.drain(until, table);
+        }
     }
 
     /// Whether the fate of a packet is known only after its arrival.
@@ -167,7 +179,7 @@ impl<P: Record> Link<P> {
 
     /// Whether packets may enter before the clock is there, as far as the link knows: in their order, and unless it changes.
     pub fn may_run_ahead(&self) -> bool {
-        !self.is_evented() && !self.shares_buffer
+        !self.is_evented() && !self.shares_buffer && !self.behind_node
     }
 
     /// Whether departures are known at arrival and packets arrive in the order in which they enter.
@@ -234,8 +246,9 @@ impl<P: Record> Link<P> {
         }
     }
 
+    /// A packet is lost before the queue; it is added to `lost`.
     #[cold]
-    fn refuse(&mut self, at: Time, packet: P, lost: &mut Vec<P>) {
+    pub fn refuse(&mut self, at: Time, packet: P, lost: &mut Vec<P>) {
         self.advance(at);
         self.stats.arrived(at, packet.ip_bytes());
         self.stats.dropped(packet.ip_bytes());
@@ -244,53 +257,23 @@ impl<P: Record> Link<P> {
 
     fn enqueue(&mut self, at: Time, packet: P, lost: &mut Vec<P>) -> Passage<P> {
         let Discipline::Evented(evented) = &mut self.discipline else { unreachable!("only evented links enqueue") };
-        let stats = &mut self.stats;
-        stats.arrived(at, packet.ip_bytes());
-        // The packet joins before another may be chosen to give way, so that the gauge never goes below zero.
-        stats.joined(packet.ip_bytes());
-        let outcome = evented.qdisc.enqueue(at, packet, &mut |dropped, _| {
-            stats.unqueued(dropped.ip_bytes());
-            stats.dropped(dropped.ip_bytes());
-            lost.push(dropped);
-        });
-        match outcome {
-            weir_elements::Enqueued::Dropped => return Passage::Dropped,
-            weir_elements::Enqueued::Marked => self.stats.marked(),
-            weir_elements::Enqueued::Queued => {}
-        }
-        if evented.busy || evented.transmitter.is_stopped() {
-            self.stats.note_peak();
-            Passage::Queued
-        } else {
-            Passage::QueuedIdle
+        match evented.enqueue(at, packet, &mut self.stats, lost) {
+            Enqueued::Dropped => Passage::Dropped,
+            _ if evented.is_ready() => Passage::QueuedIdle,
+            _ => Passage::Queued,
         }
     }
 
     /// Starts the next transmission of an evented link. Dropped packets are added to `lost`.
     pub fn start(&mut self, at: Time, lost: &mut Vec<P>) -> Start<P> {
         let Discipline::Evented(evented) = &mut self.discipline else { return Start::Idle };
-        evented.busy = false;
-        if evented.transmitter.is_stopped() {
-            return Start::Idle;
+        match evented.start(at, self.overhead, &mut self.stats, lost) {
+            Next::Sent(packet, departure) => {
+                Start::Sent { packet, departure, arrival: self.delay.release_time(departure) }
+            }
+            Next::Held(until) => Start::Held(until),
+            Next::Idle => Start::Idle,
         }
-        self.stats.roll(at);
-        let stats = &mut self.stats;
-        let marks_before = evented.qdisc.counters().marked_packets;
-        let next = evented.qdisc.dequeue(at, &mut |dropped, _| {
-            stats.unqueued(dropped.ip_bytes());
-            stats.dropped(dropped.ip_bytes());
-            lost.push(dropped);
-        });
-        let Some(next) = next else { return evented.qdisc.held_until(at).map_or(Start::Idle, Start::Held) };
-        for _ in marks_before..evented.qdisc.counters().marked_packets {
-            self.stats.marked();
-        }
-        let bytes = next.packet.ip_bytes();
-        self.stats.began(at, bytes);
-        self.stats.waited(next.sojourn.0);
-        let departure = evented.transmitter.transmit(at, bytes + self.overhead);
-        evented.busy = true;
-        Start::Sent { packet: next.packet, departure, arrival: self.delay.release_time(departure) }
     }
 
     /// Accounts for the packets that have begun transmission by `at`.
@@ -348,9 +331,7 @@ impl<P: Record> Link<P> {
         match change {
             ChangeKind::Rate { rate_bps } => {
                 let Discipline::Evented(evented) = &mut self.discipline else { return false };
-                evented.transmitter.set_rate(Rate::from_bps(*rate_bps));
-                evented.qdisc.set_rate(at, Rate::from_bps(*rate_bps));
-                return !evented.busy;
+                return evented.set_rate(at, Rate::from_bps(*rate_bps));
             }
             ChangeKind::Delay { delay } => {
                 if let DelayStage::Varying(line) = &mut self.delay {

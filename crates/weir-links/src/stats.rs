@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use weir_units::Time;
 
-use weir_run::{LinkRow, Links};
+use weir_run::{ClassRow, Classes, LinkRow, Links};
 
 /// The bins of one link, if it is recorded.
 pub struct LinkStats(Option<Box<Bins>>);
@@ -37,20 +37,30 @@ struct Bin {
     delay_max: u64,
 }
 
+impl Bins {
+    fn new(link: u32, interval_ns: u64) -> Bins {
+        Bins {
+            link,
+            interval_ns,
+            bin_end: interval_ns,
+            bin: Bin::default(),
+            queue_bytes: 0,
+            queue_packets: 0,
+            closed: VecDeque::new(),
+        }
+    }
+}
+
 impl LinkStats {
     /// Bins of `interval_ns`; 0 records nothing.
     pub fn new(link: u32, interval_ns: u64) -> LinkStats {
-        LinkStats((interval_ns > 0).then(|| {
-            Box::new(Bins {
-                link,
-                interval_ns,
-                bin_end: interval_ns,
-                bin: Bin::default(),
-                queue_bytes: 0,
-                queue_packets: 0,
-                closed: VecDeque::new(),
-            })
-        }))
+        LinkStats((interval_ns > 0).then(|| Box::new(Bins::new(link, interval_ns))))
+    }
+
+    /// The same intervals for each of `classes` classes; none if the link is not recorded or its queue has no classes.
+    pub fn by_class(&self, classes: u32) -> Option<ClassStats> {
+        let bins = self.0.as_ref().filter(|_| classes > 0)?;
+        Some(ClassStats((0..classes).map(|_| Bins::new(bins.link, bins.interval_ns)).collect()))
     }
 
     /// Closes the bins that end by `at`.
@@ -142,6 +152,80 @@ impl LinkStats {
         if let Some(bins) = &mut self.0 {
             bins.drain(until, table);
         }
+    }
+}
+
+/// Counters and queue of each class of an evented link.
+///
+/// A packet is counted from its arrival at the queue: packets that the link loses before belong to no class.
+pub struct ClassStats(Vec<Bins>);
+
+impl ClassStats {
+    /// A packet of `class` arrived and joined the queue.
+    pub fn arrived(&mut self, class: u32, at: Time, ip_bytes: u32) {
+        let bins = &mut self.0[class as usize];
+        bins.arrived(at, ip_bytes);
+        bins.joined(ip_bytes);
+    }
+
+    /// The queue dropped a packet of `class`.
+    pub fn dropped(&mut self, class: u32, at: Time, ip_bytes: u32) {
+        let bins = &mut self.0[class as usize];
+        bins.roll(at);
+        bins.unqueued(ip_bytes);
+        bins.dropped(ip_bytes);
+    }
+
+    /// The queue marked `packets` packets of `class`.
+    pub fn marked(&mut self, class: u32, packets: u64) {
+        self.0[class as usize].bin.mark_packets += packets;
+    }
+
+    /// The packet of `class` that joined last has to wait.
+    pub fn note_peak(&mut self, class: u32) {
+        self.0[class as usize].note_peak();
+    }
+
+    /// As [`note_peak`](ClassStats::note_peak), of every class.
+    pub fn note_peaks(&mut self) {
+        self.0.iter_mut().for_each(Bins::note_peak);
+    }
+
+    /// A packet of `class` began its transmission at `at`, after it had waited for `delay_ns`.
+    pub fn began(&mut self, class: u32, at: Time, ip_bytes: u32, delay_ns: u64) {
+        let bins = &mut self.0[class as usize];
+        bins.began(at, ip_bytes);
+        bins.waited(delay_ns);
+    }
+
+    /// Moves the bins that end by `until` to the table, without empty ones.
+    pub fn drain(&mut self, until: Time, table: &mut Vec<ClassRow>) {
+        for (class, bins) in (0..).zip(&mut self.0) {
+            let mut rows = Vec::new();
+            bins.roll(until);
+            bins.drain(until, &mut rows);
+            table.extend(rows.into_iter().map(|row| class_row(class, row)));
+        }
+    }
+}
+
+fn class_row(class: u32, row: LinkRow) -> ClassRow {
+    ClassRow {
+        time_ns: row.time_ns,
+        link: row.link,
+        class,
+        in_packets: row.in_packets,
+        in_bytes: row.in_bytes,
+        out_packets: row.out_packets,
+        out_bytes: row.out_bytes,
+        drop_packets: row.drop_packets,
+        drop_bytes: row.drop_bytes,
+        mark_packets: row.mark_packets,
+        queue_bytes: row.queue_bytes,
+        queue_packets: row.queue_packets,
+        queue_max_bytes: row.queue_max_bytes,
+        queue_delay_ns: row.queue_delay_ns,
+        queue_delay_max_ns: row.queue_delay_max_ns,
     }
 }
 
@@ -237,6 +321,14 @@ impl Bins {
                 table.push(row);
             }
         }
+    }
+}
+
+/// Moves rows to the table in the order of time, then link, then class.
+pub fn append_classes_sorted(mut rows: Vec<ClassRow>, table: &mut Classes) {
+    rows.sort_by_key(|row| (row.time_ns, row.link, row.class));
+    for row in rows {
+        table.push(row);
     }
 }
 

@@ -12,6 +12,8 @@ pub enum Stop {
     Link(u32),
     /// A link to enter ahead of the clock, together with the previous one.
     Fused(u32),
+    /// A node with state, which decides when the packet enters this link.
+    Node(u32),
     /// The end of this route: twice the flow, plus one on the reverse path.
     End(u32),
 }
@@ -19,6 +21,7 @@ pub enum Stop {
 const KIND_SHIFT: u32 = 30;
 const FUSED: u32 = 1;
 const END: u32 = 2;
+const NODE: u32 = 3;
 
 /// The links of every route, one after another; a packet carries its place in this list.
 pub struct Routes {
@@ -33,8 +36,11 @@ impl Routes {
         for path in plan.flows.iter().flat_map(|f| [&f.path, &f.reverse_path]) {
             let route = routes.start.len() as u32;
             routes.start.push(routes.stops.len() as u32);
-            let fused = |link: &u32| u32::from(links[*link as usize].fused) * FUSED;
-            routes.stops.extend(path.iter().map(|link| fused(link) << KIND_SHIFT | link));
+            let kind = |link: &u32| match &links[*link as usize] {
+                link if link.behind_node => NODE,
+                link => u32::from(link.fused) * FUSED,
+            };
+            routes.stops.extend(path.iter().map(|link| kind(link) << KIND_SHIFT | link));
             routes.stops.push(END << KIND_SHIFT | route);
         }
         routes
@@ -54,7 +60,8 @@ impl Routes {
         match stop >> KIND_SHIFT {
             0 => Stop::Link(index),
             FUSED => Stop::Fused(index),
-            _ => Stop::End(index),
+            END => Stop::End(index),
+            _ => Stop::Node(index),
         }
     }
 }

@@ -73,6 +73,12 @@ impl Qdisc<Numbered> for Gated {
     fn held_until(&self, now: Time) -> Option<Time> {
         Gated::opens(now).filter(|_| self.packets() > 0)
     }
+    fn classes(&self) -> u32 {
+        2
+    }
+    fn class_of(&self, packet: &Numbered) -> u32 {
+        u32::from(packet.dscp == 0)
+    }
 }
 
 fn plan() -> Plan {
@@ -104,7 +110,7 @@ fn gated() -> Link<Numbered> {
     assert_eq!(queue.limit(), &Limit { bytes: None, packets: Some(100) });
     let child = || AnyQdisc::from_plan(&queue, port, Stream::new(1, "child"));
     let gated = Gated { children: [child(), child()], counters: Counters::default() };
-    Link::new(&plan.links[0], 0, 1, 0, false).with_queue(Box::new(gated))
+    Link::new(&plan.links[0], 0, 1, MS, false).with_queue(Box::new(gated))
 }
 
 #[test]
@@ -134,6 +140,21 @@ fn classes_leave_in_the_order_of_their_scheduler_and_when_it_lets_them() {
     let expected = [3, 4, 5, 0, 1, 2].into_iter().zip(1..).map(|(number, n)| (number, MS + n * 10_000));
     assert_eq!(left, expected.collect::<Vec<_>>());
     assert_eq!((held, link.packets(), lost.len()), (1, 0, 0));
+}
+
+#[test]
+fn packets_that_are_held_back_count_as_waiting_in_their_class() {
+    let (mut link, mut lost, mut rows) = (gated(), Vec::new(), Vec::new());
+    for number in 0..5 {
+        let packet = Numbered { number, dscp: if number < 2 { 46 } else { 0 } };
+        link.enter(Time(0), packet, &mut lost);
+        assert!(matches!(link.start(Time(0), &mut lost), Start::Held(_)), "packet {number}");
+    }
+    link.drain_classes(Time(MS), &mut rows);
+    let seen: Vec<_> =
+        rows.iter().map(|row| (row.class, row.in_packets, row.queue_max_bytes, row.queue_bytes)).collect();
+    assert_eq!(seen, [(0, 2, 2000, 2000), (1, 3, 3000, 3000)]);
+    assert!(rows.iter().all(|row| row.queue_delay_ns == u64::MAX && row.out_packets == 0));
 }
 
 #[test]

@@ -58,7 +58,8 @@ impl Simulator {
             ("links", tables.links.into_columns()),
             ("events", tables.events.into_columns()),
         ];
-        for (name, columns) in always.into_iter().chain(delays) {
+        let classes = Some(("classes", tables.classes.into_columns())).filter(|_| self.simulation.has_classes());
+        for (name, columns) in always.into_iter().chain(delays).chain(classes) {
             let table = PyDict::new(py);
             for (column, values) in columns {
                 table.set_item(column, Column::new(values).into_pyobject(py)?)?;

@@ -118,6 +118,16 @@ table! {
 }
 
 table! {
+    /// Table `classes`.
+    Classes / ClassRow {
+        time_ns: u64 as U64, link: u32 as U32, class: u32 as U32, in_packets: u64 as U64, in_bytes: u64 as U64,
+        out_packets: u64 as U64, out_bytes: u64 as U64, drop_packets: u64 as U64, drop_bytes: u64 as U64,
+        mark_packets: u64 as U64, queue_bytes: u64 as U64, queue_packets: u64 as U64, queue_max_bytes: u64 as U64,
+        queue_delay_ns: u64 as U64, queue_delay_max_ns: u64 as U64,
+    }
+}
+
+table! {
     /// Table `delays`.
     Delays / DelayRow {
         time_ns: u64 as U64, flow: u32 as U32, packets: u64 as U64, delay_ns: u64 as U64, delay_min_ns: u64 as U64,
@@ -148,6 +158,7 @@ pub struct Tables {
     pub goodput: Goodput,
     pub samples: Samples,
     pub links: Links,
+    pub classes: Classes,
     pub delays: Delays,
     pub delay_bins: DelayBins,
     pub events: Events,

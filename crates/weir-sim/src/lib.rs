@@ -24,4 +24,8 @@ mod watch;
 
 pub use error::SimError;
 pub use simulation::{Options, Simulation, Statistics};
-pub use weir_run::{Column, DelayBins, Delays, EVENT_KINDS, Events, Flows, Goodput, Links, Samples, Tables};
+pub use weir_run::{Classes, Column, DelayBins, Delays, EVENT_KINDS, Events, Flows, Goodput, Links, Samples, Tables};
+
+// The plans of `tests/common` name this crate from outside.
+#[cfg(test)]
+extern crate self as weir_sim;

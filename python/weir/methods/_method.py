@@ -20,7 +20,7 @@ __all__ = ["TABLES", "Method", "Outcome", "Plan", "Progress", "Sink"]
 Plan = Mapping[str, Any]
 """A plan, parsed."""
 
-TABLES = frozenset({"flows", "goodput", "samples", "links", "delays", "delay_bins", "events"})
+TABLES = frozenset({"flows", "goodput", "samples", "links", "classes", "delays", "delay_bins", "events"})
 """The tables of a run (``weir schema``) that a method writes if it observes everything."""
 
 

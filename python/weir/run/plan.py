@@ -18,7 +18,14 @@ from weir.run.printable import printable
 
 __all__ = ["MEASURE", "Flow", "Link", "Phase", "Plan", "plan_of", "read_plan"]
 
-MEASURE = {"goodput": "goodput", "samples": "tcp", "links": "links", "delays": "delay", "delay_bins": "delay"}
+MEASURE = {
+    "goodput": "goodput",
+    "samples": "tcp",
+    "links": "links",
+    "classes": "links",
+    "delays": "delay",
+    "delay_bins": "delay",
+}
 """The key of ``measure`` with the interval of each table that has one."""
 
 _MAX_BPS = 10**18

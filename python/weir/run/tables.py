@@ -34,7 +34,7 @@ class Table:
     doc: str
     columns: tuple[Column, ...]
     optional: bool = False
-    """Whether a cell has it only where the plan asks for it, and the method can tell."""
+    """Whether a cell has it only if its plan has something to record there, and the method can tell."""
 
 
 _TIME = Column("time_ns", pa.uint64(), "End of the interval, since the start of the run.")
@@ -157,6 +157,36 @@ _LINKS = Table(
     ),
 )
 
+_CLASSES = Table(
+    "classes",
+    "The rows of table `links` for each class of packets, where the queue of a recorded link has classes. A packet is "
+    "counted from its arrival at the queue: packets that the link loses before it, by a loss model or the MTU, belong "
+    "to no class. All else adds up to the row of the link, but for the maximum.",
+    (
+        _TIME,
+        Column("link", pa.uint32(), "Index of the link in the plan."),
+        Column("class", pa.uint32(), "Number of the class within the queue, from 0."),
+        Column("in_packets", pa.uint64(), "Packets of the class that arrived at the queue in the interval."),
+        Column("in_bytes", pa.uint64(), "Their IP bytes."),
+        Column("out_packets", pa.uint64(), "Packets whose transmission began in the interval."),
+        Column("out_bytes", pa.uint64(), "Their IP bytes."),
+        Column("drop_packets", pa.uint64(), "Packets that the queue dropped in the interval."),
+        Column("drop_bytes", pa.uint64(), "Their IP bytes."),
+        Column("mark_packets", pa.uint64(), "Packets marked congestion-experienced in the interval."),
+        Column("queue_bytes", pa.uint64(), "IP bytes waiting at the end of the interval."),
+        Column("queue_packets", pa.uint64(), "Packets waiting at the end of the interval."),
+        Column("queue_max_bytes", pa.uint64(), "Most bytes of the class waiting at any instant of the interval."),
+        Column(
+            "queue_delay_ns",
+            pa.uint64(),
+            "Mean time in the queue, over the packets that began their transmission in the interval; null if none did.",
+            nullable=True,
+        ),
+        Column("queue_delay_max_ns", pa.uint64(), "Longest of these times; null if there was none.", nullable=True),
+    ),
+    optional=True,
+)
+
 _DELAYS = Table(
     "delays",
     "Per flow and interval of `measure.delay`: one-way delay and jitter of the data packets that arrived in it, "
@@ -213,7 +243,9 @@ _EVENTS = Table(
     ),
 )
 
-TABLES: dict[str, Table] = {t.name: t for t in (_FLOWS, _GOODPUT, _SAMPLES, _LINKS, _DELAYS, _DELAY_BINS, _EVENTS)}
+TABLES: dict[str, Table] = {
+    t.name: t for t in (_FLOWS, _GOODPUT, _SAMPLES, _LINKS, _CLASSES, _DELAYS, _DELAY_BINS, _EVENTS)
+}
 
 
 FORMAT = hashlib.sha256(

@@ -35,13 +35,14 @@ impl Simulation {
             Stop::Link(next) | Stop::Fused(next) => {
                 self.enter(next, packet, self.now);
             }
+            Stop::Node(next) => self.on_node_arrival(packet, link, next),
         }
     }
 
     /// Sends a packet over a link, and on over the links fused with it. Returns its departure from the first one, if
     /// that is known and it was not lost there.
     #[inline]
-    fn enter(&mut self, first: u32, packet: Packet, at: Time) -> Option<Time> {
+    pub(super) fn enter(&mut self, first: u32, packet: Packet, at: Time) -> Option<Time> {
         let (mut link, mut packet, mut at) = (first, packet, at);
         let mut first_departure = None;
         loop {
@@ -102,7 +103,7 @@ impl Simulation {
 
     /// Accounts for the packets that a link dropped at `at`, which may be ahead of the clock.
     #[inline]
-    fn account_losses(&mut self, link: u32, at: Time) {
+    pub(super) fn account_losses(&mut self, link: u32, at: Time) {
         while let Some(packet) = self.lost.pop() {
             if let Some(watch) = &mut self.watch {
                 watch.dropped(at, link, &packet);

@@ -1,15 +1,16 @@
 //! The event loop: takes the source that is due first, and lets it act.
 //!
-//! What acts is elsewhere: `links` moves packets, `endpoints` are the hosts' transports, `applications` what they carry
-//! data for.
+//! The rest is elsewhere: `links` moves packets, `nodes` has the state of switches, `endpoints` the hosts' transports,
+//! `applications` the sources of their data.
 
 mod applications;
 mod endpoints;
 mod links;
+mod nodes;
 mod prepare;
 mod slots;
 
-use weir_links::{Calendar, Link, Routes, append_sorted, build_links, mark_fused};
+use weir_links::{Calendar, Link, Routes, append_classes_sorted, append_sorted, mark_fused};
 use weir_plan::Plan;
 use weir_run::Tables;
 use weir_traffic::Waits;
@@ -22,6 +23,8 @@ use crate::sacks::Sacks;
 use crate::telemetry::Telemetry;
 use crate::trace::TraceRecord;
 use crate::watch::Watch;
+use nodes::Nodes;
+use prepare::Parts;
 use slots::{CHANGES, Slots};
 
 /// How to simulate.
@@ -56,6 +59,7 @@ pub struct Simulation {
     slots: Slots,
     calendar: Calendar,
     links: Vec<Link<Packet>>,
+    nodes: Nodes,
     routes: Routes,
     flows: Vec<Flow>,
     waits: Waits,
@@ -84,9 +88,16 @@ impl Simulation {
     /// # Errors
     /// As [`Simulation::new`].
     pub fn with_options(plan: &Plan, options: Options) -> Result<Simulation, SimError> {
-        prepare::check_limits(plan)?;
-        let slots = Slots::new(plan);
-        let mut links = build_links(plan);
+        Simulation::assemble(plan, options, Parts::of(plan))
+    }
+
+    fn assemble(plan: &Plan, options: Options, parts: Parts) -> Result<Simulation, SimError> {
+        let slots = Slots::new(plan, parts.nodes.len() as u32);
+        prepare::check_limits(plan, slots)?;
+        let Parts { mut links, nodes } = parts;
+        for (link, given) in links.iter_mut().zip(&plan.links) {
+            link.behind_node = nodes.iter().any(|(node, _)| *node == given.from);
+        }
         if !options.reference {
             mark_fused(plan, &mut links);
         }
@@ -99,6 +110,7 @@ impl Simulation {
             slots,
             calendar: Calendar::new(slots.count as usize),
             links,
+            nodes: Nodes::new(nodes, plan.links.iter().map(|link| link.from)),
             flows,
             routes,
             waits: Waits::new(plan),
@@ -132,14 +144,19 @@ impl Simulation {
         self.now
     }
 
+    /// Whether table `classes` is recorded: the queue of a recorded link has classes.
+    pub fn has_classes(&self) -> bool {
+        self.links.iter().any(Link::has_classes)
+    }
+
     /// What it has done so far.
     pub fn statistics(&self) -> Statistics {
         self.statistics
     }
 
-    /// Packets on all links: waiting, in transmission or in a delay line.
+    /// Packets in the network: waiting, in transmission, in a delay line or in a node.
     pub fn in_flight(&self) -> u64 {
-        self.links.iter().map(Link::packets).sum()
+        self.links.iter().map(Link::packets).sum::<u64>() + self.nodes.packets()
     }
 
     fn count_in_flight(&mut self) {
@@ -169,13 +186,15 @@ impl Simulation {
 
     /// Takes the rows recorded so far out of the simulation.
     pub fn drain(&mut self) -> Tables {
-        let mut rows = Vec::new();
+        let (mut rows, mut class_rows) = (Vec::new(), Vec::new());
         for link in &mut self.links {
             link.advance(self.now);
             link.stats.roll(self.now);
             link.stats.drain(self.now, &mut rows);
+            link.drain_classes(self.now, &mut class_rows);
         }
         append_sorted(rows, &mut self.telemetry.tables.links);
+        append_classes_sorted(class_rows, &mut self.telemetry.tables.classes);
         if let Some(watch) = &mut self.watch {
             watch.drain(self.now, &mut self.telemetry.tables);
         }
@@ -190,7 +209,7 @@ impl Simulation {
     fn dispatch(&mut self, slot: u32) {
         // The commonest first.
         let slots = self.slots;
-        if slot < slots.senders {
+        if slot < slots.nodes {
             if slot >= slots.pipes {
                 self.on_arrival(slot - slots.pipes);
             } else if slot >= slots.transmitters {
@@ -198,6 +217,8 @@ impl Simulation {
             } else {
                 self.apply_change();
             }
+        } else if slot < slots.senders {
+            self.on_node_due(slot - slots.nodes);
         } else if slot < slots.receivers {
             self.on_sender_due((slot - slots.senders) as usize);
         } else if slot < slots.tcp_tick {
@@ -213,3 +234,6 @@ impl Simulation {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use weir_cc::Algorithm;
-use weir_links::{Calendar, Link, Routes};
-use weir_plan::{Plan, Transport};
+use weir_links::{Calendar, Link, Routes, build_links};
+use weir_plan::{NodeKind, Plan, Transport};
 use weir_tcp::{Sender, header_bytes};
 use weir_units::Time;
 
+use super::nodes::Node;
 use super::slots::Slots;
 use crate::error::SimError;
 use crate::flow::Flow;
@@ -15,11 +16,11 @@ use crate::packet::{MAX_FLOWS, Packet, UDP_HEADERS};
 use crate::processing::Processing;
 
 /// What no simulation of a plan can be begun for.
-pub(super) fn check_limits(plan: &Plan) -> Result<(), SimError> {
+pub(super) fn check_limits(plan: &Plan, slots: Slots) -> Result<(), SimError> {
     if plan.flows.len() > MAX_FLOWS {
         return Err(SimError::Unsupported(format!("{} flows: {MAX_FLOWS} at most", plan.flows.len())));
     }
-    let horizon = Calendar::horizon(Slots::new(plan).count as usize);
+    let horizon = Calendar::horizon(slots.count as usize);
     if Time(plan.end_ns) >= horizon {
         let (hours, flows) = (horizon.as_secs_f64() / 3600.0, plan.flows.len());
         return Err(SimError::Unsupported(format!("with {flows} flows a run may last {hours:.1} hours at most")));
@@ -32,6 +33,27 @@ pub(super) fn check_limits(plan: &Plan) -> Result<(), SimError> {
         return Err(SimError::Unsupported(format!("flow {}: an IP packet holds 65535 bytes at most", flow.name)));
     }
     Ok(())
+}
+
+/// The network of a plan, before its links are fused.
+pub(super) struct Parts {
+    pub links: Vec<Link<Packet>>,
+    /// The nodes that have state, with their numbers in the plan.
+    pub nodes: Vec<(u32, Box<dyn Node>)>,
+}
+
+impl Parts {
+    pub fn of(plan: &Plan) -> Parts {
+        let nodes = (0..).zip(&plan.nodes).filter_map(|(number, node)| Some((number, stateful(node)?)));
+        Parts { links: build_links(plan), nodes: nodes.collect() }
+    }
+}
+
+/// A node of the plan, if its kind has state.
+fn stateful(node: &weir_plan::Node) -> Option<Box<dyn Node>> {
+    match node.kind {
+        NodeKind::Host | NodeKind::Router => None,
+    }
 }
 
 /// The flows of a plan, before anything happens.

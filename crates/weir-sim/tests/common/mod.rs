@@ -11,6 +11,8 @@ use weir_units::Time;
 
 pub const MS: u64 = 1_000_000;
 pub const S: u64 = 1_000_000_000;
+/// The congestion control of tests in which it does not matter.
+pub const CONTROL: &str = "cubic";
 
 pub fn tcp(cc: &str) -> Tcp {
     Tcp {

@@ -26,6 +26,7 @@ pub fn assert_same(a: &Tables, b: &Tables, except: &[&str]) -> Result<(), TestCa
             ("goodput", t.goodput.into_columns()),
             ("samples", t.samples.into_columns()),
             ("links", t.links.into_columns()),
+            ("classes", t.classes.into_columns()),
             ("delays", t.delays.into_columns()),
             ("delay_bins", t.delay_bins.into_columns()),
         ]
@@ -56,11 +57,12 @@ fn numbers(column: Column) -> Vec<i128> {
 }
 
 fn append(all: &mut Tables, part: Tables) {
-    let Tables { flows, goodput, samples, links, delays, delay_bins, events } = part;
+    let Tables { flows, goodput, samples, links, classes, delays, delay_bins, events } = part;
     all.flows.extend(flows);
     all.goodput.extend(goodput);
     all.samples.extend(samples);
     all.links.extend(links);
+    all.classes.extend(classes);
     all.delays.extend(delays);
     all.delay_bins.extend(delay_bins);
     all.events.extend(events);
