@@ -31,7 +31,16 @@ LAYERS: dict[str, set[str]] = {
     # The congestion controls that a plan asks of a kernel; remains of labs, for cleaning; the columns of runs.
     "hosts": {
         *("weir._errors", "weir._group", "weir._linux", "weir._owner", "weir._programs", "weir._remove", "weir._seal"),
-        *("weir._ssh", "weir._weir", "weir.bpf", "weir.inventory", "weir.lab", "weir.queues", "weir.run"),
+        *(
+            "weir._ssh",
+            "weir._weir",
+            "weir.bpf",
+            "weir.inventory",
+            "weir.lab",
+            "weir.language",
+            "weir.queues",
+            "weir.run",
+        ),
     },
     "methods": {
         *("weir._duration", "weir._errors", "weir._owner", "weir._programs", "weir._weir", "weir.cc", "weir.confine"),

@@ -28,7 +28,7 @@ COMMANDS: dict[str, str] = {
     "schema": "Print the columns of a run's tables, or a JSON schema.",
     "cc": "List, build, load and compare congestion controls.",
     "lab": "Build and use the lab: the real Linux kernel in virtual time.",
-    "hosts": "Use real machines: reserve them, and give them back.",
+    "hosts": "Use real machines: check and reserve them, and give them back.",
     "emulate": "Run a program behind an emulated link, or bridge interfaces.",
     "testbed": "Make hosts on this machine, to rehearse experiments on real ones.",
     "clean": "Remove what interrupted runs left on this host.",

@@ -4,7 +4,7 @@ Whatever executes plans on a real kernel is made of these parts - namespaces of 
 machines of their own - and so is what emulates a link or measures a path without any plan:
 
     place, local, relay, guest   where hosts are: this machine, one behind a stream of bytes, a lab's guest
-    ssh                          nodes of an inventory as such places
+    ssh, facts, survey, fitness  nodes of an inventory as such places; what they are, and what they lack
     wiring, netem, qdiscs        from a plan to namespaces, addresses, routes, disciplines: commands; pure
     programs, congestion, rates  what else a plan asks of Linux: routes of programs, congestion controls, trains
     network, namespaces, needs   hosts on this machine; what this machine lacks for them
@@ -16,7 +16,7 @@ machines of their own - and so is what emulates a link or measures a path withou
     load                         whether the machine, and not the protocol, decided a result
     remains                      what runs left on this machine, for ``weir clean``
 
-It knows plans and the columns of runs; no method, scenario or report.
+It knows plans, the columns of runs and inventories; no method, scenario or report.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ __all__ = [
     "checks",
     "congestion",
     "expectation",
+    "facts",
+    "fitness",
     "guardian",
     "guest",
     "jobs",
@@ -47,6 +49,7 @@ __all__ = [
     "selfcheck",
     "session",
     "ssh",
+    "survey",
     "windows",
     "wiring",
 ]

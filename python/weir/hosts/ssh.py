@@ -32,6 +32,7 @@ AT_ONCE = 16
 _FOLDER = "/tmp"
 _PAUSE_S = 0.25
 _MOST_PAUSES = 4
+_MOST_LINES = 3
 
 
 class ConnectError(PlaceError):
@@ -40,7 +41,9 @@ class ConnectError(PlaceError):
     def __init__(self, node: Node, why: str, said: str, todo: str) -> None:
         where = f" ({node.address})" if node.address != node.name else ""
         words = f". ssh said: {said}" if said else ""
-        super().__init__(f"{node.name}{where} cannot be reached: {why}{words}. {todo}")
+        self.text = f"cannot be reached: {why}{words}. {todo}"
+        """All of it but the node."""
+        super().__init__(f"{node.name}{where} {self.text}")
         self.node = node
         self.why = why
         """What is wrong, in a few words."""
@@ -169,6 +172,8 @@ def _cause(said: str) -> _Cause | None:
 
 
 def _explained(node: Node, said: str, cause: _Cause | None, patience_s: float) -> ConnectError:
+    lines = [line.strip().removesuffix(".") for line in said.split("; ") if not line.startswith("@@@")]
+    said = "; ".join(lines[-_MOST_LINES:])
     if cause is None:
         why = "it ended the connection" if said else f"no answer in {patience_s:g} s"
         return ConnectError(node, why, said, "Does `ssh` to it work by hand, without a question and without output?")
