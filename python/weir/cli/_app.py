@@ -30,7 +30,7 @@ COMMANDS: dict[str, str] = {
     "lab": "Build and use the lab: the real Linux kernel in virtual time.",
     "hosts": "Use real machines: check and reserve them, and give them back.",
     "emulate": "Run a program behind an emulated link, or bridge interfaces.",
-    "testbed": "Make hosts on this machine, to rehearse experiments on real ones.",
+    "testbed": "Make hosts on this machine, to rehearse experiments.",
     "clean": "Remove what interrupted runs left on this host.",
     "completion": "Print the completion script of a shell.",
 }

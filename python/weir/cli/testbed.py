@@ -38,6 +38,7 @@ def command() -> None:
 _UP = examples(
     ("weir testbed up --nodes 12 --rtt 18ms", "two sites with 12 nodes each"),
     ("weir testbed up --rate 100Mbps --queue 0.5bdp --loss 0.1%", "a slower link between two sites"),
+    ("weir testbed up --nodes 12 --slurm", "with a Slurm that reserves them"),
     ("weir testbed up --name other --sites 3 --nodes 1", "a second test bed beside the first"),
 )
 _name_option = click.option("--name", default="bed", show_default=True, help="Name of the test bed.")
@@ -58,6 +59,7 @@ _name_option = click.option("--name", default="bed", show_default=True, help="Na
 @click.option("--control", metavar="NETWORK", help="Network for SSH, such as 10.200.0.0/16. Default: one that is free.")
 @click.option("--disk", metavar="SIZE", default="1GiB", show_default=True, help="Space for new files, on each node.")
 @time_option("--time-limit", "limit_s", "Remove the test bed after this time. Default: 12h.")
+@click.option("--slurm", "with_slurm", is_flag=True, help="Run a Slurm over it; the inventory reserves by it.")
 @json_option
 def up(
     sites: int,
@@ -66,6 +68,7 @@ def up(
     control: str | None,
     disk: str,
     limit_s: float | None,
+    with_slurm: bool,
     as_json: bool,
     **links: str | None,
 ) -> None:
@@ -74,17 +77,24 @@ def up(
     Two sites are joined by one link, nodes by their site's router. Nodes are named a1, a2, ..., b1, ...; in a node,
     these names are addresses of the experiment, and a1.control is that for SSH. Quantities, queues and losses are
     written as in scenarios. Needs root, and Debian's package openssh-server; no server of it has to run.
+
+    With --slurm, the first node is the front end of a real Slurm, whose partitions are the sites. `weir hosts reserve`
+    and runs get the nodes from it. Needs Debian's packages slurmctld, slurmd and munge, too.
     """
-    from weir.testbed import LinkOptions, Request, up
+    from weir.testbed import LinkOptions, Request, slurm, up
 
     given: dict[str, Any] = {} if limit_s is None else {"time_limit_s": limit_s}
     options = LinkOptions(**links)
     request = Request(
         sites=sites, nodes=nodes, links=options, name=name, control=control, disk_bytes=_size(disk), **given
     )
+    if with_slurm:
+        slurm.require()
     begin = time.monotonic()
     with _Progress() as progress:
         bed = up(request, progress)
+        if with_slurm:
+            _add_slurm(bed, progress)
     if as_json:
         emit_json(_facts(bed))
         return
@@ -92,6 +102,17 @@ def up(
     said.print(f"test bed {bed.name}: {plural(len(bed.nodes), 'node')}, up in {time.monotonic() - begin:.1f} s")
     said.print(f"inventory  {bed.inventory}")
     said.print(f"ssh        ssh -F {bed.config} {bed.nodes[0].name}")
+
+
+def _add_slurm(bed: Bed, progress: _Progress) -> None:
+    """Starts Slurm; without it, the test bed is not what was asked for."""
+    from weir.testbed import Step, down, slurm
+
+    try:
+        slurm.start(bed, lambda done: progress(Step("slurm", done, len(bed.nodes))))
+    except BaseException:
+        down(bed.name)
+        raise
 
 
 def _size(text: str) -> int:
@@ -109,6 +130,7 @@ _STEPS = {
     "nodes": "making nodes",
     "emulator": "starting the emulator",
     "answers": "waiting for the nodes' SSH servers",
+    "slurm": "starting Slurm",
 }
 
 
@@ -129,7 +151,7 @@ class _Progress:
     def __call__(self, step: Step) -> None:
         text = _STEPS[step.what]
         if self._live:
-            share = f": {step.done} of {step.of}" if step.what in {"nodes", "answers"} else ""
+            share = f": {step.done} of {step.of}" if step.what in {"nodes", "answers", "slurm"} else ""
             from rich.control import Control
             from rich.segment import ControlType
 
@@ -150,10 +172,14 @@ _DOWN = examples(("weir testbed down", "the test bed without a name"), ("weir te
 @click.option("--all", "everything", is_flag=True, help="All test beds of this user.")
 def down(name: str, everything: bool) -> None:
     """Remove a test bed: its processes, networks and files. If there is none, there is nothing to do."""
-    from weir.testbed import down, names
+    from weir.reserve import forget
+    from weir.testbed import beds, down, names
 
+    inventories = {bed.name: bed.inventory for bed in beds()}
     wanted = names() if everything else [name]
     removed = [one for one in wanted if down(one)]
+    for inventory in (inventories[one] for one in removed if one in inventories):
+        forget(inventory)  # its Slurm is gone with what it had reserved
     for one in removed:
         console().print(f"test bed {one} is gone")
     if not removed:

@@ -18,6 +18,7 @@ from weir.reserve._request import KEYS, FrontEnd, Request, parse, to_json
 from weir.reserve._reservation import (
     Progress,
     Reservation,
+    forget,
     keep,
     kept,
     release,
@@ -44,6 +45,7 @@ __all__ = [
     "Reservation",
     "ReserveError",
     "State",
+    "forget",
     "get",
     "keep",
     "kept",

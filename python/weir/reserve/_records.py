@@ -20,7 +20,7 @@ from weir._seal import folder
 from weir.reserve._request import Request, parse, to_json
 from weir.reserve.errors import ReserveError
 
-__all__ = ["Record", "fetch", "new", "place", "records", "remove", "renew"]
+__all__ = ["Record", "fetch", "file", "new", "place", "records", "remove", "renew"]
 
 _MAX_BYTES = 1 << 20
 
@@ -87,7 +87,7 @@ def renew(record: Record, **changes: Any) -> Record:
 
 def remove(record: Record) -> None:
     """Removes a record; it may be gone already."""
-    _path(record.name).unlink(missing_ok=True)
+    file(record).unlink(missing_ok=True)
 
 
 def fetch(name: str) -> Record | None:
@@ -95,8 +95,8 @@ def fetch(name: str) -> Record | None:
     if _owner.find(name, suffix="") is None:
         return None
     try:
-        with _path(name).open("rb") as file:
-            said = json.loads(file.read(_MAX_BYTES))
+        with _named(name).open("rb") as stream:
+            said = json.loads(stream.read(_MAX_BYTES))
         return Record(
             name,
             parse(said["request"]),
@@ -116,7 +116,12 @@ def records() -> Iterator[Record]:
     yield from sorted(found, key=lambda record: (record.made_s, record.name))
 
 
-def _path(name: str) -> Path:
+def file(record: Record) -> Path:
+    """The file of a record."""
+    return _named(record.name)
+
+
+def _named(name: str) -> Path:
     return place() / f"{name}.json"
 
 
@@ -128,4 +133,4 @@ def _write(record: Record) -> None:
         "inventory": record.inventory,
         "alias": record.alias,
     }
-    write_atomic(_path(record.name), json.dumps(said, indent=2) + "\n")
+    write_atomic(file(record), json.dumps(said, indent=2) + "\n")

@@ -23,6 +23,7 @@ from weir.reserve.errors import ReserveError
 __all__ = [
     "Progress",
     "Reservation",
+    "forget",
     "give_back",
     "keep",
     "kept",
@@ -203,12 +204,19 @@ def give_back(record: Record) -> None:
     """Gives back what a record says, also if the scheduler's answer was lost.
 
     Raises:
-        ReserveError: the scheduler is out of reach, or refuses; the record stays.
+        ReserveError: the scheduler is out of reach, or refuses; the record stays, and the message names it.
     """
+    try:
+        if get(record.request.by).schedules:
+            _end(record)
+    except ReserveError as error:
+        file = _records.file(record)
+        raise ReserveError(f"{error} (if the scheduler is gone for ever, remove its record {file})") from error
+    _records.remove(record)
+
+
+def _end(record: Record) -> None:
     provider = get(record.request.by)
-    if not provider.schedules:
-        _records.remove(record)
-        return
     identity = record.identity or provider.find(record.request, record.name)
     if identity is None and record.age_s < _UNSEEN_S:
         text = f"the scheduler does not know {record.name} yet, whose submission was not answered"
@@ -216,7 +224,6 @@ def give_back(record: Record) -> None:
     if identity is not None:
         provider.release(record.request, identity, record.name)
         _await_end(record, identity)
-    _records.remove(record)
 
 
 def _await_end(record: Record, identity: str) -> None:
@@ -266,6 +273,12 @@ def reserved(
         yield dict(zip(aliases, wait([have[alias] for alias in aliases], patience_s, progress), strict=True))
     finally:
         release_all(new)
+
+
+def forget(inventory: Path) -> None:
+    """Forgets what is kept for an inventory whose scheduler is no more, without asking it."""
+    for one in kept(inventory):
+        _records.remove(one.record)
 
 
 def usable(requests: Mapping[str, Request], inventory: Path) -> dict[str, Reservation]:

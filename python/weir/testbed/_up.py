@@ -53,7 +53,7 @@ class Step:
     """How far it is."""
 
     what: str
-    """``networks``, ``nodes``, ``emulator`` or ``answers``."""
+    """``networks``, ``nodes``, ``emulator``, ``answers`` or ``slurm``."""
     done: int
     of: int
 
