@@ -8,7 +8,7 @@ network namespaces.
 from __future__ import annotations
 
 from weir.bpf._errors import BpfError, BpfRequestError
-from weir.bpf._loader import Loader
+from weir.bpf._loader import Loader, kernel_name
 from weir.bpf._parity import Difference, Parity, parity
 from weir.bpf._pins import drop, drop_all, keep, kept, ours, unpin
 from weir.bpf._status import KernelCc, Status, status
@@ -25,6 +25,7 @@ __all__ = [
     "drop_all",
     "keep",
     "kept",
+    "kernel_name",
     "ours",
     "parity",
     "status",

@@ -6,9 +6,12 @@ input it ends every process that it started, with all that those have started, r
 stays of a machine's work when the way to it is cut. It imports nothing of weir, and needs Python 3.8 only.
 
 Asked (``do``): ``start`` a command, ``write`` to it, ``close`` its input, ``signal`` it; ``put`` and ``get`` a file;
-read the ``clock``. Answered (``is``): ``started``, ``out``, ``err`` and ``end`` of a process, ``put``, ``file``,
-``clock``, or ``error``. The ``id`` of a question is that of its answers. A line with the folder comes before all. At a
-terminal it tells how much it has ``taken``, because its kernel holds little of what is written to one.
+read the ``clock``; set a time ``limit``; ``leave`` a command behind, which may outlive this process. Answered (``is``):
+``started``, ``out``, ``err`` and ``end`` of a process, ``put``, ``file``, ``clock``, ``limit``, ``left``, or
+``error``. The ``id`` of a question is that of its answers. A line with the folder comes before all. At a terminal it
+tells how much it has ``taken``, because its kernel holds little of what is written to one.
+
+With a limit, it also leaves when it has read nothing for so long: a way can be cut without either end being told.
 """
 
 from __future__ import annotations
@@ -59,6 +62,8 @@ class _Relay:
         self.over = False
         self.header: dict[str, Any] | None = None
         self.children: dict[int, _Child] = {}
+        self.left: set[int] = set()
+        self.limit_s = 0
         self.selector = selectors.DefaultSelector()
         self.libc = ctypes.CDLL(None)
         # Whoever leaves its parent becomes a child of this process: nothing that was started gets away.
@@ -92,6 +97,7 @@ class _Relay:
         except OSError:  # a terminal that was hung up
             data = b""
         self.over = not data
+        signal.alarm(self.limit_s)  # it also interrupts a write that nobody reads
         if self.tells:
             self.say({"id": None, "is": "taken", "count": len(data)})
         self.held += data
@@ -170,6 +176,20 @@ class _Relay:
     def do_clock(self, asked: dict[str, Any], _: bytes) -> None:
         self.say({"id": asked["id"], "is": "clock", "monotonic_ns": time.monotonic_ns()})
 
+    def do_limit(self, asked: dict[str, Any], _: bytes) -> None:
+        self.limit_s = asked["seconds"]
+        signal.alarm(self.limit_s)
+        self.say({"id": asked["id"], "is": "limit", "pid": os.getpid()})
+
+    def do_leave(self, asked: dict[str, Any], _: bytes) -> None:
+        nothing = subprocess.DEVNULL
+        process = subprocess.Popen(
+            asked["command"], stdin=nothing, stdout=nothing, stderr=nothing, cwd="/", start_new_session=True
+        )
+        process.returncode = 0  # it is not waited for
+        self.left.add(process.pid)
+        self.say({"id": asked["id"], "is": "left", "pid": process.pid})
+
     # Processes.
 
     def _write(self, child: _Child) -> None:
@@ -238,7 +258,8 @@ class _Relay:
             return [child.process.pid for child in self.children.values()]
 
     def end(self) -> None:
-        """Ends everything, removes the folder."""
+        """Ends everything but what was to be left, removes the folder."""
+        signal.alarm(0)
         for child in self.children.values():
             with contextlib.suppress(OSError):
                 assert child.process.stdin is not None
@@ -259,7 +280,7 @@ class _Relay:
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        return self._descendants()
+        return [pid for pid in self._descendants() if pid not in self.left]
 
 
 def _raw(terminal: int) -> None:
@@ -280,7 +301,7 @@ def _leave(number: int, _: object) -> None:
 
 def main() -> None:
     """Serves until the end of standard input."""
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGALRM):
         signal.signal(number, _leave)  # a handler, which what is started does not inherit
     source, out = os.dup(0), os.dup(1)
     is_terminal = os.isatty(source)

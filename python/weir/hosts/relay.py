@@ -122,7 +122,33 @@ class Relay(Place):
 
     def clock(self) -> Clock:
         """See :meth:`weir.hosts.place.Place.clock`: the best of some questions."""
-        return min((self._clock() for _ in range(_ASKED)), key=lambda clock: clock.error_ns)
+        return min((self.reading() for _ in range(_ASKED)), key=lambda clock: clock.error_ns)
+
+    def limit(self, seconds: int) -> int:
+        """Has the far end leave, as at the end of its stream, when it has heard nothing for so long; its process' id.
+
+        Raises:
+            PlaceError: it does not answer.
+        """
+        return int(self._ask({"do": "limit", "seconds": seconds})[0]["pid"])
+
+    def leave(self, command: Sequence[str]) -> int:
+        """Starts ``command`` without streams; it may outlive the place. Its process' id there.
+
+        Raises:
+            PlaceError: it cannot be started.
+        """
+        return int(self._ask({"do": "leave", "command": list(command)})[0]["pid"])
+
+    @property
+    def gone(self) -> bool:
+        """Whether the far end is there no more."""
+        return self._gone.is_set()
+
+    def cut(self) -> None:
+        """Gives the way up without waiting: for one that hangs."""
+        with contextlib.suppress(OSError, ValueError):
+            self._send.close()
 
     def close(self) -> None:
         """See :meth:`weir.hosts.place.Place.close`."""
@@ -130,7 +156,12 @@ class Relay(Place):
             self._send.close()
         self._gone.wait(_LEAVE_S)
 
-    def _clock(self) -> Clock:
+    def reading(self) -> Clock:
+        """One reading of its clock.
+
+        Raises:
+            PlaceError: it does not answer.
+        """
         before_ns = here_ns()
         answer, _ = self._ask({"do": "clock"})
         after_ns = here_ns()
@@ -434,6 +465,10 @@ class _Reached(Relay):
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
             raise
+
+    def cut(self) -> None:
+        """See :meth:`Relay.cut`: the command ends, and so do the streams."""
+        self._process.kill()
 
     def close(self) -> None:
         """See :meth:`weir.hosts.place.Place.close`."""

@@ -135,20 +135,45 @@ class Session:
         Raises:
             ProcessError: one failed, or not all have ended at ``deadline_s`` of the monotonic clock.
         """
+        yield from (frame for _, frame in self.frames_by(deadline_s, idle))
+
+    def frames_by(
+        self,
+        deadline_s: float,
+        idle: Callable[[], None],
+        failed: Callable[[Process, ProcessError], float] | None = None,
+    ) -> Iterator[tuple[Process, Frame]]:
+        """As :meth:`frames`, with the process of each table.
+
+        Args:
+            deadline_s: As there.
+            idle: As there.
+            failed: Is told of each process that fails, which is waited for no more, and returns another deadline;
+                ``None``: an error is raised.
+        """
         waiting = set(self._processes)
         while waiting:
             said = self._next(min(deadline_s, time.monotonic() + _POLL_S))
             idle()
-            if said is None:
-                if time.monotonic() >= deadline_s:
-                    raise min(waiting, key=lambda p: p.name).failure("did not end in time")
-            elif isinstance(said.what, Frame):
-                self._guarded(said.by, self.check, said.what)
-                yield said.what
-            elif isinstance(said.what, File):
-                self._guarded(said.by, self.heard.remains.take, said.what)
-            elif said.by in waiting and self._heed(said)["message"] == "end":  # after that, its output may end
-                waiting.discard(said.by)
+            try:
+                if said is None:
+                    if time.monotonic() >= deadline_s:
+                        late = min(waiting, key=lambda p: p.name)
+                        waiting.discard(late)
+                        raise late.failure("did not end in time")
+                elif isinstance(said.what, Frame):
+                    self._guarded(said.by, self.check, said.what)
+                    yield said.by, said.what
+                elif isinstance(said.what, File):
+                    self._guarded(said.by, self.heard.remains.take, said.what)
+                elif said.by in waiting and self._heed(said)["message"] == "end":  # after that, its output may end
+                    waiting.discard(said.by)
+            except ProcessError as error:
+                if failed is None:
+                    raise
+                by = late if said is None else said.by
+                waiting.discard(by)
+                deadline_s = failed(by, error)
 
     def _guarded(self, by: Process, take: Callable[[_What], None], what: _What) -> None:
         """Passes ``what`` to ``take``.

@@ -29,7 +29,19 @@ from weir.plan import (
     tcp_flows,
 )
 
-__all__ = ["DEVICE", "FIRST_PORT", "Command", "Host", "Wiring", "WiringError", "route_options", "sysctl", "wire"]
+__all__ = [
+    "DEVICE",
+    "FIRST_PORT",
+    "Command",
+    "Host",
+    "Wiring",
+    "WiringError",
+    "refuse_old_stacks",
+    "route_options",
+    "switches",
+    "sysctl",
+    "wire",
+]
 
 Command = tuple[str, ...]
 """A program and its arguments."""
@@ -118,15 +130,15 @@ def wire(plan: Plan, tag: str, *, alone: bool = False) -> Wiring:
         WiringError: flows of one host, or between the same two, ask for settings that Linux cannot separate; or one
             asks for a setting that no Linux has.
     """
-    _refuse_old_stacks(plan)
+    refuse_old_stacks(plan)
     nodes = sorted({node for flow in plan.flows for node in (flow.from_, flow.to)})
     hosts = tuple(_host(plan, node, tag) for node in nodes)
-    switches = _switches(plan)
+    connection = switches(plan)
     by_node = {host.node: host for host in hosts}
     routes = route_options(plan)
     up: list[Command] = [("ip", "netns", "add", host.namespace) for host in hosts]
     for host in hosts:
-        up += _settings(plan, host, switches[host.node])
+        up += _settings(plan, host, connection[host.node])
         up += _link(plan, host, alone=alone)
         up += [_route(host, by_node[peer], words) for (node, peer), words in routes.items() if node == host.node]
         up += _card(plan, host)
@@ -232,8 +244,12 @@ _SWITCHES: Sequence[tuple[str, str, Callable[[TcpTransport], bool]]] = (
 """Each connection option that Linux switches per host: its name in a plan, its parameter, its value."""
 
 
-def _switches(plan: Plan) -> dict[int, dict[str, str]]:
-    """The TCP connection options that Linux switches per host, for each host of ``plan``."""
+def switches(plan: Plan) -> dict[int, dict[str, str]]:
+    """The TCP connection options that Linux switches per host, for each host of ``plan``: parameters by name.
+
+    Raises:
+        WiringError: flows of one host need different ones.
+    """
     found: defaultdict[int, dict[str, str]] = defaultdict(dict)
     for option, name, of in _SWITCHES:
         for node, on in _negotiated(plan, option, of).items():
@@ -327,7 +343,7 @@ def _route(host: Host, peer: Host, words: Sequence[str]) -> Command:
     return ("ip", "-n", host.namespace, "route", "add", f"{peer.address}/32", "dev", host.device, *words)
 
 
-def _refuse_old_stacks(plan: Plan) -> None:
+def refuse_old_stacks(plan: Plan) -> None:
     """Raises WiringError if a flow asks for an outdated TCP."""
     old = [flow.name for flow, tcp in tcp_flows(plan) if tcp.stack == "linux-2.6"]
     if old:
