@@ -86,6 +86,8 @@ pub struct Session {
     next_goodput: Time,
     next_tcp: Time,
     lateness: Histogram,
+    /// How late the first look at the clock after the start was.
+    start_late_ns: Option<u64>,
     wakeups: u64,
     ticks: u64,
     late_ticks: u64,
@@ -126,6 +128,7 @@ impl Session {
                     sampler,
                     census,
                     lateness: Histogram::default(),
+                    start_late_ns: None,
                     wakeups: 0,
                     ticks: 0,
                     late_ticks: 0,
@@ -303,6 +306,7 @@ impl Session {
         if !self.context.begun || self.done {
             return Ok(());
         }
+        self.start_late_ns.get_or_insert(self.context.now.0);
         while let Some((at, slot)) = self.context.schedule.take(self.context.now) {
             self.lateness.add(self.context.now.since(at).0, 1);
             match slot {
@@ -447,6 +451,9 @@ impl Session {
             ("acked_bytes".to_owned(), telemetry.acked_bytes as f64),
             ("delivered_bytes".to_owned(), telemetry.delivered_bytes as f64),
         ]);
+        if let Some(late) = self.start_late_ns {
+            stats.insert("start_late_ns".to_owned(), late as f64);
+        }
         add_quantiles(&mut stats, "timer_late", &self.lateness);
         for endpoint in &self.endpoints {
             match endpoint {
