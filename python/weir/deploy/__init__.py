@@ -1,0 +1,27 @@
+"""What weir changes on the nodes of an experiment, so that it is undone whatever happens.
+
+Every change goes through the program ``_node.py`` on the node, which writes it to a journal there, with the value
+before, before it is made. A :class:`Keeper` is this experiment's hold of one node: it claims the node, changes it,
+restores it. A watchdog process on the node restores when the way to the controller is cut; whatever that could not,
+:meth:`Keeper.restore` undoes from the journal alone.
+"""
+
+from __future__ import annotations
+
+from weir.deploy._changes import Change, describe, module, offload, qdisc, route, sysctl
+from weir.deploy._keeper import DeployError, Keeper, PrivilegeError
+from weir.deploy._programs import deploy
+
+__all__ = [
+    "Change",
+    "DeployError",
+    "Keeper",
+    "PrivilegeError",
+    "deploy",
+    "describe",
+    "module",
+    "offload",
+    "qdisc",
+    "route",
+    "sysctl",
+]

@@ -1,0 +1,148 @@
+"""This experiment's hold of one node: the claim, the changes, their end."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from weir._errors import MethodError
+from weir.deploy import _node
+from weir.deploy._changes import Change, describe
+from weir.hosts.place import PlaceError
+from weir.hosts.relay import Relay
+
+__all__ = ["DeployError", "Keeper", "PrivilegeError"]
+
+_PROGRAM = Path(_node.__file__)
+_SUDO = ("sudo", "-n")
+_ANSWER_S = 60.0
+
+
+class DeployError(MethodError):
+    """A node cannot be changed as asked, or is in use; the message names it."""
+
+
+class PrivilegeError(DeployError):
+    """A change needs root, and the user of the node is not, and may not become it without a password."""
+
+
+class Keeper:
+    """Changes one node, and undoes it. It keeps the way to the node no longer than it is open."""
+
+    def __init__(self, place: Relay, python: str = "python3") -> None:
+        """Carries the program to the node.
+
+        Raises:
+            PlaceError: it cannot be written there.
+        """
+        self.place = place
+        self._python = python
+        self._program = place.put("weir-node.py", _PROGRAM.read_bytes())
+        self._prefix: tuple[str, ...] | None = None
+        self._pid: int | None = None
+        self._watch: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Of the node."""
+        return self.place.name
+
+    def ask(self, do: str, *, privileged: bool = False, **what: Any) -> dict[str, Any]:
+        """Asks the program on the node.
+
+        Args:
+            do: The question (``do_...`` in ``_node.py``).
+            privileged: Ask as root, if the user may become it without a password.
+            what: Its arguments.
+
+        Raises:
+            DeployError: it refuses, or cannot.
+            PlaceError: the node does not answer.
+        """
+        command = (*(self.prefix if privileged else ()), self._python, "-I", "-S", self._program)
+        ran = self.place.run(command, json.dumps({"do": do, **what}).encode(), _ANSWER_S)
+        try:
+            answer: dict[str, Any] = json.loads(ran.out)
+        except ValueError:
+            words = ran.err.decode(errors="replace").strip().splitlines()
+            raise DeployError(f"{self.name}: {words[-1] if words else f'no answer, status {ran.code}'}") from None
+        if "error" in answer:
+            if answer.get("needs") is not None:
+                raise PrivilegeError(f"{self.name}: {answer['error']}; it needs root there: {answer['needs']}")
+            raise DeployError(f"{self.name}: {answer['error']}")
+        return answer
+
+    @property
+    def prefix(self) -> tuple[str, ...]:
+        """What makes a command one of root's; empty if the user is root, or may not become it."""
+        if self._prefix is None:
+            self._prefix = ()
+            if int(self.place.require(("id", "-u"))) != 0 and self._becomes_root():
+                self._prefix = _SUDO
+        return self._prefix
+
+    @property
+    def is_root(self) -> bool:
+        """Whether commands can be root's there."""
+        return bool(self.prefix) or int(self.place.require(("id", "-u"))) == 0
+
+    def _becomes_root(self) -> bool:
+        try:
+            return self.place.run((*_SUDO, "true")).code == 0
+        except PlaceError:  # there is no sudo
+            return False
+
+    def claim(self, limit_s: int) -> list[Change]:
+        """Makes the node this experiment's; returns what a former one had left, which is restored first.
+
+        A process that stays on the node restores it when the far end of the way is gone; that leaves if it hears
+        nothing for ``limit_s`` seconds.
+
+        Raises:
+            DeployError: another experiment uses the node.
+        """
+        self._pid = self.place.limit(limit_s)
+        by = f"{getpass.getuser()} on {socket.gethostname()}"
+        restored: list[Change] = self.ask("claim", privileged=True, pid=self._pid, by=by)["restored"]
+        watch = json.dumps({"do": "watch", "pid": self._pid})
+        # The file of the program goes with the place; the watchdog has it in its arguments.
+        carried = (self._python, "-I", "-S", "-c", _PROGRAM.read_text(encoding="utf-8"), watch)
+        self._watch = self.place.leave((*self.prefix, *carried))
+        return restored
+
+    def lacking(self, changes: Sequence[Change]) -> list[Change]:
+        """Those of ``changes`` that are not so yet."""
+        return [entry["change"] for entry in self.ask("lacking", changes=list(changes))["lacking"]]
+
+    def apply(self, changes: Sequence[Change]) -> list[Mapping[str, Any]]:
+        """Makes ``changes``; returns those that were made, each with the value before.
+
+        Raises:
+            PrivilegeError: root is needed; the message has all commands that need it.
+            DeployError: one is impossible; those before it are made, and in the journal.
+        """
+        if not changes:
+            return []
+        if not self.is_root and (lacking := self.lacking(changes)):
+            commands = "; ".join(describe(change) for change in lacking)
+            raise PrivilegeError(f"{self.name}: this needs root there, or `sudo -n`: {commands}")
+        done: list[Mapping[str, Any]] = self.ask("apply", privileged=True, changes=list(changes))["done"]
+        return done
+
+    def restore(self, *, force: bool = False) -> list[Mapping[str, Any]]:
+        """Undoes everything in the node's journal, and gives up the claim; returns what was undone, the last first.
+
+        Raises:
+            DeployError: a change cannot be undone, or another experiment uses the node and ``force`` is not set.
+        """
+        answer = self.ask("restore", privileged=True, force=force, pid=self._pid, watch=self._watch)
+        restored: list[Mapping[str, Any]] = answer["restored"]
+        return restored
+
+    def status(self) -> dict[str, Any]:
+        """The journal: ``claim``, whether its process ``lives``, ``changes``."""
+        return self.ask("status", privileged=True)
