@@ -43,9 +43,10 @@ LAYERS: dict[str, set[str]] = {
         ),
     },
     "methods": {
-        *("weir._duration", "weir._errors", "weir._owner", "weir._programs", "weir._weir", "weir.cc", "weir.confine"),
-        *("weir.hosts", "weir.lab", "weir.queues", "weir.run"),
+        *("weir._duration", "weir._errors", "weir._owner", "weir._programs", "weir._weir", "weir.bpf", "weir.cc"),
+        *("weir.confine", "weir.deploy", "weir.hosts", "weir.inventory", "weir.lab", "weir.queues", "weir.run"),
     },
+    "deploy": {"weir._errors", "weir._programs", "weir.hosts"},
     "bpf": {"weir._errors", "weir._programs", "weir._seal", "weir.cc"},
     "engine": {
         *(
@@ -240,24 +241,36 @@ def test_the_questions_of_studies_know_the_study_and_not_each_other() -> None:
 
 
 NAMED = {
-    "cli/_app.py": "`weir lab` builds and uses the kernel; it is a command",
+    "cli/_app.py": "`weir lab` builds and uses the kernel, `weir hosts` machines; they are commands",
     "cli/_errors.py": "the package weir.lab, which has an error of its own",
     "cli/cc.py": "the lab's kernel, whose congestion controls are listed beside this host's",
     "cli/validate.py": "the question that `weir validate` asks by itself: the simulator against this kernel",
     "lab/": "the kernel, its files and processes: what a method may run on, not the method",
+    "scenario/_topologies.py": "the key with the hosts of a topology, in a mark",
     "study/validation/_heatmap.py": "the colour space CIELAB",
     "study/validation/controls/": "its question is about these: the kernel's congestion control in the lab, and weir's",
+    "testbed/_files.py": "the file /etc/hosts",
 }
 """Places outside of the methods that may name a method, with reasons."""
 
 
+WORDS = {"hosts"}
+"""Names of methods that are words of the field, too: as keys of documents they mean hosts."""
+
+
 def named(tree: ast.AST, names: set[str]) -> Iterator[tuple[int, str]]:
-    """Words of code with one of the names, and their lines: strings without white space with such a part."""
+    """Words of code with one of the names, and their lines: strings without white space with such a part.
+
+    A string that is just a word of the field (:data:`WORDS`) does not count where it is a key: of a literal mapping, or
+    in brackets.
+    """
     documents = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    keys = {id(key) for node in ast.walk(tree) if isinstance(node, ast.Dict) for key in node.keys}
+    keys |= {id(node.slice) for node in ast.walk(tree) if isinstance(node, ast.Subscript)}
     for node in ast.walk(tree):
         match node:
             case ast.Constant(value=str(text)) if id(node) not in documents and not re.search(r"\s", text):
-                if names & set(re.split(r"\W+", text)):
+                if names & set(re.split(r"\W+", text)) and not (text in WORDS and id(node) in keys):
                     yield node.lineno, text
 
 
@@ -271,10 +284,14 @@ def named(tree: ast.AST, names: set[str]) -> Iterator[tuple[int, str]]:
         ('"""The methods sim and lab."""', 0),
         ('help = "executed by sim, which needs nothing"', 0),
         ('kind = "simple"', 0),
+        ('job = {"hosts": list(hosts)}; job["hosts"]', 0),
+        ('if method == "hosts": pass', 1),
+        ('methods.get("hosts"); run(method="hosts")', 2),
+        ('SPEED = {"lab": "hosts"}', 2),
     ],
 )
 def test_names_of_methods_are_found_where_they_decide(code: str, found: int) -> None:
-    assert len([*named(ast.parse(code), {"sim", "lab", "emul"})]) == found
+    assert len([*named(ast.parse(code), {"sim", "lab", "emul", "hosts"})]) == found
 
 
 def test_nothing_above_the_methods_knows_which_there_are() -> None:

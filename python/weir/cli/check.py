@@ -11,6 +11,7 @@ import click
 
 from weir.cli import _errors
 from weir.cli._common import emit_json, examples, json_option, plural, say
+from weir.cli._on import inventory_of, obstacles, on_option
 from weir.cli._remarks import remarks
 from weir.cli._scenarios import complete_scenario, locate, print_problems
 
@@ -30,15 +31,20 @@ _EPILOG = examples(
 
 @click.command(epilog=_EPILOG)
 @click.argument("files", nargs=-1, required=True, metavar="FILE|NAME...", shell_complete=complete_scenario)
+@on_option
 @click.option("-q", "--quiet", is_flag=True, help="Print errors only.")
 @json_option
-def command(files: tuple[str, ...], quiet: bool, as_json: bool) -> None:
+def command(files: tuple[str, ...], on: Path | None, quiet: bool, as_json: bool) -> None:
     """List every mistake in scenarios, without executing anything.
+
+    With --on, also whether each scenario can be executed on the machines of an inventory: which host of it has which
+    role, and what the method cannot do. It connects to none of them; `weir hosts check` does.
 
     Errors exit with 2; warnings and notes do not. Notes also say if a method would be unusually slow, or cannot measure
     as often as `measure` asks.
     """
-    problems = [problem for name in files for problem in _problems(locate(name), quiet=quiet)]
+    on, _ = inventory_of(on, {})
+    problems = [problem for name in files for problem in _problems(locate(name), on, quiet=quiet)]
     errors = sum(problem.severity == "error" for problem in problems)
     if as_json:
         emit_json([asdict(problem) for problem in problems])
@@ -50,13 +56,14 @@ def command(files: tuple[str, ...], quiet: bool, as_json: bool) -> None:
         raise click.exceptions.Exit(_errors.BAD_INPUT)
 
 
-def _problems(file: Path, *, quiet: bool) -> Iterator[Problem]:
+def _problems(file: Path, on: Path | None, *, quiet: bool) -> Iterator[Problem]:
     """The problems of the scenario in ``file``; unless ``quiet``, also the methods' remarks, as notes."""
     from weir import scenario
 
     try:
         loaded = scenario.load(file)
         yield from loaded.problems
+        yield from (scenario.Problem(str(file), 1, 1, text, "error") for text in obstacles(loaded.cells(), on))
         if quiet:
             return
         large = loaded.heaviest > _MAX_WORK

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +14,7 @@ from weir.cli import _errors
 from weir.cli._capacity import capacities, show_capacities
 from weir.cli._choice import show_methods
 from weir.cli._common import console, emit_json, examples, json_option, json_text, plural, print_table, say
+from weir.cli._on import inventory_of, method_on, on_option, require_use
 from weir.cli._remarks import print_remarks
 from weir.cli._scenarios import complete_scenario, load, scenario_options
 
@@ -35,6 +37,7 @@ _EPILOG = examples(
 @scenario_options
 @click.option("--cell", "cell_id", metavar="ID", help="Print the plan of this cell as JSON.")
 @click.option("--method", metavar="NAME", help="Show this method. Default: compare all methods.")
+@on_option
 @click.option("--force", is_flag=True, help="Exit with 0 even if this machine cannot carry it.")
 @json_option
 def command(
@@ -43,6 +46,7 @@ def command(
     overrides: tuple[str, ...],
     cell_id: str | None,
     method: str | None,
+    on: Path | None,
     force: bool,
     as_json: bool,
 ) -> None:
@@ -57,7 +61,10 @@ def command(
     from weir import methods
 
     cells = load(scenario, version=version, overrides=overrides).cells()
-    executor = methods.get(method or methods.DEFAULT)
+    on, _ = inventory_of(on, {})
+    method = method or method_on(on)
+    require_use(on, [method] if method else [])
+    executor = methods.get(method or methods.DEFAULT, None if on is None else str(on))
     if cell_id is not None:
         say(json_text(_find(cells, cell_id).plan(), indent=None if as_json else 2))
     elif (found := capacities(executor, cells)) is not None:

@@ -23,6 +23,7 @@ from weir.cli._common import (
     unconfined_option,
     verbosity_options,
 )
+from weir.cli._on import inventory_of, method_on, on_option, require_use
 from weir.cli._scenarios import complete_scenario, scenario_options
 from weir.cli._verdicts import print_verdicts, settle, verdicts_of
 from weir.cli._warnings import print_warnings
@@ -45,6 +46,7 @@ _EPILOG = examples(
         "weir run E2/congestion-collapse --realtime --method emul",
         "at rates that this machine can carry, with a live view",
     ),
+    ("weir run my.yaml --on nodes.yaml", "on real machines, over SSH"),
     ("weir run my.yaml --quick --trace", "record packet captures for Wireshark"),
     ("weir run runs/my --cell cc=cubic,rtt=100ms --method lab", "one cell of a run, into runs/my-0003-r0/lab"),
 )
@@ -54,6 +56,7 @@ _EPILOG = examples(
 @click.argument("scenario", metavar="FILE|NAME|DIR", shell_complete=complete_scenario)
 @scenario_options
 @click.option("--method", metavar="NAME,...", help="Methods that execute it. Default: the best available one.")
+@on_option
 @click.option("-j", "--workers", type=click.IntRange(1), help="Number of processes. Default: one for each processor.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder of the run. Default: runs/NAME.")
 @click.option("--cell", metavar="ID|FACTOR=VALUE,...", help="Execute only this cell, into a run of its own.")
@@ -72,6 +75,7 @@ def command(
     version: Version,
     overrides: tuple[str, ...],
     method: str | None,
+    on: Path | None,
     workers: int | None,
     out: Path | None,
     cell: str | None,
@@ -95,6 +99,8 @@ def command(
     DIR is the folder of a run, which weir continues with its settings. Runs that you did not make there, such as
     copies, need --method.
 
+    --on executes it on the machines of an inventory (docs/hosts.md), over SSH; all that is changed there is undone.
+
     --cell executes one cell of a scenario, or of the run in DIR. Name it by its id or by its factors; without repeat=N,
     factors mean the first repeat. The cell becomes a run of its own, runs/NAME-ID/METHOD or DIR-ID/METHOD, and its
     claims are not judged.
@@ -105,10 +111,12 @@ def command(
 
     asked = find(scenario, version, (*overrides, *_tracing(trace)), cell, method=method, quiet=quiet)
     folder = out or asked.folder
-    method = method or asked.method
+    on, settings = inventory_of(on, asked.settings)
+    method = method or asked.method or method_on(on)
     if method is None:
         method = method_for(asked.scenario.cells(), folder, fresh=fresh, workers=workers, quiet=quiet)
     names = parse_methods(method)  # reports unknown ones before executing anything
+    require_use(on, names)
     done = []
     for name in names:
         result = _execute(
@@ -116,7 +124,8 @@ def command(
             folder / name if len(names) > 1 or (cell is not None and out is None) else folder,
             method=name,
             workers=workers,
-            settings=asked.settings,
+            settings=settings,
+            on=on,
             fresh=fresh,
             force=force,
             quiet=quiet,

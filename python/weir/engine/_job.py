@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -119,10 +120,12 @@ class Job:
     """Relative amount of work: the method's estimate in seconds, or packets."""
     controls: Mapping[str, str] = field(default_factory=dict)
     """The source of each user's congestion control, by name."""
+    on: str | None = None
+    """The file of the inventory on which it is executed, for a method that takes one."""
 
     @classmethod
-    def of(cls, cell: Cell, method: str) -> Job:
-        """The job of executing ``cell`` by ``method``.
+    def of(cls, cell: Cell, method: str, on: str | None = None) -> Job:
+        """The job of executing ``cell`` by ``method``, on the inventory in the file ``on`` if that takes one.
 
         Raises:
             weir.plan.PlanError: the cell's document is no plan.
@@ -130,10 +133,11 @@ class Job:
         document = cell.plan()
         plan, digest = typed(document), plan_hash(document)
         versions = {"weir": weir.__version__, "tables": tables.FORMAT}
-        key = canonical({"plan": digest, "method": method, **versions, "inputs": _inputs(plan)})
+        where = {} if on is None else {"on": hashlib.sha256(Path(on).read_bytes()).hexdigest()}
+        key = canonical({"plan": digest, "method": method, **versions, "inputs": _inputs(plan), **where})
         expected = estimate(document)
-        cost = _cost(document, expected.packets, method)
-        return cls(cell, digest, key, plan.seed, expected, plan.end_ns, cost, cc.sources_of(plan))
+        cost = _cost(document, expected.packets, methods.get(method, on))
+        return cls(cell, digest, key, plan.seed, expected, plan.end_ns, cost, cc.sources_of(plan), on)
 
     def message(self, run: Path, method: str) -> dict[str, Any]:
         """The message to a worker: see :mod:`weir.engine.worker`.
@@ -149,6 +153,7 @@ class Job:
             "method": method,
             "plan": canonical(plan),
             "manifest": {**self.facts(), "method": method, "key": self.key},
+            **({} if self.on is None else {"on": self.on}),
             **({"objects": {name: str(cc.object_of(name)) for name in names}} if names else {}),
         }
 
@@ -164,10 +169,10 @@ class Job:
         }
 
 
-def _cost(plan: Mapping[str, Any], packets: int, method: str) -> float:
+def _cost(plan: Mapping[str, Any], packets: int, method: methods.Method) -> float:
     """The estimate of ``method`` for ``plan``, in seconds; in packets if it has none."""
     with contextlib.suppress(methods.MethodError):  # the execution of the plan will report it
-        if (seconds := methods.get(method).foreseen_s(plan, packets)) is not None:
+        if (seconds := method.foreseen_s(plan, packets)) is not None:
             return seconds
     return float(packets + 1000)
 

@@ -100,6 +100,7 @@ def run(
     fresh: bool = False,
     force: bool = False,
     display: Display | None = None,
+    on: Path | None = None,
 ) -> Result:
     """Executes every cell of ``scenario`` that ``out`` lacks, and writes the run's manifest.
 
@@ -114,6 +115,7 @@ def run(
         fresh: removes another run from ``out`` first.
         force: also executes plans that this machine cannot carry; a method with a real clock then measures the machine.
         display: receives progress.
+        on: file of the inventory on whose machines the cells are executed, for a method that takes one.
 
     Raises:
         EngineError: the run failed; complete cells are kept.
@@ -121,14 +123,18 @@ def run(
         OSError: ``out`` cannot be written.
     """
     display = display or Quiet()
-    executor = methods.get(method)
+    inventory = None if on is None else str(on.absolute())
+    executor = methods.get(method, inventory)
+    if not executor.takes_inventory:
+        inventory = None
     if (why := executor.available()) is not None:
         raise methods.MethodError(f"method {method!r} cannot run here: {why}")
     cells = scenario.cells()
     _check_ids(cells)
-    jobs = [Job.of(cell, method) for cell in cells]
+    jobs = [Job.of(cell, method, inventory) for cell in cells]
     _refuse_what_it_cannot(method, executor, jobs)
-    identity = identity_of(scenario.text, scenario.title, method, settings or {})
+    where = {} if inventory is None else {"on": inventory}
+    identity = identity_of(scenario.text, scenario.title, method, {**(settings or {}), **where})
     folder = RunFolder(out)
     with (
         _stop_signals(),
@@ -174,9 +180,10 @@ def run(
 def _refuse_what_it_cannot(name: str, method: methods.Method, jobs: Sequence[Job]) -> None:
     """Raises UnfitMethodError if the method cannot execute one of the jobs; checks each value of a factor once.
 
-    A method with a real clock is asked whether this machine can carry the plan instead, and may be forced.
+    A method with a real clock is asked whether this machine can carry the plan instead, and may be forced; one on other
+    machines cannot be asked that.
     """
-    if method.clock == "real":
+    if method.clock == "real" and not method.takes_inventory:
         return
     for job in _each_value_once(jobs):
         why = method.obstacle(job.cell.plan())
@@ -275,6 +282,8 @@ def _take(message: Message, state: _State, tally: Tally, display: Display) -> No
             display.ended(message["id"], message["wall_s"], tally)
         case "failed" if message["kind"] == "disk_full":
             raise DiskFullError(_disk_full(state.folder.path, tally))
+        case "failed" if message["kind"] == "lost":
+            raise EngineError(_lost(message, tally))
         case "failed":
             failure = state.fail(message)
             tally.finish(message["id"], ok=False)
@@ -282,6 +291,13 @@ def _take(message: Message, state: _State, tally: Tally, display: Display) -> No
             display.ended(message["id"], None, tally)
         case "broken":
             raise message["error"]
+
+
+def _lost(message: Message, tally: Tally) -> str:
+    return (
+        f"cell {message['id']}: {message['error']}. {tally.done} of {tally.total} cells were finished and are kept; "
+        "run the same command again to continue"
+    )
 
 
 def _disk_full(path: Path, tally: Tally | None = None) -> str:

@@ -26,11 +26,14 @@ from weir.engine._files import is_disk_full
 __all__ = ["main"]
 
 _TELL_EVERY_S = 0.2
+_BUSY = threading.Lock()
+"""Is held while a cell is executed."""
 
 
 def main() -> None:
     """Executes jobs until standard input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    bound: dict[tuple[str, str | None], methods.Method] = {}
     messages = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)  # output of a library must not become a message
     jobs: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -41,15 +44,21 @@ def main() -> None:
         _weir.cc_watch_share(int(sys.argv[1]))
     from weir.engine._cell import CellWriter  # noqa: F401  (imports Arrow while the first job is on its way)
 
-    while True:
-        job = json.loads(jobs.get())
-        _tell(messages, _attempt(job, messages))
+    while line := jobs.get():
+        job = json.loads(line)
+        with _BUSY:
+            _tell(messages, _attempt(job, messages, bound))
+    for method in bound.values():
+        method.close()
+    os._exit(0)
 
 
 def _read(jobs: queue.SimpleQueue[str]) -> None:
     for line in sys.stdin:
         jobs.put(line)
-    os._exit(0)
+    if not _BUSY.acquire(blocking=False):  # nobody wants the cell any more
+        os._exit(0)
+    jobs.put("")
 
 
 def _tell(messages: TextIO, message: dict[str, Any]) -> None:
@@ -59,10 +68,18 @@ def _tell(messages: TextIO, message: dict[str, Any]) -> None:
         os._exit(0)
 
 
-def _attempt(job: dict[str, Any], messages: TextIO) -> dict[str, Any]:
-    """Executes ``job``; returns the last message about it."""
+def _attempt(
+    job: dict[str, Any], messages: TextIO, bound: dict[tuple[str, str | None], methods.Method]
+) -> dict[str, Any]:
+    """Executes ``job``; returns the last message about it. ``bound`` are the methods of jobs before."""
     try:
-        return {"type": "done", "id": job["id"], **_execute(job, messages)}
+        method = _method(job, bound)
+        outcome, found = _execute(job, method, messages)
+        if outcome.partial is not None:
+            return _failed(job, "lost" if outcome.lost else "partial", outcome.partial)
+        return {"type": "done", "id": job["id"], **found}
+    except methods.LostError as error:
+        return _failed(job, "lost", str(error))
     except methods.MethodError as error:
         return _failed(job, "method", str(error))
     except OSError as error:
@@ -75,10 +92,17 @@ def _failed(job: dict[str, Any], kind: str, error: str, trace: str = "") -> dict
     return {"type": "failed", "id": job["id"], "kind": kind, "error": error, "trace": trace}
 
 
-def _execute(job: dict[str, Any], messages: TextIO) -> dict[str, Any]:
+def _method(job: dict[str, Any], bound: dict[tuple[str, str | None], methods.Method]) -> methods.Method:
+    """The method of ``job``: the same for all jobs of a run, because it may keep connections."""
+    which = job["method"], job.get("on")
+    if which not in bound:
+        bound[which] = methods.get(*which)
+    return bound[which]
+
+
+def _execute(job: dict[str, Any], method: methods.Method, messages: TextIO) -> tuple[methods.Outcome, dict[str, Any]]:
     from weir.engine._cell import CellWriter
 
-    method = methods.get(job["method"])
     if "objects" in job:
         cc.serve(job["objects"])
     begin = last = time.monotonic()
@@ -101,15 +125,23 @@ def _execute(job: dict[str, Any], messages: TextIO) -> dict[str, Any]:
         wall_s = round(time.monotonic() - begin, 6)
         caveat = job.get("caveat")
         found = {
-            "warnings": [*outcome.warnings, *([caveat] if caveat else [])],
+            "warnings": [*outcome.warnings, *([caveat] if caveat else []), *_partial(outcome)],
             "stats": dict(outcome.stats),
             "wall_s": wall_s,
         }
         if outcome.notes:
             found["notes"] = list(outcome.notes)
         finish = cell.commit if inside is None else cell.complete
-        finish(job["plan"], {**job["manifest"], **found})
-    return found
+        facts = {**job["manifest"], **found}
+        if outcome.partial is not None:  # without its key, it is no result that a continued run takes over
+            del facts["key"]
+            facts["partial"] = outcome.partial
+        finish(job["plan"], facts)
+    return outcome, found
+
+
+def _partial(outcome: methods.Outcome) -> list[str]:
+    return [] if outcome.partial is None else [f"partial: {outcome.partial}"]
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from weir.methods._capacity import Capacity, Need
 from weir.methods._choice import MAX_S, Choice, Prospect, choose, order
-from weir.methods._errors import MethodError, UnavailableError, UnfitMethodError, UnknownMethodError
+from weir.methods._errors import LostError, MethodError, UnavailableError, UnfitMethodError, UnknownMethodError
 from weir.methods._live import Live, LiveFlow, LiveLink, Upcoming
 from weir.methods._method import TABLES, Method, Outcome, Progress, Sink
 from weir.methods._registry import DEFAULT, METHODS, get, names, registered
@@ -26,6 +26,7 @@ __all__ = [
     "Live",
     "LiveFlow",
     "LiveLink",
+    "LostError",
     "Method",
     "MethodError",
     "Need",

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from weir._errors import MethodError, UnavailableError
 
-__all__ = ["MethodError", "UnavailableError", "UnfitMethodError", "UnknownMethodError"]
+__all__ = ["LostError", "MethodError", "UnavailableError", "UnfitMethodError", "UnknownMethodError"]
+
+
+class LostError(MethodError):
+    """A machine is not there any more: what is still to be executed would fail in the same way."""
 
 
 class UnknownMethodError(MethodError):

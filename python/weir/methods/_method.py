@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Protocol
 
 from weir.methods._capacity import Capacity
+from weir.methods._errors import MethodError
 from weir.methods._live import Live
 from weir.methods.options import Option
 
@@ -59,6 +60,10 @@ class Outcome:
     """Amounts of work: ``packets``, ``events``."""
     notes: tuple[str, ...] = ()
     """Remarks for readers that do not affect any number."""
+    partial: str | None = None
+    """Why the tables end before the plan does; the cell is kept so, and executed anew when the run is continued."""
+    lost: bool = False
+    """Whether other cells would fail in the same way: the run ends."""
 
 
 class Method(abc.ABC):
@@ -84,6 +89,21 @@ class Method(abc.ABC):
     """Label of a plan's length in reports."""
     loads_controls: bool = False
     """Whether users' congestion controls run in the process that executes the plan: the engine then confines it."""
+
+    takes_inventory: bool = False
+    """Whether it runs on the machines of an inventory (:meth:`on`)."""
+
+    def on(self, inventory: str) -> Method:
+        """This method on the machines of the inventory in the file ``inventory``.
+
+        Raises:
+            MethodError: it takes none.
+        """
+        raise MethodError(f"method {self.name!r} runs here: it takes no inventory (--on)")
+
+    def close(self) -> None:
+        """Gives up what :meth:`execute` keeps from one plan to the next."""
+        return
 
     def available(self) -> str | None:
         """``None``, or why it cannot run here."""

@@ -20,6 +20,7 @@ METHODS: dict[str, str] = {
     "sim": "weir.methods.sim:Sim",
     "lab": "weir.methods.lab:LabMethod",
     "emul": "weir.methods.emul:Emul",
+    "hosts": "weir.methods.hosts:Hosts",
 }
 """Name and import path of each of weir's methods."""
 
@@ -35,8 +36,12 @@ def names() -> tuple[str, ...]:
     return (*METHODS, *(name for name in _installed(tuple(sys.path)) if name not in METHODS))
 
 
-def get(name: str) -> Method:
+def get(name: str, on: str | None = None) -> Method:
     """The method called ``name``, or the class at the import path ``package.module:Class``.
+
+    Args:
+        name: Of the method.
+        on: The file of the inventory with its machines, for a method that takes one; others run here.
 
     Raises:
         UnknownMethodError: no such method, or its module cannot be loaded.
@@ -50,7 +55,7 @@ def get(name: str) -> Method:
         raise UnknownMethodError(f"method {name!r} cannot be loaded: {error}") from error
     if not isinstance(method, Method):
         raise UnknownMethodError(f"{name!r} is not a method: it is no subclass of weir.methods.Method")
-    return method
+    return method.on(on) if on is not None and method.takes_inventory else method
 
 
 def registered(name: str) -> Method | None:

@@ -1,0 +1,111 @@
+"""Real machines over SSH: an inventory gives each host of the plan a node, on which an agent sends and receives.
+
+Links are as they are, and the scenario's topology is a claim, which a calibration checks before the traffic
+(:mod:`weir.methods.hosts._calibration`). One connection a node carries everything for all cells of a run. Whatever is
+changed on a node is in a journal there, and is undone when the run has ended, however it ends (:mod:`weir.deploy`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from weir.hosts.relay import Relay
+from weir.inventory import Inventory, InventoryError, Node, load
+from weir.methods import Method, MethodError, Outcome, Progress, Sink
+from weir.methods._document import plan_of
+from weir.methods.hosts._cell import Cell
+from weir.methods.hosts._controls import Controls
+from weir.methods.hosts._fleet import Connect, Fleet
+from weir.methods.hosts._settings import obstacle
+
+__all__ = ["Hosts"]
+
+_SETUP_S = 4.0
+_WITHOUT = "it needs machines: name their inventory, --on INVENTORY"
+
+
+def _by_ssh(node: Node) -> Relay:
+    from weir.hosts import ssh
+
+    return ssh.connect(node)
+
+
+class Hosts(Method):
+    """Runs a plan on the nodes of an inventory, in real time."""
+
+    name = "hosts"
+    clock: Literal["virtual", "real"] = "real"
+    needs = "nodes with SSH and Python 3.8, and an inventory of them; root there for what a plan changes in Linux"
+    title = "real machines over SSH"
+    called = "the machines"
+    takes_inventory = True
+
+    def __init__(self, connect: Connect | None = None) -> None:
+        """Connects to nothing.
+
+        Args:
+            connect: The way to a node; ``None``: SSH.
+        """
+        self._connect = connect
+        self._file: str | None = None
+        self._fleet: Fleet | None = None
+        self._controls = Controls()
+
+    def on(self, inventory: str) -> Hosts:
+        """See :meth:`weir.methods.Method.on`."""
+        found = Hosts(self._connect)
+        found._file = inventory
+        return found
+
+    def close(self) -> None:
+        """See :meth:`weir.methods.Method.close`: restores every node."""
+        fleet, self._fleet = self._fleet, None
+        if fleet is not None:
+            fleet.close()
+
+    def available(self) -> str | None:
+        """``None``, or what it lacks."""
+        return _WITHOUT if self._file is None else None
+
+    def obstacle(self, plan: Mapping[str, Any]) -> str | None:
+        """See :meth:`weir.methods.Method.obstacle`."""
+        try:
+            typed = plan_of(plan)
+            held = self._inventory()
+            why = obstacle(typed, held.network)
+            if why is None:
+                held.bind(typed)
+        except (MethodError, InventoryError) as error:
+            return str(error)
+        return why
+
+    def foreseen_s(self, plan: Mapping[str, Any], packets: int) -> float:
+        """See :meth:`weir.methods.Method.foreseen_s`."""
+        return _SETUP_S + plan_of(plan).end_ns / 1e9
+
+    def remarks(self, plan: Mapping[str, Any], packets: int) -> Iterator[str]:
+        """See :meth:`weir.methods.Method.remarks`."""
+        typed = plan_of(plan)
+        if self._file is None:
+            return
+        if typed.measure.links_ns or typed.measure.delay_ns:
+            yield "links and one-way delays are not seen from the machines at their ends: those tables stay empty"
+
+    def execute(self, plan: str, sink: Sink, progress: Progress) -> Outcome:
+        """Executes ``plan``; see :meth:`weir.methods.Method.execute`."""
+        if self._file is None:
+            raise MethodError(_WITHOUT)
+        if self._fleet is None:
+            self._fleet = Fleet(self._connect or _by_ssh)
+        try:
+            held = self._inventory()
+            return Cell(json.loads(plan), held, self._fleet, self._controls, sink, progress).execute()
+        except InventoryError as error:
+            raise MethodError(str(error)) from error
+
+    def _inventory(self) -> Inventory:
+        if self._file is None:
+            raise MethodError(_WITHOUT)
+        return load(self._file)

@@ -1,0 +1,278 @@
+"""One execution of one plan on the nodes of an inventory."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from weir.deploy import deploy
+from weir.hosts.checks import Checks
+from weir.hosts.congestion import renamed
+from weir.hosts.jobs import job
+from weir.hosts.merge import Merger
+from weir.hosts.messages import Frame
+from weir.hosts.place import here_ns
+from weir.hosts.processes import Process, ProcessError
+from weir.hosts.programs import Remains, files_of
+from weir.hosts.session import Heard, Session
+from weir.hosts.windows import require_windows
+from weir.hosts.wiring import FIRST_PORT
+from weir.inventory import Inventory
+from weir.methods import MethodError, Outcome, Progress, Sink
+from weir.methods._document import plan_of
+from weir.methods._watch import Watcher
+from weir.methods.hosts._controls import Controls
+from weir.methods.hosts._fleet import Fleet, Member, together
+from weir.methods.hosts._settings import changes
+from weir.methods.hosts._times import Times
+from weir.plan import Flow
+
+__all__ = ["Cell"]
+
+_AHEAD_S = 0.4
+"""Lead time of the start beyond what telling it takes."""
+_GRACE_S = 20.0
+"""Time beyond the plan's length after which a run is abandoned."""
+_STOP_S = 4.0
+"""Time that the others have to end when a node has failed."""
+_TELL_EVERY_S = 0.25
+_READINGS = 9
+_LATE_NS = 20_000_000
+_UNSEEN = (".delay_p50_ns", ".delay_p99_ns", ".delay_max_ns")
+"""One-way delays between two clocks that no one has set: an agent computes them, and they mean nothing."""
+
+
+class Cell:
+    """One execution of one plan."""
+
+    def __init__(
+        self,
+        document: dict[str, Any],
+        inventory: Inventory,
+        fleet: Fleet,
+        controls: Controls,
+        sink: Sink,
+        progress: Progress,
+    ) -> None:
+        """Connects to the nodes of the plan that are not connected yet.
+
+        Raises:
+            LostError: one cannot be reached.
+            MethodError: one is in use.
+        """
+        self._document = document
+        self._plan = plan = plan_of(document)
+        self._sink = sink
+        self._progress = progress
+        self._controls = controls
+        self._warnings: list[str] = []
+        self._times: dict[str, float] = {}
+        self._watcher = Watcher(plan)
+        used = {end for flow in plan.flows for end in (flow.from_, flow.to)}
+        bound = {host: node for host, node in inventory.bind(plan).items() if host in used}
+        with self._timed("connections_s"):
+            members = fleet.members(list(bound.values()))
+        self._members: dict[int, Member] = dict(zip(bound, members, strict=True))
+        self._failed: dict[str, str] = {}
+        self._begin_ns = 0
+
+    def execute(self) -> Outcome:
+        """Executes it; see :meth:`weir.methods.Method.execute`."""
+        from weir import _weir
+
+        self._tell_former()
+        with self._timed("settings_s"):
+            changed = self._configure()
+        with self._timed("congestion_controls_s"):
+            names = self._controls.names(self._plan, self._all)
+        with self._timed("agents_s"):
+            agents = together(lambda member: member.programs.get("weir-agent") or _agent(member), self._all)
+        checks = Checks(len(self._plan.flows), len(self._plan.links), len(_weir.event_kinds()))
+        session = Session(checks, Heard(Remains(expected=files_of(self._plan))))
+        try:
+            with session:
+                self._start(session, names, agents)
+                times = self._measure(session)
+        finally:
+            self._keep("nodes.json", self._nodes(changed, names))
+        self._keep("clocks.json", times.to_json(session.heard.stats))
+        session.heard.remains.keep(self._sink)
+        stats = {name: value for name, value in session.heard.stats.items() if not name.endswith(_UNSEEN)}
+        late = [*self._late(stats), *times.warnings(session.heard.stats)]
+        warnings = (*self._warnings, *self._watcher.warnings, *session.heard.warnings, *late)
+        outcome = Outcome(warnings, {**self._times, **times.stats(session.heard.stats), **stats})
+        return outcome if not self._failed else self._partial(outcome)
+
+    @property
+    def _all(self) -> list[Member]:
+        return list(self._members.values())
+
+    @contextlib.contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        begin = time.monotonic()
+        yield
+        self._times[f"setup.{name}"] = round(time.monotonic() - begin, 3)
+
+    # Before the run.
+
+    def _tell_former(self) -> None:
+        for member in self._all:
+            if member.restored:
+                self._warnings.append(
+                    f"{member.name}: {member.restored} changes of an interrupted experiment were undone before"
+                )
+                member.restored = 0
+
+    def _configure(self) -> dict[str, Sequence[Mapping[str, Any]]]:
+        """Changes the nodes; what was changed, by node."""
+        wanted = changes(self._plan, {host: member.address for host, member in self._members.items()})
+        pairs = [(member, wanted[host]) for host, member in self._members.items()]
+        done = together(lambda pair: pair[0].keeper.apply(pair[1]), pairs)
+        return {member.name: made for (member, _), made in zip(pairs, done, strict=True)}
+
+    def _start(self, session: Session, names: Mapping[str, Mapping[str, str]], agents: Sequence[str]) -> None:
+        """Starts an agent on each node."""
+        plan = renamed(self._document, self._plan)
+        hosts = [
+            {"node": host, "netns": None, "address": member.address, "device": member.device}
+            for host, member in self._members.items()
+        ]
+        self._processes: list[Process] = []
+        with self._timed("ready_s"):
+            for (host, member), agent in zip(self._members.items(), agents, strict=True):
+                told = job(plan, hosts, FIRST_PORT, _ends(self._plan.flows, host), names[member.name])
+                about = {key: value for key, value in told.items() if key != "plan"}
+                self._keep(f"job-{member.name}.json", about)
+                command = (*member.keeper.prefix, agent)
+                self._processes.append(session.start(member.name, member.place, command, told))
+            session.await_ready(self._processes)
+
+    # The run.
+
+    def _measure(self, session: Session) -> Times:
+        """Executes the plan, and writes its tables."""
+        from weir import _weir
+
+        together(lambda member: member.ask_clock(_READINGS), self._all)
+        merger = Merger(pa.array(_weir.event_kinds(), pa.string()))
+        worst = max(member.readings[-1].error_ns for member in self._all)
+        self._begin_ns = here_ns() + round(_AHEAD_S * 1e9) + 4 * worst
+        times = Times(self._begin_ns, self._all)
+        for process, member in zip(self._processes, self._all, strict=True):
+            process.send(times.start(member))
+        end_s = self._plan.end_ns / 1e9
+        held: list[tuple[str, Frame]] = []
+        deadline = self._begin_ns / 1e9 + end_s + _GRACE_S
+        for process, frame in session.frames_by(deadline, self._tell, self._fail):
+            require_windows(self._plan, frame)
+            self._watcher.take(frame)
+            if times.holds(frame):
+                held.append((process.name, frame))
+                continue
+            self._write(merger, frame)
+        self._last_readings()
+        times.finish()
+        for name, frame in held:
+            self._write(merger, times.corrected(name, frame))
+        for table, rows in merger.finish():
+            self._sink.write(table, rows)
+        return times
+
+    def _write(self, merger: Merger, frame: Frame) -> None:
+        for table, rows in merger.take(frame):
+            self._sink.write(table, rows)
+
+    def _last_readings(self) -> None:
+        def ask(member: Member) -> None:
+            with contextlib.suppress(MethodError):
+                if not member.place.gone and not member.hangs:
+                    member.ask_clock(_READINGS)
+
+        together(ask, self._all)
+
+    _told_s = 0.0
+
+    def _tell(self) -> None:
+        now = time.monotonic()
+        if now - self._told_s >= _TELL_EVERY_S:
+            self._told_s = now
+            reached_ns = min(max(here_ns() - self._begin_ns, 0), self._plan.end_ns)
+            self._progress(reached_ns, self._watcher.now(reached_ns))
+
+    # Failures.
+
+    def _fail(self, by: Process, error: ProcessError) -> float:
+        """A node failed: the others are stopped, and have some seconds to say what they have."""
+        member = next(member for member in self._all if member.name == by.name)
+        if by.name not in self._failed:
+            self._failed[by.name] = _why(member, error, self._begin_ns)
+        for process in self._processes:
+            if process.name not in self._failed:
+                with contextlib.suppress(ProcessError):
+                    process.send({"command": "stop"})
+        return time.monotonic() + _STOP_S
+
+    def _partial(self, outcome: Outcome) -> Outcome:
+        """What there is, marked so."""
+        lost = [member.name for member in self._all if member.place.gone]
+        first = lost or list(self._failed)[:1]
+        text = "; ".join(self._failed[name] for name in first if name in self._failed) or next(
+            iter(self._failed.values())
+        )
+        return Outcome(outcome.warnings, outcome.stats, partial=text, lost=bool(lost))
+
+    # What is kept.
+
+    def _late(self, stats: Mapping[str, float]) -> Iterator[str]:
+        for member in self._all:
+            late = stats.get(f"{member.name}.timer_late_p99_ns", 0.0)
+            if late > _LATE_NS:
+                often = f"{late / 1e6:.2g} ms late or more in one case of a hundred"
+                yield f"{member.name}: the agent came {often}: the node was busy"
+
+    def _nodes(
+        self, changed: Mapping[str, Sequence[Mapping[str, Any]]], names: Mapping[str, Any]
+    ) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": member.name,
+                "set": member.node.set,
+                "host": self._plan.nodes[host].name,
+                "address": member.address,
+                "device": member.device,
+                "changes": list(changed.get(member.name, ())),
+                "congestion_controls": names.get(member.name, {}),
+            }
+            for host, member in self._members.items()
+        ]
+
+    def _keep(self, name: str, value: object) -> None:
+        self._sink.open(name).write((json.dumps(value, indent=2) + "\n").encode())
+
+
+def _agent(member: Member) -> str:
+    return member.programs.setdefault("weir-agent", deploy(member.keeper, "weir-agent"))
+
+
+def _ends(flows: Sequence[Flow], host: int) -> list[dict[str, int]]:
+    """The ends of ``flows`` at ``host``."""
+    return [
+        {end: number}
+        for number, flow in enumerate(flows)
+        for end, at in (("from", flow.from_), ("to", flow.to))
+        if at == host
+    ]
+
+
+def _why(member: Member, error: ProcessError, begin_ns: int) -> str:
+    """What to say of a node that failed: which, since when, why."""
+    since_s = max(0.0, (member.heard_ns - begin_ns) / 1e9)
+    if member.place.gone or member.hangs:
+        return f"{member.name} is lost, and was last heard at {since_s:.1f} s of the run"
+    now_s = (here_ns() - begin_ns) / 1e9
+    return f"{member.name} failed at {now_s:.1f} s of the run: {error}"

@@ -1,0 +1,87 @@
+"""What a plan asks of the Linux of its nodes, and what this method cannot do. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from weir.deploy import Change, route, sysctl
+from weir.hosts.programs import require_settings
+from weir.hosts.wiring import WiringError, refuse_old_stacks, route_options, switches
+from weir.methods import MethodError
+from weir.plan import CommandSource, Plan, tcp_flows
+
+__all__ = ["changes", "hosts_of", "obstacle"]
+
+_LINUX_INITIAL_WINDOW = 10
+_PORTS = 22_000
+_MAX_BUFFER = (1 << 31) - 1
+
+_EXPECTED: Mapping[str, str] = {
+    "net.ipv4.tcp_no_metrics_save": "1",
+    "net.ipv4.tcp_ecn": "2",  # accepts it if the peer asks; a route asks
+    "net.ipv4.tcp_ecn_fallback": "0",
+}
+"""Parameters of every node: runs must not depend on those before."""
+
+
+def hosts_of(plan: Plan) -> list[int]:
+    """Indices of the hosts at which a flow begins or ends."""
+    return sorted({end for flow in plan.flows for end in (flow.from_, flow.to)})
+
+
+def obstacle(plan: Plan, network: str) -> str | None:
+    """Why ``plan`` cannot be executed by machines with a network of this kind; ``None`` if it can."""
+    try:
+        refuse_old_stacks(plan)
+        switches(plan)
+        route_options(plan)
+        require_settings(plan)
+    except (WiringError, MethodError) as error:
+        return str(error)
+    if not plan.flows:
+        return "the plan has no flow"
+    if len(plan.flows) > _PORTS:
+        return f"the plan has {len(plan.flows)} flows; this method has ports for {_PORTS}"
+    if plan.measure.trace is not None:
+        return "measure.trace: single packets are seen only where weir is the network"
+    if plan.changes and network == "existing":
+        return "the scenario changes links during the run; the links of an existing network are as they are"
+    built = next((tcp.cc for _, tcp in tcp_flows(plan) if "/" in tcp.cc or tcp.cc.endswith((".c", ".so"))), None)
+    if built is not None:
+        return f"cc: {built}: congestion controls of your own are not deployed on nodes yet; others are"
+    return None
+
+
+def changes(plan: Plan, addresses: Mapping[int, str]) -> dict[int, list[Change]]:
+    """For each host of ``plan`` what has to be changed at its node; ``addresses`` are those of the hosts."""
+    wanted: dict[int, dict[str, str]] = {host: dict(_EXPECTED) for host in hosts_of(plan)}
+    for host, values in switches(plan).items():
+        wanted[host] |= values
+    for host, name, value in _buffers(plan):
+        wanted[host][name] = value
+    found = {host: [sysctl(name, value) for name, value in values.items()] for host, values in wanted.items()}
+    for (host, peer), words in route_options(plan).items():
+        unusual = _unusual(words)
+        if unusual:
+            found[host].append(route(addresses[peer], unusual))
+    return found
+
+
+def _unusual(words: list[str]) -> list[str]:
+    """``words`` of a route without those that Linux does by itself."""
+    pairs = list(zip(words[::2], words[1::2], strict=True))
+    return [word for pair in pairs if pair != ("initcwnd", str(_LINUX_INITIAL_WINDOW)) for word in pair]
+
+
+def _buffers(plan: Plan) -> Iterator[tuple[int, str, str]]:
+    """Sizes of the buffers of programs, which are those of their hosts; weir's agent sets its own."""
+    most: defaultdict[tuple[int, str], int] = defaultdict(int)
+    for flow, tcp in tcp_flows(plan):
+        if isinstance(flow.source, CommandSource):
+            for host, name, size in (
+                (flow.from_, "net.ipv4.tcp_wmem", tcp.send_buffer_bytes),
+                (flow.to, "net.ipv4.tcp_rmem", tcp.receive_buffer_bytes),
+            ):
+                most[host, name] = max(most[host, name], min(2 * size, _MAX_BUFFER), 4096)
+    yield from ((host, name, f"4096 {size} {size}") for (host, name), size in most.items())
