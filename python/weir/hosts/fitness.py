@@ -18,7 +18,7 @@ from weir.plan import CommandSource, Flow, Plan, base_rtt_ns, bottleneck, tcp_fl
 __all__ = ["Finding", "for_scenario", "in_general", "tools_of"]
 
 Severity = Literal["missing", "note"]
-_LEAST_DISK = 1 << 30
+_LEAST_DISK = 1 << 29
 _LEAST_MEMORY = 1 << 29
 _MOST_OFFSET_S = 1.0
 _ALIKE = 0.1
@@ -70,7 +70,7 @@ def _of_node(node: Node, facts: Facts) -> Iterator[Finding]:
     if facts.governor not in {None, "performance"}:
         yield Finding("note", f"its processors run at changing speeds (governor {facts.governor})")
     if facts.load is not None and facts.load > max(1, facts.processors):
-        yield Finding("note", f"others use it: load {facts.load:g} on {facts.processors} processors")
+        yield Finding("note", f"others use it: load {facts.load:.0f} on {facts.processors} processors")
     if facts.disk_free_bytes is not None and facts.disk_free_bytes < _LEAST_DISK:
         yield Finding("note", f"only {facts.disk_free_bytes / 1e6:.0f} MB are free on its disk")
     if facts.memory_free_bytes is not None and facts.memory_free_bytes < _LEAST_MEMORY:
@@ -187,7 +187,8 @@ def _of_link(inventory: Inventory, plan: Plan, host: int, node: Node, interface:
         links = [link for link in plan.links if link.from_ == host]
     rate_bps = max((link.rate_bps for link in links), default=0)
     mtu_bytes = max((link.mtu_bytes for link in links), default=0)
-    has_bps = node.rate_bps if interface is None or interface.speed_bps is None else interface.speed_bps
+    # A virtual interface tells a speed that means nothing.
+    has_bps = min((bps for bps in (node.rate_bps, interface and interface.speed_bps) if bps), default=None)
     if has_bps is not None and has_bps < rate_bps:
         yield Finding("missing", f"its link has {show_rate(has_bps)}; the scenario's host has {show_rate(rate_bps)}")
     elif has_bps is not None and inventory.network == "existing" and not _alike(has_bps, rate_bps):
