@@ -80,6 +80,8 @@ LAYERS: dict[str, set[str]] = {
     # What a method says of itself: its clock, and how its time is called. The bounds within which a scenario is read.
     "report": {
         *("weir._files", "weir._inside", "weir._terminal", "weir.methods", "weir.metrics", "weir.queues", "weir.run"),
+        "weir.inventory",
+        "weir.language",
         "weir.scenario",
     },
     "compare": {"weir.metrics", "weir.report", "weir.run"},

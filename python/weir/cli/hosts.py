@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
-from weir.cli import _hosts_check, _hosts_reserve
+from weir.cli import _hosts_check, _hosts_reserve, _hosts_show
 from weir.cli._common import examples
 
 __all__ = ["command"]
 
 _EPILOG = examples(
+    ("weir hosts show grid.yaml --out grid.svg", "a picture of an inventory"),
     ("weir hosts check grid.yaml", "ask every node of an inventory what it is"),
     ("weir hosts reserve grid.yaml", "reserve the nodes of an inventory"),
     ("weir hosts status", "what is reserved"),
@@ -22,5 +23,12 @@ def command() -> None:
     """Use real machines: an inventory says which, how they are reached and how they are reserved."""
 
 
-for _each in (_hosts_check.check, _hosts_reserve.reserve, _hosts_reserve.release, _hosts_reserve.status):
+_COMMANDS = (
+    _hosts_show.show,
+    _hosts_check.check,
+    _hosts_reserve.reserve,
+    _hosts_reserve.release,
+    _hosts_reserve.status,
+)
+for _each in _COMMANDS:
     command.add_command(_each)
