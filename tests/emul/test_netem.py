@@ -90,6 +90,16 @@ def test_queues_are_the_kernels(plan: dict[str, Any], queue: dict[str, Any], sai
     assert disciplines(wire_netem(with_link(plan, 0, queue=queue), "t", 0), "weir0")[2].endswith(said)
 
 
+def test_red_learns_that_it_is_empty_and_drops_above_its_upper_threshold(plan: dict[str, Any]) -> None:
+    curve = {"dscp_from": 0, "dscp_to": 63, "min_bytes": 15_000, "max_bytes": 45_000, "max_p": 0.1}
+    limit = {"bytes": 150_000, "packets": None}
+    red = {"kind": "red", "limit": limit, "curves": [curve], "weight": 0.002, "gentle": False, "mark": "ecn"}
+    _, _, band, queue = disciplines(wire_netem(with_link(plan, 0, queue=red), "t", 0), "weir0")[:4]
+    assert band == "parent 2:1 handle 4: ets bands 1 strict 1"
+    assert queue.startswith("parent 4:1 handle 3: red limit 150000 min 15000 max 45000 ")
+    assert queue.endswith(" ecn harddrop")
+
+
 def test_burst_losses_are_the_two_states_of_netem(plan: dict[str, Any]) -> None:
     loss = {"kind": "gilbert_elliott", "p": 0.01, "r": 0.2, "good": 0.0, "bad": 0.5}
     losses = disciplines(wire_netem(with_link(plan, 0, loss=loss), "t", 0), "weir0")[0]

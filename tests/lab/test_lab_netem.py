@@ -18,6 +18,7 @@ from weir.run.tables import TABLES
 
 RECORDED = [name for name, table in TABLES.items() if not table.optional]
 """The tables that every cell has."""
+_LINKS = ("kernel", "netem")
 _SHORT = ("duration=4s", "workload.a.until=4s")
 
 
@@ -50,6 +51,24 @@ def test_two_flows_are_near_those_over_the_kernels_own_links(two: dict[str, Memo
     assert 0.5 < drops[0] / drops[1] < 2
     delays = [sum(d) / len(d) for d in (bottleneck(sink, "queue_delay_ns") for sink in (netem, own))]
     assert delays[0] == pytest.approx(delays[1], rel=0.15)
+
+
+@pytest.mark.parametrize("ecn", ["true", "false"])
+def test_red_is_near_that_of_the_kernels_own_links_and_of_the_simulator(
+    kernel: Kernel, tmp_path: Path, ecn: str
+) -> None:
+    """Its average decays on an idle link, or the flows would never recover from the overshoot of slow start."""
+    queue = f"{{red: {{size: 200packets, min: 15kB, max: 45kB, gentle: false, weight: 0.002, ecn: {ecn}}}}}"
+    changes = (f"topology.dumbbell.bottleneck.queue={queue}", f"transport.ecn={ecn}", "duration=12s")
+    changes += ("workload.a.until=12s",)
+    own, netem = (execute("lab", plan(tmp_path, *changes, f"methods.lab.links={links}"))[0] for links in _LINKS)
+    simulated = execute("sim", plan(tmp_path, *changes, "transport.cc=reno"))[0]
+    for sink in (own, netem):
+        assert sum(delivered(sink)) == pytest.approx(sum(delivered(simulated)), rel=0.05)
+        late = [sum(bottleneck(sink, f"{what}_packets")[250:]) for what in ("mark", "drop")]
+        expected = [sum(bottleneck(simulated, f"{what}_packets")[250:]) for what in ("mark", "drop")]
+        assert late == pytest.approx(expected, rel=0.35)
+        assert sum(bottleneck(sink, "drop_packets")) > 50, "slow start goes beyond the upper threshold"
 
 
 def test_one_flow_is_near_that_over_the_kernels_own_links(kernel: Kernel, tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ _MAC = "02:00:00:00:00:01"
 """Address of every device. So the kernel, which without ARP takes its own for that of every neighbour, is right."""
 _HEADER = 14
 """Bytes of an Ethernet header, which the length of a packet includes where it is queued."""
-_LOSSES, _RATE, _QUEUE = "1:", "2:", "3:"
+_LOSSES, _RATE, _QUEUE, _BAND = "1:", "2:", "3:", "4:"
 """Handles of the disciplines of a link, by which ``weir-agent queues`` tells them apart."""
 _TTL = 255
 _WORTH_NS = 50_000
@@ -332,7 +332,13 @@ def _disciplines(plan: Plan, end: _End, names: Mapping[int, str], slack_ns: int)
         limit = ("limit", str(_SPARE))
         yield (*qdisc, "root", "handle", _LOSSES, *sizes, "netem", *limit, *loss_model(link.loss).netem(link.loss))
         yield (*qdisc, "parent", f"{_LOSSES}1", "handle", _RATE, *_bucket(link, slack_ns))
-    yield (*qdisc, "parent", f"{_RATE}1", "handle", _QUEUE, *qdiscs.arguments(link, on_wire=True).split())
+    parent = f"{_RATE}1"
+    if queues.of(link.queue).ages_when_empty:
+        # A token bucket dequeues only packets that it has seen in the queue. RED would never learn that it is empty, and
+        # its average would not decay. A band of strict priority in between dequeues whenever the bucket looks.
+        yield (*qdisc, "parent", parent, "handle", _BAND, "ets", "bands", "1", "strict", "1")
+        parent = f"{_BAND}1"
+    yield (*qdisc, "parent", parent, "handle", _QUEUE, *qdiscs.arguments(link, on_wire=True).split())
     if _delayed_ns(plan, end.number) >= _WORTH_NS:
         yield from _delay_line(plan, end, names[link.to])
 

@@ -45,6 +45,9 @@ class Discipline:
     marks_word: ClassVar[int | None] = None
     """Index of the 32-bit word with the number of marked packets in ``tc``'s own statistics (``linux/pkt_sched.h``)."""
 
+    ages_when_empty: ClassVar[bool] = False
+    """Whether its state changes while it is empty, which it notices at a dequeue that finds nothing."""
+
     def __init__(self, kind: str) -> None:
         self.kind = kind
 

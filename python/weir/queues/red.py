@@ -20,6 +20,7 @@ class Red(Discipline):
 
     names = ("red",)
     marks_word = 3
+    ages_when_empty = True
 
     def fields(self, written: Written) -> Mapping[str, Any]:
         curves = _class_curves(written) if "classes" in written.values else [_curve(written, *_ALL_CLASSES)]
@@ -38,7 +39,8 @@ class Red(Discipline):
         queue = _queue(link)
         _, size = limits(link, on_wire=on_wire)
         curve, mtu = queue.curves[0], link.mtu_bytes
-        mark = " ecn" if queue.mark == "ecn" else ""
+        # Above the upper threshold the plan's RED drops (RFC 3168, section 7). Linux would mark without `harddrop`.
+        mark = " ecn harddrop" if queue.mark == "ecn" else ""
         return (
             f"red limit {size} min {curve.min_bytes} max {curve.max_bytes} avpkt {mtu} "
             f"burst {_kernel_burst(queue, mtu)} probability {curve.max_p:g} bandwidth {link.rate_bps}bit{mark}"
