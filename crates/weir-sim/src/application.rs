@@ -1,4 +1,4 @@
-//! The applications of flows: what they want to send, and how far they have come.
+//! The applications of flows: the data that they send, and their progress.
 
 use weir_plan::{Source, Transport};
 use weir_traffic::{CbrClock, Job, Transfers};
@@ -10,37 +10,37 @@ use crate::packet::UDP_HEADERS;
 
 /// The application of a flow.
 pub(crate) enum Application {
-    /// Transfers over TCP, one after the other; a bulk flow is one that lasts.
+    /// Transfers over TCP, one after the other; a bulk flow is one endless transfer.
     Transfers(Client),
     /// Datagrams at a constant bit rate.
     Cbr(Cbr),
 }
 
-/// An application that makes transfers.
+/// An application with transfers.
 pub(crate) struct Client {
     pub transfers: Transfers,
-    /// The next transfer, once it is known when it begins.
+    /// The next transfer, once its start is known.
     pub next: Option<Job>,
-    /// Its next transfer waits for others of its user; its own last one ended then.
+    /// The end of its last transfer, while the next one waits for other flows of the same user.
     pub waiting: Option<Time>,
     pub active: Option<Active>,
-    /// It offers data until it is stopped.
+    /// Whether it offers data without end, until it is stopped.
     pub writing: bool,
 }
 
-/// A transfer under way.
+/// A transfer in progress.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Active {
     pub job: Job,
     pub established: Option<Time>,
-    /// The totals when it began.
+    /// The flow's totals at the start of the transfer.
     pub before: Totals,
 }
 
 /// An application that sends datagrams.
 pub(crate) struct Cbr {
     pub clock: CbrClock,
-    /// Bytes of the IP packet of each.
+    /// Bytes of each IP packet.
     pub ip_bytes: u32,
     /// Datagrams sent, modulo 2^32.
     pub sent: u32,
@@ -51,7 +51,7 @@ impl Application {
     /// The application of a flow of a plan.
     ///
     /// # Errors
-    /// [`SimError::Unsupported`] for a program: it would be executed.
+    /// [`SimError::Unsupported`] for an external program: the simulator executes none.
     pub fn of(flow: &weir_plan::Flow) -> Result<Application, SimError> {
         let start = Time(flow.start_ns);
         match (&flow.source, &flow.transport) {
@@ -78,7 +78,7 @@ impl Application {
         }
     }
 
-    /// The application as one that makes transfers.
+    /// The client, if the application has transfers.
     pub fn client(&mut self) -> Option<&mut Client> {
         match self {
             Application::Transfers(client) => Some(client),
@@ -86,7 +86,7 @@ impl Application {
         }
     }
 
-    /// The transfer under way.
+    /// The transfer in progress.
     #[inline]
     pub fn active(&self) -> Option<&Active> {
         match self {
@@ -95,7 +95,7 @@ impl Application {
         }
     }
 
-    /// When it wants to act next, as far as it knows by itself; [`Time::MAX`] for never.
+    /// The next instant at which it acts by itself; [`Time::MAX`] for never.
     pub fn due(&self) -> Time {
         let Application::Transfers(client) = self else { return Time::MAX };
         let stop = if client.writing { client.transfers.stop() } else { Time::MAX };

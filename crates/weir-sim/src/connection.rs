@@ -1,4 +1,4 @@
-//! A TCP connection, and what a flow counts over all of them.
+//! A TCP connection, and the totals of a flow over all its connections.
 
 use weir_cc::Algorithm;
 use weir_plan::Tcp;
@@ -9,7 +9,7 @@ use weir_units::Time;
 pub(crate) struct Connection {
     pub sender: Sender,
     pub receiver: Receiver,
-    /// When the SYN-ACK was sent, until the first data show the round-trip time.
+    /// Time of the SYN-ACK, until the first data segment gives the round-trip time.
     pub syn_ack_at: Option<Time>,
     /// Bytes of the headers of a data segment.
     pub headers: u32,
@@ -19,7 +19,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// A connection that nobody has asked for yet.
+    /// A closed connection.
     pub fn new(tcp: &Tcp, algorithm: &Algorithm) -> Connection {
         let headers = header_bytes(tcp.timestamps);
         Connection {
@@ -33,7 +33,7 @@ impl Connection {
     }
 }
 
-/// What a flow has done so far, over all its connections.
+/// Totals of a flow over all its connections.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Totals {
     pub delivered_bytes: u64,
@@ -45,7 +45,7 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    /// Adds what a connection has done.
+    /// Adds the totals of a connection.
     pub fn add(&mut self, connection: &Connection) {
         let counters = connection.sender.counters();
         self.delivered_bytes += connection.receiver.delivered_bytes();

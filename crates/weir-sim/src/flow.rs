@@ -1,4 +1,4 @@
-//! The two ends of a flow, and what it reports.
+//! A flow: its two ends and its totals.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,38 +16,38 @@ use crate::processing::Processing;
 
 /// The state of a flow.
 pub(crate) struct Flow {
-    /// For TCP: the settings of its connections, and their congestion control.
+    /// For TCP: settings and congestion control of its connections.
     pub tcp: Option<Box<(Tcp, Algorithm)>>,
     pub start: Time,
-    /// Where its path and its reverse path begin in the routes.
+    /// Places in the routes at which its path and its reverse path begin.
     pub forward_start: u32,
     pub reverse_start: u32,
     pub first_link: usize,
-    /// How long the receiving host takes to answer.
+    /// Processing times of the receiving host.
     pub processing: Option<Processing>,
-    /// The first link is evented: what becomes of a packet there is not known when it enters.
+    /// Whether the first link is evented, so that departures are not known at arrival.
     pub first_evented: bool,
     pub dscp: u8,
     pub connection: Option<Box<Connection>>,
     pub connection_number: u8,
     pub application: Application,
-    /// When the application wants to act next: [`Application::due`], kept because every acknowledgement asks.
+    /// [`Application::due`], cached because every acknowledgement asks for it.
     application_due: Time,
     pub local: LocalQueue,
     pub local_limited: bool,
     pub wake: Time,
     pub started: bool,
     pub finished: bool,
-    /// Totals of the closed connections, and what is counted outside of a connection.
+    /// Totals of the closed connections, and counts that belong to no connection.
     pub base: Totals,
     /// `(delivered_bytes, sent_ip_bytes)` at the last goodput sample.
     pub sampled: (u64, u64),
-    /// When packets are lost that passed fused links ahead of the clock.
+    /// Times of losses on fused links, ahead of the clock.
     losses_ahead: BinaryHeap<Reverse<Time>>,
 }
 
 impl Flow {
-    /// A flow of a plan before its start; `algorithm` for TCP, `starts` are the places of its path and reverse path.
+    /// A flow of a plan before its start; `algorithm` for TCP; `starts`: the places of its path and reverse path.
     ///
     /// # Errors
     /// As [`Application::of`].
@@ -80,7 +80,7 @@ impl Flow {
         })
     }
 
-    /// Whether a packet that is on `link` counts in the flow's share of its host's queue, until it departs.
+    /// Whether a packet on `link` counts in the flow's share of its host's queue until it departs.
     #[inline]
     pub fn counts_in_local_queue(&self, link: u32, packet: &Packet) -> bool {
         self.first_evented
@@ -90,7 +90,7 @@ impl Flow {
             && packet.connection() == self.connection_number
     }
 
-    /// A packet is lost at `at`.
+    /// Counts a packet lost at `at`, which may be ahead of the clock.
     pub fn lose(&mut self, now: Time, at: Time) {
         self.settle_losses(now);
         if at > now {
@@ -108,7 +108,7 @@ impl Flow {
         }
     }
 
-    /// Everything up to now.
+    /// Totals up to now.
     pub fn totals(&self) -> Totals {
         let mut totals = self.base;
         if let Some(connection) = &self.connection {
@@ -117,7 +117,7 @@ impl Flow {
         totals
     }
 
-    /// Opens a connection in place of the one before, whose totals are kept.
+    /// Opens a connection in place of the previous one, and keeps the totals.
     pub fn open(&mut self) {
         let Some(tcp) = &self.tcp else { unreachable!("only TCP flows have transfers") };
         let connection = Box::new(Connection::new(&tcp.0, &tcp.1));
@@ -127,12 +127,12 @@ impl Flow {
         self.local = LocalQueue::default();
     }
 
-    /// The application has changed its mind on when to act next.
+    /// Updates the next instant of the application.
     pub fn application_changed(&mut self) {
         self.application_due = self.application.due();
     }
 
-    /// When the application or the sender wants to act next.
+    /// The next instant at which the application or the sender acts.
     #[inline]
     pub fn due(&self) -> Time {
         let due = self.wake.min(self.application_due);

@@ -1,12 +1,13 @@
 //! The simulator: executes a plan in virtual time, packet by packet, deterministically.
 //!
-//! [`Simulation`] drives the sans-IO pieces (`weir-tcp`, `weir-elements`, `weir-traffic`, the congestion controls hosted
-//! by `weir-cc`) from one calendar of pending events. The same plan and seed give the same tables, byte for byte.
+//! [`Simulation`] drives the sans-IO pieces (`weir-tcp`, `weir-elements`, `weir-traffic`, the congestion controls
+//! hosted by `weir-cc`) from one calendar of pending events. The same plan and seed give the same tables, byte for
+//! byte.
 //!
-//! Two techniques make it fast without changing a result. A link whose queue decides at arrival is analytic: departures
-//! are computed on arrival. And a link fed by just one analytic link is *fused* with it: a packet passes both at once,
-//! ahead of the clock, because nothing else can come between. [`Options::reference`] switches fusing off; the results
-//! are identical, which a test checks.
+//! Two techniques make it fast without changing a result. A link whose queue decides at arrival is *analytic*: the
+//! departure of a packet is computed at its arrival. A link fed by one analytic link only is *fused* with it: a packet
+//! enters both at once, ahead of the clock, because no other packet can come between. [`Options::reference`] switches
+//! fusing off; a test checks that the results are identical.
 
 mod application;
 mod connection;
@@ -26,6 +27,6 @@ pub use error::SimError;
 pub use simulation::{Options, Simulation, Statistics};
 pub use weir_run::{Classes, Column, DelayBins, Delays, EVENT_KINDS, Events, Flows, Goodput, Links, Samples, Tables};
 
-// The plans of `tests/common` name this crate from outside.
+// `tests/common` imports this crate by its name.
 #[cfg(test)]
 extern crate self as weir_sim;

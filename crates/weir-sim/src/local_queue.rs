@@ -1,4 +1,4 @@
-//! A flow's share of its host's queue, which Linux bounds (TCP small queues).
+//! A flow's share of its host's queue; Linux limits it (TCP small queues).
 
 use weir_elements::Ring;
 use weir_tcp::Sender;
@@ -6,46 +6,46 @@ use weir_units::Time;
 
 /// The packets of a flow in its host's queue.
 ///
-/// On an analytic link the departure of each packet is known at once. On an evented link a packet waits first, and its
-/// departure is known when its transmission begins.
+/// On an analytic link, the departure of each packet is known at once; on an evented link, at the start of its
+/// transmission.
 #[derive(Default)]
 pub(crate) struct LocalQueue {
     departures: Ring<(Time, u32)>,
-    /// Of these, the departures are not known yet.
+    /// Bytes whose departures are not known yet.
     waiting: u64,
     bytes: u64,
-    /// The sender is to be woken when no more than this is left.
+    /// Wakes the sender when at most so many bytes are left.
     wake_below: Option<u64>,
 }
 
 impl LocalQueue {
-    /// A packet departs at `departure`.
+    /// Adds a packet that departs at `departure`.
     #[inline]
     pub fn push(&mut self, departure: Time, bytes: u32) {
         self.departures.push((departure, bytes));
         self.bytes += u64::from(bytes);
     }
 
-    /// A packet waits on an evented link.
+    /// Adds a packet that waits on an evented link.
     pub fn wait(&mut self, bytes: u32) {
         self.waiting += u64::from(bytes);
         self.bytes += u64::from(bytes);
     }
 
-    /// A packet that waited departs at `departure`; true if the sender is to be woken then.
+    /// Sets the departure of a packet that waited; true if the sender must wake then.
     pub fn started(&mut self, departure: Time, bytes: u32) -> bool {
         self.waiting -= u64::from(bytes);
         self.departures.push((departure, bytes));
         self.wake_below.take_if(|left| self.waiting <= *left).is_some()
     }
 
-    /// A packet that waited was dropped.
+    /// Removes a dropped packet that waited.
     pub fn dropped(&mut self, bytes: u32) {
         self.waiting -= u64::from(bytes);
         self.bytes -= u64::from(bytes);
     }
 
-    /// Forgets what has left by `now`.
+    /// Removes the packets that have departed by `now`.
     #[inline]
     fn expire(&mut self, now: Time) {
         while let Some(&(departure, bytes)) = self.departures.front() {
@@ -57,8 +57,8 @@ impl LocalQueue {
         }
     }
 
-    /// The sender is held back: when less than `limit` is left and at least `quantum` has gone. [`Time::MAX`] while that
-    /// depends on packets that wait; [`LocalQueue::started`] tells then.
+    /// The instant at which less than `limit` is left and at least `quantum` has departed. [`Time::MAX`] while it
+    /// depends on packets that wait; [`LocalQueue::started`] reports it then.
     fn block(&mut self, limit: u64, quantum: u64) -> Time {
         let enough = limit.saturating_sub(1).min(self.bytes.saturating_sub(quantum));
         let mut left = self.bytes;
@@ -73,7 +73,7 @@ impl LocalQueue {
         Time::MAX
     }
 
-    /// Whether `sender` may put more into it; sets `wake` to when it may, if not now.
+    /// Whether `sender` may add a packet; if not, sets `wake` to the instant at which it may.
     #[inline]
     pub fn has_room(&mut self, sender: &mut Sender, now: Time, wake: &mut Time) -> bool {
         self.expire(now);

@@ -1,8 +1,8 @@
-//! A packet in flight: 24 bytes, so that with its due time it takes 32 in a link's pipe.
+//! A packet in flight: 24 bytes, or 32 with its due time in a link's pipe.
 
 use weir_elements::Packet as ElementPacket;
 
-/// What a packet is.
+/// The kind of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -25,25 +25,25 @@ pub(crate) const RESENT: u8 = 64;
 /// On data: the end of what the application wrote.
 pub(crate) const PUSH: u8 = 128;
 
-/// No SACK blocks: a place from here on. A trace puts a serial number there.
+/// Places from here on mean no SACK blocks; a trace stores a serial number there.
 pub(crate) const NO_SACKS_FROM: u32 = 1 << 31;
 /// No SACK blocks, and no serial number.
 pub(crate) const NO_SACK: u32 = u32::MAX;
 
 /// A packet in flight.
 ///
-/// Three words, read and written whole: a packet is copied from ring to ring millions of times a second, and a copy that
-/// follows narrower writes stalls the processor.
+/// Three words, read and written whole: packets are copied from ring to ring millions of times a second, and a wide
+/// read after narrower writes stalls the processor.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Packet {
     /// Low half: place on its route (see `Routes`). High half: low 32 bits of the number of the segment, of the
     /// acknowledged segment, or of the datagram.
     address: u64,
-    /// Low half: timestamp, of the sender on data, echoed on an ACK. High half: where the SACK blocks are kept.
+    /// Low half: timestamp, of the sender on data, echoed on an ACK. High half: place of the SACK blocks.
     options: u64,
-    /// From the low end: bytes of the IP packet (16 bits), kind and flags, number of the connection within its flow
-    /// modulo 256 (leftovers of an earlier one are ignored), code point (8 bits each); flow, on the forward and the
-    /// reverse path alike (24 bits).
+    /// From the low end: bytes of the IP packet (16 bits); kind and flags, number of the connection within its flow
+    /// modulo 256 (packets of earlier connections are ignored), code point (8 bits each); flow, the same on both paths
+    /// (24 bits).
     header: u64,
 }
 
@@ -54,7 +54,7 @@ const FLOW_SHIFT: u32 = 40;
 /// Bytes of IPv4 and UDP headers.
 pub(crate) const UDP_HEADERS: u32 = 20 + 8;
 
-/// Flows that a packet can tell apart.
+/// Limit on the number of flows.
 pub(crate) const MAX_FLOWS: usize = 1 << (64 - FLOW_SHIFT);
 
 impl Packet {
@@ -68,21 +68,21 @@ impl Packet {
         Packet { address: u64::from(place), options: u64::from(NO_SACK) << 32, header }
     }
 
-    /// The number of what it carries or acknowledges.
+    /// Sets the number of the segment, acknowledgement or datagram.
     #[inline]
     pub fn numbered(mut self, number: u64) -> Packet {
         self.address |= number << 32;
         self
     }
 
-    /// The timestamps option.
+    /// Sets the timestamp.
     #[inline]
     pub fn stamped(mut self, stamp: u32) -> Packet {
         self.options |= u64::from(stamp);
         self
     }
 
-    /// SACK blocks kept at `place`.
+    /// Sets the place of the SACK blocks.
     #[inline]
     pub fn with_sack(mut self, place: u32) -> Packet {
         self.options = (self.options & u64::from(u32::MAX)) | u64::from(place) << 32;
@@ -187,7 +187,7 @@ impl ElementPacket for Packet {
     }
 }
 
-/// Rebuilds a number from its low 32 bits; `near` is less than 2^31 away from it.
+/// Restores a number from its low 32 bits; `near` is less than 2^31 away from it.
 #[inline]
 pub(crate) fn unwrap(low: u32, near: u64) -> u64 {
     near.wrapping_add_signed(i64::from(low.wrapping_sub(near as u32) as i32))

@@ -1,6 +1,6 @@
-//! Where that is kept which few packets carry, or few runs ask for: a packet has room for a place, not for more.
+//! Storage of values that few packets carry: a packet has room for the place of one only.
 
-/// Values in places that are used again.
+/// Values at places, which are reused.
 pub(crate) struct Slab<T> {
     values: Vec<T>,
     free: Vec<u32>,
@@ -13,7 +13,7 @@ impl<T> Default for Slab<T> {
 }
 
 impl<T: Copy> Slab<T> {
-    /// Keeps a value; returns its place.
+    /// Stores a value; returns its place.
     #[inline]
     pub fn put(&mut self, value: T) -> u32 {
         match self.free.pop() {
@@ -28,13 +28,13 @@ impl<T: Copy> Slab<T> {
         }
     }
 
-    /// Looks at a value.
+    /// The value at a place.
     #[inline]
     pub fn get(&self, place: u32) -> T {
         self.values[place as usize]
     }
 
-    /// Takes a value back.
+    /// Removes a value.
     #[inline]
     pub fn take(&mut self, place: u32) -> T {
         self.free.push(place);

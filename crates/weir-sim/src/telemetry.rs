@@ -86,7 +86,7 @@ impl Telemetry {
                 delivered_bytes: totals.delivered_bytes - delivered,
                 sent_ip_bytes: totals.sent_ip_bytes - sent,
             };
-            // After its end a flow is silent; while it lasts, an interval without data is a row of zeros.
+            // An interval without data is a row of zeros, but for a flow that has ended.
             if !flow.finished || row.delivered_bytes + row.sent_ip_bytes > 0 {
                 self.tables.goodput.push(row);
             }
@@ -94,7 +94,7 @@ impl Telemetry {
         debug_assert!(self.goodput_ns > 0);
     }
 
-    /// The row of the active transfer, or of a constant-bit-rate flow.
+    /// Adds the row of the active transfer, or of a constant-bit-rate flow.
     pub fn flow_row(&mut self, index: u32, flow: &Flow, end: Option<Time>) {
         let totals = flow.totals();
         let active = flow.application.active();

@@ -1,4 +1,4 @@
-//! What follows single packets from end to end: a trace, one-way delays. Most runs have neither, and pay for neither.
+//! Observation of single packets from end to end: traces and one-way delays. Runs without them pay nothing.
 
 use weir_elements::Packet as _;
 use weir_links::DelayStats;
@@ -11,7 +11,7 @@ use crate::sacks::Sacks;
 use crate::slab::Slab;
 use crate::trace::{TraceRecord, Tracer};
 
-/// Is told where packets begin and end.
+/// Observes packets at both ends and at drops.
 pub(crate) struct Watch {
     delays: Option<Delays>,
     tracer: Option<Tracer>,
@@ -19,12 +19,12 @@ pub(crate) struct Watch {
 
 struct Delays {
     stats: DelayStats,
-    /// When each data packet under way was sent. Its place is where an acknowledgement has that of its SACK blocks.
+    /// Time of sending of each data packet in flight. A data packet stores its place instead of that of SACK blocks.
     sent: Slab<Time>,
 }
 
 impl Watch {
-    /// What a plan asks for, if it asks for anything.
+    /// The observation that the plan asks for; none if it asks for none.
     pub fn from_plan(plan: &Plan) -> Option<Watch> {
         let interval_ns = plan.measure.delay_ns;
         let delays = (interval_ns > 0)
@@ -33,7 +33,7 @@ impl Watch {
         (delays.is_some() || tracer.is_some()).then_some(Watch { delays, tracer })
     }
 
-    /// A host hands a packet to its first link; returns it with what it is to carry.
+    /// A host sends a packet into its first link; returns the packet with its identity.
     #[inline(never)]
     pub fn sent(&mut self, at: Time, mut packet: Packet, sacks: &Sacks) -> Packet {
         if let Some(delays) = self.delays.as_mut().filter(|_| packet.is_data()) {
@@ -45,7 +45,7 @@ impl Watch {
         }
     }
 
-    /// A packet reaches the host it is for.
+    /// A packet reaches its destination.
     #[inline(never)]
     pub fn received(&mut self, now: Time, packet: &Packet) {
         if let Some(tracer) = &mut self.tracer {
@@ -77,7 +77,7 @@ impl Watch {
         }
     }
 
-    /// Takes the records of the trace up to `now`.
+    /// Removes and returns the records of the trace up to `now`.
     pub fn drain_trace(&mut self, now: Time) -> Vec<TraceRecord> {
         self.tracer.as_mut().map_or_else(Vec::new, |tracer| tracer.drain(now))
     }

@@ -1,9 +1,9 @@
 //! Sans-IO TCP, modelled on Linux.
 //!
 //! [`Sender`] and [`Receiver`] are the two ends of a connection whose data flow one way. They read no clock, own no
-//! timer and know no driver: every call passes `now`, a driver asks for [`Sender::poll_transmit`] until it yields
-//! nothing, and calls `on_timer` at `deadline`. What they model and what they leave out is said in their modules.
-//! The congestion control is a C source hosted by `weir-cc`; all the rest of Linux' behaviour is here.
+//! timer and know no driver: every call passes `now`, a driver calls [`Sender::poll_transmit`] until it yields
+//! nothing, and calls `on_timer` at `deadline`. The modules describe the model and its limits. The congestion control
+//! is a C source hosted by `weir-cc`; the rest of Linux' behaviour is here.
 //!
 //! Not modelled: connection teardown, Nagle's algorithm, MTU probing, SACK reneging, receive-buffer auto-tuning,
 //! segmentation-offload deferral, protection against wrapped sequence numbers (PAWS).
@@ -25,8 +25,8 @@ pub const fn header_bytes(timestamps: bool) -> u32 {
     if timestamps { 20 + 20 + 12 } else { 20 + 20 }
 }
 
-/// Payload of a full segment of a connection: at most half the peer's window, as Linux bounds it, and what fits into
-/// the send buffer.
+/// Payload of a full segment of a connection. Linux bounds it by half the peer's window; it also fits into the send
+/// buffer.
 fn segment_bytes(tcp: &Tcp) -> u32 {
     const DEFAULT_MSS: u64 = 536;
     let window = tcp.receive_buffer_bytes;

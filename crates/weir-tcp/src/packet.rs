@@ -1,28 +1,28 @@
-//! What the two ends of a connection say to each other.
+//! The messages between the two ends of a connection.
 //!
 //! Sequence space is counted in segments, not bytes: a connection cuts its stream into segments once, when they are
 //! first sent, and every later message names them by number. The driver maps them to packets of its own.
 
 use weir_units::Time;
 
-/// A host's clock as the timestamps option tells it (RFC 7323): it counts milliseconds, as Linux does unless a route asks
-/// for more. It starts at 1, because an echo of 0 means none.
+/// A host's clock in the timestamps option (RFC 7323). It counts milliseconds, as Linux does by default. It starts at
+/// 1, because an echo of 0 means that there is none.
 pub const fn timestamp(now: Time) -> u32 {
     (now.0 / 1_000_000 + 1) as u32
 }
 
-/// A segment that the sender wants on the wire.
+/// A segment to transmit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segment {
     /// Number of the segment.
     pub seq: u64,
     /// Payload bytes.
     pub len: u32,
-    /// Sent before.
+    /// A retransmission.
     pub retransmission: bool,
     /// The congestion-window-reduced flag of ECN (RFC 3168).
     pub cwr: bool,
-    /// The push flag: nothing written follows.
+    /// The push flag: the last segment of the data written so far.
     pub push: bool,
     /// The timestamps option: [`timestamp`] of the instant of sending.
     pub tsval: u32,
@@ -51,7 +51,7 @@ impl SackBlocks {
         &self.blocks[..usize::from(self.len)]
     }
 
-    /// Whether there is none.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -60,9 +60,9 @@ impl SackBlocks {
 /// An acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ack {
-    /// The next segment expected: all below arrived.
+    /// The cumulative acknowledgement: the next segment expected.
     pub ack: u64,
-    /// What arrived above it.
+    /// The selective acknowledgements above it.
     pub sack: SackBlocks,
     /// The echo of a congestion-experienced mark (RFC 3168).
     pub ece: bool,

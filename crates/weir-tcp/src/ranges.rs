@@ -1,8 +1,8 @@
 //! A set of segment numbers as sorted, disjoint, non-adjacent ranges.
 //!
-//! Both ends of a connection keep one: the receiver what arrived out of order, the sender what was selectively
-//! acknowledged. Nearly all insertions touch the last range and nearly all removals the first, so a deque with binary
-//! search is constant time where it matters.
+//! Both ends of a connection keep one: the receiver of the segments that arrived out of order, the sender of those
+//! selectively acknowledged. Nearly all insertions touch the last range and nearly all removals the first, so a deque
+//! with binary search takes constant time in the common case.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ pub struct Range {
     pub start: u64,
     /// One past the last segment.
     pub end: u64,
-    /// Payload of the segments; only the receiver uses it.
+    /// Payload of the segments, bytes; only the receiver uses it.
     pub bytes: u64,
 }
 
@@ -24,7 +24,7 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
@@ -53,7 +53,7 @@ impl Ranges {
         self.ranges.get(self.position(segment + 1)).filter(|r| r.start <= segment)
     }
 
-    /// Adds `[start, end)` with `bytes` of payload; `gap` is told each part that was not there before.
+    /// Adds `[start, end)` with `bytes` of payload; calls `gap` with each part that the set did not hold.
     pub fn insert(&mut self, start: u64, end: u64, bytes: u64, mut gap: impl FnMut(u64, u64)) {
         debug_assert!(start < end);
         let first = self.position(start);
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against the obvious implementation: a set of numbers.
+        /// Compares with a set of numbers.
         #[test]
         fn behaves_like_a_set(ops in proptest::collection::vec((0u64..60, 1u64..8, 0u8..5), 1..80)) {
             let mut ranges = Ranges::default();

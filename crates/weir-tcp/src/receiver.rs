@@ -1,9 +1,9 @@
 //! The receiving end of a connection.
 //!
-//! Models what shapes the acknowledgement stream on Linux: the delayed-ACK timer with its adaptive timeout, quick-ACK
-//! mode at the start and after a silence, an immediate ACK at the end of what the application of the sender wrote, and
-//! for anything out of order with SACK and D-SACK blocks
-//! (RFC 2018, RFC 2883), compression of SACK-only ACKs, and the ECN echo (RFC 3168). The application reads at once.
+//! It acknowledges as Linux does: by the delayed-ACK timer with its adaptive timeout, in quick-ACK mode at the start
+//! and after a silence, and at once at the end of a write of the sender's application. Out-of-order segments are
+//! acknowledged at once with SACK and D-SACK blocks (RFC 2018, RFC 2883); pure SACKs are compressed. Congestion marks
+//! are echoed (RFC 3168). The application reads at once.
 
 use weir_plan::{Ack as AckPolicy, Stack, Tcp};
 use weir_units::{Dur, Time};
@@ -15,13 +15,13 @@ use crate::segment_bytes;
 const MIN_ATO: Dur = Dur::from_millis(40);
 const MAX_ATO: Dur = Dur::from_millis(200);
 const QUICK_ACKS: u32 = 16;
-/// Segments acknowledged at once when congestion is first seen: the sender's window may be small.
+/// Segments acknowledged at once after the first congestion mark: the sender's window may be small.
 const QUICK_ACKS_FOR_CONGESTION: u32 = 2;
-/// SACK blocks that one ACK may lose without harm: news about further blocks are not held back.
+/// Limit on SACK blocks for compression: with more, a lost ACK would lose information.
 const EXPECTED_BLOCKS: usize = 2;
-/// The retransmission timeout of an end that has no round-trip time yet.
+/// The retransmission timeout before the first round-trip time.
 const INITIAL_RTO: Dur = Dur::from_secs(1);
-/// SACK-only ACKs that are sent at once before compression starts: the duplicate-ACK threshold.
+/// Pure SACKs sent at once before compression starts: the duplicate-ACK threshold.
 const UNCOMPRESSED_DUPACKS: u32 = 3;
 const MAX_COMPRESSED: u32 = 44;
 const MAX_COMPRESSION_DELAY: Dur = Dur::from_millis(1);
@@ -35,11 +35,11 @@ pub struct Arrival {
     pub len: u32,
     /// The sender's [`timestamp`](crate::timestamp).
     pub tsval: u32,
-    /// Marked congestion-experienced.
+    /// The ECN field says congestion experienced.
     pub ce: bool,
-    /// The sender says that it reduced its window.
+    /// The congestion-window-reduced flag.
     pub cwr: bool,
-    /// The push flag: the end of what the sender's application wrote.
+    /// The push flag: the end of a write of the sender's application.
     pub push: bool,
 }
 
@@ -49,13 +49,13 @@ pub struct Receiver {
     next: u64,
     delivered_bytes: u64,
     out_of_order: Ranges,
-    /// First segments of the ranges reported last, most recent first.
+    /// First segments of the most recently reported ranges, latest first.
     recent: [u64; 4],
     recent_len: usize,
     max_blocks: usize,
     sack: bool,
     every_segment: bool,
-    /// Current Linux: SACK-only ACKs are compressed, congestion marks are acknowledged at once.
+    /// Current Linux compresses pure SACKs and acknowledges congestion marks at once.
     modern: bool,
     mss: u32,
     most_quick_acks: u32,
@@ -66,7 +66,7 @@ pub struct Receiver {
     quick_acks: u32,
     ato: Dur,
     max_ato: Dur,
-    /// A gap after which the sender probably begins anew.
+    /// A gap after which the sender has probably restarted.
     silence: Dur,
     last_arrival: Option<Time>,
     ack_deadline: Time,
@@ -80,7 +80,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// The receiving end for a connection with these settings.
+    /// The receiving end of a connection with these settings.
     pub fn new(tcp: &Tcp) -> Receiver {
         Receiver {
             next: 0,
@@ -112,11 +112,11 @@ impl Receiver {
         }
     }
 
-    /// The round-trip time seen during the handshake.
+    /// Sets the round-trip time measured in the handshake.
     pub fn set_rtt(&mut self, rtt: Dur) {
         self.rtt = rtt;
         self.max_ato = rtt.clamp(MIN_ATO, MAX_ATO);
-        // The retransmission timeout that this one sample gives (RFC 6298, section 2.2).
+        // The retransmission timeout after one sample (RFC 6298, section 2.2).
         self.silence = rtt + (rtt * 2).max(MAX_ATO);
     }
 
@@ -130,13 +130,13 @@ impl Receiver {
         self.next
     }
 
-    /// When [`Receiver::on_timer`] wants to be called; [`Time::MAX`] for never.
+    /// The instant to call [`Receiver::on_timer`]; [`Time::MAX`] for never.
     #[inline]
     pub fn deadline(&self) -> Time {
         self.ack_deadline.min(self.compress_deadline)
     }
 
-    /// A segment arrived; returns the acknowledgement to send at once, if any.
+    /// Takes a segment; returns the acknowledgement to send at once, if any.
     #[inline]
     pub fn on_data(&mut self, now: Time, arrival: Arrival) -> Option<Ack> {
         self.note_ecn(&arrival);
@@ -153,21 +153,21 @@ impl Receiver {
         self.on_disorder(now, &arrival)
     }
 
-    /// A timer expired; returns the acknowledgement it asks for.
+    /// Handles an expired timer; returns the acknowledgement to send, if any.
     pub fn on_timer(&mut self, now: Time) -> Option<Ack> {
         if now >= self.compress_deadline {
             return Some(self.acknowledge());
         }
         if now >= self.ack_deadline {
-            // Linux backs its estimate off when the timer had to fire.
+            // Linux doubles its estimate when the timer fires.
             self.ato = Dur((self.ato.0 * 2).clamp(MIN_ATO.0, MAX_ATO.0));
             return Some(self.acknowledge());
         }
         None
     }
 
-    /// Acknowledges what is in order, at once or later. At the end of a write the sender may wait for its ACK: Linux sends
-    /// it when the application has read that (`tcp_cleanup_rbuf`), and takes a short segment for an end, too.
+    /// Acknowledges in-order data, at once or later. At the end of a write the sender may wait for its ACK: Linux sends
+    /// it when the application has read the data (`tcp_cleanup_rbuf`), and treats a short segment as such an end, too.
     #[inline]
     fn in_order(&mut self, now: Time, is_end: bool) -> Option<Ack> {
         if is_end || self.unacked_bytes > self.mss || self.quick_acks > 0 || self.every_segment {
@@ -202,14 +202,14 @@ impl Receiver {
         self.out_of_order_ack(now).or(held_back)
     }
 
-    /// Place among the reported blocks, most recent first, of the one that `seq` extends; their number if none.
+    /// Index of the reported block that `seq` extends, latest first; the number of blocks if there is none.
     fn block_beside(&self, seq: u64) -> usize {
         let recent = &self.recent[..self.recent_len];
         let beside = |start: &u64| self.out_of_order.find(*start).is_some_and(|r| r.start <= seq + 1 && seq <= r.end);
         recent.iter().position(beside).unwrap_or(self.recent_len)
     }
 
-    /// The segment that everything waited for.
+    /// Takes the segment that fills the first hole.
     fn fill_hole(&mut self, len: u32) -> Ack {
         self.next += 1;
         self.delivered_bytes += u64::from(len);
@@ -220,7 +220,7 @@ impl Receiver {
         self.acknowledge()
     }
 
-    /// Sends a SACK-only acknowledgement, or lets it wait for more of its kind.
+    /// Sends a pure SACK, or delays it to compress it with later ones.
     fn out_of_order_ack(&mut self, now: Time) -> Option<Ack> {
         let at_once = !self.modern || !self.sack || self.every_segment || self.quick_acks > 0;
         if at_once || self.compressed >= MAX_COMPRESSED {
@@ -241,7 +241,7 @@ impl Receiver {
         None
     }
 
-    /// Reports the duplicate in the first block (RFC 2883).
+    /// Reports a duplicate in the first block (RFC 2883).
     fn with_duplicate(&self, ack: Ack, seq: u64) -> Ack {
         if !self.sack {
             return ack;
@@ -284,7 +284,7 @@ impl Receiver {
         blocks
     }
 
-    /// Puts the block of `seq` first in the list.
+    /// Moves the block of `seq` to the front of the list.
     fn remember(&mut self, seq: u64) {
         let first = self.recent[..self.recent_len].first();
         if first.is_some_and(|&first| self.out_of_order.find(first) == self.out_of_order.find(seq)) {
@@ -310,7 +310,7 @@ impl Receiver {
         } else if gap < self.ato {
             self.ato = Dur((self.ato.0 / 2 + gap.0).min(MAX_ATO.0));
         } else if gap > self.silence {
-            // The sender probably restarted after an idle period: it needs its ACKs quickly.
+            // The sender has probably restarted after an idle period and needs ACKs quickly.
             self.quick_acks = self.quick_acks.max(self.most_quick_acks);
         }
     }
@@ -327,7 +327,7 @@ impl Receiver {
         if arrival.cwr {
             self.echo_ce = false;
             if self.modern {
-                // The sender's window may be as small as one segment: it waits for this ACK.
+                // A sender with a window of one segment waits for this ACK.
                 self.quick_acks = self.quick_acks.max(1);
             }
         }
@@ -341,7 +341,7 @@ impl Receiver {
     }
 }
 
-/// Segments acknowledged at once in quick-ACK mode: half the window's worth, within bounds.
+/// Number of segments acknowledged at once in quick-ACK mode: half the window, within bounds.
 fn quick_acks(tcp: &Tcp) -> u32 {
     let segments = tcp.receive_buffer_bytes / (2 * u64::from(segment_bytes(tcp)));
     segments.clamp(2, u64::from(QUICK_ACKS)) as u32

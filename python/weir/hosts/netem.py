@@ -334,8 +334,8 @@ def _disciplines(plan: Plan, end: _End, names: Mapping[int, str], slack_ns: int)
         yield (*qdisc, "parent", f"{_LOSSES}1", "handle", _RATE, *_bucket(link, slack_ns))
     parent = f"{_RATE}1"
     if queues.of(link.queue).ages_when_empty:
-        # A token bucket dequeues only packets that it has seen in the queue. RED would never learn that it is empty, and
-        # its average would not decay. A band of strict priority in between dequeues whenever the bucket looks.
+        # A token bucket dequeues only packets that it has seen in the queue. RED would never learn that it is empty, so
+        # that its average would not decay. A band of strict priority in between dequeues whenever the bucket looks.
         yield (*qdisc, "parent", parent, "handle", _BAND, "ets", "bands", "1", "strict", "1")
         parent = f"{_BAND}1"
     yield (*qdisc, "parent", parent, "handle", _QUEUE, *qdiscs.arguments(link, on_wire=True).split())

@@ -1,4 +1,4 @@
-//! What the applications of flows do when their time has come.
+//! The applications of flows in the event loop.
 
 use weir_run::EventKind;
 use weir_traffic::Step;
@@ -9,7 +9,7 @@ use crate::application::{Active, Application};
 use crate::packet::{Kind, Packet, UDP_HEADERS};
 
 impl Simulation {
-    /// A flow's own time has come: its start, its application, its sender's timer, room in its host's queue.
+    /// Handles a flow's event: its start, its application, its sender's timer, or room in its host's queue.
     pub(super) fn on_sender_due(&mut self, index: usize) {
         let flow = &mut self.flows[index];
         if !flow.started {
@@ -22,7 +22,7 @@ impl Simulation {
         }
         let due = flow.due();
         if due > self.now {
-            // What it was set for has been put off.
+            // Its event was postponed.
             self.calendar.set(self.slots.senders + index as u32, due);
             return;
         }
@@ -58,7 +58,7 @@ impl Simulation {
         self.wake_waiting(index);
     }
 
-    /// The application of a bulk flow offers no more data once its time has come.
+    /// Stops the application of a bulk flow at its end.
     fn stop_writing(&mut self, index: usize) {
         let flow = &mut self.flows[index];
         let Some(client) = flow.application.client() else { return };
@@ -74,7 +74,7 @@ impl Simulation {
         }
     }
 
-    /// Looks what comes after a transfer that ended at `ended`.
+    /// Determines the next step after a transfer that ended at `ended`.
     fn take_next_job(&mut self, index: usize, ended: Time) {
         let flow = &mut self.flows[index];
         let Some(client) = flow.application.client() else { return };
@@ -86,7 +86,7 @@ impl Simulation {
         self.flows[index].application_changed();
     }
 
-    /// A transfer of a flow has ended, or will never: what other connections of its user have waited for.
+    /// Wakes the flows of the same user that waited for the end of a transfer of this one.
     fn wake_waiting(&mut self, index: usize) {
         for other in self.waits.others(index as u32) {
             let client = self.flows[other as usize].application.client();
@@ -121,7 +121,7 @@ impl Simulation {
         flow.application_changed();
     }
 
-    /// All data of the transfer under way are acknowledged.
+    /// Ends the transfer in progress: all its data are acknowledged.
     pub(super) fn end_transfer(&mut self, index: usize) {
         let now = self.now;
         let flow = &mut self.flows[index];
@@ -167,7 +167,7 @@ impl Simulation {
         }
     }
 
-    /// Writes what is still open at the end of the run.
+    /// Writes the rows of unfinished transfers at the end of the run.
     pub(super) fn finish(&mut self) {
         for index in 0..self.flows.len() {
             let flow = &mut self.flows[index];

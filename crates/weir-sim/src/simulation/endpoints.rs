@@ -1,4 +1,4 @@
-//! The two ends of a flow: what they do with packets that arrive, and what they send.
+//! The two ends of a flow: processing of arriving packets, and sending.
 
 use weir_run::EventKind;
 use weir_tcp::{Ack, Arrival, Segment, Transmit, sack_option_bytes};
@@ -11,7 +11,7 @@ use crate::packet::{CE, CWR_OR_ECE, ECT, Kind, PUSH, Packet, RESENT, UDP_HEADERS
 const SYN_BYTES: u32 = 60;
 
 impl Simulation {
-    /// A packet reached the end of its route.
+    /// Delivers a packet at the end of its route.
     #[inline]
     pub(super) fn deliver(&mut self, packet: Packet) {
         if let Some(watch) = &mut self.watch {
@@ -68,7 +68,7 @@ impl Simulation {
         self.answer(index, packet);
     }
 
-    /// The receiver of a flow sends a packet, after the time that its host takes.
+    /// Sends a packet of a flow's receiver, after the processing time of its host.
     #[inline]
     fn answer(&mut self, index: usize, packet: Packet) {
         let flow = &mut self.flows[index];
@@ -92,7 +92,7 @@ impl Simulation {
         }
     }
 
-    /// The sender's own timer may have expired.
+    /// Runs the sender's timer if it has expired.
     pub(super) fn on_sender_timer(&mut self, index: usize) {
         let Some(connection) = &mut self.flows[index].connection else { return };
         connection.sender.on_timer(self.now);
@@ -164,13 +164,13 @@ impl Simulation {
         self.pump(index);
     }
 
-    /// Lets a sender transmit what it may.
+    /// Transmits all packets that the sender may send now.
     #[inline]
     pub(super) fn pump(&mut self, index: usize) {
         let first = self.flows[index].first_link;
         let flow = &mut self.flows[index];
         if flow.wake <= self.now {
-            // It has served; left in the past, it would be due again and again at the same instant.
+            // Left in the past, it would be due again and again at the same instant.
             flow.wake = Time::MAX;
         }
         loop {

@@ -1,4 +1,4 @@
-//! Packets on their way: links, the places between them, and what becomes of packets there.
+//! The movement of packets over links.
 
 use weir_elements::Packet as _;
 use weir_links::{Passage, Start, Stop};
@@ -23,7 +23,7 @@ impl Simulation {
         self.enter(first, packet, at)
     }
 
-    /// The first packet of a link reaches its far end.
+    /// Moves the first packet of a link's pipe on: it reaches the far end.
     #[inline(always)]
     pub(super) fn on_arrival(&mut self, link: u32) {
         let pipe = &mut self.links[link as usize].pipe;
@@ -39,8 +39,8 @@ impl Simulation {
         }
     }
 
-    /// Sends a packet over a link, and on over the links fused with it. Returns its departure from the first one, if
-    /// that is known and it was not lost there.
+    /// Sends a packet over a link and the links fused with it. Returns its departure from the first one, if it is known
+    /// and the packet was not lost there.
     #[inline]
     pub(super) fn enter(&mut self, first: u32, packet: Packet, at: Time) -> Option<Time> {
         let (mut link, mut packet, mut at) = (first, packet, at);
@@ -70,7 +70,7 @@ impl Simulation {
         }
     }
 
-    /// The transmitter of an evented link is free: the next packet begins.
+    /// Starts the next transmission of an evented link.
     pub(super) fn start_transmission(&mut self, link: u32) {
         let slot = self.slots.transmitters + link;
         match self.links[link as usize].start(self.now, &mut self.lost) {
@@ -89,7 +89,7 @@ impl Simulation {
         self.account_losses(link, self.now);
     }
 
-    /// A data packet begins transmission on an evented link: if that is its host's, the sender may get room.
+    /// Notes that a data packet begins transmission on its host's evented link: the sender may get room.
     fn leaves_local_queue(&mut self, link: u32, packet: &Packet, departure: Time) {
         let flow = &mut self.flows[packet.flow()];
         if !flow.counts_in_local_queue(link, packet) {
@@ -101,7 +101,7 @@ impl Simulation {
         }
     }
 
-    /// Accounts for the packets that a link dropped at `at`, which may be ahead of the clock.
+    /// Accounts for packets dropped by a link at `at`, which may be ahead of the clock.
     #[inline]
     pub(super) fn account_losses(&mut self, link: u32, at: Time) {
         while let Some(packet) = self.lost.pop() {

@@ -1,4 +1,4 @@
-//! The event loop: takes the source that is due first, and lets it act.
+//! The event loop: dispatches the earliest event of the calendar.
 //!
 //! The rest is elsewhere: `links` moves packets, `nodes` has the state of switches, `endpoints` the hosts' transports,
 //! `applications` the sources of their data.
@@ -27,30 +27,31 @@ use nodes::Nodes;
 use prepare::Parts;
 use slots::{CHANGES, Slots};
 
-/// How to simulate.
+/// Options of a simulation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// One event for each packet and link: slower, and the oracle of the fast mode.
+    /// One event for each packet and link: slower, and the reference for the fast mode.
     pub reference: bool,
 }
 
-/// What a simulation has done so far.
+/// Totals of a simulation so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Packets that entered a first link.
     pub packets: u64,
-    /// Those of them that their host, which takes its time, sends after the end of the run: no trace has them.
+    /// Packets among them that their host sends after the end of the run, because of its processing time; no trace has
+    /// them.
     pub unsent: u64,
     /// Events taken from the calendar.
     pub events: u64,
     /// Payload delivered to applications, bytes.
     pub delivered_bytes: u64,
-    /// Most packets under way on all links, of the instants at which goodput or TCP state is recorded: these belong to
-    /// the plan, and how often the driver drains does not.
+    /// Maximum number of packets in flight on all links, over the instants at which goodput or TCP state is recorded:
+    /// it does not depend on when the driver drains.
     pub max_in_flight: u64,
 }
 
-/// A plan under execution.
+/// A simulation of one plan.
 pub struct Simulation {
     now: Time,
     end: Time,
@@ -64,8 +65,8 @@ pub struct Simulation {
     flows: Vec<Flow>,
     waits: Waits,
     sacks: Sacks,
-    /// Per link: what its host hands to it next gets there at this instant at the earliest. Ahead of the clock where a
-    /// host takes its time to answer.
+    /// By link: the earliest instant at which the next packet of its host enters. Ahead of the clock by a host's
+    /// processing time.
     host_until: Vec<Time>,
     lost: Vec<Packet>,
     next_change: usize,
@@ -75,10 +76,10 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Prepares a plan.
+    /// Prepares the simulation of a plan.
     ///
     /// # Errors
-    /// When a congestion control is unknown or the plan exceeds what is simulated.
+    /// An unknown congestion control, or a plan beyond the simulator's limits.
     pub fn new(plan: &Plan) -> Result<Simulation, SimError> {
         Simulation::with_options(plan, Options::default())
     }
@@ -139,7 +140,7 @@ impl Simulation {
         self.calendar.set(self.slots.goodput_tick, first(self.plan.measure.goodput_ns));
     }
 
-    /// The present of the simulation.
+    /// The current simulated time.
     pub fn now(&self) -> Time {
         self.now
     }
@@ -149,7 +150,7 @@ impl Simulation {
         self.links.iter().any(Link::has_classes)
     }
 
-    /// What it has done so far.
+    /// Totals so far.
     pub fn statistics(&self) -> Statistics {
         self.statistics
     }
@@ -184,7 +185,7 @@ impl Simulation {
         self.finished
     }
 
-    /// Takes the rows recorded so far out of the simulation.
+    /// Removes and returns the rows recorded so far.
     pub fn drain(&mut self) -> Tables {
         let (mut rows, mut class_rows) = (Vec::new(), Vec::new());
         for link in &mut self.links {
@@ -201,13 +202,13 @@ impl Simulation {
         std::mem::take(&mut self.telemetry.tables)
     }
 
-    /// Takes the records of `measure.trace` out of the simulation, in the order of time; empty if none was asked for.
+    /// Removes and returns the records of `measure.trace`, in the order of time; empty if the plan asks for none.
     pub fn drain_trace(&mut self) -> Vec<TraceRecord> {
         self.watch.as_mut().map_or_else(Vec::new, |watch| watch.drain_trace(self.now))
     }
 
     fn dispatch(&mut self, slot: u32) {
-        // The commonest first.
+        // The most frequent first.
         let slots = self.slots;
         if slot < slots.nodes {
             if slot >= slots.pipes {

@@ -1,8 +1,8 @@
-//! Nodes with state, such as switches: they decide when a packet that has arrived goes on, and whether it does.
+//! Nodes with state, such as switches: they decide whether and when a packet is forwarded.
 //!
-//! Hosts and routers have none: a packet that reaches a router enters the next link of its route at once. A packet that
-//! reaches a [`Node`] is the node's until it sends it into that link or drops it. A node owns its ports, its memory and
-//! its arbiter; the simulator moves packets and keeps the clock.
+//! Hosts and routers have no state: a router forwards a packet to the next link of its route at once. A [`Node`] keeps
+//! a packet until it forwards or drops it. It owns its ports, memory and arbiter; the simulator moves packets and keeps
+//! the clock.
 
 use weir_units::Time;
 
@@ -17,8 +17,8 @@ pub(super) trait Node: Send + Sync {
     /// The instant of [`due`](Node::due) has come. All packets that arrive at this instant have arrived.
     fn act(&mut self, ports: &mut Ports<'_>);
 
-    /// The instant at which the node acts next, unless a packet arrives before; [`Time::MAX`] for none. Asked after each
-    /// call.
+    /// The instant at which the node acts next, unless a packet arrives before; [`Time::MAX`] for none. Asked after
+    /// each call.
     fn due(&self) -> Time;
 
     /// Packets in the node.
@@ -43,18 +43,18 @@ pub(super) struct Ports<'a> {
 
 #[cfg_attr(not(test), expect(dead_code, reason = "no plan describes a node with state yet"))]
 impl Ports<'_> {
-    /// The present of the simulation.
+    /// The current simulated time.
     pub fn now(&self) -> Time {
         self.simulation.now
     }
 
-    /// The instant from which on a packet sent to `output` is transmitted at once; not before now. While the rate of a link
-    /// is 0, the instant to ask again.
+    /// The instant at which `output` becomes idle; not before now. While the rate of the link is 0, the instant to ask
+    /// again.
     pub fn idle_from(&self, output: u32) -> Time {
         self.simulation.links[output as usize].drained(self.simulation.now)
     }
 
-    /// Sends a packet to its output port: it enters the link's queue.
+    /// Forwards a packet to the link of its output port.
     pub fn forward(&mut self, passing: Passing) {
         self.simulation.enter(passing.output, passing.packet, self.simulation.now);
     }
@@ -70,9 +70,9 @@ impl Ports<'_> {
 /// The nodes with state of a network, by the order of their slots in the calendar.
 #[derive(Default)]
 pub(super) struct Nodes {
-    /// A node is out while it acts.
+    /// Empty while the node acts.
     nodes: Vec<Option<Box<dyn Node>>>,
-    /// By link: the node at its near end; only where there is any node with state.
+    /// By link: the node at its near end; empty without nodes with state.
     before: Vec<u32>,
 }
 
@@ -91,7 +91,7 @@ impl Nodes {
 }
 
 impl Simulation {
-    /// A packet that arrived over link `input` is at the node before link `output`.
+    /// Hands a packet that arrived over link `input` to the node before link `output`.
     #[cold]
     pub(super) fn on_node_arrival(&mut self, packet: Packet, input: u32, output: u32) {
         let node = self.nodes.before[output as usize];

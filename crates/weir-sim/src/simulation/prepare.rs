@@ -1,4 +1,4 @@
-//! A plan becomes flows, if it can be simulated.
+//! Preparation of a plan: its limits, network and flows.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::flow::Flow;
 use crate::packet::{MAX_FLOWS, Packet, UDP_HEADERS};
 use crate::processing::Processing;
 
-/// What no simulation of a plan can be begun for.
+/// Checks that the plan is within the simulator's limits.
 pub(super) fn check_limits(plan: &Plan, slots: Slots) -> Result<(), SimError> {
     if plan.flows.len() > MAX_FLOWS {
         return Err(SimError::Unsupported(format!("{} flows: {MAX_FLOWS} at most", plan.flows.len())));
@@ -56,7 +56,7 @@ fn stateful(node: &weir_plan::Node) -> Option<Box<dyn Node>> {
     }
 }
 
-/// The flows of a plan, before anything happens.
+/// The flows of a plan before their start.
 pub(super) fn flows(plan: &Plan, routes: &Routes, links: &[Link<Packet>]) -> Result<Vec<Flow>, SimError> {
     let mut known: BTreeMap<&str, Algorithm> = BTreeMap::new();
     let mut flows = Vec::with_capacity(plan.flows.len());

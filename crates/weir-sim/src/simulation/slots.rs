@@ -2,7 +2,7 @@
 
 use weir_plan::Plan;
 
-/// The calendar's slots: one event source each.
+/// The first slot of each kind of event source.
 #[derive(Clone, Copy)]
 pub(super) struct Slots {
     pub transmitters: u32,
@@ -15,17 +15,17 @@ pub(super) struct Slots {
     pub count: u32,
 }
 
-/// Changes of links come first: what happens at the same instant sees them.
+/// Changes of links precede all other events of the same instant.
 pub(super) const CHANGES: u32 = 0;
 
 impl Slots {
     /// The slots of a plan with `stateful` nodes that have state.
     pub fn new(plan: &Plan, stateful: u32) -> Slots {
         let (links, flows) = (plan.links.len() as u32, plan.flows.len() as u32);
-        // A transmitter before the arrivals: a packet that begins transmission makes room for one that arrives then.
+        // Transmitters precede arrivals: a packet that begins transmission makes room for one that arrives.
         let transmitters = CHANGES + 1;
         let pipes = transmitters + links;
-        // A node after the arrivals: its arbiter chooses among all packets of an instant.
+        // Nodes follow arrivals: an arbiter chooses among all packets of an instant.
         let nodes = pipes + links;
         let senders = nodes + stateful;
         let receivers = senders + flows;

@@ -1,11 +1,11 @@
-//! The per-packet trace: records of what the simulator's packets stand for.
+//! The per-packet trace.
 //!
-//! [`Simulation::drain_trace`](crate::Simulation::drain_trace) takes the records out; `weir-trace` says what they mean, and
-//! turns them into files.
+//! [`Simulation::drain_trace`](crate::Simulation::drain_trace) returns the records; `weir-trace` defines them and
+//! writes the files.
 //!
-//! The simulator numbers segments and packs a packet into three words; here it gets back what a real one carries: its
-//! place in the byte stream, both timestamps, SACK blocks in bytes. That is kept while the packet is under way, which
-//! costs about 200 bytes each, but only while something is traced.
+//! A packet of the simulator is three words with the number of a segment. Its record has the fields of a real one: its
+//! position in the byte stream, both timestamps, SACK blocks in bytes. The tracer keeps about 200 bytes for each packet
+//! in flight of a traced flow.
 
 mod stream;
 mod tracer;

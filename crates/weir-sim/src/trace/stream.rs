@@ -1,6 +1,6 @@
-//! Where each segment of a connection lies in its byte stream.
+//! Positions of a connection's segments in its byte stream.
 //!
-//! A sender cuts its stream into segments that nearly all have one size, so runs of segments of one size say it all.
+//! Nearly all segments have one size, so runs of segments of equal size are a compact record.
 
 #[derive(Clone, Copy, Debug)]
 struct Run {
@@ -9,7 +9,7 @@ struct Run {
     len: u32,
 }
 
-/// The segments of a connection, as far as they have been sent.
+/// The segments of a connection sent so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ByteStream {
     runs: Vec<Run>,
@@ -23,7 +23,7 @@ impl ByteStream {
         self.next_segment
     }
 
-    /// Segment `number` of `len` bytes is sent, for the first time or again.
+    /// Adds segment `number` of `len` bytes, unless it is a retransmission.
     pub fn sent(&mut self, number: u64, len: u32) {
         if number < self.next_segment {
             return;
@@ -35,7 +35,7 @@ impl ByteStream {
         self.next_byte += u64::from(len);
     }
 
-    /// First byte of a segment; of one not sent yet, the end of the stream so far.
+    /// First byte of a segment; for one not sent yet, the end of the stream so far.
     pub fn byte(&self, segment: u64) -> u64 {
         if segment >= self.next_segment {
             return self.next_byte;

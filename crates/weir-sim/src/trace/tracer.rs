@@ -13,26 +13,26 @@ use super::stream::ByteStream;
 use crate::packet::{CE, CWR_OR_ECE, ECT, Kind, NO_SACK, NO_SACKS_FROM, Packet, RESENT, UDP_HEADERS, unwrap};
 use crate::sacks::Sacks;
 
-/// A packet under way, as it was sent.
+/// A packet in flight, as it was sent.
 struct Sent {
-    /// Where its SACK blocks are kept, or its serial number: the one or the other is its own while it is under way.
+    /// Place of its SACK blocks or its serial number: unique among the packets in flight.
     identity: u32,
     record: TraceRecord,
-    /// It counts against the limit already.
+    /// Whether it already counts against the limit.
     counted: bool,
 }
 
-/// A flow that is traced.
+/// A traced flow.
 struct Traced {
     headers: u32,
     timestamps: bool,
     connection: u32,
     connection_number: Option<u8>,
     stream: ByteStream,
-    /// The last timestamp that the sender received, and the one of its connection request.
+    /// The last timestamp that the sender received, and that of its connection request.
     peer_tsval: u32,
     syn_tsval: u32,
-    /// Packets sent and packets under way: of the data's way, then of the reverse.
+    /// Packets sent and packets in flight: forward, then reverse.
     sent: [u64; 2],
     under_way: [VecDeque<Sent>; 2],
 }
@@ -46,14 +46,14 @@ pub(crate) struct Tracer {
 }
 
 impl Tracer {
-    /// The tracer that a plan asks for, if it does.
+    /// The tracer that the plan asks for; none if it asks for none.
     pub fn from_plan(plan: &Plan) -> Option<Tracer> {
         let recorder = Recorder::new(plan.measure.trace.as_ref()?);
         let flows = (0..).zip(&plan.flows).map(|(i, flow)| recorder.wants(i).then(|| Traced::new(flow)));
         Some(Tracer { flows: flows.collect(), serial: 0, recorder, ordered: Ordered::default() })
     }
 
-    /// A host hands a packet to its first link; returns it with what tells it from all others under way.
+    /// A host sends a packet into its first link; returns the packet with an identity unique among those in flight.
     #[cold]
     pub fn sent(&mut self, now: Time, packet: Packet, sacks: &Sacks) -> Packet {
         if self.recorder.is_over(now) {
@@ -72,11 +72,11 @@ impl Tracer {
         packet
     }
 
-    /// A packet reaches the host it is for.
+    /// A packet reaches its destination.
     #[cold]
     pub fn received(&mut self, now: Time, packet: &Packet) {
         let Some(flow) = &mut self.flows[packet.flow()] else { return };
-        // Nearly always the one sent first, unless packets overtake each other.
+        // The first one sent, unless packets overtake each other.
         let under_way = &mut flow.under_way[way(packet)];
         let Some(place) = under_way.iter().position(|sent| sent.identity == packet.sack()) else { return };
         let Some(sent) = under_way.remove(place) else { return };
@@ -101,7 +101,8 @@ impl Tracer {
         self.recorder.ended(record, sent.counted);
     }
 
-    /// Takes the records up to `now`, in the order of time. Losses on fused links are known ahead of the clock.
+    /// Removes and returns the records up to `now`, in the order of time: losses on fused links are known ahead of the
+    /// clock.
     pub fn drain(&mut self, now: Time) -> Vec<TraceRecord> {
         self.ordered.add(self.recorder.take());
         self.ordered.take(now)
@@ -164,7 +165,7 @@ impl Traced {
         record
     }
 
-    /// Fills in what depends on the kind.
+    /// Fills in the fields that depend on the kind.
     fn describe(&mut self, record: &mut TraceRecord, now: Time, packet: &Packet, sacks: &Sacks) {
         let clock = timestamp(now);
         match packet.kind() {

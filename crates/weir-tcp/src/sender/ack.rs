@@ -1,5 +1,5 @@
-//! The way of an acknowledgement: what it says of each segment, what it says of the round-trip time, and then through
-//! loss detection, state machine, timers and window growth.
+//! Processing of an acknowledgement: delivery of segments, round-trip time, loss detection, state machine, timers,
+//! window growth.
 
 use weir_cc::{AckSample, CaState};
 use weir_units::Time;
@@ -10,7 +10,7 @@ use crate::packet::{Ack, timestamp};
 
 const MAX_REORDERING_LEGACY: u64 = 127;
 
-/// What one acknowledgement turned out to mean.
+/// The effects of one acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event {
     pub una_advanced: bool,
@@ -20,12 +20,12 @@ pub(super) struct Event {
     pub newly_sacked: bool,
     pub newly_lost: u32,
     pub dsack: bool,
-    /// The duplicate is the tail-loss probe's.
+    /// The duplicate is that of the tail-loss probe.
     pub dsack_of_probe: bool,
-    /// Neither progress nor a report of a duplicate.
+    /// A duplicate acknowledgement without a report of a duplicate segment.
     pub dupack: bool,
     pub ece: bool,
-    /// Data sent once and outstanding at the last reduction arrived after all.
+    /// A segment sent once and outstanding at the last reduction was delivered.
     pub original_arrived: bool,
     pub retransmission_acked: bool,
     pub lost_retransmission: bool,
@@ -35,7 +35,7 @@ pub(super) struct Event {
     pub tsecr: u32,
     /// Round-trip time for the congestion control, microseconds; negative without a sample.
     pub rtt_us: i64,
-    /// Lowest segment sent once, and not selectively acknowledged before, that the cumulative ACK covers now.
+    /// Lowest segment that was sent once and is newly acknowledged by the cumulative acknowledgement alone.
     pub first_original: u64,
     pub first_sent: u64,
     pub last_sent: u64,
@@ -45,7 +45,7 @@ pub(super) struct Event {
 
 const NO_TIME: u64 = u64::MAX;
 
-/// An acknowledgement that means nothing yet.
+/// An acknowledgement without effects.
 pub(super) const NO_EVENT: Event = Event {
     una_advanced: false,
     delivered: 0,
@@ -71,7 +71,7 @@ pub(super) const NO_EVENT: Event = Event {
     last_sacked_sent: 0,
 };
 impl Sender {
-    /// An acknowledgement arrived.
+    /// Processes an acknowledgement.
     #[inline]
     pub fn on_ack(&mut self, now: Time, ack: &Ack) {
         if self.phase != Phase::Established || ack.ack > self.board.next {
@@ -97,7 +97,7 @@ impl Sender {
         if ack.ack > self.board.una {
             self.take_cumulative(now, ack.ack, &mut event);
             if event.first_original < prior_high {
-                // It was late: others sent after it had been reported before.
+                // The segment was late: later ones had been delivered before.
                 self.note_reordering(event.first_original);
             }
             if !self.sack {
@@ -115,7 +115,7 @@ impl Sender {
         self.react(now, &mut event);
     }
 
-    /// An acknowledgement overtaken by a later one, or when nothing is outstanding: only its SACK blocks are of use.
+    /// Takes the SACK blocks of an acknowledgement that a later one overtook, or that came with nothing outstanding.
     #[cold]
     fn on_stale_ack(&mut self, now: Time, ack: &Ack) {
         let nothing_out = self.board.outstanding() == 0;
@@ -132,7 +132,7 @@ impl Sender {
         }
     }
 
-    /// Loss detection, state machine, timers and window growth, in the order Linux runs them.
+    /// Runs loss detection, state machine, timers and window growth in Linux' order.
     #[inline]
     fn react(&mut self, now: Time, event: &mut Event) {
         if self.timer.probing() {
@@ -153,8 +153,8 @@ impl Sender {
         self.update_pacing_rate();
     }
 
-    /// A selective ACK of data sent before the head was sent last: the head's timeout may start anew, because nothing
-    /// sent after it was heard of yet.
+    /// Restarts the head's timeout if the newly SACKed data were sent before the head's last transmission: nothing sent
+    /// after it has been acknowledged yet.
     fn sacked_before_head_was_resent(&self, event: &Event) -> bool {
         event.first_sacked_sent != NO_TIME
             && self.board.outstanding() > 0
@@ -174,11 +174,11 @@ impl Sender {
         let prior_high = self.high_sacked;
         let mut lowest_late = u64::MAX;
         for &(start, end) in &blocks[..count] {
-            // A block that begins at or below the cumulative ACK, or ends beyond what was sent, makes no sense.
+            // Ignores blocks at or below the cumulative acknowledgement and beyond the data sent.
             if start <= una || start >= end || end > self.board.next {
                 continue;
             }
-            // The set is moved out while the records of its new members are updated.
+            // Moves the set out to update the records of its new members.
             let mut sacked = std::mem::take(&mut self.board.sacked);
             sacked.insert(start, end, 0, |from, to| {
                 for seq in from..to {
@@ -195,17 +195,17 @@ impl Sender {
         }
     }
 
-    /// After a timeout, what was late and what was lost cannot be told apart.
+    /// After a timeout, late and lost segments cannot be told apart.
     pub(super) fn reordering_is_certain(&self) -> bool {
         self.cc.sock.ca_state != CaState::Loss as u8 || !self.legacy && self.recovery.undo_marker.is_some()
     }
 
-    /// Takes note of one selectively acknowledged segment; tells whether it had been sent just once.
+    /// Records one selectively acknowledged segment; returns whether it had been sent once only.
     fn sack_one(&mut self, now: Time, seq: u64, event: &mut Event) -> bool {
         let high_seq = self.recovery.high_seq;
         let record = self.board.get_mut(seq);
         let (sent, flags, plain) = (record.sent_ns, record.flags, *record);
-        // What was sent again without being lost is still under way a second time.
+        // The retransmission of a segment not marked lost is still in flight.
         let gone = if flags & LOST != 0 { LOST | RETRANS } else { 0 };
         record.flags = (flags | SACKED) & !gone;
         let once = flags & EVER_RETRANS == 0;
@@ -252,7 +252,7 @@ impl Sender {
             }
         }
         if let Some((seq, record)) = last_plain {
-            // Segments sent just once were sent in their order: the last stands for all.
+            // Segments sent once were sent in order: the last stands for all.
             self.rack.advance(now, seq, &record, false, self.rtt.min_us());
         }
         event.acked = (ack - self.board.una) as u32;
@@ -285,7 +285,7 @@ impl Sender {
             event.original_arrived |= seq < self.recovery.high_seq;
         }
         self.delivery.on_delivered(seq, resent);
-        // The echoed time is that of an earlier transmission (RFC 8985, section 6.2, step 2).
+        // The ACK echoes the time of an earlier transmission (RFC 8985, section 6.2, step 2).
         let echo_is_older = (event.tsecr.wrapping_sub(timestamp(Time(record.sent_ns))) as i32) < 0;
         let spurious = resent && self.timestamps && event.tsecr != 0 && echo_is_older;
         if !spurious {
@@ -293,7 +293,7 @@ impl Sender {
         }
     }
 
-    /// A segment sent once was delivered after others sent later had been: the path reorders.
+    /// Records reordering: a segment sent once was delivered after later ones.
     pub(super) fn note_reordering(&mut self, late: u64) {
         let high = if self.cc.sock.sacked_out == 0 { self.board.una } else { self.high_sacked };
         let max = if self.legacy { MAX_REORDERING_LEGACY } else { MAX_REORDERING };
@@ -343,8 +343,8 @@ impl Sender {
     }
 }
 
-/// The round-trip time that an echoed timestamp tells, in whole milliseconds, at least one, as in Linux
-/// (`tcp_rtt_tsopt_us`); in microseconds, -1 for an echo from the future.
+/// Round-trip time from an echoed timestamp, microseconds; whole milliseconds, at least one, as in Linux
+/// (`tcp_rtt_tsopt_us`). -1 for an echo from the future.
 fn echo_rtt_us(now: Time, tsecr: u32) -> i64 {
     let elapsed = timestamp(now).wrapping_sub(tsecr) as i32;
     if elapsed < 0 { -1 } else { i64::from(elapsed.max(1)) * 1000 }
@@ -357,7 +357,7 @@ mod tests {
     #[test]
     fn an_echoed_timestamp_counts_milliseconds() {
         let rtt = |now_us: u64, sent_us: u64| echo_rtt_us(Time(now_us * 1000), timestamp(Time(sent_us * 1000)));
-        // 10.018 ms lie between 10 or 11 ticks of the clock; less than a tick counts as one.
+        // 10.018 ms span 10 or 11 ticks of the clock; less than a tick counts as one.
         assert_eq!(rtt(1_010_018, 1_000_000), 10_000);
         assert_eq!(rtt(1_010_999, 1_000_981), 10_000);
         assert_eq!(rtt(1_011_008, 1_000_990), 11_000);

@@ -1,4 +1,4 @@
-//! The sender's counters recomputed from its records: for tests.
+//! Recomputes the sender's counters from its records, for tests.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use weir_units::Time;
 use super::scoreboard::{LOST, RETRANS, SACKED};
 use super::{Phase, Sender};
 
-/// Fails with what it found if a condition does not hold.
+/// Returns an error with the values if a condition does not hold.
 macro_rules! ensure {
     ($condition:expr, $($what:tt)+) => {
         if !$condition {
@@ -17,7 +17,7 @@ macro_rules! ensure {
 }
 
 impl Sender {
-    /// Verifies what must hold between any two calls; a sentence tells what does not.
+    /// Verifies the invariants between any two calls.
     ///
     /// # Errors
     /// A description of the first inconsistency.

@@ -1,7 +1,7 @@
-//! Which segments are lost.
+//! Loss detection.
 //!
-//! The `linux` stack uses RACK (RFC 8985): a segment is lost when one sent later was delivered and a reordering window
-//! has passed. `linux-2.6` uses FACK (Mathis and Mahdavi 1996): a segment is lost when the highest selectively
+//! The `linux` stack uses RACK (RFC 8985): a segment is lost when a later transmission was delivered and a reordering
+//! window has passed. `linux-2.6` uses FACK (Mathis and Mahdavi 1996): a segment is lost when the highest selectively
 //! acknowledged one is more than the reordering degree above it. Without SACK both use NewReno (RFC 6582).
 
 use weir_cc::CaState;
@@ -12,7 +12,7 @@ use super::scoreboard::{EVER_RETRANS, LOST, RETRANS, Record, Retransmission, SAC
 use super::timers::MIN_TIMEOUT;
 use super::{MAX_REORDERING, Sender, recovery};
 
-/// State of RACK: the most recently sent segment that was delivered.
+/// State of RACK: the most recently sent segment among those delivered.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rack {
     sent_ns: u64,
@@ -23,20 +23,20 @@ pub(super) struct Rack {
     pub window_steps: u32,
     persist: u32,
     dsack_seen: bool,
-    /// When the reordering window was widened last.
+    /// The instant of the last change of the reordering window.
     widened_ns: u64,
 }
 
-/// Recoveries that a widened reordering window outlives (RFC 8985, section 6.2, step 4).
+/// Recoveries after which a widened reordering window is reset (RFC 8985, section 6.2, step 4).
 const WINDOW_PERSISTENCE: u32 = 16;
 
 impl Rack {
-    /// Segment `seq` was delivered.
+    /// Records the delivery of segment `seq`.
     #[inline]
     pub fn advance(&mut self, now: Time, seq: u64, record: &Record, resent: bool, min_rtt_us: u32) {
         let rtt = now.0 - record.sent_ns;
         if resent && rtt / 1000 < u64::from(min_rtt_us) {
-            // Too soon for the retransmission: the original was delivered.
+            // Too early for the retransmission: the original was delivered.
             return;
         }
         self.advanced = true;
@@ -46,24 +46,24 @@ impl Rack {
         }
     }
 
-    /// Whether a transmission went out before the latest that was delivered. RFC 8985 lets the sequence number decide
-    /// between those of one instant; their true order also tells an original from a retransmission.
+    /// Whether a transmission precedes the latest one delivered. RFC 8985 breaks ties by sequence number; the number of
+    /// the transmission also tells an original from a retransmission.
     #[inline]
     fn sent_before(&self, sent_ns: u64, order: u32) -> bool {
         sent_ns < self.sent_ns || sent_ns == self.sent_ns && (order.wrapping_sub(self.order) as i32) < 0
     }
 
-    /// Whether a segment sent at `sent_ns` has had its time.
+    /// Whether the reordering window of a segment sent at `sent_ns` has passed.
     fn expired(&self, now: Time, sent_ns: u64, window: Dur) -> bool {
         now.0 - sent_ns >= self.rtt_ns + window.0
     }
 
-    /// A recovery ended that was needed: the widened window lives a little shorter.
+    /// A recovery repaired a loss: the widened window expires one recovery sooner.
     pub fn age_window(&mut self) {
         self.persist = self.persist.saturating_sub(1);
     }
 
-    /// A recovery was for nothing: the widened window lives a little longer.
+    /// A recovery was spurious: the widened window lasts longer.
     pub fn renew_window(&mut self) {
         self.persist = (self.persist + 1).min(WINDOW_PERSISTENCE);
     }
@@ -74,7 +74,7 @@ impl Rack {
 }
 
 impl Sender {
-    /// A duplicate was reported (RFC 2883): a retransmission was for nothing. False if it cannot have been one of ours.
+    /// Handles a reported duplicate (RFC 2883), a spurious retransmission; false if this sender did not cause it.
     pub(super) fn take_dsack(&mut self, (start, end): (u64, u64), event: &mut Event) -> bool {
         if start >= end || end > self.board.next {
             return false;
@@ -88,38 +88,38 @@ impl Sender {
         event.dsack_of_probe = self.timer.probed_up_to(end);
         event.delivered += count as u32;
         self.rack.dsack_seen |= self.reordering_seen && !event.dsack_of_probe;
-        // What became of segments below is forgotten: every duplicate counts. Above, only those sent twice.
+        // The records below are gone: every duplicate counts. Above, only retransmitted segments do.
         let below = end.min(self.board.una).saturating_sub(start);
-        let mut needless = if end > self.recovery.undo_marker.unwrap_or(u64::MAX) { below } else { 0 };
+        let mut spurious = if end > self.recovery.undo_marker.unwrap_or(u64::MAX) { below } else { 0 };
         let mut late = u64::MAX;
         for seq in start.max(self.board.una)..end {
             let record = self.board.get_mut(seq);
-            needless += u64::from(record.flags & EVER_RETRANS != 0);
+            spurious += u64::from(record.flags & EVER_RETRANS != 0);
             if record.flags & (SACKED | EVER_RETRANS) == SACKED | EVER_RETRANS {
                 late = late.min(seq);
             }
-            // The duplicate is no longer under way.
+            // The duplicate is no longer in flight.
             if record.flags & (LOST | RETRANS) == RETRANS {
                 record.flags &= !RETRANS;
                 self.cc.sock.retrans_out -= 1;
             }
         }
-        self.recovery.discount_retransmissions(needless);
+        self.recovery.discount_retransmissions(spurious);
         if late < self.high_sacked && self.reordering_is_certain() {
-            // The original came after all, and after others.
+            // The original was delivered, after later segments.
             self.note_reordering(late);
         }
         true
     }
 
-    /// Once a round trip, adapts RACK's reordering window to duplicates seen (RFC 8985, section 6.2, step 4).
+    /// Adapts RACK's reordering window to reported duplicates, once a round trip (RFC 8985, section 6.2, step 4).
     #[inline]
     pub(super) fn adapt_reordering_window(&mut self, now: Time) {
         let rack = &mut self.rack;
         if self.legacy || !self.sack || (!rack.dsack_seen && rack.window_steps <= 1) {
             return;
         }
-        // What was sent before the last change knew nothing of it.
+        // Widens the window once for each flight: the latest segment delivered was sent after the last change.
         if rack.dsack_seen && rack.sent_ns >= rack.widened_ns {
             rack.window_steps = (rack.window_steps.max(1) + 1).min(255);
             rack.persist = WINDOW_PERSISTENCE;
@@ -139,7 +139,7 @@ impl Sender {
         Dur::from_micros(quarters.min(u64::from(sock.srtt_us >> 3)))
     }
 
-    /// Marks what is lost; counts it in `event`.
+    /// Marks lost segments and counts them in `event`.
     pub(super) fn detect_losses(&mut self, now: Time, event: &mut Event) {
         if self.board.outstanding() == 0 {
             return;
@@ -161,7 +161,7 @@ impl Sender {
         event.lost_retransmission |= self.cc.sock.retrans_out < resent_before;
     }
 
-    /// The reordering timer expired; returns how many segments it found lost.
+    /// Handles the reordering timer; returns the number of segments found lost.
     pub(super) fn rack_timeout(&mut self, now: Time) -> u32 {
         let window = self.reordering_window();
         let lost_before = self.cc.sock.lost;
@@ -171,7 +171,7 @@ impl Sender {
         self.cc.sock.lost - lost_before
     }
 
-    /// RACK: returns when to look again, if some segments are overdue but still within the reordering window.
+    /// RACK; returns the instant of the next check, if segments are still within their reordering window.
     fn rack_mark(&mut self, now: Time, window: Dur) -> Option<Time> {
         let originals = self.rack_mark_originals(now, window);
         let retransmissions = self.rack_mark_retransmissions(now, window);
@@ -183,8 +183,8 @@ impl Sender {
         Some(Time(original.max(resent) + self.rack.rtt_ns + window.0) + MIN_TIMEOUT)
     }
 
-    /// When the last original transmission went out that RACK waits for. Where a retransmission was delivered last, its
-    /// own time serves: a little late, never early.
+    /// Time of the last original transmission that RACK waits for. If a retransmission was delivered last, its own
+    /// time, which is late at worst.
     fn last_overdue_original(&self) -> u64 {
         let latest = self.rack.seq;
         if latest < self.board.una || latest >= self.board.next || self.board.get(latest).flags != SACKED {
@@ -241,7 +241,7 @@ impl Sender {
         false
     }
 
-    /// Whether this is still the last transmission of a segment that is outstanding.
+    /// Whether this is the last transmission of an outstanding segment.
     fn is_current(&self, entry: &Retransmission) -> bool {
         if entry.seq < self.board.una {
             return false;
@@ -258,7 +258,7 @@ impl Sender {
         }
         let mut limit = if self.reordering_seen { self.dupthresh_limit() } else { high.saturating_sub(degree) };
         if self.cc.sock.ca_state >= CaState::Recovery as u8 {
-            // What was sent since the reduction began is examined after its end.
+            // Segments sent since the reduction began are examined after its end.
             limit = limit.min(self.recovery.high_seq);
         }
         while self.board.examined < limit {
@@ -273,8 +273,8 @@ impl Sender {
         }
     }
 
-    /// Once the path is known to reorder, forward acknowledgement is not trusted: what counts is how many segments above
-    /// were selectively acknowledged (RFC 6675, `IsLost`).
+    /// On a path known to reorder, forward acknowledgement is not reliable: the number of segments selectively
+    /// acknowledged above decides (RFC 6675, `IsLost`).
     fn dupthresh_limit(&self) -> u64 {
         let Some(mut below) = self.cc.sock.sacked_out.checked_sub(self.reordering).map(u64::from) else {
             return self.board.una;
@@ -289,7 +289,7 @@ impl Sender {
         self.board.una
     }
 
-    /// A retransmission is lost when data first sent after it were acknowledged; farther above where the path reorders.
+    /// A retransmission is lost when data first sent after it were acknowledged; with a margin if the path reorders.
     fn fack_mark_retransmissions(&mut self) {
         let margin = if self.reordering_seen { u64::from(self.reordering) } else { 1 };
         while let Some(&entry) = self.board.retransmissions.front() {
@@ -325,7 +325,7 @@ impl Sender {
         self.board.queue_lost(seq);
     }
 
-    /// After an RTO: everything not selectively acknowledged is lost, except what RACK says was sent just now.
+    /// After an RTO: all segments not selectively acknowledged are lost, except those within RACK's reordering window.
     pub(super) fn mark_lost_after_timeout(&mut self, now: Time) {
         let head = self.board.una;
         for seq in head..self.board.next {
@@ -339,7 +339,7 @@ impl Sender {
         self.board.examined = if self.legacy || !self.sack { self.board.next } else { self.board.una };
     }
 
-    /// Without SACK a duplicate ACK says that one more segment left the network (RFC 5681, RFC 6582).
+    /// Without SACK, a duplicate ACK stands for one segment that left the network (RFC 5681, RFC 6582).
     pub(super) fn count_dupack(&mut self, event: &mut Event) {
         if !self.sack && event.dupack {
             let before = self.cc.sock.sacked_out;
@@ -349,17 +349,17 @@ impl Sender {
         }
     }
 
-    /// Without SACK an advance of the cumulative ACK fills one hole and uses up the duplicates counted.
+    /// Without SACK, an advance of the cumulative acknowledgement fills one hole and consumes the duplicates counted.
     pub(super) fn discount_dupacks(&mut self, event: &mut Event) {
         let sock = &mut self.cc.sock;
         event.delivered = event.acked.saturating_sub(sock.sacked_out).max(1);
         sock.sacked_out = sock.sacked_out.saturating_sub(event.acked - 1);
         self.limit_dupacks(event.acked);
-        // Whether the original or its copy arrived cannot be told.
+        // The original and its copy cannot be told apart.
         event.original_arrived &= !event.retransmission_acked;
     }
 
-    /// More duplicates than segments that could have caused them: the path reorders.
+    /// More duplicate ACKs than outstanding segments: the path reorders.
     fn limit_dupacks(&mut self, acked: u32) {
         let sock = &mut self.cc.sock;
         let holes = sock.lost_out.max(1).min(sock.packets_out);

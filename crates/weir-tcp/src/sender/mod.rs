@@ -1,8 +1,8 @@
 //! The sending end of a connection.
 //!
-//! `mod.rs` holds the state; `transmit` sends, `ack` takes an acknowledgement through the other parts: `scoreboard` (what
-//! became of each segment), `rtt` (estimates and RTO), `loss` (which segments are lost: RACK, FACK or NewReno), `recovery`
-//! (the congestion state machine, PRR, undo), `timers` (RTO, tail-loss probe, reordering timer) and `window` (validation).
+//! `mod.rs` holds the state; `transmit` sends; `ack` processes acknowledgements by the other parts: `scoreboard` (the
+//! state of each segment), `rtt` (estimates and RTO), `loss` (loss detection by RACK, FACK or NewReno), `recovery` (the
+//! congestion state machine, PRR, undo), `timers` (RTO, tail-loss probe, reordering timer) and `window` (validation).
 
 mod ack;
 mod check;
@@ -28,11 +28,11 @@ use rtt::Rtt;
 use scoreboard::Scoreboard;
 use timers::Timer;
 
-/// Segments below the highest delivered one that may be late without being lost.
+/// Number of segments by which delivery may be out of order without a loss.
 const REORDERING: u32 = 3;
 const MAX_REORDERING: u64 = 300;
 
-/// What the driver shall put on the wire.
+/// A packet for the driver to transmit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transmit {
     /// A connection request.
@@ -41,20 +41,20 @@ pub enum Transmit {
     Data(Segment),
 }
 
-/// Something worth recording, drained by [`Sender::take_notices`].
+/// An event for the run's tables, drained by [`Sender::take_notices`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Notice {
-    /// Fast recovery began; the window before.
+    /// Fast recovery began; the window before it.
     Recovery(u32),
     /// Fast recovery ended.
     RecoveryEnd,
-    /// The retransmission timer expired; the window before.
+    /// The retransmission timer expired; the window before it.
     Rto(u32),
     /// A tail-loss probe was sent.
     Tlp,
-    /// A window reduction turned out unnecessary and was undone.
+    /// A spurious window reduction was undone.
     Undo,
-    /// The window was reduced for a congestion mark; the window before.
+    /// The window was reduced for a congestion mark; the window before it.
     Cwr(u32),
     /// The window was reduced because the host's own queue was full.
     LocalCongestion,
@@ -73,11 +73,11 @@ pub struct Counters {
     pub timeouts: u64,
 }
 
-/// A transmission that the congestion window does not hold back.
+/// A transmission regardless of the congestion window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Forced {
     Retransmission(u64),
-    /// A tail-loss probe: sent again without counting as a retransmission in flight.
+    /// A tail-loss probe: a retransmission that does not count as one in flight.
     Probe(u64),
     NewData,
 }
@@ -105,7 +105,7 @@ pub struct Sender {
     send_buffer: u64,
     peer_buffer: u64,
 
-    /// Payload acknowledged, sent for the first time, and written by the application.
+    /// Payload acknowledged, payload sent for the first time, payload written by the application.
     una_bytes: u64,
     next_bytes: u64,
     written_bytes: u64,
@@ -123,19 +123,19 @@ pub struct Sender {
     syns: u32,
     syn_at: Time,
     pending_syn: bool,
-    /// What to send whatever the window says: after an RTO, or as a probe.
+    /// A transmission regardless of the window: after an RTO, or a probe.
     forced: Option<Forced>,
     held_by_pacing: bool,
     next_send: Time,
     burst_left: u64,
     cwr_pending: bool,
     cwnd_usage_next: u64,
-    /// The next new segment when the use of the window was looked at last.
+    /// The next new segment at the last check of the use of the window.
     validated_next: u64,
     cwnd_used: u32,
     cwnd_stamp: Time,
     last_sent: Time,
-    /// Duplicates reported so far: more than were retransmitted are the network's.
+    /// Duplicates reported so far; the network caused those beyond the number of retransmissions.
     dsacks: u64,
 
     counters: Counters,
@@ -145,7 +145,7 @@ impl Sender {
     /// A closed connection with these settings.
     ///
     /// # Errors
-    /// When the congestion control does not take the options.
+    /// The congestion control refuses the options.
     pub fn new(tcp: &Tcp, algorithm: &Algorithm) -> Result<Sender, CcError> {
         let mut cc = Instance::new(algorithm, &tcp.cc_options)?;
         cc.sock.mss_cache = segment_bytes(tcp);
@@ -201,7 +201,7 @@ impl Sender {
         self.syn_at = now;
     }
 
-    /// The peer accepted: data may flow.
+    /// Handles the peer's SYN-ACK: data may flow.
     pub fn on_syn_ack(&mut self, now: Time) {
         if self.phase != Phase::SynSent {
             return;
@@ -226,12 +226,12 @@ impl Sender {
         self.update_pacing_rate();
     }
 
-    /// Whether data may flow.
+    /// Whether the connection is established.
     pub fn is_established(&self) -> bool {
         self.phase == Phase::Established
     }
 
-    /// The application wrote `bytes` more; [`u64::MAX`] for an endless supply.
+    /// Adds `bytes` written by the application; [`u64::MAX`] for an endless supply.
     pub fn write(&mut self, now: Time, bytes: u64) {
         if self.is_established() && self.board.outstanding() == 0 {
             self.restart_after_idle(now);
@@ -239,13 +239,13 @@ impl Sender {
         self.written_bytes = self.written_bytes.saturating_add(bytes);
     }
 
-    /// The application stops writing: only what the send buffer holds by now is still sent.
+    /// Ends the application's writing: only the present content of the send buffer is still sent.
     pub fn stop_writing(&mut self) {
         let buffered = self.una_bytes.saturating_add(self.send_buffer);
         self.written_bytes = if self.is_established() { self.written_bytes.min(buffered) } else { self.una_bytes };
     }
 
-    /// Whether everything written was acknowledged.
+    /// Whether all data written are acknowledged.
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.una_bytes == self.written_bytes
@@ -262,17 +262,17 @@ impl Sender {
         self.una_bytes
     }
 
-    /// Congestion window, packets.
+    /// Congestion window, segments.
     pub fn cwnd(&self) -> u32 {
         self.cc.sock.snd_cwnd
     }
 
-    /// Slow-start threshold, packets; none while infinite.
+    /// Slow-start threshold, segments; none while infinite.
     pub fn ssthresh(&self) -> Option<u32> {
         Some(self.cc.sock.snd_ssthresh).filter(|s| *s < INFINITE_SSTHRESH)
     }
 
-    /// Packets in flight, as the sender estimates them (RFC 6675's pipe, Linux' way).
+    /// Segments in flight by Linux' estimate (pipe in RFC 6675).
     #[inline]
     pub fn in_flight(&self) -> u32 {
         let sock = &self.cc.sock;
@@ -289,7 +289,7 @@ impl Sender {
         Some(self.rtt.min_us()).filter(|us| *us < u32::MAX).map(|us| Dur::from_micros(u64::from(us)))
     }
 
-    /// The pacing rate in bytes a second; none where the flow is not paced.
+    /// Pacing rate, bytes per second; none for a flow without pacing.
     pub fn pacing_rate(&self) -> Option<u64> {
         self.is_paced().then_some(self.cc.sock.pacing_rate)
     }
@@ -304,12 +304,12 @@ impl Sender {
         &self.counters
     }
 
-    /// What happened since the last call.
+    /// Passes the events since the last call to `each`.
     pub fn take_notices(&mut self, mut each: impl FnMut(Notice)) {
         self.notices.drain(..).for_each(&mut each);
     }
 
-    /// Whether [`Sender::take_notices`] has anything to tell.
+    /// Whether there are events for [`Sender::take_notices`].
     #[inline]
     pub fn has_notices(&self) -> bool {
         !self.notices.is_empty()

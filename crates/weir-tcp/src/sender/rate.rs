@@ -1,6 +1,6 @@
 //! Delivery-rate samples for congestion controls that want them (draft-cheng-iccrg-delivery-rate-estimation).
 //!
-//! Each segment remembers what had been delivered when it was sent. Flows whose congestion control has no `cong_control`
+//! Each segment records the amount delivered at its transmission. Flows whose congestion control lacks `cong_control`
 //! pay nothing.
 
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ struct Snapshot {
     sent_us: u64,
 }
 
-/// What had been delivered when each outstanding segment was sent.
+/// The amount delivered at the transmission of each outstanding segment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Delivery {
     /// Snapshots of the segments from `base` on.
@@ -31,7 +31,7 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
-    /// Transmission starts with nothing in flight.
+    /// Starts a sample: transmission begins with nothing in flight.
     pub fn restart(&mut self, now: Time) {
         self.delivered_us = now.0 / 1000;
         self.first_sent_us = now.0 / 1000;
@@ -74,7 +74,7 @@ impl Delivery {
         }
     }
 
-    /// The sample of the present acknowledgement, and the start of the next one.
+    /// Takes the sample of the present acknowledgement.
     #[allow(clippy::field_reassign_with_default, reason = "the type has fields that only its own crate sees")]
     pub fn sample(&self, now: Time, sock: &Sock, event: &Event, min_rtt_us: u32) -> RateSample {
         let mut sample = RateSample::default();
@@ -98,7 +98,7 @@ impl Delivery {
         sample
     }
 
-    /// After a sample was taken: the next one starts here.
+    /// Starts the next sample.
     pub fn roll(&mut self, now: Time, una: u64) {
         if let Some((snapshot, _)) = self.newest.take() {
             self.first_sent_us = snapshot.sent_us;

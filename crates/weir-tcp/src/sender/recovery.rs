@@ -11,17 +11,17 @@ use super::scoreboard::EVER_RETRANS;
 use super::{Notice, REORDERING, Sender};
 use crate::packet::timestamp;
 
-/// Segments that `linux-2.6` lets a window exceed the flight by, when it leaves an unusual state.
+/// Segments by which the window of `linux-2.6` may exceed the flight when it leaves an unusual state.
 const MAX_BURST: u32 = 3;
 
-/// State of the reduction under way.
+/// State of the current window reduction.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recovery {
-    /// The next new segment when the reduction began.
+    /// The next new segment at the start of the reduction.
     pub high_seq: u64,
-    /// First unacknowledged segment when the reduction began, while it may still be undone.
+    /// First unacknowledged segment at the start of the reduction, while undo is possible.
     pub undo_marker: Option<u64>,
-    /// Retransmissions of this reduction that were not yet reported as duplicates.
+    /// Retransmissions of this reduction not reported as duplicates so far.
     undo_retransmissions: i32,
     prior_cwnd: u32,
     prior_ssthresh: u32,
@@ -30,9 +30,9 @@ pub(super) struct Recovery {
     /// Time of the first retransmission, for the Eifel test.
     retransmitted_at: Option<u32>,
     pub frto: bool,
-    /// F-RTO sends new data first and retransmits only if there is none.
+    /// F-RTO: new data are sent first, retransmissions only without new data.
     frto_new_data: bool,
-    /// What was believed lost has just turned out late: nothing is retransmitted before the next ACK.
+    /// A segment marked lost was just delivered late: no retransmission before the next ACK.
     hold: bool,
     pub timeouts_in_row: u32,
 }
@@ -45,16 +45,16 @@ impl Recovery {
         }
     }
 
-    /// Something is lost for certain: it is retransmitted whatever the last ACK said.
+    /// A segment is certainly lost: it is retransmitted whatever the last ACK reported.
     pub fn resume(&mut self) {
         self.frto_new_data = false;
         self.hold = false;
     }
 
-    /// So many retransmissions of this reduction turned out needless.
-    pub fn discount_retransmissions(&mut self, needless: u64) {
+    /// Discounts so many retransmissions of this reduction: they were spurious.
+    pub fn discount_retransmissions(&mut self, spurious: u64) {
         if self.undo_marker.is_some() && self.undo_retransmissions > 0 {
-            self.undo_retransmissions -= needless.min(self.undo_retransmissions as u64) as i32;
+            self.undo_retransmissions -= spurious.min(self.undo_retransmissions as u64) as i32;
         }
     }
 
@@ -107,7 +107,7 @@ impl Sender {
         true
     }
 
-    /// Something unusual: a duplicate, a hole, a mark, or the way out of one.
+    /// Runs the state machine, for an unusual ACK (duplicate, SACK, congestion mark) and for any ACK outside of Open.
     pub(super) fn alert(&mut self, now: Time, event: &mut Event) {
         self.recovery.resume();
         if event.ece {
@@ -125,7 +125,7 @@ impl Sender {
         }
     }
 
-    /// Open, Disorder or CWR; or Loss when it turned out otherwise.
+    /// Open, Disorder or CWR; or Loss after a spurious timeout.
     fn in_calm(&mut self, now: Time, event: &mut Event) {
         if !self.sack && event.una_advanced {
             self.cc.sock.sacked_out = 0;
@@ -138,7 +138,7 @@ impl Sender {
         self.recover_or_open(event);
     }
 
-    /// The state ends when everything sent before it was acknowledged. True if there is nothing more to do.
+    /// Ends the state once all data sent before it are acknowledged; true if the ACK is fully processed.
     fn leave_state(&mut self, now: Time, event: &Event) -> bool {
         if self.in_state(CaState::Open) {
             self.recovery.retransmitted_at = None;
@@ -177,7 +177,7 @@ impl Sender {
         }
         self.detect_losses(now, event);
         if !self.in_state(CaState::Recovery) && self.cc.sock.lost_out > 0 {
-            // Undone, but something else is lost for certain.
+            // The reduction is undone, but another segment is certainly lost.
             self.enter_recovery(event.ece);
         }
     }
@@ -331,7 +331,7 @@ impl Sender {
         self.cc.sock.retrans_out > 0 || head < self.board.next && self.board.get(head).flags & EVER_RETRANS != 0
     }
 
-    /// Against bursts, `linux-2.6` lets the window exceed the flight by little after anything unusual.
+    /// Limits bursts on `linux-2.6`: after an unusual state the window exceeds the flight by little.
     fn moderate_cwnd(&mut self) {
         let limit = self.in_flight() + MAX_BURST;
         self.cc.sock.snd_cwnd = self.cc.sock.snd_cwnd.min(limit);
@@ -347,7 +347,7 @@ impl Sender {
         }
     }
 
-    /// Whether the retransmissions of this reduction were needless.
+    /// Whether all retransmissions of this reduction were spurious.
     fn may_undo(&self, event: &Event) -> bool {
         self.recovery.undo_marker.is_some()
             && (self.recovery.undo_retransmissions == 0 || self.original_was_delayed(event))
@@ -359,7 +359,7 @@ impl Sender {
         self.timestamps && event.tsecr != 0 && (event.tsecr.wrapping_sub(at) as i32) < 0
     }
 
-    /// Without SACK the state is held until something above the hole is acknowledged (RFC 6582, section 5).
+    /// Without SACK, the state lasts until data above the hole are acknowledged (RFC 6582, section 5).
     fn must_hold_state(&self) -> bool {
         !self.sack && self.board.una == self.recovery.high_seq
     }
@@ -441,7 +441,7 @@ impl Sender {
         self.rack.force();
     }
 
-    /// The retransmission timer expired.
+    /// Handles the retransmission timeout.
     pub(super) fn enter_loss(&mut self, now: Time) {
         let new_recovery = self.state() < CaState::Recovery as u8;
         self.notice(Notice::Rto(self.cc.sock.snd_cwnd));
@@ -464,7 +464,7 @@ impl Sender {
         self.cc.sock.snd_cwnd = self.in_flight() + 1;
         self.cc.sock.snd_cwnd_cnt = 0;
         self.stamp_cwnd(now);
-        // Duplicates came, but not enough of them: the path reorders less than was believed.
+        // Too few duplicate ACKs came: the path reorders less than estimated.
         let overestimated = self.state() <= CaState::Disorder as u8 && self.cc.sock.sacked_out >= REORDERING;
         if overestimated || self.legacy {
             self.reordering = self.reordering.min(REORDERING);
@@ -495,8 +495,8 @@ impl Sender {
         }
     }
 
-    /// Growth on `linux-2.6`: before the ACK is examined for what is unusual. It counts ACKs, not segments (no
-    /// appropriate byte counting), and asks the flight, not the last burst, whether the window is used.
+    /// Growth on `linux-2.6`, before loss detection. It counts ACKs, not segments (no appropriate byte counting), and
+    /// judges the use of the window by the flight, not by the last burst.
     #[inline]
     pub(super) fn grow_legacy(&mut self, now: Time, event: &Event) {
         let sock = &self.cc.sock;
@@ -535,12 +535,12 @@ impl Sender {
             }
             send.min(i64::from(ssthresh - in_flight))
         };
-        // The first retransmission goes out whatever the arithmetic says.
+        // The first retransmission is always sent.
         send = send.max(i64::from(recovery.prr_out == 0));
         self.cc.sock.snd_cwnd = (i64::from(in_flight) + send).max(1) as u32;
     }
 
-    /// Rate halving: one segment less for every second ACK, down to the floor that the congestion control says.
+    /// Rate halving: one segment less for every second ACK, down to the congestion control's minimum.
     fn halve_rate(&mut self) {
         let in_flight = self.in_flight();
         let floor = self.cc.min_cwnd();

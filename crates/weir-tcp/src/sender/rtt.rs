@@ -1,7 +1,7 @@
 //! Round-trip time estimation and the retransmission timeout.
 //!
-//! RFC 6298 as Linux does it: the mean deviation is tracked over a round with its maximum (`rttvar`), a falling RTT
-//! does not raise the variance, and the variance term is never below the minimum RTO.
+//! RFC 6298 in Linux' form: `rttvar` is the maximum of the mean deviation over a round, a falling RTT does not raise
+//! the variance, and the variance term is at least the minimum RTO.
 
 use weir_plan::Stack;
 use weir_units::{Dur, Time};
@@ -10,11 +10,11 @@ const MIN_RTO_US: u32 = 200_000;
 const MAX_RTO: Dur = Dur::from_secs(120);
 /// Before the first sample (RFC 6298, section 2.1).
 const INITIAL_RTO: Dur = Dur::from_secs(1);
-/// As above for `linux-2.6` (RFC 2988), and after a handshake that gave no sample (RFC 6298, section 5.7).
+/// The same for `linux-2.6` (RFC 2988), and after a handshake without a sample (RFC 6298, section 5.7).
 const CAUTIOUS_RTO: Dur = Dur::from_secs(3);
-/// Timeouts of a connection request before they begin to double (Linux: `tcp_syn_linear_timeouts`).
+/// Timeouts of a connection request before exponential backoff (Linux: `tcp_syn_linear_timeouts`).
 const LINEAR_SYN_TIMEOUTS: u32 = 4;
-/// The largest sample that fits where it is stored times 8.
+/// The largest sample whose eightfold fits its field.
 const MAX_SAMPLE_US: u32 = u32::MAX >> 3;
 /// The minimum RTT is taken over this window (Linux: `tcp_min_rtt_wlen`).
 const MIN_RTT_WINDOW: Dur = Dur::from_secs(300);
@@ -56,7 +56,7 @@ impl Rtt {
         }
     }
 
-    /// A new sample; `una` and `next` delimit what is in flight, to tell rounds apart.
+    /// Adds a sample; `una` and `next` delimit the flight and so tell rounds apart.
     #[inline]
     pub fn sample(&mut self, now: Time, rtt_us: u32, una: u64, next: u64) {
         let rtt_us = rtt_us.clamp(1, MAX_SAMPLE_US);
@@ -74,7 +74,7 @@ impl Rtt {
         self.srtt_us8 = (i64::from(self.srtt_us8) + error).max(8) as u32;
         let mut deviation = error.abs() - i64::from(self.mdev_us4 >> 2);
         if error < 0 && deviation > 0 {
-            // A falling RTT must not blow the timeout up (Eifel, section 6 of the paper).
+            // A falling RTT must not inflate the timeout (Eifel, section 6 of the paper).
             deviation >>= 3;
         }
         self.mdev_us4 = (i64::from(self.mdev_us4) + deviation) as u32;
@@ -91,7 +91,7 @@ impl Rtt {
         }
     }
 
-    /// A sample for the minimum alone: the most recent segment of an ACK that covers several.
+    /// Adds a sample to the minimum alone: the most recent segment of an ACK that covers several.
     #[inline]
     pub fn sample_min(&mut self, now: Time, rtt_us: u32) {
         if rtt_us <= self.min_us || now.since(self.min_at) > MIN_RTT_WINDOW {
@@ -111,7 +111,7 @@ impl Rtt {
         self.min_us
     }
 
-    /// The retransmission timeout, backed off.
+    /// The retransmission timeout, with backoff.
     #[inline]
     pub fn rto(&self) -> Dur {
         let base = if self.srtt_us8 == 0 {
@@ -122,13 +122,13 @@ impl Rtt {
         if self.backoff == 0 { base.min(MAX_RTO) } else { Dur(base.0 << self.backoff.min(16)).min(MAX_RTO) }
     }
 
-    /// How long to wait for an answer to the connection request number `attempt`, from 1.
+    /// Timeout of connection request number `attempt`, from 1.
     pub fn syn_timeout(&self, attempt: u32) -> Dur {
         let doublings = (attempt - 1).saturating_sub(self.linear_syn_timeouts);
         Dur(self.initial.0 << doublings.min(16)).min(MAX_RTO)
     }
 
-    /// The connection is established, but a retransmitted request gave no sample: the path may be slow.
+    /// Handles a handshake without a sample, because the request was retransmitted: the path may be slow.
     pub fn handshake_without_sample(&mut self) {
         self.initial = CAUTIOUS_RTO;
     }

@@ -1,8 +1,8 @@
-//! What became of each segment between the first unacknowledged one and the next to send.
+//! The state of each segment between the first unacknowledged one and the next new one.
 //!
-//! A ring of 16-byte records answers "when was segment n sent, is it acknowledged" in one step; [`Ranges`] tells which
-//! part of a SACK block is news; a heap holds what waits for retransmission; a queue holds retransmissions in the order
-//! of their time. Each operation is constant time, amortised, whatever the number of segments in flight.
+//! A ring of 16-byte records holds time of transmission and flags of each segment; [`Ranges`] finds the new part of a
+//! SACK block; a heap holds the segments to retransmit; a queue holds retransmissions in the order of their time. Each
+//! operation takes amortised constant time, whatever the number of segments in flight.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -13,7 +13,7 @@ use crate::ranges::Ranges;
 pub(super) const SACKED: u8 = 1;
 /// Believed lost.
 pub(super) const LOST: u8 = 2;
-/// Retransmitted, and that retransmission is believed in flight.
+/// Retransmitted, with the retransmission believed in flight.
 pub(super) const RETRANS: u8 = 4;
 /// Retransmitted at any time.
 pub(super) const EVER_RETRANS: u8 = 8;
@@ -21,9 +21,9 @@ pub(super) const EVER_RETRANS: u8 = 8;
 /// The record of one segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Record {
-    /// When it was last sent, nanoseconds.
+    /// Time of the last transmission, nanoseconds.
     pub sent_ns: u64,
-    /// Number of that transmission, wrapping: tells the order of those in one instant.
+    /// Number of that transmission, wrapping: the order of transmissions of one instant.
     pub order: u32,
     /// Payload bytes.
     pub len: u16,
@@ -123,12 +123,12 @@ impl Scoreboard {
         None
     }
 
-    /// Every segment queued for retransmission, in no order, with what has become of it meanwhile.
+    /// Every segment queued for retransmission, in no order, with its current record.
     pub fn waiting(&self) -> impl Iterator<Item = u64> + '_ {
         self.lost.iter().map(|Reverse(seq)| *seq)
     }
 
-    /// Forgets what an acknowledgement up to `una` makes irrelevant.
+    /// Removes the segments below the cumulative acknowledgement `una`.
     pub fn advanced(&mut self) {
         if !self.sacked.is_empty() {
             self.sacked.trim_below(self.una);
@@ -142,13 +142,13 @@ impl Scoreboard {
         }
     }
 
-    /// Forgets all losses: they were no losses.
+    /// Removes all loss marks: the losses were spurious.
     pub fn forgive(&mut self) {
         for seq in self.una..self.next {
             self.get_mut(seq).flags &= !LOST;
         }
         self.lost.clear();
-        // What was forgiven must be examined again, should it really be lost.
+        // Loss detection examines these segments again.
         self.examined = self.una;
     }
 }

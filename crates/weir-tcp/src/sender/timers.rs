@@ -8,10 +8,10 @@ use super::ack::{Event, NO_EVENT};
 use super::{Forced, Notice, Phase, Sender};
 
 const MIN_RTO: Dur = Dur::from_millis(200);
-/// What Linux adds to a probe's and to the reordering timeout, against the coarseness of clocks.
+/// Linux' margin on the probe and reordering timeouts against coarse clocks.
 pub(super) const MIN_TIMEOUT: Dur = Dur::from_millis(2);
 const INITIAL_TIMEOUT: Dur = Dur::from_secs(1);
-/// Connection requests in all (Linux: `tcp_syn_retries`, and `tcp_syn_linear_timeouts` more).
+/// Limit on connection requests (Linux: `tcp_syn_retries` plus `tcp_syn_linear_timeouts`).
 const MAX_SYNS: u32 = 11;
 const MAX_SYNS_LEGACY: u32 = 6;
 
@@ -29,7 +29,7 @@ enum Role {
 pub(super) struct Timer {
     role: Role,
     deadline: Time,
-    /// The next new segment when a probe was sent, while its outcome is open; whether it was a retransmission.
+    /// The next new segment at the time of a pending probe, and whether the probe was a retransmission.
     probe: Option<(u64, bool)>,
 }
 
@@ -64,12 +64,12 @@ impl Timer {
         self.probe.is_some()
     }
 
-    /// Whether the outcome of a probe is open that sent old data again.
+    /// Whether a probe that retransmitted data is pending.
     pub fn probing_with_old_data(&self) -> bool {
         matches!(self.probe, Some((_, true)))
     }
 
-    /// Whether a duplicate that ends at `end` is the probe's.
+    /// Whether the pending probe caused a duplicate that ends at `end`.
     pub fn probed_up_to(&self, end: u64) -> bool {
         matches!(self.probe, Some((next_at, _)) if next_at == end)
     }
@@ -78,7 +78,7 @@ impl Timer {
         self.probe = None;
     }
 
-    /// Whether a probe may be scheduled in place of what the timer does now.
+    /// Whether a probe may replace the timer's present role.
     #[inline]
     pub fn may_probe(&self) -> bool {
         self.role != Role::Reordering
@@ -86,13 +86,13 @@ impl Timer {
 }
 
 impl Sender {
-    /// When [`Sender::on_timer`] wants to be called; [`Time::MAX`] for never.
+    /// The instant to call [`Sender::on_timer`]; [`Time::MAX`] for never.
     #[inline]
     pub fn deadline(&self) -> Time {
         if self.held_by_pacing { self.timer.deadline.min(self.next_send) } else { self.timer.deadline }
     }
 
-    /// A timer may have expired; afterwards the driver asks [`Sender::poll_transmit`].
+    /// Handles an expired timer; the driver calls [`Sender::poll_transmit`] afterwards.
     pub fn on_timer(&mut self, now: Time) {
         if now < self.timer.deadline {
             return;
@@ -146,7 +146,7 @@ impl Sender {
         }
     }
 
-    /// Sets the timer after progress: a probe where one makes sense, else the retransmission timeout.
+    /// Sets the timer after progress: for a probe if one may be scheduled, else the retransmission timeout.
     #[inline]
     pub(super) fn rearm(&mut self, now: Time) {
         if self.board.outstanding() == 0 {
@@ -160,7 +160,7 @@ impl Sender {
         }
     }
 
-    /// The retransmission timeout in place of another role: it counts from when the head was sent.
+    /// Sets the retransmission timeout in place of another role, counted from the head's transmission.
     fn rearm_rto(&mut self, now: Time) {
         if self.board.outstanding() == 0 {
             self.timer.clear();
@@ -175,7 +175,7 @@ impl Sender {
         self.try_arm_probe(now, false);
     }
 
-    /// Schedules a tail-loss probe two round trips from now; false where the RTO serves.
+    /// Schedules a tail-loss probe two round trips from now; false if the RTO is used instead.
     #[inline]
     fn try_arm_probe(&mut self, now: Time, advancing: bool) -> bool {
         let sock = &self.cc.sock;
@@ -202,7 +202,7 @@ impl Sender {
         true
     }
 
-    /// Sends new data if the windows but for cwnd allow it, else the last segment again.
+    /// Sends new data if the peer's window and the buffer allow it, else retransmits the last segment.
     fn send_probe(&mut self, now: Time) {
         if self.board.outstanding() > 0 && self.timer.probe.is_none() {
             self.notice(Notice::Tlp);
@@ -215,14 +215,14 @@ impl Sender {
         }
     }
 
-    /// Interprets what an acknowledgement says of a probe (RFC 8985, section 7.4).
+    /// Detects the outcome of a probe from an acknowledgement (RFC 8985, section 7.4).
     pub(super) fn resolve_probe(&mut self, now: Time, event: &Event) {
         let Some((next_at, retransmission)) = self.timer.probe else { return };
         if self.board.una < next_at {
             return;
         }
         if !retransmission || event.dsack_of_probe {
-            // New data were probed with, or the probe was a duplicate: nothing was lost.
+            // The probe sent new data, or it was a duplicate: nothing was lost.
             self.timer.probe = None;
         } else if self.board.una > next_at {
             self.timer.probe = None;
@@ -233,7 +233,7 @@ impl Sender {
         }
     }
 
-    /// The probe filled a hole that nothing else showed: the window is reduced as for any loss.
+    /// The probe repaired the loss of the last segment: the window is reduced as for any loss.
     fn probe_repaired_a_loss(&mut self, now: Time) {
         self.begin_reduction();
         self.set_state(CaState::Cwr);

@@ -1,4 +1,4 @@
-//! Transmission: what to send next, and when pacing lets it go.
+//! Transmission: the choice of the next segment, and pacing.
 
 use weir_cc::CaEvent;
 use weir_units::{Dur, Time};
@@ -10,12 +10,12 @@ use crate::packet::{Segment, timestamp};
 const PACING_RATIO_SLOW_START: u64 = 200;
 const PACING_RATIO_AVOIDANCE: u64 = 120;
 const MAX_QUANTUM_BYTES: u64 = 65_536;
-/// Pacing begins with this segment, so that an initial window is not stretched over a round trip.
+/// Pacing begins with this segment, so that an initial window is sent at once.
 const UNPACED_SEGMENTS: u64 = 10;
 
 impl Sender {
-    /// Bytes of this flow that may wait in the host's own queue (Linux' small-queue limit): a millisecond at the pacing
-    /// rate, at least two segments. Unlimited for the `linux-2.6` stack.
+    /// Limit on this flow's bytes in the host's own queue (TCP small queues): a millisecond at the pacing rate, at
+    /// least two segments. Unlimited for the `linux-2.6` stack.
     #[inline]
     pub fn local_queue_limit(&self) -> u64 {
         if self.legacy {
@@ -24,13 +24,13 @@ impl Sender {
         (self.cc.sock.pacing_rate >> 10).clamp(u64::from(2 * (self.mss + 256)), 4 << 20)
     }
 
-    /// Bytes that are worth a wake-up: the size of a segmentation-offload train at the present rate.
+    /// Size of a segmentation-offload train at the present rate, bytes: the least worth a wake-up.
     #[inline]
     pub fn quantum_bytes(&self) -> u64 {
         (self.cc.sock.pacing_rate >> 10).clamp(2 * u64::from(self.mss), MAX_QUANTUM_BYTES)
     }
 
-    /// The next thing to transmit now, or nothing; the driver calls again until it gets nothing.
+    /// The next packet to transmit now; the driver calls until it gets none.
     #[inline]
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
         if self.phase != Phase::Established {
@@ -51,14 +51,14 @@ impl Sender {
         Some(Transmit::Data(segment))
     }
 
-    /// The driver stopped asking although there may be more: the host's queue is full.
+    /// Notes that the host's queue is full: the driver stopped calling [`Sender::poll_transmit`].
     pub fn transmit_blocked(&mut self, now: Time) {
-        // Until it is asked again, pacing is not what it waits for.
+        // The sender waits for the driver, not for pacing.
         self.held_by_pacing = false;
         self.validate_cwnd(now, self.in_flight() >= self.cc.sock.snd_cwnd);
     }
 
-    /// Whether there is something to send that the window allows.
+    /// Whether there are data to send within the window.
     pub fn wants_to_send(&self) -> bool {
         self.is_established()
             && (self.forced.is_some()
@@ -112,7 +112,7 @@ impl Sender {
         None
     }
 
-    /// Payload of the next new segment; 0 if the application, the send buffer or the peer's window has no more.
+    /// Payload of the next new segment; 0 if the application, the send buffer or the peer's window limits.
     #[inline]
     pub(super) fn new_data_len(&self) -> u32 {
         let available = self.written_bytes - self.next_bytes;
@@ -155,7 +155,7 @@ impl Sender {
         }
     }
 
-    /// Sends a segment again; `counted`: as a retransmission in flight.
+    /// Retransmits a segment; `counted`: as a retransmission in flight.
     fn retransmit(&mut self, now: Time, seq: u64, counted: bool) -> Segment {
         let (next_at, order) = (self.board.next, self.counters.sent_packets as u32);
         let record = self.board.get_mut(seq);
@@ -181,7 +181,7 @@ impl Sender {
         Segment { seq, len, retransmission: true, cwr: false, push: self.is_last(seq), tsval: timestamp(now) }
     }
 
-    /// Whether nothing that the application has written so far follows this segment.
+    /// Whether the segment ends the data written so far.
     #[inline]
     fn is_last(&self, seq: u64) -> bool {
         self.next_bytes == self.written_bytes && seq + 1 == self.board.next
@@ -193,7 +193,7 @@ impl Sender {
         self.counters.sent_bytes += u64::from(len);
     }
 
-    /// Whether the transport holds segments back to a rate.
+    /// Whether the flow is paced.
     #[inline]
     pub(super) fn is_paced(&self) -> bool {
         self.paced || self.cc.sock.pacing_status != 0
@@ -206,7 +206,7 @@ impl Sender {
         allowed
     }
 
-    /// Lets a train of [`Sender::quantum_bytes`] go at once, then waits for as long as it takes at the pacing rate.
+    /// Releases a train of [`Sender::quantum_bytes`] at once, then waits for its time at the pacing rate.
     fn pace(&mut self, now: Time, len: u32) {
         let rate = self.cc.sock.pacing_rate.min(self.cc.sock.max_pacing_rate).max(1);
         if now >= self.next_send {
@@ -219,7 +219,7 @@ impl Sender {
         }
     }
 
-    /// Linux' rate for flows whose congestion control sets none: the window per RTT, with head room to grow.
+    /// Linux' pacing rate if the congestion control sets none: the window per RTT, with headroom to grow.
     #[inline]
     pub(super) fn update_pacing_rate(&mut self) {
         if self.cc.has_cong_control() {

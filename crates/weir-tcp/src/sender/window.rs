@@ -1,4 +1,4 @@
-//! Congestion-window validation: a window that is not used does not grow, and shrinks when it was idle.
+//! Congestion-window validation: an unused window does not grow, and decays when idle.
 
 use weir_cc::{CaEvent, CaState};
 use weir_units::Time;
@@ -29,12 +29,12 @@ impl Sender {
         self.cwnd_used = 0;
     }
 
-    /// Congestion-window validation (RFC 7661 in Linux' form): tells the congestion control whether the window was
-    /// what limited the flight, and decays a window that was not used for an RTO.
+    /// Congestion-window validation (RFC 7661 in Linux' form): tells the congestion control whether the window limited
+    /// the flight, and decays a window unused for an RTO.
     #[inline]
     pub(super) fn validate_cwnd(&mut self, now: Time, limited: bool) {
         if !limited && self.validated_next == self.board.next {
-            // Nothing was sent since: that says nothing of the window.
+            // Nothing was sent since: the use of the window is unknown.
             return;
         }
         self.validated_next = self.board.next;
