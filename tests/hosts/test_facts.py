@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from weir import scenario
 from weir.hosts.facts import Facts, Interface, Rights, gather, parse
-from weir.hosts.fitness import Finding, for_scenario, in_general, tools_of
+from weir.hosts.fitness import Finding, Wish, for_scenario, in_general, tools_of
 from weir.hosts.local import Local
 from weir.hosts.place import PlaceError
 from weir.inventory import parse as parse_inventory
@@ -190,10 +190,17 @@ def test_a_node_may_say_anything(raw: dict[str, Any]) -> None:
 
 def test_this_machine() -> None:
     with Local() as place:
-        facts = gather(place, tools=["sh", "no-such-program"], programs={"weir-agent": "0" * 64})
+        facts = gather(
+            place,
+            tools=["sh", "no-such-program"],
+            programs={"weir-agent": "0" * 64},
+            parameters=["net.ipv4.tcp_sack", "net.nobodys"],
+        )
     assert facts.kernel == Path("/proc/sys/kernel/osrelease").read_text(encoding="utf-8").strip()
     assert facts.tools["sh"] is not None
     assert facts.tools["no-such-program"] is None
+    sack = Path("/proc/sys/net/ipv4/tcp_sack").read_text(encoding="ascii").strip()
+    assert facts.parameters == {"net.ipv4.tcp_sack": sack}
     assert facts.programs == {"weir-agent": False}
     assert facts.processors >= 1
     assert facts.processor
@@ -325,9 +332,42 @@ def test_congestion_controls() -> None:
     ]
 
 
+def test_an_existing_network_that_is_faster_than_the_scenario() -> None:
+    found = judged(SCENARIO, {}, INVENTORY.replace("rate: 50Mbps, rtt: 50ms", "rate: 10Gbps, rtt: 20ms"))
+    assert notes(found)[-1] == (
+        "A - B has 10Gbps, the scenario's bottleneck only 100Mbps; an existing network is taken as it is"
+    )
+
+
+def test_what_an_experiment_changes_on_a_node() -> None:
+    """A node that is as it shall be needs no privilege for it; of others, each command is named."""
+    plan = typed(scenario.parse(SCENARIO).cells()[0].plan())
+    host = plan.flows[0].from_
+    wishes = {
+        host: (
+            Wish("sysctl -w net.ipv4.tcp_sack='0'", "net.ipv4.tcp_sack", "0"),
+            Wish("sysctl -w net.ipv4.tcp_ecn='2'", "net.ipv4.tcp_ecn", "2"),
+            Wish("ip route replace dst0/32 initcwnd 4"),
+        )
+    }
+
+    def of(rights: Rights) -> list[Finding]:
+        facts = replace(FACTS, parameters={"net.ipv4.tcp_sack": "1", "net.ipv4.tcp_ecn": "2"}, rights=rights)
+        found = [*for_scenario(parse_inventory(INVENTORY), plan, {"a1": facts}, wishes)]
+        return [finding for finding in found if "sysctl" in finding.text or "ip route" in finding.text]
+
+    needed = "sysctl -w net.ipv4.tcp_sack='0'; ip route replace dst0/32 initcwnd 4"
+    assert of(Rights()) == [Finding("missing", f"this needs root, or `sudo -n`: {needed}", "a1")]
+    assert of(Rights(sudo=("ALL",))) == [Finding("note", f"`sudo -n` is used for: {needed}", "a1")]
+    assert of(Rights(writes_parameters=True)) == [
+        Finding("missing", "this needs root, or `sudo -n`: ip route replace dst0/32 initcwnd 4", "a1")
+    ]
+    assert of(Rights(root=True)) == []
+
+
 def test_an_emulated_network() -> None:
     found = judged(SCENARIO, {"a1": FACTS}, INVENTORY + "network: emulated\n")
-    assert "a1: `network: emulated` needs root, CAP_NET_ADMIN, or `sudo -n` for tc and ip" in missing(found)
+    assert "a1: `network: emulated` needs root, CAP_NET_ADMIN, or `sudo -n`" in missing(found)
     assert any(text.startswith("A - B has an RTT of 50ms; nothing emulated can make it 20.") for text in missing(found))
 
 

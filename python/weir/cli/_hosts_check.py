@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +22,12 @@ from weir.cli._common import (
     say,
     time_option,
 )
+from weir.cli._on import method_on
 from weir.cli._scenarios import complete_scenario, load, scenario_options
 
 if TYPE_CHECKING:
     from weir.hosts.facts import Facts, Interface, Rights
-    from weir.hosts.fitness import Finding
+    from weir.hosts.fitness import Finding, Wish
     from weir.hosts.survey import Survey
     from weir.inventory import Inventory, Node
     from weir.plan import Plan
@@ -71,19 +72,21 @@ def check(
     from weir.inventory import load as load_inventory
 
     machines = load_inventory(inventory)
-    plans = [] if wanted is None else _plans(wanted, version, overrides)
-    tools = sorted({tool for plan in plans for tool in fitness.tools_of(plan)})
+    wants = [] if wanted is None else _wants(machines, _plans(wanted, version, overrides))
+    tools = sorted({tool for want in wants for tool in fitness.tools_of(want.plan)})
     with _progress(machines, quiet or as_json) as progress:
         found = survey(
             machines.nodes,
             tools=tools,
             programs=_programs(),
+            parameters=sorted({name for want in wants for name in want.parameters()}),
             patience_s=patience_s or PATIENCE_S,
             progress=lambda node, state: progress(node, state),
         )
     findings = [*fitness.in_general(machines, found.facts, found.failed)]
-    for plan in plans:
-        findings += fitness.for_scenario(machines, plan, found.facts)
+    for want in wants:
+        findings += fitness.for_scenario(machines, want.plan, found.facts, want.wishes)
+        findings += [fitness.Finding("missing", text) for text in want.obstacles]
     findings = list(dict.fromkeys(findings))
     missing = [finding for finding in findings if finding.severity == "missing"]
     if as_json:
@@ -94,11 +97,43 @@ def check(
         raise click.exceptions.Exit(_errors.FAILED)
 
 
-def _plans(name: str, version: Version, overrides: Sequence[str]) -> list[Plan]:
+def _plans(name: str, version: Version, overrides: Sequence[str]) -> list[dict[str, Any]]:
+    cells = load(name, version=version, overrides=overrides, quiet=True).cells()
+    return [cell.plan() for cell in cells[:: -(-len(cells) // _MAX_CELLS)]]
+
+
+@dataclass(frozen=True)
+class _Want:
+    """A plan, what it changes on nodes, and what of it no nodes could execute."""
+
+    plan: Plan
+    wishes: Mapping[int, tuple[Wish, ...]]
+    obstacles: tuple[str, ...]
+
+    def parameters(self) -> Iterator[str]:
+        """The kernel's parameters that it changes."""
+        for several in self.wishes.values():
+            yield from (wish.parameter for wish in several if wish.parameter is not None)
+
+
+def _wants(machines: Inventory, plans: Sequence[dict[str, Any]]) -> list[_Want]:
+    from weir import methods
+    from weir.inventory import InventoryError
     from weir.plan import typed
 
-    cells = load(name, version=version, overrides=overrides, quiet=True).cells()
-    return [typed(cell.plan()) for cell in cells[:: -(-len(cells) // _MAX_CELLS)]]
+    name = method_on(Path(machines.file))
+    method = None if name is None else methods.get(name, machines.file)
+    found = []
+    for plan in plans:
+        made = typed(plan)
+        try:
+            machines.bind(made)
+        except InventoryError:  # what is wrong is said by the judgement itself
+            method = None
+        why = None if method is None else method.obstacle(plan)
+        wishes = method.wishes(plan) if method is not None and why is None else {}
+        found.append(_Want(made, wishes, () if why is None else (why,)))
+    return found
 
 
 def _programs() -> dict[str, str]:

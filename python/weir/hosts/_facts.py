@@ -191,6 +191,7 @@ def main() -> None:
         disks=[_disk("/tmp"), _disk(str(Path.home()))],
         tools={name: shutil.which(name) for name in asked.get("tools", ())},
         routes={there: _run("ip", "-j", "route", "get", there) for there in asked.get("peers", ())},
+        parameters={name: _read("/proc/sys/" + name.replace(".", "/")) for name in asked.get("parameters", ())},
         programs=_programs(asked.get("programs", {})),
         synchronised=_synchronised(),
         ahead_ns=time.time_ns() - time.monotonic_ns(),

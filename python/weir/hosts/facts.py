@@ -122,6 +122,8 @@ class Facts:
     rights: Rights
     tools: Mapping[str, str | None]
     """The path of each program that was asked about."""
+    parameters: Mapping[str, str]
+    """The values of the kernel's parameters that were asked about and are there, with single spaces."""
     programs: Mapping[str, bool]
     """Whether each program of weir that was asked about is in its cache."""
     synchronised: bool | None
@@ -148,6 +150,7 @@ def gather(
     tools: Iterable[str] = (),
     programs: Mapping[str, str] | None = None,
     peers: Iterable[str] = (),
+    parameters: Iterable[str] = (),
 ) -> Facts:
     """Asks a node.
 
@@ -157,11 +160,13 @@ def gather(
         tools: Programs to look for.
         programs: Hashes of weir's programs by name, to look for in the node's cache.
         peers: Addresses to ask the routes of.
+        parameters: Names of kernel parameters, such as ``net.ipv4.tcp_sack``.
 
     Raises:
         PlaceError: it does not answer, or what it says is no answer.
     """
     asked = {"tools": [*tools], "programs": dict(programs or {}), "peers": [*peers]}
+    asked["parameters"] = [*parameters]
     program = _PROGRAM.read_text(encoding="utf-8")
     said = place.require((python, "-I", "-S", "-c", program), json.dumps(asked).encode(), _PATIENCE_S)
     clock = place.clock()
@@ -216,6 +221,11 @@ def parse(raw: Mapping[str, Any], monotonic_less_wall_ns: int = 0, asked_error_n
         btf=about.true("btf"),
         rights=_rights(about),
         tools={name: path if isinstance(path, str) else None for name, path in about.mapping("tools").items()},
+        parameters={
+            name: " ".join(value.split())
+            for name, value in about.mapping("parameters").items()
+            if isinstance(value, str)
+        },
         programs={name: there is True for name, there in about.mapping("programs").items()},
         synchronised=not status & _UNSYNCHRONISED if isinstance(status, int) else None,
         clock_error_s=error_us / 1e6 if isinstance(error_us, int) else None,

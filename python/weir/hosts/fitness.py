@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -15,7 +15,7 @@ from weir.inventory import Connection, Inventory, InventoryError, Node, used_hos
 from weir.language import show_duration, show_rate
 from weir.plan import CommandSource, Flow, Plan, base_rtt_ns, bottleneck, tcp_flows
 
-__all__ = ["Finding", "for_scenario", "in_general", "tools_of"]
+__all__ = ["Finding", "Wish", "for_scenario", "in_general", "tools_of"]
 
 Severity = Literal["missing", "note"]
 _LEAST_DISK = 1 << 29
@@ -36,6 +36,18 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.node}: {self.text}" if self.node else self.text
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A change of a node that an experiment makes."""
+
+    command: str
+    """As a command, for people."""
+    parameter: str | None = None
+    """The kernel's parameter, if it is one."""
+    value: str = ""
+    """Its value to be, with single spaces."""
 
 
 def tools_of(plan: Plan) -> set[str]:
@@ -133,8 +145,13 @@ def _unlike(inventory: Inventory, facts: Mapping[str, Facts]) -> Iterator[Findin
             yield Finding("note", f"nodes differ in {what}: most have {most}, not {shown}")
 
 
-def for_scenario(inventory: Inventory, plan: Plan, facts: Mapping[str, Facts]) -> Iterator[Finding]:
-    """Judges the nodes by what ``plan`` asks of them. Nodes without facts are judged by the inventory alone."""
+def for_scenario(
+    inventory: Inventory, plan: Plan, facts: Mapping[str, Facts], wishes: Mapping[int, Sequence[Wish]] | None = None
+) -> Iterator[Finding]:
+    """Judges the nodes by what ``plan`` asks of them. Nodes without facts are judged by the inventory alone.
+
+    ``wishes`` are what the experiment changes on the nodes, by the index of the host.
+    """
     try:
         bound = _with_places(inventory).bind(plan)
     except InventoryError as error:
@@ -142,8 +159,12 @@ def for_scenario(inventory: Inventory, plan: Plan, facts: Mapping[str, Facts]) -
         return
     for host in sorted(used_hosts(plan)):
         node = bound[host]
-        for finding in _of_host(inventory, plan, host, node, facts.get(node.name)):
+        about = facts.get(node.name)
+        for finding in _of_host(inventory, plan, host, node, about):
             yield replace(finding, node=node.name)
+        if about is not None:
+            for finding in _of_wishes(about, (wishes or {}).get(host, ())):
+                yield replace(finding, node=node.name)
     yield from _between(inventory, plan, bound)
 
 
@@ -172,7 +193,20 @@ def _of_host(inventory: Inventory, plan: Plan, host: int, node: Node, facts: Fac
         if program in facts.tools and facts.tools[program] is None:
             yield Finding("missing", f"it has no program {program}, which the scenario executes")
     if inventory.network == "emulated" and not facts.rights.network:
-        yield Finding("missing", "`network: emulated` needs root, CAP_NET_ADMIN, or `sudo -n` for tc and ip")
+        yield Finding("missing", "`network: emulated` needs root, CAP_NET_ADMIN, or `sudo -n`")
+
+
+def _of_wishes(facts: Facts, wishes: Sequence[Wish]) -> Iterator[Finding]:
+    """Names what needs root; what is as it shall be needs nothing."""
+    refused = []
+    for wish in wishes:
+        so = wish.parameter is not None and facts.parameters.get(wish.parameter) == wish.value
+        if not so and not facts.rights.root and not (wish.parameter is not None and facts.rights.writes_parameters):
+            refused.append(wish.command)
+    if refused and facts.rights.everything:
+        yield Finding("note", f"`sudo -n` is used for: {'; '.join(refused)}")
+    elif refused:
+        yield Finding("missing", f"this needs root, or `sudo -n`: {'; '.join(refused)}")
 
 
 def _ends(flow: Flow) -> tuple[int, int]:
@@ -239,6 +273,9 @@ def _of_connection(
     if connection.rate_bps is not None and connection.rate_bps < rate_bps:
         has, wanted = show_rate(connection.rate_bps), show_rate(rate_bps)
         yield Finding("missing", f"{name} has {has}; the scenario's bottleneck has {wanted}")
+    elif connection.rate_bps and inventory.network == "existing" and not _alike(connection.rate_bps, rate_bps):
+        text = f"{name} has {show_rate(connection.rate_bps)}, the scenario's bottleneck only {show_rate(rate_bps)}"
+        yield Finding("note", f"{text}; an existing network is taken as it is")
     if connection.rtt_ns is None:
         return
     rtts = [base_rtt_ns(plan, flow) for flow in several]

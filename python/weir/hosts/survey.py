@@ -36,12 +36,13 @@ def survey(
     *,
     tools: Iterable[str] = (),
     programs: Mapping[str, str] | None = None,
+    parameters: Iterable[str] = (),
     patience_s: float = PATIENCE_S,
     progress: Progress = _silent,
 ) -> Survey:
     """Reaches and asks ``nodes``; arguments as of :func:`weir.hosts.facts.gather`. Changes nothing there."""
     wanted = {node.name: node for node in nodes}
-    words = ("ip", "tc", *tools)
+    words, names = ("ip", "tc", *tools), [*parameters]
     found = Survey()
 
     def reached(node: Node, error: PlaceError | None) -> None:
@@ -51,7 +52,7 @@ def survey(
         found.failed |= connections.failed
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="ask") as pool:
             asked = {
-                pool.submit(gather, place, wanted[name].python, tools=words, programs=programs): name
+                pool.submit(gather, place, wanted[name].python, tools=words, programs=programs, parameters=names): name
                 for name, place in connections.places.items()
             }
             for future in as_completed(asked):

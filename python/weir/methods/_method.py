@@ -16,6 +16,8 @@ from weir.methods.options import Option
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from weir.hosts.fitness import Wish
+
 __all__ = ["TABLES", "Method", "Outcome", "Plan", "Progress", "Sink"]
 
 Plan = Mapping[str, Any]
@@ -100,6 +102,14 @@ class Method(abc.ABC):
             MethodError: it takes none.
         """
         raise MethodError(f"method {self.name!r} runs here: it takes no inventory (--on)")
+
+    def wishes(self, plan: Plan) -> Mapping[int, tuple[Wish, ...]]:
+        """What it changes on the machine of each host of ``plan``, by the host's index.
+
+        Raises:
+            MethodError: the plan asks for something that it lacks.
+        """
+        return {}
 
     def close(self) -> None:
         """Gives up what :meth:`execute` keeps from one plan to the next."""

@@ -11,6 +11,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
+from weir.deploy import describe
+from weir.hosts.fitness import Wish
 from weir.hosts.relay import Relay
 from weir.inventory import Inventory, InventoryError, Node, load
 from weir.methods import Method, MethodError, Outcome, Progress, Sink
@@ -18,7 +20,7 @@ from weir.methods._document import plan_of
 from weir.methods.hosts._cell import Cell
 from weir.methods.hosts._controls import Controls
 from weir.methods.hosts._fleet import Connect, Fleet
-from weir.methods.hosts._settings import obstacle
+from weir.methods.hosts._settings import changes, obstacle
 
 __all__ = ["Hosts"]
 
@@ -80,6 +82,18 @@ class Hosts(Method):
         except (MethodError, InventoryError) as error:
             return str(error)
         return why
+
+    def wishes(self, plan: Mapping[str, Any]) -> Mapping[int, tuple[Wish, ...]]:
+        """See :meth:`weir.methods.Method.wishes`; where a route leads to is the host's name in the plan."""
+        typed = plan_of(plan)
+        names = {number: node.name for number, node in enumerate(typed.nodes)}
+        return {
+            host: tuple(
+                Wish(describe(each), each["name"] if each["kind"] == "sysctl" else None, str(each["value"]))
+                for each in several
+            )
+            for host, several in changes(typed, names).items()
+        }
 
     def foreseen_s(self, plan: Mapping[str, Any], packets: int) -> float:
         """See :meth:`weir.methods.Method.foreseen_s`."""
