@@ -127,13 +127,10 @@ EDGE = {"libloading", "object", "pyo3", "rustix", "tempfile"}
 
 UNSAFE = {
     "crates/weir-cc/src": "the C boundary of congestion controls",
-    "crates/weir-cc-build/src": "shared objects, and limits of compilers",
+    "crates/weir-cc-build/src/library.rs": "shared objects",
     "crates/weir-elements/src/ring.rs": "a prefetch",
     "crates/weir-py/src/column.rs": "Python's buffer protocol",
-    "crates/weir-agent/src": "system calls that no library has",
-    "crates/weir-confine/src": "system calls that no library has",
-    "crates/weir-emu/src/sys.rs": "system calls that no library has",
-    "crates/weir-emu/src/tap.rs": "a ring that the kernel writes",
+    "crates/weir-sys/src": "system calls that rustix lacks",
 }
 
 

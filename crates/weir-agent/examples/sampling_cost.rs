@@ -4,10 +4,10 @@
 
 use std::net::{TcpListener, TcpStream};
 
-use weir_agent::sys::clock::monotonic_ns;
-use weir_agent::sys::diag::{Diag, Ports, States};
-use weir_agent::sys::socket::Socket;
-use weir_agent::sys::tcp_info::TcpInfo;
+use weir_sys::clock::monotonic_ns;
+use weir_sys::diag::{Diag, Ports, States};
+use weir_sys::socket::Socket;
+use weir_sys::tcp_info::TcpInfo;
 
 const ROUNDS: u64 = 50;
 

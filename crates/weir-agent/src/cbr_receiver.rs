@@ -1,6 +1,7 @@
 //! The receiving end of a constant-bit-rate flow: counts datagrams and says how their spacing was changed.
 
 use weir_plan::Source;
+use weir_sys::socket::Socket;
 use weir_units::{Histogram, Time};
 
 use crate::context::Context;
@@ -8,7 +9,6 @@ use crate::datagram::{Arrival, Arrivals, IP_UDP_BYTES};
 use crate::error::AgentError;
 use crate::open;
 use crate::schedule::Slot;
-use crate::sys::socket::Socket;
 
 /// Bytes that the kernel accounts for a datagram beside its payload, at most: what fits in a buffer follows from it.
 const OVERHEAD_BYTES: u64 = 2048;

@@ -4,6 +4,8 @@ use std::io;
 
 use weir_plan::Source;
 use weir_run::EventKind;
+use weir_sys::socket::Socket;
+use weir_sys::{Errno, would_block};
 use weir_traffic::CbrClock;
 use weir_units::{Histogram, Time};
 
@@ -12,7 +14,6 @@ use crate::datagram::{Batch, Header, IP_UDP_BYTES};
 use crate::error::AgentError;
 use crate::open;
 use crate::schedule::Slot;
-use crate::sys::socket::Socket;
 use crate::telemetry::{Totals, TransferRecord};
 
 /// The sending end of a constant-bit-rate flow.
@@ -145,7 +146,7 @@ impl CbrSender {
     }
 
     fn on_error(&self, context: &mut Context, error: &io::Error) {
-        let full = matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::EAGAIN));
+        let full = would_block(error) || Errno::from_io_error(error) == Some(Errno::NOBUFS);
         if !full {
             let port = context.job.port(self.flow);
             let place = context.describe(self.flow);

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use weir_plan::{Source, Transport};
 use weir_protocol::End;
+use weir_sys::diag::{Departures, Diag, DiagSocket, Ports, States};
 
 use crate::context::Context;
 use crate::error::AgentError;
 use crate::foreign::Connections;
-use crate::sys::diag::{Departures, Diag, DiagSocket, Ports, States};
 
 /// The side of a flow whose connections are meant: that of the command, or that of its peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

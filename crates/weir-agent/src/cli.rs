@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use weir_protocol::{Job, JobError, Message, QueuesJob};
+use weir_sys::process::raise_descriptor_limit;
 
 use crate::error::AgentError;
 use crate::output::{Input, Output};
@@ -197,16 +198,4 @@ fn give_up(mut output: Output, error: &AgentError, code: u8) -> ExitCode {
     // If nobody reads it, standard error had it.
     let _ = output.finish();
     ExitCode::from(code)
-}
-
-/// Each flow needs a descriptor or two; the soft limit is often 1024.
-fn raise_descriptor_limit() {
-    // SAFETY: both calls get a valid rlimit. A refusal leaves the limit, and opening a socket will tell.
-    unsafe {
-        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 {
-            limit.rlim_cur = limit.rlim_max;
-            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
-        }
-    }
 }

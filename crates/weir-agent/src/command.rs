@@ -4,19 +4,24 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::sys::netns::Namespaces;
-use crate::sys::socket::would_block;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use weir_sys::netns::Namespaces;
+use weir_sys::process::{ChildRules, Signal, has_ended, signal_group};
+use weir_sys::{set_nonblocking, would_block};
 
 /// Most bytes kept of each stream; what comes later is read and thrown away.
 const CAPTURE_BYTES: usize = 64 << 20;
 /// How often a port is looked for.
 const LOOK: Duration = Duration::from_millis(20);
+/// A program is not part of the measurement, so agents and the emulator, whose nice values may be lower, precede it.
+const LEAST_NICE: i32 = -10;
 
 /// A command to run.
 #[derive(Clone, Debug)]
@@ -115,13 +120,11 @@ impl Running {
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         command.envs(spec.environment.iter().map(|(name, value)| (name, value)));
-        let parent = std::process::id();
-        // SAFETY: between fork and exec only system calls are made, which are safe there.
-        unsafe { command.pre_exec(move || die_with(parent).map(|()| leave_precedence())) };
+        ChildRules { dies_with_parent: true, least_nice: Some(LEAST_NICE), limits: Vec::new() }.apply(&mut command);
         let mut child = command.spawn().map_err(failed(program.to_string_lossy().into_owned()))?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        for fd in [stdout.as_ref().map(AsRawFd::as_raw_fd), stderr.as_ref().map(AsRawFd::as_raw_fd)] {
-            make_non_blocking(fd.expect("both are piped"))?;
+        for fd in [stdout.as_ref().map(AsFd::as_fd), stderr.as_ref().map(AsFd::as_fd)] {
+            set_nonblocking(fd.expect("both are piped"))?;
         }
         let readiness = spec.readiness.clone();
         let captured = Captured::default();
@@ -171,9 +174,9 @@ impl Running {
     /// # Errors
     /// From the kernel; none is expected.
     pub fn status(&mut self) -> io::Result<Option<ExitStatus>> {
-        if self.ended.is_none() && self.is_over()? {
+        if self.ended.is_none() && has_ended(&self.child)? {
             // As long as it is not reaped, the number of the group is nobody else's.
-            self.signal(libc::SIGKILL);
+            self.signal(Signal::KILL);
             self.ended = self.child.try_wait()?;
         }
         Ok(self.ended)
@@ -189,21 +192,17 @@ impl Running {
     /// # Errors
     /// Before Linux 5.3.
     pub fn end(&self) -> io::Result<OwnedFd> {
-        // SAFETY: the call has no pointers; the child is not reaped, so that its number is still its own.
-        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, self.child.id() as libc::pid_t, 0) };
-        let fd = crate::sys::check(fd as libc::c_int)?;
-        // SAFETY: the descriptor was just made and nobody else owns it.
-        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+        Ok(pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty())?)
     }
 
     /// Asks it and its group to end.
     pub fn ask_to_end(&self) {
-        self.signal(libc::SIGTERM);
+        self.signal(Signal::TERM);
     }
 
     /// Kills it and its group.
     pub fn kill(&self) {
-        self.signal(libc::SIGKILL);
+        self.signal(Signal::KILL);
     }
 
     /// What it has printed so far, as far as it was read.
@@ -248,22 +247,10 @@ impl Running {
         lines[lines.len().saturating_sub(3)..].join(" / ")
     }
 
-    /// Whether it has ended; it is not reaped.
-    fn is_over(&self) -> io::Result<bool> {
-        // SAFETY: an all-zero siginfo is valid, and the call fills it.
-        unsafe {
-            let mut info: libc::siginfo_t = std::mem::zeroed();
-            let how = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-            crate::sys::check(libc::waitid(libc::P_PID, self.child.id(), &mut info, how))?;
-            Ok(info.si_pid() != 0)
-        }
-    }
-
     /// Sends a signal to its group.
-    fn signal(&self, signal: libc::c_int) {
+    fn signal(&self, signal: Signal) {
         if self.ended.is_none() {
-            // SAFETY: the call has no pointers; the child is not reaped, so that its number is still its own.
-            unsafe { libc::killpg(self.child.id() as libc::pid_t, signal) };
+            signal_group(&self.child, signal);
         }
     }
 }
@@ -271,7 +258,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.status();
-        self.signal(libc::SIGKILL);
+        self.signal(Signal::KILL);
         if self.ended.is_none() {
             let _ = self.child.wait();
         }
@@ -283,48 +270,12 @@ pub fn exit_code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
-/// The child dies when its parent does, also when that is killed.
-fn die_with(parent: u32) -> io::Result<()> {
-    // SAFETY: the calls have no pointers.
-    unsafe {
-        if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // The parent may have died before.
-        if libc::getppid() as u32 != parent {
-            return Err(io::Error::from_raw_os_error(libc::ESRCH));
-        }
-    }
-    Ok(())
-}
-
-/// A program is no part of the measurement: agents and the emulator, which may go before everything else, go before it.
-fn leave_precedence() {
-    const LESS: libc::c_int = -10;
-    // SAFETY: the calls have no pointers. A refusal leaves the precedence, which then is the usual one.
-    unsafe {
-        if libc::getpriority(libc::PRIO_PROCESS, 0) < LESS {
-            libc::setpriority(libc::PRIO_PROCESS, 0, LESS);
-        }
-    }
-}
-
-fn make_non_blocking(fd: libc::c_int) -> io::Result<()> {
-    // SAFETY: the calls have no pointers.
-    unsafe {
-        let flags = crate::sys::check(libc::fcntl(fd, libc::F_GETFL))?;
-        crate::sys::check(libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK)).map(drop)
-    }
-}
-
+/// Waits for output, at most `patience`. A closed stream is not waited for.
 fn wait_for_output(stdout: Option<&ChildStdout>, stderr: Option<&ChildStderr>, patience: Duration) {
-    let fds = [stdout.map(AsFd::as_fd), stderr.map(AsFd::as_fd)];
-    // A closed stream is -1, which poll passes over.
-    let mut wanted =
-        fds.map(|fd| libc::pollfd { fd: fd.map_or(-1, |fd| fd.as_raw_fd()), events: libc::POLLIN, revents: 0 });
-    let timeout_ms = patience.as_millis().min(i32::MAX as u128) as libc::c_int;
-    // SAFETY: `wanted` has two elements and outlives the call.
-    unsafe { libc::poll(wanted.as_mut_ptr(), 2, timeout_ms) };
+    let open = [stdout.map(AsFd::as_fd), stderr.map(AsFd::as_fd)].into_iter().flatten();
+    let mut wanted: Vec<PollFd> = open.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+    // The caller looks again after an interrupted wait.
+    let _ = poll(&mut wanted, Timespec::try_from(patience).ok().as_ref());
 }
 
 /// Reads what is there; true at the end of the stream.
@@ -383,7 +334,7 @@ mod tests {
     fn start(arguments: &[&str], readiness: Readiness) -> Result<Running, CommandError> {
         let arguments = arguments.iter().map(OsString::from).collect();
         let spec = Spec { arguments, environment: Vec::new(), netns: None, readiness };
-        Running::start(&spec, &mut Namespaces::new())
+        Running::start(&spec, &mut Namespaces::default())
     }
 
     #[test]
@@ -404,7 +355,7 @@ mod tests {
         running.wait_until_ready(PATIENCE).expect("it says so");
         assert_eq!(running.status().expect("a child"), None);
         running.ask_to_end();
-        assert_eq!(exit_code(running.wait(PATIENCE).expect("it ends")), 128 + libc::SIGTERM);
+        assert_eq!(exit_code(running.wait(PATIENCE).expect("it ends")), 128 + Signal::TERM.as_raw());
         let mut never = start(&["sh", "-c", "echo no >&2; exit 1"], line).expect("a shell");
         let error = never.wait_until_ready(PATIENCE).expect_err("it ended");
         assert!(

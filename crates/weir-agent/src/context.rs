@@ -4,19 +4,21 @@ use std::net::SocketAddr;
 
 use weir_plan::Flow;
 use weir_protocol::{Host, Job};
+use weir_sys::clock;
+use weir_sys::epoll::Epoll;
+use weir_sys::netns::Namespaces;
+use weir_sys::pages::Zeros;
 use weir_traffic::Waits;
 use weir_units::Time;
 
 use crate::error::AgentError;
 use crate::schedule::{Schedule, Slot};
-use crate::sys::clock;
-use crate::sys::epoll::Epoll;
-use crate::sys::netns::Namespaces;
-use crate::sys::pages::Zeros;
 use crate::telemetry::Telemetry;
 
 /// Most bytes of one write: on a path without delay it lasts as long as the receiver takes, and whatever is due waits.
 pub const WRITE_BYTES: usize = 1 << 20;
+/// Events taken from the kernel at a time.
+const EVENTS: usize = 256;
 
 /// A failure that another end causes is held back this long: if the plan ends meanwhile, the other end has just left
 /// first.
@@ -61,8 +63,8 @@ impl Context {
     /// When the process may have no more descriptors or memory.
     pub fn new(job: Job) -> Result<Context, AgentError> {
         Ok(Context {
-            epoll: Epoll::new()?,
-            namespaces: Namespaces::new(),
+            epoll: Epoll::new(EVENTS)?,
+            namespaces: Namespaces::default(),
             telemetry: Telemetry::new(job.plan.flows.len()),
             schedule: Schedule::default(),
             zeros: Zeros::new(WRITE_BYTES)?,

@@ -1,15 +1,15 @@
 //! Datagrams of constant-bit-rate flows: what is written in them, and many of them in one system call.
 
-use std::io;
+use std::io::{self, IoSlice};
 
-use crate::sys::socket::{Socket, would_block};
+use weir_sys::datagrams::{self, Datagram, Receiver};
+use weir_sys::socket::Socket;
 
 /// Bytes of the IPv4 and UDP headers.
 pub const IP_UDP_BYTES: u32 = 20 + 8;
 
 /// Most datagrams of one system call.
 const BATCH: usize = 64;
-const CONTROL_BYTES: usize = 128;
 
 /// What a datagram says of itself, if its payload has the room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,19 +81,10 @@ impl Batch {
     pub fn send(&mut self, socket: &Socket) -> io::Result<usize> {
         if self.len == 1 {
             let payload = &self.payloads[..self.payload_bytes];
-            return socket.send(payload)?.map(|_| 1).ok_or_else(|| io::Error::from_raw_os_error(libc::EAGAIN));
+            return socket.send(payload)?.map(|_| 1).ok_or_else(|| io::ErrorKind::WouldBlock.into());
         }
-        let mut parts: Vec<libc::iovec> = self
-            .payloads
-            .chunks_exact_mut(self.payload_bytes)
-            .take(self.len)
-            .map(|payload| libc::iovec { iov_base: payload.as_mut_ptr().cast(), iov_len: payload.len() })
-            .collect();
-        let mut messages: Vec<libc::mmsghdr> = parts.iter_mut().map(message_of).collect();
-        let count = messages.len() as libc::c_uint;
-        // SAFETY: each message points to its part, which points to its payload; all outlive the call.
-        let sent = unsafe { libc::sendmmsg(socket.raw(), messages.as_mut_ptr(), count, libc::MSG_NOSIGNAL as _) };
-        crate::sys::check(sent).map(|sent| sent as usize)
+        let payloads = self.payloads.chunks_exact(self.payload_bytes).take(self.len);
+        datagrams::send(socket, &payloads.map(IoSlice::new).collect::<Vec<_>>())
     }
 }
 
@@ -112,19 +103,14 @@ pub struct Arrival {
 
 /// Room for datagrams that come in one system call; only their headers are copied.
 pub struct Arrivals {
-    headers: Vec<[u8; Header::BYTES]>,
-    controls: Vec<[u64; CONTROL_BYTES / 8]>,
+    receiver: Receiver<{ Header::BYTES }>,
     arrivals: Vec<Arrival>,
 }
 
 impl Arrivals {
     /// Room for some.
     pub fn new() -> Arrivals {
-        Arrivals {
-            headers: vec![[0; Header::BYTES]; BATCH],
-            controls: vec![[0; CONTROL_BYTES / 8]; BATCH],
-            arrivals: Vec::with_capacity(BATCH),
-        }
+        Arrivals { receiver: Receiver::new(BATCH), arrivals: Vec::with_capacity(BATCH) }
     }
 
     /// How many one call may bring.
@@ -143,33 +129,11 @@ impl Arrivals {
     /// From the socket.
     pub fn receive(&mut self, socket: &Socket) -> io::Result<usize> {
         self.arrivals.clear();
-        let mut parts: Vec<libc::iovec> = self
-            .headers
-            .iter_mut()
-            .map(|header| libc::iovec { iov_base: header.as_mut_ptr().cast(), iov_len: Header::BYTES })
-            .collect();
-        let mut messages: Vec<libc::mmsghdr> = parts.iter_mut().map(message_of).collect();
-        for (message, control) in messages.iter_mut().zip(&mut self.controls) {
-            message.msg_hdr.msg_control = control.as_mut_ptr().cast();
-            message.msg_hdr.msg_controllen = CONTROL_BYTES as _;
-        }
-        let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
-        // SAFETY: each message points to its part and its control room, with their lengths; all outlive the call.
-        let got = unsafe {
-            libc::recvmmsg(socket.raw(), messages.as_mut_ptr(), BATCH as libc::c_uint, flags as _, std::ptr::null_mut())
-        };
-        let count = match crate::sys::check(got) {
-            Err(error) if would_block(&error) => return Ok(0),
-            other => other? as usize,
-        };
-        let offset = realtime_ahead_ns();
-        for (message, header) in messages.iter().zip(&self.headers).take(count) {
-            let (stamp, dropped) = read_control(&message.msg_hdr);
-            let header = Header::read(header).filter(|_| message.msg_len as usize >= Header::BYTES);
-            let at_ns = stamp.wrapping_sub(offset);
-            self.arrivals.push(Arrival { bytes: message.msg_len, at_ns, dropped, header });
-        }
-        Ok(count)
+        self.receiver.receive(socket, |datagram| {
+            let Datagram { bytes, at_ns, dropped, head } = datagram;
+            let header = head.as_ref().and_then(|head| Header::read(head));
+            self.arrivals.push(Arrival { bytes, at_ns, dropped, header });
+        })
     }
 }
 
@@ -177,41 +141,6 @@ impl Default for Arrivals {
     fn default() -> Arrivals {
         Arrivals::new()
     }
-}
-
-fn message_of(part: &mut libc::iovec) -> libc::mmsghdr {
-    // SAFETY: an all-zero message is valid.
-    let mut message: libc::mmsghdr = unsafe { std::mem::zeroed() };
-    message.msg_hdr.msg_iov = part;
-    message.msg_hdr.msg_iovlen = 1;
-    message
-}
-
-/// How far `CLOCK_REALTIME`, by which the kernel stamps, is ahead of `CLOCK_MONOTONIC`.
-fn realtime_ahead_ns() -> u64 {
-    0_u64.wrapping_sub(crate::sys::clock::monotonic_of_realtime(0))
-}
-
-/// The kernel's stamp, and how many datagrams the socket has dropped.
-fn read_control(message: &libc::msghdr) -> (u64, u32) {
-    let (mut stamp, mut dropped) = (0, 0);
-    // SAFETY: the macros walk only what the kernel wrote into the control room; reads are unaligned.
-    unsafe {
-        let mut header = libc::CMSG_FIRSTHDR(message);
-        while !header.is_null() {
-            let data = libc::CMSG_DATA(header);
-            match ((*header).cmsg_level, (*header).cmsg_type) {
-                (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS) => {
-                    let time = data.cast::<libc::timespec>().read_unaligned();
-                    stamp = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
-                }
-                (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => dropped = data.cast::<u32>().read_unaligned(),
-                _ => {}
-            }
-            header = libc::CMSG_NXTHDR(message, header);
-        }
-    }
-    (stamp, dropped)
 }
 
 #[cfg(test)]

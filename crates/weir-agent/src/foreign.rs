@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use crate::sys::diag::DiagSocket;
-use crate::sys::tcp_info::{TcpInfo, option};
+use weir_sys::diag::DiagSocket;
+use weir_sys::tcp_info::{TcpInfo, option};
+
 use crate::telemetry::Totals;
 
 /// The connections of a flow, as one of its ends has them.

@@ -13,7 +13,8 @@
 //! - [`telemetry`]: the rows of the tables; [`sampler`]: how connections are looked at.
 //! - [`queues`]: the counters of the kernel's queueing disciplines, for links that are made of them.
 //! - [`services`]: echo, sink and source, for whoever comes.
-//! - [`sys`]: the operating system.
+//!
+//! System calls are in `weir-sys`.
 //!
 //! Every table begins at instant 0 of the plan, on `CLOCK_MONOTONIC`. `end` of the protocol has these statistics: processor
 //! time (`cpu_user_s`, `cpu_system_s`), `wakeups`, `dumps`, how late timers were (`timer_late_p50_ns` and so on) and how many
@@ -30,6 +31,7 @@
 //!
 //! the latter where the musl target is not installed.
 
+#![forbid(unsafe_code)]
 #![allow(rustdoc::private_intra_doc_links, reason = "the page is read by who reads the sources")]
 
 mod cbr_receiver;
@@ -53,7 +55,6 @@ mod schedule;
 mod services;
 mod session;
 mod spread;
-pub mod sys;
 mod tcp_receiver;
 mod tcp_sender;
 mod telemetry;

@@ -4,11 +4,11 @@ use std::io;
 use std::net::SocketAddr;
 
 use weir_plan::{Ack, Flow, Tcp, Transport, Udp};
+use weir_sys::socket::{IntOption, Socket};
 
 use crate::context::Context;
 use crate::error::AgentError;
 use crate::path;
-use crate::sys::socket::{IntOption, Socket};
 use crate::window::WindowPlan;
 
 /// Bytes of the timestamps option, which the kernel counts in its segment size and a plan does not.

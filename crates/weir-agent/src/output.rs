@@ -2,13 +2,13 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::pipe::fcntl_setpipe_size;
 use weir_protocol::{Message, Outbox, append_table};
 use weir_run::Column;
-
-use crate::sys::check;
-use crate::sys::socket::would_block;
+use weir_sys::{set_nonblocking, would_block};
 
 /// Messages on their way to standard output. A reader that is slow does not hold up the traffic: what a pipe does not
 /// take at once waits here.
@@ -69,9 +69,8 @@ impl Output {
     /// When the reader is gone.
     pub fn finish(&mut self) -> io::Result<()> {
         while !self.pump()? {
-            let mut wanted = libc::pollfd { fd: self.file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
-            // SAFETY: `wanted` is one pollfd and outlives the call.
-            unsafe { libc::poll(&mut wanted, 1, -1) };
+            // An interrupted wait is repeated.
+            let _ = poll(&mut [PollFd::new(&self.file, PollFlags::OUT)], None);
         }
         Ok(())
     }
@@ -88,16 +87,11 @@ fn is_pipe(file: &File) -> io::Result<bool> {
     Ok(file.metadata()?.file_type().is_fifo())
 }
 
-/// A pipe that holds a megabyte if the kernel allows it, and does not block.
+/// Makes writes to a pipe return at once, and its buffer a megabyte if the kernel allows it.
 fn make_roomy(file: &File) -> io::Result<()> {
-    let fd = file.as_raw_fd();
-    // SAFETY: the calls have no pointers. The size is a wish.
-    unsafe {
-        libc::fcntl(fd, libc::F_SETPIPE_SZ, 1 << 20);
-        let flags = check(libc::fcntl(fd, libc::F_GETFL))?;
-        check(libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK))?;
-    }
-    Ok(())
+    // The default size works too, with more wake-ups.
+    let _ = fcntl_setpipe_size(file, 1 << 20);
+    set_nonblocking(file)
 }
 
 /// Lines of standard input.

@@ -1,7 +1,7 @@
 //! The programs of a plan as commands: what stands for what in their arguments, and where they are.
 
 use std::env;
-use std::ffi::{CString, OsString};
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
@@ -107,9 +107,7 @@ fn check_program(program: &OsString) -> Result<(), &'static str> {
 }
 
 fn is_executable(path: &Path) -> bool {
-    let Ok(name) = CString::new(path.as_os_str().as_bytes()) else { return false };
-    // SAFETY: `name` is a string that ends with a NUL and outlives the call.
-    path.is_file() && unsafe { libc::access(name.as_ptr(), libc::X_OK) } == 0
+    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use weir_plan::{Programs, Report as Kind, Source};
 use weir_protocol::Program;
 use weir_run::EventKind;
+use weir_sys::epoll::{Interest, Ready};
+use weir_sys::tcp_info::state;
 use weir_units::Time;
 
 use crate::census::{Census, Side, side_of};
@@ -24,8 +26,6 @@ use crate::program;
 use crate::schedule::Slot;
 use crate::session::{Due, token};
 use crate::spread::spread;
-use crate::sys::epoll::{Interest, Ready};
-use crate::sys::tcp_info::state;
 use crate::telemetry::TransferRecord;
 
 /// Time that a peer has to become ready.

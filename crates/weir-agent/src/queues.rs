@@ -12,14 +12,14 @@ use std::io;
 
 use weir_protocol::{Command, LinkQueue, Message, QueuesJob};
 use weir_run::{Column, LinkRow, Links};
+use weir_sys::clock::{self, Timer};
+use weir_sys::epoll::{Epoll, Interest};
+use weir_sys::netlink::u32_at;
+use weir_sys::netns::Namespaces;
+use weir_sys::qdisc::{Counters, Discipline, Disciplines, device_index};
 
 use crate::error::AgentError;
 use crate::output::{Input, Output};
-use crate::sys::clock::{self, Timer};
-use crate::sys::epoll::{Epoll, Interest};
-use crate::sys::netlink::u32_at;
-use crate::sys::netns::Namespaces;
-use crate::sys::qdisc::{Counters, Discipline, Disciplines, device_index};
 
 /// Handles of a link's disciplines.
 const LOSSES: u32 = 1 << 16;
@@ -37,6 +37,7 @@ const MANY_OF: u64 = 100;
 const INPUT: u64 = 0;
 const OUTPUT: u64 = 1;
 const TIMER: u64 = 2;
+const DESCRIPTORS: usize = 3;
 
 /// Serves one run.
 ///
@@ -137,7 +138,7 @@ impl Place {
 }
 
 fn open(links: Vec<LinkQueue>) -> Result<Vec<Place>, AgentError> {
-    let mut namespaces = Namespaces::new();
+    let mut namespaces = Namespaces::default();
     let mut by_path: BTreeMap<_, Vec<LinkQueue>> = BTreeMap::new();
     for link in links {
         by_path.entry(link.netns.clone()).or_default().push(link);
@@ -277,7 +278,6 @@ impl Streams {
     /// Waits for an instant of `CLOCK_MONOTONIC` or a command, whichever is first. Reads the clock once: in the lab, each
     /// reading takes virtual time.
     fn wait(&mut self, epoll: &mut Epoll, timer: &mut Timer, until_ns: u64) -> Result<Wake, AgentError> {
-        let mut ready = Vec::new();
         loop {
             if let Some(line) = self.input.line() {
                 return command(&line);
@@ -287,13 +287,15 @@ impl Streams {
             }
             self.output.pump()?;
             timer.arm(until_ns)?;
-            ready.clear();
-            epoll.wait(&mut ready, false)?;
-            let has = |wanted| ready.iter().any(|&(token, _)| token == wanted);
-            if has(INPUT) {
+            let (mut has_input, mut has_rung) = (false, false);
+            epoll.wait(None, |token, _| {
+                has_input |= token == INPUT;
+                has_rung |= token == TIMER;
+            })?;
+            if has_input {
                 self.input.read()?;
             }
-            if has(TIMER) {
+            if has_rung {
                 let now = clock::monotonic_ns();
                 if now >= until_ns {
                     return Ok(Wake::Due(now));
@@ -305,7 +307,7 @@ impl Streams {
 
 fn command(line: &str) -> Result<Wake, AgentError> {
     match serde_json::from_str(line) {
-        Ok(Command::Start(start)) => Ok(Wake::Start(start.epoch_ns(clock::now_ns))),
+        Ok(Command::Start(start)) => Ok(Wake::Start(start.epoch_ns(clock::monotonic_ns, clock::realtime_ns))),
         Ok(Command::Stop) => Ok(Wake::Stop),
         Err(error) => Err(AgentError(format!("standard input: {line:?} is not a command: {error}"))),
     }
@@ -319,7 +321,7 @@ struct Service {
 
 impl Service {
     fn serve(&mut self, interval_ns: u64, end_ns: u64) -> Result<(), AgentError> {
-        let (mut epoll, mut timer) = (Epoll::new()?, Timer::new()?);
+        let (mut epoll, mut timer) = (Epoll::new(DESCRIPTORS)?, Timer::new()?);
         epoll.add(&self.streams.input, INPUT, Interest::LEVEL_READ)?;
         epoll.add(&timer, TIMER, Interest::READ)?;
         match epoll.add(&self.streams.output, OUTPUT, Interest::WRITE) {

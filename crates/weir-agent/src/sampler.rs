@@ -9,18 +9,14 @@ use std::path::PathBuf;
 
 use weir_plan::{Source, Transport};
 use weir_protocol::End;
+use weir_sys::clock;
+use weir_sys::diag::{Diag, Ports, States};
+use weir_sys::tcp_info::TcpInfo;
 
 use crate::context::Context;
-use crate::sys::clock;
-use crate::sys::diag::{Diag, Ports, States};
-use crate::sys::tcp_info::TcpInfo;
 
 /// From this number of connections in a namespace on, a dump wins where calls are expensive.
 const DUMP_FROM: usize = 4;
-/// Calls by which the clock is tried, and less than any computer needs for one. (To look at a clock that stands still
-/// moves it by some hundred nanoseconds, so that who waits for it gets on.)
-const TRIALS: u64 = 100;
-const LESS_THAN_A_CALL_NS: u64 = 10;
 
 /// How to look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,7 +61,7 @@ impl Sampler {
         let dumps_from = match sampling {
             Sampling::Calls => return sampler,
             Sampling::Dumps => 1,
-            Sampling::Auto if time_stands_still() => DUMP_FROM,
+            Sampling::Auto if clock::stands_still() => DUMP_FROM,
             Sampling::Auto => return sampler,
         };
         for (netns, v6, count) in senders_by_namespace(context) {
@@ -103,15 +99,6 @@ impl Sampler {
     pub fn info(&self, flow: u32) -> Option<TcpInfo> {
         self.infos[flow as usize]
     }
-}
-
-fn time_stands_still() -> bool {
-    let begun = clock::monotonic_ns();
-    for _ in 0..TRIALS {
-        // SAFETY: the call has no arguments.
-        unsafe { libc::getppid() };
-    }
-    clock::monotonic_ns() - begun < TRIALS * LESS_THAN_A_CALL_NS
 }
 
 /// The namespaces in which TCP flows are sent by this process, whether with IPv6, and how many.

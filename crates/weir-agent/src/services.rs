@@ -7,10 +7,11 @@ use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 
+use weir_sys::epoll::{Epoll, Interest, Ready};
+use weir_sys::pages::Zeros;
+use weir_sys::socket::{IntOption, Socket};
+
 use crate::error::AgentError;
-use crate::sys::epoll::{Epoll, Interest, Ready};
-use crate::sys::pages::Zeros;
-use crate::sys::socket::{IntOption, Socket};
 
 /// A service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,8 @@ impl Service {
     }
 }
 
+/// Events taken from the kernel at a time.
+const EVENTS: usize = 256;
 const INPUT: u64 = u64::MAX;
 const DATAGRAMS: u64 = 1 << 32;
 const CONNECTIONS: u64 = 1 << 33;
@@ -84,7 +87,7 @@ struct Server {
 
 impl Server {
     fn new(address: IpAddr, services: &[(Service, u16)]) -> Result<Server, AgentError> {
-        let epoll = Epoll::new()?;
+        let epoll = Epoll::new(EVENTS)?;
         let mut ports = Vec::new();
         for (index, &(service, port)) in services.iter().enumerate() {
             let at = SocketAddr::new(address, port);
@@ -107,7 +110,7 @@ impl Server {
         let mut ready = Vec::new();
         loop {
             ready.clear();
-            self.epoll.wait(&mut ready, false)?;
+            self.epoll.wait(None, |token, what| ready.push((token, what)))?;
             for &(token, what) in &ready {
                 if token == INPUT {
                     if input_ended()? {

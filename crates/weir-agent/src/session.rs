@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use weir_plan::{Source, Transport};
 use weir_protocol::{Command, End, Job, Message};
+use weir_sys::clock::{self, Timer};
+use weir_sys::epoll::{Interest, Ready};
 use weir_units::{Histogram, Time};
 
 use crate::cbr_receiver::CbrReceiver;
@@ -18,8 +20,6 @@ use crate::output::{Input, Output};
 use crate::program_end::ProgramEnd;
 use crate::sampler::{Sampler, Sampling};
 use crate::schedule::Slot;
-use crate::sys::clock::{self, Timer};
-use crate::sys::epoll::{Interest, Ready};
 use crate::tcp_receiver::TcpReceiver;
 use crate::tcp_sender::TcpSender;
 
@@ -192,8 +192,8 @@ impl Session {
             self.output.pump()?;
             self.arm()?;
             ready.clear();
-            let busy = !self.context.hungry.is_empty();
-            self.context.epoll.wait(&mut ready, busy)?;
+            let timeout_ns = (!self.context.hungry.is_empty()).then_some(0);
+            self.context.epoll.wait(timeout_ns, |token, what| ready.push((token, what)))?;
             self.wakeups += 1;
             std::mem::swap(&mut hungry, &mut self.context.hungry);
             self.take_turns(&ready, &hungry)?;
@@ -261,7 +261,7 @@ impl Session {
             let command: Command = serde_json::from_str(&line)
                 .map_err(|e| AgentError(format!("standard input: {line:?} is not a command: {e}")))?;
             match command {
-                Command::Start(start) => self.start(start.epoch_ns(clock::now_ns))?,
+                Command::Start(start) => self.start(start.epoch_ns(clock::monotonic_ns, clock::realtime_ns))?,
                 Command::Stop => self.done = true,
             }
         }

@@ -3,14 +3,14 @@
 use std::io;
 
 use weir_plan::Source;
+use weir_sys::epoll::{Interest, Ready};
+use weir_sys::socket::{IntOption, Socket};
 use weir_units::Time;
 
 use crate::context::Context;
 use crate::error::AgentError;
 use crate::open;
 use crate::session::token;
-use crate::sys::epoll::{Interest, Ready};
-use crate::sys::socket::{IntOption, Socket};
 use crate::window::{WindowKeeper, WindowPlan};
 
 /// More than any receive buffer holds.

@@ -4,6 +4,9 @@ use std::io;
 
 use weir_plan::Tcp;
 use weir_run::EventKind;
+use weir_sys::epoll::{Interest, Ready};
+use weir_sys::socket::{IntOption, Socket};
+use weir_sys::tcp_info::{self, TcpInfo};
 use weir_traffic::{Job, Step, Transfers};
 use weir_units::Time;
 
@@ -11,9 +14,6 @@ use crate::context::Context;
 use crate::error::AgentError;
 use crate::open::{self, MAX_UNSENT_BYTES};
 use crate::session::{Due, token};
-use crate::sys::epoll::{Interest, Ready};
-use crate::sys::socket::{IntOption, Socket};
-use crate::sys::tcp_info::{self, TcpInfo};
 use crate::telemetry::{Totals, TransferRecord};
 
 /// Unsent bytes at first. A flow that empties them within [`BUSY_NS`] gets twice as many, so that a fast flow is woken a

@@ -1,11 +1,11 @@
 //! The rows that an agent writes.
 
 use weir_run::{Column, EventKind, EventRow, Events, FlowRow, Flows, Limits, LimitsRow, SampleRow, Samples};
+use weir_sys::tcp_info::TcpInfo;
 use weir_units::Time;
 
 use crate::iperf3::Report;
 use crate::output::Output;
-use crate::sys::tcp_info::TcpInfo;
 
 const NULL_U32: u32 = u32::MAX;
 const NULL_U64: u64 = u64::MAX;

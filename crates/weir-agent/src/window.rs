@@ -12,10 +12,9 @@
 
 use std::io;
 
+use weir_sys::socket::{IntOption, Socket};
+use weir_sys::tcp_info::TcpInfo;
 use weir_units::Time;
-
-use crate::sys::socket::{IntOption, Socket};
-use crate::sys::tcp_info::TcpInfo;
 
 /// The share at first, as long as no packet has come, and the one that is then assumed.
 const FIRST_SHARE_PERCENT: u64 = 50;

@@ -7,11 +7,12 @@ use std::{
     env, fs,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Command, ExitStatus, Stdio},
     thread,
     time::Duration,
 };
 use weir_cc::CcError;
+use weir_sys::process::{ChildRules, Resource, Signal, has_ended, signal_group};
 
 /// The confinement of a compiler.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,11 +24,11 @@ pub enum Confinement {
 }
 
 /// Resource limits of a compiler; see setrlimit(2).
-const LIMITS: [(libc::__rlimit_resource_t, libc::rlim_t); 4] = [
-    (libc::RLIMIT_CPU, 60),         // seconds
-    (libc::RLIMIT_AS, 2 << 30),     // bytes
-    (libc::RLIMIT_FSIZE, 64 << 20), // bytes
-    (libc::RLIMIT_CORE, 0),
+const LIMITS: [(Resource, u64); 4] = [
+    (Resource::Cpu, 60),         // seconds
+    (Resource::As, 2 << 30),     // bytes
+    (Resource::Fsize, 64 << 20), // bytes
+    (Resource::Core, 0),
 ];
 /// Description of the limits for users.
 pub(crate) const LIMITS_SAID: &str = "a compiler has 60 s of processor time, 2 GiB of memory and 64 MiB for each file";
@@ -84,20 +85,20 @@ impl Confinement {
         let messages = fs::File::create(&said).map_err(failed)?;
         let mut command = self.command(program, scratch);
         command.args(arguments).current_dir(scratch).stdin(Stdio::null()).stdout(Stdio::null()).stderr(messages);
-        bound(&mut command);
+        command.process_group(0);
+        ChildRules { limits: LIMITS.into(), ..ChildRules::default() }.apply(&mut command);
         let mut child = match command.spawn() {
             Ok(child) => child,
             Err(_) if *self == Confinement::Off => return Err(NotRun::Absent),
             Err(error) => return Err(NotRun::Failed(CcError::Unconfined { reason: error.to_string() })),
         };
         for _ in 0..POLLS {
-            if has_ended(&child) {
+            if has_ended(&child).unwrap_or(true) {
                 break;
             }
             thread::sleep(POLL);
         }
-        // SAFETY: the group was made for this child, which has not been waited for, so its id is not reused.
-        unsafe { libc::kill(-(child.id() as libc::pid_t), libc::SIGKILL) };
+        signal_group(&child, Signal::KILL);
         let status = child.wait().map_err(failed)?;
         let mut messages = fs::read(&said).map_err(failed)?;
         messages.truncate(MAX_MESSAGES);
@@ -128,36 +129,5 @@ impl Confinement {
         // there.
         command.env_clear().envs(kept).env("LC_ALL", "C").env("TMPDIR", scratch).env("CCACHE_DISABLE", "1");
         command
-    }
-}
-
-/// Whether a child has ended; it can still be waited for.
-fn has_ended(child: &Child) -> bool {
-    // SAFETY: all zero is a siginfo_t.
-    let mut about: libc::siginfo_t = unsafe { std::mem::zeroed() };
-    let how = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-    // SAFETY: the kernel fills `about`, and takes nothing from the child.
-    let result = unsafe { libc::waitid(libc::P_PID, child.id(), &raw mut about, how) };
-    // SAFETY: filled by the kernel, or zero.
-    result != 0 || unsafe { about.si_pid() } != 0
-}
-
-/// Sets the limits, and makes a process group that can be killed as a whole.
-fn bound(command: &mut Command) {
-    command.process_group(0);
-    // SAFETY: only system calls that may be made between fork and exec.
-    unsafe {
-        command.pre_exec(|| {
-            for (resource, most) in LIMITS {
-                let mut limit = libc::rlimit { rlim_cur: most, rlim_max: most };
-                let mut here = limit;
-                if libc::getrlimit(resource, &raw mut here) == 0 {
-                    limit.rlim_max = limit.rlim_max.min(here.rlim_max);
-                    limit.rlim_cur = limit.rlim_max;
-                }
-                libc::setrlimit(resource, &raw const limit);
-            }
-            Ok(())
-        });
     }
 }

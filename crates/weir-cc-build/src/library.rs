@@ -5,12 +5,13 @@
 
 use crate::inspect;
 use libloading::Library;
+use rustix::fs::{MemfdFlags, memfd_create};
 use std::{
     collections::BTreeMap,
     ffi::c_void,
     fs,
     io::Write,
-    os::fd::{AsRawFd, FromRawFd},
+    os::fd::AsRawFd,
     path::{Path, PathBuf},
     sync::{
         LazyLock, Mutex, PoisonError,
@@ -99,13 +100,7 @@ fn open(path: &Path) -> Result<Algorithm, CcError> {
 
 /// A file without a name, of this content.
 fn unnamed(bytes: &[u8]) -> std::io::Result<fs::File> {
-    // SAFETY: the name ends with zero, and the descriptor, if there is one, is nobody else's.
-    let fd = unsafe { libc::memfd_create(c"weir-cc".as_ptr(), libc::MFD_CLOEXEC) };
-    if fd < 0 {
-        return Err(std::io::Error::last_os_error());
-    }
-    // SAFETY: as above.
-    let mut file = unsafe { fs::File::from_raw_fd(fd) };
+    let mut file = fs::File::from(memfd_create("weir-cc", MemfdFlags::CLOEXEC)?);
     file.write_all(bytes)?;
     Ok(file)
 }

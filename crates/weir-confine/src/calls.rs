@@ -11,6 +11,8 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
 };
 
+use weir_sys::isolation;
+
 use crate::Error;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
@@ -42,20 +44,9 @@ fn filter_error(error: seccompiler::BackendError) -> Error {
     Error::Filter(error.to_string())
 }
 
-/// Without SPEC_ALLOW, kernels before 5.16 would slow the process down by mitigations that protect it from itself.
 fn install(program: &BpfProgram) -> Result<(), Error> {
-    let described = libc::sock_fprog {
-        len: program.len() as libc::c_ushort,
-        filter: program.as_ptr().cast::<libc::sock_filter>().cast_mut(),
-    };
-    let flags = libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
-    // SAFETY: the kernel reads `len` instructions, which have the layout of sock_filter.
-    let result =
-        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const described) };
-    if result < 0 {
-        return Err(Error::Call("install a filter of system calls", std::io::Error::last_os_error()));
-    }
-    Ok(())
+    let lines = program.iter().map(|line| (line.code, line.jt, line.jf, line.k));
+    isolation::install_filter(lines).map_err(Error::call("install a filter of system calls"))
 }
 
 /// The known calls.

@@ -14,6 +14,8 @@
 //!
 //! It limits memory, processes, open files and processor time only if the policy says so, and never disk space.
 
+#![forbid(unsafe_code)]
+
 pub mod calls;
 mod error;
 pub mod files;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use weir_sys::process::{Resource, lower_limit};
 
 use crate::Error;
 
@@ -63,7 +63,5 @@ pub(crate) fn join(groups: &[PathBuf]) -> Result<(), Error> {
 }
 
 fn lower(resource: Resource, to: Option<u64>) -> Result<(), Error> {
-    let Some(to) = to else { return Ok(()) };
-    let most = getrlimit(resource).maximum.map_or(to, |most| most.min(to));
-    setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) }).map_err(Error::call("set a limit"))
+    to.map_or(Ok(()), |to| lower_limit(resource, to)).map_err(Error::call("set a limit"))
 }

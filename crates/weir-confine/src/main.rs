@@ -1,5 +1,7 @@
 //! `weir-confine`: confines itself, then becomes another program.
 
+#![forbid(unsafe_code)]
+
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::RawFd;

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +12,9 @@ use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_bind, mount_change, move_mount,
     open_tree,
 };
+
+use weir_sys::isolation::attribute::{NO_DEVICES, NO_SET_USER, READ_ONLY};
+use weir_sys::isolation::set_mount_attributes;
 
 use crate::view::{DEVICES, View};
 
@@ -40,7 +43,7 @@ pub(crate) fn make(view: &View, writable: &[PathBuf]) -> Result<(), Failed> {
     }
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("proc", "/proc", "proc", flags, None).map_err(at("/proc"))?;
-    set_attributes(CWD, "/", READ_ONLY | NO_SET_USER | NO_DEVICES, 0).map_err(|error| (PathBuf::from("/"), error))?;
+    set_mount_attributes(CWD, c"/", READ_ONLY | NO_SET_USER | NO_DEVICES, 0).map_err(at("/"))?;
     places.iter().try_for_each(|place| place.set(NO_SET_USER | NO_DEVICES, 0).and_then(|()| place.put()))?;
     // A device on a read-only mount can still be written; its attributes cannot.
     devices.iter().try_for_each(|device| device.set(READ_ONLY | NO_SET_USER, NO_DEVICES).and_then(|()| device.put()))
@@ -76,7 +79,7 @@ impl Tree {
     }
 
     fn set(&self, set: u64, clear: u64) -> Result<(), Failed> {
-        set_attributes(self.mount.as_fd(), "", set, clear).map_err(|error| (self.path.clone(), error))
+        set_mount_attributes(self.mount.as_fd(), c"", set, clear).map_err(at(&self.path))
     }
 
     fn put(&self) -> Result<(), Failed> {
@@ -101,35 +104,4 @@ fn cover(path: &Path) -> Result<(), Failed> {
 
 fn at(path: impl AsRef<Path>) -> impl FnOnce(Errno) -> Failed {
     move |error| (path.as_ref().to_owned(), error.into())
-}
-
-const READ_ONLY: u64 = 1;
-const NO_SET_USER: u64 = 2;
-const NO_DEVICES: u64 = 4;
-
-/// `mount_setattr(2)`, for a mount and everything below it.
-fn set_attributes(folder: BorrowedFd<'_>, path: &str, set: u64, clear: u64) -> io::Result<()> {
-    /// `struct mount_attr`, first version.
-    #[repr(C)]
-    struct Attributes {
-        set: u64,
-        clear: u64,
-        propagation: u64,
-        user_namespace: u64,
-    }
-    let attributes = Attributes { set, clear, propagation: 0, user_namespace: 0 };
-    let path = std::ffi::CString::new(path)?;
-    let flags = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;
-    // SAFETY: the kernel reads a C string and as many bytes of the attributes as it is told there are.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_mount_setattr,
-            folder.as_raw_fd(),
-            path.as_ptr(),
-            flags,
-            &raw const attributes,
-            size_of::<Attributes>(),
-        )
-    };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -9,14 +9,18 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, ExitStatus};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, retry_on_intr};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Signal, set_parent_process_death_signal};
+use rustix::process::{Pid, Signal, WaitOptions, set_parent_process_death_signal, wait as wait_any, waitpid};
 use rustix::thread::{CapabilitySet, capabilities};
+use weir_sys::isolation::fork;
+use weir_sys::process::die_of;
 
 use crate::view::View;
 use crate::{Error, mounts};
@@ -35,8 +39,7 @@ pub(crate) fn enter(view: &View, writable: &[PathBuf]) -> Result<Side, Error> {
     let (told, tell) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| call(error.into()))?;
     let (lives, life) = pipe_with(PipeFlags::CLOEXEC).map_err(|error| call(error.into()))?;
     let own = Own::new();
-    let child = clone_with(own.flags).map_err(call)?;
-    if child == 0 {
+    let Some(child) = fork(own.flags).map_err(|error| call(error.into()))? else {
         drop((told, life));
         let done = tie_to_parent(lives.as_fd()).and_then(|()| prepare(&own, view, writable));
         let mut tell = fs::File::from(tell);
@@ -46,11 +49,11 @@ pub(crate) fn enter(view: &View, writable: &[PathBuf]) -> Result<Side, Error> {
         }
         let _ = tell.write_all(&[READY]);
         return fork_program(tell);
-    }
+    };
     drop((tell, lives));
     let mut answer = Vec::new();
     fs::File::from(told).read_to_end(&mut answer).map_err(call)?;
-    let status = await_child(child).map_err(call)?;
+    let status = await_child(child).map_err(|error| call(error.into()))?;
     drop(life);
     match answer.split_first() {
         Some((&READY, of_program)) => {
@@ -62,6 +65,9 @@ pub(crate) fn enter(view: &View, writable: &[PathBuf]) -> Result<Side, Error> {
     }
 }
 
+/// Children of any kind, also those that send no signal when they end.
+const ALL_CHILDREN: WaitOptions = WaitOptions::from_bits_retain(libc::__WALL as u32);
+
 /// The first message of the first process inside, before the program's status.
 const READY: u8 = 0;
 
@@ -69,48 +75,30 @@ const READY: u8 = 0;
 pub(crate) fn available() -> Result<(), Error> {
     let (told, tell) = pipe_with(PipeFlags::CLOEXEC).map_err(Error::call("make a pipe"))?;
     let own = Own::new();
-    let child = clone_with(own.flags).map_err(|error| Error::Call("make namespaces", error))?;
-    if child == 0 {
+    let Some(child) = fork(own.flags).map_err(Error::call("make namespaces"))? else {
         drop(told);
         let view = View::of_host(&[], false, &[], &[]);
         let answer = prepare(&own, &view, &[]).err().map(|error| error.to_string()).unwrap_or_default();
         let _ = fs::File::from(tell).write_all(answer.as_bytes());
         process::exit(0);
-    }
+    };
     drop(tell);
     let mut answer = String::new();
     let read = fs::File::from(told).read_to_string(&mut answer);
-    await_child(child).and(read).map_err(|error| Error::Call("make namespaces", error))?;
+    await_child(child).map_err(io::Error::from).and(read).map_err(Error::call("make namespaces"))?;
     if answer.is_empty() { Ok(()) } else { Err(Error::Namespaces(answer)) }
 }
 
-fn clone_with(flags: libc::c_int) -> io::Result<libc::pid_t> {
-    let none = std::ptr::null::<libc::c_void>();
-    // SAFETY: without a stack it acts like fork; this process has one thread, so that the child may do anything.
-    let child = unsafe { libc::syscall(libc::SYS_clone, flags | libc::SIGCHLD, none, none, none, none) };
-    if child < 0 { Err(io::Error::last_os_error()) } else { Ok(child as libc::pid_t) }
-}
-
-fn await_child(child: libc::pid_t) -> io::Result<ExitStatus> {
-    let mut status = 0;
-    loop {
-        // SAFETY: the kernel writes one int.
-        if unsafe { libc::waitpid(child, &raw mut status, 0) } == child {
-            return Ok(ExitStatus::from_raw(status));
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
-    }
+fn await_child(child: Pid) -> Result<ExitStatus, Errno> {
+    let ended = retry_on_intr(|| waitpid(Some(child), WaitOptions::empty()))?;
+    ended.map(|(_, status)| ExitStatus::from_raw(status.as_raw())).ok_or(Errno::CHILD)
 }
 
 /// Ends this process with its parent. If that has ended already, nobody has the other end of `lives`.
 fn tie_to_parent(lives: BorrowedFd<'_>) -> Result<(), Error> {
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(Error::call("tie a process to its parent"))?;
-    let mut polled = libc::pollfd { fd: lives.as_raw_fd(), events: 0, revents: 0 };
-    // SAFETY: the kernel reads and writes one pollfd.
-    if unsafe { libc::poll(&raw mut polled, 1, 0) } != 0 {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    if poll(&mut [PollFd::from_borrowed_fd(lives, PollFlags::empty())], Some(&now)) != Ok(0) {
         process::exit(1);
     }
     Ok(())
@@ -119,18 +107,13 @@ fn tie_to_parent(lives: BorrowedFd<'_>) -> Result<(), Error> {
 /// The first process inside starts the one that becomes the program, and ends with it: then all do.
 fn fork_program(mut tell: fs::File) -> Result<Side, Error> {
     let (wait, go) = pipe_with(PipeFlags::CLOEXEC).map_err(Error::call("make a pipe"))?;
-    // SAFETY: this process has one thread, so that the child may do anything.
-    let child = unsafe { libc::fork() };
-    if child < 0 {
-        return Err(Error::Call("start a process", io::Error::last_os_error()));
-    }
-    if child == 0 {
+    let Some(child) = fork(0).map_err(Error::call("start a process"))? else {
         drop((go, tell));
         // A program that may trace must not find its parent with more rights than its own.
         let mut word = [0];
         fs::File::from(wait).read_exact(&mut word).map_err(|error| Error::Call("wait for the first process", error))?;
         return Ok(Side::Inside);
-    }
+    };
     drop(wait);
     let confined = confine_itself()
         .and_then(|()| fs::File::from(go).write_all(b".").map_err(|error| Error::Call("start the program", error)));
@@ -139,13 +122,14 @@ fn fork_program(mut tell: fs::File) -> Result<Side, Error> {
         process::exit(1);
     }
     loop {
-        let mut status = 0;
-        // SAFETY: the kernel writes one int.
-        let ended = unsafe { libc::waitpid(-1, &raw mut status, libc::__WALL) };
-        let interrupted = io::Error::last_os_error().kind() == io::ErrorKind::Interrupted;
-        if ended == child || (ended < 0 && !interrupted) {
-            let _ = tell.write_all(&status.to_ne_bytes());
-            process::exit(0);
+        match wait_any(ALL_CHILDREN) {
+            Ok(Some((ended, _))) if ended != child => {}
+            Err(Errno::INTR) => {}
+            ended => {
+                let status = ended.ok().flatten().map_or(0, |(_, status)| status.as_raw());
+                let _ = tell.write_all(&status.to_ne_bytes());
+                process::exit(0);
+            }
         }
     }
 }
@@ -159,11 +143,7 @@ fn confine_itself() -> Result<(), Error> {
 /// Ends this process with the program's status.
 pub(crate) fn end_like(status: ExitStatus) -> ! {
     if let Some(number) = status.signal() {
-        // SAFETY: the default action of a signal runs nothing of ours.
-        unsafe {
-            libc::signal(number, libc::SIG_DFL);
-            libc::raise(number);
-        }
+        die_of(number);
     }
     process::exit(status.code().unwrap_or(1))
 }

@@ -8,6 +8,8 @@ use rustix::thread::{
     set_no_new_privs,
 };
 
+use weir_sys::isolation;
+
 use crate::Error;
 
 /// Gives up every capability permanently: no later program gets one back.
@@ -31,24 +33,7 @@ pub(crate) fn give_up() -> Result<(), Error> {
 /// # Errors
 /// One of `keep` is not open.
 pub fn keep_only(keep: &[RawFd]) -> Result<(), Error> {
-    close_all_on_exec()?;
-    keep.iter().try_for_each(|&fd| pass_on(fd))
-}
-
-fn close_all_on_exec() -> Result<(), Error> {
-    const FIRST: libc::c_uint = 3;
-    // SAFETY: the call changes flags of descriptors and touches no memory.
-    let result = unsafe { libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
-    if result < 0 {
-        return Err(Error::Call("close descriptors", std::io::Error::last_os_error()));
-    }
-    Ok(())
-}
-
-fn pass_on(fd: RawFd) -> Result<(), Error> {
-    // SAFETY: the call changes flags of a descriptor and touches no memory.
-    if unsafe { libc::fcntl(fd, libc::F_SETFD, 0) } < 0 {
-        return Err(Error::Call("keep a descriptor", std::io::Error::last_os_error()));
-    }
-    Ok(())
+    const FIRST: u32 = 3;
+    isolation::close_on_exec_from(FIRST).map_err(Error::call("close descriptors"))?;
+    keep.iter().try_for_each(|&fd| isolation::keep_on_exec(fd).map_err(Error::call("keep a descriptor")))
 }

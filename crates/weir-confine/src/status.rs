@@ -1,5 +1,7 @@
 //! This kernel's mechanisms for confinement.
 
+use weir_sys::isolation;
+
 use crate::{Error, namespaces};
 
 /// The mechanism that guards files.
@@ -44,7 +46,7 @@ const SIGNALS: i32 = 6;
 
 /// This kernel's mechanisms for confinement.
 pub fn status() -> Status {
-    let landlock_abi = landlock_abi();
+    let landlock_abi = isolation::landlock_abi();
     let told = |kind, gaps, why| Status { kind, landlock_abi, gaps, why };
     if landlock_abi >= MIN {
         let gap = (landlock_abi < SIGNALS).then_some("signals to other processes of the same user");
@@ -54,13 +56,4 @@ pub fn status() -> Status {
         Ok(()) => told(Kind::Namespaces, vec!["writing to files that it was handed for reading"], None),
         Err(error) => told(Kind::None, Vec::new(), Some(format!("{} ({error})", Error::Unavailable))),
     }
-}
-
-fn landlock_abi() -> i32 {
-    const ASK_VERSION: libc::c_uint = 1;
-    // SAFETY: with this flag, the call takes neither a pointer nor a size.
-    let version = unsafe {
-        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<libc::c_void>(), 0_usize, ASK_VERSION)
-    };
-    i32::try_from(version).unwrap_or(0).max(0)
 }

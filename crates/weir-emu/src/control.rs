@@ -2,14 +2,14 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, Write};
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
 use weir_protocol::{Command, Message, Outbox};
 use weir_run::Column;
-
-use crate::sys;
 
 /// What arrives on standard input.
 pub enum Input {
@@ -33,7 +33,7 @@ impl Inbox {
     /// # Errors
     /// When the system has no descriptor or thread left.
     pub fn new(mut input: impl BufRead + Send + 'static) -> io::Result<Inbox> {
-        let wake = sys::event_fd()?;
+        let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let mut waker = File::from(wake.try_clone()?);
         let (sender, receiver) = channel();
         std::thread::Builder::new().name("stdin".to_owned()).spawn(move || {
@@ -56,9 +56,20 @@ impl Inbox {
         Ok(Inbox { wake, receiver })
     }
 
-    /// Becomes readable when something arrived.
-    pub fn fd(&self) -> RawFd {
-        self.wake.as_raw_fd()
+    /// The descriptor that becomes readable when something arrives.
+    pub fn wake(&self) -> &OwnedFd {
+        &self.wake
+    }
+
+    /// Makes the descriptor unreadable until something else arrives.
+    ///
+    /// # Errors
+    /// From the system; none is expected.
+    pub fn forget_wake(&self) -> io::Result<()> {
+        match rustix::io::read(&self.wake, &mut [0; 8]) {
+            Ok(_) | Err(Errno::AGAIN) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// What arrived next, if anything did.

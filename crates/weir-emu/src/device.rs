@@ -1,25 +1,21 @@
 //! The devices through which packets enter and leave: the TUN device of a host, or an interface that is bridged.
 
-use std::fs::File;
-use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::path::Path;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use rustix::io::{Errno, writev};
 use weir_emu::frame::{Link, VNET_BYTES};
 use weir_protocol::Host;
+use weir_sys::tun::{self, InterfaceState};
+use weir_sys::{clock, netns, packet};
 
-use crate::sys::{self, InterfaceState};
 use crate::tap::Tap;
 
-const CLONE_DEVICE: &str = "/dev/net/tun";
-const OWN_NETNS: &str = "/proc/thread-self/ns/net";
 /// Frames that wait in a packet socket: 4 MB hold 2 ms at 10 Gb/s, several times a late wake-up.
-const SOCKET_BYTES: libc::c_int = 4 << 20;
+const SOCKET_BYTES: usize = 4 << 20;
 const MAX_PATIENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(1);
-const TUN_F_USO4: libc::c_uint = 0x20;
-const TUN_F_USO6: libc::c_uint = 0x40;
 
 /// Which offloads the sending stacks may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,17 +66,17 @@ impl Device {
         let name = host.device.as_deref().ok_or_else(|| io::Error::other("the job names no device for this host"))?;
         let open = || match opening.link {
             // Kernels without packet sockets do without the tap.
-            Link::Ip => open_tun(name, opening.offloads)
-                .map(|fd| (fd, opening.taps.then(|| Tap::open(name, count)).and_then(Result::ok))),
-            Link::Ethernet => sys::packet_socket(name, SOCKET_BYTES).map(|fd| (fd, None)),
+            Link::Ip => tun::open(name, VNET_BYTES, opening.offloads == Offloads::All)
+                .map(|file| (file.into(), opening.taps.then(|| Tap::open(name, count)).and_then(Result::ok))),
+            Link::Ethernet => packet::open(name, SOCKET_BYTES).map(|fd| (fd, None)),
         };
         let opened = match &host.netns {
             None => open(),
-            Some(netns) => within(netns, open),
+            Some(path) => netns::within(path, open),
         };
         let (fd, tap) =
             opened.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", place(host, name))))?;
-        Ok(Device { fd, host: host.clone(), tap, offset_ns: sys::realtime_offset_ns(), link: opening.link })
+        Ok(Device { fd, host: host.clone(), tap, offset_ns: clock::realtime_lead_ns(), link: opening.link })
     }
 
     /// Waits until the device passes what its host sends: a TUN device drops everything until the kernel has noticed,
@@ -91,7 +87,7 @@ impl Device {
     pub fn await_running(&self) -> io::Result<()> {
         let name = self.host.device.as_deref().unwrap_or_default();
         let deadline = Instant::now() + MAX_PATIENCE;
-        while self.in_namespace(|| sys::interface_state(name))? == InterfaceState::Coming {
+        while self.in_namespace(|| tun::interface_state(name))? == InterfaceState::Coming {
             if Instant::now() > deadline {
                 return Err(io::Error::other(format!("{}: it is up but does not run", place(&self.host, name))));
             }
@@ -103,7 +99,7 @@ impl Device {
     fn in_namespace<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         match &self.host.netns {
             None => work(),
-            Some(netns) => within(netns, work),
+            Some(path) => netns::within(path, work),
         }
     }
 
@@ -117,11 +113,6 @@ impl Device {
         Ok(self.host.device.as_deref().and_then(|device| transmit_drops(&table, device)).unwrap_or(0))
     }
 
-    /// Its descriptor, for polling.
-    pub fn fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
-    }
-
     /// Reads a frame; none when there is none now.
     ///
     /// # Errors
@@ -129,14 +120,14 @@ impl Device {
     pub fn read(&mut self, into: &mut [u8]) -> io::Result<Option<Arrival>> {
         if self.link == Link::Ethernet {
             let monotonic = |at_ns: u64| at_ns.saturating_add_signed(-self.offset_ns);
-            let received = sys::receive(self.fd(), into)?;
+            let received = packet::receive(self.fd.as_fd(), into)?;
             return Ok(received.map(|(len, at_ns)| Arrival { len, at_ns: at_ns.map(monotonic) }));
         }
         let Some(tap) = &mut self.tap else {
-            return Ok(sys::read(self.fd.as_raw_fd(), into)?.map(|len| Arrival { len, at_ns: None }));
+            return Ok(read(&self.fd, into)?.map(|len| Arrival { len, at_ns: None }));
         };
-        let asked_ns = sys::monotonic_ns();
-        let Some(len) = sys::read(self.fd.as_raw_fd(), into)? else {
+        let asked_ns = clock::monotonic_ns();
+        let Some(len) = read(&self.fd, into)? else {
             tap.was_empty(asked_ns);
             return Ok(None);
         };
@@ -150,7 +141,7 @@ impl Device {
 
     /// Learns how the clock of the stamps stands: it may be set at any time.
     pub fn read_clocks(&mut self) {
-        self.offset_ns = sys::realtime_offset_ns();
+        self.offset_ns = clock::realtime_lead_ns();
         if let Some(tap) = &mut self.tap {
             tap.read_clocks();
         }
@@ -161,7 +152,27 @@ impl Device {
     /// # Errors
     /// From the device.
     pub fn write(&self, headers: &[u8], payload: &[u8]) -> io::Result<Option<usize>> {
-        sys::write(self.fd(), headers, payload)
+        let parts = [IoSlice::new(headers), IoSlice::new(payload)];
+        let count = if payload.is_empty() { 1 } else { 2 };
+        none_if_would_block(writev(&self.fd, &parts[..count]))
+    }
+}
+
+impl AsFd for Device {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn read(fd: &OwnedFd, into: &mut [u8]) -> io::Result<Option<usize>> {
+    none_if_would_block(rustix::io::read(fd, into))
+}
+
+fn none_if_would_block(result: Result<usize, Errno>) -> io::Result<Option<usize>> {
+    match result {
+        Ok(len) => Ok(Some(len)),
+        Err(Errno::AGAIN) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -176,31 +187,6 @@ fn place(host: &Host, device: &str) -> String {
         Some(netns) => format!("{device} in {}", netns.display()),
         None => device.to_owned(),
     }
-}
-
-fn within<T>(netns: &Path, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    let own = File::open(OWN_NETNS)?;
-    sys::enter_netns(&File::open(netns)?)?;
-    let result = work();
-    sys::enter_netns(&own)?;
-    result
-}
-
-fn open_tun(name: &str, offloads: Offloads) -> io::Result<OwnedFd> {
-    let file = File::options().read(true).write(true).open(CLONE_DEVICE)?;
-    sys::attach_tun(&file, name)?;
-    sys::set_vnet_header(&file, VNET_BYTES as libc::c_int)?;
-    match offloads {
-        Offloads::None => sys::set_tun_offloads(&file, 0)?,
-        Offloads::All => {
-            let tcp = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
-            // Trains of datagrams: Linux 6.2.
-            sys::set_tun_offloads(&file, tcp | TUN_F_USO4 | TUN_F_USO6)
-                .or_else(|_| sys::set_tun_offloads(&file, tcp))?;
-        }
-    }
-    sys::set_nonblocking(file.as_raw_fd())?;
-    Ok(file.into())
 }
 
 #[cfg(test)]

@@ -5,11 +5,13 @@
 //! than that.
 
 use std::io;
-use std::os::fd::RawFd;
 
 use weir_emu::gather::Delivery;
 use weir_emu::{Network, piece};
 use weir_protocol::{Command, Job, Message};
+use weir_sys::Errno;
+use weir_sys::clock::{monotonic_ns, realtime_ns};
+use weir_sys::epoll::{Epoll, Interest};
 use weir_units::{Dur, Time};
 
 use crate::alarm::Alarm;
@@ -19,7 +21,6 @@ use crate::control::{Inbox, Input, Reporter};
 use crate::device::Device;
 use crate::intake::{Intake, Read, Way};
 use crate::meter::Meter;
-use crate::sys::{self, Poller};
 use crate::trace::Trace;
 
 /// Frames written before devices are read again: what hosts answer while they are written to waits in a device, and a
@@ -64,7 +65,7 @@ pub struct Engine {
     job: Job,
     network: Network,
     intake: Intake,
-    poller: Poller,
+    epoll: Epoll,
     settings: Settings,
     inbox: Inbox,
     reporter: Reporter,
@@ -98,23 +99,23 @@ impl Engine {
         reporter: Reporter,
         shown: Shown,
     ) -> io::Result<Engine> {
-        let poller = Poller::new(devices.len() + 1)?;
-        poller.add(inbox.fd(), INBOX)?;
+        let epoll = Epoll::new(devices.len() + 1)?;
+        epoll.add(inbox.wake(), INBOX, Interest::READ)?;
         for (index, device) in (0u64..).zip(&devices) {
-            poller.add(device.fd(), index)?;
+            epoll.add(device, index, Interest::READ)?;
         }
         let bin_ns = job.plan.measure.links_ns;
         Ok(Engine {
             network,
             intake: Intake::new(devices, settings.horizon),
-            poller,
+            epoll,
             settings,
             inbox,
             reporter,
             shown,
             meter: Meter::new(bin_ns),
             alarm: Alarm::new(settings.spin),
-            clock: Clock::new(sys::monotonic_ns(), Time::MAX),
+            clock: Clock::new(monotonic_ns(), Time::MAX),
             started: false,
             pending_epoch_ns: None,
             refused_before: 0,
@@ -163,7 +164,7 @@ impl Engine {
 
     /// Begins the run: all that was under way is gone.
     fn begin_if_due(&mut self) {
-        let Some(epoch_ns) = self.pending_epoch_ns.filter(|&epoch| epoch <= sys::monotonic_ns()) else { return };
+        let Some(epoch_ns) = self.pending_epoch_ns.filter(|&epoch| epoch <= monotonic_ns()) else { return };
         self.pending_epoch_ns = None;
         self.intake.forget(&mut self.network);
         self.network.restart(&self.job);
@@ -305,7 +306,7 @@ impl Engine {
     /// Waits at most so long for new frames and input; whether there was none.
     fn poll(&mut self, timeout: Dur) -> io::Result<bool> {
         let (intake, has_input, mut is_idle) = (&mut self.intake, &mut self.has_input, true);
-        self.poller.wait(timeout.0, |token| {
+        self.epoll.wait(Some(timeout.0), |token, _| {
             is_idle = false;
             match token {
                 INBOX => *has_input = true,
@@ -319,11 +320,11 @@ impl Engine {
         if !std::mem::take(&mut self.has_input) {
             return Ok(());
         }
-        drain_event(self.inbox.fd())?;
+        self.inbox.forget_wake()?;
         while let Some(input) = self.inbox.next() {
             match input {
                 Input::Command(Command::Start(start)) => {
-                    self.pending_epoch_ns = Some(start.epoch_ns(sys::now_ns));
+                    self.pending_epoch_ns = Some(start.epoch_ns(monotonic_ns, realtime_ns));
                     self.refused_before = self.intake.refused()?;
                 }
                 Input::Command(Command::Stop) => self.stopped = true,
@@ -340,12 +341,7 @@ impl Engine {
     }
 }
 
-fn drain_event(fd: RawFd) -> io::Result<()> {
-    sys::read(fd, &mut [0; 8]).map(drop)
-}
-
 /// What a device says of one frame, not of itself.
 fn is_refusal(error: &io::Error) -> bool {
-    const OF_A_FRAME: [i32; 4] = [libc::EINVAL, libc::ENOBUFS, libc::ENOMEM, libc::EMSGSIZE];
-    error.raw_os_error().is_some_and(|code| OF_A_FRAME.contains(&code))
+    matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::NOBUFS | Errno::NOMEM | Errno::MSGSIZE))
 }

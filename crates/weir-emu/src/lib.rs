@@ -4,6 +4,8 @@
 //! clock and the standard streams. Links, queues, losses and delays are those of the simulator (`weir-links`,
 //! `weir-elements`), with the same random substreams of the plan's seed.
 
+#![forbid(unsafe_code)]
+
 pub mod directory;
 pub mod frame;
 pub mod gather;

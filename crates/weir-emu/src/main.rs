@@ -1,6 +1,8 @@
 //! `weir-emu`: emulates the links of a plan between the devices of its hosts. See `crates/weir-run` for what it reads and
 //! writes.
 
+#![forbid(unsafe_code)]
+
 mod alarm;
 mod capture;
 mod clock;
@@ -10,7 +12,6 @@ mod engine;
 mod intake;
 mod meter;
 mod options;
-mod sys;
 mod tap;
 mod trace;
 
@@ -20,6 +21,8 @@ use std::process::ExitCode;
 use weir_emu::frame::Link;
 use weir_emu::{Directory, Network};
 use weir_protocol::{Job, Message};
+use weir_sys::clock::stands_still;
+use weir_sys::process;
 
 use capture::Capture;
 use control::{Inbox, Reporter};
@@ -40,7 +43,7 @@ fn main() -> ExitCode {
         Ok(None) => return ExitCode::SUCCESS,
         Err(error) => return fail(BAD_JOB, &error.to_string()),
     };
-    sys::ignore_interrupts();
+    process::ignore_interrupts();
     let mut input = BufReader::new(io::stdin());
     let job = match read_job(&mut input) {
         Ok(job) => job,
@@ -68,7 +71,7 @@ fn read_job(input: &mut impl BufRead) -> Result<Job, String> {
 fn emulate(job: Job, input: BufReader<io::Stdin>, options: &Options) -> io::Result<()> {
     let (link, directory) =
         if options.bridge { (Link::Ethernet, Directory::bridge(&job)) } else { (Link::Ip, Directory::new(&job)) };
-    let opening = Opening { link, offloads: options.offloads, taps: options.stamps && !clock::stands_still() };
+    let opening = Opening { link, offloads: options.offloads, taps: options.stamps && !stands_still() };
     let devices: Vec<Device> =
         job.hosts.iter().map(|host| Device::open(host, opening, job.hosts.len())).collect::<io::Result<_>>()?;
     devices.iter().try_for_each(Device::await_running)?;
@@ -78,7 +81,7 @@ fn emulate(job: Job, input: BufReader<io::Stdin>, options: &Options) -> io::Resu
     };
     let network = Network::new(&job, directory, options.network);
     let (inbox, reporter) = (Inbox::new(input)?, Reporter::new(io::stdout())?);
-    sys::no_timer_slack();
+    process::disable_timer_slack();
     if options.real_time {
         take_priority();
     }
@@ -95,7 +98,7 @@ fn emulate(job: Job, input: BufReader<io::Stdin>, options: &Options) -> io::Resu
 /// By deadline, where that may be: so that ordinary threads do not starve, the kernel stops a thread that has a mere
 /// priority for 50 ms at a time, and one that has a deadline for the rest of its period, once it has used up its share.
 fn take_priority() {
-    if sys::set_deadline(RUNTIME_NS, PERIOD_NS).or_else(|_| sys::set_fifo(1)).is_err() {
+    if process::set_deadline(RUNTIME_NS, PERIOD_NS).or_else(|_| process::set_fifo(1)).is_err() {
         eprintln!("weir-emu: no real-time priority here; deliveries may be later");
     }
 }

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use weir_emu::Statistics;
+use weir_sys::clock::{monotonic_ns, thread_cpu_ns};
 use weir_units::{Dur, Histogram, Time};
-
-use crate::sys;
 
 /// More than this at the 99th percentile, and the run carries a warning: a tenth of the shortest RTT that a scenario
 /// usually has (10 ms) is 1 ms; half of that distorts it by 5 %.
@@ -40,8 +39,8 @@ impl Meter {
     /// Begins now; bins have `bin_ns`, or 0 for none.
     pub fn new(bin_ns: u64) -> Meter {
         Meter {
-            begin_ns: sys::monotonic_ns(),
-            cpu_begin_ns: sys::thread_cpu_ns(),
+            begin_ns: monotonic_ns(),
+            cpu_begin_ns: thread_cpu_ns(),
             spun_ns: 0,
             lateness: Histogram::new(),
             read_lag: Histogram::new(),
@@ -115,8 +114,8 @@ impl Meter {
 
     /// Processor time over wall time, with and without spinning.
     fn cpu_shares(&self) -> (f64, f64) {
-        let wall = (sys::monotonic_ns() - self.begin_ns).max(1) as f64;
-        let cpu = (sys::thread_cpu_ns() - self.cpu_begin_ns) as f64;
+        let wall = (monotonic_ns() - self.begin_ns).max(1) as f64;
+        let cpu = (thread_cpu_ns() - self.cpu_begin_ns) as f64;
         (cpu / wall, (cpu - self.spun_ns as f64).max(0.0) / wall)
     }
 

@@ -6,12 +6,10 @@
 //! needs no system call. packet(7) and `Documentation/networking/packet_mmap.rst` of Linux describe it.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use weir_emu::stamps::{HEAD_BYTES, Head, Stamps};
-
-use crate::sys::{self, Mapping};
+use weir_sys::clock;
+use weir_sys::packet::Ring;
 
 /// Header of a slot, address, alignment and a head: 80 + 64 bytes, rounded up to a power of two.
 const SLOT_BYTES: usize = 256;
@@ -27,11 +25,7 @@ const LONGEST_BACKLOG_NS: u64 = 500_000_000;
 
 /// A tap.
 pub struct Tap {
-    /// Keeps the ring alive.
-    _socket: OwnedFd,
-    ring: Mapping,
-    slots: usize,
-    next: usize,
+    ring: Ring,
     stamps: Stamps,
     /// The clock of the stamps less the monotonic one.
     offset_ns: i64,
@@ -45,18 +39,14 @@ impl Tap {
     /// # Errors
     /// From the system, such as a kernel without packet sockets.
     pub fn open(device: &str, taps: usize) -> io::Result<Tap> {
-        let slots = slots(taps);
-        let socket = sys::packet_ring(device, HEAD_BYTES as u32, SLOT_BYTES, slots)?;
-        let ring = Mapping::new(socket.as_raw_fd(), SLOT_BYTES * slots)?;
-        let stamps = Stamps::default();
-        let mut tap = Tap { _socket: socket, ring, slots, next: 0, stamps, offset_ns: 0, backlog_since_ns: None };
-        tap.read_clocks();
-        Ok(tap)
+        let ring = Ring::open(device, HEAD_BYTES as u32, SLOT_BYTES, slots(taps))?;
+        let offset_ns = clock::realtime_lead_ns();
+        Ok(Tap { ring, stamps: Stamps::default(), offset_ns, backlog_since_ns: None })
     }
 
     /// Learns how the clock of the stamps stands: it may be set at any time.
     pub fn read_clocks(&mut self) {
-        self.offset_ns = sys::realtime_offset_ns();
+        self.offset_ns = clock::realtime_lead_ns();
     }
 
     /// The monotonic instant at which `packet`, which was read at `at_ns`, entered the device.
@@ -78,31 +68,8 @@ impl Tap {
 
     /// Takes what is in the ring.
     fn drain(&mut self) {
-        while let Some((at_ns, head)) = self.slot() {
-            self.stamps.add(at_ns.saturating_add_signed(-self.offset_ns), head);
-            self.status(self.next).store(libc::TP_STATUS_KERNEL, Ordering::Release);
-            self.next = (self.next + 1) % self.slots;
-        }
-    }
-
-    /// The next slot, if the kernel has filled it: instant and head.
-    fn slot(&self) -> Option<(u64, Head)> {
-        if self.status(self.next).load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
-            return None;
-        }
-        let at = self.next * SLOT_BYTES;
-        // SAFETY: the slot begins with this header, aligned, and the kernel has handed it over.
-        let header = unsafe { self.ring.at(at).cast::<libc::tpacket2_hdr>().read() };
-        let begin = usize::from(header.tp_net).min(SLOT_BYTES);
-        let len = (header.tp_snaplen as usize).min(SLOT_BYTES - begin);
-        // SAFETY: within the slot, which is ours until its status is given back.
-        let packet = unsafe { std::slice::from_raw_parts(self.ring.at(at + begin).cast::<u8>(), len) };
-        Some((u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec), Head::of(packet)))
-    }
-
-    fn status(&self, slot: usize) -> &AtomicU32 {
-        // SAFETY: a slot begins with its status, an aligned word that the kernel and this process read and write whole.
-        unsafe { AtomicU32::from_ptr(self.ring.at(slot * SLOT_BYTES).cast()) }
+        let (stamps, offset_ns) = (&mut self.stamps, self.offset_ns);
+        self.ring.take(|at_ns, head| stamps.add(at_ns.saturating_add_signed(-offset_ns), Head::of(head)));
     }
 }
 

@@ -26,13 +26,13 @@ pub struct Start {
 }
 
 impl Start {
-    /// Instant 0 on `CLOCK_MONOTONIC`; `now_ns` reads a clock of this machine.
-    pub fn epoch_ns(self, now_ns: impl Fn(Clock) -> u64) -> u64 {
+    /// Instant 0 on `CLOCK_MONOTONIC`; the functions read this machine's clocks.
+    pub fn epoch_ns(self, monotonic_ns: impl FnOnce() -> u64, realtime_ns: impl FnOnce() -> u64) -> u64 {
         let at_ns = self.reading_ns.saturating_add(self.after_ns);
         match self.clock {
             Clock::Monotonic => at_ns,
             Clock::Realtime => {
-                let (monotonic_ns, realtime_ns) = (now_ns(Clock::Monotonic), now_ns(Clock::Realtime));
+                let (monotonic_ns, realtime_ns) = (monotonic_ns(), realtime_ns());
                 monotonic_ns.saturating_add_signed(at_ns.wrapping_sub(realtime_ns) as i64)
             }
         }
@@ -44,8 +44,7 @@ mod tests {
     use super::*;
 
     fn epoch_ns(clock: Clock, reading_ns: u64, after_ns: u64) -> u64 {
-        let now_ns = |clock| if clock == Clock::Monotonic { 1_000 } else { 1_700_000_000_000_000_000 };
-        Start { clock, reading_ns, after_ns }.epoch_ns(now_ns)
+        Start { clock, reading_ns, after_ns }.epoch_ns(|| 1_000, || 1_700_000_000_000_000_000)
     }
 
     #[test]

@@ -284,7 +284,7 @@ fn integer(bytes: &[u8]) -> u64 {
 
 /// An instant that is ahead by as much as a run's start is.
 pub fn soon() -> u64 {
-    weir_agent::sys::clock::monotonic_ns() + 300 * MS
+    weir_sys::clock::monotonic_ns() + 300 * MS
 }
 
 /// Runs a job: the receiving ends in one process, the sending ends in another.

@@ -1,9 +1,8 @@
 //! Every kind of workload: what is sent arrives, is counted once, and stops when it should.
 
 use serde_json::{Value, json};
-use weir_agent::sys::clock;
-use weir_protocol::Clock;
 use weir_run::EventKind;
+use weir_sys::clock;
 
 use crate::harness::*;
 
@@ -142,7 +141,7 @@ fn ends_that_are_told_by_different_clocks_begin_together() {
     let (mut sender, _) = Agent::with(&ends(&job, &["from"]));
     let ahead_ns = 300 * MS;
     receiver.start("monotonic", clock::monotonic_ns() - 100 * MS, 100 * MS + ahead_ns);
-    sender.start("realtime", clock::now_ns(Clock::Realtime) + 50 * MS, ahead_ns - 50 * MS);
+    sender.start("realtime", clock::realtime_ns() + 50 * MS, ahead_ns - 50 * MS);
     let (sender, receiver) = (sender.wait(), receiver.wait());
     assert_eq!((sender.code, receiver.code), (Some(0), Some(0)), "{sender:?} {receiver:?}");
     let (sent, delivered) = (sender.column("sent", "time_ns")[0], receiver.column("delivered", "time_ns")[0]);

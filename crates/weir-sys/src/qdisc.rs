@@ -1,9 +1,11 @@
 //! The counters of the queueing disciplines of a network namespace.
 
-use std::ffi::CString;
 use std::io;
 
-use super::netlink::{Netlink, attribute, u32_at, u64_at};
+use rustix::net::netdevice::name_to_index;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+use crate::netlink::{Netlink, ROUTE, attribute, u32_at, u64_at};
 
 /// Layouts and numbers of linux/rtnetlink.h and linux/gen_stats.h.
 mod abi {
@@ -29,7 +31,7 @@ pub struct Discipline<'a> {
     pub own: &'a [u8],
 }
 
-/// Counters of a discipline since it was made; 0 where the kernel tells none. Those of 32 bits wrap.
+/// Counters of a discipline since it was created; 0 where the kernel tells none. Those of 32 bits wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Bytes that left it.
@@ -44,24 +46,24 @@ pub struct Counters {
     pub drops: u32,
 }
 
-/// Asks for the disciplines of the namespace in which it was made.
+/// Lists the disciplines of the namespace in which it was created.
 pub struct Disciplines {
     netlink: Netlink,
 }
 
 impl Disciplines {
-    /// For the present namespace of the thread.
+    /// For this thread's present namespace.
     ///
     /// # Errors
-    /// When the process may have no more descriptors.
+    /// The process has no descriptor left.
     pub fn new() -> io::Result<Disciplines> {
-        Ok(Disciplines { netlink: Netlink::new(libc::NETLINK_ROUTE)? })
+        Ok(Disciplines { netlink: Netlink::new(ROUTE)? })
     }
 
     /// Calls `each` for every discipline of the namespace.
     ///
     /// # Errors
-    /// When the kernel refuses to list them.
+    /// The kernel refuses to list them.
     pub fn dump(&mut self, mut each: impl FnMut(Discipline<'_>)) -> io::Result<()> {
         self.netlink.dump(abi::RTM_GETQDISC, &[0; abi::TCMSG_BYTES], |kind, content| {
             if let Some(found) = discipline(content).filter(|_| kind == abi::RTM_NEWQDISC) {
@@ -86,17 +88,13 @@ fn discipline(content: &[u8]) -> Option<Discipline<'_>> {
     Some(Discipline { device, handle, counters, own: attribute(stats, abi::TCA_STATS_APP).unwrap_or(&[]) })
 }
 
-/// The index of a device in the present namespace of the thread.
+/// The index of a device in this thread's present namespace.
 ///
 /// # Errors
-/// When there is no such device.
+/// There is no such device.
 pub fn device_index(name: &str) -> io::Result<u32> {
-    let name = CString::new(name).map_err(|_| io::ErrorKind::InvalidInput)?;
-    // SAFETY: `name` ends with a zero byte and outlives the call.
-    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
-        0 => Err(io::Error::last_os_error()),
-        index => Ok(index),
-    }
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, ROUTE)?;
+    Ok(name_to_index(&socket, name)?)
 }
 
 #[cfg(test)]

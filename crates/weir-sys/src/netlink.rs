@@ -1,10 +1,18 @@
-//! Netlink: requests to the kernel whose answers are many messages, and how they are read.
+//! Netlink: requests to the kernel whose answers consist of many messages; netlink(7).
 
-use std::fs::File;
-use std::io::{self, Read, Write};
-use std::os::fd::FromRawFd;
+use std::io;
+use std::os::fd::OwnedFd;
 
-use super::check;
+use rustix::io::Errno;
+use rustix::net::netlink::{self, SocketAddrNetlink};
+use rustix::net::{
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with,
+};
+
+/// `NETLINK_ROUTE`: devices, addresses, queueing disciplines. Its number is 0, which rustix calls none.
+pub const ROUTE: Option<Protocol> = None;
+/// `NETLINK_SOCK_DIAG`: sockets.
+pub const SOCK_DIAG: Option<Protocol> = Some(netlink::SOCK_DIAG);
 
 /// Upper limit of the size of one part of an answer. A longer part would be cut.
 const PART_BYTES: usize = 256 << 10;
@@ -21,35 +29,54 @@ mod abi {
     pub const NLA_TYPE_MASK: u16 = 0x3fff;
 }
 
-/// A socket to a part of the kernel, in the network namespace in which it was made.
+/// A socket to a part of the kernel, in the network namespace in which it was created.
 pub struct Netlink {
-    socket: File,
+    socket: OwnedFd,
     part: Vec<u8>,
     sequence: u32,
 }
 
 impl Netlink {
-    /// A socket of a protocol such as `NETLINK_ROUTE`, in the present namespace of the thread.
+    /// Opens a socket of a protocol, [`ROUTE`] or [`SOCK_DIAG`], in this thread's present namespace.
     ///
     /// # Errors
-    /// When the kernel lacks the protocol.
-    pub fn new(protocol: libc::c_int) -> io::Result<Netlink> {
-        // SAFETY: the call has no pointers.
-        let fd = check(unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol) })?;
-        // SAFETY: the descriptor was just made and nobody else owns it.
-        let socket = unsafe { File::from_raw_fd(fd) };
+    /// The kernel lacks the protocol.
+    pub fn new(protocol: Option<Protocol>) -> io::Result<Netlink> {
+        let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, protocol)?;
         Ok(Netlink { socket, part: vec![0; PART_BYTES], sequence: 0 })
     }
 
-    /// Asks for all objects of a kind; calls `each` with the kind and the content of every message of the answer.
+    /// Subscribes to the messages of multicast groups, given as a bit mask.
     ///
     /// # Errors
-    /// When the kernel refuses the request.
+    /// The kernel lacks the groups.
+    pub fn subscribe(&mut self, groups: u32) -> io::Result<()> {
+        Ok(bind(&self.socket, &SocketAddrNetlink::new(0, groups))?)
+    }
+
+    /// Calls `each` with the kind and the content of every message that came through a subscription.
+    pub fn take(&mut self, mut each: impl FnMut(u16, &[u8])) {
+        const UNREQUESTED: u32 = 0;
+        loop {
+            match recv(&self.socket, &mut self.part[..], RecvFlags::DONTWAIT) {
+                // Unreadable messages are skipped.
+                Ok((read, _)) => drop(messages(&self.part[..read], UNREQUESTED, &mut each)),
+                // Messages were lost, which the kernel tells once; later ones follow.
+                Err(Errno::NOBUFS) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Requests all objects of a kind; calls `each` with the kind and the content of every message of the answer.
+    ///
+    /// # Errors
+    /// The kernel refuses the request.
     pub fn dump(&mut self, kind: u16, content: &[u8], mut each: impl FnMut(u16, &[u8])) -> io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
-        self.socket.write_all(&request(kind, content, self.sequence))?;
+        send(&self.socket, &request(kind, content, self.sequence), SendFlags::empty())?;
         loop {
-            let read = self.socket.read(&mut self.part)?;
+            let (read, _) = recv(&self.socket, &mut self.part[..], RecvFlags::empty())?;
             if messages(&self.part[..read], self.sequence, &mut each)? {
                 return Ok(());
             }
@@ -69,11 +96,11 @@ fn request(kind: u16, content: &[u8], sequence: u32) -> Vec<u8> {
     request
 }
 
-/// Reads the messages of one part that answer request `sequence`; true at the end of the dump.
+/// Parses the messages of a part that answer request `sequence`; true at the end of the answer.
 ///
 /// # Errors
-/// The kernel's, if it answered with one.
-pub fn messages(mut part: &[u8], sequence: u32, each: &mut impl FnMut(u16, &[u8])) -> io::Result<bool> {
+/// The kernel's, if the answer is an error.
+fn messages(mut part: &[u8], sequence: u32, each: &mut impl FnMut(u16, &[u8])) -> io::Result<bool> {
     while let Some(len) = u32_at(part, 0).map(|len| len as usize) {
         let Some(message) = part.get(..len).filter(|_| len >= abi::HEADER_BYTES) else { break };
         part = part.get(len.next_multiple_of(4)..).unwrap_or(&[]);
@@ -167,7 +194,7 @@ mod tests {
         const RTM_GETLINK: u16 = 18;
         const RTM_NEWLINK: u16 = 16;
         let mut kinds = Vec::new();
-        let mut netlink = Netlink::new(libc::NETLINK_ROUTE).expect("every kernel has it");
+        let mut netlink = Netlink::new(ROUTE).expect("every kernel has it");
         for _ in 0..2 {
             netlink.dump(RTM_GETLINK, &[0; 16], |kind, _| kinds.push(kind)).expect("anybody may ask");
         }

@@ -1,13 +1,13 @@
-//! `TCP_INFO`: what the kernel knows of a connection.
+//! `TCP_INFO`: the kernel's state of a connection.
 
 use std::io;
 
-use super::socket::Socket;
+use crate::socket::Socket;
 
-/// Bytes of the structure that this module reads; a kernel gives more, or fewer.
+/// Bytes of the structure that this module reads. A kernel may have more or fewer.
 pub const BYTES: usize = 256;
 
-/// The state of a connection. What the kernel is too old to tell is 0.
+/// The state of a connection. Fields that the kernel is too old to know are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct TcpInfo {
@@ -24,7 +24,7 @@ pub struct TcpInfo {
     pub snd_ssthresh: u32,
     pub snd_cwnd: u32,
     pub total_retrans: u32,
-    /// Bytes a second; `u64::MAX`: unlimited.
+    /// Bytes per second; `u64::MAX` means unlimited.
     pub pacing_rate: u64,
     pub bytes_acked: u64,
     pub bytes_received: u64,
@@ -37,7 +37,7 @@ pub struct TcpInfo {
     pub snd_wnd: u32,
     pub rcv_wnd: u32,
     pub total_rto: u16,
-    /// Whether the kernel is new enough (6.7) to count timeouts.
+    /// Whether the kernel counts timeouts, since Linux 6.7.
     pub counts_timeouts: bool,
 }
 
@@ -53,17 +53,17 @@ pub mod option {
 
 /// States of [`TcpInfo::state`].
 pub mod state {
-    /// Data may flow.
+    /// The connection is open.
     pub const ESTABLISHED: u8 = 1;
-    /// Asked for, not answered yet.
+    /// The SYN is not yet answered.
     pub const SYN_SENT: u8 = 2;
     /// The peer sends no more.
     pub const CLOSE_WAIT: u8 = 8;
     /// Closed.
     pub const CLOSE: u8 = 7;
-    /// Closed by both, waiting for late packets.
+    /// Both ends have closed; late packets may come.
     pub const TIME_WAIT: u8 = 6;
-    /// Waiting for connections.
+    /// The socket listens.
     pub const LISTEN: u8 = 10;
 }
 
@@ -97,17 +97,17 @@ mod offset {
 }
 
 impl TcpInfo {
-    /// Asks the kernel.
+    /// Reads the state of `socket`.
     ///
     /// # Errors
     /// From the kernel; none is expected of a TCP socket.
     pub fn of(socket: &Socket) -> io::Result<TcpInfo> {
         let mut raw = [0; BYTES];
-        let len = socket.get_raw(libc::IPPROTO_TCP, libc::TCP_INFO, &mut raw)?;
+        let len = socket.tcp_info(&mut raw)?;
         Ok(TcpInfo::from_bytes(&raw[..len]))
     }
 
-    /// Reads the kernel's structure, however much of it there is.
+    /// Parses the kernel's structure, of any length.
     pub fn from_bytes(raw: &[u8]) -> TcpInfo {
         let u8_at = |at: usize| raw.get(at).copied().unwrap_or(0);
         let u16_at = |at: usize| raw.get(at..at + 2).map_or(0, |b| u16::from_ne_bytes([b[0], b[1]]));
@@ -145,12 +145,12 @@ impl TcpInfo {
         }
     }
 
-    /// Packets in flight as the sender estimates them.
+    /// The sender's estimate of the packets in flight.
     pub fn in_flight(&self) -> u32 {
         (self.unacked + self.retrans).saturating_sub(self.sacked + self.lost)
     }
 
-    /// Payload acknowledged. The kernel counts the SYN, and the FIN, as a byte each once they were acknowledged.
+    /// Acknowledged payload, bytes. The kernel also counts an acknowledged SYN and an acknowledged FIN, one byte each.
     pub fn acked_payload(&self, written: u64) -> u64 {
         self.bytes_acked.saturating_sub(1).min(written)
     }
