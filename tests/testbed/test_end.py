@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -23,9 +24,9 @@ def small(name: str, **more: object) -> testbed.Bed:
     return testbed.up(Request(sites=2, nodes=1, name=name, **more))  # type: ignore[arg-type]
 
 
-def guardian_of(supervisor: int) -> int:
-    children = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
-    return next(int(pid) for pid in children if b"_guardian.py" in Path(f"/proc/{pid}/cmdline").read_bytes())
+def guardian_of(bed: testbed.Bed) -> int:
+    """The process that cleans up after the supervisor, which has told it what to do."""
+    return int(json.loads((bed.folder / "bed.json").read_text())["guardian"])
 
 
 def test_down_leaves_nothing_and_can_be_repeated(weir: Weir) -> None:
@@ -46,9 +47,9 @@ def test_down_leaves_nothing_and_can_be_repeated(weir: Weir) -> None:
 def test_a_killed_supervisor_takes_everything_with_it() -> None:
     before = Traces.now()
     bed = small("killed")
-    session = subprocess.Popen(
-        ["ssh", "-F", str(bed.config), "a1", "setsid sleep 1000 & sleep 1000"], stdin=subprocess.DEVNULL
-    )
+    patience = ("-o", "ServerAliveInterval=1", "-o", "ServerAliveCountMax=3")
+    words = ["ssh", *patience, "-F", str(bed.config), "a1", "setsid sleep 1000 & sleep 1000"]
+    session = subprocess.Popen(words, stdin=subprocess.DEVNULL)
     assert eventually(lambda: bed.run("a1", ["pgrep", "-c", "sleep"]).out == b"2\n")
     os.kill(bed.supervisor, signal.SIGKILL)
     assert eventually(lambda: new_since(before) == NOTHING)
@@ -57,23 +58,50 @@ def test_a_killed_supervisor_takes_everything_with_it() -> None:
     assert testbed.find("killed") is None
 
 
-def test_what_even_the_guardian_could_not_remove_is_found() -> None:
+@pytest.mark.parametrize("one_network", [False, True])
+def test_what_even_the_guardian_could_not_remove_is_found(one_network: bool) -> None:
     before = Traces.now()
-    bed = small("lost")
+    bed = small("lost", one_network=one_network)
     os.kill(bed.supervisor, signal.SIGSTOP)
-    os.kill(guardian_of(bed.supervisor), signal.SIGKILL)
+    os.kill(guardian_of(bed), signal.SIGKILL)
     os.kill(bed.supervisor, signal.SIGKILL)
-    assert eventually(lambda: new_since(before) == NOTHING), "the kernel ends the nodes"
-    (left,) = [remain for remain in remains.find() if remain.name == str(bed.folder)]
-    assert not left.alive
-    remains.remove(left)
+    assert eventually(lambda: not new_since(before).processes), "the kernel ends the nodes"
+    assert eventually(lambda: len(new_since(before).interfaces) == one_network)
+    left = [remain for remain in remains.find() if remain.name in {str(bed.folder), bed.host_interface}]
+    assert [remain.kind for remain in left] == ["interface", "folder"][not one_network :]
+    for remain in left:
+        assert not remain.alive
+        remains.remove(remain)
+    assert new_since(before) == NOTHING
+    assert not bed.folder.exists()
+
+
+def test_a_killed_guardian_is_replaced() -> None:
+    before = Traces.now()
+    bed = small("guarded")
+    first = guardian_of(bed)
+    os.kill(first, signal.SIGKILL)
+    assert eventually(lambda: guardian_of(bed) != first)
+    os.kill(bed.supervisor, signal.SIGKILL)
+    assert eventually(lambda: not bed.folder.exists())
+    assert eventually(lambda: new_since(before) == NOTHING)
+
+
+def test_a_test_bed_of_another_version_can_be_removed(weir: Weir) -> None:
+    bed = small("older")
+    facts = bed.folder / "bed.json"
+    facts.write_text(facts.read_text().replace('"version": ', '"version": 9'))
+    refused = weir("testbed", "exec", "--name", "older", "a1", "true")
+    assert refused.code == 1
+    assert "made by another version of weir; `weir testbed down --name older` removes it" in refused.err
+    assert weir("testbed", "down", "--name", "older").code == 0
     assert not bed.folder.exists()
 
 
 def test_a_name_of_a_killed_test_bed_is_free() -> None:
     bed = small("again")
     os.kill(bed.supervisor, signal.SIGSTOP)
-    os.kill(guardian_of(bed.supervisor), signal.SIGKILL)
+    os.kill(guardian_of(bed), signal.SIGKILL)
     os.kill(bed.supervisor, signal.SIGKILL)
     assert eventually(lambda: testbed.find("again") is None)
     assert small("again").supervisor != bed.supervisor

@@ -7,7 +7,7 @@ import pwd
 import socket
 import stat
 import subprocess
-import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -182,6 +182,7 @@ def test_the_inventory_is_one_of_weir(bed: Bed) -> None:
         (n.name, n.control, n.experiment) for n in bed.nodes
     ]
     assert {(n.user, n.interface, n.key) for n in nodes} == {("root", "weir0", str(bed.key))}
+    assert [(role.name, role.parts[0].set) for role in found.roles] == [("sources", "A"), ("sinks", "B")]
     (connection,) = found.connections
     assert (connection.rtt_ns, connection.rate_bps) == (RTT_MS * 1e6, RATE_MBPS * 1e6)
 
@@ -214,5 +215,46 @@ def test_daemons_stay_and_leave_no_zombies(bed: Bed) -> None:
     assert b") Z" not in seen
 
 
-def test_the_tests_python_is_not_the_nodes(bed: Bed) -> None:
-    assert python(bed, "a1", "import sys; print(sys.executable)").strip() != sys.executable
+_CLOCKS = "import time; print(time.monotonic_ns(), time.clock_gettime_ns(time.CLOCK_BOOTTIME), time.time_ns())"
+
+
+def test_nodes_booted_at_different_times(bed: Bed) -> None:
+    assert len({node.clock_ns for node in bed.nodes}) == len(bed.nodes)
+    for node in bed.nodes:
+        before = (time.monotonic_ns(), time.time_ns())
+        monotonic, boot, wall = map(int, python(bed, node.name, _CLOCKS).split())
+        after = (time.monotonic_ns(), time.time_ns())
+        assert before[0] <= monotonic - node.clock_ns <= after[0]
+        assert boot - node.clock_ns >= before[0]
+        assert before[1] <= wall <= after[1], "the time of day is that of this machine"
+        by_ssh = int(ssh(bed, node.name, f"python3 -c '{_CLOCKS}'").stdout.split()[0])
+        assert after[0] <= by_ssh - node.clock_ns <= time.monotonic_ns()
+
+
+def test_one_network_and_a_user() -> None:
+    """SSH takes the emulated links, too, and logs in without privileges."""
+    links = LinkOptions(rtt="40ms")
+    bed = testbed.up(Request(sites=2, nodes=1, links=links, name="single", one_network=True, user="somebody"))
+    try:
+        assert ssh(bed, "b1", "id -un; pwd; id -u").stdout.split()[:2] == ["somebody", "/home/somebody"]
+        assert ssh(bed, "b1", "id -u").stdout != "0\n"
+        assert ssh(bed, "b1", "touch /etc/mark").returncode != 0
+        found = [node for one in inventory.load(bed.inventory).sets.values() for node in one.nodes]
+        assert [(node.user, node.interface, node.experiment_address) for node in found] == [
+            ("somebody", None, None)
+        ] * 2
+        assert handshake_ms(bed.node("b1").control) >= 40
+        assert handshake_ms(bed.node("a1").control) < 40
+        assert bed.run("a1", ["ls", "/sys/class/net"]).out.split() == [b"lo", b"weir0"]
+    finally:
+        testbed.down("single")
+
+
+def handshake_ms(address: str) -> float:
+    """The shortest of three handshakes from this machine, in ms."""
+    times = []
+    for _ in range(3):
+        begin = time.monotonic()
+        socket.create_connection((address, 22), 10).close()
+        times.append(1e3 * (time.monotonic() - begin))
+    return min(times)

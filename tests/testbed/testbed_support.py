@@ -46,7 +46,9 @@ class Traces:
             ours | {pid for pid in pids if _space(pid) in _NODES},
             frozenset(path.parent.name for path in Path("/sys/class/net").glob("*/ifalias") if _is_ours(path)),
             tuple(line for line in Path("/proc/self/mounts").read_text().splitlines() if "testbed" in line),
-            frozenset(path.name for path in names.iterdir()) if names.is_dir() else frozenset(),
+            frozenset(path.name for path in names.iterdir() if _owner.find(path.name))
+            if names.is_dir()
+            else frozenset(),
         )
 
 

@@ -57,6 +57,8 @@ _name_option = click.option("--name", default="bed", show_default=True, help="Na
 @click.option("--mtu", metavar="SIZE", help="Largest IP packet. Default: 1500B.")
 @_name_option
 @click.option("--control", metavar="NETWORK", help="Network for SSH, such as 10.200.0.0/16. Default: one that is free.")
+@click.option("--one-network", is_flag=True, help="SSH takes the links of the experiment; this machine is at site A.")
+@click.option("--user", default="root", show_default=True, help="User that logs in; made if it does not exist here.")
 @click.option("--disk", metavar="SIZE", default="1GiB", show_default=True, help="Space for new files, on each node.")
 @time_option("--time-limit", "limit_s", "Remove the test bed after this time. Default: 12h.")
 @click.option("--slurm", "with_slurm", is_flag=True, help="Run a Slurm over it; the inventory reserves by it.")
@@ -66,6 +68,8 @@ def up(
     nodes: int,
     name: str,
     control: str | None,
+    one_network: bool,
+    user: str,
     disk: str,
     limit_s: float | None,
     with_slurm: bool,
@@ -85,9 +89,8 @@ def up(
 
     given: dict[str, Any] = {} if limit_s is None else {"time_limit_s": limit_s}
     options = LinkOptions(**links)
-    request = Request(
-        sites=sites, nodes=nodes, links=options, name=name, control=control, disk_bytes=_size(disk), **given
-    )
+    given |= {"control": control, "one_network": one_network, "user": user, "disk_bytes": _size(disk)}
+    request = Request(sites=sites, nodes=nodes, links=options, name=name, **given)
     if with_slurm:
         slurm.require()
     begin = time.monotonic()
@@ -173,14 +176,12 @@ _DOWN = examples(("weir testbed down", "the test bed without a name"), ("weir te
 def down(name: str, everything: bool) -> None:
     """Remove a test bed: its processes, networks and files. If there is none, there is nothing to do."""
     from weir.reserve import forget
-    from weir.testbed import beds, down, names
+    from weir.testbed import down, inventory_of, names
 
-    inventories = {bed.name: bed.inventory for bed in beds()}
     wanted = names() if everything else [name]
     removed = [one for one in wanted if down(one)]
-    for inventory in (inventories[one] for one in removed if one in inventories):
-        forget(inventory)  # its Slurm is gone with what it had reserved
     for one in removed:
+        forget(inventory_of(one))  # its Slurm is gone with what it had reserved
         console().print(f"test bed {one} is gone")
     if not removed:
         console().print("there is no test bed" if everything else f"there is no test bed {name}")
@@ -234,6 +235,7 @@ def _facts(bed: Bed) -> dict[str, Any]:
             "experiment": node.experiment,
             "pid": node.pid,
             "up": node.up,
+            "clock_ns": node.clock_ns,
         }
         for node in bed.nodes
     ]

@@ -37,6 +37,11 @@ class Guardian:
         for what in work:
             self.tell(what)
 
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
+
     def tell(self, what: Mapping[str, Any]) -> None:
         """Adds to its work. If it was killed, :meth:`killed` says so."""
         assert self._process.stdin is not None

@@ -38,7 +38,7 @@ _PATIENCE_S = 2.0
 class Remain:
     """An object that a run made on this host."""
 
-    kind: Literal["process", "control group", "namespace", "congestion control", "folder"]
+    kind: Literal["process", "control group", "namespace", "interface", "congestion control", "folder"]
     name: str
     """Its process id, name, or path."""
     alive: bool
@@ -50,7 +50,7 @@ class Remain:
 
 def find() -> list[Remain]:
     """All objects of any run, in the order of removal."""
-    return [*_processes(), *_cgroups(), *_namespaces(), *_pins(), *_folders()]
+    return [*_processes(), *_cgroups(), *_namespaces(), *_interfaces(), *_pins(), *_folders()]
 
 
 def remove(remain: Remain) -> None:
@@ -66,6 +66,8 @@ def remove(remain: Remain) -> None:
             _end_group(Path(remain.name))
         case "namespace":
             _delete(remain.name)
+        case "interface":
+            _delete_interface(remain.name)
         case "congestion control":
             unpin(remain.name)
         case "folder":
@@ -84,6 +86,15 @@ def _namespaces() -> Iterator[Remain]:
         tag = _owner.find(name)
         if tag is not None:
             yield Remain("namespace", name, tag.alive)
+
+
+def _interfaces() -> Iterator[Remain]:
+    """Interfaces of test beds; their names are too short for a tag, so it is in their aliases (ip-link(8))."""
+    for alias in sorted(Path("/sys/class/net").glob("*/ifalias")):
+        with contextlib.suppress(OSError):
+            tag = _owner.find(alias.read_text(encoding="utf-8", errors="replace").strip(), suffix="-bed")
+            if tag is not None:
+                yield Remain("interface", alias.parent.name, tag.alive)
 
 
 def _cgroups() -> Iterator[Remain]:
@@ -173,3 +184,9 @@ def _delete(namespace: str) -> None:
     done = subprocess.run(["ip", "netns", "del", namespace], capture_output=True, text=True, check=False)
     if done.returncode != 0 and (_NAMESPACES / namespace).exists():
         raise MethodError(f"namespace {namespace}: {done.stderr.strip()}")
+
+
+def _delete_interface(name: str) -> None:
+    done = subprocess.run(["ip", "link", "delete", name], capture_output=True, text=True, check=False)
+    if done.returncode != 0 and Path("/sys/class/net", name).exists():
+        raise MethodError(f"interface {name}: {done.stderr.strip()}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ._bed import Bed, BedNode, beds, down, find
 from ._errors import BedError, TestbedError
-from ._folder import names
+from ._folder import inventory_of, names
 from ._shape import LinkOptions, Node
 from ._up import DEFAULT_NAME, Request, Step, up
 
@@ -26,6 +26,7 @@ __all__ = [
     "beds",
     "down",
     "find",
+    "inventory_of",
     "names",
     "up",
 ]

@@ -18,7 +18,7 @@ from weir import _owner
 from weir._remove import remove_tree
 from weir.hosts.place import PATIENCE_S, Ran
 from weir.testbed._errors import BedError, TestbedError
-from weir.testbed._folder import facts_of, folder_of, names, owner_of, unfinished
+from weir.testbed._folder import VERSION, facts_of, folder_of, inventory_of, names, owner_of, unfinished
 from weir.testbed._node import PATH
 from weir.testbed._shape import CONTROL, INTERFACE, Node
 
@@ -38,6 +38,8 @@ class BedNode(Node):
     """Its first process, on this machine: when it ends, the node is as a machine that lost its power."""
     up: bool
     """Whether it was there when the test bed was looked at."""
+    clock_ns: int
+    """Its clocks that count from the boot are ahead of this machine's by so much."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,8 @@ class Bed:
     """When it ends by itself, in seconds since 1970."""
     links: dict[str, Any]
     """The links as they were asked for, and ``rtt_ns``, ``rate_bps``, ``access_bps``, ``mtu_bytes`` of them."""
+    user: str
+    """As whom the inventory and ``ssh -F`` log in."""
     supervisor: int
     """The process that owns it."""
 
@@ -66,7 +70,7 @@ class Bed:
     @property
     def inventory(self) -> Path:
         """Its inventory, for ``--on``."""
-        return self.folder / "inventory.yaml"
+        return inventory_of(self.name)
 
     @property
     def config(self) -> Path:
@@ -109,8 +113,10 @@ class Bed:
         if "TERM" in os.environ:
             variables["TERM"] = os.environ["TERM"]
         words = [f"{variable}={value}" for variable, value in variables.items()]
-        enter = ["nsenter", f"--target={node.pid}", *_NAMESPACES, "--"]
-        return [*enter, "env", "-i", *words, "sh", "-c", _SHELL, "sh", *command]
+        enter = ["nsenter", f"--target={node.pid}", *_NAMESPACES]
+        if node.clock_ns:
+            enter.append(f"--time=/proc/{node.pid}/ns/time_for_children")
+        return [*enter, "--", "env", "-i", *words, "sh", "-c", _SHELL, "sh", *command]
 
     def run(self, name: str, command: Sequence[str], given: bytes = b"", timeout_s: float = PATIENCE_S) -> Ran:
         """Executes ``command`` in the node ``name`` and waits for its end; daemons that it starts stay.
@@ -152,18 +158,39 @@ class Bed:
 
 
 def find(name: str) -> Bed | None:
-    """The test bed ``name``; ``None`` if it is not up."""
+    """The test bed ``name``; ``None`` if it is not up.
+
+    Raises:
+        BedError: another version of weir made it.
+    """
     folder = folder_of(name)
     tag, facts = owner_of(folder), facts_of(folder)
     if tag is None or not tag.alive or facts is None:
         return None
+    if facts.get("version") != VERSION:
+        raise BedError(
+            f"the test bed {name!r} was made by another version of weir; `weir testbed down --name {name}` removes it"
+        )
     nodes = tuple(BedNode(**node) for node in facts["nodes"])
-    links, until = facts["links"], facts["until"]
-    return Bed(name, folder, nodes, facts["control"], facts["interface"], until, links, tag.pid)
+    return Bed(
+        name=name,
+        folder=folder,
+        nodes=nodes,
+        control=facts["control"],
+        host_interface=facts["interface"],
+        until=facts["until"],
+        links=facts["links"],
+        user=facts["user"],
+        supervisor=tag.pid,
+    )
 
 
 def beds() -> list[Bed]:
-    """All test beds of this user that are up."""
+    """All test beds of this user that are up.
+
+    Raises:
+        BedError: another version of weir made one.
+    """
     return [bed for bed in map(find, names()) if bed is not None]
 
 

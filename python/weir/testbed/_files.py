@@ -7,6 +7,7 @@ node's last process.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pwd
 import re
@@ -32,6 +33,7 @@ _OWN = ("/tmp", "/var/tmp", "/run")
 _DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
 _LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2", "ptmx": "pts/ptmx"}
 _TUN = (10, 200)
+_FIRST_USER = 1000
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 _SSHD = f"""Port 22
@@ -41,7 +43,7 @@ HostKey {HOST_KEY}
 PidFile none
 UsePAM no
 PermitRootLogin prohibit-password
-AllowUsers {{user}}
+AllowUsers {{users}}
 AuthenticationMethods publickey
 PubkeyAuthentication yes
 PasswordAuthentication no
@@ -71,7 +73,12 @@ def make_view(stage: str, disk_bytes: int) -> None:
         (place / name).mkdir(mode=0o755)
     root = str(place / "view")
     os.chdir(stage)  # its path may have commas
-    mount("overlay", root, "overlay", 0, "lowerdir=/,upperdir=above,workdir=work")
+    try:
+        mount("overlay", root, "overlay", 0, "lowerdir=/,upperdir=above,workdir=work")
+    except OSError as error:
+        if error.errno == errno.ENODEV:
+            raise OSError(error.errno, "the kernel has no overlayfs") from error
+        raise
     for path in _further_mounts(stage):
         with contextlib.suppress(OSError):
             mount(path, root + path, None, MountFlag.BIND)
@@ -83,13 +90,14 @@ def make_view(stage: str, disk_bytes: int) -> None:
     swap_root(root)
 
 
-def write_files(name: str, names: Mapping[str, str], key: str) -> str:
+def write_files(name: str, names: Mapping[str, str], key: str, user: str) -> str:
     """Writes the node's own files, when its view is the root, and returns the public key of its host.
 
     Args:
         name: Of the node.
         names: All names of the test bed, and their addresses.
         key: The public key that may log in.
+        user: Who may log in besides root; an account of this name is made where this machine has none.
 
     Raises:
         OSError: one cannot be written.
@@ -99,14 +107,12 @@ def write_files(name: str, names: Mapping[str, str], key: str) -> str:
     hosts = "".join(f"{address}\t{known}\n" for known, address in names.items())
     _write("/etc/hosts", f"127.0.0.1\tlocalhost\n{hosts}")
     _write("/etc/resolv.conf", "")
-    user = pwd.getpwuid(0)
-    ssh = Path(user.pw_dir) / ".ssh"
-    ssh.mkdir(mode=0o700)
-    _write(ssh / "authorized_keys", f"{key}\n", 0o600)
-    _unlock(user.pw_name)
+    accounts = {pwd.getpwuid(0).pw_name, user}
+    for account in accounts:
+        _admit(account, key)
     Path("/run/sshd").mkdir(mode=0o755)
     Path("/etc/ssh").mkdir(mode=0o755, exist_ok=True)
-    _write(SSHD_CONFIG, _SSHD.format(user=user.pw_name))
+    _write(SSHD_CONFIG, _SSHD.format(users=" ".join(sorted(accounts))))
     make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", HOST_KEY]
     subprocess.run(make, check=True, stdin=subprocess.DEVNULL, capture_output=True)
     return " ".join(Path(f"{HOST_KEY}.pub").read_text(encoding="ascii").split()[:2])
@@ -123,6 +129,28 @@ def _write(path: str | Path, text: str, mode: int = 0o644) -> None:
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     with os.fdopen(file, "w", encoding="utf-8") as stream:
         stream.write(text)
+
+
+def _admit(user: str, key: str) -> None:
+    """Lets ``user`` log in with ``key``."""
+    known = pwd.getpwall()
+    if user not in {account.pw_name for account in known}:
+        number = next(n for n in range(_FIRST_USER, 1 << 16) if n not in {account.pw_uid for account in known})
+        with open("/etc/passwd", "a", encoding="utf-8") as passwd:  # noqa: PTH123 - appends
+            passwd.write(f"{user}:x:{number}:{number}::/home/{user}:/bin/sh\n")
+        with open("/etc/group", "a", encoding="utf-8") as group:  # noqa: PTH123
+            group.write(f"{user}:x:{number}:\n")
+    account = pwd.getpwnam(user)
+    home = Path(account.pw_dir)
+    if not home.exists():
+        home.mkdir(mode=0o700, parents=True)
+        os.chown(home, account.pw_uid, account.pw_gid)
+    ssh = home / ".ssh"
+    ssh.mkdir(mode=0o700, exist_ok=True)
+    _write(ssh / "authorized_keys", f"{key}\n", 0o600)
+    for path in (ssh, ssh / "authorized_keys"):
+        os.chown(path, account.pw_uid, account.pw_gid)
+    _unlock(user)
 
 
 def _unlock(user: str) -> None:

@@ -23,9 +23,11 @@ __all__ = [
     "FACTS",
     "LOG",
     "OWNER",
+    "VERSION",
     "claim",
     "facts_of",
     "folder_of",
+    "inventory_of",
     "lock_file",
     "names",
     "owner_of",
@@ -36,6 +38,8 @@ __all__ = [
 OWNER = "owner"
 FACTS = "bed.json"
 LOG = "log"
+VERSION = 2
+"""Of the form of ``bed.json``."""
 
 
 def place() -> Path:
@@ -46,6 +50,11 @@ def place() -> Path:
 def folder_of(name: str) -> Path:
     """The folder of the test bed ``name``; it need not exist."""
     return place() / name
+
+
+def inventory_of(name: str) -> Path:
+    """The inventory of the test bed ``name``; it need not exist."""
+    return folder_of(name) / "inventory.yaml"
 
 
 def lock_file() -> Path:

@@ -7,13 +7,13 @@ each pair of nodes; there is no other flow in its plan.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from weir import scenario
 from weir.testbed._errors import TestbedError
-from weir.testbed._shape import LinkOptions, Shape
+from weir.testbed._shape import CONTROLLER, EXPERIMENT, LinkOptions, Shape
 
 __all__ = ["Links", "compile_links"]
 
@@ -58,8 +58,14 @@ class Links:
     """The emulator's plan; node ``i`` of it is node ``i`` of the test bed."""
 
 
-def compile_links(shape: Shape, options: LinkOptions, *, seed: int = 1) -> Links:
+def compile_links(shape: Shape, options: LinkOptions, *, controller: bool = False, seed: int = 1) -> Links:
     """The links of a test bed of ``shape``.
+
+    Args:
+        shape: Its sites and nodes.
+        options: What the user said of the links.
+        controller: Whether this machine is one more host of the first site, after all nodes.
+        seed: Of random losses.
 
     Raises:
         TestbedError: an option is wrong; the message names each.
@@ -81,7 +87,7 @@ def compile_links(shape: Shape, options: LinkOptions, *, seed: int = 1) -> Links
         access_bps=access["rate_bps"],
         mtu_bytes=access["mtu_bytes"],
         overhead_bytes=access["overhead_bytes"],
-        plan=_plan(shape, compiled, links),
+        plan=_plan(shape, compiled, links, controller=controller),
     )
 
 
@@ -93,10 +99,16 @@ def _explain(error: scenario.ScenarioError) -> str:
     return "\n".join(dict.fromkeys(f"--{names.get(p.file, 'rtt')}: {p.message}" for p in problems))
 
 
-def _plan(shape: Shape, compiled: Mapping[str, Any], links: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _plan(
+    shape: Shape, compiled: Mapping[str, Any], links: Mapping[str, Mapping[str, Any]], *, controller: bool
+) -> dict[str, Any]:
     """A plan with every node, the routers of the sites after them, and a route between any two nodes."""
-    count = shape.sites * shape.nodes
-    site_of = [node // shape.nodes for node in range(count)]
+    site_of = [site for site in range(shape.sites) for _ in range(shape.nodes)]
+    hosts = [node.name for node in shape.lay_out(EXPERIMENT)]
+    if controller:
+        site_of.append(0)
+        hosts.append(CONTROLLER)
+    count = len(hosts)
     up: list[dict[str, Any]] = []
     for node, site in enumerate(site_of):
         router = count + site
@@ -121,18 +133,12 @@ def _plan(shape: Shape, compiled: Mapping[str, Any], links: Mapping[str, Mapping
     return {
         **compiled,
         "end_ns": _END_NS,
-        "nodes": _nodes(shape),
+        "nodes": [
+            *({"name": name, "kind": "host"} for name in hosts),
+            *({"name": f"router-{name.lower()}", "kind": "router"} for name in shape.sets),
+        ],
         "links": up,
         "flows": flows,
         "measure": {"goodput_ns": 0, "tcp_ns": 0, "links_ns": 0, "links": [], "trace": None},
         "phases": [],
     }
-
-
-def _nodes(shape: Shape) -> Sequence[Mapping[str, Any]]:
-    hosts = [
-        {"name": f"{name.lower()}{number}", "kind": "host"}
-        for name in shape.sets
-        for number in range(1, shape.nodes + 1)
-    ]
-    return [*hosts, *({"name": f"router-{name.lower()}", "kind": "router"} for name in shape.sets)]

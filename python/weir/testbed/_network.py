@@ -24,6 +24,7 @@ __all__ = [
     "configure_node",
     "configure_switch",
     "interface_name",
+    "make_controller",
     "prepare",
     "remove_interface",
     "taken_interfaces",
@@ -144,25 +145,45 @@ def configure_host(name: str, control: ipaddress.IPv4Network, alias: str) -> Non
     )
 
 
-def configure_node(network: int, node: Node, facts: dict[str, Any]) -> None:
+def make_controller(name: str, control: ipaddress.IPv4Network, alias: str, mtu_bytes: int) -> None:
+    """Makes this machine's interface to the emulator, to which it is one more host; ``alias`` names its owner.
+
+    Raises:
+        BedError: a command failed.
+    """
+    address = control.network_address + 1
+    lines = [
+        f"tuntap add dev {name} mode tun vnet_hdr",
+        f"link set {name} alias {alias} addrgenmode none mtu {mtu_bytes} txqueuelen {_QUEUE} up",
+        f"address add {address}/32 dev {name}",
+        f"route add {control} dev {name} src {address}",
+    ]
+    _batch("ip", lines)
+
+
+def configure_node(
+    network: int, node: Node, facts: dict[str, Any], experiment: ipaddress.IPv4Network, *, is_alone: bool
+) -> None:
     """Configures the interfaces of ``node``.
 
     Args:
         network: Descriptor of its network namespace.
         node: The node.
         facts: ``mtu_bytes``, ``access_bps`` and ``overhead_bytes`` of its link.
+        experiment: The network of the experiment.
+        is_alone: Whether there is no network of control besides it.
 
     Raises:
         BedError: a command failed.
     """
+    apart = [f"address add {node.control}/16 dev {CONTROL}", f"link set {CONTROL} up"]
     lines = [
         "link set lo up",
-        f"address add {node.control}/16 dev {CONTROL}",
-        f"link set {CONTROL} up",
+        *([] if is_alone else apart),
         f"tuntap add dev {INTERFACE} mode tun vnet_hdr",
         f"link set {INTERFACE} mtu {facts['mtu_bytes']} txqueuelen {_QUEUE} up",
         f"address add {node.experiment}/32 dev {INTERFACE}",
-        f"route add {EXPERIMENT} dev {INTERFACE} src {node.experiment}",
+        f"route add {experiment} dev {INTERFACE} src {node.experiment}",
     ]
     _batch("ip", lines, network)
     mtu = facts["mtu_bytes"]

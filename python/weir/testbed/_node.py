@@ -6,12 +6,12 @@ and it ends with the supervisor.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 import subprocess
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -26,6 +26,7 @@ from weir.testbed._linux import (
     drop_privileges,
     enter_network,
     processes_of_own,
+    shift_clocks,
     unshare,
 )
 from weir.testbed._shape import Node
@@ -35,6 +36,7 @@ __all__ = ["PATH", "Born", "Recipe", "fork_node"]
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _HOST_WIDE = (16, 17, 25, 27, 32, 33)
 """Modules, raw input and output, the clock, device files, mandatory access control: they reach beyond a node."""
+_BOOTS_APART_NS = 1_000_123_456_789
 _WAIT = '"$@" & wait $!'
 """The shell reaps what loses its parent, and ends with ``sshd``."""
 
@@ -53,6 +55,10 @@ class Recipe:
     names: Mapping[str, str]
     """All names, and their addresses."""
     disk_bytes: int
+    user: str
+    """Who may log in, besides root."""
+    order: Sequence[str]
+    """The names of the nodes."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,7 @@ class Born:
 
     pid: int
     report: int
-    """A descriptor from which its host's public key is read, or ``!`` and the reason of a failure."""
+    """A descriptor from which JSON is read: ``key`` of its host and ``clock_ns``, or ``error``."""
 
 
 def fork_node(node: Node, network: int, recipe: Recipe) -> Born:
@@ -96,14 +102,21 @@ def _become(node: Node, network: int, recipe: Recipe, report: int) -> NoReturn:
         os.umask(0o022)
         make_view(str(recipe.stage), recipe.disk_bytes)
         socket.sethostname(node.name)
-        public = write_files(node.name, recipe.names, recipe.key)
+        ahead_ns = _ahead_ns(node, recipe)
+        clock_ns = ahead_ns if shift_clocks(ahead_ns) else 0
+        public = write_files(node.name, recipe.names, recipe.key, recipe.user)
         drop_privileges(_HOST_WIDE)
-        os.write(report, public.encode())
+        os.write(report, json.dumps({"key": public, "clock_ns": clock_ns}).encode())
         command = ["sh", "-c", _WAIT, "sh", recipe.sshd, "-D", "-e", "-f", SSHD_CONFIG]
         os.execve("/bin/sh", command, {"PATH": PATH, ENVIRONMENT: recipe.tag})
     except subprocess.CalledProcessError as error:
-        os.write(report, f"!{error.cmd[0]}: {error.stderr.decode(errors='replace').strip()}".encode())
+        why = f"{error.cmd[0]}: {error.stderr.decode(errors='replace').strip()}"
     except BaseException as error:
-        os.write(report, f"!{error}".encode())
-    sys.stderr.flush()
+        why = str(error)
+    os.write(report, json.dumps({"error": why}).encode())
     os._exit(1)
+
+
+def _ahead_ns(node: Node, recipe: Recipe) -> int:
+    """How long before this machine a node seems to have booted: each another time."""
+    return (1 + recipe.order.index(node.name)) * _BOOTS_APART_NS

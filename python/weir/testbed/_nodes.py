@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import select
 import signal
@@ -38,6 +39,7 @@ class Nodes:
         self._recipe = recipe
         self._pids: dict[str, int] = {}
         self._dead: set[str] = set()
+        self._clocks: dict[str, int] = {}
         self.keys: dict[str, str] = {}
         """By node: the public key of its host."""
 
@@ -73,10 +75,11 @@ class Nodes:
         text = b""
         while part := os.read(born.report, 4096):  # until the shell has taken its place
             text += part
-        said = text.decode(errors="replace")
-        if not said or "!" in said:
-            raise BedError(f"node {node.name} could not be made: {said.partition('!')[2] or self._last_words(node)}")
-        self.keys[node.name] = said
+        said: dict[str, Any] = json.loads(text) if text else {"error": self._last_words(node)}
+        if "error" in said:
+            raise BedError(f"node {node.name} could not be made: {said['error']}")
+        self.keys[node.name] = said["key"]
+        self._clocks[node.name] = said["clock_ns"]
 
     def await_answers(self, progress: Callable[[int], None]) -> None:
         """Waits until the server of every node has answered.
@@ -118,7 +121,13 @@ class Nodes:
     def facts(self) -> list[dict[str, Any]]:
         """What ``bed.json`` says of them."""
         return [
-            {**asdict(node), "pid": self._pids[node.name], "up": node.name not in self._dead} for node in self._layout
+            {
+                **asdict(node),
+                "pid": self._pids[node.name],
+                "up": node.name not in self._dead,
+                "clock_ns": self._clocks[node.name],
+            }
+            for node in self._layout
         ]
 
     def _last_words(self, node: Node) -> str:

@@ -11,6 +11,7 @@ from weir.testbed._errors import TestbedError
 
 __all__ = [
     "CONTROL",
+    "CONTROLLER",
     "EXPERIMENT",
     "FIRST_PORT",
     "INTERFACE",
@@ -27,6 +28,8 @@ INTERFACE = "weir0"
 """The interface of the experiment in each node."""
 CONTROL = "control0"
 """The interface of control in each node."""
+CONTROLLER = "controller"
+"""This machine in the emulator's plan, if there is one network only."""
 EXPERIMENT = ipaddress.IPv4Network("10.0.0.0/16")
 """Addresses of the experiment; they exist inside of the nodes only."""
 FIRST_PORT = 1024
@@ -95,8 +98,10 @@ class Shape:
         """The names of the sites' sets: ``A``, ``B``, ..."""
         return tuple(string.ascii_uppercase[: self.sites])
 
-    def lay_out(self, control: ipaddress.IPv4Network) -> tuple[Node, ...]:
-        """All nodes, site by site, with addresses of the network of control ``control``, a /16.
+    def lay_out(
+        self, control: ipaddress.IPv4Network, experiment: ipaddress.IPv4Network = EXPERIMENT
+    ) -> tuple[Node, ...]:
+        """All nodes, site by site, with addresses of the networks ``control`` and ``experiment``, each a /16.
 
         Node ``i`` of site ``s`` has the last two octets ``s.i`` in both networks, counted from 1.
         """
@@ -105,7 +110,7 @@ class Shape:
                 f"{name.lower()}{number}",
                 name,
                 str(control.network_address + (site << 8) + number),
-                str(EXPERIMENT.network_address + (site << 8) + number),
+                str(experiment.network_address + (site << 8) + number),
             )
             for site, name in enumerate(self.sets, 1)
             for number in range(1, self.nodes + 1)

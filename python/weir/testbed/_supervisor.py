@@ -31,11 +31,11 @@ from weir.hosts.guardian import Guardian
 from weir.testbed import _network
 from weir.testbed._emulator import Emulator
 from weir.testbed._errors import BedError, TestbedError
-from weir.testbed._folder import LOG, claim, lock_file, place, write_facts
+from weir.testbed._folder import LOG, VERSION, claim, lock_file, place, write_facts
 from weir.testbed._linux import new_network
 from weir.testbed._node import PATH, Recipe
 from weir.testbed._nodes import Nodes
-from weir.testbed._shape import INTERFACE, Node, Shape
+from weir.testbed._shape import EXPERIMENT, INTERFACE, Node, Shape
 
 __all__ = ["main"]
 
@@ -113,9 +113,6 @@ class Supervisor:
             raise BedError(f"ssh-keygen failed: {done.stderr.strip() or done.stdout.strip()}")
 
     def _make_networks(self) -> None:
-        own = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-        self._switch = switch = new_network()
-        _network.prepare(switch)
         count = self._shape.sites * self._shape.nodes
         for _ in range(count):
             self._networks.append(new_network())
@@ -125,47 +122,72 @@ class Supervisor:
             taken = _network.taken_interfaces()
             free = (name for name in map(_network.interface_name, range(10_000)) if name not in taken)
             self._interface = next(free)
-            self._layout = self._shape.lay_out(self._control)
+            one = self._request["one_network"]
+            experiment = self._control if one else EXPERIMENT
+            self._layout = self._shape.lay_out(self._control, experiment)
             assert self._guardian is not None
             self._guardian.tell({"undo": [["ip", "link", "delete", self._interface]]})
-            paths = [_path_of(network) for network in self._networks]
-            _network.configure_switch(switch, self._interface, _path_of(own), self._layout, paths)
-            _network.configure_host(self._interface, self._control, f"weir-{self._tag}-{self._request['name']}")
-        os.close(own)
+            alias = f"weir-{self._tag}-bed"
+            if one:
+                _network.make_controller(self._interface, self._control, alias, self._request["link"]["mtu_bytes"])
+            else:
+                self._make_switch(self._interface)
+                _network.configure_host(self._interface, self._control, alias)
         for node, network in zip(self._layout, self._networks, strict=True):
-            _network.configure_node(network, node, self._request["link"])
+            _network.configure_node(network, node, self._request["link"], experiment, is_alone=one)
+
+    def _make_switch(self, interface: str) -> None:
+        """Makes the bridge of control, which leads to this machine by ``interface``."""
+        self._switch = new_network()
+        _network.prepare(self._switch)
+        own = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            paths = [_path_of(network) for network in self._networks]
+            _network.configure_switch(self._switch, interface, _path_of(own), self._layout, paths)
+        finally:
+            os.close(own)
 
     def _make_nodes(self) -> None:
         assert self._folder is not None
-        names = {node.experiment: node.name for node in self._layout}
-        names |= {node.control: f"{node.name}.control" for node in self._layout}
+        names = {f"{node.name}.control": node.control for node in self._layout}
+        names |= {node.name: node.experiment for node in self._layout}
         recipe = Recipe(
             tag=str(self._tag),
             stage=self._folder / "stage",
             logs=self._folder / "logs",
             sshd=self._request["sshd"],
             key=(self._folder / "id_ed25519.pub").read_text(encoding="ascii").strip(),
-            names={name: address for address, name in names.items()},
+            names=names,
             disk_bytes=self._request["disk_bytes"],
+            user=self._request["user"],
+            order=[node.name for node in self._layout],
         )
         self._nodes = Nodes(self._layout, recipe)
         self._nodes.fork(self._networks, lambda done: _tell(step="nodes", done=done, of=len(self._layout)))
 
     def _hosts(self) -> list[dict[str, Any]]:
-        return [
+        hosts = [
             {"node": index, "netns": _path_of(network), "address": node.experiment, "device": INTERFACE}
             for index, (node, network) in enumerate(zip(self._layout, self._networks, strict=True))
         ]
+        if self._request["one_network"]:
+            assert self._control is not None
+            address = str(self._control.network_address + 1)
+            hosts.append({"node": len(hosts), "netns": None, "address": address, "device": self._interface})
+        return hosts
 
     def _facts(self) -> dict[str, Any]:
         assert self._nodes is not None
+        assert self._guardian is not None
         return {
-            "version": 1,
+            "version": VERSION,
             "name": self._request["name"],
             "until": self._until,
             "control": str(self._control),
             "interface": self._interface,
+            "guardian": self._guardian.pid,
             "links": self._request["links"],
+            "user": self._request["user"],
             "nodes": self._nodes.facts(),
         }
 
@@ -189,6 +211,7 @@ class Supervisor:
                 return why
             if self._guardian is None or self._guardian.killed():
                 self._guardian = self._start_guardian()
+                write_facts(self._folder, self._facts())
             select.select([reading], [], [], min(left, _TURN_S))
             with contextlib.suppress(BlockingIOError):
                 os.read(reading, 4096)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,9 @@ DEFAULT_NAME = "bed"
 _SERVERS = ("/usr/sbin", "/sbin", "/usr/local/sbin")
 _TOOLS = ("ip", "tc", "nsenter")
 _GONE_S = 60.0
+_ROLES = ("sources", "sinks")
+"""The roles of two sites; whoever has another topology changes the inventory."""
+_USER = re.compile(r"[a-z_][a-z0-9_-]{0,30}")
 _PREFIXES = {0: "", 3: "k", 6: "M", 9: "G"}
 
 
@@ -42,6 +46,10 @@ class Request:
     name: str = DEFAULT_NAME
     time_limit_s: float = 12 * 3600.0
     """After this time, it ends by itself."""
+    one_network: bool = False
+    """SSH takes the links of the experiment, too; this machine is at the first site."""
+    user: str = "root"
+    """As whom the inventory logs in."""
     disk_bytes: int = 1 << 30
     """What can be written on each node; it is in memory, but only what was written."""
     control: str | None = None
@@ -71,7 +79,7 @@ def up(request: Request, progress: Callable[[Step], None] = lambda _: None) -> B
     shape = Shape(request.sites, request.nodes)
     check_name(request.name)
     _check_limits(request)
-    links = compile_links(shape, request.links)
+    links = compile_links(shape, request.links, controller=request.one_network)
     server = _require()
     _make_way(request.name)
     given = {part: text for part, text in asdict(request.links).items() if text is not None}
@@ -81,8 +89,10 @@ def up(request: Request, progress: Callable[[Step], None] = lambda _: None) -> B
         "sites": request.sites,
         "nodes": request.nodes,
         "control": request.control,
+        "one_network": request.one_network,
         "time_limit_s": request.time_limit_s,
         "disk_bytes": request.disk_bytes,
+        "user": request.user,
         "sshd": server,
         "link": {name: getattr(links, name) for name in ("mtu_bytes", "access_bps", "overhead_bytes")},
         "links": {"given": given, **figures},
@@ -97,6 +107,8 @@ def up(request: Request, progress: Callable[[Step], None] = lambda _: None) -> B
 def _check_limits(request: Request) -> None:
     if request.disk_bytes < 1 << 20:
         raise TestbedError(f"--disk: {request.disk_bytes} B are too few; expected at least 1 MiB")
+    if _USER.fullmatch(request.user) is None:
+        raise TestbedError(f"--user: {request.user!r} cannot name a user; expected a name such as me")
 
 
 def _require() -> str:
@@ -112,8 +124,6 @@ def _require() -> str:
         missing.append("sshd is missing: install openssh-server")
     if shutil.which("ssh-keygen", path=path) is None:
         missing.append("ssh-keygen is missing: install openssh-client")
-    if "overlay" not in Path("/proc/filesystems").read_text(encoding="ascii").split():
-        missing.append("the kernel has no overlayfs: load the module overlay")
     if missing:
         raise UnavailableError(f"weir testbed cannot run here: {'; '.join(missing)}")
     assert server is not None
@@ -204,16 +214,16 @@ def _write_files(folder: Path, ready: Mapping[str, Any], order: Mapping[str, Any
     nodes = ready["nodes"]
     keys = ready["keys"]
     write_atomic(folder / "known_hosts", "".join(f"{n['name']},{n['control']} {keys[n['name']]}\n" for n in nodes))
-    write_atomic(folder / "config", _config(folder, nodes))
-    write_atomic(folder / "inventory.yaml", _inventory(ready, order))
+    write_atomic(folder / "config", _config(folder, nodes, order["user"]))
+    write_atomic(_folder.inventory_of(order["name"]), _inventory(ready, order))
 
 
-def _config(folder: Path, nodes: list[Mapping[str, Any]]) -> str:
+def _config(folder: Path, nodes: list[Mapping[str, Any]], user: str) -> str:
     """What ``ssh -F`` wants; it must not depend on the user's own configuration."""
     hosts = "".join(f"Host {node['name']}\n  HostName {node['control']}\n" for node in nodes)
     return (
         f"{hosts}Host *\n"
-        "  User root\n"
+        f"  User {user}\n"
         f'  IdentityFile "{folder}/id_ed25519"\n'
         "  IdentitiesOnly yes\n"
         f'  UserKnownHostsFile "{folder}/known_hosts"\n'
@@ -237,24 +247,28 @@ def _inventory(ready: Mapping[str, Any], order: Mapping[str, Any]) -> str:
     sets: dict[str, Any] = {}
     for node in ready["nodes"]:
         common = {
-            "user": "root",
+            "user": order["user"],
             "key": "id_ed25519",
             "known_hosts": "known_hosts",
-            "interface": INTERFACE,
+            **({} if order["one_network"] else {"interface": INTERFACE}),
             "rate": _rate(links["access_bps"]),
             "nodes": [],
         }
         found = sets.setdefault(node["set"], common)
-        found["nodes"].append(
-            {"name": node["name"], "address": node["control"], "experiment_address": node["experiment"]}
-        )
+        apart = {} if order["one_network"] else {"experiment_address": node["experiment"]}
+        found["nodes"].append({"name": node["name"], "address": node["control"], **apart})
     names = list(sets)
     connections = [
         {"between": [one, other], "rate": _rate(links["rate_bps"]), "rtt": f"{links['rtt_ns'] / 1e6:.12g}ms"}
         for number, one in enumerate(names)
         for other in names[number + 1 :]
     ]
-    content = {"sets": sets, **({"connections": connections} if connections else {}), "network": "existing"}
+    content: dict[str, Any] = {"sets": sets}
+    if connections:
+        content["connections"] = connections
+    if len(names) == len(_ROLES):
+        content["roles"] = dict(zip(_ROLES, names, strict=True))
+    content["network"] = "existing"
     text = StringIO()
     yaml = YAML()
     yaml.dump(content, text)
