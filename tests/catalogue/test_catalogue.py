@@ -58,7 +58,7 @@ def test_the_catalogue_has_what_it_promises() -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_each_says_where_it_comes_from_and_why(name: str, scenarios: dict[str, Scenario]) -> None:
     scenario = scenarios[name]
-    assert re.search("RR-6034|thesis", scenario.source)
+    assert re.search(r"RR-6034|thesis|\b(19|20)\d\d\b", scenario.source), "a publication, with its year"
     assert len(scenario.rationale.split()) >= 60, "what it asks, what the set-up was, what is different here"
     assert "quick version" in scenario.rationale, "what the quick version changes"
     assert scenario.tags
