@@ -247,6 +247,16 @@ def _inventory_schema() -> str:
     return inventory_schema()
 
 
+def _inventory_picture() -> str:
+    """The inventory of docs/hosts.md, drawn."""
+    from weir.inventory import parse
+    from weir.report.machines import draw
+
+    example = re.search(r"```yaml\n(sets:.*?)```", (ROOT / "docs/hosts.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert example is not None
+    return draw(parse(example[1], "docs/hosts.md"))
+
+
 def _plan_types() -> str:
     from plan_types import plan_types
 
@@ -264,6 +274,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "docs/schema/inventory.schema.json": _inventory_schema,
     "docs/schema/plan.schema.json": _plan_schema,
     "docs/schema/scenario.schema.json": _scenario_schema,
+    "docs/images/inventory.svg": _inventory_picture,
     "docs/tables.md": _tables,
     "docs/elements.md": _elements,
     "docs/metrics.md": _metrics,
