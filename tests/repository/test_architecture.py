@@ -71,6 +71,9 @@ LAYERS: dict[str, set[str]] = {
         *("weir._errors", "weir._files", "weir._owner", "weir._programs", "weir._remove", "weir._seal", "weir.hosts"),
         "weir.scenario",
     },
+    "cluster": {
+        *("weir._files", "weir._remove", "weir._weir", "weir.cc", "weir.confine", "weir.engine", "weir.methods"),
+    },
     "emulate": {"weir._errors", "weir._owner", "weir._programs", "weir.hosts", "weir.scenario"},
     # The sources of a user's control.
     "lab": {"weir._cache", "weir._group", "weir._memory", "weir._owner", "weir._remove", "weir._weir", "weir.confine"},
@@ -244,6 +247,7 @@ NAMED = {
     "cli/_errors.py": "the package weir.lab, which has an error of its own",
     "cli/cc.py": "the lab's kernel, whose congestion controls are listed beside this host's",
     "cli/validate.py": "the question that `weir validate` asks by itself: the simulator against this kernel",
+    "cluster/_far.py": "the folder of the lab's sources, which belongs to an installation",
     "lab/": "the kernel, its files and processes: what a method may run on, not the method",
     "scenario/_topologies.py": "the key with the hosts of a topology, in a mark",
     "study/validation/_heatmap.py": "the colour space CIELAB",

@@ -36,6 +36,7 @@ _KNOWN: tuple[tuple[str, str, int], ...] = (
     ("weir._errors", "MethodError", FAILED),
     ("weir.cc.errors", "ControlError", BAD_INPUT),
     ("weir.lab", "LabError", FAILED),
+    ("weir.cluster.errors", "ClusterError", BAD_INPUT),
     ("weir.engine._errors", "FolderError", BAD_INPUT),
     ("weir.engine._errors", "Interrupted", _INTERRUPTED),
     ("weir.engine._errors", "EngineError", FAILED),

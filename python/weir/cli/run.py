@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from weir._terminal import say
 from weir.cli import _errors
 from weir.cli._asked import find
 from weir.cli._choice import method_for
@@ -30,7 +33,7 @@ from weir.cli._warnings import print_warnings
 
 if TYPE_CHECKING:
     from weir.cli._one import OneCell
-    from weir.engine import Result
+    from weir.engine import Result, Workers
     from weir.metrics.expect import Verdict
     from weir.scenario import Scenario, Version
 
@@ -42,6 +45,7 @@ _EPILOG = examples(
     ("weir run my.yaml --set transport.cc=htcp", "change one value"),
     ("weir run my.yaml --out runs/tuesday -j 8", "into another folder, with eight workers"),
     ("weir run my.yaml --method sim,emul", "in the simulator and on this kernel, then compare"),
+    ("weir run my.yaml --cluster dask:tcp://10.0.0.1:8786", "the cells on the workers of a Dask cluster"),
     (
         "weir run E2/congestion-collapse --realtime --method emul",
         "at rates that this machine can carry, with a live view",
@@ -58,6 +62,7 @@ _EPILOG = examples(
 @click.option("--method", metavar="NAME,...", help="Methods that execute it. Default: the best available one.")
 @on_option
 @click.option("-j", "--workers", type=click.IntRange(1), help="Number of processes. Default: one for each processor.")
+@click.option("--cluster", metavar="WHERE", help="Execute the cells on a cluster: dask:ADDRESS (docs/cluster.md).")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder of the run. Default: runs/NAME.")
 @click.option("--cell", metavar="ID|FACTOR=VALUE,...", help="Execute only this cell, into a run of its own.")
 @click.option("--force", is_flag=True, help="Execute even what this machine cannot carry in real time.")
@@ -77,6 +82,7 @@ def command(
     method: str | None,
     on: Path | None,
     workers: int | None,
+    cluster: str | None,
     out: Path | None,
     cell: str | None,
     fresh: bool,
@@ -118,22 +124,24 @@ def command(
     names = parse_methods(method)  # reports unknown ones before executing anything
     require_use(on, names)
     done = []
-    for name in names:
-        result = _execute(
-            asked.scenario,
-            folder / name if len(names) > 1 or (cell is not None and out is None) else folder,
-            method=name,
-            workers=workers,
-            settings=settings,
-            on=on,
-            fresh=fresh,
-            force=force,
-            quiet=quiet,
-            verbose=verbose,
-        )
-        done.append(_Done(name, result, *_conclude(result, level, build=not no_report, quiet=quiet)))
-        if not as_json:
-            _print(done[-1], verbose=verbose, titled=len(names) > 1)
+    with _workers_of(cluster, workers, names) as place:
+        for name in names:
+            result = _execute(
+                asked.scenario,
+                folder / name if len(names) > 1 or (cell is not None and out is None) else folder,
+                method=name,
+                workers=workers,
+                place=place,
+                settings=settings,
+                on=on,
+                fresh=fresh,
+                force=force,
+                quiet=quiet,
+                verbose=verbose,
+            )
+            done.append(_Done(name, result, *_conclude(result, level, build=not no_report, quiet=quiet)))
+            if not as_json:
+                _print(done[-1], verbose=verbose, titled=len(names) > 1)
     complete = [one for one in done if len(one.result.failures) < one.result.cells]
     page = None if no_report else folder / "compare.html"
     if as_json:
@@ -142,6 +150,21 @@ def command(
         _compare(complete, page)
     if any(one.result.failures or not (no_verdict or settle(one.verdicts, strict=strict)) for one in done):
         raise click.exceptions.Exit(_errors.FAILED)
+
+
+@contextlib.contextmanager
+def _workers_of(cluster: str | None, workers: int | None, names: Sequence[str]) -> Iterator[Workers | None]:
+    """The workers of a cluster, if one was asked for; a method that cannot run there is refused before any starts."""
+    if cluster is None:
+        yield None
+        return
+    from weir.cluster import connect, parse, refuse
+
+    where = parse(cluster)
+    for name in names:
+        refuse(name)
+    with connect(where, workers, lambda text: say(text, err=True)) as place:
+        yield place
 
 
 def _tracing(trace: bool) -> tuple[str, ...]:

@@ -9,30 +9,54 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from weir.engine._deliver import DeliveryError, deliver
     from weir.engine._display import Display, display
     from weir.engine._errors import DiskFullError, EngineError, FolderError, Interrupted, LockedError
     from weir.engine._estimate import Estimate, estimate
-    from weir.engine._folder import Origin, discard, method_of, origin_of, remove_unfinished, unfinished, unproven
-    from weir.engine._job import Cell, Failure, Scenario
-    from weir.engine._run import Result, default_workers, run
+    from weir.engine._executor import Executor, LocalWorkers, NextJob, Workers, default_workers
+    from weir.engine._files import is_disk_full
+    from weir.engine._folder import (
+        PARTIAL,
+        Origin,
+        discard,
+        method_of,
+        origin_of,
+        remove_unfinished,
+        unfinished,
+        unproven,
+    )
+    from weir.engine._job import Cell, Failure, Job, Scenario
+    from weir.engine._pool import Message, Slot
+    from weir.engine._run import Result, run
 
 __all__ = [
+    "PARTIAL",
     "Cell",
+    "DeliveryError",
     "DiskFullError",
     "Display",
     "EngineError",
     "Estimate",
+    "Executor",
     "Failure",
     "FolderError",
     "Interrupted",
+    "Job",
+    "LocalWorkers",
     "LockedError",
+    "Message",
+    "NextJob",
     "Origin",
     "Result",
     "Scenario",
+    "Slot",
+    "Workers",
     "default_workers",
+    "deliver",
     "discard",
     "display",
     "estimate",
+    "is_disk_full",
     "method_of",
     "origin_of",
     "remove_unfinished",
@@ -43,13 +67,18 @@ __all__ = [
 
 _PLACES = {
     **dict.fromkeys(("DiskFullError", "EngineError", "FolderError", "Interrupted", "LockedError"), "_errors"),
+    **dict.fromkeys(("DeliveryError", "deliver"), "_deliver"),
     **dict.fromkeys(("Display", "display"), "_display"),
     **dict.fromkeys(("Estimate", "estimate"), "_estimate"),
+    **dict.fromkeys(("Executor", "LocalWorkers", "NextJob", "Workers", "default_workers"), "_executor"),
+    **dict.fromkeys(("is_disk_full",), "_files"),
     **dict.fromkeys(
-        ("Origin", "discard", "method_of", "origin_of", "remove_unfinished", "unfinished", "unproven"), "_folder"
+        ("PARTIAL", "Origin", "discard", "method_of", "origin_of", "remove_unfinished", "unfinished", "unproven"),
+        "_folder",
     ),
-    **dict.fromkeys(("Cell", "Failure", "Scenario"), "_job"),
-    **dict.fromkeys(("Result", "default_workers", "run"), "_run"),
+    **dict.fromkeys(("Cell", "Failure", "Job", "Scenario"), "_job"),
+    **dict.fromkeys(("Message", "Slot"), "_pool"),
+    **dict.fromkeys(("Result", "run"), "_run"),
 }
 
 

@@ -4,12 +4,57 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from weir.confine import ConfineError
 from weir.engine._process import Job, Message, Process
 
-__all__ = ["Message", "Pool"]
+__all__ = ["Message", "Pool", "Slot"]
+
+
+class Slot:
+    """Executes jobs one after another, each in a process that suits it; any thread may end it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._closed = False
+        self._process: Process | None = None
+
+    def execute(self, job: Job) -> Iterator[Message]:
+        """Yields the messages about ``job``, of which the last is ``done`` or ``failed``; none after :meth:`kill`."""
+        if self._process is not None and not self._process.suits(job):
+            self._stop()
+        try:
+            process = self._suitable(job)
+        except ConfineError as error:
+            yield {"type": "failed", "id": job["id"], "kind": "method", "error": str(error), "trace": ""}
+            return
+        if process is not None:
+            yield from process.execute(job)
+
+    def kill(self) -> None:
+        """Kills the process, at any time; no other is started."""
+        with self._lock:
+            self._closed = True
+            if self._process is not None:
+                self._process.kill()
+
+    def stop(self) -> None:
+        """Ends the process and waits for it; for the thread that executes."""
+        if self._process is not None:
+            self._stop()
+
+    def _suitable(self, job: Job) -> Process | None:
+        with self._lock:
+            if self._process is None and not self._closed:
+                self._process = Process(job)
+            return self._process
+
+    def _stop(self) -> None:
+        assert self._process is not None
+        self._process.stop()
+        with self._lock:
+            self._process = None
 
 
 class Pool:
@@ -22,63 +67,39 @@ class Pool:
     def __init__(self, workers: int, next_job: Callable[[], Job | None]) -> None:
         """Starts the workers."""
         self.messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self.workers = workers
         self._next_job = next_job
         self._lock = threading.Lock()
-        self._processes: set[Process] = set()
         self._closed = False
-        self._threads = [threading.Thread(target=self._serve, daemon=True) for _ in range(workers)]
-        for thread in self._threads:
-            thread.start()
+        self._slots = [Slot() for _ in range(workers)]
+        self._threads = [threading.Thread(target=self._serve, args=(slot,), daemon=True) for slot in self._slots]
+        try:
+            for thread in self._threads:
+                thread.start()
+        except BaseException:  # Ctrl-C
+            self.close()
+            raise
 
     def close(self) -> None:
         """Kills all running processes and waits for them."""
         with self._lock:
             self._closed = True
-            for process in self._processes:
-                process.kill()
+        for slot in self._slots:
+            slot.kill()
         for thread in self._threads:
-            thread.join()
+            if thread.ident is not None:
+                thread.join()
 
-    def _serve(self) -> None:
-        process: Process | None = None
+    def _serve(self, slot: Slot) -> None:
         try:
             while (job := self._take()) is not None:
-                if process is not None and not process.suits(job):
-                    self._stop(process)
-                    process = None
-                if process is None:
-                    process = self._start(job)
-                if process is not None:
-                    for message in process.execute(job):
-                        self.messages.put(message)
+                for message in slot.execute(job):
+                    self.messages.put(message)
         except Exception as error:
             self.messages.put({"type": "broken", "error": error})
         finally:
-            if process is not None:
-                self._stop(process)
+            slot.stop()
 
     def _take(self) -> Job | None:
         with self._lock:
             return None if self._closed else self._next_job()
-
-    def _start(self, job: Job) -> Process | None:
-        """A process for ``job``; ``None`` if no job is left, or if the process could not be started and the job has
-        failed.
-        """
-        with self._lock:
-            if self._closed:
-                return None
-            try:
-                process = Process(job)
-            except ConfineError as error:
-                self.messages.put(
-                    {"type": "failed", "id": job["id"], "kind": "method", "error": str(error), "trace": ""}
-                )
-                return None
-            self._processes.add(process)
-            return process
-
-    def _stop(self, process: Process) -> None:
-        process.stop()
-        with self._lock:
-            self._processes.discard(process)

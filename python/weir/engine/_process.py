@@ -21,12 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from weir import _group, _memory, cc, confine
-from weir._inside import FOLDER, InsideError, expect, read_plain
+from weir._inside import FOLDER, expect
 from weir._remove import remove_quietly
-from weir.engine._cell import place
+from weir.engine._deliver import DeliveryError, deliver
 from weir.engine._folder import PARTIAL
-from weir.run import ReadError
-from weir.run.manifest import read_cell_manifest
 
 __all__ = ["Job", "Message", "Process"]
 
@@ -37,7 +35,6 @@ Message = dict[str, Any]
 
 _COMMAND = [sys.executable, "-m", "weir.engine.worker"]
 _LINE_BYTES = 1 << 22
-_MAX_PLAN = 1 << 28
 _LOOK_S = 0.25
 _THREADS = 256
 _OPEN_FILES = 1024
@@ -212,24 +209,17 @@ class _Garbage(Exception):  # noqa: N818 - never seen outside
 
 
 def _take(folder: Path, job: Job) -> None:
-    """Puts the cell of a confined worker in its place, if it is the one that the worker was told to execute.
+    """Puts the cell of a confined worker in its place.
 
     Raises:
-        _Garbage: it is malformed, or another cell.
+        _Garbage: it is malformed, or another cell than the worker was told to execute.
         OSError: it cannot be moved.
     """
     try:
-        told = read_cell_manifest(folder, verify=True).raw
-        same = all(told.get(name) == value for name, value in job["manifest"].items())
-        if not same or read_plain(folder / "plan.json", _MAX_PLAN) != job["plan"].encode():
-            raise _Garbage(_left(job, "another cell than it was told to execute"))
-        place(folder, Path(job["run"]) / "cells" / job["id"])
-    except (ReadError, InsideError) as error:
-        raise _Garbage(_left(job, f"no cell: {error}")) from error
-
-
-def _left(job: Job, what: str) -> str:
-    return f"its process left {what}; something in {', '.join(job['objects'])} writes to its files"
+        deliver(folder, job)
+    except DeliveryError as error:
+        names = ", ".join(job["objects"])
+        raise _Garbage(f"its process left {error}; something in {names} writes to its files") from error
 
 
 _FIELDS: Mapping[str, Mapping[str, type | tuple[type, ...]]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import queue
 import signal
 import threading
@@ -17,14 +16,15 @@ from weir import methods
 from weir.engine import _host
 from weir.engine._display import Display, Quiet
 from weir.engine._errors import DiskFullError, EngineError, Interrupted
+from weir.engine._executor import LocalWorkers, Workers
 from weir.engine._files import is_disk_full
 from weir.engine._folder import RunFolder, identity_of, now
 from weir.engine._job import Cell, Failure, Job, Scenario
 from weir.engine._manifest import Outcomes, run_manifest
-from weir.engine._pool import Message, Pool
+from weir.engine._process import Message
 from weir.engine._tally import Tally, Work
 
-__all__ = ["Result", "default_workers", "run"]
+__all__ = ["Result", "run"]
 
 _POLL_S = 0.1
 
@@ -85,17 +85,13 @@ class _State:
         return self.failures[cell]
 
 
-def default_workers() -> int:
-    """One worker per processor that this process may use."""
-    return len(os.sched_getaffinity(0))
-
-
 def run(
     scenario: Scenario,
     out: Path,
     *,
     method: str = methods.DEFAULT,
     workers: int | None = None,
+    place: Workers | None = None,
     settings: Mapping[str, Any] | None = None,
     fresh: bool = False,
     force: bool = False,
@@ -111,6 +107,7 @@ def run(
         out: folder of the run; created, or continued if it holds the same run.
         method: name of a method.
         workers: number of processes; by default one per processor.
+        place: where the cells are executed, instead of ``workers`` processes of this machine.
         settings: changes to the scenario (``quick``, ``set``), to distinguish runs.
         fresh: removes another run from ``out`` first.
         force: also executes plans that this machine cannot carry; a method with a real clock then measures the machine.
@@ -127,12 +124,15 @@ def run(
     executor = methods.get(method, inventory)
     if not executor.takes_inventory:
         inventory = None
+    place = place or LocalWorkers(workers)
+    if (why := place.refusal(executor)) is not None:
+        raise methods.UnfitMethodError(why)
     if (why := executor.available()) is not None:
         raise methods.MethodError(f"method {method!r} cannot run here: {why}")
     cells = scenario.cells()
     _check_ids(cells)
     jobs = [Job.of(cell, method, inventory) for cell in cells]
-    _refuse_what_it_cannot(method, executor, jobs)
+    _refuse_what_it_cannot(method, executor, jobs, place)
     where = {} if inventory is None else {"on": inventory}
     identity = identity_of(scenario.text, scenario.title, method, {**(settings or {}), **where})
     folder = RunFolder(out)
@@ -151,11 +151,10 @@ def run(
             if not force:
                 _refuse_what_is_too_much(executor, state.waiting)
             host = _host.facts()
-            count = _workers(workers, executor, state.waiting, display)
             folder.reopen()
             for job in state.waiting:
                 folder.discard(job.cell.id)
-            _execute(state, method, count, display)
+            count = _execute(state, method, place, display)
             outcomes = Outcomes(jobs, state.manifests, state.failures)
             warnings = outcomes.warnings([_host.load_warning(host)] if executor.clock == "real" else [])
             manifest = run_manifest(scenario, identity, outcomes, host) | {
@@ -177,8 +176,9 @@ def run(
         )
 
 
-def _refuse_what_it_cannot(name: str, method: methods.Method, jobs: Sequence[Job]) -> None:
-    """Raises UnfitMethodError if the method cannot execute one of the jobs; checks each value of a factor once.
+def _refuse_what_it_cannot(name: str, method: methods.Method, jobs: Sequence[Job], place: Workers) -> None:
+    """Raises UnfitMethodError if the method cannot execute one of the jobs at its place; checks each value of a factor
+    once.
 
     A method with a real clock is asked whether this machine can carry the plan instead, and may be forced; one on other
     machines cannot be asked that.
@@ -186,7 +186,8 @@ def _refuse_what_it_cannot(name: str, method: methods.Method, jobs: Sequence[Job
     if method.clock == "real" and not method.takes_inventory:
         return
     for job in _each_value_once(jobs):
-        why = method.obstacle(job.cell.plan())
+        plan = job.cell.plan()
+        why = method.obstacle(plan) or place.obstacle(method, plan)
         if why is not None:
             raise methods.UnfitMethodError(f"method {name!r} cannot execute {_called(job, jobs)}: {why}")
 
@@ -227,33 +228,23 @@ def _check_ids(cells: Sequence[Cell]) -> None:
         seen.add(cell.id)
 
 
-def _workers(asked: int | None, method: methods.Method, waiting: list[Job], display: Display) -> int:
-    """Number of workers, limited by jobs and memory; one if the clock is real."""
-    count = max(1, min(asked or default_workers(), len(waiting)))
-    if method.clock == "real":
-        return 1
-    need = max((job.estimate.memory_bytes for job in waiting), default=0)
-    fitting = max(1, _host.available_bytes() // max(need, 1))
-    if fitting < count:
-        display.note(f"using {fitting} workers instead of {count}: a cell needs up to {need / 1e9:.1f} GB of memory")
-    return min(count, fitting)
-
-
-def _execute(state: _State, method: str, workers: int, display: Display) -> None:
-    """Executes the waiting jobs."""
+def _execute(state: _State, method: str, place: Workers, display: Display) -> int:
+    """Executes the waiting jobs; returns the number of workers."""
     if not state.waiting:  # an interruption after the last cell left the run without its manifest
         state.folder.remove_partial()
-        return
+        return 1
     # The longest first, so that no worker is left with a long cell at the end.
     order = iter(sorted(state.waiting, key=lambda job: -job.cost))
     tally = Tally({job.cell.id: Work(job.cost, job.end_ns) for job in state.waiting}, time.monotonic())
     with _shown(display, tally):
         try:
-            with contextlib.closing(Pool(workers, _jobs(order, state.folder.path, method))) as pool:
+            next_job = _jobs(order, state.folder.path, method)
+            with contextlib.closing(place.start(method, state.waiting, next_job, display)) as pool:
                 while tally.done + tally.failed < tally.total:
                     with contextlib.suppress(queue.Empty):
                         _take(pool.messages.get(timeout=_POLL_S), state, tally, display)
                     display.update(tally)
+                return pool.workers
         except KeyboardInterrupt:
             # Not the tally's count: a cell may be complete whose message has not arrived yet.
             kept = sum(state.folder.finished(job.cell.id) is not None for job in state.waiting)
@@ -289,6 +280,8 @@ def _take(message: Message, state: _State, tally: Tally, display: Display) -> No
             tally.finish(message["id"], ok=False)
             display.note(f"{failure.place} failed: {failure.error}")
             display.ended(message["id"], None, tally)
+        case "note":
+            display.note(message["text"])
         case "broken":
             raise message["error"]
 

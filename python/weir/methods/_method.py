@@ -155,6 +155,15 @@ class Method(abc.ABC):
         """The message that it cannot execute something, with the reason."""
         return f"{self.called or self.name} cannot: {obstacle}"
 
+    def baggage(self) -> Mapping[str, Path]:
+        """The files of the user's cache that it needs on another machine to execute cells there as here, by their
+        places below the folder of all caches, such as ``weir/lab/...``.
+
+        Raises:
+            MethodError: one is missing and cannot be built.
+        """
+        return {}
+
     def kernel_of(self, cell: Path) -> str | None:
         """The kernel that executed a complete cell in the folder ``cell``, if recorded."""
         return None
