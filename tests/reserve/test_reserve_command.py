@@ -117,7 +117,7 @@ def runs(pid: int) -> bool:
 
 
 def test_a_program_that_hangs_is_ended_with_its_children(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(provider, "_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(provider.Command, "timeout_s", 1.0)
     script = tmp_path / "hangs.sh"
     pid = tmp_path / "pid"
     script.write_text(f"#!/bin/sh\nsleep 600 & echo $! > {pid}; wait\n")

@@ -64,6 +64,9 @@ class Provider(ABC):
     schedules: ClassVar[bool] = True
     """Whether nodes are taken from others: then a request needs a time limit, and nodes are given back."""
 
+    confirms: ClassVar[bool] = True
+    """Whether :meth:`state` says that a release is done; otherwise :meth:`release` itself waits for that."""
+
     def implied_nodes(self, said: Mapping[str, Any]) -> int | None:
         """The number of nodes that a request without ``nodes`` means; ``None``: it must have one."""
         return None

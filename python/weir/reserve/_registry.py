@@ -17,6 +17,7 @@ PROVIDERS: dict[str, str] = {
     "slurm": "weir.reserve.slurm:Slurm",
     "oar": "weir.reserve.oar:Oar",
     "command": "weir.reserve.command:Command",
+    "enoslib": "weir.reserve.enoslib:Enoslib",
 }
 """Name and import path of each of weir's providers."""
 

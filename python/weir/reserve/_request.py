@@ -31,6 +31,8 @@ KEYS: dict[str, str] = {
 }
 """The keys that every request may have, and what they mean; a provider has more of its own."""
 
+_PROGRAMS = frozenset({"program", "python"})
+"""Keys in which a word without a slash is a program, found as a shell finds it."""
 _FRONT_END = ("address", "user", "port", "key", "jump", "known_hosts")
 
 
@@ -78,9 +80,9 @@ class Request:
         return found if isinstance(found, str) else " ".join(found)
 
     def words(self, key: str) -> tuple[str, ...]:
-        """The option ``key`` of the provider as a list, text split at spaces; empty if it is not given."""
+        """The option ``key`` of the provider as a list, text as its only word; empty if it is not given."""
         found = dict(self.options).get(key, ())
-        return tuple(found.split()) if isinstance(found, str) else found
+        return (found,) if isinstance(found, str) else found
 
 
 def parse(said: Mapping[str, Any], folder: Path | None = None) -> Request:
@@ -173,11 +175,12 @@ def _time(said: Mapping[str, Any], *, needed: bool) -> int:
 
 
 def _placed(request: Request, paths: frozenset[str], folder: Path) -> tuple[tuple[str, str | tuple[str, ...]], ...]:
-    """The options, with paths made absolute; a word without a slash is a program's name."""
+    """The options, with paths made absolute."""
     placed = dict(request.options)
     for key in paths & placed.keys():
         first, *rest = request.words(key)
-        placed[key] = (_path(first, folder) if "/" in first else first, *rest)
+        first = first if "/" not in first and key in _PROGRAMS else _path(first, folder)
+        placed[key] = (first, *rest) if rest or not isinstance(placed[key], str) else first
     return tuple(placed.items())
 
 

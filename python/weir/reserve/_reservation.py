@@ -223,7 +223,8 @@ def _end(record: Record) -> None:
         raise ReserveError(f"{text}: try again in {_UNSEEN_S:.0f} s")
     if identity is not None:
         provider.release(record.request, identity, record.name)
-        _await_end(record, identity)
+        if provider.confirms:
+            _await_end(record, identity)
 
 
 def _await_end(record: Record, identity: str) -> None:

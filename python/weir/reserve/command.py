@@ -22,7 +22,6 @@ CONTRACT = 1
 """The version of the contract, which every question has."""
 _MAX_TEXT = 1000
 _NAME = re.compile(r"(?!-)[A-Za-z0-9._:-]{1,255}")
-_TIMEOUT_S = 300.0
 
 
 class Command(Provider):
@@ -34,23 +33,25 @@ class Command(Provider):
         "options": "What else it is told, as a list: `request.options` of each question.",
     }
     paths: ClassVar[frozenset[str]] = frozenset({"program"})
+    timeout_s: ClassVar[float] = 300.0
+    """For an answer."""
 
     def check(self, request: Request) -> None:
         if not request.words("program"):
             raise RequestError("program", "is missing: the executable that reserves, such as [./reserve.py]")
 
     def submit(self, request: Request, name: str) -> str:
-        identity = _ask(request, {"do": "submit", "name": name}).get("id")
+        identity = self._ask(request, {"do": "submit", "name": name}).get("id")
         if not isinstance(identity, str | int) or not _text(identity):
             raise _wrong(request, "`id` with the reservation's number or name", identity)
         return _text(identity)
 
     def find(self, request: Request, name: str) -> str | None:
-        identity = _ask(request, {"do": "find", "name": name}).get("id")
+        identity = self._ask(request, {"do": "find", "name": name}).get("id")
         return None if identity is None else _text(identity)
 
     def state(self, request: Request, identity: str) -> State:
-        said = _ask(request, {"do": "state", "id": identity})
+        said = self._ask(request, {"do": "state", "id": identity})
         try:
             phase = Phase(said.get("state"))
         except ValueError as error:
@@ -69,10 +70,13 @@ class Command(Provider):
         )
 
     def release(self, request: Request, identity: str, name: str) -> None:
-        _ask(request, {"do": "release", "id": identity, "name": name})
+        self._ask(request, {"do": "release", "id": identity, "name": name})
+
+    def _ask(self, request: Request, question: Mapping[str, Any]) -> dict[str, Any]:
+        return _answered(request, question, self.timeout_s)
 
 
-def _ask(request: Request, question: Mapping[str, Any]) -> dict[str, Any]:
+def _answered(request: Request, question: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
     """The answer to a question.
 
     Raises:
@@ -80,7 +84,7 @@ def _ask(request: Request, question: Mapping[str, Any]) -> dict[str, Any]:
         ReserveError: it refuses, or its answer is none.
     """
     given = json.dumps({"contract": CONTRACT, **question, "request": to_json(request)}) + "\n"
-    answer = ask(request.front_end, request.words("program"), given.encode(), _TIMEOUT_S)
+    answer = ask(request.front_end, request.words("program"), given.encode(), timeout_s)
     try:
         said = json.loads(answer.out)
     except (ValueError, RecursionError):
