@@ -77,6 +77,14 @@ def test_for_a_scenario(weir: Weir, one: Server, tmp_path: Path) -> None:
     assert "no role gives a node to `dst0`" in done.out
 
 
+def test_nodes_that_need_no_reservation(weir: Weir, one: Server) -> None:
+    more = "  C: {reserve: {by: static, names: [127.0.0.3]}}\n  D: {reserve: {by: slurm, nodes: 4, time: 1h}}\n"
+    said = weir("hosts", "check", inventory(one, more), "--json").json
+    assert [(node["name"], node["set"]) for node in said["nodes"]] == [("a1", "A"), ("b1", "B"), ("127.0.0.3", "C")]
+    notes = [finding["text"] for finding in said["findings"] if finding["severity"] == "note"]
+    assert notes[0] == "set D is not reserved: its 4 nodes are not known yet"
+
+
 def test_bad_input(weir: Weir, tmp_path: Path) -> None:
     done = weir("hosts", "check", str(tmp_path / "nowhere.yaml"))
     assert (done.code, done.out) == (2, "")

@@ -71,7 +71,7 @@ def check(
     from weir.hosts.survey import survey
     from weir.inventory import load as load_inventory
 
-    machines = load_inventory(inventory)
+    machines, findings = _known(load_inventory(inventory))
     wants = [] if wanted is None else _wants(machines, _plans(wanted, version, overrides))
     tools = sorted({tool for want in wants for tool in fitness.tools_of(want.plan)})
     with _progress(machines, quiet or as_json) as progress:
@@ -83,7 +83,7 @@ def check(
             patience_s=patience_s or PATIENCE_S,
             progress=lambda node, state: progress(node, state),
         )
-    findings = [*fitness.in_general(machines, found.facts, found.failed)]
+    findings += fitness.in_general(machines, found.facts, found.failed)
     for want in wants:
         findings += fitness.for_scenario(machines, want.plan, found.facts, want.wishes)
         findings += [fitness.Finding("missing", text) for text in want.obstacles]
@@ -95,6 +95,18 @@ def check(
         _print(machines, found, findings, wanted, quiet=quiet)
     if missing:
         raise click.exceptions.Exit(_errors.FAILED)
+
+
+def _known(machines: Inventory) -> tuple[Inventory, list[Finding]]:
+    """The inventory with the nodes that are reserved by now, and a finding if a scheduler does not say which."""
+    from weir.hosts.fitness import Finding
+    from weir.inventory.reserved import with_known_nodes
+    from weir.reserve import ReserveError
+
+    try:
+        return with_known_nodes(machines), []
+    except ReserveError as error:
+        return machines, [Finding("missing", str(error))]
 
 
 def _plans(name: str, version: Version, overrides: Sequence[str]) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from weir import reserve
 from weir.inventory._types import Inventory, Node, NodeSet
 from weir.reserve import Held, Progress, Request
 
-__all__ = ["Progress", "requests", "reserved", "with_nodes"]
+__all__ = ["Progress", "requests", "reserved", "with_known_nodes", "with_nodes"]
 
 
 def requests(inventory: Inventory) -> dict[str, Request]:
@@ -45,6 +45,31 @@ def reserved(
     place = Path(inventory.file)
     with reserve.reserved(requests(inventory), inventory=place, patience_s=patience_s, progress=progress) as held:
         yield with_nodes(inventory, held)
+
+
+def with_known_nodes(inventory: Inventory) -> Inventory:
+    """The inventory with the nodes that ``weir hosts reserve`` keeps for it, and those that need no reservation.
+
+    Reserves nothing.
+
+    Raises:
+        ReserveError: a scheduler that keeps nodes is out of reach.
+        InventoryError: two sets were given one node.
+    """
+    asked = requests(inventory)
+    kept = reserve.usable(asked, Path(inventory.file))
+    held = {}
+    for alias, request in asked.items():
+        provider = reserve.get(request.by)
+        if alias in kept:
+            now = reserve.state(kept[alias])
+        elif not provider.schedules:
+            now = provider.state(request, "")
+        else:
+            continue
+        if now.phase is reserve.Phase.ACTIVE:
+            held[alias] = now.nodes
+    return with_nodes(inventory, held)
 
 
 def _node(of: NodeSet, held: Held) -> Node:
