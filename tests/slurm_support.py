@@ -15,7 +15,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,6 +112,14 @@ def slurm(nodes: int = 3) -> Iterator[Slurm]:
             process.wait()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def until(holds: Callable[[], bool], what: str, patience_s: float = 30) -> None:
+    """Waits until ``holds``; ``what`` says so if it does not."""
+    deadline = time.monotonic() + patience_s
+    while not holds():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
 
 
 def _started(bed: Slurm, nodes: int) -> subprocess.Popen[bytes]:

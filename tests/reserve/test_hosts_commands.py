@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shared import Weir
-from slurm_support import Slurm
+from slurm_support import Slurm, until
 from weir import inventory
 from weir.inventory.reserved import reserved
 
@@ -63,6 +63,35 @@ def test_a_run_takes_what_is_kept_and_leaves_it(slurm: Slurm, grid: Path, weir: 
         assert len(slurm.jobs()) == 2
     assert slurm.jobs() == [one["name"] for one in kept]
     weir("hosts", "release", grid)
+
+
+def test_what_has_ended_is_reserved_anew(slurm: Slurm, grid: Path, weir: Weir, state: Path) -> None:
+    (first,) = weir("hosts", "reserve", grid, "--set", "B", "--json").json["reservations"]
+    slurm.said("scancel", first["id"])
+    until(lambda: not slurm.jobs(), "the job has ended")
+    (second,) = weir("hosts", "reserve", grid, "--set", "B", "--json").json["reservations"]
+    assert second["state"] == "active"
+    assert [second["name"]] == slurm.jobs() == [path.stem for path in state.glob("*.json")]
+    weir("hosts", "release", grid)
+
+
+def test_check_asks_the_nodes_that_are_kept(slurm: Slurm, grid: Path, weir: Weir) -> None:
+    grid.write_text("sets: {A: {reserve: {by: slurm, nodes: 2, time: 5min}}}")
+    assert weir("hosts", "check", grid, "--patience", "2s", "--json").json["nodes"] == []
+    weir("hosts", "reserve", grid)
+    found = weir("hosts", "check", grid, "--patience", "2s", "--json").json["nodes"]
+    assert [node["name"] for node in found] == ["n1", "n2"]
+    weir("hosts", "release", grid)
+
+
+def test_a_front_end_out_of_reach_is_named_and_nothing_is_left(grid: Path, weir: Weir, state: Path) -> None:
+    front = "front_end: {address: 127.0.0.1, port: 1}"
+    grid.write_text("sets: {A: {reserve: {by: slurm, nodes: 2, time: 5min, " + front + "}}}")
+    ran = weir("hosts", "reserve", grid)
+    assert ran.code == 1
+    assert "front end 127.0.0.1: " in ran.err
+    assert "Connection refused" in ran.err
+    assert not [*state.glob("*")]
 
 
 def test_nothing_new_stays_if_one_set_cannot_be_reserved(slurm: Slurm, grid: Path, weir: Weir) -> None:

@@ -155,3 +155,15 @@ def test_a_program_is_found_from_the_inventorys_folder(tmp_path: Path) -> None:
 def test_a_request_without_a_program_is_refused() -> None:
     with pytest.raises(RequestError, match="program: is missing"):
         reserve.parse({"by": "command", "nodes": 1, "time": "1h"})
+
+
+@pytest.mark.parametrize("by", ["slurm", "oar"])
+def test_a_scheduler_that_is_not_installed_is_named_and_leaves_nothing(
+    by: str, state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "env").symlink_to("/usr/bin/env")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    with pytest.raises(ReserveError, match=r"there is no such program.*(sbatch|oarsub)"):
+        reserve.reserve(reserve.parse({"by": by, "nodes": 1, "time": "1h"}))
+    assert not [*state.glob("*")]

@@ -8,15 +8,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from shared import Weir, environment
-from slurm_support import Slurm
+from slurm_support import Slurm, until
 from weir import reserve
 from weir.reserve import Phase, Request, ReserveError, State
 from weir.reserve import slurm as provider
@@ -26,13 +25,6 @@ HOLDER = Path(__file__).with_name("holder.py")
 
 def request(nodes: int = 2, **more: Any) -> Request:
     return reserve.parse({"by": "slurm", "nodes": nodes, "time": "5min", **more})
-
-
-def until(holds: Callable[[], bool], what: str, patience_s: float = 30) -> None:
-    deadline = time.monotonic() + patience_s
-    while not holds():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 @contextlib.contextmanager

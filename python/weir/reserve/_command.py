@@ -17,7 +17,7 @@ from weir import _ssh
 from weir.reserve._request import FrontEnd
 from weir.reserve.errors import ReserveError
 
-__all__ = ["Answer", "UnansweredError", "ask"]
+__all__ = ["Answer", "UnansweredError", "UnreachedError", "ask", "reach"]
 
 TIMEOUT_S = 60.0
 """A busy scheduler answers late: Slurm's own ``MessageTimeout`` is 10 s, and its commands try again."""
@@ -28,6 +28,10 @@ _SHOWN = 2000
 
 class UnansweredError(ReserveError):
     """A command gave no answer: whether it did its work is not known."""
+
+
+class UnreachedError(ReserveError):
+    """A command was not executed: its program is missing, or its front end cannot be reached."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ def ask(front_end: FrontEnd | None, words: Sequence[str], given: bytes = b"", ti
 
     Raises:
         UnansweredError: it did not end in ``timeout_s``, a signal ended it, it said too much, or the front end is lost.
-        ReserveError: the program is not there.
+        UnreachedError: the program is not there.
     """
     english = ["env", "LC_ALL=C", *words]
     command = english if front_end is None else _over(front_end, english)
@@ -67,17 +71,30 @@ def ask(front_end: FrontEnd | None, words: Sequence[str], given: bytes = b"", ti
             start_new_session=True,
         )
     except OSError as error:
-        raise ReserveError(f"{name}: {error.strerror}") from error
+        raise UnreachedError(f"{name}: {error.strerror}") from error
     try:
         out, err = _exchanged(process, given, time.monotonic() + timeout_s, name)
     finally:
         _end(process)
     answer = Answer(name, process.returncode, out, err)
     if answer.code == 127:  # env(1): the program is not found
-        raise ReserveError(f"{name}: there is no such program: {answer.words}")
+        raise UnreachedError(f"{name}: there is no such program: {answer.words}")
     if answer.code < 0 or (front_end is not None and answer.code == _ssh.LOST):
         raise UnansweredError(f"{name}: {answer.words}")
     return answer
+
+
+def reach(front_end: FrontEnd | None) -> None:
+    """Checks that commands can be executed, before one that must not get lost.
+
+    Raises:
+        UnreachedError: they cannot.
+    """
+    if front_end is not None:
+        try:
+            ask(front_end, ["true"])
+        except UnansweredError as error:
+            raise UnreachedError(f"front end {error}") from error
 
 
 def _over(front_end: FrontEnd, words: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weir.reserve import _guardian, _records
-from weir.reserve._command import UnansweredError
+from weir.reserve._command import UnansweredError, UnreachedError, reach
 from weir.reserve._provider import Held, Phase, State
 from weir.reserve._records import Record
 from weir.reserve._registry import get
@@ -110,7 +110,10 @@ def _submitted(record: Record) -> str:
     """The id of a new reservation; looks for it if the scheduler's answer was lost."""
     provider = get(record.request.by)
     try:
+        reach(record.request.front_end)
         return provider.submit(record.request, record.name)
+    except UnreachedError:
+        raise
     except ReserveError as error:
         # Slurm's "Socket timed out", for example, is an error of the command, not of the job.
         try:
@@ -283,13 +286,20 @@ def forget(inventory: Path) -> None:
 
 
 def usable(requests: Mapping[str, Request], inventory: Path) -> dict[str, Reservation]:
-    """What is kept for an inventory and is what ``requests`` ask for, by alias.
+    """What is kept for an inventory and is what ``requests`` ask for, by alias. Forgets what has ended.
 
     Raises:
         ReserveError: a scheduler is out of reach.
     """
-    same = {one.alias: one for one in kept(inventory) if one.identity and requests.get(one.alias) == one.request}
-    return {alias: one for alias, one in same.items() if state(one).phase is not Phase.ENDED}
+    found = {}
+    for one in kept(inventory):
+        if requests.get(one.alias) != one.request:
+            continue
+        if state(one).phase is Phase.ENDED:
+            _records.remove(one.record)
+        else:
+            found[one.alias] = one
+    return found
 
 
 def release_all(reservations: Sequence[Reservation]) -> None:
