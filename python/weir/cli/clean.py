@@ -10,29 +10,42 @@ from typing import NamedTuple
 import click
 
 from weir.cli import _errors
+from weir.cli._clean_nodes import clean_nodes
 from weir.cli._common import console, emit_json, examples, json_option, plural
+from weir.cli._on import on_option
 
 __all__ = ["command"]
 
 _EPILOG = examples(
     ("weir clean", "remove what ended runs left on this host, and in runs/"),
     ("weir clean --dry-run", "only list it"),
+    ("weir clean --on nodes.yaml", "undo on machines what lost experiments changed there"),
     ("weir clean results/tuesday", "also remove unfinished cells of the run there"),
 )
 
 
 @click.command(epilog=_EPILOG)
 @click.argument("folders", nargs=-1, metavar="[FOLDER]...", type=click.Path(path_type=Path))
+@on_option
 @click.option("--all", "everything", is_flag=True, help="Also remove things of active runs, which then fail.")
 @click.option("--dry-run", is_flag=True, help="Only list what would be removed.")
 @json_option
-def command(folders: tuple[Path, ...], everything: bool, dry_run: bool, as_json: bool) -> None:
+def command(folders: tuple[Path, ...], on: Path | None, everything: bool, dry_run: bool, as_json: bool) -> None:
     """Remove what runs left behind: reserved nodes, namespaces, processes, congestion controls, unfinished cells.
 
     Runs clean up after themselves, even if they are killed. This command is for cases in which that failed. It keeps
     finished cells, everything that active runs need, and everything that weir did not make. A FOLDER is a run or
     contains several. Default: runs.
+
+    With --on, it cleans the machines of an inventory instead of this one: each has a journal of what weir changes
+    there, with the values before, and is restored from that alone. weir's programs in ~/.cache/weir are removed.
+    Machines that an active experiment uses are kept, unless --all is given.
     """
+    if on is not None:
+        if folders:
+            raise click.UsageError("--on cleans machines, a FOLDER is of this one: one at a time")
+        clean_nodes(on, everything=everything, dry_run=dry_run, as_json=as_json)
+        return
     from weir.engine import remove_unfinished, unfinished
     from weir.hosts.remains import find, remove
     from weir.reserve import remains as reservations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import getpass
 import json
 import socket
@@ -85,7 +86,7 @@ class Keeper:
                 self._prefix = _SUDO
         return self._prefix
 
-    @property
+    @functools.cached_property
     def is_root(self) -> bool:
         """Whether commands can be root's there."""
         return bool(self.prefix) or int(self.place.require(("id", "-u"))) == 0
@@ -108,7 +109,7 @@ class Keeper:
         self._pid = self.place.limit(limit_s)
         by = f"{getpass.getuser()} on {socket.gethostname()}"
         restored: list[Change] = self.ask("claim", privileged=True, pid=self._pid, by=by)["restored"]
-        watch = json.dumps({"do": "watch", "pid": self._pid})
+        watch = json.dumps({"do": "watch", "pid": self._pid, "limit_s": limit_s, "folder": self.place.folder})
         # The file of the program goes with the place; the watchdog has it in its arguments.
         carried = (self._python, "-I", "-S", "-c", _PROGRAM.read_text(encoding="utf-8"), watch)
         self._watch = self.place.leave((*self.prefix, *carried))

@@ -97,6 +97,13 @@ def _start_of(pid: int) -> int | None:
     return None if fields[0] == "Z" else int(fields[19])
 
 
+def _state_of(pid: int) -> str:
+    """The state of a process, as ``/proc/PID/stat`` has it; ``X``: it is no more."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
+    return "X"
+
+
 # The journal ---------------------------------------------------------------------------------------------------------
 
 
@@ -541,16 +548,24 @@ def do_facts(asked: Change) -> Change:
 
 
 def do_watch(asked: Change) -> Change:
-    """Waits until the process of the claim is no more, then restores; ends when somebody else has restored."""
-    deadline = time.monotonic() + asked["limit_s"] if asked.get("limit_s") else None
-    pid = asked["pid"]
+    """Waits until the process of the claim is no more, then restores; ends when somebody else has restored.
+
+    One that was stopped (SIGSTOP) for longer than ``limit_s`` is killed, and with it what it started. A process that
+    was killed leaves its ``folder``, which is removed.
+    """
+    pid, stopped_s = asked["pid"], 0.0
     while True:
         lines = _read(_journal())
         if not lines or lines[0].get("pid") != pid:
             return {}
-        if not _lives(lines[0]) or (deadline is not None and time.monotonic() > deadline):
+        if not _lives(lines[0]):
             time.sleep(_GRACE_S)
+            if Path(asked["folder"]).name.startswith("weir-"):
+                shutil.rmtree(asked["folder"], ignore_errors=True)
             return do_restore({"force": True})
+        stopped_s = stopped_s + _POLL_S if _state_of(pid) in "Tt" else 0.0
+        if stopped_s > asked["limit_s"]:
+            os.kill(pid, signal.SIGKILL)
         time.sleep(_POLL_S)
 
 

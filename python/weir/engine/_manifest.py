@@ -38,6 +38,17 @@ class Outcomes:
         said = (note for job in self.jobs for note in self.manifests.get(job.cell.id, {}).get("notes", ()))
         return list(dict.fromkeys(said))
 
+    @property
+    def clocks(self) -> dict[str, float]:
+        """What the methods say of the clocks of several machines, the worst of all cells: statistics ``clock.NAME``."""
+        found: dict[str, float] = {}
+        for manifest in self.manifests.values():
+            for name, value in manifest.get("stats", {}).items():
+                group, _, what = name.partition(".")
+                if group == "clock":
+                    found[what] = max(value, found.get(what, value))
+        return found
+
     def entry(self, job: Job) -> dict[str, Any]:
         """The entry of ``job`` in the manifest."""
         if (failure := self.failures.get(job.cell.id)) is not None:
@@ -70,6 +81,7 @@ def run_manifest(
         "expect": [_claim(expectation) for expectation in scenario.expect],
         "cells": [outcomes.entry(job) for job in outcomes.jobs],
         **({"notes": outcomes.notes} if outcomes.notes else {}),
+        **({"clocks": outcomes.clocks} if outcomes.clocks else {}),
     }
 
 

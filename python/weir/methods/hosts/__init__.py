@@ -7,6 +7,7 @@ changed on a node is in a journal there, and is undone when the run has ended, h
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
@@ -15,6 +16,7 @@ from weir.deploy import describe
 from weir.hosts.fitness import Wish
 from weir.hosts.relay import Relay
 from weir.inventory import Inventory, InventoryError, Node, load
+from weir.inventory.reserved import reserved
 from weir.methods import Method, MethodError, Outcome, Progress, Sink
 from weir.methods._document import plan_of
 from weir.methods.hosts._cell import Cell
@@ -26,6 +28,14 @@ __all__ = ["Hosts"]
 
 _SETUP_S = 4.0
 _WITHOUT = "it needs machines: name their inventory, --on INVENTORY"
+
+
+def _with_anyone(inventory: Inventory) -> Inventory:
+    """``inventory`` with names for the nodes that are not reserved yet: for checks that need none."""
+    for each in inventory.unreserved:
+        names = [f"{each.alias}-{number}" for number in range(1, each.size + 1)]
+        inventory = inventory.with_nodes(each.alias, [each.node(name) for name in names])
+    return inventory
 
 
 def _by_ssh(node: Node) -> Relay:
@@ -54,6 +64,8 @@ class Hosts(Method):
         self._file: str | None = None
         self._fleet: Fleet | None = None
         self._controls = Controls()
+        self._held: Inventory | None = None
+        self._reservations = contextlib.ExitStack()
 
     def on(self, inventory: str) -> Hosts:
         """See :meth:`weir.methods.Method.on`."""
@@ -64,8 +76,12 @@ class Hosts(Method):
     def close(self) -> None:
         """See :meth:`weir.methods.Method.close`: restores every node."""
         fleet, self._fleet = self._fleet, None
-        if fleet is not None:
-            fleet.close()
+        try:
+            if fleet is not None:
+                fleet.close()
+        finally:
+            self._held = None
+            self._reservations.close()
 
     def available(self) -> str | None:
         """``None``, or what it lacks."""
@@ -78,7 +94,7 @@ class Hosts(Method):
             held = self._inventory()
             why = obstacle(typed, held.network)
             if why is None:
-                held.bind(typed)
+                _with_anyone(held).bind(typed)
         except (MethodError, InventoryError) as error:
             return str(error)
         return why
@@ -114,8 +130,9 @@ class Hosts(Method):
         if self._fleet is None:
             self._fleet = Fleet(self._connect or _by_ssh)
         try:
-            held = self._inventory()
-            return Cell(json.loads(plan), held, self._fleet, self._controls, sink, progress).execute()
+            if self._held is None:
+                self._held = self._reservations.enter_context(reserved(self._inventory()))
+            return Cell(json.loads(plan), self._held, self._fleet, self._controls, sink, progress).execute()
         except InventoryError as error:
             raise MethodError(str(error)) from error
 

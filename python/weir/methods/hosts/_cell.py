@@ -17,7 +17,7 @@ from weir.hosts.jobs import job
 from weir.hosts.merge import Merger
 from weir.hosts.messages import Frame
 from weir.hosts.place import here_ns
-from weir.hosts.processes import Process, ProcessError
+from weir.hosts.processes import PRIORITY, Process, ProcessError
 from weir.hosts.programs import Remains, files_of
 from weir.hosts.session import Heard, Session
 from weir.hosts.windows import require_windows
@@ -26,6 +26,7 @@ from weir.inventory import Inventory
 from weir.methods import MethodError, Outcome, Progress, Sink
 from weir.methods._document import plan_of
 from weir.methods._watch import Watcher
+from weir.methods.hosts._calibration import calibrate
 from weir.methods.hosts._controls import Controls
 from weir.methods.hosts._fleet import Fleet, Member, together
 from weir.methods.hosts._settings import changes
@@ -42,6 +43,10 @@ _STOP_S = 4.0
 """Time that the others have to end when a node has failed."""
 _TELL_EVERY_S = 0.25
 _READINGS = 9
+_CALIBRATED_S = 600.0
+"""Time for which measurements of the network stand for it."""
+_AT_ONCE = ("nice", "-n", str(PRIORITY))
+"""Agents need little time, but at once, whatever the load."""
 _LATE_NS = 20_000_000
 _UNSEEN = (".delay_p50_ns", ".delay_p99_ns", ".delay_max_ns")
 """One-way delays between two clocks that no one has set: an agent computes them, and they mean nothing."""
@@ -70,6 +75,7 @@ class Cell:
         self._sink = sink
         self._progress = progress
         self._controls = controls
+        self._fleet = fleet
         self._warnings: list[str] = []
         self._times: dict[str, float] = {}
         self._watcher = Watcher(plan)
@@ -92,6 +98,8 @@ class Cell:
             names = self._controls.names(self._plan, self._all)
         with self._timed("agents_s"):
             agents = together(lambda member: member.programs.get("weir-agent") or _agent(member), self._all)
+        with self._timed("calibration_s"):
+            self._calibrate()
         checks = Checks(len(self._plan.flows), len(self._plan.links), len(_weir.event_kinds()))
         session = Session(checks, Heard(Remains(expected=files_of(self._plan))))
         try:
@@ -135,6 +143,17 @@ class Cell:
         done = together(lambda pair: pair[0].keeper.apply(pair[1]), pairs)
         return {member.name: made for (member, _), made in zip(pairs, done, strict=True)}
 
+    def _calibrate(self) -> None:
+        """Compares the network with the scenario's; what was measured some minutes ago is not measured again."""
+        about = {"links": self._document["links"], "flows": [flow["path"] for flow in self._document["flows"]]}
+        which = json.dumps([about, [member.name for member in self._all]])
+        held = self._fleet.calibrated.get(which)
+        if held is None or time.monotonic() - held[0] > _CALIBRATED_S:
+            held = self._fleet.calibrated[which] = time.monotonic(), calibrate(self._plan, self._members)
+        age_s = round(time.monotonic() - held[0], 1)
+        self._keep("calibration.json", {"age_s": age_s, "checks": [check.to_json() for check in held[1]]})
+        self._warnings += [str(check) for check in held[1] if not check.holds]
+
     def _start(self, session: Session, names: Mapping[str, Mapping[str, str]], agents: Sequence[str]) -> None:
         """Starts an agent on each node."""
         plan = renamed(self._document, self._plan)
@@ -148,7 +167,7 @@ class Cell:
                 told = job(plan, hosts, FIRST_PORT, _ends(self._plan.flows, host), names[member.name])
                 about = {key: value for key, value in told.items() if key != "plan"}
                 self._keep(f"job-{member.name}.json", about)
-                command = (*member.keeper.prefix, agent)
+                command = (*member.keeper.prefix, *(_AT_ONCE if member.keeper.is_root else ()), agent)
                 self._processes.append(session.start(member.name, member.place, command, told))
             session.await_ready(self._processes)
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from weir.deploy import Keeper
 from weir.hosts.place import Clock, PlaceError, here_ns
@@ -30,6 +30,9 @@ _EVERY_S = 1.0
 _AT_ONCE = 32
 _FIRST = 9
 _KEPT = 4000
+
+if TYPE_CHECKING:
+    from weir.methods.hosts._calibration import Check
 
 Connect = Callable[[Node], Relay]
 _What = TypeVar("_What")
@@ -104,6 +107,8 @@ class Fleet:
         self._limit_s = limit_s
         self._members: dict[str, Member] = {}
         self._closed = threading.Event()
+        self.calibrated: dict[str, tuple[float, list[Check]]] = {}
+        """Measurements of the network, with the time of each (:mod:`weir.methods.hosts._calibration`)."""
         self._watch: threading.Thread | None = None
 
     def members(self, nodes: Sequence[Node]) -> list[Member]:

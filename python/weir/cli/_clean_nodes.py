@@ -1,0 +1,73 @@
+"""``weir clean --on``: machines are restored from their journals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from weir.cli import _errors
+from weir.cli._common import console, emit_json, plural, print_table
+
+if TYPE_CHECKING:
+    from weir.hosts.relay import Relay
+    from weir.inventory import Node
+
+__all__ = ["clean_nodes"]
+
+
+def clean_nodes(on: Path, *, everything: bool, dry_run: bool, as_json: bool) -> None:
+    """Restores every node of the inventory ``on``, and prints what was undone.
+
+    Raises:
+        weir.inventory.InventoryError: it is wrong.
+        click.exceptions.Exit: a node could not be cleaned.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    from weir import inventory
+    from weir.hosts.ssh import connect_all
+
+    held = inventory.load(on)
+    with connect_all(held.nodes) as made:
+        python = {node.name: node for node in held.nodes}
+        with ThreadPoolExecutor(16) as pool:
+            wanted = [(python[name], place, everything, dry_run) for name, place in made.places.items()]
+            found = list(pool.map(lambda one: _clean(*one), wanted))
+    found += [{"node": name, "undone": [], "removed": [], "error": str(error)} for name, error in made.failed.items()]
+    if as_json:
+        emit_json({"nodes": found, "dry_run": dry_run})
+    else:
+        _print(found, dry_run=dry_run)
+    if any(one["error"] for one in found):
+        raise click.exceptions.Exit(_errors.FAILED)
+
+
+def _clean(node: Node, place: Relay, everything: bool, dry_run: bool) -> dict[str, Any]:
+    from weir.deploy import Keeper, describe
+    from weir.methods import MethodError
+
+    undone: list[str] = []
+    removed: list[str] = []
+    error = None
+    try:
+        keeper = Keeper(place, node.python)
+        if dry_run:
+            undone = [describe(entry["change"]) for entry in keeper.status()["changes"]]
+        else:
+            undone = [describe(entry["change"]) for entry in keeper.restore(force=everything)]
+            removed = keeper.ask("uninstall")["removed"]
+    except MethodError as why:
+        error = str(why)
+    return {"node": node.name, "undone": undone, "removed": removed, "error": error}
+
+
+def _print(found: list[dict[str, Any]], *, dry_run: bool) -> None:
+    word = "would undo" if dry_run else "undone"
+    rows = [
+        (one["node"], one["error"] or "; ".join([*one["undone"], *one["removed"]]) or "nothing to undo")
+        for one in found
+    ]
+    print_table(("node", word), rows)
+    console().print(f"{plural(sum(not one['error'] for one in found), 'node')} clean")

@@ -1,0 +1,158 @@
+"""The claim that a scenario's topology is the network between the nodes, checked before the traffic.
+
+Where links are as they are (``network: existing``), each pair of nodes with a flow is measured by the nodes
+themselves: datagrams there and back for round-trip time and losses, a short bulk transfer for the rate. What differs
+from the scenario by more than a tolerance is told: the run measures the network that there is. Tolerances are wide,
+because a short measurement of a network that others may use proves no more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from weir.hosts.impairments import loss_model
+from weir.hosts.place import Running
+from weir.methods import MethodError
+from weir.methods.hosts import _echo
+from weir.methods.hosts._fleet import Member, together
+from weir.plan import Flow, Loss, Plan, base_rtt_ns, bottleneck, wire_bytes
+
+__all__ = ["Check", "calibrate"]
+
+_PROGRAM = Path(_echo.__file__)
+_RTT_SHARE, _RTT_NS = 0.1, 1_000_000
+"""Tolerance of a round-trip time: a share of it, and a time."""
+_RATE_SHARE = 0.15
+_LOSS = 0.02
+_PACKETS = 100
+_EVERY_S = 0.005
+_RATE_S = 2.0
+_RATE_BYTES = 1448
+_HEADERS = 52
+_PORT = 9_990
+_MOST_PAIRS = 8
+"""Pairs of nodes whose rate is measured, one after another; round trips are measured of all."""
+_PATIENCE_S = 30.0
+
+
+@dataclass(frozen=True)
+class Check:
+    """One comparison of a pair of nodes; ``unit`` is that of its numbers."""
+
+    what: str
+    pair: str
+    expected: float
+    measured: float
+    tolerance: float
+    unit: str
+
+    @property
+    def holds(self) -> bool:
+        """Whether the difference is within the tolerance."""
+        return abs(self.measured - self.expected) <= self.tolerance
+
+    def __str__(self) -> str:
+        """For warnings."""
+        return (
+            f"{self.pair}: the {self.what} is {self.measured:.4g} {self.unit}, the scenario says {self.expected:.4g}: "
+            "this run measures the network that there is"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """For ``calibration.json``."""
+        return {**asdict(self), "holds": self.holds}
+
+
+Pair = tuple[int, int]
+
+
+def calibrate(plan: Plan, members: Mapping[int, Member]) -> list[Check]:
+    """Measures every pair of hosts of ``plan`` that a flow joins, at their nodes.
+
+    Raises:
+        MethodError: a pair cannot be measured; the message says why.
+    """
+    pairs = {(flow.from_, flow.to): flow for flow in reversed(plan.flows)}
+    with _listening([members[host] for host in sorted({to for _, to in pairs})]):
+        seen = dict(zip(pairs, together(lambda pair: _ask(members, pair, rate_s=0.0), pairs), strict=True))
+        rates = {pair: _ask(members, pair, rate_s=_RATE_S)["rate_bps"] for pair in list(pairs)[:_MOST_PAIRS]}
+    return [
+        check
+        for pair, flow in pairs.items()
+        for check in _checks(plan, flow, _named(members, pair), seen[pair], rates.get(pair))
+    ]
+
+
+@contextlib.contextmanager
+def _listening(targets: Sequence[Member]) -> Iterator[None]:
+    """Echoes at ``targets`` during the context."""
+    with contextlib.ExitStack() as stack:
+        running = together(_serve, targets)
+        for one in running:
+            stack.callback(one.kill)
+        for member, one in zip(targets, running, strict=True):
+            assert one.stdout is not None
+            if b"ready" not in one.stdout.readline():
+                assert one.stderr is not None
+                words = one.stderr.read().decode(errors="replace").strip().splitlines()
+                raise MethodError(f"{member.name}: port {_PORT} cannot be used: {words[-1] if words else 'no answer'}")
+        yield
+
+
+def _command(member: Member, **told: Any) -> tuple[str, ...]:
+    if "echo" not in member.programs:
+        member.programs["echo"] = member.place.put("weir-echo.py", _PROGRAM.read_bytes())
+    return member.node.python, "-I", "-S", member.programs["echo"], json.dumps(told)
+
+
+def _serve(member: Member) -> Running:
+    return member.place.start(_command(member, do="serve", address=member.address, port=_PORT))
+
+
+def _ask(members: Mapping[int, Member], pair: Pair, rate_s: float) -> dict[str, Any]:
+    source, target = members[pair[0]], members[pair[1]]
+    count = _PACKETS if not rate_s else 0
+    told = {"source": source.address, "target": target.address, "port": _PORT, "count": count, "interval_s": _EVERY_S}
+    ran = source.place.run(_command(source, do="ask", rate_s=rate_s, **told), timeout_s=_PATIENCE_S)
+    if ran.code:
+        words = ran.err.decode(errors="replace").strip().splitlines()
+        raise MethodError(f"{_named(members, pair)} cannot be measured: {words[-1] if words else ran.code}")
+    answer: dict[str, Any] = json.loads(ran.out)
+    if count and not answer["rtt_ns"]:
+        raise MethodError(
+            f"{_named(members, pair)}: nothing comes back from {target.address} port {_PORT}: is there a way, "
+            "or a firewall?"
+        )
+    return answer
+
+
+def _share(loss: Loss | None) -> float:
+    """The share of packets that is lost in the long run."""
+    return 0.0 if loss is None else loss_model(loss).share(loss) or 0.0
+
+
+def _named(members: Mapping[int, Member], pair: Pair) -> str:
+    return f"{members[pair[0]].name} to {members[pair[1]].name}"
+
+
+def _checks(plan: Plan, flow: Flow, pair: str, seen: Mapping[str, Any], rate_bps: float | None) -> Iterator[Check]:
+    rtt_ns = base_rtt_ns(plan, flow)
+    found_ns = seen["rtt_ns"][len(seen["rtt_ns"]) // 10]  # hosts that others use delay some
+    tolerance = (_RTT_SHARE * rtt_ns + _RTT_NS) / 1e6
+    yield Check("round-trip time", pair, rtt_ns / 1e6, found_ns / 1e6, tolerance, "ms")
+    path = (*flow.path, *flow.reverse_path)
+    kept = math.prod(1 - _share(plan.links[link].loss) for link in path)
+    lost = 1 - len(seen["rtt_ns"]) / seen["sent"]
+    # Three standard deviations of a count of losses, and what a first packet may cost.
+    slack = _LOSS + 3 * math.sqrt(max(kept * (1 - kept), 0.0) / seen["sent"])
+    yield Check("loss there and back", pair, 100 * (1 - kept), 100 * lost, 100 * slack, "%")
+    if rate_bps is not None:
+        link = bottleneck(plan, flow.path)
+        expected = link.rate_bps * _RATE_BYTES / wire_bytes(link, _RATE_BYTES + _HEADERS)
+        yield Check("rate of TCP", pair, expected / 1e6, rate_bps / 1e6, _RATE_SHARE * expected / 1e6, "Mb/s")
