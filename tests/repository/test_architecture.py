@@ -46,6 +46,7 @@ LAYERS: dict[str, set[str]] = {
         *("weir._duration", "weir._errors", "weir._owner", "weir._programs", "weir._weir", "weir.bpf", "weir.cc"),
         *("weir.confine", "weir.deploy", "weir.hosts", "weir.inventory", "weir.lab", "weir.queues", "weir.run"),
     },
+    "archive": {"weir._inside", "weir.run"},
     "deploy": {"weir._errors", "weir._programs", "weir.hosts"},
     "bpf": {"weir._errors", "weir._programs", "weir._seal", "weir.cc"},
     "engine": {

@@ -24,6 +24,7 @@ COMMANDS: dict[str, str] = {
     "validate": "Measure one method's error against another.",
     "revalidate": "Check that a published validation still holds.",
     "catalogue": "List the scenarios of weir, or execute them by several methods.",
+    "open": "Unpack an archived run, and build its report.",
     "metrics": "List the metrics and their definitions.",
     "schema": "Print the columns of a run's tables, or a JSON schema.",
     "cc": "List, build, load and compare congestion controls.",

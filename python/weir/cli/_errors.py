@@ -26,6 +26,7 @@ _KNOWN: tuple[tuple[str, str, int], ...] = (
     ("weir.metrics", "MetricError", BAD_INPUT),
     ("weir.report", "ReportError", BAD_INPUT),
     ("weir.compare", "CompareError", BAD_INPUT),
+    ("weir.archive", "ArchiveError", BAD_INPUT),
     ("weir.study.errors", "StudyError", BAD_INPUT),
     ("weir.methods", "UnknownMethodError", BAD_INPUT),
     ("weir.methods", "UnfitMethodError", BAD_INPUT),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from weir.cli import _hosts_check, _hosts_reserve, _hosts_show
+from weir.cli import _hosts_check, _hosts_reserve, _hosts_show, _hosts_stages
 from weir.cli._common import examples
 
 __all__ = ["command"]
@@ -15,6 +15,8 @@ _EPILOG = examples(
     ("weir hosts reserve grid.yaml", "reserve the nodes of an inventory"),
     ("weir hosts status", "what is reserved"),
     ("weir hosts release grid.yaml", "give them back"),
+    ("weir hosts archive runs/my", "a run as one file"),
+    ("weir hosts clean grid.yaml", "undo what lost experiments changed"),
 )
 
 
@@ -29,6 +31,10 @@ _COMMANDS = (
     _hosts_reserve.reserve,
     _hosts_reserve.release,
     _hosts_reserve.status,
+    _hosts_stages.deploy,
+    _hosts_stages.collect,
+    _hosts_stages.archive,
+    _hosts_stages.clean,
 )
 for _each in _COMMANDS:
     command.add_command(_each)

@@ -92,6 +92,8 @@ class Cell:
         from weir import _weir
 
         self._tell_former()
+        with self._timed("environment_s"):
+            self._keep_environments()
         with self._timed("settings_s"):
             changed = self._configure()
         with self._timed("congestion_controls_s"):
@@ -135,6 +137,13 @@ class Cell:
                     f"{member.name}: {member.restored} changes of an interrupted experiment were undone before"
                 )
                 member.restored = 0
+
+    def _keep_environments(self) -> None:
+        """Keeps what each node is, in the first cell of the run that uses it."""
+        new = [member for member in self._all if not member.described]
+        for member, facts in zip(new, together(_facts, new), strict=True):
+            self._keep(f"environment/{member.name}.json", facts)
+            member.described = True
 
     def _configure(self) -> dict[str, Sequence[Mapping[str, Any]]]:
         """Changes the nodes; what was changed, by node."""
@@ -272,6 +281,10 @@ class Cell:
 
     def _keep(self, name: str, value: object) -> None:
         self._sink.open(name).write((json.dumps(value, indent=2) + "\n").encode())
+
+
+def _facts(member: Member) -> dict[str, Any]:
+    return member.keeper.ask("facts", device=member.device)
 
 
 def _agent(member: Member) -> str:

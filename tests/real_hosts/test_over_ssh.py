@@ -1,0 +1,166 @@
+"""``weir run --on`` on a test bed with real servers of OpenSSH: failures, continuing, and what is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from nodes_support import text
+
+from shared import argv, environment
+from weir.run import open_run
+
+NODES = ("a1", "a2", "b1", "b2")
+SAVE = "/proc/sys/net/ipv4/tcp_no_metrics_save"
+LEFT = f"cat {SAVE}; ls ~/.local/state/weir /tmp 2>/dev/null | grep -E 'journal|weir-'; pgrep 'weir-agent|python'"
+
+
+class Bed:
+    """A test bed of four nodes."""
+
+    def __init__(self, state: Path, name: str, inventory: str) -> None:
+        self.state = state
+        self.name = name
+        self.inventory = Path(inventory)
+
+    def weir(self, *arguments: str) -> str:
+        """The output of a command of weir, which succeeds."""
+        done = subprocess.run(argv(*arguments), capture_output=True, text=True, env=self.environment, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return environment(XDG_STATE_HOME=str(self.state))
+
+    def exec(self, node: str, line: str) -> str:
+        """The output of a shell in a node."""
+        command = argv("testbed", "exec", "--name", self.name, node, "--", "sh", "-c", line)
+        return subprocess.run(command, capture_output=True, text=True, env=self.environment, check=False).stdout.strip()
+
+    def start(self, scenario: Path, run: Path) -> subprocess.Popen[str]:
+        """Starts ``weir run``."""
+        command = argv("run", str(scenario), "--on", str(self.inventory), "--out", str(run), "--no-report")
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, stdout=pipe, stderr=subprocess.STDOUT, text=True, env=self.environment)
+
+    def is_clean(self) -> bool:
+        """Whether nothing is left on any node."""
+        return all(self.exec(node, LEFT) == "0" for node in NODES)
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    state = tmp_path_factory.mktemp("state")
+    name = f"t{os.getpid():x}"
+    tried = subprocess.run(
+        argv("testbed", "up", "--name", name, "--json"),
+        capture_output=True,
+        text=True,
+        env=environment(XDG_STATE_HOME=str(state)),
+        check=False,
+    )
+    if tried.returncode == 2:
+        pytest.skip(f"no test bed: {tried.stderr.strip()}")
+    assert tried.returncode == 0, tried.stderr
+    made = Bed(state, name, json.loads(tried.stdout)["inventory"])
+    yield made
+    made.weir("testbed", "down", "--name", name)
+
+
+def until(true: Callable[[], bool], seconds: float = 30.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.3)
+    return True
+
+
+def scenario(folder: Path, until_s: str = "8s") -> Path:
+    path = folder / "test.yaml"
+    path.write_text(text(until=until_s, rtt="18ms", rate="1Gbps") + "sweep: {transport.buffers: [1MB, 2MB]}\n")
+    return path
+
+
+def running(bed: Bed, run: subprocess.Popen[str], cells: Path, number: int = 0) -> None:
+    """Waits until the cell with that number is executed, and its agents run."""
+    name = f"{number:04}-r0"
+    assert until(lambda: any(cells.parent.glob(f".partial/{name}-*/job-b2.json")), 90), run.poll()
+    assert until(lambda: bool(bed.exec("a1", "pgrep weir-agent")))
+    time.sleep(2)
+
+
+def test_a_lost_node_ends_the_run_and_the_same_command_continues_it(bed: Bed, tmp_path: Path) -> None:
+    file, folder = scenario(tmp_path), tmp_path / "run"
+    run = bed.start(file, folder)
+    running(bed, run, folder / "cells", 1)
+    begun = time.monotonic()
+    bed.exec("a1", "kill -9 $(ps -eo pid,args | awk '/sshd: .*@notty/{print $1}')")
+    out, _ = run.communicate(timeout=60)
+    assert time.monotonic() - begun < 15
+    assert run.returncode == 1
+    assert "a1 is lost, and was last heard at" in out
+    assert "1 of 2 cells were finished and are kept" in out
+    assert until(bed.is_clean)
+
+    whole = folder / "cells" / "0000-r0" / "manifest.json"
+    before = whole.stat().st_mtime_ns
+    partial = json.loads((folder / "cells" / "0001-r0" / "manifest.json").read_text())
+    assert "a1 is lost" in partial["partial"]
+    assert "key" not in partial
+    assert (folder / "cells" / "0001-r0" / "goodput.parquet").is_file()
+
+    again = bed.start(file, folder)
+    out, _ = again.communicate(timeout=120)
+    assert again.returncode == 0, out
+    assert "1 kept from before" in out
+    assert whole.stat().st_mtime_ns == before
+    found = open_run(folder)
+    assert [cell.id for cell in found.cells] == ["0000-r0", "0001-r0"]
+    assert not any("partial" in warning for warning in found.warnings)
+    assert bed.is_clean()
+
+
+def test_a_killed_agent_costs_its_cell_only(bed: Bed, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    run = bed.start(scenario(tmp_path, "5s"), folder)
+    running(bed, run, folder / "cells")
+    bed.exec("b2", "kill -9 $(pgrep weir-agent)")
+    out, _ = run.communicate(timeout=120)
+    assert run.returncode == 1
+    assert "b2 failed at" in out
+    assert "2 cells executed" in out
+    assert "1 failed" in out
+    assert bed.is_clean()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT], ids=["killed", "interrupted"])
+def test_nothing_is_left_when_the_controller_is(bed: Bed, tmp_path: Path, number: signal.Signals) -> None:
+    folder = tmp_path / "run"
+    run = bed.start(scenario(tmp_path), folder)
+    running(bed, run, folder / "cells")
+    assert bed.exec("a1", f"cat {SAVE}") == "1"
+    run.send_signal(number)
+    run.communicate(timeout=60)
+    assert until(bed.is_clean)
+
+
+def test_machines_are_cleaned_from_their_journals_alone(bed: Bed, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    run = bed.start(scenario(tmp_path), folder)
+    running(bed, run, folder / "cells")
+    # Controller, relay and watchdog are gone at once, as after a loss of power without a reboot.
+    bed.exec("a1", "kill -9 $(pgrep python)")
+    run.kill()
+    run.communicate(timeout=60)
+    assert bed.exec("a1", f"cat {SAVE}") == "1"
+    assert "tcp_no_metrics_save='1'" in bed.weir("clean", "--on", str(bed.inventory))
+    assert bed.exec("a1", f"cat {SAVE}") == "0"
+    assert "nothing to undo" in bed.weir("clean", "--on", str(bed.inventory))
