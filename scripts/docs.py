@@ -263,6 +263,12 @@ def _plan_types() -> str:
     return plan_types()
 
 
+def _imports() -> str:
+    from imports import drawn
+
+    return drawn()
+
+
 def _elements() -> str:
     from elements_page import elements_page
 
@@ -275,6 +281,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "docs/schema/plan.schema.json": _plan_schema,
     "docs/schema/scenario.schema.json": _scenario_schema,
     "docs/images/inventory.svg": _inventory_picture,
+    "docs/images/imports.svg": _imports,
     "docs/tables.md": _tables,
     "docs/elements.md": _elements,
     "docs/metrics.md": _metrics,

@@ -477,6 +477,8 @@ def test_nothing_depends_on_the_name_of_a_congestion_control() -> None:
 def test_every_package_has_its_place() -> None:
     packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
     assert packages == {*LAYERS, "cli"}
+    described = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("## Python")[2]
+    assert not [name for name in packages if f"\n    {name}/ " not in described]
 
 
 @pytest.mark.parametrize("layer", ["inventory", "language", "metrics", "plan", "run", "scenario"])
