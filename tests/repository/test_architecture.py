@@ -70,7 +70,7 @@ LAYERS: dict[str, set[str]] = {
     # The language, for the words of its links.
     "testbed": {
         *("weir._errors", "weir._files", "weir._owner", "weir._programs", "weir._remove", "weir._seal", "weir.hosts"),
-        "weir.scenario",
+        *("weir.language", "weir.scenario"),
     },
     "cluster": {
         *("weir._files", "weir._remove", "weir._weir", "weir.cc", "weir.confine", "weir.engine", "weir.methods"),

@@ -205,7 +205,7 @@ def test_status_for_programs_and_people(bed: Bed, weir: Weir) -> None:
     assert [node["name"] for node in told["nodes"]] == ["a1", "a2", "b1", "b2"]
     assert all(node["up"] for node in told["nodes"])
     assert weir("testbed", "status", "--name", "nodes", "--config").out == f"{bed.config}\n"
-    assert "18 ms, 20 Mb/s between sites" in weir("testbed", "status").out
+    assert "18 ms, 20 Mb/s: A-B\n" in weir("testbed", "status").out
 
 
 def test_daemons_stay_and_leave_no_zombies(bed: Bed) -> None:

@@ -6,6 +6,7 @@ import ipaddress
 import itertools
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -95,7 +96,10 @@ def test_addresses_tell_site_and_node() -> None:
 def test_links_join_all_nodes() -> None:
     links = compile_links(Shape(3, 2), LinkOptions(rtt="20ms", rate="50Mbps", loss="1%"))
     plan = links.plan
-    assert (links.rtt_ns, links.rate_bps, links.access_bps) == (20_000_000, 50_000_000, 1_000_000_000)
+    assert [(t.between, t.rtt_ns, t.rate_bps) for t in links.trunks] == [
+        ((one, other), 20_000_000, 50_000_000) for one, other in (("A", "B"), ("A", "C"), ("B", "C"))
+    ]
+    assert links.access_bps == 1_000_000_000
     assert len(plan["flows"]) == 6 * 5 // 2
     for flow in plan["flows"]:
         for path, begin, end in ((flow["path"], "from", "to"), (flow["reverse_path"], "to", "from")):
@@ -107,3 +111,64 @@ def test_links_join_all_nodes() -> None:
             assert [link["loss"] for link in way if link["loss"]] == (
                 [] if same_site else [{"kind": "bernoulli", "p": 0.01}]
             )
+
+
+def test_this_machine_is_a_host_of_the_only_network() -> None:
+    plan = compile_links(Shape(2, 2), LinkOptions(), controller=True).plan
+    assert [node["name"] for node in plan["nodes"][:5]] == ["a1", "a2", "b1", "b2", "controller"]
+    assert len(plan["flows"]) == 5 * 4 // 2
+    (to_b2,) = [flow for flow in plan["flows"] if (flow["from"], flow["to"]) == (3, 4)]
+    assert [plan["links"][link]["delay"]["delay_ns"] for link in to_b2["path"]] == [0, 9_000_000, 0]
+
+
+_LINKS = """
+connections:
+  - {between: [A, B], rtt: 9.5ms, rate: 100Mbps}
+  - between: [C, A]
+    queue: {fq_codel: {ecn: true}}
+    loss: 0.1%
+"""
+
+
+def test_links_of_single_pairs(tmp_path: Path) -> None:
+    file = tmp_path / "links.yaml"
+    file.write_text(_LINKS)
+    links = compile_links(Shape(3, 1), LinkOptions(rtt="20ms"), file)
+    assert [(t.between, t.rtt_ns, t.rate_bps) for t in links.trunks] == [
+        (("A", "B"), 9_500_000, 100_000_000),
+        (("A", "C"), 20_000_000, 1_000_000_000),
+        (("B", "C"), 20_000_000, 1_000_000_000),
+    ]
+    queues = [(t.there["queue"]["kind"], t.back["queue"]["kind"], t.back["loss"]) for t in links.trunks]
+    plain, fair = "droptail", "fq_codel"
+    assert queues == [(plain, plain, None), (fair, fair, {"kind": "bernoulli", "p": 0.001}), (plain, plain, None)]
+    assert links.trunks[0].there["queue"]["limit"]["bytes"] == 100_000_000 * 0.0095 / 8, "one product of its own"
+
+
+_WRONG = """
+connections:
+  - {between: [A, D], rtt: 9.5}
+  - {between: [A, A], rate: fast}
+  - {between: [A, B], loss: [1, 2]}
+  - {between: [B, A]}
+"""
+
+
+def test_mistakes_in_a_file_have_places(weir: Weir, tmp_path: Path) -> None:
+    file = tmp_path / "links.yaml"
+    file.write_text(_WRONG)
+    ran = weir("testbed", "up", "--links", file)
+    assert ran.code == 2
+    expected = (
+        "3:15: `D` is not a site of this test bed",
+        "3:28: `9.5` needs a unit",
+        "4:15: `A` and `A` are one site",
+        "4:29: `fast` is not a rate",
+        "5:29: expected a loss model",
+        "6:15: the link between `A` and `B` is there twice",
+    )
+    assert all(f"{file}:{words}" in ran.err for words in expected), ran.err
+    file.write_text("connections:\n  - {between: [A, B], speed: 1}\n")
+    assert f"{file}:2:23: unknown key `speed`" in weir("testbed", "up", "--links", file).err
+    gone = weir("testbed", "up", "--links", tmp_path / "gone")
+    assert (gone.code, gone.err) == (2, f"weir: --links: {tmp_path / 'gone'}: No such file or directory\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -53,6 +54,12 @@ _name_option = click.option("--name", default="bed", show_default=True, help="Na
     "--queue", metavar="QUEUE", help="Queue before it: a size such as 100packets, or a discipline. Default: 1bdp."
 )
 @click.option("--loss", metavar="LOSS", help="Random losses on it, in each direction, such as 0.1%. Default: none.")
+@click.option(
+    "--links",
+    "link_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File with `connections`: links of single pairs of sites.",
+)
 @click.option("--access", metavar="RATE", help="Rate of each node's link. Default: 1Gbps.")
 @click.option("--mtu", metavar="SIZE", help="Largest IP packet. Default: 1500B.")
 @_name_option
@@ -66,6 +73,7 @@ _name_option = click.option("--name", default="bed", show_default=True, help="Na
 def up(
     sites: int,
     nodes: int,
+    link_file: Path | None,
     name: str,
     control: str | None,
     one_network: bool,
@@ -89,7 +97,13 @@ def up(
 
     given: dict[str, Any] = {} if limit_s is None else {"time_limit_s": limit_s}
     options = LinkOptions(**links)
-    given |= {"control": control, "one_network": one_network, "user": user, "disk_bytes": _size(disk)}
+    given |= {
+        "link_file": link_file,
+        "control": control,
+        "one_network": one_network,
+        "user": user,
+        "disk_bytes": _size(disk),
+    }
     request = Request(sites=sites, nodes=nodes, links=options, name=name, **given)
     if with_slurm:
         slurm.require()
@@ -218,9 +232,14 @@ def status(name: str | None, path: str | None, as_json: bool) -> None:
 
 def _describe(bed: Bed) -> None:
     links = bed.links
-    figures = f"{links['rtt_ns'] / 1e6:g} ms, {links['rate_bps'] / 1e6:g} Mb/s between sites"
     left = clock_text(max(0.0, bed.until - time.time()))
-    console().print(f"test bed {bed.name}: {plural(len(bed.nodes), 'node')}; {figures}; ends in {left}")
+    console().print(f"test bed {bed.name}: {plural(len(bed.nodes), 'node')}; ends in {left}")
+    kinds: dict[str, list[str]] = {}
+    for each in links["between"]:
+        figures = f"{each['rtt_ns'] / 1e6:g} ms, {each['rate_bps'] / 1e6:g} Mb/s"
+        kinds.setdefault(figures, []).append("-".join(each["between"]))
+    for figures, pairs in kinds.items():
+        console().print(f"{figures}: {', '.join(pairs)}")
     rows = [(n.name, n.set, n.control, n.experiment, str(n.pid), "up" if n.up else "down") for n in bed.nodes]
     print_table(("node", "set", "control", "experiment", "process", "state"), rows)
 

@@ -56,7 +56,9 @@ class Bed:
     until: float
     """When it ends by itself, in seconds since 1970."""
     links: dict[str, Any]
-    """The links as they were asked for, and ``rtt_ns``, ``rate_bps``, ``access_bps``, ``mtu_bytes`` of them."""
+    """The links: ``given`` as options, ``access_bps`` and ``mtu_bytes`` of a node's, and ``between`` the sites: a list
+    of ``{"between": [SITE, SITE], "rtt_ns": ..., "rate_bps": ...}``.
+    """
     user: str
     """As whom the inventory and ``ssh -F`` log in."""
     supervisor: int

@@ -38,7 +38,7 @@ __all__ = [
 OWNER = "owner"
 FACTS = "bed.json"
 LOG = "log"
-VERSION = 2
+VERSION = 3
 """Of the form of ``bed.json``."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import string
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from weir.testbed._errors import TestbedError
 
@@ -133,3 +133,7 @@ class LinkOptions:
     """Rate of a node's link; 1 Gb/s."""
     mtu: str | None = None
     """Largest IP packet; 1500 B."""
+
+    def over(self, other: LinkOptions) -> LinkOptions:
+        """These options, completed by those of ``other``."""
+        return LinkOptions(**{f.name: getattr(self, f.name) or getattr(other, f.name) for f in fields(self)})

@@ -43,6 +43,8 @@ class Request:
     nodes: int = 2
     """At each site."""
     links: LinkOptions = field(default_factory=LinkOptions)
+    link_file: Path | None = None
+    """Says more of the links between single pairs of sites."""
     name: str = DEFAULT_NAME
     time_limit_s: float = 12 * 3600.0
     """After this time, it ends by itself."""
@@ -79,11 +81,11 @@ def up(request: Request, progress: Callable[[Step], None] = lambda _: None) -> B
     shape = Shape(request.sites, request.nodes)
     check_name(request.name)
     _check_limits(request)
-    links = compile_links(shape, request.links, controller=request.one_network)
+    links = compile_links(shape, request.links, request.link_file, controller=request.one_network)
     server = _require()
     _make_way(request.name)
     given = {part: text for part, text in asdict(request.links).items() if text is not None}
-    figures = {name: getattr(links, name) for name in ("rtt_ns", "rate_bps", "access_bps", "mtu_bytes")}
+    between = [{"between": t.between, "rtt_ns": t.rtt_ns, "rate_bps": t.rate_bps} for t in links.trunks]
     order = {
         "name": request.name,
         "sites": request.sites,
@@ -95,7 +97,12 @@ def up(request: Request, progress: Callable[[Step], None] = lambda _: None) -> B
         "user": request.user,
         "sshd": server,
         "link": {name: getattr(links, name) for name in ("mtu_bytes", "access_bps", "overhead_bytes")},
-        "links": {"given": given, **figures},
+        "links": {
+            "given": given,
+            "between": between,
+            "access_bps": links.access_bps,
+            "mtu_bytes": links.mtu_bytes,
+        },
     }
     _start(order, json.dumps(links.plan, separators=(",", ":")), progress)
     bed = find(request.name)
@@ -259,9 +266,8 @@ def _inventory(ready: Mapping[str, Any], order: Mapping[str, Any]) -> str:
         found["nodes"].append({"name": node["name"], "address": node["control"], **apart})
     names = list(sets)
     connections = [
-        {"between": [one, other], "rate": _rate(links["rate_bps"]), "rtt": f"{links['rtt_ns'] / 1e6:.12g}ms"}
-        for number, one in enumerate(names)
-        for other in names[number + 1 :]
+        {"between": list(each["between"]), "rate": _rate(each["rate_bps"]), "rtt": f"{each['rtt_ns'] / 1e6:.12g}ms"}
+        for each in links["between"]
     ]
     content: dict[str, Any] = {"sets": sets}
     if connections:
