@@ -4,14 +4,14 @@
 # its network is its own once the packages are there. It prints `ready`, and ends with the test.
 set -eu
 mount -t tmpfs -o size=3g none "$1"
-mkdir "$1/above" "$1/work" "$1/root"
-mount -t overlay overlay -o "lowerdir=/,upperdir=$1/above,workdir=$1/work" "$1/root"
-mount -t proc proc "$1/root/proc"
-mount --rbind /dev "$1/root/dev"
-cd "$1/root"
+mkdir "$1/above" "$1/below" "$1/all"
+mount -t overlay overlay -o "lowerdir=/,upperdir=$1/above,workdir=$1/below" "$1/all"
+mount -t proc proc "$1/all/proc"
+mount --rbind /dev "$1/all/dev"
+cd "$1/all"
 printf '#!/bin/sh\nexit 101\n' > usr/sbin/policy-rc.d  # no service starts by itself
 chmod 755 usr/sbin/policy-rc.d
-cat > root/start.sh <<'END'
+cat > start.sh <<'END'
 set -eu
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 ip link set lo up
@@ -38,4 +38,4 @@ while :; do sleep 1; done
 END
 packages="oar-server oar-server-pgsql oar-user oar-user-pgsql oar-node postgresql libjson-perl"
 DEBIAN_FRONTEND=noninteractive chroot . apt-get install -y --no-install-recommends $packages
-exec unshare --net --uts chroot . sh /root/start.sh
+exec unshare --net --uts chroot . sh /start.sh
