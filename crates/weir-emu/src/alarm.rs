@@ -1,51 +1,51 @@
-//! How long to sleep: a timer of the kernel rings late, by an amount that is of the machine and its load.
+//! The length of sleeps: kernel timers fire late, by an amount that depends on machine and load.
 //!
-//! The alarm is set early by what nine timers in ten were late so far, and the loop spins through the rest. The estimate
-//! moves up by nine parts where a timer was later and down by one part where it was not, so that it settles at that
-//! quantile (H. Robbins and S. Monro, "A stochastic approximation method", 1951).
+//! The alarm is set early by the 90th percentile of past lateness, and the loop spins through the rest. The estimate
+//! rises by nine parts after a later timer and falls by one part otherwise, so that it settles at that percentile
+//! (H. Robbins and S. Monro, "A stochastic approximation method", 1951).
 //!
-//! Spinning takes the processor from the hosts, and a thread of real-time priority that never sleeps is stopped by the
-//! kernel for 50 ms at a time. So there is a budget: a share of the time may be spun, and no more than some of it at once; beyond it, the loop sleeps
-//! and is as late as timers are.
+//! Spinning takes the processor from the hosts, and the kernel stops a real-time thread that never sleeps for 50 ms at
+//! a time. So spinning has a budget, a share of the time with a limit at once. Without budget, the loop sleeps, and is
+//! as late as the timers.
 
 use weir_units::{Dur, Time};
 
-/// Of the time, one part in this many may be spun.
+/// The loop may spin for one part in this many of the time.
 const SHARE: u64 = 4;
-/// Most that may be spun at once, after sleeping for long.
+/// Maximum spinning at once, after a long sleep.
 const BURST: Dur = Dur::from_micros(500);
 const UP: Dur = Dur::from_nanos(900);
 const DOWN: Dur = Dur::from_nanos(100);
 
-/// An alarm that learns.
+/// An alarm that learns the lateness of timers.
 #[derive(Clone, Copy, Debug)]
 pub struct Alarm {
     lateness: Dur,
     most: Dur,
     budget: Dur,
-    /// Until when the budget is accounted for.
+    /// The budget is up to date until this instant.
     accounted: Time,
 }
 
 impl Alarm {
-    /// An alarm that is never set early by more than `most`.
+    /// Creates an alarm that is never early by more than `most`.
     pub fn new(most: Dur) -> Alarm {
         Alarm { lateness: Dur(most.0 / 2), most, budget: BURST, accounted: Time::ZERO }
     }
 
-    /// How long to sleep at `now` before something that is due in `wait`; the rest is to be spun through.
+    /// The sleep at `now` before an event due in `wait`; the loop spins through the rest.
     pub fn sleep(&mut self, now: Time, wait: Dur) -> Dur {
         self.budget = (self.budget + Dur(now.since(self.accounted).0 / SHARE)).min(BURST);
         self.accounted = now;
         if self.budget < self.lateness.min(wait) { wait } else { wait - self.lateness }
     }
 
-    /// The loop span for so long.
+    /// Records that the loop spun for `time`.
     pub fn spun(&mut self, time: Dur) {
         self.budget = self.budget - time;
     }
 
-    /// It rang `late`.
+    /// Records that the timer fired `late`.
     pub fn rang(&mut self, late: Dur) {
         self.lateness = if late > self.lateness { (self.lateness + UP).min(self.most) } else { self.lateness - DOWN };
     }

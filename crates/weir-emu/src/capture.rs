@@ -1,5 +1,5 @@
-//! A capture of the headers of all packets that the sending hosts see, whatever they are: what `weir emulate` writes, where
-//! programs of others make the traffic. Packets of a train are shown one by one, as they are on the wire.
+//! A capture of the headers of all packets at the sending hosts. `weir emulate` writes it, where foreign programs make
+//! the traffic. The packets of a train appear one by one, as on the wire.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -17,16 +17,16 @@ use weir_units::Time;
 pub struct Capture {
     file: PcapFile<BufWriter<File>>,
     directory: Directory,
-    /// By host: whether it sends data of a flow. What belongs to no flow is shown there.
+    /// By host: whether it sends data of a flow. Packets that belong to no flow are captured there.
     sends: Vec<bool>,
     failure: Option<io::Error>,
 }
 
 impl Capture {
-    /// Begins the file.
+    /// Creates the file.
     ///
     /// # Errors
-    /// When it cannot be created.
+    /// The file cannot be created.
     pub fn create(path: &Path, job: &Job) -> io::Result<Capture> {
         let sends = |node: u32| job.plan.flows.iter().any(|flow| flow.from == node);
         Ok(Capture {
@@ -37,7 +37,7 @@ impl Capture {
         })
     }
 
-    /// `host` sent a frame, virtio header included.
+    /// Captures a frame from `host`, which begins with a virtio header.
     pub fn sent(&mut self, at: Time, host: u32, frame: &Frame, bytes: &[u8]) {
         let way = self.directory.way(host, frame);
         let is_shown = match way.and_then(|way| way.flow.map(|flow| (flow, way.route))) {
@@ -49,7 +49,7 @@ impl Capture {
         }
     }
 
-    /// A delivery is made.
+    /// Captures a delivery.
     pub fn received(&mut self, flow: u32, delivery: &Delivery, frame: &Frame, bytes: &[u8]) {
         let is_shown = match self.directory.sender(flow) {
             Some(sender) => sender == delivery.host,
@@ -71,10 +71,10 @@ impl Capture {
         }
     }
 
-    /// Writes what is in memory.
+    /// Writes the buffered packets.
     ///
     /// # Errors
-    /// When this or an earlier write fails.
+    /// This or an earlier write failed.
     pub fn flush(&mut self) -> io::Result<()> {
         self.failure.take().map_or(Ok(()), Err)?;
         self.file.out().flush()

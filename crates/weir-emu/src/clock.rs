@@ -11,22 +11,22 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that is 0 at the monotonic instant `base_ns` and stops at `end`.
+    /// Creates a clock that shows 0 at the monotonic instant `base_ns` and stops at `end`.
     pub fn new(base_ns: u64, end: Time) -> Clock {
         Clock { base_ns, end }
     }
 
-    /// Now.
+    /// The present.
     pub fn now(&self) -> Time {
         self.at(monotonic_ns())
     }
 
-    /// What it shows at a monotonic instant.
+    /// Converts a monotonic instant.
     pub fn at(&self, monotonic_ns: u64) -> Time {
         Time(monotonic_ns.saturating_sub(self.base_ns)).min(self.end)
     }
 
-    /// Where it stops.
+    /// The instant at which it stops.
     pub fn end(&self) -> Time {
         self.end
     }

@@ -1,4 +1,4 @@
-//! Standard input and output, each in a thread of its own: whoever reads or writes slowly must not delay a packet.
+//! Standard input and output, each in a thread of its own, so that slow readers and writers delay no packet.
 
 use std::fs::File;
 use std::io::{self, BufRead, Write};
@@ -11,27 +11,27 @@ use rustix::io::Errno;
 use weir_protocol::{Command, Message, Outbox};
 use weir_run::Column;
 
-/// What arrives on standard input.
+/// An item of standard input.
 pub enum Input {
     /// A command.
     Command(Command),
-    /// A line that is none; the text says what is wrong.
+    /// A line that is not a command; the text says why.
     Bad(String),
-    /// Nobody is there any more.
+    /// The end: the parent is gone.
     End,
 }
 
-/// Commands as they arrive.
+/// The commands of standard input.
 pub struct Inbox {
     wake: OwnedFd,
     receiver: Receiver<Input>,
 }
 
 impl Inbox {
-    /// Begins to read `input`.
+    /// Starts a thread that reads `input`.
     ///
     /// # Errors
-    /// When the system has no descriptor or thread left.
+    /// The system has no descriptor or thread left.
     pub fn new(mut input: impl BufRead + Send + 'static) -> io::Result<Inbox> {
         let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let mut waker = File::from(wake.try_clone()?);
@@ -72,7 +72,7 @@ impl Inbox {
         }
     }
 
-    /// What arrived next, if anything did.
+    /// The next item, if one has arrived.
     pub fn next(&self) -> Option<Input> {
         self.receiver.try_recv().ok()
     }
@@ -90,10 +90,10 @@ pub struct Reporter {
 }
 
 impl Reporter {
-    /// Writes to `out`.
+    /// Starts a thread that writes to `out`.
     ///
     /// # Errors
-    /// When the system has no thread left.
+    /// The system has no thread left.
     pub fn new(out: impl Write + Send + 'static) -> io::Result<Reporter> {
         let (sender, receiver) = channel::<Item>();
         let thread = std::thread::Builder::new().name("stdout".to_owned()).spawn(move || {
@@ -109,7 +109,7 @@ impl Reporter {
         Ok(Reporter { sender: Some(sender), thread: Some(thread) })
     }
 
-    /// Sends a message. If nobody reads, the end of standard input tells so as well.
+    /// Sends a message. A missing reader is noticed by the end of standard input.
     pub fn send(&self, message: Message) {
         self.put(Item::Message(message));
     }
@@ -125,7 +125,7 @@ impl Reporter {
         }
     }
 
-    /// Waits until all is written.
+    /// Waits until everything is written.
     ///
     /// # Errors
     /// From the stream.

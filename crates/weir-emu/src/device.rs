@@ -1,4 +1,4 @@
-//! The devices through which packets enter and leave: the TUN device of a host, or an interface that is bridged.
+//! The devices through which packets enter and leave: TUN devices of hosts, or bridged interfaces.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,37 +12,37 @@ use weir_sys::{clock, netns, packet};
 
 use crate::tap::Tap;
 
-/// Frames that wait in a packet socket: 4 MB hold 2 ms at 10 Gb/s, several times a late wake-up.
+/// Buffer of a packet socket: 4 MB hold 2 ms at 10 Gb/s, several times the delay of a late wake-up.
 const SOCKET_BYTES: usize = 4 << 20;
 const MAX_PATIENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(1);
 
-/// Which offloads the sending stacks may use.
+/// The offloads that the sending stacks may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offloads {
-    /// Trains, and checksums left out.
+    /// Trains, and partial checksums.
     All,
-    /// Packets of the MTU, complete.
+    /// None: complete packets of at most the MTU.
     None,
 }
 
-/// How the devices of a job are opened.
+/// Options for opening the devices of a job.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening {
-    /// What precedes the IP header in their frames.
+    /// The header before the IP header in their frames.
     pub link: Link,
-    /// Which offloads the hosts may use.
+    /// The offloads that the hosts may use.
     pub offloads: Offloads,
-    /// Whether to learn when frames entered a TUN device; a packet socket knows it anyway.
+    /// Whether to open taps, which tell when frames entered a TUN device; packet sockets tell it anyway.
     pub taps: bool,
 }
 
-/// A frame that was read.
+/// A received frame.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// Its length, headers of the device included.
+    /// Its length, with the device's headers.
     pub len: usize,
-    /// The monotonic instant at which it entered the device, where that is known.
+    /// The monotonic instant at which it entered the device, if known.
     pub at_ns: Option<u64>,
 }
 
@@ -51,9 +51,9 @@ pub struct Device {
     fd: OwnedFd,
     host: Host,
     tap: Option<Tap>,
-    /// The clock of the kernel's stamps less the monotonic one.
+    /// The lead of the timestamps' clock over the monotonic clock.
     offset_ns: i64,
-    /// What precedes the IP header in its frames.
+    /// The header before the IP header in its frames.
     pub link: Link,
 }
 
@@ -61,11 +61,11 @@ impl Device {
     /// Attaches to the device of a host, one of `count`, in its namespace; this thread is back in its own afterwards.
     ///
     /// # Errors
-    /// From the system; the text says what failed.
+    /// From the system; the text names the device.
     pub fn open(host: &Host, opening: Opening, count: usize) -> io::Result<Device> {
         let name = host.device.as_deref().ok_or_else(|| io::Error::other("the job names no device for this host"))?;
         let open = || match opening.link {
-            // Kernels without packet sockets do without the tap.
+            // A kernel without packet sockets has no tap.
             Link::Ip => tun::open(name, VNET_BYTES, opening.offloads == Offloads::All)
                 .map(|file| (file.into(), opening.taps.then(|| Tap::open(name, count)).and_then(Result::ok))),
             Link::Ethernet => packet::open(name, SOCKET_BYTES).map(|fd| (fd, None)),
@@ -79,11 +79,11 @@ impl Device {
         Ok(Device { fd, host: host.clone(), tap, offset_ns: clock::realtime_lead_ns(), link: opening.link })
     }
 
-    /// Waits until the device passes what its host sends: a TUN device drops everything until the kernel has noticed,
-    /// some time later, that somebody is attached. One that is not set up is not waited for.
+    /// Waits until the device passes packets of its host: a TUN device drops all packets until the kernel has noticed
+    /// that a process is attached. Returns at once for a device that is not set up.
     ///
     /// # Errors
-    /// When it takes more than some seconds, or from the system.
+    /// The device does not run within some seconds; or from the system.
     pub fn await_running(&self) -> io::Result<()> {
         let name = self.host.device.as_deref().unwrap_or_default();
         let deadline = Instant::now() + MAX_PATIENCE;
@@ -103,17 +103,17 @@ impl Device {
         }
     }
 
-    /// Frames that the host's stack could not hand over since the device was made, because its queue was full.
+    /// Frames that the device has refused since it was created, because its queue was full.
     ///
     /// # Errors
     /// From the system.
     pub fn refused(&self) -> io::Result<u64> {
-        // The statistics of the namespace that this thread is in.
+        // This file shows the thread's present namespace.
         let table = self.in_namespace(|| std::fs::read_to_string("/proc/thread-self/net/dev"))?;
         Ok(self.host.device.as_deref().and_then(|device| transmit_drops(&table, device)).unwrap_or(0))
     }
 
-    /// Reads a frame; none when there is none now.
+    /// Reads a frame; `None` if none waits.
     ///
     /// # Errors
     /// From the device.
@@ -134,12 +134,12 @@ impl Device {
         Ok(Some(Arrival { len, at_ns: into.get(VNET_BYTES..len).and_then(|packet| tap.stamp(packet, asked_ns)) }))
     }
 
-    /// Whether frames come with the instant at which they entered.
+    /// Whether the instants at which frames entered are known.
     pub fn has_stamps(&self) -> bool {
         self.tap.is_some() || self.link == Link::Ethernet
     }
 
-    /// Learns how the clock of the stamps stands: it may be set at any time.
+    /// Compares the clocks again: the timestamps' clock may be set at any time.
     pub fn read_clocks(&mut self) {
         self.offset_ns = clock::realtime_lead_ns();
         if let Some(tap) = &mut self.tap {
@@ -147,7 +147,7 @@ impl Device {
         }
     }
 
-    /// Writes a frame; none when it has no room.
+    /// Writes a frame; `None` if the device has no room.
     ///
     /// # Errors
     /// From the device.

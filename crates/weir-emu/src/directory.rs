@@ -1,4 +1,4 @@
-//! Which route a packet takes: from its host, by its destination and ports.
+//! The route of a packet, by its sending host, its destination and its ports.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,12 +8,12 @@ use weir_protocol::Job;
 
 use crate::frame::Frame;
 
-/// What becomes of a packet.
+/// The way of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
     /// Its route: `2 f` is the path of flow `f`, `2 f + 1` its reverse path.
     pub route: u32,
-    /// The flow that it belongs to; none for what is not of the plan.
+    /// Its flow; `None` for packets that belong to no flow of the plan.
     pub flow: Option<u32>,
 }
 
@@ -21,11 +21,11 @@ pub struct Way {
 #[derive(Debug, Default)]
 pub struct Directory {
     first_port: u16,
-    /// By flow: its ends, as indices into the hosts of the job, and their addresses.
+    /// By flow: its two hosts, as indices into the hosts of the job, and their addresses.
     flows: Vec<Ends>,
-    /// By sending host and destination: a route for what is of no flow.
+    /// By sending host and destination: a route for packets that belong to no flow.
     between: BTreeMap<(u32, IpAddr), u32>,
-    /// By sending host, where all of them take one route whatever they are (a bridge).
+    /// By sending host: the only route of a bridge.
     bridged: Option<Vec<u32>>,
 }
 
@@ -36,15 +36,15 @@ struct Ends {
     from_address: IpAddr,
     to_address: IpAddr,
     has_reverse: bool,
-    /// Its port is that of a program which sends: a download.
+    /// The flow's port belongs to the sending program, as in a download.
     port_at_sender: bool,
 }
 
 impl Directory {
-    /// The directory of a job.
+    /// Creates the directory of a job.
     ///
     /// # Panics
-    /// When a flow's host is not in the job; `Job::from_json` refuses such a job.
+    /// The job lacks a host of a flow; `Job::from_json` refuses such a job.
     pub fn new(job: &Job) -> Directory {
         let host = |node: u32| {
             let index =
@@ -66,7 +66,7 @@ impl Directory {
         Directory { first_port: job.first_port, flows, between, bridged: None }
     }
 
-    /// A directory for two devices bridged by the first flow of a plan: all that one sends goes to the other.
+    /// Creates a directory for two devices, bridged by the first flow of a plan: each one's packets go to the other.
     pub fn bridge(job: &Job) -> Directory {
         let directory = Directory::new(job);
         let first = directory.flows[0];
@@ -75,7 +75,7 @@ impl Directory {
         Directory { bridged: Some(routes), ..directory }
     }
 
-    /// The way of a packet that `host` sends; none where no route leads.
+    /// The way of a packet from `host`; `None` without a route.
     pub fn way(&self, host: u32, frame: &Frame) -> Option<Way> {
         if let Some(routes) = &self.bridged {
             return Some(Way { route: routes[host as usize], flow: None });
@@ -90,7 +90,7 @@ impl Directory {
         self.between.get(&(host, destination)).map(|&route| Way { route, flow: None })
     }
 
-    /// The way of what `host` sends to `destination`, to or from the port of a flow.
+    /// The way of a packet from `host` to `destination`, to or from the port of a flow.
     fn way_of(&self, host: u32, destination: IpAddr, port: u16, to_port: bool) -> Option<Way> {
         let flow = self.flow_at(port)?;
         let ends = self.ends(flow);
@@ -109,7 +109,7 @@ impl Directory {
         if route % 2 == 0 { ends.to } else { ends.from }
     }
 
-    /// The host that sends the data of a flow, if there is such a flow.
+    /// The host that sends the data of a flow, if the plan has this flow.
     pub fn sender(&self, flow: u32) -> Option<u32> {
         self.flows.get(flow as usize).map(|ends| ends.from)
     }

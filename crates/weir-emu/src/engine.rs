@@ -1,8 +1,8 @@
 //! The loop: devices and the clock on one side, the network in logical time on the other.
 //!
-//! One thread. It reads what hosts sent until now, advances the network so far, writes what is due, and sleeps until
-//! something is due or arrives. The last microseconds before a departure it spins, because a timer of the kernel is later
-//! than that.
+//! One thread reads the frames that hosts have sent, advances the network to the present, writes the frames that are
+//! due, and sleeps until the next event or arrival. It spins through the last microseconds before a departure, because
+//! kernel timers are later than that.
 
 use std::io;
 
@@ -23,14 +23,13 @@ use crate::intake::{Intake, Read, Way};
 use crate::meter::Meter;
 use crate::trace::Trace;
 
-/// Frames written before devices are read again: what hosts answer while they are written to waits in a device, and a
-/// device holds no more than some hundred frames.
+/// Frames written before devices are read again. Hosts answer meanwhile, and a device holds only some hundred frames.
 const WRITE_BATCH: usize = 64;
-/// How often tables are handed over.
+/// Interval at which tables are sent.
 const DRAIN: Dur = Dur::from_millis(200);
-/// No sleep is longer, so that a wrong estimate of the next event heals.
+/// Maximum sleep; it limits the effect of a wrong estimate of the next event.
 const LONGEST_SLEEP: Dur = Dur::from_millis(100);
-/// Devices are asked this often while the loop spins.
+/// Interval at which devices are polled while the loop spins.
 const SPIN_TURN: Dur = Dur::from_micros(4);
 const INBOX: u64 = u64::MAX;
 
@@ -43,12 +42,12 @@ pub struct Settings {
     pub spin: Dur,
 }
 
-/// Where single packets are shown.
+/// Records of single packets.
 #[derive(Default)]
 pub struct Shown {
-    /// All that the sending hosts see.
+    /// The capture of all packets at the sending hosts.
     pub capture: Option<Capture>,
-    /// The trace that the plan asks for.
+    /// The trace that the plan requests.
     pub trace: Option<Trace>,
 }
 
@@ -72,10 +71,10 @@ pub struct Engine {
     shown: Shown,
     meter: Meter,
     alarm: Alarm,
-    /// Before the run, since the emulator was started.
+    /// Before the run: time since the emulator started.
     clock: Clock,
     started: bool,
-    /// The run begins then.
+    /// The instant at which the run begins, once known.
     pending_epoch_ns: Option<u64>,
     /// Frames that devices had refused before the run.
     refused_before: u64,
@@ -86,10 +85,10 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine between `devices`, one for each host of the job.
+    /// Creates an engine between `devices`, one for each host of the job.
     ///
     /// # Errors
-    /// When the system has no descriptor left.
+    /// The system has no descriptor left.
     pub fn new(
         job: Job,
         network: Network,
@@ -130,7 +129,7 @@ impl Engine {
     /// Works until the plan's end.
     ///
     /// # Errors
-    /// When a device or a stream fails.
+    /// A device or a stream fails.
     pub fn run(&mut self) -> io::Result<End> {
         self.reporter.send(Message::Ready);
         loop {
@@ -162,7 +161,7 @@ impl Engine {
         self.clock.now()
     }
 
-    /// Begins the run: all that was under way is gone.
+    /// Begins the run if it is time, and drops all packets under way.
     fn begin_if_due(&mut self) {
         let Some(epoch_ns) = self.pending_epoch_ns.filter(|&epoch| epoch <= monotonic_ns()) else { return };
         self.pending_epoch_ns = None;
@@ -176,17 +175,17 @@ impl Engine {
         self.reporter.send(Message::Progress { now_ns: 0 });
     }
 
-    /// Reads what hosts sent until `now`.
+    /// Reads the frames that hosts sent until `now`.
     fn read(&mut self, now: Time) -> io::Result<Read> {
         if self.intake.has_stamps() {
-            // A frame that came since the loop waited may be earlier than one of a device that told before.
+            // A device that became readable since the last wait may have an earlier frame than those known.
             self.poll(Dur::ZERO)?;
         }
         let (network, meter, capture) = (&mut self.network, &mut self.meter, self.shown.capture.as_mut());
         self.intake.read(now, &mut Way { network, clock: self.clock, capture, meter })
     }
 
-    /// Writes what is due, up to a number.
+    /// Writes frames that are due, up to a number.
     fn deliver(&mut self) -> io::Result<()> {
         for _ in 0..WRITE_BATCH {
             let Some(delivery) = self.network.next_delivery() else { break };
@@ -221,7 +220,7 @@ impl Engine {
         }
     }
 
-    /// Hands over the tables up to `now`; before the run, nobody wants them.
+    /// Sends the tables up to `now`; drops them before the run.
     fn hand_over(&mut self, now: Time) -> io::Result<()> {
         self.next_drain = now + DRAIN;
         self.intake.read_clocks();
@@ -263,9 +262,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Sleeps until something arrives, something is due, or `wake`.
+    /// Sleeps until `wake`, an arrival or an event.
     fn wait(&mut self, wake: Time) -> io::Result<()> {
-        // Reading lets time pass, so that there may be more to deliver.
+        // Reading takes time, so that more frames may be due.
         if wake == Time::ZERO || self.network.has_deliveries() {
             return self.poll_unless_read();
         }
@@ -285,9 +284,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Passes the time until `next`, or until devices should be asked again.
+    /// Spins until `next`, or until devices should be polled.
     fn spin(&mut self, begin: Time, next: Time) {
-        // The clock of the network stops at the plan's end: what is due later would never come.
+        // The network's clock stops at the plan's end and never reaches a later instant.
         let end = next.min(begin + SPIN_TURN).min(self.clock.end());
         let mut now = begin;
         while now < end {
@@ -298,12 +297,12 @@ impl Engine {
         self.meter.spun(now.since(begin).0);
     }
 
-    /// Asks which devices have new frames, unless that is about to be asked anyway.
+    /// Polls the devices, unless the next reading does.
     fn poll_unless_read(&mut self) -> io::Result<()> {
         if self.intake.has_stamps() { Ok(()) } else { self.poll(Dur::ZERO).map(drop) }
     }
 
-    /// Waits at most so long for new frames and input; whether there was none.
+    /// Waits at most `timeout` for frames and input; true if none came.
     fn poll(&mut self, timeout: Dur) -> io::Result<bool> {
         let (intake, has_input, mut is_idle) = (&mut self.intake, &mut self.has_input, true);
         self.epoll.wait(Some(timeout.0), |token, _| {
@@ -335,13 +334,13 @@ impl Engine {
         Ok(())
     }
 
-    /// Hands the streams back, to end them.
+    /// Returns the streams, so that they can be ended.
     pub fn into_reporter(self) -> Reporter {
         self.reporter
     }
 }
 
-/// What a device says of one frame, not of itself.
+/// Whether a device refused one frame, and still works.
 fn is_refusal(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::NOBUFS | Errno::NOMEM | Errno::MSGSIZE))
 }

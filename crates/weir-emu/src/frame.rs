@@ -1,7 +1,7 @@
-//! What a device hands over: a virtio network header, perhaps an Ethernet header, and an IP packet or a train of them.
+//! Frames of a device: a virtio network header, an Ethernet header on a bridge, and an IP packet or a train of packets.
 //!
-//! A train is one large TCP or UDP packet that the sender's stack left to the device to cut (segmentation offload). Its
-//! packets are never built here: [`Frame`] says how many there are and how large each is. Layouts: virtio 1.2, section
+//! A train is one large TCP or UDP packet that the sender's stack leaves uncut for the device (segmentation offload).
+//! Its packets are never built here: [`Frame`] gives their number and their sizes. Layouts: virtio 1.2, section
 //! 5.1.6 (`virtio_net_hdr`); RFC 791, 8200, 9293, 768.
 
 use std::fmt;
@@ -12,7 +12,7 @@ pub const VNET_BYTES: usize = 10;
 /// Bytes of an Ethernet header without tags.
 pub const ETHERNET_BYTES: usize = 14;
 
-/// The checksum at `csum_start + csum_offset` is only begun: the device completes it.
+/// The checksum at `csum_start + csum_offset` is partial; the device completes it.
 pub const NEEDS_CSUM: u8 = 1;
 /// Not a train.
 pub const GSO_NONE: u8 = 0;
@@ -22,7 +22,7 @@ pub const GSO_TCPV4: u8 = 1;
 pub const GSO_TCPV6: u8 = 4;
 /// A train of UDP datagrams.
 pub const GSO_UDP_L4: u8 = 5;
-/// The first packet of the train has CWR set, the others not.
+/// Only the first packet of the train has CWR set.
 pub const GSO_ECN: u8 = 0x80;
 
 const ETHERTYPE_IPV4: u16 = 0x0800;
@@ -38,7 +38,7 @@ const UDP_BYTES: usize = 8;
 /// Hop-by-hop, routing and destination options: a length and a next header each.
 const IPV6_OPTIONS: [u8; 3] = [0, 43, 60];
 const IPV6_FRAGMENT: u8 = 44;
-/// Extension headers that a packet may have; the kernel sends none of its own accord.
+/// Maximum extension headers of a packet; the kernel by itself sends none.
 const MAX_IPV6_OPTIONS: usize = 8;
 
 /// The virtio network header.
@@ -52,14 +52,14 @@ pub struct Vnet {
     pub header_bytes: u16,
     /// Payload of each packet of a train.
     pub gso_size: u16,
-    /// Where the checksum begins, from the start of the frame.
+    /// Offset from which the checksum is computed, from the start of the frame.
     pub csum_start: u16,
-    /// Where it is stored, from `csum_start`.
+    /// Offset at which the checksum is stored, from `csum_start`.
     pub csum_offset: u16,
 }
 
 impl Vnet {
-    /// Reads the header.
+    /// Parses the header.
     pub fn read(bytes: &[u8; VNET_BYTES]) -> Vnet {
         let word = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
         Vnet {
@@ -82,7 +82,7 @@ impl Vnet {
     }
 }
 
-/// What precedes the IP header on a device.
+/// The header before the IP header on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
     /// Nothing: a TUN device.
@@ -94,11 +94,11 @@ pub enum Link {
 /// Why a frame is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// It ends before a header that it must have.
+    /// The frame ends within a header.
     Short,
-    /// Neither IPv4 nor IPv6, where only these may be.
+    /// The packet of a TUN device is neither IPv4 nor IPv6.
     Version,
-    /// A length in a header contradicts the bytes that are there.
+    /// A length in a header contradicts the length of the frame.
     Length,
     /// The virtio header names an offload that the packet cannot have.
     Offload,
@@ -115,24 +115,24 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// What is known of a frame. Offsets count from the end of the virtio header.
+/// A parsed frame. Offsets count from the end of the virtio header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Its virtio header.
     pub vnet: Vnet,
-    /// Where the IP header begins.
+    /// Offset of the IP header.
     pub ip_start: u16,
-    /// 4, 6, or 0 for what is not IP.
+    /// IP version: 4, 6, or 0 for other packets.
     pub version: u8,
-    /// Transport protocol; 0 where unknown.
+    /// Transport protocol; 0 if unknown.
     pub protocol: u8,
-    /// Where the transport header begins; the end of the IP header for fragments but the first.
+    /// Offset of the transport header; the end of the IP header in later fragments.
     pub transport_start: u16,
-    /// Where the payload begins.
+    /// Offset of the payload.
     pub payload_start: u16,
-    /// Where the packet ends; padding may follow.
+    /// End of the packet; padding may follow.
     pub end: u32,
-    /// Source and destination; none for what is not IP.
+    /// Source and destination; `None` for packets that are not IP.
     pub addresses: Option<(IpAddr, IpAddr)>,
     /// Source and destination port, of TCP and UDP.
     pub ports: Option<(u16, u16)>,
@@ -141,10 +141,10 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Reads a frame, virtio header included.
+    /// Parses a frame, which begins with a virtio header.
     ///
     /// # Errors
-    /// When it is no frame that a network could carry.
+    /// No network could carry the frame.
     pub fn parse(bytes: &[u8], link: Link) -> Result<Frame, Malformed> {
         let (vnet, packet) = bytes.split_first_chunk::<VNET_BYTES>().ok_or(Malformed::Short)?;
         let vnet = Vnet::read(vnet);
@@ -280,17 +280,17 @@ impl Frame {
         let sized = !is_train || self.vnet.gso_size > 0 && self.end > u32::from(self.payload_start);
         let checksum = usize::from(self.vnet.csum_start) + usize::from(self.vnet.csum_offset) + 2;
         let summed = self.vnet.flags & NEEDS_CSUM == 0 || checksum <= packet.len();
-        // A train is cut into at most as many packets as a segment can be numbered.
+        // Packets of a train have 16-bit numbers.
         let numbered = !is_train || !sized || self.train_packets() <= u32::from(u16::MAX);
         if fits && sized && summed && numbered { Ok(()) } else { Err(Malformed::Offload) }
     }
 
-    /// Whether the sender left it to the device to cut it.
+    /// Whether the frame is a train.
     pub fn is_train(&self) -> bool {
         self.vnet.gso_type & !GSO_ECN != GSO_NONE
     }
 
-    /// Bytes of payload; for a train, of all its packets.
+    /// Payload of all packets, bytes.
     pub fn payload_bytes(&self) -> u32 {
         self.end - u32::from(self.payload_start)
     }
@@ -318,7 +318,7 @@ impl Frame {
         self.header_bytes() + size.min(self.payload_bytes() - index * size)
     }
 
-    /// Whether it carries payload of TCP or is a datagram.
+    /// Whether it is a datagram, or carries TCP payload.
     pub fn is_data(&self) -> bool {
         match self.protocol {
             TCP => self.payload_bytes() > 0,
@@ -328,7 +328,7 @@ impl Frame {
     }
 }
 
-/// Follows the extension headers; the protocol is 0 for fragments but the first.
+/// Follows the extension headers; returns protocol 0 for later fragments.
 fn ipv6_transport(packet: &[u8], mut next: u8, mut at: usize) -> Result<(u8, usize), Malformed> {
     for _ in 0..MAX_IPV6_OPTIONS {
         if !IPV6_OPTIONS.contains(&next) && next != IPV6_FRAGMENT {

@@ -1,9 +1,9 @@
-//! Puts packets of one train together again before they reach a host, as the receive offload of a network card does.
+//! Merges the packets of a train before they reach a host, as the receive offload of a network card does.
 //!
-//! Each packet of a train arrives at its own instant. Handing over each one alone would cost the receiving stack a
-//! packet's work for each, which no current network card asks of it: interrupt moderation collects what arrives within some
-//! tens of microseconds, and GRO merges what belongs together. So the first packet of a run waits for the next ones of its
-//! train, for at most [`Gather::hold`] and only while one is known to be under way on the same link.
+//! Each packet of a train arrives at its own instant. Delivered singly, each would cost the receiving stack the work of
+//! a packet. Network cards avoid that: interrupt moderation collects the packets of some tens of microseconds, and GRO
+//! merges those of a connection. So the first packet of a run waits for the next packets of its train, for at most
+//! [`Gather::hold`], and only while the next one is under way on the same link.
 //!
 //! Packets that were sent alone are never held.
 
@@ -21,20 +21,20 @@ pub struct Delivery {
     pub train: u32,
     /// Its packets.
     pub run: Run,
-    /// When the first of them arrived.
+    /// Arrival of the first packet.
     pub first_at: Time,
-    /// When it is due: the arrival of the last of them, or the end of their wait.
+    /// The instant at which it is due: the arrival of the last packet, or the end of the wait.
     pub due: Time,
 }
 
-/// The run that waits for more packets before a host.
+/// A run that waits for more packets before it reaches a host.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     delivery: Delivery,
     last_at: Time,
 }
 
-/// The runs that wait, one a host.
+/// The waiting runs, at most one for each host.
 #[derive(Debug)]
 pub struct Gather {
     hold: Dur,
@@ -42,18 +42,18 @@ pub struct Gather {
 }
 
 impl Gather {
-    /// For `hosts` hosts; a packet waits at most `hold`.
+    /// For `hosts` hosts, with a maximum wait of `hold`.
     pub fn new(hosts: usize, hold: Dur) -> Gather {
         Gather { hold, open: vec![None; hosts] }
     }
 
-    /// The longest that a packet waits.
+    /// Maximum wait of a packet.
     pub fn hold(&self) -> Dur {
         self.hold
     }
 
     /// A packet reaches `host` at `at`; `packets` are in its train, and the next packet on its link arrives at `next`.
-    /// What is complete goes to `out`; returns when the run that waits must go, or [`Time::MAX`].
+    /// Appends complete runs to `out`; returns the end of the waiting run's wait, or [`Time::MAX`].
     pub fn push(
         &mut self,
         host: u32,
@@ -89,12 +89,12 @@ impl Gather {
         deadline
     }
 
-    /// The wait of the run before `host` is over.
+    /// Ends the wait of the run before `host`.
     pub fn expire(&mut self, host: u32, at: Time) -> Option<Delivery> {
         self.open[host as usize].take().map(|open| open.go(at))
     }
 
-    /// Forgets what waits.
+    /// Drops the waiting runs.
     pub fn clear(&mut self) {
         self.open.fill(None);
     }

@@ -1,9 +1,9 @@
-//! What hosts send, in the order in which they sent it.
+//! The frames of the hosts, in the order in which the hosts sent them.
 //!
-//! Frames enter the network at the instant at which they entered their device, where the device or a tap beside it says
-//! so: however late the emulator reads them, on their way through the links they are not late. For that, all that hosts
-//! sent before an instant must be in the network before the network goes on to it. So each device is read until it is
-//! empty or shows a frame of later, and the earliest frame of all goes first.
+//! A frame enters the network at the instant at which it entered its device, if the device or its tap knows that
+//! instant. Then late reading does not delay the frame on its way through the links. This requires that the network
+//! advances to an instant only when it has all earlier frames. So each device is read until it is empty or shows a
+//! later frame, and the earliest frame of all devices enters first.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,35 +19,35 @@ use crate::clock::Clock;
 use crate::device::Device;
 use crate::meter::Meter;
 
-/// Frames read, for each device that has some, before what is due is delivered.
+/// Frames read per readable device before due frames are delivered.
 const READ_BATCH: usize = 8;
-/// The same after a stall: what is due follows from what is still to be read.
+/// The same after a stall, when the due frames depend on unread ones.
 const CATCH_UP_BATCH: usize = 32;
-/// After a stall, the wait of the first unread frame becomes shorter all the time. If it becomes longer by this much, hosts
-/// send more than this processor reads: then the network goes on, and frames enter when they are read.
+/// After a stall, the wait of the first unread frame shrinks steadily. If it grows by this much, hosts send faster than
+/// this processor reads: then the network advances, and frames enter when they are read.
 const FALLING_BEHIND: Dur = Dur::from_millis(2);
 
 /// The devices of the hosts.
 pub struct Intake {
     ports: Vec<Port>,
-    /// A host's device is read only while its network card holds less than this.
+    /// A host's device is read only while its network card's queue is shorter than this.
     horizon: Dur,
-    /// The hosts that have a frame, the earliest first.
+    /// The hosts with a frame, by its instant.
     order: BinaryHeap<Reverse<(Time, u32)>>,
     scratch: Option<Box<[u8]>>,
-    /// If each reading left frames of before: the shortest that the first of them had waited.
+    /// While each reading leaves earlier frames: the shortest wait of the first of them.
     behind: Option<Dur>,
-    /// Hosts send more than is read.
+    /// Whether hosts send faster than frames are read.
     is_flooded: bool,
 }
 
 struct Port {
     device: Device,
-    /// It may hold frames.
+    /// Whether the device may have frames.
     readable: bool,
-    /// A frame that was read.
+    /// The frame read last, if it has not yet entered the network.
     head: Option<Head>,
-    /// When the frame read last had entered.
+    /// The instant at which the frame read last entered the device.
     last_at: Time,
 }
 
@@ -59,29 +59,29 @@ struct Head {
     len: usize,
 }
 
-/// What a frame passes on its way in.
+/// The stations of a frame on its way in.
 pub struct Way<'a> {
-    /// Its network.
+    /// The network.
     pub network: &'a mut Network,
     /// The network's clock.
     pub clock: Clock,
-    /// Where it is captured.
+    /// The capture, if any.
     pub capture: Option<&'a mut Capture>,
-    /// Where it is counted.
+    /// The counters.
     pub meter: &'a mut Meter,
 }
 
-/// How far the devices were read.
+/// The progress of a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Read {
-    /// All that hosts sent before is in the network.
+    /// The network has all frames that hosts sent before this instant.
     pub complete: Time,
-    /// When to read again, if no device tells of new frames before.
+    /// The instant of the next reading, unless a device becomes readable before.
     pub again: Time,
 }
 
 impl Intake {
-    /// For `devices`, one a host.
+    /// For `devices`, one for each host.
     pub fn new(devices: Vec<Device>, horizon: Dur) -> Intake {
         let port = |device| Port { device, readable: true, head: None, last_at: Time::ZERO };
         Intake {
@@ -99,12 +99,12 @@ impl Intake {
         &self.ports[host as usize].device
     }
 
-    /// A device has new frames.
+    /// Records that a device has new frames.
     pub fn tell(&mut self, host: u64) {
         self.ports[host as usize].readable = true;
     }
 
-    /// Whether frames come with the instant at which they entered.
+    /// Whether the instants at which frames entered their devices are known.
     pub fn has_stamps(&self) -> bool {
         self.ports.iter().any(|port| port.device.has_stamps())
     }
@@ -117,19 +117,20 @@ impl Intake {
         self.ports.iter().map(|port| port.device.refused()).sum()
     }
 
-    /// Learns how the clock of the stamps stands.
+    /// Compares the clocks of timestamps and of the emulator.
     pub fn read_clocks(&mut self) {
         self.ports.iter_mut().for_each(|port| port.device.read_clocks());
     }
 
-    /// Drops what was read.
+    /// Drops the frames that were read.
     pub fn forget(&mut self, network: &mut Network) {
         self.catch_up();
         let heads = self.ports.iter_mut().filter_map(|port| port.head.take());
         heads.for_each(|head| network.trains.pool.unused(head.bytes));
     }
 
-    /// Reads what hosts sent until `seen`, up to a number of frames. Devices that have frames of before were told.
+    /// Reads the frames that hosts sent until `seen`, up to a number. All devices with earlier frames are known to be
+    /// readable.
     ///
     /// # Errors
     /// From a device.
@@ -139,7 +140,7 @@ impl Intake {
         for host in 0..self.ports.len() as u32 {
             again = again.min(self.refill(host, way)?);
         }
-        // In a flood, to read more would leave less time for what is due.
+        // In a flood, further reading would leave less time for deliveries.
         let batch = if self.behind.is_some() && !self.is_flooded { CATCH_UP_BATCH } else { READ_BATCH };
         let mut left = batch * self.order.len();
         while let Some(Reverse((at, host))) = self.order.pop() {
@@ -159,8 +160,8 @@ impl Intake {
         Ok(Read { complete: seen, again })
     }
 
-    /// Up to when it is known what hosts sent, if all devices were asked until `now`: a frame that waits in a device for
-    /// the network card of its host is not known, but it entered later than the one before it.
+    /// The instant up to which all frames are known, if all devices were polled at `now`. A frame that waits in a
+    /// device for its host's network card is unknown, but it entered later than the frame before it.
     pub fn known(&self, now: Time) -> Time {
         let known = |port: &Port| match &port.head {
             Some(head) => head.at,
@@ -170,7 +171,7 @@ impl Intake {
         self.ports.iter().map(known).fold(now, Time::min)
     }
 
-    /// The first frame that is still to be read is of `at`: how far the network may go.
+    /// How far the network may advance if the first unread frame entered at `at`.
     fn fall_behind(&mut self, at: Time, seen: Time) -> Time {
         let wait = seen.since(at);
         let shortest = self.behind.map_or(wait, |shortest| shortest.min(wait));
@@ -179,13 +180,13 @@ impl Intake {
         if self.is_flooded { seen } else { at.min(seen) }
     }
 
-    /// No frame of before is left.
+    /// Records that no earlier frame is unread.
     fn catch_up(&mut self) {
         self.behind = None;
         self.is_flooded = false;
     }
 
-    /// Has the next frame of a host in its place, if it has one and may send it; else says when it may.
+    /// Reads the next frame of a host, if the host may send; otherwise returns when it may.
     fn refill(&mut self, host: u32, way: &mut Way<'_>) -> io::Result<Time> {
         let port = &mut self.ports[host as usize];
         while port.head.is_none() && port.readable {
@@ -221,7 +222,7 @@ impl Intake {
 
     fn inject(&mut self, host: u32, way: &mut Way<'_>) {
         let Some(Head { at, frame, bytes, len, .. }) = self.ports[host as usize].head.take() else { return };
-        // What entered earlier than the network is waited for its network card, or was overtaken by a hair.
+        // A frame with an earlier instant has waited for its network card, or was overtaken by very little.
         let sent = at;
         let at = at.max(way.network.now());
         if let Some(capture) = &mut way.capture {
@@ -237,7 +238,7 @@ mod tests {
 
     const US: u64 = 1_000;
 
-    /// How far the network may go, less the instant of the first unread frame, when it had waited so long; in us.
+    /// How far the network advances beyond the first unread frame after such a wait; in us.
     fn ahead(waits_us: &[u64]) -> Vec<u64> {
         let mut intake = Intake::new(Vec::new(), Dur::ZERO);
         let seen = Time(1_000_000 * US);

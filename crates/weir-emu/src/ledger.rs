@@ -1,4 +1,4 @@
-//! Counts per flow and link, in bins: what was dropped, what was marked, and what departed.
+//! Counts per flow and link, in bins: drops, marks and departures.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,12 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Bins of `interval_ns`.
+    /// Creates bins of `interval_ns`.
     pub fn new(interval_ns: u64) -> Ledger {
         Ledger { interval_ns, rows: BTreeMap::new() }
     }
 
-    /// A packet of `flow` on `link` at `at`.
+    /// Counts a packet of `flow` on `link` at `at`.
     pub fn count(&mut self, at: Time, flow: u32, link: u32, bytes: u32) {
         let end = (at.0 / self.interval_ns + 1) * self.interval_ns;
         let row = self.rows.entry((end, flow, link)).or_default();
@@ -29,7 +29,7 @@ impl Ledger {
         row.1 += u64::from(bytes);
     }
 
-    /// Takes the bins that end by `until` out: columns `time_ns`, `flow`, `link`, `packets`, `bytes`.
+    /// Removes and returns the bins that end by `until`: columns `time_ns`, `flow`, `link`, `packets`, `bytes`.
     pub fn drain(&mut self, until: Time) -> Vec<(&'static str, Column)> {
         let rest = self.rows.split_off(&(until.0.saturating_add(1), 0, 0));
         let rows = std::mem::replace(&mut self.rows, rest);

@@ -1,7 +1,7 @@
 //! The emulator's core: real packets through the links of a plan, in logical time.
 //!
-//! Sans-IO: [`Network`] takes frames at an instant and says what is due where; the binary `weir-emu` has the devices, the
-//! clock and the standard streams. Links, queues, losses and delays are those of the simulator (`weir-links`,
+//! Without I/O: [`Network`] takes frames at an instant and returns deliveries; the binary `weir-emu` has the devices,
+//! the clock and the standard streams. Links, queues, losses and delays are those of the simulator (`weir-links`,
 //! `weir-elements`), with the same random substreams of the plan's seed.
 
 #![forbid(unsafe_code)]

@@ -1,5 +1,5 @@
-//! `weir-emu`: emulates the links of a plan between the devices of its hosts. See `crates/weir-run` for what it reads and
-//! writes.
+//! `weir-emu`: emulates the links of a plan between the devices of its hosts. It speaks the protocol of
+//! `crates/weir-protocol` on standard input and output.
 
 #![forbid(unsafe_code)]
 
@@ -31,7 +31,7 @@ use engine::{End, Engine, Shown};
 use options::Options;
 use trace::Trace;
 
-/// A tenth of the time is left to others, in parts shorter than what a scenario resolves.
+/// Other programs keep a tenth of the processor, in parts shorter than the intervals of a scenario.
 const PERIOD_NS: u64 = 500_000;
 const RUNTIME_NS: u64 = 450_000;
 const FAILED: u8 = 1;
@@ -88,25 +88,25 @@ fn emulate(job: Job, input: BufReader<io::Stdin>, options: &Options) -> io::Resu
     let mut engine = Engine::new(job, network, devices, options.settings, inbox, reporter, shown)?;
     match engine.run()? {
         End::Complete => engine.into_reporter().finish(),
-        // Nobody listens any more.
+        // The parent is gone.
         End::Abandoned => Ok(()),
     }
 }
 
-/// Puts this thread before ordinary ones.
+/// Schedules this thread before ordinary ones, by deadline if permitted.
 ///
-/// By deadline, where that may be: so that ordinary threads do not starve, the kernel stops a thread that has a mere
-/// priority for 50 ms at a time, and one that has a deadline for the rest of its period, once it has used up its share.
+/// To keep ordinary threads from starving, the kernel stops a thread with a real-time priority for 50 ms at a time. It
+/// stops a thread with a deadline only for the rest of its period, after it has used its share.
 fn take_priority() {
     if process::set_deadline(RUNTIME_NS, PERIOD_NS).or_else(|_| process::set_fifo(1)).is_err() {
         eprintln!("weir-emu: no real-time priority here; deliveries may be later");
     }
 }
 
-/// Says what is wrong, to people and to the program that started this one.
+/// Reports an error to people, and to the parent.
 fn refuse(code: u8, text: String) -> ExitCode {
     let code = fail(code, &text);
-    // If nobody reads, the exit code says it.
+    // Without a reader, the exit code remains.
     let _ = weir_protocol::Outbox::new(io::stdout()).send(&Message::Error { text });
     code
 }

@@ -1,4 +1,4 @@
-//! How exact the emulation was: the emulator's own error, as it tells it.
+//! The emulator's own error: how exact the emulation was.
 
 use std::collections::BTreeMap;
 
@@ -6,37 +6,36 @@ use weir_emu::Statistics;
 use weir_sys::clock::{monotonic_ns, thread_cpu_ns};
 use weir_units::{Dur, Histogram, Time};
 
-/// More than this at the 99th percentile, and the run carries a warning: a tenth of the shortest RTT that a scenario
-/// usually has (10 ms) is 1 ms; half of that distorts it by 5 %.
+/// Lateness at the 99th percentile above which the run carries a warning: 5 % of 10 ms, the shortest usual RTT.
 const MAX_LATENESS_NS: u64 = 500_000;
-/// More processor time than this share, spinning aside, and a packet waits for the emulator rather than for its link.
+/// Share of processor time, without spinning, above which packets wait for the emulator rather than for their link.
 const MAX_BUSY: f64 = 0.85;
 
-/// Counts what went wrong, and by how much.
+/// Counters of errors and their sizes.
 pub struct Meter {
     begin_ns: u64,
     cpu_begin_ns: u64,
     spun_ns: u64,
     lateness: Histogram,
-    /// From the instant at which a frame entered its device until it was read.
+    /// Time from a frame's entry into its device until the emulator read it.
     read_lag: Histogram,
     unstamped_frames: u64,
     held: Histogram,
     bin_ns: u64,
-    /// Bins that had ended before the emulator came to see anything of them.
+    /// Bins during which the emulator never ran.
     bins_missed: u64,
-    /// Frames read that were none.
+    /// Malformed frames.
     pub malformed_frames: u64,
-    /// Frames that a device did not take.
+    /// Frames that a device refused.
     pub write_failures: u64,
     /// Frames written.
     pub writes: u64,
-    /// Times the loop went round.
+    /// Rounds of the loop.
     pub rounds: u64,
 }
 
 impl Meter {
-    /// Begins now; bins have `bin_ns`, or 0 for none.
+    /// Starts counting; bins have `bin_ns`, 0 without bins.
     pub fn new(bin_ns: u64) -> Meter {
         Meter {
             begin_ns: monotonic_ns(),
@@ -55,7 +54,7 @@ impl Meter {
         }
     }
 
-    /// A frame was read at `now`; it entered its device at `at`, where that is known.
+    /// Counts a frame that was read at `now` and entered its device at `at`, if known.
     pub fn read(&mut self, now: Time, at: Option<Time>) {
         match at {
             Some(at) => self.read_lag.add(now.since(at).0, 1),
@@ -63,23 +62,23 @@ impl Meter {
         }
     }
 
-    /// Packets were written `late` after they were due, and `held` after the first of them arrived.
+    /// Counts packets that were written `late` after they were due, and `held` after the first of them arrived.
     pub fn delivered(&mut self, late: Dur, held: Dur, packets: u32) {
         self.lateness.add(late.0, u64::from(packets));
         self.held.add(held.0, u64::from(packets));
     }
 
-    /// The emulator came to an event `late`.
+    /// Counts an event that the emulator processed `late`.
     pub fn came_late(&mut self, late: Dur) {
         self.bins_missed += late.0.checked_div(self.bin_ns).unwrap_or(0);
     }
 
-    /// It span for a while instead of sleeping.
+    /// Counts time spent spinning.
     pub fn spun(&mut self, ns: u64) {
         self.spun_ns += ns;
     }
 
-    /// Everything by name; quantities in the unit of their name, shares of 1.
+    /// All figures by name. The name gives the unit; shares are fractions of 1.
     pub fn stats(&self, network: &Statistics) -> BTreeMap<String, f64> {
         let (cpu, busy) = self.cpu_shares();
         let counts = [
@@ -112,14 +111,14 @@ impl Meter {
         stats
     }
 
-    /// Processor time over wall time, with and without spinning.
+    /// Processor time divided by wall time, with and without spinning.
     fn cpu_shares(&self) -> (f64, f64) {
         let wall = (monotonic_ns() - self.begin_ns).max(1) as f64;
         let cpu = (thread_cpu_ns() - self.cpu_begin_ns) as f64;
         (cpu / wall, (cpu - self.spun_ns as f64).max(0.0) / wall)
     }
 
-    /// What makes the numbers of this run untrustworthy.
+    /// Reasons not to trust the figures of this run.
     pub fn warnings(&self, network: &Statistics, refused: u64) -> Vec<String> {
         let mut warnings = Vec::new();
         let mut warn = |condition: bool, text: &dyn Fn() -> String| {

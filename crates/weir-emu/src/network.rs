@@ -1,9 +1,9 @@
 //! The emulated network: the links of the plan, and the trains under way on them. No clock and no device: the driver
 //! injects frames at an instant, advances the network, and takes the deliveries.
 //!
-//! Every packet of a train passes the links by itself, at its own instant: losses, queues, marks, serialisation and delay
-//! see what a network sees. All instants are *logical*: a departure follows from arrivals and the elements, never from
-//! when the driver came round to it.
+//! Every packet of a train passes the links by itself, at its own instant: losses, queues, marks, serialisation and
+//! delay see what a network sees. All instants are *logical*: a departure depends on arrivals and elements, never on
+//! the instant at which the driver processes it.
 
 use std::collections::VecDeque;
 
@@ -24,22 +24,22 @@ use crate::room;
 use crate::tracer::Tracer;
 use crate::train::{NO_FLOW, Segment, Trains};
 
-/// Bins of drops and marks where the plan records no links.
+/// Bins of drops and marks if the plan records no links.
 const DEFAULT_BIN_NS: u64 = 100_000_000;
-/// Changes of links come first: what happens at the same instant sees them.
+/// Changes of links come first: other events at the same instant see them.
 const CHANGES: u32 = 0;
 
-/// How to emulate.
+/// Options of the emulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Longest wait of a packet for others of its train before its host; see [`Gather`]. At 10 Gb/s, the longest train
+    /// Maximum wait of a packet for others of its train before its host; see [`Gather`]. At 10 Gb/s, the longest train
     /// takes 55 us.
     pub hold: Dur,
-    /// Memory for what is under way, in bytes; what does not fit is dropped and counted.
+    /// Memory for packets under way, bytes; frames that do not fit are dropped and counted.
     pub memory: usize,
-    /// Whether to record what departs, per flow and link.
+    /// Whether to record departures, per flow and link.
     pub flow_bins: bool,
-    /// Whether to follow single packets, as `measure.trace` of the plan says.
+    /// Whether to trace single packets, as the plan's `measure.trace` says.
     pub trace: bool,
 }
 
@@ -49,7 +49,7 @@ impl Default for Options {
     }
 }
 
-/// What the network has done.
+/// Statistics of the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Packets that entered; each packet of a train counts.
@@ -62,7 +62,7 @@ pub struct Statistics {
     pub dropped_packets: u64,
     /// Packets that a link marked.
     pub marked_packets: u64,
-    /// Packets to where no route leads.
+    /// Packets without a route.
     pub unrouted_packets: u64,
     /// Frames dropped because the memory was full.
     pub memory_frames: u64,
@@ -81,7 +81,7 @@ pub struct Records {
     pub delay_bins: DelayBins,
     /// Table `events`: changes of links.
     pub events: Events,
-    /// Tables `drops`, `marks` and, if asked for, `bins`.
+    /// Tables `drops`, `marks` and, if requested, `bins`.
     pub ledgers: Vec<(&'static str, Vec<(&'static str, Column)>)>,
 }
 
@@ -95,7 +95,7 @@ struct Slots {
 
 impl Slots {
     fn new(links: usize, hosts: usize) -> Slots {
-        // A transmitter before the arrivals: a packet that begins transmission makes room for one that arrives then.
+        // Transmitters before arrivals: a packet that begins transmission frees space for one that arrives then.
         let transmitters = CHANGES + 1;
         let pipes = transmitters + links as u32;
         let hosts_at = pipes + links as u32;
@@ -112,14 +112,14 @@ pub struct Network {
     calendar: Calendar,
     links: Vec<Link<Segment>>,
     routes: Routes,
-    /// By host of the job: the first links of its routes that are its network cards.
+    /// By host of the job: its network cards, the first links of its routes.
     cards: Vec<Vec<u32>>,
     directory: Directory,
     lost: Vec<Segment>,
     next_change: usize,
     gather: Gather,
     ready: VecDeque<Delivery>,
-    /// Length of a bin, and until when bins are closed although they are not over.
+    /// Length of a bin, and the instant up to which unfinished bins are closed.
     bin_ns: u64,
     closed_until: Time,
     drops: Ledger,
@@ -134,8 +134,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// The network of a job, empty, at instant 0. Queues of hosts' network cards have no limit: their driver must not
-    /// inject more than [`ready_for`](Network::ready_for) allows, and a drop there never happens.
+    /// Creates the empty network of a job, at instant 0. Queues of hosts' network cards have no limit and never drop:
+    /// the driver injects no more than [`ready_for`](Network::ready_for) allows.
     pub fn new(job: &Job, directory: Directory, options: Options) -> Network {
         let pool = Pool::new(options.memory);
         Network::with_pool(job, directory, options, pool)
@@ -177,7 +177,7 @@ impl Network {
         network
     }
 
-    /// Puts it back to instant 0: nothing is under way, random streams begin anew. Memory is kept.
+    /// Resets the network to instant 0: no packet is under way, and random streams restart. Keeps its memory.
     pub fn restart(&mut self, job: &Job) {
         self.trains.clear();
         let pool = std::mem::replace(&mut self.trains.pool, Pool::new(0));
@@ -185,23 +185,23 @@ impl Network {
         *self = Network::with_pool(job, directory, self.options, pool);
     }
 
-    /// What it has done.
+    /// The statistics so far.
     pub fn statistics(&self) -> Statistics {
         self.statistics
     }
 
-    /// Logical now: nothing that happens before is missing.
+    /// The logical present: all earlier events have happened.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// When something happens next; later than any run if nothing is under way.
+    /// The instant of the next event; later than any run if no packet is under way.
     pub fn next_event(&self) -> Time {
         self.calendar.first().0
     }
 
-    /// A frame that `host` sends at `at`, which is not before the last event. It is read from `scratch`. At `sent` the
-    /// host handed it to its device; since then, it may have waited there for its network card.
+    /// Injects the frame in `scratch`, which `host` sends at `at`, not before the last event. The host handed it to its
+    /// device at `sent`; it may then have waited there for the network card.
     pub fn inject(&mut self, at: Time, sent: Time, host: u32, frame: &Frame, scratch: Box<[u8]>, len: usize) {
         self.advance(at);
         let packets = frame.packets();
@@ -238,7 +238,7 @@ impl Network {
         }
     }
 
-    /// Lets everything happen up to and including `until`.
+    /// Processes all events up to and including `until`.
     pub fn advance(&mut self, until: Time) {
         loop {
             let (at, slot) = self.calendar.first();
@@ -258,30 +258,30 @@ impl Network {
         !self.ready.is_empty()
     }
 
-    /// The next delivery that is due; give it back with [`delivered`](Network::delivered).
+    /// The next due delivery; the caller returns it with [`delivered`](Network::delivered).
     pub fn next_delivery(&mut self) -> Option<Delivery> {
         self.ready.pop_front()
     }
 
-    /// A delivery was made.
+    /// Releases a delivery that was made.
     pub fn delivered(&mut self, delivery: &Delivery) {
         self.statistics.delivered_packets += u64::from(delivery.run.packets);
         self.trains.release(delivery.train, delivery.run.packets as u16);
     }
 
-    /// From when on `host` may send: its network cards hold at most `horizon` then. Not before now.
+    /// The earliest instant at which `host` may send: its network cards then hold at most `horizon`.
     pub fn ready_for(&self, host: u32, horizon: Dur) -> Time {
         let drained = |&link: &u32| self.links[link as usize].drained(self.now);
         let full = self.cards[host as usize].iter().map(drained).max().unwrap_or(self.now);
         Time(full.0.saturating_sub(horizon.0)).max(self.now)
     }
 
-    /// Closes the bins of now, as if they were over: nothing happens any more.
+    /// Closes the present bins, at the end of the run.
     pub fn close_bins(&mut self) {
         self.closed_until = Time(self.now.0.div_ceil(self.bin_ns) * self.bin_ns);
     }
 
-    /// Takes the rows of bins that have ended out of the network.
+    /// Removes and returns the rows of bins that have ended.
     pub fn drain(&mut self) -> Records {
         let (now, mut rows) = (self.now.max(self.closed_until), Vec::new());
         for link in &mut self.links {
@@ -304,7 +304,7 @@ impl Network {
         records
     }
 
-    /// Takes the records of the trace, in the order in which they became known; drops may be ahead of the clock.
+    /// Removes and returns the records of the trace, in the order of their discovery; drops may be ahead of the clock.
     pub fn take_trace(&mut self) -> Vec<TraceRecord> {
         self.tracer.as_mut().map_or_else(Vec::new, Tracer::take)
     }
@@ -324,7 +324,7 @@ impl Network {
         }
     }
 
-    /// The first packet of a link reaches its far end.
+    /// Moves the first packet of a link to its far end.
     fn on_arrival(&mut self, link: u32) {
         let pipe = &mut self.links[link as usize].pipe;
         let Some(packet) = pipe.pop() else { unreachable!("a pipe is due only while it holds a packet") };
@@ -333,7 +333,7 @@ impl Network {
         self.pass(self.now, packet.hopped(), next);
     }
 
-    /// A packet meets what is at its place; behind it on its link, the next one comes at `next`.
+    /// Moves a packet into the next link or its host; the next packet of its link arrives at `next`.
     fn pass(&mut self, at: Time, packet: Segment, next: Time) {
         match self.routes.stop(packet.place) {
             Stop::Link(link) | Stop::Fused(link) | Stop::Node(link) => self.enter(link, packet, at),
@@ -363,7 +363,7 @@ impl Network {
         }
     }
 
-    /// The transmitter of an evented link is free: the next packet begins.
+    /// Starts the next packet of an evented link, whose transmitter is free.
     fn start_transmission(&mut self, link: u32) {
         let slot = self.slots.transmitters + link;
         match self.links[link as usize].start(self.now, &mut self.lost) {
@@ -418,7 +418,7 @@ impl Network {
         }
     }
 
-    /// A packet reaches its host.
+    /// Moves a packet to its host.
     fn arrive(&mut self, at: Time, route: u32, packet: Segment, next: Time) {
         let host = self.directory.end(route);
         let train = self.trains.get(packet.train);
@@ -465,7 +465,7 @@ fn is_recorded(plan: &Plan, link: u32) -> bool {
     plan.measure.links.is_empty() || plan.measure.links.contains(&link)
 }
 
-/// The plan with network cards that never drop: what waits for one waits in its device, where the host's stack sees it.
+/// The plan with network cards that never drop. Packets wait in the device instead, where the host's stack sees them.
 fn with_patient_cards(plan: &Plan) -> Plan {
     let mut plan = plan.clone();
     for link in plan.links.iter_mut().filter(|link| link.host_nic) {
@@ -492,7 +492,7 @@ fn cards(job: &Job) -> Vec<Vec<u32>> {
     cards
 }
 
-/// As the simulator's: neighbouring flow numbers spread over all bits. What is of no flow has the hash of its route.
+/// The simulator's hash: neighbouring flow numbers differ in all bits. A packet of no flow has the hash of its route.
 fn flow_hash(way: Way) -> u32 {
     let number = way.flow.unwrap_or(!way.route);
     number.wrapping_add(1).wrapping_mul(0x9e37_79b1).rotate_left(15).wrapping_mul(0x85eb_ca77)

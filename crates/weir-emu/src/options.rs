@@ -12,19 +12,20 @@ use crate::engine::Settings;
 pub struct Options {
     /// Bridge two interfaces instead of serving TUN devices.
     pub bridge: bool,
-    /// Which offloads the hosts may use.
+    /// The offloads that the hosts may use.
     pub offloads: Offloads,
-    /// Whether frames enter the links when they entered their device, or when they are read.
+    /// Whether frames enter the links at the instant at which they entered their device, rather than when they are
+    /// read.
     pub stamps: bool,
-    /// Where to write a capture of all that the sending hosts see.
+    /// File for a capture of all packets at the sending hosts.
     pub capture: Option<PathBuf>,
-    /// Where to write the files of the plan's trace.
+    /// Files for the plan's trace.
     pub trace: Option<[PathBuf; 3]>,
     /// Whether to run before all ordinary threads.
     pub real_time: bool,
-    /// Of the loop.
+    /// Options of the loop.
     pub settings: Settings,
-    /// Of the network.
+    /// Options of the network.
     pub network: weir_emu::Options,
 }
 
@@ -48,10 +49,10 @@ Reads a job from standard input and writes tables to standard output; see crates
   -h, --help
 ";
 
-/// Parses the arguments; none when only help was asked for.
+/// Parses the arguments; `None` for a request for help.
 ///
 /// # Errors
-/// When an argument is unknown or its value is no number.
+/// An argument is unknown, or its value is invalid.
 pub fn parse() -> Result<Option<Options>, lexopt::Error> {
     let mut options = Options {
         bridge: false,
@@ -59,7 +60,7 @@ pub fn parse() -> Result<Option<Options>, lexopt::Error> {
         stamps: true,
         capture: None,
         trace: None,
-        // Alone on one processor, it would keep the hosts from running.
+        // With one processor, it would keep the hosts from running.
         real_time: std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1),
         settings: Settings { horizon: Dur::from_millis(1), spin: Dur::from_micros(60) },
         network: weir_emu::Options::default(),

@@ -1,18 +1,18 @@
-//! What leaves: a run of packets of one train, with the headers that they need.
+//! Frames to write: a run of packets of one train, with its headers.
 //!
-//! A whole train leaves as it came. A part of one gets its own lengths, IPv4 identification, TCP sequence number, flags and
-//! the beginning of its checksum, as the kernel's segmentation gives them (RFC 9293; flags: FIN and PSH on the last
-//! packet only, CWR on the first only, RFC 3168 section 6.1.2).
+//! A whole train leaves unchanged. A part of a train gets its own lengths, IPv4 identification, TCP sequence number,
+//! flags and partial checksum, as from the kernel's segmentation (RFC 9293; FIN and PSH only on the last packet, CWR
+//! only on the first, RFC 3168 section 6.1.2).
 
 use crate::frame::{Frame, GSO_ECN, GSO_NONE, GSO_UDP_L4, NEEDS_CSUM, TCP, VNET_BYTES, Vnet};
 
-/// The longest headers that are rewritten: Ethernet, IPv6 with options, TCP with options.
+/// Maximum length of rewritten headers: Ethernet, IPv6 with options, TCP with options.
 pub const MAX_HEADERS: usize = 512;
 
 const FIN_PSH: u8 = 0x09;
 const CWR: u8 = 0x80;
 const CONGESTION_EXPERIENCED: u8 = 3;
-/// Where the checksum of a transport header is.
+/// Offset of the checksum in a transport header.
 const TCP_CSUM: usize = 16;
 const UDP_CSUM: usize = 6;
 
@@ -21,13 +21,13 @@ const UDP_CSUM: usize = 6;
 pub struct Run {
     /// The first packet.
     pub first: u32,
-    /// How many.
+    /// Number of packets.
     pub packets: u32,
     /// Whether all of them are marked congestion-experienced.
     pub marked: bool,
 }
 
-/// A frame to write: its headers, and the range of its payload in the frame it was cut from.
+/// A frame to write: its headers, and the range of its payload in the original frame.
 #[derive(Debug)]
 pub struct Headers {
     bytes: [u8; MAX_HEADERS],
@@ -43,13 +43,13 @@ impl Headers {
     }
 }
 
-/// Whether `run` leaves as the frame is, byte for byte.
+/// Whether `run` is the whole frame, unchanged.
 pub fn is_whole(frame: &Frame, run: &Run) -> bool {
     let is_changed = run.marked && frame.traffic_class & 3 != CONGESTION_EXPERIENCED;
     run.packets == frame.packets() && !is_changed
 }
 
-/// The headers of `run`, which was cut from `frame` that begins with these `bytes`; none when they are too long.
+/// The headers of `run`, a part of `frame`, which begins with `bytes`; `None` if they are too long.
 pub fn headers(frame: &Frame, bytes: &[u8], run: &Run) -> Option<Headers> {
     let headers_end = VNET_BYTES + usize::from(frame.payload_start);
     if headers_end > MAX_HEADERS {
@@ -126,7 +126,7 @@ fn set_transport(frame: &Frame, packet: &mut [u8], run: &Run, payload_bytes: usi
         set_tcp(&mut packet[at..], run, frame);
         at + TCP_CSUM
     } else {
-        // Each datagram of a train has its own length; a shorter train has the length of its datagrams together.
+        // A single datagram has its own length; a train has the length of all its datagrams together.
         put(packet, at + 4, transport_bytes as u16);
         at + UDP_CSUM
     };
@@ -148,7 +148,7 @@ fn set_tcp(tcp: &mut [u8], run: &Run, frame: &Frame) {
     }
 }
 
-/// The sum of the pseudo header, folded and not inverted: where the device begins to sum.
+/// The sum of the pseudo header, folded and not inverted, from which the device continues.
 fn pseudo_header(frame: &Frame, packet: &[u8], transport_bytes: usize) -> u16 {
     let ip = usize::from(frame.ip_start);
     let addresses = if frame.version == 4 { ip + 12..ip + 20 } else { ip + 8..ip + 40 };

@@ -1,9 +1,9 @@
-//! Memory for what is under way: buffers in four sizes, used again and again.
+//! Memory for frames under way: reused buffers of four sizes.
 //!
-//! A link of 10 Gb/s and 100 ms holds 125 MB. Frames are read into the largest size; one that fits a smaller size is
-//! copied there, so that a network full of acknowledgements does not take 64 KB for each. Of a payload that is all zeros,
-//! as weir's own senders and many others send them, only the length is kept: those 125 MB would neither fit into a
-//! processor's cache nor leave anything else there, and to move them costs more than all the rest of an emulator's work.
+//! A link of 10 Gb/s and 100 ms holds 125 MB. Frames are read into buffers of the largest size. A frame that fits a
+//! smaller size is copied there, so that an acknowledgement does not take 64 KB. Of a payload of zeros, which weir's
+//! senders and many others send, only the length is stored: 125 MB fit in no processor's cache, and moving them costs
+//! more than all other work of the emulator.
 
 use std::ops::Range;
 
@@ -11,9 +11,9 @@ use std::ops::Range;
 pub const LARGEST: usize = 66 * 1024;
 /// An acknowledgement or the headers before zeros; a full packet; the packets of a jumbo frame.
 const SIZES: [usize; 3] = [256, 2 * 1024, 16 * 1024];
-/// Fewer zeros are kept as they are: a packet of them fits the smallest size anyway.
+/// Minimum zeros to omit: a packet with fewer fits the smallest size anyway.
 const MIN_ZEROS: usize = 128;
-/// Bytes that are looked at together for one that is not zero.
+/// Bytes that are compared with zero at once.
 const STRIDE: usize = 256;
 
 static ZEROS: [u8; LARGEST] = [0; LARGEST];
@@ -26,7 +26,7 @@ pub struct Pool {
     bytes: usize,
 }
 
-/// A frame in memory, perhaps without the zeros that it ends with.
+/// A frame in memory, possibly without its final zeros.
 #[derive(Debug, Default)]
 pub struct Buffer {
     memory: Box<[u8]>,
@@ -40,15 +40,15 @@ impl Buffer {
         &self.memory[..self.len as usize]
     }
 
-    /// The zeros that it ends with, where they are not in memory.
+    /// The final zeros that are not in memory.
     pub fn zeros(&self) -> &'static [u8] {
         &ZEROS[..self.zeros as usize]
     }
 
-    /// A part of the frame that is either before or among its zeros.
+    /// A part of the frame, entirely before or entirely among its zeros.
     ///
     /// # Panics
-    /// When it is neither.
+    /// It is neither.
     pub fn part(&self, range: Range<usize>) -> &[u8] {
         let stored = self.len as usize;
         if range.end <= stored { &self.memory[range] } else { &self.zeros()[range.start - stored..range.end - stored] }
@@ -56,28 +56,28 @@ impl Buffer {
 }
 
 impl Pool {
-    /// A pool that hands out at most `most_bytes`.
+    /// Creates a pool of at most `most_bytes`.
     pub fn new(most_bytes: usize) -> Pool {
         Pool { free: Default::default(), most_bytes, bytes: 0 }
     }
 
-    /// Bytes handed out.
+    /// Bytes in use.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Memory of [`LARGEST`] bytes to read a frame into; what it holds is left over from another one.
+    /// A buffer of [`LARGEST`] bytes to read a frame into; it contains an earlier frame.
     pub fn scratch(&mut self) -> Box<[u8]> {
         self.free[SIZES.len()].pop().unwrap_or_else(|| vec![0; LARGEST].into_boxed_slice())
     }
 
-    /// Takes back what [`scratch`](Pool::scratch) gave.
+    /// Takes back a buffer of [`scratch`](Pool::scratch).
     pub fn unused(&mut self, scratch: Box<[u8]>) {
         self.free[SIZES.len()].push(scratch);
     }
 
-    /// Keeps the first `len` bytes of `scratch`, of which `headers` are headers, in the smallest size; none when the pool
-    /// is full.
+    /// Stores the first `len` bytes of `scratch`, of which `headers` are headers, in the smallest size; `None` if the
+    /// pool is full.
     pub fn keep(&mut self, scratch: Box<[u8]>, len: usize, headers: usize) -> Option<Buffer> {
         let zeros = zeros_of(&scratch[headers..len]);
         let len = len - zeros;
@@ -106,7 +106,7 @@ impl Pool {
     }
 }
 
-/// The length of `payload` if it is nothing but zeros and worth leaving out, else 0.
+/// The length of `payload` if it consists of zeros that are worth omitting, otherwise 0.
 fn zeros_of(payload: &[u8]) -> usize {
     let is_zero = |bytes: &[u8]| bytes.iter().fold(0, |any, byte| any | byte) == 0;
     if payload.len() >= MIN_ZEROS && payload.chunks(STRIDE).all(is_zero) { payload.len() } else { 0 }
@@ -118,11 +118,11 @@ mod tests {
 
     const HEADERS: usize = 62;
 
-    /// What a pool keeps of a frame with this payload, and how much of its memory that takes.
+    /// The stored part of a frame with this payload, and the memory that it takes.
     fn kept(payload: &[u8]) -> (Buffer, usize) {
         let mut pool = Pool::new(usize::MAX);
         let mut scratch = pool.scratch();
-        // What was there before must not show.
+        // The earlier frame must not show.
         scratch.fill(9);
         scratch[..HEADERS].fill(7);
         let len = HEADERS + payload.len();

@@ -1,11 +1,12 @@
-//! When frames entered a device that does not say it: a tap beside the device saw their heads, in the same order.
+//! Entry instants of frames in a device that does not tell them: a tap beside the device saw their heads, in the same
+//! order.
 //!
-//! A head is the beginning of an IP packet, which tells packets apart: identification, sequence number, checksum. What the
-//! tap saw and the device does not hand over was dropped in between.
+//! A head is the beginning of an IP packet. It distinguishes packets: identification, sequence number, checksum. A
+//! packet that the tap saw and the device does not deliver was dropped in between.
 
 use std::collections::VecDeque;
 
-/// Bytes of an IP packet that tell it from others: IPv6 and TCP headers without options.
+/// Bytes of a head: IPv6 and TCP headers without options.
 pub const HEAD_BYTES: usize = 64;
 
 /// The head of a packet; a shorter packet is followed by zeros.
@@ -29,18 +30,19 @@ pub struct Stamps {
 }
 
 impl Stamps {
-    /// A packet was seen at `at_ns`.
+    /// Adds a packet that the tap saw at `at_ns`.
     pub fn add(&mut self, at_ns: u64, head: Head) {
         self.seen.push_back((at_ns, head));
     }
 
-    /// When the packet that now comes out of the device was seen; none if it was not. Those before it were dropped.
+    /// The instant at which the tap saw the packet that the device now delivers, if it did. Earlier packets were
+    /// dropped.
     pub fn take(&mut self, head: &Head) -> Option<u64> {
         let index = self.seen.iter().position(|(_, seen)| seen == head)?;
         self.seen.drain(..=index).next_back().map(|(at_ns, _)| at_ns)
     }
 
-    /// Forgets what was seen before `at_ns`: it will not come out any more.
+    /// Forgets packets that the tap saw before `at_ns`: the device has dropped them.
     pub fn forget_before(&mut self, at_ns: u64) {
         while self.seen.front().is_some_and(|&(seen_ns, _)| seen_ns < at_ns) {
             self.seen.pop_front();
@@ -52,12 +54,12 @@ impl Stamps {
         self.seen.clear();
     }
 
-    /// How many wait.
+    /// Number of waiting heads.
     pub fn len(&self) -> usize {
         self.seen.len()
     }
 
-    /// Whether none waits.
+    /// Whether no head waits.
     pub fn is_empty(&self) -> bool {
         self.seen.is_empty()
     }

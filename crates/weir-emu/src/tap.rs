@@ -1,9 +1,8 @@
 //! A tap beside a TUN device: a packet socket whose ring shows the head of each packet that the host sends, with the
 //! instant at which it entered the device.
 //!
-//! A TUN device does not say when a frame entered it. The emulator reads a frame some microseconds later, and on a busy
-//! machine milliseconds later; without the tap, that would delay the frame on its way through the links. Reading the ring
-//! needs no system call. packet(7) and `Documentation/networking/packet_mmap.rst` of Linux describe it.
+//! A TUN device does not tell when a frame entered it. The emulator reads a frame some microseconds later, on a busy
+//! machine milliseconds later. Without the tap, that would delay the frame on its way through the links.
 
 use std::io;
 
@@ -13,28 +12,28 @@ use weir_sys::packet::Ring;
 
 /// Header of a slot, address, alignment and a head: 80 + 64 bytes, rounded up to a power of two.
 const SLOT_BYTES: usize = 256;
-/// A ring holds what a device holds, and more: it is emptied whenever the device is read.
+/// A ring has more slots than a device's queue, and is emptied whenever the device is read.
 const MIN_SLOTS: usize = 512;
 const MAX_SLOTS: usize = 16 * 1024;
-/// Of all taps together; the kernel keeps them in memory.
+/// Maximum slots of all taps together; the kernel keeps them in memory.
 const ALL_SLOTS: usize = 256 * 1024;
-/// Between the tap and the device a packet takes less than a microsecond, unless its processor is taken away.
+/// Maximum time of a packet between tap and device: less than a microsecond, unless the sender is preempted.
 const GRACE_NS: u64 = 5_000_000;
-/// A device that was not empty for so long drops; were its packets all alike, their instants would be mixed up.
+/// A device that is not empty for so long drops packets; if they were all alike, their instants would be confused.
 const LONGEST_BACKLOG_NS: u64 = 500_000_000;
 
-/// A tap.
+/// A tap beside a device.
 pub struct Tap {
     ring: Ring,
     stamps: Stamps,
-    /// The clock of the stamps less the monotonic one.
+    /// The lead of the timestamps' clock over the monotonic clock.
     offset_ns: i64,
-    /// Since when each reading found a frame.
+    /// The instant since which each reading found a frame.
     backlog_since_ns: Option<u64>,
 }
 
 impl Tap {
-    /// A tap beside `device` of this thread's namespace; one of `taps`.
+    /// Opens a tap beside `device` of this thread's namespace, one of `taps`.
     ///
     /// # Errors
     /// From the system, such as a kernel without packet sockets.
@@ -44,7 +43,7 @@ impl Tap {
         Ok(Tap { ring, stamps: Stamps::default(), offset_ns, backlog_since_ns: None })
     }
 
-    /// Learns how the clock of the stamps stands: it may be set at any time.
+    /// Compares the clocks again: the timestamps' clock may be set at any time.
     pub fn read_clocks(&mut self) {
         self.offset_ns = clock::realtime_lead_ns();
     }
@@ -59,14 +58,14 @@ impl Tap {
         self.stamps.take(&Head::of(packet))
     }
 
-    /// The device was empty at `at_ns`.
+    /// Records that the device was empty at `at_ns`.
     pub fn was_empty(&mut self, at_ns: u64) {
         self.backlog_since_ns = None;
         self.drain();
         self.stamps.forget_before(at_ns.saturating_sub(GRACE_NS));
     }
 
-    /// Takes what is in the ring.
+    /// Empties the ring.
     fn drain(&mut self) {
         let (stamps, offset_ns) = (&mut self.stamps, self.offset_ns);
         self.ring.take(|at_ns, head| stamps.add(at_ns.saturating_add_signed(-offset_ns), Head::of(head)));

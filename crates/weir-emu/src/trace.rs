@@ -1,4 +1,4 @@
-//! The files of single packets, written in a thread of their own: a slow disk must not delay a packet.
+//! The files of single packets, written in a thread of its own, so that a slow disk delays no packet.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -10,7 +10,7 @@ use weir_plan::Plan;
 use weir_trace::{Files, Ordered, TraceRecord};
 use weir_units::Time;
 
-/// Records, and until when no earlier ones will follow.
+/// Records, and the instant before which no more will follow.
 type Part = (Vec<TraceRecord>, Time);
 
 /// The files of a trace.
@@ -20,10 +20,10 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Begins the files of `weir_trace::FILES`, which get the `paths`.
+    /// Creates the files of `weir_trace::FILES` at `paths`.
     ///
     /// # Errors
-    /// When one cannot be created, or the system has no thread left.
+    /// A file cannot be created, or the system has no thread left.
     pub fn create(paths: &[PathBuf; 3], plan: Plan) -> io::Result<Trace> {
         let open = |path: &PathBuf| File::create(path).map(BufWriter::new);
         let files = Files::new([open(&paths[0])?, open(&paths[1])?, open(&paths[2])?])?;
@@ -33,16 +33,16 @@ impl Trace {
         Ok(Trace { sender, thread })
     }
 
-    /// Adds records; none up to `until` will follow.
+    /// Adds records; no others up to `until` will follow.
     pub fn add(&self, records: Vec<TraceRecord>, until: Time) {
-        // If the thread has failed, the end tells.
+        // A failure of the thread is reported at the end.
         let _ = self.sender.send((records, until));
     }
 
-    /// Waits until all is written.
+    /// Waits until everything is written.
     ///
     /// # Errors
-    /// When a file could not be written.
+    /// A file could not be written.
     pub fn finish(self) -> io::Result<()> {
         self.add(Vec::new(), Time::MAX);
         drop(self.sender);

@@ -8,24 +8,24 @@ use crate::frame::{Frame, VNET_BYTES};
 use crate::piece::{self, Run};
 use crate::train::Segment;
 
-/// The packets of a train, as they were sent; none for what is not traced or has left.
+/// The packets of a train, as they were sent; `None` for packets that are not traced or have left.
 type Packets = Vec<Option<Box<Sent>>>;
 
 /// Follows packets from host to host.
 #[derive(Debug)]
 pub struct Tracer {
     observer: Observer,
-    /// By train.
+    /// The packets, by train.
     under_way: Vec<Packets>,
 }
 
 impl Tracer {
-    /// Nothing is under way.
+    /// Creates a tracer without packets.
     pub fn new(observer: Observer) -> Tracer {
         Tracer { observer, under_way: Vec::new() }
     }
 
-    /// A host hands a frame that begins with `bytes`, virtio header included, to its first link.
+    /// Records that a host sends a frame, which begins with `bytes`, a virtio header first.
     pub fn sent(&mut self, at: Time, way: Way, frame: &Frame, bytes: &[u8]) -> Packets {
         let Some(flow) = way.flow.filter(|&flow| self.observer.wants(flow, at)) else { return Packets::new() };
         let direction = if way.route % 2 == 0 { Direction::Forward } else { Direction::Reverse };
@@ -38,7 +38,7 @@ impl Tracer {
         (0..frame.packets()).map(&mut packet).collect()
     }
 
-    /// The packets just sent are those of `train`.
+    /// Assigns the packets sent last to `train`.
     pub fn keep(&mut self, train: u32, packets: Packets) {
         let place = train as usize;
         if place >= self.under_way.len() {
@@ -47,21 +47,21 @@ impl Tracer {
         self.under_way[place] = packets;
     }
 
-    /// The packets just sent have found no memory.
+    /// Records that there was no memory for the packets sent last.
     pub fn forget(&mut self, at: Time, packets: Packets) {
         for sent in packets.into_iter().flatten() {
             self.observer.dropped(at, None, *sent, false);
         }
     }
 
-    /// A packet reaches its host.
+    /// Records that a packet reaches its host.
     pub fn received(&mut self, at: Time, packet: &Segment) {
         if let Some(sent) = self.take_packet(packet) {
             self.observer.received(at, *sent, packet.is_marked());
         }
     }
 
-    /// A link drops a packet.
+    /// Records that a link drops a packet.
     pub fn dropped(&mut self, at: Time, link: u32, packet: &Segment) {
         if let Some(sent) = self.take_packet(packet) {
             self.observer.dropped(at, Some(link), *sent, packet.is_marked());
@@ -72,7 +72,7 @@ impl Tracer {
         self.under_way.get_mut(packet.train as usize)?.get_mut(usize::from(packet.index))?.take()
     }
 
-    /// Takes what was recorded since the last call, in the order in which it became known.
+    /// Removes and returns the records since the last call, in the order of their discovery.
     pub fn take(&mut self) -> Vec<TraceRecord> {
         self.observer.take()
     }

@@ -6,16 +6,16 @@ use weir_units::Time;
 use crate::frame::Frame;
 use crate::pool::{Buffer, Pool};
 
-/// Counts for no flow.
+/// The number of no flow.
 pub const NO_FLOW: u32 = u32::MAX;
 
 const DATA: u8 = 1;
 const ECT: u8 = 2;
 const CE: u8 = 4;
-/// Its mark was counted.
+/// The mark was counted.
 const COUNTED: u8 = 8;
 
-/// One packet of a train (a single packet is a train of one): what the links see and move.
+/// One packet of a train, as links process it. A single packet is a train of one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
     /// The train, a place in [`Trains`].
@@ -31,7 +31,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// The packet `index` of `train`, at the start of its route.
+    /// Creates packet `index` of `train`, at the start of its route.
     pub fn new(train: u32, index: u16, frame: &Frame, place: u32, hash: u32) -> Segment {
         let ecn = frame.traffic_class & 3;
         let flags = if frame.is_data() { DATA } else { 0 }
@@ -52,7 +52,7 @@ impl Segment {
         self.flags & CE != 0
     }
 
-    /// Whether it was marked since the last call.
+    /// Whether it has been marked since the last call.
     pub fn take_new_mark(&mut self) -> bool {
         let new = self.flags & (CE | COUNTED) == CE;
         self.flags |= if new { COUNTED } else { 0 };
@@ -90,17 +90,17 @@ impl Packet for Segment {
 /// A train in memory.
 #[derive(Debug)]
 pub struct Train {
-    /// The frame as it was read, virtio header included.
+    /// The frame as it was read, with its virtio header.
     pub buffer: Buffer,
-    /// What is known of it.
+    /// The parsed frame.
     pub frame: Frame,
-    /// The flow it counts for, or [`NO_FLOW`].
+    /// Its flow, or [`NO_FLOW`].
     pub flow: u32,
-    /// Whether it is data of that flow on the way to its receiver: losses, marks and delays of these are counted.
+    /// Whether it carries data of its flow to the receiver: only then losses, marks and delays count.
     pub counts: bool,
-    /// When its host handed it to its device.
+    /// The instant at which its host handed it to its device.
     pub sent: Time,
-    /// Its packets that are still under way.
+    /// Number of its packets under way.
     alive: u16,
 }
 
@@ -114,12 +114,12 @@ pub struct Trains {
 }
 
 impl Trains {
-    /// None yet.
+    /// Creates an empty set.
     pub fn new(pool: Pool) -> Trains {
         Trains { slots: Vec::new(), free: Vec::new(), pool }
     }
 
-    /// Adds a train; its place.
+    /// Adds a train; returns its place.
     pub fn add(&mut self, buffer: Buffer, frame: Frame, flow: u32, counts: bool, sent: Time) -> u32 {
         let train = Train { buffer, frame, flow, counts, sent, alive: frame.packets() as u16 };
         match self.free.pop() {
@@ -137,20 +137,20 @@ impl Trains {
     /// The train at `place`.
     ///
     /// # Panics
-    /// When it has left.
+    /// The train has left.
     pub fn get(&self, place: u32) -> &Train {
         self.slots[place as usize].as_ref().expect("a packet keeps its train")
     }
 
-    /// The train at `place`, to be changed.
+    /// The train at `place`, mutable.
     ///
     /// # Panics
-    /// When it has left.
+    /// The train has left.
     pub fn get_mut(&mut self, place: u32) -> &mut Train {
         self.slots[place as usize].as_mut().expect("a packet keeps its train")
     }
 
-    /// `packets` of the train have left; with the last one goes its memory.
+    /// Records that `packets` of the train have left; the last one frees the train's memory.
     pub fn release(&mut self, place: u32, packets: u16) {
         let train = self.get_mut(place);
         train.alive -= packets;
@@ -161,7 +161,7 @@ impl Trains {
         }
     }
 
-    /// Trains under way.
+    /// Number of trains under way.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -171,7 +171,7 @@ impl Trains {
         self.len() == 0
     }
 
-    /// Forgets all of them.
+    /// Drops all trains.
     pub fn clear(&mut self) {
         let Trains { slots, free, pool } = self;
         free.clear();
