@@ -118,7 +118,7 @@ class _Binding:
         if not missing or self.problems:
             return
         names = listing([self.plan.nodes[host].name for host in missing], "and")
-        has = listing([f"{role}" for role in self.known if role not in self.names()])
+        has = listing([role for role in self.known if role not in self.names()], "and")
         message = f"no role gives a node to {names}; the scenario has the roles {has}, and each host by its name"
         mark = self.inventory.roles[0].mark if self.inventory.roles else self.inventory.mark
         self.problems.append(self.inventory.problem(message, mark))
