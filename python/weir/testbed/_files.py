@@ -127,7 +127,7 @@ def _write(path: str | Path, text: str, mode: int = 0o644) -> None:
     with contextlib.suppress(FileNotFoundError):
         Path(path).unlink()
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
-    with os.fdopen(file, "w", encoding="utf-8") as stream:
+    with os.fdopen(file, "w", encoding="utf-8", errors="surrogateescape") as stream:
         stream.write(text)
 
 
@@ -155,7 +155,9 @@ def _admit(user: str, key: str) -> None:
 
 def _unlock(user: str) -> None:
     """A locked account cannot log in, not even with a key; without a password, one that is open needs the key."""
-    lines = Path("/etc/shadow").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    shadow = Path("/etc/shadow")
+    text = shadow.read_text(encoding="utf-8", errors="surrogateescape") if shadow.exists() else ""
+    lines = text.splitlines()
     rest = [line for line in lines if line.partition(":")[0] != user]
     text = "\n".join([f"{user}:*:19000:0:99999:7:::", *rest]) + "\n"
     _write("/etc/shadow", text, 0o640)
