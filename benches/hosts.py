@@ -42,6 +42,7 @@ PLAN_S = 5
 REPEATS = 3
 TARGETS = {"started_s": 60.0, "memory_mb": 1000.0, "skew_median_ms": 2.0, "skew_max_ms": 10.0}
 """Upper limits, for 128 nodes without other load."""
+_WEIR = (sys.executable, "-m", "weir")
 _SCENARIO = """\
 title: One slow flow for each pair of nodes
 transport: {{cc: "linux:reno"}}
@@ -100,7 +101,7 @@ def _bed(nodes: int) -> Iterator[Path]:
 
 
 def _weir(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "weir", *words], capture_output=True, text=True, check=True)
+    return subprocess.run([*_WEIR, *words], capture_output=True, text=True, check=True)
 
 
 def _reach(machines: Inventory, idle_s: float) -> dict[str, Any]:
@@ -137,26 +138,16 @@ def _run(inventory: Path, pairs: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         scenario, out = Path(folder, "pairs.yaml"), Path(folder, "run")
         scenario.write_text(_SCENARIO.format(pairs=pairs, repeat=REPEATS, seconds=PLAN_S), encoding="utf-8")
-        words = [
-            sys.executable,
-            "-m",
-            "weir",
-            "run",
-            scenario,
-            "--method",
-            "hosts",
-            "--on",
-            inventory,
-            "--out",
-            out,
-            "-q",
-        ]
+        words = [*_WEIR, "run", scenario, "--method", "hosts", "--on", inventory, "--out", out, "-q"]
         begin = time.monotonic()  # the clock of ``begin_ns``, too
         process = subprocess.Popen([*map(str, words)], stdout=subprocess.DEVNULL)
         most = [0.0]
         watcher = threading.Thread(target=_watch, args=(process, most), daemon=True)
         watcher.start()
-        code = process.wait()
+        try:
+            code = process.wait()
+        finally:
+            process.terminate()
         wall_s = time.monotonic() - begin
         watcher.join()
         cells = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(out.glob("cells/*/clocks.json"))]

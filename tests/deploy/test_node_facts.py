@@ -1,0 +1,19 @@
+"""What a run keeps of its nodes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from weir.deploy import _node
+
+
+def test_keys_of_the_kernel_are_no_facts() -> None:
+    asked = json.dumps({"do": "facts"}).encode()
+    ran = subprocess.run([sys.executable, _node.__file__], input=asked, capture_output=True, check=True)
+    parameters = json.loads(ran.stdout)["parameters"]
+    assert "net.ipv4.tcp_sack" in parameters
+    assert Path("/proc/sys/net/ipv4/tcp_fastopen_key").exists()
+    assert [name for name in parameters if name.endswith("_key")] == []
