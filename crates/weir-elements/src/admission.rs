@@ -1,4 +1,4 @@
-//! Admission at arrival: the decision of drop-tail and RED, and the queue with explicit dequeue built on it.
+//! Admission: the decisions of drop-tail and RED, made at arrival, and the queue with explicit dequeue built on them.
 
 use weir_units::{Rate, Stream, Time};
 
@@ -6,7 +6,7 @@ use crate::fifo::Fifo;
 use crate::qdisc::Drops;
 use crate::{Admission, Counters, Dequeued, DropReason, Enqueued, Packet, Port, Qdisc, QueuePlan};
 
-/// A packet that arrives.
+/// A packet at its arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// Bytes on the wire.
@@ -17,14 +17,14 @@ pub struct Arrival {
     pub dscp: u8,
 }
 
-/// What a packet finds at its arrival.
+/// The queue at the arrival of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backlog {
     /// Bytes on the wire of the packets waiting, the one in transmission not counted.
     pub bytes: u64,
     /// Packets waiting, the one in transmission not counted.
     pub packets: u64,
-    /// Since when the transmitter is idle; none while it is busy. Idle from the very instant the last packet departs.
+    /// Start of the transmitter's idle time, the instant of the last departure; none while it is busy.
     pub idle_since: Option<Time>,
 }
 
@@ -39,15 +39,15 @@ pub enum Verdict {
     Drop(DropReason),
 }
 
-/// The decision of a discipline that decides at arrival only.
+/// A discipline that decides at arrival only.
 pub trait Admits {
     /// Decides on a packet that arrives at `now` and finds `queue`.
     fn admit(&mut self, now: Time, arrival: &Arrival, queue: &Backlog) -> Verdict;
 
-    /// Whether a packet of `bytes` on the wire that finds this queue is sure to be admitted.
+    /// Whether this queue surely admits a packet of `bytes` on the wire.
     fn has_room(&self, bytes: u32, queue_bytes: u64, queue_packets: u64) -> bool;
 
-    /// Tells it that the transmitter runs at another rate.
+    /// Changes the rate of the transmitter.
     fn set_rate(&mut self, rate: Rate);
 }
 
@@ -69,14 +69,14 @@ impl<A: Admits> Admits for Box<A> {
 
 /// The plan of a queue that decides at arrival only.
 pub trait AtArrival: QueuePlan {
-    /// What decides.
+    /// The type that decides.
     type Admits: Admits;
 
-    /// Builds it before `port`; its random decisions are drawn from `stream`.
+    /// Builds the discipline for `port`; it draws from `stream`.
     fn admission(&self, port: &Port, stream: Stream) -> Self::Admits;
 }
 
-/// A first-in, first-out queue with explicit dequeue, whose only decisions are those of an [`Admission`].
+/// A first-in, first-out queue with explicit dequeue under an [`Admission`].
 #[derive(Clone, Debug)]
 pub struct AdmissionQueue<P> {
     admission: Admission,
@@ -93,7 +93,7 @@ impl<P: Packet> AdmissionQueue<P> {
         AdmissionQueue { admission, port, fifo: Fifo::default(), idle_since: Some(Time::ZERO), counters }
     }
 
-    /// Whether a packet of `bytes` on the wire is sure to be admitted; RED is never sure.
+    /// Whether the queue surely admits a packet of `bytes` on the wire; never for RED.
     #[inline]
     pub fn has_room(&self, bytes: u32) -> bool {
         self.admission.has_room(bytes, self.fifo.bytes(), self.fifo.packets())

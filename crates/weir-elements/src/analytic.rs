@@ -1,7 +1,7 @@
-//! The analytic FIFO link: the departure of a packet is known at its arrival.
+//! The analytic FIFO link: the departure of a packet is computed at its arrival.
 //!
-//! Valid while the rate does not change under queued packets and the discipline decides at arrival only. It makes the same
-//! decisions at the same instants as an [`AdmissionQueue`](crate::AdmissionQueue) drained by events.
+//! It requires a constant rate and a discipline that decides at arrival only. Its decisions and departures equal those
+//! of an [`AdmissionQueue`](crate::AdmissionQueue) drained by events.
 //!
 //! Train: offer each packet on its own.
 
@@ -9,23 +9,23 @@ use weir_units::{Rate, Time};
 
 use crate::{Admission, Arrival, Backlog, DropReason, Ring, Transmitter, Verdict};
 
-/// The answer to an arrival.
+/// The outcome of an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
-    /// It begins transmission at `start`, and its last bit leaves at `departure`.
+    /// The packet is sent: its transmission lasts from `start` to `departure`.
     Sent {
-        /// Begin of its transmission; until then it waits in the queue.
+        /// Start of its transmission; until then it waits in the queue.
         start: Time,
         /// End of its transmission.
         departure: Time,
         /// Whether to mark it congestion-experienced.
         mark: bool,
     },
-    /// It is dropped.
+    /// The packet is dropped.
     Dropped(DropReason),
 }
 
-/// Packets that wait for their transmission: when each begins, and its bytes.
+/// The waiting packets: start of transmission and bytes of each.
 #[derive(Clone, Debug, Default)]
 struct Waiting {
     packets: Ring<(Time, u32)>,
@@ -33,7 +33,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Forgets the packets that have begun by `now`, and tells of each when it began and its bytes.
+    /// Removes the packets whose transmission has begun by `now`; calls `began` with start and bytes of each.
     #[inline]
     fn advance(&mut self, now: Time, mut began: impl FnMut(Time, u32)) {
         while let Some(&(start, bytes)) = self.packets.front() {
@@ -53,7 +53,7 @@ impl Waiting {
     }
 }
 
-/// An admission and a transmitter, and the packets that wait between them.
+/// An admission, a transmitter, and the packets that wait between them.
 #[derive(Clone, Debug)]
 pub struct FifoLink {
     admission: Admission,
@@ -67,7 +67,7 @@ impl FifoLink {
         FifoLink { admission, transmitter: Transmitter::new(rate), waiting: Waiting::default() }
     }
 
-    /// Makes room for so many packets that wait.
+    /// Reserves room for so many waiting packets.
     pub fn reserve(&mut self, packets: usize) {
         self.waiting.packets.reserve(packets);
     }
@@ -78,8 +78,8 @@ impl FifoLink {
         self.offer_observed(now, arrival, |_, _| {})
     }
 
-    /// As [`offer`](FifoLink::offer); `began` is told of each packet that waited and has begun its transmission by `now`:
-    /// when, and its bytes on the wire. It is told in the order of time, before the decision on this packet.
+    /// As [`offer`](FifoLink::offer). Before the decision, calls `began` for each waiting packet whose transmission has
+    /// begun by `now`, in the order of time, with the start and its bytes on the wire.
     #[inline]
     pub fn offer_observed(&mut self, now: Time, arrival: &Arrival, began: impl FnMut(Time, u32)) -> Offer {
         let queue = self.backlog_observed(now, began);
@@ -110,8 +110,8 @@ impl FifoLink {
         Backlog { bytes: self.waiting.bytes, packets: self.waiting.packets.len() as u64, idle_since }
     }
 
-    /// Whether a packet of `bytes` on the wire would have been admitted for sure at the last call that passed the time.
-    /// What had room then has room now; RED is never sure.
+    /// Whether a packet of `bytes` on the wire surely had room at the instant of the last call; never for RED. It has
+    /// room now if it had room then.
     #[inline]
     pub fn had_room(&self, bytes: u32) -> bool {
         self.admission.has_room(bytes, self.waiting.bytes, self.waiting.packets.len() as u64)

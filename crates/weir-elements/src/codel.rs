@@ -1,18 +1,17 @@
 //! CoDel: controlled delay (RFC 8289).
 //!
-//! Each packet carries the instant of its arrival. When the time that packets wait has stayed above `target` for an
-//! `interval`, the queue enters its dropping state: it drops the packet at its head, and the next one
-//! `interval / sqrt(count)` after the last, until a packet has waited less than the target. A queue that holds no more
-//! than one full packet is never in excess. A dropping state soon after the last one (within 16 intervals) begins at the
-//! rate that the last one had reached (section 5.5).
+//! Each packet carries its arrival time. When the sojourn time has stayed above `target` for an `interval`, the queue
+//! enters its dropping state: it drops the packet at its head, and further ones at intervals of `interval /
+//! sqrt(count)`, until a packet has waited less than the target. A queue of one full packet or less is never in excess.
+//! A dropping state that begins within 16 intervals of the last one resumes its rate (section 5.5).
 //!
-//! The square root is the one that Linux takes: each drop improves the estimate of `1 / sqrt(count)` by one step of Newton's
-//! method in 16 bits. It begins at 1, so that the second gap of a dropping state is 0.50 of the interval instead of 0.71, the
-//! third 0.56 (0.58), the fourth 0.49 (0.50).
+//! The square root is Linux': each drop improves the estimate of `1 / sqrt(count)` by one step of Newton's method in 16
+//! bits. It begins at 1, so that the second gap of a dropping state is 0.50 of the interval instead of 0.71, the third
+//! 0.56 (0.58), the fourth 0.49 (0.50).
 //!
-//! With ECN, a capable packet is marked and sent where it would have been dropped, as in Linux.
+//! With ECN, a capable packet is marked instead of dropped, as in Linux.
 //!
-//! Train: taken apart on arrival. A train dropped as a whole would be up to 44 signals where the control law asked for one.
+//! Train: taken apart on arrival. Dropped as a whole, it would be up to 44 signals instead of one.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -120,20 +119,20 @@ impl Law {
     }
 }
 
-/// An estimate of `1 / sqrt(count)`, in units of 2^-16.
+/// An estimate of `1 / sqrt(count)`, units of 2^-16.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct InverseRoot(u16);
 
 impl InverseRoot {
     const BITS: u32 = u16::BITS;
-    /// Of a count of one; the greatest value there is.
+    /// The estimate for a count of one: the maximum.
     const ONE: InverseRoot = InverseRoot(u16::MAX);
 
     /// One step of Newton's method towards `1 / sqrt(count)`: x (3 - count x^2) / 2.
     fn towards(self, count: u32) -> InverseRoot {
         let x = u64::from(self.0) << 16; // in units of 2^-32
         let square = (x * x) >> 32;
-        // As unsigned integers of 64 bits wrap in the kernel; counts that would make it negative are far from here.
+        // Wraps as the kernel's 64-bit arithmetic does; counts that would make it negative do not occur.
         let rest = (3u64 << 32).wrapping_sub(u64::from(count).wrapping_mul(square)) >> 2;
         InverseRoot((rest.wrapping_mul(x) >> 31 >> 16) as u16)
     }
@@ -142,20 +141,20 @@ impl InverseRoot {
 /// The state of the controller of one queue; names as in the RFC.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Control {
-    /// When the sojourn time will have been above the target for an interval; none while it is below.
+    /// End of the first interval with the sojourn time above the target; none while it is below.
     first_above: Option<Time>,
     drop_next: Time,
     /// Packets dropped in this dropping state.
     count: u32,
-    /// `count` at the begin of this dropping state.
+    /// `count` at the start of this dropping state.
     last_count: u32,
     root: InverseRoot,
     dropping: bool,
 }
 
 impl Control {
-    /// The next packet of `fifo` to transmit, after dropping those that the control law asks for. `others` are bytes that wait
-    /// beside it for the same transmitter: a packet's worth that waits behind none of them is no excess.
+    /// The next packet of `fifo` to transmit, after the drops of the control law. `others` are bytes of other queues of
+    /// the same transmitter: they count for the rule that one full packet is no excess.
     pub fn dequeue<P: Packet>(
         &mut self,
         law: &Law,
@@ -194,7 +193,7 @@ impl Control {
         head
     }
 
-    /// The packet at the head, and whether the queue has been in excess for an interval.
+    /// Removes the packet at the head; also returns whether the queue has been in excess for an interval.
     fn pop<P>(&mut self, law: &Law, fifo: &mut Fifo<P>, others: u64, now: Time) -> (Option<Entry<P>>, bool) {
         let Some(entry) = fifo.pop() else {
             self.first_above = None;
@@ -208,7 +207,7 @@ impl Control {
         (Some(entry), now >= first_above)
     }
 
-    /// Packets of the queue were dropped for another reason: the law signals sooner, too.
+    /// Counts packets dropped for another reason, so that the control law signals sooner.
     pub fn note_drops(&mut self, packets: u64) {
         self.count = self.count.saturating_add(packets as u32);
     }
@@ -224,7 +223,7 @@ impl Control {
     }
 }
 
-/// Signals congestion with `entry`: marks it and gives it back, or drops it.
+/// Signals congestion by `entry`: marks and returns it, or drops it.
 fn signal<P: Packet>(
     law: &Law,
     mut entry: Entry<P>,
@@ -297,7 +296,7 @@ impl<P: Packet + Send> Qdisc<P> for Codel<P> {
         &self.counters
     }
 
-    /// CoDel measures time, not rate.
+    /// CoDel does not depend on the rate.
     fn set_rate(&mut self, _now: Time, _rate: Rate) {}
 }
 
@@ -357,8 +356,8 @@ mod tests {
         }
     }
 
-    /// By hand: above the target from 10 ms, first drop an interval later at 110, the next 100 ms later, then as the root
-    /// has it after each other: 260.00, 316.25, 365.03, 409.18; seen at the next dequeue.
+    /// By hand: above the target from 10 ms, first drop an interval later at 110, the next 100 ms later, then as the
+    /// root has it after each other: 260.00, 316.25, 365.03, 409.18; seen at the next dequeue.
     #[test]
     fn drops_follow_the_control_law() {
         let mut queue = filled(Mark::Drop, 10_000);
@@ -435,8 +434,8 @@ mod tests {
 
     #[test]
     fn a_dropping_state_soon_after_another_begins_at_its_rate() {
-        // Five drops, the first of which set the count to one: 5 - 1 = 4, so the next drop is 50 ms away but for the error
-        // of one step from the root of five: 0.4415 (3 - 4 * 0.1949) / 2 = 0.4901.
+        // Five drops, the first of which set the count to one: 5 - 1 = 4, so the next drop is 50 ms away but for the
+        // error of one step from the root of five: 0.4415 (3 - 4 * 0.1949) / 2 = 0.4901.
         let queue = returns_to_dropping(600);
         assert_eq!(queue.control.count, 4);
         assert!((queue.control.drop_next.as_secs_f64() - 0.649_013).abs() < 1e-5);

@@ -1,7 +1,7 @@
-//! How an element declares itself: what it is, the keys that a scenario writes for it, and its checks.
+//! Declarations of elements: description, keys in a scenario, checks.
 //!
-//! From a declaration come the keys of the scenario language with their defaults, the language's schema, and
-//! `docs/elements.md`. The fields of the plan and their schema come from the type that is the element's plan.
+//! A declaration is the source of the keys of the scenario language with their defaults, of the language's schema, and
+//! of `docs/elements.md`. The type of an element's plan is the source of the plan's fields and their schema.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::Limit;
 
-/// Where on a link an element stands, in the order in which a packet passes them.
+/// The place of an element on a link, in the order in which a packet passes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
@@ -25,37 +25,38 @@ pub enum Place {
     Delay,
 }
 
-/// What a key of the scenario language holds, and how it is written into the plan.
+/// The type of a key of the scenario language, and its form in the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Kind {
-    /// A size of a queue: bytes, packets, time at the link's rate, or bandwidth-delay products. The plan has a [`Limit`].
+    /// A size of a queue: bytes, packets, time at the link's rate, or bandwidth-delay products. The plan has a
+    /// [`Limit`].
     Limit,
-    /// Packets that the [`Limit`] of the same form has at least.
+    /// Minimum of packets of the [`Limit`] in the same form.
     AtLeast,
     /// A size of a queue, as bytes in the plan.
     Threshold,
     /// A time; nanoseconds in the plan.
     Time {
-        /// 0 is refused.
+        /// Whether 0 is refused.
         positive: bool,
     },
     /// Bytes of a packet; 0 is refused.
     PacketBytes,
     /// A number without a unit.
     Number {
-        /// The least.
+        /// The minimum.
         min: f64,
-        /// The greatest.
+        /// The maximum.
         max: f64,
-        /// `min` itself is refused.
+        /// Whether `min` itself is refused.
         positive: bool,
     },
     /// A whole number.
     Integer {
-        /// The least.
+        /// The minimum.
         min: u64,
-        /// The greatest.
+        /// The maximum.
         max: u64,
     },
     /// From 0 to 1.
@@ -70,7 +71,7 @@ pub enum Kind {
     Classes {
         /// Name of a mapping.
         name: &'static str,
-        /// What a mapping is.
+        /// Description of a mapping.
         title: &'static str,
         /// Its keys.
         keys: &'static [Key],
@@ -90,36 +91,36 @@ pub enum Kind {
 pub struct Key {
     /// The key.
     pub name: &'static str,
-    /// The field of the plan that it is written into, a path such as `codel.target_ns`.
+    /// The field of the plan, a path such as `codel.target_ns`.
     pub field: &'static str,
-    /// What it holds.
+    /// Its type.
     pub kind: Kind,
-    /// The value of a key that is left out, as a scenario would write it. None: it has to be given.
+    /// The default, as a scenario would write it. None: the key is mandatory.
     pub default: Option<&'static str>,
-    /// Whether it may be left out without having a value then.
+    /// Whether it may be omitted without a default.
     pub optional: bool,
-    /// What it does.
+    /// Its function.
     pub meaning: &'static str,
 }
 
 impl Key {
-    /// The same key with a value where a scenario leaves it out.
+    /// The same key with a default.
     pub(crate) const fn or(self, default: &'static str) -> Key {
         Key { default: Some(default), ..self }
     }
 
-    /// The same key, which may be left out.
+    /// The same key, optional without a default.
     pub(crate) const fn optional(self) -> Key {
         Key { optional: true, ..self }
     }
 }
 
-/// A key that has to be given.
+/// A mandatory key.
 pub(crate) const fn key(name: &'static str, field: &'static str, kind: Kind, meaning: &'static str) -> Key {
     Key { name, field, kind, default: None, optional: false, meaning }
 }
 
-/// What becomes of packets that can carry ECN.
+/// The key for the treatment of packets that can carry ECN.
 pub(crate) const fn ecn(field: &'static str) -> Key {
     key("ecn", field, Kind::Ecn, "Mark packets that can carry ECN instead of dropping them.").or("false")
 }
@@ -127,35 +128,35 @@ pub(crate) const fn ecn(field: &'static str) -> Key {
 /// A way to write an element in a scenario. RED has two: `red` and `wred`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Form {
-    /// Its word.
+    /// Its name in a scenario.
     pub name: &'static str,
-    /// What it is, in a sentence.
+    /// Its description, a sentence.
     pub title: &'static str,
     /// The keys of its mapping.
     pub keys: &'static [Key],
 }
 
-/// What an element says of itself.
+/// The declaration of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ElementInfo {
     /// Name in the plan.
     pub name: &'static str,
-    /// Where on a link it stands.
+    /// Its place on a link.
     pub place: Place,
-    /// What it does, in a line.
+    /// Its function, in a line.
     pub title: &'static str,
-    /// Paper or RFC; empty where there is none.
+    /// Paper or RFC; empty if there is none.
     pub source: &'static str,
-    /// Whether it draws random numbers while a plan runs.
+    /// Whether it draws random numbers during a run.
     pub random: bool,
-    /// A queue: first in, first out, and drops only packets that exceed its limit.
+    /// Whether a queue is first in, first out, and drops only packets that exceed its limit.
     pub plain: bool,
-    /// How a scenario writes it.
+    /// Its forms in a scenario.
     pub forms: &'static [Form],
 }
 
 impl ElementInfo {
-    /// An element that decides by what it is told alone.
+    /// A deterministic element.
     pub(crate) const fn new(
         name: &'static str,
         place: Place,
@@ -166,7 +167,7 @@ impl ElementInfo {
         ElementInfo { name, place, title, source, random: false, plain: false, forms }
     }
 
-    /// The same element, which draws random numbers.
+    /// The same element with random numbers.
     pub(crate) const fn random(self) -> ElementInfo {
         ElementInfo { random: true, ..self }
     }
@@ -179,28 +180,28 @@ impl ElementInfo {
 
 /// The plan of a queue: its parameters, as a type that serde reads and schemars describes.
 pub trait QueuePlan {
-    /// What it says of itself.
+    /// Its declaration.
     const INFO: ElementInfo;
 
-    /// Its hard limit.
+    /// The hard limit.
     fn limit(&self) -> &Limit;
 
-    /// The same, to change it.
+    /// The hard limit, mutable.
     fn limit_mut(&mut self) -> &mut Limit;
 
-    /// Checks what is besides the limit; `at` is the place of the queue in the plan.
+    /// Checks the parameters besides the limit; `at` is the place of the queue in the plan.
     ///
     /// # Errors
-    /// The first parameter that no queue can be built from.
+    /// The first invalid parameter.
     fn validate(&self, at: &str) -> Result<(), Fault>;
 }
 
-/// A parameter that no element can be built from.
+/// An invalid parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// Where in the plan, as a path such as `links[3].queue.limit`.
+    /// Its place in the plan, a path such as `links[3].queue.limit`.
     pub place: String,
-    /// What is wrong and what was expected.
+    /// The mistake and the expectation.
     pub problem: String,
 }
 
@@ -211,12 +212,12 @@ impl fmt::Display for Fault {
 }
 impl std::error::Error for Fault {}
 
-/// An error unless `ok`.
+/// Returns an error unless `ok`.
 pub(crate) fn check(ok: bool, place: impl FnOnce() -> String, problem: impl Into<String>) -> Result<(), Fault> {
     if ok { Ok(()) } else { Err(Fault { place: place(), problem: problem.into() }) }
 }
 
-/// An error unless `p` is a probability.
+/// Returns an error unless `p` is a probability.
 pub(crate) fn check_probability(p: f64, at: &str) -> Result<(), Fault> {
     check((0.0..=1.0).contains(&p), || at.into(), format!("{p} is not a probability; expected 0 to 1"))
 }

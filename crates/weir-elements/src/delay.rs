@@ -1,12 +1,12 @@
-//! Delay lines: fixed, with jitter, and with a share of late packets.
+//! Delay lines: fixed, with jitter, and with a share of delayed packets.
 //!
-//! - Fixed: every packet the same.
-//! - Jitter: the delay of each packet deviates from the mean, uniformly within the half width or normally with the standard
-//!   deviation, and is never negative. Unless packets may overtake, each is held until its predecessor has left: the
-//!   order is kept, and the mean delay grows when packets are closer than the jitter.
-//! - Reorder: a packet is later by a fixed amount with some probability, so that others overtake it.
+//! - Fixed: the same delay for every packet.
+//! - Jitter: the delay of each packet deviates from the mean, uniformly within the half width or normally with the
+//!   standard deviation, and is never negative. Unless packets may overtake, each waits until its predecessor has left:
+//!   the order is kept, and the mean delay grows when packets are closer than the jitter.
+//! - Reorder: with some probability a packet is delayed by a further fixed time, so that others overtake it.
 //!
-//! Train: only a fixed delay treats its packets alike. Where [`DelayLine::is_fixed`] says none, take the train apart first.
+//! Train: only a fixed delay treats its packets alike. If [`DelayLine::is_fixed`] is none, take the train apart first.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,12 +18,12 @@ use crate::declare::{ElementInfo, Fault, Form, Key, Kind, Place, check, check_pr
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "kind", deny_unknown_fields)]
 pub enum Delay {
-    /// Every packet the same.
+    /// The same delay for every packet.
     Fixed {
         /// Delay.
         delay_ns: u64,
     },
-    /// `delay_ns` plus a normal or uniform deviation drawn per packet, never negative.
+    /// `delay_ns` plus a normal or uniform deviation drawn for each packet; never negative.
     Jitter {
         /// Mean delay.
         delay_ns: u64,
@@ -31,14 +31,14 @@ pub enum Delay {
         jitter_ns: u64,
         /// Normal instead of uniform.
         normal: bool,
-        /// Whether a packet may overtake another one; without, each is held until its predecessor left.
+        /// Whether a packet may overtake another one; if not, each waits until its predecessor has left.
         reorder: bool,
     },
-    /// `delay_ns`, but with probability `probability` a packet is `extra_ns` later, so that others overtake it.
+    /// `delay_ns`; with probability `probability` a packet takes `extra_ns` longer, so that others overtake it.
     Reorder {
         /// Delay of the other packets.
         delay_ns: u64,
-        /// Delay added to a chosen packet.
+        /// Additional delay of a chosen packet.
         extra_ns: u64,
         /// Probability that a packet is chosen.
         probability: f64,
@@ -46,8 +46,8 @@ pub enum Delay {
 }
 
 impl Delay {
-    /// The longest delay that the line is planned for: with the half width or one standard deviation of jitter, or with
-    /// what chosen packets are later.
+    /// The maximum delay of the line: with the half width or one standard deviation of jitter, or with the additional
+    /// delay of chosen packets.
     pub fn max_ns(&self) -> u64 {
         match *self {
             Delay::Fixed { delay_ns } => delay_ns,
@@ -59,9 +59,9 @@ impl Delay {
     /// Checks the parameters; `at` is the place of the delay line in the plan.
     ///
     /// # Errors
-    /// The first parameter that no delay line can be built from.
+    /// The first invalid parameter.
     pub fn validate(&self, at: &str) -> Result<(), Fault> {
-        // Four years: sums with an instant of the run stay far from the end of 64 bits.
+        // Four years: sums with an instant of the run do not overflow 64 bits.
         let most = i64::MAX as u64 / 64;
         let (delay_ns, more_ns) = match *self {
             Delay::Fixed { delay_ns } => (delay_ns, 0),
@@ -131,12 +131,12 @@ pub(crate) const REORDER: ElementInfo = ElementInfo::new(
 )
 .random();
 
-/// Gives each packet the instant at which it reaches the far end.
+/// Computes the arrival of each packet at the far end.
 #[derive(Clone, Debug)]
 pub struct DelayLine {
     kind: Line,
     stream: Stream,
-    /// The last release, for lines that keep the order.
+    /// The last arrival, for lines that keep the order.
     last: Time,
 }
 
@@ -149,7 +149,7 @@ enum Line {
 }
 
 impl DelayLine {
-    /// The line of the plan, which draws from `stream`.
+    /// The line of the plan; it draws from `stream`.
     pub fn from_plan(delay: &Delay, stream: Stream) -> DelayLine {
         DelayLine { kind: Line::from_plan(delay), stream, last: Time::ZERO }
     }
@@ -160,7 +160,7 @@ impl DelayLine {
         self.kind = Line::from_plan(delay);
     }
 
-    /// The delay, when it is the same for every packet.
+    /// The delay, if it is the same for every packet.
     pub fn is_fixed(&self) -> Option<Dur> {
         match self.kind {
             Line::Fixed(delay) => Some(delay),
@@ -177,7 +177,7 @@ impl DelayLine {
         }
     }
 
-    /// When the packet whose last bit left the transmitter at `departure` reaches the far end.
+    /// The arrival at the far end of a packet whose last bit left the transmitter at `departure`.
     #[inline]
     pub fn release_time(&mut self, departure: Time) -> Time {
         match self.kind {

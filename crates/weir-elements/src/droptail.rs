@@ -1,10 +1,10 @@
-//! Drop-tail: first in, first out; what does not fit is dropped.
+//! Drop-tail: first in, first out; packets that do not fit are dropped.
 //!
-//! The limit is in bytes on the wire, in packets, or both; a packet that would pass either is dropped. Limits in time or in
-//! bandwidth-delay products were converted to bytes when the scenario was compiled. The packet in transmission does
-//! not count, so an idle link accepts every packet that the empty queue could hold.
+//! The limit is in bytes on the wire, in packets, or both; a packet that would exceed either is dropped. The compiler
+//! of scenarios converts limits in time or bandwidth-delay products to bytes. The packet in transmission does not
+//! count, so an idle link accepts every packet that the empty queue could hold.
 //!
-//! Train: each packet is offered on its own, so the first ones that fit are queued and the others are dropped.
+//! Train: each packet is offered on its own; those that fit are queued and the others are dropped.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use crate::declare::{ElementInfo, Fault, Form, Kind, Place, QueuePlan, key};
 use crate::limit::size;
 use crate::{Arrival, Backlog, DropReason, Limit, Port, Verdict};
 
-/// First in, first out; drops what does not fit.
+/// First in, first out; drops packets that do not fit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DroptailQueue {
@@ -25,7 +25,7 @@ pub struct DroptailQueue {
 
 const FORM: Form = Form {
     name: "droptail",
-    title: "First in, first out; what does not fit is dropped.",
+    title: "First in, first out; packets that do not fit are dropped.",
     keys: &[
         size(
             "Limit, in bytes on the wire (`64KiB`), packets (`100packets`), time at the rate of the link (`100ms`), or \
@@ -35,7 +35,7 @@ const FORM: Form = Form {
             "least",
             "limit",
             Kind::AtLeast,
-            "At least so much, where `size` comes to less: a tenth of a short path's bandwidth-delay product is no packet.",
+            "Minimum of packets if `size` is less: a tenth of a short path's bandwidth-delay product may be less than one.",
         )
         .optional(),
     ],
@@ -44,7 +44,7 @@ const FORM: Form = Form {
 impl QueuePlan for DroptailQueue {
     const INFO: ElementInfo = ElementInfo {
         plain: true,
-        ..ElementInfo::new("droptail", Place::Queue, "First in, first out; drops what does not fit", "", &[FORM])
+        ..ElementInfo::new("droptail", Place::Queue, "First in, first out; drops packets that do not fit", "", &[FORM])
     };
 
     fn limit(&self) -> &Limit {
@@ -88,7 +88,7 @@ impl DropTail {
         (queue_bytes + u64::from(bytes) <= self.max_bytes) & (queue_packets < self.max_packets)
     }
 
-    /// Whether a queue of this size is past the limit.
+    /// Whether a queue of this size exceeds the limit.
     pub(crate) fn is_exceeded(&self, queue_bytes: u64, queue_packets: u64) -> bool {
         queue_bytes > self.max_bytes || queue_packets > self.max_packets
     }

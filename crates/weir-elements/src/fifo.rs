@@ -1,10 +1,10 @@
-//! The storage of every queue: packets in order, with their size and the instant of their arrival.
+//! The storage of every queue: packets in order, with size and time of arrival.
 
 use std::collections::VecDeque;
 
 use weir_units::Time;
 
-/// A packet that waits.
+/// A waiting packet.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry<P> {
     pub packet: P,

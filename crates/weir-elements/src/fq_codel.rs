@@ -1,16 +1,16 @@
 //! FQ-CoDel: flow queues served by deficit round robin, each under CoDel (RFC 8290).
 //!
-//! A packet is hashed, with a random salt, to one of a fixed number of queues. A queue that becomes active joins the list
-//! of *new* queues, which is served before the list of *old* ones, so that a flow that sends less than its share
-//! never waits for the others. A queue sends while it has credits; when it has sent a quantum or more, it receives another
-//! quantum and goes to the end of the old list. A new queue that is found empty also passes through the old list
-//! before it is inactive, or it could starve the old ones by returning in time (section 4.2).
+//! A hash with a random salt maps each packet to one of a fixed number of queues. A queue that becomes active joins the
+//! list of *new* queues, which is served before the list of *old* ones: a flow that sends less than its share never
+//! waits for others. A queue sends while it has credits; then it receives another quantum and goes to the end of the
+//! old list. An empty new queue passes through the old list before it becomes inactive, or it could starve the old ones
+//! (section 4.2).
 //!
-//! Past the limit, half the bytes of the queue with the most, in 64 packets at most, are dropped from its head (section 4.1),
-//! and count as signals of its CoDel, as in Linux. Like there, "in excess" (see [`Codel`](crate::Codel)) is judged on
-//! the bytes of all queues: a flow with one packet of its own is in excess while it waits behind others.
+//! Beyond the limit, the longest queue loses half its bytes from its head, 64 packets at most (section 4.1), which
+//! count as signals of its CoDel, as in Linux. Also as in Linux, "in excess" (see [`Codel`](crate::Codel)) refers to
+//! the bytes of all queues: a flow with one packet is in excess while it waits behind others.
 //!
-//! Train: taken apart on arrival, so that a turn of the round robin is never longer than a quantum and a packet.
+//! Train: taken apart on arrival, so that a turn is at most a quantum and a packet.
 
 use std::collections::VecDeque;
 
@@ -85,7 +85,7 @@ impl AtDeparture for FqCodelQueue {
     }
 }
 
-/// Most packets dropped at once when the limit is passed.
+/// Limit on packets dropped at once when the limit is exceeded.
 const DROP_BATCH: u64 = 64;
 
 /// The queue of the flows that share a bucket.
@@ -93,9 +93,9 @@ const DROP_BATCH: u64 = 64;
 struct Flow<P> {
     fifo: Fifo<P>,
     control: Control,
-    /// Bytes it may still send before it gives way.
+    /// Bytes that it may send before its turn ends.
     credits: i64,
-    /// Whether it is in the new or the old list.
+    /// The list that it is in.
     active: bool,
 }
 
@@ -116,7 +116,7 @@ pub struct FqCodel<P> {
 }
 
 impl<P: Packet> FqCodel<P> {
-    /// Empty queues; `stream` gives the salt.
+    /// Empty queues; the salt is drawn from `stream`.
     ///
     /// # Panics
     /// When there are no buckets or the quantum is zero.
@@ -157,11 +157,11 @@ impl<P: Packet> FqCodel<P> {
         self.packets += 1;
     }
 
-    /// Drops half the bytes of the fattest flow, and tells its control; returns its bucket.
+    /// Drops half the bytes of the longest queue and counts them in its CoDel; returns its bucket.
     #[cold]
     fn drop_from_fattest(&mut self, drops: &mut Drops<'_, P>) -> usize {
         let active = self.new.iter().chain(&self.old).map(|&bucket| bucket as usize);
-        // Of equals the lowest bucket, whatever the order of the lists.
+        // The lowest bucket among equals, whatever the order of the lists.
         let fattest = active
             .max_by_key(|&bucket| (self.flows[bucket].fifo.bytes(), usize::MAX - bucket))
             .expect("a queue past its limit holds a packet");
@@ -192,7 +192,7 @@ impl<P: Packet> FqCodel<P> {
         entry
     }
 
-    /// Takes the first bucket of its list away.
+    /// Removes the first bucket from its list.
     fn leave_list(&mut self, is_new: bool) {
         if is_new {
             self.new.pop_front()
@@ -211,7 +211,7 @@ impl<P: Packet + Send> Qdisc<P> for FqCodel<P> {
         let mut outcome = Enqueued::Queued;
         while self.limit.is_exceeded(self.bytes, self.packets) {
             let fattest = self.drop_from_fattest(drops);
-            // It is the last of its flow: once nothing is left there, it is gone as well.
+            // The arriving packet is the last of its queue: if the queue is empty, it was dropped.
             if fattest == bucket as usize && self.flows[fattest].fifo.packets() == 0 {
                 outcome = Enqueued::Dropped;
             }
@@ -255,7 +255,7 @@ impl<P: Packet + Send> Qdisc<P> for FqCodel<P> {
         &self.counters
     }
 
-    /// Deficit round robin counts bytes and CoDel measures time: neither knows the rate.
+    /// Neither deficit round robin nor CoDel depends on the rate.
     fn set_rate(&mut self, _now: Time, _rate: Rate) {}
 }
 
@@ -352,11 +352,13 @@ mod tests {
         offer(&mut queue, b, 1500, 200..250);
         take(&mut queue, 10);
         offer(&mut queue, new, 1500, 1..10);
-        // B, served last, is at the head of the old list with its credits spent: its next turn comes after the new flow's.
+        // B, served last, is at the head of the old list with its credits spent: its next turn comes after the new
+        // flow's.
         assert_eq!(take(&mut queue, 7), [1, 105, 2, 205, 106, 3, 206]);
     }
 
-    /// The rule against starvation: an emptied new queue passes through the old list. A flow that returns meanwhile is not new.
+    /// The rule against starvation: an emptied new queue passes through the old list. A flow that returns meanwhile is
+    /// not new.
     #[test]
     fn a_flow_that_returns_at_once_does_not_go_first_again() {
         let mut queue = fq_codel(1000);

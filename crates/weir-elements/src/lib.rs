@@ -1,22 +1,22 @@
-//! Network elements: what happens to a packet on a link.
+//! Network elements: the parts of a link.
 //!
-//! A packet that enters a link passes an [`Mtu`] check, a [`LossModel`], a queue, a [`Transmitter`] and a [`DelayLine`].
-//! Every element is sans-IO: the driver passes `now` and a named random [`weir_units::Stream`], and moves the packets. The
-//! elements know neither the simulator nor the emulator, read no clock and no entropy, and never allocate for a
-//! packet that finds room.
+//! A packet that enters a link passes an [`Mtu`] check, a [`LossModel`], a queue, a [`Transmitter`] and a
+//! [`DelayLine`]. Every element is sans-IO: the driver passes `now` and a named random [`weir_units::Stream`], and
+//! moves the packets. The elements know neither the simulator nor the emulator, read no clock and no entropy, and never
+//! allocate for a packet that finds room.
 //!
 //! Queues come in two forms that decide alike, because both call the same code:
 //!
-//! - [`Admission`] decides at the arrival of a packet only. It is all that drop-tail and RED need, and it lets a link be
-//!   *analytic* ([`FifoLink`]): the departure is known on arrival, no event is needed for serialisation.
-//! - [`Qdisc`] has an explicit dequeue, for disciplines that decide when a packet leaves (CoDel, FQ-CoDel), for links whose
-//!   rate changes, and for an emulator.
+//! - [`Admission`] decides at the arrival of a packet only, as drop-tail and RED do. The link can then be *analytic*
+//!   ([`FifoLink`]): the departure is computed at the arrival, and serialisation needs no event.
+//! - [`Qdisc`] has an explicit dequeue, for disciplines that decide at a packet's departure (CoDel, FQ-CoDel), for links
+//!   with a variable rate, and for an emulator.
 //!
 //! # Trains
 //!
-//! A driver may hand over a train of packets in one piece (segmentation offload). Every element treats its packets one by
-//! one: [`Qdisc::enqueue_train`] takes the train apart, and the documentation of each other element says how it
-//! is asked for each packet. No element gives a 64 KB train one verdict.
+//! A driver may hand over a train of packets in one piece (segmentation offload). Every element treats its packets one
+//! by one: [`Qdisc::enqueue_train`] takes the train apart, and the documentation of each other element says how it is
+//! asked for each packet. No element gives a 64 KB train one verdict.
 //!
 //! # Example
 //!

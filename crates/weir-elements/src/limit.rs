@@ -1,11 +1,11 @@
-//! What several queues have in their plans: the hard limit, and what becomes of packets that can carry ECN.
+//! Parts common to the plans of queues: the hard limit, and the treatment of packets that can carry ECN.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::declare::{Fault, Key, Kind, check, key};
 
-/// A limit of a queue; a packet that would pass either is dropped. At least one is given.
+/// The hard limit of a queue; a packet that would exceed either is dropped. At least one is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Limit {
@@ -18,13 +18,13 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// Bytes of as many packets as it admits, each of `packet_bytes`: the lesser of both limits; none without a limit.
+    /// The limit in bytes for packets of `packet_bytes`: the lower of both; none without a limit.
     pub fn max_bytes(&self, packet_bytes: u64) -> Option<u64> {
         let by_packets = self.packets.map(|packets| packets.saturating_mul(packet_bytes));
         self.bytes.into_iter().chain(by_packets).min()
     }
 
-    /// Packets of `packet_bytes` that it admits; none without a limit.
+    /// The limit in packets of `packet_bytes`; none without a limit.
     pub fn max_packets(&self, packet_bytes: u64) -> Option<u64> {
         let by_bytes = self.bytes.map(|bytes| bytes / packet_bytes);
         self.packets.into_iter().chain(by_bytes).min()
@@ -37,7 +37,7 @@ impl Limit {
     }
 }
 
-/// What an active queue does to a packet that can carry ECN.
+/// Signal of an active queue on a packet that can carry ECN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mark {

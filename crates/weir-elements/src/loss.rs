@@ -3,12 +3,12 @@
 //! - Bernoulli: each packet is lost with probability `p`, independently.
 //! - Gilbert-Elliott (E. N. Gilbert, "Capacity of a burst-noise channel", Bell System Technical Journal 39, 1960; E. O.
 //!   Elliott, "Estimates of error rates for codes on burst-noise channels", ibid. 42, 1963): a Markov chain of a good and
-//!   a bad state, stepped before each packet, from good to bad with probability `p` and back with `r`; the packet is
-//!   lost with the probability of its state. The chain is in the bad state a share `p / (p + r)` of the time, for
-//!   `1 / r` packets in a row on average. It begins in the good state.
+//!   a bad state, with one step before each packet, from good to bad with probability `p` and back with `r`. Each state
+//!   has a loss probability. The chain is in the bad state for a share `p / (p + r)` of the time, `1 / r` packets in a
+//!   row on average. It begins in the good state.
 //! - List: the packets with these numbers, counted from 1 over packets with payload.
 //!
-//! Train: ask for each packet, or for all with [`LossModel::drops_train`].
+//! Train: call [`LossModel::drops`] for each packet, or [`LossModel::drops_train`].
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,7 @@ impl Loss {
     /// Checks the parameters; `at` is the place of the losses in the plan.
     ///
     /// # Errors
-    /// The first parameter that no losses can be built from.
+    /// The first invalid parameter.
     pub fn validate(&self, at: &str) -> Result<(), Fault> {
         match self {
             Loss::Bernoulli { p } => check_probability(*p, &format!("{at}.p")),
@@ -111,10 +111,10 @@ pub(crate) const LIST: ElementInfo = ElementInfo::new(
     }],
 );
 
-/// Probabilities are compared as integers of 63 bits, so that 0 and 1 are exact.
+/// Probabilities are 63-bit integers, so that 0 and 1 are exact.
 const CERTAIN: u64 = 1 << 63;
 
-/// A probability that costs a random number and an integer comparison.
+/// A probability, decided by one random number and an integer comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Chance(u64);
 
@@ -154,7 +154,7 @@ enum Model {
 }
 
 impl LossModel {
-    /// The model of the plan, which draws from `stream`. A list need not be in order.
+    /// The model of the plan; it draws from `stream`. A list need not be in order.
     pub fn from_plan(loss: &Loss, stream: Stream) -> LossModel {
         let kind = match loss {
             Loss::Bernoulli { p } => Model::Bernoulli(Chance::new(*p)),
@@ -164,7 +164,7 @@ impl LossModel {
                 lose: [Chance::new(*good), Chance::new(*bad)],
             },
             Loss::List { packets } => {
-                // No packet has number 0; left in, it would never be reached and hide the others.
+                // No packet has number 0, which would block the rest of the list.
                 let mut packets: Vec<u64> = packets.iter().copied().filter(|&n| n > 0).collect();
                 packets.sort_unstable();
                 packets.dedup();
@@ -174,7 +174,7 @@ impl LossModel {
         LossModel { kind, stream }
     }
 
-    /// Whether the next packet is lost; `is_data` when it carries payload.
+    /// Whether the next packet is lost; `is_data`: it carries payload.
     #[inline]
     pub fn drops(&mut self, is_data: bool) -> bool {
         match &mut self.kind {
@@ -195,7 +195,7 @@ impl LossModel {
     /// Which of the next `segments` packets of a train are lost: bit `i` for the i-th one.
     ///
     /// # Panics
-    /// When the train has more than 64 packets.
+    /// A train of more than 64 packets.
     #[inline]
     pub fn drops_train(&mut self, is_data: bool, segments: u32) -> u64 {
         assert!(segments <= u64::BITS, "a train has at most 64 packets");

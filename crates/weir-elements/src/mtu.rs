@@ -1,7 +1,7 @@
-//! The MTU check: a packet larger than a link carries is dropped, as with the don't-fragment bit of today's TCP.
+//! The MTU check: larger packets are dropped, as with the don't-fragment bit that TCP sets.
 //!
-//! Train: the packets of a train are of one size but for a shorter last one, so its mean rounded up is checked; a train is
-//! dropped or passes as a whole because its packets do.
+//! Train: all packets but the last have one size, so the mean, rounded up, is checked; a train is dropped or passes as
+//! a whole, like its packets.
 
 use crate::Packet;
 use crate::declare::{ElementInfo, Form, Kind, Place, key};

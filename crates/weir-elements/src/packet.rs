@@ -1,18 +1,18 @@
-//! What an element must know of a packet and of the port it leaves through.
+//! The interface of packets, and the port of a queue.
 
 use weir_units::Rate;
 
-/// What an element must know of a packet.
+/// A packet, as elements see it.
 pub trait Packet {
-    /// Bytes of the IP packet; for a train, of all its packets with the headers of each.
+    /// Bytes of the IP packet; for a train, of all its packets including headers.
     fn ip_bytes(&self) -> u32;
     /// Whether it carries payload.
     fn is_data(&self) -> bool;
-    /// Whether its ECN field says ECN-capable (ECT(0), ECT(1)) or already congestion-experienced (RFC 3168).
+    /// Whether its ECN field is ECT(0), ECT(1) or CE (RFC 3168).
     fn ecn_capable(&self) -> bool;
-    /// Sets the ECN field to congestion-experienced.
+    /// Sets the ECN field to CE, congestion experienced.
     fn mark_ce(&mut self);
-    /// The same number for every packet of a flow, spread over 32 bits.
+    /// A hash of the flow, the same for all its packets, spread over 32 bits.
     fn flow_hash(&self) -> u32;
     /// Differentiated-services code point, 0 to 63.
     fn dscp(&self) -> u8;
@@ -21,7 +21,7 @@ pub trait Packet {
     fn segments(&self) -> u32 {
         1
     }
-    /// Detaches the first packet of a train; none when this is a single packet or cannot be split.
+    /// Detaches the first packet of a train; none for a single packet or a train that cannot be split.
     #[inline]
     fn split_front(&mut self) -> Option<Self>
     where
@@ -31,7 +31,7 @@ pub trait Packet {
     }
 }
 
-/// The port that a queue feeds.
+/// The port behind a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Port {
     /// Rate of the transmitter.

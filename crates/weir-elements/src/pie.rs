@@ -1,27 +1,25 @@
-//! PIE: proportional integral controller enhanced (RFC 8033), as Linux has it.
+//! PIE: proportional integral controller enhanced (RFC 8033), in Linux' form.
 //!
-//! The delay is the time that the packet waited which left last, zero once it leaves the queue empty; RFC 8033 allows it as
-//! well as an estimate from the departure rate (section 5.2), and Linux takes it unless told otherwise. Every `update` the
-//! probability of a drop changes by `alpha (delay - target) + beta (delay - last delay)`, scaled down while the probability is
-//! small, and each arrival is dropped with it. Bursts of up to 150 ms after an uncongested time pass untouched (section 4.4),
-//! and so does a queue shorter than two full packets.
+//! The delay is the sojourn time of the last packet that left, or zero if it left an empty queue. RFC 8033 permits this
+//! or an estimate from the departure rate (section 5.2); it is Linux' default. Every `update` the drop probability
+//! changes by `alpha (delay - target) + beta (delay - last delay)`, scaled down while the probability is small. Bursts
+//! of up to 150 ms after an uncongested period (section 4.4) and queues shorter than two full packets are exempt.
 //!
-//! Of the enhancements of section 5: ECN marks instead of drops while the probability is at most 10 % (5.1), drops are neither
-//! closer nor farther apart than randomness alone would make them (5.4, de-randomisation), and from 10 % on the probability
-//! grows by at most 2 % an update (5.5).
+//! Of the enhancements of section 5, it has ECN marks instead of drops up to a probability of 10 % (5.1), limits on the
+//! gaps between drops (5.4, de-randomisation), and a growth of at most 2 % an update from 10 % on (5.5).
 //!
-//! Linux' `sch_pie` goes its own way, and this file with it, where
+//! This file follows Linux' `sch_pie` where it deviates from the RFC:
 //!
-//! - the burst allowance shrinks by the time between departures, not by that between updates;
+//! - the burst allowance decreases by the time between departures, not between updates;
 //! - a delay above 250 ms adds another 2 % an update (RFC 8033 leaves it out);
-//! - without delay the probability decays by a 64th, not by 2 %;
-//! - nothing keeps the probability below 1: an overload that lasts takes as long to be forgotten as it took to be learnt;
-//! - a mark made because signals are overdue does not restart the spacing, a drop does.
+//! - without delay, the probability decays by 1/64, not by 2 %;
+//! - the probability is not limited to 1: after a long overload it takes as long to fall as it took to rise;
+//! - an overdue mark does not restart the spacing; an overdue drop does.
 //!
-//! There is no timer: between two calls nothing changes that an update looks at, so the updates that were due are made at the
-//! next call and give what a timer would have given. An update falls before a call of the same instant.
+//! There is no timer: the input of an update changes by calls only, so the next call makes the updates due since the
+//! last one, with the same result. An update precedes a call of the same instant.
 //!
-//! Train: taken apart on arrival; each packet makes its own draw.
+//! Train: taken apart on arrival; each packet has its own draw.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -39,7 +37,7 @@ use crate::{Counters, Dequeued, DropReason, DropTail, Enqueued, Limit, Mark, Pac
 pub struct PieQueue {
     /// Hard limit.
     pub limit: Limit,
-    /// Delay aimed at; 15 ms.
+    /// Target delay; 15 ms.
     pub target_ns: u64,
     /// Time between two updates of the probability; 15 ms.
     pub update_ns: u64,
@@ -57,7 +55,7 @@ const FORM: Form = Form {
     title: "Proportional integral controller enhanced (RFC 8033).",
     keys: &[
         size("Hard limit; 1000 packets, as in Linux.").or("1000packets"),
-        key("target", "target_ns", Kind::Time { positive: false }, "Delay aimed at; 15 ms.").or("15ms"),
+        key("target", "target_ns", Kind::Time { positive: false }, "Target delay; 15 ms.").or("15ms"),
         key(
             "update",
             "update_ns",
@@ -107,29 +105,29 @@ impl AtDeparture for PieQueue {
     }
 }
 
-/// Bursts of this length are let through after an uncongested time (section 4.4).
+/// Length of bursts exempt after an uncongested period (section 4.4).
 const MAX_BURST: Dur = Dur::from_millis(150);
-/// Marks give way to drops above this probability (section 5.1).
+/// Above this probability ECN-capable packets are dropped, too (section 5.1).
 const MAX_MARK_PROBABILITY: f64 = 0.1;
-/// From this probability on its growth is capped (section 5.5) ...
+/// From this probability on, its growth is limited (section 5.5) ...
 const CAPPED_FROM: f64 = 0.1;
 /// ... to this an update.
 const MAX_GROWTH: f64 = 0.02;
 /// A delay above this one ...
 const HIGH_DELAY: Dur = Dur::from_millis(250);
-/// ... adds this to every update, the cap notwithstanding (Linux).
+/// ... adds this to every update, beyond that limit (Linux).
 const HIGH_DELAY_GROWTH: f64 = 0.02;
-/// What is left after an update while there is no delay at all (section 4.2, with Linux' share).
+/// Factor of an update without any delay (section 4.2, with Linux' value).
 const DECAY: f64 = 1.0 - 1.0 / 64.0;
-/// Where the 64 bits end in which Linux keeps the probability: it is no more capped than that.
+/// Maximum of Linux' 64-bit probability.
 const MAX_PROBABILITY: f64 = 256.0;
-/// Drops need no low delay below this probability (section 4.1).
+/// Below this probability no packet is dropped while the delay is below half the target (section 4.1).
 const SPARED_PROBABILITY: f64 = 0.2;
 /// No drop before the accumulated probability reaches this (section 5.4) ...
 const ACCUMULATED_MIN: f64 = 0.85;
-/// ... and a certain one at this.
+/// ... and a certain drop at this.
 const ACCUMULATED_MAX: f64 = 8.5;
-/// Below each probability, the change is divided by the number beside it (section 4.2).
+/// Below each probability, the change is divided by its number (section 4.2).
 const SCALES: [(f64, f64); 6] = [(1e-6, 2048.0), (1e-5, 512.0), (1e-4, 128.0), (1e-3, 32.0), (1e-2, 8.0), (1e-1, 2.0)];
 
 /// The parameters of the plan.
@@ -142,20 +140,20 @@ struct Params {
     /// 1/s.
     beta: f64,
     ecn: bool,
-    /// Queues of less than this many bytes are left alone.
+    /// Queues of fewer bytes are exempt.
     spared_bytes: u64,
 }
 
-/// The controller: everything that updates and departures change.
+/// The controller: the state changed by updates and departures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Control {
     probability: f64,
-    /// Of the packet that left last.
+    /// Delay of the last packet that left.
     delay: Dur,
-    /// The same, at the last update.
+    /// The delay at the last update.
     last_delay: Dur,
     burst_allowance: Dur,
-    /// Since the last uncongested time.
+    /// Rest of the allowance since the last uncongested period.
     last_departure: Option<Time>,
     /// Sum of the probabilities since the last drop.
     accumulated: f64,
@@ -171,7 +169,7 @@ impl Control {
         accumulated: 0.0,
     };
 
-    /// A packet leaves that waited this long (section 4.3); `is_last` when none is left behind it.
+    /// Notes the delay of a packet that leaves (section 4.3); `is_last`: it leaves an empty queue.
     fn depart(&mut self, now: Time, sojourn: Dur, is_last: bool) {
         self.delay = if is_last { Dur::ZERO } else { sojourn };
         if let Some(last) = self.last_departure.replace(now) {
@@ -179,7 +177,7 @@ impl Control {
         }
     }
 
-    /// One update (section 4.2); `is_empty` when no packet waits.
+    /// Makes one update (section 4.2); `is_empty`: no packet waits.
     fn update(&mut self, params: &Params, is_empty: bool) {
         self.probability = (self.probability + self.change(params)).clamp(0.0, MAX_PROBABILITY);
         if self.delay == Dur::ZERO && self.last_delay == Dur::ZERO && is_empty {
@@ -205,7 +203,7 @@ impl Control {
         change
     }
 
-    /// The delay was low at two updates and nothing is dropped: a burst may pass again.
+    /// Renews the burst allowance after two updates with low delay and no drops.
     fn is_uncongested(&self, params: &Params) -> bool {
         self.probability == 0.0 && self.is_low(params, self.delay) && self.is_low(params, self.last_delay)
     }
@@ -214,7 +212,7 @@ impl Control {
         delay < Dur(params.target.0 / 2)
     }
 
-    /// Whether the packet that finds this many bytes waiting is to signal congestion (sections 4.1 and 5.4).
+    /// Whether a packet that arrives at a queue of so many bytes signals congestion (sections 4.1 and 5.4).
     fn chooses(&mut self, params: &Params, waiting: u64, stream: &mut Stream) -> bool {
         let low_delay = self.is_low(params, self.delay) && self.probability < SPARED_PROBABILITY;
         if self.burst_allowance > Dur::ZERO || low_delay || waiting < params.spared_bytes {
@@ -252,7 +250,7 @@ impl<P: Packet> Pie<P> {
     /// The PIE of the plan.
     ///
     /// # Panics
-    /// When the time between updates is zero.
+    /// An interval of updates of zero.
     pub fn from_plan(queue: &PieQueue, port: Port, stream: Stream) -> Pie<P> {
         assert!(queue.update_ns > 0, "PIE needs time between two updates");
         let params = Params {
@@ -279,7 +277,7 @@ impl<P: Packet> Pie<P> {
         }
     }
 
-    /// The probability of a drop, after the last update; 1 and above mean every packet.
+    /// The drop probability after the last update; 1 and above mean every packet.
     pub fn probability(&self) -> f64 {
         self.control.probability
     }
@@ -292,7 +290,7 @@ impl<P: Packet> Pie<P> {
             self.control.update(&self.params, is_empty);
             self.next_update += self.params.update;
             if self.control == before && self.next_update <= now {
-                // Nothing will change until the queue does: skip the rest of a long idle time.
+                // The state is constant until the next packet: skip the rest of a long idle time.
                 let skipped = (now.0 - self.next_update.0) / self.params.update.0 + 1;
                 self.next_update += self.params.update * skipped;
             }
@@ -350,7 +348,7 @@ impl<P: Packet + Send> Qdisc<P> for Pie<P> {
         &self.counters
     }
 
-    /// The delay is measured; no rate enters it.
+    /// PIE measures the delay and does not depend on the rate.
     fn set_rate(&mut self, _now: Time, _rate: Rate) {}
 }
 

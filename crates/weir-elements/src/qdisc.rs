@@ -4,34 +4,34 @@ use weir_units::{Dur, Rate, Stream, Time};
 
 use crate::{Packet, Port, QueuePlan};
 
-/// Why a queue dropped a packet.
+/// The reason for a drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DropReason {
-    /// It would have passed the limit of the queue.
+    /// The packet would have exceeded the limit of the queue.
     Overflow,
-    /// An active queue chose it to signal congestion: RED and PIE at its arrival, CoDel at its departure.
+    /// A congestion signal of an active queue: RED and PIE at arrival, CoDel at departure.
     Early,
-    /// RED: the average queue is past the region where signals are spread.
+    /// RED: the average queue is above the range of random signals.
     Forced,
 }
 
-/// What became of a packet handed to [`Qdisc::enqueue`].
+/// The outcome of [`Qdisc::enqueue`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Enqueued {
-    /// It waits.
+    /// The packet waits.
     Queued,
-    /// It waits, marked congestion-experienced.
+    /// The packet waits, with its ECN field set to CE.
     Marked,
-    /// It was dropped.
+    /// The packet was dropped.
     Dropped,
 }
 
-/// What became of the packets of a train.
+/// The outcome for the packets of a train.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrainOutcome {
-    /// Packets that wait, the marked ones included.
+    /// Waiting packets, including marked ones.
     pub queued: u32,
-    /// Packets marked congestion-experienced on arrival.
+    /// Packets marked on arrival.
     pub marked: u32,
     /// Packets dropped.
     pub dropped: u32,
@@ -55,11 +55,11 @@ impl TrainOutcome {
 pub struct Dequeued<P> {
     /// The packet.
     pub packet: P,
-    /// How long it waited.
+    /// Its time in the queue.
     pub sojourn: Dur,
 }
 
-/// What a queue has done since it was built. Packets in = out + dropped + waiting, and the same in bytes.
+/// Counters of a queue since its creation. Packets in = out + dropped + waiting, and the same in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets handed to the queue.
@@ -81,7 +81,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Packets dropped, whatever the reason.
+    /// Packets dropped for any reason.
     pub fn dropped_packets(&self) -> u64 {
         self.overflow_packets + self.early_packets
     }
@@ -112,16 +112,17 @@ pub type Drops<'a, P> = dyn FnMut(P, DropReason) + 'a;
 
 /// A queue before a transmitter.
 ///
-/// The driver calls [`dequeue`](Qdisc::dequeue) when the transmitter becomes free and when a packet was queued while it is
-/// free. A `None` tells the queue that the transmitter is idle from then on. When a dequeue and an enqueue fall on the same
-/// instant, the dequeue comes first: a packet that begins transmission no longer counts for the packet that arrives then.
+/// The driver calls [`dequeue`](Qdisc::dequeue) when the transmitter becomes free and when a packet was queued while it
+/// is free. A `None` tells the queue that the transmitter is idle from then on. When a dequeue and an enqueue fall on
+/// the same instant, the dequeue comes first: a packet that begins transmission no longer counts for the packet that
+/// arrives then.
 ///
 /// `now` never decreases from call to call.
 ///
-/// A scheduler is a queue whose children are queues, one a class of packets: it hands a packet to the child of its class, and
-/// takes the next one from the child whose turn it is. What it counts is the sum over its children.
+/// A scheduler is a queue with a child queue for each class of packets. It enqueues a packet into the child of its
+/// class and chooses the child of the next packet. Its counters are the sum over its children.
 pub trait Qdisc<P: Packet>: Send {
-    /// Offers one packet. A packet dropped, this one or one that had to give way, goes to `drops`.
+    /// Offers one packet. A dropped packet, this or another one, goes to `drops`.
     ///
     /// Give trains to [`enqueue_train`](Qdisc::enqueue_train): here, a train counts as one large packet.
     fn enqueue(&mut self, now: Time, packet: P, drops: &mut Drops<'_, P>) -> Enqueued;
@@ -135,14 +136,14 @@ pub trait Qdisc<P: Packet>: Send {
     /// Packets waiting.
     fn packets(&self) -> u64;
 
-    /// What the queue has done so far.
+    /// The counters so far.
     fn counters(&self) -> &Counters;
 
-    /// Tells the queue that its transmitter runs at another rate from `now` on.
+    /// Changes the rate of the transmitter from `now` on.
     fn set_rate(&mut self, now: Time, rate: Rate);
 
-    /// When to ask again after [`dequeue`](Qdisc::dequeue) gave none at `now` although packets wait: a shaper or a gate holds
-    /// them back until then. None where a packet that waits may leave at any time.
+    /// The instant of the next [`dequeue`](Qdisc::dequeue) after one at `now` returned none although packets wait, as
+    /// with a shaper. None if waiting packets may leave at any time.
     fn held_until(&self, now: Time) -> Option<Time> {
         let _ = now;
         None
@@ -175,6 +176,6 @@ pub trait AtDeparture: QueuePlan {
     /// The queue.
     type Qdisc<P: Packet + Send>: Qdisc<P>;
 
-    /// Builds it before `port`; its random decisions are drawn from `stream`.
+    /// Builds the queue for `port`; it draws from `stream`.
     fn qdisc<P: Packet + Send>(&self, port: Port, stream: Stream) -> Self::Qdisc<P>;
 }

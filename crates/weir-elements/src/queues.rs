@@ -1,7 +1,7 @@
-//! What the lines of the registry become: the plan's queue, and queues of any kind without dynamic dispatch.
+//! The expansion of the registry: the plan's queue, and queues of any kind without dynamic dispatch.
 
-/// Makes [`Queue`](crate::Queue), [`Admission`](crate::Admission) and [`AnyQdisc`](crate::AnyQdisc) of a list of queues:
-/// those that decide when a packet arrives, and those that decide when it leaves.
+/// Makes [`Queue`](crate::Queue), [`Admission`](crate::Admission) and [`AnyQdisc`](crate::AnyQdisc) of a list of
+/// queues: those that decide at arrival, and those that decide at departure.
 macro_rules! queues {
     (
         at arrival { $($arrival:ident = $early_file:ident::$early:ident;)+ }
@@ -34,7 +34,7 @@ macro_rules! queues {
         })+
 
         impl Queue {
-            /// Its hard limit.
+            /// The hard limit.
             pub fn limit(&self) -> &Limit {
                 match self {
                     $(Queue::$arrival(queue) => queue.limit(),)+
@@ -42,7 +42,7 @@ macro_rules! queues {
                 }
             }
 
-            /// The same, to change it.
+            /// The hard limit, mutable.
             pub fn limit_mut(&mut self) -> &mut Limit {
                 match self {
                     $(Queue::$arrival(queue) => queue.limit_mut(),)+
@@ -50,7 +50,7 @@ macro_rules! queues {
                 }
             }
 
-            /// What its discipline says of itself.
+            /// The declaration of its discipline.
             pub fn info(&self) -> ElementInfo {
                 match self {
                     $(Queue::$arrival(_) => <$early as QueuePlan>::INFO,)+
@@ -61,7 +61,7 @@ macro_rules! queues {
             /// Checks the parameters; `at` is the place of the queue in the plan.
             ///
             /// # Errors
-            /// The first parameter that no queue can be built from.
+            /// The first invalid parameter.
             pub fn validate(&self, at: &str) -> Result<(), Fault> {
                 self.limit().validate(at)?;
                 match self {
@@ -71,7 +71,7 @@ macro_rules! queues {
             }
         }
 
-        /// What every queue says of itself.
+        /// The declarations of all queues.
         const QUEUES: &[ElementInfo] =
             &[$(<$early as QueuePlan>::INFO,)+ $(<$late as QueuePlan>::INFO,)+];
 
@@ -82,7 +82,7 @@ macro_rules! queues {
         }
 
         impl Admission {
-            /// The admission of the plan's queue; none when the discipline also decides at dequeue.
+            /// The admission of the plan's queue; none if the discipline also decides at dequeue.
             pub fn from_plan(queue: &Queue, port: &Port, stream: Stream) -> Option<Admission> {
                 match queue {
                     $(Queue::$arrival(queue) => Some(Admission::$arrival(queue.admission(port, stream))),)+
@@ -98,8 +98,7 @@ macro_rules! queues {
                 }
             }
 
-            /// Whether a packet of `bytes` on the wire that finds this queue is sure to be admitted; a discipline that
-            /// draws is never sure.
+            /// Whether this queue surely admits a packet of `bytes` on the wire; never if the discipline draws.
             #[inline]
             pub fn has_room(&self, bytes: u32, queue_bytes: u64, queue_packets: u64) -> bool {
                 match self {
@@ -107,7 +106,7 @@ macro_rules! queues {
                 }
             }
 
-            /// Tells it that the transmitter runs at another rate.
+            /// Changes the rate of the transmitter.
             pub fn set_rate(&mut self, rate: Rate) {
                 match self {
                     $(Admission::$arrival(admission) => admission.set_rate(rate),)+
@@ -117,15 +116,15 @@ macro_rules! queues {
 
         /// A queue discipline of the plan.
         pub enum AnyQdisc<P: Packet + Send> {
-            /// One that decides at arrival.
+            /// A queue that decides at arrival.
             Admission(AdmissionQueue<P>),
             $(#[allow(missing_docs, reason = "its type says it")] $departure(<$late as AtDeparture>::Qdisc<P>),)+
-            /// One that no plan describes: a driver's own, a scheduler with children.
+            /// A queue that no plan describes: a driver's own, such as a scheduler with children.
             Own(Box<dyn Qdisc<P> + Sync>),
         }
 
         impl<P: Packet + Send> AnyQdisc<P> {
-            /// The queue of the plan before `port`; its random decisions are drawn from `stream`.
+            /// The queue of the plan for `port`; it draws from `stream`.
             pub fn from_plan(queue: &Queue, port: Port, stream: Stream) -> AnyQdisc<P> {
                 match queue {
                     $(Queue::$arrival(queue) => {

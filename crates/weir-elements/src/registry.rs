@@ -1,6 +1,6 @@
-//! The registry: a line for each queue, from which come the plan's type and both ways to build one.
+//! The registry: a line for each queue, the source of the plan's type and of both ways to build a queue.
 //!
-//! A queue is a file with its plan (a [`QueuePlan`](crate::QueuePlan)), its behaviour and its tests, and a line here.
+//! A queue is a file with its plan (a [`QueuePlan`](crate::QueuePlan)), discipline and tests, and a line here.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ queues! {
     }
 }
 
-/// The elements beside queues, before and after them on a link.
+/// The elements before and after the queue of a link.
 const BEFORE: &[ElementInfo] = &[mtu::INFO, loss::BERNOULLI, loss::GILBERT_ELLIOTT, loss::LIST];
 const AFTER: &[ElementInfo] = &[transmitter::INFO, delay::FIXED, delay::JITTER, delay::REORDER];
 

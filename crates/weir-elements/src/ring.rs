@@ -1,7 +1,7 @@
 //! A growing ring buffer of small records, for queues and delay lines.
 //!
-//! As `VecDeque`, with a mask in place of wrap-around arithmetic and a hint to the processor: a simulation walks dozens
-//! of rings at once, more streams than hardware prefetchers follow, and each record is touched once per round trip.
+//! Like `VecDeque`, with a mask instead of wrap-around arithmetic, and with prefetching: a simulation reads dozens of
+//! rings at once, more streams than hardware prefetchers follow, and touches each record once per round trip.
 
 /// Records fetched ahead of the front.
 const AHEAD: usize = 6;
@@ -20,7 +20,7 @@ impl<T: Copy + Default> Ring<T> {
         Ring { slots: vec![T::default(); 16], head: 0, len: 0 }
     }
 
-    /// Makes room for `records` in all, now rather than when it would keep something waiting.
+    /// Reserves memory for `records` in all.
     pub fn reserve(&mut self, records: usize) {
         if self.slots.len() < records {
             self.grow(records.next_power_of_two());
@@ -38,7 +38,7 @@ impl<T: Copy + Default> Ring<T> {
         (self.head + index) & (self.slots.len() - 1)
     }
 
-    /// Whether it holds none.
+    /// Whether it is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0

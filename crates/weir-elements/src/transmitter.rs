@@ -1,8 +1,7 @@
-//! The transmitter of a link: puts packets on the wire one after the other, exactly.
+//! The transmitter of a link: sends packets one after the other, with exact times.
 //!
-//! A packet of `b` bytes takes `8e9 b / rate` nanoseconds, seldom a whole number. The part below a nanosecond is carried
-//! to the next packet of a busy period as a numerator over the rate, so that the n-th departure is the exact rational
-//! rounded up, whatever n.
+//! A packet of `b` bytes takes `8e9 b / rate` nanoseconds, seldom a whole number. The fraction carries over to the next
+//! packet of a busy period as a numerator over the rate, so that the n-th departure is the exact rational rounded up.
 //!
 //! Train: [`Transmitter::transmit`] with the bytes of the whole train gives the departure of its last packet; the same
 //! instant as one call for each.
@@ -28,7 +27,7 @@ pub(crate) const INFO: ElementInfo = ElementInfo::new(
 
 const BIT_NS_PER_BYTE: u64 = 8 * 1_000_000_000;
 
-/// How long a size takes: `ns + numerator / rate` nanoseconds.
+/// Transmission time of a size: `ns + numerator / rate` nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Cached {
     bytes: u32,
@@ -36,10 +35,10 @@ struct Cached {
     numerator: u64,
 }
 
-/// Never asked for: marks an empty place of the cache.
+/// An impossible size: marks an empty place of the cache.
 const NO_SIZE: Cached = Cached { bytes: u32::MAX, ns: 0, numerator: 0 };
 
-/// An analytic transmitter: knows until when it is busy.
+/// An analytic transmitter: its state is the end of its busy period.
 #[derive(Clone, Debug)]
 pub struct Transmitter {
     rate: u64,
@@ -52,7 +51,7 @@ pub struct Transmitter {
 }
 
 impl Transmitter {
-    /// A transmitter that is idle at the start of the run.
+    /// An idle transmitter at the start of the run.
     pub fn new(rate: Rate) -> Transmitter {
         Transmitter { rate: rate.0, busy_ns: 0, busy_numerator: 0, cache: [NO_SIZE; 2], oldest: 0 }
     }
@@ -62,12 +61,12 @@ impl Transmitter {
         Rate(self.rate)
     }
 
-    /// Whether its rate is zero: nothing may be transmitted until the next [`set_rate`](Transmitter::set_rate).
+    /// Whether its rate is zero: no transmission until the next [`set_rate`](Transmitter::set_rate).
     pub fn is_stopped(&self) -> bool {
         self.rate == 0
     }
 
-    /// The departure of the last packet: the transmitter is idle from then on.
+    /// The departure of the last packet: the start of idle time.
     #[inline]
     pub fn busy_until(&self) -> Time {
         Time(self.busy_ns + u64::from(self.busy_numerator != 0))
@@ -81,11 +80,11 @@ impl Transmitter {
 
     /// Transmits `wire_bytes` from `now`, or from the end of the busy period; returns the departure of the last bit.
     ///
-    /// A packet offered in the very nanosecond in which the last one departs continues its busy period: that is how a
-    /// queue which is drained by events at whole nanoseconds loses no time.
+    /// A packet offered in the nanosecond of the last departure continues the busy period, so that a queue drained by
+    /// events at whole nanoseconds loses no time.
     ///
     /// # Panics
-    /// When the transmitter is stopped.
+    /// A stopped transmitter.
     #[inline]
     pub fn transmit(&mut self, now: Time, wire_bytes: u32) -> Time {
         if now > self.busy_until() {
@@ -103,7 +102,7 @@ impl Transmitter {
     /// Changes the rate, from the next packet on; the one in transmission keeps its departure. Zero stops it.
     pub fn set_rate(&mut self, rate: Rate) {
         if self.busy_numerator != 0 {
-            // The fraction moves to the new denominator, rounded up; without a new rate, to a whole nanosecond.
+            // The fraction is converted to the new denominator, rounded up; at rate zero, to a whole nanosecond.
             let scaled = (u128::from(self.busy_numerator) * u128::from(rate.0)).div_ceil(u128::from(self.rate)) as u64;
             let whole = u64::from(scaled >= rate.0);
             self.busy_ns += whole;

@@ -1,12 +1,12 @@
-//! A calendar of event sources: which one is due next.
+//! A calendar of event sources: it finds the earliest pending event.
 //!
-//! Each source (a link's pipe, a flow's timer) has at most one pending event, so the calendar is a tournament over a
-//! fixed number of slots: setting a slot costs one comparison per level, the earliest is at the root. Events are
-//! ordered by (time, slot), which makes a run deterministic; both are packed into one word, the slot in the low bits.
+//! Each source (a link's pipe, a flow's timer) has at most one pending event, so the calendar is a tournament tree over
+//! a fixed number of slots: setting a slot costs one comparison per level, and the earliest is at the root. Events are
+//! ordered by (time, slot), so that a run is deterministic. One word holds both, the slot in the low bits.
 
 use weir_units::Time;
 
-/// A tournament over the due times of a fixed number of sources.
+/// A tournament tree over the due times of a fixed number of sources.
 pub struct Calendar {
     /// `tree[1]` is the root; the children of `i` are `2i` and `2i + 1`; leaves start at `leaves`.
     tree: Vec<u64>,
@@ -15,7 +15,7 @@ pub struct Calendar {
 }
 
 impl Calendar {
-    /// A calendar of `slots` sources, none due.
+    /// A calendar of `slots` sources without pending events.
     pub fn new(slots: usize) -> Calendar {
         let leaves = slots.next_power_of_two().max(2);
         let slot_bits = leaves.trailing_zeros();
@@ -29,12 +29,12 @@ impl Calendar {
         Calendar { tree, leaves, slot_bits }
     }
 
-    /// The first instant that cannot be distinguished from "never" with this many slots.
+    /// The first instant that is indistinguishable from "never" with this many slots.
     pub fn horizon(slots: usize) -> Time {
         Time(u64::MAX >> slots.next_power_of_two().max(2).trailing_zeros())
     }
 
-    /// The source that is due first, and its time; not before the horizon for never.
+    /// Time and slot of the earliest event; a time from the horizon on means never.
     #[inline]
     pub fn first(&self) -> (Time, u32) {
         let root = self.tree[1];
@@ -51,8 +51,8 @@ impl Calendar {
     pub fn set(&mut self, slot: u32, at: Time) {
         let mut winner = self.key(slot, at);
         let mut node = self.leaves + slot as usize;
-        // Borrowed once: the compiler would otherwise assume that a write may change the tree's own address, and reload
-        // it at each level.
+        // Borrowed once: otherwise the compiler assumes that a write may change the address of the tree, and reloads it
+        // at each level.
         let tree = self.tree.as_mut_slice();
         tree[node] = winner;
         while node > 1 {
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against a linear search for the smallest (time, slot).
+        /// Compares with a linear search for the smallest (time, slot).
         #[test]
         fn yields_the_earliest_source(slots in 1usize..40, ops in proptest::collection::vec((0usize..40, 0u64..50), 1..200)) {
             let mut calendar = Calendar::new(slots);

@@ -1,9 +1,9 @@
 //! One-way delay and jitter of each flow, in intervals of `measure.delay`.
 //!
-//! The one-way delay of a packet begins when its host hands it to the queue of its first link and ends when its last
-//! bit has reached the other host (RFC 7679, with the host's own queue as a part of the path). Jitter is the absolute
-//! difference to the delay of the flow's previous arrival: the variation between consecutive packets of RFC 3393 and
-//! RFC 3550, in the order of arrival. A lost packet has neither; a retransmission is another packet.
+//! The one-way delay of a packet is the time from its arrival at the queue of its first link to the arrival of its last
+//! bit at the other host (RFC 7679; the host's own queue is part of the path). Jitter is the absolute difference from
+//! the delay of the flow's previous arrival: the variation between consecutive packets of RFC 3393 and RFC 3550, in the
+//! order of arrival. A lost packet has neither; a retransmission is a packet of its own.
 
 use weir_run::{DelayBinRow, DelayBins, DelayRow, Delays};
 use weir_units::{Bin, Histogram, Time};
@@ -54,7 +54,7 @@ impl DelayStats {
         }
     }
 
-    /// A packet of `flow` that was sent at `sent` arrives at `now`, which is not before any earlier arrival.
+    /// Adds a packet of `flow`, sent at `sent` and received at `now`; `now` never decreases from call to call.
     pub fn arrived(&mut self, flow: u32, sent: Time, now: Time) {
         self.roll(now);
         let delay_ns = now.since(sent).0;
@@ -68,7 +68,8 @@ impl DelayStats {
         }
     }
 
-    /// Takes the rows of the intervals that end by `until`; a flow has no row for an interval without packets.
+    /// Removes and returns the rows of the intervals that end by `until`; a flow has no row for an interval without
+    /// packets.
     pub fn take(&mut self, until: Time) -> (Delays, DelayBins) {
         self.roll(until);
         (std::mem::take(&mut self.rows), std::mem::take(&mut self.bins))
@@ -127,7 +128,7 @@ impl Population {
         self.histogram.add(ns, 1);
     }
 
-    /// Rounded down; 0 without values.
+    /// The mean, rounded down; 0 without values.
     fn mean(&self) -> u64 {
         self.sum.checked_div(self.count).unwrap_or(0)
     }
@@ -138,7 +139,7 @@ impl Population {
     }
 }
 
-/// Passes the bins of both, in order, with the two counts of each, to `each`.
+/// Calls `each` with the bins of both in order, and the two counts of each bin.
 fn merge(a: &Histogram, b: &Histogram, mut each: impl FnMut(Bin, u64, u64)) {
     let (mut a, mut b) = (a.bins().peekable(), b.bins().peekable());
     while let Some(bin) = a.peek().into_iter().chain(b.peek()).map(|(bin, _)| *bin).min() {
@@ -153,7 +154,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Tables of packets of flow 1 that arrive at these instants with these delays, in intervals of 100 ms, taken at `steps`.
+    /// Tables of packets of flow 1 that arrive at these instants with these delays, in intervals of 100 ms, taken at
+    /// `steps`.
     fn tables(packets: &[(u64, u64)], steps: &[u64]) -> (Delays, DelayBins) {
         let mut stats = DelayStats::new(3, 100 * MS);
         let mut taken = Vec::new();

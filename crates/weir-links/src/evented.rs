@@ -31,16 +31,16 @@ impl<P: Record> Evented<P> {
         Evented { qdisc, transmitter, busy: false, classes: None }
     }
 
-    /// Whether a packet that waits could be sent at once.
+    /// Whether the transmitter is idle and not stopped.
     pub fn is_ready(&self) -> bool {
         !self.busy && !self.transmitter.is_stopped()
     }
 
-    /// Offers a packet to the queue; dropped packets, this one or one that gives way to it, are added to `lost`.
+    /// Offers a packet to the queue; dropped packets, this or another one, are added to `lost`.
     pub fn enqueue(&mut self, at: Time, packet: P, stats: &mut LinkStats, lost: &mut Vec<P>) -> Enqueued {
         let bytes = packet.ip_bytes();
         stats.arrived(at, bytes);
-        // The packet joins before another may be chosen to give way, so that the gauge never goes below zero.
+        // The packet joins before the queue may drop another one for it, so that the gauge never falls below zero.
         stats.joined(bytes);
         let class = self.classes.as_mut().map(|classes| {
             let class = self.qdisc.class_of(&packet);
@@ -70,7 +70,8 @@ impl<P: Record> Evented<P> {
         outcome
     }
 
-    /// Begins the next transmission; dropped packets are added to `lost`. `overhead` is added to each packet on the wire.
+    /// Begins the next transmission; dropped packets are added to `lost`. `overhead` is added to each packet on the
+    /// wire.
     pub fn start(&mut self, at: Time, overhead: u32, stats: &mut LinkStats, lost: &mut Vec<P>) -> Next<P> {
         self.busy = false;
         if self.transmitter.is_stopped() {
@@ -86,7 +87,7 @@ impl<P: Record> Evented<P> {
         self.count_drops(at, &lost[lost_before..]);
         let Some(Dequeued { packet, sojourn }) = next else {
             let Some(until) = self.qdisc.held_until(at) else { return Next::Idle };
-            // A packet that found the transmitter free has to wait all the same.
+            // A packet that found the transmitter idle waits as well.
             stats.note_peak();
             self.classes.iter_mut().for_each(ClassStats::note_peaks);
             return Next::Held(until);
@@ -116,7 +117,7 @@ impl<P: Record> Evented<P> {
         }
     }
 
-    /// Changes the rate; true if an idle transmitter has to be started.
+    /// Changes the rate; true if an idle transmitter must be started.
     pub fn set_rate(&mut self, at: Time, rate: Rate) -> bool {
         self.transmitter.set_rate(rate);
         self.qdisc.set_rate(at, rate);

@@ -1,9 +1,9 @@
 //! Directed links driven by events, for any driver: the simulator in virtual time, the emulator in logical time.
 //!
 //! A [`Link`] has the elements of `weir-elements` in their order, the [`Pipe`] of the packets in flight, and its
-//! [`LinkStats`]. [`DelayStats`] measures the flows' end-to-end delays. [`Routes`] lists the links that a packet
-//! crosses; a [`Calendar`] knows which source of events is next. The crate has no clock and no packets of its own: a
-//! driver passes `now`, and records of any small type that is a [`Packet`](weir_elements::Packet).
+//! [`LinkStats`]. [`DelayStats`] measures the flows' end-to-end delays. [`Routes`] lists the links of each path; a
+//! [`Calendar`] finds the next event. The crate has no clock and no packets of its own: a driver passes `now` and
+//! records of any small type that is a [`Packet`](weir_elements::Packet).
 //!
 //! A driver owns the loop: it takes the first event of the calendar, forwards the results of [`Link::enter`] and
 //! [`Link::start`], and sets the slots of the transmitters and pipes.
@@ -23,7 +23,7 @@ pub use pipe::Pipe;
 pub use stats::{ClassStats, LinkStats, append_classes_sorted, append_sorted};
 pub use topology::{Routes, Stop, mark_fused};
 
-/// A record that stands for a packet: small, copied from ring to ring.
+/// A small record of a packet, copied from ring to ring.
 pub trait Record: weir_elements::Packet + Copy + Default + Send {}
 
 impl<P: weir_elements::Packet + Copy + Default + Send> Record for P {}

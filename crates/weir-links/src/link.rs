@@ -1,8 +1,8 @@
 //! A directed link: MTU, losses, queue, transmitter and delay line of `weir-elements`, driven in virtual time.
 //!
-//! A first-in, first-out queue that decides at arrival (drop-tail, RED) at a constant rate is *analytic*: a packet's
-//! departure is known at its arrival, and its serialisation needs no event. All other queues are *evented*: they have
-//! an explicit dequeue whenever the transmitter becomes free.
+//! A first-in, first-out queue that decides at arrival (drop-tail, RED) at a constant rate is *analytic*: the departure
+//! of a packet is computed at its arrival, and its serialisation needs no event. All other queues are *evented*: they
+//! dequeue whenever the transmitter becomes idle.
 
 use weir_elements::{
     Admission, AnyQdisc, Arrival, DelayLine, Enqueued, FifoLink, LossModel, Mtu, Offer, Port, Qdisc, Transmitter,
@@ -16,44 +16,44 @@ use crate::evented::{Evented, Next};
 use crate::pipe::Pipe;
 use crate::stats::LinkStats;
 
-/// Interval at which a sender looks for room in the queue of a stopped transmitter.
+/// Interval at which a sender checks for room before a stopped transmitter.
 const STOPPED_RETRY: Dur = Dur::from_millis(1);
-/// Times to drain more than this are inexact.
+/// Above this backlog the drain time is inexact.
 const MAX_DRAIN_BYTES: u64 = 1 << 30;
 
-/// The fate of a packet that entered a link.
+/// The outcome of a packet's entry into a link.
 pub enum Passage<P> {
-    /// Its last bit leaves the near end at `departure` and it reaches the far end at `arrival`.
+    /// The packet leaves the near end at `departure` and reaches the far end at `arrival`.
     Sent {
         /// The packet, marked or not.
         packet: P,
-        /// Time at which its last bit leaves the near end.
+        /// Departure of its last bit from the near end.
         departure: Time,
-        /// Time at which it reaches the far end.
+        /// Arrival at the far end.
         arrival: Time,
     },
-    /// It waits in an evented queue; the transmitter is free and must be started.
+    /// The packet waits in an evented queue; the transmitter is idle and must be started.
     QueuedIdle,
-    /// It waits in an evented queue.
+    /// The packet waits in an evented queue.
     Queued,
-    /// It was dropped.
+    /// The packet was dropped.
     Dropped,
 }
 
-/// What a transmitter that became free does next.
+/// The next action of a transmitter that became idle.
 pub enum Start<P> {
-    /// It sends a packet.
+    /// A packet is sent.
     Sent {
         /// The packet.
         packet: P,
-        /// When its last bit leaves the near end, and the transmitter is free again.
+        /// Departure of its last bit from the near end; the transmitter is idle again then.
         departure: Time,
-        /// When it reaches the far end.
+        /// Arrival at the far end.
         arrival: Time,
     },
-    /// Packets wait, but the queue holds them back until then.
+    /// Packets wait, but the queue holds them back until this instant.
     Held(Time),
-    /// Nothing, until a packet comes or the link changes.
+    /// No transmission until a packet arrives or the link changes.
     Idle,
 }
 
@@ -66,7 +66,7 @@ enum Discipline<P: Record> {
 pub struct Link<P: Record> {
     mtu: Mtu,
     overhead: u32,
-    // Rare parts are boxed: a simulation walks over all links all the time, and smaller links stay in the cache.
+    // Rare parts are boxed: a simulation accesses all links all the time, and smaller links stay in the cache.
     loss: Option<Box<LossModel>>,
     discipline: Discipline<P>,
     delay: DelayStage,
@@ -74,13 +74,13 @@ pub struct Link<P: Record> {
     pub stats: LinkStats,
     /// The packets in flight on it.
     pub pipe: Pipe<P>,
-    /// Whether all packets come from one analytic link with a fixed delay: they may enter ahead of the clock, when they
-    /// enter that link, since their order is already known.
+    /// Whether all packets come from one analytic link with a fixed delay. They may enter ahead of the clock, together
+    /// with that link, since their order is already known.
     pub fused: bool,
-    /// Whether queues of other links use the same memory: what finds room depends on the packets there, so that nothing may
-    /// enter ahead of the clock.
+    /// Whether queues of other links share its memory. Admission depends on all of them, so that no packet may enter
+    /// ahead of the clock.
     pub shares_buffer: bool,
-    /// Whether a node with state is at its near end: it decides when packets enter, so that none may ahead of the clock.
+    /// Whether a node with state is at its near end. The node decides when packets enter: none does ahead of the clock.
     pub behind_node: bool,
     /// Whether the stack of a host sees this link's queue.
     pub host_nic: bool,
@@ -109,7 +109,7 @@ impl DelayStage {
 }
 
 impl<P: Record> Link<P> {
-    /// A link of the plan; `changes` says whether its rate or delay will change.
+    /// A link of the plan; `changes`: its rate or delay changes during the run.
     pub fn new(plan: &weir_plan::Link, index: u32, seed: u64, interval_ns: u64, changes: bool) -> Link<P> {
         let port = Port::from(plan);
         let stream = |what: &str| Stream::new(seed, &format!("link/{}/{what}", plan.name));
@@ -145,7 +145,7 @@ impl<P: Record> Link<P> {
         }
     }
 
-    /// The link with a queue that no plan describes, such as a scheduler with children. It is evented.
+    /// The link with another queue, such as a scheduler with children, which no plan describes. It is evented.
     #[must_use]
     pub fn with_queue(mut self, queue: Box<dyn Qdisc<P> + Sync>) -> Link<P> {
         let transmitter = match self.discipline {
@@ -172,23 +172,23 @@ impl<P: Record> Link<P> {
         }
     }
 
-    /// Whether the fate of a packet is known only after its arrival.
+    /// Whether each departure is an event: the outcome of a packet is not known at its arrival.
     pub fn is_evented(&self) -> bool {
         matches!(self.discipline, Discipline::Evented(_))
     }
 
-    /// Whether packets may enter before the clock is there, as far as the link knows: in their order, and unless it changes.
+    /// Whether packets may enter ahead of the clock, in order, provided that the link does not change.
     pub fn may_run_ahead(&self) -> bool {
         !self.is_evented() && !self.shares_buffer && !self.behind_node
     }
 
-    /// Whether departures are known at arrival and packets arrive in the order in which they enter.
+    /// Whether departures are computed at arrival and packets stay in order.
     pub fn is_analytic(&self) -> bool {
         matches!(self.discipline, Discipline::Analytic(_)) && !self.delay.may_reorder()
     }
 
-    /// Reserves room for `waiting` packets in its queue and for `under_way` more in flight, for a driver that cannot
-    /// stall for an allocation.
+    /// Preallocates storage for `waiting` packets in the queue and `under_way` more in flight: reallocating during a
+    /// run stalls a driver in real time.
     pub fn reserve(&mut self, waiting: usize, under_way: usize) {
         match &mut self.discipline {
             // Waiting packets are in the pipe already.
@@ -210,7 +210,7 @@ impl<P: Record> Link<P> {
         waiting + self.pipe.len() as u64
     }
 
-    /// A packet enters the link; dropped packets, this one or one that gives way to it, are added to `lost`.
+    /// Takes a packet into the link; dropped packets, this or another one, are added to `lost`.
     #[inline(always)]
     pub fn enter(&mut self, at: Time, mut packet: P, lost: &mut Vec<P>) -> Passage<P> {
         let bytes = packet.ip_bytes();
@@ -246,7 +246,7 @@ impl<P: Record> Link<P> {
         }
     }
 
-    /// A packet is lost before the queue; it is added to `lost`.
+    /// Drops a packet before the queue; it is added to `lost`.
     #[cold]
     pub fn refuse(&mut self, at: Time, packet: P, lost: &mut Vec<P>) {
         self.advance(at);
@@ -276,7 +276,7 @@ impl<P: Record> Link<P> {
         }
     }
 
-    /// Accounts for the packets that have begun transmission by `at`.
+    /// Counts the packets that have begun transmission by `at`.
     #[inline]
     pub fn advance(&mut self, at: Time) {
         if let Discipline::Analytic(fifo) = &mut self.discipline {
@@ -285,7 +285,7 @@ impl<P: Record> Link<P> {
         }
     }
 
-    /// Whether a packet of `ip_bytes` finds room in the queue of a host; for other links, always true.
+    /// Whether a packet of `ip_bytes` has room in the queue of a host; always true for other links.
     #[inline]
     pub fn has_room(&mut self, at: Time, ip_bytes: u32) -> bool {
         if !self.host_nic {
@@ -307,14 +307,14 @@ impl<P: Record> Link<P> {
         }
     }
 
-    /// Time at which half of the waiting bytes will have been sent; while the transmitter is stopped, the time to ask
-    /// again.
+    /// The instant at which half of the waiting bytes will have been sent; for a stopped transmitter, of the next
+    /// check.
     pub fn half_drained(&mut self, at: Time) -> Time {
         Time(at.0 + (self.drained(at).since(at).0 / 2).max(1_000))
     }
 
-    /// Time at which all waiting bytes will have been sent, not before `at`; while the transmitter is stopped, after
-    /// the time to ask again.
+    /// The instant at which all waiting bytes will have been sent, not before `at`; for a stopped transmitter, after
+    /// the next check.
     pub fn drained(&self, at: Time) -> Time {
         match &self.discipline {
             Discipline::Analytic(fifo) => fifo.transmitter().busy_until().max(at),
@@ -326,7 +326,7 @@ impl<P: Record> Link<P> {
         }
     }
 
-    /// Applies a change; true if an idle transmitter has to be started.
+    /// Applies a change; true if an idle transmitter must be started.
     pub fn change(&mut self, at: Time, change: &ChangeKind) -> bool {
         match change {
             ChangeKind::Rate { rate_bps } => {

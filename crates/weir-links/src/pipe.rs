@@ -10,9 +10,9 @@ use crate::Record;
 
 /// The packets in flight on a link.
 pub enum Pipe<P: Record> {
-    /// Nothing overtakes: a ring.
+    /// Packets stay in order: a ring.
     Fifo(Ring<(Time, P)>),
-    /// Packets may overtake: a heap, with a serial number against ties.
+    /// Packets may overtake: a heap, with a serial number to break ties.
     Reordering(BinaryHeap<Reverse<Overtaking<P>>>, u64),
 }
 
@@ -54,8 +54,8 @@ impl<P: Record> Pipe<P> {
         }
     }
 
-    /// Adds a packet; true if it is now the first to arrive.
-    // Always inlined: passed through memory, a packet just built would be read back wider than it was written.
+    /// Adds a packet; true if it is the next to arrive.
+    // Always inlined: through memory, a packet just built would be read wider than it was written, which stalls.
     #[inline(always)]
     pub fn push(&mut self, at: Time, packet: P) -> bool {
         match self {
@@ -73,7 +73,7 @@ impl<P: Record> Pipe<P> {
         }
     }
 
-    /// Removes the packet that arrives first.
+    /// Removes the next packet to arrive.
     #[inline(always)]
     pub fn pop(&mut self) -> Option<P> {
         match self {

@@ -1,7 +1,7 @@
 //! Counters and queue of a link, in bins of `measure.links`.
 //!
-//! A link may be ahead of the clock of the simulation (see `Link::fused`), so its bins are closed by its own time and
-//! wait here until the simulation has passed them.
+//! A link may be ahead of the simulation's clock (see `Link::fused`). Its own time closes its bins, which are kept
+//! until the simulation has passed them.
 
 use std::collections::VecDeque;
 
@@ -102,14 +102,14 @@ impl LinkStats {
         }
     }
 
-    /// A packet joined the queue, which may yet refuse it, make another give way, or release it at once.
+    /// A packet joined the queue, which may still drop it or another one, or release it at once.
     pub fn joined(&mut self, ip_bytes: u32) {
         if let Some(bins) = &mut self.0 {
             bins.joined(ip_bytes);
         }
     }
 
-    /// The packet that joined last has to wait.
+    /// The packet that joined last waits.
     pub fn note_peak(&mut self) {
         if let Some(bins) = &mut self.0 {
             bins.note_peak();
@@ -181,7 +181,7 @@ impl ClassStats {
         self.0[class as usize].bin.mark_packets += packets;
     }
 
-    /// The packet of `class` that joined last has to wait.
+    /// The packet of `class` that joined last waits.
     pub fn note_peak(&mut self, class: u32) {
         self.0[class as usize].note_peak();
     }

@@ -5,12 +5,12 @@ use weir_plan::Plan;
 use crate::Record;
 use crate::link::Link;
 
-/// The object at a place of a packet's route.
+/// An element of a packet's route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stop {
-    /// A link to enter when the packet gets there.
+    /// A link, entered at the packet's arrival.
     Link(u32),
-    /// A link to enter ahead of the clock, together with the previous one.
+    /// A link, entered ahead of the clock together with the previous one.
     Fused(u32),
     /// A node with state, which decides when the packet enters this link.
     Node(u32),
@@ -46,13 +46,13 @@ impl Routes {
         routes
     }
 
-    /// The place at which a route begins, with its first link, if it has any.
+    /// The place at which a route begins, with its first link if it has any.
     #[inline]
     pub fn start(&self, route: u32) -> u32 {
         self.start[route as usize]
     }
 
-    /// The object at a place.
+    /// The element at a place.
     #[inline]
     pub fn stop(&self, place: u32) -> Stop {
         let stop = self.stops[place as usize];
@@ -66,7 +66,7 @@ impl Routes {
     }
 }
 
-/// Marks the links whose packets all come from one analytic link: their order is known when they enter that one.
+/// Marks the links to fuse: all their packets come from one analytic link, whose entries determine their order.
 pub fn mark_fused<P: Record>(plan: &Plan, links: &mut [Link<P>]) {
     #[derive(Clone, Copy, PartialEq)]
     enum Feeder {

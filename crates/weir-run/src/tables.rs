@@ -2,7 +2,7 @@
 //!
 //! In a nullable column, the largest value of the type means null.
 
-/// A column of one table, ready to be handed over.
+/// A column of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Column {
     /// 8-bit unsigned.
@@ -103,7 +103,7 @@ table! {
 }
 
 table! {
-    /// Columns of table `samples` that only a kernel provides.
+    /// Columns of table `samples` available from kernels only.
     Limits / LimitsRow { busy_ns: u64 as U64, rwnd_limited_ns: u64 as U64, sndbuf_limited_ns: u64 as U64 }
 }
 
@@ -150,7 +150,7 @@ table! {
     }
 }
 
-/// The tables of a run, or of a part of it.
+/// The tables of a run or of a part of it.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[allow(missing_docs)]
 pub struct Tables {

@@ -22,7 +22,7 @@ pub(crate) const CE: u8 = 16;
 pub(crate) const CWR_OR_ECE: u8 = 32;
 /// A retransmission.
 pub(crate) const RESENT: u8 = 64;
-/// On data: the end of what the application wrote.
+/// On data: the end of a write of the application.
 pub(crate) const PUSH: u8 = 128;
 
 /// Places from here on mean no SACK blocks; a trace stores a serial number there.

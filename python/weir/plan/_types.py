@@ -92,14 +92,14 @@ class After(Struct, frozen=True, kw_only=True):
 
 
 class FixedDelay(Struct, frozen=True, kw_only=True, tag_field="kind", tag="fixed"):
-    """Every packet the same."""
+    """The same delay for every packet."""
 
     delay_ns: UInt64
     """Delay."""
 
 
 class JitterDelay(Struct, frozen=True, kw_only=True, tag_field="kind", tag="jitter"):
-    """``delay_ns`` plus a normal or uniform deviation drawn per packet, never negative."""
+    """``delay_ns`` plus a normal or uniform deviation drawn for each packet; never negative."""
 
     delay_ns: UInt64
     """Mean delay."""
@@ -108,18 +108,18 @@ class JitterDelay(Struct, frozen=True, kw_only=True, tag_field="kind", tag="jitt
     normal: bool
     """Normal instead of uniform."""
     reorder: bool
-    """Whether a packet may overtake another one; without, each is held until its predecessor left."""
+    """Whether a packet may overtake another one; if not, each waits until its predecessor has left."""
 
 
 class ReorderDelay(Struct, frozen=True, kw_only=True, tag_field="kind", tag="reorder"):
-    """``delay_ns``, but with probability ``probability`` a packet is ``extra_ns`` later, so that others overtake
+    """``delay_ns``; with probability ``probability`` a packet takes ``extra_ns`` longer, so that others overtake
     it.
     """
 
     delay_ns: UInt64
     """Delay of the other packets."""
     extra_ns: UInt64
-    """Delay added to a chosen packet."""
+    """Additional delay of a chosen packet."""
     probability: float
     """Probability that a packet is chosen."""
 
@@ -196,7 +196,7 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 Mark: TypeAlias = Literal["drop", "ecn"]
-"""What an active queue does to a packet that can carry ECN.
+"""Signal of an active queue on a packet that can carry ECN.
 
 - ``drop``: Drop it like any other.
 - ``ecn``: Mark it congestion-experienced.
@@ -467,7 +467,7 @@ class LabOptions(Struct, frozen=True, kw_only=True):
 
 
 class Limit(Struct, frozen=True, kw_only=True):
-    """A limit of a queue; a packet that would pass either is dropped. At least one is given."""
+    """The hard limit of a queue; a packet that would exceed either is dropped. At least one is given."""
 
     bytes: UInt64 | None = None
     """In bytes on the wire, the packet in transmission not counted."""
@@ -491,7 +491,7 @@ class RedCurve(Struct, frozen=True, kw_only=True):
 
 
 class DroptailQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="droptail"):
-    """First in, first out; drops what does not fit."""
+    """First in, first out; drops packets that do not fit."""
 
     limit: Limit
     """Limit."""
@@ -503,7 +503,7 @@ class RedQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="red"):
     curves: tuple[RedCurve, ...]
     """One curve, or one per class of code points."""
     gentle: bool
-    """Between ``max_bytes`` and twice that, the probability climbs from ``max_p`` to 1 instead of jumping."""
+    """Between ``max_bytes`` and twice that, the probability rises from ``max_p`` to 1 instead of jumping."""
     limit: Limit
     """Hard limit."""
     mark: Mark
@@ -546,7 +546,7 @@ class PieQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="pie"):
     mark: Mark
     """Mark instead of dropping while the probability is at most 10 %."""
     target_ns: UInt64
-    """Delay aimed at; 15 ms."""
+    """Target delay; 15 ms."""
     update_ns: UInt64
     """Time between two updates of the probability; 15 ms."""
 

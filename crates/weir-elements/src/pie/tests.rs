@@ -58,8 +58,8 @@ fn assert_close(got: f64, expected: f64) {
     assert!((got - expected).abs() <= 1e-12 * expected.abs(), "{got}, expected {expected}");
 }
 
-/// From rest with 30 ms of delay: (0.125 * 0.015 + 1.25 * 0.030) / 2048; then, the delay unchanged and the probability under
-/// 10^-4, + 0.125 * 0.015 / 128; by hand.
+/// From rest with 30 ms of delay: (0.125 * 0.015 + 1.25 * 0.030) / 2048; then, the delay unchanged and the probability
+/// under 10^-4, + 0.125 * 0.015 / 128; by hand.
 #[test]
 fn the_probability_follows_the_delay_and_its_change() {
     let first = updated(Control::START, 0.030);
@@ -104,7 +104,8 @@ fn growth_is_capped_from_ten_per_cent_on() {
     assert!(grown(0.09) > 0.02, "not under ten per cent");
 }
 
-/// alpha (0.251 - 0.015) = 0.0295 at most 2 %, and 2 % more; just at 250 ms none. Scaled by 2048 from rest, the addition not.
+/// alpha (0.251 - 0.015) = 0.0295 at most 2 %, and 2 % more; just at 250 ms none. Scaled by 2048 from rest, the
+/// addition not.
 #[test]
 fn a_delay_above_250_ms_adds_two_per_cent() {
     let grown = |probability, ms| {
@@ -222,8 +223,8 @@ fn a_low_delay_is_spared_below_a_probability_of_a_fifth() {
     assert!(drops(0.2, 7_499) > 0);
 }
 
-/// With a probability of 0.05: no drop before 0.85 / 0.05 = 17 packets, a certain one at 8.5 / 0.05 = 170, and in between
-/// each with 0.05, so that the mean is near 16 + 1 / 0.05 = 36.
+/// With a probability of 0.05: no drop before 0.85 / 0.05 = 17 packets, a certain one at 8.5 / 0.05 = 170, and in
+/// between each with 0.05, so that the mean is near 16 + 1 / 0.05 = 36.
 #[test]
 fn drops_are_neither_too_close_nor_too_far_apart() {
     let mut queue = pinned(0.05, Mark::Drop);

@@ -1,15 +1,16 @@
-//! How the average of RED decays while its link is idle, as `tc` sets Linux up for it.
+//! Decay of RED's average on an idle link, as `tc` configures Linux.
 //!
-//! Ideally by `(1 - w)^m`, with `m` the packets that could have been sent. Linux has a table of shifts, one a cell of time: `tc`
-//! computes the exponent of e in units of 64 ns, the kernel looks it up in microseconds and takes it for one of 2. In sum the
-//! average falls linearly to a half within `1 / w` packets, and stays there until the first shift of two is due, more than
-//! `31 / w` packets after the link fell idle; the ideal one has long been nothing by then. Real kernels do this, so it is done here.
+//! The ideal factor is `(1 - w)^m`, with `m` the packets that could have been sent. Linux has a table of shifts, one
+//! for each cell of time: `tc` computes the exponent of e in units of 64 ns, and the kernel uses it as an exponent of 2
+//! in microseconds. As a result the average falls linearly to a half within `1 / w` packets, and stays there until the
+//! first shift of two, more than `31 / w` packets after the link became idle; the ideal average is practically zero by
+//! then. weir reproduces the kernel.
 
 use weir_units::{Bytes, Dur, Rate};
 
 /// Units of time in which `tc` computes.
 const TICK_NS: f64 = 64.0;
-/// Cells of the table; the last is for all that is longer.
+/// Number of the last cell of the table, which serves all longer times.
 const LAST_CELL: u64 = 255;
 const MAX_SHIFT: f64 = 31.0;
 
@@ -23,7 +24,7 @@ pub(super) struct IdleDecay {
 }
 
 impl IdleDecay {
-    /// For a filter of `weight` and packets of `bytes`; none where the average keeps, because the link sends nothing.
+    /// The decay for a filter of `weight` and packets of `bytes`; none for a stopped link, whose average is constant.
     pub(super) fn new(weight: f64, bytes: u32, rate: Rate) -> Option<IdleDecay> {
         if rate.0 == 0 || weight <= 0.0 {
             return None;
@@ -48,7 +49,7 @@ impl IdleDecay {
     }
 }
 
-/// `ln(1 - w)` by the series of the inverse hyperbolic tangent: the same on every machine, unlike the libraries' `ln`.
+/// `ln(1 - w)` by the series of the inverse hyperbolic tangent: identical on every machine, unlike `ln` of libraries.
 fn ln_complement(w: f64) -> f64 {
     let z = w / (2.0 - w);
     let (mut power, mut sum) = (z, 0.0);
@@ -70,8 +71,8 @@ mod tests {
         1.0 / decay.apply(1.0, Dur(us * 1000))
     }
 
-    /// What `tc` 6.1 sends for `avpkt 1500 bandwidth 10mbit` and a weight of 2^-6: cells of 2^17 us, the first shift in the
-    /// ninth or tenth of them, 27 in the last but one, 31 in the last.
+    /// What `tc` 6.1 sends for `avpkt 1500 bandwidth 10mbit` and a weight of 2^-6: cells of 2^17 us, the first shift in
+    /// the ninth or tenth of them, 27 in the last but one, 31 in the last.
     #[test]
     fn it_is_the_table_of_tc() {
         let decay = IdleDecay::new(1.0 / 64.0, 1500, Rate::from_mbps(10)).unwrap();

@@ -325,7 +325,7 @@ impl Sender {
         }
     }
 
-    /// Whether anything outstanding was sent twice; the head tells, apart from what is known to be under way.
+    /// Whether a retransmission is in flight, or the first outstanding segment was retransmitted.
     fn any_retransmission(&self) -> bool {
         let head = self.board.una;
         self.cc.sock.retrans_out > 0 || head < self.board.next && self.board.get(head).flags & EVER_RETRANS != 0
