@@ -45,6 +45,8 @@ def test_bulk_flows_fill_their_links_and_nothing_is_left(nodes: Nodes, method: H
         assert 17e6 < sum(mine) * 8 / 2 < 20e6, "20 Mb/s without the headers"
     flows = sink.columns("flows")
     assert flows["flow"] == [0, 1]
+    assert flows["lost_packets"] == flows["retransmitted_packets"]
+    assert min(flows["lost_packets"]) > 0, "a queue of 40 kB overflows"
     assert flows["start_ns"][0] < 5e6
     assert flows["end_ns"] == [None, None]
     assert {nodes.sysctl(name, "net.ipv4.tcp_no_metrics_save") for name in nodes.names} == {"1"}

@@ -81,15 +81,18 @@ class Keeper:
     def prefix(self) -> tuple[str, ...]:
         """What makes a command one of root's; empty if the user is root, or may not become it."""
         if self._prefix is None:
-            self._prefix = ()
-            if int(self.place.require(("id", "-u"))) != 0 and self._becomes_root():
-                self._prefix = _SUDO
+            self._prefix = _SUDO if not self.is_root and self._becomes_root() else ()
         return self._prefix
 
     @functools.cached_property
     def is_root(self) -> bool:
+        """Whether the user is root there."""
+        return int(self.place.require(("id", "-u"))) == 0
+
+    @property
+    def becomes_root(self) -> bool:
         """Whether commands can be root's there."""
-        return bool(self.prefix) or int(self.place.require(("id", "-u"))) == 0
+        return self.is_root or bool(self.prefix)
 
     def _becomes_root(self) -> bool:
         try:
@@ -128,7 +131,7 @@ class Keeper:
         """
         if not changes:
             return []
-        if not self.is_root and (lacking := self.lacking(changes)):
+        if not self.becomes_root and (lacking := self.lacking(changes)):
             commands = "; ".join(describe(change) for change in lacking)
             raise PrivilegeError(f"{self.name}: this needs root there, or `sudo -n`: {commands}")
         done: list[Mapping[str, Any]] = self.ask("apply", privileged=True, changes=list(changes))["done"]

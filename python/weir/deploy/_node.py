@@ -273,7 +273,10 @@ def _run(*command: str) -> str:
 
 
 class _Sysctl(_Kind):
-    """``name`` and ``value`` of a parameter of the kernel."""
+    """``name`` and ``value`` of a parameter of the kernel; with ``at_least``, a larger number will do.
+
+    One that this network namespace does not have is none of its own, and passes as being so.
+    """
 
     def _path(self, change: Change) -> Path:
         parts = change["name"].split(".")
@@ -281,11 +284,20 @@ class _Sysctl(_Kind):
             raise Refused(f"{change['name']} is no parameter of a kernel")
         return Path("/proc/sys", *parts)
 
-    def before(self, change: Change) -> str:
+    def before(self, change: Change) -> Any:
         try:
             return " ".join(self._path(change).read_text(encoding="utf-8").split())
+        except FileNotFoundError:
+            if change.get("at_least"):
+                return None
+            raise Refused(f"{change['name']}: this kernel has no such parameter") from None
         except OSError as error:
             raise Refused(f"{change['name']}: {error.strerror}") from error
+
+    def is_so(self, change: Change, before: Any) -> bool:
+        if change.get("at_least"):
+            return before is None or int(before) >= int(change["value"])
+        return bool(before == change["value"])
 
     def make(self, change: Change) -> None:
         try:

@@ -17,7 +17,7 @@ from weir.hosts.fitness import Wish
 from weir.hosts.relay import Relay
 from weir.inventory import Inventory, InventoryError, Node, load
 from weir.inventory.reserved import reserved
-from weir.methods import Method, MethodError, Outcome, Progress, Sink
+from weir.methods import LostError, Method, MethodError, Outcome, Progress, Sink
 from weir.methods._document import plan_of
 from weir.methods.hosts._cell import Cell
 from weir.methods.hosts._controls import Controls
@@ -135,6 +135,13 @@ class Hosts(Method):
             return Cell(json.loads(plan), self._held, self._fleet, self._controls, sink, progress).execute()
         except InventoryError as error:
             raise MethodError(str(error)) from error
+        except LostError:
+            raise
+        except MethodError as error:
+            gone = [name for name, member in self._fleet.all.items() if member.place.gone]
+            if gone:
+                raise LostError(f"{', '.join(gone)} is lost, before the run had begun: {error}") from error
+            raise
 
     def _inventory(self) -> Inventory:
         if self._file is None:

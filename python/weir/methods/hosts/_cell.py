@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from weir.deploy import deploy
+from weir.deploy import Change, deploy, describe
 from weir.hosts.checks import Checks
 from weir.hosts.congestion import renamed
 from weir.hosts.jobs import job
@@ -29,7 +29,8 @@ from weir.methods._watch import Watcher
 from weir.methods.hosts._calibration import calibrate
 from weir.methods.hosts._controls import Controls
 from weir.methods.hosts._fleet import Fleet, Member, together
-from weir.methods.hosts._settings import changes
+from weir.methods.hosts._losses import losses
+from weir.methods.hosts._settings import WISHED, changes, limits
 from weir.methods.hosts._times import Times
 from weir.plan import Flow
 
@@ -148,9 +149,20 @@ class Cell:
     def _configure(self) -> dict[str, Sequence[Mapping[str, Any]]]:
         """Changes the nodes; what was changed, by node."""
         wanted = changes(self._plan, {host: member.address for host, member in self._members.items()})
-        pairs = [(member, wanted[host]) for host, member in self._members.items()]
+        pairs = [(member, [*wanted[host], *self._besides(host, member)]) for host, member in self._members.items()]
         done = together(lambda pair: pair[0].keeper.apply(pair[1]), pairs)
         return {member.name: made for (member, _), made in zip(pairs, done, strict=True)}
+
+    def _besides(self, host: int, member: Member) -> list[Change]:
+        """Changes that depend on the privileges of the node's user."""
+        if member.keeper.is_root:
+            return [*WISHED]
+        if member.keeper.becomes_root:
+            return [*WISHED, *limits(self._plan, host)]
+        if lacking := member.keeper.lacking(WISHED):
+            commands = "; ".join(map(describe, lacking))
+            self._warnings.append(f"{member.name}: connections may depend on those before: only root can {commands}")
+        return []
 
     def _calibrate(self) -> None:
         """Compares the network with the scenario's; what was measured some minutes ago is not measured again."""
@@ -176,7 +188,7 @@ class Cell:
                 told = job(plan, hosts, FIRST_PORT, _ends(self._plan.flows, host), names[member.name])
                 about = {key: value for key, value in told.items() if key != "plan"}
                 self._keep(f"job-{member.name}.json", about)
-                command = (*member.keeper.prefix, *(_AT_ONCE if member.keeper.is_root else ()), agent)
+                command = (*(_AT_ONCE if member.keeper.is_root else ()), agent)
                 self._processes.append(session.start(member.name, member.place, command, told))
             session.await_ready(self._processes)
 
@@ -205,8 +217,9 @@ class Cell:
             self._write(merger, frame)
         self._last_readings()
         times.finish()
-        for name, frame in held:
-            self._write(merger, times.corrected(name, frame))
+        known = [times.corrected(name, frame) for name, frame in held]
+        for frame in (*known, *losses((one for one in known if one.table == "flows"), session.heard.stats)):
+            self._write(merger, frame)
         for table, rows in merger.finish():
             self._sink.write(table, rows)
         return times

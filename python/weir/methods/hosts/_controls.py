@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from weir.bpf import kernel_name
-from weir.deploy import deploy, module
+from weir.deploy import deploy, module, sysctl
 from weir.hosts.congestion import FOREIGN, Wanted, wanted
 from weir.hosts.place import Running
 from weir.methods import MethodError
@@ -56,10 +56,11 @@ class Controls:
         return holder.names[cc.label]
 
     def _load(self, holder: _Holder, cc: Wanted) -> str:
+        unrestricted = not holder.member.keeper.is_root  # the agent is the user's
         while True:
             name = kernel_name(cc.name, os.getpid(), self._count)
             self._count += 1
-            answer = holder.ask({"cc": cc.name, "as": name, "options": dict(cc.options)})
+            answer = holder.ask({"cc": cc.name, "as": name, "options": dict(cc.options), "unrestricted": unrestricted})
             if answer.get("code") != _TAKEN:
                 break
         if "error" in answer:
@@ -85,6 +86,10 @@ def _native(member: Member, name: str, about: Mapping[str, Sequence[str]]) -> st
             f"{member.name}: cc: linux:{name}: this kernel has no congestion control {name!r}; it has {has}"
         )
     if name not in about["allowed"] and not member.keeper.is_root:
+        if member.keeper.becomes_root:
+            allowed = " ".join([*about["allowed"], name])
+            member.keeper.apply([sysctl("net.ipv4.tcp_allowed_congestion_control", allowed)])
+            return name
         raise MethodError(
             f"{member.name}: cc: linux:{name}: only root may choose it there; "
             "net.ipv4.tcp_allowed_congestion_control does not name it"
@@ -96,7 +101,7 @@ class _Holder:
     """The process ``weir-bpf hold`` of one kernel."""
 
     def __init__(self, member: Member) -> None:
-        if not member.keeper.is_root:
+        if not member.keeper.becomes_root:
             raise MethodError(
                 f"{member.name}: only root loads weir's own congestion controls; `cc: linux:NAME` is the kernel's"
             )

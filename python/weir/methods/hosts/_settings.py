@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from weir.deploy import Change, route, sysctl
 from weir.hosts.programs import require_settings
@@ -11,18 +11,23 @@ from weir.hosts.wiring import WiringError, refuse_old_stacks, route_options, swi
 from weir.methods import MethodError
 from weir.plan import CommandSource, Plan, tcp_flows
 
-__all__ = ["changes", "hosts_of", "obstacle"]
+__all__ = ["WISHED", "changes", "hosts_of", "limits", "obstacle"]
 
 _LINUX_INITIAL_WINDOW = 10
 _PORTS = 22_000
 _MAX_BUFFER = (1 << 31) - 1
+_SHARE = 2
+"""Bytes that the kernel accounts for a byte of payload, at most."""
+_AHEAD = 4 << 20
+"""Bytes that an agent writes ahead of what is in flight (``MAX_UNSENT_BYTES``)."""
 
-_EXPECTED: Mapping[str, str] = {
-    "net.ipv4.tcp_no_metrics_save": "1",
+_ECN: Mapping[str, str] = {
     "net.ipv4.tcp_ecn": "2",  # accepts it if the peer asks; a route asks
     "net.ipv4.tcp_ecn_fallback": "0",
 }
-"""Parameters of every node: runs must not depend on those before."""
+"""Parameters of nodes with flows that have ECN."""
+WISHED: Sequence[Change] = (sysctl("net.ipv4.tcp_no_metrics_save", "1"),)
+"""Changes of every node with root's privilege: runs should not depend on those before. Without, it is told."""
 
 
 def hosts_of(plan: Plan) -> list[int]:
@@ -39,13 +44,15 @@ def obstacle(plan: Plan, network: str) -> str | None:
         require_settings(plan)
     except (WiringError, MethodError) as error:
         return str(error)
+    if network != "existing":
+        return f"network: {network}: this version runs on networks as they are (network: existing), and checks them"
     if not plan.flows:
         return "the plan has no flow"
     if len(plan.flows) > _PORTS:
         return f"the plan has {len(plan.flows)} flows; this method has ports for {_PORTS}"
     if plan.measure.trace is not None:
         return "measure.trace: single packets are seen only where weir is the network"
-    if plan.changes and network == "existing":
+    if plan.changes:
         return "the scenario changes links during the run; the links of an existing network are as they are"
     built = next((tcp.cc for _, tcp in tcp_flows(plan) if "/" in tcp.cc or tcp.cc.endswith((".c", ".so"))), None)
     if built is not None:
@@ -55,7 +62,11 @@ def obstacle(plan: Plan, network: str) -> str | None:
 
 def changes(plan: Plan, addresses: Mapping[int, str]) -> dict[int, list[Change]]:
     """For each host of ``plan`` what has to be changed at its node; ``addresses`` are those of the hosts."""
-    wanted: dict[int, dict[str, str]] = {host: dict(_EXPECTED) for host in hosts_of(plan)}
+    wanted: dict[int, dict[str, str]] = {host: {} for host in hosts_of(plan)}
+    for flow, tcp in tcp_flows(plan):
+        if tcp.ecn:
+            wanted[flow.from_] |= _ECN
+            wanted[flow.to] |= _ECN
     for host, values in switches(plan).items():
         wanted[host] |= values
     for host, name, value in _buffers(plan):
@@ -66,6 +77,20 @@ def changes(plan: Plan, addresses: Mapping[int, str]) -> dict[int, list[Change]]
         if unusual:
             found[host].append(route(addresses[peer], unusual))
     return found
+
+
+def limits(plan: Plan, host: int) -> list[Change]:
+    """What an agent without privilege needs at ``host``: Linux limits the buffers that sockets of others may ask for.
+
+    A kernel has these limits in its first network namespace only.
+    """
+    sent = [tcp.send_buffer_bytes for flow, tcp in tcp_flows(plan) if flow.from_ == host]
+    received = [tcp.receive_buffer_bytes for flow, tcp in tcp_flows(plan) if flow.to == host]
+    return [
+        {**sysctl(f"net.core.{name}", str(min(_SHARE * (max(sizes) + _AHEAD), _MAX_BUFFER))), "at_least": True}
+        for name, sizes in (("wmem_max", sent), ("rmem_max", received))
+        if sizes
+    ]
 
 
 def _unusual(words: list[str]) -> list[str]:
