@@ -1,4 +1,4 @@
-//! The receiving end of a constant-bit-rate flow: counts datagrams and says how their spacing was changed.
+//! The receiving end of a constant-bit-rate flow: counts datagrams and measures the change of their spacing.
 
 use weir_plan::Source;
 use weir_sys::socket::Socket;
@@ -10,17 +10,16 @@ use crate::error::AgentError;
 use crate::open;
 use crate::schedule::Slot;
 
-/// Bytes that the kernel accounts for a datagram beside its payload, at most: what fits in a buffer follows from it.
+/// Maximum bytes that the kernel counts for a datagram beside its payload; limits the datagrams in a buffer.
 const OVERHEAD_BYTES: u64 = 2048;
-/// A bottleneck may deliver what has queued this much faster than it was sent, and the buffer must still hold it.
+/// The buffer must hold the datagrams of a queue that drains this many times faster than the sending rate.
 const BURSTINESS: u64 = 8;
 const LONGEST_NS: u64 = 100_000_000;
 const SHORTEST_NS: u64 = 1_000_000;
 
 /// The receiving end of a constant-bit-rate flow.
 ///
-/// The kernel stamps each datagram, so that nobody need be awake when it comes: they are read from time to time, as often
-/// as the buffer demands.
+/// The kernel stamps each datagram, so that this end need not wake for each. It reads as often as the buffer requires.
 pub struct CbrReceiver {
     flow: u32,
     endpoint: u32,
@@ -28,26 +27,26 @@ pub struct CbrReceiver {
     arrivals: Arrivals,
     interval_ns: u64,
     fresh: u64,
-    /// Bytes of datagrams that came after the tick that is being written.
+    /// Bytes of datagrams that came after the present tick.
     ahead: u64,
-    /// What is known of the flow.
+    /// The measurements of the flow.
     pub report: Report,
     last: Option<Arrival>,
     dropped: u64,
 }
 
-/// What a receiver knows of a constant-bit-rate flow.
+/// A receiver's measurements of a constant-bit-rate flow.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// Datagrams that came.
+    /// Number of received datagrams.
     pub received: u64,
-    /// One more than the greatest number that came.
+    /// The greatest received number, plus one.
     pub expected: u64,
-    /// Datagrams that came after one with a greater number.
+    /// Datagrams received after one with a greater number.
     pub reordered: u64,
-    /// Difference between the spacing of two neighbours at arrival and as planned, absolute.
+    /// Absolute difference between the spacing of neighbours at arrival and as planned.
     pub spacing_error: Histogram,
-    /// Time from being handed to the kernel to arrival; both ends have one clock.
+    /// Time from the sender's system call to arrival; both ends have the same clock.
     pub delay: Histogram,
 }
 
@@ -55,7 +54,7 @@ impl CbrReceiver {
     /// Opens the socket.
     ///
     /// # Errors
-    /// When a setting of the plan cannot be had here.
+    /// This host refuses a setting of the plan.
     pub fn new(context: &mut Context, endpoint: u32, flow: u32) -> Result<CbrReceiver, AgentError> {
         let socket = open::udp_receiver(context, flow)?;
         let plan = context.flow(flow);
@@ -77,12 +76,12 @@ impl CbrReceiver {
         })
     }
 
-    /// Its number among the flows.
+    /// The number of its flow.
     pub fn flow(&self) -> u32 {
         self.flow
     }
 
-    /// It is time to look.
+    /// Reads the datagrams that wait.
     ///
     /// # Errors
     /// From the socket.
@@ -92,7 +91,7 @@ impl CbrReceiver {
         Ok(())
     }
 
-    /// The end of an interval of `measure.goodput`.
+    /// Records the interval of `measure.goodput` that ends at `at`.
     ///
     /// # Errors
     /// From the socket.
@@ -105,7 +104,7 @@ impl CbrReceiver {
         Ok(())
     }
 
-    /// The plan has ended.
+    /// Records the results at the end of the plan.
     pub fn finish(&mut self, context: &mut Context) {
         if self.dropped > 0 {
             let place = context.describe(self.flow);
@@ -121,7 +120,7 @@ impl CbrReceiver {
             let count = self.arrivals.receive(&self.socket)?;
             for index in 0..count {
                 let arrival = self.arrivals.get(index);
-                // Before the start, somebody probes the path.
+                // Datagrams before the start are probes of the path.
                 if context.epoch_ns.is_some_and(|epoch| arrival.at_ns >= epoch) {
                     let at = context.plan_time(arrival.at_ns);
                     self.count(&arrival, at, tick);

@@ -26,12 +26,12 @@ pub struct CbrSender {
     payload_bytes: u32,
     /// Number of the next datagram.
     next: u64,
-    /// Datagrams that the kernel did not take.
+    /// Datagrams that the kernel refused.
     refused: u64,
     totals: Totals,
     sampled_ip_bytes: u64,
     last_sent: Time,
-    /// How late datagrams were handed to the kernel.
+    /// Time from a datagram's due instant to its system call.
     pub lateness: Histogram,
     started: bool,
     finished: bool,
@@ -41,7 +41,7 @@ impl CbrSender {
     /// Opens the socket.
     ///
     /// # Errors
-    /// When a setting of the plan cannot be had here.
+    /// This host refuses a setting of the plan.
     pub fn new(context: &mut Context, endpoint: u32, flow: u32) -> Result<CbrSender, AgentError> {
         let socket = open::udp_sender(context, flow)?;
         let plan = context.flow(flow);
@@ -66,12 +66,12 @@ impl CbrSender {
         })
     }
 
-    /// Its number among the flows.
+    /// The number of its flow.
     pub fn flow(&self) -> u32 {
         self.flow
     }
 
-    /// Datagrams may be due.
+    /// Sends due datagrams and schedules the next one.
     pub fn on_due(&mut self, context: &mut Context) {
         if self.finished {
             return;
@@ -92,7 +92,7 @@ impl CbrSender {
         }
     }
 
-    /// The end of an interval of `measure.goodput`.
+    /// Records the interval of `measure.goodput` that ends at `at`.
     pub fn on_tick(&mut self, context: &mut Context, at: Time) {
         let sent = self.totals.sent_ip_bytes - self.sampled_ip_bytes;
         self.sampled_ip_bytes = self.totals.sent_ip_bytes;
@@ -101,7 +101,7 @@ impl CbrSender {
         }
     }
 
-    /// The plan has ended.
+    /// Records the results at the end of the plan.
     pub fn finish(&mut self, context: &mut Context) {
         if self.started && !self.finished {
             self.record(context, None);
@@ -118,7 +118,7 @@ impl CbrSender {
         }
     }
 
-    /// Sends what is due, as many at once as a batch holds.
+    /// Sends due datagrams, at most a batch.
     fn send_due(&mut self, context: &mut Context) {
         self.batch.clear();
         while let Some(due) = self.clock.due().filter(|due| *due <= context.now) {

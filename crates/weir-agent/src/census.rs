@@ -1,4 +1,4 @@
-//! The connections of a plan's programs, looked at all at once: one dump of each namespace in which they run.
+//! Samples all connections of a plan's programs at once: one dump of each namespace with programs.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,7 +13,7 @@ use crate::context::Context;
 use crate::error::AgentError;
 use crate::foreign::Connections;
 
-/// The side of a flow whose connections are meant: that of the command, or that of its peer.
+/// A side of a flow: that of the command, or that of its peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
     /// Connections to the flow's port.
@@ -22,7 +22,7 @@ pub enum Side {
     Peer,
 }
 
-/// What is known of the connections of programs.
+/// The sampled connections of programs.
 pub struct Census {
     places: Vec<Place>,
     ports: Ports,
@@ -34,15 +34,15 @@ struct Place {
     netns: Option<PathBuf>,
     diag: Diag,
     departures: Option<Departures>,
-    /// Flow and side, and where the peer is: hosts may share a namespace.
+    /// Flow, side and the peer's address, because hosts may share a namespace.
     sides: Vec<(u32, Side, IpAddr)>,
 }
 
 impl Census {
-    /// For the ends of the job that programs serve over TCP.
+    /// For the ends of the job with programs over TCP.
     ///
     /// # Errors
-    /// When the kernel cannot tell: the flows would have no rows in table `samples`.
+    /// The kernel lacks `tcp_diag`: the flows would have no rows in table `samples`.
     pub fn new(context: &mut Context) -> Result<Census, AgentError> {
         let ends: Vec<End> = context.job.ends.clone();
         let last = context.job.port(context.job.plan.flows.len().saturating_sub(1) as u32);
@@ -65,7 +65,7 @@ impl Census {
         Ok(census)
     }
 
-    /// Looks at every connection.
+    /// Samples every connection.
     pub fn look(&mut self) {
         let Census { places, ports, first_port, known } = self;
         for place in places {
@@ -77,7 +77,7 @@ impl Census {
                 }
             };
             for v6 in [false, true] {
-                // It worked when the census was made; should it fail now, nothing new is known.
+                // The first dump worked. After a failure, the last sample remains.
                 let _ = diag.dump(v6, States::Alive, ports, |socket| of(&socket, Connections::offer));
             }
             if let Some(departures) = departures {
@@ -86,7 +86,7 @@ impl Census {
         }
     }
 
-    /// The connections at a side of a flow; none if the kernel does not tell.
+    /// The connections at a side of a flow; `None` without `tcp_diag`.
     pub fn of(&mut self, flow: u32, side: Side) -> Option<&mut Connections> {
         self.known.get_mut(&(flow, side))
     }
@@ -107,7 +107,7 @@ impl Census {
     }
 }
 
-/// Flow, side and namespace of an end that a program serves over TCP.
+/// Flow, side and namespace of an end with a program over TCP.
 fn watched(context: &Context, end: End) -> Option<(u32, Side, Option<PathBuf>)> {
     let (End::From(flow) | End::To(flow)) = end;
     let plan = context.flow(flow);
@@ -117,13 +117,13 @@ fn watched(context: &Context, end: End) -> Option<(u32, Side, Option<PathBuf>)> 
     Some((flow, side_of(programs, sends), context.host(node).netns.clone()))
 }
 
-/// The side of a flow that is at its sending node, or at its receiving one.
+/// The side of a flow at its sending or receiving node.
 pub fn side_of(programs: &weir_plan::Programs, sends: bool) -> Side {
     let command_sends = programs.sender == weir_plan::Sender::Command;
     if command_sends == sends { Side::Command } else { Side::Peer }
 }
 
-/// What a socket may be: its port, or that of its peer, is the one of a flow.
+/// The possible flows and sides of a socket: its port, or its peer's, is the flow's.
 fn sides_of(socket: &DiagSocket, first_port: u16) -> [Option<(u32, Side, IpAddr)>; 2] {
     let at = |end: SocketAddr, side| {
         let flow = end.port().checked_sub(first_port).map(u32::from)?;
@@ -132,7 +132,7 @@ fn sides_of(socket: &DiagSocket, first_port: u16) -> [Option<(u32, Side, IpAddr)
     [at(socket.remote, Side::Command), at(socket.local, Side::Peer)]
 }
 
-/// Where the peer of the programs of a flow is.
+/// The address of the peer of a flow's programs.
 fn peer_of(context: &Context, flow: u32) -> IpAddr {
     let plan = context.flow(flow);
     let Source::Command(programs) = &plan.source else { unreachable!("only flows of programs are asked for") };

@@ -195,7 +195,7 @@ fn read_job<J>(input: &mut Input, parse: fn(&str) -> Result<J, JobError>) -> Res
 fn give_up(mut output: Output, error: &AgentError, code: u8) -> ExitCode {
     eprintln!("weir-agent: {error}");
     output.send(&Message::Error { text: error.to_string() });
-    // If nobody reads it, standard error had it.
+    // Without a reader, the text on standard error remains.
     let _ = output.finish();
     ExitCode::from(code)
 }

@@ -1,4 +1,4 @@
-//! Any command as a workload: it is ready when a port listens or a line is printed, its output is captured, and it never
+//! Any command as a workload. It is ready when a port listens or a line is printed. Its output is captured. It never
 //! outlives this process.
 
 use std::ffi::OsString;
@@ -16,9 +16,9 @@ use weir_sys::netns::Namespaces;
 use weir_sys::process::{ChildRules, Signal, has_ended, signal_group};
 use weir_sys::{set_nonblocking, would_block};
 
-/// Most bytes kept of each stream; what comes later is read and thrown away.
+/// Maximum bytes kept of each stream; later output is discarded.
 const CAPTURE_BYTES: usize = 64 << 20;
-/// How often a port is looked for.
+/// Interval at which a port is checked.
 const LOOK: Duration = Duration::from_millis(20);
 /// A program is not part of the measurement, so agents and the emulator, whose nice values may be lower, precede it.
 const LEAST_NICE: i32 = -10;
@@ -26,39 +26,40 @@ const LEAST_NICE: i32 = -10;
 /// A command to run.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// The program and its arguments; never a shell's line.
+    /// The program and its arguments, never the line of a shell.
     pub arguments: Vec<OsString>,
-    /// What its environment has beside that of this process.
+    /// Additions to this process' environment.
     pub environment: Vec<(String, String)>,
-    /// The network namespace to run it in; none: the present one.
+    /// Its network namespace; `None` for the present one.
     pub netns: Option<PathBuf>,
-    /// When it is ready.
+    /// The condition of its readiness.
     pub readiness: Readiness,
 }
 
-/// When a command is ready.
+/// The condition under which a command is ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Readiness {
     /// At once.
     Started,
-    /// When a port listens in its namespace, TCP or UDP. Nobody connects to find out: a server may serve one client only.
+    /// When a TCP or UDP port listens in its namespace. Without a test connection, because a server may serve one
+    /// client only.
     Port(u16),
-    /// So long after its start.
+    /// At this time after its start.
     After(Duration),
     /// When it has printed a line that contains this text, on either stream.
     Line(String),
 }
 
-/// A command could not be run.
+/// The error of a command.
 #[derive(Debug)]
 pub enum CommandError {
     /// It could not be started.
     Start(String, io::Error),
-    /// It has ended before it was ready: how, and the end of what it printed.
+    /// It ended before it was ready; its status and its last lines.
     Ended(ExitStatus, String),
     /// It was not ready, or had not ended, in time.
     Late(Duration, &'static str),
-    /// The operating system refused something.
+    /// A system call failed.
     System(io::Error),
 }
 
@@ -81,18 +82,18 @@ impl From<io::Error> for CommandError {
     }
 }
 
-/// What a command has printed.
+/// The output of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captured {
-    /// On standard output.
+    /// Standard output.
     pub stdout: Vec<u8>,
-    /// On standard error.
+    /// Standard error.
     pub stderr: Vec<u8>,
-    /// Whether more was printed than is kept.
+    /// Whether some output was discarded.
     pub truncated: bool,
 }
 
-/// A command that runs. When it is dropped, it and the processes of its group are killed.
+/// A running command. Dropping it kills its process group.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -108,14 +109,14 @@ impl Running {
     /// Starts a command.
     ///
     /// # Errors
-    /// When the namespace or the program is missing.
+    /// The namespace or the program is missing.
     pub fn start(spec: &Spec, namespaces: &mut Namespaces) -> Result<Running, CommandError> {
         let Some((program, arguments)) = spec.arguments.split_first() else {
             return Err(CommandError::Start("command".into(), io::ErrorKind::InvalidInput.into()));
         };
         let failed = |what: String| move |error| CommandError::Start(what, error);
         let place = spec.netns.as_deref().map_or_else(String::new, |path| path.display().to_string());
-        // A child is born in the namespace of the thread that makes it.
+        // A child inherits the namespace of the thread that creates it.
         namespaces.enter(spec.netns.as_deref()).map_err(failed(format!("network namespace {place}")))?;
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
@@ -134,7 +135,7 @@ impl Running {
     /// Waits until it is ready.
     ///
     /// # Errors
-    /// When it ends before, or takes longer than `patience`.
+    /// It ends before, or takes longer than `patience`.
     pub fn wait_until_ready(&mut self, patience: Duration) -> Result<(), CommandError> {
         let begun = Instant::now();
         loop {
@@ -154,7 +155,7 @@ impl Running {
     /// Waits for its end.
     ///
     /// # Errors
-    /// When it takes longer than `patience`; it still runs then.
+    /// It takes longer than `patience`, and still runs.
     pub fn wait(&mut self, patience: Duration) -> Result<ExitStatus, CommandError> {
         let begun = Instant::now();
         loop {
@@ -169,20 +170,20 @@ impl Running {
         }
     }
 
-    /// How it ended, if it has. What it left of its group is killed.
+    /// Its status, if it has ended. Kills the rest of its group.
     ///
     /// # Errors
     /// From the kernel; none is expected.
     pub fn status(&mut self) -> io::Result<Option<ExitStatus>> {
         if self.ended.is_none() && has_ended(&self.child)? {
-            // As long as it is not reaped, the number of the group is nobody else's.
+            // Until it is reaped, no other group has its number.
             self.signal(Signal::KILL);
             self.ended = self.child.try_wait()?;
         }
         Ok(self.ended)
     }
 
-    /// What it prints on, as far as it is open.
+    /// Its open output streams.
     pub fn streams(&self) -> [Option<BorrowedFd<'_>>; 2] {
         [self.stdout.as_ref().map(AsFd::as_fd), self.stderr.as_ref().map(AsFd::as_fd)]
     }
@@ -195,7 +196,7 @@ impl Running {
         Ok(pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty())?)
     }
 
-    /// Asks it and its group to end.
+    /// Requests its group to end.
     pub fn ask_to_end(&self) {
         self.signal(Signal::TERM);
     }
@@ -205,12 +206,12 @@ impl Running {
         self.signal(Signal::KILL);
     }
 
-    /// What it has printed so far, as far as it was read.
+    /// Its output so far.
     pub fn captured(&self) -> &Captured {
         &self.captured
     }
 
-    /// Reads what it prints, waiting for it at most this long.
+    /// Reads its output; waits for it at most `patience`.
     ///
     /// # Errors
     /// From the kernel; none is expected.
@@ -238,7 +239,7 @@ impl Running {
         }
     }
 
-    /// The end of what it printed, for a message.
+    /// Its last lines, for a message.
     pub fn last_words(&self) -> String {
         let Captured { stdout, stderr, .. } = &self.captured;
         let stream = if stderr.is_empty() { stdout } else { stderr };
@@ -265,20 +266,20 @@ impl Drop for Running {
     }
 }
 
-/// The code of a process's end as shells tell it: 128 and the signal for one that was killed.
+/// The exit code in the manner of shells: 128 plus the signal for a killed process.
 pub fn exit_code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
-/// Waits for output, at most `patience`. A closed stream is not waited for.
+/// Waits for output of open streams, at most `patience`.
 fn wait_for_output(stdout: Option<&ChildStdout>, stderr: Option<&ChildStderr>, patience: Duration) {
     let open = [stdout.map(AsFd::as_fd), stderr.map(AsFd::as_fd)].into_iter().flatten();
     let mut wanted: Vec<PollFd> = open.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-    // The caller looks again after an interrupted wait.
+    // After an interrupted wait, the caller reads what is there.
     let _ = poll(&mut wanted, Timespec::try_from(patience).ok().as_ref());
 }
 
-/// Reads what is there; true at the end of the stream.
+/// Reads the waiting output; true at the end of the stream.
 fn drain(stream: &mut impl Read, kept: &mut Vec<u8>, truncated: &mut bool) -> io::Result<bool> {
     let mut part = [0; 65536];
     loop {
@@ -295,7 +296,7 @@ fn drain(stream: &mut impl Read, kept: &mut Vec<u8>, truncated: &mut bool) -> io
     }
 }
 
-/// Whether a whole line of a stream contains a text.
+/// Whether a complete line of a stream contains a text.
 fn has_line(stream: &[u8], text: &str) -> bool {
     let Some(end) = stream.iter().rposition(|&byte| byte == b'\n') else { return false };
     stream[..end].split(|&byte| byte == b'\n').any(|line| String::from_utf8_lossy(line).contains(text))

@@ -1,4 +1,4 @@
-//! What all endpoints share.
+//! The state that all endpoints share.
 
 use std::net::SocketAddr;
 
@@ -15,12 +15,13 @@ use crate::error::AgentError;
 use crate::schedule::{Schedule, Slot};
 use crate::telemetry::Telemetry;
 
-/// Most bytes of one write: on a path without delay it lasts as long as the receiver takes, and whatever is due waits.
+/// Maximum bytes of one write. On a path without delay, a write lasts until the receiver has the data, and due work
+/// waits.
 pub const WRITE_BYTES: usize = 1 << 20;
 /// Events taken from the kernel at a time.
 const EVENTS: usize = 256;
 
-/// A failure that another end causes is held back this long: if the plan ends meanwhile, the other end has just left
+/// Delay of the report of a failure that another end causes. If the plan ends meanwhile, the other end merely left
 /// first.
 const GRACE_NS: u64 = 500_000_000;
 
@@ -28,39 +29,39 @@ const GRACE_NS: u64 = 500_000_000;
 pub struct Context {
     /// The job.
     pub job: Job,
-    /// Who is watched.
+    /// The watched descriptors.
     pub epoll: Epoll,
-    /// Where sockets are opened.
+    /// The namespaces of sockets.
     pub namespaces: Namespaces,
-    /// Where rows go.
+    /// The collected rows.
     pub telemetry: Telemetry,
-    /// Who is woken when.
+    /// The instants at which endpoints are woken.
     pub schedule: Schedule,
-    /// What is sent.
+    /// The payload.
     pub zeros: Zeros,
-    /// Instant 0 of the plan on `CLOCK_MONOTONIC`; none before the start is known.
+    /// Instant 0 of the plan on `CLOCK_MONOTONIC`; `None` before the start is known.
     pub epoch_ns: Option<u64>,
-    /// The present, as of the last look at the clock; 0 before the start.
+    /// The present, at the last reading of the clock; 0 before the start.
     pub now: Time,
     /// Whether the plan has begun.
     pub begun: bool,
-    /// Endpoints that could write more, and let others have their turn.
+    /// Endpoints that could write more, and wait for their next turn.
     pub hungry: Vec<u32>,
-    /// What transfers of flows that are sent from here wait for.
+    /// The dependencies of transfers that are sent from here.
     pub waits: Waits,
-    /// Flows of which a transfer has ended, or will never: others may wait for it.
+    /// Flows with a transfer that has ended, or never will: other transfers may wait for it.
     pub came: Vec<u32>,
-    /// What makes numbers untrustworthy and was not told yet.
+    /// Warnings that were not yet sent.
     pub warnings: Vec<String>,
-    /// Why the run cannot go on, and from when on that is final.
+    /// A failure, and the instant at which it becomes final.
     pub failure: Option<(Time, AgentError)>,
 }
 
 impl Context {
-    /// The context of a job that has not begun.
+    /// Creates the context of a job that has not begun.
     ///
     /// # Errors
-    /// When the process may have no more descriptors or memory.
+    /// The process has no descriptor or memory left.
     pub fn new(job: Job) -> Result<Context, AgentError> {
         Ok(Context {
             epoll: Epoll::new(EVENTS)?,
@@ -85,12 +86,12 @@ impl Context {
         &self.job.plan.flows[flow as usize]
     }
 
-    /// The host at a node that a flow uses.
+    /// The host of a node with a flow.
     pub fn host(&self, node: u32) -> &Host {
         self.job.host(node).expect("the job was checked: it has every host that a flow uses")
     }
 
-    /// Where a flow's receiver is.
+    /// The address of a flow's receiver.
     pub fn receiver(&self, flow: u32) -> SocketAddr {
         SocketAddr::new(self.host(self.flow(flow).to).address, self.job.port(flow))
     }
@@ -102,7 +103,7 @@ impl Context {
         format!("flow {name} from {} to {}", host(from), host(to))
     }
 
-    /// An instant of `CLOCK_MONOTONIC` as one of the plan.
+    /// Converts an instant of `CLOCK_MONOTONIC` to the plan's time.
     pub fn plan_time(&self, monotonic_ns: u64) -> Time {
         Time(monotonic_ns.saturating_sub(self.epoch_ns.unwrap_or(u64::MAX)))
     }
@@ -114,12 +115,12 @@ impl Context {
         self.now = self.plan_time(now);
     }
 
-    /// Says that a number of this run is untrustworthy.
+    /// Warns that a figure of this run is untrustworthy.
     pub fn warn(&mut self, text: String) {
         self.warnings.push(text);
     }
 
-    /// The run cannot go on, unless it is about to end anyway.
+    /// Fails the run, unless the plan is about to end.
     pub fn fail(&mut self, text: String) {
         if self.failure.is_none() {
             self.read_clock();

@@ -1,4 +1,4 @@
-//! Datagrams of constant-bit-rate flows: what is written in them, and many of them in one system call.
+//! Datagrams of constant-bit-rate flows: their headers, and many of them in one system call.
 
 use std::io::{self, IoSlice};
 
@@ -8,22 +8,22 @@ use weir_sys::socket::Socket;
 /// Bytes of the IPv4 and UDP headers.
 pub const IP_UDP_BYTES: u32 = 20 + 8;
 
-/// Most datagrams of one system call.
+/// Maximum datagrams of one system call.
 const BATCH: usize = 64;
 
-/// What a datagram says of itself, if its payload has the room.
+/// The header in a datagram's payload, if the payload is long enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Its number, from 0.
     pub number: u64,
-    /// When it was due, since the start of the run.
+    /// Due instant, since the start of the run.
     pub due_ns: u64,
-    /// When it was sent, since the start of the run.
+    /// Instant of sending, since the start of the run.
     pub sent_ns: u64,
 }
 
 impl Header {
-    /// Its length.
+    /// Length, bytes.
     pub const BYTES: usize = 24;
 
     fn write(&self, payload: &mut [u8]) {
@@ -48,7 +48,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Of datagrams of this payload.
+    /// Creates a batch of datagrams with this payload.
     pub fn new(payload_bytes: usize) -> Batch {
         Batch { payload_bytes, payloads: vec![0; payload_bytes * BATCH], len: 0 }
     }
@@ -74,10 +74,10 @@ impl Batch {
         true
     }
 
-    /// Sends them; answers how many the kernel took.
+    /// Sends them; returns how many the kernel took.
     ///
     /// # Errors
-    /// When it took none.
+    /// The kernel took none.
     pub fn send(&mut self, socket: &Socket) -> io::Result<usize> {
         if self.len == 1 {
             let payload = &self.payloads[..self.payload_bytes];
@@ -88,42 +88,42 @@ impl Batch {
     }
 }
 
-/// A datagram that came.
+/// A received datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// Its payload.
+    /// Its payload, bytes.
     pub bytes: u32,
-    /// When it came, on `CLOCK_MONOTONIC`.
+    /// Instant of arrival, on `CLOCK_MONOTONIC`.
     pub at_ns: u64,
     /// Datagrams that the socket has dropped so far.
     pub dropped: u32,
-    /// What it says of itself; none in one too short.
+    /// Its header; `None` in a datagram that is too short.
     pub header: Option<Header>,
 }
 
-/// Room for datagrams that come in one system call; only their headers are copied.
+/// Receives many datagrams in one system call; only their headers are copied.
 pub struct Arrivals {
     receiver: Receiver<{ Header::BYTES }>,
     arrivals: Vec<Arrival>,
 }
 
 impl Arrivals {
-    /// Room for some.
+    /// Creates room for a batch.
     pub fn new() -> Arrivals {
         Arrivals { receiver: Receiver::new(BATCH), arrivals: Vec::with_capacity(BATCH) }
     }
 
-    /// How many one call may bring.
+    /// Maximum datagrams of one call.
     pub fn room(&self) -> usize {
         BATCH
     }
 
-    /// The datagram with this number of the last call.
+    /// Datagram `index` of the last call.
     pub fn get(&self, index: usize) -> Arrival {
         self.arrivals[index]
     }
 
-    /// Takes what is there; answers how many that are.
+    /// Receives the datagrams that wait; returns their number.
     ///
     /// # Errors
     /// From the socket.

@@ -1,9 +1,9 @@
-//! Why a run cannot go on.
+//! The error that ends a run.
 
 use std::fmt;
 use std::io;
 
-/// Why a run cannot go on: what, where, and what to do about it.
+/// The error that ends a run: what failed, where, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentError(pub String);
 

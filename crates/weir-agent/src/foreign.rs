@@ -1,8 +1,8 @@
 //! The sockets of other programs, by `inet_diag`.
 //!
-//! A flow is all connections that have its port at an end. Programs open more than one (iperf3 has one to control its
-//! test), and one after the other: counters are sums over all of them, those that have ended included; the window, the
-//! round-trip time and the state are those of the busiest.
+//! A flow comprises all connections with its port at an end. Programs open several, at once or in turn: iperf3 has one
+//! to control its test. Counters are sums over all connections, including ended ones. The window, the round-trip time
+//! and the state are those of the busiest connection.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,27 +12,27 @@ use weir_sys::tcp_info::{TcpInfo, option};
 
 use crate::telemetry::Totals;
 
-/// The connections of a flow, as one of its ends has them.
+/// The connections of a flow at one of its ends.
 #[derive(Clone, Debug, Default)]
 pub struct Connections {
-    /// Those of which more may be heard, and what they had done when they were seen last.
+    /// Open connections, with their counters at the last sample.
     present: BTreeMap<(SocketAddr, SocketAddr), Counters>,
-    /// What all others had done.
+    /// Sums over the ended connections.
     past: Counters,
     busiest: Option<DiagSocket>,
 }
 
-/// What connections have done.
+/// Sums over connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// As senders.
+    /// Sums of the senders.
     pub sent: Totals,
-    /// Payload that came in order, whether the program has read it or not.
+    /// Payload received in order, read or not.
     pub received_bytes: u64,
 }
 
 impl Connections {
-    /// A connection is there.
+    /// Adds the sample of a connection.
     pub fn offer(&mut self, socket: &DiagSocket) {
         self.note(socket);
         let busier = self.busiest.is_none_or(|best| socket.info.bytes_sent > best.info.bytes_sent);
@@ -41,7 +41,7 @@ impl Connections {
         }
     }
 
-    /// A connection has ended.
+    /// Adds the final state of a connection.
     pub fn bury(&mut self, socket: &DiagSocket) {
         self.note(socket);
         if let Some(counters) = self.present.remove(&(socket.local, socket.remote)) {
@@ -49,12 +49,12 @@ impl Connections {
         }
     }
 
-    /// The state of the busiest of those that were offered since the last call.
+    /// The state of the busiest connection sampled since the last call.
     pub fn settle(&mut self) -> Option<TcpInfo> {
         self.busiest.take().map(|socket| socket.info)
     }
 
-    /// What all have done, past and present.
+    /// Sums over all connections, ended and open.
     pub fn counters(&self) -> Counters {
         self.present.values().fold(self.past, |sum, counters| sum + *counters)
     }

@@ -1,8 +1,8 @@
 //! The report of iperf3 (`-J`) as rows of the tables of a run.
 //!
-//! A stream is a flow. What iperf3 does not tell is null, or 0 where a column cannot be null: packets in flight, and of
-//! TCP the number of packets sent. It counts as sent what it has written, which is ahead of what was acknowledged by the
-//! send buffer. Its instants are relative to the start of its test, which the caller knows.
+//! A stream is a flow. Figures that iperf3 does not report are null, or 0 in columns that cannot be null: packets in
+//! flight, and TCP's number of sent packets. iperf3 counts written bytes as sent, which exceed the acknowledged bytes
+//! by the send buffer. Its instants are relative to the start of its test, which the caller knows.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,12 +13,12 @@ use weir_run::{FlowRow, SampleRow};
 const NULL_U32: u32 = u32::MAX;
 const NULL_U64: u64 = u64::MAX;
 
-/// A report that cannot be used.
+/// The error of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReportError {
-    /// It is not what `iperf3 -J` prints; where and why.
+    /// The text is not a report of `iperf3 -J`; where and why.
     Malformed(String),
-    /// iperf3 itself has failed; what it says.
+    /// iperf3 itself failed; its message.
     Failed(String),
 }
 
@@ -33,21 +33,21 @@ impl fmt::Display for ReportError {
 
 impl std::error::Error for ReportError {}
 
-/// What one report gives.
+/// The content of a report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// One a stream.
+    /// One for each stream.
     pub flows: Vec<FlowRow>,
-    /// One a TCP stream and interval, where the sender's intervals are in the report.
+    /// One for each TCP stream and interval, if the report has the sender's intervals.
     pub samples: Vec<SampleRow>,
-    /// Bytes that a stream sent in an interval, headers not counted.
+    /// Bytes that a stream sent in an interval, without headers.
     pub sent: Vec<IntervalRow>,
     /// Bytes that a stream delivered in an interval: of the receiver's intervals, if the report has them (`-R`, or
     /// `--get-server-output`).
     pub delivered: Vec<IntervalRow>,
-    /// The congestion control of the sender; none for UDP.
+    /// The sender's congestion control; `None` for UDP.
     pub congestion_control: Option<String>,
-    /// Why the test ended before its time; what it had seen until then is here.
+    /// Why the test ended early; the report covers the time until then.
     pub interrupted: Option<String>,
     /// The figures of its summary, over all streams: `seconds`, `sent_bytes`, `delivered_bytes` and, as far as it knows
     /// them, `retransmitted_packets`, `lost_packets`, `jitter_s`.
@@ -65,19 +65,20 @@ pub struct IntervalRow {
     pub bytes: u64,
 }
 
-/// Whether iperf3 says that a setting of a socket was refused: its congestion control, segment size, code point, buffer.
+/// Whether iperf3 reports that the kernel refused a socket option: congestion control, segment size, code point,
+/// buffer.
 pub fn names_a_refused_setting(said: &str) -> bool {
     ["unable to set ", "socket buffer size not set correctly"].iter().any(|words| said.contains(words))
 }
 
-/// Reads the report of a client, or of a server, whose test began at `start_ns`; its streams are the flows from
-/// `first_flow` on.
+/// Parses the report of a client or server whose test began at `start_ns`; its streams are the flows from `first_flow`
+/// on.
 ///
 /// # Errors
-/// When it is not such a report, or iperf3 says that it failed before there was anything to report.
+/// The text is not such a report, or iperf3 failed before it had figures.
 pub fn read(text: &str, first_flow: u32, start_ns: u64) -> Result<Report, ReportError> {
     let malformed = |error: serde_json::Error| ReportError::Malformed(error.to_string());
-    // Of two errors it prints both under the same name; as a value, the last counts.
+    // iperf3 prints two errors under the same name; the parsed value has the last one.
     let value: serde_json::Value = serde_json::from_str(text).map_err(malformed)?;
     let raw: raw::Report = serde_json::from_value(value).map_err(malformed)?;
     if let Some(error) = raw.error.as_ref().filter(|_| raw.end.streams.is_empty()) {
@@ -137,7 +138,7 @@ impl Reader {
         Ok(())
     }
 
-    /// What a server says of the streams that it received; of those that it sent, samples too.
+    /// A server's figures of the streams that it received, and samples of those that it sent.
     fn server(&self, server: &raw::Server, report: &mut Report) -> Result<(), ReportError> {
         let mut found = Report::default();
         let sockets = server.start.iter().flat_map(|start| &start.connected).map(|stream| stream.socket).collect();
@@ -187,7 +188,7 @@ impl Reader {
         let receiver = stream.receiver.or(stream.udp).unwrap_or_default();
         let lost = count(receiver.lost_packets);
         let packets = sender.packets.unwrap_or(0);
-        // Of datagrams, a report has what was sent; what was lost is known in packets.
+        // A report gives sent datagrams in bytes and lost ones in packets.
         let delivered = match stream.udp {
             Some(_) if packets > 0 => sender.bytes - sender.bytes / packets * lost.min(packets),
             _ => receiver.bytes,
@@ -224,7 +225,7 @@ fn summary(end: &raw::End) -> BTreeMap<String, f64> {
     figures.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
-/// A count; iperf3 writes -1 for one that it does not know.
+/// A count; iperf3 writes -1 for an unknown one.
 fn count(value: Option<i64>) -> u64 {
     value.unwrap_or(0).max(0) as u64
 }
@@ -233,7 +234,7 @@ fn nanoseconds(seconds: f64) -> u64 {
     (seconds * 1e9).round() as u64
 }
 
-/// What iperf3 prints, as far as it is read here.
+/// The parts of iperf3's output that are read here.
 mod raw {
     use super::Deserialize;
 

@@ -1,26 +1,28 @@
-//! The agent: what runs on a node.
+//! The agent: the program of a node.
 //!
-//! It reads a [`weir_protocol::Job`], opens the sockets of the ends that it serves, waits for the start, and then sends, sinks
-//! and measures until the plan ends; its tables go to standard output while it runs. One thread, one event loop: where a
-//! wake-up is expensive (the lab), wake-ups are what the whole run costs.
+//! It reads a [`weir_protocol::Job`], opens the sockets of the ends that it serves, waits for the start, and then
+//! sends, sinks and measures until the plan ends; its tables go to standard output while it runs. It has one
+//! thread and one event loop. In the lab, where a wake-up is expensive, wake-ups are the cost of the whole run.
 //!
-//! - [`session`]: the event loop and the protocol; [`context`] is what its endpoints share.
-//! - [`tcp_sender`], [`tcp_receiver`], [`cbr_sender`], [`cbr_receiver`]: the ends of flows; [`open`] makes their sockets as
-//!   the plan says, [`window`] keeps the receive window.
-//! - [`program_end`]: the ends of flows whose traffic programs make; [`program`] says what is executed, [`command`]
-//!   executes it, [`census`] finds its connections and [`foreign`] adds up what they do, [`iperf3`] reads its report,
-//!   [`spread`] puts the intervals of a report on those of the plan.
-//! - [`telemetry`]: the rows of the tables; [`sampler`]: how connections are looked at.
+//! - [`session`]: the event loop and the protocol; [`context`]: the state that endpoints share.
+//! - [`tcp_sender`], [`tcp_receiver`], [`cbr_sender`], [`cbr_receiver`]: the ends of flows; [`open`]: their sockets;
+//!   [`window`]: the receive window.
+//! - [`program_end`]: the ends of flows with traffic from other programs; [`program`]: their command lines;
+//!   [`command`]:
+//!   their execution; [`census`] and [`foreign`]: their connections and the sums over them; [`iperf3`]: its report;
+//!   [`spread`]: the report's intervals on those of the plan.
+//! - [`telemetry`]: the rows of the tables; [`sampler`]: the sampling of connections.
 //! - [`queues`]: the counters of the kernel's queueing disciplines, for links that are made of them.
-//! - [`services`]: echo, sink and source, for whoever comes.
+//! - [`services`]: echo, sink and source.
 //!
 //! System calls are in `weir-sys`.
 //!
-//! Every table begins at instant 0 of the plan, on `CLOCK_MONOTONIC`. `end` of the protocol has these statistics: processor
-//! time (`cpu_user_s`, `cpu_system_s`), `wakeups`, `dumps`, how late timers were (`timer_late_p50_ns` and so on) and how many
-//! instants of `measure` (`late_ticks`), payload (`acked_bytes` of the transfers begun here, `delivered_bytes`), and for each
-//! constant-bit-rate flow `N` what its sender (`cbr.N.send_late_*`) or its receiver knows: `cbr.N.received`, `lost`,
-//! `reordered`, the error of the spacing between neighbours (`spacing_error_*`) and the `delay_*`.
+//! Every table begins at instant 0 of the plan, on `CLOCK_MONOTONIC`. `end` of the protocol has these statistics:
+//! processor time (`cpu_user_s`, `cpu_system_s`), `wakeups`, `dumps`, the lateness of timers (`timer_late_p50_ns` and
+//! so on), the number of late instants of `measure` (`late_ticks`), and payload (`acked_bytes` of the transfers begun
+//! here, `delivered_bytes`). For each constant-bit-rate flow `N` there are also the sender's lateness
+//! (`cbr.N.send_late_*`) or the receiver's `cbr.N.received`, `lost`, `reordered`, the error of the spacing between
+//! neighbours (`spacing_error_*`) and `delay_*`.
 //!
 //! The static binary (`scripts/binaries` builds it for a checkout):
 //!

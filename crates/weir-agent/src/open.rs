@@ -1,4 +1,4 @@
-//! Opening the sockets of a plan.
+//! Opens the sockets of a plan.
 
 use std::io;
 use std::net::SocketAddr;
@@ -11,13 +11,13 @@ use crate::error::AgentError;
 use crate::path;
 use crate::window::WindowPlan;
 
-/// Bytes of the timestamps option, which the kernel counts in its segment size and a plan does not.
+/// Bytes of the timestamps option. The kernel includes them in its segment size; a plan does not.
 const TIMESTAMPS_BYTES: u32 = 12;
-/// The greatest segment size that `TCP_MAXSEG` takes.
+/// Maximum segment size of `TCP_MAXSEG`.
 const MAX_MAXSEG: u32 = 32_767;
-/// Most bytes that are written and not sent yet.
+/// Maximum bytes that are written and not yet sent.
 pub const MAX_UNSENT_BYTES: u32 = 4 << 20;
-/// Room for datagrams between two looks at them, as the kernel accounts it.
+/// Receive buffer of datagrams, as the kernel counts it.
 pub const UDP_BUFFER_BYTES: u64 = 8 << 20;
 
 /// The TCP settings of a flow.
@@ -39,7 +39,7 @@ pub fn udp_of(flow: &Flow) -> &Udp {
 /// The socket of a TCP sender, not connected.
 ///
 /// # Errors
-/// When the namespace is missing, or the kernel refuses a setting; the error names flow, host and remedy.
+/// The namespace is missing, or the kernel refuses a setting; the error names flow, host and remedy.
 pub fn tcp_sender(context: &mut Context, flow: u32) -> Result<Socket, AgentError> {
     let socket = enter_and(context, flow, context.flow(flow).from, Socket::tcp)?;
     let tcp = tcp_of(context.flow(flow));
@@ -50,14 +50,14 @@ pub fn tcp_sender(context: &mut Context, flow: u32) -> Result<Socket, AgentError
     let at = |error| problem(context, flow, "sender", "cannot be set up", error);
     socket.set(IntOption::NoDelay, 1).map_err(at)?;
     if tcp.pacing {
-        // Any limit makes the kernel pace; this one is none.
+        // Any limit makes the kernel pace; this one never applies.
         socket.set_pacing(u64::MAX - 1).map_err(at)?;
     }
     let from = SocketAddr::new(context.host(context.flow(flow).from).address, 0);
     socket.set(IntOption::BindNoPort, 1).map_err(at)?;
     socket.bind(from).map_err(|error| problem(context, flow, "sender", &format!("cannot use {from}"), error))?;
-    // The kernel accounts what a packet needs beside its payload, at most as much again; and the application must be able
-    // to write ahead of what is in flight.
+    // The kernel counts the overhead of packets, at most the size of the payload. And the application must be able to
+    // write ahead of the data in flight.
     let granted =
         socket.set_send_buffer(wanted.saturating_add(u64::from(MAX_UNSENT_BYTES)).saturating_mul(2)).map_err(at)?;
     check_buffer(context, flow, "send", "wmem_max", wanted, granted)?;
@@ -76,8 +76,8 @@ pub fn tcp_listener(context: &mut Context, flow: u32) -> Result<Socket, AgentErr
     let window = window_of(context, flow);
     let quick = tcp.ack == Ack::Every;
     if tcp.ecn {
-        // A listener accepts a request that is ECN-capable itself only if its own congestion control needs ECN; and a
-        // receiver echoes marks one by one, as DCTCP counts them, only if its own is DCTCP (RFC 8257, section 3.2).
+        // A listener accepts an ECN-capable SYN only if its own congestion control needs ECN. A receiver echoes each
+        // mark, as DCTCP requires, only if its own is DCTCP (RFC 8257, section 3.2).
         choose_congestion_control(context, flow, &socket)?;
     }
     socket.set(IntOption::ReuseAddress, 1).map_err(at)?;
@@ -159,7 +159,7 @@ fn set_common(context: &Context, flow: u32, socket: &Socket) -> Result<(), Agent
     socket.set_dscp(dscp).map_err(|error| problem(context, flow, "socket", "refuses its DSCP", error))?;
     let segment = tcp.mss_bytes + if tcp.timestamps { TIMESTAMPS_BYTES } else { 0 };
     if segment > MAX_MAXSEG {
-        // Beyond what the option takes, the MTU of the device decides.
+        // The device's MTU limits larger segments.
         return Ok(());
     }
     socket.set(IntOption::MaxSegment, segment).map_err(|error| {
@@ -187,7 +187,7 @@ fn choose_congestion_control(context: &Context, flow: u32, socket: &Socket) -> R
     })
 }
 
-/// What the kernel calls the congestion control of a flow.
+/// The kernel's name of a flow's congestion control.
 pub fn kernel_cc(context: &Context, flow: u32) -> Option<&str> {
     let cc = &tcp_of(context.flow(flow)).cc;
     context.job.kernel_cc.get(cc).map(String::as_str).or(cc.strip_prefix("linux:"))
@@ -201,7 +201,7 @@ fn check_buffer(
     wanted: u64,
     granted: u64,
 ) -> Result<(), AgentError> {
-    // More than the path can use is never missed.
+    // A smaller buffer suffices if the path cannot use more.
     let wanted = wanted.min(path::capacity_bytes(&context.job.plan, flow).saturating_mul(2));
     if granted >= wanted {
         return Ok(());

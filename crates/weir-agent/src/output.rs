@@ -10,8 +10,8 @@ use weir_protocol::{Message, Outbox, append_table};
 use weir_run::Column;
 use weir_sys::{set_nonblocking, would_block};
 
-/// Messages on their way to standard output. A reader that is slow does not hold up the traffic: what a pipe does not
-/// take at once waits here.
+/// Messages on their way to standard output. Messages that the pipe does not take at once wait here, so that a slow
+/// reader does not delay the traffic.
 pub struct Output {
     file: File,
     backlog: Vec<u8>,
@@ -22,7 +22,7 @@ impl Output {
     /// Writes to `fd`, usually standard output.
     ///
     /// # Errors
-    /// When it is closed.
+    /// The descriptor is closed.
     pub fn new(fd: BorrowedFd<'_>) -> io::Result<Output> {
         let file = File::from(fd.try_clone_to_owned()?);
         if is_pipe(&file)? {
@@ -46,10 +46,10 @@ impl Output {
         Outbox::new(&mut self.backlog).file(name, content).expect("memory takes it");
     }
 
-    /// Writes what the reader takes now; true when nothing is left.
+    /// Writes as much as the reader takes now; true if nothing is left.
     ///
     /// # Errors
-    /// When the reader is gone.
+    /// The reader is gone.
     pub fn pump(&mut self) -> io::Result<bool> {
         while self.written < self.backlog.len() {
             match self.file.write(&self.backlog[self.written..]) {
@@ -63,10 +63,10 @@ impl Output {
         Ok(true)
     }
 
-    /// Writes everything, however long the reader takes.
+    /// Writes everything; waits for the reader.
     ///
     /// # Errors
-    /// When the reader is gone.
+    /// The reader is gone.
     pub fn finish(&mut self) -> io::Result<()> {
         while !self.pump()? {
             // An interrupted wait is repeated.
@@ -105,12 +105,12 @@ impl Input {
     /// Reads from `fd`, usually standard input.
     ///
     /// # Errors
-    /// When it is closed.
+    /// The descriptor is closed.
     pub fn new(fd: BorrowedFd<'_>) -> io::Result<Input> {
         Ok(Input { file: File::from(fd.try_clone_to_owned()?), buffer: Vec::new(), ended: false })
     }
 
-    /// Waits for input, once.
+    /// Reads once; waits if nothing is there.
     ///
     /// # Errors
     /// From the stream.
@@ -125,14 +125,14 @@ impl Input {
         Ok(())
     }
 
-    /// The next whole line, without its end.
+    /// The next complete line, without its end.
     pub fn line(&mut self) -> Option<String> {
         let end = self.buffer.iter().position(|&byte| byte == b'\n')?;
         let line = self.buffer.drain(..=end).collect::<Vec<_>>();
         Some(String::from_utf8_lossy(&line[..end]).into_owned())
     }
 
-    /// Whether the other side has closed it.
+    /// Whether the parent has closed the stream.
     pub fn ended(&self) -> bool {
         self.ended
     }

@@ -1,11 +1,11 @@
-//! What fits in the path of a flow.
+//! The capacity of a flow's path.
 
 use weir_plan::{ChangeKind, Plan};
 
 const NS_PER_S: u128 = 1_000_000_000;
 
-/// Most bytes that the path of a flow can hold: what its bottleneck transmits in a round trip, and its queues; at the
-/// highest rates and longest delays that the plan has. A host's own queue is left out: a sender keeps it short.
+/// Maximum bytes in the path of a flow: the bottleneck's bytes of one round trip, and its queues, at the highest rates
+/// and longest delays of the plan. Excludes the host's own queue, which a sender keeps short.
 pub fn capacity_bytes(plan: &Plan, flow: u32) -> u64 {
     let round_trip_ns = round_trip_ns(plan, flow);
     let flow = &plan.flows[flow as usize];
@@ -18,7 +18,7 @@ pub fn capacity_bytes(plan: &Plan, flow: u32) -> u64 {
     u64::try_from(in_flight).unwrap_or(u64::MAX).saturating_add(queued)
 }
 
-/// The round-trip time of a flow's path without queues, at the longest delays that the plan has.
+/// The round-trip time of a flow's path without queues, at the longest delays of the plan.
 pub fn round_trip_ns(plan: &Plan, flow: u32) -> u64 {
     let flow = &plan.flows[flow as usize];
     flow.path.iter().chain(&flow.reverse_path).map(|&link| longest_delay(plan, link)).fold(0, u64::saturating_add)

@@ -1,4 +1,4 @@
-//! The programs of a plan as commands: what stands for what in their arguments, and where they are.
+//! The programs of a plan as commands: the values of variables in their arguments, and their files.
 
 use std::env;
 use std::ffi::OsString;
@@ -15,10 +15,10 @@ use crate::error::AgentError;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// The program at a side of a flow; none if it has none.
+/// The program at a side of a flow, if it has one.
 ///
 /// # Errors
-/// When the program is not there.
+/// The program is missing.
 pub fn spec(context: &Context, flow: u32, programs: &Programs, side: Side) -> Result<Option<Spec>, AgentError> {
     let arguments = match side {
         Side::Command => &programs.command,
@@ -51,7 +51,7 @@ fn readiness(ready: &Ready, own_port: u16) -> Readiness {
     }
 }
 
-/// What the names of [`weir_plan::VARIABLES`] stand for at an end of a flow.
+/// The values of [`weir_plan::VARIABLES`] at an end of a flow.
 fn variables(context: &Context, flow: u32, sends: bool) -> Vec<(String, String)> {
     let plan = context.flow(flow);
     let (here, there) = if sends { (plan.from, plan.to) } else { (plan.to, plan.from) };
@@ -70,7 +70,7 @@ fn variables(context: &Context, flow: u32, sends: bool) -> Vec<(String, String)>
     found.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Each `${NAME}` of a variable replaced by its value; anything else stays as it is.
+/// Replaces each `${NAME}` of a variable by its value; leaves all other text.
 fn fill(text: &str, variables: &[(String, String)]) -> String {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;
@@ -95,7 +95,7 @@ fn fill(text: &str, variables: &[(String, String)]) -> String {
     filled + rest
 }
 
-/// Says so before the plan begins if a program cannot be executed.
+/// Checks before the plan begins that a program can be executed.
 fn check_program(program: &OsString) -> Result<(), &'static str> {
     let path = Path::new(program);
     if program.as_bytes().contains(&b'/') {

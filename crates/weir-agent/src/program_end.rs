@@ -1,8 +1,8 @@
-//! An end of a flow whose traffic programs make: runs the program that is there, and says what its connections did.
+//! An end of a flow with traffic from a program: runs the program and records its connections.
 //!
-//! The peer is there from before the start, the command begins when the flow does. When the flow stops, each is asked to
-//! end, and killed if it does not. What TCP did is looked at in the kernel ([`crate::census`]); of datagrams only a report
-//! of the program tells.
+//! The peer starts before the run, the command with its flow. When the flow stops, each is requested to end, and killed
+//! if it does not. TCP connections are sampled in the kernel ([`crate::census`]). Only a report of the program tells
+//! about datagrams.
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -28,25 +28,25 @@ use crate::session::{Due, token};
 use crate::spread::spread;
 use crate::telemetry::TransferRecord;
 
-/// Time that a peer has to become ready.
+/// Time for a peer to become ready.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Time between the request to end and the end by force.
 const COURTESY_NS: u64 = 2_000_000_000;
-/// A peer is told to end so much later than its command, so that it sees the end of what it gets.
+/// Delay of the peer's request to end after the command's, so that it receives all data.
 const LINGER_NS: u64 = 1_000_000_000;
-/// iperf3 opens its control connection, agrees on the test and opens the streams: so many round trips before the test.
+/// Round trips of iperf3 before its test: control connection, negotiation, streams.
 const IPERF3_ROUND_TRIPS: u64 = 5;
 
-/// Generations of tokens: what of a program has something to tell.
+/// Generations of tokens: the descriptors of a program.
 const STDOUT: u32 = 1;
 const STDERR: u32 = 2;
 const END: u32 = 3;
 
-/// An end of a flow of programs.
+/// An end of a flow with a program.
 pub struct ProgramEnd {
     flow: u32,
     endpoint: u32,
-    /// Whether it is the one that sends the data.
+    /// Whether this end sends the data.
     sends: bool,
     side: Side,
     report: Option<Kind>,
@@ -61,9 +61,9 @@ pub struct ProgramEnd {
     exit_code: Option<i32>,
     told: bool,
     established: Option<Time>,
-    /// Since when all of its connections are gone.
+    /// The instant at which its last connection ended.
     gone: Option<Time>,
-    /// What they had done when they were looked at last, and at the last tick of `measure.goodput`.
+    /// Totals of its connections at the last sample, and at the last tick of `measure.goodput`.
     latest: Counters,
     told_of: Counters,
 }
@@ -72,7 +72,7 @@ impl ProgramEnd {
     /// Starts the program if it is a peer; [`ProgramEnd::await_ready`] comes next.
     ///
     /// # Errors
-    /// When there is no such program, or a peer cannot be started.
+    /// There is no such program, or it cannot be started.
     pub fn new(context: &mut Context, endpoint: u32, flow: u32, sends: bool) -> Result<ProgramEnd, AgentError> {
         let plan = context.flow(flow);
         let programs = programs_of(plan).clone();
@@ -106,7 +106,7 @@ impl ProgramEnd {
     /// Waits until a peer can be reached.
     ///
     /// # Errors
-    /// When it ends before, or takes too long.
+    /// It ends before, or takes too long.
     pub fn await_ready(&mut self, context: &Context) -> Result<(), AgentError> {
         let Some(running) = &mut self.running else { return Ok(()) };
         let Err(error) = running.wait_until_ready(PATIENCE) else { return Ok(()) };
@@ -118,15 +118,15 @@ impl ProgramEnd {
         Err(AgentError(format!("{}: {error}{more}", self.describe(context))))
     }
 
-    /// When it wants to be woken first.
+    /// The first instant at which it is woken.
     pub fn first_instant(&self) -> Time {
         if self.sends || self.side == Side::Command { self.start } else { self.stop_instant() }
     }
 
-    /// An instant it has asked for has come.
+    /// Continues at an instant that it has scheduled.
     ///
     /// # Errors
-    /// When its program cannot be started.
+    /// Its program cannot be started.
     pub fn on_due(&mut self, context: &mut Context) -> Result<(), AgentError> {
         if context.now >= self.start && self.begun.is_none() {
             self.begun = Some(context.now);
@@ -152,7 +152,7 @@ impl ProgramEnd {
         Ok(())
     }
 
-    /// Its program has printed something, or ended.
+    /// Reads the program's output, or notes its end.
     ///
     /// # Errors
     /// From the kernel; none is expected.
@@ -167,7 +167,7 @@ impl ProgramEnd {
         Ok(())
     }
 
-    /// Instants of `measure` have come.
+    /// Records the ticks of `measure`.
     pub fn on_tick(&mut self, context: &mut Context, census: &mut Census, at: Time, due: Due) {
         let Some(connections) = census.of(self.flow, self.side).filter(|_| at >= self.start) else { return };
         let info = connections.settle();
@@ -195,7 +195,7 @@ impl ProgramEnd {
         }
     }
 
-    /// The plan has ended: a program at this side is asked to end.
+    /// Requests a program at this side to end, at the plan's end.
     pub fn ask_to_end(&mut self, side: Side) {
         if let Some(running) = self.running.as_ref().filter(|_| self.side == side && self.ended.is_none()) {
             self.told = true;
@@ -203,7 +203,7 @@ impl ProgramEnd {
         }
     }
 
-    /// Whether its program may end by itself because the one at the other side has: a server of one test.
+    /// Whether its program ends by itself after the one at the other side, as a server of one test does.
     pub fn may_end_by_itself(&self) -> bool {
         self.side == Side::Peer && self.report.is_some()
     }
@@ -225,7 +225,7 @@ impl ProgramEnd {
         }
     }
 
-    /// The last rows, what its program printed, and what became of it.
+    /// Records the last rows, the program's output and its end.
     pub fn finish(&mut self, context: &mut Context, census: &mut Census, output: &mut Output) {
         let report = self.read_report(context);
         let end = Time(context.job.plan.end_ns);
@@ -257,7 +257,7 @@ impl ProgramEnd {
     }
 
     fn on_end(&mut self, context: &mut Context, code: i32) {
-        // It is no longer watched.
+        // A stream at its end is no longer watched.
         self.end = None;
         (self.ended, self.exit_code) = (Some(context.now), Some(code));
         if code != 0 && !self.told {
@@ -268,14 +268,14 @@ impl ProgramEnd {
         }
     }
 
-    /// Whether its program ended because the kernel refused what the plan has it ask for.
+    /// Whether its program ended because the kernel refused a setting of the plan.
     fn lacks_a_setting(&self) -> bool {
         let said = self.running.as_ref().map(|running| [&running.captured().stdout, &running.captured().stderr]);
         let refused = |output: &[u8]| iperf3::names_a_refused_setting(&String::from_utf8_lossy(output));
         self.report == Some(Kind::Iperf3) && said.into_iter().flatten().any(|output| refused(output))
     }
 
-    /// Bytes since they were told last.
+    /// Bytes since the last call.
     fn tell(&mut self, context: &mut Context, at: Time, counters: Counters) {
         let before = std::mem::replace(&mut self.told_of, counters);
         if self.sends {
@@ -289,7 +289,7 @@ impl ProgramEnd {
         }
     }
 
-    /// The row of the flow: it is over when its command has ended by itself.
+    /// Records the row of the flow, which has ended if its command ended by itself.
     fn conclude(&mut self, context: &mut Context, counters: Counters) {
         let Some(start) = self.begun.filter(|_| self.sends) else { return };
         let over = if self.side == Side::Command { self.ended.filter(|_| !self.told) } else { self.gone };
@@ -312,7 +312,7 @@ impl ProgramEnd {
         }
     }
 
-    /// The rows of what only a report tells.
+    /// Records the rows that only a report has.
     fn conclude_by_report(&mut self, context: &mut Context, report: &Report) {
         let (plan_end, step) = (context.job.plan.end_ns, context.job.plan.measure.goodput_ns);
         let begin = self.test_began(context).0;
@@ -342,7 +342,7 @@ impl ProgramEnd {
         let text = String::from_utf8_lossy(&running.captured().stdout);
         match iperf3::read(&text, self.flow, self.test_began(context).0) {
             Ok(report) => Some(report),
-            // A command that failed was warned of already; a server whose client never came has nothing to tell.
+            // A failed command has a warning already; a server without a client has nothing to report.
             Err(_) if text.trim().is_empty() || self.exit_code != Some(0) => None,
             Err(error) => {
                 context.warn(format!("{}: {error}", self.describe(context)));

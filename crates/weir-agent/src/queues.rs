@@ -1,11 +1,11 @@
 //! `weir-agent queues`: table `links` from the counters of queueing disciplines.
 //!
-//! A process of a run like any other: a [`QueuesJob`] and commands on standard input, messages on standard output. Every
-//! `measure.links` it asks each namespace for all of its disciplines at once.
+//! A process of a run like any other: a [`QueuesJob`] and commands on standard input, messages on standard output.
+//! Every `measure.links` it asks each namespace for all of its disciplines at once.
 //!
-//! A link is up to three disciplines, whose handles `python/weir/hosts/netem.py` gives: losses, rate, queue. Two columns
-//! are estimates from the queue at both ends of an interval, because the kernel does not count them: the delay (mean
-//! length over the rate) and its maximum. A lost packet counts as one of the link's largest size.
+//! A link is up to three disciplines, whose handles `python/weir/hosts/netem.py` gives: losses, rate, queue. Two
+//! columns are estimates from the queue at both ends of an interval, because the kernel does not count them: the delay
+//! (mean length over the rate) and its maximum. A lost packet counts as one of the link's largest size.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -29,9 +29,9 @@ const QUEUE: u32 = 3 << 16;
 /// Null in a nullable column.
 const NULL: u64 = u64::MAX;
 const FLUSH_NS: u64 = 250_000_000;
-/// An instant that is later than this share of the interval makes its rows inexact.
+/// One part of the interval in this many: an instant later than this makes its rows inexact.
 const LATE_SHARE: u64 = 4;
-/// More late instants than one of so many are worth a warning.
+/// More late instants than one in so many cause a warning.
 const MANY_OF: u64 = 100;
 
 const INPUT: u64 = 0;
@@ -42,8 +42,8 @@ const DESCRIPTORS: usize = 3;
 /// Serves one run.
 ///
 /// # Errors
-/// When a namespace or device is missing, or the kernel refuses to list its disciplines; with the output, which then gets
-/// the last message.
+/// A namespace or device is missing, or the kernel refuses to list its disciplines; with the output, for the last
+/// message.
 pub fn serve(job: QueuesJob, input: Input, output: Output) -> Result<(), (AgentError, Output)> {
     let places = match open(job.queues) {
         Ok(places) => places,
@@ -58,7 +58,7 @@ pub fn serve(job: QueuesJob, input: Input, output: Output) -> Result<(), (AgentE
 
 // Counters ------------------------------------------------------------------------------------------------------------
 
-/// A link, with what is known of its disciplines.
+/// A link and its disciplines.
 struct Watched {
     link: LinkQueue,
     /// Index of its device.
@@ -229,7 +229,7 @@ impl Parted {
     }
 }
 
-/// Rows that wait to be handed over.
+/// Rows that were not yet sent.
 #[derive(Default)]
 struct Rows {
     links: Links,
@@ -265,7 +265,7 @@ enum Wake {
     /// A start, at an instant of `CLOCK_MONOTONIC`.
     Start(u64),
     Stop,
-    /// Standard input ended: nobody wants the results.
+    /// Standard input ended: the parent is gone.
     Abandoned,
 }
 
@@ -275,8 +275,8 @@ struct Streams {
 }
 
 impl Streams {
-    /// Waits for an instant of `CLOCK_MONOTONIC` or a command, whichever is first. Reads the clock once: in the lab, each
-    /// reading takes virtual time.
+    /// Waits for an instant of `CLOCK_MONOTONIC` or a command, whichever is first. Reads the clock once: in the lab,
+    /// each reading takes virtual time.
     fn wait(&mut self, epoll: &mut Epoll, timer: &mut Timer, until_ns: u64) -> Result<Wake, AgentError> {
         loop {
             if let Some(line) = self.input.line() {

@@ -1,9 +1,9 @@
-//! How the state of many connections is looked at: a system call each, or one dump of a whole namespace.
+//! Samples the state of many connections: one system call each, or one dump of a whole namespace.
 //!
-//! Measured on a host (`examples/sampling_cost.rs`): a call takes 0.6 us; a dump 150 us, for it walks the kernel's whole
-//! table, and 0.6 us a socket: calls win whatever the number. In User-Mode Linux a call takes 20 to 50 us, and a dump 75 us
-//! and 1 to 4 us a socket: a dump wins from a few sockets on. There, in the lab, the clock stands still while the process
-//! computes, and that tells the two apart.
+//! Measured on a host (`examples/sampling_cost.rs`): a call takes 0.6 us; a dump takes 150 us, because it walks the
+//! kernel's whole table, and 0.6 us per socket. So calls are always cheaper. In User-Mode Linux, the lab's kernel, a
+//! call takes 20 to 50 us, a dump 75 us and 1 to 4 us per socket. So a dump is cheaper from a few sockets on. The lab
+//! is recognised by its clock, which stands still while a process computes.
 
 use std::path::PathBuf;
 
@@ -15,22 +15,22 @@ use weir_sys::tcp_info::TcpInfo;
 
 use crate::context::Context;
 
-/// From this number of connections in a namespace on, a dump wins where calls are expensive.
+/// Number of connections in a namespace from which a dump is cheaper, in the lab.
 const DUMP_FROM: usize = 4;
 
-/// How to look.
+/// The way of sampling.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sampling {
-    /// As measured.
+    /// The cheaper one here.
     #[default]
     Auto,
-    /// A call a connection.
+    /// One call per connection.
     Calls,
-    /// A dump a namespace.
+    /// One dump per namespace.
     Dumps,
 }
 
-/// The namespaces that are dumped, and what the last dump showed.
+/// The namespaces to dump, and the result of the last dump.
 pub struct Sampler {
     groups: Vec<Group>,
     infos: Vec<Option<TcpInfo>>,
@@ -46,7 +46,7 @@ struct Group {
 }
 
 impl Sampler {
-    /// For the sending ends of the job. Where dumps cannot be had, calls can.
+    /// For the sending ends of the job. Uses calls where the kernel lacks dumps.
     pub fn new(context: &mut Context, sampling: Sampling) -> Sampler {
         let flows = context.job.plan.flows.len();
         let last = context.job.port(flows.saturating_sub(1) as u32);
@@ -72,7 +72,7 @@ impl Sampler {
         sampler
     }
 
-    /// Dumps what is to be dumped.
+    /// Dumps the namespaces.
     pub fn look(&mut self, context: &Context) {
         if self.groups.is_empty() {
             return;
@@ -95,13 +95,13 @@ impl Sampler {
         }
     }
 
-    /// What the last dump showed of a flow's connection.
+    /// The state of a flow's connection in the last dump.
     pub fn info(&self, flow: u32) -> Option<TcpInfo> {
         self.infos[flow as usize]
     }
 }
 
-/// The namespaces in which TCP flows are sent by this process, whether with IPv6, and how many.
+/// The namespaces from which this process sends TCP flows, whether by IPv6, and the number of flows.
 fn senders_by_namespace(context: &Context) -> Vec<(Option<PathBuf>, bool, usize)> {
     let mut found: Vec<(Option<PathBuf>, bool, usize)> = Vec::new();
     for end in &context.job.ends {

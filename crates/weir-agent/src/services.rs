@@ -1,7 +1,7 @@
-//! The small services of old, for whoever tries a path: echo (port 7), sink (9) and source (19), over TCP and UDP.
+//! The small services, for trying a path: echo (port 7), sink (9) and source (19), over TCP and UDP.
 //!
-//! RFC 862, RFC 863 and RFC 864, except that the source sends zeros, as fast as it can, and over UDP as much as the
-//! datagram asked that it answers.
+//! They follow RFC 862, RFC 863 and RFC 864, except for the source's payload: zeros, as fast as possible; over UDP as
+//! many as the request has bytes.
 
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -16,11 +16,11 @@ use crate::error::AgentError;
 /// A service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
-    /// Sends back what it gets.
+    /// Returns all data.
     Echo,
-    /// Throws away what it gets.
+    /// Discards all data.
     Sink,
-    /// Sends as much as it can.
+    /// Sends zeros as fast as possible.
     Source,
 }
 
@@ -42,12 +42,12 @@ const DATAGRAMS: u64 = 1 << 32;
 const CONNECTIONS: u64 = 1 << 33;
 
 const EVERYTHING: usize = 1 << 30;
-/// What an echo holds of a connection before it reads on.
+/// Maximum data of a connection that an echo holds.
 const ECHO_BYTES: usize = 256 << 10;
 const DATAGRAM_BYTES: usize = 65536;
-/// Most bytes of a connection's turn.
+/// Maximum bytes of a connection's turn.
 const TURN_BYTES: usize = 4 << 20;
-/// Datagrams of a turn.
+/// Maximum datagrams of a turn.
 const TURN_DATAGRAMS: usize = 64;
 
 /// One service at one address.
@@ -57,19 +57,19 @@ struct Port {
     datagrams: Socket,
 }
 
-/// A connection of a service; an echo's holds what it could not send back yet.
+/// A connection of a service; an echo's holds the data that are not yet returned.
 struct Client {
     service: Service,
     socket: Socket,
     held: Vec<u8>,
-    /// The peer sends no more; what is held is still sent back.
+    /// The peer sends no more; held data are still returned.
     ended: bool,
 }
 
-/// Serves until standard input ends; says `ready` on standard output once everyone can be reached.
+/// Serves until standard input ends; prints `ready` on standard output once all services can be reached.
 ///
 /// # Errors
-/// When a port is taken or needs privilege, or the address is not this host's.
+/// A port is in use or needs privilege, or this host lacks the address.
 pub fn serve(address: IpAddr, services: &[(Service, u16)]) -> Result<(), AgentError> {
     let mut server = Server::new(address, services)?;
     let mut stdout = io::stdout();
@@ -98,7 +98,7 @@ impl Server {
         }
         let stdin = io::stdin();
         match epoll.add(&stdin.as_fd(), INPUT, Interest::LEVEL_READ) {
-            // A regular file, such as /dev/null: nobody will end it.
+            // A regular file, such as /dev/null, never ends the service.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
             other => other?,
         }
@@ -148,7 +148,7 @@ impl Server {
             Service::Source => client.source(self.zeros.as_slice(), &mut self.buffer, ready),
             Service::Echo => client.echo(&self.epoll, slot, &mut self.buffer),
         };
-        // A client that is gone is its own business.
+        // A client may leave at any time.
         if !open.unwrap_or(false) {
             self.clients[slot] = None;
         }
@@ -200,7 +200,7 @@ impl Client {
         if self.ended && self.held.is_empty() {
             return Ok(false);
         }
-        // What cannot go back is waited for; nothing more is read before.
+        // Reads no more before the held data are returned.
         let interest = if self.held.is_empty() { Interest::LEVEL_READ } else { Interest::LEVEL_WRITE };
         epoll.change(&self.socket, CONNECTIONS | slot as u64, interest)?;
         Ok(true)

@@ -1,4 +1,4 @@
-//! One run: from the job to the last message.
+//! One run, from the job to the last message.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -27,18 +27,18 @@ const INPUT: u64 = u64::MAX;
 const OUTPUT: u64 = u64::MAX - 1;
 const TIMER: u64 = u64::MAX - 2;
 
-/// Rows are handed over, and the present is told, this often.
+/// Interval at which rows and progress are sent.
 const FLUSH_NS: u64 = 250_000_000;
-/// A tick that is later than this share of its interval makes its rows inexact.
+/// One part of its interval in this many: a tick later than this makes its rows inexact.
 const LATE_SHARE: u64 = 4;
-/// Time that programs have to end when the plan has.
+/// Time for programs to end after the plan's end.
 const COURTESY: Duration = Duration::from_secs(2);
-/// Time that a peer has then to end by itself, because its command has.
+/// Time for a peer to end by itself after its command.
 const LAST_WORDS: Duration = Duration::from_millis(250);
-/// More late ticks than one of so many are worth a warning.
+/// More late ticks than one in so many cause a warning.
 const MANY_OF: u64 = 100;
 
-/// The token of an endpoint's socket: `generation` tells its connections apart, 0 is what it listens on.
+/// The token of an endpoint's socket. `generation` distinguishes its connections; 0 is the listening socket.
 pub fn token(endpoint: u32, generation: u32) -> u64 {
     u64::from(generation) << 32 | u64::from(endpoint)
 }
@@ -46,13 +46,13 @@ pub fn token(endpoint: u32, generation: u32) -> u64 {
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The plan ended, or a `stop` came; all was handed over.
+    /// The plan ended, or `stop` came; all results were sent.
     Complete,
-    /// Standard input ended: nobody wants the results.
+    /// Standard input ended: the parent is gone.
     Abandoned,
 }
 
-/// Which intervals of `measure` end.
+/// The intervals of `measure` that end.
 #[derive(Clone, Copy, Debug)]
 pub struct Due {
     /// `measure.goodput`.
@@ -69,7 +69,7 @@ enum Endpoint {
     Program(ProgramEnd),
 }
 
-/// What a session is made of.
+/// The parts of a session.
 type Prepared = (Context, Vec<Endpoint>, Timer, Census);
 
 /// A run.
@@ -86,12 +86,12 @@ pub struct Session {
     next_goodput: Time,
     next_tcp: Time,
     lateness: Histogram,
-    /// How late the first look at the clock after the start was.
+    /// Lateness of the first reading of the clock after the start.
     start_late_ns: Option<u64>,
     wakeups: u64,
     ticks: u64,
     late_ticks: u64,
-    /// Processor time spent on looking at connections and on rows.
+    /// Processor time spent on sampling connections and on rows.
     measuring_ns: u64,
     done: bool,
 }
@@ -100,7 +100,7 @@ impl Session {
     /// Opens the sockets of a job.
     ///
     /// # Errors
-    /// When a host or a setting of the plan cannot be had here.
+    /// This machine has not the host, or refuses a setting of the plan.
     pub fn new(
         job: Job,
         sampling: Sampling,
@@ -163,10 +163,10 @@ impl Session {
         Ok((context, endpoints, timer, census))
     }
 
-    /// Serves until the plan ends, and hands the last rows over.
+    /// Serves until the plan ends, and sends the last rows.
     ///
     /// # Errors
-    /// When the run cannot go on, or the reader of standard output is gone.
+    /// The run cannot continue, or the reader of standard output is gone.
     pub fn run(mut self) -> Result<Outcome, (AgentError, Output)> {
         match self.serve() {
             Ok(outcome) => Ok(outcome),
@@ -201,7 +201,8 @@ impl Session {
         }
     }
 
-    /// What is due goes first, and between any two that are served: with many flows a round is long.
+    /// Serves ready and hungry endpoints. Due work goes first, and between any two of them: with many flows a round is
+    /// long.
     fn take_turns(&mut self, ready: &[(u64, Ready)], hungry: &[u32]) -> Result<(), AgentError> {
         for &(token, what) in ready {
             self.catch_up()?;
@@ -214,7 +215,7 @@ impl Session {
         self.tell_others()
     }
 
-    /// Tells the other connections of a user that one has ended a transfer.
+    /// Informs the other connections of a user that a transfer has ended.
     fn tell_others(&mut self) -> Result<(), AgentError> {
         while let Some(flow) = self.context.came.pop() {
             for other in self.context.waits.others(flow) {
@@ -240,7 +241,7 @@ impl Session {
 
     fn dispatch(&mut self, token: u64, ready: Ready) -> Result<(), AgentError> {
         match token {
-            // Room in the pipe is used on the next turn anyway.
+            // The next turn writes to the pipe anyway.
             TIMER | OUTPUT => return Ok(()),
             INPUT => return Ok(self.input.read()?),
             _ => {}
@@ -255,7 +256,7 @@ impl Session {
         }
     }
 
-    /// Executes the commands that have come; answers how the session ends if one of them ends it.
+    /// Executes the commands that have come; returns the outcome if one of them ends the session.
     fn take_commands(&mut self) -> Result<Option<Outcome>, AgentError> {
         while let Some(line) = self.input.line() {
             let command: Command = serde_json::from_str(&line)
@@ -342,7 +343,7 @@ impl Session {
         }
     }
 
-    /// Does `work` of measuring, and counts what it takes.
+    /// Does `work` and counts its processor time as measuring.
     fn measuring<T>(&mut self, work: impl FnOnce(&mut Session) -> T) -> T {
         let begun = clock::thread_cpu_ns();
         let result = work(self);

@@ -1,10 +1,11 @@
-//! Intervals of one clock on those of another.
+//! Redistributes bytes from intervals of one clock to those of another.
 
 use crate::iperf3::IntervalRow;
 
-/// The bytes of consecutive intervals, the first of which begins at `begin_ns`, on a grid of `step_ns`: instants of the
-/// grid with the bytes since the one before, those without any left out. Within an interval bytes are taken to come
-/// evenly. What the intervals lack to `total` came at their end. Nothing is later than `end_ns`; no step, no rows.
+/// Redistributes the bytes of consecutive intervals, from `begin_ns` on, to a grid of `step_ns`. Returns instants of
+/// the grid with the bytes since the instant before, without those of 0 bytes. Assumes that bytes come evenly within an
+/// interval, and that the bytes missing to `total` come at the end. No instant is later than `end_ns`. Without a step,
+/// there are no rows.
 pub fn spread(rows: &[IntervalRow], begin_ns: u64, total: u64, step_ns: u64, end_ns: u64) -> Vec<(u64, u64)> {
     let mut spread = Vec::new();
     if step_ns == 0 {
@@ -21,7 +22,7 @@ pub fn spread(rows: &[IntervalRow], begin_ns: u64, total: u64, step_ns: u64, end
     spread
 }
 
-/// Adds bytes that came evenly between two instants.
+/// Adds bytes that come evenly between two instants.
 fn add_evenly(spread: &mut Vec<(u64, u64)>, (from, to): (u64, u64), bytes: u64, (step, end): (u64, u64)) {
     let (mut here, mut told) = (from, 0);
     loop {
@@ -29,7 +30,7 @@ fn add_evenly(spread: &mut Vec<(u64, u64)>, (from, to): (u64, u64), bytes: u64, 
         let upto = edge.min(to);
         let share =
             if to > from { u128::from(bytes) * u128::from(upto - from) / u128::from(to - from) } else { bytes.into() };
-        // The edge at which an interval ends is that of its last bytes.
+        // Bytes at an edge belong to the interval that ends there.
         let at = if to > from || here % step > 0 { edge } else { here.max(step) };
         add(spread, at.min(end), share as u64 - told);
         told = share as u64;

@@ -1,4 +1,4 @@
-//! The receiving end of a TCP flow: takes what comes and counts it, transfer by transfer.
+//! The receiving end of a TCP flow: reads and counts the data of each transfer.
 
 use std::io;
 
@@ -23,33 +23,33 @@ pub struct TcpReceiver {
     generation: u32,
     listener: Socket,
     connection: Option<Connection>,
-    /// Connections that wait for the one before to end.
+    /// Connections that wait for the end of an earlier one.
     waiting: Vec<Socket>,
     window: WindowPlan,
     /// Sizes of the transfers; empty for a flow without an end.
     sizes: Vec<u64>,
-    /// They share one connection; otherwise a connection is a transfer.
+    /// Whether all transfers share one connection; otherwise each has its own.
     shared: bool,
     transfer: u32,
-    /// Of the present transfer, delivered in all; of it, since the last tick.
+    /// Delivered bytes of the present transfer: in total, and since the last tick.
     delivered: u64,
     fresh: u64,
-    /// Transfers of this interval that are complete: number and bytes.
+    /// Complete transfers of this interval: number and bytes.
     complete: Vec<(u32, u64)>,
 }
 
 struct Connection {
     socket: Socket,
     keeper: WindowKeeper,
-    /// How much must wait before this end is woken; 0 before that was chosen.
+    /// Waiting bytes that wake this end; 0 before they were chosen.
     low_water: u32,
 }
 
 impl TcpReceiver {
-    /// Listens.
+    /// Opens the listening socket.
     ///
     /// # Errors
-    /// When a setting of the plan cannot be had here.
+    /// This host refuses a setting of the plan.
     pub fn new(context: &mut Context, endpoint: u32, flow: u32) -> Result<TcpReceiver, AgentError> {
         let listener = open::tcp_listener(context, flow)?;
         context.epoll.add(&listener, token(endpoint, 0), Interest::READ)?;
@@ -78,10 +78,10 @@ impl TcpReceiver {
         })
     }
 
-    /// A connection has come, or data.
+    /// Handles a connection or data.
     ///
     /// # Errors
-    /// When the process may have no more descriptors.
+    /// The process has no descriptor left.
     pub fn on_ready(&mut self, context: &mut Context, generation: u32, ready: Ready) -> Result<(), AgentError> {
         if generation == 0 {
             return self.accept(context);
@@ -92,10 +92,10 @@ impl TcpReceiver {
         Ok(())
     }
 
-    /// The end of an interval of `measure.goodput`.
+    /// Records the interval of `measure.goodput` that ends at `at`.
     ///
     /// # Errors
-    /// When the process may have no more descriptors.
+    /// The process has no descriptor left.
     pub fn on_tick(&mut self, context: &mut Context, at: Time) -> Result<(), AgentError> {
         self.read(context, false)?;
         for (transfer, bytes) in self.complete.drain(..) {
@@ -108,7 +108,7 @@ impl TcpReceiver {
         Ok(())
     }
 
-    /// The plan has ended.
+    /// Records the results at the end of the plan.
     pub fn finish(&mut self) {
         if let Some(connection) = self.connection.take() {
             connection.socket.abort();
@@ -117,7 +117,7 @@ impl TcpReceiver {
 
     fn accept(&mut self, context: &mut Context) -> Result<(), AgentError> {
         while let Some(socket) = self.listener.accept()? {
-            // Before the start, somebody probes the path.
+            // Connections before the start are probes of the path.
             if context.begun {
                 self.waiting.insert(0, socket);
             }
@@ -125,7 +125,7 @@ impl TcpReceiver {
         if self.connection.is_none() { self.next_connection(context) } else { Ok(()) }
     }
 
-    /// Takes the connection that came next, if there is one.
+    /// Takes the next waiting connection, if there is one.
     fn next_connection(&mut self, context: &mut Context) -> Result<(), AgentError> {
         while let Some(socket) = self.waiting.pop() {
             self.generation += 1;
@@ -150,7 +150,7 @@ impl TcpReceiver {
         if self.connection.is_none() { self.next_connection(context) } else { Ok(()) }
     }
 
-    /// How much must wait before this end is woken: at most to the end of the transfer, because the last segment is
+    /// Sets how many waiting bytes wake this end: at most the rest of the transfer, because the last segment is
     /// acknowledged at once only if it is read at once.
     fn choose_low_water(&mut self) -> io::Result<()> {
         let left = self.sizes.get(self.transfer as usize).map_or(u64::MAX, |size| size.saturating_sub(self.delivered));
@@ -163,8 +163,8 @@ impl TcpReceiver {
         connection.socket.set(IntOption::ReceiveLowWater, wanted)
     }
 
-    /// Takes all that is there; and, if the peer has ended, the end too. One system call as long as it has not. Answers
-    /// how much it was.
+    /// Reads all waiting data, with one system call unless the peer has ended; then also reads the end. Returns the
+    /// bytes read.
     fn read_one(&mut self, ended: bool) -> u64 {
         let mut taken = 0;
         while let Some(connection) = &self.connection {
@@ -174,7 +174,7 @@ impl TcpReceiver {
                     taken += bytes as u64;
                     self.count(bytes as u64);
                 }
-                // The end of the stream, or of the connection: its sender will tell why.
+                // The stream or the connection has ended; the sender reports why.
                 Ok(Some(_)) | Err(_) => self.end_connection(),
             }
             if !ended {

@@ -1,4 +1,4 @@
-//! The sending end of a TCP flow: one transfer after another, or as much as the transport takes.
+//! The sending end of a TCP flow: sends transfers one after another, or as fast as the transport permits.
 
 use std::io;
 
@@ -16,8 +16,8 @@ use crate::open::{self, MAX_UNSENT_BYTES};
 use crate::session::{Due, token};
 use crate::telemetry::{Totals, TransferRecord};
 
-/// Unsent bytes at first. A flow that empties them within [`BUSY_NS`] gets twice as many, so that a fast flow is woken a
-/// few hundred times a second and a slow one holds little memory.
+/// Initial limit of unsent bytes. It doubles when a flow sends them within [`BUSY_NS`]. So a fast flow is woken a few
+/// hundred times a second, and a slow one needs little memory.
 const FIRST_UNSENT_BYTES: u32 = 256 << 10;
 const BUSY_NS: u64 = 4_000_000;
 /// Bytes of the IPv4 and TCP headers without options.
@@ -33,18 +33,18 @@ pub struct TcpSender {
     paced: bool,
     transfers: Transfers,
     next_job: Option<Job>,
-    /// The next transfer waits for others of its user; its own last one ended then.
+    /// The end of the last transfer, while the next one waits for others of its user.
     waiting: Option<Time>,
     active: Option<Active>,
-    /// Opened before the start, for the first connection.
+    /// The socket of the first connection, opened before the start.
     spare: Option<Socket>,
     connection: Option<Connection>,
-    /// Totals of the connections before.
+    /// Totals of the earlier connections.
     base: Totals,
     sampled_ip_bytes: u64,
     started: bool,
     finished: bool,
-    /// The connection has failed, and with it the run.
+    /// Whether the connection has failed, and the run with it.
     broken: bool,
 }
 
@@ -62,7 +62,7 @@ struct Active {
     job: Job,
     start: Time,
     established: Option<Time>,
-    /// Bytes to write; none: until the flow is stopped.
+    /// Bytes to write; `None` if only the flow's stop ends it.
     left: Option<u64>,
     before: Totals,
 }
@@ -71,7 +71,7 @@ impl TcpSender {
     /// Opens the first socket.
     ///
     /// # Errors
-    /// When a setting of the plan cannot be had here.
+    /// This host refuses a setting of the plan.
     pub fn new(context: &mut Context, endpoint: u32, flow: u32) -> Result<TcpSender, AgentError> {
         let spare = Some(open::tcp_sender(context, flow)?);
         let plan = context.flow(flow);
@@ -81,7 +81,7 @@ impl TcpSender {
             flow,
             endpoint,
             generation: 0,
-            // The kernel computes a pacing rate for everyone and tells nobody whether it is used.
+            // The kernel always reports a pacing rate, and never whether it applies.
             paced: tcp.pacing || paces_itself,
             tcp,
             transfers: Transfers::new(&plan.source, plan.stop_ns),
@@ -98,10 +98,10 @@ impl TcpSender {
         })
     }
 
-    /// An instant it has asked for has come.
+    /// Continues at an instant that it has scheduled.
     ///
     /// # Errors
-    /// When a setting of the plan cannot be had here.
+    /// This host refuses a setting of the plan.
     pub fn on_due(&mut self, context: &mut Context) -> Result<(), AgentError> {
         if self.finished || self.broken {
             return Ok(());
@@ -121,20 +121,20 @@ impl TcpSender {
         Ok(())
     }
 
-    /// What its next transfer waits for may have come.
+    /// Continues if its next transfer no longer waits for others.
     ///
     /// # Errors
-    /// When a setting of the plan cannot be had here.
+    /// This host refuses a setting of the plan.
     pub fn on_others(&mut self, context: &mut Context) -> Result<(), AgentError> {
         let Some(ended) = self.waiting.take() else { return Ok(()) };
         self.take_next_job(context, ended, context.now);
         self.on_due(context)
     }
 
-    /// Its socket has room, or the kernel has something to tell.
+    /// Continues after an event of its socket.
     ///
     /// # Errors
-    /// When a setting of the plan cannot be had here.
+    /// This host refuses a setting of the plan.
     pub fn on_ready(&mut self, context: &mut Context, generation: u32, ready: Ready) -> Result<(), AgentError> {
         if generation != self.generation || self.connection.is_none() || self.broken {
             return Ok(());
@@ -161,12 +161,13 @@ impl TcpSender {
         self.on_due(context)
     }
 
-    /// Its number among the flows.
+    /// The number of its flow.
     pub fn flow(&self) -> u32 {
         self.flow
     }
 
-    /// Instants of `measure` have come: for `sent`, for `samples`; `info` if the connection was looked at already.
+    /// Records the ticks of `measure`, for tables `sent` and `samples`; `info` is the connection's state if it was read
+    /// already.
     pub fn on_tick(&mut self, context: &mut Context, at: Time, due: Due, info: Option<TcpInfo>) {
         if !self.started || self.broken || (self.finished && self.sampled_ip_bytes == self.base.sent_ip_bytes) {
             return;
@@ -184,7 +185,7 @@ impl TcpSender {
         }
     }
 
-    /// The plan has ended.
+    /// Records the results at the end of the plan.
     pub fn finish(&mut self, context: &mut Context) {
         if let Some(active) = self.active.take() {
             let after = self.totals(self.info().as_ref());
@@ -248,7 +249,8 @@ impl TcpSender {
         }
     }
 
-    /// What was agreed on must be what the plan says, or the numbers would be about another connection.
+    /// Checks that the negotiated options are those of the plan: otherwise the figures would describe another
+    /// connection.
     fn check_negotiated(&self, context: &mut Context) {
         let (Some(info), Some(connection)) = (self.info(), &self.connection) else { return };
         let tcp = &self.tcp;
@@ -282,7 +284,7 @@ impl TcpSender {
         }
     }
 
-    /// Writes what there is room for, in one turn no more than may be unsent.
+    /// Writes while there is room, at most the limit of unsent bytes in one turn.
     pub fn write(&mut self, context: &mut Context) {
         let (Some(connection), Some(active)) = (&mut self.connection, &mut self.active) else { return };
         if !connection.established || self.broken {
@@ -294,7 +296,7 @@ impl TcpSender {
         while active.left != Some(0) {
             let room = budget.min(zeros.len() as u64);
             if room == 0 {
-                // A path as fast as this would hold up everybody else.
+                // A very fast path would delay all other endpoints.
                 context.hungry.push(self.endpoint);
                 return;
             }
@@ -304,7 +306,7 @@ impl TcpSender {
                     active.left = active.left.map(|left| left - taken);
                     budget -= taken;
                     if taken < chunk {
-                        // The kernel tells when there is room again.
+                        // An event follows when there is room again.
                         return;
                     }
                 }
@@ -313,7 +315,7 @@ impl TcpSender {
         }
     }
 
-    /// The application offers no more: what the send buffer would hold is still sent.
+    /// Ends the application's data; the data that fit in the send buffer are still sent.
     fn stop(&mut self, context: &mut Context) {
         let (Some(connection), Some(active)) = (&self.connection, &mut self.active) else { return };
         if !connection.established {
@@ -322,7 +324,7 @@ impl TcpSender {
             return;
         }
         let queued = connection.socket.unacknowledged().unwrap_or(0);
-        // At least a byte: its acknowledgement is the end.
+        // At least one byte, whose acknowledgement is the end.
         active.left = Some(self.tcp.send_buffer_bytes.saturating_sub(queued).max(1));
         self.write(context);
     }
@@ -356,7 +358,7 @@ impl TcpSender {
         self.take_next_job(context, at, at);
     }
 
-    /// Looks what comes after a transfer that ended at `ended`; if nothing, the flow ends at `at`.
+    /// Continues after a transfer that ended at `ended`. After the last one, the flow ends at `at`.
     fn take_next_job(&mut self, context: &mut Context, ended: Time, at: Time) {
         match self.transfers.step(&context.waits, self.flow, ended) {
             Step::Begin(job) => {
@@ -383,14 +385,14 @@ impl TcpSender {
         self.connection = None;
     }
 
-    /// The connection failed. A path that loses everything is a result; a receiver that is not there is not.
+    /// Handles a failed connection. A path that loses all packets is a result; a missing receiver is an error.
     fn lose_connection(&mut self, context: &mut Context, error: io::Error) {
         let place = context.describe(self.flow);
         if error.kind() == io::ErrorKind::TimedOut {
             context.warn(format!("{place}: the connection timed out at {:.3} s", context.now.as_secs_f64()));
             return self.give_up(context);
         }
-        // If the plan ends now, the receiver has only left first, and the flow is as it was.
+        // At the plan's end, the receiver may just have left first.
         self.broken = true;
         let port = context.job.port(self.flow);
         context.fail(format!(
@@ -433,7 +435,7 @@ impl TcpSender {
 }
 
 impl Connection {
-    /// Writes, and asks to be told of the acknowledgement of the last byte; answers how much was taken.
+    /// Writes, and requests a timestamp of the last byte's acknowledgement; returns the bytes written.
     fn write(&mut self, bytes: &[u8], last: bool) -> io::Result<u64> {
         let taken = if last { self.socket.send_stamped(bytes) } else { self.socket.send(bytes) };
         let taken = taken?.unwrap_or(0) as u64;
@@ -441,13 +443,13 @@ impl Connection {
         Ok(taken)
     }
 
-    /// Allows more unsent bytes to a flow that has emptied them quickly.
+    /// Raises the limit of unsent bytes of a flow that has sent them quickly.
     fn adapt(&mut self, now: Time) {
         let soon = now.since(self.had_room_at).0 < BUSY_NS;
         self.had_room_at = now;
         if soon && self.unsent_limit < MAX_UNSENT_BYTES {
             self.unsent_limit *= 2;
-            // A wish: with the old limit it works too.
+            // The old limit works too.
             let _ = self.socket.set(IntOption::NotSentLowWater, self.unsent_limit);
         }
     }

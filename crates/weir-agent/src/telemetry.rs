@@ -1,4 +1,4 @@
-//! The rows that an agent writes.
+//! The rows of an agent's tables.
 
 use weir_run::{Column, EventKind, EventRow, Events, FlowRow, Flows, Limits, LimitsRow, SampleRow, Samples};
 use weir_sys::tcp_info::TcpInfo;
@@ -16,26 +16,26 @@ const CA_CWR: u8 = 2;
 const CA_RECOVERY: u8 = 3;
 const CA_LOSS: u8 = 4;
 
-/// What a flow has done so far, over all its connections.
+/// Totals of a flow, over all its connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Payload acknowledged.
+    /// Acknowledged payload, bytes.
     pub acked_bytes: u64,
-    /// Payload sent, retransmissions included.
+    /// Sent payload with retransmissions, bytes.
     pub sent_bytes: u64,
-    /// IP bytes of the data packets sent.
+    /// IP bytes of sent data packets.
     pub sent_ip_bytes: u64,
-    /// Data packets sent, retransmissions included.
+    /// Sent data packets, with retransmissions.
     pub sent_packets: u64,
-    /// Data packets retransmitted.
+    /// Retransmitted data packets.
     pub retransmitted_packets: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
-    /// Time with data that wait or are in flight.
+    /// Time with data waiting or in flight.
     pub busy_ns: u64,
-    /// Of it, limited by the receive window.
+    /// The part of it that the receive window limited.
     pub rwnd_limited_ns: u64,
-    /// Of it, limited by the send buffer.
+    /// The part of it that the send buffer limited.
     pub sndbuf_limited_ns: u64,
 }
 
@@ -62,21 +62,21 @@ impl std::ops::Add for Totals {
 pub struct TransferRecord {
     /// Number within the flow.
     pub number: u32,
-    /// When the application asked for it.
+    /// The instant at which the application requested it.
     pub start: Time,
-    /// When the connection was established.
+    /// The instant at which the connection was established.
     pub established: Option<Time>,
-    /// When its last byte was acknowledged (TCP) or sent (UDP).
+    /// The instant at which the last byte was acknowledged (TCP) or sent (UDP).
     pub end: Option<Time>,
-    /// Size asked for.
+    /// Requested size.
     pub bytes: Option<u64>,
-    /// The totals when it began.
+    /// The totals at its beginning.
     pub before: Totals,
-    /// The totals now.
+    /// The totals at its end.
     pub after: Totals,
 }
 
-/// Rows of `sent` and of `delivered` that are not handed over yet.
+/// Rows of `sent` and of `delivered` that were not yet sent.
 #[derive(Debug, Default)]
 struct Sent {
     time_ns: Vec<u64>,
@@ -101,11 +101,11 @@ pub struct Telemetry {
     events: Events,
     sent: Sent,
     delivered: Delivered,
-    /// Per flow, the state that was seen last.
+    /// The last sampled state of each flow.
     seen: Vec<Seen>,
-    /// Payload delivered over all flows.
+    /// Delivered payload of all flows.
     pub delivered_bytes: u64,
-    /// Payload acknowledged over all transfers that ended or were open at the end.
+    /// Acknowledged payload of all transfers that ended or were open at the end.
     pub acked_bytes: u64,
 }
 
@@ -117,7 +117,7 @@ struct Seen {
 }
 
 impl Telemetry {
-    /// For so many flows.
+    /// For this number of flows.
     pub fn new(flows: usize) -> Telemetry {
         Telemetry {
             flows: Flows::default(),
@@ -132,12 +132,12 @@ impl Telemetry {
         }
     }
 
-    /// Something happened to a flow.
+    /// Adds an event of a flow.
     pub fn event(&mut self, at: Time, kind: EventKind, flow: u32, value: i64) {
         self.events.push(EventRow { time_ns: at.0, kind: kind as u8, flow, link: NULL_U32, value });
     }
 
-    /// The row of a transfer.
+    /// Adds the row of a transfer.
     pub fn transfer(&mut self, flow: u32, record: &TransferRecord) {
         let TransferRecord { before, after, .. } = record;
         self.acked_bytes += after.acked_bytes - before.acked_bytes;
@@ -158,14 +158,14 @@ impl Telemetry {
         });
     }
 
-    /// IP bytes that a flow sent in the interval that ends at `at`.
+    /// Adds the IP bytes that a flow sent in the interval that ends at `at`.
     pub fn sent(&mut self, at: Time, flow: u32, bytes: u64) {
         self.sent.time_ns.push(at.0);
         self.sent.flow.push(flow);
         self.sent.sent_ip_bytes.push(bytes);
     }
 
-    /// Payload of one transfer that the application got in the interval that ends at `at`.
+    /// Adds the payload of one transfer that was delivered in the interval that ends at `at`.
     pub fn delivered(&mut self, at: Time, flow: u32, transfer: u32, bytes: u64) {
         self.delivered_bytes += bytes;
         self.delivered.time_ns.push(at.0);
@@ -174,12 +174,12 @@ impl Telemetry {
         self.delivered.delivered_bytes.push(bytes);
     }
 
-    /// A row of `flows` as another program tells it.
+    /// Adds a row of `flows` from the report of another program.
     pub fn flow(&mut self, row: &FlowRow) {
         self.flows.push(*row);
     }
 
-    /// The samples of a report of iperf3.
+    /// Adds the samples of a report of iperf3.
     pub fn report_samples(&mut self, report: &Report) {
         for row in &report.samples {
             self.samples.push(*row);
@@ -187,7 +187,7 @@ impl Telemetry {
         }
     }
 
-    /// A row of `samples`.
+    /// Adds a row of `samples`.
     pub fn sample(&mut self, at: Time, flow: u32, info: &TcpInfo, totals: &Totals, paced: bool) {
         self.samples.push(SampleRow {
             time_ns: at.0,
@@ -211,7 +211,7 @@ impl Telemetry {
         self.limits.push(LimitsRow { busy_ns, rwnd_limited_ns, sndbuf_limited_ns });
     }
 
-    /// Events that the difference to the state seen last shows.
+    /// Adds the events that the difference from the last state shows.
     pub fn observe(&mut self, at: Time, flow: u32, info: &TcpInfo, totals: &Totals) {
         let now = Seen { ca_state: info.ca_state, cwnd: info.snd_cwnd, timeouts: totals.timeouts };
         let before = std::mem::replace(&mut self.seen[flow as usize], now);
@@ -231,14 +231,14 @@ impl Telemetry {
         }
     }
 
-    /// Hands all rows over.
+    /// Sends all rows.
     pub fn flush(&mut self, output: &mut Output) {
         output.table("flows", &std::mem::take(&mut self.flows).into_columns());
         let mut samples = std::mem::take(&mut self.samples).into_columns();
         let shared = samples.len();
         samples.append(&mut std::mem::take(&mut self.limits).into_columns());
         output.table("samples", &samples);
-        // Many flows fill this table fast, and fresh memory for it would cost as much as to ask the kernel does.
+        // Many flows fill this table fast; fresh memory for it would cost as much as the sampling.
         self.limits = Limits::recycled(samples.split_off(shared));
         self.samples = Samples::recycled(samples);
         output.table("events", &std::mem::take(&mut self.events).into_columns());

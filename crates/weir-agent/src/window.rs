@@ -1,14 +1,14 @@
-//! The receive window: what a plan says in bytes, the kernel derives from memory.
+//! The receive window: a plan gives it in bytes, the kernel derives it from memory.
 //!
-//! Linux offers as a window the share of the receive buffer that payload has had of the memory of recent packets. That
-//! share depends on the path (a train of segments: nearly all; a small packet: half), and `TCP_WINDOW_CLAMP` is
-//! overwritten whenever it changes (since Linux 6.9). So the buffer is adjusted until the window is the one of the plan.
+//! Linux offers a share of the receive buffer as the window: the share of payload in the memory of recent packets. It
+//! depends on the path (nearly 1 for trains of segments, half for small packets). Since Linux 6.9 the kernel overwrites
+//! `TCP_WINDOW_CLAMP` whenever the share changes. So the buffer is adjusted until the window is the plan's.
 //!
-//! Where the path cannot fill the window, the buffer is large: memory that is just enough would make the kernel drop what
-//! comes out of order when the packets behind a loss are smaller than those before. The window is only kept from growing
-//! into it, because Linux acknowledges each segment that lets it grow (`tcp_grow_window`): the acknowledgements of tens of
-//! megabytes would not be delayed. A clamp would be overwritten with the first data. So the connection is accepted with
-//! twice the buffer and goes on with half of it, which offers no more than the first window, whatever the share.
+//! If the path cannot fill the window, the buffer is large. With just enough memory, the kernel would drop out-of-order
+//! packets when the packets after a loss are smaller than those before it. The window must not grow into that buffer,
+//! because Linux acknowledges each segment that lets it grow (`tcp_grow_window`), so that acknowledgements of tens of
+//! megabytes would not be delayed. The first data would overwrite a clamp. So the connection is accepted with twice the
+//! buffer and continues with half of it, which offers no more than the first window at any share.
 
 use std::io;
 
@@ -16,31 +16,31 @@ use weir_sys::socket::{IntOption, Socket};
 use weir_sys::tcp_info::TcpInfo;
 use weir_units::Time;
 
-/// The share at first, as long as no packet has come, and the one that is then assumed.
+/// The kernel's share before the first packet, and the share assumed after it.
 const FIRST_SHARE_PERCENT: u64 = 50;
 const USUAL_SHARE_PERCENT: u64 = 80;
-/// The share is between these.
+/// Bounds of the share.
 const MIN_SHARE_PERCENT: u64 = 20;
 const LOOK_NS: u64 = 10_000_000;
 const LONGEST_LOOK_NS: u64 = 640_000_000;
-/// Nearer than this is left alone.
+/// Relative error of the window that needs no adjustment.
 const TOLERANCE_PERCENT: u64 = 4;
 const MAX_UNREAD_BYTES: u64 = 1 << 20;
 
-/// What a receiver may let wait before it is woken, and the window that makes up for it.
+/// The unread payload that a receiver tolerates, and the window that compensates for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowPlan {
     /// The window to offer.
     pub window_bytes: u64,
     /// Payload that may wait unread.
     pub unread_bytes: u32,
-    /// The window may limit the flow.
+    /// Whether the window may limit the flow.
     pub limits: bool,
 }
 
 impl WindowPlan {
-    /// For a connection with these buffers: neither more than the one unacknowledged, nor more than the other unread. Its
-    /// path holds `capacity` bytes; slow start overshoots it by as much again.
+    /// For a connection with these limits of unacknowledged and of unread bytes. Its path holds `capacity` bytes, which
+    /// slow start overshoots by as much again.
     pub fn new(send_buffer: u64, receive_buffer: u64, capacity: u64) -> WindowPlan {
         let window = send_buffer.min(receive_buffer);
         let unread = (window / 16).clamp(1, MAX_UNREAD_BYTES);
@@ -48,13 +48,14 @@ impl WindowPlan {
         WindowPlan { window_bytes: window, unread_bytes: unread as u32, limits }
     }
 
-    /// What the buffer has to hold: what waits has left the path but still occupies it, half of its limit on average.
+    /// Bytes that the buffer must hold. Unread payload has left the path but occupies the buffer: half its limit on
+    /// average.
     fn held_bytes(&self) -> u64 {
         self.window_bytes.saturating_add(u64::from(self.unread_bytes) / 2)
     }
 
-    /// The buffer to listen with: the window scale, which is fixed by the handshake, must suffice later; and a window that
-    /// cannot limit is the greatest at first.
+    /// The listening socket's buffer. The handshake fixes the window scale, which must suffice later; a window that
+    /// cannot limit the flow is greatest at first.
     pub fn listening_buffer(&self) -> u64 {
         let spare = if self.limits { 1 } else { 100 / FIRST_SHARE_PERCENT };
         self.held_bytes().saturating_mul(2 * 100 / FIRST_SHARE_PERCENT * spare)
@@ -66,14 +67,14 @@ impl WindowPlan {
 pub struct WindowKeeper {
     plan: WindowPlan,
     buffer: u64,
-    /// What the buffer offered when it was looked at last.
+    /// The window at the last inspection.
     seen: u64,
     next_look: Time,
     interval_ns: u64,
 }
 
 impl WindowKeeper {
-    /// For a connection that was just accepted.
+    /// For a new connection.
     ///
     /// # Errors
     /// From the kernel; none is expected.
@@ -95,7 +96,7 @@ impl WindowKeeper {
         self.plan.unread_bytes
     }
 
-    /// Looks at the window from time to time and adjusts the buffer; `taken` bytes were read just now.
+    /// Inspects the window at intervals and adjusts the buffer; `taken` bytes were read since the last call.
     ///
     /// # Errors
     /// From the kernel; none is expected.
@@ -119,14 +120,14 @@ impl WindowKeeper {
     }
 }
 
-/// A new buffer is used only when the share changes next, or the clamp.
+/// Makes the kernel use a new buffer: it does so only when the share or the clamp changes.
 fn set(socket: &Socket, buffer: u64, window: u64) -> io::Result<()> {
     socket.set_receive_buffer(buffer)?;
     socket.set(IntOption::WindowClamp, u32::try_from(window).unwrap_or(u32::MAX / 2))
 }
 
-/// What the buffer offers: the window of the last acknowledgement, and what waited then. A kernel before 6.2 tells what
-/// the window may grow to instead.
+/// The window of the last acknowledgement, plus the unread bytes at that time. Before Linux 6.2: the limit to which the
+/// window may grow.
 fn offered(info: &TcpInfo, taken: u64) -> u64 {
     match info.rcv_wnd {
         0 => u64::from(info.rcv_ssthresh),
@@ -134,18 +135,18 @@ fn offered(info: &TcpInfo, taken: u64) -> u64 {
     }
 }
 
-/// The buffer that would offer what is wanted, if it is another one.
+/// The buffer that would offer the wanted window, if it differs from the present one.
 fn adjusted(buffer: u64, offered: u64, plan: &WindowPlan, growing: bool) -> Option<u64> {
     let wanted = plan.held_bytes();
     let tolerance = wanted / 100 * TOLERANCE_PERCENT;
-    // Where the clamp holds, the window is the one wanted although data wait.
+    // Under a clamp, the window is the wanted one although data wait.
     let most = wanted + tolerance + u64::from(plan.unread_bytes);
     let near = (wanted - tolerance..=most).contains(&offered);
     if near || offered == 0 || (offered < wanted && growing) {
         return None;
     }
     let exact = u128::from(buffer) * u128::from(wanted) / u128::from(offered);
-    // A window that does not grow may also be one that nobody uses.
+    // A window that does not grow may also be unused.
     let most = u128::from(buffer) * 5 / 4;
     let limit = u128::from(wanted) * 100 / u128::from(MIN_SHARE_PERCENT);
     let next = exact.min(most).min(limit).max(u128::from(wanted)) as u64;
