@@ -73,7 +73,8 @@ LAYERS: dict[str, set[str]] = {
         *("weir.language", "weir.scenario"),
     },
     "cluster": {
-        *("weir._files", "weir._remove", "weir._weir", "weir.cc", "weir.confine", "weir.engine", "weir.methods"),
+        *("weir._cache", "weir._files", "weir._remove", "weir._weir", "weir.cc", "weir.confine", "weir.engine"),
+        *("weir.hosts", "weir.inventory", "weir.methods"),
     },
     "emulate": {"weir._errors", "weir._owner", "weir._programs", "weir.hosts", "weir.scenario"},
     # The sources of a user's control.

@@ -62,7 +62,11 @@ _EPILOG = examples(
 @click.option("--method", metavar="NAME,...", help="Methods that execute it. Default: the best available one.")
 @on_option
 @click.option("-j", "--workers", type=click.IntRange(1), help="Number of processes. Default: one for each processor.")
-@click.option("--cluster", metavar="WHERE", help="Execute the cells on a cluster: dask:ADDRESS (docs/cluster.md).")
+@click.option(
+    "--cluster",
+    metavar="WHERE",
+    help="Execute the cells on a cluster: dask:ADDRESS, slurm[:PARTITION] or ssh:INVENTORY (docs/cluster.md).",
+)
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder of the run. Default: runs/NAME.")
 @click.option("--cell", metavar="ID|FACTOR=VALUE,...", help="Execute only this cell, into a run of its own.")
 @click.option("--force", is_flag=True, help="Execute even what this machine cannot carry in real time.")

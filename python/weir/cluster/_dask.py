@@ -67,5 +67,12 @@ def _short(error: BaseException) -> str:
 
 def _quieten() -> None:
     """Dask's own reports of lost connections are for its operators; weir says what they mean for the run."""
-    for name in ("distributed", "distributed.client", "distributed.core", "distributed.comm", "asyncio"):
+    for name in (
+        "distributed",
+        "distributed.client",
+        "distributed.core",
+        "distributed.comm",
+        "tornado.application",
+        "asyncio",
+    ):
         logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -325,9 +325,8 @@ class Agent(WorkerPlugin):
             return node
 
     def _told(self, job: Mapping[str, Any], objects: Mapping[str, bytes]) -> dict[str, Any]:
-        """``job`` with places of this machine: its run, and the objects of users' controls."""
-        run = tempfile.mkdtemp(prefix="cell-", dir=self._folder)
-        told = {**job, "run": run}
+        """``job`` with places of this machine: one run for all cells, and the objects of users' controls."""
+        told = {**job, "run": str(self._folder / "run")}
         if objects:
             told["objects"] = {name: str(self._object(job["objects"][name], held)) for name, held in objects.items()}
         return told
@@ -347,26 +346,26 @@ class Agent(WorkerPlugin):
         told = 0.0
         for message in node.execute(job):
             if message["type"] != "progress":
-                return {**message, "run": job["run"]}
+                return message
             now = self._used = time.monotonic()
             if now - told >= _TELL_S:
                 told = now
                 self._worker.log_event(self._settings["topic"], {"id": message["id"], "now_ns": message["now_ns"]})
         why = "its process ended" if node.error is None else node.error
-        return {"type": "failed", "id": job["id"], "kind": "died", "error": why, "trace": "", "run": job["run"]}
+        return {"type": "failed", "id": job["id"], "kind": "died", "error": why, "trace": ""}
 
     def _answer(self, message: dict[str, Any]) -> dict[str, Any]:
-        run = Path(message.pop("run"))
+        run = self._folder / "run"
         if message["type"] != "done":
-            shutil.rmtree(run, ignore_errors=True)
+            for rest in (run / ".partial").glob(f"{message['id']}-*"):  # of a process that was killed
+                shutil.rmtree(rest, ignore_errors=True)
             return {"message": message}
         cell = run / "cells" / message["id"]
         files = {name: path.stat().st_size for name, path in _files(cell)}
-        folder = cell.relative_to(self._folder).as_posix()
-        answer = {"message": message, "folder": folder, "files": files}
+        answer = {"message": message, "folder": cell.relative_to(self._folder).as_posix(), "files": files}
         if sum(files.values()) <= INLINE_BYTES:
             answer["content"] = {name: (cell / name).read_bytes() for name in files}
-            shutil.rmtree(run, ignore_errors=True)
+            shutil.rmtree(cell, ignore_errors=True)
         return answer
 
     def _environment(self) -> dict[str, str]:

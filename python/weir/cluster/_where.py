@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "Where", "connect", "parse", "refusal", "refuse"]
 
-KINDS = {"dask": "dask:ADDRESS"}
+KINDS = {"dask": "dask:ADDRESS", "slurm": "slurm[:PARTITION]", "ssh": "ssh:INVENTORY"}
 """The kinds of clusters, and how each is written."""
 _INSTALL = "pip install 'weir[cluster]'"
 
@@ -73,18 +73,20 @@ def connect(
 
     Args:
         where: the cluster.
-        workers: the largest number of cells at once; also the number of workers that weir starts, if it does.
+        workers: the largest number of cells at once; of ``slurm``, the number of jobs.
         note: receives remarks for people.
 
     Raises:
         ClusterError: it cannot be reached, or has no workers.
     """
     _require("distributed")
+    if where.kind == "slurm":
+        _require("dask_jobqueue")
     started = importlib.import_module(f"weir.cluster._{where.kind}")
     from weir.cluster._workers import ClusterWorkers
 
     with started.client(where.at, workers, note or (lambda _: None)) as client:
-        yield ClusterWorkers(client, str(where), workers)
+        yield ClusterWorkers(client, str(where), None if where.kind == "slurm" else workers)
 
 
 def _require(module: str) -> None:

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from weir import _owner, confine
+from weir import _cache, _owner, confine
 from weir._weir import CcSources
 from weir.lab import _recipe
 from weir.lab._confined import foreign, make_confined
@@ -210,6 +210,17 @@ class Kernel:
         if missing:
             self._build(missing, (headers / "include",))
         return {control: module.file for control, module in modules.items()}
+
+    def files(self) -> dict[str, Path]:
+        """What another machine needs to start labs with the registered congestion controls, by their places below the
+        folder of all caches; built if the cache lacks it.
+
+        Raises:
+            LabError: something does not compile.
+        """
+        modules = self.modules(Control.of(source) for source in registered().values())
+        paths = [self.folder / ABOUT, self.binary, self.guard, self.init, self.wire, *modules.values()]
+        return {path.relative_to(_cache.base().parent).as_posix(): path for path in paths}
 
     def _module(self, control: Control, shared: Sequence[bytes]) -> _Module:
         """The module of ``control``; a user's own gets checks of divisions. ``shared`` are all headers."""

@@ -99,6 +99,15 @@ class LabMethod(Method):
         """See :meth:`weir.methods.Method.refusal`."""
         return f"no lab: {obstacle}"
 
+    def baggage(self) -> dict[str, Path]:
+        """See :meth:`weir.methods.Method.baggage`."""
+        try:
+            if (kernel := find()) is None:
+                raise MethodError("the lab kernel is not built; `weir lab build` builds it")
+            return kernel.files()
+        except LabError as error:
+            raise MethodError(str(error)) from error
+
     def kernel_of(self, cell: Path) -> str | None:
         """See :meth:`weir.methods.Method.kernel_of`."""
         try:
