@@ -52,6 +52,26 @@ class Fake(Method):
         return Outcome(("a warning",) if "warn" in words else (), {"packets": rows, "events": 2 * rows})
 
 
+class Holding(Fake):
+    """Holds something, a file beside the run, which takes time to give back."""
+
+    def __init__(self) -> None:
+        self._held: Path | None = None
+
+    def execute(self, plan: str, sink: Sink, progress: Progress) -> Outcome:
+        import json
+
+        words = dict(word.partition("=")[::2] for word in json.loads(plan)["title"].split())
+        self._held = Path(words["hold"])
+        self._held.touch()
+        return super().execute(plan, sink, progress)
+
+    def close(self) -> None:
+        if self._held is not None:
+            time.sleep(0.5)
+            self._held.unlink()
+
+
 class Unavailable(Fake):
     """Cannot run."""
 

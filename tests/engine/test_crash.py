@@ -109,6 +109,15 @@ def test_interrupted_workers_end_at_once_and_nothing_is_left_over(tmp_path: Path
     assert not (out / "manifest.json").exists()
 
 
+def test_a_run_ends_when_its_method_has_given_back_what_it_holds(tmp_path: Path) -> None:
+    held = tmp_path / "held"
+    with drive(tmp_path / "run", 1, f"rows=7 hold={held}", method="fake:Holding") as process:
+        out, err = process.communicate(timeout=HANG_S)
+    assert process.returncode == 0, out + err
+    assert (tmp_path / "run" / "manifest.json").exists()
+    assert not held.exists()
+
+
 def test_a_run_locks_its_folder_and_a_dead_one_does_not(tmp_path: Path) -> None:
     out = tmp_path / "r"
     process = drive(out, 1, "rows=1000000 batch=1 sleep=1")

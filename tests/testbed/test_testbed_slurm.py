@@ -59,6 +59,35 @@ def test_the_inventory_reserves_through_the_front_end(bed: Bed) -> None:
     assert bed.run("a1", ["squeue", "--noheader", "--states=PD,R"]).out == b""
 
 
+SCENARIO = """\
+title: Two transfers on nodes of a cluster
+seed: 1
+duration: 1s
+topology:
+  dumbbell: {pairs: 2, access: {rate: 1Gbps}, bottleneck: {rate: 10Mbps, queue: 1bdp}, rtt: 18ms}
+transport: {cc: cubic}
+workload:
+  - {name: bulk, between: pairs, kind: bulk, start: 0s}
+"""
+
+
+def test_a_run_reserves_and_releases(bed: Bed, weir: Weir, tmp_path: Path) -> None:
+    file = tmp_path / "two.yaml"
+    file.write_text(SCENARIO)
+    every = bed.run("a1", ["squeue", "--noheader", "--states=all", "--format=%i"]).out
+    earlier = {int(number) for number in every.split()}
+    ran = weir("run", file, "--on", bed.inventory, "--out", tmp_path / "run", "--no-report")
+    assert ran.code == 0, ran.err
+    every = bed.run("a1", ["squeue", "--noheader", "--states=all", "--format=%i %j %T"]).out.decode()
+    jobs = {
+        int(number): state for number, name, state in map(str.split, every.splitlines()) if name.startswith("weir-")
+    }
+    assert len({*jobs} - earlier) == 2, "a job for each set"
+    assert {jobs[number] for number in {*jobs} - earlier} == {"CANCELLED"}, "released when the run has ended"
+    shown = weir("show", tmp_path / "run", "--json").json
+    assert shown["cells"] == 1, shown
+
+
 def test_the_plain_inventory_is_beside_it(bed: Bed) -> None:
     plain = inventory.load(bed.folder / slurm.NODES)
     assert [node.name for node in plain.nodes] == ["a1", "a2", "b1", "b2"]

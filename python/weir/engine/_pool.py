@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 from weir.confine import ConfineError
 from weir.engine._process import Job, Message, Process
 
 __all__ = ["Message", "Pool", "Slot"]
+
+_LEAVE_S = 180.0
+"""Time for idle workers to end: methods give back what they hold, such as nodes of a cluster."""
 
 
 class Slot:
@@ -71,6 +75,7 @@ class Pool:
         self._next_job = next_job
         self._lock = threading.Lock()
         self._closed = False
+        self._under_way = 0
         self._slots = [Slot() for _ in range(workers)]
         self._threads = [threading.Thread(target=self._serve, args=(slot,), daemon=True) for slot in self._slots]
         try:
@@ -81,19 +86,31 @@ class Pool:
             raise
 
     def close(self) -> None:
-        """Kills all running processes and waits for them."""
+        """Ends all processes and waits for them: if no job is under way, by themselves, otherwise by force."""
         with self._lock:
             self._closed = True
-        for slot in self._slots:
-            slot.kill()
+            idle = self._under_way == 0
+        try:
+            if idle:
+                self._join(_LEAVE_S)
+        finally:
+            for slot in self._slots:
+                slot.kill()
+            self._join(threading.TIMEOUT_MAX)
+
+    def _join(self, patience_s: float) -> None:
+        deadline = time.monotonic() + patience_s
         for thread in self._threads:
             if thread.ident is not None:
-                thread.join()
+                thread.join(max(0.0, min(threading.TIMEOUT_MAX, deadline - time.monotonic())))
 
     def _serve(self, slot: Slot) -> None:
         try:
             while (job := self._take()) is not None:
                 for message in slot.execute(job):
+                    if message["type"] in {"done", "failed"}:  # before anybody reads that it is the last
+                        with self._lock:
+                            self._under_way -= 1
                     self.messages.put(message)
         except Exception as error:
             self.messages.put({"type": "broken", "error": error})
@@ -102,4 +119,6 @@ class Pool:
 
     def _take(self) -> Job | None:
         with self._lock:
-            return None if self._closed else self._next_job()
+            job = None if self._closed else self._next_job()
+            self._under_way += job is not None
+            return job

@@ -28,6 +28,8 @@ __all__ = ["main"]
 _TELL_EVERY_S = 0.2
 _BUSY = threading.Lock()
 """Is held while a cell is executed."""
+_TOLD_S = 0.2
+"""Time between telling the end of a cell and being idle: the parent may end the input as soon as it was told."""
 
 
 def main() -> None:
@@ -56,7 +58,7 @@ def main() -> None:
 def _read(jobs: queue.SimpleQueue[str]) -> None:
     for line in sys.stdin:
         jobs.put(line)
-    if not _BUSY.acquire(blocking=False):  # nobody wants the cell any more
+    if not _BUSY.acquire(timeout=_TOLD_S):  # nobody wants the cell any more
         os._exit(0)
     jobs.put("")
 
