@@ -19,7 +19,7 @@ enum Call {
     SynAck,
 }
 
-/// An acknowledgement whose numbers are relative to what is outstanding, or not at all.
+/// An acknowledgement with numbers relative to the outstanding segments, or absolute ones.
 #[derive(Clone, Debug)]
 struct WildAck {
     ack: i64,

@@ -1,4 +1,4 @@
-//! A user's congestion control is treated as a registered one: what the stack does for it, its source says.
+//! The stack treats a user's congestion control as a registered one, by the attributes in its source.
 
 use std::{fs, path::PathBuf};
 

@@ -13,7 +13,7 @@ use crate::common::{
 };
 use crate::random::{self, Menu, cases};
 
-/// What table `delays` has of one flow and interval but its null values, and what `delay_bins` has: low edge, packets, changes.
+/// One flow and interval of table `delays`, without its null values, and of `delay_bins`: bin, packets, jitters.
 #[derive(Debug, Default, PartialEq)]
 struct Row {
     packets: u64,
@@ -142,7 +142,7 @@ fn a_call_alone_has_propagation_and_serialisation() {
     assert_eq!(found.values().map(|row| row.packets).sum::<u64>(), 499);
 }
 
-/// Two senders of one host share the queue of its card: what a packet waits there is part of its delay.
+/// Two senders of one host share the queue of its card: the time in that queue is part of the delay.
 #[test]
 fn the_queue_of_the_host_is_part_of_the_path() {
     let mut plan = wire(8_000_000, 5 * MS, droptail(None, Some(100)), S);

@@ -1,4 +1,4 @@
-//! The time that a receiving host takes to answer, and what it is for.
+//! The processing time of a receiving host, and its purpose.
 
 use weir_plan::{Ack, Plan, Source, Tcp};
 use weir_sim::trace::{Event, PacketKind};

@@ -177,7 +177,7 @@ fn cbr() -> impl Strategy<Value = Source> {
     (10_000u64..20_000_000, periods).prop_map(|(rate_bps, periods_ns)| Source::Cbr(Cbr { rate_bps, periods_ns }))
 }
 
-/// Ends, start, stop, code point, and what is sent how.
+/// Ends, start, stop, code point, source and transport.
 type FlowRecipe = (usize, usize, u64, Option<u64>, u8, Transport, Source);
 
 fn flow(finite: bool) -> impl Strategy<Value = FlowRecipe> {

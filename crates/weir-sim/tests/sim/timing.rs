@@ -112,7 +112,7 @@ fn a_full_queue_drops_and_delays_what_arithmetic_says() {
 
     let links = run(&plan).links;
     let waited: Vec<u64> = links.queue_delay_max_ns.iter().copied().filter(|d| *d < u64::MAX).collect();
-    // The last to be admitted waits for K packets and what is left of the one in transmission.
+    // The last packet admitted waits for K packets and the rest of the one in transmission.
     assert!(waited.iter().all(|&d| d <= (limit + 1) * transmission));
     assert!(*waited.last().unwrap() > limit * transmission - transmission / 2);
     let full = (0..links.rows()).filter(|&i| links.link[i] == 0 && links.time_ns[i] > S);

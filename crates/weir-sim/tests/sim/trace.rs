@@ -1,4 +1,4 @@
-//! The per-packet trace, its limits, and what other programs make of the files.
+//! The per-packet trace, its limits, and its files in other programs.
 
 use std::path::PathBuf;
 use std::process::Command;

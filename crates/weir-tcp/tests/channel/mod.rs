@@ -229,7 +229,7 @@ impl Connection {
         }
     }
 
-    /// Lets the sender send what it may; now and then the host's queue is full.
+    /// Lets the sender transmit; now and then the host's queue is full.
     fn pump(&mut self) -> Result<(), String> {
         self.forced = 0;
         let (forced, probes) = (&mut self.forced, &mut self.outcome.probes);
@@ -249,7 +249,7 @@ impl Connection {
             let Some(transmit) = self.sender.poll_transmit(self.now) else { break };
             match transmit {
                 Transmit::Syn => {
-                    // Connections are opened: what happens to requests is the scripts' subject.
+                    // Connections are open from the start: the scripts test requests.
                     self.send(0, Cargo::Syn, 0);
                 }
                 Transmit::Data(segment) => {

@@ -1,8 +1,8 @@
-//! Scripts in the manner of packetdrill: what one end of a connection is told, and what it must do, when.
+//! Scripts in the manner of packetdrill: the input of one end of a connection, and its expected output and times.
 //!
 //! A script is a text file. `#` begins a comment. Three kinds of header lines come first:
 //!
-//!     cite RFC 6928, section 2                    what the script is written from; at least one
+//!     cite RFC 6928, section 2                    a source of the script; at least one
 //!     option stack=linux-2.6 sack=off iw=3        settings of the connection, see `settings`
 //!     drive sender                                which end is under test: `sender`, `receiver`, or `both` over a path
 //!
@@ -12,10 +12,10 @@
 //!     connect | < syn-ack                         the same in steps
 //!     write 5000 | write 5 segments | write forever | stop
 //!     < ack 3 sack 5..6 9 ece echo 0.1            an acknowledgement arrives; ranges name their first and last segment
-//!     > 3..5 9 resent | > syn | > nothing         what the sender must have sent now, and not at any other time
+//!     > 3..5 9 resent | > syn | > nothing         the sender must have sent this now, and only now
 //!     > anything                                  whatever it sent until now
 //!     < 3..5 ce cwr push len 100 stamp 0.1        data arrive at the receiver
-//!     > ack 3 sack 5..6 dsack 2 echo 0.1          what the receiver must have answered
+//!     > ack 3 sack 5..6 dsack 2 echo 0.1          the receiver must have answered this
 //!     path 0.05 | lose 3..5 | lose 3 again | delay 7 0.03 | duplicate 4 | mark 9 | lose-ack 2
 //!     expect cwnd 10                              see `Expectation` in `world`
 //!
@@ -114,7 +114,7 @@ pub struct Sent {
     pub cwr: bool,
 }
 
-/// Runs a script; on failure tells the line, what was expected, and what had happened until then.
+/// Runs a script; a failure names the line, the expectation, and the events up to then.
 pub fn run(script: &Script) -> Result<(), String> {
     let mut world = world::World::new(script);
     for line in &script.lines {

@@ -31,7 +31,7 @@ fn settings() -> Tcp {
 /// Parses a script.
 ///
 /// # Errors
-/// `NAME:LINE: what is wrong`.
+/// The form of errors: `NAME:LINE: problem`.
 pub fn parse(name: &str, text: &str) -> Result<Script, String> {
     let mut script =
         Script { name: name.into(), cites: Vec::new(), tcp: settings(), drive: Drive::Sender, lines: Vec::new() };

@@ -1,4 +1,4 @@
-//! Runs scripts: the end or ends under test, the path between them, and the log of what they did.
+//! Runs scripts: the end or ends under test, the path between them, and the log of their actions.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write;
@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// Moves on to the line's time and does what it says.
+    /// Advances to the line's time and executes its action.
     pub fn step(&mut self, line: &Line) -> Result<(), String> {
         let at = self.now + line.after;
         self.advance(at)?;
@@ -155,7 +155,7 @@ impl World {
         }
     }
 
-    /// Lets the sender send what it may.
+    /// Lets the sender transmit.
     fn pump(&mut self) {
         while let Some(transmit) = self.sender.poll_transmit(self.now) {
             self.record(Output::Transmit(transmit));
