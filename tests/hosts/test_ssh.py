@@ -17,6 +17,7 @@ from ssh_support import Server, free_port, make_key, server
 from weir import _ssh
 from weir.hosts.place import PlaceError
 from weir.hosts.ssh import ConnectError, connect, connect_all
+from weir.inventory import Node
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +84,7 @@ def test_hosts_on_the_way_are_checked_too(one: Server, tmp_path: Path) -> None:
             connect(one.node(jump=(f"{user}@127.0.0.1:{gate.port}",)))
         assert error.value.why == "its host key is not known"
         assert f"[127.0.0.1]:{gate.port}" in error.value.said
+        assert error.value.todo.endswith(f"The cause may also be on the way: {user}@127.0.0.1:{gate.port}.")
         assert "Accepted" not in gate.log()
 
 
@@ -162,6 +164,21 @@ def test_all_at_once_and_one_that_hangs_holds_nobody(one: Server, silent: int) -
         assert made.places["a3"].run(["echo", "x"]).out == b"x\n"
     assert clients(one.port) == []
     assert clients(silent) == []
+
+
+def test_an_interrupt_waits_for_no_node_and_leaves_no_connection(one: Server, silent: int) -> None:
+    nodes = [one.node("a0", port=silent), *(one.node(f"a{number}") for number in range(1, 6))]
+
+    def interrupt(_node: Node, _error: PlaceError | None) -> None:
+        raise KeyboardInterrupt
+
+    begin = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        connect_all(nodes, interrupt, 25.0, 3)
+    assert time.monotonic() - begin < 20, "the silent one would take longer"
+    while clients(one.port):
+        assert time.monotonic() - begin < 60
+        time.sleep(0.05)
 
 
 def test_all_are_required(one: Server) -> None:

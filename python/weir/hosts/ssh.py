@@ -7,12 +7,12 @@ One ``ssh`` process a node carries everything: commands, processes with their st
 from __future__ import annotations
 
 import itertools
+import queue
 import re
 import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -83,7 +83,7 @@ _CAUSES = (
         "Permission denied|Too many authentication failures|No more authentication methods",
         "it refuses {login}",
         "Is the key in its authorized_keys, and here in `ssh-agent` or in the inventory as `key`? "
-        "`ssh{port_of_ssh} {login_at}` must work without a question.",
+        "`ssh{port} {login_at}` must work without a question.",
     ),
     _Cause("Could not resolve hostname", "its name is not known", "Is `{address}` right?"),
     _Cause(
@@ -172,23 +172,31 @@ def _cause(said: str) -> _Cause | None:
 
 
 def _explained(node: Node, said: str, cause: _Cause | None, patience_s: float) -> ConnectError:
-    lines = [line.strip().removesuffix(".") for line in said.split("; ") if not line.startswith("@@@")]
-    said = "; ".join(lines[-_MOST_LINES:])
+    said = _shortened(said, cause)
     if cause is None:
         why = "it ended the connection" if said else f"no answer in {patience_s:g} s"
         return ConnectError(node, why, said, "Does `ssh` to it work by hand, without a question and without output?")
-    login = f"user `{node.user}`" if node.user else "this user"
     words = {
         "address": node.address,
         "known_hosts": node.known_hosts or "~/.ssh/known_hosts",
-        "login": login,
+        "login": f"user `{node.user}`" if node.user else "this user",
         "login_at": f"{node.user}@{node.address}" if node.user else node.address,
         "port": f" -p {node.port}" if node.port else "",
-        "port_of_ssh": f" -p {node.port}" if node.port else "",
         "port_words": f" {node.port}" if node.port else "",
         "python": node.python,
     }
-    return ConnectError(node, cause.why.format(**words), said, cause.todo.format(**words))
+    why, todo = cause.why.format(**words), cause.todo.format(**words)
+    if node.jump:
+        todo += f" The cause may also be on the way: {', '.join(node.jump)}."
+    return ConnectError(node, why, said, todo)
+
+
+def _shortened(said: str, cause: _Cause | None) -> str:
+    """The lines that say the cause; what follows is that the connection has ended."""
+    lines = [line.strip().removesuffix(".") for line in said.split("; ") if not line.startswith("@@@")]
+    last = max((number for number, line in enumerate(lines) if cause is not None and cause.meant(line)), default=None)
+    end = len(lines) if last is None else last + 1
+    return "; ".join(lines[max(0, end - _MOST_LINES) : end])
 
 
 @dataclass
@@ -240,45 +248,66 @@ def connect_all(
     """
     wanted = list(nodes)
     made = Connections()
-    pool = ThreadPoolExecutor(max(1, min(at_once, len(wanted))), thread_name_prefix="connect")
-    under_way = {pool.submit(connect, node, patience_s): node for node in wanted}
+    attempts = _Attempts(wanted, patience_s)
     try:
-        _collect(under_way, made, progress)
-    except BaseException:  # an interrupt: what is reached is given back
-        _abandon(under_way, made)
+        attempts.start(at_once)
+        for _ in wanted:
+            node, found = attempts.done.get()
+            if isinstance(found, Relay):
+                made.places[node.name] = found
+            elif isinstance(found, PlaceError):
+                made.failed[node.name] = found
+            else:
+                raise found
+            if progress is not None:
+                progress(node, None if isinstance(found, Relay) else found)
+    except BaseException:  # an interrupt: what is reached is given back, also what still will be
+        attempts.stop()
+        made.close()
         raise
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
     made.places = {node.name: made.places[node.name] for node in wanted if node.name in made.places}
     made.failed = {node.name: made.failed[node.name] for node in wanted if node.name in made.failed}
     return made
 
 
-def _collect(under_way: dict[Future[Relay], Node], made: Connections, progress: Progress | None) -> None:
-    left = set(under_way)
-    while left:
-        done, left = wait(left, return_when=FIRST_COMPLETED)
-        for future in done:
-            node = under_way[future]
-            error = future.exception()
-            if error is None:
-                made.places[node.name] = future.result()
-            elif isinstance(error, PlaceError):
-                made.failed[node.name] = error
-            else:
-                raise error
-            if progress is not None:
-                progress(node, error)
+class _Attempts:
+    """Threads that reach nodes. They do not outlive this process, so that a hanging node does not hold its end."""
 
+    def __init__(self, nodes: Iterable[Node], patience_s: float) -> None:
+        self.done: queue.SimpleQueue[tuple[Node, Relay | Exception]] = queue.SimpleQueue()
+        self._patience_s = patience_s
+        self._left = iter(list(nodes))
+        self._lock = threading.Lock()
+        self._stopped = False
 
-def _abandon(under_way: dict[Future[Relay], Node], made: Connections) -> None:
-    """Closes what is reached, also what still will be."""
-    for future in under_way:
-        if not future.cancel():
-            future.add_done_callback(_closed)
-    made.places.clear()
+    def start(self, at_once: int) -> None:
+        """Begins with the first ``at_once``."""
+        for _ in range(max(1, at_once)):
+            threading.Thread(target=self._work, name="connect", daemon=True).start()
 
+    def stop(self) -> None:
+        """Closes what is reached and was not taken, and what will be."""
+        with self._lock:
+            self._stopped = True
+        while not self.done.empty():
+            _, found = self.done.get()
+            if isinstance(found, Relay):
+                found.close()
 
-def _closed(future: Future[Relay]) -> None:
-    if future.exception() is None:
-        future.result().close()
+    def _work(self) -> None:
+        while (node := self._next()) is not None:
+            found: Relay | Exception
+            try:
+                found = connect(node, self._patience_s)
+            except Exception as error:
+                found = error
+            with self._lock:
+                if not self._stopped:
+                    self.done.put((node, found))
+                    continue
+            if isinstance(found, Relay):
+                found.close()
+
+    def _next(self) -> Node | None:
+        with self._lock:
+            return None if self._stopped else next(self._left, None)
