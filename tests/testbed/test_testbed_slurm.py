@@ -84,8 +84,7 @@ def test_a_run_reserves_and_releases(bed: Bed, weir: Weir, tmp_path: Path) -> No
     }
     assert len({*jobs} - earlier) == 2, "a job for each set"
     assert {jobs[number] for number in {*jobs} - earlier} == {"CANCELLED"}, "released when the run has ended"
-    shown = weir("show", tmp_path / "run", "--json").json
-    assert shown["cells"] == 1, shown
+    assert (tmp_path / "run" / "manifest.json").exists(), "the run is complete"
 
 
 def test_the_plain_inventory_is_beside_it(bed: Bed) -> None:
