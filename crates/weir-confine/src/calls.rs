@@ -72,7 +72,7 @@ fn known(&Calls { trace, alone, .. }: &Calls) -> Result<Rules, Error> {
         // `make` gives each child its own user id again; a process without capabilities cannot take another.
         (libc::SYS_setresuid, vec![rule([is(0, KEEP)?, is(2, KEEP)?])?]),
         (libc::SYS_setresgid, vec![rule([is(0, KEEP)?, is(2, KEEP)?])?]),
-        // What it leaves in a file's place is a device (RENAME_WHITEOUT), and no business of Landlock's.
+        // RENAME_WHITEOUT leaves a device in a file's place, and Landlock does not check it.
         (libc::SYS_renameat2, vec![rule([masked32(4, libc::RENAME_WHITEOUT, 0)?])?]),
         // An address could name a socket of the host.
         (libc::SYS_sendto, vec![rule([null(4)?])?]),

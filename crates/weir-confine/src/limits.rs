@@ -17,10 +17,9 @@ pub struct Limits {
     pub cpu_s: Option<u64>,
     /// Size of a file that is written, in bytes.
     pub file_bytes: Option<u64>,
-    /// Descriptors that are open at once: pipes and sockets hold memory of the kernel's, which the address space does not
-    /// count.
+    /// Open descriptors. Pipes and sockets hold kernel memory, which the address space does not include.
     pub files: Option<u64>,
-    /// Processes and threads beside those that the user has already. Linux asks nobody who is root: see
+    /// Processes and threads in addition to the user's present ones. Linux does not limit root: see
     /// [`Policy::groups`](crate::Policy::groups).
     pub processes: Option<u64>,
 }
@@ -37,7 +36,7 @@ pub(crate) fn set(limits: &Limits) -> Result<(), Error> {
     lower(Resource::Nproc, limits.processes.map(|more| more.saturating_add(tasks_of_user())))
 }
 
-/// The limit that confining itself would meet: to be set last.
+/// Sets the limit on descriptors. Call it last, because confinement opens descriptors itself.
 pub(crate) fn set_files(limits: &Limits) -> Result<(), Error> {
     lower(Resource::Nofile, limits.files)
 }
@@ -47,13 +46,13 @@ fn tasks_of_user() -> u64 {
     let user = rustix::process::geteuid().as_raw();
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let own = processes.filter(|entry| entry.metadata().is_ok_and(|about| about.uid() == user));
-    // A folder has two links, and one for each folder in it: that of threads has no other.
+    // A folder has two links and one for each subfolder; this one has a subfolder for each thread.
     own.filter_map(|entry| fs::metadata(entry.path().join("task")).ok())
         .map(|about| about.nlink().saturating_sub(2))
         .sum()
 }
 
-/// Moves this process, and what it will start, to control groups (cgroups(7)).
+/// Moves this process and its future children to control groups (cgroups(7)).
 pub(crate) fn join(groups: &[PathBuf]) -> Result<(), Error> {
     for group in groups {
         let file = group.join("cgroup.procs");

@@ -25,13 +25,14 @@ pub(crate) type Failed = (PathBuf, io::Error);
 pub(crate) fn make(view: &View, writable: &[PathBuf]) -> Result<(), Failed> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).map_err(at("/"))?;
     let covers = view.covers();
-    // Opened before anything is mounted over them.
+    // These must be open before a mount covers them.
     let shown = covers.shown.iter().map(|path| Tree::of(path)).collect::<Result<Vec<_>, _>>()?;
     let places = writable.iter().map(|path| Tree::of(path)).collect::<Result<Vec<_>, _>>()?;
     let devices: Vec<Tree> = DEVICES.iter().filter_map(|path| Tree::of(Path::new(path)).ok()).collect();
     let (later, first): (Vec<_>, Vec<_>) =
         covers.hidden.iter().partition(|path| covers.shown.iter().any(|shown| path.starts_with(shown)));
-    // Files while a null device exists to cover them; hidden places inside shown ones when those exist.
+    // Covers files first, while the null device that covers them exists, and hidden places inside shown ones last,
+    // after those exist.
     let (folders, files): (Vec<_>, Vec<_>) = first.into_iter().partition(|path| path.is_dir());
     files.into_iter().try_for_each(|path| cover(path))?;
     folders.into_iter().try_for_each(|path| cover(path))?;
@@ -88,7 +89,7 @@ impl Tree {
     }
 }
 
-/// First the device, then, when `/dev` is covered, the empty file on which the device is mounted.
+/// The null device; once `/dev` is covered, the empty file on which the device is mounted.
 const NULL: &str = "/dev/null";
 
 /// Hides a folder under an empty one, a file under an empty file.

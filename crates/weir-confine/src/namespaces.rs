@@ -65,7 +65,7 @@ pub(crate) fn enter(view: &View, writable: &[PathBuf]) -> Result<Side, Error> {
     }
 }
 
-/// Children of any kind, also those that send no signal when they end.
+/// Children of any kind, including those that end without a signal to the parent.
 const ALL_CHILDREN: WaitOptions = WaitOptions::from_bits_retain(libc::__WALL as u32);
 
 /// The first message of the first process inside, before the program's status.
@@ -104,7 +104,8 @@ fn tie_to_parent(lives: BorrowedFd<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The first process inside starts the one that becomes the program, and ends with it: then all do.
+/// Starts the process that becomes the program, from the first process inside. That one ends with the program, and all
+/// others with it.
 fn fork_program(mut tell: fs::File) -> Result<Side, Error> {
     let (wait, go) = pipe_with(PipeFlags::CLOEXEC).map_err(Error::call("make a pipe"))?;
     let Some(child) = fork(0).map_err(Error::call("start a process"))? else {
@@ -134,7 +135,7 @@ fn fork_program(mut tell: fs::File) -> Result<Side, Error> {
     }
 }
 
-/// At least as much as the program.
+/// Confines this process at least as much as the program.
 fn confine_itself() -> Result<(), Error> {
     crate::privileges::give_up()?;
     crate::calls::enforce(&crate::Calls { trace: false, alone: true, plain: true })
@@ -163,7 +164,7 @@ fn prepare(own: &Own, view: &View, writable: &[PathBuf]) -> Result<(), Error> {
 /// The namespaces, and the user in them.
 struct Own {
     flags: libc::c_int,
-    /// This user and group, if they have to be mapped.
+    /// This user and group, if they must be mapped.
     ids: Option<(u32, u32)>,
 }
 
@@ -177,7 +178,7 @@ impl Own {
         Own { flags: flags | libc::CLONE_NEWUSER, ids: Some(ids) }
     }
 
-    /// Maps this user to himself, and no other user.
+    /// Maps this user to the same number, and no other user.
     fn map_user(&self) -> Result<(), Error> {
         let Some((user, group)) = self.ids else { return Ok(()) };
         let write = |path: &str, text: String| fs::write(path, text).map_err(Error::path(Path::new(path)));
