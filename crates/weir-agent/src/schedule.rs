@@ -8,6 +8,8 @@ use weir_units::Time;
 /// The part of a session that is woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Slot {
+    /// The start of the plan; before all that is due at the same instant.
+    Start,
     /// The endpoint with this number.
     Endpoint(u32),
     /// `measure.goodput` or `measure.tcp`.

@@ -86,7 +86,7 @@ pub struct Session {
     next_goodput: Time,
     next_tcp: Time,
     lateness: Histogram,
-    /// Lateness of the first reading of the clock after the start.
+    /// How late this process woke for the start.
     start_late_ns: Option<u64>,
     wakeups: u64,
     ticks: u64,
@@ -291,6 +291,7 @@ impl Session {
             };
             schedule.add(at, Slot::Endpoint(number as u32));
         }
+        schedule.add(Time::ZERO, Slot::Start);
         schedule.add(self.next_goodput.min(self.next_tcp), Slot::Tick);
         schedule.add(Time(FLUSH_NS), Slot::Flush);
         schedule.add(Time(self.context.job.plan.end_ns), Slot::PlanEnd);
@@ -307,10 +308,10 @@ impl Session {
         if !self.context.begun || self.done {
             return Ok(());
         }
-        self.start_late_ns.get_or_insert(self.context.now.0);
         while let Some((at, slot)) = self.context.schedule.take(self.context.now) {
             self.lateness.add(self.context.now.since(at).0, 1);
             match slot {
+                Slot::Start => self.start_late_ns = Some(self.context.now.since(at).0),
                 Slot::Endpoint(number) => self.endpoint_due(number)?,
                 Slot::Tick => self.measuring(|session| session.tick(at))?,
                 Slot::Flush => self.measuring(|session| session.flush(at)),
