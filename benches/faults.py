@@ -87,15 +87,15 @@ def kill(pids: Sequence[int], number: int) -> None:
         os.kill(pid, number)
 
 
-SESSIONS = "$(ps -eo pid,args | awk '/sshd: .*@notty/{print $1}')"
-RELAYS = "$(ps -eo pid,args | awk '/weir-relay/ && !/awk/{print $1}')"
+SESSIONS = "$(ps -eo pid,args | awk '/[s]shd: .*@notty/{print $1}')"
+RELAYS = "$(ps -eo pid,args | awk '/[w]eir-relay/{print $1}')"
 FAULTS: dict[str, Callable[[Bed, int, str], object]] = {
     "agent killed": lambda bed, pid, node: bed.exec(node, "kill -9 $(pgrep weir-agent)"),
     "agent stopped": lambda bed, pid, node: bed.exec(node, "kill -STOP $(pgrep weir-agent)"),
     "connection cut": lambda bed, pid, node: bed.exec(node, f"kill -9 {SESSIONS}"),
     "far end killed": lambda bed, pid, node: bed.exec(node, f"kill -9 {RELAYS}"),
     "far end stopped": lambda bed, pid, node: bed.exec(node, f"kill -STOP {RELAYS}"),
-    "watchdog killed": lambda bed, pid, node: bed.exec(node, "kill -9 $(pgrep -f limit_s)"),
+    "watchdog killed": lambda bed, pid, node: bed.exec(node, 'kill -9 $(pgrep -f \'["]do["]: ["]watch["]\')'),
     "disk full": lambda bed, pid, node: bed.exec(node, "head -c 2G /dev/zero > ~/full"),
     "controller killed": lambda bed, pid, node: os.kill(pid, signal.SIGKILL),
     "controller interrupted": lambda bed, pid, node: os.kill(pid, signal.SIGINT),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import os
 import signal
@@ -43,6 +45,16 @@ class Bed:
         """The output of a shell in a node."""
         command = argv("testbed", "exec", "--name", self.name, node, "--", "sh", "-c", line)
         return subprocess.run(command, capture_output=True, text=True, env=self.environment, check=False).stdout.strip()
+
+    @contextlib.contextmanager
+    def about_to(self, node: str, line: str) -> Iterator[Callable[[], object]]:
+        """A shell in a node that waits, and executes ``line`` at once when the result is called."""
+        command = argv("testbed", "exec", "--name", self.name, node, "--", "sh", "-c", f"echo ready; read x; {line}")
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=self.environment) as shell:
+            assert shell.stdout is not None
+            assert shell.stdout.readline() == "ready\n"
+            yield lambda: shell.communicate("\n")
 
     def start(self, scenario: Path, run: Path) -> subprocess.Popen[str]:
         """Starts ``weir run``."""
@@ -89,20 +101,31 @@ def scenario(folder: Path, until_s: str = "8s") -> Path:
     return path
 
 
-def running(bed: Bed, run: subprocess.Popen[str], cells: Path, number: int = 0) -> None:
+def running(run: subprocess.Popen[str], folder: Path, number: int = 0) -> None:
     """Waits until the cell with that number is executed, and its agents run."""
     name = f"{number:04}-r0"
-    assert until(lambda: any(cells.parent.glob(f".partial/{name}-*/job-b2.json")), 90), run.poll()
-    assert until(lambda: bool(bed.exec("a1", "pgrep weir-agent")))
-    time.sleep(2)
+    assert until(lambda: any(folder.glob(f".partial/{name}-*/job-b2.json")), 120), run.poll()
+    time.sleep(3)
+
+
+def agree_on_the_time(cell: Path) -> None:
+    """The nodes' clocks are a thousand seconds apart (``weir testbed``), and the run began at one instant on all."""
+    clocks = json.loads((cell / "clocks.json").read_text())
+    offsets = sorted(about["after"]["offset_ns"] for about in clocks["nodes"].values())
+    assert offsets[0] > 5e11
+    assert all(after - before > 5e11 for before, after in itertools.pairwise(offsets))
+    assert clocks["skew_ns"] < 1e9, "as if they had one clock; how exactly depends on this machine's load"
+    checks = json.loads((cell / "calibration.json").read_text())["checks"]
+    assert [check["holds"] for check in checks if check["what"] == "round-trip time"] == [True, True]
 
 
 def test_a_lost_node_ends_the_run_and_the_same_command_continues_it(bed: Bed, tmp_path: Path) -> None:
     file, folder = scenario(tmp_path), tmp_path / "run"
-    run = bed.start(file, folder)
-    running(bed, run, folder / "cells", 1)
-    begun = time.monotonic()
-    bed.exec("a1", "kill -9 $(ps -eo pid,args | awk '/sshd: .*@notty/{print $1}')")
+    with bed.about_to("a1", "kill -9 $(ps -eo pid,args | awk '/[s]shd: .*@notty/{print $1}')") as cut:
+        run = bed.start(file, folder)
+        running(run, folder, 1)
+        begun = time.monotonic()
+        cut()
     out, _ = run.communicate(timeout=60)
     assert time.monotonic() - begun < 15
     assert run.returncode == 1
@@ -125,14 +148,16 @@ def test_a_lost_node_ends_the_run_and_the_same_command_continues_it(bed: Bed, tm
     found = open_run(folder)
     assert [cell.id for cell in found.cells] == ["0000-r0", "0001-r0"]
     assert not any("partial" in warning for warning in found.warnings)
+    agree_on_the_time(folder / "cells" / "0001-r0")
     assert bed.is_clean()
 
 
 def test_a_killed_agent_costs_its_cell_only(bed: Bed, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    run = bed.start(scenario(tmp_path, "5s"), folder)
-    running(bed, run, folder / "cells")
-    bed.exec("b2", "kill -9 $(pgrep weir-agent)")
+    with bed.about_to("b2", "kill -9 $(pgrep weir-agent)") as kill:
+        run = bed.start(scenario(tmp_path), folder)
+        running(run, folder)
+        kill()
     out, _ = run.communicate(timeout=120)
     assert run.returncode == 1
     assert "b2 failed at" in out
@@ -145,8 +170,7 @@ def test_a_killed_agent_costs_its_cell_only(bed: Bed, tmp_path: Path) -> None:
 def test_nothing_is_left_when_the_controller_is(bed: Bed, tmp_path: Path, number: signal.Signals) -> None:
     folder = tmp_path / "run"
     run = bed.start(scenario(tmp_path), folder)
-    running(bed, run, folder / "cells")
-    assert bed.exec("a1", f"cat {SAVE}") == "1"
+    running(run, folder)
     run.send_signal(number)
     run.communicate(timeout=60)
     assert until(bed.is_clean)
@@ -154,13 +178,15 @@ def test_nothing_is_left_when_the_controller_is(bed: Bed, tmp_path: Path, number
 
 def test_machines_are_cleaned_from_their_journals_alone(bed: Bed, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    run = bed.start(scenario(tmp_path), folder)
-    running(bed, run, folder / "cells")
     # Controller, relay and watchdog are gone at once, as after a loss of power without a reboot.
-    bed.exec("a1", "kill -9 $(pgrep python)")
+    with bed.about_to("a1", "kill -9 $(pgrep python)") as kill:
+        run = bed.start(scenario(tmp_path), folder)
+        running(run, folder)
+        kill()
     run.kill()
     run.communicate(timeout=60)
     assert bed.exec("a1", f"cat {SAVE}") == "1"
     assert "tcp_no_metrics_save='1'" in bed.weir("clean", "--on", str(bed.inventory))
     assert bed.exec("a1", f"cat {SAVE}") == "0"
+    assert bed.is_clean()
     assert "nothing to undo" in bed.weir("clean", "--on", str(bed.inventory))

@@ -111,8 +111,10 @@ class Keeper:
         """
         self._pid = self.place.limit(limit_s)
         by = f"{getpass.getuser()} on {socket.gethostname()}"
-        restored: list[Change] = self.ask("claim", privileged=True, pid=self._pid, by=by)["restored"]
-        watch = json.dumps({"do": "watch", "pid": self._pid, "limit_s": limit_s, "folder": self.place.folder})
+        restored: list[Change] = self.ask("claim", privileged=True, pid=self._pid, by=by, folder=self.place.folder)[
+            "restored"
+        ]
+        watch = json.dumps({"do": "watch", "pid": self._pid, "limit_s": limit_s})
         # The file of the program goes with the place; the watchdog has it in its arguments.
         carried = (self._python, "-I", "-S", "-c", _PROGRAM.read_text(encoding="utf-8"), watch)
         self._watch = self.place.leave((*self.prefix, *carried))

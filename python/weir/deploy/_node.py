@@ -154,7 +154,8 @@ def do_claim(asked: Change) -> Change:
                 restored = _undo_all(path, lines)
         if not path.exists():
             claim = {"by": asked["by"], "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "boot": _boot()}
-            _append(path, {**claim, "pid": asked["pid"], "start": _start_of(asked["pid"])})
+            about = {"pid": asked["pid"], "start": _start_of(asked["pid"]), "folder": asked["folder"]}
+            _append(path, {**claim, **about})
     return {"journal": str(path), "restored": restored}
 
 
@@ -217,9 +218,13 @@ def do_status(_: Change) -> Change:
 def _undo_all(path: Path, lines: list[Change]) -> list[Change]:
     """Undoes the changes of a journal backwards, and removes it; what failed stays in it.
 
-    Parameters of a kernel, its devices and modules are as they were after a reboot: only files are then restored.
+    Parameters of a kernel, its devices and modules are as they were after a reboot: only files are then restored. A
+    process of the claim that was killed has left its folder, which is removed.
     """
     same_boot = lines[0].get("boot") == _boot()
+    folder = Path(lines[0].get("folder") or "")
+    if not _lives(lines[0]) and folder.name.startswith("weir-"):
+        shutil.rmtree(folder, ignore_errors=True)
     restored, failed = [], []
     for entry in reversed(lines[1:]):
         kind = entry["change"]["kind"]
@@ -564,8 +569,7 @@ def do_facts(asked: Change) -> Change:
 def do_watch(asked: Change) -> Change:
     """Waits until the process of the claim is no more, then restores; ends when somebody else has restored.
 
-    One that was stopped (SIGSTOP) for longer than ``limit_s`` is killed, and with it what it started. A process that
-    was killed leaves its ``folder``, which is removed.
+    One that was stopped (SIGSTOP) for longer than ``limit_s`` is killed, and with it what it started.
     """
     pid, stopped_s = asked["pid"], 0.0
     while True:
@@ -574,8 +578,6 @@ def do_watch(asked: Change) -> Change:
             return {}
         if not _lives(lines[0]):
             time.sleep(_GRACE_S)
-            if Path(asked["folder"]).name.startswith("weir-"):
-                shutil.rmtree(asked["folder"], ignore_errors=True)
             return do_restore({"force": True})
         stopped_s = stopped_s + _POLL_S if _state_of(pid) in "Tt" else 0.0
         if stopped_s > asked["limit_s"]:
