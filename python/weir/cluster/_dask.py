@@ -50,10 +50,10 @@ def connected(called: str, **options: object) -> Iterator[Client]:
         raise ClusterError(f"--cluster {called}: there is no file {file}; expected what `dask scheduler` writes")
     try:
         found = Client(**options, timeout=_CONNECT_S, set_as_default=False, name="weir")
-    except (OSError, TimeoutError) as error:
-        raise ClusterError(f"--cluster {called}: no Dask scheduler answers there: {_short(error)}") from None
-    except (ValueError, TypeError, RuntimeError) as error:
+    except (ValueError, TypeError) as error:  # an address or certificates that Dask does not take
         raise ClusterError(f"--cluster {called}: {_short(error)}") from None
+    except Exception as error:  # a connection fails in many ways
+        raise ClusterError(f"--cluster {called}: no Dask scheduler answers there: {_short(error)}") from None
     try:
         yield found
     finally:
