@@ -11,11 +11,6 @@ use crate::harness::*;
 /// Programs of others take their time to start, on a busy machine.
 const LONG_MS: u64 = 6000;
 
-/// What was warned of, but for how busy this machine is.
-fn warnings(report: &Report) -> Vec<&str> {
-    report.warnings().into_iter().filter(|text| !text.contains("this host was busy")).collect()
-}
-
 /// A flow whose traffic programs make.
 fn programs(command: &[&str], peer: Option<&[&str]>) -> Value {
     json!({"kind": "command", "command": command, "peer": peer})
@@ -87,7 +82,7 @@ fn what_programs_send_is_counted_to_the_byte_however_short_their_connections() {
     let mut source = programs(&client("30000", "7"), Some(&server("0")));
     source["ready"] = json!({"when": "port", "port": null});
     let report = run_in_one(&job(LONG_MS, &[flow(0, tcp(), source)]));
-    assert_eq!(warnings(&report), [""; 0]);
+    assert_eq!(report.warnings(), [""; 0]);
     assert_eq!(sent_once(&report), 210_000);
     let end = report.column("flows", "end_ns")[0];
     assert!(end > 50 * MS && end < LONG_MS * MS, "{end}");
@@ -147,14 +142,14 @@ fn a_flow_that_stops_ends_its_programs_also_those_that_will_not() {
     assert_eq!((peer.exit_code, peer.stopped), (Some(143), true));
     assert!(peer.end_ns.is_some_and(|at| at >= 2500 * MS), "a second after its command was asked: {peer:?}");
     assert_eq!(report.column("flows", "end_ns"), [NULL]);
-    assert_eq!(warnings(&report), [""; 0]);
+    assert_eq!(report.warnings(), [""; 0]);
 }
 
 #[test]
 fn a_command_that_fails_is_a_warning_with_its_last_words() {
     let source = programs(&["sh", "-c", "echo that went wrong >&2; exit 7"], None);
     let report = run_in_one(&job(400, &[flow(0, tcp(), source)]));
-    let text = warnings(&report).join("\n");
+    let text = report.warnings().join("\n");
     assert!(text.contains("flow f[0]: sh at src ended with code 7: that went wrong"), "{text}");
     assert_eq!(program(&report, false).exit_code, Some(7));
 }
@@ -223,7 +218,7 @@ fn iperf3_over_tcp_is_counted_by_the_kernel_and_its_report_is_kept() {
     }
     let source = iperf3(&["-C", "${WEIR_CC}", "-b", "40M"]);
     let report = run_in_one(&job(LONG_MS, &[flow(0, tcp(), source)]));
-    assert_eq!(warnings(&report), [""; 0]);
+    assert_eq!(report.warnings(), [""; 0]);
     let delivered = report.delivered(0, 0);
     // Offered are 40 Mb/s for 5.95 s, in blocks of 128 KiB, at most.
     assert!((500_000..32_000_000).contains(&delivered), "{delivered}");
@@ -245,7 +240,7 @@ fn datagrams_of_iperf3_are_counted_by_its_reports() {
     }
     let source = iperf3(&["-u", "-l", "1000", "-b", "8M"]);
     let report = run_in_one(&job(1500, &[flow(0, udp(1000), source)]));
-    assert_eq!(warnings(&report), [""; 0]);
+    assert_eq!(report.warnings(), [""; 0]);
     let delivered = report.delivered(0, 0);
     assert!((100_000..6_300_000).contains(&delivered), "a megabyte a second for 5.95 s, at most: {delivered}");
     let sent: u64 = report.column("sent", "sent_ip_bytes").iter().sum();
