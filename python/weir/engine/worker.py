@@ -48,8 +48,10 @@ def main() -> None:
 
     while line := jobs.get():
         job = json.loads(line)
-        with _BUSY:
-            _tell(messages, _attempt(job, messages, bound))
+        if not _BUSY.acquire(blocking=False):  # the input has ended: nobody wants the cell any more
+            break
+        _tell(messages, _attempt(job, messages, bound))
+        _BUSY.release()
     for method in bound.values():
         method.close()
     os._exit(0)
