@@ -135,6 +135,8 @@ def _execute(job: dict[str, Any], method: methods.Method, messages: TextIO) -> t
         }
         if outcome.notes:
             found["notes"] = list(outcome.notes)
+        if unobserved := sorted(methods.TABLES - method.tables):
+            found["unobserved"] = unobserved  # an empty table would read as nothing having happened
         finish = cell.commit if inside is None else cell.complete
         facts = {**job["manifest"], **found}
         if outcome.partial is not None:  # without its key, it is no result that a continued run takes over

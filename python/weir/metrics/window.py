@@ -103,7 +103,7 @@ class CellData:
         if not self.cell.has(table):
             raise MetricError(
                 f"needs the table {table!r}, which the plan asks for and this cell lacks: the method that executed it "
-                "did not time packets"
+                "did not observe that"
             )
         number = len(self.plan.links if table == "links" else self.plan.flows)
         some = None if len(ids) == number else frozenset(ids)

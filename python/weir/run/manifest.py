@@ -102,7 +102,7 @@ def read_run_manifest(folder: Path, *, verify: bool) -> RunManifest:
 
 
 def _said(fields: Fields) -> None:
-    for name in ("warnings", "notes"):
+    for name in ("warnings", "notes", "unobserved"):
         fields.maybe(fields.texts, name)
 
 

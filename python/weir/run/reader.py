@@ -65,6 +65,12 @@ class Cell:
         """Warnings that make the numbers of this cell untrustworthy."""
         return tuple(self.manifest.get("warnings", ()))
 
+    @property
+    def partial(self) -> str | None:
+        """Why the cell ended before its plan did; ``None``: it is complete."""
+        found = self.manifest.get("partial")
+        return None if found is None else str(found)
+
     @cached_property
     def plan(self) -> Plan:
         """The plan that was executed.
@@ -92,7 +98,9 @@ class Cell:
         return DamageError(file, f"{problem} (cell {printable(self.id)})")
 
     def has(self, name: str) -> bool:
-        """Whether the cell should have table ``name``: methods may omit optional ones."""
+        """Whether the cell should have table ``name``: methods omit optional ones, and say which they cannot fill."""
+        if name in self.manifest.get("unobserved", ()):
+            return False
         file = self.path / f"{name}.parquet"
         there = exists(file) if self.checksums is None else file.name in self.checksums.files
         return there or not TABLES[name].optional
@@ -348,6 +356,8 @@ def _open_sweep(folder: Path, verify: bool) -> Run:
     if verify:
         _refuse_damaged(folder, cells, *_missing_files(folder, manifest))
     notes += _notes_on_cells(manifest, cells) + _notes_on_checksums(cells, verify)
+    cells, partial = _without_partial(cells)
+    notes += partial
     _warn(folder, notes)
     order = {one.id: place for place, one in enumerate(manifest.cells)} if manifest is not None else {}
     cells.sort(key=lambda cell: order.get(cell.id, len(order)))  # stable: the rest stay in the order of their folders
@@ -454,6 +464,18 @@ def _notes_on_cells(manifest: RunManifest | None, cells: Sequence[Cell]) -> list
     have = {cell.id for cell in cells}
     lost = [printable(one.id) for one in manifest.cells if one.id not in have]
     return [f"{len(lost)} of {len(manifest.cells)} cells are missing: {', '.join(lost[:_FEW])}"] if lost else []
+
+
+def _without_partial(cells: list[Cell]) -> tuple[list[Cell], list[str]]:
+    """Leaves out the cells that ended early, unless there are no others; remarks on them."""
+    complete = [cell for cell in cells if cell.partial is None]
+    ended = [cell for cell in cells if cell.partial is not None]
+    if not ended:
+        return cells, []
+    count = f"{len(ended)} of {len(cells)} cells ended early" if len(cells) > 1 else "the only cell ended early"
+    first = f"{printable(ended[0].id)}: {printable(ended[0].partial or '')}"
+    used = "no figure includes them" if complete else "every figure is of less than the plan"
+    return complete or cells, [f"PARTIAL: {count} ({first}); {used}; the same `weir run` executes them anew"]
 
 
 def _notes_on_checksums(cells: Sequence[Cell], verify: bool) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 from weir.deploy import describe
@@ -17,7 +18,7 @@ from weir.hosts.fitness import Wish
 from weir.hosts.relay import Relay
 from weir.inventory import Inventory, InventoryError, Node, load
 from weir.inventory.reserved import reserved
-from weir.methods import LostError, Method, MethodError, Outcome, Progress, Sink
+from weir.methods import TABLES, LostError, Method, MethodError, Outcome, Progress, Sink
 from weir.methods._document import plan_of
 from weir.methods.hosts._cell import Cell
 from weir.methods.hosts._controls import Controls
@@ -53,6 +54,7 @@ class Hosts(Method):
     title = "real machines over SSH"
     called = "the machines"
     takes_inventory = True
+    tables = TABLES - {"links", "delays", "delay_bins"}
 
     def __init__(self, connect: Connect | None = None) -> None:
         """Connects to nothing.
@@ -65,6 +67,7 @@ class Hosts(Method):
         self._fleet: Fleet | None = None
         self._controls = Controls()
         self._held: Inventory | None = None
+        self._text = b""
         self._reservations = contextlib.ExitStack()
 
     def on(self, inventory: str) -> Hosts:
@@ -121,7 +124,7 @@ class Hosts(Method):
         if self._file is None:
             return
         if typed.measure.links_ns or typed.measure.delay_ns:
-            yield "links and one-way delays are not seen from the machines at their ends: those tables stay empty"
+            yield "links and one-way delays are not seen from the machines at their ends: metrics of them are undefined"
 
     def execute(self, plan: str, sink: Sink, progress: Progress) -> Outcome:
         """Executes ``plan``; see :meth:`weir.methods.Method.execute`."""
@@ -132,6 +135,8 @@ class Hosts(Method):
         try:
             if self._held is None:
                 self._held = self._reservations.enter_context(reserved(self._inventory()))
+                self._text = Path(self._file).read_bytes()
+            sink.open("inventory.yaml").write(self._text)  # it has no secrets: the loader refuses them
             return Cell(json.loads(plan), self._held, self._fleet, self._controls, sink, progress).execute()
         except InventoryError as error:
             raise MethodError(str(error)) from error

@@ -55,6 +55,11 @@ def evaluate(run: Run, expectations: Iterable[Expectation | Mapping[str, Any]], 
                 ready.append((judge.node, judge.context))
             except UndecidedError as reason:
                 judge.reason = str(reason)
+    if partial := next((cell for cell in run.cells if cell.partial is not None), None):
+        for node_judge in judges:
+            if isinstance(node_judge, Judge):
+                node_judge.reason = node_judge.reason or f"cell {partial.id} ended early: {partial.partial}"
+        ready = []
     _prepare(source, ready)
     return [judge.verdict() if isinstance(judge, Judge) else judge for judge in judges]
 
