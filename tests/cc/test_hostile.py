@@ -14,7 +14,7 @@ from cc_support import EXAMPLE, at_load, foreign, variant
 
 from shared import Weir, argv, dumbbell, environment
 from weir import _group, cc
-from weir.engine import _process
+from weir.engine import _deliver, _process
 from weir.engine._cell import CellWriter, place
 
 AT_LOAD = {
@@ -232,7 +232,7 @@ def test_a_file_that_an_object_leaves_in_its_cell_is_not_taken_along(
         left.extend(path.name for path in folder.iterdir())
         place(folder, final)
 
-    monkeypatch.setattr(_process, "place", placed)
+    monkeypatch.setattr(_deliver, "place", placed)
     ran = weir("run", "s.yaml", "--method", "sim", "--no-report")
     assert ran.code == 0, ran
     assert "env.txt" in left
@@ -258,8 +258,8 @@ def test_a_cell_that_an_object_made_up_is_not_taken(
         cell.complete(plan or str(job["plan"]), {**told, **(manifest or {})})
     if manifest is None:
         (tmp_path / "inside" / "c0" / "manifest.json").write_text("{")
-    with pytest.raises(_process._Garbage, match=said):
-        _process._take(tmp_path / "inside" / "c0", job)
+    with pytest.raises(_deliver.DeliveryError, match=said):
+        _deliver.deliver(tmp_path / "inside" / "c0", job)
     assert not (tmp_path / "cells").exists()
 
 

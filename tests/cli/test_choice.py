@@ -96,7 +96,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[[_Lab], None]:
     real = methods.get
 
     def with_lab(lab: _Lab) -> None:
-        monkeypatch.setattr(methods, "get", lambda name: lab if name == "lab" else real(name))
+        monkeypatch.setattr(methods, "get", lambda name, on=None: lab if name == "lab" else real(name, on))
 
     return with_lab
 
@@ -130,7 +130,7 @@ def test_no_program_of_a_scenario_runs_unconfined_unless_that_is_asked_for(
     weir: Weir, here: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, others = methods.get, {"lab": _Lab("not built"), "emul": _Emul(None)}
-    monkeypatch.setattr(methods, "get", lambda name: others.get(name) or real(name))
+    monkeypatch.setattr(methods, "get", lambda name, on=None: others.get(name) or real(name, on))
     Path("p.yaml").write_text(_PROGRAMS % _KINDS[kind])
     ran = weir("run", "p.yaml", "--no-report")
     assert ran.code == 1, ran.err

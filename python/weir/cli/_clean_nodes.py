@@ -54,20 +54,29 @@ def _clean(node: Node, place: Relay, everything: bool, dry_run: bool) -> dict[st
     try:
         keeper = Keeper(place, node.python)
         if dry_run:
-            undone = [describe(entry["change"]) for entry in keeper.status()["changes"]]
+            status = keeper.status()
+            if status["lives"] and not everything:
+                claim = status["claim"]
+                raise MethodError(f"it is in use by {claim.get('by', 'another experiment')}, since {claim.get('at')}")
+            changes = reversed(status["changes"])
         else:
-            undone = [describe(entry["change"]) for entry in keeper.restore(force=everything)]
-            removed = keeper.ask("uninstall")["removed"]
+            changes = keeper.restore(force=everything)
+        undone = [describe(entry["change"]) for entry in changes]
+        removed = keeper.ask("uninstall", dry=dry_run)["removed"]
     except MethodError as why:
         error = str(why)
     return {"node": node.name, "undone": undone, "removed": removed, "error": error}
 
 
 def _print(found: list[dict[str, Any]], *, dry_run: bool) -> None:
-    word = "would undo" if dry_run else "undone"
+    words = ("would undo", "would remove") if dry_run else ("undone", "removed")
     rows = [
-        (one["node"], one["error"] or "; ".join([*one["undone"], *one["removed"]]) or "nothing to undo")
+        (one["node"], one["error"] or "; ".join(one["undone"]) or "nothing to undo", ", ".join(one["removed"]))
         for one in found
     ]
-    print_table(("node", word), rows)
-    console().print(f"{plural(sum(not one['error'] for one in found), 'node')} clean")
+    print_table(("node", *words), rows)
+    if dry_run:
+        dirty = sum(bool(one["undone"] or one["removed"]) for one in found if not one["error"])
+        console().print(f"{plural(dirty, 'node')} would be cleaned; nothing was done")
+    else:
+        console().print(f"{plural(sum(not one['error'] for one in found), 'node')} clean")

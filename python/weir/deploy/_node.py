@@ -12,6 +12,7 @@ imports nothing of weir, and needs Python 3.8 only. What it asks of other progra
 
 from __future__ import annotations
 
+import abc
 import base64
 import contextlib
 import fcntl
@@ -250,15 +251,17 @@ def _undo_all(path: Path, lines: list[Change]) -> list[Change]:
 # Kinds of changes ----------------------------------------------------------------------------------------------------
 
 
-class _Kind:
+class _Kind(abc.ABC):
+    @abc.abstractmethod
     def before(self, change: Change) -> Any:
-        raise NotImplementedError
+        """The value now."""
 
     def is_so(self, change: Change, before: Any) -> bool:
         return bool(before == change["value"])
 
+    @abc.abstractmethod
     def make(self, change: Change) -> None:
-        raise NotImplementedError
+        """Gives it the value of ``change``."""
 
     def undo(self, change: Change, before: Any) -> None:
         self.make({**change, "value": before})
@@ -490,13 +493,13 @@ def do_install(asked: Change) -> Change:
     return {"path": str(path)}
 
 
-def do_uninstall(_: Change) -> Change:
-    """Removes the programs of weir in the cache."""
-    removed = []
-    for path in sorted(_own("XDG_CACHE_HOME", ".cache").glob("weir-*-*")):
-        path.unlink()
-        removed.append(path.name)
-    return {"removed": removed}
+def do_uninstall(asked: Change) -> Change:
+    """Removes the programs of weir in the cache; with ``dry``, only names them."""
+    found = sorted(_own("XDG_CACHE_HOME", ".cache").glob("weir-*-*"))
+    if not asked.get("dry"):
+        for path in found:
+            path.unlink()
+    return {"removed": [path.name for path in found]}
 
 
 # What there is -------------------------------------------------------------------------------------------------------
