@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from shared import seal_cell
+from weir.metrics import open_run
 from weir.metrics.window import CellData, window
-from weir.run import open_run
 
 from .synthetic import MS, SECOND, CellSpec, FlowSpec, LinkSpec, write_cell
 
