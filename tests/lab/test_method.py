@@ -22,6 +22,8 @@ from weir.queues import red
 from weir.run.tables import TABLES
 
 DELAYS = "measure.delay=500ms"
+WRITTEN = set(TABLES) - {"classes"}
+"""No queue of a plan has classes yet."""
 
 
 def delivered(sink: Memory) -> list[int]:
@@ -38,14 +40,14 @@ def reno(kernel: Kernel, tmp_path_factory: pytest.TempPathFactory) -> Memory:
 
 
 def test_every_table_has_rows(reno: Memory) -> None:
-    assert set(reno.batches) == set(TABLES)
-    assert all(reno.table(name).num_rows for name in TABLES)
+    assert set(reno.batches) == WRITTEN
+    assert all(reno.table(name).num_rows for name in WRITTEN)
     assert json.loads(reno.files["lab.json"].getvalue())["links"] == "kernel"
 
 
 def test_twice_the_same_plan_gives_the_same_tables(reno: Memory, tmp_path: Path) -> None:
     again, _ = execute("lab", plan(tmp_path, DELAYS))
-    for name in TABLES:
+    for name in WRITTEN:
         assert again.table(name).equals(reno.table(name)), name
 
 
