@@ -5,7 +5,7 @@ use weir_sys::socket::Socket;
 use weir_units::{Histogram, Time};
 
 use crate::context::Context;
-use crate::datagram::{Arrival, Arrivals, IP_UDP_BYTES};
+use crate::datagram::{Arrival, Arrivals, IP_UDP_BYTES, Seal};
 use crate::error::AgentError;
 use crate::open;
 use crate::schedule::Slot;
@@ -58,7 +58,8 @@ impl CbrReceiver {
     pub fn new(context: &mut Context, endpoint: u32, flow: u32) -> Result<CbrReceiver, AgentError> {
         let socket = open::udp_receiver(context, flow)?;
         let plan = context.flow(flow);
-        let payload = u64::from(open::udp_of(plan).payload_bytes);
+        let payload_bytes = open::udp_of(plan).payload_bytes;
+        let payload = u64::from(payload_bytes);
         let Source::Cbr(cbr) = &plan.source else { unreachable!("the plan was checked: UDP has such a source") };
         let fit = open::UDP_BUFFER_BYTES / (payload + OVERHEAD_BYTES) / BURSTINESS;
         let spacing_ns = (payload + u64::from(IP_UDP_BYTES)) * 8 * 1_000_000_000 / cbr.rate_bps.max(1);
@@ -66,7 +67,7 @@ impl CbrReceiver {
             flow,
             endpoint,
             socket,
-            arrivals: Arrivals::new(),
+            arrivals: Arrivals::new(payload_bytes, Seal::new(context.job.token)),
             interval_ns: fit.saturating_mul(spacing_ns).clamp(SHORTEST_NS, LONGEST_NS),
             fresh: 0,
             ahead: 0,
@@ -121,9 +122,14 @@ impl CbrReceiver {
             for index in 0..count {
                 let arrival = self.arrivals.get(index);
                 // Datagrams before the start are probes of the path.
-                if context.epoch_ns.is_some_and(|epoch| arrival.at_ns >= epoch) {
+                if context.epoch_ns.is_none_or(|epoch| arrival.at_ns < epoch) {
+                    continue;
+                }
+                if arrival.admitted {
                     let at = context.plan_time(arrival.at_ns);
                     self.count(&arrival, at, tick);
+                } else {
+                    context.refuse(self.flow, &"a datagram");
                 }
             }
             if count < self.arrivals.room() {

@@ -10,7 +10,7 @@ use weir_traffic::CbrClock;
 use weir_units::{Histogram, Time};
 
 use crate::context::Context;
-use crate::datagram::{Batch, Header, IP_UDP_BYTES};
+use crate::datagram::{Batch, Header, IP_UDP_BYTES, Seal};
 use crate::error::AgentError;
 use crate::open;
 use crate::schedule::Slot;
@@ -53,7 +53,7 @@ impl CbrSender {
             endpoint,
             socket,
             clock,
-            batch: Batch::new(payload_bytes as usize),
+            batch: Batch::new(payload_bytes as usize, Seal::new(context.job.token)),
             payload_bytes,
             next: 0,
             refused: 0,

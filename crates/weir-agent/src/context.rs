@@ -1,5 +1,6 @@
 //! The state that all endpoints share.
 
+use std::fmt::Display;
 use std::net::SocketAddr;
 
 use weir_plan::Flow;
@@ -53,6 +54,8 @@ pub struct Context {
     pub came: Vec<u32>,
     /// Warnings that were not yet sent.
     pub warnings: Vec<String>,
+    /// Connections and datagrams that did not carry the run's token.
+    pub strangers: u64,
     /// A failure, and the instant at which it becomes final.
     pub failure: Option<(Time, AgentError)>,
 }
@@ -76,6 +79,7 @@ impl Context {
             waits: Waits::new(&job.plan),
             came: Vec::new(),
             warnings: Vec::new(),
+            strangers: 0,
             failure: None,
             job,
         })
@@ -118,6 +122,19 @@ impl Context {
     /// Warns that a figure of this run is untrustworthy.
     pub fn warn(&mut self, text: String) {
         self.warnings.push(text);
+    }
+
+    /// Counts a stranger that came to the receiver of `flow`, and warns of the first one.
+    pub fn refuse(&mut self, flow: u32, what: &dyn Display) {
+        self.strangers += 1;
+        if self.strangers == 1 {
+            let place = self.describe(flow);
+            self.warn(format!(
+                "{place}: {what} did not carry the token of this run and was refused: somebody else sends to port {}; \
+                 others are only counted, as `strangers`",
+                self.job.port(flow)
+            ));
+        }
     }
 
     /// Fails the run, unless the plan is about to end.

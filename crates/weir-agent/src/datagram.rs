@@ -1,7 +1,11 @@
 //! Datagrams of constant-bit-rate flows: their headers, and many of them in one system call.
+//!
+//! In a run with a token, each carries a part of it, and none is longer for it: in the upper bits of the header's fields
+//! (48 bits in all), or as the first bytes of a payload that is too short for a header.
 
 use std::io::{self, IoSlice};
 
+use weir_protocol::Token;
 use weir_sys::datagrams::{self, Datagram, Receiver};
 use weir_sys::socket::Socket;
 
@@ -26,17 +30,62 @@ impl Header {
     /// Length, bytes.
     pub const BYTES: usize = 24;
 
-    fn write(&self, payload: &mut [u8]) {
+    fn write(&self, payload: &mut [u8], seal: &Seal) {
+        let [number, due, sent] = seal.words;
         if let Some(place) = payload.get_mut(..Header::BYTES) {
-            place[..8].copy_from_slice(&self.number.to_be_bytes());
-            place[8..16].copy_from_slice(&self.due_ns.to_be_bytes());
-            place[16..].copy_from_slice(&self.sent_ns.to_be_bytes());
+            place[..8].copy_from_slice(&(self.number ^ number).to_be_bytes());
+            place[8..16].copy_from_slice(&(self.due_ns ^ due).to_be_bytes());
+            place[16..].copy_from_slice(&(self.sent_ns ^ sent).to_be_bytes());
         }
     }
 
-    fn read(payload: &[u8]) -> Option<Header> {
+    fn read(payload: &[u8], seal: &Seal) -> Option<Header> {
         let field = |at: usize| payload.get(at..at + 8)?.try_into().ok().map(u64::from_be_bytes);
-        Some(Header { number: field(0)?, due_ns: field(8)?, sent_ns: field(16)? })
+        let [number, due, sent] = seal.words;
+        Some(Header { number: field(0)? ^ number, due_ns: field(8)? ^ due, sent_ns: field(16)? ^ sent })
+    }
+}
+
+/// The part of a run's token that each datagram carries. Without a token it changes nothing, and admits everything.
+#[derive(Clone, Copy, Default)]
+pub struct Seal {
+    token: Option<Token>,
+    /// Combined with the fields of a header by exclusive or; their lower bits are 0.
+    words: [u64; 3],
+}
+
+impl Seal {
+    /// Lower bits of a datagram's number, and of an instant: those of a real one are no longer.
+    const NUMBER_BITS: u32 = 40;
+    const TIME_BITS: u32 = 52;
+
+    /// The seal of a run with this token.
+    pub fn new(token: Option<Token>) -> Seal {
+        let Some(secret) = token else { return Seal::default() };
+        let secret = u128::from_be_bytes(*secret.as_bytes());
+        let (first, second) = ((secret >> 64) as u64, secret as u64);
+        let times = u64::MAX << Seal::TIME_BITS;
+        let words =
+            [first & (u64::MAX << Seal::NUMBER_BITS), second & times, (second << (64 - Seal::TIME_BITS)) & times];
+        Seal { token, words }
+    }
+
+    /// Prepares the payload of a datagram, which is 0 otherwise.
+    fn mark(&self, payload: &mut [u8]) {
+        if let Some(token) = self.token.filter(|_| payload.len() < Header::BYTES) {
+            payload.iter_mut().zip(token.as_bytes()).for_each(|(place, byte)| *place = *byte);
+        }
+    }
+
+    /// Whether a datagram that begins with `head` is of this run.
+    fn admits(&self, head: &[u8]) -> bool {
+        let Some(token) = self.token else { return true };
+        match Header::read(head, self) {
+            Some(Header { number, due_ns, sent_ns }) => {
+                number >> Seal::NUMBER_BITS == 0 && (due_ns | sent_ns) >> Seal::TIME_BITS == 0
+            }
+            None => head.iter().zip(token.as_bytes()).all(|(byte, wanted)| byte == wanted),
+        }
     }
 }
 
@@ -45,12 +94,15 @@ pub struct Batch {
     payload_bytes: usize,
     payloads: Vec<u8>,
     len: usize,
+    seal: Seal,
 }
 
 impl Batch {
     /// Creates a batch of datagrams with this payload.
-    pub fn new(payload_bytes: usize) -> Batch {
-        Batch { payload_bytes, payloads: vec![0; payload_bytes * BATCH], len: 0 }
+    pub fn new(payload_bytes: usize, seal: Seal) -> Batch {
+        let mut payloads = vec![0; payload_bytes * BATCH];
+        payloads.chunks_exact_mut(payload_bytes).for_each(|payload| seal.mark(payload));
+        Batch { payload_bytes, payloads, len: 0, seal }
     }
 
     /// Empties it.
@@ -69,7 +121,7 @@ impl Batch {
             return false;
         }
         let start = self.len * self.payload_bytes;
-        header.write(&mut self.payloads[start..start + self.payload_bytes]);
+        header.write(&mut self.payloads[start..start + self.payload_bytes], &self.seal);
         self.len += 1;
         true
     }
@@ -99,18 +151,22 @@ pub struct Arrival {
     pub dropped: u32,
     /// Its header; `None` in a datagram that is too short.
     pub header: Option<Header>,
+    /// Whether it is of this run.
+    pub admitted: bool,
 }
 
 /// Receives many datagrams in one system call; only their headers are copied.
 pub struct Arrivals {
     receiver: Receiver<{ Header::BYTES }>,
     arrivals: Vec<Arrival>,
+    payload_bytes: u32,
+    seal: Seal,
 }
 
 impl Arrivals {
-    /// Creates room for a batch.
-    pub fn new() -> Arrivals {
-        Arrivals { receiver: Receiver::new(BATCH), arrivals: Vec::with_capacity(BATCH) }
+    /// Creates room for a batch of datagrams with this payload.
+    pub fn new(payload_bytes: u32, seal: Seal) -> Arrivals {
+        Arrivals { receiver: Receiver::new(BATCH), arrivals: Vec::with_capacity(BATCH), payload_bytes, seal }
     }
 
     /// Maximum datagrams of one call.
@@ -131,15 +187,11 @@ impl Arrivals {
         self.arrivals.clear();
         self.receiver.receive(socket, |datagram| {
             let Datagram { bytes, at_ns, dropped, head } = datagram;
-            let header = head.as_ref().and_then(|head| Header::read(head));
-            self.arrivals.push(Arrival { bytes, at_ns, dropped, header });
+            let head = &head[..Header::BYTES.min(bytes as usize)];
+            let of_size = self.seal.token.is_none() || bytes == self.payload_bytes;
+            let (header, admitted) = (Header::read(head, &self.seal), of_size && self.seal.admits(head));
+            self.arrivals.push(Arrival { bytes, at_ns, dropped, header, admitted });
         })
-    }
-}
-
-impl Default for Arrivals {
-    fn default() -> Arrivals {
-        Arrivals::new()
     }
 }
 
@@ -150,11 +202,50 @@ mod tests {
     #[test]
     fn a_header_is_written_where_there_is_room() {
         let header = Header { number: 7, due_ns: 1 << 40, sent_ns: u64::MAX };
+        let none = Seal::default();
         let mut payload = [0; 30];
-        header.write(&mut payload);
-        assert_eq!(Header::read(&payload), Some(header));
+        header.write(&mut payload, &none);
+        assert_eq!(Header::read(&payload, &none), Some(header));
+        assert_eq!(payload[..8], 7_u64.to_be_bytes());
         let mut short = [0; 23];
-        header.write(&mut short);
-        assert_eq!((short, Header::read(&short)), ([0; 23], None));
+        header.write(&mut short, &none);
+        assert_eq!((short, Header::read(&short, &none)), ([0; 23], None));
+        assert!(none.admits(&payload[..24]) && none.admits(&short) && none.admits(&[]));
+    }
+
+    fn sealed(length: usize, seal: &Seal) -> Vec<u8> {
+        let mut payload = vec![0; length];
+        seal.mark(&mut payload);
+        Header { number: (1 << 40) - 1, due_ns: (1 << 52) - 1, sent_ns: 3 }.write(&mut payload, seal);
+        payload
+    }
+
+    #[test]
+    fn a_seal_admits_its_own_and_a_header_is_read_back() {
+        let seal = Seal::new(Some(Token::from(*b"0123456789abcdef")));
+        let payload = sealed(24, &seal);
+        assert_eq!(
+            Header::read(&payload, &seal).map(|header| (header.number, header.sent_ns)),
+            Some(((1 << 40) - 1, 3))
+        );
+        for length in [1, 8, 16, 23, 24] {
+            assert!(seal.admits(&sealed(length, &seal)), "{length}");
+            assert!(!seal.admits(&sealed(length, &Seal::default())), "{length}");
+        }
+    }
+
+    /// Each bit of the token that a datagram carries counts: 48 in a header, all of a payload too short for one.
+    #[test]
+    fn a_seal_refuses_each_other_one() {
+        let mut carried = [0; 3];
+        for bit in 0..128 {
+            let secret = u128::from_be_bytes(*b"0123456789abcdef");
+            let seal = Seal::new(Some(Token::from(secret.to_be_bytes())));
+            let other = Seal::new(Some(Token::from((secret ^ 1 << bit).to_be_bytes())));
+            for (count, length) in carried.iter_mut().zip([4, 20, 24]) {
+                *count += u32::from(!seal.admits(&sealed(length, &other)));
+            }
+        }
+        assert_eq!(carried, [32, 128, 48]);
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! - [`session`]: the event loop and the protocol; [`context`]: the state that endpoints share.
 //! - [`tcp_sender`], [`tcp_receiver`], [`cbr_sender`], [`cbr_receiver`]: the ends of flows; [`open`]: their sockets;
-//!   [`window`]: the receive window.
+//!   [`window`]: the receive window; [`newcomers`]: connections that have not shown the run's token yet.
 //! - [`program_end`]: the ends of flows with traffic from other programs; [`program`]: their command lines;
 //!   [`command`]:
 //!   their execution; [`census`] and [`foreign`]: their connections and the sums over them; [`iperf3`]: its report;
@@ -22,7 +22,8 @@
 //! so on), the number of late instants of `measure` (`late_ticks`), and payload (`acked_bytes` of the transfers begun
 //! here, `delivered_bytes`). For each constant-bit-rate flow `N` there are also the sender's lateness
 //! (`cbr.N.send_late_*`) or the receiver's `cbr.N.received`, `lost`, `reordered`, the error of the spacing between
-//! neighbours (`spacing_error_*`) and `delay_*`.
+//! neighbours (`spacing_error_*`) and `delay_*`. In a run with a token, `strangers` are the connections and datagrams
+//! that were refused because they did not carry it.
 //!
 //! The static binary (`scripts/binaries` builds it for a checkout):
 //!
@@ -46,6 +47,7 @@ mod datagram;
 mod error;
 mod foreign;
 mod iperf3;
+mod newcomers;
 mod open;
 mod output;
 mod path;

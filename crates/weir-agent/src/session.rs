@@ -340,7 +340,7 @@ impl Session {
                 Ok(())
             }
             Endpoint::Program(end) => end.on_due(context),
-            Endpoint::TcpReceiver(_) => Ok(()),
+            Endpoint::TcpReceiver(receiver) => receiver.on_due(context),
         }
     }
 
@@ -455,6 +455,9 @@ impl Session {
         ]);
         if let Some(late) = self.start_late_ns {
             stats.insert("start_late_ns".to_owned(), late as f64);
+        }
+        if self.context.job.token.is_some() {
+            stats.insert("strangers".to_owned(), self.context.strangers as f64);
         }
         add_quantiles(&mut stats, "timer_late", &self.lateness);
         for endpoint in &self.endpoints {

@@ -9,6 +9,7 @@ use weir_units::Time;
 
 use crate::context::Context;
 use crate::error::AgentError;
+use crate::newcomers::{NEWCOMER, Newcomers};
 use crate::open;
 use crate::session::token;
 use crate::window::{WindowKeeper, WindowPlan};
@@ -23,8 +24,10 @@ pub struct TcpReceiver {
     generation: u32,
     listener: Socket,
     connection: Option<Connection>,
-    /// Connections that wait for the end of an earlier one.
-    waiting: Vec<Socket>,
+    /// Connections that wait for the end of an earlier one; with a window if they were newcomers.
+    waiting: Vec<(Socket, Option<WindowKeeper>)>,
+    /// In a run with a token.
+    newcomers: Option<Newcomers>,
     window: WindowPlan,
     /// Sizes of the transfers; empty for a flow without an end.
     sizes: Vec<u64>,
@@ -68,6 +71,7 @@ impl TcpReceiver {
             listener,
             connection: None,
             waiting: Vec::new(),
+            newcomers: Newcomers::new(context, endpoint, flow),
             window,
             sizes,
             shared,
@@ -86,10 +90,21 @@ impl TcpReceiver {
         if generation == 0 {
             return self.accept(context);
         }
+        if generation == NEWCOMER {
+            return self.admit(context);
+        }
         if generation == self.generation {
             self.read(context, ready.ended())?;
         }
         Ok(())
+    }
+
+    /// Closes connections that have not shown the run's token in time.
+    ///
+    /// # Errors
+    /// The process has no descriptor left.
+    pub fn on_due(&mut self, context: &mut Context) -> Result<(), AgentError> {
+        self.admit(context)
     }
 
     /// Records the interval of `measure.goodput` that ends at `at`.
@@ -118,19 +133,51 @@ impl TcpReceiver {
     fn accept(&mut self, context: &mut Context) -> Result<(), AgentError> {
         while let Some(socket) = self.listener.accept()? {
             // Connections before the start are probes of the path.
-            if context.begun {
-                self.waiting.insert(0, socket);
+            if !context.begun {
+                continue;
+            }
+            match &mut self.newcomers {
+                None => self.waiting.insert(0, (socket, None)),
+                Some(newcomers) => {
+                    let keeper = WindowKeeper::new(self.window, &socket, context.now)?;
+                    newcomers.take(context, (socket, keeper))?;
+                    self.screen(context);
+                }
             }
         }
         if self.connection.is_none() { self.next_connection(context) } else { Ok(()) }
     }
 
+    /// Continues with the connections that have shown the run's token.
+    fn admit(&mut self, context: &mut Context) -> Result<(), AgentError> {
+        self.screen(context);
+        if self.connection.is_none() { self.next_connection(context) } else { Ok(()) }
+    }
+
+    fn screen(&mut self, context: &mut Context) {
+        if let Some(newcomers) = &mut self.newcomers {
+            for (socket, keeper) in newcomers.screen(context) {
+                self.waiting.insert(0, (socket, Some(keeper)));
+            }
+        }
+    }
+
     /// Takes the next waiting connection, if there is one.
     fn next_connection(&mut self, context: &mut Context) -> Result<(), AgentError> {
-        while let Some(socket) = self.waiting.pop() {
+        while let Some((socket, keeper)) = self.waiting.pop() {
             self.generation += 1;
-            let keeper = WindowKeeper::new(self.window, &socket, context.now)?;
-            context.epoll.add(&socket, token(self.endpoint, self.generation), Interest::READ)?;
+            let token = token(self.endpoint, self.generation);
+            let keeper = match keeper {
+                None => {
+                    let keeper = WindowKeeper::new(self.window, &socket, context.now)?;
+                    context.epoll.add(&socket, token, Interest::READ)?;
+                    keeper
+                }
+                Some(keeper) => {
+                    context.epoll.change(&socket, token, Interest::READ)?;
+                    keeper
+                }
+            };
             self.connection = Some(Connection { socket, keeper, low_water: 0 });
             self.read_one(true);
             self.choose_low_water()?;

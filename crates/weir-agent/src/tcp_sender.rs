@@ -51,8 +51,10 @@ pub struct TcpSender {
 struct Connection {
     socket: Socket,
     established: bool,
-    /// Payload that the kernel took.
+    /// Bytes that the kernel took: the run's token, then payload.
     written: u64,
+    /// Length of the run's token; 0 without one.
+    token_bytes: u64,
     unsent_limit: u32,
     had_room_at: Time,
 }
@@ -220,8 +222,14 @@ impl TcpSender {
         socket.set(IntOption::NotSentLowWater, unsent_limit)?;
         let result = socket.connect(context.receiver(self.flow));
         context.epoll.add(&socket, token(self.endpoint, self.generation), Interest::WRITE)?;
-        let connection = Connection { socket, established: false, written: 0, unsent_limit, had_room_at: Time::ZERO };
-        self.connection = Some(connection);
+        self.connection = Some(Connection {
+            socket,
+            established: false,
+            written: 0,
+            token_bytes: context.job.token.map_or(0, |token| token.as_bytes().len() as u64),
+            unsent_limit,
+            had_room_at: Time::ZERO,
+        });
         if let Err(error) = result {
             self.lose_connection(context, error);
         }
@@ -290,6 +298,13 @@ impl TcpSender {
         if !connection.established || self.broken {
             return;
         }
+        if let Some(token) = &context.job.token {
+            match connection.introduce(token.as_bytes()) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => return self.lose_connection(context, error),
+            }
+        }
         connection.adapt(context.now);
         let zeros = context.zeros.as_slice();
         let mut budget = u64::from(connection.unsent_limit);
@@ -323,7 +338,7 @@ impl TcpSender {
             self.end_transfer(context, context.now);
             return;
         }
-        let queued = connection.socket.unacknowledged().unwrap_or(0);
+        let queued = connection.payload(connection.written).min(connection.socket.unacknowledged().unwrap_or(0));
         // At least one byte, whose acknowledgement is the end.
         active.left = Some(self.tcp.send_buffer_bytes.saturating_sub(queued).max(1));
         self.write(context);
@@ -419,10 +434,11 @@ impl TcpSender {
         let headers =
             HEADER_BYTES + if info.options & tcp_info::option::TIMESTAMPS != 0 { TIMESTAMPS_BYTES } else { 0 };
         let packets = u64::from(info.data_segs_out);
+        let sent_bytes = connection.payload(info.bytes_sent);
         let here = Totals {
-            acked_bytes: info.acked_payload(connection.written),
-            sent_bytes: info.bytes_sent,
-            sent_ip_bytes: info.bytes_sent + packets * headers,
+            acked_bytes: connection.payload(info.acked_payload(connection.written)),
+            sent_bytes,
+            sent_ip_bytes: sent_bytes + packets * headers,
             sent_packets: packets,
             retransmitted_packets: u64::from(info.total_retrans),
             timeouts: u64::from(info.total_rto),
@@ -435,6 +451,20 @@ impl TcpSender {
 }
 
 impl Connection {
+    /// Payload among the first `bytes` of the stream.
+    fn payload(&self, bytes: u64) -> u64 {
+        bytes.saturating_sub(self.token_bytes)
+    }
+
+    /// Writes what is left of the run's token, which shares a segment with the first payload; false without room.
+    fn introduce(&mut self, token: &[u8]) -> io::Result<bool> {
+        let left = token.get(self.written as usize..).unwrap_or_default();
+        if !left.is_empty() {
+            self.written += self.socket.send_ahead(left)?.unwrap_or(0) as u64;
+        }
+        Ok(self.written >= self.token_bytes)
+    }
+
     /// Writes, and requests a timestamp of the last byte's acknowledgement; returns the bytes written.
     fn write(&mut self, bytes: &[u8], last: bool) -> io::Result<u64> {
         let taken = if last { self.socket.send_stamped(bytes) } else { self.socket.send(bytes) };

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use weir_plan::Plan;
 
-use crate::Start;
+use crate::{Start, Token};
 
 /// The first line on standard input: the plan, the places of its hosts, and the part of this process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,7 +28,14 @@ pub struct Job {
     pub kernel_cc: BTreeMap<String, String>,
     /// The receiver of flow `i` listens on port `first_port + i`, so that a packet identifies its flow.
     pub first_port: u16,
+    /// The secret that connections and datagrams between agents carry; without one, agents take all that comes. The
+    /// emulator ignores it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Token>,
 }
+
+/// A run with a token is shorter, nanoseconds (52 days): the upper bits of times in datagrams carry the token.
+const MAX_TOKEN_RUN_NS: u64 = 1 << 52;
 
 /// The place of a host of the plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -118,6 +125,9 @@ impl Job {
                 self.plan.flows.len(),
                 self.first_port
             ));
+        }
+        if self.token.is_some() && self.plan.end_ns >= MAX_TOKEN_RUN_NS {
+            return fail("job.token: the plan is too long for one; expected less than 52 days".to_owned());
         }
         for (index, host) in self.hosts.iter().enumerate() {
             if host.node as usize >= self.plan.nodes.len() {
@@ -212,6 +222,20 @@ mod tests {
         assert_eq!(refusal("/ends/1", json!({"to": 1})), "job.ends[1]: the plan has no flow 1");
         assert!(refusal("/plan/flows/0/from", json!(9)).starts_with("job.plan: "));
         assert!(refusal("/hosts/0/address", json!("here")).starts_with("job: "));
+    }
+
+    #[test]
+    fn a_token_needs_a_run_of_less_than_52_days() {
+        let mut job = job();
+        job["token"] = json!("000102030405060708090a0b0c0d0e0f");
+        let read = Job::from_json(&job.to_string()).expect("a good job");
+        assert_eq!(read.token.map(|token| token.as_bytes()[15]), Some(15));
+        job["plan"]["end_ns"] = json!(MAX_TOKEN_RUN_NS);
+        let error = Job::from_json(&job.to_string()).expect_err("it is too long").to_string();
+        assert!(error.starts_with("job.token: "), "{error}");
+        job.as_object_mut().expect("a job").remove("token");
+        let read = Job::from_json(&job.to_string()).expect("a good job");
+        assert!(!serde_json::to_string(&read).expect("JSON").contains("token"));
     }
 
     #[test]

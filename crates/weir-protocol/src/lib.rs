@@ -11,8 +11,10 @@ mod job;
 mod message;
 mod queues;
 mod start;
+mod token;
 
 pub use job::{Command, End, Host, Job, JobError};
 pub use message::{ColumnType, Message, Outbox, Program, append_table};
 pub use queues::{LinkQueue, QueuesJob};
 pub use start::{Clock, Start};
+pub use token::Token;

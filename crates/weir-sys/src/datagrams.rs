@@ -34,8 +34,8 @@ pub struct Datagram<const HEAD: usize> {
     pub at_ns: u64,
     /// Datagrams that the socket has dropped so far, with [`IntOption::ReceiveDrops`](crate::socket::IntOption).
     pub dropped: u32,
-    /// The first bytes of its payload, if it has as many.
-    pub head: Option<[u8; HEAD]>,
+    /// The first bytes of its payload; if it has fewer, those that follow mean nothing.
+    pub head: [u8; HEAD],
 }
 
 /// Room for the datagrams of one system call; only their first `HEAD` bytes are copied.
@@ -70,8 +70,7 @@ impl<const HEAD: usize> Receiver<HEAD> {
         let lead_ns = 0_u64.wrapping_sub(monotonic_of_realtime(0));
         for ((bytes, control_bytes), (head, control)) in lens.zip(self.heads.iter().zip(&self.controls)) {
             let (stamp_ns, dropped) = read_control(&control::bytes(control)[..control_bytes]);
-            let head = (bytes as usize >= HEAD).then_some(*head);
-            each(Datagram { bytes, at_ns: stamp_ns.wrapping_sub(lead_ns), dropped, head });
+            each(Datagram { bytes, at_ns: stamp_ns.wrapping_sub(lead_ns), dropped, head: *head });
         }
         Ok(count)
     }
@@ -130,8 +129,9 @@ mod tests {
         let (mut room, mut came) = (Receiver::<4>::new(8), Vec::new());
         assert_eq!(room.receive(&receiver, |datagram| came.push(datagram)).expect("a socket"), 3);
         assert_eq!(room.receive(&receiver, |_| ()).expect("a socket"), 0);
-        let heads: Vec<_> = came.iter().map(|datagram| (datagram.bytes, datagram.head)).collect();
-        assert_eq!(heads, [(8, Some(*b"abcd")), (2, None), (4, Some(*b"ijkl"))]);
+        let heads: Vec<_> = came.iter().map(|datagram| (datagram.bytes, &datagram.head[..])).collect();
+        assert_eq!((heads[0], heads[1].0, heads[2]), ((8, &b"abcd"[..]), 2, (4, &b"ijkl"[..])));
+        assert_eq!(heads[1].1[..2], *b"xy");
         let slack = 50_000_000;
         for datagram in came {
             assert!(datagram.at_ns + slack >= before && datagram.at_ns <= monotonic_ns() + slack, "{datagram:?}");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrAny, SocketFlags, SocketType, accept_with, bind, connect,
-    getsockname, listen, recv, recvfrom, send, sendto, socket_with, sockopt,
+    getpeername, getsockname, listen, recv, recvfrom, send, sendto, socket_with, sockopt,
 };
 
 use crate::call::{check, get_option, ioctl, none_if_would_block, set_option};
@@ -145,12 +145,29 @@ impl Socket {
         Ok(SocketAddr::try_from(getsockname(&self.fd)?)?.port())
     }
 
+    /// The address of the peer.
+    ///
+    /// # Errors
+    /// The socket is not connected, or no longer.
+    pub fn peer(&self) -> io::Result<SocketAddr> {
+        let peer = getpeername(&self.fd)?.ok_or(Errno::NOTCONN)?;
+        Ok(SocketAddr::try_from(peer)?)
+    }
+
     /// Sends the part of `bytes` for which there is room; `None` without room.
     ///
     /// # Errors
     /// The connection has failed.
     pub fn send(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
         none_if_would_block(send(&self.fd, bytes, SendFlags::NOSIGNAL))
+    }
+
+    /// As [`send`](Socket::send), and holds the bytes back for those of the next call: they share a segment.
+    ///
+    /// # Errors
+    /// The connection has failed.
+    pub fn send_ahead(&self, bytes: &[u8]) -> io::Result<Option<usize>> {
+        none_if_would_block(send(&self.fd, bytes, SendFlags::NOSIGNAL | SendFlags::MORE))
     }
 
     /// Discards at most `most` bytes of a TCP stream without copying them; `None` if no bytes wait, 0 at the end of the

@@ -8,4 +8,5 @@ mod namespaces;
 mod pages;
 mod programs;
 mod services;
+mod strangers;
 mod workloads;

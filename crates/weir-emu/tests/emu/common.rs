@@ -80,6 +80,7 @@ pub fn job(plan: &Plan, v6: bool) -> Job {
         ends: vec![],
         kernel_cc: Default::default(),
         first_port: FIRST_PORT,
+        token: None,
     }
 }
 
