@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterator
 
 import pytest
@@ -57,6 +58,32 @@ def test_bulk_flows_fill_their_links_and_nothing_is_left(nodes: Nodes, method: H
     assert {name: nodes.sysctl(name, "net.ipv4.tcp_no_metrics_save") for name in nodes.names} == before
     assert nodes.journals() == []
     assert nodes.processes() == []
+
+
+def test_agents_have_a_token_that_is_kept_nowhere(method: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[bytes] = []
+
+    def token_bytes(count: int) -> bytes:
+        made.append(bytes(range(0xA0, 0xA0 + count)))
+        return made[-1]
+
+    monkeypatch.setattr(secrets, "token_bytes", token_bytes)
+
+    sink, outcome = execute(method, text(until="1s"))
+
+    assert made == [bytes(range(0xA0, 0xB0))]
+    strangers = {name: outcome.stats[f"{name}.strangers"] for name in Nodes.names}
+    assert strangers == dict.fromkeys(Nodes.names, 0), "agents without a token count none"
+    assert sum(sink.columns("goodput")["delivered_bytes"]) > 1e6
+    kept = json.loads(sink.text("job-a1.json"))
+    assert kept["first_port"] > 0
+    assert not {"plan", "token"} & set(kept)
+    files = {name: file.getvalue() for name, file in sink.files.items()}
+    files |= {f"{name}.txt": str(sink.columns(name)).encode() for name in sink.batches}
+    files["outcome"] = repr(outcome).encode()
+    for name, content in files.items():
+        assert made[0] not in content, name
+        assert made[0].hex().encode() not in content.lower(), name
 
 
 def test_clocks_of_one_machine_are_found_to_be_one(nodes: Nodes, method: Hosts) -> None:

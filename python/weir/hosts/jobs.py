@@ -14,6 +14,7 @@ def job(
     first_port: int,
     ends: Iterable[Mapping[str, int]] = (),
     names: Mapping[str, str] | None = None,
+    token: bytes | None = None,
 ) -> dict[str, Any]:
     """The job of an agent or an emulator (``crates/weir-protocol/src/job.rs``), as JSON has it.
 
@@ -23,8 +24,9 @@ def job(
         first_port: The port of the first flow's receiver.
         ends: The ends of flows that the process serves: ``{"from": FLOW}`` or ``{"to": FLOW}``.
         names: The kernel's name of each congestion control, by label.
+        token: A secret of the run, 16 bytes, that agents require of each other; ``None``: they take all that comes.
     """
-    return {
+    told = {
         "version": 1,
         "plan": plan,
         "hosts": list(hosts),
@@ -32,3 +34,4 @@ def job(
         "kernel_cc": dict(names or {}),
         "first_port": first_port,
     }
+    return told if token is None else {**told, "token": token.hex()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -49,6 +50,9 @@ _CALIBRATED_S = 600.0
 _AT_ONCE = ("nice", "-n", str(PRIORITY))
 """Agents need little time, but at once, whatever the load."""
 _LATE_NS = 20_000_000
+_TOKEN_BYTES = 16
+_PRIVATE = ("plan", "token")
+"""Parts of a job that are not kept with it: the plan has a file of its own, the token is a secret."""
 _UNSEEN = (".delay_p50_ns", ".delay_p99_ns", ".delay_max_ns")
 """One-way delays between two clocks that no one has set: an agent computes them, and they mean nothing."""
 
@@ -182,11 +186,12 @@ class Cell:
             {"node": host, "netns": None, "address": member.address, "device": member.device}
             for host, member in self._members.items()
         ]
+        token = secrets.token_bytes(_TOKEN_BYTES)
         self._processes: list[Process] = []
         with self._timed("ready_s"):
             for (host, member), agent in zip(self._members.items(), agents, strict=True):
-                told = job(plan, hosts, FIRST_PORT, _ends(self._plan.flows, host), names[member.name])
-                about = {key: value for key, value in told.items() if key != "plan"}
+                told = job(plan, hosts, FIRST_PORT, _ends(self._plan.flows, host), names[member.name], token)
+                about = {key: value for key, value in told.items() if key not in _PRIVATE}
                 self._keep(f"job-{member.name}.json", about)
                 command = (*(_AT_ONCE if member.keeper.is_root else ()), agent)
                 self._processes.append(session.start(member.name, member.place, command, told))
