@@ -10,6 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from bed_support import Bed, made_bed
 from nodes_support import Nodes, unavailable
 
 
@@ -19,4 +20,11 @@ def nodes(tmp_path: Path) -> Iterator[Nodes]:
     if (why := unavailable()) is not None:
         pytest.skip(why)
     with Nodes(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    """Four nodes with servers of OpenSSH."""
+    with made_bed(tmp_path_factory) as made:
         yield made

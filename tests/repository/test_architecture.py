@@ -44,7 +44,11 @@ LAYERS: dict[str, set[str]] = {
     },
     "methods": {
         *("weir._duration", "weir._errors", "weir._owner", "weir._programs", "weir._weir", "weir.bpf", "weir.cc"),
-        *("weir.confine", "weir.deploy", "weir.hosts", "weir.inventory", "weir.lab", "weir.queues", "weir.run"),
+        *("weir._inside", "weir.confine", "weir.deploy", "weir.hosts", "weir.inventory", "weir.lab", "weir.queues"),
+        *("weir.run", "weir.stages"),
+    },
+    "stages": {
+        *("weir._errors", "weir._files", "weir._inside", "weir._owner", "weir._seal", "weir.hosts", "weir.inventory"),
     },
     "archive": {"weir._inside", "weir.run"},
     "deploy": {"weir._errors", "weir._programs", "weir.hosts"},

@@ -114,7 +114,8 @@ def test_a_reservation_that_somebody_cancels_has_ended(slurm: Slurm) -> None:
     reserve.wait([one], 30)
     slurm.said("scancel", one.identity)
     until(lambda: reserve.state(one).phase is Phase.ENDED, "Slurm says that it ended")
-    assert "CANCELLED" in reserve.state(one).why
+    # While Slurm cleans the nodes it says COMPLETING.
+    until(lambda: "CANCELLED" in reserve.state(one).why, "Slurm says why")
     reserve.release(one)
 
 

@@ -1,4 +1,4 @@
-"""``weir clean --on``: machines are restored from their journals."""
+"""``weir clean --on``: machines are restored from their journals, and hooks undo what they did."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["clean_nodes"]
 
 
 def clean_nodes(on: Path, *, everything: bool, dry_run: bool, as_json: bool) -> None:
-    """Restores every node of the inventory ``on``, and prints what was undone.
+    """Restores every node of the inventory ``on``, has hooks undo what they did, and prints what was undone.
 
     Raises:
         weir.inventory.InventoryError: it is wrong.
@@ -36,11 +36,13 @@ def clean_nodes(on: Path, *, everything: bool, dry_run: bool, as_json: bool) -> 
             wanted = [(python[name], place, everything, dry_run) for name, place in made.places.items()]
             found = list(pool.map(lambda one: _clean(*one), wanted))
     found += [{"node": name, "undone": [], "removed": [], "error": str(error)} for name, error in made.failed.items()]
+    hooks = _undo(on, everything=everything, dry_run=dry_run)  # last: a node's end may be what a hook undoes
     if as_json:
-        emit_json({"nodes": found, "dry_run": dry_run})
+        emit_json({"nodes": found, "hooks": hooks, "dry_run": dry_run})
     else:
         _print(found, dry_run=dry_run)
-    if any(one["error"] for one in found):
+        _print_hooks(hooks, dry_run=dry_run)
+    if any(one["error"] for one in (*found, *hooks)):
         raise click.exceptions.Exit(_errors.FAILED)
 
 
@@ -66,6 +68,33 @@ def _clean(node: Node, place: Relay, everything: bool, dry_run: bool) -> dict[st
     except MethodError as why:
         error = str(why)
     return {"node": node.name, "undone": undone, "removed": removed, "error": error}
+
+
+def _undo(on: Path, *, everything: bool, dry_run: bool) -> list[dict[str, Any]]:
+    """What hooks of lost runs had to undo, and those of stages that were called alone."""
+    from weir.stages import HookError, remains
+
+    hooks = []
+    for remain in remains.find(on):
+        if remain.alive and not everything:
+            continue
+        calls, error = remain.lines(), None
+        if not dry_run:
+            try:
+                remain.clean()
+            except HookError as why:
+                error = str(why)
+        hooks.append({"run": None if remain.run is None else str(remain.run), "calls": calls, "error": error})
+    return hooks
+
+
+def _print_hooks(hooks: list[dict[str, Any]], *, dry_run: bool) -> None:
+    word = "would call" if dry_run else "called"
+    for one in hooks:
+        of = f", for {one['run']}" if one["run"] else ""
+        console().print(f"{word} {'; '.join(one['calls'])}{of}", markup=False)
+        if one["error"]:
+            console().print(one["error"], style="red", markup=False)
 
 
 def _print(found: list[dict[str, Any]], *, dry_run: bool) -> None:

@@ -1,4 +1,4 @@
-"""``weir hosts reserve``, ``release`` and ``status``."""
+"""``weir hosts reserve`` and ``release``, and what is reserved."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from weir.cli._common import (
 if TYPE_CHECKING:
     from weir.reserve import Reservation, State
 
-__all__ = ["release", "reserve", "status"]
+__all__ = ["release", "reserve", "show_reserved"]
 
 _INVENTORY = click.argument("inventory", type=click.Path(path_type=Path))
 _SETS = click.option("--set", "sets", multiple=True, metavar="ALIAS", help="Only this set. May be repeated.")
@@ -92,19 +92,8 @@ def release(inventory: Path, sets: tuple[str, ...], as_json: bool) -> None:
         console().print(f"nothing is kept for {inventory}")
 
 
-@click.command(
-    epilog=examples(
-        ("weir hosts status", "all reservations of weir's on this account"),
-        ("weir hosts status grid.yaml", "those that are kept for this inventory"),
-    )
-)
-@click.argument("inventory", required=False, type=click.Path(path_type=Path))
-@json_option
-def status(inventory: Path | None, as_json: bool) -> None:
-    """Show what is reserved: nodes, state in the scheduler's words, time that is left.
-
-    Asks each scheduler. Reservations of active runs are shown as well, if no INVENTORY is named.
-    """
+def show_reserved(inventory: Path | None, as_json: bool) -> None:
+    """Shows what is reserved, for one inventory or for all."""
     from weir import reserve as reservations
     from weir.reserve import remains
 

@@ -32,6 +32,7 @@ __all__ = [
     "RunFolder",
     "discard",
     "identity_of",
+    "in_use",
     "method_of",
     "now",
     "origin_of",
@@ -58,9 +59,12 @@ _IDENTITY = 1
 _REPORT = "report.html"
 _FIGURES = "figures"
 _CELLS = "cells"
-_OURS = (MANIFEST, _SCENARIO, _REPORT, _FIGURES, _CELLS, PARTIAL, _STATE)
-_FILES = (LOCK, _STATE, _SCENARIO, MANIFEST, _REPORT)
-_FOLDERS = (_CELLS, _FIGURES, PARTIAL)
+_TASKS = "tasks.json"
+_HOOKS = "hooks"
+"""What executables of an inventory have answered."""
+_OURS = (MANIFEST, _SCENARIO, _REPORT, _FIGURES, _CELLS, PARTIAL, _TASKS, _HOOKS, _STATE)
+_FILES = (LOCK, _STATE, _SCENARIO, MANIFEST, _REPORT, _TASKS)
+_FOLDERS = (_CELLS, _FIGURES, PARTIAL, _HOOKS)
 
 
 class RunFolder:
@@ -475,7 +479,7 @@ def unfinished(folders: Iterable[Path]) -> list[Path]:
     Folders that weir did not write are skipped. Creates nothing.
     """
     candidates = (run for folder in folders for run in (folder, *_folders_in(folder)))
-    return [run for run in candidates if RunFolder(run).owns_partial() and not _in_use(run)]
+    return [run for run in candidates if RunFolder(run).owns_partial() and not in_use(run)]
 
 
 def _folders_in(folder: Path) -> list[Path]:
@@ -517,8 +521,8 @@ def discard(run: Path, cells: Iterable[str]) -> None:
             folder.discard(cell)
 
 
-def _in_use(run: Path) -> bool:
-    """Whether a process writes to the run. Creates and writes nothing."""
+def in_use(run: Path) -> bool:
+    """Whether a process writes to the run, or none can be told from one. Creates and writes nothing."""
     try:
         with Folder(run) as folder:
             return is_locked(folder)

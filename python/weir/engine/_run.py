@@ -154,7 +154,11 @@ def run(
             folder.reopen()
             for job in state.waiting:
                 folder.discard(job.cell.id)
-            count = _execute(state, method, place, display)
+            try:
+                count = _execute(state, method, place, display)
+            finally:
+                for remark in executor.undo(out):
+                    display.note(remark)
             outcomes = Outcomes(jobs, state.manifests, state.failures)
             warnings = outcomes.warnings([_host.load_warning(host)] if executor.clock == "real" else [])
             manifest = run_manifest(scenario, identity, outcomes, host) | {

@@ -53,7 +53,10 @@ def main() -> None:
         _tell(messages, _attempt(job, messages, bound))
         _BUSY.release()
     for method in bound.values():
-        method.close()
+        try:
+            method.close()
+        except methods.MethodError as error:  # the cells are complete all the same
+            print(f"not everything was undone: {error}", file=sys.stderr, flush=True)
     os._exit(0)
 
 
@@ -120,6 +123,9 @@ def _execute(job: dict[str, Any], method: methods.Method, messages: TextIO) -> t
             _tell(messages, {"type": "progress", "id": job["id"], "now_ns": now_ns, **seen})
 
     inside = Path(job["inside"]) if "inside" in job else None
+    facts = job["manifest"]
+    about = methods.About(run=Path(job["run"]), cell=job["id"], factors=facts["factors"], repeat=facts["repeat"])
+    method.prepare(about)
     with CellWriter(Path(job["run"]), job["id"], inside) as cell:
         outcome = method.execute(job["plan"], cell, progress)
         if undeclared := sorted(cell.written - method.tables):

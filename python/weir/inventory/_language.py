@@ -12,6 +12,7 @@ from weir import reserve
 from weir.inventory._ranges import MAX_NODES, RANGE
 from weir.language import (
     DELAY,
+    DURATION,
     NAME,
     RATE,
     Choice,
@@ -35,7 +36,7 @@ from weir.language import (
 )
 from weir.reserve import Request, RequestError, ReserveError
 
-__all__ = ["ROOT", "ConnectionSpec", "NodeSpec", "Root", "SetSpec", "Written", "schema"]
+__all__ = ["ROOT", "ConnectionSpec", "HookSpec", "HooksSpec", "NodeSpec", "Root", "SetSpec", "Written", "schema"]
 
 _WHOLE = re.compile("[0-9]{1,18}")
 _HOST = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]|:|" + RANGE + r")*"
@@ -189,6 +190,53 @@ class _Part:
         return _PART.schema(defs)
 
 
+_WORD = Text("a program or an argument, without control characters", r"[^\x00-\x1f\x7f]+", 1000)
+_PROGRAM = Text("an executable, such as `./image.sh`", r"[^\x00-\x1f\x7f-][^\x00-\x1f\x7f]*", 1000)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HookSpec(Spec):
+    """An executable with arguments, or with a limit of its own."""
+
+    run: tuple[str, ...] = key(
+        OneOrEach(_WORD, 100),
+        "The executable and its arguments; a path is relative to this file, and a name without `/` is found in `PATH`.",
+    )
+    limit: int | None = key(DURATION, "Time after which it is ended, at most 24h. Default: 10min.", default=None)
+
+
+class _HookType:
+    """An executable, or a mapping."""
+
+    what = "an executable such as `./image.sh`, or `{run: [./image.sh, --fast], limit: 30min}`"
+
+    def __init__(self) -> None:
+        self._shape: ShapeOf[Any] = ShapeOf(self.what, scalar=_PROGRAM, mapping=Struct(HookSpec))
+
+    def parse(self, node: Node, log: Log) -> HookSpec:
+        if isinstance(node, Scalar) and node.text.startswith("-"):
+            text = "is no executable; arguments are written `{run: [./image.sh, --fast]}`"
+            raise log.error(node.mark, f"{describe(node)} {text}")
+        value = self._shape.parse(node, log)
+        return value if isinstance(value, HookSpec) else HookSpec(mark=node.mark, run=(value,))
+
+    def schema(self, defs: Definitions) -> dict[str, Any]:
+        return self._shape.schema(defs)
+
+
+_HOOKS = OneOrEach(_HookType(), 100)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HooksSpec(Spec):
+    """Executables for equipment that weir does not know, one after another. They run on this machine, as you."""
+
+    deploy: tuple[HookSpec, ...] = key(_HOOKS, "Before the nodes are connected, once a run.", default=())
+    configure: tuple[HookSpec, ...] = key(_HOOKS, "Before each cell.", default=())
+    collect: tuple[HookSpec, ...] = key(_HOOKS, "After each cell.", default=())
+    clean: tuple[HookSpec, ...] = key(_HOOKS, "When the run has ended, however it has.", default=())
+
+
 @dataclass(frozen=True, kw_only=True)
 class Root(Spec):
     """The machines of an experiment; see docs/hosts.md."""
@@ -210,6 +258,7 @@ class Root(Spec):
         "Whose the network is. Default: `existing`.",
         default="existing",
     )
+    hooks: HooksSpec | None = key(Struct(HooksSpec), "Executables for stages of an experiment.", default=None)
 
 
 ROOT = Struct(Root)

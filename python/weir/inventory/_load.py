@@ -13,7 +13,7 @@ from typing import Any
 from weir.inventory import _language as lang
 from weir.inventory._errors import InventoryError
 from weir.inventory._ranges import MAX_NODES, count, expand
-from weir.inventory._types import Connection, Inventory, Network, Node, NodeSet, Part, Role
+from weir.inventory._types import STAGES, Connection, Hook, Inventory, Network, Node, NodeSet, Part, Role
 from weir.language import (
     MAX_BYTES,
     About,
@@ -39,6 +39,7 @@ _NO_SECRETS = (
     "an inventory has no secrets, because it is copied into runs: let `ssh-agent` hold the key, or name a key file "
     "with `key`"
 )
+_LIMIT_S, _MAX_LIMIT_S = 600.0, 86_400.0
 _PART = re.compile(r"([^\[]+)(?:\[([0-9]+)(?:\.\.([0-9]+))?\])?")
 
 
@@ -121,6 +122,7 @@ class _Reader:
             connections=tuple(self.connection(spec, sets) for spec in root.connections),
             roles=self.roles(root, sets),
             network=network,
+            hooks=self.hooks(root.hooks),
             mark=root.mark,
         )
 
@@ -232,3 +234,18 @@ class _Reader:
             self.log.error(written.mark, f"`{written.text}`: set `{alias}` has the nodes 1 to {size}")
             return None
         return Part(set=alias, first=first, last=last)
+
+    # Hooks.
+
+    def hooks(self, spec: lang.HooksSpec | None) -> dict[str, tuple[Hook, ...]]:
+        named = {stage: getattr(spec, stage, ()) for stage in STAGES}
+        return {stage: tuple(self.hook(one) for one in several) for stage, several in named.items() if several}
+
+    def hook(self, spec: lang.HookSpec) -> Hook:
+        program, *arguments = spec.run
+        limit_s = _LIMIT_S if spec.limit is None else spec.limit / 1e9
+        if not 1 <= limit_s <= _MAX_LIMIT_S:
+            self.log.error(spec.at("limit"), "expected a time from 1s to 24h")
+        if "/" in program:
+            program = str((self.folder / Path(program).expanduser()).absolute())
+        return Hook(command=(program, *arguments), limit_s=limit_s, mark=spec.mark)

@@ -11,10 +11,12 @@ from weir.language import NOWHERE, Mark, Problem
 from weir.plan import Plan
 from weir.reserve import Request
 
-__all__ = ["Connection", "Inventory", "Network", "Node", "NodeSet", "Part", "Role"]
+__all__ = ["STAGES", "Connection", "Hook", "Inventory", "Network", "Node", "NodeSet", "Part", "Role"]
 
 Network = Literal["existing", "emulated"]
 """Links as they are, or with the delay, rate and loss that the scenario asks for."""
+STAGES = ("deploy", "configure", "collect", "clean")
+"""Stages of an experiment for which an inventory may name executables."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +120,17 @@ class Role:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Hook:
+    """An executable that this machine runs at a stage of an experiment (:mod:`weir.stages`)."""
+
+    command: tuple[str, ...]
+    """It and its arguments; the first is an absolute path, or a name to be found in ``PATH``."""
+    limit_s: float
+    """Time after which it is ended, seconds."""
+    mark: Mark = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Inventory:
     """The machines of an experiment. Sets, roles and nodes are in the order of the file."""
 
@@ -127,6 +140,8 @@ class Inventory:
     connections: tuple[Connection, ...] = ()
     roles: tuple[Role, ...] = ()
     network: Network = "existing"
+    hooks: Mapping[str, tuple[Hook, ...]] = field(default_factory=dict)
+    """By stage; a stage without any is missing."""
     mark: Mark = field(default=NOWHERE, compare=False, repr=False)
 
     @property

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from weir.hosts.fitness import Wish
 
-__all__ = ["TABLES", "Method", "Outcome", "Plan", "Progress", "Sink"]
+__all__ = ["TABLES", "About", "Method", "Outcome", "Plan", "Progress", "Sink"]
 
 Plan = Mapping[str, Any]
 """A plan, parsed."""
@@ -50,6 +50,18 @@ class Sink(Protocol):
         Raises:
             OSError: it cannot be created.
         """
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """A cell of a run, as its method may have to tell others of it."""
+
+    run: Path
+    """The folder of the run."""
+    cell: str
+    """Its id."""
+    factors: Mapping[str, str] = field(default_factory=dict)
+    repeat: int = 0
 
 
 @dataclass(frozen=True)
@@ -110,6 +122,17 @@ class Method(abc.ABC):
             MethodError: the plan asks for something that it lacks.
         """
         return {}
+
+    def prepare(self, about: About) -> None:
+        """Tells which cell the next :meth:`execute` is about. Without this call it is about none of a run."""
+        return
+
+    def undo(self, run: Path) -> Iterator[str]:
+        """Undoes what a process that was killed has left of the run in the folder ``run``; remarks for users.
+
+        It is called when no process executes a cell of the run any more.
+        """
+        return iter(())
 
     def close(self) -> None:
         """Gives up what :meth:`execute` keeps from one plan to the next."""

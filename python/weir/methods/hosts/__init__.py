@@ -16,14 +16,18 @@ from typing import Any, Literal
 from weir.deploy import describe
 from weir.hosts.fitness import Wish
 from weir.hosts.relay import Relay
-from weir.inventory import Inventory, InventoryError, Node, load
+from weir.inventory import Inventory, InventoryError, Node, load, used_hosts
 from weir.inventory.reserved import reserved
-from weir.methods import TABLES, LostError, Method, MethodError, Outcome, Progress, Sink
+from weir.methods import TABLES, About, LostError, Method, MethodError, Outcome, Progress, Sink
 from weir.methods._document import plan_of
 from weir.methods.hosts._cell import Cell
 from weir.methods.hosts._controls import Controls
 from weir.methods.hosts._fleet import Connect, Fleet
 from weir.methods.hosts._settings import changes, obstacle
+from weir.methods.hosts._work import Work
+from weir.plan import Plan
+from weir.stages import HookError, remains, tasks
+from weir.stages import obstacle as hook_obstacle
 
 __all__ = ["Hosts"]
 
@@ -69,6 +73,7 @@ class Hosts(Method):
         self._held: Inventory | None = None
         self._text = b""
         self._reservations = contextlib.ExitStack()
+        self._work = Work(None)
 
     def on(self, inventory: str) -> Hosts:
         """See :meth:`weir.methods.Method.on`."""
@@ -76,15 +81,45 @@ class Hosts(Method):
         found._file = inventory
         return found
 
+    def prepare(self, about: About) -> None:
+        """See :meth:`weir.methods.Method.prepare`."""
+        if self._work.run is None and self._held is None:
+            self._work = Work(about.run)
+        self._work.about = about
+
     def close(self) -> None:
-        """See :meth:`weir.methods.Method.close`: restores every node."""
+        """See :meth:`weir.methods.Method.close`: restores every node, and undoes what hooks did."""
+        work, self._work = self._work, Work(None)
+        if self._fleet is None:
+            return
+        with work.tasks.task("clean"):
+            self._leave(work)
+
+    def _leave(self, work: Work) -> None:
         fleet, self._fleet = self._fleet, None
         try:
             if fleet is not None:
                 fleet.close()
         finally:
             self._held = None
-            self._reservations.close()
+            try:
+                work.clean()
+            finally:
+                self._reservations.close()
+
+    def undo(self, run: Path) -> Iterator[str]:
+        """See :meth:`weir.methods.Method.undo`: calls the hooks of a run whose process was killed."""
+        tasks.interrupt(run)
+        with contextlib.suppress(OSError, ValueError):
+            if any(task.stage == "clean" and task.state == "failed" for task in tasks.read(run)):
+                return  # its process has tried, and said so
+        for remain in () if self._file is None else remains.find(self._file):
+            if remain.run == run.absolute() and not remain.alive:
+                yield "undoing what hooks of the inventory did"
+                try:
+                    remain.clean()
+                except HookError as error:
+                    yield f"not everything was undone: {error}"
 
     def available(self) -> str | None:
         """``None``, or what it lacks."""
@@ -95,7 +130,7 @@ class Hosts(Method):
         try:
             typed = plan_of(plan)
             held = self._inventory()
-            why = obstacle(typed, held.network)
+            why = obstacle(typed, held.network) or hook_obstacle(held)
             if why is None:
                 _with_anyone(held).bind(typed)
         except (MethodError, InventoryError) as error:
@@ -130,25 +165,52 @@ class Hosts(Method):
         """Executes ``plan``; see :meth:`weir.methods.Method.execute`."""
         if self._file is None:
             raise MethodError(_WITHOUT)
-        if self._fleet is None:
-            self._fleet = Fleet(self._connect or _by_ssh)
+        fleet = self._fleet = self._fleet or Fleet(self._connect or _by_ssh)
+        document = json.loads(plan)
+
+        def cell(held: Inventory) -> Cell:
+            return Cell(document, held, fleet, self._controls, sink, progress, self._work)
+
         try:
             if self._held is None:
-                self._held = self._reservations.enter_context(reserved(self._inventory()))
+                self._held = self._reserved()
                 self._text = Path(self._file).read_bytes()
             sink.open("inventory.yaml").write(self._text)  # it has no secrets: the loader refuses them
-            return Cell(json.loads(plan), self._held, self._fleet, self._controls, sink, progress).execute()
+            if self._work.deployed:
+                return cell(self._held).execute()
+            typed = plan_of(document)
+            with self._work.tasks.task("deploy", nodes=_names(self._held, typed)):
+                self._work.deploy(self._held, typed.title)
+                first = cell(self._held)
+                first.deploy()
+            return first.execute()
+        except HookError as error:  # the next cell would need it, too
+            raise LostError(str(error)) from error
         except InventoryError as error:
             raise MethodError(str(error)) from error
         except LostError:
             raise
         except MethodError as error:
-            gone = [name for name, member in self._fleet.all.items() if member.place.gone]
+            gone = [name for name, member in fleet.all.items() if member.place.gone]
             if gone:
                 raise LostError(f"{', '.join(gone)} is lost, before the run had begun: {error}") from error
             raise
+
+    def _reserved(self) -> Inventory:
+        """The inventory with nodes, which are reserved until the end."""
+        inventory = self._inventory()
+        if not inventory.unreserved:
+            return inventory
+        with self._work.tasks.task("reserve"):
+            return self._reservations.enter_context(reserved(inventory))
 
     def _inventory(self) -> Inventory:
         if self._file is None:
             raise MethodError(_WITHOUT)
         return load(self._file)
+
+
+def _names(inventory: Inventory, plan: Plan) -> list[str]:
+    """The nodes that take the place of hosts with flows."""
+    used = used_hosts(plan)
+    return [node.name for host, node in inventory.bind(plan).items() if host in used]

@@ -33,7 +33,9 @@ from weir.methods.hosts._fleet import Fleet, Member, together
 from weir.methods.hosts._losses import losses
 from weir.methods.hosts._settings import WISHED, changes, limits
 from weir.methods.hosts._times import Times
+from weir.methods.hosts._work import Work
 from weir.plan import Flow
+from weir.stages import HookError
 
 __all__ = ["Cell"]
 
@@ -68,6 +70,7 @@ class Cell:
         controls: Controls,
         sink: Sink,
         progress: Progress,
+        work: Work,
     ) -> None:
         """Connects to the nodes of the plan that are not connected yet.
 
@@ -79,6 +82,7 @@ class Cell:
         self._plan = plan = plan_of(document)
         self._sink = sink
         self._progress = progress
+        self._work = work
         self._controls = controls
         self._fleet = fleet
         self._warnings: list[str] = []
@@ -92,19 +96,49 @@ class Cell:
         self._failed: dict[str, str] = {}
         self._begin_ns = 0
 
+    @property
+    def nodes(self) -> list[str]:
+        """The names of its nodes."""
+        return [member.name for member in self._all]
+
+    def deploy(self) -> None:
+        """Brings the agent to its nodes, where it is not yet."""
+        with self._timed("agents_s"):
+            together(_agent, self._all)
+
     def execute(self) -> Outcome:
         """Executes it; see :meth:`weir.methods.Method.execute`."""
+        with self._work.stage("configure", self.nodes):
+            self._tell_former()
+            with self._timed("environment_s"):
+                self._keep_environments()
+            self._work.call("configure", self._sink)
+            with self._timed("settings_s"):
+                changed = self._configure()
+            with self._timed("congestion_controls_s"):
+                names = self._controls.names(self._plan, self._all)
+        with self._work.stage("execute", self.nodes):
+            outcome = self._execute(changed, names)
+        if outcome.partial is not None:
+            self._work.tasks.fail("execute", outcome.partial)
+        return self._collect(outcome)
+
+    def _collect(self, outcome: Outcome) -> Outcome:
+        """What the inventory's hooks collect belongs to the cell; without it the cell is not complete."""
+        try:
+            with self._work.stage("collect", self.nodes):
+                self._work.call("collect", self._sink)
+        except HookError as error:
+            partial = str(error) if outcome.partial is None else f"{outcome.partial}; {error}"
+            return Outcome(outcome.warnings, outcome.stats, partial=partial, lost=True)
+        return outcome
+
+    def _execute(
+        self, changed: Mapping[str, Sequence[Mapping[str, Any]]], names: Mapping[str, Mapping[str, str]]
+    ) -> Outcome:
         from weir import _weir
 
-        self._tell_former()
-        with self._timed("environment_s"):
-            self._keep_environments()
-        with self._timed("settings_s"):
-            changed = self._configure()
-        with self._timed("congestion_controls_s"):
-            names = self._controls.names(self._plan, self._all)
-        with self._timed("agents_s"):
-            agents = together(lambda member: member.programs.get("weir-agent") or _agent(member), self._all)
+        agents = [_agent(member) for member in self._all]
         with self._timed("calibration_s"):
             self._calibrate()
         checks = Checks(len(self._plan.flows), len(self._plan.links), len(_weir.event_kinds()))
@@ -306,7 +340,9 @@ def _facts(member: Member) -> dict[str, Any]:
 
 
 def _agent(member: Member) -> str:
-    return member.programs.setdefault("weir-agent", deploy(member.keeper, "weir-agent"))
+    if "weir-agent" not in member.programs:
+        member.programs["weir-agent"] = deploy(member.keeper, "weir-agent")
+    return member.programs["weir-agent"]
 
 
 def _ends(flows: Sequence[Flow], host: int) -> list[dict[str, int]]:
