@@ -22,7 +22,9 @@ def hooks(text: str) -> str:
 def test_hooks_are_named_by_stage(tmp_path: Path) -> None:
     file = tmp_path / "nodes.yaml"
     file.write_text(
-        hooks("{deploy: ./image.sh, configure: [router/set.py, {run: [tool, --rate, 5], limit: 30s}], clean: [/bin/x]}")
+        hooks(
+            "{deploy: ./image.sh, configure: [router/set.py, {run: [tool, --rate, '5'], limit: 30s}], clean: [/bin/x]}"
+        )
     )
     found = load(file)
     assert list(found.hooks) == ["deploy", "configure", "clean"]

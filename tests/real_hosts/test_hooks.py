@@ -44,7 +44,7 @@ class Lab:
         path.chmod(0o755)
 
     def inventory(self, hooks: dict[str, Any]) -> None:
-        sets = {"A": {"nodes": [{"name": "a1", "address": "10.9.9.1", "port": 2222}, "a2"], "user": "me"}}
+        sets = {"A": {"nodes": [{"name": "a1", "address": "127.0.0.1", "port": 1}, "127.0.0.2"], "user": "me"}}
         connections = [{"between": ["A", "A"], "rate": "1Gbps", "rtt": "18ms"}]
         self.file.write_text(json.dumps({"sets": sets, "connections": connections, "hooks": hooks}))
 
@@ -114,7 +114,7 @@ def test_a_hook_is_told_where_it_is_and_what_it_is_for(lab: Lab, tmp_path: Path)
                 "interface": None,
                 "experiment_address": None,
             }
-            for name, address, port in (("a1", "10.9.9.1", 2222), ("a2", "a2", None))
+            for name, address, port in (("a1", "127.0.0.1", 1), ("127.0.0.2", "127.0.0.2", None))
         ],
         "connections": [{"between": ["A", "A"], "rate_bps": 1_000_000_000, "rtt_ns": 18_000_000}],
         "cell": CELL,

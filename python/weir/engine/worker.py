@@ -56,7 +56,9 @@ def main() -> None:
         try:
             method.close()
         except methods.MethodError as error:  # the cells are complete all the same
-            print(f"not everything was undone: {error}", file=sys.stderr, flush=True)
+            from weir._terminal import say
+
+            say(f"not everything was undone: {error}", err=True)
     os._exit(0)
 
 

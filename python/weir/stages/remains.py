@@ -21,7 +21,7 @@ class Remain:
     @property
     def alive(self) -> bool:
         """Whether a process that runs undoes it at its end."""
-        return self.record.alive
+        return self.record.alive and not self.kept
 
     @property
     def kept(self) -> bool:

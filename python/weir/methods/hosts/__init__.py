@@ -114,7 +114,7 @@ class Hosts(Method):
             if any(task.stage == "clean" and task.state == "failed" for task in tasks.read(run)):
                 return  # its process has tried, and said so
         for remain in () if self._file is None else remains.find(self._file):
-            if remain.run == run.absolute() and not remain.alive:
+            if remain.run == run.absolute() and not remain.alive and not remain.kept:
                 yield "undoing what hooks of the inventory did"
                 try:
                     remain.clean()
