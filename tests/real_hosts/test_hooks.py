@@ -18,6 +18,7 @@ import pytest
 from shared import ROOT, Weir, argv, environment
 from weir.inventory import load
 from weir.stages import HookError, Hooks, remains
+from weir.stages.tasks import Tasks
 
 CELL = {"id": "0001-r0", "repeat": 0, "factors": {"rate": "20Mbps"}}
 
@@ -366,3 +367,28 @@ def test_an_inventory_whose_hook_is_missing_is_refused_before_a_run(lab: Lab, tm
     done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
     assert done.returncode != 0
     assert "missing.sh is no executable file" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", '{"tasks": 5}', '{"tasks": [{"stage": "dance", "state": "done", "since": "now", "nodes": []}]}'],
+)
+def test_the_tasks_of_a_run_may_be_damaged(weir: Weir, tmp_path: Path, content: str) -> None:
+    (tmp_path / "tasks.json").write_text(content)
+    done = weir("hosts", "status", tmp_path)
+    assert done.code == 2
+    assert "tasks.json is damaged: expected tasks with stage, state and since" in done.err
+
+
+def test_a_task_is_shown_as_what_became_of_it(weir: Weir, tmp_path: Path) -> None:
+    assert "has no tasks" in weir("hosts", "status", tmp_path).out
+    with pytest.raises(RuntimeError), Tasks(tmp_path).task("deploy", nodes=["a1", "a2"]):
+        raise RuntimeError("no \x1b[31mpower")
+    (line,) = [line for line in weir("hosts", "status", tmp_path).out.splitlines() if line.startswith("deploy")]
+    assert "failed" in line
+    assert "a1 ... a2" in line
+    assert "\x1b" not in line
+    context = Tasks(tmp_path, fresh=False).task("execute", cell="0000-r0")
+    context.__enter__()
+    shown = {task["stage"]: task["state"] for task in weir("hosts", "status", tmp_path, "--json").json["tasks"]}
+    assert shown == {"deploy": "failed", "execute": "interrupted"}, "nobody writes to this folder"

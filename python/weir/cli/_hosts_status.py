@@ -45,7 +45,7 @@ def _show_run(run: Path, as_json: bool) -> None:
     try:
         found = tasks.read(run)
     except ValueError as error:
-        raise click.ClickException(str(error)) from error
+        raise click.BadParameter(str(error), param_hint="DIR") from error
     active = in_use(run)
     rows = [(task, "interrupted" if task.state == "active" and not active else task.state) for task in found]
     complete = len(list(run.glob("cells/*/manifest.json"))) - len(_partial(run))

@@ -39,7 +39,8 @@ def command(folders: tuple[Path, ...], on: Path | None, everything: bool, dry_ru
 
     With --on, it cleans the machines of an inventory instead of this one: each has a journal of what weir changes
     there, with the values before, and is restored from that alone. weir's programs in ~/.cache/weir are removed.
-    Machines that an active experiment uses are kept, unless --all is given.
+    Hooks of the inventory then undo what they did for runs that are no more. Machines that an active experiment uses
+    are kept, unless --all is given.
     """
     if on is not None:
         if folders:
