@@ -181,6 +181,39 @@ def test_what_a_lost_run_left_is_undone_by_the_next(method: Hosts, equipment: Eq
     assert not record.exists()
 
 
+SCHEDULER = f"""#!{sys.executable}
+import json, os, sys
+told = json.load(sys.stdin)
+place = os.path.dirname(os.path.abspath(__file__))
+if told["do"] in ("submit", "release"):
+    with open(os.path.join(place, "log.jsonl"), "a") as log:
+        log.write(json.dumps({{"stage": told["do"], "nodes": []}}) + "\\n")
+released = '"release"' in open(os.path.join(place, "log.jsonl")).read()
+nodes = json.load(open(os.path.join(place, "nodes.json")))
+print(json.dumps({{"id": "7", "state": "ended" if released else "active", "nodes": [] if released else nodes}}))
+"""
+
+
+def test_reserved_nodes_are_there_for_every_hook(nodes: Nodes, equipment: Equipment, tmp_path: Path) -> None:
+    (equipment.folder / "scheduler.py").write_text(SCHEDULER)
+    (equipment.folder / "scheduler.py").chmod(0o755)
+    said = json.loads(equipment.inventory.read_text())
+    (equipment.folder / "nodes.json").write_text(json.dumps(said["sets"]["B"]["nodes"]))
+    said["sets"]["B"] = {"reserve": {"by": "command", "program": ["./scheduler.py"], "nodes": 2, "time": "1h"}}
+    equipment.inventory.write_text(json.dumps(said))
+    method = Hosts(nodes.connect).on(str(equipment.inventory))
+    try:
+        execute(method, tmp_path, 0)
+    finally:
+        method.close()
+    cell = [("configure", "0000-r0"), ("collect", "0000-r0")]
+    assert equipment.calls() == [("submit", None), ("deploy", None), *cell, *UNDONE, ("release", None)]
+    told = [one for one in equipment.told() if one["stage"] not in ("submit", "release")]
+    assert {tuple(node["name"] for node in one["nodes"]) for one in told} == {("a1", "a2", "b1", "b2")}
+    assert list(states(tmp_path)) == ["reserve", "deploy", "configure", "execute", "collect", "clean"]
+    assert set(states(tmp_path).values()) == {"done"}
+
+
 # Over SSH.
 
 
