@@ -208,6 +208,7 @@ class FakeClaim:
     source: str = ""
     note: str = ""
     expected: str = "holds"
+    basis: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -92,5 +92,6 @@ def _details(verdict: Verdict, *, verbose: bool) -> list[str]:
     if verdict.note and (verbose or verdict.outcome != "holds"):
         found.append(" ".join(verdict.note.split()))
     if verbose:
+        found += [f"{name.replace('_', ' ')}: {text}" for name, text in verdict.basis.items() if name != "id"]
         found += verdict.warnings
     return found

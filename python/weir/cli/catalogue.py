@@ -183,7 +183,7 @@ def _as_dict(name: str, scenario: Scenario) -> dict[str, Any]:
         "rationale": scenario.rationale,
         "cells": len(scenario.cells()),
         "claims": [
-            {"claim": e.claim, "check": e.check, "source": e.source, "note": e.note, "expected": e.expected}
+            {"claim": e.claim, "check": e.check, "source": e.source, "note": e.note, "expected": e.expected, **e.basis}
             for e in scenario.expect
         ],
     }

@@ -64,6 +64,10 @@ class Expectation(Protocol):
     def expected(self) -> str:
         """The known outcome: ``holds`` or ``fails``."""
 
+    @property
+    def basis(self) -> Mapping[str, str]:
+        """What else the scenario says about it: ``id``, ``paper``, ``tolerance``, ``refuted_by``; each if given."""
+
 
 class Scenario(Protocol):
     """The engine's view of a scenario."""

@@ -93,4 +93,5 @@ def _claim(expectation: Expectation) -> dict[str, Any]:
         "source": expectation.source,
         "note": expectation.note,
         "expected": expectation.expected,
+        **expectation.basis,
     }

@@ -15,6 +15,7 @@ __all__ = ["Comparison", "Headline", "ShownVerdict", "headline", "verdicts"]
 
 
 _MAX_COUNT = 60
+_BASIS = {"tolerance": "tolerance", "refuted_by": "refuted by"}
 
 
 @dataclass(frozen=True)
@@ -77,12 +78,14 @@ def verdicts(run: RunView, level: float = 0.95) -> list[ShownVerdict]:
 
 
 def _shown(verdict: Verdict) -> ShownVerdict:
-    details = [("source", verdict.source), ("check", verdict.check), ("where", _places(verdict.where))]
+    details = [("source", verdict.source), ("paper", verdict.basis.get("paper", ""))]
+    details += [("check", verdict.check), ("where", _places(verdict.where))]
     decisive = verdict.decisive
     if decisive is not None:
         details.append(("measured", _measured(decisive)))
     details.append(("explanation", _explanation(verdict)))
     details += [("news", verdict.news), ("note", " ".join(verdict.note.split()))]
+    details += [(text, verdict.basis.get(name, "")) for name, text in _BASIS.items()]
     details += [("warning", text) for text in verdict.warnings]
     shown = tuple((name, text) for name, text in details if text)
     comparisons = tuple(_comparison(m) for m in verdict.measured[:_MAX_COUNT]) if len(verdict.measured) > 1 else ()

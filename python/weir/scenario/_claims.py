@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
@@ -31,6 +31,7 @@ class Expectation:
     """A claim about the results of the cells whose factors have the values in ``where`` (empty: all cells).
 
     ``expected`` is ``holds``, or ``fails`` for a claim that is known not to hold here, for the reason in ``note``.
+    ``claim`` begins with the identifier, if there is one: ``A1: one flow alone fills its link``.
     """
 
     claim: str
@@ -40,6 +41,8 @@ class Expectation:
     note: str
     line: int
     expected: str = "holds"
+    basis: Mapping[str, str] = field(default_factory=dict)
+    """What else the scenario says about the claim: ``id``, ``paper``, ``tolerance``, ``refuted_by``; each if given."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class Unjudged:
     claim: str
     source: str
     reason: str
+    basis: Mapping[str, str] = field(default_factory=dict)
+    """As for an expectation."""
 
 
 def expectations(
@@ -75,7 +80,7 @@ def expectations(
         expectation, missing, left_out = _expectation(claim, sweep, written, phases, log, version)
         reason = missing or _undecidable(claim, expectation, version) or left_out
         if reason:
-            others.append(Unjudged(claim.claim, claim.source, reason))
+            others.append(Unjudged(_titled(claim), claim.source, reason, _basis(claim)))
         else:
             decided.append(expectation)
     return tuple(decided), tuple(others)
@@ -111,7 +116,18 @@ def _expectation(
     note, expected = other.note or claim.note, other.expected or claim.expected
     if expected == "fails" and not note:
         log.error(claim.at("expected"), "a claim that is known to fail needs a `note` that says why")
-    return Expectation(claim.claim, where, check, claim.source, note, claim.mark.line, expected), missing, left_out
+    line = claim.mark.line
+    found = Expectation(_titled(claim), where, check, claim.source, note, line, expected, _basis(claim))
+    return found, missing, left_out
+
+
+def _titled(claim: Claim) -> str:
+    return f"{claim.id}: {claim.claim}" if claim.id else claim.claim
+
+
+def _basis(claim: Claim) -> dict[str, str]:
+    given = {"id": claim.id, "paper": claim.paper, "tolerance": claim.tolerance, "refuted_by": claim.refuted_by}
+    return {name: " ".join(text.split()) for name, text in given.items() if text}
 
 
 def _undecidable(claim: Claim, expectation: Expectation, version: Version) -> str:

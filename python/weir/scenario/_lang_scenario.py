@@ -189,7 +189,15 @@ class RealtimeClaim(Spec):
 class Claim(Spec):
     """A claim about the results, checked after the run. If it fails, `weir run` exits with 1."""
 
+    id: str = key(
+        Text("an identifier such as `A1`", "[A-Za-z][A-Za-z0-9_.-]*", 20),
+        "Identifier of the claim in a list of claims, such as `A1`. Several checks may decide parts of one claim.",
+        default="",
+    )
     claim: str = key(TEXT, "The claim in words.")
+    paper: str = key(Text(most=500), "What the source reports: its figure, such as `784 Mb/s`.", default="")
+    tolerance: str = key(TEXT, "Why the check allows as much as it does, and not more.", default="")
+    refuted_by: str = key(TEXT, "The result that would refute the claim.", default="")
     where: dict[str, tuple[str, Node]] | None = key(
         MapOf(_WhereValue(), "a swept factor", "[A-Za-z][A-Za-z0-9_.-]*"),
         "The cells that the claim covers: swept factors by short name, and their values. Default: all cells.",
@@ -197,7 +205,7 @@ class Claim(Spec):
     )
     check: str = key(Text(most=1000), "The claim as an expression, such as `goodput.aggregate.max <= 3.5Gbps`.")
     source: str = key(TEXT, "Where the claim comes from.", default="")
-    note: str = key(TEXT, "A remark for the reader: the reason for a tolerance, or why the claim fails.", default="")
+    note: str = key(TEXT, "A remark for the reader, such as why the claim fails.", default="")
     expected: str = key(
         Choice(
             "an outcome",

@@ -89,6 +89,7 @@ def _unreadable(expectation: Expectation, error: ExpectError) -> Verdict:
         (explanation,),
         expectation.note,
         expectation.expected,
+        basis=expectation.basis,
     )
 
 
@@ -153,6 +154,7 @@ class Judge:
             self.expectation.note,
             self.expectation.expected,
             self.level,
+            self.expectation.basis,
         )
 
     def _explain(self, outcome: Outcome, ranked: list[Measurement]) -> str:

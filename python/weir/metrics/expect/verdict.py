@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from weir.run.quantity import ONE, Dimension, format_quantity
@@ -12,6 +12,8 @@ from weir.run.quantity import ONE, Dimension, format_quantity
 __all__ = ["Expectation", "Measurement", "Outcome", "Verdict", "percent"]
 
 Outcome = Literal["holds", "fails", "undecided"]
+
+_BASIS = ("id", "paper", "tolerance", "refuted_by")
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,8 @@ class Expectation:
     """A remark for readers, such as why the claim is known to fail."""
     expected: Literal["holds", "fails"] = "holds"
     """The known outcome."""
+    basis: Mapping[str, str] = field(default_factory=dict)
+    """What else the scenario says about the claim: ``id``, ``paper``, ``tolerance``, ``refuted_by``; each if given."""
 
     @classmethod
     def of(cls, entry: Expectation | Mapping[str, Any]) -> Expectation:
@@ -40,6 +44,7 @@ class Expectation:
             where=entry.get("where"),
             note=str(entry.get("note") or ""),
             expected="fails" if entry.get("expected") == "fails" else "holds",
+            basis={name: str(entry[name]) for name in _BASIS if entry.get(name)},
         )
 
 
@@ -133,6 +138,8 @@ class Verdict:
     """The outcome that the scenario expects."""
     level: float = 0.95
     """Confidence level of the intervals."""
+    basis: Mapping[str, str] = field(default_factory=dict)
+    """As in the expectation."""
 
     @property
     def settled(self) -> bool:
@@ -183,6 +190,7 @@ class Verdict:
             "warnings": list(self.warnings),
             "note": self.note,
             "expected": self.expected,
+            **self.basis,
         }
 
 
