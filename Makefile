@@ -107,6 +107,10 @@ bench: $(READY) ## how fast the simulator is here, as root the emulator and the 
 catalogue: $(EXT) ## runs the quick version of every scenario of the catalogue
 	@$(BIN)/python scripts/catalogue.py
 
+.PHONY: claims
+claims: $(READY) ## executes what docs/claims.md lacks, hours in all, and writes it; ARGS='--list' says what that is
+	@$(BIN)/python scripts/claims.py $(ARGS)
+
 .PHONY: fuzz
 fuzz: $(READY) ## mutated scenarios for the parser and compiler, damaged runs for what reads them, kills for what executes them
 	@$(BIN)/python fuzz/fuzz_scenario.py --runs $(or $(RUNS),2000)

@@ -93,7 +93,7 @@ class Simulated:
         """The measurement with ``values``, one per cell, repeat by repeat within each variant."""
         source = Source(self.run)
         for cell, value in zip(self.cells, values.ravel(), strict=True):
-            source._known[cell.id, self.key] = Scalar(float(value))
+            source.known[cell.id, self.key] = Scalar(float(value))
         return Comparison(source, self.comparison).measure(Context({}, {}), {})
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         unfinished,
         unproven,
     )
+    from weir.engine._host import commit, facts
     from weir.engine._job import Cell, Failure, Job, Scenario
     from weir.engine._pool import Message, Slot
     from weir.engine._run import Result, run
@@ -52,11 +53,13 @@ __all__ = [
     "Scenario",
     "Slot",
     "Workers",
+    "commit",
     "default_workers",
     "deliver",
     "discard",
     "display",
     "estimate",
+    "facts",
     "in_use",
     "is_disk_full",
     "method_of",
@@ -88,6 +91,7 @@ _PLACES = {
         ),
         "_folder",
     ),
+    **dict.fromkeys(("commit", "facts"), "_host"),
     **dict.fromkeys(("Cell", "Failure", "Job", "Scenario"), "_job"),
     **dict.fromkeys(("Message", "Slot"), "_pool"),
     **dict.fromkeys(("Result", "run"), "_run"),

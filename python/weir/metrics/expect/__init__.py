@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from weir.metrics.errors import nearest
 from weir.metrics.expect.evaluate import evaluate
 from weir.metrics.expect.parser import parse_check
+from weir.metrics.expect.stored import Kept, evaluate_stored, name_of, names_needed, record
 from weir.metrics.expect.syntax import MEMBERS, Call, Compare, Node, OneOf, Quantified, Text, references, walk
 from weir.metrics.expect.table import Value, frame_of, tabulate
 from weir.metrics.expect.verdict import Expectation, Measurement, Outcome, Verdict, percent
@@ -34,14 +35,19 @@ __all__ = [
     "Check",
     "ExpectError",
     "Expectation",
+    "Kept",
     "Measurement",
     "Outcome",
     "Value",
     "Verdict",
     "evaluate",
+    "evaluate_stored",
     "frame_of",
+    "name_of",
+    "names_needed",
     "parse",
     "percent",
+    "record",
     "same_value",
     "tabulate",
 ]

@@ -23,7 +23,7 @@ from weir.metrics.scanner import ExpectError
 from weir.run import Run
 from weir.run.quantity import same_value
 
-__all__ = ["Judge", "evaluate"]
+__all__ = ["Judge", "evaluate", "judges_of", "usable"]
 
 _MANY = 5
 
@@ -40,39 +40,47 @@ def evaluate(run: Run, expectations: Iterable[Expectation | Mapping[str, Any]], 
     if not 0 < level < 1:
         raise ValueError(f"level {level}: expected a number between 0 and 1, such as 0.95")
     source = Source(run)
-    judges: list[Judge | Verdict] = []
-    for entry in expectations:
-        expectation = Expectation.of(entry)
-        try:
-            judges.append(Judge(expectation, parse_check(expectation.check), source, level))
-        except ExpectError as error:
-            judges.append(_unreadable(expectation, error))
-    ready = []
-    for judge in judges:
-        if isinstance(judge, Judge):
-            try:
-                judge.context = judge.start()
-                ready.append((judge.node, judge.context))
-            except UndecidedError as reason:
-                judge.reason = str(reason)
+    judges = judges_of(source, expectations, level)
+    ready = [(judge.node, judge.context) for judge in judges if isinstance(judge, Judge) and not judge.reason]
     if partial := next((cell for cell in run.cells if cell.partial is not None), None):
         for node_judge in judges:
             if isinstance(node_judge, Judge):
                 node_judge.reason = node_judge.reason or f"cell {partial.id} ended early: {partial.partial}"
         ready = []
-    _prepare(source, ready)
+    source.prepare(usable(source, ready))
     return [judge.verdict() if isinstance(judge, Judge) else judge for judge in judges]
 
 
-def _prepare(source: Source, ready: Sequence[tuple[Node, Context]]) -> None:
-    usable = []
+def judges_of(
+    source: Source, expectations: Iterable[Expectation | Mapping[str, Any]], level: float
+) -> list[Judge | Verdict]:
+    """A judge for each expectation, in the context of its ``where``; the verdict, if its check is unreadable."""
+    judges: list[Judge | Verdict] = []
+    for entry in expectations:
+        expectation = Expectation.of(entry)
+        try:
+            judge = Judge(expectation, parse_check(expectation.check), source, level)
+        except ExpectError as error:
+            judges.append(_unreadable(expectation, error))
+            continue
+        try:
+            judge.context = judge.start()
+        except UndecidedError as reason:
+            judge.reason = str(reason)
+        judges.append(judge)
+    return judges
+
+
+def usable(source: Source, ready: Sequence[tuple[Node, Context]]) -> list[tuple[Node, Context]]:
+    """Those of ``ready`` whose metrics name factors that the run has."""
+    found = []
     for node, context in ready:
         try:
-            source.pairs(node, context)  # raises if a metric names a factor that the run lacks
-            usable.append((node, context))
+            source.check_factors(node)
+            found.append((node, context))
         except UndecidedError:
             continue
-    source.prepare(usable)
+    return found
 
 
 def _unreadable(expectation: Expectation, error: ExpectError) -> Verdict:

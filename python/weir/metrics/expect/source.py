@@ -54,20 +54,27 @@ class Source:
     """Default phase of metrics that name none; ``None``: the whole run."""
     used: dict[str, Cell] = field(default_factory=dict)
     """Cells whose numbers were used, by id."""
-    _known: dict[tuple[str, _Key], Scalar | str] = field(default_factory=dict)
+    known: dict[tuple[str, _Key], Scalar | str] = field(default_factory=dict)
     """By cell and metric: the value, or the reason why it is undefined."""
     _tied: dict[frozenset[str], frozenset[str]] = field(default_factory=dict)
     _places: dict[_Key, list[Cell]] = field(default_factory=dict)
     """The cells at each point of the sweep."""
 
-    def prepare(self, nodes: Iterable[tuple[Node, Context]]) -> None:
-        """Computes all values that these checks need, one cell after another, so that a cell's tables are read once."""
-        wanted = [(r, over, context) for node, context in nodes for r, over in _wanted(node)]
-        for cell in self.run.cells:
+    def prepare(self, nodes: Iterable[tuple[Node, Context]], cells: Iterable[Cell] | None = None) -> None:
+        """Computes all values that these checks need, one cell after another, so that a cell's tables are read once.
+
+        ``cells`` are those to compute; by default all of the run.
+        """
+        wanted = list(nodes)
+        for cell in self.run.cells if cells is None else cells:
             data = CellData(cell)
-            for reference, over, context in wanted:
-                if self._matches(cell, reference, context):
-                    self._compute(data, reference, over)
+            for reference, over in self.needs(wanted, cell):
+                self._compute(data, reference, over)
+
+    def needs(self, nodes: Iterable[tuple[Node, Context]], cell: Cell) -> list[tuple[Reference, str]]:
+        """The metrics of ``cell`` that these checks need, and the member that each is aggregated over."""
+        wanted = [(r, over, context) for node, context in nodes for r, over in _wanted(node)]
+        return [(r, over) for r, over, context in wanted if self._matches(cell, r, context)]
 
     def amount(self, reference: Reference, context: Context, over: str = "") -> Amount:
         """Mean over repeats of a metric at the point that ``context`` and the reference's own factors fix.
@@ -176,6 +183,16 @@ class Source:
         ranked = sorted(found, key=lambda p: [order[n].get(v, -1) for n, v in zip(names, p, strict=True)])
         return [dict(zip(names, point, strict=True)) for point in ranked]
 
+    def check_factors(self, node: Node) -> None:
+        """Verifies that the run was swept over the factors that the metrics of ``node`` name.
+
+        Raises:
+            UndecidedError: it was not swept over one of them.
+        """
+        for reference, _ in _wanted(node):
+            for name, _value in reference.factors:
+                self.check_factor(name)
+
     def check_factor(self, name: str) -> None:
         """Verifies that the run was swept over ``name``.
 
@@ -251,18 +268,18 @@ class Source:
 
     def _value(self, cell: Cell, reference: Reference, over: str) -> Scalar | str:
         key = (cell.id, (*reference.key, over))
-        if key not in self._known:
+        if key not in self.known:
             self._compute(CellData(cell), reference, over)
-        return self._known[key]
+        return self.known[key]
 
     def _compute(self, data: CellData, reference: Reference, over: str) -> None:
         key = (data.cell.id, (*reference.key, over))
-        if key in self._known:
+        if key in self.known:
             return
         try:
-            self._known[key] = self._scalar(data, reference, over)
+            self.known[key] = self._scalar(data, reference, over)
         except (MetricError, RunError) as error:
-            self._known[key] = str(error)
+            self.known[key] = str(error)
 
     def _scalar(self, data: CellData, reference: Reference, over: str) -> Scalar:
         is_link = reference.metric.scope == "link"

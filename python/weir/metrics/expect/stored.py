@@ -1,0 +1,132 @@
+"""Judges claims on numbers that were kept, when the tables of the run are gone.
+
+`record` computes every value that the checks of a scenario need of one cell, and names each. `evaluate_stored` judges
+the same checks on such values, as :func:`weir.metrics.expect.evaluate` does on a run. A value that was not kept leaves
+its check undecided.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+from weir.metrics.expect.evaluate import Judge, judges_of, usable
+from weir.metrics.expect.source import Context, Source
+from weir.metrics.expect.syntax import Node
+from weir.metrics.expect.verdict import Expectation, Verdict
+from weir.metrics.measure import Scalar
+from weir.metrics.reference import Reference, parse_reference
+from weir.run import Cell, Run
+
+__all__ = ["Kept", "evaluate_stored", "name_of", "names_needed", "record"]
+
+Kept: TypeAlias = float | str | None
+"""A value in the unit of its metric; ``None``: undefined; a text: why it could not be computed, or, after ``>``, a
+value that the window cut off, so that the true one is larger."""
+
+
+def record(run: Run, cell: Cell, expectations: Iterable[Expectation | Mapping[str, Any]]) -> dict[str, Kept]:
+    """The values that the checks need of ``cell``, by name.
+
+    Args:
+        run: all cells of the sweep, because the meaning of a check depends on their factors; only ``cell`` is read.
+        cell: the cell, with its tables.
+        expectations: the checks.
+
+    Raises:
+        weir.run.DamageError: a table does not match its checksum.
+    """
+    source, nodes = _started(run, expectations)
+    source.prepare(nodes, [cell])
+    found = {_name(key): _kept(value) for (_, key), value in source.known.items()}
+    return dict(sorted(found.items()))
+
+
+def names_needed(run: Run, cell: Cell, expectations: Iterable[Expectation | Mapping[str, Any]]) -> set[str]:
+    """The names of the values that `record` would return for ``cell``; reads no table."""
+    source, nodes = _started(run, expectations)
+    return {_name((*reference.key, over)) for reference, over in source.needs(nodes, cell)}
+
+
+def name_of(metric: str) -> str:
+    """The name under which the value of a metric, such as ``goodput.mean@twelve``, is kept.
+
+    Raises:
+        MetricError: it is malformed, or the metric does not exist.
+    """
+    return _name((*parse_reference(metric).key, ""))
+
+
+def _started(
+    run: Run, expectations: Iterable[Expectation | Mapping[str, Any]]
+) -> tuple[Source, list[tuple[Node, Context]]]:
+    source = Source(run)
+    judges = judges_of(source, expectations, 0.95)
+    ready = [(judge.node, judge.context) for judge in judges if isinstance(judge, Judge) and not judge.reason]
+    return source, usable(source, ready)
+
+
+def evaluate_stored(
+    run: Run,
+    expectations: Iterable[Expectation | Mapping[str, Any]],
+    kept: Mapping[str, Mapping[str, Kept]],
+    level: float = 0.95,
+) -> list[Verdict]:
+    """Judges each expectation on kept values.
+
+    Args:
+        run: all cells of the sweep; no table of theirs is read.
+        expectations: the checks.
+        kept: by id of the cell, what `record` returned. A cell that is not in it was not executed.
+        level: confidence level of the intervals.
+    """
+    judges = judges_of(_KeptSource(run, kept), expectations, level)
+    return [judge.verdict() if isinstance(judge, Judge) else judge for judge in judges]
+
+
+class _KeptSource(Source):
+    """Supplies kept values instead of computing them."""
+
+    def __init__(self, run: Run, kept: Mapping[str, Mapping[str, Kept]]) -> None:
+        super().__init__(run)
+        self._kept = kept
+
+    def _value(self, cell: Cell, reference: Reference, over: str) -> Scalar | str:
+        values = self._kept.get(cell.id)
+        if values is None:
+            return "not every cell of it was executed"
+        return _scalar(values.get(_name((*reference.key, over)), f"{reference.text} was not kept"))
+
+
+def _name(key: tuple[object, ...]) -> str:
+    metric, stats, arguments, phase, selector, over = key
+    assert isinstance(stats, tuple)
+    assert isinstance(arguments, tuple)
+    text = ".".join((str(metric), *stats))
+    text += f"[{', '.join(f'{name}: {_argument(value)}' for name, value in arguments)}]" if arguments else ""
+    text += f"@{phase}" if phase else ""
+    text += f"({selector})" if selector else ""
+    return f"{text} {over}" if over else text
+
+
+def _argument(value: object) -> str:
+    if isinstance(value, tuple):
+        return "{" + ", ".join(f"{name}: {one}" for name, one in value) + "}"
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
+
+
+def _kept(value: Scalar | str) -> Kept:
+    if isinstance(value, str):
+        return value
+    if value.censored:
+        return f">{value.value!r}"
+    return value.value if math.isfinite(value.value) else None
+
+
+def _scalar(kept: Kept) -> Scalar | str:
+    if kept is None:
+        return Scalar(math.nan)
+    if isinstance(kept, str):
+        return Scalar(float(kept[1:]), censored=True) if kept.startswith(">") else kept
+    return Scalar(float(kept))

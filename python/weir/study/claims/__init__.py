@@ -1,0 +1,37 @@
+"""Which claims of the papers reproduce?
+
+`work_of` says which cells of a scenario have no stored result, `execute` executes them and stores each, `judge` decides
+the papers' claims on what is stored, `write` writes the pages, and `verify` executes a few stored cells again.
+"""
+
+from __future__ import annotations
+
+from weir.study.claims._execute import Plan, Work, execute, work_of
+from weir.study.claims._judge import Answer, Judged, Part, State, judge, states
+from weir.study.claims._page import Pages, write
+from weir.study.claims._papers import Claim, Papers, read_papers
+from weir.study.claims._store import Result, Store, Unit
+from weir.study.claims._verify import Verified, verify
+
+__all__ = [
+    "Answer",
+    "Claim",
+    "Judged",
+    "Pages",
+    "Papers",
+    "Part",
+    "Plan",
+    "Result",
+    "State",
+    "Store",
+    "Unit",
+    "Verified",
+    "Work",
+    "execute",
+    "judge",
+    "read_papers",
+    "states",
+    "verify",
+    "work_of",
+    "write",
+]

@@ -1,0 +1,249 @@
+"""Redraws figures of the papers from stored results.
+
+Values of the paper are hollow points on dashed lines, or dashed steps; ours are solid.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from weir.metrics.expect import name_of
+from weir.report import theme
+from weir.report.charts import Chart, Drawing, category_scale, named, plain_spec
+from weir.report.figures import render_svg
+from weir.study.claims._judge import State, kept_cells
+from weir.study.claims._papers import Figure, Papers, Table
+from weir.study.claims._store import Result, Unit
+
+__all__ = ["draw", "state_of"]
+
+_OURS, _PAPERS = "weir", "paper"
+
+
+def state_of(figure: Figure | Table, known: Mapping[Unit, State], method: str) -> State | None:
+    """The results that a figure shows: of the first of its versions that has any it can use."""
+    for version in figure.versions:
+        state = known.get(Unit(figure.scenario, version, method))
+        if state is not None and (isinstance(figure, Table) or _frames(figure, state)):
+            return state
+    return None
+
+
+def draw(figure: Figure, papers: Papers, state: State) -> str:
+    """The figure as SVG; the same results give the same bytes."""
+    frames = _frames(figure, state)
+    table = next((one for one in papers.tables if one.name == figure.options.get("table")), None)
+    drawing = _DRAWN[figure.kind](figure, frames, table)
+    return render_svg(Chart(figure.name, figure.title, "claims", (), figure.caption), drawing)
+
+
+def _frames(figure: Figure, state: State) -> list[tuple[Mapping[str, str], pl.DataFrame]]:
+    """Factors and data of each cell that the figure shows."""
+    found = []
+    for _, result in kept_cells(state, figure.options.get("where", {})):
+        frame = _READ[figure.kind](figure, state, result)
+        if frame is not None:
+            found.append((result.factors, frame))
+    return found
+
+
+def _read_flows(_: Figure, __: State, result: Result) -> pl.DataFrame | None:
+    if result.repeat or "flows" not in result.drawn:
+        return None
+    rows = []
+    for what in ("flows", "total"):
+        drawn = result.drawn.get(what)
+        if drawn is None:
+            continue
+        for name, values in drawn["curves"].items():
+            step = drawn["end_s"] / len(values)
+            part = "total" if what == "total" else "flow"
+            rows += [(part, name, (i + 0.5) * step, v) for i, v in enumerate(values)]
+    return pl.DataFrame(rows, schema=["part", "flow", "time_s", "value"], orient="row", infer_schema_length=None)
+
+
+def _read_values(figure: Figure, state: State, result: Result) -> pl.DataFrame | None:
+    options = figure.options
+    value = result.values.get(name_of(options["metric"]))
+    if not isinstance(value, float | int):
+        return None
+    scale = (
+        options.get("scale", 1.0)
+        if state.unit.version == "full"
+        else options.get("quick_scale", options.get("scale", 1.0))
+    )
+    row = {"x": _number(result.factors[options["over"]]), "by": result.factors[options["by"]], "value": value / scale}
+    return pl.DataFrame([row])
+
+
+def _read_bins(_: Figure, __: State, result: Result) -> pl.DataFrame | None:
+    drawn = result.drawn.get("distribution")
+    if not drawn or result.repeat:
+        return None
+    width = 100 / len(drawn["shares"])
+    shares = [share / 10 for share in drawn["shares"]]
+    return pl.DataFrame({"x": [i * width for i in range(len(shares))], "value": shares})
+
+
+def _read_times(_: Figure, __: State, result: Result) -> pl.DataFrame | None:
+    drawn = result.drawn.get("times")
+    return pl.DataFrame({"value": [float(v) for v in drawn["times"]]}) if drawn and drawn["times"] else None
+
+
+_READ: dict[str, Callable[[Figure, State, Result], pl.DataFrame | None]] = {
+    "flows": _read_flows,
+    "factor": _read_values,
+    "distribution": _read_bins,
+    "times": _read_times,
+}
+
+
+def _number(text: str) -> float:
+    match = re.match(r"[\d.]+", text)
+    return float(match[0]) if match else 0.0
+
+
+def _labelled(frames: Sequence[tuple[Mapping[str, str], pl.DataFrame]], factor: str) -> pl.DataFrame:
+    parts = [frame.with_columns(pl.lit(factors[factor]).alias("panel")) for factors, frame in frames]
+    return pl.concat(parts)
+
+
+def _flows(figure: Figure, frames: list[Any], _: Table | None) -> Drawing:
+    """A row of panels for the total, if it is there, and one for the flows."""
+    data = _labelled(frames, figure.options["panels"])
+    names = list(dict.fromkeys(data["panel"]))
+    end = round(float(data.drop_nulls("value")["time_s"].to_numpy().max()))
+    x = alt.X("time_s:Q", title="Time (s)", scale=alt.Scale(domain=[0, end], nice=False), axis=alt.Axis(tickCount=5))
+    flows, total = (data.filter(pl.col("part") == part).drop("part") for part in ("flow", "total"))
+    if "steps" in figure.options:
+        return _stepped(figure, names, flows, x)
+    ids = sorted(dict.fromkeys(flows["flow"]), key=lambda name: (len(name), name))
+    colour = alt.Color("flow:N", scale=category_scale(ids, "color"), legend=None)
+    lines = alt.Chart(named("flows")).mark_line(strokeWidth=0.6, opacity=0.85)
+    charts = [_panels(lines.encode(x=x, y=_y("Each flow (Mb/s)"), color=colour), names)]
+    sets = {"flows": flows}
+    if total.height:
+        line = alt.Chart(named("total")).mark_line(strokeWidth=0.8, color="#111111")
+        charts.insert(0, _panels(line.encode(x=x, y=_y("Total (Mb/s)")), names))
+        sets["total"] = total
+    return Drawing(plain_spec(alt.vconcat(*charts)), sets, figure.title, columns=min(3, len(names)), span=2)
+
+
+def _stepped(figure: Figure, names: list[str], flows: pl.DataFrame, x: alt.X) -> Drawing:
+    """Curves with the paper's steps."""
+    steps = [
+        (panel, float(time), float(value), _PAPERS)
+        for panel in names
+        for begin, end, value in figure.options["steps"]
+        for time in (begin, end)
+    ]
+    ours = flows.select("panel", "time_s", "value", source=pl.lit(_OURS))
+    both = pl.concat([ours, pl.DataFrame(steps, schema=ours.schema, orient="row")]).with_row_index("order")
+    sources = [_OURS, _PAPERS]
+    colour = alt.Color("source:N", title=None, scale=alt.Scale(domain=sources, range=[theme.ACCENT, theme.SECOND]))
+    dash = alt.StrokeDash("source:N", title=None, scale=alt.Scale(domain=sources, range=[[1, 0], [4, 2]]))
+    line = alt.Chart(named("flows")).mark_line(strokeWidth=0.9)
+    chart = line.encode(x=x, y=_y("Goodput (Mb/s)"), color=colour, strokeDash=dash, order="order:Q")
+    return Drawing(plain_spec(_panels(chart, names)), {"flows": both}, figure.title, columns=min(3, len(names)), span=2)
+
+
+def _y(title: str) -> alt.Y:
+    return alt.Y("value:Q", title=title, scale=alt.Scale(zero=True))
+
+
+def _panels(chart: Any, names: Sequence[str]) -> alt.FacetChart:
+    facet: alt.FacetChart = (
+        chart.properties(width=100, height=76)
+        .facet(alt.Facet("panel:N", title=None, sort=list(names)), columns=3)
+        .resolve_scale(x="shared", y="shared")
+    )
+    return facet
+
+
+def _factor(figure: Figure, frames: list[Any], table: Table | None) -> Drawing:
+    """Means over repeats; with repeats, the bars are from the least to the greatest."""
+    data = pl.concat([frame for _, frame in frames])
+    points = (
+        data.group_by("by", "x", maintain_order=True)
+        .agg(low=pl.col("value").min(), high=pl.col("value").max(), value=pl.col("value").mean())
+        .with_columns(source=pl.lit(_OURS))
+        .select("by", "x", "value", "low", "high", "source")
+    )
+    names = list(dict.fromkeys(points["by"]))
+    if table is not None:
+        told = [
+            (row, _number(head), float(v), float(v), float(v), _PAPERS)
+            for row, values in table.values.items()
+            for head, v in zip(table.heads, values, strict=True)
+        ]
+        points = pl.concat([points, pl.DataFrame(told, schema=points.schema, orient="row")])
+        names += [row for row in table.values if row not in names]
+    many = len(names) > 2 and table is not None
+    base = alt.Chart(named("points"))
+    x = alt.X("x:Q", title=figure.options["axis"])
+    y = alt.Y("value:Q", title=figure.options["unit"], scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=4))
+    sources = [_OURS, _PAPERS]
+    dash = alt.StrokeDash(
+        "source:N", title=None, scale=alt.Scale(domain=sources, range=[[1, 0], [3, 2]]),
+        legend=alt.Legend() if table is not None else None,
+    )  # fmt: skip
+    colour = alt.Color("by:N", title=None, scale=category_scale(names, "color"), legend=None if many else alt.Legend())
+    line = base.mark_line().encode(x=x, y=y, color=colour, strokeDash=dash, detail="source:N")
+    dots = base.mark_point(filled=False, strokeWidth=0.9, size=16).encode(
+        x=x,
+        y=y,
+        color=colour,
+        shape=alt.Shape(
+            "by:N", title=None, scale=category_scale(names, "shape"), legend=None if many else alt.Legend()
+        ),
+    )
+    bars = base.mark_rule(strokeWidth=0.7).encode(
+        x=x, y=alt.Y("low:Q", title=figure.options["unit"]), y2="high:Q", color=colour
+    )
+    layers = alt.layer(line, bars, dots)
+    if many:
+        chart = layers.properties(width=100, height=80).facet(alt.Facet("by:N", title=None, sort=names), columns=3)
+        return Drawing(plain_spec(chart), {"points": points}, figure.title, columns=3, span=2)
+    chart = layers.properties(width=200, height=150)
+    return Drawing(plain_spec(chart), {"points": points}, figure.title, span=2)
+
+
+def _distribution(figure: Figure, frames: list[Any], _: Table | None) -> Drawing:
+    data = _labelled(frames, figure.options["panels"])
+    names = list(dict.fromkeys(data["panel"]))
+    x = alt.X("x:Q", title="Goodput of a flow, percent of its link's rate", scale=alt.Scale(domain=[0, 100]))
+    chart = (
+        alt.Chart(named("bins"))
+        .mark_area(interpolate="step-after", color=theme.ACCENT, opacity=0.8)
+        .encode(x=x, y=alt.Y("value:Q", title="Percent of the time"))
+    )
+    return Drawing(plain_spec(_panels(chart, names)), {"bins": data}, figure.title, columns=min(3, len(names)), span=2)
+
+
+def _times(figure: Figure, frames: list[Any], _: Table | None) -> Drawing:
+    data = _labelled(frames, figure.options["by"])
+    names = list(dict.fromkeys(data["panel"]))
+    chart = (
+        alt.Chart(named("times"))
+        .mark_tick(thickness=0.7, size=11)
+        .encode(
+            x=alt.X("value:Q", title="Completion time (s)", scale=alt.Scale(zero=False)),
+            y=alt.Y("panel:N", title=None, sort=names),
+            color=alt.Color("panel:N", scale=category_scale(names, "color"), legend=None),
+        )
+        .properties(width=200, height=18 * len(names))
+    )
+    return Drawing(plain_spec(chart), {"times": data}, figure.title, span=2)
+
+
+_DRAWN: dict[str, Callable[[Figure, list[Any], Table | None], Drawing]] = {
+    "flows": _flows,
+    "factor": _factor,
+    "distribution": _distribution,
+    "times": _times,
+}

@@ -1,0 +1,265 @@
+"""Executes the cells whose results are missing, and stores each as soon as it is complete."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import hashlib
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import weir
+from weir import engine, methods
+from weir._duration import clock_text
+from weir.plan import plan_hash
+from weir.run import Cell, Run
+from weir.scenario import Cell as Planned
+from weir.scenario import Scenario
+from weir.study._cells import Chosen
+from weir.study._execute import opened
+from weir.study.claims._papers import Recorded
+from weir.study.claims._record import drawn_of, needed_names, skeleton, values_of
+from weir.study.claims._store import Result, Store, Unit
+from weir.study.errors import StudyError
+
+__all__ = ["Plan", "Work", "digest_of", "execute", "result_of", "work_of"]
+
+_PACKETS_PER_S = 2.5e6
+"""Speed of a method that has no estimate, data packets a second; finished cells correct it."""
+_DIGITS = 16
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Work:
+    """The cells of a unit to execute."""
+
+    unit: Unit
+    scenario: Scenario
+    recorded: Recorded | None
+    missing: tuple[Planned, ...]
+    total: int
+    """Number of cells of the unit that were asked for."""
+    seconds: Mapping[str, float]
+    """Estimated wall time of each missing cell on one processor."""
+
+
+@functools.cache
+def _commit() -> str:
+    """The commit when the call began: storing results changes the tree."""
+    return engine.commit() or ""
+
+
+def digest_of(plan: Mapping[str, Any]) -> str:
+    """The first digits of a plan's hash: they change with every change of the set-up."""
+    return plan_hash(plan).removeprefix("sha256:")[:_DIGITS]
+
+
+def work_of(
+    unit: Unit,
+    scenario: Scenario,
+    recorded: Recorded | None,
+    store: Store,
+    where: Mapping[str, Sequence[str]] | None = None,
+    *,
+    anew: bool = False,
+) -> Work:
+    """The cells of ``scenario`` (in the version of ``unit``) without a current result that has all wanted values.
+
+    Args:
+        unit: the version and the method.
+        scenario: in that version.
+        recorded: what to store in addition to the claims' values.
+        store: the stored results.
+        where: factor values of the cells that are asked for; default: all cells.
+        anew: all of these cells, whether they have a result or not.
+    """
+    run = skeleton(scenario)
+    held = store.cells(unit)
+    missing, seconds, total = [], {}, 0
+    method = methods.get(unit.method)
+    for cell, bare in zip(scenario.cells(), run.cells, strict=True):
+        if any(cell.factors.get(name) not in values for name, values in (where or {}).items()):
+            continue
+        total += 1
+        plan = cell.plan()
+        result = held.get(cell.id)
+        if anew or result is None or not _is_current(result, plan, needed_names(run, bare, scenario, recorded)):
+            missing.append(cell)
+            seconds[cell.id] = _seconds(method, plan, _speed(held.values()))
+    return Work(unit, scenario, recorded, tuple(missing), total, seconds)
+
+
+def _is_current(result: Result, plan: Mapping[str, Any], names: set[str]) -> bool:
+    return result.plan == digest_of(plan) and names <= {*result.values, *result.drawn}
+
+
+def _speed(results: Iterable[Result]) -> float:
+    found = [result for result in results if result.wall_s > 0]
+    packets = sum(result.packets for result in found)
+    return packets / sum(result.wall_s for result in found) if packets else _PACKETS_PER_S
+
+
+def _seconds(method: methods.Method, plan: dict[str, Any], speed: float) -> float:
+    expected = engine.estimate(plan)
+    return expected.end_s if method.clock == "real" else expected.packets / speed
+
+
+@dataclass
+class Plan:
+    """The work of one call, and the time it takes."""
+
+    works: list[Work]
+    workers: int
+    _foreseen: float = 0.0
+    _took: float = 0.0
+    _done: set[tuple[Unit, str]] = field(default_factory=set)
+
+    @property
+    def cells(self) -> int:
+        """Number of cells to execute."""
+        return sum(len(work.missing) for work in self.works)
+
+    def took(self, unit: Unit, cell: str, wall_s: float) -> None:
+        """Cell ``cell`` was executed in ``wall_s`` seconds."""
+        self._foreseen += next(w.seconds[cell] for w in self.works if w.unit == unit)
+        self._took += wall_s
+        self._done.add((unit, cell))
+
+    def left_s(self) -> float:
+        """Estimated time left, seconds, corrected by what the finished cells took."""
+        left = sum(s for w in self.works for cell, s in w.seconds.items() if (w.unit, cell) not in self._done)
+        ratio = self._took / self._foreseen if self._foreseen else 1.0
+        return left * ratio / self.workers
+
+
+def execute(plan: Plan, store: Store, folder: Path, *, force: bool = False, tell: Tell = lambda _: None) -> list[str]:
+    """Executes the work of ``plan``, unit after unit, and stores each cell when it is complete.
+
+    Args:
+        plan: the work.
+        store: receives the results.
+        folder: for the runs; the tables of a cell are removed when its result is stored.
+        force: also executes plans that this machine cannot carry in real time.
+        tell: receives progress.
+
+    Returns:
+        What could not be executed, with reasons.
+
+    Raises:
+        weir.engine.EngineError: interrupted; stored results are kept, and the same call continues.
+        OSError: a result cannot be stored.
+    """
+    _commit()
+    failures = []
+    for work in plan.works:
+        if not work.missing:
+            continue
+        text = f"{work.unit}: {len(work.missing)} of {work.total} cells"
+        tell(f"{text}; about {clock_text(plan.left_s())} left in all")
+        try:
+            failures += _execute(work, plan, store, folder, force, tell)
+        except methods.MethodError as error:
+            failures.append(f"{work.unit}: {str(error).partition(chr(10))[0]}")
+    return failures
+
+
+def _execute(work: Work, plan: Plan, store: Store, folder: Path, force: bool, tell: Tell) -> list[str]:
+    scenario = work.scenario
+    chosen = Chosen(scenario.title, scenario.text, scenario.file, work.missing, tuple(scenario.factors))
+    digest = hashlib.sha256(scenario.text.encode()).hexdigest()[:8]
+    place = folder / f"{work.unit.file.removesuffix('.json')}.{digest}"
+    result = engine.run(
+        chosen,
+        place,
+        method=work.unit.method,
+        workers=plan.workers,
+        settings={"version": work.unit.version},
+        fresh=True,
+        force=force,
+        display=_Keeper(work, plan, store, place, tell),
+    )
+    shutil.rmtree(place, ignore_errors=True)
+    return [f"{work.unit}: {failure.place}: {failure.error}" for failure in result.failures]
+
+
+@dataclass
+class _Keeper:
+    """The display of a run that stores each cell when it ends."""
+
+    work: Work
+    plan: Plan
+    store: Store
+    place: Path
+    tell: Tell
+    kept: set[str] = field(default_factory=set)
+
+    def begin(self, tally: object) -> None:
+        """The run begins."""
+
+    def update(self, tally: object) -> None:
+        """Called periodically."""
+
+    def note(self, text: str) -> None:
+        """Passes a remark on."""
+        self.tell(text)
+
+    def ended(self, cell: str, wall_s: float | None, tally: object) -> None:
+        """Stores the cell."""
+        if wall_s is None:
+            return
+        begin = time.monotonic()
+        self._keep(cell)
+        self.plan.took(self.work.unit, cell, wall_s)
+        done = f"{len(self.kept)}/{len(self.work.missing)}"
+        more = time.monotonic() - begin
+        self.tell(
+            f"  {self.work.unit}: {done}, {cell} in {clock_text(wall_s)}, measured in {more:.1f} s; "
+            f"about {clock_text(self.plan.left_s())} left in all"
+        )
+
+    def close(self) -> None:
+        """The run has ended."""
+
+    def _keep(self, name: str) -> None:
+        planned = next(cell for cell in self.work.missing if cell.id == name)
+        run = opened(self.place / "cells" / name)
+        self.store.keep(self.work.unit, name, result_of(self.work, planned, run.cells[0]))
+        self.kept.add(name)
+        for file in (self.place / "cells" / name).glob("*.parquet"):
+            file.unlink()
+
+
+def result_of(work: Work, planned: Planned, cell: Cell) -> Result:
+    """What is stored of an executed cell.
+
+    Raises:
+        StudyError: it ended early.
+    """
+    if cell.partial is not None:
+        raise StudyError(f"{work.unit}: cell {planned.id} ended early: {cell.partial}")
+    plan, facts = planned.plan(), engine.facts()
+    full = skeleton(work.scenario)
+    # The run's own copy of the cell has its tables; the sweep has its place among the others.
+    cell = Cell(planned.id, cell.path, planned.factors, planned.repeat, cell.manifest, cell.checksums)
+    whole = Run(full.path, [cell if bare.id == cell.id else bare for bare in full.cells], full.manifest, ())
+    return Result(
+        factors=dict(planned.factors),
+        repeat=planned.repeat,
+        seed=planned.seed,
+        plan=digest_of(plan),
+        date=datetime.datetime.now(datetime.UTC).date().isoformat(),
+        commit=_commit(),
+        weir=weir.__version__,
+        processor=str(facts["cpu_model"]),
+        wall_s=round(float(cell.manifest["wall_s"]), 2),
+        packets=engine.estimate(plan).packets,
+        values=values_of(whole, cell, work.scenario, work.recorded),
+        drawn=drawn_of(cell, work.recorded),
+        warnings=cell.warnings,
+    )

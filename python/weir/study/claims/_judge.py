@@ -1,0 +1,205 @@
+"""Verdicts on the papers' claims from stored results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from weir.metrics.expect import Expectation, Verdict, evaluate_stored
+from weir.run import Cell, Run
+from weir.scenario import Scenario, Version
+from weir.study.claims._execute import digest_of
+from weir.study.claims._papers import Claim, Papers
+from weir.study.claims._record import skeleton
+from weir.study.claims._store import Result, Store, Unit
+
+__all__ = ["Answer", "Judged", "Part", "State", "judge", "kept_cells", "states"]
+
+Outcome = Literal["reproduces", "in part", "refuted", "open"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one method says of a part of a claim."""
+
+    unit: Unit
+    verdict: Verdict
+    cells: int
+    of: int
+    """Number of cells of the sweep that were executed, and that there are."""
+    old: bool
+    """Whether some of its cells were executed with an earlier set-up."""
+
+    @property
+    def decided(self) -> bool:
+        """Whether it holds or fails."""
+        return self.verdict.outcome != "undecided"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a claim: one check of a scenario, by every method that judged it."""
+
+    scenario: str
+    text: str
+    source: str
+    paper: str
+    """The paper's figure, if the scenario gives it."""
+    refuted_by: str
+    note: str
+    answers: tuple[Answer, ...]
+    """The one at the papers' size first, then reduced ones."""
+    reason: str = ""
+    """Why no version judges it."""
+
+    @property
+    def answer(self) -> Answer | None:
+        """The answer that counts: the first that decides."""
+        return next((answer for answer in self.answers if answer.decided), None)
+
+    @property
+    def outcome(self) -> str:
+        """``holds``, ``fails`` or ``undecided``."""
+        return "undecided" if self.answer is None else self.answer.verdict.outcome
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim of a paper with its parts."""
+
+    claim: Claim
+    parts: tuple[Part, ...]
+
+    @property
+    def outcome(self) -> Outcome:
+        """The verdict: open if fewer parts are decided than not, else that of the decided parts."""
+        outcomes = {part.outcome for part in self.parts} - {"undecided"}
+        if not outcomes or 2 * self.count("undecided") > len(self.parts):
+            return "open"
+        if len(outcomes) > 1:
+            return "in part"
+        return "reproduces" if "holds" in outcomes else "refuted"
+
+    @property
+    def reduced(self) -> bool:
+        """Whether a part is decided at a reduced size only."""
+        return any(part.answer is not None and part.answer.unit.version != "full" for part in self.parts)
+
+    def count(self, outcome: str) -> int:
+        """Number of parts with this outcome."""
+        return sum(part.outcome == outcome for part in self.parts)
+
+
+@dataclass
+class State:
+    """The stored results of a unit beside its scenario."""
+
+    unit: Unit
+    scenario: Scenario
+    held: Mapping[str, Result]
+
+    @cached_property
+    def plans(self) -> Mapping[str, str]:
+        """The digest of the plan of every cell, as the scenario has it now."""
+        return {cell.id: digest_of(cell.plan()) for cell in self.scenario.cells()}
+
+    @cached_property
+    def used(self) -> Mapping[str, Result]:
+        """The results of cells that the sweep still has."""
+        cells = {cell.id: cell for cell in self.scenario.cells()}
+        return {
+            name: result
+            for name, result in self.held.items()
+            if name in cells and dict(cells[name].factors) == dict(result.factors)
+        }
+
+    @cached_property
+    def old(self) -> frozenset[str]:
+        """Cells whose result is of an earlier set-up."""
+        return frozenset(name for name, result in self.used.items() if result.plan != self.plans[name])
+
+    def verdicts(self) -> list[Verdict]:
+        """The verdicts on the scenario's claims."""
+        bare = skeleton(self.scenario)
+        cells = [
+            Cell(cell.id, cell.path, cell.factors, cell.repeat, {"warnings": list(self.used[cell.id].warnings)})
+            if cell.id in self.used
+            else cell
+            for cell in bare.cells
+        ]
+        run = Run(bare.path, cells, bare.manifest, ())
+        checks = [Expectation(e.check, e.claim, e.source, e.where, e.note) for e in self.scenario.expect]
+        return evaluate_stored(run, checks, {name: r.values for name, r in self.used.items()})
+
+
+def states(papers: Papers, scenarios: Mapping[str, Scenario], store: Store) -> dict[Unit, State]:
+    """Every unit that has results, in the order in which they count: larger versions first."""
+    order = [(method, version) for method, versions in papers.versions.items() for version in versions]
+    found = {}
+    for name, scenario in scenarios.items():
+        for method, version in order:
+            unit = Unit(name, version, method)
+            if held := store.cells(unit):
+                found[unit] = State(unit, scenario.version(_version(version)), held)
+    return found
+
+
+def _version(text: str) -> Version:
+    assert text in ("full", "quick", "realtime"), text
+    return text  # type: ignore[return-value]
+
+
+def judge(papers: Papers, scenarios: Mapping[str, Scenario], known: Mapping[Unit, State]) -> list[Judged]:
+    """The verdict on every claim."""
+    verdicts = {unit: _by_claim(state) for unit, state in known.items()}
+    found = []
+    for claim in papers.claims:
+        parts = [
+            part for name, scenario in scenarios.items() for part in _parts(claim, name, scenario, known, verdicts)
+        ]
+        found.append(Judged(claim, tuple(parts)))
+    return found
+
+
+def _by_claim(state: State) -> dict[tuple[str, str], Verdict]:
+    pairs = zip(state.scenario.expect, state.verdicts(), strict=True)
+    return {(expectation.claim, expectation.source): verdict for expectation, verdict in pairs}
+
+
+def _parts(
+    claim: Claim,
+    name: str,
+    scenario: Scenario,
+    known: Mapping[Unit, State],
+    verdicts: Mapping[Unit, Mapping[tuple[str, str], Verdict]],
+) -> list[Part]:
+    found = []
+    for one in scenario.expect:
+        if one.basis.get("id") != claim.id:
+            continue
+        key = (one.claim, one.source)
+        answers = [
+            _answer(known[unit], said[key]) for unit, said in verdicts.items() if unit.scenario == name and key in said
+        ]
+        text = one.claim.removeprefix(f"{claim.id}: ")
+        basis = one.basis
+        found.append(
+            Part(name, text, one.source, basis.get("paper", ""), basis.get("refuted_by", ""), one.note, tuple(answers))
+        )
+    return found
+
+
+def _answer(state: State, verdict: Verdict) -> Answer:
+    old = bool(state.old & set(verdict.cells))
+    return Answer(state.unit, verdict, len(state.used), len(state.scenario.cells()), old)
+
+
+def kept_cells(state: State, where: Mapping[str, Sequence[str]]) -> list[tuple[str, Result]]:
+    """The results of a unit whose factors have these values, in the order of the sweep."""
+    return [
+        (name, result)
+        for name, result in sorted(state.used.items())
+        if all(result.factors.get(factor) in values for factor, values in where.items())
+    ]

@@ -1,0 +1,137 @@
+"""Stored results: of each executed cell the values that claims and figures need, as one line of a JSON file.
+
+A file belongs to one version of a scenario and one method. The cells are independent of each other, so that an
+interrupted run, or a later one, adds what is missing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from weir.metrics.expect import Kept
+from weir.study.errors import StudyError
+
+__all__ = ["Result", "Store", "Unit"]
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True, order=True)
+class Unit:
+    """A version of a scenario, by a method."""
+
+    scenario: str
+    version: str
+    method: str
+
+    def __str__(self) -> str:
+        return f"{self.scenario}, {self.version}, {self.method}"
+
+    @property
+    def file(self) -> str:
+        """Name of the file of its results."""
+        return f"{self.scenario.replace('/', '-')}.{self.version}.{self.method}.json"
+
+
+@dataclass(frozen=True)
+class Result:
+    """The stored result of one cell."""
+
+    factors: Mapping[str, str]
+    repeat: int
+    seed: int
+    plan: str
+    """First digits of the hash of the plan that was executed."""
+    date: str
+    commit: str
+    weir: str
+    processor: str
+    wall_s: float
+    packets: int
+    """Data packets that the plan was estimated to take."""
+    values: Mapping[str, Kept]
+    drawn: Mapping[str, Any] = field(default_factory=dict)
+    """Functions of time and distributions, by name."""
+    warnings: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The result as JSON types."""
+        return {key: value for key, value in vars(self).items() if key != "warnings" or value}
+
+
+class Store:
+    """The folder of the stored results."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._known: dict[Unit, dict[str, Result]] = {}
+
+    def units(self) -> list[Unit]:
+        """The units that have results, in the order of their files."""
+        found = []
+        for file in sorted(self.folder.glob("*.json")):
+            data = _read(file)
+            found.append(Unit(data["scenario"], data["version"], data["method"]))
+        return found
+
+    def cells(self, unit: Unit) -> Mapping[str, Result]:
+        """The results of a unit by id of the cell; empty if there are none.
+
+        Raises:
+            StudyError: the file is no such file.
+        """
+        if unit not in self._known:
+            file = self.folder / unit.file
+            cells = _read(file)["cells"] if file.is_file() else {}
+            try:
+                self._known[unit] = {
+                    cell: Result(**{**data, "warnings": tuple(data.get("warnings", ()))})
+                    for cell, data in cells.items()
+                }
+            except TypeError as error:
+                raise StudyError(f"{file}: {error}") from None
+        return self._known[unit]
+
+    def keep(self, unit: Unit, cell: str, result: Result) -> None:
+        """Adds the result of a cell, or replaces it; the file is complete at every instant.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        cells = {**self.cells(unit), cell: result}
+        self._known[unit] = dict(sorted(cells.items()))
+        self._write(unit)
+
+    def drop(self, unit: Unit, known: frozenset[str]) -> None:
+        """Removes the results of cells that the scenario no longer has: all but ``known``."""
+        left = {cell: result for cell, result in self.cells(unit).items() if cell in known}
+        if len(left) < len(self.cells(unit)):
+            self._known[unit] = left
+            self._write(unit)
+
+    def _write(self, unit: Unit) -> None:
+        head = {"format": _FORMAT, "scenario": unit.scenario, "version": unit.version, "method": unit.method}
+        lines = [f"{_text(cell)}:{_text(result.to_json())}" for cell, result in self._known[unit].items()]
+        text = _text(head)[:-1] + ',"cells":{\n' + ",\n".join(lines) + "\n}}\n"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        part = self.folder / f".{unit.file}.part"
+        part.write_text(text, encoding="utf-8")
+        part.replace(self.folder / unit.file)
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise StudyError(f"{file} is not JSON: {error}") from None
+    if not isinstance(data, dict) or data.get("format") != _FORMAT or "cells" not in data:
+        raise StudyError(f"{file}: expected stored results of claims, format {_FORMAT}")
+    return data

@@ -1,0 +1,119 @@
+"""Executes some stored cells again and compares every stored figure: a simulation comes out exactly as before."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from weir import engine
+from weir.scenario import Scenario
+from weir.study._cells import Chosen
+from weir.study._execute import opened
+from weir.study.claims._execute import Work, result_of
+from weir.study.claims._judge import State, states
+from weir.study.claims._papers import Papers
+from weir.study.claims._store import Result, Store, Unit
+
+__all__ = ["Verified", "verify"]
+
+_MAX_CELL_PACKETS = 12_000_000
+"""A cell of more data packets is not drawn: it would take more than some seconds."""
+
+
+@dataclass(frozen=True)
+class Verified:
+    """The outcome."""
+
+    cells: tuple[str, ...]
+    """The cells that were executed."""
+    failures: tuple[str, ...]
+    """Stored figures that came out differently although the plan is the same."""
+    stale: tuple[str, ...]
+    """Units whose set-up was changed after their results were stored, with the command that makes them anew."""
+
+
+def verify(
+    papers: Papers,
+    scenarios: Mapping[str, Scenario],
+    store: Store,
+    *,
+    seed: str,
+    packets: int = 40_000_000,
+    tell: Callable[[str], None] = lambda _: None,
+) -> Verified:
+    """Draws cells at random, executes them and compares the values with the stored ones.
+
+    Args:
+        papers: what is stored of a cell.
+        scenarios: by name.
+        store: the stored results.
+        seed: determines the draw, such as the date.
+        packets: cells are drawn until they have this many data packets together.
+        tell: receives progress.
+
+    Raises:
+        weir.engine.EngineError: interrupted.
+    """
+    method = next(iter(papers.versions))
+    known = {unit: state for unit, state in states(papers, scenarios, store).items() if unit.method == method}
+    drawn = _draw(known, seed, packets)
+    failures: list[str] = []
+    for unit, cell in drawn:
+        tell(f"{unit}: {cell}")
+        failures += _different(known[unit], cell, papers)
+    return Verified(tuple(f"{unit}: {cell}" for unit, cell in drawn), tuple(failures), tuple(_stale(known)))
+
+
+def _draw(known: Mapping[Unit, State], seed: str, packets: int) -> list[tuple[Unit, str]]:
+    candidates = [
+        (unit, name)
+        for unit, state in sorted(known.items())
+        for name, result in sorted(state.used.items())
+        if result.packets <= _MAX_CELL_PACKETS and name not in state.old
+    ]
+    random.Random(f"claims {seed}").shuffle(candidates)
+    found: list[tuple[Unit, str]] = []
+    total = 0
+    for unit, name in candidates:
+        total += known[unit].used[name].packets
+        if found and total > packets:
+            break
+        found.append((unit, name))
+    return found
+
+
+def _different(state: State, name: str, papers: Papers) -> list[str]:
+    held = state.used[name]
+    now = _again(state, name, papers)
+    place = f"{state.unit}: {name} ({', '.join(f'{k} = {v}' for k, v in held.factors.items())})"
+    found = [
+        f"{place}: {key} is {now.values[key]}, stored is {value}"
+        for key, value in held.values.items()
+        if key in now.values and now.values[key] != value
+    ]
+    found += [
+        f"{place}: curve {key} differs" for key, value in held.drawn.items() if now.drawn.get(key, value) != value
+    ]
+    return found
+
+
+def _again(state: State, name: str, papers: Papers) -> Result:
+    scenario, unit = state.scenario, state.unit
+    planned = next(cell for cell in scenario.cells() if cell.id == name)
+    chosen = Chosen(scenario.title, scenario.text, scenario.file, (planned,), tuple(scenario.factors))
+    work = Work(unit, scenario, papers.recorded.get(unit.scenario), (planned,), 1, {})
+    with tempfile.TemporaryDirectory() as folder:
+        engine.run(chosen, Path(folder) / "run", method=unit.method, workers=1)
+        return result_of(work, planned, opened(Path(folder) / "run").cells[0])
+
+
+def _stale(known: Mapping[Unit, State]) -> list[str]:
+    return [
+        f"{unit}: {len(state.old)} cells were executed with an earlier set-up; "
+        f"`make claims ARGS='--only {unit.scenario} --version {unit.version} --method {unit.method}'` makes them anew"
+        for unit, state in known.items()
+        if state.old
+    ]

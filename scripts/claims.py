@@ -1,0 +1,125 @@
+"""Makes the results behind docs/claims.md anew, or what is missing of them, and writes the pages.
+
+Results are kept cell by cell in docs/claims/results; an interrupted call continues. Without arguments, every version
+that docs/claims/claims.toml names is executed, the shortest first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from weir import engine, methods
+from weir._duration import clock_text
+from weir.cli._scenarios import catalogue_files
+from weir.scenario import Scenario, load
+from weir.study import StudyError
+from weir.study.claims import Pages, Papers, Plan, Store, Unit, Work, execute, read_papers, verify, work_of, write
+
+ROOT = Path(__file__).parent.parent
+PLACE = ROOT / "docs" / "claims"
+
+
+def main() -> int:
+    """Executes, checks or lists, as the arguments say; then writes the pages."""
+    asked = _arguments()
+    papers, store = read_papers(PLACE / "claims.toml"), Store(PLACE / "results")
+    scenarios = {name: load(file) for name, file in catalogue_files().items() if name != "demo"}
+    if asked.check is not None:
+        return _check(papers, scenarios, store, asked.check or datetime.datetime.now(datetime.UTC).date().isoformat())
+    plan = Plan(_works(asked, papers, scenarios, store), asked.workers)
+    for work in plan.works if asked.list else ():
+        print(f"{work.unit}: {len(work.missing)} of {work.total} cells, {clock_text(sum(work.seconds.values()))}")
+    print(f"{plan.cells} cells to execute, about {clock_text(plan.left_s())}", flush=True)
+    failures = []
+    if not asked.list:
+        try:
+            failures = execute(plan, store, ROOT / "runs" / "claims", force=asked.force, tell=_tell)
+        except engine.EngineError as error:
+            failures = [str(error)]
+        store = Store(PLACE / "results")
+        for file in write(Pages(papers, scenarios, store), ROOT / "docs"):
+            print(f"wrote {file.relative_to(ROOT)}")
+    for failure in failures:
+        print(failure, file=sys.stderr)
+    return 1 if failures else 0
+
+
+def _check(papers: Papers, scenarios: Mapping[str, Scenario], store: Store, seed: str) -> int:
+    print(f"stored cells drawn with seed {seed}; repeat with --check {seed}", flush=True)
+    found = verify(papers, scenarios, store, seed=seed, tell=_tell)
+    for text in found.stale:
+        print(f"note: {text}")
+    for text in found.failures:
+        print(text, file=sys.stderr)
+    print(f"{len(found.cells)} cells executed again, {len(found.failures)} figures differ")
+    if found.failures:
+        print(
+            "If the change of the simulator is meant, make the stored results anew: make claims ARGS=--anew",
+            file=sys.stderr,
+        )
+    return 1 if found.failures or not found.cells else 0
+
+
+def _tell(text: str) -> None:
+    print(f"{datetime.datetime.now():%H:%M} {text}", flush=True)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("--paper", action="append", help="only claims of this paper, such as A")
+    parser.add_argument(
+        "--only", action="append", help="only this claim or scenario, such as E2 or E2/congestion-collapse"
+    )
+    parser.add_argument("--method", action="append", help="only by this method")
+    parser.add_argument("--version", action="append", help="only this version: full, quick or realtime")
+    parser.add_argument(
+        "--where", action="append", default=[], metavar="FACTOR=A,B", help="only cells with these values"
+    )
+    parser.add_argument("--workers", type=int, default=engine.default_workers(), help="number of processes")
+    parser.add_argument("--force", action="store_true", help="also what this machine cannot carry in real time")
+    parser.add_argument("--anew", action="store_true", help="also cells that have a result")
+    parser.add_argument(
+        "--check", nargs="?", const="", metavar="SEED", help="execute a few stored cells again and compare"
+    )
+    parser.add_argument("--list", action="store_true", help="say what is missing, and execute nothing")
+    return parser.parse_args()
+
+
+def _works(asked: argparse.Namespace, papers: Papers, scenarios: Mapping[str, Scenario], store: Store) -> list[Work]:
+    where = {name: values.split(",") for name, _, values in (one.partition("=") for one in asked.where)}
+    found = []
+    for method, versions in papers.versions.items():
+        if asked.method and method not in asked.method:
+            continue
+        if (why := methods.get(method).available()) is not None:
+            print(f"not by {method}: {why}", file=sys.stderr)
+            continue
+        for name in [name for name in scenarios if _is_asked(name, scenarios[name], asked)]:
+            for version in versions:
+                if not asked.version or version in asked.version:
+                    sized = scenarios[name].version(version)
+                    found.append(
+                        work_of(
+                            Unit(name, version, method), sized, papers.recorded.get(name), store, where, anew=asked.anew
+                        )
+                    )
+    return sorted(found, key=lambda work: sum(work.seconds.values()))
+
+
+def _is_asked(name: str, scenario: Scenario, asked: argparse.Namespace) -> bool:
+    claims = {one.basis.get("id", "") for one in scenario.expect}
+    if asked.paper and not any(claim.startswith(paper) for claim in claims for paper in asked.paper):
+        return False
+    return not asked.only or any(one == name or one in claims for one in asked.only)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except StudyError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)

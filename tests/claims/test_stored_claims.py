@@ -1,0 +1,224 @@
+"""Stored results of claims: judged as a run is, continued, and compared with what comes out today."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from weir.cli._scenarios import catalogue_files
+from weir.metrics import open_run
+from weir.metrics.expect import Expectation, evaluate
+from weir.scenario import Scenario, load, parse
+from weir.study.claims import (
+    Answer,
+    Claim,
+    Judged,
+    Pages,
+    Papers,
+    Part,
+    Plan,
+    Store,
+    Unit,
+    execute,
+    judge,
+    read_papers,
+    states,
+    verify,
+    work_of,
+)
+from weir.study.claims._papers import Drawn, Recorded
+
+ROOT = Path(__file__).parent.parent.parent
+PLACE = ROOT / "docs" / "claims"
+MAX_BYTES = 1_500_000
+NAME = "E1/small"
+UNIT = Unit(NAME, "full", "sim")
+TEXT = """
+title: Two flows
+seed: 3
+topology:
+  dumbbell: {pairs: 2, access: {rate: 20Mbps}, bottleneck: {rate: 10Mbps, queue: 30kB}, rtt: 20ms}
+transport: {cc: reno}
+workload:
+  - {name: bulk, between: pairs, kind: bulk, start: {uniform: [0s, 100ms]}, until: 4s}
+measure: {goodput: 500ms, tcp: 100ms, links: 100ms}
+phases:
+  late: {from: 1s, to: 4s}
+sweep:
+  transport.cc: [reno, cubic]
+  topology.dumbbell.rtt: [10ms, 40ms]
+repeat: 2
+expect:
+  - {id: E1, claim: fills the link, check: utilisation.mean@late >= 0.9, source: section 1}
+  - {id: E1, claim: is fair, check: jain@late >= 0.9, source: section 1}
+  - {id: E1, claim: one is faster, check: 'argmax(goodput.mean over cc) == "reno"', source: section 1}
+  - {id: E1, claim: falls, check: 'spearman(goodput.aggregate.mean over rtt) < 0', source: section 1}
+  - {id: E1, claim: ratio, check: 'goodput.mean@late{cc: cubic} / goodput.mean@late{cc: reno} > 2', source: section 1}
+  - {id: E1, claim: reaches, check: 'goodput.reach[rate: 9Gbps] > 1s', source: section 1}
+  - {id: E1, claim: per flow, check: 'min(goodput.mean over flow) >= 1Mbps', source: section 1}
+"""
+
+
+def _papers() -> Papers:
+    recorded = Recorded(
+        NAME, ("goodput.sd@late",), (Drawn("flows", "goodput", points=8), Drawn("distribution", "goodput", bins=10))
+    )
+    claim = Claim("E1", "E", "section 1", "They share.", "all of it")
+    return Papers({"E": "Thesis"}, {"E": ""}, {"sim": ("full",)}, (claim,), {NAME: recorded}, (), (), {})
+
+
+def _executed(store: Store, scenario: Scenario, folder: Path) -> list[str]:
+    work = work_of(UNIT, scenario, _papers().recorded[NAME], store)
+    return execute(Plan([work], 1), store, folder)
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[Scenario, Path]:
+    """A small scenario, and the folder of its stored results."""
+    folder = tmp_path_factory.mktemp("claims")
+    scenario = parse(TEXT, "<small>")
+    assert _executed(Store(folder / "results"), scenario, folder / "runs") == []
+    return scenario, folder / "results"
+
+
+def test_stored_values_give_the_verdicts_of_the_run(stored: tuple[Scenario, Path], tmp_path: Path) -> None:
+    from weir import engine
+
+    scenario, results = stored
+    engine.run(scenario, tmp_path / "run", method="sim", workers=1)
+    checks = [Expectation(e.check, e.claim, e.source, e.where) for e in scenario.expect]
+    wanted = evaluate(open_run(tmp_path / "run"), checks)
+    found = states(_papers(), {NAME: scenario}, Store(results))[UNIT].verdicts()
+    assert [v.outcome for v in found] == [v.outcome for v in wanted]
+    assert {v.outcome for v in found} >= {"holds", "fails"}
+    for ours, theirs in zip(found, wanted, strict=True):
+        assert [str(m) for m in ours.measured] == [str(m) for m in theirs.measured]
+
+
+def test_a_missing_cell_leaves_open_what_needs_it(stored: tuple[Scenario, Path], tmp_path: Path) -> None:
+    scenario, results = stored
+    data = json.loads((results / UNIT.file).read_text())
+    data["cells"] = {name: cell for name, cell in data["cells"].items() if name.startswith(("0000", "0001"))}
+    (tmp_path / UNIT.file).write_text(json.dumps(data))
+    known = states(_papers(), {NAME: scenario}, Store(tmp_path))
+    outcome = {v.claim: v for v in known[UNIT].verdicts()}
+    assert outcome["E1: one is faster"].outcome == "undecided"
+    assert "not every cell of it was executed" in outcome["E1: one is faster"].measured[0].note
+    (judged,) = judge(_papers(), {NAME: scenario}, known)
+    assert judged.count("undecided") >= 2
+
+
+def test_only_what_is_missing_is_executed(stored: tuple[Scenario, Path]) -> None:
+    scenario, results = stored
+    recorded = _papers().recorded[NAME]
+    assert work_of(UNIT, scenario, recorded, Store(results)).missing == ()
+    some = work_of(UNIT, scenario, recorded, Store(results), {"cc": ["reno"]}, anew=True)
+    assert [cell.factors["cc"] for cell in some.missing] == ["reno"] * 4
+    more = replace(recorded, metrics=("goodput.cov@late",))
+    assert len(work_of(UNIT, scenario, more, Store(results)).missing) == 8, "their values lack the new metric"
+    other = parse(TEXT.replace("queue: 30kB", "queue: 40kB"), "<small>")
+    assert len(work_of(UNIT, other, recorded, Store(results)).missing) == 8, "their set-up is another"
+
+
+def test_an_interrupted_call_continues(stored: tuple[Scenario, Path], tmp_path: Path) -> None:
+    scenario, results = stored
+    store = Store(tmp_path / "results")
+    for name, result in list(Store(results).cells(UNIT).items())[:3]:
+        store.keep(UNIT, name, result)
+    told: list[str] = []
+    again = Store(tmp_path / "results")
+    execute(Plan([work_of(UNIT, scenario, _papers().recorded[NAME], again)], 1), again, tmp_path, tell=told.append)
+    assert "5 of 8 cells" in told[0]
+    cells = Store(tmp_path / "results").cells(UNIT)
+    assert {name: r.values for name, r in cells.items()} == {n: r.values for n, r in Store(results).cells(UNIT).items()}
+    assert not list(tmp_path.glob("*small*")), "the tables are gone"
+
+
+def test_a_changed_figure_is_found(stored: tuple[Scenario, Path], tmp_path: Path) -> None:
+    scenario, results = stored
+    same = verify(_papers(), {NAME: scenario}, Store(results), seed="2026-11-23")
+    assert len(same.cells) == 8
+    assert same.failures == ()
+    text = (results / UNIT.file).read_text()
+    data = json.loads(text)
+    data["cells"]["0001-r0"]["values"]["jain@late"] *= 1 + 1e-12
+    data["cells"]["0002-r0"]["drawn"]["flows"]["curves"]["bulk[0]"][5] += 0.1
+    (tmp_path / UNIT.file).write_text(json.dumps(data))
+    found = verify(_papers(), {NAME: scenario}, Store(tmp_path), seed="2026-11-23")
+    assert len(found.failures) == 2
+    assert "jain@late" in " ".join(found.failures)
+    assert "curve flows differs" in " ".join(found.failures)
+
+
+def test_an_earlier_set_up_is_told_with_the_command(stored: tuple[Scenario, Path]) -> None:
+    _, results = stored
+    other = parse(TEXT.replace("queue: 30kB", "queue: 40kB"), "<small>")
+    found = verify(_papers(), {NAME: other}, Store(results), seed="x")
+    assert found.cells == ()
+    assert "--only E1/small --version full --method sim" in found.stale[0]
+    page = Pages(_papers(), {NAME: other}, Store(results)).paper("E")
+    assert "earlier set-up" in page
+
+
+def _part(outcome: str, version: str = "full") -> Part:
+    from weir.metrics.expect import Verdict
+
+    verdict = Verdict("", "", "", {}, outcome, (), (), "", ())  # type: ignore[arg-type]
+    return Part(NAME, "t", "s", "", "", "", (Answer(Unit(NAME, version, "sim"), verdict, 1, 1, old=False),))
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "wanted"),
+    [
+        ([], "open"),
+        (["undecided"], "open"),
+        (["holds"], "reproduces"),
+        (["fails"], "refuted"),
+        (["holds", "fails"], "in part"),
+        (["holds", "undecided"], "reproduces"),
+        (["fails", "undecided", "undecided"], "open"),
+    ],
+)
+def test_the_verdict_on_a_claim_is_that_of_its_parts(outcomes: list[str], wanted: str) -> None:
+    claim = _papers().claims[0]
+    assert Judged(claim, tuple(_part(outcome) for outcome in outcomes)).outcome == wanted
+
+
+def test_the_papers_size_counts_before_a_reduced_one() -> None:
+    full, quick = _part("fails"), _part("holds", "quick")
+    both = replace(full, answers=(*full.answers, *quick.answers))
+    assert both.outcome == "fails"
+    open_ = replace(full, answers=(*_part("undecided").answers, *quick.answers))
+    assert open_.outcome == "holds"
+    assert Judged(_papers().claims[0], (open_,)).reduced
+
+
+def test_the_page_has_every_claim_of_the_papers_and_no_other() -> None:
+    with (ROOT / "tests" / "catalogue" / "claims.tsv").open(encoding="utf-8", newline="") as file:
+        wanted = [row["id"] for row in csv.DictReader(file, delimiter="\t")]
+    papers = read_papers(PLACE / "claims.toml")
+    assert [claim.id for claim in papers.claims] == wanted
+    assert len(wanted) == 52
+    judged = {e.basis.get("id") for file in catalogue_files().values() for e in load(file).expect}
+    for claim in papers.claims:
+        assert (claim.id in judged) != bool(claim.open), f"{claim.id}: a scenario judges it, or the file says why not"
+    index = (ROOT / "docs" / "claims.md").read_text(encoding="utf-8")
+    assert all(f"| {name} |" in index or f"| [{name}](" in index for name in wanted)
+
+
+def test_the_stored_results_are_small_and_are_of_scenarios_that_exist() -> None:
+    store = Store(PLACE / "results")
+    assert store.units()
+    assert sum(file.stat().st_size for file in (PLACE / "results").iterdir()) <= MAX_BYTES
+    papers, names = read_papers(PLACE / "claims.toml"), catalogue_files()
+    for unit in store.units():
+        assert unit.scenario in names
+        assert unit.version in papers.versions[unit.method]
+        for result in store.cells(unit).values():
+            assert result.date
+            assert result.processor
+            assert result.wall_s > 0
