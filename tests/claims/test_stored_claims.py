@@ -168,7 +168,9 @@ def _part(outcome: str, version: str = "full") -> Part:
     from weir.metrics.expect import Verdict
 
     verdict = Verdict("", "", "", {}, outcome, (), (), "", ())  # type: ignore[arg-type]
-    return Part(NAME, "t", "s", "", "", "", (Answer(Unit(NAME, version, "sim"), verdict, 1, 1, old=False),))
+    return Part(
+        NAME, "t", "s", "", "", "", "holds", 10**10, (Answer(Unit(NAME, version, "sim"), verdict, 1, 1, old=False),)
+    )
 
 
 @pytest.mark.parametrize(
@@ -195,6 +197,7 @@ def test_the_papers_size_counts_before_a_reduced_one() -> None:
     open_ = replace(full, answers=(*_part("undecided").answers, *quick.answers))
     assert open_.outcome == "holds"
     assert Judged(_papers().claims[0], (open_,)).reduced
+    assert _part("holds", "realtime").outcome == "undecided", "such a version compares methods only"
 
 
 def test_the_page_has_every_claim_of_the_papers_and_no_other() -> None:

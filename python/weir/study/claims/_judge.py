@@ -17,6 +17,7 @@ from weir.study.claims._store import Result, Store, Unit
 
 __all__ = ["Answer", "Judged", "Part", "State", "judge", "kept_cells", "states"]
 
+_DECIDING = ("full", "quick")
 Outcome = Literal["reproduces", "in part", "refuted", "open"]
 
 
@@ -49,15 +50,20 @@ class Part:
     """The paper's figure, if the scenario gives it."""
     refuted_by: str
     note: str
+    expected: str
+    """``holds``, or ``fails`` if the scenario knows that it does, for the reason in ``note``."""
+    capacity_bps: int
+    """Rate of the bottleneck at the papers' size."""
     answers: tuple[Answer, ...]
     """The one at the papers' size first, then reduced ones."""
-    reason: str = ""
-    """Why no version judges it."""
 
     @property
     def answer(self) -> Answer | None:
-        """The answer that counts: the first that decides."""
-        return next((answer for answer in self.answers if answer.decided), None)
+        """The answer that counts: the first that decides, at the papers' size or at the reduced one.
+
+        Versions for real time are too small to decide: they compare the methods.
+        """
+        return next((a for a in self.answers if a.decided and a.unit.version in _DECIDING), None)
 
     @property
     def outcome(self) -> str:
@@ -186,9 +192,23 @@ def _parts(
         text = one.claim.removeprefix(f"{claim.id}: ")
         basis = one.basis
         found.append(
-            Part(name, text, one.source, basis.get("paper", ""), basis.get("refuted_by", ""), one.note, tuple(answers))
+            Part(
+                name,
+                text,
+                one.source,
+                basis.get("paper", ""),
+                basis.get("refuted_by", ""),
+                one.note,
+                one.expected,
+                _capacity(scenario),
+                tuple(answers),
+            )
         )
     return found
+
+
+def _capacity(scenario: Scenario) -> int:
+    return max(int(link["rate_bps"]) for link in scenario.cells()[0].plan()["links"])
 
 
 def _answer(state: State, verdict: Verdict) -> Answer:
