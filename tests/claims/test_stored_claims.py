@@ -11,7 +11,7 @@ import pytest
 
 from weir.cli._scenarios import catalogue_files
 from weir.metrics import open_run
-from weir.metrics.expect import Expectation, evaluate
+from weir.metrics.expect import Expectation, Measurement, evaluate
 from weir.scenario import Scenario, load, parse
 from weir.study.claims import (
     Answer,
@@ -59,6 +59,7 @@ expect:
   - {id: E1, claim: falls, check: 'spearman(goodput.aggregate.mean over rtt) < 0', source: section 1}
   - {id: E1, claim: ratio, check: 'goodput.mean@late{cc: cubic} / goodput.mean@late{cc: reno} > 2', source: section 1}
   - {id: E1, claim: reaches, check: 'goodput.reach[rate: 9Gbps] > 1s', source: section 1}
+  - {id: E1, claim: opened, where: {cc: reno}, check: 'goodput.mean <= 2 * mean(goodput.mean over cc)', source: s. 1}
   - {id: E1, claim: per flow, check: 'min(goodput.mean over flow) >= 1Mbps', source: section 1}
 """
 
@@ -95,6 +96,7 @@ def test_stored_values_give_the_verdicts_of_the_run(stored: tuple[Scenario, Path
     found = states(_papers(), {NAME: scenario}, Store(results))[UNIT].verdicts()
     assert [v.outcome for v in found] == [v.outcome for v in wanted]
     assert {v.outcome for v in found} >= {"holds", "fails"}
+    assert "was not kept" not in " ".join(str(m) for v in found for m in v.measured)
     for ours, theirs in zip(found, wanted, strict=True):
         assert [str(m) for m in ours.measured] == [str(m) for m in theirs.measured]
 
@@ -198,6 +200,17 @@ def test_the_papers_size_counts_before_a_reduced_one() -> None:
     assert open_.outcome == "holds"
     assert Judged(_papers().claims[0], (open_,)).reduced
     assert _part("holds", "realtime").outcome == "undecided", "such a version compares methods only"
+
+
+def test_a_smaller_size_does_not_decide_what_chance_leaves_open() -> None:
+    full, quick = _part("undecided"), _part("holds", "quick")
+    (answer,) = full.answers
+    chance = replace(answer, verdict=replace(answer.verdict, measured=(_by_chance(),)))
+    assert replace(full, answers=(chance, *quick.answers)).outcome == "undecided"
+
+
+def _by_chance() -> Measurement:
+    return Measurement("", {}, "undecided", 1.0, 0.0, 2.0, 1.0, 0.0, -1.0, 1.0, 3, (0, 0), within_chance=True)
 
 
 def test_the_page_has_every_claim_of_the_papers_and_no_other() -> None:

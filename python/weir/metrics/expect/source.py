@@ -73,8 +73,8 @@ class Source:
 
     def needs(self, nodes: Iterable[tuple[Node, Context]], cell: Cell) -> list[tuple[Reference, str]]:
         """The metrics of ``cell`` that these checks need, and the member that each is aggregated over."""
-        wanted = [(r, over, context) for node, context in nodes for r, over in _wanted(node)]
-        return [(r, over) for r, over, context in wanted if self._matches(cell, r, context)]
+        wanted = [needed for node, context in nodes for needed in self._metrics(node, context)]
+        return [(reference, over) for reference, over, place in wanted if self._matches(cell, reference, place)]
 
     def amount(self, reference: Reference, context: Context, over: str = "") -> Amount:
         """Mean over repeats of a metric at the point that ``context`` and the reference's own factors fix.

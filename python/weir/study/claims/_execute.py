@@ -7,7 +7,7 @@ import functools
 import hashlib
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -83,6 +83,7 @@ def work_of(
     held = store.cells(unit)
     missing, seconds, total = [], {}, 0
     method = methods.get(unit.method)
+    speed = _speed(unit, store)
     for cell, bare in zip(scenario.cells(), run.cells, strict=True):
         if any(cell.factors.get(name) not in values for name, values in (where or {}).items()):
             continue
@@ -91,7 +92,7 @@ def work_of(
         result = held.get(cell.id)
         if anew or result is None or not _is_current(result, plan, needed_names(run, bare, scenario, recorded)):
             missing.append(cell)
-            seconds[cell.id] = _seconds(method, plan, _speed(held.values()))
+            seconds[cell.id] = _seconds(method, plan, speed)
     return Work(unit, scenario, recorded, tuple(missing), total, seconds)
 
 
@@ -99,8 +100,12 @@ def _is_current(result: Result, plan: Mapping[str, Any], names: set[str]) -> boo
     return result.plan == digest_of(plan) and names <= {*result.values, *result.drawn}
 
 
-def _speed(results: Iterable[Result]) -> float:
-    found = [result for result in results if result.wall_s > 0]
+def _speed(unit: Unit, store: Store) -> float:
+    """Data packets a second: of the unit's own results, else of all of its method."""
+    others = (
+        result for other in store.units() if other.method == unit.method for result in store.cells(other).values()
+    )
+    found = [result for result in (store.cells(unit).values() or others) if result.wall_s > 0]
     packets = sum(result.packets for result in found)
     return packets / sum(result.wall_s for result in found) if packets else _PACKETS_PER_S
 

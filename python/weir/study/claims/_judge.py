@@ -61,9 +61,11 @@ class Part:
     def answer(self) -> Answer | None:
         """The answer that counts: the first that decides, at the papers' size or at the reduced one.
 
-        Versions for real time are too small to decide: they compare the methods.
+        If chance alone leaves a size open, a smaller one does not decide either. Versions for real time are too small
+        to decide: they compare the methods.
         """
-        return next((a for a in self.answers if a.decided and a.unit.version in _DECIDING), None)
+        able = (a for a in self.answers if a.unit.version in _DECIDING and (a.decided or a.verdict.within_chance))
+        return next(able, None)
 
     @property
     def outcome(self) -> str:
