@@ -29,7 +29,7 @@ def test_time_left_goes_by_work_and_not_by_cells() -> None:
     tally.progress("big", 5 * S)
     assert tally.fraction == pytest.approx(0.55)
     assert tally.left_s(111.0) == pytest.approx(11 * 0.45 / 0.55)
-    assert tally.simulated_s == 15
+    assert tally.reached_s == 15
     assert tally.real_time_factor(105.0) == pytest.approx(3.0)
     tally.finish("big", ok=False)
     assert (tally.done, tally.failed, tally.left_s(120.0)) == (1, 1, 0)
@@ -53,6 +53,19 @@ def test_without_a_terminal_there_are_lines(
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("0/1 cells, 5 s simulated, ")
     assert second == "a: done in 0:02"
+
+
+def test_on_a_real_clock_nothing_is_simulated(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weir.engine._display._LINE_EVERY_S", 0.0)
+    tally = Tally({"a": Work(10, 10 * S)}, begin_s=0.0, real=True)
+    tally.progress("a", 5 * S)
+    Lines().update(tally)
+    said = capsys.readouterr().err
+    assert said.startswith("0/1 cells, 5 s measured, ")
+    assert "simulated" not in said
+    assert "real time" not in said
 
 
 LIVE = Live(

@@ -149,11 +149,17 @@ def test_two_at_once_do_not_meet(weir: Weir) -> None:
         bed.put("a1", "/etc/mark", bed.name.encode())
     assert (one.get("a1", "/etc/mark"), other.get("a1", "/etc/mark")) == (b"one", b"other")
     assert {bed.name for bed in testbed.beds()} >= {"one", "other"}
+    for words in (("exec", "a1", "true"), ("status", "--inventory")):
+        unclear = weir("testbed", *words)
+        assert unclear.code == 2
+        assert "--name: there is no test bed 'bed'; 'one', 'other' are up" in unclear.err
+    assert weir("testbed", "down").out == "there is no test bed bed; 'one', 'other' are up\n"
     refused = weir("testbed", "up", "--name", "one")
     assert refused.code == 2
     assert "there is a test bed 'one'" in refused.err
     testbed.down("one")
     assert ssh(other, "a1", "hostname").stdout == "a1\n"
+    assert weir("testbed", "status", "--inventory").out == f"{other.inventory}\n", "the only one needs no name"
     testbed.down("other")
 
 

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    from weir.engine import Cell
+    from weir.inventory import Node
+    from weir.language import Problem
+    from weir.scenario import Scenario
 
-__all__ = ["inventory_of", "method_on", "obstacles", "on_option", "require_use"]
+__all__ = [
+    "Outlook",
+    "Placing",
+    "inventory_of",
+    "method_on",
+    "on_option",
+    "outlook",
+    "placings_json",
+    "require_use",
+    "show_placings",
+]
 
 _SETTING = "on"
+_UNWRITTEN = frozenset({"classes"})
+"""Tables that no plan asks for yet."""
 
 on_option = click.option(
     "--on",
@@ -64,13 +79,91 @@ def require_use(on: Path | None, names: Sequence[str]) -> None:
         raise click.UsageError(f"method {taking[0]} needs machines: name their inventory, --on INVENTORY")
 
 
-def obstacles(cells: Sequence[Cell], on: Path | None) -> Iterator[str]:
-    """Why ``cells`` cannot be executed on the machines of the inventory ``on``, each reason once."""
+@dataclass(frozen=True)
+class Placing:
+    """Which machine takes the place of which host, in some cells of a scenario."""
+
+    nodes: Mapping[str, Node]
+    """By the names of hosts with flows."""
+    cells: tuple[str, ...]
+    """The cells in which it is so, by id."""
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What is known of a scenario on the machines of an inventory, without asking them."""
+
+    problems: tuple[Problem, ...] = ()
+    placings: tuple[Placing, ...] = ()
+    unseen: tuple[str, ...] = ()
+    """Tables that the method does not write there."""
+
+
+def outlook(scenario: Scenario, on: Path) -> Outlook:
+    """Whether ``scenario`` can be executed on the machines of the inventory ``on``, where, and what is not measured."""
     from weir import methods
+    from weir.inventory import InventoryError
+    from weir.language import Problem
 
     name = method_on(on)
-    if name is None:
-        return
+    assert name is not None
     method = methods.get(name, str(on))
-    found = (why for cell in cells if (why := method.obstacle(cell.plan())) is not None)
-    yield from (f"on {on}: {why}" for why in dict.fromkeys(found))
+    problems: dict[Problem, None] = {}
+    placed: dict[tuple[tuple[str, str], ...], tuple[Mapping[str, Node], list[str]]] = {}
+    for cell in scenario.cells():
+        plan = cell.plan()
+        why = method.obstacle(plan)
+        try:
+            nodes = method.nodes(plan)
+        except InventoryError as error:
+            problems.update(dict.fromkeys(error.problems))
+            why = None if why == str(error) else why
+        else:
+            key = tuple((host, node.name) for host, node in nodes.items())
+            placed.setdefault(key, (nodes, []))[1].append(cell.id)
+        if why is not None:
+            problems[Problem(scenario.file, 1, 1, f"on {on}: {why}")] = None
+    unseen = tuple(sorted(methods.TABLES - method.tables - _UNWRITTEN))
+    problems.update(dict.fromkeys(_undecided(scenario, name, unseen)))
+    return Outlook(tuple(problems), tuple(Placing(nodes, tuple(ids)) for nodes, ids in placed.values()), unseen)
+
+
+def _undecided(scenario: Scenario, name: str, unseen: Collection[str]) -> Iterator[Problem]:
+    """A note for each claim whose metrics read tables that nobody writes."""
+    from weir.language import Problem
+    from weir.metrics.expect import parse
+
+    for claim in scenario.expect:
+        missing = sorted(set(parse(claim.check).tables) & set(unseen))
+        if missing:
+            tables = f"table {missing[0]}" if len(missing) == 1 else f"tables {' and '.join(missing)}"
+            text = f"method {name} does not decide this claim: it measures no {tables}"
+            yield Problem(scenario.file, claim.line, 1, text, "info")
+
+
+def show_placings(scenario: str, found: Outlook) -> None:
+    """Prints which machine is which host, and what is not measured there."""
+    from weir.cli._common import plural, print_table, say
+
+    for placing in found.placings:
+        cells = "" if len(found.placings) == 1 else f" in {plural(len(placing.cells), 'cell')} ({placing.cells[0]} ...)"
+        say(f"{scenario}: nodes in the place of hosts{cells}")
+        rows = [(host, node.name, node.set, node.address) for host, node in placing.nodes.items()]
+        print_table(("host", "node", "set", "address"), rows)
+    if found.unseen:
+        say(f"not measured there: tables {', '.join(found.unseen)}; metrics that read them are undefined")
+
+
+def placings_json(scenario: str, found: Outlook) -> dict[str, Any]:
+    """The same for programs."""
+    placings = [
+        {
+            "cells": list(placing.cells),
+            "hosts": [
+                {"host": host, "node": node.name, "set": node.set, "address": node.address}
+                for host, node in placing.nodes.items()
+            ],
+        }
+        for placing in found.placings
+    ]
+    return {"file": scenario, "nodes": placings, "unmeasured": list(found.unseen)}

@@ -84,7 +84,15 @@ def _show_estimates(executor: Method, cells: Sequence[Cell], *, as_json: bool, s
         return
     factors = list(cells[0].factors)
     print_table(
-        ("cell", *factors, "flows", "simulated", "packets", "time", "memory"),
+        (
+            "cell",
+            *factors,
+            "flows",
+            "simulated" if executor.clock == "virtual" else "measured",
+            "packets",
+            "time",
+            "memory",
+        ),
         [(cell.id, *cell.factors.values(), *_shown(o)) for cell, o in zip(cells, outlooks, strict=True)],
         right=range(1 + len(factors), 6 + len(factors)),
     )

@@ -181,6 +181,9 @@ class _Progress:
         self._what = step.what
 
 
+_which_option = click.option("--name", help="Name of the test bed. Default: bed, or the only one.")
+
+
 _DOWN = examples(("weir testbed down", "the test bed without a name"), ("weir testbed down --all", "all of yours"))
 
 
@@ -198,7 +201,8 @@ def down(name: str, everything: bool) -> None:
         forget(inventory_of(one))  # its Slurm is gone with what it had reserved
         console().print(f"test bed {one} is gone")
     if not removed:
-        console().print("there is no test bed" if everything else f"there is no test bed {name}")
+        others = "" if everything else _there()
+        console().print("there is no test bed" if everything else f"there is no test bed {name}{others}")
 
 
 _STATUS = examples(
@@ -208,7 +212,7 @@ _STATUS = examples(
 
 
 @command.command(epilog=_STATUS)
-@click.option("--name", help="Only this one. With --config and --inventory: bed by default.")
+@click.option("--name", help="Only this one. With --config and --inventory: bed by default, or the only one.")
 @click.option("--config", "path", flag_value="config", default=None, help="Print only the path of the file for ssh -F.")
 @click.option("--inventory", "path", flag_value="inventory", help="Print only the path of the inventory.")
 @json_option
@@ -217,7 +221,7 @@ def status(name: str | None, path: str | None, as_json: bool) -> None:
     from weir.testbed import beds
 
     if path is not None:
-        say(str(getattr(_find(name or "bed"), path)))
+        say(str(getattr(_find(name), path)))
         return
     found = beds() if name is None else [_find(name)]
     if as_json:
@@ -269,10 +273,10 @@ _EXEC = examples(
 
 
 @command.command("exec", epilog=_EXEC, context_settings={"allow_interspersed_args": False})
-@_name_option
+@_which_option
 @click.argument("node")
 @click.argument("program", nargs=-1, metavar="[--] [COMMAND]...")
-def execute(name: str, node: str, program: tuple[str, ...]) -> None:
+def execute(name: str | None, node: str, program: tuple[str, ...]) -> None:
     """Run a command in a node, as root in its home; by default a shell. The exit code is that of the command.
 
     It does not need SSH, so it also works when a rehearsal has broken that.
@@ -283,10 +287,26 @@ def execute(name: str, node: str, program: tuple[str, ...]) -> None:
     os.execvp(words[0], words)
 
 
-def _find(name: str) -> Bed:
-    from weir.testbed import TestbedError, find
+def _find(name: str | None) -> Bed:
+    """The test bed ``name``; without a name the one that needs none to be made, or the only one.
 
-    bed = find(name)
+    Raises:
+        TestbedError: there is none, or it is not clear which.
+    """
+    from weir.testbed import DEFAULT_NAME, TestbedError, find, is_up, names
+
+    alive = [one for one in names() if is_up(one)]
+    wanted = name or (alive[0] if len(alive) == 1 else DEFAULT_NAME)
+    bed = find(wanted)
     if bed is None:
-        raise TestbedError(f"--name: there is no test bed {name!r}; `weir testbed up` makes one")
+        there = _there() or "; `weir testbed up` makes one"
+        raise TestbedError(f"--name: there is no test bed {wanted!r}{there}")
     return bed
+
+
+def _there() -> str:
+    """Names the test beds that are up, as the end of a sentence that says that another is not."""
+    from weir.testbed import is_up, names
+
+    alive = [repr(one) for one in names() if is_up(one)]
+    return f"; {', '.join(alive)} {'is' if len(alive) == 1 else 'are'} up" if alive else ""

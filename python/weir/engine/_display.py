@@ -45,10 +45,10 @@ def _state(tally: Tally) -> str:
     now = time.monotonic()
     if tally.live is not None:
         return f"{tally.done + tally.failed}/{tally.total} cells, {_live.line(tally.live)}"
-    return (
-        f"{tally.done + tally.failed}/{tally.total} cells, {tally.simulated_s:.4g} s simulated, "
-        f"{tally.real_time_factor(now):.3g} x real time, {clock_text(tally.left_s(now))} left"
-    )
+    cells, left = f"{tally.done + tally.failed}/{tally.total} cells", f"{clock_text(tally.left_s(now))} left"
+    if tally.real:
+        return f"{cells}, {tally.reached_s:.4g} s measured, {left}"
+    return f"{cells}, {tally.reached_s:.4g} s simulated, {tally.real_time_factor(now):.3g} x real time, {left}"
 
 
 def _short(tally: Tally) -> str:

@@ -155,7 +155,7 @@ def run(
             for job in state.waiting:
                 folder.discard(job.cell.id)
             try:
-                count = _execute(state, method, place, display)
+                count = _execute(state, executor, method, place, display)
             finally:
                 for remark in executor.undo(out):
                     display.note(remark)
@@ -232,14 +232,15 @@ def _check_ids(cells: Sequence[Cell]) -> None:
         seen.add(cell.id)
 
 
-def _execute(state: _State, method: str, place: Workers, display: Display) -> int:
+def _execute(state: _State, executor: methods.Method, method: str, place: Workers, display: Display) -> int:
     """Executes the waiting jobs; returns the number of workers."""
     if not state.waiting:  # an interruption after the last cell left the run without its manifest
         state.folder.remove_partial()
         return 1
     # The longest first, so that no worker is left with a long cell at the end.
     order = iter(sorted(state.waiting, key=lambda job: -job.cost))
-    tally = Tally({job.cell.id: Work(job.cost, job.end_ns) for job in state.waiting}, time.monotonic())
+    works = {job.cell.id: Work(job.cost, job.end_ns) for job in state.waiting}
+    tally = Tally(works, time.monotonic(), real=executor.clock == "real")
     with _shown(display, tally):
         try:
             next_job = _jobs(order, state.folder.path, method)

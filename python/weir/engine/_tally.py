@@ -26,6 +26,8 @@ class Tally:
     begin_s: float
     done: int = 0
     failed: int = 0
+    real: bool = False
+    """Whether the cells are executed on a real clock: its seconds are measured, not simulated."""
     live: Live | None = None
     """Live state of the cell that reported last; methods with a real clock have one."""
     _reached_ns: dict[str, int] = field(default_factory=dict)
@@ -57,8 +59,8 @@ class Tally:
         return [cell for cell in self._reached_ns if cell not in self._finished]
 
     @property
-    def simulated_s(self) -> float:
-        """Simulated seconds of all cells together."""
+    def reached_s(self) -> float:
+        """Seconds of all cells together, by their own clocks."""
         return sum(self._reached_ns.values()) / 1e9
 
     @property
@@ -68,8 +70,8 @@ class Tally:
         return self._done_cost() / total if total else 1.0
 
     def real_time_factor(self, now_s: float) -> float:
-        """Simulated seconds per second."""
-        return self.simulated_s / max(now_s - self.begin_s, 1e-9)
+        """Seconds of the cells' clocks per second."""
+        return self.reached_s / max(now_s - self.begin_s, 1e-9)
 
     def left_s(self, now_s: float) -> float | None:
         """Seconds left at the speed so far; ``None`` while that is unknown."""

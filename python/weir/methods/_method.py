@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from weir.hosts.fitness import Wish
+    from weir.inventory import Node
 
 __all__ = ["TABLES", "About", "Method", "Outcome", "Plan", "Progress", "Sink"]
 
@@ -114,6 +115,14 @@ class Method(abc.ABC):
             MethodError: it takes none.
         """
         raise MethodError(f"method {self.name!r} runs here: it takes no inventory (--on)")
+
+    def nodes(self, plan: Plan) -> Mapping[str, Node]:
+        """The machine that takes the place of each host of ``plan`` with a flow, by the host's name.
+
+        Raises:
+            weir.inventory.InventoryError: the inventory has no machine for one.
+        """
+        return {}
 
     def wishes(self, plan: Plan) -> Mapping[int, tuple[Wish, ...]]:
         """What it changes on the machine of each host of ``plan``, by the host's index.

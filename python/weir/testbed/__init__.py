@@ -7,7 +7,7 @@ calling process; :func:`find` gives it to others as a :class:`Bed`; :func:`down`
 
 from __future__ import annotations
 
-from ._bed import Bed, BedNode, beds, down, find
+from ._bed import Bed, BedNode, beds, down, find, is_up
 from ._errors import BedError, TestbedError
 from ._folder import inventory_of, names
 from ._shape import LinkOptions, Node
@@ -27,6 +27,7 @@ __all__ = [
     "down",
     "find",
     "inventory_of",
+    "is_up",
     "names",
     "up",
 ]

@@ -22,7 +22,7 @@ from weir.testbed._folder import VERSION, facts_of, folder_of, inventory_of, nam
 from weir.testbed._node import PATH
 from weir.testbed._shape import CONTROL, INTERFACE, Node
 
-__all__ = ["Bed", "BedNode", "beds", "down", "find"]
+__all__ = ["Bed", "BedNode", "beds", "down", "find", "is_up"]
 
 _NAMESPACES = ("--mount", "--uts", "--ipc", "--net", "--pid")
 _SHELL = 'cd && exec "$@"'
@@ -185,6 +185,13 @@ def find(name: str) -> Bed | None:
         user=facts["user"],
         supervisor=tag.pid,
     )
+
+
+def is_up(name: str) -> bool:
+    """Whether the test bed ``name`` is up, whatever version of weir made it."""
+    folder = folder_of(name)
+    tag = owner_of(folder)
+    return tag is not None and tag.alive and facts_of(folder) is not None
 
 
 def beds() -> list[Bed]:

@@ -132,10 +132,17 @@ class Hosts(Method):
             held = self._inventory()
             why = obstacle(typed, held.network) or hook_obstacle(held)
             if why is None:
-                _with_anyone(held).bind(typed)
+                self.nodes(plan)
         except (MethodError, InventoryError) as error:
             return str(error)
         return why
+
+    def nodes(self, plan: Mapping[str, Any]) -> Mapping[str, Node]:
+        """See :meth:`weir.methods.Method.nodes`; those that are not reserved yet have names by set and number."""
+        typed = plan_of(plan)
+        used = used_hosts(typed)
+        bound = _with_anyone(self._inventory()).bind(typed)
+        return {typed.nodes[host].name: node for host, node in bound.items() if host in used}
 
     def wishes(self, plan: Mapping[str, Any]) -> Mapping[int, tuple[Wish, ...]]:
         """See :meth:`weir.methods.Method.wishes`; where a route leads to is the host's name in the plan."""
