@@ -70,7 +70,7 @@ _EPILOG = examples(
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder of the run. Default: runs/NAME.")
 @click.option("--cell", metavar="ID|FACTOR=VALUE,...", help="Execute only this cell, into a run of its own.")
 @click.option("--force", is_flag=True, help="Execute even what this machine cannot carry in real time.")
-@click.option("--fresh", is_flag=True, help="Replace the run in the folder.")
+@click.option("--fresh", is_flag=True, help="Replace the run in the folder, as soon as the new one begins.")
 @click.option("--trace", is_flag=True, help="Record single packets in each cell: two captures (pcap) and a log (CSV).")
 @click.option("--no-verdict", is_flag=True, help="Exit with 0 even if a claim fails.")
 @click.option("--strict", is_flag=True, help="Treat claims that repeats leave undecided as failures.")

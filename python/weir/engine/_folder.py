@@ -16,6 +16,7 @@ from typing import Any
 from weir import _seal
 from weir._files import made_folder, remove_leftovers
 from weir._inside import FILE, FOLDER, Folder, InsideError, exists
+from weir.engine import _before
 from weir.engine._errors import FolderError
 from weir.engine._files import json_bytes
 from weir.engine._lock import LOCK, held_lock, is_locked
@@ -64,7 +65,7 @@ _HOOKS = "hooks"
 """What executables of an inventory have answered."""
 _OURS = (MANIFEST, _SCENARIO, _REPORT, _FIGURES, _CELLS, PARTIAL, _TASKS, _HOOKS, _STATE)
 _FILES = (LOCK, _STATE, _SCENARIO, MANIFEST, _REPORT, _TASKS)
-_FOLDERS = (_CELLS, _FIGURES, PARTIAL, _HOOKS)
+_FOLDERS = (_CELLS, _FIGURES, PARTIAL, _HOOKS, *_before.NAMES)
 
 
 class RunFolder:
@@ -74,6 +75,8 @@ class RunFolder:
         """Names the folder; :meth:`locked` is the first to touch it."""
         self.path = path
         self.cells = path / _CELLS
+        self.replaces = False
+        """Whether a run is set aside that this one is to replace."""
         self._held: Folder | None = None
 
     @contextlib.contextmanager
@@ -102,6 +105,7 @@ class RunFolder:
                 raise FolderError(f"{str(self.path)!r} is not a path: {error}") from error
             self._held = folder
             stack.callback(setattr, self, "_held", None)
+            _before.put_back(folder, _OURS)  # the process that was to replace it was killed before it could begin
             yield
 
     @contextlib.contextmanager
@@ -117,7 +121,8 @@ class RunFolder:
     def claimed(self, identity: Identity, text: str, *, fresh: bool) -> Iterator[None]:
         """Makes the folder that of ``identity``, or continues a run with the same identity.
 
-        A new run is removed if an error or an interrupt comes before its first cell is complete.
+        A new run is removed if an error or an interrupt comes before its first cell is complete. With ``fresh``, the
+        run that is there is set aside until :meth:`begun`, and comes back if the new one ends before that.
 
         Raises:
             FolderError: it holds another run.
@@ -125,8 +130,9 @@ class RunFolder:
         """
         held = self._state()
         if fresh and held is not None:
-            self._remove(_OURS)
-            held = None
+            with self._inside() as folder:
+                _before.put_aside(folder, _OURS)
+            held, self.replaces = None, True
         if held is not None and held["identity"] != json.loads(json.dumps(identity)):
             raise FolderError(
                 f"{printable(self.path)} holds another run: {_difference(held['identity'], identity)}. "
@@ -136,9 +142,19 @@ class RunFolder:
             self._settle(identity, text, held)
             yield
         except BaseException:
-            if held is None and not any(self.finished(cell.name) for cell in _entries(self.cells)):
+            if self.replaces:
+                with self._inside() as folder:
+                    _before.put_back(folder, _OURS)
+            elif held is None and not any(self.finished(cell.name) for cell in _entries(self.cells)):
                 self._remove(_OURS)
             raise
+
+    def begun(self) -> None:
+        """A cell is being executed: the run that this one replaces is removed."""
+        if self.replaces:
+            self.replaces = False
+            with self._inside() as folder:
+                _before.drop(folder)
 
     def _settle(self, identity: Identity, text: str, held: dict[str, Any] | None) -> None:
         """Writes the missing or damaged files that identify the folder as this run's."""
@@ -292,7 +308,9 @@ class RunFolder:
         except (OSError, ValueError) as error:
             raise FolderError(f"{str(self.path)!r} cannot be a folder: {error}") from error
         # Files left by a process that was killed before its folder became a run.
-        strangers = sorted(name for name in names if name != LOCK and not name.startswith(f".{_STATE}."))
+        strangers = sorted(
+            name for name in names if name not in (LOCK, *_before.NAMES) and not name.startswith(f".{_STATE}.")
+        )
         if strangers:
             raise FolderError(
                 f"{self.path} is not empty and holds no run of weir (there is {strangers[0]!r}). "

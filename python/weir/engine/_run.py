@@ -109,7 +109,7 @@ def run(
         workers: number of processes; by default one per processor.
         place: where the cells are executed, instead of ``workers`` processes of this machine.
         settings: changes to the scenario (``quick``, ``set``), to distinguish runs.
-        fresh: removes another run from ``out`` first.
+        fresh: replaces the run in ``out``, which is removed when a cell is being executed, and not before.
         force: also executes plans that this machine cannot carry; a method with a real clock then measures the machine.
         display: receives progress.
         on: file of the inventory on whose machines the cells are executed, for a method that takes one.
@@ -159,6 +159,9 @@ def run(
             finally:
                 for remark in executor.undo(out):
                     display.note(remark)
+            if folder.replaces:  # each cell failed at once
+                failure = next(iter(state.failures.values()))
+                raise EngineError(f"no cell could begin, and the run before is kept: {failure.error}")
             outcomes = Outcomes(jobs, state.manifests, state.failures)
             warnings = outcomes.warnings([_host.load_warning(host)] if executor.clock == "real" else [])
             manifest = run_manifest(scenario, identity, outcomes, host) | {
@@ -270,9 +273,11 @@ def _take(message: Message, state: _State, tally: Tally, display: Display) -> No
     """Handles a worker's message."""
     match message["type"]:
         case "progress":
+            state.folder.begun()
             live = message.get("live")
             tally.progress(message["id"], message["now_ns"], None if live is None else methods.Live.from_json(live))
         case "done":
+            state.folder.begun()
             state.manifests[message["id"]] = state.folder.finished(message["id"]) or {}
             tally.finish(message["id"], ok=True)
             display.ended(message["id"], message["wall_s"], tally)
