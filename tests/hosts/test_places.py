@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -235,6 +237,43 @@ def test_a_far_end_that_says_what_it_likes_is_an_error(tmp_path: Path, said: str
     with reach("elsewhere", ["sh", "-c", line]) as place, pytest.raises(PlaceError, match="elsewhere"):
         place.clock()
     assert time.monotonic() - begin < _WAIT_S
+
+
+def test_no_program_is_on_a_command_line(tmp_path: Path) -> None:
+    """Command lines are read by every user of a machine."""
+    with reach("elsewhere", far_end(str(tmp_path), carried=True)) as place:
+        shown = place.require(["sh", "-c", "tr '\\0' '\\n' < /proc/$PPID/cmdline"]).decode().splitlines()
+        assert shown[1:4] == ["-I", "-S", "-c"]
+        assert len(shown[4]) < 200
+        assert "class _Relay" not in shown[4]
+        left = place.leave([sys.executable, "-", "x"], b"import time; time.sleep(1000)")
+        shown_left = Path(f"/proc/{left}/cmdline")
+        while not (words := shown_left.read_bytes()):  # exec(2) closes files before the arguments are in place
+            time.sleep(0.001)
+        assert words.split(b"\0")[1:] == [b"-", b"x", b""]
+        os.kill(left, signal.SIGKILL)
+
+
+def test_what_is_left_behind_reads_what_it_was_given(tmp_path: Path) -> None:
+    with reach("elsewhere", far_end(str(tmp_path), carried=True)) as place:
+        place.leave(
+            ["sh", "-c", f"cat > {tmp_path}/heard.new && mv {tmp_path}/heard.new {tmp_path}/heard"], b"x" * 99_999
+        )
+    deadline = time.monotonic() + _WAIT_S
+    while not (tmp_path / "heard").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert (tmp_path / "heard").read_bytes() == b"x" * 99_999
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash", "csh", "fish"])
+@pytest.mark.parametrize("start", ["timeout 0.3 cat > /dev/null", "echo Welcome; echo; printf 'no end of line'", ""])
+def test_login_shells_and_their_start_files(tmp_path: Path, shell: str, start: str) -> None:
+    """A shell that greets, or whose start file reads what nobody meant for it."""
+    if (found := shutil.which(shell)) is None:
+        pytest.skip(f"{shell} is not installed")
+    line = shlex.join([found, "-c", shlex.join(far_end(str(tmp_path), carried=True))])
+    with reach("elsewhere", ["bash", "-c", f"{start}\nexec {line}"]) as place:
+        assert place.require(["echo", "there"]) == b"there\n"
 
 
 def test_a_way_that_leads_nowhere_is_said() -> None:

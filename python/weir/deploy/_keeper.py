@@ -115,9 +115,9 @@ class Keeper:
             "restored"
         ]
         watch = json.dumps({"do": "watch", "pid": self._pid, "limit_s": limit_s})
-        # The file of the program goes with the place; the watchdog has it in its arguments.
-        carried = (self._python, "-I", "-S", "-c", _PROGRAM.read_text(encoding="utf-8"), watch)
-        self._watch = self.place.leave((*self.prefix, *carried))
+        # The file of the program goes with the place; the watchdog reads it from a file without a name.
+        carried = (self._python, "-I", "-S", "-", watch)
+        self._watch = self.place.leave((*self.prefix, *carried), _PROGRAM.read_bytes())
         return restored
 
     def lacking(self, changes: Sequence[Change]) -> list[Change]:

@@ -6,10 +6,11 @@ input it ends every process that it started, with all that those have started, r
 stays of a machine's work when the way to it is cut. It imports nothing of weir, and needs Python 3.8 only.
 
 Asked (``do``): ``start`` a command, ``write`` to it, ``close`` its input, ``signal`` it; ``put`` and ``get`` a file;
-read the ``clock``; set a time ``limit``; ``leave`` a command behind, which may outlive this process. Answered (``is``):
-``started``, ``out``, ``err`` and ``end`` of a process, ``put``, ``file``, ``clock``, ``limit``, ``left``, or
-``error``. The ``id`` of a question is that of its answers. A line with the folder comes before all. At a terminal it
-tells how much it has ``taken``, because its kernel holds little of what is written to one.
+read the ``clock``; set a time ``limit``; ``leave`` a command behind, which reads the content of the frame and may
+outlive this process. Answered (``is``): ``started``, ``out``, ``err`` and ``end`` of a process, ``put``, ``file``,
+``clock``, ``limit``, ``left``, or ``error``. The ``id`` of a question is that of its answers. A line with the folder
+comes before all. At a terminal it tells how much it has ``taken``, because its kernel holds little of what is written
+to one.
 
 With a limit, it also leaves when it has read nothing for so long: a way can be cut without either end being told.
 """
@@ -181,11 +182,14 @@ class _Relay:
         signal.alarm(self.limit_s)
         self.say({"id": asked["id"], "is": "limit", "pid": os.getpid()})
 
-    def do_leave(self, asked: dict[str, Any], _: bytes) -> None:
+    def do_leave(self, asked: dict[str, Any], content: bytes) -> None:
         nothing = subprocess.DEVNULL
-        process = subprocess.Popen(
-            asked["command"], stdin=nothing, stdout=nothing, stderr=nothing, cwd="/", start_new_session=True
-        )
+        with tempfile.TemporaryFile(dir=self.folder) as given:  # it has no name, and stays as long as it is read
+            given.write(content)
+            given.seek(0)
+            process = subprocess.Popen(
+                asked["command"], stdin=given, stdout=nothing, stderr=nothing, cwd="/", start_new_session=True
+            )
         process.returncode = 0  # it is not waited for
         self.left.add(process.pid)
         self.say({"id": asked["id"], "is": "left", "pid": process.pid})

@@ -167,8 +167,8 @@ def gather(
     """
     asked = {"tools": [*tools], "programs": dict(programs or {}), "peers": [*peers]}
     asked["parameters"] = [*parameters]
-    program = _PROGRAM.read_text(encoding="utf-8")
-    said = place.require((python, "-I", "-S", "-c", program), json.dumps(asked).encode(), _PATIENCE_S)
+    program = place.put("weir-facts.py", _PROGRAM.read_bytes())
+    said = place.require((python, "-I", "-S", program), json.dumps(asked).encode(), _PATIENCE_S)
     clock = place.clock()
     here_ahead_ns = time.time_ns() - time.monotonic_ns()
     try:

@@ -6,9 +6,9 @@ closed, or this process or the way to it is no more - it ends all that was start
 
 from __future__ import annotations
 
+import base64
 import collections
 import contextlib
-import io
 import itertools
 import json
 import os
@@ -19,16 +19,28 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from weir.hosts import _relay
+from weir.hosts._far import FarProcess
 from weir.hosts.place import PATIENCE_S, Clock, Place, PlaceError, Ran, Running, here_ns, plain
 
 __all__ = ["Relay", "far_end", "reach"]
 
 _PROGRAM = Path(_relay.__file__)
+_ASKS = "weir-relay asks"
+_BOOT = (
+    f'import base64,zlib;print("{_ASKS}",flush=True);'
+    'exec(zlib.decompress(base64.b64decode(open(0,"rb",0,closefd=False).readline())))'
+)
+"""Takes the program from standard input, which others cannot read, as they can a command line.
+
+It asks first: a login shell's start files may read what comes before. A stream without a buffer reads no further than
+the line. One line, without backslash, apostrophe and exclamation mark, means the same to sh, csh and fish.
+"""
 _HELLO_S = 60.0
 _ANSWER_S = 60.0
 _LEAVE_S = 5.0
@@ -37,14 +49,7 @@ _ASKED = 9
 _MAX_LINE = 1 << 16
 _MAX_FRAME = 1 << 20
 _MAX_FILE = 1 << 30
-_MAX_UNREAD = 1 << 28
-"""Bytes of a stream that nobody has read; beyond it the far end waits."""
-_CHUNK = 1 << 16
 _STDERR_LINES = 20
-_KILL = 9
-_CUT = "the way to it was cut"
-
-Buffer = bytearray | memoryview
 
 
 def far_end(folder: str, python: str = sys.executable, *, carried: bool = False) -> tuple[str, ...]:
@@ -52,9 +57,9 @@ def far_end(folder: str, python: str = sys.executable, *, carried: bool = False)
 
     Args:
         python: Python 3.8 or later, there.
-        carried: The command has the program in it, for machines that do not have the files of this one.
+        carried: The command asks for the program, for machines that do not have the files of this one.
     """
-    program = ("-c", _PROGRAM.read_text(encoding="utf-8")) if carried else (str(_PROGRAM),)
+    program = ("-c", _BOOT) if carried else (str(_PROGRAM),)
     return (python, "-I", "-S", *program, folder)
 
 
@@ -132,13 +137,13 @@ class Relay(Place):
         """
         return int(self._ask({"do": "limit", "seconds": seconds})[0]["pid"])
 
-    def leave(self, command: Sequence[str]) -> int:
-        """Starts ``command`` without streams; it may outlive the place. Its process' id there.
+    def leave(self, command: Sequence[str], given: bytes = b"") -> int:
+        """Starts ``command``, which reads ``given`` and is not heard; it may outlive the place. Its process' id there.
 
         Raises:
             PlaceError: it cannot be started.
         """
-        return int(self._ask({"do": "leave", "command": list(command)})[0]["pid"])
+        return int(self._ask({"do": "leave", "command": list(command)}, given)[0]["pid"])
 
     @property
     def gone(self) -> bool:
@@ -170,8 +175,8 @@ class Relay(Place):
             raise self.failure("it tells no time")
         return Clock((before_ns + after_ns) // 2, reading_ns, (after_ns - before_ns + 1) // 2)
 
-    def _started(self, command: Sequence[str]) -> _Far:
-        return _Far(self, command)
+    def _started(self, command: Sequence[str]) -> FarProcess:
+        return FarProcess(self, command)
 
     # The stream.
 
@@ -264,8 +269,13 @@ class Relay(Place):
                 take(None, b"")
 
     def _meet(self, hello: queue.SimpleQueue[str | None]) -> None:
-        """Reads up to the first line of the far end, and that."""
+        """Reads up to the first line of the far end, and that; gives it its program, once, if it asks for it."""
+        asked = False
         while line := self._receive.readline(_MAX_LINE):
+            if not asked and _ASKS.encode() in line:
+                asked = True
+                self._send.write(base64.b64encode(zlib.compress(_PROGRAM.read_bytes())) + b"\n")
+                self._send.flush()
             _, begins, rest = line.rpartition(_relay.HELLO)
             if begins:
                 about = json.loads(rest)
@@ -299,140 +309,6 @@ class Relay(Place):
     def _reason(self) -> str:
         text = self._why()
         return f": {text}" if text else ""
-
-
-class _Far:
-    """A process of a place that is reached by a stream."""
-
-    def __init__(self, relay: Relay, command: Sequence[str]) -> None:
-        """Starts it.
-
-        Raises:
-            PlaceError: it cannot be started.
-        """
-        self._relay = relay
-        self._code: int | None = None
-        self._ended = threading.Event()
-        self._begun: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._streams = {"out": _Stream(), "err": _Stream()}
-        self._number = relay.number()
-        relay.hear(self._number, self._take)
-        try:
-            relay.say(self._number, {"do": "start", "command": list(command)})
-            trouble = self._begun.get(timeout=_ANSWER_S)
-        except queue.Empty:
-            raise relay.failure(f"{command[0]} was not started in {_ANSWER_S:g} s") from None
-        except BrokenPipeError as error:
-            raise PlaceError(str(error)) from error
-        if trouble is not None:
-            relay.forget(self._number)
-            if trouble == _CUT:
-                raise relay.failure()
-            raise relay.failure(f"{command[0]} cannot be started: {trouble}")
-        self.stdin: IO[bytes] = io.BufferedWriter(_Input(relay, self._number), _CHUNK)
-        self.stdout: IO[bytes] = io.BufferedReader(self._streams["out"], _CHUNK)
-        self.stderr: IO[bytes] = io.BufferedReader(self._streams["err"], _CHUNK)
-
-    def poll(self) -> int | None:
-        """See :meth:`weir.hosts.place.Running.poll`."""
-        return self._code
-
-    def wait(self, timeout: float | None = None) -> int:
-        """See :meth:`weir.hosts.place.Running.wait`."""
-        if not self._ended.wait(timeout):
-            raise subprocess.TimeoutExpired(f"a process of {self._relay.name}", timeout or 0.0)
-        assert self._code is not None
-        return self._code
-
-    def kill(self) -> None:
-        """See :meth:`weir.hosts.place.Running.kill`."""
-        if not self._ended.is_set():
-            with contextlib.suppress(BrokenPipeError):
-                self._relay.say(self._number, {"do": "signal", "number": _KILL})
-
-    def _take(self, answer: Mapping[str, Any] | None, data: bytes) -> None:
-        kind = None if answer is None else answer.get("is")
-        if kind == "started":
-            self._begun.put(None)
-        elif kind in self._streams:
-            self._streams[kind].add(data)
-        elif kind == "error" and answer is not None:
-            self._begun.put(str(answer.get("text")))
-        else:  # it has ended, or the way to it: then it is killed
-            self._code = int(answer["code"]) if answer is not None else -_KILL
-            for stream in self._streams.values():
-                stream.add(b"")
-            self._relay.forget(self._number)
-            self._begun.put(_CUT)
-            self._ended.set()
-
-
-class _Input(io.RawIOBase):
-    """The standard input of a far process; what it does not read at once waits there."""
-
-    def __init__(self, relay: Relay, number: int) -> None:
-        super().__init__()
-        self._relay = relay
-        self._number = number
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        given = memoryview(data).cast("B")
-        for begin in range(0, len(given), _CHUNK):
-            self._relay.say(self._number, {"do": "write"}, bytes(given[begin : begin + _CHUNK]))
-        return len(given)
-
-    def close(self) -> None:
-        if not self.closed:
-            with contextlib.suppress(BrokenPipeError):
-                self._relay.say(self._number, {"do": "close"})
-        super().close()
-
-
-class _Stream(io.RawIOBase):
-    """What a far process has written, as a stream that ends when it does."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._parts: collections.deque[bytes] = collections.deque()
-        self._size = 0
-        self._over = False
-        self._changed = threading.Condition()
-
-    def add(self, data: bytes) -> None:
-        """Adds ``data``; nothing is the end. Waits while too much is unread."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._size < _MAX_UNREAD or self.closed)
-            self._over = self._over or not data
-            if data and not self.closed:
-                self._parts.append(data)
-                self._size += len(data)
-            self._changed.notify_all()
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Buffer) -> int:  # type: ignore[override]
-        view = memoryview(buffer).cast("B")
-        with self._changed:
-            self._changed.wait_for(lambda: self._parts or self._over)
-            if not self._parts:
-                return 0
-            part = self._parts.popleft()
-            count = min(len(part), len(view))
-            view[:count] = part[:count]
-            if count < len(part):
-                self._parts.appendleft(part[count:])
-            self._size -= count
-            self._changed.notify_all()
-            return count
-
-    def close(self) -> None:
-        with self._changed:
-            super().close()
-            self._changed.notify_all()
 
 
 class _Reached(Relay):
