@@ -76,7 +76,7 @@ def check(
     tools = sorted({tool for want in wants for tool in fitness.tools_of(want.plan)})
     with _progress(machines, quiet or as_json) as progress:
         found = survey(
-            machines.nodes,
+            machines,
             tools=tools,
             programs=_programs(),
             parameters=sorted({name for want in wants for name in want.parameters()}),
@@ -84,6 +84,7 @@ def check(
             progress=lambda node, state: progress(node, state),
         )
     findings += fitness.in_general(machines, found.facts, found.failed)
+    findings += fitness.of_distances(found.distances)
     for want in wants:
         findings += fitness.for_scenario(machines, want.plan, found.facts, want.wishes)
         findings += [fitness.Finding("missing", text) for text in want.obstacles]
@@ -291,6 +292,7 @@ def _json(inventory: Inventory, found: Survey, findings: Sequence[Finding], want
         "inventory": inventory.file,
         "scenario": wanted,
         "nodes": nodes,
+        "distances": [asdict(distance) for distance in found.distances],
         "findings": [asdict(finding) for finding in findings],
     }
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from weir.hosts.congestion import FOREIGN
+from weir.hosts.distances import PORT, Distance, tolerance_ns
 from weir.hosts.facts import Facts, Interface
 from weir.hosts.place import PlaceError
 from weir.hosts.ssh import ConnectError
@@ -15,7 +16,7 @@ from weir.inventory import Connection, Inventory, InventoryError, Node, used_hos
 from weir.language import show_duration, show_rate
 from weir.plan import CommandSource, Flow, Plan, base_rtt_ns, bottleneck, tcp_flows
 
-__all__ = ["Finding", "Wish", "for_scenario", "in_general", "tools_of"]
+__all__ = ["Finding", "Wish", "for_scenario", "in_general", "of_distances", "tools_of"]
 
 Severity = Literal["missing", "note"]
 _LEAST_DISK = 1 << 29
@@ -143,6 +144,19 @@ def _unlike(inventory: Inventory, facts: Mapping[str, Facts]) -> Iterator[Findin
             others = [f"{name} ({value})" for name, value in values.items() if value != most]
             shown = ", ".join(others[:8]) + (f" and {len(others) - 8} more" if len(others) > 8 else "")
             yield Finding("note", f"nodes differ in {what}: most have {most}, not {shown}")
+
+
+def of_distances(distances: Iterable[Distance]) -> Iterator[Finding]:
+    """Judges round-trip times that were measured by what the inventory says of them."""
+    for each in distances:
+        name, (one, other) = " - ".join(each.between), each.nodes
+        if each.rtt_ns is None:
+            text = f"{other} answers {one} neither yes nor no at port {PORT}: is there a way, or a firewall?"
+            yield Finding("note", f"{name}: the round-trip time is not known: {text}")
+        elif not each.holds:
+            tolerated = show_duration(round(tolerance_ns(each.said_ns)))
+            text = f"an RTT of {each.rtt_ns / 1e6:.3g} ms from {one} to {other}; the inventory says"
+            yield Finding("missing", f"{name} has {text} {show_duration(each.said_ns)} (tolerance {tolerated})")
 
 
 def for_scenario(

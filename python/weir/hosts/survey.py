@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 
+from weir.hosts.distances import Distance, measure
 from weir.hosts.facts import Facts, gather
 from weir.hosts.place import PlaceError
 from weir.hosts.ssh import PATIENCE_S, connect_all
-from weir.inventory import Node
+from weir.inventory import Inventory, Node
 
 __all__ = ["Survey", "survey"]
 
@@ -25,6 +26,7 @@ class Survey:
 
     facts: dict[str, Facts] = field(default_factory=dict)
     failed: dict[str, PlaceError] = field(default_factory=dict)
+    distances: list[Distance] = field(default_factory=list)
 
 
 def _silent(_node: Node, _state: str) -> None:
@@ -32,7 +34,7 @@ def _silent(_node: Node, _state: str) -> None:
 
 
 def survey(
-    nodes: Iterable[Node],
+    inventory: Inventory,
     *,
     tools: Iterable[str] = (),
     programs: Mapping[str, str] | None = None,
@@ -40,8 +42,11 @@ def survey(
     patience_s: float = PATIENCE_S,
     progress: Progress = _silent,
 ) -> Survey:
-    """Reaches and asks ``nodes``; arguments as of :func:`weir.hosts.facts.gather`. Changes nothing there."""
-    wanted = {node.name: node for node in nodes}
+    """Reaches and asks the nodes of ``inventory``; arguments as of :func:`weir.hosts.facts.gather`.
+
+    Then measures the round-trip times that the inventory names. Changes nothing on any node.
+    """
+    wanted = {node.name: node for node in inventory.nodes}
     words, names = ("ip", "tc", *tools), [*parameters]
     found = Survey()
 
@@ -62,4 +67,5 @@ def survey(
                 except PlaceError as error:
                     found.failed[name] = error
                 progress(wanted[name], "asked" if name in found.facts else "missing")
+        found.distances = measure(inventory, found.facts, connections.places)
     return found

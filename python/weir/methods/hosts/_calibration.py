@@ -16,8 +16,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from weir.hosts.distances import PORT, tolerance_ns
 from weir.hosts.impairments import loss_model
 from weir.hosts.place import Running
+from weir.inventory import Inventory
 from weir.methods import MethodError
 from weir.methods.hosts import _echo
 from weir.methods.hosts._fleet import Member, together
@@ -26,8 +28,6 @@ from weir.plan import Flow, Loss, Plan, base_rtt_ns, bottleneck, wire_bytes
 __all__ = ["Check", "calibrate"]
 
 _PROGRAM = Path(_echo.__file__)
-_RTT_SHARE, _RTT_NS = 0.1, 1_000_000
-"""Tolerance of a round-trip time: a share of it, and a time."""
 _RATE_SHARE = 0.15
 _LOSS = 0.02
 _PACKETS = 100
@@ -35,7 +35,6 @@ _EVERY_S = 0.005
 _RATE_S = 2.0
 _RATE_BYTES = 1448
 _HEADERS = 52
-_PORT = 9_990
 _MOST_PAIRS = 8
 """Pairs of nodes whose rate is measured, one after another; round trips are measured of all."""
 _PATIENCE_S = 30.0
@@ -51,6 +50,8 @@ class Check:
     measured: float
     tolerance: float
     unit: str
+    says: str = "the scenario"
+    """Where ``expected`` is from."""
 
     @property
     def holds(self) -> bool:
@@ -60,7 +61,7 @@ class Check:
     def __str__(self) -> str:
         """For warnings."""
         return (
-            f"{self.pair}: the {self.what} is {self.measured:.4g} {self.unit}, the scenario says {self.expected:.4g}: "
+            f"{self.pair}: the {self.what} is {self.measured:.4g} {self.unit}, {self.says} says {self.expected:.4g}: "
             "this run measures the network that there is"
         )
 
@@ -72,8 +73,10 @@ class Check:
 Pair = tuple[int, int]
 
 
-def calibrate(plan: Plan, members: Mapping[int, Member]) -> list[Check]:
-    """Measures every pair of hosts of ``plan`` that a flow joins, at their nodes.
+def calibrate(plan: Plan, members: Mapping[int, Member], inventory: Inventory) -> list[Check]:
+    """Measures every pair of hosts of ``plan`` that a flow joins, at their nodes; compares with the plan.
+
+    Round-trip times are compared with those of ``inventory``, too.
 
     Raises:
         MethodError: a pair cannot be measured; the message says why.
@@ -82,11 +85,12 @@ def calibrate(plan: Plan, members: Mapping[int, Member]) -> list[Check]:
     with _listening([members[host] for host in sorted({to for _, to in pairs})]):
         seen = dict(zip(pairs, together(lambda pair: _ask(members, pair, rate_s=0.0), pairs), strict=True))
         rates = {pair: _ask(members, pair, rate_s=_RATE_S)["rate_bps"] for pair in list(pairs)[:_MOST_PAIRS]}
-    return [
+    checks = [
         check
         for pair, flow in pairs.items()
         for check in _checks(plan, flow, _named(members, pair), seen[pair], rates.get(pair))
     ]
+    return checks + [check for pair in pairs for check in _of_inventory(inventory, members, pair, seen[pair])]
 
 
 @contextlib.contextmanager
@@ -101,7 +105,7 @@ def _listening(targets: Sequence[Member]) -> Iterator[None]:
             if b"ready" not in one.stdout.readline():
                 assert one.stderr is not None
                 words = one.stderr.read().decode(errors="replace").strip().splitlines()
-                raise MethodError(f"{member.name}: port {_PORT} cannot be used: {words[-1] if words else 'no answer'}")
+                raise MethodError(f"{member.name}: port {PORT} cannot be used: {words[-1] if words else 'no answer'}")
         yield
 
 
@@ -112,13 +116,13 @@ def _command(member: Member, **told: Any) -> tuple[str, ...]:
 
 
 def _serve(member: Member) -> Running:
-    return member.place.start(_command(member, do="serve", address=member.address, port=_PORT))
+    return member.place.start(_command(member, do="serve", address=member.address, port=PORT))
 
 
 def _ask(members: Mapping[int, Member], pair: Pair, rate_s: float) -> dict[str, Any]:
     source, target = members[pair[0]], members[pair[1]]
     count = _PACKETS if not rate_s else 0
-    told = {"source": source.address, "target": target.address, "port": _PORT, "count": count, "interval_s": _EVERY_S}
+    told = {"source": source.address, "target": target.address, "port": PORT, "count": count, "interval_s": _EVERY_S}
     ran = source.place.run(_command(source, do="ask", rate_s=rate_s, **told), timeout_s=_PATIENCE_S)
     if ran.code:
         words = ran.err.decode(errors="replace").strip().splitlines()
@@ -126,7 +130,7 @@ def _ask(members: Mapping[int, Member], pair: Pair, rate_s: float) -> dict[str, 
     answer: dict[str, Any] = json.loads(ran.out)
     if count and not answer["rtt_ns"]:
         raise MethodError(
-            f"{_named(members, pair)}: nothing comes back from {target.address} port {_PORT}: is there a way, "
+            f"{_named(members, pair)}: nothing comes back from {target.address} port {PORT}: is there a way, "
             "or a firewall?"
         )
     return answer
@@ -141,11 +145,25 @@ def _named(members: Mapping[int, Member], pair: Pair) -> str:
     return f"{members[pair[0]].name} to {members[pair[1]].name}"
 
 
+def _of_inventory(
+    inventory: Inventory, members: Mapping[int, Member], pair: Pair, seen: Mapping[str, Any]
+) -> Iterator[Check]:
+    """What the inventory says of the sets of a pair."""
+    connection = inventory.connection(members[pair[0]].node.set, members[pair[1]].node.set)
+    if connection is not None and connection.rtt_ns is not None:
+        said_ns, name = connection.rtt_ns, _named(members, pair)
+        measured, tolerance = _rtt_ns(seen) / 1e6, tolerance_ns(said_ns) / 1e6
+        yield Check("round-trip time", name, said_ns / 1e6, measured, tolerance, "ms", "the inventory")
+
+
+def _rtt_ns(seen: Mapping[str, Any]) -> int:
+    """A round-trip time that few packets fall below: hosts that others use delay some."""
+    return int(seen["rtt_ns"][len(seen["rtt_ns"]) // 10])
+
+
 def _checks(plan: Plan, flow: Flow, pair: str, seen: Mapping[str, Any], rate_bps: float | None) -> Iterator[Check]:
     rtt_ns = base_rtt_ns(plan, flow)
-    found_ns = seen["rtt_ns"][len(seen["rtt_ns"]) // 10]  # hosts that others use delay some
-    tolerance = (_RTT_SHARE * rtt_ns + _RTT_NS) / 1e6
-    yield Check("round-trip time", pair, rtt_ns / 1e6, found_ns / 1e6, tolerance, "ms")
+    yield Check("round-trip time", pair, rtt_ns / 1e6, _rtt_ns(seen) / 1e6, tolerance_ns(rtt_ns) / 1e6, "ms")
     path = (*flow.path, *flow.reverse_path)
     kept = math.prod(1 - _share(plan.links[link].loss) for link in path)
     lost = 1 - len(seen["rtt_ns"]) / seen["sent"]

@@ -79,6 +79,7 @@ class Cell:
             MethodError: one is in use.
         """
         self._document = document
+        self._inventory = inventory
         self._plan = plan = plan_of(document)
         self._sink = sink
         self._progress = progress
@@ -208,7 +209,10 @@ class Cell:
         which = json.dumps([about, [member.name for member in self._all]])
         held = self._fleet.calibrated.get(which)
         if held is None or time.monotonic() - held[0] > _CALIBRATED_S:
-            held = self._fleet.calibrated[which] = time.monotonic(), calibrate(self._plan, self._members)
+            held = self._fleet.calibrated[which] = (
+                time.monotonic(),
+                calibrate(self._plan, self._members, self._inventory),
+            )
         age_s = round(time.monotonic() - held[0], 1)
         self._keep("calibration.json", {"age_s": age_s, "checks": [check.to_json() for check in held[1]]})
         self._warnings += [str(check) for check in held[1] if not check.holds]
