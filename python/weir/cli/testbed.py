@@ -23,6 +23,7 @@ _EPILOG = examples(
     ("weir testbed up --nodes 12 --rtt 18ms", "a1 ... a12 and b1 ... b12, 18 ms apart"),
     ("weir testbed exec a1 -- ip address", "run a command in a node"),
     ('ssh -F "$(weir testbed status --config)" a1', "the same as on a real machine"),
+    ("weir testbed start a1", "bring a node back that has ended"),
     ("weir testbed down", "remove every trace"),
 )
 
@@ -182,6 +183,30 @@ class _Progress:
 
 
 _which_option = click.option("--name", help="Name of the test bed. Default: bed, or the only one.")
+
+
+_START = examples(
+    ("weir testbed start a1", "bring a node back whose loss was rehearsed"),
+    ("weir testbed start", "all nodes that have ended"),
+)
+
+
+@command.command(epilog=_START)
+@_which_option
+@click.argument("nodes", nargs=-1, metavar="[NODE]...")
+def start(name: str | None, nodes: tuple[str, ...]) -> None:
+    """Start nodes that have ended; by default all of them.
+
+    They have the addresses and host keys that they had: the inventory stays as it is. What was written or changed on
+    them is gone, as if they were installed anew; with --slurm, so are its daemons.
+    """
+    from weir.testbed import start
+
+    bed = _find(name)
+    wanted = nodes or tuple(node.name for node in bed.nodes if not node.up)
+    if wanted:
+        start(bed.name, list(dict.fromkeys(wanted)))
+    console().print(f"test bed {bed.name}: {', '.join(wanted)} started" if wanted else "no node has ended")
 
 
 _DOWN = examples(("weir testbed down", "the test bed without a name"), ("weir testbed down --all", "all of yours"))

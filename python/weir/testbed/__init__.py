@@ -7,7 +7,7 @@ calling process; :func:`find` gives it to others as a :class:`Bed`; :func:`down`
 
 from __future__ import annotations
 
-from ._bed import Bed, BedNode, beds, down, find, is_up
+from ._bed import Bed, BedNode, beds, down, find, is_up, start
 from ._errors import BedError, TestbedError
 from ._folder import inventory_of, names
 from ._shape import LinkOptions, Node
@@ -29,5 +29,6 @@ __all__ = [
     "inventory_of",
     "is_up",
     "names",
+    "start",
     "up",
 ]

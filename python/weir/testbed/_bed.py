@@ -18,15 +18,26 @@ from weir import _owner
 from weir._remove import remove_tree
 from weir.hosts.place import PATIENCE_S, Ran
 from weir.testbed._errors import BedError, TestbedError
-from weir.testbed._folder import VERSION, facts_of, folder_of, inventory_of, names, owner_of, unfinished
+from weir.testbed._folder import (
+    VERSION,
+    facts_of,
+    folder_of,
+    inventory_of,
+    names,
+    owner_of,
+    take_answer,
+    unfinished,
+    want,
+)
 from weir.testbed._node import PATH
 from weir.testbed._shape import CONTROL, INTERFACE, Node
 
-__all__ = ["Bed", "BedNode", "beds", "down", "find", "is_up"]
+__all__ = ["Bed", "BedNode", "beds", "down", "find", "is_up", "start"]
 
 _NAMESPACES = ("--mount", "--uts", "--ipc", "--net", "--pid")
 _SHELL = 'cd && exec "$@"'
 _DOWN_S = 90.0
+_START_S = 150.0
 _PAUSE_S = 0.02
 
 
@@ -201,6 +212,48 @@ def beds() -> list[Bed]:
         BedError: another version of weir made one.
     """
     return [bed for bed in map(find, names()) if bed is not None]
+
+
+def start(name: str, nodes: Sequence[str]) -> Bed:
+    """Starts ``nodes`` of the test bed ``name`` that have ended; returns when they answer.
+
+    They have the addresses and keys that they had, so that the inventory holds. Files, processes and parameters are
+    those of a node that was installed anew, and its clock is another.
+
+    Raises:
+        TestbedError: there is no such test bed or node, or one has not ended.
+        BedError: one cannot be started.
+    """
+    bed = find(name)
+    if bed is None:
+        raise TestbedError(f"--name: there is no test bed {name!r}")
+    if up := [node for node in nodes if bed.node(node).up]:
+        raise TestbedError(f"node {up[0]} of the test bed {name!r} has not ended")
+    try:
+        for node in nodes:
+            want(bed.folder, node)
+        os.kill(bed.supervisor, signal.SIGUSR1)
+    except PermissionError as error:
+        raise BedError(f"the test bed {name!r} belongs to root: only root can start its nodes") from error
+    for node in nodes:
+        _await_start(name, bed.folder, node)
+    found = find(name)
+    if found is None:
+        raise BedError(f"the test bed {name!r} has ended")
+    return found
+
+
+def _await_start(name: str, folder: Path, node: str) -> None:
+    """Waits until the supervisor has said what came of ``node``."""
+    deadline = time.monotonic() + _START_S
+    while (said := take_answer(folder, node)) is None:
+        if not is_up(name):
+            raise BedError(f"the test bed {name!r} has ended")
+        if time.monotonic() > deadline:
+            raise BedError(f"node {node} of the test bed {name!r} was not started in {_START_S:g} s")
+        time.sleep(_PAUSE_S)
+    if said:
+        raise BedError(f"node {node} of the test bed {name!r}: {said}")
 
 
 def down(name: str) -> bool:

@@ -90,14 +90,17 @@ def make_view(stage: str, disk_bytes: int) -> None:
     swap_root(root)
 
 
-def write_files(name: str, names: Mapping[str, str], key: str, user: str) -> str:
-    """Writes the node's own files, when its view is the root, and returns the public key of its host.
+def write_files(
+    name: str, names: Mapping[str, str], key: str, user: str, host_key: str | None = None
+) -> tuple[str, str]:
+    """Writes the node's own files, when its view is the root; returns the public and the private key of its host.
 
     Args:
         name: Of the node.
         names: All names of the test bed, and their addresses.
         key: The public key that may log in.
         user: Who may log in besides root; an account of this name is made where this machine has none.
+        host_key: The private key of its host; ``None``: a new one.
 
     Raises:
         OSError: one cannot be written.
@@ -113,9 +116,15 @@ def write_files(name: str, names: Mapping[str, str], key: str, user: str) -> str
     Path("/run/sshd").mkdir(mode=0o755)
     Path("/etc/ssh").mkdir(mode=0o755, exist_ok=True)
     _write(SSHD_CONFIG, _SSHD.format(users=" ".join(sorted(accounts))))
-    make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", HOST_KEY]
-    subprocess.run(make, check=True, stdin=subprocess.DEVNULL, capture_output=True)
-    return " ".join(Path(f"{HOST_KEY}.pub").read_text(encoding="ascii").split()[:2])
+    if host_key is None:
+        make = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", HOST_KEY]
+        subprocess.run(make, check=True, stdin=subprocess.DEVNULL, capture_output=True)
+    else:
+        _write(HOST_KEY, host_key, 0o600)
+        show = subprocess.run(["ssh-keygen", "-y", "-f", HOST_KEY], check=True, capture_output=True, text=True)
+        _write(f"{HOST_KEY}.pub", show.stdout)
+    public = " ".join(Path(f"{HOST_KEY}.pub").read_text(encoding="ascii").split()[:2])
+    return public, Path(HOST_KEY).read_text(encoding="ascii")
 
 
 def _home() -> str:

@@ -24,6 +24,7 @@ __all__ = [
     "LOG",
     "OWNER",
     "VERSION",
+    "answer",
     "claim",
     "facts_of",
     "folder_of",
@@ -32,13 +33,18 @@ __all__ = [
     "names",
     "owner_of",
     "place",
+    "take_answer",
+    "want",
+    "wanted",
     "write_facts",
 ]
 
 OWNER = "owner"
 FACTS = "bed.json"
 LOG = "log"
-VERSION = 3
+_WANTED, _ANSWERS = "wanted", "answers"
+"""Folders: a file is a node that is to be started, or what came of it."""
+VERSION = 4
 """Of the form of ``bed.json``."""
 
 
@@ -87,7 +93,7 @@ def claim(name: str, tag: Tag) -> Path:
     made = _owner.make_folder(place(), f".{name}-")
     try:
         (made / OWNER).write_text(f"{tag}\n", encoding="ascii")
-        for inner in ("stage", "logs"):
+        for inner in ("stage", "logs", _WANTED, _ANSWERS):
             (made / inner).mkdir(mode=0o700)
         folder = folder_of(name)
         made.rename(folder)  # onto an empty folder at most
@@ -115,6 +121,42 @@ def facts_of(folder: Path) -> dict[str, Any] | None:
         facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
         return facts if isinstance(facts, dict) else None
     return None
+
+
+def want(folder: Path, node: str) -> None:
+    """Has the supervisor, when it is woken, start ``node``.
+
+    Raises:
+        OSError: it cannot be told.
+    """
+    (folder / _ANSWERS / node).unlink(missing_ok=True)
+    (folder / _WANTED / node).touch()
+
+
+def wanted(folder: Path) -> list[str]:
+    """The nodes that are to be started."""
+    return sorted(path.name for path in (folder / _WANTED).iterdir())
+
+
+def answer(folder: Path, node: str, why: str | None) -> None:
+    """Says that ``node`` is started, or why it is not.
+
+    Raises:
+        OSError: it cannot be said.
+    """
+    write_atomic(folder / _ANSWERS / node, why or "")
+    (folder / _WANTED / node).unlink(missing_ok=True)
+
+
+def take_answer(folder: Path, node: str) -> str | None:
+    """What was answered: nothing if ``node`` was started, else why not; ``None``: nothing yet."""
+    path = folder / _ANSWERS / node
+    try:
+        said = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    path.unlink(missing_ok=True)
+    return said
 
 
 def unfinished() -> Iterator[Path]:

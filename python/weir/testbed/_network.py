@@ -7,6 +7,7 @@ to this machine, and even this one disappears with the bridge's namespace.
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import json
 import subprocess
@@ -19,14 +20,17 @@ from weir.testbed._linux import inside
 from weir.testbed._shape import CONTROL, EXPERIMENT, INTERFACE, Node
 
 __all__ = [
+    "Parameters",
     "choose_control",
     "configure_host",
     "configure_node",
     "configure_switch",
     "interface_name",
     "make_controller",
+    "parameters",
     "prepare",
     "remove_interface",
+    "reset_node",
     "taken_interfaces",
     "taken_networks",
 ]
@@ -162,7 +166,13 @@ def make_controller(name: str, control: ipaddress.IPv4Network, alias: str, mtu_b
 
 
 def configure_node(
-    network: int, node: Node, facts: dict[str, Any], experiment: ipaddress.IPv4Network, *, is_alone: bool
+    network: int,
+    node: Node,
+    facts: dict[str, Any],
+    experiment: ipaddress.IPv4Network,
+    *,
+    is_alone: bool,
+    again: bool = False,
 ) -> None:
     """Configures the interfaces of ``node``.
 
@@ -172,6 +182,7 @@ def configure_node(
         facts: ``mtu_bytes``, ``access_bps`` and ``overhead_bytes`` of its link.
         experiment: The network of the experiment.
         is_alone: Whether there is no network of control besides it.
+        again: Whether the interfaces are there already.
 
     Raises:
         BedError: a command failed.
@@ -180,7 +191,7 @@ def configure_node(
     lines = [
         "link set lo up",
         *([] if is_alone else apart),
-        f"tuntap add dev {INTERFACE} mode tun vnet_hdr",
+        *([] if again else [f"tuntap add dev {INTERFACE} mode tun vnet_hdr"]),
         f"link set {INTERFACE} mtu {facts['mtu_bytes']} txqueuelen {_QUEUE} up",
         f"address add {node.experiment}/32 dev {INTERFACE}",
         f"route add {experiment} dev {INTERFACE} src {node.experiment}",
@@ -191,6 +202,43 @@ def configure_node(
     burst = max(4 * mtu, rate // 8 // 1000)
     limit = burst + 1000 * mtu
     _batch("tc", [f"qdisc add dev {INTERFACE} root tbf rate {rate}bit burst {burst} limit {limit}"], network)
+
+
+Parameters = dict[str, str]
+"""Values of the kernel's parameters of a network namespace, by path."""
+
+
+def parameters(network: int) -> Parameters:
+    """The parameters of a network namespace, as they are now."""
+    found = {}
+    with inside(network):
+        for path in Path("/proc/sys/net").rglob("*"):
+            with contextlib.suppress(OSError, UnicodeDecodeError):  # a folder, or one that cannot be read
+                found[str(path)] = path.read_text(encoding="ascii")
+    return found
+
+
+def reset_node(network: int, before: Parameters) -> None:
+    """Makes the network of a node that has ended as a kernel that boots finds it, for :func:`configure_node`.
+
+    The interfaces stay, because the emulator holds them: their addresses, routes, disciplines and parameters go.
+
+    Raises:
+        BedError: a command failed.
+    """
+    with inside(network):
+        for device in (INTERFACE, CONTROL):
+            words = ["tc", "qdisc", "delete", "dev", device, "root"]
+            subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=_COMMAND_S, check=False)
+            subprocess.run([*words[:-1], "ingress"], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+            if Path(f"/proc/sys/net/ipv4/conf/{device}").exists():
+                _run(["ip", "address", "flush", "dev", device])
+        _run(["ip", "route", "flush", "table", "main"])
+        for name, value in before.items():
+            path = Path(name)
+            with contextlib.suppress(OSError, UnicodeDecodeError):
+                if path.read_text(encoding="ascii") != value:
+                    path.write_text(value, encoding="ascii")
 
 
 def remove_interface(name: str) -> None:

@@ -31,12 +31,13 @@ from weir.testbed._linux import (
 )
 from weir.testbed._shape import Node
 
-__all__ = ["PATH", "Born", "Recipe", "fork_node"]
+__all__ = ["PATH", "Before", "Born", "Recipe", "fork_node"]
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _HOST_WIDE = (16, 17, 25, 27, 32, 33)
 """Modules, raw input and output, the clock, device files, mandatory access control: they reach beyond a node."""
 _BOOTS_APART_NS = 1_000_123_456_789
+_STARTS_APART_NS, _MOST_STARTS = 10_000_000_000, 30
 _WAIT = '"$@" & wait $!'
 """The shell reaps what loses its parent, and ends with ``sshd``."""
 
@@ -67,11 +68,21 @@ class Born:
 
     pid: int
     report: int
-    """A descriptor from which JSON is read: ``key`` of its host and ``clock_ns``, or ``error``."""
+    """A descriptor from which JSON is read: ``key`` and ``secret`` of its host and ``clock_ns``, or ``error``."""
 
 
-def fork_node(node: Node, network: int, recipe: Recipe) -> Born:
-    """Forks the first process of ``node`` in the network namespace ``network``.
+@dataclass(frozen=True)
+class Before:
+    """What a node keeps when it is started anew."""
+
+    host_key: str
+    """The private key of its host."""
+    starts: int
+    """How often it was started."""
+
+
+def fork_node(node: Node, network: int, recipe: Recipe, before: Before | None = None) -> Born:
+    """Forks the first process of ``node`` in the network namespace ``network``; ``before``: it was there already.
 
     Raises:
         OSError: the kernel refuses.
@@ -81,12 +92,12 @@ def fork_node(node: Node, network: int, recipe: Recipe) -> Born:
         pid = os.fork()
         if pid == 0:
             os.close(reading)
-            _become(node, network, recipe, writing)
+            _become(node, network, recipe, before, writing)
     os.close(writing)
     return Born(pid, reading)
 
 
-def _become(node: Node, network: int, recipe: Recipe, report: int) -> NoReturn:
+def _become(node: Node, network: int, recipe: Recipe, before: Before | None, report: int) -> NoReturn:
     """In the child: becomes the node, or says why not."""
     try:
         die_with_parent()
@@ -102,11 +113,12 @@ def _become(node: Node, network: int, recipe: Recipe, report: int) -> NoReturn:
         os.umask(0o022)
         make_view(str(recipe.stage), recipe.disk_bytes)
         socket.sethostname(node.name)
-        ahead_ns = _ahead_ns(node, recipe)
+        ahead_ns = _ahead_ns(node, recipe, before)
         clock_ns = ahead_ns if shift_clocks(ahead_ns) else 0
-        public = write_files(node.name, recipe.names, recipe.key, recipe.user)
+        host_key = None if before is None else before.host_key
+        public, secret = write_files(node.name, recipe.names, recipe.key, recipe.user, host_key)
         drop_privileges(_HOST_WIDE)
-        os.write(report, json.dumps({"key": public, "clock_ns": clock_ns}).encode())
+        os.write(report, json.dumps({"key": public, "secret": secret, "clock_ns": clock_ns}).encode())
         command = ["sh", "-c", _WAIT, "sh", recipe.sshd, "-D", "-e", "-f", SSHD_CONFIG]
         os.execve("/bin/sh", command, {"PATH": PATH, ENVIRONMENT: recipe.tag})
     except subprocess.CalledProcessError as error:
@@ -117,6 +129,7 @@ def _become(node: Node, network: int, recipe: Recipe, report: int) -> NoReturn:
     os._exit(1)
 
 
-def _ahead_ns(node: Node, recipe: Recipe) -> int:
-    """How long before this machine a node seems to have booted: each another time."""
-    return (1 + recipe.order.index(node.name)) * _BOOTS_APART_NS
+def _ahead_ns(node: Node, recipe: Recipe, before: Before | None) -> int:
+    """How long before this machine a node seems to have booted: each another time, and another each time."""
+    starts = 0 if before is None else before.starts
+    return (1 + recipe.order.index(node.name)) * _BOOTS_APART_NS + starts % _MOST_STARTS * _STARTS_APART_NS

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from typing import Any
 
 from weir.testbed._errors import BedError
-from weir.testbed._node import Born, Recipe, fork_node
+from weir.testbed._node import Before, Born, Recipe, fork_node
 from weir.testbed._shape import Node
 
 __all__ = ["Nodes"]
@@ -40,6 +40,7 @@ class Nodes:
         self._pids: dict[str, int] = {}
         self._dead: set[str] = set()
         self._clocks: dict[str, int] = {}
+        self._before: dict[str, Before] = {}
         self.keys: dict[str, str] = {}
         """By node: the public key of its host."""
 
@@ -80,6 +81,36 @@ class Nodes:
             raise BedError(f"node {node.name} could not be made: {said['error']}")
         self.keys[node.name] = said["key"]
         self._clocks[node.name] = said["clock_ns"]
+        starts = self._before[node.name].starts + 1 if node.name in self._before else 1
+        self._before[node.name] = Before(said["secret"], starts)
+
+    def start(self, name: str, network: int) -> None:
+        """Makes a node that has ended anew, with the key of its host; waits until its server answers.
+
+        Raises:
+            BedError: it has not ended, or cannot be made.
+        """
+        node = next((node for node in self._layout if node.name == name), None)
+        self.reap()
+        if node is None or name not in self._dead:
+            raise BedError(f"node {name} has not ended")
+        born = fork_node(node, network, self._recipe, self._before[name])
+        try:
+            if not select.select([born.report], [], [], _MADE_S)[0]:
+                raise BedError(f"{name}: not made in {_MADE_S:g} s")
+            self._take(node, born)
+            self._pids[name] = born.pid
+            self._dead.discard(name)
+            self._await_answer(node, time.monotonic() + _ANSWER_S)
+        except BaseException:
+            self._dead.add(name)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(born.pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(born.pid, 0)
+            raise
+        finally:
+            os.close(born.report)
 
     def await_answers(self, progress: Callable[[int], None]) -> None:
         """Waits until the server of every node has answered.
@@ -89,14 +120,17 @@ class Nodes:
         """
         deadline = time.monotonic() + _ANSWER_S
         for done, node in enumerate(self._layout):
-            while not _answers(node.control):
-                self.reap()
-                if node.name in self._dead:
-                    raise BedError(f"node {node.name}: its sshd ended: {self._last_words(node)}")
-                if time.monotonic() > deadline:
-                    raise BedError(f"node {node.name}: no sshd answers at {node.control}: {self._last_words(node)}")
-                time.sleep(_PAUSE_S)
+            self._await_answer(node, deadline)
             progress(done + 1)
+
+    def _await_answer(self, node: Node, deadline: float) -> None:
+        while not _answers(node.control):
+            self.reap()
+            if node.name in self._dead:
+                raise BedError(f"node {node.name}: its sshd ended: {self._last_words(node)}")
+            if time.monotonic() > deadline:
+                raise BedError(f"node {node.name}: no sshd answers at {node.control}: {self._last_words(node)}")
+            time.sleep(_PAUSE_S)
 
     def reap(self) -> bool:
         """Notices which nodes have ended; whether any has since the last time."""
@@ -117,6 +151,12 @@ class Nodes:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, 0)  # returns when the last process of its namespace is gone
         self._dead |= set(self._pids)
+
+    @property
+    def ended(self) -> frozenset[str]:
+        """The names of the nodes that have ended."""
+        self.reap()
+        return frozenset(self._dead)
 
     def facts(self) -> list[dict[str, Any]]:
         """What ``bed.json`` says of them."""

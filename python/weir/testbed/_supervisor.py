@@ -31,7 +31,7 @@ from weir.hosts.guardian import Guardian
 from weir.testbed import _network
 from weir.testbed._emulator import Emulator
 from weir.testbed._errors import BedError, TestbedError
-from weir.testbed._folder import LOG, VERSION, claim, lock_file, place, write_facts
+from weir.testbed._folder import LOG, VERSION, answer, claim, lock_file, place, wanted, write_facts
 from weir.testbed._linux import new_network
 from weir.testbed._node import PATH, Recipe
 from weir.testbed._nodes import Nodes
@@ -67,6 +67,8 @@ class Supervisor:
         self._switch: int | None = None
         self._control: ipaddress.IPv4Network | None = None
         self._layout: tuple[Node, ...] = ()
+        self._parameters: _network.Parameters = {}
+        """Of a node's network before anybody has changed them."""
         self._end = time.monotonic() + request["time_limit_s"]
         self._until = time.time() + request["time_limit_s"]
 
@@ -135,6 +137,7 @@ class Supervisor:
                 _network.configure_host(self._interface, self._control, alias)
         for node, network in zip(self._layout, self._networks, strict=True):
             _network.configure_node(network, node, self._request["link"], experiment, is_alone=one)
+        self._parameters = _network.parameters(self._networks[0])
 
     def _make_switch(self, interface: str) -> None:
         """Makes the bridge of control, which leads to this machine by ``interface``."""
@@ -204,7 +207,7 @@ class Supervisor:
             left = self._end - time.monotonic()
             if left <= 0:
                 return "its time is over"
-            if self._nodes.reap():
+            if self._nodes.reap() | self._start_wanted():
                 write_facts(self._folder, self._facts())
             assert self._emulator is not None
             if (why := self._emulator.failure()) is not None:
@@ -215,6 +218,33 @@ class Supervisor:
             select.select([reading], [], [], min(left, _TURN_S))
             with contextlib.suppress(BlockingIOError):
                 os.read(reading, 4096)
+
+    def _start_wanted(self) -> bool:
+        """Starts the nodes that a command wants to have started; whether there were any."""
+        assert self._nodes is not None
+        assert self._folder is not None
+        names = wanted(self._folder)
+        for name in names:
+            why = None
+            try:
+                self._start_node(name)
+            except (MethodError, OSError) as error:
+                why = str(error)
+            write_facts(self._folder, self._facts())
+            answer(self._folder, name, why)
+        return bool(names)
+
+    def _start_node(self, name: str) -> None:
+        assert self._nodes is not None
+        assert self._control is not None
+        found = [at for at, node in enumerate(self._layout) if node.name == name]
+        if not found or name not in self._nodes.ended:
+            raise BedError(f"node {name} has not ended")
+        node, network, one = self._layout[found[0]], self._networks[found[0]], self._request["one_network"]
+        _network.reset_node(network, self._parameters)
+        experiment = self._control if one else EXPERIMENT
+        _network.configure_node(network, node, self._request["link"], experiment, is_alone=one, again=True)
+        self._nodes.start(name, network)
 
     # Removing ------------------------------------------------------------------------------------------------------
 
@@ -283,6 +313,7 @@ def main() -> int:
     supervisor = Supervisor(json.loads(sys.stdin.readline()), sys.stdin.readline())
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _end)
+    signal.signal(signal.SIGUSR1, lambda _number, _frame: None)  # there is something to look after
     try:
         said = {"ends": _live(supervisor)}
     except _Over as error:
