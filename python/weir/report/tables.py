@@ -9,6 +9,7 @@ import polars as pl
 
 from weir.metrics import MetricInfo, catalogue
 from weir.metrics.selection import DIRECTIONS
+from weir.metrics.statistics import student_t
 from weir.report._text import Unit, count, greatest, metric_unit, number, unit_for
 from weir.report.view import CellView, Factor, RunView
 
@@ -44,6 +45,7 @@ SUMMARY: tuple[str, ...] = (
 """Metrics of the summary, if a run has them."""
 
 _OPEN = 2
+_FEW_REPEATS = 4
 _FEW = 8
 """Up to this many combinations are columns of one table."""
 
@@ -198,8 +200,23 @@ def _repeats(run: RunView) -> str:
     if run.repeats == 1:
         return "One repeat: no confidence interval."
     return (
-        "± half of the 95 % interval over the repeats, or [from to] if a bound of the metric cuts it; "
-        "=: the same in all repeats."
+        f"± half of the 95 % interval over {run.repeats} repeats (Student's t), or [from to] if a bound of the metric "
+        f"cuts it; =: the same in all repeats. {wide_interval(run.repeats)}"
+    ).strip()
+
+
+def wide_interval(repeats: int) -> str:
+    """Says what an interval over so few ``repeats`` is, if its ends may surprise; empty if they should not.
+
+    Student's interval is one of the mean of a normal distribution, which has no bounds. It is not cut at a link's rate:
+    a cut interval would look as if more had been measured.
+    """
+    if not 2 <= repeats <= _FEW_REPEATS:
+        return ""
+    factor = student_t(0.95, repeats - 1)
+    return (
+        f"With {repeats} repeats, an interval is ± {factor:.1f} standard errors wide, and its ends may lie beyond what "
+        "is possible, such as a link's rate: it says how little so few repeats tell."
     )
 
 
@@ -216,7 +233,8 @@ def _matrices(run: RunView, name: str, info: MetricInfo | None, frame: pl.DataFr
             for p in phases
         ]
     note = ", ".join(s for s in (unit.label, f"by {', '.join(f.name for f in run.swept)}") if s)
-    return Grid(name, note, _caption(info, unit), tuple(parts), opened)
+    caption = f"{_caption(info, unit)} {_repeats(run)}"
+    return Grid(name, note, caption, tuple(parts), opened)
 
 
 def _matrix(part: pl.DataFrame, unit: Unit, downs: Sequence[Factor], across: Factor, phase: str | None) -> Part:
