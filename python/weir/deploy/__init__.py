@@ -1,8 +1,8 @@
 """What weir changes on the nodes of an experiment, so that it is undone whatever happens.
 
-Every change goes through the program ``_node.py`` on the node, which writes it to a journal there, with the value
-before, before it is made. A :class:`Keeper` is this experiment's hold of one node: it claims the node, changes it,
-restores it. A watchdog process on the node restores when the way to the controller is cut; whatever that could not,
+Every change goes through the program :mod:`weir.deploy.node` on the node, which writes it to a journal there, with the
+value before, before it is made. A :class:`Keeper` is this experiment's hold of one node: it claims the node, changes
+it, restores it. A watchdog process on the node restores when the way to the controller is cut; whatever that could not,
 :meth:`Keeper.restore` undoes from the journal alone.
 """
 

@@ -1,4 +1,4 @@
-"""Changes of a node, as its program takes them (``_node.py``)."""
+"""Changes of a node, as its program takes them (:mod:`weir.deploy.node`)."""
 
 from __future__ import annotations
 

@@ -7,18 +7,16 @@ import getpass
 import json
 import socket
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from weir._errors import MethodError
-from weir.deploy import _node
+from weir.deploy import node
 from weir.deploy._changes import Change, describe
 from weir.hosts.place import PlaceError
 from weir.hosts.relay import Relay
 
 __all__ = ["DeployError", "Keeper", "PrivilegeError"]
 
-_PROGRAM = Path(_node.__file__)
 _SUDO = ("sudo", "-n")
 _ANSWER_S = 60.0
 
@@ -42,7 +40,7 @@ class Keeper:
         """
         self.place = place
         self._python = python
-        self._program = place.put("weir-node.py", _PROGRAM.read_bytes())
+        self._program = place.put("weir-node.py", node.program())
         self._prefix: tuple[str, ...] | None = None
         self._pid: int | None = None
         self._watch: int | None = None
@@ -56,7 +54,7 @@ class Keeper:
         """Asks the program on the node.
 
         Args:
-            do: The question (``do_...`` in ``_node.py``).
+            do: The question (``do_...`` in :mod:`weir.deploy.node`).
             privileged: Ask as root, if the user may become it without a password.
             what: Its arguments.
 
@@ -117,7 +115,7 @@ class Keeper:
         watch = json.dumps({"do": "watch", "pid": self._pid, "limit_s": limit_s})
         # The file of the program goes with the place; the watchdog reads it from a file without a name.
         carried = (self._python, "-I", "-S", "-", watch)
-        self._watch = self.place.leave((*self.prefix, *carried), _PROGRAM.read_bytes())
+        self._watch = self.place.leave((*self.prefix, *carried), node.program())
         return restored
 
     def lacking(self, changes: Sequence[Change]) -> list[Change]:

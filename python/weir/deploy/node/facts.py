@@ -1,0 +1,78 @@
+"""What a node is: addresses, congestion controls, and its environment for the archive."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import socket
+import time
+from pathlib import Path
+
+from weir.deploy.node.base import Change, Refused, boot_id, execute
+
+__all__ = ["do_address", "do_controls", "do_facts"]
+
+
+def do_address(asked: Change) -> Change:
+    """The first IPv4 address of the device ``device``; without one, that by which ``to`` is reached."""
+    if asked.get("device"):
+        for word in execute("ip", "-4", "-o", "address", "show", "dev", asked["device"]).split():
+            if "/" in word and word.count(".") == 3:
+                return {"address": word.partition("/")[0], "device": asked["device"]}
+        raise Refused(f"{asked['device']} has no IPv4 address")
+    words = execute("ip", "-4", "-o", "address", "show", "to", asked["address"]).split()
+    return {"address": asked["address"], "device": words[1] if len(words) > 1 else None}
+
+
+def do_controls(asked: Change) -> Change:
+    """The congestion controls of this kernel; modules of ``wanted`` that could be loaded are named by their kind."""
+    values = {}
+    for name in ("available", "allowed"):
+        file = Path(f"/proc/sys/net/ipv4/tcp_{name}_congestion_control")
+        values[name] = file.read_text(encoding="ascii").split() if file.exists() else []
+    values["boot"] = [boot_id()]
+    return values
+
+
+def do_facts(asked: Change) -> Change:
+    """The environment of the node, for the archive."""
+    parameters = {}
+    root = Path("/proc/sys")
+    for path in sorted([*root.glob("net/ipv4/tcp_*"), *root.glob("net/core/*")]):
+        if path.name.endswith("_key"):  # that of TCP Fast Open is a secret, and runs have none in their files
+            continue
+        with contextlib.suppress(OSError):
+            parameters[str(path.relative_to(root)).replace("/", ".")] = " ".join(path.read_text().split())
+    told = {}
+    for name, command in {
+        "addresses": ("ip", "-o", "address"),
+        "links": ("ip", "-s", "-o", "link"),
+        "routes": ("ip", "route"),
+        "qdiscs": ("tc", "-s", "qdisc"),
+    }.items():
+        with contextlib.suppress(Refused):
+            told[name] = execute(*command)
+    if asked.get("device"):
+        with contextlib.suppress(Refused):
+            told["offloads"] = execute("ethtool", "-k", asked["device"])
+    files = {}
+    for name in ("/proc/cpuinfo", "/proc/meminfo", "/proc/cmdline", "/etc/os-release", "/proc/net/snmp"):
+        with contextlib.suppress(OSError):
+            files[name] = Path(name).read_text(encoding="utf-8", errors="replace")
+    with contextlib.suppress(OSError):
+        files["clocksource"] = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource").read_text()
+    return {
+        "host": socket.gethostname(),
+        "kernel": platform.platform(),
+        "uname": list(os.uname()),
+        "python": platform.python_version(),
+        "time": time.time(),
+        "monotonic_ns": time.monotonic_ns(),
+        "boot": boot_id(),
+        "load": list(os.getloadavg()),
+        "user": os.geteuid(),
+        "parameters": parameters,
+        "commands": told,
+        "files": files,
+    }
