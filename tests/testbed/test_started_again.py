@@ -35,7 +35,7 @@ def test_it_is_reached_as_before_and_knows_nothing(weir: Weir, one_network: bool
     bed = testbed.up(Request(sites=2, nodes=2, name="back", one_network=one_network))
     inventory, known_hosts = bed.inventory.read_bytes(), bed.known_hosts.read_bytes()
     clock = bed.node("a1").clock_ns
-    bed.put("a1", "/root/mark", b"mine")
+    bed.put("a1", "/etc/mark", b"mine")
     bed.run(
         "a1", ["sh", "-c", f"echo 1 > {PARAMETER}; ip route add 10.9.9.9/32 dev weir0; tc qdisc del dev weir0 root"]
     )
@@ -47,7 +47,7 @@ def test_it_is_reached_as_before_and_knows_nothing(weir: Weir, one_network: bool
     node = again("back").node("a1")
     assert node.up
     assert (bed.inventory.read_bytes(), bed.known_hosts.read_bytes()) == (inventory, known_hosts)
-    there = ssh(bed, "a1", "hostname; ls /root; cat " + PARAMETER, options=("-o", "StrictHostKeyChecking=yes"))
+    there = ssh(bed, "a1", "hostname; cat /etc/mark; cat " + PARAMETER, options=("-o", "StrictHostKeyChecking=yes"))
     assert (there.returncode, there.stdout) == (0, "a1\n0\n"), there.stderr
     found = again("back")
     assert found.run("a1", ["ip", "route", "show", "10.9.9.9"]).out == b""

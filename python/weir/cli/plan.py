@@ -98,7 +98,8 @@ def _show_estimates(executor: Method, cells: Sequence[Cell], *, as_json: bool, s
     )
     packets = sum(outlook.estimate.packets for outlook in outlooks)
     seconds = [outlook.seconds for outlook in outlooks if outlook.seconds is not None]
-    about = f"about {estimate_text(sum(seconds))} of method {executor.name} on one processor"
+    total = estimate_text(sum(seconds) + (executor.besides_s(plans) if seconds else 0.0))
+    about = f"about {total} of method {executor.name}{' on one processor' if executor.clock == 'virtual' else ''}"
     if len(seconds) < len(cells):
         about = f"the time of {plural(len(cells) - len(seconds), 'cell')} by method {executor.name} is unknown"
     console().print()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Protocol
@@ -166,6 +166,14 @@ class Method(abc.ABC):
             MethodError: the plan asks for something that it lacks.
         """
         return None
+
+    def besides_s(self, plans: Sequence[Plan]) -> float:
+        """Estimated wall time of a run of ``plans`` besides that of each plan: what is done once for several.
+
+        Raises:
+            MethodError: a plan asks for something that it lacks.
+        """
+        return 0.0
 
     def memory_bytes(self, plan: Plan) -> int | None:
         """Estimated peak memory of ``plan``, bytes; ``None``: that of packets in flight."""

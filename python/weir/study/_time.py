@@ -22,7 +22,7 @@ def seconds_of(scenario: engine.Scenario, method: str) -> float:
     """Estimated duration of all cells of ``scenario`` with ``method``, seconds."""
     executor = methods.get(method)
     plans = [cell.plan() for cell in scenario.cells()]
-    seconds = sum(_foreseen_s(executor, plan) for plan in plans)
+    seconds = sum(_foreseen_s(executor, plan) for plan in plans) + executor.besides_s(plans)
     return seconds if executor.clock == "real" else seconds / min(engine.default_workers(), len(plans))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from weir.inventory import Inventory, InventoryError, Node, load, used_hosts
 from weir.inventory.reserved import reserved
 from weir.methods import TABLES, About, LostError, Method, MethodError, Outcome, Progress, Sink
 from weir.methods._document import plan_of
+from weir.methods.hosts import _effort
 from weir.methods.hosts._cell import Cell
 from weir.methods.hosts._controls import Controls
 from weir.methods.hosts._fleet import Connect, Fleet
@@ -31,7 +32,6 @@ from weir.stages import obstacle as hook_obstacle
 
 __all__ = ["Hosts"]
 
-_SETUP_S = 4.0
 _WITHOUT = "it needs machines: name their inventory, --on INVENTORY"
 
 
@@ -158,7 +158,11 @@ class Hosts(Method):
 
     def foreseen_s(self, plan: Mapping[str, Any], packets: int) -> float:
         """See :meth:`weir.methods.Method.foreseen_s`."""
-        return _SETUP_S + plan_of(plan).end_ns / 1e9
+        return _effort.cell_s(plan_of(plan))
+
+    def besides_s(self, plans: Sequence[Mapping[str, Any]]) -> float:
+        """See :meth:`weir.methods.Method.besides_s`."""
+        return _effort.besides_s([plan_of(plan) for plan in plans])
 
     def remarks(self, plan: Mapping[str, Any], packets: int) -> Iterator[str]:
         """See :meth:`weir.methods.Method.remarks`."""

@@ -25,7 +25,7 @@ from weir.methods.hosts import _echo
 from weir.methods.hosts._fleet import Member, together
 from weir.plan import Flow, Loss, Plan, base_rtt_ns, bottleneck, wire_bytes
 
-__all__ = ["Check", "calibrate"]
+__all__ = ["MOST_PAIRS", "Check", "calibrate"]
 
 _PROGRAM = Path(_echo.__file__)
 _RATE_SHARE = 0.15
@@ -35,7 +35,7 @@ _EVERY_S = 0.005
 _RATE_S = 2.0
 _RATE_BYTES = 1448
 _HEADERS = 52
-_MOST_PAIRS = 8
+MOST_PAIRS = 8
 """Pairs of nodes whose rate is measured, one after another; round trips are measured of all."""
 _PATIENCE_S = 30.0
 
@@ -84,7 +84,7 @@ def calibrate(plan: Plan, members: Mapping[int, Member], inventory: Inventory) -
     pairs = {(flow.from_, flow.to): flow for flow in reversed(plan.flows)}
     with _listening([members[host] for host in sorted({to for _, to in pairs})]):
         seen = dict(zip(pairs, together(lambda pair: _ask(members, pair, rate_s=0.0), pairs), strict=True))
-        rates = {pair: _ask(members, pair, rate_s=_RATE_S)["rate_bps"] for pair in list(pairs)[:_MOST_PAIRS]}
+        rates = {pair: _ask(members, pair, rate_s=_RATE_S)["rate_bps"] for pair in list(pairs)[:MOST_PAIRS]}
     checks = [
         check
         for pair, flow in pairs.items()
