@@ -9,13 +9,14 @@ it, restores it. A watchdog process on the node restores when the way to the con
 from __future__ import annotations
 
 from weir.deploy._changes import Change, describe, module, offload, qdisc, route, sysctl
-from weir.deploy._keeper import DeployError, Keeper, PrivilegeError
+from weir.deploy._keeper import DeployError, Keeper, KernelLog, PrivilegeError
 from weir.deploy._programs import deploy
 
 __all__ = [
     "Change",
     "DeployError",
     "Keeper",
+    "KernelLog",
     "PrivilegeError",
     "deploy",
     "describe",

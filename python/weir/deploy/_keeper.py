@@ -7,6 +7,7 @@ import getpass
 import json
 import socket
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from weir._errors import MethodError
@@ -14,11 +15,13 @@ from weir.deploy import node
 from weir.deploy._changes import Change, describe
 from weir.hosts.place import PlaceError
 from weir.hosts.relay import Relay
+from weir.run.printable import printable
 
-__all__ = ["DeployError", "Keeper", "PrivilegeError"]
+__all__ = ["DeployError", "Keeper", "KernelLog", "PrivilegeError"]
 
 _SUDO = ("sudo", "-n")
 _ANSWER_S = 60.0
+_MOST_LOG = 1 << 18
 
 
 class DeployError(MethodError):
@@ -27,6 +30,28 @@ class DeployError(MethodError):
 
 class PrivilegeError(DeployError):
     """A change needs root, and the user of the node is not, and may not become it without a password."""
+
+
+@dataclass(frozen=True)
+class KernelLog:
+    """Messages of a node's kernel."""
+
+    text: str
+    left_out: int
+    """Characters before them that were too many."""
+    why: str | None
+    """Why there are none to read."""
+
+    @classmethod
+    def of(cls, said: Any) -> KernelLog:
+        """What a node says: anything, of which only what has the right type is taken."""
+        about = said if isinstance(said, Mapping) else {}
+        text, left_out, why = about.get("text"), about.get("left_out"), about.get("why")
+        return cls(
+            text[-_MOST_LOG:] if isinstance(text, str) else "",
+            left_out if isinstance(left_out, int) else 0,
+            printable(why) if isinstance(why, str) else None,
+        )
 
 
 class Keeper:
@@ -44,6 +69,9 @@ class Keeper:
         self._prefix: tuple[str, ...] | None = None
         self._pid: int | None = None
         self._watch: int | None = None
+        self._mark: str | None = None
+        self.kernel_log: KernelLog | None = None
+        """When it is restored: the messages of the kernel since the claim."""
 
     @property
     def name(self) -> str:
@@ -109,9 +137,9 @@ class Keeper:
         """
         self._pid = self.place.limit(limit_s)
         by = f"{getpass.getuser()} on {socket.gethostname()}"
-        restored: list[Change] = self.ask("claim", privileged=True, pid=self._pid, by=by, folder=self.place.folder)[
-            "restored"
-        ]
+        answer = self.ask("claim", privileged=True, pid=self._pid, by=by, folder=self.place.folder)
+        restored: list[Change] = answer["restored"]
+        self._mark = str(answer["mark"])
         watch = json.dumps({"do": "watch", "pid": self._pid, "limit_s": limit_s})
         # The file of the program goes with the place; the watchdog reads it from a file without a name.
         carried = (self._python, "-I", "-S", "-", watch)
@@ -143,7 +171,10 @@ class Keeper:
         Raises:
             DeployError: a change cannot be undone, or another experiment uses the node and ``force`` is not set.
         """
-        answer = self.ask("restore", privileged=True, force=force, pid=self._pid, watch=self._watch)
+        more = {} if self._mark is None else {"mark": self._mark}
+        answer = self.ask("restore", privileged=True, force=force, pid=self._pid, watch=self._watch, **more)
+        if "kernel_log" in answer:
+            self.kernel_log = KernelLog.of(answer["kernel_log"])
         restored: list[Mapping[str, Any]] = answer["restored"]
         return restored
 

@@ -63,9 +63,11 @@ _CELLS = "cells"
 _TASKS = "tasks.json"
 _HOOKS = "hooks"
 """What executables of an inventory have answered."""
-_OURS = (MANIFEST, _SCENARIO, _REPORT, _FIGURES, _CELLS, PARTIAL, _TASKS, _HOOKS, _STATE)
+_LOGS = "logs"
+"""Messages of the kernels of machines."""
+_OURS = (MANIFEST, _SCENARIO, _REPORT, _FIGURES, _CELLS, PARTIAL, _TASKS, _HOOKS, _LOGS, _STATE)
 _FILES = (LOCK, _STATE, _SCENARIO, MANIFEST, _REPORT, _TASKS)
-_FOLDERS = (_CELLS, _FIGURES, PARTIAL, _HOOKS, *_before.NAMES)
+_FOLDERS = (_CELLS, _FIGURES, PARTIAL, _HOOKS, _LOGS, *_before.NAMES)
 
 
 class RunFolder:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weir._errors import MethodError
+from weir.hosts.log import Log
 from weir.hosts.messages import File, Frame, FrameError, Message, read
 from weir.hosts.place import Place, Running
 
@@ -20,6 +21,7 @@ __all__ = ["PRIORITY", "Process", "ProcessError", "Said"]
 
 _LEAVE_S = 5.0
 _STDERR_LINES = 20
+_LINE_BYTES = 1 << 16
 PRIORITY = -20
 """Priority of a run's processes (setpriority(2)): they need little time, but at once, whatever the load."""
 
@@ -48,6 +50,8 @@ class Process:
         self.place = place
         self._said = said
         self._errors: collections.deque[str] = collections.deque(maxlen=_STDERR_LINES)
+        self.log = Log()
+        """What it wrote to its standard error."""
         self._process = process
         self._threads = [threading.Thread(target=target, daemon=True) for target in (self._read, self._read_errors)]
         for thread in self._threads:
@@ -105,5 +109,6 @@ class Process:
     def _read_errors(self) -> None:
         assert self._process.stderr is not None
         with contextlib.suppress(ValueError):
-            for line in self._process.stderr:
+            while line := self._process.stderr.readline(_LINE_BYTES):
+                self.log.add(line)
                 self._errors.append(line.decode(errors="replace").rstrip())

@@ -22,8 +22,8 @@ from pathlib import Path
 
 __all__ = ["MODULES", "program"]
 
-MODULES = ("base", "kinds", "journal", "programs", "facts", "main")
-_OWN = re.compile(r"^from weir\.deploy\.node\.[a-z]+ import [^(\n]*\n", re.MULTILINE)
+MODULES = ("base", "kernel_log", "kinds", "journal", "programs", "facts", "main")
+_OWN = re.compile(r"^from weir\.deploy\.node\.[a-z_]+ import [^(\n]*\n", re.MULTILINE)
 _FUTURE = "from __future__ import annotations\n"
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from weir.deploy.node.base import Change, Refused, boot_id, own_folder, start_of, state_of
+from weir.deploy.node.kernel_log import kernel_log_mark, kernel_log_since
 from weir.deploy.node.kinds import KINDS
 
 __all__ = ["do_apply", "do_claim", "do_lacking", "do_restore", "do_status", "do_watch"]
@@ -93,7 +94,7 @@ def do_claim(asked: Change) -> Change:
             claim = {"by": asked["by"], "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "boot": boot_id()}
             about = {"pid": asked["pid"], "start": start_of(asked["pid"]), "folder": asked["folder"]}
             _append(path, {**claim, **about})
-    return {"journal": str(path), "restored": restored}
+    return {"journal": str(path), "restored": restored, "mark": kernel_log_mark()}
 
 
 def do_apply(asked: Change) -> Change:
@@ -127,16 +128,20 @@ def do_lacking(asked: Change) -> Change:
 
 
 def do_restore(asked: Change) -> Change:
-    """Undoes everything in the journal, unless the process of its claim lives and ``force`` is not set."""
+    """Undoes everything in the journal, unless the process of its claim lives and ``force`` is not set.
+
+    With a ``mark``, it also answers the messages of the kernel since.
+    """
+    said = {"kernel_log": kernel_log_since(asked["mark"])} if "mark" in asked else {}
     with _locked() as path:
         lines = _read(path)
         if not lines:
-            return {"restored": [], "was": None}
+            return {"restored": [], "was": None, **said}
         claim = lines[0]
         if _lives(claim) and not asked.get("force") and claim["pid"] != asked.get("pid"):
             raise Refused(f"it is in use by {claim.get('by', 'another experiment')}, since {claim.get('at')}")
         _end_watch(asked.get("watch"))
-        return {"restored": _undo_all(path, lines), "was": claim}
+        return {"restored": _undo_all(path, lines), "was": claim, **said}
 
 
 def _end_watch(pid: int | None) -> None:

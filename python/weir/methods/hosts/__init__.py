@@ -99,7 +99,7 @@ class Hosts(Method):
         fleet, self._fleet = self._fleet, None
         try:
             if fleet is not None:
-                fleet.close()
+                work.keep_logs(fleet.close())
         finally:
             self._held = None
             try:

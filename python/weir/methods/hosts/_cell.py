@@ -96,6 +96,7 @@ class Cell:
         self._members: dict[int, Member] = dict(zip(bound, members, strict=True))
         self._failed: dict[str, str] = {}
         self._begin_ns = 0
+        self._processes: list[Process] = []
 
     @property
     def nodes(self) -> list[str]:
@@ -150,6 +151,7 @@ class Cell:
                 times = self._measure(session)
         finally:
             self._keep("nodes.json", self._nodes(changed, names))
+            self._keep_logs()
         self._keep("clocks.json", times.to_json(session.heard.stats))
         session.heard.remains.keep(self._sink)
         stats = {name: value for name, value in session.heard.stats.items() if not name.endswith(_UNSEEN)}
@@ -225,7 +227,6 @@ class Cell:
             for host, member in self._members.items()
         ]
         token = secrets.token_bytes(_TOKEN_BYTES)
-        self._processes: list[Process] = []
         with self._timed("ready_s"):
             for (host, member), agent in zip(self._members.items(), agents, strict=True):
                 told = job(plan, hosts, FIRST_PORT, _ends(self._plan.flows, host), names[member.name], token)
@@ -334,6 +335,12 @@ class Cell:
             }
             for host, member in self._members.items()
         ]
+
+    def _keep_logs(self) -> None:
+        """Keeps what agents wrote to their standard errors, if they did."""
+        for process in self._processes:
+            if said := process.log.content():
+                self._sink.open(f"logs/{process.name}.agent.txt").write(said)
 
     def _keep(self, name: str, value: object) -> None:
         self._sink.open(name).write((json.dumps(value, indent=2) + "\n").encode())

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from weir.deploy import Keeper
+from weir.deploy import Keeper, KernelLog
 from weir.hosts.place import Clock, PlaceError, here_ns
 from weir.hosts.relay import Relay
 from weir.inventory import Node
@@ -144,18 +144,22 @@ class Fleet:
                 member.place.cut()
                 member.place.close()
 
-    def close(self) -> None:
-        """Restores all nodes, and leaves them."""
+    def close(self) -> dict[str, KernelLog]:
+        """Restores all nodes, and leaves them; the messages of their kernels since they were claimed, by node."""
         self._closed.set()
+        logs: dict[str, KernelLog] = {}
 
         def leave(member: Member) -> None:
             with contextlib.suppress(MethodError):
                 if not member.place.gone:
                     member.keeper.restore()
+            if member.keeper.kernel_log is not None:
+                logs[member.name] = member.keeper.kernel_log
             member.place.close()
 
         together(leave, self._members.values())
         self._members = {}
+        return logs
 
     def _join(self, node: Node) -> Member:
         try:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from weir._inside import Folder
+from weir._inside import FILE, Folder
+from weir.deploy import KernelLog
 from weir.inventory import Inventory
 from weir.methods import About, Sink
 from weir.stages import Hooks, keep, remains
 from weir.stages.tasks import Tasks
 
 __all__ = ["Work"]
+
+_MOST_LOG_BYTES = 1 << 20
 
 
 class Work:
@@ -52,6 +56,25 @@ class Work:
         if self.run is not None and done:
             with Folder(self.run) as folder:
                 keep(done, "hooks/deploy.json", folder)
+
+    def keep_logs(self, logs: Mapping[str, KernelLog]) -> None:
+        """Keeps the messages of the nodes' kernels in the folder of the run: a file a node, and ``logs/kernel.json``.
+
+        A run that is continued adds to them. A disk that is full costs them, and nothing else.
+        """
+        if self.run is None or not logs:
+            return
+        about = {
+            name: {"bytes": len(log.text.encode()), "left_out": log.left_out, "why": log.why}
+            for name, log in sorted(logs.items())
+        }
+        with contextlib.suppress(OSError), Folder(self.run) as folder, folder.inner("logs", make=True) as inner:
+            for name, log in logs.items():
+                if log.text:
+                    file = f"{name}.kernel.txt"
+                    before = inner.read(file, _MOST_LOG_BYTES) if inner.expect(file, FILE) else b""
+                    inner.write(file, (before + log.text.encode())[-_MOST_LOG_BYTES:], durable=False)
+            inner.write("kernel.json", (json.dumps(about, indent=1) + "\n").encode(), durable=False)
 
     def call(self, stage: str, sink: Sink) -> None:
         """Calls the hooks of ``stage`` for the cell; keeps in it what they answer.
