@@ -100,11 +100,37 @@ def test_ranges_addresses_connections_and_roles() -> None:
         "src[5..6]": ["ClusterC[1]"],
     }
     assert found.network == "emulated"
+    assert (found.emulator, found.between) == (None, None)
     assert parse("sets: {A: {nodes: x}}").network == "existing"
+
+
+def test_the_node_between_the_others() -> None:
+    found = parse("{sets: {A: {nodes: [x, y]}}, network: emulated, emulator: 'A[2]'}")
+    assert found.between == found.nodes[1]
+    more = "{sets: {A: {nodes: x}, E: {reserve: {by: slurm, nodes: 1, time: 1h}}}, network: emulated, emulator: "
+    later = parse(f"{more}{{node: E, interfaces: {{A: eth1}}}}}}")
+    assert later.between is None, "it is not reserved"
+    assert later.emulator is not None
+    assert later.emulator.interfaces == {"A": "eth1"}
+    held = later.with_nodes("E", [later.sets["E"].node("e9")])
+    assert held.between is not None
+    assert held.between.name == "e9"
 
 
 NODES = "sets:\n  A: {nodes: [x, y]}\n"
 BAD: dict[str, tuple[str, list[str]]] = {
+    "an emulator of an existing network": (
+        f"{NODES}emulator: A[1]",
+        ["3:11: an existing network has no emulator; expected `network: emulated` with it"],
+    ),
+    "several emulators": (
+        f"{NODES}network: emulated\nemulator: A",
+        ["4:11: `A` are 2 nodes; expected one, such as `A[1]`"],
+    ),
+    "an unknown emulator": (
+        f"{NODES}network: emulated\nemulator: {{node: C, interfaces: {{D: eth0}}}}",
+        ["4:18: `C` is not a set; expected `A`", "4:33: `D` is not a set; expected `A`"],
+    ),
     "nothing": ("", ["1:1: there is nothing here; expected `sets`"]),
     "a list": ("[a]", ["1:1: expected a mapping with `sets`, found a list"]),
     "no set": ("sets: {}", ["1:7: there is no set; expected `ALIAS: {nodes: [...]}`"]),

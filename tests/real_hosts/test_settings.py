@@ -7,10 +7,14 @@ import pytest
 from nodes_support import text
 
 from shared import plan_of
+from weir.deploy import route
 from weir.hosts.messages import Frame
+from weir.inventory import parse
 from weir.methods.hosts._losses import losses
 from weir.methods.hosts._settings import changes, hosts_of, limits, obstacle
 from weir.plan import Plan, typed
+
+CHANGED = text() + "changes: [{at: 1s, link: bottleneck, rate: 10Mbps}]\n"
 
 
 def plan(scenario: str) -> Plan:
@@ -42,6 +46,16 @@ def test_settings_of_routes_and_of_ecn() -> None:
     assert (back["to"], back["value"]) == (f"10.0.0.{flow.from_}", ["quickack", "1"])
 
 
+def test_through_a_node_between_each_peer_has_a_route_to_it() -> None:
+    special = plan(text(more=", initial_window: 3"))
+    flow = special.flows[0]
+    found = changes(special, addresses(special), dict.fromkeys(hosts_of(special), "10.9.9.9"))
+    (way,) = [change for change in found[flow.from_] if change["kind"] == "route"]
+    (back,) = [change for change in found[flow.to] if change["kind"] == "route"]
+    assert way == route(f"10.0.0.{flow.to}", ["initcwnd", "3"], via="10.9.9.9")
+    assert back == route(f"10.0.0.{flow.from_}", [], via="10.9.9.9")
+
+
 def test_without_privilege_buffers_have_limits() -> None:
     plain = plan(text())
     sender, receiver = plain.flows[0].from_, plain.flows[0].to
@@ -56,13 +70,17 @@ def test_without_privilege_buffers_have_limits() -> None:
     ("scenario", "network", "why"),
     [
         (text(), "existing", None),
-        (text(), "emulated", "network: emulated"),
+        (text(), "emulated", "network: emulated needs a node between the others"),
+        (text(), "emulated, emulator: A", None),
+        (CHANGED, "existing", "changes links during the run"),
+        (CHANGED, "emulated, emulator: A", None),
         (text().replace("links: 0", "links: 0, trace: {}"), "existing", "measure.trace"),
+        (text().replace("links: 0", "links: 0, trace: {}"), "emulated, emulator: A", "measure.trace"),
         (text().replace("stack: linux", "stack: linux-2.6"), "existing", "linux-2.6"),
     ],
 )
 def test_what_is_refused(scenario: str, network: str, why: str | None) -> None:
-    found = obstacle(plan(scenario), network)
+    found = obstacle(plan(scenario), parse(f"{{sets: {{A: {{nodes: [a1]}}}}, network: {network}}}"))
     assert found is None if why is None else why in (found or "")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["Change", "describe", "module", "offload", "qdisc", "route", "sysctl"]
+__all__ = ["Change", "describe", "entry", "module", "offload", "qdisc", "route", "rule", "sysctl", "tun"]
 
 Change = Mapping[str, Any]
 """``kind``, ``value`` and what else its kind needs; JSON."""
@@ -26,9 +26,32 @@ def offload(device: str, name: str, *, on: bool) -> Change:
     return {"kind": "offload", "device": device, "name": name, "value": "on" if on else "off"}
 
 
-def route(to: str, words: Sequence[str]) -> Change:
-    """Settings of TCP for one peer, such as ``initcwnd 4``; the way to it remains."""
-    return {"kind": "route", "to": to, "value": list(words)}
+def route(to: str, words: Sequence[str], *, via: str | None = None, by: str | None = None) -> Change:
+    """Settings of TCP for one peer, such as ``initcwnd 4``.
+
+    Args:
+        to: The peer's address.
+        words: The settings, as ``ip`` takes them.
+        via: Address of the neighbour to which its packets go; ``None``: the way to it remains.
+        by: Device for its packets; ``None``: as the way is.
+    """
+    way = {name: value for name, value in (("via", via), ("by", by)) if value is not None}
+    return {"kind": "route", "to": to, **way, "value": list(words)}
+
+
+def tun(device: str, mtu_bytes: int, queue_packets: int) -> Change:
+    """A TUN device for the emulator, and the packets that wait in it at most."""
+    return {"kind": "tun", "device": device, "value": {"mtu": mtu_bytes, "queue": queue_packets}}
+
+
+def entry(table: int, to: str, device: str) -> Change:
+    """A route to a host in a routing table of its own."""
+    return {"kind": "entry", "table": table, "to": to, "device": device, "value": True}
+
+
+def rule(from_: str, device: str, table: int, order: int) -> Change:
+    """Packets of a host that come by ``device`` take the routing table ``table``; rules apply by their ``order``."""
+    return {"kind": "rule", "from": from_, "device": device, "table": table, "order": order, "value": True}
 
 
 def module(name: str) -> Change:
@@ -48,7 +71,17 @@ def describe(change: Change) -> str:
         case "offload":
             return f"ethtool -K {change['device']} {change['name']} {value}"
         case "route":
-            return f"ip route replace {change['to']}/32 {' '.join(value)}"
+            way = [
+                word for key, name in (("via", "via"), ("by", "dev")) if key in change for word in (name, change[key])
+            ]
+            return " ".join(["ip route replace", f"{change['to']}/32", *way, *value])
+        case "tun":
+            return f"ip tuntap add dev {change['device']} mode tun vnet_hdr"
+        case "entry":
+            return f"ip route replace {change['to']}/32 dev {change['device']} table {change['table']}"
+        case "rule":
+            which = f"from {change['from']} iif {change['device']} lookup {change['table']}"
+            return f"ip rule add priority {change['order']} {which}"
         case "module":
             return f"modprobe {change['name']}"
         case _:

@@ -12,11 +12,12 @@ from weir.inventory._bind import roles_of, used_hosts
 from weir.inventory._errors import InventoryError
 from weir.inventory._language import schema
 from weir.inventory._load import load, parse
-from weir.inventory._types import STAGES, Connection, Hook, Inventory, Network, Node, NodeSet, Part, Role
+from weir.inventory._types import STAGES, Connection, EmulatorNode, Hook, Inventory, Network, Node, NodeSet, Part, Role
 
 __all__ = [
     "STAGES",
     "Connection",
+    "EmulatorNode",
     "Hook",
     "Inventory",
     "InventoryError",

@@ -106,11 +106,18 @@ class _Binding:
         name = self.plan.nodes[host].name
         if host in self.bound:
             self.refuse(role, f"host `{name}` has the roles `{self.by[host].name}` and `{role.name}`; give it one node")
+        elif self.is_between(node):
+            self.refuse(role, f"node `{node.name}` is the emulator; it cannot be host `{name}`, too")
         elif node.name in self.taken:
             other = self.plan.nodes[self.taken[node.name]].name
             self.refuse(role, f"node `{node.name}` would be host `{other}` and host `{name}`; a node is one host")
         else:
             self.bound[host], self.by[host], self.taken[node.name] = node, role, host
+
+    def is_between(self, node: Node) -> bool:
+        """Whether the emulator is on ``node``."""
+        between = self.inventory.between
+        return between is not None and between.name == node.name
 
     def require_all(self) -> None:
         """Refuses hosts with flows and without a node."""

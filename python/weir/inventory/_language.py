@@ -36,7 +36,18 @@ from weir.language import (
 )
 from weir.reserve import Request, RequestError, ReserveError
 
-__all__ = ["ROOT", "ConnectionSpec", "HookSpec", "HooksSpec", "NodeSpec", "Root", "SetSpec", "Written", "schema"]
+__all__ = [
+    "ROOT",
+    "ConnectionSpec",
+    "EmulatorSpec",
+    "HookSpec",
+    "HooksSpec",
+    "NodeSpec",
+    "Root",
+    "SetSpec",
+    "Written",
+    "schema",
+]
 
 _WHOLE = re.compile("[0-9]{1,18}")
 _HOST = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]|:|" + RANGE + r")*"
@@ -190,6 +201,36 @@ class _Part:
         return _PART.schema(defs)
 
 
+@dataclass(frozen=True, kw_only=True)
+class EmulatorSpec(Spec):
+    """The node between the others, whose emulator is the network."""
+
+    node: Written = key(_Part(), "The node: a part of a set that is one node, such as `Between` or `ClusterA[12]`.")
+    interfaces: dict[str, str] | None = key(
+        MapOf(_INTERFACE, "a set"),
+        "Its interface to the nodes of each set. Default: that by which it reaches them.",
+        default=None,
+    )
+
+
+class _EmulatorType:
+    """A node, or a mapping."""
+
+    what = "a node such as `Between`, or `{node: Between, interfaces: {ClusterA: eth1}}`"
+
+    def __init__(self) -> None:
+        self._shape: ShapeOf[Any] = ShapeOf(self.what, scalar=_PART, mapping=Struct(EmulatorSpec))
+
+    def parse(self, node: Node, log: Log) -> EmulatorSpec:
+        value = self._shape.parse(node, log)
+        return (
+            value if isinstance(value, EmulatorSpec) else EmulatorSpec(mark=node.mark, node=Written(node.mark, value))
+        )
+
+    def schema(self, defs: Definitions) -> dict[str, Any]:
+        return self._shape.schema(defs)
+
+
 _WORD = Text("a program or an argument, without control characters", r"[^\x00-\x1f\x7f]+", 1000)
 _PROGRAM = Text("an executable, such as `./image.sh`", r"[^\x00-\x1f\x7f-][^\x00-\x1f\x7f]*", 1000)
 
@@ -253,10 +294,13 @@ class Root(Spec):
     network: str = key(
         Choice(
             "a kind of network",
-            {"existing": "links as they are", "emulated": "weir makes the delay, rate and loss that the scenario asks"},
+            {"existing": "links as they are", "emulated": "weir makes the links that the scenario asks for"},
         ),
         "Whose the network is. Default: `existing`.",
         default="existing",
+    )
+    emulator: EmulatorSpec | None = key(
+        _EmulatorType(), "With `network: emulated`: the node between the others, which is the network.", default=None
     )
     hooks: HooksSpec | None = key(Struct(HooksSpec), "Executables for stages of an experiment.", default=None)
 

@@ -13,7 +13,7 @@ from typing import Any
 from weir.inventory import _language as lang
 from weir.inventory._errors import InventoryError
 from weir.inventory._ranges import MAX_NODES, count, expand
-from weir.inventory._types import STAGES, Connection, Hook, Inventory, Network, Node, NodeSet, Part, Role
+from weir.inventory._types import STAGES, Connection, EmulatorNode, Hook, Inventory, Network, Node, NodeSet, Part, Role
 from weir.language import (
     MAX_BYTES,
     About,
@@ -122,6 +122,7 @@ class _Reader:
             connections=tuple(self.connection(spec, sets) for spec in root.connections),
             roles=self.roles(root, sets),
             network=network,
+            emulator=self.emulator(root, sets),
             hooks=self.hooks(root.hooks),
             mark=root.mark,
         )
@@ -234,6 +235,25 @@ class _Reader:
             self.log.error(written.mark, f"`{written.text}`: set `{alias}` has the nodes 1 to {size}")
             return None
         return Part(set=alias, first=first, last=last)
+
+    # The emulator.
+
+    def emulator(self, root: lang.Root, sets: dict[str, NodeSet]) -> EmulatorNode | None:
+        spec = root.emulator
+        if spec is None:
+            return None
+        if root.network != "emulated":
+            self.log.error(spec.mark, "an existing network has no emulator; expected `network: emulated` with it")
+        for alias in spec.interfaces or {}:
+            if alias not in sets:
+                self.log.error(spec.at("interfaces"), f"`{alias}` is not a set{choose(alias, sets)}")
+        part = self.part(spec.node, sets)
+        if part is None:
+            return None
+        if len(part) != 1:
+            text = f"`{spec.node.text}` are {len(part)} nodes; expected one, such as `{part.set}[{part.first}]`"
+            raise self.log.error(spec.node.mark, text)
+        return EmulatorNode(part=part, interfaces=dict(spec.interfaces or {}), mark=spec.mark)
 
     # Hooks.
 

@@ -11,7 +11,7 @@ from weir.language import NOWHERE, Mark, Problem
 from weir.plan import Plan
 from weir.reserve import Request
 
-__all__ = ["STAGES", "Connection", "Hook", "Inventory", "Network", "Node", "NodeSet", "Part", "Role"]
+__all__ = ["STAGES", "Connection", "EmulatorNode", "Hook", "Inventory", "Network", "Node", "NodeSet", "Part", "Role"]
 
 Network = Literal["existing", "emulated"]
 """Links as they are, or with the delay, rate and loss that the scenario asks for."""
@@ -120,6 +120,17 @@ class Role:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EmulatorNode:
+    """The node between the others, on which the emulator is the network."""
+
+    part: Part
+    """The node."""
+    interfaces: Mapping[str, str] = field(default_factory=dict)
+    """Its interface to the nodes of a set, by alias; of others, that by which it reaches them."""
+    mark: Mark = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Hook:
     """An executable that this machine runs at a stage of an experiment (:mod:`weir.stages`)."""
 
@@ -140,6 +151,8 @@ class Inventory:
     connections: tuple[Connection, ...] = ()
     roles: tuple[Role, ...] = ()
     network: Network = "existing"
+    emulator: EmulatorNode | None = None
+    """With an emulated network, the node that is it."""
     hooks: Mapping[str, tuple[Hook, ...]] = field(default_factory=dict)
     """By stage; a stage without any is missing."""
     mark: Mark = field(default=NOWHERE, compare=False, repr=False)
@@ -174,6 +187,11 @@ class Inventory:
     def nodes_of(self, part: Part) -> tuple[Node, ...]:
         """The nodes of a part, as far as they are known."""
         return self.sets[part.set].nodes[part.first - 1 : part.last]
+
+    @property
+    def between(self) -> Node | None:
+        """The node whose emulator is the network; ``None``: there is none, or it is not reserved yet."""
+        return next(iter(() if self.emulator is None else self.nodes_of(self.emulator.part)), None)
 
     def connection(self, one: str, other: str) -> Connection | None:
         """What is between two sets, in either order; ``None`` if the inventory does not say."""

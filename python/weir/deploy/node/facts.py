@@ -11,7 +11,7 @@ from pathlib import Path
 
 from weir.deploy.node.base import Change, Refused, boot_id, execute
 
-__all__ = ["do_address", "do_controls", "do_facts"]
+__all__ = ["do_address", "do_controls", "do_facts", "do_ways"]
 
 
 def do_address(asked: Change) -> Change:
@@ -23,6 +23,16 @@ def do_address(asked: Change) -> Change:
         raise Refused(f"{asked['device']} has no IPv4 address")
     words = execute("ip", "-4", "-o", "address", "show", "to", asked["address"]).split()
     return {"address": asked["address"], "device": words[1] if len(words) > 1 else None}
+
+
+def do_ways(asked: Change) -> Change:
+    """How each of ``hosts``, an address and a device or ``null``, is reached: device, own address, router."""
+    ways = []
+    for to, by in asked["hosts"]:
+        words = execute("ip", "-4", "-o", "route", "get", to, *(("oif", by) if by else ())).split()
+        known = {name: words[words.index(name) + 1] for name in ("dev", "src", "via") if name in words[:-1]}
+        ways.append({"device": known.get("dev"), "source": known.get("src"), "router": known.get("via")})
+    return {"ways": ways}
 
 
 def do_controls(asked: Change) -> Change:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import base64
 import contextlib
 import os
@@ -10,24 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from weir.deploy.node.base import Change, Refused, execute
+from weir.deploy.node.kind import Kind
+from weir.deploy.node.ways import WAYS
 
-__all__ = ["KINDS", "Kind"]
-
-
-class Kind(abc.ABC):
-    @abc.abstractmethod
-    def before(self, change: Change) -> Any:
-        """The value now."""
-
-    def is_so(self, change: Change, before: Any) -> bool:
-        return bool(before == change["value"])
-
-    @abc.abstractmethod
-    def make(self, change: Change) -> None:
-        """Gives it the value of ``change``."""
-
-    def undo(self, change: Change, before: Any) -> None:
-        self.make({**change, "value": before})
+__all__ = ["KINDS"]
 
 
 class _Sysctl(Kind):
@@ -37,7 +22,8 @@ class _Sysctl(Kind):
     """
 
     def _path(self, change: Change) -> Path:
-        parts = change["name"].split(".")
+        # As for sysctl(8), slashes separate where a part has dots: names of devices may.
+        parts = change["name"].split("/" if "/" in change["name"] else ".")
         if not all(parts) or any("/" in part or part.startswith(".") for part in parts):
             raise Refused(f"{change['name']} is no parameter of a kernel")
         return Path("/proc/sys", *parts)
@@ -109,31 +95,6 @@ class _Offload(Kind):
         execute("ethtool", "-K", change["device"], change["name"], change["value"])
 
 
-class _Route(Kind):
-    """``value``: words after the host route to ``to``, such as ``initcwnd 4``; its way is that of the present route."""
-
-    def before(self, change: Change) -> list[str] | None:
-        for line in execute("ip", "route", "show", "exact", f"{change['to']}/32").splitlines():
-            return line.split()[1:]
-        return None
-
-    def is_so(self, change: Change, before: Any) -> bool:
-        wanted = change["value"]
-        return before is not None and any(before[at : at + len(wanted)] == wanted for at in range(len(before)))
-
-    def make(self, change: Change) -> None:
-        words = execute("ip", "route", "get", change["to"]).splitlines()[0].split()
-        way = [w for name in ("via", "dev") if name in words for w in (name, words[words.index(name) + 1])]
-        execute("ip", "route", "replace", f"{change['to']}/32", *way, *change["value"])
-
-    def undo(self, change: Change, before: Any) -> None:
-        if before is None:
-            with contextlib.suppress(Refused):  # it is gone with its device
-                execute("ip", "route", "del", f"{change['to']}/32")
-        else:
-            execute("ip", "route", "replace", f"{change['to']}/32", *before)
-
-
 class _Module(Kind):
     """A module ``name`` of the kernel; ``value`` is whether it is loaded."""
 
@@ -189,7 +150,7 @@ KINDS: dict[str, Kind] = {
     "sysctl": _Sysctl(),
     "qdisc": _Qdisc(),
     "offload": _Offload(),
-    "route": _Route(),
+    **WAYS,
     "module": _Module(),
     "file": _File(),
 }

@@ -58,7 +58,6 @@ class Hosts(Method):
     title = "real machines over SSH"
     called = "the machines"
     takes_inventory = True
-    tables = TABLES - {"links", "delays", "delay_bins"}
 
     def __init__(self, connect: Connect | None = None) -> None:
         """Connects to nothing.
@@ -74,6 +73,16 @@ class Hosts(Method):
         self._text = b""
         self._reservations = contextlib.ExitStack()
         self._work = Work(None)
+
+    @property
+    def tables(self) -> frozenset[str]:  # type: ignore[override]
+        """Those of links and one-way delays only where the network is weir's."""
+        return TABLES - ({"classes"} if self._is_emulated() else {"links", "classes", "delays", "delay_bins"})
+
+    def _is_emulated(self) -> bool:
+        with contextlib.suppress(InventoryError, MethodError):
+            return self._inventory().network == "emulated"
+        return False
 
     def on(self, inventory: str) -> Hosts:
         """See :meth:`weir.methods.Method.on`."""
@@ -130,7 +139,7 @@ class Hosts(Method):
         try:
             typed = plan_of(plan)
             held = self._inventory()
-            why = obstacle(typed, held.network) or hook_obstacle(held)
+            why = obstacle(typed, held) or hook_obstacle(held)
             if why is None:
                 self.nodes(plan)
         except (MethodError, InventoryError) as error:
@@ -169,7 +178,7 @@ class Hosts(Method):
         typed = plan_of(plan)
         if self._file is None:
             return
-        if typed.measure.links_ns or typed.measure.delay_ns:
+        if (typed.measure.links_ns or typed.measure.delay_ns) and not self._is_emulated():
             yield "links and one-way delays are not seen from the machines at their ends: metrics of them are undefined"
 
     def execute(self, plan: str, sink: Sink, progress: Progress) -> Outcome:
@@ -224,4 +233,6 @@ class Hosts(Method):
 def _names(inventory: Inventory, plan: Plan) -> list[str]:
     """The nodes that take the place of hosts with flows."""
     used = used_hosts(plan)
-    return [node.name for host, node in inventory.bind(plan).items() if host in used]
+    hosts = [node.name for host, node in inventory.bind(plan).items() if host in used]
+    between = inventory.between if inventory.network == "emulated" else None
+    return hosts if between is None else [*hosts, between.name]

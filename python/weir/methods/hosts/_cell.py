@@ -29,6 +29,7 @@ from weir.methods._document import plan_of
 from weir.methods._watch import Watcher
 from weir.methods.hosts._calibration import calibrate
 from weir.methods.hosts._controls import Controls
+from weir.methods.hosts._emulator import Between
 from weir.methods.hosts._fleet import Fleet, Member, together
 from weir.methods.hosts._losses import losses
 from weir.methods.hosts._settings import WISHED, changes, limits
@@ -91,9 +92,14 @@ class Cell:
         self._watcher = Watcher(plan)
         used = {end for flow in plan.flows for end in (flow.from_, flow.to)}
         bound = {host: node for host, node in inventory.bind(plan).items() if host in used}
+        between = inventory.between if inventory.network == "emulated" else None
         with self._timed("connections_s"):
-            members = fleet.members(list(bound.values()))
-        self._members: dict[int, Member] = dict(zip(bound, members, strict=True))
+            members = fleet.members([*bound.values(), *([] if between is None else [between])])
+        self._members: dict[int, Member] = dict(zip(bound, members[: len(bound)], strict=True))
+        self._between: Between | None = None
+        """The node that is the network, if one is."""
+        if inventory.emulator is not None and between is not None:
+            self._between = Between(plan, inventory.emulator, members[-1], self._members)
         self._failed: dict[str, str] = {}
         self._begin_ns = 0
         self._processes: list[Process] = []
@@ -101,12 +107,14 @@ class Cell:
     @property
     def nodes(self) -> list[str]:
         """The names of its nodes."""
-        return [member.name for member in self._all]
+        return [member.name for member in self._everyone]
 
     def deploy(self) -> None:
-        """Brings the agent to its nodes, where it is not yet."""
+        """Brings the programs to its nodes, where they are not yet."""
         with self._timed("agents_s"):
             together(_agent, self._all)
+            if self._between is not None:
+                self._between.deploy()
 
     def execute(self) -> Outcome:
         """Executes it; see :meth:`weir.methods.Method.execute`."""
@@ -141,12 +149,14 @@ class Cell:
         from weir import _weir
 
         agents = [_agent(member) for member in self._all]
-        with self._timed("calibration_s"):
-            self._calibrate()
         checks = Checks(len(self._plan.flows), len(self._plan.links), len(_weir.event_kinds()))
         session = Session(checks, Heard(Remains(expected=files_of(self._plan))))
         try:
             with session:
+                if self._between is not None:
+                    self._start_emulator(self._between, session)
+                with self._timed("calibration_s"):
+                    self._calibrate()
                 self._start(session, names, agents)
                 times = self._measure(session)
         finally:
@@ -162,7 +172,13 @@ class Cell:
 
     @property
     def _all(self) -> list[Member]:
+        """The nodes of hosts."""
         return list(self._members.values())
+
+    @property
+    def _everyone(self) -> list[Member]:
+        """All nodes, in the order of their processes."""
+        return [*([] if self._between is None else [self._between.member]), *self._all]
 
     @contextlib.contextmanager
     def _timed(self, name: str) -> Iterator[None]:
@@ -173,7 +189,7 @@ class Cell:
     # Before the run.
 
     def _tell_former(self) -> None:
-        for member in self._all:
+        for member in self._everyone:
             if member.restored:
                 self._warnings.append(
                     f"{member.name}: {member.restored} changes of an interrupted experiment were undone before"
@@ -182,15 +198,18 @@ class Cell:
 
     def _keep_environments(self) -> None:
         """Keeps what each node is, in the first cell of the run that uses it."""
-        new = [member for member in self._all if not member.described]
+        new = [member for member in self._everyone if not member.described]
         for member, facts in zip(new, together(_facts, new), strict=True):
             self._keep(f"environment/{member.name}.json", facts)
             member.described = True
 
     def _configure(self) -> dict[str, Sequence[Mapping[str, Any]]]:
         """Changes the nodes; what was changed, by node."""
-        wanted = changes(self._plan, {host: member.address for host, member in self._members.items()})
+        gateways = None if self._between is None else self._between.gateways
+        wanted = changes(self._plan, {host: member.address for host, member in self._members.items()}, gateways)
         pairs = [(member, [*wanted[host], *self._besides(host, member)]) for host, member in self._members.items()]
+        if self._between is not None:
+            pairs.append((self._between.member, self._between.changes()))
         done = together(lambda pair: pair[0].keeper.apply(pair[1]), pairs)
         return {member.name: made for (member, _), made in zip(pairs, done, strict=True)}
 
@@ -234,7 +253,14 @@ class Cell:
                 self._keep(f"job-{member.name}.json", about)
                 command = (*(_AT_ONCE if member.keeper.is_root else ()), agent)
                 self._processes.append(session.start(member.name, member.place, command, told))
-            session.await_ready(self._processes)
+            session.await_ready(self._processes[-len(self._members) :])
+
+    def _start_emulator(self, between: Between, session: Session) -> None:
+        """Starts the emulator: from now on, packets pass."""
+        with self._timed("emulator_s"):
+            process, told = between.start(session, self._document)
+        self._keep(f"job-{between.name}.json", {key: value for key, value in told.items() if key not in _PRIVATE})
+        self._processes.append(process)
 
     # The run.
 
@@ -242,12 +268,13 @@ class Cell:
         """Executes the plan, and writes its tables."""
         from weir import _weir
 
-        together(lambda member: member.ask_clock(_READINGS), self._all)
-        merger = Merger(pa.array(_weir.event_kinds(), pa.string()))
-        worst = max(member.readings[-1].error_ns for member in self._all)
+        together(lambda member: member.ask_clock(_READINGS), self._everyone)
+        delays = self._between is not None and self._plan.measure.delay_ns > 0
+        merger = Merger(pa.array(_weir.event_kinds(), pa.string()), delays)
+        worst = max(member.readings[-1].error_ns for member in self._everyone)
         self._begin_ns = here_ns() + round(_AHEAD_S * 1e9) + 4 * worst
-        times = Times(self._begin_ns, self._all)
-        for process, member in zip(self._processes, self._all, strict=True):
+        times = Times(self._begin_ns, self._everyone)
+        for process, member in zip(self._processes, self._everyone, strict=True):
             process.send(times.start(member))
         end_s = self._plan.end_ns / 1e9
         held: list[tuple[str, Frame]] = []
@@ -262,7 +289,10 @@ class Cell:
         self._last_readings()
         times.finish()
         known = [times.corrected(name, frame) for name, frame in held]
-        for frame in (*known, *losses((one for one in known if one.table == "flows"), session.heard.stats)):
+        unseen: Iterator[Frame] = iter(())
+        if self._between is None:  # the emulator says what it has dropped
+            unseen = losses((one for one in known if one.table == "flows"), session.heard.stats)
+        for frame in (*known, *unseen):
             self._write(merger, frame)
         for table, rows in merger.finish():
             self._sink.write(table, rows)
@@ -278,7 +308,7 @@ class Cell:
                 if not member.place.gone and not member.hangs:
                     member.ask_clock(_READINGS)
 
-        together(ask, self._all)
+        together(ask, self._everyone)
 
     _told_s = 0.0
 
@@ -293,7 +323,7 @@ class Cell:
 
     def _fail(self, by: Process, error: ProcessError) -> float:
         """A node failed: the others are stopped, and have some seconds to say what they have."""
-        member = next(member for member in self._all if member.name == by.name)
+        member = next(member for member in self._everyone if member.name == by.name)
         if by.name not in self._failed:
             self._failed[by.name] = _why(member, error, self._begin_ns)
         for process in self._processes:
@@ -304,7 +334,7 @@ class Cell:
 
     def _partial(self, outcome: Outcome) -> Outcome:
         """What there is, marked so."""
-        lost = [member.name for member in self._all if member.place.gone]
+        lost = [member.name for member in self._everyone if member.place.gone]
         first = lost or list(self._failed)[:1]
         text = "; ".join(self._failed[name] for name in first if name in self._failed) or next(
             iter(self._failed.values())
@@ -323,17 +353,19 @@ class Cell:
     def _nodes(
         self, changed: Mapping[str, Sequence[Mapping[str, Any]]], names: Mapping[str, Any]
     ) -> list[dict[str, Any]]:
+        hosts: list[tuple[str | None, Member]] = [(self._plan.nodes[host].name, m) for host, m in self._members.items()]
+        between = [] if self._between is None else [(None, self._between.member)]
         return [
             {
                 "name": member.name,
                 "set": member.node.set,
-                "host": self._plan.nodes[host].name,
+                "host": host,
                 "address": member.address,
                 "device": member.device,
                 "changes": list(changed.get(member.name, ())),
                 "congestion_controls": names.get(member.name, {}),
             }
-            for host, member in self._members.items()
+            for host, member in (*hosts, *between)
         ]
 
     def _keep_logs(self) -> None:

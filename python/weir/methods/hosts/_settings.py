@@ -8,10 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from weir.deploy import Change, route, sysctl
 from weir.hosts.programs import require_settings
 from weir.hosts.wiring import WiringError, refuse_old_stacks, route_options, switches
+from weir.inventory import Inventory
 from weir.methods import MethodError
 from weir.plan import CommandSource, Plan, tcp_flows
 
-__all__ = ["WISHED", "changes", "hosts_of", "limits", "obstacle"]
+__all__ = ["WISHED", "changes", "hosts_of", "limits", "obstacle", "peers"]
 
 _LINUX_INITIAL_WINDOW = 10
 _PORTS = 22_000
@@ -35,8 +36,8 @@ def hosts_of(plan: Plan) -> list[int]:
     return sorted({end for flow in plan.flows for end in (flow.from_, flow.to)})
 
 
-def obstacle(plan: Plan, network: str) -> str | None:
-    """Why ``plan`` cannot be executed by machines with a network of this kind; ``None`` if it can."""
+def obstacle(plan: Plan, inventory: Inventory) -> str | None:
+    """Why ``plan`` cannot be executed by machines with the network of ``inventory``; ``None`` if it can."""
     try:
         refuse_old_stacks(plan)
         switches(plan)
@@ -44,15 +45,18 @@ def obstacle(plan: Plan, network: str) -> str | None:
         require_settings(plan)
     except (WiringError, MethodError) as error:
         return str(error)
-    if network != "existing":
-        return f"network: {network}: this version runs on networks as they are (network: existing), and checks them"
+    if inventory.network == "emulated" and inventory.emulator is None:
+        return (
+            "network: emulated needs a node between the others that is the network (`emulator: SET`): that the hosts "
+            "themselves emulate their links is not possible yet"
+        )
     if not plan.flows:
         return "the plan has no flow"
     if len(plan.flows) > _PORTS:
         return f"the plan has {len(plan.flows)} flows; this method has ports for {_PORTS}"
     if plan.measure.trace is not None:
-        return "measure.trace: single packets are seen only where weir is the network"
-    if plan.changes:
+        return "measure.trace: this method does not trace single packets"
+    if plan.changes and inventory.network == "existing":
         return "the scenario changes links during the run; the links of an existing network are as they are"
     built = next((tcp.cc for _, tcp in tcp_flows(plan) if "/" in tcp.cc or tcp.cc.endswith((".c", ".so"))), None)
     if built is not None:
@@ -60,8 +64,16 @@ def obstacle(plan: Plan, network: str) -> str | None:
     return None
 
 
-def changes(plan: Plan, addresses: Mapping[int, str]) -> dict[int, list[Change]]:
-    """For each host of ``plan`` what has to be changed at its node; ``addresses`` are those of the hosts."""
+def changes(
+    plan: Plan, addresses: Mapping[int, str], gateways: Mapping[int, str] | None = None
+) -> dict[int, list[Change]]:
+    """For each host of ``plan`` what has to be changed at its node.
+
+    Args:
+        plan: The plan.
+        addresses: Those of the hosts.
+        gateways: The address to which each host sends what is for others; ``None``: their ways are as they are.
+    """
     wanted: dict[int, dict[str, str]] = {host: {} for host in hosts_of(plan)}
     for flow, tcp in tcp_flows(plan):
         if tcp.ecn:
@@ -72,10 +84,21 @@ def changes(plan: Plan, addresses: Mapping[int, str]) -> dict[int, list[Change]]
     for host, name, value in _buffers(plan):
         wanted[host][name] = value
     found = {host: [sysctl(name, value) for name, value in values.items()] for host, values in wanted.items()}
-    for (host, peer), words in route_options(plan).items():
-        unusual = _unusual(words)
-        if unusual:
-            found[host].append(route(addresses[peer], unusual))
+    options = {pair: _unusual(words) for pair, words in route_options(plan).items()}
+    if gateways is not None:
+        options = {(host, peer): options.get((host, peer), []) for host, all_ in peers(plan).items() for peer in all_}
+    for (host, peer), words in options.items():
+        if words or gateways is not None:
+            found[host].append(route(addresses[peer], words, via=gateways[host] if gateways else None))
+    return found
+
+
+def peers(plan: Plan) -> dict[int, list[int]]:
+    """For each host the hosts with which flows join it."""
+    pairs = {(flow.from_, flow.to) for flow in plan.flows} | {(flow.to, flow.from_) for flow in plan.flows}
+    found: dict[int, list[int]] = {}
+    for host, peer in sorted(pairs):
+        found.setdefault(host, []).append(peer)
     return found
 
 

@@ -1,0 +1,134 @@
+"""The node between the others, on which weir's emulator is the network (``network: emulated``).
+
+Each host of the plan has a TUN device there. What a host's node sends to another host goes to the node between, by a
+route; there, a rule leads it to the host's device, where the emulator reads it. What the emulator writes to the device
+of its destination, the kernel forwards to the node of that host. So the emulator sees what it sees in ``emul``: every
+packet of a host at the host's device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from weir.deploy import Change, deploy, entry, route, rule, sysctl, tun
+from weir.hosts.jobs import job
+from weir.hosts.processes import Process
+from weir.hosts.session import Session
+from weir.hosts.wiring import FIRST_PORT, wire
+from weir.inventory import EmulatorNode
+from weir.methods import MethodError
+from weir.methods.hosts._fleet import Member
+from weir.methods.hosts._settings import peers
+from weir.plan import Plan
+
+__all__ = ["Between"]
+
+_PROGRAM = "weir-emu"
+_FIRST = 10_000
+"""Of the routing tables, one for each host, and the order of the rules that lead to them."""
+_QUEUE = 10_000
+"""Packets that wait in a device for the emulator, which takes all at once (:mod:`weir.hosts.wiring`)."""
+_LOOSE = "2"
+"""Value of ``rp_filter`` with which a device passes packets whose source is reached by another one."""
+
+
+@dataclass(frozen=True)
+class _Way:
+    """Between the node of the emulator and that of a host."""
+
+    interface: str
+    """Of the former."""
+    gateway: str
+    """Its address there, to which the latter sends."""
+    is_present: bool
+    """Whether packets to the host leave by that interface already."""
+
+
+class Between:
+    """The emulator's node, for one cell."""
+
+    def __init__(self, plan: Plan, told: EmulatorNode, member: Member, members: Mapping[int, Member]) -> None:
+        """Asks it how it reaches the nodes of hosts.
+
+        Raises:
+            MethodError: one is behind a router, so it cannot send to it directly.
+        """
+        self.member = member
+        self._plan = plan
+        self._members = members
+        self._ways = dict(zip(members, _ways(told, member, list(members.values())), strict=True))
+
+    @property
+    def name(self) -> str:
+        """Of the node."""
+        return self.member.name
+
+    @property
+    def gateways(self) -> dict[int, str]:
+        """The address to which the node of each host sends what is for others."""
+        return {host: way.gateway for host, way in self._ways.items()}
+
+    def changes(self) -> list[Change]:
+        """What has to be changed at its node: devices, routing tables and rules; forwarding only of their devices."""
+        found: list[Change] = []
+        mtus = {host.node: host.mtu_bytes for host in wire(self._plan, "").hosts}
+        for host, way in self._ways.items():
+            if not way.is_present:
+                found.append(route(self._members[host].address, [], by=way.interface))
+            name = _device(host)
+            found += [
+                tun(name, mtus[host], _QUEUE),
+                sysctl(f"net/ipv4/conf/{name}/rp_filter", _LOOSE),
+                sysctl(f"net/ipv4/conf/{name}/forwarding", "1"),
+            ]
+        found += [
+            sysctl(f"net/ipv4/conf/{name}/forwarding", "1")
+            for name in sorted({way.interface for way in self._ways.values()})
+        ]
+        for host, others in peers(self._plan).items():
+            table = _FIRST + host
+            found += [entry(table, self._members[peer].address, _device(host)) for peer in others]
+            found.append(rule(self._members[host].address, self._ways[host].interface, table, table))
+        return found
+
+    def deploy(self) -> str:
+        """Brings the emulator to the node; its path there."""
+        if _PROGRAM not in self.member.programs:
+            self.member.programs[_PROGRAM] = deploy(self.member.keeper, _PROGRAM)
+        return self.member.programs[_PROGRAM]
+
+    def start(self, session: Session, document: Mapping[str, Any]) -> tuple[Process, dict[str, Any]]:
+        """Starts the emulator, and waits until packets pass; its process and job."""
+        hosts = [
+            {"node": host, "netns": None, "address": member.address, "device": _device(host)}
+            for host, member in self._members.items()
+        ]
+        told = job(document, hosts, FIRST_PORT)
+        command = (*self.member.keeper.prefix, self.deploy())
+        process = session.start(self.name, self.member.place, command, told)
+        session.await_ready([process])
+        return process, told
+
+
+def _device(host: int) -> str:
+    return f"weirh{host}"
+
+
+def _ways(told: EmulatorNode, member: Member, nodes: Sequence[Member]) -> list[_Way]:
+    """How ``member`` reaches ``nodes``."""
+    wanted = [[node.address, told.interfaces.get(node.node.set)] for node in nodes]
+    plain = [[node.address, None] for node in nodes]
+    asked = [member.keeper.ask("ways", hosts=hosts)["ways"] for hosts in (wanted, plain)]
+    found = []
+    for node, way, present in zip(nodes, *asked, strict=True):
+        if way["router"] is not None:
+            raise MethodError(
+                f"{member.name} reaches {node.name} ({node.address}) by a router ({way['router']}): the emulator's "
+                "node needs an interface in the network of each node, which `emulator.interfaces` may name"
+            )
+        if way["device"] is None or way["source"] is None or way["source"] == node.address:
+            raise MethodError(f"{member.name} has no way to {node.name} ({node.address})")
+        found.append(_Way(way["device"], way["source"], present["device"] == way["device"]))
+    return found
