@@ -151,16 +151,24 @@ def _run(inventory: Path, pairs: int) -> dict[str, Any]:
         wall_s = time.monotonic() - begin
         watcher.join()
         cells = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(out.glob("cells/*/clocks.json"))]
+        manifests = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(out.glob("cells/*/manifest.json"))]
     skews = [cell["skew_ns"] / 1e6 for cell in cells if cell["skew_ns"] is not None]
     return {
         "run_exit": code,
         "cells": len(cells),
         "started_s": min(cell["begin_ns"] for cell in cells) / 1e9 - begin if cells else None,
+        "setup_s": {name[6:-2]: value for name, value in _setup(manifests) if value >= 0.1},
         "run_s": wall_s,
         "run_memory_mb": most[0],
         "skew_median_ms": statistics.median(skews) if skews else None,
         "skew_max_ms": max(skews, default=None),
     }
+
+
+def _setup(manifests: list[dict[str, Any]]) -> list[tuple[str, float]]:
+    """What the first cell did before its start, and how long it took."""
+    stats = manifests[0]["stats"] if manifests else {}
+    return [(name, value) for name, value in stats.items() if name.startswith("setup.")]
 
 
 def _watch(process: subprocess.Popen[bytes], most: list[float]) -> None:
