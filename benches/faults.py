@@ -98,10 +98,10 @@ class Bed:
         testbed.down(self.name)
         self.bed = testbed.up(testbed.Request(name=self.name, nodes=2, disk_bytes=64 << 20))
         for node in NODES:
-            python = '#!/bin/sh\nCLOCK_STEP=/root/clock/ahead LD_PRELOAD=/root/clock/step.so exec python3 "$@"\n'
-            self.bed.put(node, "/root/clock/step.so", self.library.read_bytes())
-            self.bed.put(node, "/root/clock/ahead", struct.pack("q", 0))
-            self.bed.put(node, "/root/clock/python", python.encode(), 0o755)
+            python = '#!/bin/sh\nCLOCK_STEP=/opt/clock/ahead LD_PRELOAD=/opt/clock/step.so exec python3 "$@"\n'
+            self.bed.put(node, "/opt/clock/step.so", self.library.read_bytes())
+            self.bed.put(node, "/opt/clock/ahead", struct.pack("q", 0))
+            self.bed.put(node, "/opt/clock/python", python.encode(), 0o755)
         lines = self.bed.inventory.read_text(encoding="utf-8").splitlines()
         wanted = [more for line in lines for more in (line, *_python_after(line))]
         self.inventory = self.bed.folder / "faults.yaml"
@@ -134,7 +134,7 @@ class Bed:
 
 def _python_after(line: str) -> list[str]:
     """The key of the Python of a set, beside its key ``user``."""
-    return [line[: line.index("user:")] + "python: /root/clock/python"] if line.strip().startswith("user:") else []
+    return [line[: line.index("user:")] + "python: /opt/clock/python"] if line.strip().startswith("user:") else []
 
 
 # Faults --------------------------------------------------------------------------------------------------------------
@@ -220,8 +220,8 @@ def step_of(trial: Trial) -> bytes:
 
 def step(trial: Trial) -> bool:
     """Overwritten in its place: programs have mapped the file."""
-    line = "cat > /root/clock/new; dd if=/root/clock/new of=/root/clock/ahead conv=notrunc status=none"
-    trial.bed.bed.run(trial.node, ["sh", "-c", f"{line}; rm /root/clock/new"], step_of(trial))
+    line = "cat > /opt/clock/new; dd if=/opt/clock/new of=/opt/clock/ahead conv=notrunc status=none"
+    trial.bed.bed.run(trial.node, ["sh", "-c", f"{line}; rm /opt/clock/new"], step_of(trial))
     return True
 
 
