@@ -89,6 +89,7 @@ class Cell:
         self._fleet = fleet
         self._warnings: list[str] = []
         self._times: dict[str, float] = {}
+        self._steps: list[tuple[str, int, int]] = []
         self._watcher = Watcher(plan)
         used = {end for flow in plan.flows for end in (flow.from_, flow.to)}
         bound = {host: node for host, node in inventory.bind(plan).items() if host in used}
@@ -162,7 +163,8 @@ class Cell:
         finally:
             self._keep("nodes.json", self._nodes(changed, names))
             self._keep_logs()
-        self._keep("clocks.json", times.to_json(session.heard.stats))
+        steps = [[name, begin - self._begin_ns, end - self._begin_ns] for name, begin, end in self._steps]
+        self._keep("clocks.json", {**times.to_json(session.heard.stats), "steps": steps})
         session.heard.remains.keep(self._sink)
         stats = {name: value for name, value in session.heard.stats.items() if not name.endswith(_UNSEEN)}
         late = [*self._late(stats), *times.warnings(session.heard.stats)]
@@ -182,9 +184,11 @@ class Cell:
 
     @contextlib.contextmanager
     def _timed(self, name: str) -> Iterator[None]:
-        begin = time.monotonic()
+        begin_ns = here_ns()
         yield
-        self._times[f"setup.{name}"] = round(time.monotonic() - begin, 3)
+        end_ns = here_ns()
+        self._times[f"setup.{name}"] = round((end_ns - begin_ns) / 1e9, 3)
+        self._steps.append((name.removesuffix("_s"), begin_ns, end_ns))
 
     # Before the run.
 

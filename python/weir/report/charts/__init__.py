@@ -23,6 +23,7 @@ from weir.report.charts import (
     queue_delay,
     recoveries,
     rtt,
+    timeline,
 )
 from weir.report.charts._base import (
     CellChart,
@@ -116,6 +117,7 @@ CELL_CHARTS: tuple[CellChart, ...] = (
     completion.CHART,
     page_completion.CHART,
     recoveries.CHART,
+    timeline.CHART,
 )
 
 CHARTS: tuple[Chart, ...] = (*RUN_CHARTS, *CELL_CHARTS)
