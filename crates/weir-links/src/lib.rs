@@ -16,7 +16,7 @@ mod pipe;
 mod stats;
 mod topology;
 
-pub use calendar::Calendar;
+pub use calendar::{Calendar, UNUSED};
 pub use delays::DelayStats;
 pub use link::{Link, Passage, Start, build_links};
 pub use pipe::Pipe;

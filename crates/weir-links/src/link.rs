@@ -182,6 +182,14 @@ impl<P: Record> Link<P> {
         !self.is_evented() && !self.shares_buffer && !self.behind_node
     }
 
+    /// The least time from a packet's departure to its arrival; zero if the delay varies.
+    pub fn least_delay(&self) -> Dur {
+        match self.delay {
+            DelayStage::Fixed(delay) => delay,
+            DelayStage::Varying(_) => Dur::ZERO,
+        }
+    }
+
     /// Whether departures are computed at arrival and packets stay in order.
     pub fn is_analytic(&self) -> bool {
         matches!(self.discipline, Discipline::Analytic(_)) && !self.delay.may_reorder()

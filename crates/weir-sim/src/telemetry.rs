@@ -14,15 +14,29 @@ const NULL_U64: u64 = u64::MAX;
 pub(crate) struct Telemetry {
     pub tables: Tables,
     goodput_ns: u64,
+    /// While regions run ahead of each other: the slot by which the present event is ordered, and the rows so far.
+    pub ahead: Option<u32>,
+    rows: Vec<(u32, EventRow)>,
 }
 
 impl Telemetry {
     pub fn new(measure: &Measure) -> Telemetry {
-        Telemetry { tables: Tables::default(), goodput_ns: measure.goodput_ns }
+        Telemetry { tables: Tables::default(), goodput_ns: measure.goodput_ns, ahead: None, rows: Vec::new() }
     }
 
     pub fn flow_event(&mut self, now: Time, kind: EventKind, flow: u32, value: i64) {
-        self.tables.events.push(EventRow { time_ns: now.0, kind: kind as u8, flow, link: NULL_U32, value });
+        let row = EventRow { time_ns: now.0, kind: kind as u8, flow, link: NULL_U32, value };
+        match self.ahead {
+            None => self.tables.events.push(row),
+            Some(slot) => self.rows.push((slot, row)),
+        }
+    }
+
+    /// Adds the rows of regions that ran ahead of each other, in the order of one calendar.
+    pub fn regions_met(&mut self) {
+        self.ahead = None;
+        self.rows.sort_by_key(|(slot, row)| (row.time_ns, *slot));
+        self.rows.drain(..).for_each(|(_, row)| self.tables.events.push(row));
     }
 
     pub fn link_change(&mut self, now: Time, change: &Change) {
@@ -96,6 +110,7 @@ impl Telemetry {
 
     /// Adds the row of the active transfer, or of a constant-bit-rate flow.
     pub fn flow_row(&mut self, index: u32, flow: &Flow, end: Option<Time>) {
+        debug_assert!(self.ahead.is_none(), "a row reads both ends of a flow");
         let totals = flow.totals();
         let active = flow.application.active();
         let before = active.map(|active| active.before).unwrap_or_default();

@@ -6,8 +6,10 @@
 mod applications;
 mod endpoints;
 mod links;
+mod lookahead;
 mod nodes;
 mod prepare;
+mod regions;
 mod slots;
 
 use weir_links::{Calendar, Link, Routes, append_classes_sorted, append_sorted, mark_fused};
@@ -23,8 +25,10 @@ use crate::sacks::Sacks;
 use crate::telemetry::Telemetry;
 use crate::trace::TraceRecord;
 use crate::watch::Watch;
+use lookahead::Lookahead;
 use nodes::Nodes;
 use prepare::Parts;
+use regions::Regions;
 use slots::{CHANGES, Slots};
 
 /// Options of a simulation.
@@ -32,6 +36,8 @@ use slots::{CHANGES, Slots};
 pub struct Options {
     /// One event for each packet and link: slower, and the reference for the fast mode.
     pub reference: bool,
+    /// Whether regions of the network run ahead of each other; without a choice, where it is faster.
+    pub lookahead: Option<bool>,
 }
 
 /// Totals of a simulation so far.
@@ -59,6 +65,7 @@ pub struct Simulation {
     plan: Plan,
     slots: Slots,
     calendar: Calendar,
+    lookahead: Option<Lookahead>,
     links: Vec<Link<Packet>>,
     nodes: Nodes,
     routes: Routes,
@@ -104,12 +111,15 @@ impl Simulation {
         }
         let routes = Routes::new(plan, &links);
         let flows = prepare::flows(plan, &routes, &links)?;
+        let regions = if options.reference { None } else { lookahead::regions(plan, options, slots, &links, &routes) };
+        let of_slots = regions.as_ref().map_or_else(|| Regions::one(slots, &links).of_slots, |r| r.of_slots.clone());
         let mut simulation = Simulation {
             now: Time::ZERO,
             end: Time(plan.end_ns),
             finished: false,
             slots,
-            calendar: Calendar::new(slots.count as usize),
+            calendar: Calendar::with_regions(&of_slots),
+            lookahead: regions.map(|regions| Lookahead::new(plan, regions, options)),
             links,
             nodes: Nodes::new(nodes, plan.links.iter().map(|link| link.from)),
             flows,
@@ -167,15 +177,12 @@ impl Simulation {
     /// Simulates up to and including `until`, which may be past already; true when the run has ended.
     pub fn advance(&mut self, until: Time) -> bool {
         let until = until.min(self.end).max(self.now);
-        loop {
-            let (at, slot) = self.calendar.first();
-            if at > until {
-                break;
+        match self.lookahead.take() {
+            None => while self.step(until).is_some() {},
+            Some(mut lookahead) => {
+                self.look_ahead(&mut lookahead, until);
+                self.lookahead = Some(lookahead);
             }
-            debug_assert!(at >= self.now, "time must not run backwards");
-            self.now = at;
-            self.statistics.events += 1;
-            self.dispatch(slot);
         }
         self.now = until;
         if until == self.end && !self.finished {
@@ -183,6 +190,20 @@ impl Simulation {
             self.finish();
         }
         self.finished
+    }
+
+    /// Dispatches the earliest event, if it is not after `until`; returns its slot.
+    #[inline]
+    fn step(&mut self, until: Time) -> Option<u32> {
+        let (at, slot) = self.calendar.first();
+        if at > until {
+            return None;
+        }
+        debug_assert!(at >= self.now, "time must not run backwards");
+        self.now = at;
+        self.statistics.events += 1;
+        self.dispatch(slot);
+        Some(slot)
     }
 
     /// Removes and returns the rows recorded so far.

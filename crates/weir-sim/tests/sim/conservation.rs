@@ -22,7 +22,8 @@ struct Outcome {
 }
 
 fn run(plan: &Plan, reference: bool) -> Outcome {
-    let mut simulation = Simulation::with_options(plan, Options { reference }).expect("the plan can be simulated");
+    let mut simulation =
+        Simulation::with_options(plan, Options { reference, ..Options::default() }).expect("the plan can be simulated");
     simulation.advance(Time::MAX);
     let (tables, trace) = (simulation.drain(), simulation.drain_trace());
     let Statistics { packets, unsent, .. } = simulation.statistics();

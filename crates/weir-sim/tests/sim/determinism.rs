@@ -13,8 +13,9 @@ use crate::random::{self, Menu, cases};
 
 const CASES: u32 = 192;
 
-const FUSED: Options = Options { reference: false };
-const REFERENCE: Options = Options { reference: true };
+const FUSED: Options = Options { reference: false, lookahead: Some(false) };
+const REFERENCE: Options = Options { reference: true, lookahead: None };
+const AHEAD: Options = Options { reference: false, lookahead: Some(true) };
 
 /// Compares column by column, so that a failure names the first one that differs.
 pub fn assert_same(a: &Tables, b: &Tables, except: &[&str]) -> Result<(), TestCaseError> {
@@ -118,6 +119,24 @@ proptest! {
     #[test]
     fn fused_links_change_nothing(plan in random::plan(Menu::ALL)) {
         assert_same(&run_with(&plan, FUSED), &run_with(&plan, REFERENCE), &[])?;
+    }
+
+    #[test]
+    fn regions_that_run_ahead_change_nothing(plan in random::plan(Menu::ALL)) {
+        assert_same(&run_with(&plan, AHEAD), &run_with(&plan, FUSED), &[])?;
+    }
+
+    /// Few random plans of all sources have none with an end; these have a choice of bulk flows and datagrams only.
+    #[test]
+    fn regions_of_endless_flows_change_nothing(plan in random::plan(Menu::ALL)) {
+        let mut plan = plan;
+        for flow in &mut plan.flows {
+            if let Source::Transfers { .. } = flow.source {
+                flow.source = Source::Bulk;
+            }
+        }
+        plan.measure.delay_ns = 0;
+        assert_same(&run_with(&plan, AHEAD), &run_with(&plan, REFERENCE), &[])?;
     }
 
     #[test]

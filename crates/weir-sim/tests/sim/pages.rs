@@ -104,5 +104,5 @@ fn connections_of_a_user_end_with_its_last_page() {
 #[test]
 fn the_slow_mode_finds_the_same_pages() {
     let plan = user(two_pages(), true, None);
-    assert_eq!(run(&plan), run_with(&plan, Options { reference: true }));
+    assert_eq!(run(&plan), run_with(&plan, Options { reference: true, ..Options::default() }));
 }

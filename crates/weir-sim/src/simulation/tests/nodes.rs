@@ -178,5 +178,5 @@ fn a_switch_gives_the_same_tables_fused_or_not_and_in_any_steps() {
     let whole = make(Options::default(), 20 * S);
     assert!(whole.flows.lost_packets[2] > 0 && whole.flows.delivered_bytes[2] > 100_000);
     assert_eq!(make(Options::default(), 13 * MS), whole);
-    assert_eq!(make(Options { reference: true }, S), whole);
+    assert_eq!(make(Options { reference: true, ..Options::default() }, S), whole);
 }

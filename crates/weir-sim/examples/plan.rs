@@ -1,0 +1,42 @@
+//! Runs a plan, prints how fast it was and the checksum of its tables: `plan FILE [reference|ahead|in-order]`.
+
+#![allow(clippy::disallowed_methods, reason = "it measures wall time")]
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::time::Instant;
+
+use weir_plan::Plan;
+use weir_sim::{Options, Simulation};
+use weir_units::Time;
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    let text = std::fs::read_to_string(&args[1]).expect("a file with a plan");
+    let plan: Plan = serde_json::from_str(&text).expect("a plan");
+    let mode = args.get(2).map_or("", String::as_str);
+    let lookahead = if mode.is_empty() { None } else { Some(mode == "ahead") };
+    let options = Options { reference: mode == "reference", lookahead };
+    let begin = Instant::now();
+    let mut simulation = Simulation::with_options(&plan, options).expect("the plan can be simulated");
+    let built = begin.elapsed().as_secs_f64();
+    let (mut hasher, mut at) = (DefaultHasher::new(), 0);
+    loop {
+        at += plan.end_ns.div_ceil(20);
+        let ended = simulation.advance(Time(at));
+        format!("{:?}", simulation.drain()).hash(&mut hasher);
+        if ended {
+            break;
+        }
+    }
+    let (wall, done) = (begin.elapsed().as_secs_f64(), simulation.statistics());
+    let gbit = done.delivered_bytes as f64 * 8.0 / 1e9;
+    println!(
+        "{gbit:.1} Gbit in {wall:.2} s ({:.1} ms to build): {:.1} Gbit/s, {} packets, {} events; tables {:016x}",
+        built * 1e3,
+        gbit / wall,
+        done.packets,
+        done.events,
+        hasher.finish(),
+    );
+}

@@ -1,0 +1,156 @@
+//! Windows in which the regions of the network run ahead of each other.
+//!
+//! A window ends at the next sample or change of a link. Within it, the regions are visited in turn; each processes its
+//! events as far as its feeders permit (see [`regions`](super::regions)). Events of one kind follow each other, and what
+//! they need stays in the cache. Elsewhere one calendar orders all events: while transfers end, because the row of a
+//! transfer reads both ends of its flow at one instant; if single packets are observed; and if a visit finds hardly any
+//! event.
+
+use weir_links::{Link, Routes};
+use weir_plan::{Plan, Source};
+use weir_units::Time;
+
+use super::regions::{COMMON, Region, Regions};
+use super::slots::{CHANGES, Slots};
+use super::{Options, Simulation};
+use crate::packet::Packet;
+
+/// Least number of events in a visit that makes visits worth their while.
+const LEAST_EVENTS: u64 = 1;
+/// Number of windows that pass in one order before visits are tried again.
+const PAUSE: u32 = 8;
+
+/// How far each region is.
+pub(super) struct Lookahead {
+    regions: Vec<Region>,
+    /// By region: everything before this instant is processed, nanoseconds.
+    clocks: Vec<u64>,
+    /// Ends of bulk flows and their flows, latest first.
+    stops: Vec<(Time, usize)>,
+    /// Windows that still pass in one order.
+    pause: u32,
+    always: bool,
+}
+
+/// The regions of a plan, if they may run ahead of each other.
+pub(super) fn regions(
+    plan: &Plan,
+    options: Options,
+    slots: Slots,
+    links: &[Link<Packet>],
+    routes: &Routes,
+) -> Option<Regions> {
+    let observed = plan.measure.delay_ns > 0 || plan.measure.trace.is_some();
+    let finite = plan.flows.iter().any(|flow| matches!(flow.source, Source::Transfers { .. }));
+    if options.lookahead == Some(false) || observed || finite {
+        return None;
+    }
+    Regions::of(plan, slots, links, routes)
+}
+
+impl Lookahead {
+    pub fn new(plan: &Plan, regions: Regions, options: Options) -> Lookahead {
+        let bulk = plan.flows.iter().enumerate().filter(|(_, flow)| matches!(flow.source, Source::Bulk));
+        let mut stops: Vec<(Time, usize)> =
+            bulk.filter_map(|(index, flow)| Some((Time(flow.stop_ns?), index))).collect();
+        stops.sort_unstable_by_key(|stop| std::cmp::Reverse(*stop));
+        let always = options.lookahead == Some(true);
+        Lookahead { clocks: vec![0; regions.all.len()], regions: regions.all, stops, pause: 0, always }
+    }
+}
+
+impl Simulation {
+    /// Simulates up to and including `until`.
+    pub(super) fn look_ahead(&mut self, lookahead: &mut Lookahead, until: Time) {
+        let mut from = self.now.0;
+        loop {
+            let (common, slot) = self.calendar.first_of(COMMON);
+            let last = if slot == CHANGES { common.0 } else { common.0.saturating_add(1) };
+            let end = last.min(until.0.saturating_add(1)).min(self.first_stop(lookahead));
+            if end <= from && common > until || lookahead.pause > 0 || self.first_stop(lookahead) <= from {
+                lookahead.pause = lookahead.pause.saturating_sub(1);
+                if !self.run_in_order(until) {
+                    return;
+                }
+                from = self.now.0;
+                continue;
+            }
+            if end > from {
+                self.run_window(lookahead, from, end);
+                from = end;
+            }
+            if common > until {
+                continue;
+            }
+            if common.0 < self.first_stop(lookahead) {
+                self.now = common;
+                self.statistics.events += 1;
+                self.dispatch(slot);
+            }
+        }
+    }
+
+    /// The first end of a bulk flow that is not over, nanoseconds.
+    fn first_stop(&self, lookahead: &mut Lookahead) -> u64 {
+        while lookahead.stops.last().is_some_and(|(_, flow)| self.flows[*flow].finished) {
+            lookahead.stops.pop();
+        }
+        lookahead.stops.last().map_or(u64::MAX, |(at, _)| at.0)
+    }
+
+    /// Simulates in one order up to the next sample; false if `until` comes before.
+    fn run_in_order(&mut self, until: Time) -> bool {
+        self.calendar.join();
+        loop {
+            match self.step(until) {
+                None => return false,
+                Some(slot) if slot >= self.slots.tcp_tick => return true,
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Simulates everything in `[from, end)`, region by region.
+    fn run_window(&mut self, lookahead: &mut Lookahead, from: u64, end: u64) {
+        self.calendar.split();
+        let Lookahead { regions, clocks, .. } = lookahead;
+        clocks.fill(from);
+        let (mut visits, before) = (0, self.statistics.events);
+        let mut behind = true;
+        while behind {
+            behind = false;
+            for (index, region) in regions.iter().enumerate() {
+                let reach = region.feeders.iter().map(|(feeder, delay)| clocks[*feeder as usize] + delay);
+                let safe = reach.fold(end, u64::min);
+                if safe > clocks[index] {
+                    self.run_region(region.number, safe);
+                    clocks[index] = safe;
+                    visits += 1;
+                }
+                behind |= safe < end;
+            }
+        }
+        self.telemetry.regions_met();
+        if self.statistics.events - before < LEAST_EVENTS * visits && !lookahead.always {
+            lookahead.pause = PAUSE;
+        }
+    }
+
+    /// Processes the events of a region before `end`.
+    fn run_region(&mut self, region: u32, end: u64) {
+        let mut last = (Time::ZERO, 0);
+        loop {
+            let (at, slot) = self.calendar.first_of(region);
+            if at.0 >= end {
+                return;
+            }
+            // In one order for all, an event may make another one due at the same instant with a lower slot. It follows
+            // what comes between them elsewhere.
+            last = if at == last.0 { (at, slot.max(last.1)) } else { (at, slot) };
+            self.telemetry.ahead = Some(last.1);
+            self.now = at;
+            self.statistics.events += 1;
+            self.dispatch(slot);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Regions of the network that cannot reach each other at once, and how far each may run ahead of the others.
+//!
+//! Conservative lookahead (K. M. Chandy and J. Misra, "Distributed simulation", IEEE Transactions on Software
+//! Engineering SE-5(5), 1979): what a region does at `t` reaches another one over a link with a fixed delay `d`, not
+//! before `t + d`. A region whose neighbours have finished everything before `c` may finish everything before `c + d`,
+//! without a look at what they do in between. Each region processes its own events in their order, so the result is the
+//! same as with one order for all.
+//!
+//! Sender and receiver of a flow belong to the regions of their hosts' first links; packets that leave one link for
+//! different links keep these together.
+
+use weir_links::{Link, Routes, Stop, UNUSED};
+use weir_plan::Plan;
+
+use super::slots::Slots;
+use crate::packet::Packet;
+
+/// The region of events that concern everything: changes of links, samples.
+pub(super) const COMMON: u32 = 0;
+
+/// The regions of a plan.
+pub(super) struct Regions {
+    /// By slot of the calendar: its region.
+    pub of_slots: Vec<u32>,
+    /// The regions but [`COMMON`], in the order in which packets pass them.
+    pub all: Vec<Region>,
+}
+
+/// A region.
+pub(super) struct Region {
+    pub number: u32,
+    /// The places in [`Regions::all`] of the regions that feed it, and the least delay from there, nanoseconds.
+    pub feeders: Vec<(u32, u64)>,
+}
+
+/// Links, then senders, then receivers, in sets that are one region.
+struct Sets {
+    parent: Vec<u32>,
+    links: u32,
+    flows: u32,
+}
+
+impl Sets {
+    fn new(links: u32, flows: u32) -> Sets {
+        Sets { parent: (0..links + 2 * flows).collect(), links, flows }
+    }
+
+    fn sender(&self, flow: u32) -> u32 {
+        self.links + flow
+    }
+
+    fn receiver(&self, flow: u32) -> u32 {
+        self.links + self.flows + flow
+    }
+
+    fn find(&mut self, mut element: u32) -> u32 {
+        while self.parent[element as usize] != element {
+            let grand = self.parent[self.parent[element as usize] as usize];
+            self.parent[element as usize] = grand;
+            element = grand;
+        }
+        element
+    }
+
+    fn unite(&mut self, a: u32, b: u32) {
+        let (a, b) = (self.find(a), self.find(b));
+        self.parent[a.max(b) as usize] = a.min(b);
+    }
+}
+
+/// A link whose pipe holds packets: the element that takes them, and their least delay since they entered the region.
+#[derive(Clone, Copy)]
+struct Crossing {
+    taker: u32,
+    delay_ns: u64,
+}
+
+impl Regions {
+    /// Everything in one region: all events in one order.
+    pub fn one(slots: Slots, links: &[Link<Packet>]) -> Regions {
+        let of_slots = (0..slots.count).map(|slot| if is_used(slot, slots, links) { COMMON } else { UNUSED });
+        Regions { of_slots: of_slots.collect(), all: Vec::new() }
+    }
+
+    /// The regions of a plan; none if there is only one, or if parts of the network depend on each other at once.
+    pub fn of(plan: &Plan, slots: Slots, links: &[Link<Packet>], routes: &Routes) -> Option<Regions> {
+        if links.iter().any(|link| link.shares_buffer || link.behind_node) {
+            return None;
+        }
+        let mut sets = Sets::new(links.len() as u32, plan.flows.len() as u32);
+        let crossings = crossings(plan, links, routes, &mut sets);
+        for (link, crossing) in crossings.iter().enumerate() {
+            if let Some(Crossing { taker, delay_ns: 0 }) = crossing {
+                sets.unite(link as u32, *taker);
+            }
+        }
+        let number = numbers(plan, &mut sets);
+        let count = number.iter().filter(|number| **number != UNUSED).max().map_or(0, |last| *last as usize);
+        if count < 2 {
+            return None;
+        }
+        let mut all: Vec<Region> = (1..=count as u32).map(|number| Region { number, feeders: Vec::new() }).collect();
+        let mut of_slots = Regions::one(slots, links).of_slots;
+        for (link, crossing) in (0..).zip(&crossings) {
+            if links[link as usize].is_evented() {
+                let region = number[sets.find(link) as usize];
+                of_slots[(slots.transmitters + link) as usize] = if region == UNUSED { COMMON } else { region };
+            }
+            let pipe = &mut of_slots[(slots.pipes + link) as usize];
+            let Some(Crossing { taker, delay_ns }) = *crossing else {
+                *pipe = UNUSED;
+                continue;
+            };
+            let (from, to) = (number[sets.find(link) as usize], number[sets.find(taker) as usize]);
+            *pipe = to;
+            if from != to {
+                let feeders = &mut all[to as usize - 1].feeders;
+                match feeders.iter_mut().find(|(feeder, _)| *feeder == from - 1) {
+                    Some((_, least)) => *least = delay_ns.min(*least),
+                    None => feeders.push((from - 1, delay_ns)),
+                }
+            }
+        }
+        for flow in 0..sets.flows {
+            let (sender, receiver) = (sets.sender(flow), sets.receiver(flow));
+            of_slots[(slots.senders + flow) as usize] = number[sets.find(sender) as usize];
+            of_slots[(slots.receivers + flow) as usize] = number[sets.find(receiver) as usize];
+        }
+        Some(Regions { of_slots, all })
+    }
+}
+
+/// Whether a slot is ever set.
+fn is_used(slot: u32, slots: Slots, links: &[Link<Packet>]) -> bool {
+    let transmitter = slots.transmitters <= slot && slot < slots.pipes;
+    !transmitter || links[(slot - slots.transmitters) as usize].is_evented()
+}
+
+/// By link: who takes the packets from its pipe; none if its packets pass on to a fused link. Unites what acts at once.
+fn crossings(plan: &Plan, links: &[Link<Packet>], routes: &Routes, sets: &mut Sets) -> Vec<Option<Crossing>> {
+    let mut crossings = vec![None; links.len()];
+    for (index, flow) in (0..).zip(&plan.flows) {
+        let (sender, receiver) = (sets.sender(index), sets.receiver(index));
+        for (path, route, begin, end) in
+            [(&flow.path, 2 * index, sender, receiver), (&flow.reverse_path, 2 * index + 1, receiver, sender)]
+        {
+            let (mut here, mut delay_ns) = (begin, 0);
+            for (link, place) in path.iter().zip(routes.start(route)..) {
+                if here == begin {
+                    sets.unite(begin, *link);
+                } else if let Stop::Fused(_) = routes.stop(place) {
+                    sets.unite(here, *link);
+                } else {
+                    cross(&mut crossings, here, *link, delay_ns, sets);
+                    delay_ns = 0;
+                }
+                delay_ns += links[*link as usize].least_delay().0;
+                here = *link;
+            }
+            if here != begin {
+                cross(&mut crossings, here, end, delay_ns, sets);
+            }
+        }
+    }
+    crossings
+}
+
+/// Notes that `taker` takes packets from the pipe of `link`.
+fn cross(crossings: &mut [Option<Crossing>], link: u32, taker: u32, delay_ns: u64, sets: &mut Sets) {
+    let crossing = crossings[link as usize].get_or_insert(Crossing { taker, delay_ns });
+    crossing.delay_ns = crossing.delay_ns.min(delay_ns);
+    sets.unite(crossing.taker, taker);
+}
+
+/// The numbers of the regions from 1 on, by the first element of each set, in the order in which packets pass them: all
+/// first regions of the paths, then all second ones, ...
+fn numbers(plan: &Plan, sets: &mut Sets) -> Vec<u32> {
+    let mut numbers = vec![UNUSED; sets.parent.len()];
+    let mut next = 1;
+    let round_trips: Vec<Vec<u32>> = (0..)
+        .zip(&plan.flows)
+        .map(|(flow, given)| {
+            let (sender, receiver) = (sets.sender(flow), sets.receiver(flow));
+            let there = std::iter::once(sender).chain(given.path.iter().copied());
+            there.chain(std::iter::once(receiver)).chain(given.reverse_path.iter().copied()).collect()
+        })
+        .collect();
+    let longest = round_trips.iter().map(Vec::len).max().unwrap_or(0);
+    for step in 0..longest {
+        for element in round_trips.iter().filter_map(|trip| trip.get(step)) {
+            let first = sets.find(*element) as usize;
+            if numbers[first] == UNUSED {
+                numbers[first] = next;
+                next += 1;
+            }
+        }
+    }
+    numbers
+}
