@@ -116,16 +116,19 @@ class Fleet:
     def members(self, nodes: Sequence[Node]) -> list[Member]:
         """The connected ``nodes``, in their order; those that were lost are tried once more.
 
+        Those that can be connected are, and stay so, also if others cannot.
+
         Raises:
-            LostError: one cannot be reached.
-            MethodError: one is in use, or has no address in the experiment.
+            LostError: some cannot be reached, or were lost meanwhile.
+            MethodError: some are in use, or have no address in the experiment. The message has each of them.
         """
         for name, member in list(self._members.items()):
             if member.place.gone:
                 self.drop(name)
         missing = [node for node in nodes if node.name not in self._members]
-        for member in together(self._join, missing):
-            self._members[member.name] = member
+        joined = together(self._tried, missing)
+        self._members |= {each.name: each for each in joined if isinstance(each, Member)}
+        _require([each for each in joined if isinstance(each, MethodError)])
         if self._watch is None:
             self._watch = threading.Thread(target=self._watch_all, daemon=True)
             self._watch.start()
@@ -161,6 +164,13 @@ class Fleet:
         self._members = {}
         return logs
 
+    def _tried(self, node: Node) -> Member | MethodError:
+        """The member, or why ``node`` is none."""
+        try:
+            return self._join(node)
+        except MethodError as error:
+            return error
+
     def _join(self, node: Node) -> Member:
         try:
             place = self._connect(node)
@@ -172,8 +182,11 @@ class Fleet:
             address, device = _address(keeper, node)
             member = Member(node, place, keeper, address, device, restored)
             member.ask_clock(_FIRST)
-        except BaseException:
+        except BaseException as error:
+            lost = isinstance(error, PlaceError) and place.gone
             place.close()
+            if lost:
+                raise LostError(f"{node.name} is lost, before the run had begun: {error}") from error
             raise
         threading.Thread(target=self._ask_always, args=(member,), daemon=True).start()
         return member
@@ -188,6 +201,15 @@ class Fleet:
             for member in list(self._members.values()):
                 if member.hangs and not member.place.gone:
                     member.place.cut()
+
+
+def _require(failed: Sequence[MethodError]) -> None:
+    """Raises one error for all of ``failed``, of the kind of that which is lost, if one is."""
+    if not failed:
+        return
+    lost = any(isinstance(error, LostError) for error in failed)
+    kind = LostError if lost else MethodError
+    raise kind("; ".join(str(error) for error in failed)) from failed[0]
 
 
 def _address(keeper: Keeper, node: Node) -> tuple[str, str | None]:
