@@ -129,10 +129,10 @@ def await_namespace(workers: set[int]) -> None:
 
 
 def interfaces() -> list[str]:
-    """Names of this machine's own interfaces that could be weir's."""
+    """Names of this machine's own interfaces that could be a run's; those of test beds come and go by themselves."""
     listed = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout.splitlines()
     names = [line.split(": ")[1] for line in listed]
-    return [name for name in names if name.startswith("weir")]
+    return [name for name in names if name.startswith("weir") and not name.startswith("weirbed")]
 
 
 def dead() -> Tag:
