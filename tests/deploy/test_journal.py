@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -152,3 +154,60 @@ def test_changes_are_described_as_commands() -> None:
         describe(offload("eth0", "generic-receive-offload", on=False)) == "ethtool -K eth0 generic-receive-offload off"
     )
     assert describe(qdisc("eth0", [])) == "tc qdisc replace dev eth0 root the kernel's own"
+
+
+@pytest.mark.parametrize("cut", ["", '{"by": "so'])
+def test_a_claim_that_was_cut_is_none(nodes: Nodes, cut: str) -> None:
+    with place(nodes) as way:
+        keeper = Keeper(way)
+        keeper.claim(20)
+        (journal,) = nodes.journals()
+        keeper.restore()
+        journal.write_text(cut)  # the disk was full, or the machine lost its power
+
+        assert keeper.restore() == []
+        assert nodes.journals() == []
+
+        journal.write_text(cut)
+        assert keeper.claim(20) == []
+        keeper.apply([sysctl(SACK, "0")])
+        assert [entry["change"] for entry in keeper.restore()] == [sysctl(SACK, "0")]
+        assert nodes.journals() == []
+
+
+def test_a_line_that_was_cut_does_not_hide_the_next(nodes: Nodes) -> None:
+    with place(nodes) as way:
+        keeper = Keeper(way)
+        keeper.claim(20)
+        (journal,) = nodes.journals()
+        with journal.open("a") as file:
+            file.write('{"change": {"kind": "sys')
+
+        keeper.apply([sysctl(SACK, "0")])
+
+        assert [entry["change"] for entry in keeper.restore()] == [sysctl(SACK, "0")]
+        assert nodes.sysctl("a1", SACK) == "1"
+
+
+def test_a_full_disk_leaves_no_half_a_claim(nodes: Nodes) -> None:
+    state = nodes.home("a1") / ".local" / "state" / "weir"
+    state.mkdir(parents=True, mode=0o700)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "tmpfs", str(state)], check=True)
+    try:
+        with place(nodes) as way:
+            keeper = Keeper(way)
+            full = state / "full"
+            with contextlib.suppress(OSError), full.open("wb", buffering=0) as file:
+                while file.write(bytes(4096)):
+                    pass
+            with pytest.raises(DeployError, match="No space left on device"):
+                keeper.claim(20)
+            assert [path.name for path in state.iterdir()] == ["full"]
+
+            full.unlink()
+            assert keeper.claim(20) == []
+            keeper.apply([sysctl(SACK, "0")])
+            keeper.restore()
+            assert nodes.sysctl("a1", SACK) == "1"
+    finally:
+        subprocess.run(["umount", "--lazy", str(state)], check=True)

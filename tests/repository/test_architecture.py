@@ -51,7 +51,7 @@ LAYERS: dict[str, set[str]] = {
         *("weir._errors", "weir._files", "weir._inside", "weir._owner", "weir._seal", "weir.hosts", "weir.inventory"),
     },
     "archive": {"weir._inside", "weir.run"},
-    "deploy": {"weir._errors", "weir._programs", "weir.hosts"},
+    "deploy": {"weir._errors", "weir._programs", "weir.hosts", "weir.run"},
     "bpf": {"weir._errors", "weir._programs", "weir._seal", "weir.cc"},
     "engine": {
         *(

@@ -61,10 +61,20 @@ def _read(path: Path) -> list[Change]:
 
 
 def _append(path: Path, what: Change) -> None:
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    """Adds a line, or nothing: a disk may be full in the middle of one. What is left of one that was cut is removed."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    size = path.read_bytes().rfind(b"\n") + 1
     try:
-        os.write(file, json.dumps(what).encode() + b"\n")
+        os.ftruncate(file, size)
+        data = json.dumps(what).encode() + b"\n"
+        while data:
+            data = data[os.write(file, data) :]
         os.fsync(file)
+    except OSError:
+        os.ftruncate(file, size)
+        if not size:
+            path.unlink()
+        raise
     finally:
         os.close(file)
     folder = os.open(path.parent, os.O_RDONLY)
@@ -90,7 +100,7 @@ def do_claim(asked: Change) -> Change:
                 raise Refused(f"it is in use by {claim.get('by', 'another experiment')}, since {claim.get('at')}")
             if not _lives(claim):
                 restored = _undo_all(path, lines)
-        if not path.exists():
+        if not _read(path):
             claim = {"by": asked["by"], "at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "boot": boot_id()}
             about = {"pid": asked["pid"], "start": start_of(asked["pid"]), "folder": asked["folder"]}
             _append(path, {**claim, **about})
@@ -136,6 +146,8 @@ def do_restore(asked: Change) -> Change:
     with _locked() as path:
         lines = _read(path)
         if not lines:
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()  # its first line was cut, and nothing was changed
             return {"restored": [], "was": None, **said}
         claim = lines[0]
         if _lives(claim) and not asked.get("force") and claim["pid"] != asked.get("pid"):
