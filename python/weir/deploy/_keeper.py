@@ -15,7 +15,6 @@ from weir.deploy import node
 from weir.deploy._changes import Change, describe
 from weir.hosts.place import PlaceError
 from weir.hosts.relay import Relay
-from weir.run.printable import printable
 
 __all__ = ["DeployError", "Keeper", "KernelLog", "PrivilegeError"]
 
@@ -50,7 +49,7 @@ class KernelLog:
         return cls(
             text[-_MOST_LOG:] if isinstance(text, str) else "",
             left_out if isinstance(left_out, int) else 0,
-            printable(why) if isinstance(why, str) else None,
+            why if isinstance(why, str) else None,
         )
 
 

@@ -30,11 +30,14 @@ _BUSY = threading.Lock()
 """Is held while a cell is executed."""
 _TOLD_S = 0.2
 """Time between telling the end of a cell and being idle: the parent may end the input as soon as it was told."""
+_ALONE_S = 10.0
+"""Time that closing may take when the parent is gone: what is not undone then, the watchers of the machines undo."""
 
 
 def main() -> None:
     """Executes jobs until standard input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = os.getppid()
     bound: dict[tuple[str, str | None], methods.Method] = {}
     messages = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)  # output of a library must not become a message
@@ -52,6 +55,7 @@ def main() -> None:
             break
         _tell(messages, _attempt(job, messages, bound))
         _BUSY.release()
+    threading.Thread(target=_leave_without, args=(parent,), daemon=True).start()
     for method in bound.values():
         try:
             method.close()
@@ -60,6 +64,14 @@ def main() -> None:
 
             say(f"not everything was undone: {error}", err=True)
     os._exit(0)
+
+
+def _leave_without(parent: int) -> None:
+    """Ends this process some time after its parent is gone."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    time.sleep(_ALONE_S)
+    os._exit(1)
 
 
 def _read(jobs: queue.SimpleQueue[str]) -> None:
