@@ -30,6 +30,8 @@ pub(super) struct Lookahead {
     /// Windows that still pass in one order.
     pause: u32,
     always: bool,
+    /// Events that were processed in windows.
+    events: u64,
 }
 
 /// The regions of a plan, if they may run ahead of each other.
@@ -55,11 +57,16 @@ impl Lookahead {
             bulk.filter_map(|(index, flow)| Some((Time(flow.stop_ns?), index))).collect();
         stops.sort_unstable_by_key(|stop| std::cmp::Reverse(*stop));
         let always = options.lookahead == Some(true);
-        Lookahead { clocks: vec![0; regions.all.len()], regions: regions.all, stops, pause: 0, always }
+        Lookahead { clocks: vec![0; regions.all.len()], regions: regions.all, stops, pause: 0, always, events: 0 }
     }
 }
 
 impl Simulation {
+    /// Number of events so far that regions processed ahead of each other.
+    pub fn events_ahead(&self) -> u64 {
+        self.lookahead.as_ref().map_or(0, |lookahead| lookahead.events)
+    }
+
     /// Simulates up to and including `until`.
     pub(super) fn look_ahead(&mut self, lookahead: &mut Lookahead, until: Time) {
         let mut from = self.now.0;
@@ -131,6 +138,7 @@ impl Simulation {
             }
         }
         self.telemetry.regions_met();
+        lookahead.events += self.statistics.events - before;
         if self.statistics.events - before < LEAST_EVENTS * visits && !lookahead.always {
             lookahead.pause = PAUSE;
         }

@@ -14,8 +14,8 @@ use crate::random::{self, Menu, cases};
 const CASES: u32 = 192;
 
 const FUSED: Options = Options { reference: false, lookahead: Some(false) };
-const REFERENCE: Options = Options { reference: true, lookahead: None };
-const AHEAD: Options = Options { reference: false, lookahead: Some(true) };
+pub const REFERENCE: Options = Options { reference: true, lookahead: None };
+pub const AHEAD: Options = Options { reference: false, lookahead: Some(true) };
 
 /// Compares column by column, so that a failure names the first one that differs.
 pub fn assert_same(a: &Tables, b: &Tables, except: &[&str]) -> Result<(), TestCaseError> {
@@ -57,7 +57,7 @@ fn numbers(column: Column) -> Vec<i128> {
     }
 }
 
-fn append(all: &mut Tables, part: Tables) {
+pub fn append(all: &mut Tables, part: Tables) {
     let Tables { flows, goodput, samples, links, classes, delays, delay_bins, events } = part;
     all.flows.extend(flows);
     all.goodput.extend(goodput);

@@ -16,6 +16,7 @@ mod conservation;
 mod controls;
 mod delays;
 mod determinism;
+mod lookahead;
 mod pages;
 mod timing;
 mod trace;
