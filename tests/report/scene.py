@@ -61,6 +61,8 @@ class Mark:
     series: str
     """The legend's name for its look; empty without a legend."""
     dashed: bool
+    pale: bool
+    """Whether others of its kind in the panel are drawn less transparent."""
     points: tuple[Point, ...]
     outside: bool
     """Whether a part of it lies outside the panel, invisibly."""
@@ -258,12 +260,14 @@ class _Panel:
         kind, items = str(found["marktype"]), found.get("items", [])
         if kind == "rect":  # without an area, it is invisible
             items = [i for i in items if i.get("width") != 0 or i.get("height") != 0]
+        clear = max((i.get("opacity", 1.0) for i in items), default=1.0)
         if kind in ("line", "area"):
             groups = [items] if items else []
         else:
             by_look: dict[tuple[Any, ...], list[Node]] = {}
             for item in items:
-                look = (item.get("stroke"), None if scales else item.get("fill"), item.get("shape"))
+                fill = None if scales else item.get("fill")
+                look = (item.get("stroke"), fill, item.get("shape"), item.get("opacity", 1.0))
                 by_look.setdefault(look, []).append(item)
             groups = list(by_look.values())
         for group in groups:
@@ -274,7 +278,8 @@ class _Panel:
                 first = group[0]
                 told = any(dashes for _, dashes, _ in looks.values())  # by the legend
                 dashed = kind == "line" and bool(_dashes(first)) and not told
-                yield Mark(self.name, kind, _series(kind, first, looks), dashed, points, outside)
+                pale = first.get("opacity", 1.0) < clear
+                yield Mark(self.name, kind, _series(kind, first, looks), dashed, pale, points, outside)
 
     def _outside(self, item: Node) -> bool:
         width, height = float(self.node["width"]), float(self.node["height"])

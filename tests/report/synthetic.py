@@ -51,12 +51,16 @@ class Dumbbell:
     step: float = 0.1
     protocol: str = "tcp"
     sizes: tuple[int, ...] = ()
+    waits: tuple[float, ...] = ()
+    """Time after each transfer until the next one begins; with a negative time they overlap."""
     page: int = 0
     """Number of consecutive transfers of a flow that form a page; 0: no pages."""
     groups: tuple[str, ...] = ("elephants",)
     """Names of the workload entries; the flows take them in turn."""
     phase_names: tuple[str, ...] = ("five", "all")
     """Names of the windows of five flows and of all; the first is left out with fewer flows."""
+    stop: float | None = None
+    """When all flows stop, if that is not the end."""
     delays: bool = False
     """Whether one-way delays are recorded."""
     uploads: int = 0
@@ -85,6 +89,8 @@ class Cell:
     failed: bool = False
     empty: bool = False
     drop_tables: tuple[str, ...] = ()
+    machines: bool = False
+    """Whether it ran on real machines."""
     warnings: tuple[str, ...] = ()
     bell: Dumbbell | None = None
     """Its simulation, if it differs from the others."""
@@ -263,7 +269,7 @@ def _transfers(trace: _Trace, bell: Dumbbell, seed: int) -> dict[str, Any]:
             rows["end_ns"].append(int((now + took) * _SECOND) if done else None)
             rows["bytes"].append(size)
             delivered.append(size if done else size // 2)
-            now += took
+            now += took + (bell.waits[number] if bell.waits else 0.0)
     return {**rows, "delivered_bytes": delivered, "sent_bytes": delivered, "sent_packets": np.array(delivered) // 1448}
 
 
@@ -345,11 +351,24 @@ def _flow(bell: Dumbbell, cc: str, i: int) -> dict[str, Any]:
     group, index = bell.groups[i % len(bell.groups)], i // len(bell.groups)
     there, back = [i, n, n + 1 + i], [2 * n + 1 + i, 3 * n + 1, 3 * n + 2 + i]
     upload = i >= n - bell.uploads
+    stop_ns = None if bell.stop is None else int(bell.stop * _SECOND)
     return {"name": f"{group}[{index}]", "group": group, "index": index, "stream": 0, "role": "test",
             **({"reverse": True} if upload else {}), "from": n + i if upload else i, "to": i if upload else n + i,
             "path": back if upload else there, "reverse_path": there if upload else back,
-            "start_ns": int(i * bell.every * _SECOND), "stop_ns": None, "transport": transport, "source": source,
+            "start_ns": int(i * bell.every * _SECOND), "stop_ns": stop_ns, "transport": transport, "source": source,
             "dscp": 0}  # fmt: skip
+
+
+def _machines(bell: Dumbbell) -> dict[str, Any]:
+    """What a cell keeps of its machines: all hosts but the last one are nodes, and so is the network."""
+    hosts = [f"{side}{i}" for side in ("dst", "src") for i in range(bell.flows)][:-1]
+    nodes = [{"name": f"{host}.a-long-site.example", "host": host, "address": "10.0.0.1"} for host in hosts]
+    skew_ns = 1_500_000.0
+    steps = [["agents", -9_500_000_000, -7_000_000_000], ["settings", -7_000_000_000, -7_000_000_000],
+             ["congestion_controls", -6_800_000_000, -3_000_000_000], ["ready", -2_900_000_000, -250_000_000],
+             ["agents", -200_000_000, 100_000_000]]  # fmt: skip
+    return {"nodes": [{"name": "between", "host": None}, *nodes],
+            "clocks": {"begin_ns": 10**15, "skew_ns": skew_ns, "nodes": {}, "steps": steps}}  # fmt: skip
 
 
 def _rtt_seconds(text: str) -> float:
@@ -368,6 +387,8 @@ def _write_cell(folder: Path, cell: Cell, bell: Dumbbell, title: str, seed: int)
     folder.mkdir(parents=True)
     (folder / "plan.json").write_text(text)
     (folder / "manifest.json").write_text(json.dumps(manifest))
+    for name, document in (_machines(bell) if cell.machines else {}).items():
+        (folder / f"{name}.json").write_text(json.dumps(document))
     trace = _Trace(bell, cc, rtt, seed)
     tables = {
         "flows": _flows(trace, bell, seed),

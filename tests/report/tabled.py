@@ -6,6 +6,7 @@ drawn; anything else that is drawn is an error as well.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -445,6 +446,49 @@ def recoveries(cell: TheCell) -> list[Told]:
         for r in counts
     )
     return [*told, Told("#1", "rect", fields, may_leave=True)]
+
+
+# ---- machines --------------------------------------------------------------------------------------------------------
+
+
+@reads("timeline")
+def timeline(cell: TheCell) -> list[Told]:
+    """What weir did, and each node's times as sender and as receiver of each entry of the workload."""
+    if not (cell.folder / "nodes.json").is_file() or cell.table("flows").is_empty():
+        return []
+    nodes, clocks = (json.loads((cell.folder / f"{name}.json").read_text()) for name in ("nodes", "clocks"))
+    names = {node["host"]: node["name"] for node in nodes if node["host"] is not None}
+    steps = [(name.replace("_", " "), a, b) for name, a, b in clocks["steps"] if a < b]
+    ends = [(side, cell.plan["nodes"][flow[key]]["name"], number, flow)
+            for number, flow in enumerate(cell.plan["flows"])
+            for key, side in (("from", "sends"), ("to", "receives"))]  # fmt: skip
+    used: dict[tuple[str, str, str], list[int]] = {}
+    for side, host, number, flow in ends:
+        if host in names:
+            used.setdefault((names[host], flow["group"], side), []).append(number)
+    rows = shown([*dict.fromkeys(name for name, _, _ in steps), *names.values()], 15 if cell.medium.page else 11)
+    entries = shown(["preparation", *dict.fromkeys(flow["group"] for flow in cell.plan["flows"])],
+                    36 if cell.medium.page else 26)  # fmt: skip
+    did = tuple(Point(a / _SECOND, rows[name], b / _SECOND, ...) for name, a, b in steps)  # type: ignore[arg-type]
+    told = [Told("", "rect", did, entries["preparation"])]
+    for (node, entry, side), flows in used.items():
+        bars = tuple(Point(a, rows[node], b, ...) for a, b in _busy(cell, flows))  # type: ignore[arg-type]
+        told.append(Told("", "rect", bars, entries[entry], pale=side == "receives"))
+    return told
+
+
+def _busy(cell: TheCell, flows: list[int]) -> Iterator[tuple[float, float]]:
+    """When one of the flows has a transfer, s; a pause of less than a step of the drawing does not count."""
+    stops = [cell.end_ns if flow["stop_ns"] is None else flow["stop_ns"] for flow in cell.plan["flows"]]
+    planned = pl.DataFrame(
+        {"flow": range(len(stops)), "stop_ns": stops}, schema={"flow": pl.UInt32, "stop_ns": pl.Int64}
+    )
+    frame = cell.table("flows").filter(pl.col("flow").is_in(flows)).join(planned, on="flow").sort("start_ns")
+    end = pl.min_horizontal(pl.coalesce(pl.col("end_ns").cast(pl.Int64), "stop_ns"), pl.lit(cell.end_ns))
+    frame = frame.select(a=pl.col("start_ns").cast(pl.Int64), b=end)
+    pause = pl.col("a") - pl.col("b").cum_max().shift() > cell.end_ns / cell.medium.buckets
+    spans = frame.group_by(bar=pause.fill_null(True).cum_sum()).agg(pl.col("a").min(), pl.col("b").max())
+    yield from ((row["a"] / _SECOND, row["b"] / _SECOND) for row in spans.to_dicts())
 
 
 # ---- across the cells ------------------------------------------------------------------------------------------------

@@ -136,11 +136,11 @@ def _problems(chart: Chart, drawing: Drawing | None, told: list[Told], drawn: Me
             yield f"{chart.name}: {_key(mark)} leaves its panel"
 
 
-Key = tuple[str, str, str, bool]
+Key = tuple[str, str, str, bool, bool]
 
 
 def _key(mark: Told | Mark) -> Key:
-    return mark.panel, mark.kind, mark.series, mark.dashed
+    return mark.panel, mark.kind, mark.series, mark.dashed, mark.pale
 
 
 def _sorted(marks: Any) -> dict[Key, list[Any]]:
@@ -236,4 +236,7 @@ def test_the_comparison_sees_what_is_wrong() -> None:
     dots = Told("a", "symbol", points)
     assert scale.same(dots, Told("a", "symbol", points[::-1]))
     assert not scale.same(dots, Told("a", "symbol", (points[0], points[0])))
-    assert Counter(map(_key, [*told, dots])) == {("a", "line", "", False): 1, ("a", "symbol", "", False): 1}
+    assert Counter(map(_key, [*told, dots])) == {
+        ("a", "line", "", False, False): 1,
+        ("a", "symbol", "", False, False): 1,
+    }

@@ -33,6 +33,7 @@ class Told:
     points: tuple[Point, ...]
     series: str = ""
     dashed: bool = False
+    pale: bool = False
     may_leave: bool = False
     """Whether it may leave the panel."""
 

@@ -133,9 +133,9 @@ def _spec(medium: Medium, rows: tuple[str, ...], entries: tuple[str, ...], begin
         domain=[*(name for name, _ in before), *look["domain"]], range=[*(one for _, one in before), *look["range"]]
     )
     pitch = max(4.0, min(16.0 if medium.page else 8.0, (900 if medium.page else 320) / len(rows)))
-    extent = 92 if medium.page else 52
+    extent, most = (92, 15) if medium.page else (52, 11)
     labels = alt.Axis(
-        labelExpr=relabel(rows, 15), labelLimit=extent, minExtent=extent, maxExtent=extent, grid=False, ticks=False
+        labelExpr=relabel(rows, most), labelLimit=extent, minExtent=extent, maxExtent=extent, grid=False, ticks=False
     )
     spec: alt.Chart = (
         alt.Chart(named("timeline"))
@@ -151,7 +151,9 @@ def _spec(medium: Medium, rows: tuple[str, ...], entries: tuple[str, ...], begin
             y=alt.Y("row:N", title=None, sort=list(rows), scale=alt.Scale(domain=list(rows)), axis=labels),
             color=alt.Color("entry:N", title=None, scale=colours, legend=legend(entries, medium, symbolOpacity=1)),
             opacity=alt.Opacity(
-                "what:N", scale=alt.Scale(domain=[_STEPS, _SENDS, _RECEIVES], range=[1, 1, 0.4]), legend=None
+                "what:N",
+                scale=alt.Scale(type="ordinal", domain=[_STEPS, _SENDS, _RECEIVES], range=[1, 1, 0.4]),
+                legend=None,
             ),
             tooltip=shown(
                 medium,
