@@ -127,6 +127,25 @@ _TCP = CellSpec(
     phases={"half": (0.5, 1)},
 )
 
+_SILENT = CellSpec(
+    [
+        FlowSpec(
+            [1.0],
+            samples={
+                # Nothing is sent in three, two and one of the samples in between.
+                "sent_bytes": _counter((5, 1000), (3, 0), (2, 1000), (2, 0), (5, 1000), (1, 0), (2, 1000)),
+                # Slow start; a timeout at 0.5 s; a fast recovery at 1.1 s; a restart after a pause at 1.4 s.
+                "cwnd": [10, 20, 40, 50, 1, 2, 4, 25, 30, 40, 15, 20, 21, 10, 20, 21, 22, 23, 24, 25],
+                "ssthresh": [None, None, None, 50, *[25] * 6, *[20] * 10],
+                "ca_state": [0, 0, 0, 0, 4, 4, 4, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+            },
+        )
+    ],
+    tcp_ms=100,
+    end_s=2,
+    phases={"later": (1, 2)},
+)
+
 _REACT = CellSpec(
     [
         # 100 kB in each 100 ms (8 Mb/s) up to 1.2 s, half of that in the next sample, a quarter from 1.3 s on
@@ -229,6 +248,7 @@ RUNS: dict[str, list[CellSpec]] = {
     "link": [_LINK],
     "slower": [_SLOWER],
     "tcp": [_TCP],
+    "silent": [_SILENT],
     "react": [_REACT],
     "rise": [_RISE],
     "events": [_EVENTS],

@@ -15,6 +15,7 @@ from .synthetic import MS, CellSpec, FlowSpec, LinkSpec, write_run
 
 ARGUMENTS = {
     "lateness": "[expected: 2s]",
+    "delivery.time": "[packets: 100]",
     "goodput.reach": "[rate: 30Mbps]",
     "goodput.aggregate.reach": "[share: 0.9]",
     "uif": "[legacy: elephants, baseline: {cc: reno}]",

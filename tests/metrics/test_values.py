@@ -173,6 +173,19 @@ CASES: list[tuple[str, str, float]] = [
     ("tcp", "convergence.time[level: 2]", 0.9),  # a bound: the last sample inside
     ("tcp", "slow_start.time_share", 0.3),
     ("tcp", "slow_start.bytes_share", 0.3),
+    ("silent", "silence", 0.3),
+    ("silent", "silence@later", 0.2),
+    ("silent", "silence.count", 2.0),  # 300 and 200 ms; one row without is no longer than the interval of the samples
+    ("silent", "silence.count[longer: 50ms]", 3.0),
+    ("silent", "silence.count[longer: 250ms]", 1.0),
+    ("silent", "slow_start.entries", 2.0),
+    ("silent", "slow_start.entries@later", 1.0),
+    ("tcp", "slow_start.entries", 0.0),
+    # 12.5 MB by 1 s, 37.5 MB by 2 s; from 3.5 s on 12.5 MB in 500 ms, then 37.5 MB in 1 s
+    ("steps", "delivery.time[packets: 10000]", 1 + (14.48 - 12.5) / 25),
+    ("steps", "delivery.time[packets: 10000]@late", 0.5 + (14.48 - 12.5) / 37.5),
+    ("steps", "delivery.time[packets: 100000]", 4.0),
+    ("steps", "delivery.time[packets: 1]@nothing", UNDEFINED),
     ("tcp", "retransmissions.rate", 20.0),
     ("tcp", "retransmissions.rate@half", 40.0),
     ("tcp", "timeouts.rate", 2.0),
@@ -216,6 +229,7 @@ CASES: list[tuple[str, str, float]] = [
 
 CENSORED = {
     ("steps", "goodput.reach[rate: 500Mbps]"),
+    ("steps", "delivery.time[packets: 100000]"),
     ("settle", "responsiveness.average[tolerance: 0.01]"),
     ("transfers", "completion.makespan"),
     ("tcp", "convergence.time[level: 2]"),

@@ -242,6 +242,10 @@ def test_a_constant_bit_rate_source_repeats_its_periods() -> None:
         ("kind: bulk, background_level: 1", 1, "background"),
         ("kind: cbr, rate: 100Mbps, background_level: 0.2", 2, "background"),
         ("kind: onoff, on: 1s, off: 1s, rate: 500Mbps, congestion_level: 0.5", 2, "test"),
+        # 1 MB takes 8 ms at 1 Gb/s: on for a quarter of the time
+        ("kind: onoff, on: 1MB, off: 24ms, congestion_level: 0.5", 2, "test"),
+        ("kind: onoff, on: {exponential: 1MB}, off: {exponential: 24ms}, congestion_level: 0.75", 3, "test"),
+        ("kind: onoff, on: 1MB, off: 24ms, streams: 3, congestion_level: 0.5", 3, "test"),
     ],
 )
 def test_levels_choose_the_number_of_sources(entry: str, count: int, role: str) -> None:

@@ -229,6 +229,19 @@ def test_access_links_may_differ_by_side_and_by_pair() -> None:
     assert link(plan, "dst0->right")["queue"]["limit"]["packets"] == 1000
 
 
+def test_access_links_may_differ_by_direction() -> None:
+    satellite = "access: {rate: 4Mbps, down: [40Mbps, 20Mbps]}, sink_access: {rate: 1Gbps}"
+    plan = network(f"{{dumbbell: {{pairs: 2, {satellite}, capacity: 40Mbps, buffer: 1ms, rtt: 600ms}}}}")
+    rates = {x["name"]: x["rate_bps"] // 10**6 for x in plan["links"]}
+    assert [rates[f"src{i}->left"] for i in range(2)] == [4, 4]
+    assert [rates[f"left->src{i}"] for i in range(2)] == [40, 20]
+    assert {rates["dst0->right"], rates["right->dst0"]} == {1000}
+    star = network("{star: {hosts: 2, access: {rate: 1Mbps, down: 8Mbps}, port: {queue: 1ms}, rtt: 1ms}}", "[h0, h1]")
+    assert [link(star, name)["rate_bps"] for name in ("h0->hub", "hub->h0")] == [1_000_000, 8_000_000]
+    with pytest.raises(ScenarioError, match=r"`access\.down` and `port\.rate` say the same"):
+        network("{star: {hosts: 2, access: {rate: 1Mbps, down: 8Mbps}, port: {rate: 8Mbps, queue: 1ms}, rtt: 1ms}}")
+
+
 def test_a_hierarchical_dumbbell_spreads_pairs_over_its_leaves() -> None:
     levels = (
         "[{branches: 2, link: {rate: 5Gbps, delay: 1ms, queue: 1ms}}, {branches: 3, link: {rate: 2Gbps, queue: 1ms}}]"

@@ -18,7 +18,7 @@ from weir.metrics.throughput import aggregate
 from weir.metrics.window import Window
 from weir.run import Flow
 
-__all__ = ["StepRates", "first_reach", "step_rates"]
+__all__ = ["StepRates", "bytes_sent", "first_reach", "step_rates"]
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,8 @@ class StepRates:
 
 
 def step_rates(window: Window, flow: Flow) -> StepRates:
-    """Throughput of ``flow`` in steps of its base RTT, interpolated in the finest counter of the run.
-
-    That is ``samples.sent_bytes`` (payload sent) for a TCP flow if samples were recorded, else
-    ``goodput.sent_ip_bytes`` (with headers).
-    """
-    times, counted, interval = _counter(window, flow)
+    """Throughput of ``flow`` in steps of its base RTT, interpolated in :func:`bytes_sent`."""
+    times, counted, interval = bytes_sent(window, flow)
     rtt = window.plan.base_rtt_ns(flow)
     step = max(rtt, interval)
     begin, end = window.span(flow)
@@ -56,8 +52,12 @@ def step_rates(window: Window, flow: Flow) -> StepRates:
     return StepRates(step / 1e9, before, rates, rtt / 1e9)
 
 
-def _counter(window: Window, flow: Flow) -> tuple[Floats, Floats, int]:
-    """Instants, bytes sent until each, and the table's interval."""
+def bytes_sent(window: Window, flow: Flow) -> tuple[Floats, Floats, int]:
+    """Instants (ns) from the start of ``flow``, the bytes that it had sent by each, and the table's interval (ns).
+
+    The finest counter of the run: ``samples.sent_bytes`` (payload) for a TCP flow if samples were recorded, else
+    ``goodput.sent_ip_bytes`` (with headers).
+    """
     if flow.protocol == "tcp" and window.plan.interval_ns("samples"):
         grouped = window.data.grouped("samples", [f.id for f in window.flows if f.protocol == "tcp"])
         rows = grouped.rows(flow.id)
@@ -163,7 +163,7 @@ def _largest_rise(window: Window, flow: Flow) -> float:
 
     B is linear between rows, so the maximum is where t, t + R or t - R is one.
     """
-    times, counted, interval = _counter(window, flow)
+    times, counted, interval = bytes_sent(window, flow)
     step = float(max(window.plan.base_rtt_ns(flow), interval))
     begin, end = window.span(flow)
     first = max(float(begin), flow.start_ns + step)

@@ -8,10 +8,12 @@ import numpy as np
 import polars as pl
 
 from weir.metrics.bounds import NON_NEGATIVE
+from weir.metrics.reactivity import bytes_sent
 from weir.metrics.registry import Category, Param, View, metric
 from weir.metrics.results import Floats, Sample, Series, Values
 from weir.metrics.statistics import over_time
 from weir.metrics.window import Window
+from weir.run import Flow
 
 __all__: list[str] = []
 
@@ -191,3 +193,68 @@ def starvation(window: Window, *, level: float = 0.01) -> Values:
 def _longest_run(truth: np.typing.NDArray[np.bool_]) -> int:
     edges = np.flatnonzero(np.diff(np.concatenate([[False], truth, [False]]).astype(np.int8)))
     return int(np.max(edges[1::2] - edges[::2])) if len(edges) else 0
+
+
+_LONGER = Param("longer", "s", None, "Shorter pauses do not count. Default: the base RTT.")
+
+
+def _silences(window: Window, flow: Flow, longer: float | None) -> Floats | None:
+    """Lengths (s) of the times in which ``flow`` sent nothing; ``None`` if it was not observed.
+
+    A time lasts from the last row before which something was sent to the last row before which nothing was.
+    """
+    times, counted, interval = bytes_sent(window, flow)
+    begin, end = window.span(flow)
+    inside = (times >= begin) & (times <= end)
+    times, counted = times[inside], counted[inside]
+    if len(times) < 2:
+        return None
+    still = np.diff(counted) == 0
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], still, [False]]).astype(np.int8)))
+    lengths = (times[edges[1::2]] - times[edges[::2]]) / 1e9
+    least = longer if longer is not None else max(window.plan.base_rtt_ns(flow), interval) / 1e9
+    return np.asarray(lengths[lengths > least], dtype=np.float64)
+
+
+@metric(
+    "silence",
+    symbol="T_silent",
+    formula="longest time in which a flow sends nothing",
+    unit="s",
+    bounds=NON_NEGATIVE,
+    category=Category.STABILITY,
+    scope="flow",
+    views=(View.END_USER, View.DESIGNER),
+    source="DataTAG section 7.2 and figure 16 (periods of silence)",
+    tables=("samples", "goodput", "flows"),
+    params=(_LONGER,),
+)
+def silence(window: Window, *, longer: float | None = None) -> Values:
+    """Longest time for which an active flow sends nothing, if it is longer than a round trip; else 0.
+
+    Resolution: the interval of ``measure.tcp``, for UDP that of ``measure.goodput``. A sender that waits for its
+    application is silent, too: use it for flows that always have data. Undefined with fewer than two rows.
+    """
+    found = [_silences(window, flow, longer) for flow in window.flows]
+    values = [math.nan if lengths is None else float(np.max(lengths, initial=0.0)) for lengths in found]
+    return Values("flow", window.flow_ids, np.array(values, dtype=np.float64))
+
+
+@metric(
+    "silence.count",
+    symbol="n_silent",
+    formula="number of times in which a flow sends nothing for longer than a round trip",
+    unit="count",
+    bounds=NON_NEGATIVE,
+    category=Category.STABILITY,
+    scope="flow",
+    views=(View.END_USER, View.DESIGNER),
+    source="DataTAG section 7.2 and figure 16 (periods of silence)",
+    tables=("samples", "goodput", "flows"),
+    params=(_LONGER,),
+)
+def silence_count(window: Window, *, longer: float | None = None) -> Values:
+    """Number of times that an active flow sends nothing for longer than a round trip; see `silence`."""
+    found = [_silences(window, flow, longer) for flow in window.flows]
+    values = [math.nan if lengths is None else float(len(lengths)) for lengths in found]
+    return Values("flow", window.flow_ids, np.array(values, dtype=np.float64))

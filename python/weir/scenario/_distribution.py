@@ -98,11 +98,11 @@ def draw() -> Draw:
     return sampler
 
 
-def duty(on: Distribution, off: Distribution) -> float:
+def duty(on: float, off: float) -> float:
     """The share of time a source with these mean ON and OFF times is on (equation 2.14 of the thesis)."""
-    if math.isinf(off.mean()):
+    if math.isinf(off):
         return 0.0
-    return 1.0 if math.isinf(on.mean()) else on.mean() / (on.mean() + off.mean())
+    return 1.0 if math.isinf(on) else on / (on + off)
 
 
 class Bounded(Type[int], Protocol):

@@ -187,7 +187,7 @@ class Group:
         for rate in each:
             if totals[-1] >= wanted:
                 break
-            totals.append(totals[-1] + rate * self._duty())
+            totals.append(totals[-1] + rate * self._duty(rate))
         count = min(range(len(totals)), key=lambda i: abs(totals[i] - wanted))
         if count == len(pairs) and totals[-1] < wanted * (1 - _LEVEL_TOLERANCE):
             have = f"all {len(pairs)} sources together reach {totals[-1] / wanted * level:.3g}"
@@ -201,10 +201,12 @@ class Group:
         self.rates = [rates[0]] * count if rates is not None else []
         return count
 
-    def _duty(self) -> float:
+    def _duty(self, rate: int = 1) -> float:
+        """The share of time that a source is on (equation 2.14); one that sends bytes over TCP sends at ``rate``."""
         entry = self.entry
-        if isinstance(entry, lang.OnOff) and self.udp:
-            return max(duty(entry.on.distribution, entry.off), 1e-9)
+        if isinstance(entry, lang.OnOff):
+            on = entry.on.distribution.mean() * (1 if self.udp else 8e9 * entry.parallel / max(1, rate))
+            return max(duty(on, entry.off.mean()), 1e-9)
         if isinstance(entry, lang.Cbr) and entry.periods:
             return max(sum(entry.periods[::2]) / sum(entry.periods), 1e-9) if sum(entry.periods) else 1.0
         return 1.0

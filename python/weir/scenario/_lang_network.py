@@ -22,7 +22,14 @@ __all__ = ["TOPOLOGY", "Access", "Dumbbell", "Graph", "GraphLink", "Hierarchical
 class Access(Spec):
     """The links of the hosts; values for all pairs, or lists with one for each."""
 
-    rate: tuple[int, ...] | None = key(OneOrEach(RATE), "Rate of both directions.", default=None)
+    rate: tuple[int, ...] | None = key(
+        OneOrEach(RATE), "Rate of both directions; from the host if `down` is given.", default=None
+    )
+    down: tuple[int, ...] | None = key(
+        OneOrEach(RATE),
+        "Rate towards the host if it differs, as on DSL and satellite links (thesis, table 4.VII).",
+        default=None,
+    )
     delay: tuple[int, ...] | None = key(OneOrEach(DELAY), "One-way propagation delay. Default: 0.", default=None)
     queue: Amount = key(
         AmountType("packets"),

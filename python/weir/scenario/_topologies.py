@@ -48,9 +48,12 @@ def _spread(values: Sequence[Any], n: int, what: str, mark: Mark, log: Log) -> l
 
 @dataclass(frozen=True)
 class _Side:
-    """The access links of one side: a rate and a delay for each pair."""
+    """The access links of one side: rates and a delay for each pair."""
 
     rates: list[int]
+    """From the host."""
+    down: list[int]
+    """Towards the host."""
     delays: list[int]
     queue: Amount
     mark: Mark
@@ -63,7 +66,8 @@ def _side(access: lang.Access, default: Sequence[int] | None, n: int, log: Log) 
         raise log.error(access.mark, "`rate` is missing: the rate of the access links")
     rates = _spread(given, n, "pairs", access.at("rate"), log)
     delays = _spread(access.delay or (0,), n, "pairs", access.at("delay"), log)
-    return _Side(rates, delays, access.queue, access.at("rate"), access.clocks)
+    down = rates if access.down is None else _spread(access.down, n, "pairs", access.at("down"), log)
+    return _Side(rates, down, delays, access.queue, access.at("rate"), access.clocks)
 
 
 def _check_names(spec: lang.Dumbbell | lang.Hierarchical, log: Log) -> None:
@@ -153,7 +157,7 @@ def _host_links(net: Network, name: str, router: int, side: _Side, i: int, commo
         "mark": side.mark,
     }
     up = net.link(Link(f"{name}->{at}", host, router, nic=True, clocks=side.clocks, **settings))
-    down = net.link(Link(f"{at}->{name}", router, host, **settings))
+    down = net.link(Link(f"{at}->{name}", router, host, **{**settings, "rate": side.down[i]}))
     return host, up, down
 
 
@@ -346,7 +350,7 @@ def _parking_pairs(spec: lang.ParkingLot, net: Network, routers: list[int]) -> d
     n, log = spec.bottlenecks, net.log
     side = _side(spec.access, None, spec.pairs, log)
     # A list of access rates is for the long pairs; cross pairs take its first entry.
-    other = replace(side, rates=[side.rates[0]], delays=[side.delays[0]])
+    other = replace(side, rates=[side.rates[0]], down=[side.down[0]], delays=[side.delays[0]])
     ends: dict[str, list[tuple[int, int]]] = {"pairs": [], "cross": []}
     net.groups = {"pairs": [], "cross": [], **{f"cross{b}": [] for b in range(n)}}
     for i in range(spec.pairs):
@@ -394,6 +398,8 @@ def _star(spec: lang.Star, net: Network) -> None:
     port = spec.port if spec.port is not None else LinkSpec(mark=spec.mark)
     if port.delay is not None:
         raise log.error(port.at("delay"), "the delay of a port is that of its host; give `access.delay` or `rtt`")
+    if port.rate is not None and spec.access.down is not None:
+        raise log.error(spec.access.at("down"), "`access.down` and `port.rate` say the same; give one")
     if spec.rtt is not None and spec.access.delay is not None:
         raise log.error(spec.at("rtt"), "`rtt` and `access.delay` both give the delays; give one")
     for i in range(spec.hosts):
