@@ -41,19 +41,28 @@ class Bed:
         self.renew()
 
     def renew(self) -> None:
-        """Makes it, anew if it is there: a node that has died comes back."""
+        """Makes it, anew if it is there."""
         testbed.down(self.name)
         self.bed = testbed.up(testbed.Request(name=self.name, nodes=2, disk_bytes=64 << 20))
         for node in NODES:
-            python = '#!/bin/sh\nCLOCK_STEP=/opt/clock/ahead LD_PRELOAD=/opt/clock/step.so exec python3 "$@"\n'
-            self.bed.put(node, "/opt/clock/step.so", self.library.read_bytes())
-            self.bed.put(node, "/opt/clock/ahead", struct.pack("q", 0))
-            self.bed.put(node, "/opt/clock/python", python.encode(), 0o755)
+            self._give_clock(node)
         lines = self.bed.inventory.read_text(encoding="utf-8").splitlines()
         wanted = [more for line in lines for more in (line, *_python_after(line))]
         self.inventory = self.bed.folder / "faults.yaml"
         self.inventory.write_text("\n".join(wanted) + "\n", encoding="utf-8")
         self.before: dict[str, set[str]] = {}
+
+    def revive(self, node: str) -> None:
+        """Brings back a node that has died, under its address: cells belong to their inventory."""
+        self.bed = testbed.start(self.name, [node])
+        self._give_clock(node)
+        self.before = {}
+
+    def _give_clock(self, node: str) -> None:
+        python = '#!/bin/sh\nCLOCK_STEP=/opt/clock/ahead LD_PRELOAD=/opt/clock/step.so exec python3 "$@"\n'
+        self.bed.put(node, "/opt/clock/step.so", self.library.read_bytes())
+        self.bed.put(node, "/opt/clock/ahead", struct.pack("q", 0))
+        self.bed.put(node, "/opt/clock/python", python.encode(), 0o755)
 
     def keep(self) -> None:
         """Remembers how the nodes are: after a run, because the agent stays in their caches."""
@@ -126,7 +135,7 @@ WATCHDOGS = """pgrep -f '["]do["]: ["]watch["]'"""
 def die(trial: Trial) -> bool:
     os.kill(trial.bed.bed.node(trial.node).pid, signal.SIGKILL)
     trial.gone.append(trial.node)
-    trial.mends.append(trial.bed.renew)
+    trial.mends.append(lambda: trial.bed.revive(trial.node))
     return True
 
 
