@@ -206,9 +206,12 @@ def step_here(trial: Trial) -> bool:
 
 
 def workers(pid: int) -> list[int]:
-    """The children of a process that execute cells."""
-    children = Path(f"/proc/{pid}/task/{pid}/children")
-    return [int(child) for child in children.read_text().split()] if children.exists() else []
+    """The children of a process that execute cells, whichever of its threads started them."""
+    found = []
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # the thread has ended
+            found += [int(child) for child in children.read_text().split()]
+    return found
 
 
 def kill_worker(trial: Trial) -> bool:
