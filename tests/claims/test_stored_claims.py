@@ -171,7 +171,7 @@ def _part(outcome: str, version: str = "full") -> Part:
 
     verdict = Verdict("", "", "", {}, outcome, (), (), "", ())  # type: ignore[arg-type]
     return Part(
-        NAME, "t", "s", "", "", "", "holds", 10**10, (Answer(Unit(NAME, version, "sim"), verdict, 1, 1, old=False),)
+        NAME, "t", "s", "", "", "", "", "holds", 10**10, (Answer(Unit(NAME, version, "sim"), verdict, 1, 1, old=False),)
     )
 
 

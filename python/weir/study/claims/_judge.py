@@ -48,7 +48,10 @@ class Part:
     source: str
     paper: str
     """The paper's figure, if the scenario gives it."""
+    tolerance: str
+    """How far ours may be from it, with the reason."""
     refuted_by: str
+    """The result that would refute it."""
     note: str
     expected: str
     """``holds``, or ``fails`` if the scenario knows that it does, for the reason in ``note``."""
@@ -199,6 +202,7 @@ def _parts(
                 text,
                 one.source,
                 basis.get("paper", ""),
+                basis.get("tolerance", ""),
                 basis.get("refuted_by", ""),
                 one.note,
                 one.expected,

@@ -181,8 +181,7 @@ class Pages:
 
     def _part(self, part: Part, columns: Sequence[tuple[str, str]]) -> str:
         by = {(a.unit.method, a.unit.version): a for a in part.answers}
-        paper = f" Paper: {part.paper}." if part.paper else ""
-        texts = [f"{part.text} ({part.source}; `{part.scenario}`).{paper}"]
+        texts = [f"{part.text} ({part.source}; `{part.scenario}`).{_basis(part)}"]
         texts += [_said(by.get(pair), part.capacity_bps) for pair in columns]
         return "| " + " | ".join(_cell(text) for text in texts) + " |"
 
@@ -229,6 +228,12 @@ class Pages:
                     texts = ["" if value is None else f"**{value:.{table.digits}f}**" for value in values]
                     lines.append(f"| {row}, `{name}` | " + " | ".join(texts) + " |")
         return [*lines, ""]
+
+
+def _basis(part: Part) -> str:
+    """The paper's figure, the tolerance and what would refute the part, as far as the scenario says so."""
+    named = {"Paper": part.paper, "Tolerance": part.tolerance, "Refuted by": part.refuted_by}
+    return "".join(f" *{name}*: {text.removesuffix('.')}." for name, text in named.items() if text)
 
 
 def _values(table: Table, state: State) -> dict[tuple[str, str], float]:
