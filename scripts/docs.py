@@ -120,8 +120,11 @@ sudo weir cc unload --all
   connection keeps its control even after an unload.
 - **A defect of some hosted kernels**: they skip BPF programs while process 1 is current, including interrupts in its
   time slice. If the skipped call returns a value, the caller reads stale stack memory. On a busy machine this can set a
-  threshold of two billion packets. We saw it on a hosted 6.18 kernel, in its `__bpf_prog_enter`. `emul` warns
-  of impossible windows. `cc: linux:NAME` and the lab are not affected.
+  threshold of two billion packets, or of 0. We saw it on a hosted 6.18 kernel, in its `__bpf_prog_enter`. Each
+  acknowledgement that reaches `pkts_acked` therefore recomputes an impossible threshold (0, or more than 2^24
+  packets). A burst of the send buffer's contents may precede that; `emul` and `hosts` warn if they see its window.
+  Stale values that are possible, those of `undo_cwnd`, and skipped calls without a result stay. `cc: linux:NAME` and
+  the lab are not affected.
 - **HZ** is the running kernel's. It affects only computations in jiffies: the idle time of `cubic`.
 
 `weir cc parity NAME` makes the same random calls, ordinary and extreme, on the simulator's and the kernel's build of a

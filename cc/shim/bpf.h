@@ -344,7 +344,8 @@ static __always_inline void weir_forget(struct sock *sk)
 #define WEIR_BPF_PROGRAM_cwnd_event(f) WEIR_BPF_VOID(cwnd_event, f(WEIR_BPF_SK, WEIR_BPF_ARG1))
 #define WEIR_BPF_PROGRAM_in_ack_event(f) WEIR_BPF_VOID(in_ack_event, f(WEIR_BPF_SK, WEIR_BPF_ARG1))
 #define WEIR_BPF_PROGRAM_undo_cwnd(f) WEIR_BPF_U32(undo_cwnd, f(WEIR_BPF_SK))
-#define WEIR_BPF_PROGRAM_pkts_acked(f) WEIR_BPF_VOID(pkts_acked, f(WEIR_BPF_SK, WEIR_BPF_ACK))
+#define WEIR_BPF_PROGRAM_pkts_acked(f) \
+	WEIR_BPF_VOID(pkts_acked, weir_make_up(WEIR_BPF_SK); f(WEIR_BPF_SK, WEIR_BPF_ACK))
 #define WEIR_BPF_PROGRAM_min_tso_segs(f) WEIR_BPF_U32(min_tso_segs, f(WEIR_BPF_SK))
 #define WEIR_BPF_PROGRAM_sndbuf_expand(f) WEIR_BPF_U32(sndbuf_expand, f(WEIR_BPF_SK))
 /* No kernel that loads BPF uses rate halving. */
@@ -359,6 +360,59 @@ static __always_inline void weir_forget(struct sock *sk)
 #endif
 
 #define WEIR_BPF_PROGRAM(op, function) WEIR_BPF_PROGRAM_##op(function)
+
+/* Skipped calls ------------------------------------------------------------------------------------------------- */
+
+/*
+ * Some kernels skip a program now and then. The caller of ssthresh then takes as its result what the stack held: 0, or
+ * half of an address. Rate reduction multiplies the window by it, or ends with a window of 0. Linux calls pkts_acked
+ * for each acknowledgement, before it reduces the window: there such a threshold is computed again, from the window
+ * that the loss found. Stale values that a control could have computed are not recognised, nor are those of undo_cwnd.
+ */
+#define WEIR_BPF_MOST_PACKETS (1U << 24)
+
+static __always_inline bool weir_possible(u32 packets)
+{
+	return packets != 0 && packets <= WEIR_BPF_MOST_PACKETS;
+}
+
+#define WEIR_BPF_AGAIN(op, function) WEIR_BPF_AGAIN_##op(function)
+#define WEIR_BPF_AGAIN_ssthresh(f) _tp->snd_ssthresh = f(_sk);
+#define WEIR_BPF_AGAIN_init(f)
+#define WEIR_BPF_AGAIN_release(f)
+#define WEIR_BPF_AGAIN_cong_avoid(f)
+#define WEIR_BPF_AGAIN_set_state(f)
+#define WEIR_BPF_AGAIN_cwnd_event(f)
+#define WEIR_BPF_AGAIN_in_ack_event(f)
+#define WEIR_BPF_AGAIN_undo_cwnd(f)
+#define WEIR_BPF_AGAIN_pkts_acked(f)
+#define WEIR_BPF_AGAIN_cong_control(f)
+#define WEIR_BPF_AGAIN_cong_control_rs(f)
+#define WEIR_BPF_AGAIN_min_tso_segs(f)
+#define WEIR_BPF_AGAIN_sndbuf_expand(f)
+#define WEIR_BPF_AGAIN_min_cwnd(f)
+
+/* A replay and a recording compare single calls. */
+#if defined(WEIR_REPLAY) || defined(WEIR_RECORD)
+#define WEIR_BPF_MAKE_UP(OPS)                                      \
+	static __always_inline void weir_make_up(struct sock *_sk) \
+	{                                                          \
+		(void)_sk;                                         \
+	}
+#else
+#define WEIR_BPF_MAKE_UP(OPS)                                                                       \
+	static __always_inline void weir_make_up(struct sock *_sk)                                  \
+	{                                                                                           \
+		struct tcp_sock *_tp = tcp_sk(_sk);                                                 \
+		u32 _cwnd = _tp->snd_cwnd;                                                          \
+                                                                                                    \
+		if (weir_possible(_tp->snd_ssthresh) || _tp->snd_ssthresh == TCP_INFINITE_SSTHRESH) \
+			return;                                                                     \
+		_tp->snd_cwnd = weir_possible(_tp->prior_cwnd) ? _tp->prior_cwnd : TCP_INIT_CWND;   \
+		OPS(WEIR_BPF_AGAIN)                                                                 \
+		_tp->snd_cwnd = weir_possible(_cwnd) ? _cwnd : _tp->snd_ssthresh;                   \
+	}
+#endif
 
 struct weir_object {
 	char name[TCP_CA_NAME_MAX]; /* as in cc/registry.txt */
@@ -376,6 +430,7 @@ struct weir_object {
 		__builtin_offsetof(struct tcp_congestion_ops, name),                           \
 		__builtin_offsetof(struct tcp_congestion_ops, flags),                          \
 	};                                                                                     \
+	WEIR_BPF_MAKE_UP(OPS)                                                                  \
 	OPS(WEIR_BPF_PROGRAM)                                                                  \
 	WEIR_BPF_OPERATIONS(id, flags_, OPS)
 

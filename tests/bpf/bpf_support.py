@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -58,3 +60,13 @@ def _sink(server: socket.socket, amount: int) -> None:
         while amount > 0 and (data := connection.recv(1 << 16)):
             amount -= len(data)
         connection.sendall(b"complete" if amount == 0 else b"too few!")
+
+
+def ip(*arguments: str) -> None:
+    """Executes ``ip``."""
+    subprocess.run(["ip", *arguments], check=True, capture_output=True)
+
+
+def run_in(namespace: str, code: str, *arguments: str) -> list[str]:
+    """The command that executes Python ``code`` in a network namespace."""
+    return ["ip", "netns", "exec", namespace, sys.executable, "-c", code, *arguments]

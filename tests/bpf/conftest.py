@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -9,9 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from bpf_support import ip
 
 from weir.bpf import Status, status
 from weir.methods import MethodError
+
+RATE = ("rate", "60mbit", "burst", "20kb", "limit", "40kb")
+"""Bottleneck with a short queue, so that packets are lost often."""
 
 
 @pytest.fixture(scope="session")
@@ -42,3 +47,26 @@ def bpffs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: Status) -> It
     yield folder
     if os.path.ismount(folder):
         subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.fixture
+def ends(kernel: Status, clang: None) -> Iterator[tuple[str, str]]:
+    """Two network namespaces with a slow link between them."""
+    for tool in ("ip", "tc"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"no {tool} (iproute2)")
+    near, far = (f"bpf-test-{os.getpid():x}{end}" for end in "ab")
+    with contextlib.ExitStack() as stack:
+        for name in (near, far):
+            ip("netns", "add", name)
+            stack.callback(ip, "netns", "del", name)
+        ip("-n", near, "link", "add", "veth0", "type", "veth", "peer", "name", "veth0", "netns", far)
+        for name, address in ((near, "10.99.0.1/24"), (far, "10.99.0.2/24")):
+            ip("-n", name, "address", "add", address, "dev", "veth0")
+            ip("-n", name, "link", "set", "veth0", "up")
+        shaped = subprocess.run(
+            ["tc", "-n", near, "qdisc", "add", "dev", "veth0", "root", "tbf", *RATE], capture_output=True, text=True
+        )
+        if shaped.returncode:
+            pytest.skip(f"this kernel cannot slow a link down with tbf: {shaped.stderr.strip()}")
+        yield near, far

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import shutil
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from bpf_support import run_in
 
 from weir import _weir
 from weir._programs import find
-from weir.bpf import Status
 
 NAMES = [cc["name"] for cc in json.loads(_weir.cc_list())]
 EVERY = Path(__file__).parent / "every_operation.c"
-RATE = ("rate", "60mbit", "burst", "20kb", "limit", "40kb")
-"""Bottleneck with a short queue, so that packets are lost often."""
-
 RECEIVE = (
     "import socket, threading\n"
     "def drain(connection):\n"
@@ -49,37 +42,6 @@ SEND = (
     "[thread.start() for thread in threads]\n"
     "[thread.join() for thread in threads]\n"
 )
-
-
-def ip(*arguments: str) -> None:
-    subprocess.run(["ip", *arguments], check=True, capture_output=True)
-
-
-@pytest.fixture
-def ends(kernel: Status, clang: None) -> Iterator[tuple[str, str]]:
-    """Two network namespaces with a slow link between them."""
-    for tool in ("ip", "tc"):
-        if shutil.which(tool) is None:
-            pytest.skip(f"no {tool} (iproute2)")
-    near, far = (f"bpf-test-{os.getpid():x}{end}" for end in "ab")
-    with contextlib.ExitStack() as stack:
-        for name in (near, far):
-            ip("netns", "add", name)
-            stack.callback(ip, "netns", "del", name)
-        ip("-n", near, "link", "add", "veth0", "type", "veth", "peer", "name", "veth0", "netns", far)
-        for name, address in ((near, "10.99.0.1/24"), (far, "10.99.0.2/24")):
-            ip("-n", name, "address", "add", address, "dev", "veth0")
-            ip("-n", name, "link", "set", "veth0", "up")
-        shaped = subprocess.run(
-            ["tc", "-n", near, "qdisc", "add", "dev", "veth0", "root", "tbf", *RATE], capture_output=True, text=True
-        )
-        if shaped.returncode:
-            pytest.skip(f"this kernel cannot slow a link down with tbf: {shaped.stderr.strip()}")
-        yield near, far
-
-
-def run_in(namespace: str, code: str, *arguments: str) -> list[str]:
-    return ["ip", "netns", "exec", namespace, sys.executable, "-c", code, *arguments]
 
 
 def traffic(ends: tuple[str, str], name: str) -> None:
