@@ -69,12 +69,12 @@ class Bed:
 
 
 @contextlib.contextmanager
-def made_bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
-    """A test bed; skips the test if there can be none."""
+def made_bed(tmp_path_factory: pytest.TempPathFactory, *options: str) -> Iterator[Bed]:
+    """A test bed, with options of ``weir testbed up``; skips the test if there can be none."""
     state = tmp_path_factory.mktemp("state")
     name = f"t{os.getpid():x}{next(_COUNT)}"
     tried = subprocess.run(
-        argv("testbed", "up", "--name", name, "--json"),
+        argv("testbed", "up", "--name", name, "--json", *options),
         capture_output=True,
         text=True,
         env=environment(XDG_STATE_HOME=str(state)),

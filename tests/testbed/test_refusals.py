@@ -36,6 +36,10 @@ from weir.testbed._shape import Shape, check_name
         (("--disk", "5"), "--disk: '5': expected a size"),
         (("--disk", "5B"), "--disk: 5 B are too few"),
         (("--time-limit", "soon"), "--time-limit"),
+        (("--emulator", "--rtt", "5ms"), "--rtt: with --emulator, the links between nodes are those of each scenario"),
+        (("--emulator", "--links", "x.yaml"), "--links: with --emulator"),
+        (("--emulator", "--one-network"), "--one-network: with --emulator, SSH needs a network of its own"),
+        (("--emulator", "--slurm"), "--slurm: not with --emulator"),
     ],
 )
 def test_what_cannot_be(weir: Weir, options: tuple[str, ...], words: str) -> None:
@@ -91,6 +95,14 @@ def test_addresses_tell_site_and_node() -> None:
         ("b2", "B", "10.128.2.2", "10.0.2.2"),
     ]
     assert check_name("my-bed-2") == "my-bed-2"
+
+
+def test_the_emulators_node_is_of_no_site() -> None:
+    shape = Shape(26, 1, emulator=True)
+    layout = shape.lay_out(ipaddress.IPv4Network("10.128.0.0/16"))
+    assert shape.count == len(layout) == 27
+    assert (layout[-1].name, layout[-1].set) == ("between", "Between")
+    assert (layout[-1].control, layout[-1].experiment) == ("10.128.255.1", "10.0.255.1")
 
 
 def test_links_join_all_nodes() -> None:

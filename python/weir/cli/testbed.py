@@ -41,6 +41,7 @@ _UP = examples(
     ("weir testbed up --nodes 12 --rtt 18ms", "two sites with 12 nodes each"),
     ("weir testbed up --rate 100Mbps --queue 0.5bdp --loss 0.1%", "a slower link between two sites"),
     ("weir testbed up --nodes 12 --slurm", "with a Slurm that reserves them"),
+    ("weir testbed up --emulator", "with a node that emulates each scenario's network"),
     ("weir testbed up --name other --sites 3 --nodes 1", "a second test bed beside the first"),
 )
 _name_option = click.option("--name", default="bed", show_default=True, help="Name of the test bed.")
@@ -66,6 +67,9 @@ _name_option = click.option("--name", default="bed", show_default=True, help="Na
 @_name_option
 @click.option("--control", metavar="NETWORK", help="Network for SSH, such as 10.200.0.0/16. Default: one that is free.")
 @click.option("--one-network", is_flag=True, help="SSH takes the links of the experiment; this machine is at site A.")
+@click.option(
+    "--emulator", is_flag=True, help="One more node, which emulates the network of each scenario between the others."
+)
 @click.option("--user", default="root", show_default=True, help="User that logs in; made if it does not exist here.")
 @click.option("--disk", metavar="SIZE", default="1GiB", show_default=True, help="Space for new files, on each node.")
 @time_option("--time-limit", "limit_s", "Remove the test bed after this time. Default: 12h.")
@@ -78,6 +82,7 @@ def up(
     name: str,
     control: str | None,
     one_network: bool,
+    emulator: bool,
     user: str,
     disk: str,
     limit_s: float | None,
@@ -91,6 +96,9 @@ def up(
     these names are addresses of the experiment, and a1.control is that for SSH. Quantities, queues and losses are
     written as in scenarios. Needs root, and Debian's package openssh-server; no server of it has to run.
 
+    With --emulator, the nodes and one more, `between`, are in one switch. Runs on the inventory then have the topology
+    of their scenario: every packet between two hosts passes the emulator on that node.
+
     With --slurm, the first node is the front end of a real Slurm, whose partitions are the sites. `weir hosts reserve`
     and runs get the nodes from it. Needs Debian's packages slurmctld, slurmd and munge, too.
     """
@@ -102,10 +110,13 @@ def up(
         "link_file": link_file,
         "control": control,
         "one_network": one_network,
+        "emulator": emulator,
         "user": user,
         "disk_bytes": _size(disk),
     }
     request = Request(sites=sites, nodes=nodes, links=options, name=name, **given)
+    if with_slurm and emulator:
+        raise click.UsageError("--slurm: not with --emulator, whose node no partition has")
     if with_slurm:
         slurm.require()
     begin = time.monotonic()

@@ -1,8 +1,9 @@
 """The networks of a test bed: commands of ``ip`` and ``tc``, as pure functions, and their execution.
 
 Control: an interface in each node, joined by a bridge in a namespace of its own, from which one interface leads to this
-machine. Experiment: a TUN device in each node, to which the emulator attaches. All but that one interface is invisible
-to this machine, and even this one disappears with the bridge's namespace.
+machine. Experiment: a TUN device in each node, to which the emulator attaches; or, if a node is to emulate the network,
+an interface in each node, joined by another bridge. All but that one interface is invisible to this machine, and even
+this one disappears with the bridges' namespace.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from weir.testbed._shape import CONTROL, EXPERIMENT, INTERFACE, Node
 __all__ = [
     "Parameters",
     "choose_control",
+    "configure_experiment",
     "configure_host",
     "configure_node",
     "configure_switch",
@@ -45,6 +47,10 @@ _QUEUE = 10_000
 _CARD_MARGIN = 0.999
 """Share of a card's rate that its queue lets pass (:mod:`weir.hosts.wiring`)."""
 _COMMAND_S = 60.0
+_KEPT = {"all", "default", "lo", INTERFACE, CONTROL}
+"""Folders of parameters of a node whose devices are not removed."""
+_RULES = (0, 32766, 32767)
+"""Priorities of the rules that every namespace has (ip-rule(8))."""
 
 
 def interface_name(number: int) -> str:
@@ -133,6 +139,26 @@ def configure_switch(switch: int, host: str, to_host: str, nodes: Sequence[Node]
     _batch("ip", lines, switch)
 
 
+def configure_experiment(switch: int, nodes: Sequence[Node], to_nodes: Sequence[str], mtu_bytes: int) -> None:
+    """Makes a bridge of the experiment in the namespace ``switch``, with an interface to each node.
+
+    Args:
+        switch: Descriptor of its namespace.
+        nodes: The nodes.
+        to_nodes: Paths of their network namespaces.
+        mtu_bytes: Of all interfaces.
+
+    Raises:
+        BedError: a command failed.
+    """
+    lines = ["link add name experiment type bridge", f"link set experiment mtu {mtu_bytes} up"]
+    for number, path in enumerate(to_nodes[: len(nodes)]):
+        name = f"x{number}"
+        lines.append(f"link add name {name} mtu {mtu_bytes} type veth peer name {INTERFACE} netns {path}")
+        lines.append(f"link set {name} master experiment up")
+    _batch("ip", lines, switch)
+
+
 def configure_host(name: str, control: ipaddress.IPv4Network, alias: str) -> None:
     """Gives this machine's interface to the nodes its address, the first of ``control``; ``alias`` names its owner.
 
@@ -172,6 +198,7 @@ def configure_node(
     experiment: ipaddress.IPv4Network,
     *,
     is_alone: bool,
+    is_switched: bool,
     again: bool = False,
 ) -> None:
     """Configures the interfaces of ``node``.
@@ -182,6 +209,7 @@ def configure_node(
         facts: ``mtu_bytes``, ``access_bps`` and ``overhead_bytes`` of its link.
         experiment: The network of the experiment.
         is_alone: Whether there is no network of control besides it.
+        is_switched: Whether the interface of the experiment is there, and leads to a bridge.
         again: Whether the interfaces are there already.
 
     Raises:
@@ -191,11 +219,14 @@ def configure_node(
     lines = [
         "link set lo up",
         *([] if is_alone else apart),
-        *([] if again else [f"tuntap add dev {INTERFACE} mode tun vnet_hdr"]),
+        *([] if again or is_switched else [f"tuntap add dev {INTERFACE} mode tun vnet_hdr"]),
         f"link set {INTERFACE} mtu {facts['mtu_bytes']} txqueuelen {_QUEUE} up",
-        f"address add {node.experiment}/32 dev {INTERFACE}",
-        f"route add {experiment} dev {INTERFACE} src {node.experiment}",
     ]
+    if is_switched:
+        lines.append(f"address add {node.experiment}/{experiment.prefixlen} dev {INTERFACE}")
+    else:
+        lines.append(f"address add {node.experiment}/32 dev {INTERFACE}")
+        lines.append(f"route add {experiment} dev {INTERFACE} src {node.experiment}")
     _batch("ip", lines, network)
     mtu = facts["mtu_bytes"]
     rate = int(facts["access_bps"] * mtu / (mtu + facts["overhead_bytes"]) * _CARD_MARGIN)
@@ -221,7 +252,8 @@ def parameters(network: int) -> Parameters:
 def reset_node(network: int, before: Parameters) -> None:
     """Makes the network of a node that has ended as a kernel that boots finds it, for :func:`configure_node`.
 
-    The interfaces stay, because the emulator holds them: their addresses, routes, disciplines and parameters go.
+    Its own interfaces stay, because others hold their far ends: their addresses, routes, disciplines and parameters go,
+    and other devices, rules and routing tables.
 
     Raises:
         BedError: a command failed.
@@ -233,6 +265,11 @@ def reset_node(network: int, before: Parameters) -> None:
             subprocess.run([*words[:-1], "ingress"], stdin=subprocess.DEVNULL, capture_output=True, check=False)
             if Path(f"/proc/sys/net/ipv4/conf/{device}").exists():
                 _run(["ip", "address", "flush", "dev", device])
+        for device in {path.name for path in Path("/proc/sys/net/ipv4/conf").iterdir()} - _KEPT:
+            remove_interface(device)
+        for each in json.loads(_run(["ip", "-4", "-json", "rule"])):
+            if each["priority"] not in _RULES:
+                _run(["ip", "-4", "rule", "delete", "priority", str(each["priority"])])
         _run(["ip", "route", "flush", "table", "main"])
         for name, value in before.items():
             path = Path(name)

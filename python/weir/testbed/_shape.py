@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 from weir.testbed._errors import TestbedError
 
 __all__ = [
+    "BETWEEN",
     "CONTROL",
     "CONTROLLER",
     "EXPERIMENT",
@@ -28,6 +29,8 @@ INTERFACE = "weir0"
 """The interface of the experiment in each node."""
 CONTROL = "control0"
 """The interface of control in each node."""
+BETWEEN = "Between"
+"""The set of the node that emulates the network of experiments; the node has this name in lower case."""
 CONTROLLER = "controller"
 """This machine in the emulator's plan, if there is one network only."""
 EXPERIMENT = ipaddress.IPv4Network("10.0.0.0/16")
@@ -39,6 +42,9 @@ MAX_SITES = len(string.ascii_lowercase)
 MAX_PER_SITE = 254
 MAX_NODES = 256
 """The emulator has a route for each pair of nodes, and a port for each route."""
+
+_BETWEEN_SITE = 255
+"""The number in its addresses, which no site has."""
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 
@@ -77,6 +83,8 @@ class Shape:
 
     sites: int
     nodes: int
+    emulator: bool = False
+    """Whether one more node is between them, for the emulator of an experiment."""
 
     def __post_init__(self) -> None:
         """Checks the numbers.
@@ -94,6 +102,11 @@ class Shape:
             )
 
     @property
+    def count(self) -> int:
+        """How many nodes it has in all."""
+        return self.sites * self.nodes + self.emulator
+
+    @property
     def sets(self) -> tuple[str, ...]:
         """The names of the sites' sets: ``A``, ``B``, ..."""
         return tuple(string.ascii_uppercase[: self.sites])
@@ -103,17 +116,19 @@ class Shape:
     ) -> tuple[Node, ...]:
         """All nodes, site by site, with addresses of the networks ``control`` and ``experiment``, each a /16.
 
-        Node ``i`` of site ``s`` has the last two octets ``s.i`` in both networks, counted from 1.
+        Node ``i`` of site ``s`` has the last two octets ``s.i`` in both networks, counted from 1. The node of
+        the emulator is the last.
         """
-        return tuple(
-            Node(
-                f"{name.lower()}{number}",
-                name,
-                str(control.network_address + (site << 8) + number),
-                str(experiment.network_address + (site << 8) + number),
-            )
+        places = [
+            (f"{name.lower()}{number}", name, (site << 8) + number)
             for site, name in enumerate(self.sets, 1)
             for number in range(1, self.nodes + 1)
+        ]
+        if self.emulator:
+            places.append((BETWEEN.lower(), BETWEEN, (_BETWEEN_SITE << 8) + 1))
+        return tuple(
+            Node(name, site, str(control.network_address + at), str(experiment.network_address + at))
+            for name, site, at in places
         )
 
 

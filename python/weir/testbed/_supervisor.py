@@ -55,7 +55,7 @@ class Supervisor:
         """Makes nothing yet."""
         self._request = request
         self._plan = plan
-        self._shape = Shape(request["sites"], request["nodes"])
+        self._shape = Shape(request["sites"], request["nodes"], request["emulator"])
         self._tag = _owner.new()
         self._folder: Path | None = None
         self._guardian: Guardian | None = None
@@ -89,9 +89,10 @@ class Supervisor:
         self._make_networks()
         self._make_nodes()
         assert self._nodes is not None
-        _tell(step="emulator")
-        with (self._folder / LOG).open("ab") as log:
-            self._emulator = Emulator(self._plan, self._hosts(), self._environment(), log)
+        if not self._shape.emulator:
+            _tell(step="emulator")
+            with (self._folder / LOG).open("ab") as log:
+                self._emulator = Emulator(self._plan, self._hosts(), self._environment(), log)
         self._nodes.await_answers(lambda done: _tell(step="answers", done=done, of=len(self._layout)))
         write_facts(self._folder, self._facts())
         _tell(ready=self._facts(), keys=self._nodes.keys)
@@ -115,8 +116,7 @@ class Supervisor:
             raise BedError(f"ssh-keygen failed: {done.stderr.strip() or done.stdout.strip()}")
 
     def _make_networks(self) -> None:
-        count = self._shape.sites * self._shape.nodes
-        for _ in range(count):
+        for _ in range(self._shape.count):
             self._networks.append(new_network())
             _network.prepare(self._networks[-1])
         with _locked():
@@ -136,17 +136,25 @@ class Supervisor:
                 self._make_switch(self._interface)
                 _network.configure_host(self._interface, self._control, alias)
         for node, network in zip(self._layout, self._networks, strict=True):
-            _network.configure_node(network, node, self._request["link"], experiment, is_alone=one)
+            self._configure(network, node, experiment)
         self._parameters = _network.parameters(self._networks[0])
 
+    def _configure(self, network: int, node: Node, experiment: ipaddress.IPv4Network, *, again: bool = False) -> None:
+        """Configures the interfaces of ``node`` in ``network``."""
+        link, alone, switched = self._request["link"], self._request["one_network"], self._shape.emulator
+        _network.configure_node(network, node, link, experiment, is_alone=alone, is_switched=switched, again=again)
+
     def _make_switch(self, interface: str) -> None:
-        """Makes the bridge of control, which leads to this machine by ``interface``."""
+        """Makes the bridge of control, which leads to this machine by ``interface``, and that of the experiment."""
         self._switch = new_network()
         _network.prepare(self._switch)
         own = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         try:
             paths = [_path_of(network) for network in self._networks]
             _network.configure_switch(self._switch, interface, _path_of(own), self._layout, paths)
+            if self._shape.emulator:
+                mtu_bytes = self._request["link"]["mtu_bytes"]
+                _network.configure_experiment(self._switch, self._layout, paths, mtu_bytes)
         finally:
             os.close(own)
 
@@ -209,8 +217,7 @@ class Supervisor:
                 return "its time is over"
             if self._nodes.reap() | self._start_wanted():
                 write_facts(self._folder, self._facts())
-            assert self._emulator is not None
-            if (why := self._emulator.failure()) is not None:
+            if self._emulator is not None and (why := self._emulator.failure()) is not None:
                 return why
             if self._guardian is None or self._guardian.killed():
                 self._guardian = self._start_guardian()
@@ -243,7 +250,7 @@ class Supervisor:
         node, network, one = self._layout[found[0]], self._networks[found[0]], self._request["one_network"]
         _network.reset_node(network, self._parameters)
         experiment = self._control if one else EXPERIMENT
-        _network.configure_node(network, node, self._request["link"], experiment, is_alone=one, again=True)
+        self._configure(network, node, experiment, again=True)
         self._nodes.start(name, network)
 
     # Removing ------------------------------------------------------------------------------------------------------

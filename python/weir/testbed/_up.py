@@ -21,7 +21,7 @@ from weir.hosts.needs import lacking
 from weir.testbed import _folder
 from weir.testbed._bed import Bed, down, find
 from weir.testbed._errors import BedError, TestbedError
-from weir.testbed._shape import INTERFACE, LinkOptions, Shape, check_name
+from weir.testbed._shape import BETWEEN, INTERFACE, LinkOptions, Shape, check_name
 
 __all__ = ["DEFAULT_NAME", "Request", "Step", "up"]
 
@@ -50,6 +50,8 @@ class Request:
     """After this time, it ends by itself."""
     one_network: bool = False
     """SSH takes the links of the experiment, too; this machine is at the first site."""
+    emulator: bool = False
+    """A node between the sites is for the emulator of an experiment; the links of the test bed then have no delay."""
     user: str = "root"
     """As whom the inventory logs in."""
     disk_bytes: int = 1 << 30
@@ -78,18 +80,22 @@ def up(request: Request, progress: Callable[[Step], None] = lambda _: None) -> B
     """
     from weir.testbed._links import compile_links  # the supervisor, which imports this package, needs no language
 
-    shape = Shape(request.sites, request.nodes)
     check_name(request.name)
     _check_limits(request)
-    links = compile_links(shape, request.links, request.link_file, controller=request.one_network)
+    if request.emulator:
+        _check_emulator(request)
+    sites = Shape(request.sites, request.nodes)  # without the emulator's node, which no link of the test bed reaches
+    links = compile_links(sites, request.links, request.link_file, controller=request.one_network)
     server = _require()
     _make_way(request.name)
     given = {part: text for part, text in asdict(request.links).items() if text is not None}
-    between = [{"between": t.between, "rtt_ns": t.rtt_ns, "rate_bps": t.rate_bps} for t in links.trunks]
+    trunks = () if request.emulator else links.trunks
+    between = [{"between": t.between, "rtt_ns": t.rtt_ns, "rate_bps": t.rate_bps} for t in trunks]
     order = {
         "name": request.name,
         "sites": request.sites,
         "nodes": request.nodes,
+        "emulator": request.emulator,
         "control": request.control,
         "one_network": request.one_network,
         "time_limit_s": request.time_limit_s,
@@ -116,6 +122,21 @@ def _check_limits(request: Request) -> None:
         raise TestbedError(f"--disk: {request.disk_bytes} B are too few; expected at least 1 MiB")
     if _USER.fullmatch(request.user) is None:
         raise TestbedError(f"--user: {request.user!r} cannot name a user; expected a name such as me")
+
+
+def _check_emulator(request: Request) -> None:
+    """Refuses what says how the links are: those of the scenario are.
+
+    Raises:
+        TestbedError: there is some of it.
+    """
+    given = {part: getattr(request.links, part) for part in ("rtt", "rate", "queue", "loss")}
+    given |= {"links": request.link_file}
+    for part, value in given.items():
+        if value is not None:
+            raise TestbedError(f"--{part}: with --emulator, the links between nodes are those of each scenario")
+    if request.one_network:
+        raise TestbedError("--one-network: with --emulator, SSH needs a network of its own")
 
 
 def _require() -> str:
@@ -173,7 +194,7 @@ def _start(order: Mapping[str, Any], plan: str, progress: Callable[[Step], None]
     try:
         process.stdin.write(json.dumps(order) + "\n" + plan + "\n")
         process.stdin.flush()
-        ready = _await(process.stdout, order["sites"] * order["nodes"], progress)
+        ready = _await(process.stdout, order["sites"] * order["nodes"] + order["emulator"], progress)
         _write_files(_folder.folder_of(order["name"]), ready, order)
         process.stdin.write("go\n")
         process.stdin.flush()
@@ -264,7 +285,7 @@ def _inventory(ready: Mapping[str, Any], order: Mapping[str, Any]) -> str:
         found = sets.setdefault(node["set"], common)
         apart = {} if order["one_network"] else {"experiment_address": node["experiment"]}
         found["nodes"].append({"name": node["name"], "address": node["control"], **apart})
-    names = list(sets)
+    names = [name for name in sets if name != BETWEEN]
     connections = [
         {"between": list(each["between"]), "rate": _rate(each["rate_bps"]), "rtt": f"{each['rtt_ns'] / 1e6:.12g}ms"}
         for each in links["between"]
@@ -274,7 +295,9 @@ def _inventory(ready: Mapping[str, Any], order: Mapping[str, Any]) -> str:
         content["connections"] = connections
     if len(names) == len(_ROLES):
         content["roles"] = dict(zip(_ROLES, names, strict=True))
-    content["network"] = "existing"
+    content["network"] = "emulated" if BETWEEN in sets else "existing"
+    if BETWEEN in sets:
+        content["emulator"] = BETWEEN
     text = StringIO()
     yaml = YAML()
     yaml.dump(content, text)
