@@ -262,6 +262,14 @@ def _inventory_picture() -> str:
     return draw(parse(example[1], "docs/hosts.md"))
 
 
+def _two_clusters() -> str:
+    """The inventory of docs/thesis-algorithms.md, drawn."""
+    from weir.inventory import load
+    from weir.report.machines import draw
+
+    return draw(load(ROOT / "examples/inventories/two-clusters.yaml"))
+
+
 def _plan_types() -> str:
     from plan_types import plan_types
 
@@ -297,6 +305,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "docs/schema/plan.schema.json": _plan_schema,
     "docs/schema/scenario.schema.json": _scenario_schema,
     "docs/images/inventory.svg": _inventory_picture,
+    "docs/images/two-clusters.svg": _two_clusters,
     "docs/images/imports.svg": _imports,
     "docs/tables.md": _tables,
     "docs/elements.md": _elements,
