@@ -27,7 +27,7 @@ def test_offset_and_drift_are_those_of_the_clock() -> None:
     found = fit([reading(second * _S, off_ns=20_000 * (-1) ** second) for second in range(60)])
     assert found.drift == pytest.approx(_DRIFT, abs=1e-6)
     assert found.there(100 * _S) == pytest.approx(reading(100 * _S).reading_ns, abs=50_000)
-    assert found.error_ns == 52_000
+    assert found.error_ns == pytest.approx(52_000 * 5 / 3, rel=0.02), "of the end of a line through equal readings"
     assert found.residual_ns == pytest.approx(20_000, rel=0.05)
 
 
@@ -36,6 +36,25 @@ def test_readings_that_waited_behind_traffic_do_not_count() -> None:
     found = fit([*(reading(second * _S) for second in range(60)), *late])
     assert found.readings == 60
     assert found.there(30 * _S) == pytest.approx(reading(30 * _S).reading_ns, abs=1000)
+
+
+@pytest.mark.parametrize("late_ns", [30_000, 70_000, 150_000])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_the_error_bounds_delays_that_turn_round_when_a_machine_becomes_busy(late_ns: int, sign: int) -> None:
+    """Many good readings before, then ones whose one way waits, at last the other: the worst for the line's end."""
+    before = [reading(n * 1_000_000, error_ns=40_000, off_ns=-40_000 * sign) for n in range(18)]
+    after = [reading(n * _S, error_ns=late_ns, off_ns=late_ns * sign) for n in range(5, 9)]
+    found = fit([*before, *after])
+    assert found.drift != 0
+    off_ns = abs(found.there(found.at_ns) - reading(found.at_ns).reading_ns)
+    assert off_ns <= found.error_ns <= 1.2 * off_ns + 5_000, "a bound, and one that is reached"
+
+
+def test_one_way_that_always_waits_is_within_the_error() -> None:
+    """All readings are off by the same: their agreement says nothing about it."""
+    found = fit([reading(n * _S, error_ns=50_000, off_ns=50_000) for n in range(20)])
+    assert found.residual_ns < 1
+    assert 50_000 <= abs(found.there(19 * _S) - reading(19 * _S).reading_ns) + 1 <= found.error_ns
 
 
 def test_a_moment_is_too_short_for_a_drift() -> None:

@@ -1,8 +1,12 @@
 """The central relative clock: where the monotonic clock of each node is, seen from this process'.
 
 Readings come over the node's own channel (:meth:`weir.hosts.relay.Relay.reading`). A reading is off by at most half of
-its round trip. Offset and drift are fitted to the readings by least squares, each weighted by the inverse square of
-that bound; a drift needs readings from some time.
+its round trip: whichever way took longer, the node read its clock in between. Offset and drift are fitted to the
+readings by least squares, each weighted by the inverse square of that bound; a drift needs readings from some time.
+
+A value of the fit is a weighted sum of the readings, so the same sum of their bounds, with the weights' magnitudes,
+bounds its error. At the end of the line this is more than the bound of a single reading, and it holds for a loaded
+machine, whose delays are not the same both ways.
 """
 
 from __future__ import annotations
@@ -37,7 +41,7 @@ class Fit:
     drift: float
     """Nanoseconds that the node's clock gains in one of this process'."""
     error_ns: int
-    """Bound of the offset's error amid the readings: the mean of theirs, with the same weights."""
+    """Bound of the error at :attr:`at_ns`, where the clock is a line; without a drift, of the mean of the readings."""
     residual_ns: float
     """Root mean square of what the readings are off the line."""
     readings: int
@@ -77,13 +81,13 @@ def fit(readings: Sequence[Clock]) -> Fit:
     at_ns, base = int(here[-1]), int(offsets[0])
     x, y = (here - at_ns).astype(np.float64), (offsets - base).astype(np.float64)
     weights = 1 / errors**2
-    middle_x, middle_y = np.average(x, weights=weights), np.average(y, weights=weights)
-    drift = 0.0
+    shares = weights / weights.sum()
+    slopes = np.zeros(len(used))
+    from_middle = x - shares @ x
     if len(used) >= _MANY and here.max() - here.min() >= _SPAN_NS:
-        spread = np.average((x - middle_x) ** 2, weights=weights)
-        drift = float(np.average((x - middle_x) * (y - middle_y), weights=weights) / spread)
-    offset = float(middle_y - drift * middle_x)
+        slopes = shares * from_middle / (shares @ from_middle**2)
+    at = shares - slopes * (shares @ x)  # what each reading adds to the line's value at x = 0
+    offset, drift = float(at @ y), float(slopes @ y)
     off = y - (offset + drift * x)
-    residual = float(np.sqrt(np.average(off**2, weights=weights)))
-    error_ns = round(float(np.average(errors, weights=weights)))
-    return Fit(at_ns, base + offset, drift, error_ns, residual, len(used))
+    residual = float(np.sqrt(shares @ off**2))
+    return Fit(at_ns, base + offset, drift, round(float(np.abs(at) @ errors)), residual, len(used))
