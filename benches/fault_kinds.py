@@ -119,8 +119,8 @@ class Trial:
 
 AGENTS = "pgrep weir-agent"
 SESSIONS = "ps -eo pid,args | awk '/[s]shd.*@notty/{print $1}'"
-RELAYS = "ps -eo pid,args | awk '/[w]eir-relay/{print $1}'"
-WATCHDOGS = """pgrep -f '["]do["]: ["]watch["]'"""
+RELAYS = "pgrep -x weir-relay"
+WATCHDOGS = "pgrep -x weir-watch"
 
 
 def die(trial: Trial) -> bool:

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -20,7 +21,11 @@ from weir.deploy.node.kinds import KINDS
 __all__ = ["do_apply", "do_claim", "do_lacking", "do_restore", "do_status", "do_watch"]
 
 _POLL_S = 0.25
+_LOOK_S = 1.0
+"""Interval at which a watchdog looks at a process whose end the kernel tells."""
 _GRACE_S = 0.2
+_WATCHDOG = "weir-watch"
+"""The name of its process."""
 
 
 def _journal() -> Path:
@@ -91,6 +96,8 @@ def _lives(claim: Change) -> bool:
 
 def do_claim(asked: Change) -> Change:
     """Makes the node this controller's; what a former one left is restored first."""
+    if start_of(asked["pid"]) is None:
+        raise Refused("the far end of the connection is gone")
     with _locked() as path:
         lines = _read(path)
         restored: list[Change] = []
@@ -159,7 +166,8 @@ def do_restore(asked: Change) -> Change:
 def _end_watch(pid: int | None) -> None:
     """Ends the process that would restore, if ``pid`` is it."""
     with contextlib.suppress(OSError):
-        if pid is not None and b'"watch"' in Path(f"/proc/{pid}/cmdline").read_bytes():
+        known = b'"watch"' in Path(f"/proc/{pid}/cmdline").read_bytes()  # that of `sudo`, whose child ends with it
+        if pid is not None and (known or Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip() == _WATCHDOG):
             os.kill(pid, signal.SIGKILL)
 
 
@@ -206,15 +214,38 @@ def do_watch(asked: Change) -> Change:
 
     One that was stopped (SIGSTOP) for longer than ``limit_s`` is killed, and with it what it started.
     """
-    pid, stopped_s = asked["pid"], 0.0
+    pid, path, claimed, stopped_s = asked["pid"], _journal(), None, 0.0
+    with contextlib.suppress(OSError):
+        Path("/proc/self/comm").write_text(_WATCHDOG, encoding="ascii")
+    ended = _Ended(pid)
     while True:
-        lines = _read(_journal())
-        if not lines or lines[0].get("pid") != pid:
-            return {}
+        file = path.stat().st_ino if path.exists() else None
+        if file is None or file != claimed:  # it is written anew by whoever claims next
+            lines = _read(path)
+            if not lines or lines[0].get("pid") != pid:
+                return {}
+            claimed = file
         if not _lives(lines[0]):
             time.sleep(_GRACE_S)
             return do_restore({"force": True})
-        stopped_s = stopped_s + _POLL_S if state_of(pid) in "Tt" else 0.0
+        begin = time.monotonic()
+        stopped_s = stopped_s if state_of(pid) in "Tt" else 0.0
         if stopped_s > asked["limit_s"]:
             os.kill(pid, signal.SIGKILL)
-        time.sleep(_POLL_S)
+        ended.wait()
+        stopped_s += time.monotonic() - begin
+
+
+class _Ended:
+    """Waits for the end of a process, for a second at once."""
+
+    def __init__(self, pid: int) -> None:
+        self.file: int | None = None
+        with contextlib.suppress(AttributeError, OSError):  # Python 3.9, Linux 5.3
+            self.file = os.pidfd_open(pid)
+
+    def wait(self) -> None:
+        if self.file is None:
+            time.sleep(_POLL_S)
+        else:
+            select.select([self.file], [], [], _LOOK_S)

@@ -21,6 +21,7 @@ from weir.inventory.reserved import reserved
 from weir.methods import TABLES, About, LostError, Method, MethodError, Outcome, Progress, Sink
 from weir.methods._document import plan_of
 from weir.methods.hosts import _effort
+from weir.methods.hosts._calibration import rated_pairs
 from weir.methods.hosts._cell import Cell
 from weir.methods.hosts._controls import Controls
 from weir.methods.hosts._fleet import Connect, Fleet
@@ -171,7 +172,13 @@ class Hosts(Method):
 
     def besides_s(self, plans: Sequence[Mapping[str, Any]]) -> float:
         """See :meth:`weir.methods.Method.besides_s`."""
-        return _effort.besides_s([plan_of(plan) for plan in plans])
+        return _effort.besides_s([plan_of(plan) for plan in plans], self._rated)
+
+    def _rated(self, plan: Plan) -> int:
+        """Of how many pairs of nodes the rate is measured; of one, if it is not known which nodes there are."""
+        with contextlib.suppress(InventoryError, MethodError):
+            return len(rated_pairs(plan, _with_anyone(self._inventory()).bind(plan)))
+        return 1
 
     def remarks(self, plan: Mapping[str, Any], packets: int) -> Iterator[str]:
         """See :meth:`weir.methods.Method.remarks`."""

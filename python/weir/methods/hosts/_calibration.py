@@ -19,13 +19,13 @@ from typing import Any
 from weir.hosts.distances import PORT, tolerance_ns
 from weir.hosts.impairments import loss_model
 from weir.hosts.place import Running
-from weir.inventory import Inventory
+from weir.inventory import Inventory, Node
 from weir.methods import MethodError
 from weir.methods.hosts import _echo
 from weir.methods.hosts._fleet import Member, together
 from weir.plan import Flow, Loss, Plan, base_rtt_ns, bottleneck, wire_bytes
 
-__all__ = ["MOST_PAIRS", "Check", "calibrate"]
+__all__ = ["Check", "calibrate", "rated_pairs"]
 
 _PROGRAM = Path(_echo.__file__)
 _RATE_SHARE = 0.15
@@ -36,7 +36,7 @@ _RATE_S = 2.0
 _RATE_BYTES = 1448
 _HEADERS = 52
 MOST_PAIRS = 8
-"""Pairs of nodes whose rate is measured, one after another; round trips are measured of all."""
+"""Pairs of nodes whose rate is measured at most, one after another; round trips are measured of all."""
 _PATIENCE_S = 30.0
 
 
@@ -84,13 +84,27 @@ def calibrate(plan: Plan, members: Mapping[int, Member], inventory: Inventory) -
     pairs = {(flow.from_, flow.to): flow for flow in reversed(plan.flows)}
     with _listening([members[host] for host in sorted({to for _, to in pairs})]):
         seen = dict(zip(pairs, together(lambda pair: _ask(members, pair, rate_s=0.0), pairs), strict=True))
-        rates = {pair: _ask(members, pair, rate_s=_RATE_S)["rate_bps"] for pair in list(pairs)[:MOST_PAIRS]}
+        chosen = rated_pairs(plan, {host: member.node for host, member in members.items()})
+        rates = {pair: _ask(members, pair, rate_s=_RATE_S)["rate_bps"] for pair in chosen}
     checks = [
         check
         for pair, flow in pairs.items()
         for check in _checks(plan, flow, _named(members, pair), seen[pair], rates.get(pair))
     ]
     return checks + [check for pair in pairs for check in _of_inventory(inventory, members, pair, seen[pair])]
+
+
+def rated_pairs(plan: Plan, nodes: Mapping[int, Node]) -> list[Pair]:
+    """The pairs of hosts whose rate is measured: one for each two sets of nodes, and rate that is expected there.
+
+    Nodes of a set have the same links, but for those to which the inventory gives another rate.
+    """
+    found: dict[object, Pair] = {}
+    for flow in plan.flows:
+        ends = nodes[flow.from_], nodes[flow.to]
+        expected = bottleneck(plan, flow.path).rate_bps
+        found.setdefault((*((node.set, node.rate_bps) for node in ends), expected), (flow.from_, flow.to))
+    return list(dict.fromkeys(found.values()))[:MOST_PAIRS]
 
 
 @contextlib.contextmanager
@@ -109,21 +123,21 @@ def _listening(targets: Sequence[Member]) -> Iterator[None]:
         yield
 
 
-def _command(member: Member, **told: Any) -> tuple[str, ...]:
+def _words(member: Member, **told: Any) -> tuple[str, str]:
     if "echo" not in member.programs:
         member.programs["echo"] = member.place.put("weir-echo.py", _PROGRAM.read_bytes())
-    return member.node.python, "-I", "-S", member.programs["echo"], json.dumps(told)
+    return member.programs["echo"], json.dumps(told)
 
 
 def _serve(member: Member) -> Running:
-    return member.place.start(_command(member, do="serve", address=member.address, port=PORT))
+    return member.place.start_python(*_words(member, do="serve", address=member.address, port=PORT))
 
 
 def _ask(members: Mapping[int, Member], pair: Pair, rate_s: float) -> dict[str, Any]:
     source, target = members[pair[0]], members[pair[1]]
     count = _PACKETS if not rate_s else 0
     told = {"source": source.address, "target": target.address, "port": PORT, "count": count, "interval_s": _EVERY_S}
-    ran = source.place.run(_command(source, do="ask", rate_s=rate_s, **told), timeout_s=_PATIENCE_S)
+    ran = source.place.run_python(*_words(source, do="ask", rate_s=rate_s, **told), timeout_s=_PATIENCE_S)
     if ran.code:
         words = ran.err.decode(errors="replace").strip().splitlines()
         raise MethodError(f"{_named(members, pair)} cannot be measured: {words[-1] if words else ran.code}")

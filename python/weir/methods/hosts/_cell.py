@@ -17,7 +17,7 @@ from weir.hosts.congestion import renamed
 from weir.hosts.jobs import job
 from weir.hosts.merge import Merger
 from weir.hosts.messages import Frame
-from weir.hosts.place import here_ns
+from weir.hosts.place import Running, here_ns
 from weir.hosts.processes import PRIORITY, Process, ProcessError
 from weir.hosts.programs import Remains, files_of
 from weir.hosts.session import Heard, Session
@@ -251,12 +251,24 @@ class Cell:
         ]
         token = secrets.token_bytes(_TOKEN_BYTES)
         with self._timed("ready_s"):
-            for (host, member), agent in zip(self._members.items(), agents, strict=True):
-                told = job(plan, hosts, FIRST_PORT, _ends(self._plan.flows, host), names[member.name], token)
-                about = {key: value for key, value in told.items() if key not in _PRIVATE}
-                self._keep(f"job-{member.name}.json", about)
-                command = (*(_AT_ONCE if member.keeper.is_root else ()), agent)
-                self._processes.append(session.start(member.name, member.place, command, told))
+            commands = [
+                (*(_AT_ONCE if member.keeper.is_root else ()), agent, "--at-once")
+                for member, agent in zip(self._all, agents, strict=True)
+            ]
+            with contextlib.ExitStack() as stack:  # ends those that started, if one cannot
+
+                def start(pair: tuple[Member, Sequence[str]]) -> Running:
+                    running = pair[0].place.start(pair[1])
+                    stack.callback(running.kill)
+                    return running
+
+                started = together(start, zip(self._all, commands, strict=True))
+                for (host, member), running in zip(self._members.items(), started, strict=True):
+                    told = job(plan, hosts, FIRST_PORT, _ends(self._plan.flows, host), names[member.name], token)
+                    about = {key: value for key, value in told.items() if key not in _PRIVATE}
+                    self._keep(f"job-{member.name}.json", about)
+                    self._processes.append(session.add(member.name, running, told, member.place))
+                stack.pop_all()
             session.await_ready(self._processes[-len(self._members) :])
 
     def _start_emulator(self, between: Between, session: Session) -> None:
@@ -277,6 +289,7 @@ class Cell:
         merger = Merger(pa.array(_weir.event_kinds(), pa.string()), delays)
         worst = max(member.readings[-1].error_ns for member in self._everyone)
         self._begin_ns = here_ns() + round(_AHEAD_S * 1e9) + 4 * worst
+        self._fleet.begin_ns = self._begin_ns
         times = Times(self._begin_ns, self._everyone)
         for process, member in zip(self._processes, self._everyone, strict=True):
             process.send(times.start(member))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import queue
@@ -15,7 +16,7 @@ from weir.deploy import deploy, module, sysctl
 from weir.hosts.congestion import FOREIGN, Wanted, wanted
 from weir.hosts.place import Running
 from weir.methods import MethodError
-from weir.methods.hosts._fleet import Member
+from weir.methods.hosts._fleet import Member, together
 from weir.plan import Plan
 
 __all__ = ["Controls"]
@@ -33,7 +34,7 @@ class Controls:
     def __init__(self) -> None:
         """Loads nothing yet."""
         self._holders: dict[str, _Holder] = {}
-        self._count = 0
+        self._count = itertools.count()
 
     def names(self, plan: Plan, members: Sequence[Member]) -> dict[str, dict[str, str]]:
         """For each of ``members`` by its name: the kernel's name of each control of ``plan``, by label.
@@ -41,10 +42,21 @@ class Controls:
         Raises:
             MethodError: a node's kernel lacks one, or cannot load one of weir's.
         """
-        return {member.name: {cc.label: self._name(member, cc) for cc in wanted(plan)} for member in members}
+        known = together(lambda member: member.keeper.ask("controls"), members)
+        kernels: dict[str, list[tuple[Member, dict[str, Any]]]] = {}
+        for member, about in zip(members, known, strict=True):
+            kernels.setdefault(about["boot"][0], []).append((member, about))
 
-    def _name(self, member: Member, cc: Wanted) -> str:
-        about = member.keeper.ask("controls")
+        def of_kernel(several: Sequence[tuple[Member, dict[str, Any]]]) -> dict[str, dict[str, str]]:
+            return {
+                member.name: {cc.label: self._name(member, about, cc) for cc in wanted(plan)}
+                for member, about in several
+            }
+
+        found = {name: names for part in together(of_kernel, kernels.values()) for name, names in part.items()}
+        return {member.name: found[member.name] for member in members}
+
+    def _name(self, member: Member, about: Mapping[str, Sequence[str]], cc: Wanted) -> str:
         if cc.name.startswith(FOREIGN):
             return _native(member, cc.name.removeprefix(FOREIGN), about)
         boot = about["boot"][0]
@@ -58,8 +70,7 @@ class Controls:
     def _load(self, holder: _Holder, cc: Wanted) -> str:
         unrestricted = not holder.member.keeper.is_root  # the agent is the user's
         while True:
-            name = kernel_name(cc.name, os.getpid(), self._count)
-            self._count += 1
+            name = kernel_name(cc.name, os.getpid(), next(self._count))
             answer = holder.ask({"cc": cc.name, "as": name, "options": dict(cc.options), "unrestricted": unrestricted})
             if answer.get("code") != _TAKEN:
                 break

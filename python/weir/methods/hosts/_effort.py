@@ -6,10 +6,9 @@ node had yet; the tests have the measurements. Machines with processors of their
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from weir.inventory import used_hosts
-from weir.methods.hosts._calibration import MOST_PAIRS
 from weir.plan import Plan
 
 __all__ = ["besides_s", "cell_s"]
@@ -27,16 +26,17 @@ def cell_s(plan: Plan) -> float:
     return plan.end_ns / 1e9 + _CELL_S + _CELL_NODE_S * len(used_hosts(plan))
 
 
-def besides_s(plans: Sequence[Plan]) -> float:
-    """Wall time of a run besides that of its cells, seconds: once for its nodes, once for each network."""
+def besides_s(plans: Sequence[Plan], rated: Callable[[Plan], int]) -> float:
+    """Wall time of a run besides that of its cells, seconds: once for its nodes, once for each network.
+
+    Args:
+        plans: Of the cells.
+        rated: The number of pairs of nodes whose rate is measured for a plan.
+    """
     nodes = max((len(used_hosts(plan)) for plan in plans), default=0)
-    networks = {(repr(plan.links), _paths(plan)): _pairs(plan) for plan in plans}
-    measured = sum(_CALIBRATION_S + _CALIBRATION_PAIR_S * min(pairs, MOST_PAIRS) for pairs in networks.values())
+    networks = {(repr(plan.links), _paths(plan)): rated(plan) for plan in plans}
+    measured = sum(_CALIBRATION_S + _CALIBRATION_PAIR_S * pairs for pairs in networks.values())
     return _RUN_S + _RUN_NODE_S * nodes + measured
-
-
-def _pairs(plan: Plan) -> int:
-    return len({(flow.from_, flow.to) for flow in plan.flows})
 
 
 def _paths(plan: Plan) -> tuple[tuple[int, ...], ...]:
