@@ -18,6 +18,7 @@ from synthetic import Cell, Dumbbell, sweep, write_run
 from shared import seal_run
 from weir.report import build
 from weir.report.tables import SUMMARY
+from weir.report.verdicts import ShownVerdict, story
 from weir.report.view import RunView
 from weir.run import RunWarning, open_run
 
@@ -32,9 +33,9 @@ def one_page(one: Path) -> Page:
     return page_of(one)
 
 
-def test_sections_come_in_their_order_with_verdicts_first(grid_page: Page) -> None:
+def test_sections_come_in_their_order_with_the_outcome_first(grid_page: Page) -> None:
     ids = [s.attributes["id"] for s in grid_page.all("section")]
-    assert ids == ["verdicts", "tables", "sweep", "cells", "warnings", "provenance"]
+    assert ids == ["outcome", "verdicts", "sweep", "tables", "cells", "warnings", "provenance"]
     linked = [a.attributes["href"].removeprefix("#") for a in grid_page.all("a") if a.attributes["href"][1:] in ids]
     assert linked[-len(ids) :] == ids
 
@@ -60,6 +61,32 @@ def test_a_verdict_says_claim_source_check_measurement_and_outcome_in_words(grid
     assert re.search(r"[\d.]+ Gbps against 3.5 Gbps; the same in all 2 repeats", first)
     assert "Holds in 48 of 48 comparisons" in shown[1]
     assert "no cell of this run has cc = vegas" in shown[3]
+
+
+def test_what_came_out_is_told_in_sentences_and_one_figure(grid_page: Page, one_page: Page) -> None:
+    told = [" ".join(e.text.split()) for e in grid_page.all("ul", "story")]
+    assert len(told) == 1
+    assert re.search(r"^Fails: Reno stays below 3.5 Gb/s \([\d.]+ Gbps against 3.5 Gbps\)\.", told[0])
+    assert "Undecided: A variant that was not run." in told[0]
+    assert re.search(r"Holds: The link is used \(.* against 1 Mbps\); Twelve flows get something", told[0])
+    for page in (grid_page, one_page):
+        (lead,) = page.all("div", "lead")
+        assert lead.attributes["data-only"] in page.charts(lead.attributes["data-blob"])
+    assert grid_page.all("div", "lead")[0].attributes["data-only"].startswith("by-goodput")
+    details = grid_page.all("details")
+    verdicts = [d for d in details if any(d.text.strip().startswith(o) for o in ("holds", "fails", "undecided"))]
+    assert len(verdicts) == 4
+    assert not any("open" in d.attributes for d in verdicts)
+
+
+def test_a_failure_that_the_scenario_predicts_is_told_as_such() -> None:
+    shown = [ShownVerdict("a", "fails", (), predicted=True), ShownVerdict("b", "fails", ())]
+    shown += [ShownVerdict(c, "holds", ()) for c in "cdefg"]
+    assert [(line.what, line.text) for line in story(shown)] == [
+        ("Fails:", "b."),
+        ("Fails, as expected:", "a."),
+        ("Holds:", "c; d; e; and 2 more."),
+    ]
 
 
 def test_summary_tables_have_headers_and_intervals(grid_page: Page) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from markupsafe import Markup
 
@@ -13,7 +15,7 @@ from weir.metrics.expect import percent
 from weir.report import fidelity, provenance, tables, theme
 from weir.report.bundle import chart_item, environment, frame_of, pack, write_page
 from weir.report.charts import CELL_CHARTS, RUN_CHARTS, Medium
-from weir.report.verdicts import headline, verdicts
+from weir.report.verdicts import headline, story, verdicts
 from weir.report.view import CellView, RunView
 from weir.run import Run
 from weir.run.repeats import identical_repeats
@@ -24,9 +26,10 @@ BUDGET = 8_000_000
 """Characters of chart data after which further cells have tables only."""
 
 _SECTIONS = [
+    ("outcome", "Outcome"),
     ("verdicts", "Verdicts"),
-    ("tables", "Summary"),
     ("sweep", "Sweep"),
+    ("tables", "Summary"),
     ("cells", "Cells"),
     ("warnings", "Warnings"),
     ("provenance", "Provenance"),
@@ -42,6 +45,7 @@ class _Cell:
     duration: float
     windows: list[tuple[str, float, float]]
     has_charts: bool
+    first_chart: str
     left_out: str
     tables: list[tables.Grid]
     fidelity: str
@@ -95,8 +99,10 @@ def render(view: RunView, level: float = 0.95) -> str:
         .render(
             title=view.title,
             source=" · ".join(part for part in (source, _path(view)) if part),
-            rationale=rationale,
+            asked=[" ".join(part.split()) for part in re.split(r"\n\s*\n|\n(?=\S)", rationale) if part.strip()],
             headline=headline(shown),
+            story=story(shown),
+            lead=_lead(view, run_items, cells),
             facts=provenance.facts(view),
             warnings=provenance.warnings(view),
             sections=[s for s in _SECTIONS if s[0] != "sweep" or run_items],
@@ -118,6 +124,41 @@ def render(view: RunView, level: float = 0.95) -> str:
             **frame_of(),
         )
     )
+
+
+@dataclass(frozen=True)
+class _Lead:
+    blob: str
+    chart: str
+
+
+def _lead(view: RunView, items: list[dict[str, Any]], cells: list[_Cell]) -> _Lead | None:
+    """The figure after the outcome: of the metrics that the claims name, the first whose values differ between cells.
+
+    Without one, aggregate goodput in each cell or, in a run of one cell, the cell's first chart.
+    """
+    if not items:
+        return _Lead("cell-0-data", cells[0].first_chart) if cells and cells[0].first_chart else None
+    checks = [str(e.get("check", "")) for e in view.run.manifest.get("expect", ()) if isinstance(e, dict)]
+    differing = [item for item in items if _difference(item) >= _DIFFERS]
+    named = {item["name"]: sum(item["name"].split("-")[1] in re.findall(r"[a-z_]+", c) for c in checks)
+             for item in differing}  # fmt: skip
+    best = max(differing, key=lambda item: named[item["name"]], default=items[0])
+    return _Lead("run", best["name"])
+
+
+_DIFFERS = 0.05
+"""Values of a metric differ if their range is at least this share of the largest."""
+
+
+def _difference(item: dict[str, Any]) -> float:
+    """Range of a metric's values in the last phase as a share of the largest; 0 for charts of no metric."""
+    metric = item["data"].get("metric")
+    if metric is None:
+        return 0.0
+    last = metric["panel"][-1]
+    values = [abs(v) for v, p in zip(metric["value"], metric["panel"], strict=True) if p == last and v is not None]
+    return (max(values) - min(values)) / max(values) if values and max(values) > 0 else 0.0
 
 
 def _tables_note(view: RunView) -> str:
@@ -154,6 +195,7 @@ def _cell(view: RunView, cell: CellView, number: int, drawn: Medium, blobs: list
         end if items else 0,
         windows,
         bool(items),
+        items[0]["name"] if items else "",
         "left out, so that the page stays small; `weir report --figures` draws them" if full else "",
         tables.cell_tables(view, cell),
         _fidelity(view, cell),

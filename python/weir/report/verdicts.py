@@ -11,10 +11,12 @@ from typing import Any
 from weir.metrics.expect import Measurement, Verdict, evaluate, percent
 from weir.report.view import RunView
 
-__all__ = ["Comparison", "Headline", "ShownVerdict", "headline", "verdicts"]
+__all__ = ["Comparison", "Headline", "Line", "ShownVerdict", "headline", "story", "verdicts"]
 
 
 _MAX_COUNT = 60
+_TOLD = 3
+"""Claims that a sentence names."""
 _BASIS = {"tolerance": "tolerance", "refuted_by": "refuted by"}
 
 
@@ -45,6 +47,10 @@ class ShownVerdict:
     """All comparisons made, if there are several; the decisive ones first."""
     more: int = 0
     """Number of comparisons not listed."""
+    short: str = ""
+    """The deciding measurement in a few words."""
+    predicted: bool = False
+    """Whether it fails as the scenario says."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,31 @@ class Headline:
 
     strong: str
     rest: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One sentence of what came out."""
+
+    what: str
+    text: str
+
+
+def story(shown: Sequence[ShownVerdict]) -> list[Line]:
+    """The outcome in a few sentences: the claims that fail, those that are undecided, and those that hold."""
+    groups = (
+        ("Fails:", [v for v in shown if v.outcome == "fails" and not v.predicted]),
+        ("Fails, as expected:", [v for v in shown if v.predicted]),
+        ("Undecided:", [v for v in shown if v.outcome == "undecided"]),
+        ("Holds:", [v for v in shown if v.outcome == "holds"]),
+    )
+    return [Line(what, _sentence(found)) for what, found in groups if found]
+
+
+def _sentence(found: Sequence[ShownVerdict]) -> str:
+    told = [f"{v.claim} ({v.short})" if v.short else v.claim for v in found[:_TOLD]]
+    rest = len(found) - len(told)
+    return "; ".join([*told, *([f"and {rest} more"] if rest else [])]) + "."
 
 
 def headline(shown: Sequence[ShownVerdict]) -> Headline:
@@ -90,8 +121,19 @@ def _shown(verdict: Verdict) -> ShownVerdict:
     shown = tuple((name, text) for name, text in details if text)
     comparisons = tuple(_comparison(m) for m in verdict.measured[:_MAX_COUNT]) if len(verdict.measured) > 1 else ()
     return ShownVerdict(
-        verdict.claim or verdict.check, verdict.outcome, shown, comparisons, max(0, len(verdict.measured) - _MAX_COUNT)
+        verdict.claim or verdict.check,
+        verdict.outcome,
+        shown,
+        comparisons,
+        max(0, len(verdict.measured) - _MAX_COUNT),
+        "" if decisive is None or verdict.outcome == "undecided" else _short(decisive),
+        verdict.outcome == verdict.expected == "fails",
     )
+
+
+def _short(m: Measurement) -> str:
+    value = m.show(m.value) if isinstance(m.value, str) or math.isfinite(m.value) else "undefined"
+    return f"{value} against {m.show(m.threshold)}" if m.against else value
 
 
 def _explanation(verdict: Verdict) -> str:

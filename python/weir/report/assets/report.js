@@ -140,10 +140,12 @@
       container.append(text("p", `The charts cannot be unpacked by this browser (${error}).`, "problem"));
       return;
     }
-    const prefix = container.dataset.blob;
+    const only = container.dataset.only;          // the figure that leads the page, from the charts further down
+    if (only) items = items.filter((item) => item.name === only).map((item) => ({ ...item, half: false }));
+    const prefix = only ? "lead" : container.dataset.blob;
     let section = null;
     const made = items.map((item) => {
-      if (item.section !== section) container.append(text("h3", (section = item.section)));
+      if (!only && item.section !== section) container.append(text("h3", (section = item.section)));
       return [build(container, item, prefix), item];
     });
     for (const [figure, item] of made) {
@@ -244,8 +246,10 @@
       picker.addEventListener("submit", (event) => event.preventDefault());
     }
     window.addEventListener("hashchange", fromHash);
-    const overview = document.querySelector(".charts[data-blob=run]");
-    if (overview) await fill(overview);
+    for (const name of [".charts.lead", ".charts[data-blob=run]:not(.lead)"]) {
+      const charts = document.querySelector(name);
+      if (charts) await fill(charts);
+    }
     if (cells.length && !(await fromHash())) await choose(cells[0]);
     document.documentElement.dataset.ready = "yes";
   }
