@@ -107,6 +107,9 @@ sudo weir cc unload --all
 - **Requirements**: Linux with BTF (`/sys/kernel/btf/vmlinux`, present in distributions; tried with 6.1, 6.12 and 6.18),
   and root or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN. Loading a C file of your own also needs clang:
   `weir cc load ./my_cc.c`, or `./my_cc.so` from `weir cc build` with the same `my_cc.c` beside it.
+- **On nodes** ([`hosts`](hosts.md)): the requirements are those of each node, without clang. This machine compiles a C
+  file of your own, confined, and brings the object to the nodes, for kernels before Linux 6.10 another one. It leaves
+  with the run.
 - **Names** in the kernel have at most 15 characters of a-z, A-Z, 0-9, `_` and `.`. The default is `weir_` and weir's
   name.
 - **Options** are fixed when a control is loaded, within the bounds above. For other values, load it again under another

@@ -116,6 +116,13 @@ def cc_check_bpf(
         ValueError: clang cannot be confined.
     """
 
+def cc_compile_bpf(sources: CcSources, old: bool, confine: str | PathLike[str] | None) -> bytes:
+    """The BPF object of ``sources``, for kernels before Linux 6.10 if ``old``; ``confine`` as in ``cc_compile``.
+
+    Raises:
+        ValueError: there is no clang, or it does not compile; the message has the reasons.
+    """
+
 def cc_headers(folder: str | PathLike[str]) -> Path:
     """Writes the headers that a congestion control includes below ``folder``; the include path.
 

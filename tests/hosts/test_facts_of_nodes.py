@@ -326,9 +326,9 @@ def test_congestion_controls() -> None:
     ]
     assert of("linux:dctcp", FACTS) == ["a1: its kernel has no congestion control dctcp; it has reno, cubic"]
     assert of("linux:vegas", replace(FACTS, rights=Rights(root=True))) == []
-    assert of("cubic", FACTS) == ["a1: weir's cubic needs root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"]
+    assert of("cubic", FACTS) == ["a1: congestion control cubic needs root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"]
     assert of("cubic", replace(FACTS, rights=Rights(root=True), btf=False)) == [
-        "a1: weir's cubic needs a kernel with BTF (/sys/kernel/btf/vmlinux)"
+        "a1: congestion control cubic needs a kernel with BTF (/sys/kernel/btf/vmlinux)"
     ]
 
 

@@ -11,6 +11,7 @@ use libbpf_rs::{ErrorKind, Link, MapCore, MapType, Object, ObjectBuilder, OpenOb
 use serde::Deserialize;
 use std::{
     collections::BTreeMap,
+    path::PathBuf,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -25,6 +26,9 @@ const LOG_LINES: usize = 12;
 pub struct Request {
     /// A registered name, or the path of a C file or of a shared object beside one.
     pub cc: String,
+    /// The BPF object of `cc`, if another machine has compiled it: `cc` is a name in messages then.
+    #[serde(default)]
+    pub object: Option<PathBuf>,
     /// The name in the kernel; [`names::default_name`] if not given.
     #[serde(default, rename = "as")]
     pub name: Option<String>,
@@ -55,8 +59,10 @@ pub struct Loaded {
 /// # Errors
 /// [`BpfError`]: the request, the host or the kernel; each says what to do.
 pub fn load(kernel: &Kernel, request: &Request) -> Result<Loaded, BpfError> {
-    let source = Source::of(&request.cc)?;
-    let object = source::compiled(&source, kernel.old_cong_control, &[])?;
+    let object = match &request.object {
+        Some(path) => source::compiled_elsewhere(&request.cc, path)?,
+        None => source::compiled(&Source::of(&request.cc)?, kernel.old_cong_control, &[])?,
+    };
     load_object(kernel, request, object)
 }
 

@@ -18,7 +18,8 @@ weir-bpf: the congestion controls of weir in the running kernel
 
   weir-bpf hold                          loads what its input says, one JSON line each time, and holds it
                                          while the input is open: {\"load\": [{\"cc\": \"cubic\", \"as\": \"w1_cubic\",
-                                         \"options\": {\"beta\": 717}, \"unrestricted\": false}]}, {\"unload\": [NAME]}
+                                         \"options\": {\"beta\": 717}, \"unrestricted\": false}]}, {\"unload\": [NAME]};
+                                         \"object\": FILE is the BPF object of a CC that another machine compiled
   weir-bpf load CC [--as NAME] [--option NAME=VALUE]... [--unrestricted]
                                          loads one and keeps it for other programs
   weir-bpf unload NAME... | --all        removes what `load` kept

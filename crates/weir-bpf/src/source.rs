@@ -3,6 +3,7 @@
 use crate::{error::BpfError, object::CompiledCc};
 use std::{
     fs,
+    io::Read,
     path::{Path, PathBuf},
     process::Command,
     sync::atomic::{AtomicBool, Ordering},
@@ -21,6 +22,9 @@ pub(crate) struct Embedded {
 }
 
 include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
+
+/// Largest object that another machine has compiled, bytes: what the compiler may make here.
+const MAX_OBJECT: u64 = 8 << 20;
 
 static TRUSTED: AtomicBool = AtomicBool::new(false);
 
@@ -92,6 +96,21 @@ pub fn compiled(source: &Source, old_cong_control: bool, defines: &[&str]) -> Re
         }
     };
     CompiledCc::parse(&cc, bytes)
+}
+
+/// The BPF object of `cc` in the file `path`, which another machine has compiled for this kernel.
+///
+/// # Errors
+/// [`BpfError::Io`]; [`BpfError::Object`] if it is none of weir's shim.
+pub(crate) fn compiled_elsewhere(cc: &str, path: &Path) -> Result<CompiledCc, BpfError> {
+    let io = |error| BpfError::Io { path: path.to_owned(), error };
+    let mut bytes = Vec::new();
+    fs::File::open(path).map_err(io)?.take(MAX_OBJECT + 1).read_to_end(&mut bytes).map_err(io)?;
+    if bytes.len() as u64 > MAX_OBJECT {
+        let reason = format!("it has more than {MAX_OBJECT} bytes");
+        return Err(BpfError::Object { cc: cc.to_owned(), reason });
+    }
+    CompiledCc::parse(cc, bytes)
 }
 
 /// Why registered congestion controls cannot be loaded for lack of their objects, if so.

@@ -22,6 +22,8 @@ pub struct Status {
     pub hz: u32,
     /// Granularity of the clock behind TCP's microseconds, nanoseconds.
     pub clock_ns: u64,
+    /// Whether it has the `cong_control` of kernels before Linux 6.10; none if it cannot be asked.
+    pub old_cong_control: Option<bool>,
     /// Why nothing can be loaded; none if it can.
     pub why_not: Option<String>,
     /// Names in the kernel's list, including the loaded ones.
@@ -50,11 +52,13 @@ pub struct KernelCc {
 pub fn status(pins: &Pins) -> Result<Status, BpfError> {
     let probed = Kernel::probe();
     let loaded = if probed.is_ok() { loaded(pins)? } else { Vec::new() };
+    let old_cong_control = probed.as_ref().ok().map(|kernel| kernel.old_cong_control);
     let why_not = probed.err().or_else(source::missing).map(|error| error.to_string());
     Ok(Status {
         release: kernel::release(),
         hz: hz(),
         clock_ns: clock_granularity_ns(),
+        old_cong_control,
         why_not,
         available: words(AVAILABLE),
         allowed: words(ALLOWED),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use weir_cc_build::{BpfCheck, Confinement, Sources};
+use weir_cc_build::{BpfBuild, BpfCheck, Confinement, Sources};
 
 fn json(value: &impl serde::Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| PyValueError::new_err(error.to_string()))
@@ -98,6 +98,25 @@ pub(crate) fn cc_check_bpf(
         BpfCheck::Refused(messages) => ("refused", messages),
         BpfCheck::NoClang(tried) => ("no clang", tried),
     })
+}
+
+/// Compiles a congestion control to a BPF object, with the `cong_control` of kernels before Linux 6.10 if `old`.
+#[pyfunction]
+pub(crate) fn cc_compile_bpf<'py>(
+    py: Python<'py>,
+    sources: &CcSources,
+    old: bool,
+    confine: Option<PathBuf>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let defines: &[&str] = if old { &["WEIR_OLD_CONG_CONTROL"] } else { &[] };
+    let built = py.detach(|| weir_cc_build::compile_bpf(&sources.0, defines, &confinement(confine)));
+    match built.map_err(value_error)? {
+        BpfBuild::Object(bytes) => Ok(PyBytes::new(py, &bytes)),
+        BpfBuild::Refused(messages) => Err(value_error(format!("it does not compile for BPF:\n{messages}"))),
+        BpfBuild::NoClang(tried) => {
+            Err(value_error(format!("there is no {tried:?} to compile it for BPF; install clang or set WEIR_CLANG")))
+        }
+    }
 }
 
 /// Writes the headers for congestion controls below a folder and returns the include path.

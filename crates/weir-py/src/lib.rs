@@ -45,6 +45,7 @@ fn _weir(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(cc::cc_watch_share, module)?)?;
     module.add_function(wrap_pyfunction!(cc::cc_watched, module)?)?;
     module.add_function(wrap_pyfunction!(cc::cc_check_bpf, module)?)?;
+    module.add_function(wrap_pyfunction!(cc::cc_compile_bpf, module)?)?;
     module.add_function(wrap_pyfunction!(cc::cc_headers, module)?)?;
     module.add_function(wrap_pyfunction!(digest::digest_file, module)?)?;
     module.add_function(wrap_pyfunction!(digest::digest_bytes, module)?)?;

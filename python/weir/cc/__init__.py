@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weir.cc import _build, _source
-from weir.cc._build import cache, compiled
+from weir.cc._build import bpf_compiler, cache, compiled
 from weir.cc._describe import Described, Option, describe
 from weir.cc._source import is_file_name, source_of
 from weir.cc._watch import Watch
@@ -27,6 +27,8 @@ __all__ = [
     "Described",
     "Option",
     "Watch",
+    "bpf_compiler",
+    "bpf_object",
     "cache",
     "compiled",
     "control",
@@ -90,6 +92,20 @@ def object_of(name: str) -> Path:
     """
     path = Path(name)
     return _build.object_of(path) if path.suffix == ".c" else path.absolute()
+
+
+def bpf_object(name: str, of: str, *, old: bool) -> bytes:
+    """The control at path ``name`` for a kernel, as a BPF object; that of a shared object is made from its source.
+
+    Args:
+        name: The path.
+        of: The hash of its source in the plan: :func:`identity`.
+        old: For kernels before Linux 6.10.
+
+    Raises:
+        ControlError: it does not compile, or its source is another one by now.
+    """
+    return _build.bpf_object(_source.source_of(Path(name)), of, old=old)
 
 
 def controls_of(plan: Plan) -> list[str]:

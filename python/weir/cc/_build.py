@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from weir._remove import remove_quietly
 from weir.cc._source import content_hash, read, source_hash
 from weir.cc.errors import ControlError
 
-__all__ = ["cache", "compiled", "object_of"]
+__all__ = ["bpf_compiler", "bpf_object", "cache", "compiled", "object_of"]
 
 _CHECKSUM = "checksum"
 
@@ -57,6 +58,32 @@ def compiled(source: Path, shared: Path, *, sanitize: bool = False) -> str:
         return _weir.cc_compile(sources, shared, of, sanitize, confine.by())
     except (ValueError, confine.ConfineError) as error:
         raise ControlError(str(error)) from None
+
+
+def bpf_object(source: Path, of: str, *, old: bool) -> bytes:
+    """The BPF object of ``source``, whose hash must be ``of``; ``old``: for kernels before Linux 6.10.
+
+    Raises:
+        ControlError: it does not compile, it was edited, or this host cannot confine the compiler.
+    """
+    sources, found = read(source)
+    if found != of:
+        raise ControlError(f"{source} was edited since the plan was made: run it again")
+    try:
+        return _weir.cc_compile_bpf(sources, old, confine.by())
+    except (ValueError, confine.ConfineError) as error:
+        raise ControlError(str(error)) from None
+
+
+@functools.cache
+def bpf_compiler() -> str:
+    """The compiler of :func:`bpf_object`, with its version."""
+    command = os.environ.get("WEIR_CLANG") or "clang"
+    try:
+        said = subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return command
+    return said.partition("\n")[0].strip() or command
 
 
 def _key(source: Path, sanitize: bool) -> str:

@@ -260,10 +260,11 @@ def _of_controls(plan: Plan, host: int, facts: Facts) -> Iterator[Finding]:
             yield Finding(
                 "missing", f"congestion control {name} is not loaded: `sudo -n modprobe tcp_{name}` is needed"
             )
+    loaded = f"congestion control {', '.join(ours)}"
     if ours and not facts.rights.bpf:
-        yield Finding("missing", f"weir's {', '.join(ours)} needs root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN")
+        yield Finding("missing", f"{loaded} needs root, or CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN")
     if ours and not facts.btf:
-        yield Finding("missing", f"weir's {', '.join(ours)} needs a kernel with BTF (/sys/kernel/btf/vmlinux)")
+        yield Finding("missing", f"{loaded} needs a kernel with BTF (/sys/kernel/btf/vmlinux)")
 
 
 def _between(inventory: Inventory, plan: Plan, bound: Mapping[int, Node]) -> Iterator[Finding]:

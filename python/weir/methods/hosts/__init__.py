@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from weir import cc
 from weir.deploy import describe
 from weir.hosts.fitness import Wish
 from weir.hosts.relay import Relay
@@ -145,6 +146,11 @@ class Hosts(Method):
         except (MethodError, InventoryError) as error:
             return str(error)
         return why
+
+    def untried(self, plan: Mapping[str, Any]) -> str | None:
+        """See :meth:`weir.methods.Method.untried`."""
+        names = cc.controls_of(plan_of(plan))
+        return f"not tried: whether the nodes' kernels take {' and '.join(names)} as BPF" if names else None
 
     def nodes(self, plan: Mapping[str, Any]) -> Mapping[str, Node]:
         """See :meth:`weir.methods.Method.nodes`; those that are not reserved yet have names by set and number."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from weir.cc import controls_of
 from weir.deploy import Change, deploy, describe
 from weir.hosts.checks import Checks
 from weir.hosts.congestion import renamed
@@ -368,9 +369,16 @@ class Cell:
                 "device": member.device,
                 "changes": list(changed.get(member.name, ())),
                 "congestion_controls": names.get(member.name, {}),
+                **self._objects(member),
             }
             for host, member in (*hosts, *between)
         ]
+
+    def _objects(self, member: Member) -> dict[str, Any]:
+        """What was brought to the node as its users' congestion controls, if something was."""
+        if not controls_of(self._plan):
+            return {}
+        return {"objects": self._controls.objects(member)}
 
     def _keep_logs(self) -> None:
         """Keeps what agents wrote to their standard errors, if they did."""

@@ -1,8 +1,14 @@
-"""Congestion controls on nodes: the kernel's own, and weir's, which a process on the node holds as BPF programs."""
+"""Congestion controls on nodes: the kernel's own, and weir's and users', which a process on the node holds as BPF.
+
+Weir's are in its program. A user's is compiled here, confined, and its object brought to the node: no node needs a
+compiler, and no source leaves this machine.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
 import json
 import os
 import queue
@@ -10,6 +16,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from weir import cc as users
 from weir.bpf import kernel_name
 from weir.deploy import deploy, module, sysctl
 from weir.hosts.congestion import FOREIGN, Wanted, wanted
@@ -34,48 +41,77 @@ class Controls:
         """Loads nothing yet."""
         self._holders: dict[str, _Holder] = {}
         self._count = 0
+        self._built: dict[tuple[str, str, bool], bytes] = {}
+        """Objects of users' controls by name, source, and whether they are for old kernels."""
 
     def names(self, plan: Plan, members: Sequence[Member]) -> dict[str, dict[str, str]]:
         """For each of ``members`` by its name: the kernel's name of each control of ``plan``, by label.
 
         Raises:
-            MethodError: a node's kernel lacks one, or cannot load one of weir's.
+            MethodError: a user's does not compile; a node's kernel lacks one, or cannot load one of weir's or a user's.
         """
-        return {member.name: {cc.label: self._name(member, cc) for cc in wanted(plan)} for member in members}
+        sources = users.sources_of(plan)
+        return {
+            member.name: {cc.label: self._name(member, cc, sources.get(cc.name)) for cc in wanted(plan)}
+            for member in members
+        }
 
-    def _name(self, member: Member, cc: Wanted) -> str:
-        about = member.keeper.ask("controls")
+    def objects(self, member: Member) -> dict[str, dict[str, str]]:
+        """What was brought to the kernel of ``member``: source, object and compiler of each user's control, by name."""
+        holder = self._holders.get(member.boot)
+        return {} if holder is None else holder.brought
+
+    def _name(self, member: Member, cc: Wanted, source: str | None) -> str:
         if cc.name.startswith(FOREIGN):
-            return _native(member, cc.name.removeprefix(FOREIGN), about)
-        boot = about["boot"][0]
+            return _native(member, cc.name.removeprefix(FOREIGN))
+        boot = _boot(member)
         holder = self._holders.get(boot)
         if holder is None or holder.member.place.gone:
             holder = self._holders[boot] = _Holder(member)
-        if cc.label not in holder.names:
-            holder.names[cc.label] = self._load(holder, cc)
-        return holder.names[cc.label]
+        key = (cc.label, source)
+        if key not in holder.names:
+            holder.names[key] = self._load(holder, cc, source)
+        return holder.names[key]
 
-    def _load(self, holder: _Holder, cc: Wanted) -> str:
+    def _load(self, holder: _Holder, cc: Wanted, source: str | None) -> str:
         unrestricted = not holder.member.keeper.is_root  # the agent is the user's
+        request = {"cc": cc.name, "options": dict(cc.options), "unrestricted": unrestricted}
+        if source is not None:
+            request["object"] = holder.bring(cc.name, source, self._compiled(cc.name, source, holder.is_old))
         while True:
             name = kernel_name(cc.name, os.getpid(), self._count)
             self._count += 1
-            answer = holder.ask({"cc": cc.name, "as": name, "options": dict(cc.options), "unrestricted": unrestricted})
+            answer = holder.ask({**request, "as": name})
             if answer.get("code") != _TAKEN:
                 break
         if "error" in answer:
-            raise MethodError(
-                f"{holder.member.name}: cc: {cc.name}: {answer['error']}. `cc: linux:NAME` needs no loading"
-            )
+            hint = ". `cc: linux:NAME` needs no loading" if source is None else ""
+            raise MethodError(f"{holder.member.name}: cc: {cc.name}: {answer['error']}{hint}")
         return str(answer["loaded"])
 
+    def _compiled(self, name: str, source: str, old: bool) -> bytes:
+        key = (name, source, old)
+        if key not in self._built:
+            try:
+                self._built[key] = users.bpf_object(name, source, old=old)
+            except users.ControlError as error:
+                raise MethodError(f"cc: {name}: {error}") from error
+        return self._built[key]
 
-def _native(member: Member, name: str, about: Mapping[str, Sequence[str]]) -> str:
+
+def _boot(member: Member) -> str:
+    """The kernel of ``member``, for as long as it runs."""
+    member.boot = member.boot or str(member.keeper.ask("controls")["boot"][0])
+    return member.boot
+
+
+def _native(member: Member, name: str) -> str:
     """The kernel's own control ``name``; loads its module if it has one.
 
     Raises:
         MethodError: it has none, or the user may not choose it.
     """
+    about: Mapping[str, Sequence[str]] = member.keeper.ask("controls")
     if name not in about["available"]:
         with contextlib.suppress(MethodError):
             member.keeper.apply([module(f"tcp_{name}")])
@@ -103,14 +139,30 @@ class _Holder:
     def __init__(self, member: Member) -> None:
         if not member.keeper.becomes_root:
             raise MethodError(
-                f"{member.name}: only root loads weir's own congestion controls; `cc: linux:NAME` is the kernel's"
+                f"{member.name}: only root loads congestion controls that are not the kernel's; `cc: linux:NAME` is"
             )
         self.member = member
-        self.names: dict[str, str] = {}
-        program = member.programs.setdefault("weir-bpf", deploy(member.keeper, "weir-bpf"))
+        self.names: dict[tuple[str, str | None], str] = {}
+        """Names in the kernel by label and source."""
+        self.brought: dict[str, dict[str, str]] = {}
+        self._program = program = member.programs.setdefault("weir-bpf", deploy(member.keeper, "weir-bpf"))
         self._process: Running = member.place.start((*member.keeper.prefix, program, "hold"))
         self._answers: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         threading.Thread(target=self._read, daemon=True).start()
+
+    @functools.cached_property
+    def is_old(self) -> bool:
+        """Whether the kernel has the ``cong_control`` of those before Linux 6.10. One that cannot be asked is not: the
+        error of loading says why.
+        """
+        command = (*self.member.keeper.prefix, self._program, "status")
+        return json.loads(self.member.place.require(command)).get("old_cong_control") is True
+
+    def bring(self, name: str, source: str, content: bytes) -> str:
+        """The path there of an object, which goes with the connection."""
+        digest = hashlib.sha256(content).hexdigest()
+        self.brought[name] = {"source": source, "object": f"sha256:{digest}", "compiler": users.bpf_compiler()}
+        return self.member.place.put(f"weir-cc-{digest}.o", content)
 
     def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to a request to load."""

@@ -63,6 +63,8 @@ class Member:
     """When the node was last heard, by this process' clock."""
     programs: dict[str, str] = field(default_factory=dict)
     """Paths of deployed programs, by name."""
+    boot: str = ""
+    """Of its kernel, once it was asked."""
     described: bool = False
     """Whether a cell has its environment."""
     _asked_s: float | None = None

@@ -58,9 +58,6 @@ def obstacle(plan: Plan, inventory: Inventory) -> str | None:
         return "measure.trace: this method does not trace single packets"
     if plan.changes and inventory.network == "existing":
         return "the scenario changes links during the run; the links of an existing network are as they are"
-    built = next((tcp.cc for _, tcp in tcp_flows(plan) if "/" in tcp.cc or tcp.cc.endswith((".c", ".so"))), None)
-    if built is not None:
-        return f"cc: {built}: congestion controls of your own are not deployed on nodes yet; others are"
     return None
 
 
