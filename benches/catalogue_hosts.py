@@ -3,10 +3,13 @@
     sudo .venv/bin/python benches/catalogue_hosts.py --table docs/validation/hosts.md     all scenarios, an hour
     sudo .venv/bin/python benches/catalogue_hosts.py demo E6/completion-time --times 1    two of them
     sudo .venv/bin/python benches/catalogue_hosts.py examples/my.yaml                     a scenario of one's own
+    sudo .venv/bin/python benches/catalogue_hosts.py E2/congestion-collapse --emulator    with its own topology
 
 For each cell, the links of its plan say what test bed it needs: the rate, the queue, the round-trip time and the losses
 of the bottleneck, the rate of the hosts' links. Cells that need the same one are executed there, one test bed after the
-other. Methods with a real clock take turns, ``--times`` times, so that load of the machine meets all of them.
+other. With ``--emulator``, one test bed serves all cells: a node between the others is the network of each cell's plan,
+whatever its topology. Methods with a real clock take turns, ``--times`` times, so that load of the machine meets all of
+them.
 
 It prints the verdict of each claim by each method; ``--table`` writes a page with them. Runs are kept below ``--out``,
 and the same command continues after an interruption. Exits with 1 if a claim holds by one method and fails by another.
@@ -131,6 +134,20 @@ def pairs_of(cell: Cell) -> int:
     return sum(node["name"].startswith("src") for node in cell.plan()["nodes"])
 
 
+def emulator_of(cells: Sequence[Cell]) -> testbed.LinkOptions:
+    """The links of nodes to a node between: ten times as fast as any that it emulates, or 1 Gb/s.
+
+    Raises:
+        NoBedError: a host has another role than to be an end of a pair.
+    """
+    plans = [cell.plan() for cell in cells]
+    names = {plan["nodes"][flow[end]]["name"] for plan in plans for flow in plan["flows"] for end in ("from", "to")}
+    if other := sorted(name for name in names if not name.startswith(("src", "dst"))):
+        raise NoBedError(f"{other[0]} is no end of a pair")
+    fastest = max(link["rate_bps"] for plan in plans for link in plan["links"])
+    return testbed.LinkOptions(access=f"{max(10 * fastest, 10**9)}bps")
+
+
 def beds_of(cells: Sequence[Cell]) -> dict[testbed.LinkOptions, list[Cell]]:
     """The cells by the links that they need."""
     found: dict[testbed.LinkOptions, list[Cell]] = {}
@@ -152,17 +169,18 @@ def run(name: str, out: Path, *more: str) -> Run:
     return weir.open(out)
 
 
-def on_beds(entry: Entry, version: Sequence[str], out: Path) -> Run:
-    """Executes all cells of ``entry`` on test beds.
+def on_beds(entry: Entry, version: Sequence[str], out: Path, *, between: bool) -> Run:
+    """Executes all cells of ``entry`` on test beds, or on one with a node between.
 
     Raises:
         NoBedError: see :func:`links_of`.
         RuntimeError: a run failed.
     """
-    beds = beds_of(entry.scenario.cells())
+    cells = entry.scenario.cells()
+    beds = {emulator_of(cells): cells} if between else beds_of(cells)
     parts: list[Run] = []
     for links, cells in beds.items():
-        request = testbed.Request(nodes=max(map(pairs_of, cells)), links=links, name=BED)
+        request = testbed.Request(nodes=max(map(pairs_of, cells)), links=links, name=BED, emulator=between)
         targets = [((), out)] if len(beds) == 1 else [(("--cell", cell.id), out / cell.id) for cell in cells]
         if not all((folder / "manifest.json").is_file() for _, folder in targets):
             bed = testbed.up(request)
@@ -177,12 +195,15 @@ def on_beds(entry: Entry, version: Sequence[str], out: Path) -> Run:
     return Run(out, cells, parts[0].manifest, tuple(text for part in parts for text in part.warnings))
 
 
-def execute(entry: Entry, method: str, version: Sequence[str], out: Path) -> None:
+def execute(entry: Entry, method: str, version: Sequence[str], out: Path, *, between: bool) -> None:
     """Executes ``entry`` by ``method`` and judges its claims."""
     load = os.getloadavg()[0]
     begin = time.monotonic()
     try:
-        made = on_beds(entry, version, out) if method == "hosts" else run(entry.name, out, *version, "--method", method)
+        if method == "hosts":
+            made = on_beds(entry, version, out, between=between)
+        else:
+            made = run(entry.name, out, *version, "--method", method)
     except (NoBedError, RuntimeError) as error:
         entry.without[method] = str(error)
         print(f"{entry.name} by {method}: {error}", file=sys.stderr, flush=True)
@@ -297,6 +318,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", help="of the catalogue, or files; default: the whole catalogue")
     parser.add_argument("--method", default=",".join(METHODS), help="default: %(default)s")
     parser.add_argument("--times", type=int, default=2, help="executions by each method with a real clock")
+    parser.add_argument("--emulator", action="store_true", help="test beds with a node between, which is the network")
     parser.add_argument("--out", type=Path, default=Path("runs/catalogue-hosts"))
     parser.add_argument("--table", type=Path, help="page to write")
     asked = parser.parse_args()
@@ -307,7 +329,7 @@ def main() -> int:
             for method in methods:
                 if method not in entry.without and (time_ == 0 or method not in ONCE):
                     folder = asked.out / entry.name.replace("/", "-") / f"{method}-{time_}"
-                    execute(entry, method, version_of(entry), folder)
+                    execute(entry, method, version_of(entry), folder, between=asked.emulator)
         (asked.out / "verdicts.json").write_text(json.dumps(_to_json(entries), indent=1) + "\n")
         text = table(entries, methods, asked.times)
         if asked.table is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import subprocess
 from pathlib import Path
@@ -32,26 +31,6 @@ class Between(Nodes):
         said["sets"]["Between"] = {"nodes": [{"name": "e1", "address": self.address("e1")}]}
         path.write_text(json.dumps({**said, "network": "emulated", "emulator": "Between", **more}))
         return path
-
-    def state(self, name: str) -> str:
-        """What an emulated network may change in a node: addresses, devices, rules, routes, forwarding."""
-        commands = ("ip -br link", "ip -4 -br address", "ip rule", "ip -4 route show table all", "tc qdisc")
-        parameters = ("conf/*/forwarding", "conf/*/rp_filter", "tcp_no_metrics_save", "tcp_ecn*", "tcp_[rw]mem")
-        shown = [self.run(name, "sh", "-c", command) for command in commands]
-        shown += [self.run(name, "sh", "-c", f"grep . /proc/sys/net/ipv4/{what}") for what in parameters]
-        return "\n".join(shown)
-
-    def pids(self, name: str, program: str) -> list[int]:
-        """The processes of a program on a node."""
-        listed = subprocess.run(
-            ["ip", "netns", "pids", self.namespace(name)], capture_output=True, text=True, check=True
-        ).stdout.split()
-        found = []
-        for pid in listed:
-            with contextlib.suppress(OSError):
-                if Path(f"/proc/{pid}/comm").read_text().startswith(program):
-                    found.append(int(pid))
-        return found
 
     def _make(self) -> None:
         super()._make()

@@ -6,6 +6,7 @@ this process' environment. Tests with a real server of OpenSSH use ``weir testbe
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -132,6 +133,26 @@ class Nodes:
         path = self.folder / "nodes.yaml"
         path.write_text(json.dumps({"sets": sets, "roles": {"sources": "A", "sinks": "B"}}))
         return path
+
+    def state(self, name: str) -> str:
+        """What an emulated network may change in a node: addresses, devices, rules, routes, forwarding."""
+        commands = ("ip -br link", "ip -4 -br address", "ip rule", "ip -4 route show table all", "tc qdisc")
+        parameters = ("conf/*/forwarding", "conf/*/rp_filter", "tcp_no_metrics_save", "tcp_ecn*", "tcp_[rw]mem")
+        shown = [self.run(name, "sh", "-c", command) for command in commands]
+        shown += [self.run(name, "sh", "-c", f"grep . /proc/sys/net/ipv4/{what}") for what in parameters]
+        return "\n".join(shown)
+
+    def pids(self, name: str, program: str) -> list[int]:
+        """The processes of a program on a node."""
+        listed = subprocess.run(
+            ["ip", "netns", "pids", self.namespace(name)], capture_output=True, text=True, check=True
+        ).stdout.split()
+        found = []
+        for pid in listed:
+            with contextlib.suppress(OSError):
+                if Path(f"/proc/{pid}/comm").read_text().startswith(program):
+                    found.append(int(pid))
+        return found
 
     def journals(self) -> list[Path]:
         """The journals on all nodes."""

@@ -39,14 +39,16 @@ def route(to: str, words: Sequence[str], *, via: str | None = None, by: str | No
     return {"kind": "route", "to": to, **way, "value": list(words)}
 
 
-def tun(device: str, mtu_bytes: int, queue_packets: int) -> Change:
-    """A TUN device for the emulator, and the packets that wait in it at most."""
-    return {"kind": "tun", "device": device, "value": {"mtu": mtu_bytes, "queue": queue_packets}}
+def tun(device: str, mtu_bytes: int, queue_packets: int, address: str | None = None) -> Change:
+    """A TUN device for the emulator, the packets that wait in it at most, and an address of its own if it needs one."""
+    own = {} if address is None else {"address": address}
+    return {"kind": "tun", "device": device, **own, "value": {"mtu": mtu_bytes, "queue": queue_packets}}
 
 
-def entry(table: int, to: str, device: str) -> Change:
-    """A route to a host in a routing table of its own."""
-    return {"kind": "entry", "table": table, "to": to, "device": device, "value": True}
+def entry(table: int, to: str, device: str, via: str | None = None) -> Change:
+    """A route to a host in a routing table of its own, by the router ``via`` if there is one."""
+    way = {"device": device} if via is None else {"device": device, "via": via}
+    return {"kind": "entry", "table": table, "to": to, **way, "value": True}
 
 
 def rule(from_: str, device: str, table: int, order: int) -> Change:
@@ -78,7 +80,8 @@ def describe(change: Change) -> str:
         case "tun":
             return f"ip tuntap add dev {change['device']} mode tun vnet_hdr"
         case "entry":
-            return f"ip route replace {change['to']}/32 dev {change['device']} table {change['table']}"
+            by = f"via {change['via']} dev" if "via" in change else "dev"
+            return f"ip route replace {change['to']}/32 {by} {change['device']} table {change['table']}"
         case "rule":
             which = f"from {change['from']} iif {change['device']} lookup {change['table']}"
             return f"ip rule add priority {change['order']} {which}"

@@ -73,6 +73,10 @@ class LossModel(Generic[L]):
         """The variance of a count of losses relative to that of independent ones."""
         return 1.0
 
+    def is_memoryless(self, loss: L) -> bool:
+        """Whether the fate of a packet does not depend on those before."""
+        return False
+
 
 class _Random(LossModel[L]):
     """Random losses that netem has."""
@@ -91,6 +95,9 @@ class _Bernoulli(_Random[BernoulliLoss]):
 
     def share(self, loss: BernoulliLoss) -> float:
         return loss.p
+
+    def is_memoryless(self, loss: BernoulliLoss) -> bool:
+        return True
 
 
 class _GilbertElliott(_Random[GilbertElliottLoss]):
@@ -161,6 +168,10 @@ class DelayModel(Generic[D]):
         """By how much a packet may be later: four standard deviations, or the maximum."""
         return 0
 
+    def is_memoryless(self, delay: D) -> bool:
+        """Whether the delay of a packet does not depend on those before."""
+        return False
+
 
 class _Fixed(DelayModel[FixedDelay]):
     varies = False
@@ -170,6 +181,9 @@ class _Fixed(DelayModel[FixedDelay]):
 
     def netem(self, delay: FixedDelay) -> tuple[str, ...]:
         return ()
+
+    def is_memoryless(self, delay: FixedDelay) -> bool:
+        return True
 
 
 class _Jitter(DelayModel[JitterDelay]):
@@ -183,6 +197,9 @@ class _Jitter(DelayModel[JitterDelay]):
     def spread_ns(self, delay: JitterDelay) -> int:
         return delay.jitter_ns * (_DEVIATIONS if delay.normal else 1)
 
+    def is_memoryless(self, delay: JitterDelay) -> bool:
+        return delay.reorder
+
 
 class _Reorder(DelayModel[ReorderDelay]):
     def obstacle(self, delay: ReorderDelay) -> str | None:
@@ -190,6 +207,9 @@ class _Reorder(DelayModel[ReorderDelay]):
 
     def spread_ns(self, delay: ReorderDelay) -> int:
         return delay.extra_ns
+
+    def is_memoryless(self, delay: ReorderDelay) -> bool:
+        return True
 
 
 DELAYS: Mapping[type[Struct], DelayModel[Any]] = {

@@ -36,6 +36,8 @@ __all__ = [
     "Host",
     "Wiring",
     "WiringError",
+    "card",
+    "mtu",
     "refuse_old_stacks",
     "route_options",
     "switches",
@@ -148,8 +150,7 @@ def wire(plan: Plan, tag: str, *, alone: bool = False) -> Wiring:
 
 def _host(plan: Plan, node: int, tag: str) -> Host:
     address = str(ipaddress.IPv4Address(_NETWORK + 1 + node))
-    mtu = max(plan.links[link].mtu_bytes for link in _first_links(plan.flows, node))
-    return Host(node, plan.nodes[node].name, f"weir-{tag}-h{node}", address, DEVICE, mtu)
+    return Host(node, plan.nodes[node].name, f"weir-{tag}-h{node}", address, DEVICE, mtu(plan, node))
 
 
 def _first_links(flows: Iterable[Flow], node: int) -> list[int]:
@@ -182,26 +183,37 @@ def _link(plan: Plan, host: Host, *, alone: bool) -> list[Command]:
 
 
 def _card(plan: Plan, host: Host) -> list[Command]:
-    """The command for the queue that represents the network card of ``host``; empty if it has no card.
+    """The command for the queue that represents the network card of ``host``; empty if it has no card."""
+    words = card(plan, host.node)
+    return [("tc", "-n", host.namespace, "qdisc", "add", "dev", host.device, "root", *words)] if words else []
+
+
+def card(plan: Plan, node: int) -> tuple[str, ...]:
+    """The queue that represents the network card of the host at ``node``, in the words of ``tc``; empty if it has none.
 
     A TCP sender of Linux keeps no more than a millisecond of data in the queues of its own host (TCP small queues), and
     a full queue informs it at once. A TUN device drops the packet's owner when it takes a packet, so neither works
     there. With a token bucket at the card's rate in front, both do. The bucket counts IP bytes, whatever the segments
     of a train; the emulator counts those on the wire.
     """
-    numbers = [link for link in sorted(set(_first_links(plan.flows, host.node))) if plan.links[link].host_nic]
+    numbers = [link for link in sorted(set(_first_links(plan.flows, node))) if plan.links[link].host_nic]
     cards = [plan.links[link] for link in numbers]
     if not cards:
-        return []
-    sent = (packet_bytes(flow.transport) for flow in plan.flows if flow.from_ == host.node)
-    size = max(sent, default=host.mtu_bytes)
+        return ()
+    mtu_bytes = mtu(plan, node)
+    sent = (packet_bytes(flow.transport) for flow in plan.flows if flow.from_ == node)
+    size = max(sent, default=mtu_bytes)
     rate = sum(greatest_rate_bps(plan, link) for link in numbers)
     share = size / (size + min(card.overhead_bytes for card in cards))
     rate_bps = int(rate * share * _CARD_MARGIN)
-    burst = max(_MIN_BURST * host.mtu_bytes, rate_bps // 8 // 1000)
-    limit = max(queue_bytes(card.queue, host.mtu_bytes) or 0 for card in cards)
-    bucket = ("tbf", "rate", f"{rate_bps}bit", "burst", str(burst), "limit", str(burst + limit))
-    return [("tc", "-n", host.namespace, "qdisc", "add", "dev", host.device, "root", *bucket)]
+    burst = max(_MIN_BURST * mtu_bytes, rate_bps // 8 // 1000)
+    limit = max(queue_bytes(card.queue, mtu_bytes) or 0 for card in cards)
+    return ("tbf", "rate", f"{rate_bps}bit", "burst", str(burst), "limit", str(burst + limit))
+
+
+def mtu(plan: Plan, node: int) -> int:
+    """The MTU of the device of the host at ``node``, bytes."""
+    return max(plan.links[link].mtu_bytes for link in _first_links(plan.flows, node))
 
 
 def sysctl(namespace: str, values: Mapping[str, str]) -> list[Command]:

@@ -300,7 +300,9 @@ class Root(Spec):
         default="existing",
     )
     emulator: EmulatorSpec | None = key(
-        _EmulatorType(), "With `network: emulated`: the node between the others, which is the network.", default=None
+        _EmulatorType(),
+        "With `network: emulated`: the node between the others, which is the network. None: the hosts emulate links.",
+        default=None,
     )
     hooks: HooksSpec | None = key(Struct(HooksSpec), "Executables for stages of an experiment.", default=None)
 

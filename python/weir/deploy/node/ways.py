@@ -59,7 +59,9 @@ def _has(words: list[str], wanted: list[str]) -> bool:
 
 
 class _Tun(Kind):
-    """The TUN device ``device`` of weir's emulator; ``value`` has its ``mtu``, and ``queue`` in packets."""
+    """The TUN device ``device`` of weir's emulator, with ``address`` if one is named; ``value`` has its ``mtu``, and
+    ``queue`` in packets.
+    """
 
     def before(self, change: Change) -> Any:
         folder = Path("/sys/class/net", change["device"])
@@ -76,6 +78,8 @@ class _Tun(Kind):
             execute("ip", "tuntap", "add", "dev", name, "mode", "tun", "vnet_hdr")
         size = ("mtu", str(value["mtu"]), "txqueuelen", str(value["queue"]))
         execute("ip", "link", "set", "dev", name, *size, "up")
+        if change.get("address"):
+            execute("ip", "address", "replace", f"{change['address']}/32", "dev", name)
 
     def undo(self, change: Change, before: Any) -> None:
         if before is not None:
@@ -86,16 +90,21 @@ class _Tun(Kind):
 
 
 class _Entry(Kind):
-    """The route to the host ``to`` by ``device`` in the routing table ``table``; ``value`` is whether it is there."""
+    """The route to the host ``to`` by ``device``, and by the router ``via`` if one is named, in the routing table
+    ``table``; ``value`` is whether it is there.
+    """
+
+    def _way(self, change: Change) -> list[str]:
+        return [*(("via", change["via"]) if change.get("via") else ()), "dev", change["device"]]
 
     def before(self, change: Change) -> bool:
         with contextlib.suppress(Refused):  # a table without any route is none
             found = execute("ip", "route", "show", "table", str(change["table"]), "exact", f"{change['to']}/32")
-            return _has(found.split(), ["dev", change["device"]])
+            return _has(found.split(), self._way(change))
         return False
 
     def make(self, change: Change) -> None:
-        way = (f"{change['to']}/32", "dev", change["device"], "table", str(change["table"]))
+        way = (f"{change['to']}/32", *self._way(change), "table", str(change["table"]))
         execute("ip", "route", "replace" if change["value"] else "del", *way)
 
     def undo(self, change: Change, before: Any) -> None:

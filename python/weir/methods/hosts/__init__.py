@@ -1,6 +1,7 @@
 """Real machines over SSH: an inventory gives each host of the plan a node, on which an agent sends and receives.
 
-Links are as they are, and the scenario's topology is a claim, which a calibration checks before the traffic
+Links are as they are, or emulated by a node between (:mod:`weir.methods.hosts._emulator`) or by each node
+(:mod:`weir.methods.hosts._own`). The scenario's topology is a claim, which a calibration checks before the traffic
 (:mod:`weir.methods.hosts._calibration`). One connection a node carries everything for all cells of a run. Whatever is
 changed on a node is in a journal there, and is undone when the run has ended, however it ends (:mod:`weir.deploy`).
 """

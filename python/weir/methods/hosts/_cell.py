@@ -33,6 +33,7 @@ from weir.methods.hosts._controls import Controls
 from weir.methods.hosts._emulator import Between
 from weir.methods.hosts._fleet import Fleet, Member, together
 from weir.methods.hosts._losses import losses
+from weir.methods.hosts._own import Own
 from weir.methods.hosts._settings import WISHED, changes, limits
 from weir.methods.hosts._times import Times
 from weir.methods.hosts._work import Work
@@ -102,9 +103,15 @@ class Cell:
         """The node that is the network, if one is."""
         if inventory.emulator is not None and between is not None:
             self._between = Between(plan, inventory.emulator, members[-1], self._members)
+        self._own: Own | None = None
+        """The emulators at the hosts, if they are the network."""
+        if inventory.network == "emulated" and self._between is None:
+            self._own = Own(plan, self._members)
         self._failed: dict[str, str] = {}
         self._begin_ns = 0
         self._processes: list[Process] = []
+        self._at: dict[str, Member] = {}
+        """The node of each process, by the name of the process."""
 
     @property
     def nodes(self) -> list[str]:
@@ -115,8 +122,9 @@ class Cell:
         """Brings the programs to its nodes, where they are not yet."""
         with self._timed("agents_s"):
             together(_agent, self._all)
-            if self._between is not None:
-                self._between.deploy()
+            for network in (self._between, self._own):
+                if network is not None:
+                    network.deploy()
 
     def execute(self) -> Outcome:
         """Executes it; see :meth:`weir.methods.Method.execute`."""
@@ -155,8 +163,7 @@ class Cell:
         session = Session(checks, Heard(Remains(expected=files_of(self._plan))))
         try:
             with session:
-                if self._between is not None:
-                    self._start_emulator(self._between, session)
+                self._start_emulators(session)
                 with self._timed("calibration_s"):
                     self._calibrate()
                 self._start(session, names, agents)
@@ -210,9 +217,14 @@ class Cell:
 
     def _configure(self) -> dict[str, Sequence[Mapping[str, Any]]]:
         """Changes the nodes; what was changed, by node."""
-        gateways = None if self._between is None else self._between.gateways
-        wanted = changes(self._plan, {host: member.address for host, member in self._members.items()}, gateways)
-        pairs = [(member, [*wanted[host], *self._besides(host, member)]) for host, member in self._members.items()]
+        network = self._between or self._own
+        addresses = {host: member.address for host, member in self._members.items()}
+        wanted = changes(self._plan, addresses, None if network is None else network.ways)
+        own = {} if self._own is None else {host: self._own.changes(host) for host in self._members}
+        pairs = [
+            (member, [*own.get(host, ()), *wanted[host], *self._besides(host, member)])
+            for host, member in self._members.items()
+        ]
         if self._between is not None:
             pairs.append((self._between.member, self._between.changes()))
         done = together(lambda pair: pair[0].keeper.apply(pair[1]), pairs)
@@ -254,18 +266,28 @@ class Cell:
         with self._timed("ready_s"):
             for (host, member), agent in zip(self._members.items(), agents, strict=True):
                 told = job(plan, hosts, FIRST_PORT, _ends(self._plan.flows, host), names[member.name], token)
-                about = {key: value for key, value in told.items() if key not in _PRIVATE}
-                self._keep(f"job-{member.name}.json", about)
+                self._keep_job(member.name, told)
+                self._at[member.name] = member
                 command = (*(_AT_ONCE if member.keeper.is_root else ()), agent)
                 self._processes.append(session.start(member.name, member.place, command, told))
             session.await_ready(self._processes[-len(self._members) :])
 
-    def _start_emulator(self, between: Between, session: Session) -> None:
-        """Starts the emulator: from now on, packets pass."""
+    def _start_emulators(self, session: Session) -> None:
+        """Starts the emulator of the node between, or those of the hosts: from now on, packets pass."""
+        if self._between is None and self._own is None:
+            return
         with self._timed("emulator_s"):
-            process, told = between.start(session, self._document)
-        self._keep(f"job-{between.name}.json", {key: value for key, value in told.items() if key not in _PRIVATE})
-        self._processes.append(process)
+            if self._between is not None:
+                started = [(self._between.member, *self._between.start(session, self._document))]
+            elif self._own is not None:
+                started = self._own.start(session, self._document)
+        for member, process, told in started:
+            self._keep_job(process.name, told)
+            self._processes.append(process)
+            self._at[process.name] = member
+
+    def _keep_job(self, name: str, told: Mapping[str, Any]) -> None:
+        self._keep(f"job-{name}.json", {key: value for key, value in told.items() if key not in _PRIVATE})
 
     # The run.
 
@@ -274,13 +296,14 @@ class Cell:
         from weir import _weir
 
         together(lambda member: member.ask_clock(_READINGS), self._everyone)
-        delays = self._between is not None and self._plan.measure.delay_ns > 0
+        is_ours = self._between is not None or self._own is not None
+        delays = is_ours and self._plan.measure.delay_ns > 0
         merger = Merger(pa.array(_weir.event_kinds(), pa.string()), delays)
         worst = max(member.readings[-1].error_ns for member in self._everyone)
         self._begin_ns = here_ns() + round(_AHEAD_S * 1e9) + 4 * worst
         times = Times(self._begin_ns, self._everyone)
-        for process, member in zip(self._processes, self._everyone, strict=True):
-            process.send(times.start(member))
+        for process in self._processes:
+            process.send(times.start(self._at[process.name]))
         end_s = self._plan.end_ns / 1e9
         held: list[tuple[str, Frame]] = []
         deadline = self._begin_ns / 1e9 + end_s + _GRACE_S
@@ -288,14 +311,14 @@ class Cell:
             require_windows(self._plan, frame)
             self._watcher.take(frame)
             if times.holds(frame):
-                held.append((process.name, frame))
+                held.append((self._at[process.name].name, frame))
                 continue
             self._write(merger, frame)
         self._last_readings()
         times.finish()
         known = [times.corrected(name, frame) for name, frame in held]
         unseen: Iterator[Frame] = iter(())
-        if self._between is None:  # the emulator says what it has dropped
+        if not is_ours:  # the emulator says what it has dropped
             unseen = losses((one for one in known if one.table == "flows"), session.heard.stats)
         for frame in (*known, *unseen):
             self._write(merger, frame)
@@ -328,11 +351,11 @@ class Cell:
 
     def _fail(self, by: Process, error: ProcessError) -> float:
         """A node failed: the others are stopped, and have some seconds to say what they have."""
-        member = next(member for member in self._everyone if member.name == by.name)
-        if by.name not in self._failed:
-            self._failed[by.name] = _why(member, error, self._begin_ns)
+        member = self._at[by.name]
+        if member.name not in self._failed:
+            self._failed[member.name] = _why(member, error, self._begin_ns)
         for process in self._processes:
-            if process.name not in self._failed:
+            if process is not by:
                 with contextlib.suppress(ProcessError):
                     process.send({"command": "stop"})
         return time.monotonic() + _STOP_S

@@ -23,14 +23,14 @@ from weir.methods.hosts._fleet import Member
 from weir.methods.hosts._settings import peers
 from weir.plan import Plan
 
-__all__ = ["Between"]
+__all__ = ["FIRST", "LOOSE", "PROGRAM", "QUEUE", "Between", "device"]
 
-_PROGRAM = "weir-emu"
-_FIRST = 10_000
+PROGRAM = "weir-emu"
+FIRST = 10_000
 """Of the routing tables, one for each host, and the order of the rules that lead to them."""
-_QUEUE = 10_000
+QUEUE = 10_000
 """Packets that wait in a device for the emulator, which takes all at once (:mod:`weir.hosts.wiring`)."""
-_LOOSE = "2"
+LOOSE = "2"
 """Value of ``rp_filter`` with which a device passes packets whose source is reached by another one."""
 
 
@@ -66,9 +66,9 @@ class Between:
         return self.member.name
 
     @property
-    def gateways(self) -> dict[int, str]:
-        """The address to which the node of each host sends what is for others."""
-        return {host: way.gateway for host, way in self._ways.items()}
+    def ways(self) -> dict[int, dict[str, str]]:
+        """How the node of each host sends what is for others: to the address of this node there."""
+        return {host: {"via": way.gateway} for host, way in self._ways.items()}
 
     def changes(self) -> list[Change]:
         """What has to be changed at its node: devices, routing tables and rules; forwarding only of their devices."""
@@ -77,10 +77,10 @@ class Between:
         for host, way in self._ways.items():
             if not way.is_present:
                 found.append(route(self._members[host].address, [], by=way.interface))
-            name = _device(host)
+            name = device(host)
             found += [
-                tun(name, mtus[host], _QUEUE),
-                sysctl(f"net/ipv4/conf/{name}/rp_filter", _LOOSE),
+                tun(name, mtus[host], QUEUE),
+                sysctl(f"net/ipv4/conf/{name}/rp_filter", LOOSE),
                 sysctl(f"net/ipv4/conf/{name}/forwarding", "1"),
             ]
         found += [
@@ -88,21 +88,21 @@ class Between:
             for name in sorted({way.interface for way in self._ways.values()})
         ]
         for host, others in peers(self._plan).items():
-            table = _FIRST + host
-            found += [entry(table, self._members[peer].address, _device(host)) for peer in others]
+            table = FIRST + host
+            found += [entry(table, self._members[peer].address, device(host)) for peer in others]
             found.append(rule(self._members[host].address, self._ways[host].interface, table, table))
         return found
 
     def deploy(self) -> str:
         """Brings the emulator to the node; its path there."""
-        if _PROGRAM not in self.member.programs:
-            self.member.programs[_PROGRAM] = deploy(self.member.keeper, _PROGRAM)
-        return self.member.programs[_PROGRAM]
+        if PROGRAM not in self.member.programs:
+            self.member.programs[PROGRAM] = deploy(self.member.keeper, PROGRAM)
+        return self.member.programs[PROGRAM]
 
     def start(self, session: Session, document: Mapping[str, Any]) -> tuple[Process, dict[str, Any]]:
         """Starts the emulator, and waits until packets pass; its process and job."""
         hosts = [
-            {"node": host, "netns": None, "address": member.address, "device": _device(host)}
+            {"node": host, "netns": None, "address": member.address, "device": device(host)}
             for host, member in self._members.items()
         ]
         told = job(document, hosts, FIRST_PORT)
@@ -112,7 +112,8 @@ class Between:
         return process, told
 
 
-def _device(host: int) -> str:
+def device(host: int) -> str:
+    """The TUN device of the host at a node of the plan."""
     return f"weirh{host}"
 
 

@@ -65,6 +65,8 @@ class Member:
     """Paths of deployed programs, by name."""
     boot: str = ""
     """Of its kernel, once it was asked."""
+    ways: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Device and router by which it reached an address before it was changed."""
     described: bool = False
     """Whether a cell has its environment."""
     _asked_s: float | None = None

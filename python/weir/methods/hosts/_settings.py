@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from weir.deploy import Change, route, sysctl
+from weir.hosts import ends
 from weir.hosts.programs import require_settings
 from weir.hosts.wiring import WiringError, refuse_old_stacks, route_options, switches
 from weir.inventory import Inventory
@@ -45,13 +46,10 @@ def obstacle(plan: Plan, inventory: Inventory) -> str | None:
         require_settings(plan)
     except (WiringError, MethodError) as error:
         return str(error)
-    if inventory.network == "emulated" and inventory.emulator is None:
-        return (
-            "network: emulated needs a node between the others that is the network (`emulator: SET`): that the hosts "
-            "themselves emulate their links is not possible yet"
-        )
     if not plan.flows:
         return "the plan has no flow"
+    if inventory.network == "emulated" and inventory.emulator is None and (why := ends.obstacle(plan)) is not None:
+        return f"network: emulated without `emulator`: {why}"
     if len(plan.flows) > _PORTS:
         return f"the plan has {len(plan.flows)} flows; this method has ports for {_PORTS}"
     if plan.measure.trace is not None:
@@ -62,14 +60,14 @@ def obstacle(plan: Plan, inventory: Inventory) -> str | None:
 
 
 def changes(
-    plan: Plan, addresses: Mapping[int, str], gateways: Mapping[int, str] | None = None
+    plan: Plan, addresses: Mapping[int, str], ways: Mapping[int, Mapping[str, str]] | None = None
 ) -> dict[int, list[Change]]:
     """For each host of ``plan`` what has to be changed at its node.
 
     Args:
         plan: The plan.
         addresses: Those of the hosts.
-        gateways: The address to which each host sends what is for others; ``None``: their ways are as they are.
+        ways: How each host sends what is for others (``via`` a neighbour, or ``by`` a device); ``None``: as it does.
     """
     wanted: dict[int, dict[str, str]] = {host: {} for host in hosts_of(plan)}
     for flow, tcp in tcp_flows(plan):
@@ -82,11 +80,13 @@ def changes(
         wanted[host][name] = value
     found = {host: [sysctl(name, value) for name, value in values.items()] for host, values in wanted.items()}
     options = {pair: _unusual(words) for pair, words in route_options(plan).items()}
-    if gateways is not None:
+    if ways is not None:
         options = {(host, peer): options.get((host, peer), []) for host, all_ in peers(plan).items() for peer in all_}
     for (host, peer), words in options.items():
-        if words or gateways is not None:
-            found[host].append(route(addresses[peer], words, via=gateways[host] if gateways else None))
+        if words or ways is not None:
+            way = {} if ways is None else ways[host]
+            source = ["src", addresses[host]] if "by" in way else []  # the device has no address of its own
+            found[host].append(route(addresses[peer], [*source, *words], **way))
     return found
 
 
