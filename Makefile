@@ -58,7 +58,7 @@ test: $(READY) ## all tests, Rust then Python
 	@echo '==> cargo test' >&2
 	@cargo test $(WORKSPACE) --exclude weir-py --quiet
 	@echo '==> pytest' >&2
-	@$(BIN)/python -m pytest -q
+	@scripts/test
 
 .PHONY: check
 check: $(EXT) ## formatting, lints, types, and documents that are generated
