@@ -19,7 +19,7 @@ from weir.metrics.measure import Scalar
 from weir.metrics.reference import Reference, parse_reference
 from weir.run import Cell, Run
 
-__all__ = ["Kept", "evaluate_stored", "name_of", "names_needed", "record"]
+__all__ = ["Kept", "KeptSource", "evaluate_stored", "kept_name", "name_of", "names_needed", "record"]
 
 Kept: TypeAlias = float | str | None
 """A value in the unit of its metric; ``None``: undefined; a text: why it could not be computed, or, after ``>``, a
@@ -46,7 +46,12 @@ def record(run: Run, cell: Cell, expectations: Iterable[Expectation | Mapping[st
 def names_needed(run: Run, cell: Cell, expectations: Iterable[Expectation | Mapping[str, Any]]) -> set[str]:
     """The names of the values that `record` would return for ``cell``; reads no table."""
     source, nodes = _started(run, expectations)
-    return {_name((*reference.key, over)) for reference, over in source.needs(nodes, cell)}
+    return {kept_name(reference, over) for reference, over in source.needs(nodes, cell)}
+
+
+def kept_name(reference: Reference, over: str = "") -> str:
+    """The name under which the value of ``reference`` is kept; ``over`` as in :meth:`Source.amount`."""
+    return _name((*reference.key, over))
 
 
 def name_of(metric: str) -> str:
@@ -55,7 +60,7 @@ def name_of(metric: str) -> str:
     Raises:
         MetricError: it is malformed, or the metric does not exist.
     """
-    return _name((*parse_reference(metric).key, ""))
+    return kept_name(parse_reference(metric))
 
 
 def _started(
@@ -81,12 +86,12 @@ def evaluate_stored(
         kept: by id of the cell, what `record` returned. A cell that is not in it was not executed.
         level: confidence level of the intervals.
     """
-    judges = judges_of(_KeptSource(run, kept), expectations, level)
+    judges = judges_of(KeptSource(run, kept), expectations, level)
     return [judge.verdict() if isinstance(judge, Judge) else judge for judge in judges]
 
 
-class _KeptSource(Source):
-    """Supplies kept values instead of computing them."""
+class KeptSource(Source):
+    """Supplies kept values, by id of the cell and name, instead of computing them."""
 
     def __init__(self, run: Run, kept: Mapping[str, Mapping[str, Kept]]) -> None:
         super().__init__(run)
@@ -96,7 +101,13 @@ class _KeptSource(Source):
         values = self._kept.get(cell.id)
         if values is None:
             return "not every cell of it was executed"
-        return _scalar(values.get(_name((*reference.key, over)), f"{reference.text} was not kept"))
+        return _scalar(values.get(kept_name(reference, over), f"{reference.text} was not kept"))
+
+    def exchange(self, kept: Mapping[str, Mapping[str, Kept]]) -> None:
+        """Supplies other values from now on."""
+        self._kept = kept
+        self.known.clear()
+        self.used.clear()
 
 
 def _name(key: tuple[object, ...]) -> str:

@@ -1,7 +1,8 @@
 """Which claims of the papers reproduce?
 
 `work_of` says which cells of a scenario have no stored result, `execute` executes them and stores each, `judge` decides
-the papers' claims on what is stored, `write` writes the pages, and `verify` executes a few stored cells again.
+the papers' claims on what is stored, `write` writes the pages, `verify` executes a few stored cells again, and
+`weaknesses` finds checks that no result could refute.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from weir.study.claims._execute import Plan, Work, execute, work_of
 from weir.study.claims._judge import Answer, Judged, Part, State, judge, states
 from weir.study.claims._page import Pages, write
 from weir.study.claims._papers import Claim, Papers, read_papers
+from weir.study.claims._refute import Weakness, parts_of, weaknesses
 from weir.study.claims._store import Result, Store, Unit
 from weir.study.claims._verify import Verified, verify
 
@@ -26,12 +28,15 @@ __all__ = [
     "Store",
     "Unit",
     "Verified",
+    "Weakness",
     "Work",
     "execute",
     "judge",
+    "parts_of",
     "read_papers",
     "states",
     "verify",
+    "weaknesses",
     "work_of",
     "write",
 ]

@@ -183,10 +183,12 @@ def _factor(figure: Figure, frames: list[Any], table: Table | None) -> Drawing:
         ]
         points = pl.concat([points, pl.DataFrame(told, schema=points.schema, orient="row")])
         names += [row for row in table.values if row not in names]
-    many = len(names) > 2 and table is not None
+    many = len(names) > 2 and table is not None and not figure.options.get("together")
     base = alt.Chart(named("points"))
-    x = alt.X("x:Q", title=figure.options["axis"])
-    y = alt.Y("value:Q", title=figure.options["unit"], scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=4))
+    log = bool(figure.options.get("log"))
+    x = alt.X("x:Q", title=figure.options["axis"], scale=alt.Scale(type="log") if log else alt.Undefined)
+    ends = alt.Scale(type="log") if log else alt.Scale(zero=False)
+    y = alt.Y("value:Q", title=figure.options["unit"], scale=ends, axis=alt.Axis(tickCount=4))
     sources = [_OURS, _PAPERS]
     dash = alt.StrokeDash(
         "source:N", title=None, scale=alt.Scale(domain=sources, range=[[1, 0], [3, 2]]),

@@ -27,7 +27,8 @@ weir is to reproduce {number} claims of five publications. This page says of eac
 **{tally}.** A claim has one or more parts, each a check of a scenario ([the language](checks.md)). It reproduces *in
 part* if some parts hold and others do not; it is open if fewer parts are decided than not. A part is judged at the
 papers' size if its cells were executed at that size, and else at the reduced size of the scenario's quick version,
-which the table says.
+which the table says. Every comparison can fail: a test changes the numbers of each check, within what the links of its
+scenario carry, until it does.
 """
 _HOW = """## Where the results come from
 
