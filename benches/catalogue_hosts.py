@@ -94,10 +94,16 @@ class Row:
         """What its executions by ``method`` decide."""
         return {verdict.outcome for verdict in self.said.get(method, ())} & {"holds", "fails"}
 
-    def same(self, one: str, other: str) -> bool | None:
-        """Whether two methods reach the same verdict each time; ``None``: one never reaches any."""
+    def agreement(self, one: str, other: str) -> str | None:
+        """How two methods agree: ``same`` or ``differs`` if each decides a claim in one way; ``varies`` if executions
+        by one of them decide it differently; ``None``: one never decides it.
+        """
         ours, theirs = self.outcomes(one), self.outcomes(other)
-        return None if not ours or not theirs else len(ours | theirs) == 1
+        if not ours or not theirs:
+            return None
+        if len(ours) > 1 or len(theirs) > 1:
+            return "varies"
+        return "same" if ours == theirs else "differs"
 
 
 def links_of(cell: Cell) -> testbed.LinkOptions:
@@ -246,8 +252,9 @@ def table(entries: Sequence[Entry], methods: Sequence[str], times: int) -> str:
         f"|---|--:|{'--:|' * len(methods)}--:|",
         *(_summary(entry, methods) for entry in done),
         "",
-        "A claim counts as held if it held each time. The last column counts the claims with one verdict by `emul` and",
-        "`hosts` in all executions, of those that both decided.",
+        "A claim counts as held if it held each time. The last column counts the claims that `emul` and `hosts` decide",
+        "alike, of those that both decide. A claim **varies** if executions by one method decide differently: then no",
+        "verdict compares methods.",
         "",
         "## Claims",
         "",
@@ -257,7 +264,8 @@ def table(entries: Sequence[Entry], methods: Sequence[str], times: int) -> str:
     for entry in done:
         for row in entry.rows():
             cells = " | ".join(_cell(shown(row.said.get(method, ()))) for method in methods)
-            mark = {True: "", False: "**differs** ", None: ""}[row.same("emul", "hosts")]
+            agreement = row.agreement("emul", "hosts")
+            mark = f"**{agreement}** " if agreement in ("differs", "varies") else ""
             lines.append(f"| {mark}{_cell(row.claim)} | {cells} |")
     missing = [(entry.name, method, why) for entry in entries for method, why in entry.without.items()]
     if missing:
@@ -269,8 +277,10 @@ def table(entries: Sequence[Entry], methods: Sequence[str], times: int) -> str:
 def _summary(entry: Entry, methods: Sequence[str]) -> str:
     rows = list(entry.rows())
     held = [str(sum(row.outcomes(m) == {"holds"} for row in rows)) if entry.by(m) else "" for m in methods]
-    same = [answer for row in rows if (answer := row.same("emul", "hosts")) is not None]
-    return f"| `{entry.name}` | {len(rows)} | {' | '.join(held)} | {sum(same)} of {len(same)} |"
+    count = Counter(row.agreement("emul", "hosts") for row in rows)
+    varies = f", {count['varies']} vary" if count["varies"] else ""
+    of = f"{count['same']} of {count['same'] + count['differs']}{varies}"
+    return f"| `{entry.name}` | {len(rows)} | {' | '.join(held)} | {of} |"
 
 
 def _cell(text: str) -> str:
@@ -335,7 +345,7 @@ def main() -> int:
         if asked.table is not None:
             asked.table.write_text(text, encoding="utf-8")
     print(text)
-    different = [row for entry in entries for row in entry.rows() if row.same("emul", "hosts") is False]
+    different = [row for entry in entries for row in entry.rows() if row.agreement("emul", "hosts") == "differs"]
     return 1 if different else 0
 
 
