@@ -424,6 +424,7 @@ NAMED_CONTROLS = {
     "crates/weir-bpf/src/main.rs": "an example in its help",
     "lab/_kernel.py": "those that the configuration of the lab's kernel builds",
     "methods/sim.py": "Reno stands for a user's control where nothing is executed",
+    "scenario/_distribution.py": "a distribution, which is called constant too",
     "scenario/_transport.py": "the kernel's, which `linux:NAME` may name",
     "study/_draw.py": "those that both the kernel and weir have, of which cells are drawn",
 }

@@ -9,6 +9,8 @@
 //! ack N                  an acknowledgement of N packets, in one call
 //! rounds N TIME          N round trips of one window each, packet by packet
 //! loss | rto | undo      fast retransmission, timeout, undo of the last of them
+//! init                   the connection begins anew, with the fields that are there
+//! complete               a reduction is complete
 //! FIELD = N              what must hold; `ssthresh = N` calls the operation
 //! FIELD in A..B          bounds included
 //! ```
@@ -18,7 +20,7 @@ mod common;
 
 use common::{Flow, options};
 use std::{fs, path::PathBuf};
-use weir_cc::{Sock, list};
+use weir_cc::{CaEvent, Sock, list};
 
 #[test]
 fn every_vector_of_every_congestion_control_holds() {
@@ -68,6 +70,8 @@ fn run(flow: &mut Flow, step: &[&str], place: &str) -> usize {
         }
         ["loss"] => _ = flow.lose(),
         ["rto"] => _ = flow.time_out(),
+        ["init"] => flow.checked(|cc| cc.init()),
+        ["complete"] => flow.event(CaEvent::CompleteCwr),
         ["undo"] => _ = flow.undo(),
         ["ssthresh", "=", expected] => {
             let threshold = flow.checked(|cc| cc.ssthresh());
@@ -105,6 +109,7 @@ fn field_of<'a>(sock: &'a mut Sock, name: &str, place: &str) -> &'a mut u32 {
         "snd_ssthresh" => &mut sock.snd_ssthresh,
         "snd_una" => &mut sock.snd_una,
         "snd_nxt" => &mut sock.snd_nxt,
+        "lost" => &mut sock.lost,
         "prior_cwnd" => &mut sock.prior_cwnd,
         "pacing_status" => &mut sock.pacing_status,
         _ => panic!("{place}: no field {name}"),

@@ -12,6 +12,39 @@ use weir_cc::{AckSample, Algorithm, CaEvent, CaState, Instance, PRIVATE_WORDS, S
 pub struct Flow {
     pub cc: Instance,
     state_bytes: usize,
+    fastest: u64,
+    fixed: bool,
+}
+
+/// What sets a control apart from the others by its definition.
+pub struct Nature {
+    /// Options with which slow start doubles the window each round trip.
+    pub standard: &'static [(&'static str, i64)],
+    /// Most packets that the window gains for an acknowledged one.
+    pub fastest: u64,
+    /// The share of the window that a loss keeps, where there is no queue: bounds.
+    pub kept: (f64, f64),
+    /// The window never changes, so that nothing that the suite requires of a window applies.
+    pub fixed: bool,
+}
+
+/// The nature of the control `name`.
+pub fn nature(name: &str) -> Nature {
+    let usual = Nature { standard: &[], fastest: 1, kept: (0.45, 0.92), fixed: false };
+    match name {
+        // Doubles the window every other round trip.
+        "vegas" => Nature { standard: &[("every_other", 0)], ..usual },
+        // Keeps what the path carried, which is all of it.
+        "westwood" => Nature { kept: (0.45, 1.0), ..usual },
+        // Takes off what was lost, and no more.
+        "relentless" => Nature { kept: (0.45, 1.0), ..usual },
+        // Triples the window until n flows in slow start would have it.
+        "multcp" => Nature { fastest: 2, ..usual },
+        // Gains 2^rho - 1 packets for an acknowledged one; rho is 1 on the reference path.
+        "hybla" => Nature { standard: &[("rtt0", 1000)], fastest: 1 << 16, ..usual },
+        "constant" => Nature { fixed: true, fastest: 1 << 30, ..usual },
+        _ => usual,
+    }
 }
 
 /// Options by name.
@@ -26,7 +59,8 @@ impl Flow {
         cc.sock.tcp_mstamp_us = 1_000_000;
         cc.sock.is_cwnd_limited = 1;
         cc.init();
-        Flow { cc, state_bytes: algorithm.describe().state_bytes as usize }
+        let Nature { fastest, fixed, .. } = nature(algorithm.name());
+        Flow { cc, state_bytes: algorithm.describe().state_bytes as usize, fastest, fixed }
     }
 
     /// A flow in congestion avoidance at `cwnd` with a round-trip time of `rtt_us`.
@@ -62,9 +96,13 @@ impl Flow {
         sock.snd_una = sock.snd_una.wrapping_add(acked.wrapping_mul(sock.mss_cache));
         sock.delivered = sock.delivered.wrapping_add(acked);
         let ack = sock.snd_una;
+        self.checked(|cc| cc.in_ack_event(2));
         self.checked(|cc| cc.cong_avoid(ack, acked));
         let grown = u64::from(self.cwnd().saturating_sub(before));
-        assert!(grown <= u64::from(acked) + 1, "{acked} acknowledged packets grew the window by {grown}");
+        assert!(
+            grown <= self.fastest * u64::from(acked) + 1,
+            "{acked} acknowledged packets grew the window by {grown}"
+        );
     }
 
     /// A round-trip time sample.
@@ -102,8 +140,11 @@ impl Flow {
 
     /// A retransmission timeout: the window falls to one packet. Returns the threshold.
     pub fn time_out(&mut self) -> u32 {
+        self.take_threshold();
         self.checked(|cc| cc.cwnd_event(CaEvent::Loss));
-        let threshold = self.enter(CaState::Loss);
+        let threshold = self.cc.sock.snd_ssthresh;
+        assert!(threshold >= 2, "a threshold of {threshold} after a timeout");
+        self.change_state(CaState::Loss);
         self.cc.sock.snd_cwnd = 1;
         self.cc.sock.snd_cwnd_cnt = 0;
         self.change_state(CaState::Open);
@@ -131,14 +172,20 @@ impl Flow {
     }
 
     fn enter(&mut self, state: CaState) -> u32 {
+        let threshold = self.take_threshold();
+        self.change_state(state);
+        threshold
+    }
+
+    /// The threshold of a reduction that begins.
+    fn take_threshold(&mut self) -> u32 {
         self.cc.sock.prior_cwnd = self.cwnd();
         self.cc.sock.prior_ssthresh = self.cc.sock.snd_ssthresh;
         let before = self.cwnd();
         let threshold = self.checked(|cc| cc.ssthresh());
         assert!(threshold >= 2, "a threshold of {threshold}");
-        assert!(threshold <= before.max(2), "a loss at {before} gave a threshold of {threshold}");
+        assert!(threshold <= before.max(2) || self.fixed, "a loss at {before} gave a threshold of {threshold}");
         self.cc.sock.snd_ssthresh = threshold;
-        self.change_state(state);
         threshold
     }
 

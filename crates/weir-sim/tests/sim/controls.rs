@@ -6,7 +6,7 @@ use weir_cc_build::Confinement;
 use weir_plan::{Source, Stack};
 use weir_sim::{Options, Tables};
 
-use crate::common::{MS, S, add_flow, droptail, dumbbell, events, run_with, tcp};
+use crate::common::{MS, S, add_flow, droptail, dumbbell, events, goodput, run_with, tcp};
 use crate::determinism::assert_same;
 
 const MBIT: u64 = 1_000_000;
@@ -53,4 +53,47 @@ fn the_floor_of_rate_halving_is_the_control_s() {
     assert_same(&tables("reno", Stack::Linux), &tables(copy, Stack::Linux), &[]).expect("it halves no rate");
     assert_same(&tables("reno", Stack::Linux26), &tables(copy, Stack::Linux26), &[])
         .expect_err("without the operation the window stops at the threshold");
+}
+
+/// A control that keeps a window of `window` packets while `in_ack_event` finds what `cong_avoid` finds afterwards, and
+/// one packet otherwise.
+const WITNESS: &str = r#"
+#include "weir_cc.h"
+#define OPTIONS(OPTION) OPTION(window, 20, 1, 1000, "packets")
+WEIR_CC_OPTIONS(OPTIONS)
+struct witness { u32 una; u32 delivered; u32 flags; };
+static void witness_event(struct sock *sk, u32 flags)
+{
+	struct witness *ca = inet_csk_ca(sk);
+	ca->una = tcp_sk(sk)->snd_una;
+	ca->delivered = tcp_sk(sk)->delivered;
+	ca->flags = flags;
+}
+static void witness_avoid(struct sock *sk, u32 ack, u32 acked)
+{
+	const struct witness *ca = inet_csk_ca(sk);
+	bool is_told = ca->una == ack && ca->delivered == tcp_sk(sk)->delivered;
+	bool is_plain = ca->flags == CA_ACK_WIN_UPDATE;
+	(void)acked;
+	tcp_sk(sk)->snd_cwnd = is_told && is_plain ? OPT(sk, window) : 1;
+}
+static u32 witness_ssthresh(struct sock *sk) { return tcp_sk(sk)->snd_cwnd; }
+#define OPS(OP) OP(in_ack_event, witness_event) OP(cong_avoid, witness_avoid) \
+	OP(ssthresh, witness_ssthresh) OP(undo_cwnd, tcp_reno_undo_cwnd)
+WEIR_CC_ABOUT("Witness", 2026, "a test")
+WEIR_CC_REGISTER(witness, "witness", 0, struct witness, OPS)
+"#;
+
+#[allow(clippy::disallowed_methods, reason = "a test writes a source")]
+#[test]
+fn in_ack_event_comes_after_the_acknowledgement_is_counted() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let source = folder.path().join("witness.c");
+    fs::write(&source, WITNESS).expect("a folder of the test's own");
+    weir_cc_build::permit_loading();
+    let built = weir_cc_build::build(&source, folder.path(), &Confinement::Off).expect("it compiles");
+    let tables = tables(built.to_str().expect("UTF-8"), Stack::Linux);
+    // 20 packets of 1448 bytes each 40 ms and their transmission; one packet would be 36 kB/s.
+    let rate = goodput(&tables, 0, 5 * S, 20 * S) / 8.0;
+    assert!(rate > 500_000.0, "{rate} bytes a second");
 }

@@ -89,7 +89,6 @@ impl Sender {
             tsecr: ack.tsecr,
             ..NO_EVENT
         };
-        self.cc.in_ack_event(if event.ece { 4 } else { 0 });
         let prior_high = self.high_sacked;
         if self.sack && !ack.sack.is_empty() {
             self.take_sack(now, ack, &mut event);
@@ -112,6 +111,7 @@ impl Sender {
             self.learn_rtt(now, &mut event);
             self.adapt_reordering_window(now);
         }
+        self.cc.in_ack_event(ack_flags(ack, &event));
         self.react(now, &mut event);
     }
 
@@ -123,9 +123,12 @@ impl Sender {
         if self.sack && !ack.sack.is_empty() {
             self.take_sack(now, ack, &mut event);
             self.cc.sock.delivered += event.delivered;
-            if event.dsack || !nothing_out {
-                self.alert(now, &mut event);
-            }
+        }
+        if nothing_out && ack.ack == self.board.una {
+            self.cc.in_ack_event(ack_flags(ack, &event));
+        }
+        if self.sack && !ack.sack.is_empty() && (event.dsack || !nothing_out) {
+            self.alert(now, &mut event);
         }
         if nothing_out && ack.ack == self.board.una && self.timer.probing() {
             self.resolve_probe(now, &event);
@@ -341,6 +344,14 @@ impl Sender {
         sock.mdev_us = self.rtt.mdev_us4;
         sock.rtt_min_us = self.rtt.min_us();
     }
+}
+
+/// Linux' flags of `in_ack_event`: a change of the peer's window, an acknowledgement that header prediction does not
+/// expect, the echo of a congestion mark. The peer's window never changes here without an advance.
+#[inline]
+fn ack_flags(ack: &Ack, event: &Event) -> u32 {
+    let unexpected = !event.una_advanced || event.ece || !ack.sack.is_empty();
+    u32::from(unexpected) | u32::from(event.una_advanced) << 1 | u32::from(event.ece) << 2
 }
 
 /// Round-trip time from an echoed timestamp, microseconds; whole milliseconds, at least one, as in Linux
