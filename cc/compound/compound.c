@@ -28,7 +28,7 @@ WEIR_CC_OPTIONS(COMPOUND_OPTIONS)
 #endif
 
 enum {
-	COMPOUND_ROOT_STEPS = 32, /* digits of the root of a 64-bit number */
+	COMPOUND_ROOT_STEPS = 22, /* digits of the root */
 };
 
 struct compound {
@@ -40,17 +40,23 @@ struct compound {
 	u32 gain;         /* growth of the delay window in this round trip, 1/1024 packet */
 };
 
-/* The integer square root: one binary digit a step, from the top. */
+/*
+ * The integer square root of a number below 2^44: one binary digit a step, from the top. The sign of the rest decides
+ * without a branch, because the BPF verifier would follow both outcomes of each step.
+ */
 static u32 compound_root(u64 x)
 {
-	u64 root = 0, bit;
+	u64 root = 0, next;
+	s64 rest;
 	u32 step;
 
 	COMPOUND_UNROLL
-	for (step = 0; step < COMPOUND_ROOT_STEPS; step++) {
-		bit = 1ULL << (COMPOUND_ROOT_STEPS - 1 - step);
-		if ((root + bit) * (root + bit) <= x)
-			root += bit;
+	for (step = 1; step <= COMPOUND_ROOT_STEPS; step++) {
+		next = root | 1ULL << (COMPOUND_ROOT_STEPS - step);
+		rest = (s64)(x - next * next) >> 63;
+		/* Hides what the sign was from the compiler, which would make a branch of it. */
+		__asm__ __volatile__("" : "+r"(rest));
+		root |= next & ~(u64)rest;
 	}
 	return root;
 }
@@ -58,7 +64,7 @@ static u32 compound_root(u64 x)
 /* alpha x window^0.75 - 1 packets, 1/1024: the square root times its own square root. */
 static u32 compound_gain(const struct sock *sk, u32 window)
 {
-	u64 bounded = min_t(u32, window, WEIR_VEGAS_MAX_WINDOW);
+	u64 bounded = min_t(u32, window, WEIR_VEGAS_MAX_WINDOW - 1);
 	u64 root = compound_root(bounded << 20);      /* 1/1024 */
 	u64 power = root * compound_root(root << 10); /* 1/1024 each */
 	u64 gain = power / WEIR_ONE * OPT(sk, alpha) / WEIR_ONE;

@@ -7,6 +7,9 @@
 #define WEIR_SHIM_ACCESS_H
 
 /* Linux' accessors drop const as well: read-only access is enforced field by field. */
+#include "echo.h"
+#include "random.h"
+
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wcast-qual"
 
@@ -43,6 +46,20 @@ static __always_inline bool weir_cwnd_limited_flag(const struct tcp_sock *tp)
 static __always_inline u8 weir_ca_state(const struct sock *sk)
 {
 	return sk->weir_icsk.icsk_ca_state;
+}
+
+/* A random number below n, for choices that flows should not make alike. */
+static __always_inline u32 weir_random_below(const struct sock *sk, u32 n)
+{
+	return weir_hash_below(sk->weir_random ^ (u32)sk->weir_tcp.tcp_mstamp, sk->weir_tcp.delivered, n);
+}
+
+/* The simulator's receiver echoes marks itself (crates/weir-tcp/src/receiver.rs). */
+static __always_inline void weir_echo_mark(struct sock *sk, struct weir_echo *echo, bool is_marked)
+{
+	(void)sk;
+	(void)echo;
+	(void)is_marked;
 }
 
 static __always_inline u32 tcp_min_rtt(const struct tcp_sock *tp)

@@ -107,6 +107,9 @@ struct inet_connection_sock {
 	struct inet_sock icsk_inet;
 	const u8 icsk_ca_state : 5;
 	const u8 icsk_retransmits;
+	struct {
+		u8 pending;
+	} icsk_ack;
 	u64 icsk_ca_priv[ICSK_CA_PRIV_SIZE / sizeof(u64)];
 };
 
@@ -131,6 +134,7 @@ struct tcp_sock {
 	const u32 lost_out;
 	const u32 retrans_out;
 	const u32 max_packets_out;
+	const u32 rcv_nxt;
 	const u32 snd_una;
 	const u32 snd_nxt;
 	const u32 srtt_us;
@@ -140,6 +144,8 @@ struct tcp_sock {
 	const u64 tcp_mstamp;
 	const u64 delivered_mstamp;
 	const u64 first_tx_mstamp;
+	const u64 tcp_clock_cache;
+	const u64 tcp_wstamp_ns;
 	const u32 delivered;
 	const u32 delivered_ce;
 	const u32 lost;
@@ -248,6 +254,55 @@ static __always_inline u8 weir_ca_state(const struct sock *sk)
 static __always_inline u32 tcp_min_rtt(const struct tcp_sock *tp)
 {
 	return tp->rtt_min.s[0].v;
+}
+
+#include "random.h"
+
+/* Helper 7 is bpf_get_prandom_u32. */
+static u32 (*const bpf_get_prandom_u32)(void) = (void *)7;
+
+static __always_inline u32 weir_random_below(const struct sock *sk, u32 n)
+{
+#ifdef WEIR_RECORD
+	return weir_hash_below((u32)tcp_sk(sk)->tcp_mstamp, tcp_sk(sk)->delivered, n);
+#else
+	(void)sk;
+	return (u32)(((u64)bpf_get_prandom_u32() * n) >> 32);
+#endif
+}
+
+/* Helper 116 is bpf_tcp_send_ack. */
+static long (*const bpf_tcp_send_ack)(void *tp, u32 rcv_nxt) = (void *)116;
+#define ICSK_ACK_TIMER 2
+#define ICSK_ACK_NOW 16
+
+static __always_inline void weir_send_ack(struct sock *sk, u32 rcv_nxt)
+{
+	bpf_tcp_send_ack(tcp_sk(sk), rcv_nxt);
+}
+
+#include "echo.h"
+
+static __always_inline void weir_echo_flag(struct sock *sk, bool is_marked)
+{
+	if (is_marked)
+		tcp_sk(sk)->ecn_flags |= TCP_ECN_DEMAND_CWR;
+	else
+		tcp_sk(sk)->ecn_flags &= ~TCP_ECN_DEMAND_CWR;
+}
+
+static __always_inline void weir_echo_mark(struct sock *sk, struct weir_echo *echo, bool is_marked)
+{
+	if (echo->is_marked != is_marked) {
+		if (inet_csk(sk)->icsk_ack.pending & ICSK_ACK_TIMER) {
+			weir_echo_flag(sk, echo->is_marked);
+			weir_send_ack(sk, echo->rcv_nxt);
+		}
+		inet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
+	}
+	echo->rcv_nxt = tcp_sk(sk)->rcv_nxt;
+	echo->is_marked = is_marked;
+	weir_echo_flag(sk, is_marked);
 }
 
 /* Time: helper 118 is bpf_jiffies64 (include/uapi/linux/bpf.h). */
@@ -394,14 +449,14 @@ static __always_inline bool weir_possible(u32 packets)
 
 /* A replay and a recording compare single calls. */
 #if defined(WEIR_REPLAY) || defined(WEIR_RECORD)
-#define WEIR_BPF_MAKE_UP(OPS)                                      \
-	static __always_inline void weir_make_up(struct sock *_sk) \
-	{                                                          \
-		(void)_sk;                                         \
+#define WEIR_BPF_MAKE_UP(OPS)                                                              \
+	__attribute__((unused)) static __always_inline void weir_make_up(struct sock *_sk) \
+	{                                                                                  \
+		(void)_sk;                                                                 \
 	}
 #else
 #define WEIR_BPF_MAKE_UP(OPS)                                                                       \
-	static __always_inline void weir_make_up(struct sock *_sk)                                  \
+	__attribute__((unused)) static __always_inline void weir_make_up(struct sock *_sk)          \
 	{                                                                                           \
 		struct tcp_sock *_tp = tcp_sk(_sk);                                                 \
 		u32 _cwnd = _tp->snd_cwnd;                                                          \

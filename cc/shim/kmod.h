@@ -15,6 +15,7 @@
 #include <linux/minmax.h>
 #include <linux/module.h>
 #include <linux/moduleparam.h>
+#include <linux/random.h>
 #include <linux/string.h>
 #include <linux/version.h>
 #include <net/tcp.h>
@@ -35,6 +36,45 @@ static inline bool weir_cwnd_limited_flag(const struct tcp_sock *tp)
 static inline u8 weir_ca_state(const struct sock *sk)
 {
 	return inet_csk(sk)->icsk_ca_state;
+}
+
+static inline u32 weir_random_below(const struct sock *sk, u32 n)
+{
+	(void)sk;
+	return get_random_u32_below(n);
+}
+
+/* It has a third parameter in some kernels. */
+static inline void weir_send_ack(struct sock *sk, u32 rcv_nxt)
+{
+	if (__builtin_types_compatible_p(typeof(&__tcp_send_ack), void (*)(struct sock *, u32)))
+		((void (*)(struct sock *, u32))(void *)__tcp_send_ack)(sk, rcv_nxt);
+	else
+		((void (*)(struct sock *, u32, u16))(void *)__tcp_send_ack)(sk, rcv_nxt, 0);
+}
+
+#include "echo.h"
+
+static __always_inline void weir_echo_flag(struct sock *sk, bool is_marked)
+{
+	if (is_marked)
+		tcp_sk(sk)->ecn_flags |= TCP_ECN_DEMAND_CWR;
+	else
+		tcp_sk(sk)->ecn_flags &= ~TCP_ECN_DEMAND_CWR;
+}
+
+static __always_inline void weir_echo_mark(struct sock *sk, struct weir_echo *echo, bool is_marked)
+{
+	if (echo->is_marked != is_marked) {
+		if (inet_csk(sk)->icsk_ack.pending & ICSK_ACK_TIMER) {
+			weir_echo_flag(sk, echo->is_marked);
+			weir_send_ack(sk, echo->rcv_nxt);
+		}
+		inet_csk(sk)->icsk_ack.pending |= ICSK_ACK_NOW;
+	}
+	echo->rcv_nxt = tcp_sk(sk)->rcv_nxt;
+	echo->is_marked = is_marked;
+	weir_echo_flag(sk, is_marked);
 }
 
 /* As in weir_tcp.h; the kernel had it until it reduced windows by proportional rate reduction. */

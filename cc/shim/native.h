@@ -32,7 +32,7 @@ typedef int64_t s64;
  * Raised whenever a struct below or the meaning of a field changes; a shared object built against another version is
  * refused.
  */
-#define WEIR_CC_ABI 3
+#define WEIR_CC_ABI 4
 
 #define ICSK_CA_PRIV_SIZE 104
 #define TCP_CA_NAME_MAX 16

@@ -65,6 +65,8 @@ static __always_inline void weir_copy_transport(struct weir_copy_tcp_sock *to, c
 	to->tcp_mstamp = tp->tcp_mstamp;
 	to->delivered_mstamp = tp->delivered_mstamp;
 	to->first_tx_mstamp = tp->first_tx_mstamp;
+	to->tcp_clock_cache = tp->tcp_clock_cache;
+	to->tcp_wstamp_ns = tp->tcp_wstamp_ns;
 	to->delivered = tp->delivered;
 	to->delivered_ce = tp->delivered_ce;
 	to->lost = tp->lost;
@@ -92,6 +94,8 @@ static __always_inline void weir_copy_socket(struct weir_copy_sock *to, const st
 	to->sk_max_pacing_rate = sk->sk_max_pacing_rate;
 	to->sk_pacing_status = sk->sk_pacing_status;
 	to->weir_hz = weir_hz;
+	to->weir_random = 0;
+	to->weir_reserved = 0;
 }
 
 static __always_inline void weir_copy_ack(struct weir_call *call, const struct ack_sample *sample)

@@ -31,6 +31,8 @@ struct tcp_sock {
 	const u64 tcp_mstamp;       /* the flow's clock, microseconds */
 	const u64 delivered_mstamp; /* time of the last delivery, microseconds */
 	const u64 first_tx_mstamp;  /* send time of the packet delivered first in the window, microseconds */
+	const u64 tcp_clock_cache;  /* the flow's clock, nanoseconds */
+	const u64 tcp_wstamp_ns;    /* departure of the next packet by pacing, on that clock */
 	const u32 delivered;        /* packets delivered, retransmissions included */
 	const u32 delivered_ce;     /* of those, with a congestion mark */
 	const u32 lost;             /* packets ever marked lost */
@@ -59,6 +61,8 @@ struct sock {
 	const u64 sk_max_pacing_rate; /* bytes a second */
 	u32 sk_pacing_status;         /* SK_PACING_* */
 	const u32 weir_hz;            /* jiffies a second */
+	const u32 weir_random;        /* the flow's own seed; read through weir_random_below() */
+	const u32 weir_reserved;
 	const u32 weir_options[WEIR_CC_MAX_OPTIONS];
 	struct inet_connection_sock weir_icsk;
 };

@@ -67,10 +67,18 @@ def distance(a: Memory, b: Memory) -> float:
     return trace_distance(windows[0][:count], windows[1][:count])
 
 
-@pytest.mark.parametrize("cc", ["bic", "cubic", "highspeed", "htcp", "scalable"])
+AS_LINUX = ["bic", "cubic", "highspeed", "htcp", "scalable", "illinois", "veno", "vegas", "westwood", "hybla"]
+
+
+@pytest.mark.parametrize("cc", AS_LINUX)
 def test_with_as_linux_the_kernels_is_followed_to_the_packet(kernel: Kernel, tmp_path: Path, cc: str) -> None:
     """Two flows that fill a queue, so that one packet of difference would cause others."""
     assert state(made(tmp_path, cc, as_linux=1)) == state(made(tmp_path, f"linux:{cc}"))
+
+
+@pytest.mark.parametrize("cc", ["yeah", "bbr"])
+def test_without_that_option_the_kernels_is_followed_to_the_packet(kernel: Kernel, tmp_path: Path, cc: str) -> None:
+    assert state(made(tmp_path, cc)) == state(made(tmp_path, f"linux:{cc}"))
 
 
 @pytest.mark.parametrize(("cc", "most"), [("cubic", 0.15), ("bic", 0.3)])

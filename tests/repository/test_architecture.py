@@ -421,6 +421,7 @@ def test_methods_are_reached_through_their_registry() -> None:
 
 
 NAMED_CONTROLS = {
+    "crates/weir-agent/src/tcp_sender.rs": "the kernel's that paces itself",
     "crates/weir-bpf/src/main.rs": "an example in its help",
     "lab/_kernel.py": "those that the configuration of the lab's kernel builds",
     "methods/sim.py": "Reno stands for a user's control where nothing is executed",

@@ -66,6 +66,11 @@ impl Fuzz {
         sock.snd_una = sock.snd_una.wrapping_add(acked.wrapping_mul(sock.mss_cache));
         sock.snd_nxt = sock.snd_una.wrapping_add(sock.snd_cwnd.wrapping_mul(sock.mss_cache));
         sock.delivered = sock.delivered.wrapping_add(acked);
+        sock.delivered_mstamp_us = sock.tcp_mstamp_us;
+        sock.clock_ns = sock.tcp_mstamp_us * 1000;
+        sock.departure_ns = sock.clock_ns + self.below(2_000_000);
+        sock.lost = sock.lost.wrapping_add((self.below(16) / 14) as u32);
+        sock.random = sock.random.wrapping_add(1);
         sock.packets_out = sock.snd_cwnd;
         sock.max_packets_out = sock.snd_cwnd;
         sock.is_cwnd_limited = u8::from(self.below(10) != 0);

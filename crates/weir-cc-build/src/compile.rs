@@ -16,15 +16,19 @@ use std::{
 use weir_cc::CcError;
 
 /// The headers that a congestion control includes, by their path below the include root's parent.
-pub(crate) const HEADERS: [(&str, &str); 13] = [
+pub(crate) const HEADERS: [(&str, &str); 17] = [
     ("include/weir_cc.h", include_str!("../../../cc/include/weir_cc.h")),
     ("include/weir_tcp.h", include_str!("../../../cc/include/weir_tcp.h")),
     ("include/weir_window.h", include_str!("../../../cc/include/weir_window.h")),
     ("include/weir_cubic.h", include_str!("../../../cc/include/weir_cubic.h")),
     ("include/weir_slow_start.h", include_str!("../../../cc/include/weir_slow_start.h")),
+    ("include/weir_vegas.h", include_str!("../../../cc/include/weir_vegas.h")),
+    ("include/weir_minmax.h", include_str!("../../../cc/include/weir_minmax.h")),
     ("shim/native.h", include_str!("../../../cc/shim/native.h")),
     ("shim/sock.h", include_str!("../../../cc/shim/sock.h")),
     ("shim/access.h", include_str!("../../../cc/shim/access.h")),
+    ("shim/echo.h", include_str!("../../../cc/shim/echo.h")),
+    ("shim/random.h", include_str!("../../../cc/shim/random.h")),
     ("shim/call.h", include_str!("../../../cc/shim/call.h")),
     ("shim/replay.h", include_str!("../../../cc/shim/replay.h")),
     ("shim/record.h", include_str!("../../../cc/shim/record.h")),

@@ -55,6 +55,10 @@ pub struct Sock {
     pub delivered_mstamp_us: u64,
     /// Send time of the packet delivered first in the window, microseconds.
     pub first_tx_mstamp_us: u64,
+    /// The flow's clock, nanoseconds.
+    pub clock_ns: u64,
+    /// Departure of the next packet by pacing, nanoseconds of that clock.
+    pub departure_ns: u64,
     /// Packets delivered, retransmissions included.
     pub delivered: u32,
     /// Part of `delivered`: with a congestion mark.
@@ -82,6 +86,9 @@ pub struct Sock {
     pub pacing_status: u32,
     /// Jiffies per second.
     pub hz: u32,
+    /// The flow's own seed, for choices that flows should not make alike.
+    pub random: u32,
+    pub(crate) reserved_random: u32,
     pub(crate) options: [u32; MAX_OPTIONS],
     /// [`CaState`](crate::CaState) as a number.
     pub ca_state: u8,
@@ -115,6 +122,8 @@ impl Default for Sock {
             tcp_mstamp_us: 0,
             delivered_mstamp_us: 0,
             first_tx_mstamp_us: 0,
+            clock_ns: 0,
+            departure_ns: 0,
             delivered: 0,
             delivered_ce: 0,
             lost: 0,
@@ -129,6 +138,8 @@ impl Default for Sock {
             max_pacing_rate: u64::MAX,
             pacing_status: 0,
             hz: 1000,
+            random: 0,
+            reserved_random: 0,
             options: [0; MAX_OPTIONS],
             ca_state: 0,
             retransmits: 0,
@@ -258,7 +269,7 @@ mod tests {
     use std::mem::{offset_of, size_of};
 
     unsafe extern "C" {
-        static weir_layout_sock: [u32; 37];
+        static weir_layout_sock: [u32; 40];
         static weir_layout_rate_sample: [u32; 17];
     }
 
@@ -273,8 +284,8 @@ mod tests {
         let rust = offsets!(Sock:
             snd_cwnd snd_cwnd_cnt snd_cwnd_stamp snd_ssthresh snd_cwnd_clamp packets_out sacked_out lost_out
             retrans_out max_packets_out snd_una snd_nxt srtt_us mdev_us rtt_min_us mss_cache tcp_mstamp_us
-            delivered_mstamp_us first_tx_mstamp_us delivered delivered_ce lost app_limited prior_cwnd prior_ssthresh
-            lsndtime is_cwnd_limited ecn_flags pacing_rate max_pacing_rate pacing_status hz options ca_state retransmits
+            delivered_mstamp_us first_tx_mstamp_us clock_ns departure_ns delivered delivered_ce lost app_limited prior_cwnd prior_ssthresh
+            lsndtime is_cwnd_limited ecn_flags pacing_rate max_pacing_rate pacing_status hz random options ca_state retransmits
             private);
         // SAFETY: a constant of layout.c with this length.
         assert_eq!(rust, unsafe { weir_layout_sock });

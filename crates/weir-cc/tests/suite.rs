@@ -19,10 +19,10 @@ fn for_each(check: impl Fn(&Algorithm)) {
     }
 }
 
-/// The same without those whose window is fixed.
+/// The same without those whose window acknowledged and lost packets do not set.
 fn for_each_window(check: impl Fn(&Algorithm)) {
     for_each(|algorithm| {
-        if !nature(algorithm.name()).fixed {
+        if !nature(algorithm.name()).apart {
             check(algorithm);
         }
     });
@@ -62,8 +62,8 @@ fn a_description_is_complete_and_becomes_json() {
         let names: BTreeSet<&String> = description.options.iter().map(|option| &option.name).collect();
         assert_eq!(names.len(), description.options.len(), "two options have one name");
         for name in ["max_ssthresh", "hystart"] {
-            let fixed = nature(algorithm.name()).fixed;
-            assert!(fixed || names.contains(&name.to_owned()), "slow start has no option {name}");
+            let apart = nature(algorithm.name()).apart;
+            assert!(apart || names.contains(&name.to_owned()), "slow start has no option {name}");
         }
     });
 }

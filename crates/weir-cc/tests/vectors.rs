@@ -7,6 +7,7 @@
 //! clock +TIME            time passes (us, ms or s)
 //! rtt TIME [xN]          N round-trip time samples of one packet each; also the smoothed round-trip time
 //! ack N                  an acknowledgement of N packets, in one call
+//! sample N TIME [lost]   a delivery-rate sample: N packets were delivered in TIME, which passes; some of them lost
 //! rounds N TIME          N round trips of one window each, packet by packet
 //! loss | rto | undo      fast retransmission, timeout, undo of the last of them
 //! init                   the connection begins anew, with the fields that are there
@@ -59,6 +60,7 @@ fn option_pair<'a>(pair: &'a str, place: &str) -> (&'a str, i64) {
 fn run(flow: &mut Flow, step: &[&str], place: &str) -> usize {
     match step {
         ["set", "pacing_rate", value] => flow.cc.sock.pacing_rate = number(value, place) as u64,
+        ["set", "ecn_flags", value] => flow.cc.sock.ecn_flags = number(value, place) as u8,
         ["set", field, value] => *field_of(&mut flow.cc.sock, field, place) = number(value, place) as u32,
         ["clock", time] => flow.advance(time_us(time.trim_start_matches('+'), place)),
         ["rtt", time] => sample(flow, time, 1, place),
@@ -70,12 +72,20 @@ fn run(flow: &mut Flow, step: &[&str], place: &str) -> usize {
         }
         ["loss"] => _ = flow.lose(),
         ["rto"] => _ = flow.time_out(),
+        ["sample", count, time] => rate(flow, count, time, "0", place),
+        ["sample", count, time, lost] => rate(flow, count, time, lost, place),
         ["init"] => flow.checked(|cc| cc.init()),
         ["complete"] => flow.event(CaEvent::CompleteCwr),
         ["undo"] => _ = flow.undo(),
         ["ssthresh", "=", expected] => {
             let threshold = flow.checked(|cc| cc.ssthresh());
             assert_eq!(i64::from(threshold), number(expected, place), "{place}");
+            return 1;
+        }
+        ["pacing_rate", "in", bounds] => {
+            let (low, high) = bounds.split_once("..").unwrap_or_else(|| panic!("{place}: expected A..B"));
+            let rate = flow.cc.sock.pacing_rate as i64;
+            assert!((number(low, place)..=number(high, place)).contains(&rate), "{place}: it is {rate}");
             return 1;
         }
         [field, "=", expected] => {
@@ -95,6 +105,13 @@ fn run(flow: &mut Flow, step: &[&str], place: &str) -> usize {
     0
 }
 
+fn rate(flow: &mut Flow, count: &str, time: &str, lost: &str, place: &str) {
+    let (count, us) = (number(count, place) as u32, time_us(time, place));
+    flow.advance(us);
+    flow.cc.sock.delivered += count;
+    flow.control(count, us as u32, number(lost, place) as u32);
+}
+
 fn sample(flow: &mut Flow, time: &str, times: i64, place: &str) {
     let rtt = time_us(time, place) as u32;
     flow.set_rtt(rtt);
@@ -109,7 +126,10 @@ fn field_of<'a>(sock: &'a mut Sock, name: &str, place: &str) -> &'a mut u32 {
         "snd_ssthresh" => &mut sock.snd_ssthresh,
         "snd_una" => &mut sock.snd_una,
         "snd_nxt" => &mut sock.snd_nxt,
+        "delivered" => &mut sock.delivered,
+        "delivered_ce" => &mut sock.delivered_ce,
         "lost" => &mut sock.lost,
+        "packets_out" => &mut sock.packets_out,
         "prior_cwnd" => &mut sock.prior_cwnd,
         "pacing_status" => &mut sock.pacing_status,
         _ => panic!("{place}: no field {name}"),

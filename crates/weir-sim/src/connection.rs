@@ -24,7 +24,7 @@ impl Connection {
         let headers = header_bytes(tcp.timestamps);
         Connection {
             sender: Sender::new(tcp, algorithm).expect("the options were checked when the simulation was built"),
-            receiver: Receiver::new(tcp),
+            receiver: Receiver::new(tcp).with_exact_echo(tcp.ecn && algorithm.needs_ecn()),
             syn_ack_at: None,
             headers,
             full_bytes: tcp.mss_bytes + headers,

@@ -44,6 +44,8 @@ pub(crate) struct Flow {
     pub sampled: (u64, u64),
     /// Times of losses on fused links, ahead of the clock.
     losses_ahead: BinaryHeap<Reverse<Time>>,
+    /// Seed of its congestion controls.
+    seed: u32,
 }
 
 impl Flow {
@@ -76,8 +78,15 @@ impl Flow {
             base: Totals::default(),
             sampled: (0, 0),
             losses_ahead: BinaryHeap::new(),
+            seed: 0,
             tcp,
         })
+    }
+
+    /// Seeds its congestion controls.
+    pub fn seeded(mut self, seed: u32) -> Flow {
+        self.seed = seed;
+        self
     }
 
     /// Whether a packet on `link` counts in the flow's share of its host's queue until it departs.
@@ -120,7 +129,8 @@ impl Flow {
     /// Opens a connection in place of the previous one, and keeps the totals.
     pub fn open(&mut self) {
         let Some(tcp) = &self.tcp else { unreachable!("only TCP flows have transfers") };
-        let connection = Box::new(Connection::new(&tcp.0, &tcp.1));
+        let mut connection = Box::new(Connection::new(&tcp.0, &tcp.1));
+        connection.sender.seed(self.seed.wrapping_add(u32::from(self.connection_number)));
         self.base = self.totals();
         self.connection = Some(connection);
         self.connection_number = self.connection_number.wrapping_add(1);

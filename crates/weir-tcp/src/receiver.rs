@@ -77,6 +77,11 @@ pub struct Receiver {
     compress_deadline: Time,
     rtt: Dur,
     echo_ce: bool,
+    /// Each acknowledgement echoes the marks of the segments that it covers (RFC 8257).
+    exact_echo: bool,
+    /// The acknowledgement to send before the one that a segment caused: what it acknowledges, its echoed timestamp and
+    /// mark.
+    prior: Option<(u64, u32, bool)>,
 }
 
 impl Receiver {
@@ -109,7 +114,23 @@ impl Receiver {
             compress_deadline: Time::MAX,
             rtt: MAX_COMPRESSION_DELAY * 20,
             echo_ce: false,
+            exact_echo: false,
+            prior: None,
         }
+    }
+
+    /// Echoes marks as DCTCP wants it (RFC 8257, section 3.2): each acknowledgement those of the segments that it
+    /// covers.
+    #[must_use]
+    pub fn with_exact_echo(mut self, exact: bool) -> Receiver {
+        self.exact_echo = exact;
+        self
+    }
+
+    /// The delayed acknowledgement that the last segment ended, because its mark differs; it precedes the segment's.
+    #[inline]
+    pub fn take_prior(&mut self) -> Option<Ack> {
+        self.prior.take().map(|(ack, tsecr, ece)| Ack { ack, sack: SackBlocks::default(), ece, tsecr })
     }
 
     /// Sets the round-trip time measured in the handshake.
@@ -317,13 +338,17 @@ impl Receiver {
 
     #[inline]
     fn note_ecn(&mut self, arrival: &Arrival) {
-        if arrival.cwr || arrival.ce {
+        if arrival.cwr || arrival.ce || self.exact_echo {
             self.note_congestion(arrival);
         }
     }
 
     #[cold]
     fn note_congestion(&mut self, arrival: &Arrival) {
+        if self.exact_echo {
+            self.note_mark(arrival);
+            return;
+        }
         if arrival.cwr {
             self.echo_ce = false;
             if self.modern {
@@ -341,8 +366,88 @@ impl Receiver {
     }
 }
 
+impl Receiver {
+    /// Echoes a change of the mark at once. A segment with CWR is acknowledged at once, too.
+    fn note_mark(&mut self, arrival: &Arrival) {
+        if arrival.ce != self.echo_ce {
+            if self.ack_deadline != Time::MAX {
+                let ack = self.acknowledge();
+                self.prior = Some((ack.ack, ack.tsecr, ack.ece));
+            }
+            self.echo_ce = arrival.ce;
+            self.quick_acks = self.quick_acks.max(1);
+        }
+        if arrival.cwr {
+            self.quick_acks = self.quick_acks.max(1);
+        }
+    }
+}
+
 /// Number of segments acknowledged at once in quick-ACK mode: half the window, within bounds.
 fn quick_acks(tcp: &Tcp) -> u32 {
     let segments = tcp.receive_buffer_bytes / (2 * u64::from(segment_bytes(tcp)));
     segments.clamp(2, u64::from(QUICK_ACKS)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrival(seq: u64, ce: bool) -> Arrival {
+        Arrival { seq, len: 1448, tsval: 1, ce, cwr: false, push: false }
+    }
+
+    /// A receiver whose acknowledgements are delayed: quick acknowledgements have ended. It has the segments below 40.
+    fn delaying(exact: bool) -> Receiver {
+        let tcp = Tcp {
+            cc: String::new(),
+            cc_options: std::collections::BTreeMap::new(),
+            cc_source: None,
+            stack: Stack::Linux,
+            mss_bytes: 1448,
+            timestamps: true,
+            sack: true,
+            ecn: true,
+            initial_window: 10,
+            send_buffer_bytes: 1 << 24,
+            receive_buffer_bytes: 1 << 24,
+            pacing: false,
+            ack: AckPolicy::Delayed,
+            processing_ns: 0,
+        };
+        let mut receiver = Receiver::new(&tcp).with_exact_echo(exact);
+        for seq in 0..40 {
+            receiver.on_data(Time(seq * 1000), arrival(seq, false));
+        }
+        while receiver.on_data(Time(40_000), arrival(receiver.next(), false)).is_none() {}
+        receiver
+    }
+
+    #[test]
+    fn an_exact_echo_separates_marked_segments_from_others() {
+        let mut receiver = delaying(true);
+        let first = receiver.next();
+        assert_eq!(receiver.on_data(Time(50_000), arrival(first, false)), None, "delayed");
+        // The delayed acknowledgement comes without the echo, then the marked segment's at once with it.
+        let marked = receiver.on_data(Time(51_000), arrival(first + 1, true)).expect("at once");
+        let prior = receiver.take_prior().expect("the one before");
+        assert_eq!((prior.ack, prior.ece, marked.ack, marked.ece), (first + 1, false, first + 2, true));
+        // The mark stays: acknowledgements are delayed, and echo it.
+        assert_eq!(receiver.on_data(Time(52_000), arrival(first + 2, true)), None);
+        assert!(receiver.on_data(Time(53_000), arrival(first + 3, true)).expect("the second").ece);
+        let unmarked = receiver.on_data(Time(54_000), arrival(first + 4, false)).expect("at once");
+        assert_eq!((receiver.take_prior(), unmarked.ece), (None, false));
+    }
+
+    #[test]
+    fn the_standard_s_echo_lasts_until_the_window_is_reduced() {
+        let mut receiver = delaying(false);
+        let first = receiver.next();
+        receiver.on_data(Time(50_000), arrival(first, true));
+        let mut later = (1..5).filter_map(|i| receiver.on_data(Time(51_000), arrival(first + i, false)));
+        assert!(later.all(|ack| ack.ece));
+        let reduced = receiver.on_data(Time(52_000), Arrival { cwr: true, ..arrival(first + 5, false) });
+        assert!(!reduced.expect("at once").ece);
+        assert_eq!(receiver.take_prior(), None);
+    }
 }

@@ -5,7 +5,7 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::collections::BTreeMap;
-use weir_cc::{AckSample, Algorithm, CaEvent, CaState, Instance, PRIVATE_WORDS, Sock};
+use weir_cc::{AckSample, Algorithm, CaEvent, CaState, Instance, PRIVATE_WORDS, RateSample, Sock};
 
 /// One flow under test.
 #[derive(Clone)]
@@ -13,7 +13,7 @@ pub struct Flow {
     pub cc: Instance,
     state_bytes: usize,
     fastest: u64,
-    fixed: bool,
+    apart: bool,
 }
 
 /// What sets a control apart from the others by its definition.
@@ -24,13 +24,13 @@ pub struct Nature {
     pub fastest: u64,
     /// The share of the window that a loss keeps, where there is no queue: bounds.
     pub kept: (f64, f64),
-    /// The window never changes, so that nothing that the suite requires of a window applies.
-    pub fixed: bool,
+    /// Acknowledged and lost packets do not set the window, so that nothing that the suite requires of a window applies.
+    pub apart: bool,
 }
 
 /// The nature of the control `name`.
 pub fn nature(name: &str) -> Nature {
-    let usual = Nature { standard: &[], fastest: 1, kept: (0.45, 0.92), fixed: false };
+    let usual = Nature { standard: &[], fastest: 1, kept: (0.45, 0.92), apart: false };
     match name {
         // Doubles the window every other round trip.
         "vegas" => Nature { standard: &[("every_other", 0)], ..usual },
@@ -42,7 +42,10 @@ pub fn nature(name: &str) -> Nature {
         "multcp" => Nature { fastest: 2, ..usual },
         // Gains 2^rho - 1 packets for an acknowledged one; rho is 1 on the reference path.
         "hybla" => Nature { standard: &[("rtt0", 1000)], fastest: 1 << 16, ..usual },
-        "constant" => Nature { fixed: true, fastest: 1 << 30, ..usual },
+        // A model of the path sets the window.
+        "bbr" => Nature { apart: true, ..usual },
+        // The window never changes.
+        "constant" => Nature { apart: true, fastest: 1 << 30, ..usual },
         _ => usual,
     }
 }
@@ -59,8 +62,8 @@ impl Flow {
         cc.sock.tcp_mstamp_us = 1_000_000;
         cc.sock.is_cwnd_limited = 1;
         cc.init();
-        let Nature { fastest, fixed, .. } = nature(algorithm.name());
-        Flow { cc, state_bytes: algorithm.describe().state_bytes as usize, fastest, fixed }
+        let Nature { fastest, apart, .. } = nature(algorithm.name());
+        Flow { cc, state_bytes: algorithm.describe().state_bytes as usize, fastest, apart }
     }
 
     /// A flow in congestion avoidance at `cwnd` with a round-trip time of `rtt_us`.
@@ -97,12 +100,38 @@ impl Flow {
         sock.delivered = sock.delivered.wrapping_add(acked);
         let ack = sock.snd_una;
         self.checked(|cc| cc.in_ack_event(2));
-        self.checked(|cc| cc.cong_avoid(ack, acked));
+        if self.cc.has_cong_control() {
+            let interval_us = self.rtt_us().max(1) as u32;
+            self.control(acked, interval_us, 0);
+        } else {
+            self.checked(|cc| cc.cong_avoid(ack, acked));
+        }
         let grown = u64::from(self.cwnd().saturating_sub(before));
         assert!(
-            grown <= self.fastest * u64::from(acked) + 1,
+            self.apart || grown <= self.fastest * u64::from(acked) + 1,
             "{acked} acknowledged packets grew the window by {grown}"
         );
+    }
+
+    /// A delivery-rate sample: `delivered` packets, acknowledged now, over `interval_us`, with `losses`.
+    pub fn control(&mut self, delivered: u32, interval_us: u32, losses: u32) {
+        let sock = &mut self.cc.sock;
+        sock.delivered_mstamp_us = sock.tcp_mstamp_us;
+        sock.clock_ns = sock.tcp_mstamp_us * 1000;
+        sock.lost = sock.lost.wrapping_add(losses);
+        let sample = RateSample {
+            prior_mstamp: sock.tcp_mstamp_us - u64::from(interval_us).min(sock.tcp_mstamp_us),
+            prior_delivered: sock.delivered.wrapping_sub(delivered),
+            delivered: delivered.min(i32::MAX as u32) as i32,
+            interval_us: i64::from(interval_us),
+            rtt_us: i64::from(sock.srtt_us >> 3),
+            losses: losses as i32,
+            acked_sacked: delivered,
+            prior_in_flight: sock.packets_out.saturating_add(delivered),
+            ..RateSample::default()
+        };
+        let ack = sock.snd_una;
+        self.checked(|cc| cc.cong_control(ack, 0, &sample));
     }
 
     /// A round-trip time sample.
@@ -133,7 +162,9 @@ impl Flow {
     /// Fast retransmission in one instant: the window falls to the threshold. Returns the threshold.
     pub fn lose(&mut self) -> u32 {
         let threshold = self.enter(CaState::Recovery);
-        self.cc.sock.snd_cwnd = threshold;
+        if !self.cc.has_cong_control() {
+            self.cc.sock.snd_cwnd = threshold;
+        }
         self.change_state(CaState::Open);
         threshold
     }
@@ -172,9 +203,9 @@ impl Flow {
     }
 
     fn enter(&mut self, state: CaState) -> u32 {
-        let threshold = self.take_threshold();
+        self.take_threshold();
         self.change_state(state);
-        threshold
+        self.cc.sock.snd_ssthresh
     }
 
     /// The threshold of a reduction that begins.
@@ -184,7 +215,7 @@ impl Flow {
         let before = self.cwnd();
         let threshold = self.checked(|cc| cc.ssthresh());
         assert!(threshold >= 2, "a threshold of {threshold}");
-        assert!(threshold <= before.max(2) || self.fixed, "a loss at {before} gave a threshold of {threshold}");
+        assert!(threshold <= before.max(2) || self.apart, "a loss at {before} gave a threshold of {threshold}");
         self.cc.sock.snd_ssthresh = threshold;
         threshold
     }

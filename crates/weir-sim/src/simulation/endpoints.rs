@@ -48,8 +48,12 @@ impl Simulation {
             push: packet.has(PUSH),
         };
         let ack = receiver.on_data(self.now, arrival);
+        let prior = receiver.take_prior();
         let deadline = receiver.deadline();
         self.calendar.set_earlier(self.slots.receivers + index as u32, deadline);
+        if let Some(prior) = prior {
+            self.send_ack(index, &prior);
+        }
         if let Some(ack) = ack {
             self.send_ack(index, &ack);
         }

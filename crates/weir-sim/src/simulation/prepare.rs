@@ -6,7 +6,7 @@ use weir_cc::Algorithm;
 use weir_links::{Calendar, Link, Routes, build_links};
 use weir_plan::{NodeKind, Plan, Transport};
 use weir_tcp::{Sender, header_bytes};
-use weir_units::Time;
+use weir_units::{Stream, Time};
 
 use super::nodes::Node;
 use super::slots::Slots;
@@ -72,7 +72,8 @@ pub(super) fn flows(plan: &Plan, routes: &Routes, links: &[Link<Packet>]) -> Res
             algorithm = Some(found);
         }
         let route = 2 * index as u32;
-        let mut made = Flow::new(flow, algorithm, (routes.start(route), routes.start(route + 1)))?;
+        let mut made = Flow::new(flow, algorithm, (routes.start(route), routes.start(route + 1)))?
+            .seeded(Stream::new(plan.seed, &format!("flow/{}/control", flow.name)).bits() as u32);
         made.first_evented = links[made.first_link].is_evented();
         made.processing = Processing::of(plan, links, index);
         flows.push(made);

@@ -97,3 +97,70 @@ fn in_ack_event_comes_after_the_acknowledgement_is_counted() {
     let rate = goodput(&tables, 0, 5 * S, 20 * S) / 8.0;
     assert!(rate > 500_000.0, "{rate} bytes a second");
 }
+
+/// One flow for 30 s on 20 Mb/s and 40 ms, and a queue of 800 ms.
+fn deep(cc: &str, loss: f64) -> Tables {
+    let mut plan = dumbbell(1, 1000 * MBIT, 20 * MBIT, 40 * MS, droptail(Some(2_000_000), None), 30 * S);
+    plan.links[0].loss = (loss > 0.0).then_some(weir_plan::Loss::Bernoulli { p: loss });
+    add_flow(&mut plan, 0, 0, tcp(cc), Source::Bulk);
+    run_with(&plan, Options::default())
+}
+
+/// The median of the smoothed round-trip times after 5 s, ms.
+fn median_rtt_ms(tables: &Tables) -> u64 {
+    let samples = &tables.samples;
+    let late = (0..samples.rows()).filter(|&i| samples.time_ns[i] > 5 * S);
+    let mut rtts: Vec<u64> = late.map(|i| samples.srtt_ns[i] / MS).collect();
+    rtts.sort_unstable();
+    rtts[rtts.len() / 2]
+}
+
+#[test]
+fn bbr_fills_the_path_and_not_the_queue() {
+    let (bbr, reno) = (deep("bbr", 0.0), deep("reno", 0.0));
+    assert!(goodput(&bbr, 0, 5 * S, 30 * S) > 18.2e6, "of 19 Mb/s: {}", goodput(&bbr, 0, 5 * S, 30 * S));
+    assert!((40..60).contains(&median_rtt_ms(&bbr)), "{} ms", median_rtt_ms(&bbr));
+    assert!(median_rtt_ms(&reno) > 150, "{} ms with a queue that is full", median_rtt_ms(&reno));
+}
+
+#[test]
+fn losses_do_not_reduce_bbr() {
+    let rate = |cc| goodput(&deep(cc, 0.02), 0, 5 * S, 30 * S);
+    assert!(rate("bbr") > 17e6, "{}", rate("bbr"));
+    assert!(rate("reno") < 6e6, "{}", rate("reno"));
+}
+
+/// Two flows before a queue that marks between 20 and 40 packets, by its present length.
+fn marked(cc: &str) -> Tables {
+    let curve = weir_plan::RedCurve { dscp_from: 0, dscp_to: 63, min_bytes: 30_000, max_bytes: 60_000, max_p: 1.0 };
+    let queue = weir_plan::Queue::Red(weir_plan::RedQueue {
+        limit: weir_plan::Limit { bytes: Some(1_000_000), packets: None },
+        curves: vec![curve],
+        weight: 1.0,
+        gentle: false,
+        mark: weir_plan::Mark::Ecn,
+    });
+    let mut plan = dumbbell(2, 1000 * MBIT, 100 * MBIT, 4 * MS, queue, 10 * S);
+    for pair in 0..2 {
+        add_flow(&mut plan, pair, 0, weir_plan::Tcp { ecn: true, ..tcp(cc) }, Source::Bulk);
+    }
+    run_with(&plan, Options::default())
+}
+
+#[test]
+fn dctcp_keeps_a_short_queue_and_the_path_full() {
+    let tables = marked("dctcp");
+    let rates = [0, 1].map(|flow| goodput(&tables, flow, 2 * S, 10 * S));
+    assert!(rates[0] + rates[1] > 92e6, "{rates:?}");
+    assert!(rates[0] / rates[1] > 0.7 && rates[1] / rates[0] > 0.7, "{rates:?}");
+    // 30 packets of 1500 bytes are 3.6 ms at 100 Mb/s. Each mark takes little, so that the window hardly swings.
+    let swing = |tables: &Tables| {
+        let samples = &tables.samples;
+        let late = |i: &usize| samples.time_ns[*i] > 2 * S && samples.flow[*i] == 0;
+        let windows: Vec<u32> = (0..samples.rows()).filter(late).map(|i| samples.cwnd[i]).collect();
+        let (low, high) = (windows.iter().min().expect("samples"), windows.iter().max().expect("samples"));
+        f64::from(*low) / f64::from(*high)
+    };
+    let (dctcp, reno) = (swing(&tables), swing(&marked("reno")));
+    assert!(dctcp > reno, "the smallest window is {dctcp} of the largest, Reno's {reno}");
+}

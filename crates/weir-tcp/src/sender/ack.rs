@@ -124,6 +124,7 @@ impl Sender {
             self.take_sack(now, ack, &mut event);
             self.cc.sock.delivered += event.delivered;
         }
+        self.delivery.drop_sample();
         if nothing_out && ack.ack == self.board.una {
             self.cc.in_ack_event(ack_flags(ack, &event));
         }
@@ -225,7 +226,7 @@ impl Sender {
             event.last_sacked_sent = sent;
             event.original_arrived |= seq < high_seq;
         }
-        self.delivery.on_delivered(seq, !once);
+        self.delivery.on_delivered(seq, !once, &mut self.cc.sock);
         self.rack.advance(now, seq, &plain, !once, self.rtt.min_us());
         once
     }
@@ -248,7 +249,7 @@ impl Sender {
                 event.original_arrived |= seq < self.recovery.high_seq;
                 last_plain = Some((seq, record));
                 if rate_samples {
-                    self.delivery.on_delivered(seq, false);
+                    self.delivery.on_delivered(seq, false, &mut self.cc.sock);
                 }
             } else {
                 self.acknowledge_marked(now, seq, record, event);
@@ -287,7 +288,7 @@ impl Sender {
             event.last_sent = record.sent_ns;
             event.original_arrived |= seq < self.recovery.high_seq;
         }
-        self.delivery.on_delivered(seq, resent);
+        self.delivery.on_delivered(seq, resent, &mut self.cc.sock);
         // The ACK echoes the time of an earlier transmission (RFC 8985, section 6.2, step 2).
         let echo_is_older = (event.tsecr.wrapping_sub(timestamp(Time(record.sent_ns))) as i32) < 0;
         let spurious = resent && self.timestamps && event.tsecr != 0 && echo_is_older;

@@ -194,6 +194,11 @@ impl Sender {
         })
     }
 
+    /// Sets the seed of choices that flows should not make alike.
+    pub fn seed(&mut self, seed: u32) {
+        self.cc.sock.random = seed;
+    }
+
     /// Asks for a connection; [`Sender::poll_transmit`] yields the request.
     pub fn connect(&mut self, now: Time) {
         self.phase = Phase::SynSent;
@@ -221,6 +226,8 @@ impl Sender {
         }
         self.last_sent = now;
         self.cwnd_stamp = now;
+        // The connection request counts, as in Linux.
+        self.cc.sock.delivered = 1;
         self.publish();
         self.cc.init();
         self.update_pacing_rate();
@@ -235,6 +242,9 @@ impl Sender {
     pub fn write(&mut self, now: Time, bytes: u64) {
         if self.is_established() && self.board.outstanding() == 0 {
             self.restart_after_idle(now);
+        }
+        if self.cc.has_cong_control() {
+            self.check_app_limited();
         }
         self.written_bytes = self.written_bytes.saturating_add(bytes);
     }

@@ -3,7 +3,7 @@
 //! The `linux` stack reduces its window by proportional rate reduction (RFC 6937), `linux-2.6` by rate halving. Undo
 //! uses D-SACK (RFC 3708), timestamps (Eifel, RFC 3522) and, after a timeout, F-RTO (RFC 5682).
 
-use weir_cc::{CaEvent, CaState, INFINITE_SSTHRESH, RateSample};
+use weir_cc::{CaEvent, CaState, INFINITE_SSTHRESH};
 use weir_units::Time;
 
 use super::ack::Event;
@@ -484,9 +484,7 @@ impl Sender {
             self.recovery.timeouts_in_row = 0;
         }
         if self.cc.has_cong_control() {
-            let sample = self.rate_sample(now, event);
-            self.cc.cong_control(self.cc.sock.snd_una, 0, &sample);
-            self.delivery.roll(now, self.board.una);
+            self.control_by_rate(now, event);
         } else if reduces_window(self.cc.sock.ca_state) {
             if self.legacy { self.halve_rate() } else { self.proportional_reduction(event) }
         } else if !self.legacy && (event.una_advanced || self.reordering > REORDERING && event.newly_sacked) {
@@ -551,10 +549,5 @@ impl Sender {
             sock.snd_cwnd -= count >> 1;
         }
         sock.snd_cwnd = sock.snd_cwnd.min(in_flight + 1).max(1);
-    }
-
-    #[inline]
-    fn rate_sample(&self, now: Time, event: &Event) -> RateSample {
-        self.delivery.sample(now, &self.cc.sock, event, self.rtt.min_us())
     }
 }

@@ -131,10 +131,11 @@ impl Sender {
             self.cc.sock.lsndtime = self.jiffies(self.last_sent);
             self.cc.cwnd_event(CaEvent::TxStart);
             self.timer.arm_rto(now + self.rtt.rto());
-            self.delivery.restart(now);
         }
         let seq = self.board.push(now.0, self.counters.sent_packets as u32, len as u16);
-        self.delivery.on_send(now, seq, &self.cc.sock, self.cc.has_cong_control());
+        if self.cc.has_cong_control() {
+            self.snapshot(now, seq, len);
+        }
         let sock = &mut self.cc.sock;
         sock.packets_out += 1;
         self.next_bytes += u64::from(len);
@@ -168,7 +169,9 @@ impl Sender {
             self.cc.sock.retrans_out += 1;
         }
         self.board.retransmissions.push_back(scoreboard::Retransmission { seq, sent_ns: now.0, order, next_at });
-        self.delivery.on_send(now, seq, &self.cc.sock, self.cc.has_cong_control());
+        if self.cc.has_cong_control() {
+            self.snapshot(now, seq, len);
+        }
         if counted {
             self.recovery.note_retransmission(now);
         }
