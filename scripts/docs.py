@@ -318,6 +318,7 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     "docs/catalogue.md": _catalogue,
     "docs/claims.md": lambda: _claims().index(),
     "docs/claims/A.md": lambda: _claims().paper("A"),
+    "docs/claims/B.md": lambda: _claims().paper("B"),
     "docs/claims/E.md": lambda: _claims().paper("E"),
 }
 

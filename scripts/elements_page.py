@@ -42,6 +42,11 @@ _TYPES = {
     "packet_numbers": "list of numbers",
     "rate": "rate",
     "bytes": "bytes",
+    "named_classes": "mapping",
+    "queue": "queue",
+    "flows": "flows, or list",
+    "links": "link, or list",
+    "share": "share, as `90%`",
 }
 
 
@@ -75,7 +80,7 @@ def _element(one: Element) -> Iterator[str]:
             yield ""
         yield from _table(form.keys)
         for key in form.keys:
-            if key.type == "classes":
+            if key.type in {"classes", "named_classes"}:
                 each = Form(name=key.name, title=key.kind["title"], keys=tuple(Key(**k) for k in key.kind["keys"]))
                 yield f"Each of `{key.name}`: {each.title}"
                 yield ""
@@ -101,6 +106,8 @@ def _value(key: Key) -> str:
             return f"{least}{key.kind['min']:g} to {key.kind['max']:g}"
         case "classes":
             return "list"
+        case "choice":
+            return ", ".join(f"`{value}`" for value in key.kind["values"])
         case _:
             return _TYPES[key.type]
 

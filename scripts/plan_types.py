@@ -34,6 +34,8 @@ _TAGS = ("kind", "when", "protocol")
 _ZERO = {"bool": "False", "UInt8": "0", "UInt16": "0", "UInt32": "0", "UInt64": "0", "Int64": "0"}
 """serde's default for an omitted field of this type."""
 _KEYWORDS = {"from": "from_"}
+_LINE = 120
+"""The longest line of code."""
 
 
 def plan_types() -> str:
@@ -69,11 +71,13 @@ def _integers() -> str:
 
 
 def _in_order(definitions: Mapping[str, Schema]) -> list[str]:
-    """The names, each after those that it uses."""
+    """The names, each after those that it uses; of two that use each other, in any order."""
     done: list[str] = []
+    begun: set[str] = set()
 
     def visit(name: str) -> None:
-        if name not in done:
+        if name not in begun:
+            begun.add(name)
             own = {key: value for key, value in definitions[name].items() if key != "$defs"}
             for used in sorted(set(re.findall(r"#/\$defs/(\w+)", json.dumps(own)))):
                 visit(used)
@@ -104,7 +108,16 @@ def _definition(name: str, schema: Schema) -> Iterator[tuple[str, str]]:
         part = _camel(value) + name.removesuffix("Kind")
         parts.append(part)
         yield part, _struct(part, option, (tag, value))
-    yield name, f"{name}: TypeAlias = {' | '.join(parts)}\n{_docstring(about, '')}\n"
+    yield name, f"{name}: TypeAlias = {_union(name, parts)}\n{_docstring(about, '')}\n"
+
+
+def _union(name: str, parts: list[str]) -> str:
+    """The union of ``parts``, broken as `ruff format` breaks it."""
+    line = " | ".join(parts)
+    if len(f"{name}: TypeAlias = {line}") <= _LINE:
+        return line
+    inner = line if len(line) + 4 <= _LINE else "\n    | ".join(parts)
+    return f"(\n    {inner}\n)"
 
 
 def _struct(name: str, schema: Schema, tag: tuple[str, str] | None) -> str:

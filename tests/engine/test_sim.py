@@ -20,7 +20,7 @@ from weir.run.tables import TABLES
 
 MS = 1_000_000
 RECORDED = tuple(name for name in TABLES if name != "classes")
-"""The tables of a plan that measures everything: no queue of a plan has classes."""
+"""The tables of a plan that measures everything, whose queues have no classes."""
 
 
 def lossy_plan(seed: int = 1) -> dict[str, Any]:

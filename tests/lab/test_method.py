@@ -23,7 +23,7 @@ from weir.run.tables import TABLES
 
 DELAYS = "measure.delay=500ms"
 WRITTEN = set(TABLES) - {"classes"}
-"""No queue of a plan has classes yet."""
+"""No queue of these plans has classes."""
 
 
 def delivered(sink: Memory) -> list[int]:

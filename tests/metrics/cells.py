@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .synthetic import MS, CellSpec, FlowSpec, LinkSpec
+from .synthetic import MS, CellSpec, FlowSpec, LinkSpec, two_classes
 
 FAST = 10**12
 """A rate at which transmission takes negligible time."""
@@ -85,6 +85,30 @@ _LINK = CellSpec(
                 "queue_delay_ns": [1 * MS, 3 * MS],
                 "queue_delay_max_ns": [2 * MS, 5 * MS],
             }
+        )
+    ],
+    links_ms=1000,
+    end_s=2,
+)
+
+_CLASSES = CellSpec(
+    [FlowSpec([1.0, 1.0])],
+    [
+        LinkSpec(
+            rate_bps=1_000_000,
+            overhead_bytes=100,
+            queue=two_classes(800_000),
+            rows={"out_packets": [100, 0], "out_bytes": [90_000, 0]},
+            classes=[
+                {
+                    "in_packets": [100, 0],
+                    "out_packets": [75, 0],
+                    "out_bytes": [67_500, 0],
+                    "drop_packets": [25, 0],
+                    "queue_delay_ns": [2 * MS, None],
+                },
+                {"in_packets": [25, 0], "out_packets": [25, 0], "out_bytes": [22_500, 0]},
+            ],
         )
     ],
     links_ms=1000,
@@ -246,6 +270,7 @@ RUNS: dict[str, list[CellSpec]] = {
     "pages": [_PAGES],
     "finished": [_FINISHED],
     "link": [_LINK],
+    "classes": [_CLASSES],
     "slower": [_SLOWER],
     "tcp": [_TCP],
     "silent": [_SILENT],

@@ -68,6 +68,16 @@ class LinkSpec:
     delay_ms: float = 5.0
     queue: Mapping[str, Any] = field(default_factory=lambda: {"kind": "droptail", "limit": {"packets": 100}})
     rows: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    classes: Sequence[Mapping[str, Sequence[Any]]] = ()
+    """Columns of ``classes`` for each class of the queue, if it has some."""
+
+
+def two_classes(af_ppm: int = 900_000) -> dict[str, Any]:
+    """A queue with the classes ``af`` and ``be``, which have the whole link together."""
+    child = {"kind": "droptail", "limit": {"packets": 100}}
+    af = {"name": "af", "members": {"dscp": [10]}, "weight_ppm": af_ppm, "high": True, "queue": child}
+    be = {"name": "be", "members": {"rest": True}, "weight_ppm": 1_000_000 - af_ppm, "queue": child}
+    return {"kind": "wrr", "limit": {"packets": 200}, "burst_bytes": 3076, "classes": [af, be]}
 
 
 @dataclass
@@ -195,7 +205,13 @@ def _tables(cell: CellSpec) -> dict[str, list[dict[str, Any]]]:
         goodput += _goodput_rows(cell, number, flow)
         samples += _sample_rows(cell, number, flow)
         flows += _transfer_rows(number, flow)
-    links = [row for number, link in enumerate(cell.links) for row in _link_rows(cell, number, link)]
+    links = [row for number, link in enumerate(cell.links) for row in _link_rows(cell, "links", number, link.rows)]
+    classes = [
+        {**row, "class": of_class}
+        for number, link in enumerate(cell.links)
+        for of_class, rows in enumerate(link.classes)
+        for row in _link_rows(cell, "classes", number, rows)
+    ]
     events = [
         {"time_ns": _ns(at), "kind": kind, "flow": flow, "link": None, "value": value}
         for at, kind, flow, value in sorted(cell.events, key=lambda event: event[0])
@@ -208,6 +224,7 @@ def _tables(cell: CellSpec) -> dict[str, list[dict[str, Any]]]:
         "samples": sorted(samples, key=by_time),
         "links": sorted(links, key=by_time),
         "events": events,
+        **({"classes": sorted(classes, key=by_time)} if any("classes" in link.queue for link in cell.links) else {}),
         **(_delay_tables(sorted(delays, key=by_time)) if cell.delay_ms and cell.timed else {}),
     }
 
@@ -276,12 +293,12 @@ def _transfer_rows(number: int, flow: FlowSpec) -> list[dict[str, Any]]:
     ]
 
 
-def _link_rows(cell: CellSpec, number: int, link: LinkSpec) -> list[dict[str, Any]]:
-    rows = max((len(column) for column in link.rows.values()), default=0)
+def _link_rows(cell: CellSpec, table: str, number: int, columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    rows = max((len(column) for column in columns.values()), default=0)
     step = int(cell.links_ms * MS)
-    zero = {c.name: None if c.nullable else 0 for c in TABLES["links"].columns}
+    zero = {c.name: None if c.nullable else 0 for c in TABLES[table].columns}
     return [
-        {**zero, **{name: column[k] for name, column in link.rows.items()}, "time_ns": (k + 1) * step, "link": number}
+        {**zero, **{name: column[k] for name, column in columns.items()}, "time_ns": (k + 1) * step, "link": number}
         for k in range(rows)
     ]
 

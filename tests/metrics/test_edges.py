@@ -11,7 +11,7 @@ import pytest
 
 from weir.metrics import MeasuredRun, MetricError, names, open_run
 
-from .synthetic import MS, CellSpec, FlowSpec, LinkSpec, write_run
+from .synthetic import MS, CellSpec, FlowSpec, LinkSpec, two_classes, write_run
 
 ARGUMENTS = {
     "lateness": "[expected: 2s]",
@@ -23,6 +23,7 @@ ARGUMENTS = {
     "ks.weighted": "[baseline: {cc: reno}]",
     "qef": "[allocated: 100Mbps]",
     "qef.transient": "[allocated: 100Mbps, steady: none]",
+    **{f"class.{name}": "[class: af]" for name in ("throughput", "share", "efficiency", "loss", "delay")},
 }
 
 WHOLE_LIFE = {"loss", "marks", "retransmissions"}
@@ -34,7 +35,7 @@ MEASURED = {"goodput_ms": 1000, "tcp_ms": 100, "links_ms": 100, "delay_ms": 1000
 def _cell(flows: list[FlowSpec], links: list[LinkSpec] | None = None) -> CellSpec:
     return CellSpec(
         flows,
-        links or [LinkSpec()],
+        links or [LinkSpec(queue=two_classes())],
         factors={"cc": "reno"},
         phases={"none": (3.1, 3.2), "all": (0, 10)},
         **MEASURED,  # type: ignore[arg-type]
@@ -51,7 +52,7 @@ CELLS: dict[str, Callable[[], CellSpec]] = {
     "datagrams only": lambda: _cell([FlowSpec([1.0] * 10, protocol="udp")]),
     "a link that stands still": lambda: CellSpec(
         [FlowSpec([1.0] * 10)],
-        [LinkSpec(rows={"out_packets": [0] * 100, "in_packets": [0] * 100})],
+        [LinkSpec(queue=two_classes(), rows={"out_packets": [0] * 100, "in_packets": [0] * 100})],
         factors={"cc": "reno"},
         phases={"none": (3.1, 3.2), "all": (0, 10)},
         changes=[{"at_ns": 5 * MS, "link": 0, "change": {"kind": "rate", "rate_bps": 0}}],
@@ -95,3 +96,12 @@ def test_delays_that_nobody_asked_for_or_could_tell_are_missed_by_name(tmp_path:
     write_run(tmp_path / "untold", [CellSpec([flow], delay_ms=1000, timed=False)])
     with pytest.raises(MetricError, match="lacks: the method that executed it did not observe that"):
         open_run(tmp_path / "untold", verify=False).metrics("delay.p95")
+
+
+def test_a_class_that_the_queue_lacks_is_named(tmp_path: Path) -> None:
+    run = open_run(write_run(tmp_path / "run", [_cell([FlowSpec([1.0] * 10)])]))
+    with pytest.raises(MetricError, match="has no class 'ef'; its classes are af, be"):
+        run.metrics("class.share[class: ef]")
+    plain = open_run(write_run(tmp_path / "plain", [_cell([FlowSpec([1.0] * 10)], [LinkSpec()])]))
+    with pytest.raises(MetricError, match="its queue has no classes"):
+        plain.metrics("class.loss[class: af]")

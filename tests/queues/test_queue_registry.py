@@ -37,7 +37,8 @@ def marking(keys: tuple[Key, ...]) -> bool:
 
 
 def test_every_module_is_of_a_declared_queue() -> None:
-    assert set(queues.QUEUES) == set(WRITTEN)
+    in_linux = {kind for kind in queues.QUEUES if queues.discipline(kind).names}
+    assert in_linux == set(WRITTEN)
     assert set(queues.QUEUES) <= set(DECLARED)
     assert queues.DEFAULT in DECLARED
     for kind in queues.QUEUES:

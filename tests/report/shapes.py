@@ -101,6 +101,11 @@ SHAPES: dict[str, Shape] = {
     "delays of many": Shape(
         (Cell(),), Dumbbell(flows=30, duration=12, every=0.1, step=0.5, delays=True, groups=("call", "web"))
     ),
+    "classes": Shape((Cell(),), replace(_BELL, classes=("be", "af"))),
+    "classes, thinned": Shape((Cell(),), replace(_BELL, duration=450, every=20, classes=("af", "ef", "constructor"))),
+    "classes, a grid": Shape(
+        tuple(sweep(("reno", "bic"), ("20ms", "100ms"))), replace(_BELL, classes=("af", "be")), **_GRID
+    ),
     "no phase": Shape((Cell(),), Dumbbell(flows=3, duration=12, every=2, step=0.5, phase_names=())),
     "nothing gets through": Shape((Cell(),), Dumbbell(flows=3, duration=12, every=2, step=0.5, capacity=1.0)),
     "two phases": Shape((Cell(),), Dumbbell(flows=7, duration=24, every=2, step=0.5)),

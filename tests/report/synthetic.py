@@ -67,6 +67,8 @@ class Dumbbell:
     """Number of flows, the last ones, that go from sink to source."""
     bottleneck: str = "bottleneck"
     """Name of the shared link."""
+    classes: tuple[str, ...] = ()
+    """Names of the classes of its queue, in its direction from source to sink."""
 
     def phases(self) -> list[dict[str, Any]]:
         """Two named windows, as in the papers: five flows active, and all of them."""
@@ -232,6 +234,23 @@ def _links(trace: _Trace, bell: Dumbbell, bottleneck: int) -> pa.Table:
     return _table("links", columns)
 
 
+def _classes(trace: _Trace, bell: Dumbbell) -> pa.Table:
+    """The classes share what passed the bottleneck as 1 to 2 to 3; the last one is silent in every fifth interval."""
+    links = _links(trace, bell, bell.flows).to_pydict()
+    rows = [i for i, link in enumerate(links["link"]) if link == bell.flows]
+    parts, names = len(bell.classes) * (len(bell.classes) + 1) // 2, [c.name for c in TABLES["classes"].columns]
+    found: dict[str, list[Any]] = {name: [] for name in names}
+    for number, row in enumerate(rows):
+        for part in range(len(bell.classes)):
+            if part == len(bell.classes) - 1 and number % 5 == 0:
+                continue
+            for name in names:
+                value = part if name == "class" else links[name][row]
+                share = name.endswith(("packets", "bytes"))
+                found[name].append(value * (part + 1) // parts if share else value)
+    return _table("classes", found)
+
+
 def _flows(trace: _Trace, bell: Dumbbell, seed: int) -> pa.Table:
     delivered = (trace.rate.sum(axis=0) / 8 * bell.step * _PAYLOAD / _PACKET).astype(int)
     sent = (delivered * 1.001).astype(int)
@@ -318,7 +337,12 @@ def _plan(bell: Dumbbell, cc: str, rtt: float, title: str, seed: int) -> dict[st
     delay = {"kind": "fixed", "delay_ns": int(rtt / 2 * _SECOND)}
 
     def link(name: str, a: int, b: int, rate: float, nic: bool = False) -> dict[str, Any]:
-        queue = {"kind": "droptail", "limit": {"bytes": int(bell.queue_bytes)}}
+        queue: dict[str, Any] = {"kind": "droptail", "limit": {"bytes": int(bell.queue_bytes)}}
+        if bell.classes and name == bell.bottleneck:
+            points = [{"dscp": [k]} for k in range(1, len(bell.classes))]
+            named = zip(bell.classes, [{"rest": True}, *points], strict=True)
+            classes = [{"name": one, "members": members, "queue": queue} for one, members in named]
+            queue = {"kind": "prio", "limit": queue["limit"], "classes": classes}
         hop = delay if {a, b} == {left, right} else {"kind": "fixed", "delay_ns": 1000}
         return {"name": name, "from": a, "to": b, "rate_bps": int(rate), "overhead_bytes": 38, "mtu_bytes": 1500,
                 "delay": hop, "queue": queue, "loss": None, "host_nic": nic}  # fmt: skip
@@ -398,6 +422,8 @@ def _write_cell(folder: Path, cell: Cell, bell: Dumbbell, title: str, seed: int)
         "events": _events(trace),
     }
     assert set(tables) == {name for name, table in TABLES.items() if not table.optional}
+    if bell.classes:
+        tables["classes"] = _classes(trace, bell)
     if bell.delays:
         tables |= _delay_tables(trace, bell)
     for name, table in tables.items():

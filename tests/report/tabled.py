@@ -172,6 +172,23 @@ def queue_delay(cell: TheCell) -> list[Told]:
     return list(_link_panels(cell, values, limit=False))
 
 
+@reads("classes")
+def classes(cell: TheCell) -> list[Told]:
+    """What each class sent on the wire, over what the link could have sent; silent intervals count as nothing."""
+    number, link = cell.shared.get("forward", (0, {"queue": {}}))
+    frame, names = cell.table("classes"), [one["name"] for one in link["queue"].get("classes", ())]
+    told: list[Told] = []
+    looks, step = shown(names, 44), cell.interval("links")
+    ends = pl.DataFrame({"time_ns": range(step, cell.end_ns + 1, step)}, schema={"time_ns": pl.UInt64})
+    for of_class, name in enumerate(names):
+        own = frame.filter((pl.col("link") == number) & (pl.col("class") == of_class))
+        whole = ends.join(own, on="time_ns", how="left").fill_null(0)
+        wire = 8 * (pl.col("out_bytes") + 38 * pl.col("out_packets")).cast(pl.Float64)
+        share = {"v": wire.sum() / (link["rate_bps"] * step / _SECOND * pl.len())}
+        told += curve("", buckets(whole, cell.width("links"), share), "v", series=looks[name])
+    return told
+
+
 @reads("loss")
 def loss(cell: TheCell) -> list[Told]:
     """Dropped over arrived; nothing if nothing was dropped."""

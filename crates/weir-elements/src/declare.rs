@@ -76,6 +76,28 @@ pub enum Kind {
         /// Its keys.
         keys: &'static [Key],
     },
+    /// A mapping from names to mappings, one for each class of packets.
+    NamedClasses {
+        /// Name of a mapping.
+        name: &'static str,
+        /// Description of a mapping.
+        title: &'static str,
+        /// Its keys.
+        keys: &'static [Key],
+    },
+    /// A queue of any kind.
+    Queue,
+    /// Flows, by the names of workload entries.
+    Flows,
+    /// Names of links.
+    Links,
+    /// A share of a whole; parts of a million in the plan.
+    Share,
+    /// One of two words; the plan says whether it is the second.
+    Choice {
+        /// The words.
+        values: &'static [&'static str],
+    },
     /// `normal` or `uniform`.
     Distribution,
     /// Numbers of packets.
@@ -188,6 +210,11 @@ pub trait QueuePlan {
 
     /// The hard limit, mutable.
     fn limit_mut(&mut self) -> &mut Limit;
+
+    /// Schedulers within one another; 0 for a queue without classes.
+    fn depth(&self) -> usize {
+        0
+    }
 
     /// Checks the parameters besides the limit; `at` is the place of the queue in the plan.
     ///

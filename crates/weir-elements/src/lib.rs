@@ -12,6 +12,8 @@
 //! - [`Qdisc`] has an explicit dequeue, for disciplines that decide at a packet's departure (CoDel, FQ-CoDel), for links
 //!   with a variable rate, and for an emulator.
 //!
+//! A scheduler is a [`Qdisc`] with a child for each class of packets; any queue can be a child, another scheduler too.
+//!
 //! # Trains
 //!
 //! A driver may hand over a train of packets in one piece (segmentation offload). Every element treats its packets one
@@ -44,10 +46,13 @@ mod queues;
 
 mod admission;
 mod analytic;
+mod children;
+mod classes;
 mod codel;
 mod declare;
 mod delay;
 mod droptail;
+mod drr;
 mod fifo;
 mod fq_codel;
 mod limit;
@@ -55,6 +60,7 @@ mod loss;
 mod mtu;
 mod packet;
 mod pie;
+mod prio;
 mod qdisc;
 mod red;
 mod registry;
@@ -62,21 +68,28 @@ mod ring;
 #[cfg(test)]
 mod testing;
 mod transmitter;
+mod wfq;
+mod wrr;
 
 pub use admission::{AdmissionQueue, Admits, Arrival, AtArrival, Backlog, Verdict};
 pub use analytic::{FifoLink, Offer};
+pub use classes::Members;
 pub use codel::{Codel, CodelParams};
 pub use declare::{ElementInfo, Fault, Form, Key, Kind, Place, QueuePlan};
 pub use delay::{Delay, DelayLine};
 pub use droptail::DropTail;
+pub use drr::{Drr, DrrClass};
 pub use fq_codel::FqCodel;
 pub use limit::{Limit, Mark};
 pub use loss::{Loss, LossModel};
 pub use mtu::Mtu;
-pub use packet::{Packet, Port};
+pub use packet::{Packet, Port, flow_hash};
 pub use pie::Pie;
+pub use prio::{Prio, PrioClass};
 pub use qdisc::{AtDeparture, Counters, Dequeued, DropReason, Drops, Enqueued, Qdisc, TrainOutcome};
 pub use red::{Red, RedCurve};
 pub use registry::{Admission, AnyQdisc, Queue, elements, plan};
 pub use ring::Ring;
 pub use transmitter::Transmitter;
+pub use wfq::{Wfq, WfqClass};
+pub use wrr::{Wrr, WrrClass};

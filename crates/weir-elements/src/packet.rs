@@ -31,6 +31,13 @@ pub trait Packet {
     }
 }
 
+/// The hash of the flow with this index in the plan, for [`Packet::flow_hash`]. Different flows have different hashes.
+#[inline]
+pub fn flow_hash(flow: u32) -> u32 {
+    // Multiplicative hashing spreads neighbouring numbers over all bits; each step can be undone.
+    flow.wrapping_add(1).wrapping_mul(0x9e37_79b1).rotate_left(15).wrapping_mul(0x85eb_ca77)
+}
+
 /// The port behind a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Port {

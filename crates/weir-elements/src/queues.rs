@@ -50,6 +50,14 @@ macro_rules! queues {
                 }
             }
 
+            /// Schedulers within one another; 0 for a queue without classes.
+            pub(crate) fn depth(&self) -> usize {
+                match self {
+                    $(Queue::$arrival(queue) => queue.depth(),)+
+                    $(Queue::$departure(queue) => queue.depth(),)+
+                }
+            }
+
             /// The declaration of its discipline.
             pub fn info(&self) -> ElementInfo {
                 match self {
@@ -189,15 +197,17 @@ macro_rules! queues {
 
             fn classes(&self) -> u32 {
                 match self {
+                    AnyQdisc::Admission(queue) => queue.classes(),
+                    $(AnyQdisc::$departure(queue) => queue.classes(),)+
                     AnyQdisc::Own(queue) => queue.classes(),
-                    _ => 0,
                 }
             }
 
             fn class_of(&self, packet: &P) -> u32 {
                 match self {
+                    AnyQdisc::Admission(queue) => queue.class_of(packet),
+                    $(AnyQdisc::$departure(queue) => queue.class_of(packet),)+
                     AnyQdisc::Own(queue) => queue.class_of(packet),
-                    _ => 0,
                 }
             }
 

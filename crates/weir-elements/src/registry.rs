@@ -21,6 +21,10 @@ queues! {
         Codel = codel::CodelQueue;
         FqCodel = fq_codel::FqCodelQueue;
         Pie = pie::PieQueue;
+        Wrr = wrr::WrrQueue;
+        Prio = prio::PrioQueue;
+        Drr = drr::DrrQueue;
+        Wfq = wfq::WfqQueue;
     }
 }
 

@@ -236,6 +236,9 @@ impl Engine {
             trace.add(traced, self.intake.known(self.network.now()));
         }
         self.reporter.table("links", records.links.into_columns());
+        if let Some(classes) = records.classes {
+            self.reporter.table("classes", classes.into_columns());
+        }
         self.reporter.table("delays", records.delays.into_columns());
         self.reporter.table("delay_bins", records.delay_bins.into_columns());
         self.reporter.table("events", records.events.into_columns());

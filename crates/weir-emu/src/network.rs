@@ -8,10 +8,13 @@
 use std::collections::VecDeque;
 
 use weir_elements::Packet as _;
-use weir_links::{Calendar, DelayStats, Link, Passage, Routes, Start, Stop, append_sorted, build_links, mark_fused};
+use weir_links::{
+    Calendar, DelayStats, Link, Passage, Routes, Start, Stop, append_classes_sorted, append_sorted, build_links,
+    mark_fused,
+};
 use weir_plan::{Change, ChangeKind, Limit, Plan};
 use weir_protocol::Job;
-use weir_run::{Column, DelayBins, Delays, EventKind, EventRow, Events, Links};
+use weir_run::{Classes, Column, DelayBins, Delays, EventKind, EventRow, Events, Links};
 use weir_trace::{Observer, TraceRecord};
 use weir_units::{Dur, Time};
 
@@ -75,6 +78,8 @@ pub struct Statistics {
 pub struct Records {
     /// Table `links`.
     pub links: Links,
+    /// Table `classes`; none if no recorded queue has classes.
+    pub classes: Option<Classes>,
     /// Table `delays`.
     pub delays: Delays,
     /// Table `delay_bins`.
@@ -283,14 +288,18 @@ impl Network {
 
     /// Removes and returns the rows of bins that have ended.
     pub fn drain(&mut self) -> Records {
-        let (now, mut rows) = (self.now.max(self.closed_until), Vec::new());
+        let (now, mut rows, mut class_rows) = (self.now.max(self.closed_until), Vec::new(), Vec::new());
         for link in &mut self.links {
             link.advance(now);
             link.stats.roll(now);
             link.stats.drain(now, &mut rows);
+            link.drain_classes(now, &mut class_rows);
         }
         let mut records = Records { events: std::mem::take(&mut self.events), ..Records::default() };
         append_sorted(rows, &mut records.links);
+        if self.links.iter().any(Link::has_classes) {
+            append_classes_sorted(class_rows, records.classes.insert(Classes::default()));
+        }
         if let Some(delays) = &mut self.delays {
             (records.delays, records.delay_bins) = delays.take(self.now);
         }
@@ -492,8 +501,7 @@ fn cards(job: &Job) -> Vec<Vec<u32>> {
     cards
 }
 
-/// The simulator's hash: neighbouring flow numbers differ in all bits. A packet of no flow has the hash of its route.
+/// The hash of a packet's flow; a packet of no flow has that of its route.
 fn flow_hash(way: Way) -> u32 {
-    let number = way.flow.unwrap_or(!way.route);
-    number.wrapping_add(1).wrapping_mul(0x9e37_79b1).rotate_left(15).wrapping_mul(0x85eb_ca77)
+    weir_elements::flow_hash(way.flow.unwrap_or(!way.route))
 }

@@ -62,6 +62,16 @@ enum Discipline<P: Record> {
     Evented(Box<Evented<P>>),
 }
 
+impl<P: Record> Discipline<P> {
+    /// The same, which records the classes of its queue in the intervals of `stats`, if it has some.
+    fn by_class(mut self, stats: &LinkStats) -> Discipline<P> {
+        if let Discipline::Evented(evented) = &mut self {
+            evented.classes = stats.by_class(evented.qdisc.classes());
+        }
+        self
+    }
+}
+
 /// A directed link.
 pub struct Link<P: Record> {
     mtu: Mtu,
@@ -121,6 +131,8 @@ impl<P: Record> Link<P> {
                 Discipline::Evented(Box::new(Evented::new(qdisc, Transmitter::new(port.rate))))
             }
         };
+        let stats = LinkStats::new(index, interval_ns);
+        let discipline = discipline.by_class(&stats);
         let line = DelayLine::from_plan(&plan.delay, stream("delay"));
         let pipe = Pipe::new(line.may_reorder() || changes);
         let delay = match line.is_fixed().filter(|_| !changes) {
@@ -133,7 +145,7 @@ impl<P: Record> Link<P> {
             loss: plan.loss.as_ref().map(|loss| Box::new(LossModel::from_plan(loss, stream("loss")))),
             discipline,
             delay,
-            stats: LinkStats::new(index, interval_ns),
+            stats,
             pipe,
             fused: false,
             shares_buffer: false,
@@ -145,16 +157,15 @@ impl<P: Record> Link<P> {
         }
     }
 
-    /// The link with another queue, such as a scheduler with children, which no plan describes. It is evented.
+    /// The link with another queue, such as a scheduler with children, of the driver's own. It is evented.
     #[must_use]
     pub fn with_queue(mut self, queue: Box<dyn Qdisc<P> + Sync>) -> Link<P> {
         let transmitter = match self.discipline {
             Discipline::Analytic(fifo) => fifo.transmitter().clone(),
             Discipline::Evented(evented) => evented.transmitter,
         };
-        let mut evented = Evented::new(AnyQdisc::Own(queue), transmitter);
-        evented.classes = self.stats.by_class(evented.qdisc.classes());
-        self.discipline = Discipline::Evented(Box::new(evented));
+        let evented = Evented::new(AnyQdisc::Own(queue), transmitter);
+        self.discipline = Discipline::Evented(Box::new(evented)).by_class(&self.stats);
         self
     }
 

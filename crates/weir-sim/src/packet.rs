@@ -178,8 +178,7 @@ impl ElementPacket for Packet {
     }
     #[inline]
     fn flow_hash(&self) -> u32 {
-        // Multiplicative hashing spreads neighbouring flow numbers over all bits.
-        (self.flow() as u32).wrapping_add(1).wrapping_mul(0x9e37_79b1).rotate_left(15).wrapping_mul(0x85eb_ca77)
+        weir_elements::flow_hash(self.flow() as u32)
     }
     #[inline]
     fn dscp(&self) -> u8 {

@@ -28,7 +28,7 @@ __all__ = [
 
 _SETTING = "on"
 _UNWRITTEN = frozenset({"classes"})
-"""Tables that no plan asks for yet."""
+"""Tables that most plans do not ask for."""
 
 on_option = click.option(
     "--on",

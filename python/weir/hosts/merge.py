@@ -26,7 +26,7 @@ Columns = Mapping[str, Array]
 _NOBODY = np.iinfo(np.uint32).max
 """The flow of a packet that belongs to none."""
 
-_PASSED = frozenset({"samples", "links", "goodput", "delays", "delay_bins"})
+_PASSED = frozenset({"samples", "links", "classes", "goodput", "delays", "delay_bins"})
 _PARTS: dict[str, Mapping[str, str]] = {
     "flows": {},
     "events": {},

@@ -41,6 +41,7 @@ FAMILIES = (
     "completion",
     "pages",
     "links",
+    "classes",
     "delay",
     "oneway",
     "loss",

@@ -24,23 +24,25 @@ import polars as pl
 from weir.metrics.errors import MetricError, nearest
 from weir.metrics.results import Floats, Ints, Series
 from weir.metrics.selection import select_flows, select_links
-from weir.plan import TransfersSource, recorded_links
+from weir.plan import TransfersSource, queue_classes, recorded_links
 from weir.run import TABLES, Cell, Flow, Link, Plan
 from weir.run.bounds import check_times, latest_ns
 from weir.run.parquet import decoding
 from weir.run.plan import MEASURE
 
-__all__ = ["CellData", "Grouped", "Window", "window"]
+__all__ = ["CellData", "Grouped", "Window", "class_number", "window"]
 
 _NULLABLE = frozenset(column.name for column in TABLES["links"].columns if column.nullable)
+_OF_LINKS = frozenset({"links", "classes"})
 
 
 class Grouped:
     """Columns of a table, sorted by a key (``flow`` or ``link``) and then by time."""
 
-    def __init__(self, cell: Cell, table: str, key: str, ids: frozenset[int] | None) -> None:
+    def __init__(self, cell: Cell, table: str, key: str, ids: frozenset[int] | None, of_class: int | None) -> None:
         self._file = cell.path / f"{table}.parquet"
         scan = cell.table(table)
+        scan = scan if of_class is None else scan.filter(pl.col("class") == of_class)
         self._scan = scan if ids is None else scan.filter(pl.col(key).is_in(sorted(ids)))
         with decoding(self._file):
             head = self._scan.select(key, "time_ns").collect()
@@ -87,10 +89,10 @@ class CellData:
     def __init__(self, cell: Cell) -> None:
         self.cell = cell
         self.plan: Plan = cell.plan
-        self._grouped: dict[tuple[str, frozenset[int] | None], Grouped] = {}
+        self._grouped: dict[tuple[str, frozenset[int] | None, int | None], Grouped] = {}
 
-    def grouped(self, table: str, ids: Sequence[int]) -> Grouped:
-        """Rows of ``table`` (one with intervals) that belong to ``ids``.
+    def grouped(self, table: str, ids: Sequence[int], of_class: int | None = None) -> Grouped:
+        """Rows of ``table`` (one with intervals) that belong to ``ids``; those of one class in table ``classes``.
 
         Raises:
             MetricError: the table was not recorded.
@@ -105,12 +107,13 @@ class CellData:
                 f"needs the table {table!r}, which the plan asks for and this cell lacks: the method that executed it "
                 "did not observe that"
             )
-        number = len(self.plan.links if table == "links" else self.plan.flows)
+        of_links = table in _OF_LINKS
+        number = len(self.plan.links if of_links else self.plan.flows)
         some = None if len(ids) == number else frozenset(ids)
-        if (table, some) not in self._grouped:
-            key = "link" if table == "links" else "flow"
-            self._grouped[table, some] = Grouped(self.cell, table, key, some)
-        return self._grouped[table, some]
+        if (table, some, of_class) not in self._grouped:
+            key = "link" if of_links else "flow"
+            self._grouped[table, some, of_class] = Grouped(self.cell, table, key, some, of_class)
+        return self._grouped[table, some, of_class]
 
     @cached_property
     def transfers(self) -> pl.DataFrame:
@@ -242,10 +245,10 @@ class Window:
         return list(found.values())
 
     def intervals(
-        self, table: str, key: int, from_ns: int, to_ns: int, ids: Sequence[int]
+        self, table: str, key: int, from_ns: int, to_ns: int, ids: Sequence[int], of_class: int | None = None
     ) -> tuple[slice, Ints, Floats]:
         """Rows of one flow or link whose interval lies within ``from_ns`` to ``to_ns``: rows, ends, widths in s."""
-        grouped = self.data.grouped(table, ids)
+        grouped = self.data.grouped(table, ids, of_class)
         rows = grouped.rows(key)
         ends = grouped.times_ns[rows]
         step = self.plan.interval_ns(table)
@@ -302,24 +305,48 @@ class Window:
         Intervals in which nothing passed count with zeros, or with nan if a column may be null. A link that was not
         recorded has no interval.
         """
-        links = self.links
-        ids = [link.id for link in links]
-        recorded = recorded_links(self.plan.typed)
-        found = []
+        ids = [link.id for link in self.links]
+        return [(link, *self._link_rows(link, "links", ids, columns)) for link in self.links]
+
+    def class_intervals(self, name: str, *columns: str) -> list[tuple[Link, Ints, Floats, list[Floats]]]:
+        """As :meth:`link_intervals`, of the class ``name`` of each link's queue.
+
+        Raises:
+            MetricError: the queue of a link has no such class.
+        """
+        return [
+            (link, *self._link_rows(link, "classes", [link.id], columns, class_number(link, name)))
+            for link in self.links
+        ]
+
+    def _link_rows(
+        self, link: Link, table: str, ids: Sequence[int], columns: Sequence[str], of_class: int | None = None
+    ) -> tuple[Ints, Floats, list[Floats]]:
         begin, end = self.whole_span
-        for link in links:
-            rows, ends, widths = self.intervals("links", link.id, begin, end, ids)
-            grouped = self.data.grouped("links", ids)
-            values = [grouped.column(c)[rows] for c in columns]
-            if link.id in recorded:
-                silent = np.setdiff1d(self.ends("links"), ends)
-                order = np.argsort(np.concatenate([ends, silent]), kind="stable")
-                ends = np.concatenate([ends, silent])[order]
-                widths = np.concatenate([widths, np.full(len(silent), self.plan.interval_ns("links") / 1e9)])[order]
-                empty = [np.full(len(silent), np.nan if c in _NULLABLE else 0.0) for c in columns]
-                values = [np.concatenate([v, e])[order] for v, e in zip(values, empty, strict=True)]
-            found.append((link, ends, widths, values))
-        return found
+        rows, ends, widths = self.intervals(table, link.id, begin, end, ids, of_class)
+        grouped = self.data.grouped(table, ids, of_class)
+        values = [grouped.column(c)[rows] for c in columns]
+        if link.id in recorded_links(self.plan.typed):
+            silent = np.setdiff1d(self.ends(table), ends)
+            order = np.argsort(np.concatenate([ends, silent]), kind="stable")
+            ends = np.concatenate([ends, silent])[order]
+            widths = np.concatenate([widths, np.full(len(silent), self.plan.interval_ns(table) / 1e9)])[order]
+            empty = [np.full(len(silent), np.nan if c in _NULLABLE else 0.0) for c in columns]
+            values = [np.concatenate([v, e])[order] for v, e in zip(values, empty, strict=True)]
+        return ends, widths, values
+
+
+def class_number(link: Link, name: str) -> int:
+    """The number of the class ``name`` of ``link``'s queue.
+
+    Raises:
+        MetricError: the queue has no such class.
+    """
+    known = [known for known, _ in queue_classes(link.typed.queue)]
+    if name not in known:
+        have = f"its classes are {', '.join(known)}" if known else "its queue has no classes"
+        raise MetricError(f"link {link.name!r} has no class {name!r}; {have}.{nearest(name, known)}")
+    return known.index(name)
 
 
 def window(data: CellData, phase: str | None = None, selector: str | None = None, link: bool = False) -> Window:

@@ -38,6 +38,7 @@ __all__ = [
     "packet_bytes",
     "payload_bytes",
     "queue_bytes",
+    "queue_classes",
     "queue_packets",
     "recorded_links",
     "tcp_flows",
@@ -115,6 +116,24 @@ def queue_bytes(queue: Queue, packet: int) -> int | None:
     sizes = [] if limit.bytes is None else [limit.bytes]
     sizes += [] if limit.packets is None else [limit.packets * packet]
     return min(sizes, default=None)
+
+
+def queue_classes(queue: Queue) -> tuple[tuple[str, int | None], ...]:
+    """The classes of a scheduler in the order of table ``classes``: name, and guaranteed share of the link.
+
+    A class whose queue is a scheduler too is replaced by that one's classes: ``outer.inner``. Shares are parts of a
+    million; ``None``: the scheduler guarantees no share. Empty for a queue without classes.
+    """
+    found: list[tuple[str, int | None]] = []
+    for one in getattr(queue, "classes", ()):
+        weight: int | None = getattr(one, "weight_ppm", None)
+        inner = queue_classes(one.queue)
+        if not inner:
+            found.append((one.name, weight))
+        for name, part in inner:
+            share = None if weight is None or part is None else weight * part // 1_000_000
+            found.append((f"{one.name}.{name}", share))
+    return tuple(found)
 
 
 def queue_packets(queue: Queue, packet: int) -> int:

@@ -21,6 +21,8 @@ __all__ = [
     "Delay",
     "DelayChange",
     "DroptailQueue",
+    "DrrClass",
+    "DrrQueue",
     "EmulLinks",
     "EmulOffload",
     "EmulOptions",
@@ -38,6 +40,7 @@ __all__ = [
     "LossChange",
     "Mark",
     "Measure",
+    "Members",
     "Methods",
     "Node",
     "NodeKind",
@@ -47,6 +50,8 @@ __all__ = [
     "PieQueue",
     "Plan",
     "PortReady",
+    "PrioClass",
+    "PrioQueue",
     "Queue",
     "RateChange",
     "Ready",
@@ -65,6 +70,10 @@ __all__ = [
     "TransfersSource",
     "Transport",
     "UdpTransport",
+    "WfqClass",
+    "WfqQueue",
+    "WrrClass",
+    "WrrQueue",
 ]
 
 UInt8: TypeAlias = Annotated[int, Meta(ge=0, le=255)]
@@ -212,6 +221,198 @@ class CodelParams(Struct, frozen=True, kw_only=True):
     """Mark instead of dropping."""
     target_ns: UInt64
     """Acceptable standing delay; 5 ms."""
+
+
+class Members(Struct, frozen=True, kw_only=True):
+    """The packets of a class."""
+
+    dscp: tuple[UInt8, ...] = ()
+    """Differentiated-services code points."""
+    flows: tuple[UInt32, ...] = ()
+    """Indices of flows; they come before code points."""
+    rest: bool = False
+    """Whether it has the packets that belong to no other class."""
+
+
+class Limit(Struct, frozen=True, kw_only=True):
+    """The hard limit of a queue; a packet that would exceed either is dropped. At least one is given."""
+
+    bytes: UInt64 | None = None
+    """In bytes on the wire, the packet in transmission not counted."""
+    packets: UInt64 | None = None
+    """In packets, the packet in transmission not counted."""
+
+
+class PrioClass(Struct, frozen=True, kw_only=True):
+    """A class of strict priority."""
+
+    members: Members = Members()
+    """Its packets."""
+    name: str
+    """Its name."""
+    queue: Queue
+    """Its queue."""
+
+
+class RedCurve(Struct, frozen=True, kw_only=True):
+    """One drop curve of RED: none below ``min_bytes``, up to ``max_p`` at ``max_bytes``."""
+
+    dscp_from: UInt8
+    """Differentiated-services code points this curve serves; empty: all others."""
+    dscp_to: UInt8
+    """Last code point of the range, inclusive."""
+    max_bytes: UInt64
+    """Upper threshold of the average queue."""
+    max_p: float
+    """Probability at the upper threshold."""
+    min_bytes: UInt64
+    """Lower threshold of the average queue."""
+
+
+class WfqClass(Struct, frozen=True, kw_only=True):
+    """A class of weighted fair queueing."""
+
+    members: Members = Members()
+    """Its packets."""
+    name: str
+    """Its name."""
+    queue: Queue
+    """Its queue."""
+    weight_ppm: UInt32
+    """Its guaranteed share of the link, parts of a million; not zero."""
+
+
+class WrrClass(Struct, frozen=True, kw_only=True):
+    """A class of weighted round robin."""
+
+    high: bool = False
+    """Whether its priority is high."""
+    members: Members = Members()
+    """Its packets."""
+    name: str
+    """Its name."""
+    queue: Queue
+    """Its queue."""
+    weight_ppm: UInt32
+    """Its guaranteed share of the link, parts of a million."""
+
+
+class DroptailQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="droptail"):
+    """First in, first out; drops packets that do not fit."""
+
+    limit: Limit
+    """Limit."""
+
+
+class RedQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="red"):
+    """Random early detection (Floyd and Jacobson 1993); several curves make it weighted (WRED)."""
+
+    curves: tuple[RedCurve, ...]
+    """One curve, or one per class of code points."""
+    gentle: bool
+    """Between ``max_bytes`` and twice that, the probability rises from ``max_p`` to 1 instead of jumping."""
+    limit: Limit
+    """Hard limit."""
+    mark: Mark
+    """Mark instead of dropping."""
+    weight: float
+    """Weight of the averaging filter, ``w_q``."""
+
+
+class CodelQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="codel"):
+    """Controlled delay (RFC 8289)."""
+
+    codel: CodelParams
+    """Parameters."""
+    limit: Limit
+    """Hard limit."""
+
+
+class FqCodelQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="fq_codel"):
+    """Flow queue CoDel (RFC 8290)."""
+
+    buckets: UInt32
+    """Number of hash buckets; 1024."""
+    codel: CodelParams
+    """Parameters of each queue."""
+    limit: Limit
+    """Hard limit over all flows; a packet is dropped from the longest queue."""
+    quantum_bytes: UInt32
+    """Bytes a flow may send a round."""
+
+
+class PieQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="pie"):
+    """Proportional integral controller enhanced (RFC 8033)."""
+
+    alpha: float
+    """Weight of the deviation from the target, in 1/s; 0.125."""
+    beta: float
+    """Weight of the change of the delay, in 1/s; 1.25."""
+    limit: Limit
+    """Hard limit."""
+    mark: Mark
+    """Mark instead of dropping while the probability is at most 10 %."""
+    target_ns: UInt64
+    """Target delay; 15 ms."""
+    update_ns: UInt64
+    """Time between two updates of the probability; 15 ms."""
+
+
+class WrrQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="wrr"):
+    """Weighted round robin with credits and two priorities (DataTAG, appendix A1)."""
+
+    burst_bytes: UInt64
+    """Most credit of a class, and most that it owes, on the wire."""
+    classes: tuple[WrrClass, ...]
+    """The classes."""
+    limit: Limit
+    """Hard limit over all classes."""
+
+
+class PrioQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="prio"):
+    """Strict priority between classes."""
+
+    classes: tuple[PrioClass, ...]
+    """The classes, highest priority first."""
+    limit: Limit
+    """Hard limit over all classes."""
+
+
+class DrrQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="drr"):
+    """Deficit round robin between classes (Shreedhar and Varghese 1995)."""
+
+    classes: tuple[DrrClass, ...]
+    """The classes."""
+    limit: Limit
+    """Hard limit over all classes."""
+
+
+class WfqQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="wfq"):
+    """Weighted fair queueing, WF2Q+ (Bennett and Zhang 1997)."""
+
+    classes: tuple[WfqClass, ...]
+    """The classes."""
+    limit: Limit
+    """Hard limit over all classes."""
+
+
+Queue: TypeAlias = (
+    DroptailQueue | RedQueue | CodelQueue | FqCodelQueue | PieQueue | WrrQueue | PrioQueue | DrrQueue | WfqQueue
+)
+"""A queue discipline."""
+
+
+class DrrClass(Struct, frozen=True, kw_only=True):
+    """A class of deficit round robin."""
+
+    members: Members = Members()
+    """Its packets."""
+    name: str
+    """Its name."""
+    quantum_bytes: UInt64
+    """Bytes on the wire that it may send a round."""
+    queue: Queue
+    """Its queue."""
 
 
 EmulLinks: TypeAlias = Literal["emulator", "netem"]
@@ -464,95 +665,6 @@ class LabOptions(Struct, frozen=True, kw_only=True):
     """The implementation of the links."""
     offload: Offload = "packets"
     """The treatment of segments by the hosts' devices."""
-
-
-class Limit(Struct, frozen=True, kw_only=True):
-    """The hard limit of a queue; a packet that would exceed either is dropped. At least one is given."""
-
-    bytes: UInt64 | None = None
-    """In bytes on the wire, the packet in transmission not counted."""
-    packets: UInt64 | None = None
-    """In packets, the packet in transmission not counted."""
-
-
-class RedCurve(Struct, frozen=True, kw_only=True):
-    """One drop curve of RED: none below ``min_bytes``, up to ``max_p`` at ``max_bytes``."""
-
-    dscp_from: UInt8
-    """Differentiated-services code points this curve serves; empty: all others."""
-    dscp_to: UInt8
-    """Last code point of the range, inclusive."""
-    max_bytes: UInt64
-    """Upper threshold of the average queue."""
-    max_p: float
-    """Probability at the upper threshold."""
-    min_bytes: UInt64
-    """Lower threshold of the average queue."""
-
-
-class DroptailQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="droptail"):
-    """First in, first out; drops packets that do not fit."""
-
-    limit: Limit
-    """Limit."""
-
-
-class RedQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="red"):
-    """Random early detection (Floyd and Jacobson 1993); several curves make it weighted (WRED)."""
-
-    curves: tuple[RedCurve, ...]
-    """One curve, or one per class of code points."""
-    gentle: bool
-    """Between ``max_bytes`` and twice that, the probability rises from ``max_p`` to 1 instead of jumping."""
-    limit: Limit
-    """Hard limit."""
-    mark: Mark
-    """Mark instead of dropping."""
-    weight: float
-    """Weight of the averaging filter, ``w_q``."""
-
-
-class CodelQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="codel"):
-    """Controlled delay (RFC 8289)."""
-
-    codel: CodelParams
-    """Parameters."""
-    limit: Limit
-    """Hard limit."""
-
-
-class FqCodelQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="fq_codel"):
-    """Flow queue CoDel (RFC 8290)."""
-
-    buckets: UInt32
-    """Number of hash buckets; 1024."""
-    codel: CodelParams
-    """Parameters of each queue."""
-    limit: Limit
-    """Hard limit over all flows; a packet is dropped from the longest queue."""
-    quantum_bytes: UInt32
-    """Bytes a flow may send a round."""
-
-
-class PieQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="pie"):
-    """Proportional integral controller enhanced (RFC 8033)."""
-
-    alpha: float
-    """Weight of the deviation from the target, in 1/s; 0.125."""
-    beta: float
-    """Weight of the change of the delay, in 1/s; 1.25."""
-    limit: Limit
-    """Hard limit."""
-    mark: Mark
-    """Mark instead of dropping while the probability is at most 10 %."""
-    target_ns: UInt64
-    """Target delay; 15 ms."""
-    update_ns: UInt64
-    """Time between two updates of the probability; 15 ms."""
-
-
-Queue: TypeAlias = DroptailQueue | RedQueue | CodelQueue | FqCodelQueue | PieQueue
-"""A queue discipline."""
 
 
 class Link(Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ import importlib
 from functools import cache
 
 from weir.plan import Queue, kind_of
+from weir.queues._classes import children
 from weir.queues._declared import Element, Form, Key, elements
 from weir.queues._discipline import Discipline, Written
 
@@ -22,6 +23,7 @@ __all__ = [
     "Form",
     "Key",
     "Written",
+    "children",
     "discipline",
     "elements",
     "is_plain",
@@ -34,8 +36,12 @@ QUEUES: dict[str, str] = {
     "codel": "weir.queues.codel:Codel",
     "fq_codel": "weir.queues.fq_codel:FqCodel",
     "pie": "weir.queues.pie:Pie",
+    "wrr": "weir.queues.wrr:Wrr",
+    "prio": "weir.queues.prio:Prio",
+    "drr": "weir.queues.drr:Drr",
+    "wfq": "weir.queues.wfq:Wfq",
 }
-"""Name of each queue that Linux has, and the import path of its class."""
+"""Name of each queue that has a module, and the import path of its class."""
 
 DEFAULT = "droptail"
 """The queue if only a size is given."""

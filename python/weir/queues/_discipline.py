@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 from weir.plan import Link, Mark, queue_bytes, queue_packets, wire_bytes
-from weir.queues._declared import elements
+from weir.queues._declared import Key, elements
 
 __all__ = ["Discipline", "Written", "ecn", "limits", "microseconds", "too_short"]
 
@@ -26,6 +26,19 @@ class Written(Protocol):
 
     def each(self, key: str) -> Sequence[Written]:
         """The mappings of the list in ``key``."""
+
+    def named(self, key: str) -> Mapping[str, Written]:
+        """The mappings of the mapping in ``key``, by name."""
+
+    def plan(self, form_keys: Sequence[Key]) -> dict[str, Any]:
+        """The fields of the plan that these keys write, one for each key."""
+
+    def queue(self, key: str) -> dict[str, Any]:
+        """The plan of the queue in ``key``; without one, of a drop-tail queue of one BDP."""
+
+    @property
+    def packet_bytes(self) -> int:
+        """The largest packet of the link, bytes on the wire."""
 
     def error(self, key: str, message: str) -> Exception:
         """Reports a mistake at ``key``, or at the whole mapping without it; returns the exception to raise."""

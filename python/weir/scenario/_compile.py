@@ -11,11 +11,12 @@ from typing import Any
 from weir.language.problem import Invalid, Log, choose, gather
 from weir.language.units import show_duration
 
+from ._class_members import assign_members
 from ._distribution import draw
 from ._flows import Group, groups_of
 from ._lang_scenario import Body, Change, Instant
-from ._lang_workload import Selector
 from ._network import Link, Network, delay_plan, loss_plan
+from ._selector import Selector
 from ._topologies import build
 
 __all__ = ["Context", "compile_plan"]
@@ -56,6 +57,7 @@ def compile_plan(body: Body, context: Context, log: Log) -> dict[str, Any]:
         raise Invalid
     end = _end(body, groups, log)
     flows = _flows(groups, end, body, log)
+    assign_members(net, links, flows, log)
     plan = {
         "version": PLAN_VERSION,
         "title": context.title,

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
 from weir.language.problem import NOWHERE, Log
-from weir.language.scalars import BOOLEAN, DELAY, PACKET, PROBABILITY, AmountType, Choice, Integer, Number, Type
-from weir.language.spec import ListOf, OneOrEach, Spec, Struct, key
-from weir.language.tree import Scalar
+from weir.language.scalars import (
+    BOOLEAN,
+    DELAY,
+    PACKET,
+    PROBABILITY,
+    TEXT,
+    AmountType,
+    Choice,
+    Definitions,
+    Integer,
+    Number,
+    Type,
+)
+from weir.language.spec import ListOf, MapOf, OneOrEach, Spec, Struct, key
+from weir.language.tree import Node, Scalar
 from weir.queues import Form, Key, elements
 
 from ._dscp import DSCP
+from ._selector import SelectorType
 
 __all__ = ["QUEUE_SIZE", "declared", "mappings", "titled", "type_of"]
 
@@ -21,6 +35,44 @@ S = TypeVar("S", bound=Spec)
 
 QUEUE_SIZE = AmountType("bytes", "packets", "ns", "bdp")
 _MAX_CLASSES = 64
+_MAX_NAMES = 1000
+
+
+class _Queue:
+    """A queue within a queue."""
+
+    what = "a queue"
+
+    def parse(self, node: Node, log: Log) -> Spec:
+        made: Spec = self._type().parse(node, log)
+        return made
+
+    def schema(self, defs: Definitions) -> dict[str, Any]:
+        return self._type().schema(defs)
+
+    @staticmethod
+    def _type() -> Type[Any]:
+        # The mappings of queues are made of these types, so they cannot be imported first.
+        made: Type[Any] = importlib.import_module("weir.scenario._lang_queues").QUEUE
+        return made
+
+
+class _Share:
+    """A share of a whole, in parts of a million."""
+
+    what = "a share such as `90%`, in steps of 0.0001%"
+
+    def parse(self, node: Node, log: Log) -> int:
+        parts = PROBABILITY.parse(node, log) * _WHOLE_PPM
+        if abs(parts - round(parts)) > 1e-3:
+            raise log.error(node.mark, f"expected {self.what}")
+        return round(parts)
+
+    def schema(self, defs: Definitions) -> dict[str, Any]:
+        return PROBABILITY.schema(defs)
+
+
+_WHOLE_PPM = 1_000_000
 _PLAIN: dict[str, Type[Any]] = {
     "limit": QUEUE_SIZE,
     "at_least": AmountType("packets"),
@@ -33,6 +85,10 @@ _PLAIN: dict[str, Type[Any]] = {
     "distribution": Choice("a distribution of jitter", {"normal": "", "uniform": ""}),
     "packet_numbers": ListOf(Integer(1, 10**15, "a packet number"), 1, 100_000),
     "code_points": OneOrEach(DSCP, _MAX_CLASSES),
+    "queue": _Queue(),
+    "share": _Share(),
+    "flows": OneOrEach(SelectorType("an entry of the workload, or flows of it such as `elephants[0..3]`"), _MAX_NAMES),
+    "links": OneOrEach(TEXT, _MAX_NAMES),
 }
 """The types of keys that have nothing else to say."""
 
@@ -52,6 +108,11 @@ def type_of(declared: Key) -> Type[Any]:
         case "classes":
             each = Form(name=kind["name"], title=kind["title"], keys=_keys(kind["keys"]))
             return ListOf(Struct(_mapping(each.name, each)), 1, _MAX_CLASSES)
+        case "named_classes":
+            each = Form(name=kind["name"], title=kind["title"], keys=_keys(kind["keys"]))
+            return MapOf(Struct(_mapping(each.name, each)), "the name of a class")
+        case "choice":
+            return Choice(f"a value of `{declared.name}`", dict.fromkeys(kind["values"], ""))
         case _:
             return _PLAIN[declared.type]
 

@@ -17,6 +17,7 @@ from ._lang_commands import Command, Iperf3
 from ._lang_scenario import Body
 from ._lang_web import Web
 from ._network import Network, Path
+from ._selector import Selector
 from ._sources import Best, Budget, Flow, Sources
 from ._transport import Resolved, merge, tcp_plan
 
@@ -85,7 +86,7 @@ class Group:
         pairs = self._group_pairs(between.pairs) if between.pairs is not None else self._ends(between)
         return [(b, a) for a, b in pairs] if self.reverse else pairs
 
-    def _group_pairs(self, selector: lang.Selector) -> list[tuple[int, int]]:
+    def _group_pairs(self, selector: Selector) -> list[tuple[int, int]]:
         groups = self._net.groups
         if selector.name not in groups:
             hint = choose(selector.name, groups) if groups else "; this topology has none, give `[from, to]`"
@@ -117,7 +118,7 @@ class Group:
             raise self._log.error(between.mark, f"a flow from `{self._net.nodes[same][0]}` to itself")
         return pairs
 
-    def _hosts(self, selector: lang.Selector) -> list[int]:
+    def _hosts(self, selector: Selector) -> list[int]:
         names = [selector.name] if selector.indices is None else [f"{selector.name}{i}" for i in selector.indices]
         found = []
         for name in names:

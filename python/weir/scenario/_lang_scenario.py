@@ -19,7 +19,8 @@ from ._lang_links import LOSS, Jitter, Reorder
 from ._lang_methods import Methods
 from ._lang_network import TOPOLOGY
 from ._lang_transport import Transport
-from ._lang_workload import Selector, SelectorType, Workload
+from ._lang_workload import Workload
+from ._selector import Selector, SelectorType
 
 __all__ = [
     "BODY",

@@ -26,11 +26,14 @@ _FIRST_RTO_NS = 1_000_000_000
 def queue_plan(link: Link, rtt: int | None, log: Log) -> dict[str, Any]:
     """The queue of ``link`` as the plan has it; ``rtt`` is what `bdp` is computed with."""
     spec = sized(link.queue, link.mark) if isinstance(link.queue, Amount) else link.queue
-    kind, form = FORMS[type(spec)]
-    written = _Written(spec, link, rtt, log)
-    plan: dict[str, Any] = {"kind": kind, "limit": _hard_limit(written, form)}
+    return _spec_plan(_Written(spec, link, rtt, log))
+
+
+def _spec_plan(written: _Written) -> dict[str, Any]:
+    kind, form = FORMS[type(written.spec)]
     discipline = queues.discipline(kind)
     own = discipline.fields(written)
+    plan: dict[str, Any] = {"kind": kind, "limit": own["limit"] if "limit" in own else _hard_limit(written, form)}
     for key in form.keys:
         if key.field != "limit":
             _put(plan, key.field, own[key.field] if key.field in own else _value(written, key))
@@ -57,6 +60,26 @@ class _Written:
     def each(self, key: str) -> Sequence[_Written]:
         return [_Written(one, self.link, self.rtt, self.log) for one in getattr(self.spec, key)]
 
+    def named(self, key: str) -> Mapping[str, _Written]:
+        return {name: _Written(one, self.link, self.rtt, self.log) for name, one in getattr(self.spec, key).items()}
+
+    def plan(self, form_keys: Sequence[Key]) -> dict[str, Any]:
+        plan: dict[str, Any] = {}
+        for key in form_keys:
+            _put(plan, key.field, _value(self, key))
+        return plan
+
+    def queue(self, key: str) -> dict[str, Any]:
+        spec = getattr(self.spec, key)
+        if spec is None:
+            self.log.info(self.spec.mark, "this class has no `queue` and gets a drop-tail queue of 1bdp")
+            spec = sized(Amount(Fraction(1), "bdp"), self.spec.mark)
+        return _spec_plan(_Written(spec, self.link, self.rtt, self.log))
+
+    @property
+    def packet_bytes(self) -> int:
+        return self.link.mtu + self.link.overhead
+
     def error(self, key: str, message: str) -> Exception:
         return self.log.error(self.spec.at(key), message)
 
@@ -77,6 +100,8 @@ def _value(written: _Written, key: Key) -> Any:
     match key.type:
         case "ecn":
             return "ecn" if value else "drop"
+        case "choice":
+            return bool(key.kind["values"].index(value))
         case "threshold":
             return written.size_bytes(key.name)
         case "time" | "packet_bytes" if value == 0 and key.kind.get("positive", True):

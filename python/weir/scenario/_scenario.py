@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 from weir.language.problem import Enough, Invalid, Log, Mark, Problem, choose
 from weir.language.tree import MAX_BYTES, Map, Node, Scalar, describe, read
-from weir.queues import elements
+from weir.queues import children, elements
 
 from ._claims import Expectation, Unjudged, Values, Version, expectations
 from ._compile import Context, compile_plan
@@ -417,11 +417,18 @@ _RANDOM = frozenset(one.name for one in elements() if one.random)
 """Elements of a plan that draw random numbers during the run."""
 
 
+def _with_children(queue: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A queue of a plan, and the queues of its classes."""
+    yield queue
+    for one in children(queue):
+        yield from _with_children(one["queue"])
+
+
 def _seed_matters(scenario: Scenario, values: tuple[Factor, ...], plan: dict[str, Any], log: Log) -> bool:
     """Whether another repeat of the cell with this plan may have other results; adds its work to ``log``."""
     if any(flow["transport"].get("processing_ns") for flow in plan["flows"]):
         return True
-    parts = [part for link in plan["links"] for part in (link["queue"], link["delay"], link["loss"])]
+    parts = [part for link in plan["links"] for part in (*_with_children(link["queue"]), link["delay"], link["loss"])]
     parts += [part for c in plan["changes"] for part in (c["change"].get("delay"), c["change"].get("loss"))]
     if any(part is not None and part["kind"] in _RANDOM for part in parts):
         return True

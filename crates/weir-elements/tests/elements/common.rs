@@ -1,8 +1,10 @@
 //! What the property tests share: plans, arrivals, and a link driven by events.
 
 use proptest::prelude::*;
-use weir_elements::plan::{CodelQueue, DroptailQueue, FqCodelQueue, PieQueue, RedQueue};
-use weir_elements::{CodelParams, Limit, Mark, Queue, RedCurve};
+use weir_elements::plan::{
+    CodelQueue, DroptailQueue, DrrQueue, FqCodelQueue, PieQueue, PrioQueue, RedQueue, WfqQueue, WrrQueue,
+};
+use weir_elements::{CodelParams, DrrClass, Limit, Mark, Members, PrioClass, Queue, RedCurve, WfqClass, WrrClass};
 use weir_elements::{DropReason, Port, Qdisc, Transmitter};
 use weir_units::{Bytes, Rate, Time};
 
@@ -50,7 +52,71 @@ pub fn codel_params() -> impl Strategy<Value = CodelParams> {
     })
 }
 
+/// The limit of a scheduler in the tests: the sum of the limits of its classes, or less.
+pub fn shared_limit() -> impl Strategy<Value = Limit> {
+    prop_oneof![Just(Limit { bytes: Some(1 << 30), packets: None }), limit()]
+}
+
+/// Two classes: code point 0 and some flows, and the rest of [`arrivals`].
+pub fn members() -> impl Strategy<Value = [Members; 2]> {
+    prop::sample::subsequence(vec![0u32, 1, 2, 3], 0..3)
+        .prop_map(|flows| [Members { dscp: vec![0], flows, rest: false }, Members { rest: true, ..Members::default() }])
+}
+
+fn wrr(child: impl Strategy<Value = Queue> + Clone) -> impl Strategy<Value = Queue> {
+    let class = (0u32..=500_000, any::<bool>(), child);
+    (shared_limit(), 1u64..20_000, members(), class.clone(), class).prop_map(
+        |(limit, burst_bytes, [a, b], first, second)| {
+            let class = |name: &str, members, (weight_ppm, high, queue)| WrrClass {
+                name: name.into(),
+                members,
+                weight_ppm,
+                high,
+                queue,
+            };
+            let classes = vec![class("a", a, first), class("b", b, second)];
+            Queue::Wrr(WrrQueue { limit, burst_bytes, classes })
+        },
+    )
+}
+
+fn prio(child: impl Strategy<Value = Queue> + Clone) -> impl Strategy<Value = Queue> {
+    (shared_limit(), members(), child.clone(), child).prop_map(|(limit, [a, b], first, second)| {
+        let class = |name: &str, members, queue| PrioClass { name: name.into(), members, queue };
+        Queue::Prio(PrioQueue { limit, classes: vec![class("a", a, first), class("b", b, second)] })
+    })
+}
+
+fn drr(child: impl Strategy<Value = Queue> + Clone) -> impl Strategy<Value = Queue> {
+    let class = (100u64..20_000, child);
+    (shared_limit(), members(), class.clone(), class).prop_map(|(limit, [a, b], first, second)| {
+        let class =
+            |name: &str, members, (quantum_bytes, queue)| DrrClass { name: name.into(), members, quantum_bytes, queue };
+        Queue::Drr(DrrQueue { limit, classes: vec![class("a", a, first), class("b", b, second)] })
+    })
+}
+
+fn wfq(child: impl Strategy<Value = Queue> + Clone) -> impl Strategy<Value = Queue> {
+    let class = (1u32..=500_000, child);
+    (shared_limit(), members(), class.clone(), class).prop_map(|(limit, [a, b], first, second)| {
+        let class =
+            |name: &str, members, (weight_ppm, queue)| WfqClass { name: name.into(), members, weight_ppm, queue };
+        Queue::Wfq(WfqQueue { limit, classes: vec![class("a", a, first), class("b", b, second)] })
+    })
+}
+
+fn scheduler(child: impl Strategy<Value = Queue> + Clone) -> impl Strategy<Value = Queue> {
+    prop_oneof![wrr(child.clone()), prio(child.clone()), drr(child.clone()), wfq(child)]
+}
+
+/// Every queue, and schedulers whose classes have any queue, other schedulers too.
 pub fn any_queue() -> impl Strategy<Value = Queue> {
+    let plain = any_plain_queue().boxed();
+    let nested = prop_oneof![4 => plain.clone(), 1 => scheduler(plain.clone())].boxed();
+    prop_oneof![4 => plain, 5 => scheduler(nested)]
+}
+
+fn any_plain_queue() -> impl Strategy<Value = Queue> {
     prop_oneof![
         droptail(),
         red(),

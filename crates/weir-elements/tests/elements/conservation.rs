@@ -18,7 +18,8 @@ struct Ledger {
     port: Port,
     limit: Limit,
     waiting: BTreeMap<u32, (Time, TestPacket)>,
-    last_out: BTreeMap<u32, u32>,
+    /// Last packet of each flow, by class.
+    last_out: BTreeMap<(u32, u32), u32>,
     out: (u64, u64),
     dropped: (u64, u64),
     entered: (u64, u64),
@@ -66,8 +67,9 @@ impl Ledger {
             let (since, packet) = self.waiting.remove(&out.packet.id).expect("it waits, once");
             assert_eq!(out.sojourn, now.since(since));
             assert_eq!(out.packet, TestPacket { ce: out.packet.ce, ..packet.clone() });
-            let before = self.last_out.insert(packet.flow, packet.id);
-            assert!(before < Some(packet.id), "flow {} is reordered", packet.flow);
+            let class = self.queue.class_of(&packet);
+            let before = self.last_out.insert((packet.flow, class), packet.id);
+            assert!(before < Some(packet.id), "flow {} is reordered in class {class}", packet.flow);
             self.out.0 += 1;
             self.out.1 += self.wire(&packet);
         }

@@ -5,6 +5,7 @@ mod conservation;
 mod equivalence;
 mod parameters;
 mod registry;
+mod schedulers;
 #[path = "../../src/testing.rs"]
 mod testing;
 

@@ -1,10 +1,11 @@
 //! Packet by packet beside the simulator: what it sent at each instant, sent again through the emulator, meets the same
 //! fate at the same nanosecond.
 
+use weir_elements::{Members, WrrClass};
 use weir_emu::frame::TCP;
 use weir_plan::{
     Ack, CodelParams, CodelQueue, Delay, DroptailQueue, FqCodelQueue, Limit, Loss, Mark, Node, NodeKind, PieQueue,
-    Plan, Queue, RedCurve, RedQueue, Source, Stack, Tcp, Trace, Transport,
+    Plan, Queue, RedCurve, RedQueue, Source, Stack, Tcp, Trace, Transport, WrrQueue,
 };
 use weir_sim::Simulation;
 use weir_sim::trace::{Ecn, Event, TraceRecord};
@@ -142,6 +143,7 @@ fn compare(plan: &Plan) {
     assert_eq!(got.iter().zip(&expected).find(|(got, expected)| got != expected), None);
     let records = driver.network.drain();
     assert_eq!(records.links, tables.links);
+    assert_eq!(records.classes.unwrap_or_default(), tables.classes);
     compare_traces(&simulated, &driver.network.take_trace());
     assert!(tables.delays.packets.iter().sum::<u64>() > 5_000);
     assert_eq!((records.delays, records.delay_bins), (tables.delays, tables.delay_bins));
@@ -183,6 +185,31 @@ fn codel_with_drops_and_fq_codel_with_marks() {
     compare(&dumbbell(Queue::Codel(CodelQueue { limit: LIMIT, codel: codel(Mark::Drop) }), None, fixed(), false));
     let fq = Queue::FqCodel(FqCodelQueue { limit: LIMIT, buckets: 64, quantum_bytes: 1514, codel: codel(Mark::Ecn) });
     compare(&dumbbell(fq, None, fixed(), true));
+}
+
+/// One flow in each class; WRED has an average of its own, and random numbers of its own, in each.
+#[test]
+fn a_scheduler_with_active_queues_in_its_classes() {
+    let curve = RedCurve { dscp_from: 0, dscp_to: 63, min_bytes: 30_000, max_bytes: 90_000, max_p: 0.1 };
+    let red = RedQueue { limit: LIMIT, curves: vec![curve], weight: 0.002, gentle: true, mark: Mark::Drop };
+    let class = |name: &str, members, weight_ppm, high| {
+        let queue = Queue::Red(red.clone());
+        WrrClass { name: name.into(), members, weight_ppm, high, queue }
+    };
+    let classes = vec![
+        class("af", Members { flows: vec![1], ..Members::default() }, 700_000, true),
+        class("be", Members { rest: true, ..Members::default() }, 300_000, false),
+    ];
+    let limit = Limit { bytes: Some(250_000), packets: None };
+    let plan = dumbbell(Queue::Wrr(WrrQueue { limit, burst_bytes: 3000, classes }), None, fixed(), false);
+    compare(&plan);
+    let mut simulation = Simulation::new(&plan).expect("a plan");
+    simulation.advance(Time(plan.end_ns));
+    let classes = simulation.drain().classes;
+    let sent = |class| (0..classes.rows()).filter(|&i| classes.class[i] == class).map(|i| classes.out_bytes[i]).sum();
+    let [af, be]: [u64; 2] = [sent(0), sent(1)];
+    // TCP does not fill the larger class all the time, and the other one has what is left.
+    assert!(af > be && 10 * be > 3 * (af + be), "{af} and {be} bytes");
 }
 
 #[test]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from weir.report._text import Unit, unit_for
 from weir.report.charts import (
+    classes,
     completion,
     completion_sweep,
     cwnd,
@@ -107,6 +108,7 @@ CELL_CHARTS: tuple[CellChart, ...] = (
     cwnd.CHART,
     queue.CHART,
     queue_delay.CHART,
+    classes.CHART,
     loss.CHART,
     rtt.CHART,
     delay_flows.CHART,

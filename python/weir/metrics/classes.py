@@ -1,0 +1,163 @@
+"""Traffic classes of a scheduler: the share, loss and delay of each.
+
+Every metric takes the class as a parameter: ``class.share[class: af]``; a class within a class is ``outer.inner``.
+Without a selection, the link is the bottleneck of the flows under test.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from weir.metrics.bounds import NON_NEGATIVE, SHARE
+from weir.metrics.errors import MetricError
+from weir.metrics.registry import Category, Param, View, metric
+from weir.metrics.results import Floats, Ints, Series, Values
+from weir.metrics.throughput import capacity_bps
+from weir.metrics.window import Window, class_number
+from weir.plan import queue_classes
+from weir.run import Link
+
+__all__: list[str] = []
+
+_CLASS = Param("class", "name", None, "Class of the link's queue.", required=True)
+_TABLES = ("classes", "flows")
+_VIEWS = (View.PROVIDER,)
+_WHOLE_PPM = 1_000_000
+
+
+def _wire(window: Window, name: str) -> list[tuple[Link, Ints, Floats]]:
+    """Bit/s on the wire of the class, for each link: ends of intervals and rates."""
+    found = window.class_intervals(name, "out_packets", "out_bytes")
+    return [
+        (link, ends, 8 * (size + link.overhead_bytes * packets) / widths)
+        for link, ends, widths, (packets, size) in found
+    ]
+
+
+def _series(found: list[tuple[Link, Ints, Floats]]) -> Series:
+    return Series("link", [link.id for link, *_ in found], [ends for _, ends, _ in found], [v for *_, v in found])
+
+
+@metric(
+    "class.throughput",
+    symbol="X_c(t)",
+    formula="8 · IP bytes of the class that left / length of the interval",
+    unit="bit/s",
+    bounds=NON_NEGATIVE,
+    category=Category.THROUGHPUT,
+    scope="link",
+    views=_VIEWS,
+    source="DataTAG figure 6",
+    tables=_TABLES,
+    params=(_CLASS,),
+)
+def class_throughput(window: Window, *, class_: str) -> Series:
+    """IP bytes that a link carries for one class; one value per interval of ``measure.links``."""
+    found = window.class_intervals(class_, "out_bytes")
+    return _series([(link, ends, 8 * size / widths) for link, ends, widths, (size,) in found])
+
+
+@metric(
+    "class.share",
+    symbol="U_c(t)",
+    formula="8 · (IP bytes of the class + overhead · packets) / (C_l(t) · length of the interval)",
+    unit="1",
+    bounds=SHARE,
+    category=Category.THROUGHPUT,
+    scope="link",
+    views=_VIEWS,
+    source="DataTAG figure 6",
+    tables=_TABLES,
+    params=(_CLASS,),
+)
+def class_share(window: Window, *, class_: str) -> Series:
+    """Share of its capacity that a link transmits for one class, counted on the wire, as a scheduler allocates it.
+
+    The shares of all classes add up to ``utilisation``.
+    """
+    found = []
+    for link, ends, rate in _wire(window, class_):
+        capacity = capacity_bps(window, ends, link.id)
+        share = np.full(len(rate), np.nan)
+        np.divide(rate, capacity, out=share, where=capacity > 0)
+        found.append((link, ends, share))
+    return _series(found)
+
+
+@metric(
+    "class.efficiency",
+    symbol="QEF_c(t)",
+    formula="share of the link transmitted for the class / share that its weight guarantees",
+    unit="1",
+    bounds=NON_NEGATIVE,
+    category=Category.THROUGHPUT,
+    scope="link",
+    views=_VIEWS,
+    source="DataTAG eq. 3 and 4",
+    tables=_TABLES,
+    params=(_CLASS,),
+)
+def class_efficiency(window: Window, *, class_: str) -> Series:
+    """QoS efficiency factor on the wire: 1 if a class uses what its weight guarantees, above 1 if it uses more.
+
+    ``qef`` counts payload instead, which cannot reach 1. The allocations of the paper's table 1 are filled to 100 %, so
+    its figures compare with this metric. Raises MetricError if the scheduler guarantees the class no share.
+    """
+    found = []
+    for link, ends, rate in _wire(window, class_):
+        _, weight = queue_classes(link.typed.queue)[class_number(link, class_)]
+        if not weight:
+            raise MetricError(f"class {class_!r} of link {link.name!r} has no guaranteed share")
+        capacity = capacity_bps(window, ends, link.id) * (weight / _WHOLE_PPM)
+        share = np.full(len(rate), np.nan)
+        np.divide(rate, capacity, out=share, where=capacity > 0)
+        found.append((link, ends, share))
+    return _series(found)
+
+
+@metric(
+    "class.loss",
+    symbol="p_c",
+    formula="Σ packets of the class dropped / Σ packets of the class arrived",
+    unit="1",
+    bounds=SHARE,
+    category=Category.LOSS,
+    scope="link",
+    views=_VIEWS,
+    source="RFC 5166 section 2.2",
+    tables=_TABLES,
+    params=(_CLASS,),
+)
+def class_loss(window: Window, *, class_: str) -> Values:
+    """Packets of one class that a link's queue drops over packets of the class that arrive there."""
+    ids, values = [], []
+    for link, _, _, (dropped, arrived) in window.class_intervals(class_, "drop_packets", "in_packets"):
+        total = float(np.sum(arrived))
+        ids.append(link.id)
+        values.append(float(np.sum(dropped)) / total if total else np.nan)
+    return Values("link", ids, np.array(values))
+
+
+@metric(
+    "class.delay",
+    symbol="q_c(t)",
+    formula="mean time in the queue of the packets of the class in an interval",
+    unit="s",
+    bounds=NON_NEGATIVE,
+    category=Category.DELAY,
+    scope="link",
+    views=_VIEWS,
+    source="thesis Table 2.III",
+    tables=_TABLES,
+    params=(_CLASS,),
+)
+def class_delay(window: Window, *, class_: str) -> Series:
+    """Queueing delay of one class at a link, weighted by packets, as ``queue.delay`` is for all of them."""
+    found = window.class_intervals(class_, "queue_delay_ns", "out_packets")
+    return Series(
+        "link",
+        [link.id for link, *_ in found],
+        [ends for _, ends, _, _ in found],
+        [delay * 1e-9 for *_, (delay, _) in found],
+        [packets for *_, (_, packets) in found],
+    )

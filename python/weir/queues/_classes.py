@@ -1,0 +1,102 @@
+"""The classes of a scheduler: from a scenario to the plan, with the checks of their packets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from weir.queues._declared import Key, elements
+from weir.queues._discipline import Discipline, Written
+
+__all__ = ["MAX_DEPTH", "Scheduler", "check_weights", "children"]
+
+_CODE_POINTS = 64
+_MAX_CLASSES = 64
+MAX_DEPTH = 4
+"""Most schedulers within one another."""
+_WHOLE_PPM = 1_000_000
+
+
+class Scheduler(Discipline):
+    """A queue with a queue for each class of packets."""
+
+    def fields(self, written: Written) -> Mapping[str, Any]:
+        given = written.named("classes")
+        _check_members(written, given)
+        self.check(written, given)
+        classes = [self._class_plan(name, one) for name, one in given.items()]
+        depth = 1 + max(_depth(one["queue"]) for one in classes)
+        if depth > MAX_DEPTH:
+            raise written.error("classes", f"schedulers within one another: {depth} deep; the limit is {MAX_DEPTH}")
+        fields: dict[str, Any] = {"classes": classes}
+        if written.values["size"] is None:
+            sizes = (_bytes(one["queue"]["limit"], written.packet_bytes) for one in classes)
+            fields["limit"] = {"bytes": sum(sizes), "packets": None}
+        return fields
+
+    def check(self, written: Written, classes: Mapping[str, Written]) -> None:
+        """Reports what only this kind of scheduler refuses."""
+
+    def _class_plan(self, name: str, written: Written) -> dict[str, Any]:
+        own = [key for key in self.class_keys if not key.field.startswith("members.") and key.type != "queue"]
+        # The flows are known later: ``weir.scenario`` adds them.
+        members = {"dscp": list(written.values["dscp"] or ()), "flows": [], "rest": _is_rest(written)}
+        return {"name": name, "members": members, **written.plan(own), "queue": written.queue("queue")}
+
+    @property
+    def class_keys(self) -> tuple[Key, ...]:
+        """The keys of a class."""
+        (form,) = next(one.forms for one in elements("queue") if one.name == self.kind)
+        kind = next(key.kind for key in form.keys if key.type == "named_classes")
+        return tuple(Key(**one) for one in kind["keys"])
+
+
+def _is_rest(written: Written) -> bool:
+    return not any(written.values[key] for key in ("dscp", "flows", "port"))
+
+
+def check_weights(written: Written, classes: Mapping[str, Written]) -> None:
+    """Refuses weights of more than the whole link."""
+    total = sum(one.values["weight"] for one in classes.values())
+    if total > _WHOLE_PPM:
+        raise written.error("classes", f"the weights add up to {total / 10_000:g} %; expected 100 % at most")
+
+
+def children(queue: Any) -> tuple[Any, ...]:
+    """The classes of a queue of a plan, typed or not; empty if it has none."""
+    found = queue.get("classes", ()) if isinstance(queue, Mapping) else getattr(queue, "classes", ())
+    return tuple(found)
+
+
+def _depth(queue: Mapping[str, Any]) -> int:
+    found = children(queue)
+    return 1 + max(_depth(one["queue"]) for one in found) if found else 0
+
+
+def _bytes(limit: Mapping[str, Any], packet: int) -> int:
+    """A limit in bytes, for packets of at most ``packet`` bytes."""
+    sizes: list[int] = [limit["packets"] * packet] if limit["packets"] is not None else []
+    sizes += [limit["bytes"]] if limit["bytes"] is not None else []
+    return min(sizes)
+
+
+def _check_members(written: Written, classes: Mapping[str, Written]) -> None:
+    """Every code point must have one class."""
+    if not 1 <= len(classes) <= _MAX_CLASSES:
+        raise written.error("classes", f"expected 1 to {_MAX_CLASSES} classes, found {len(classes)}")
+    taken: dict[int, str] = {}
+    rest: str | None = None
+    for name, one in classes.items():
+        points = one.values["dscp"]
+        if _is_rest(one):
+            if rest is not None:
+                message = f"class `{name}` has neither `dscp` nor `flows` nor `port`, like `{rest}`"
+                raise one.error("", f"{message}; only one class can have the rest")
+            rest = name
+        for point in points or ():
+            if point in taken:
+                raise one.error("dscp", f"code point {point} is in two classes, `{taken[point]}` and `{name}`")
+            taken[point] = name
+    if rest is None and len(taken) < _CODE_POINTS:
+        message = "some code points have no class; give one class neither `dscp` nor `flows` nor `port`"
+        raise written.error("classes", f"{message}: it has the rest")

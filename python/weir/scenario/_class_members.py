@@ -1,0 +1,119 @@
+"""The flows of the classes of schedulers: those that a scenario names, and remarks on classes without traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from weir import queues
+from weir.language.problem import Log, Mark, choose
+from weir.language.spec import Spec
+
+from ._network import Link, Network
+from ._selector import Selector
+
+__all__ = ["assign_members"]
+
+Flow = Mapping[str, Any]
+
+
+def assign_members(net: Network, links: Sequence[dict[str, Any]], flows: Sequence[Flow], log: Log) -> None:
+    """Writes the flows of each class into the plans of ``links``, and remarks on classes that no flow uses."""
+    traffic = _Traffic()
+    for index, (link, plan) in enumerate(zip(net.links, links, strict=True)):
+        if queues.children(plan["queue"]) and isinstance(link.queue, Spec):
+            ways = [_way(number, flow, index) for number, flow in enumerate(flows)]
+            crossing = [one for one in ways if one is not None]
+            _Assignment(net, link, flows, log, traffic).assign(link.queue, plan["queue"], crossing, "")
+    for mark, (name, where, used) in traffic.classes.items():
+        if not used:
+            log.warn(mark, f"class `{name}` of link `{where}` has no traffic: no flow of it crosses the link")
+
+
+@dataclass(frozen=True)
+class _Crossing:
+    """A flow that crosses a link, on its path or with its acknowledgements, and the links that it crosses before."""
+
+    flow: int
+    dscp: int
+    before: frozenset[int]
+
+
+def _way(number: int, flow: Flow, link: int) -> _Crossing | None:
+    for path in (flow["path"], flow["reverse_path"]):
+        if link in path:
+            return _Crossing(number, flow["dscp"], frozenset(path[: path.index(link)]))
+    return None
+
+
+@dataclass
+class _Traffic:
+    """Of each class in the file: its name, the first link with it, and whether a flow uses it."""
+
+    classes: dict[Mark, tuple[str, str, bool]] = field(default_factory=dict)
+
+    def note(self, mark: Mark, name: str, link: str, used: bool) -> None:
+        """Both directions of a link may have the same classes: one of them is enough."""
+        name, link, before = self.classes.get(mark, (name, link, False))
+        self.classes[mark] = (name, link, before or used)
+
+
+@dataclass(frozen=True)
+class _Assignment:
+    net: Network
+    link: Link
+    flows: Sequence[Flow]
+    log: Log
+    traffic: _Traffic
+
+    def assign(self, spec: Spec, plan: dict[str, Any], crossing: Sequence[_Crossing], outer: str) -> None:
+        """The classes of the scheduler ``spec``, into which ``crossing`` goes."""
+        given: Mapping[str, Spec] = getattr(spec, "classes")  # noqa: B009 - made from the element's declaration
+        taken: dict[int, str] = {}
+        for (name, one), made in zip(given.items(), plan["classes"], strict=True):
+            chosen = self._chosen(one, crossing)
+            twice = sorted(chosen & taken.keys())
+            if twice:
+                flow = self.flows[twice[0]]["name"]
+                key = "flows" if one.has("flows") else "port"
+                self.log.error(one.at(key), f"flow `{flow}` is in two classes, `{taken[twice[0]]}` and `{name}`")
+            taken |= dict.fromkeys(chosen, name)
+            made["members"]["flows"] = sorted(chosen)
+        for (name, one), made in zip(given.items(), plan["classes"], strict=True):
+            mine = [way for way in crossing if _class_of(way, plan["classes"], taken) == name]
+            self.traffic.note(one.mark, outer + name, self.link.name, bool(mine))
+            queue = one.queue if hasattr(one, "queue") else None
+            if queue is not None and queues.children(made["queue"]):
+                self.assign(queue, made["queue"], mine, f"{outer}{name}.")
+
+    def _chosen(self, spec: Any, crossing: Sequence[_Crossing]) -> set[int]:
+        """The flows that the class names, by themselves or by the link over which they come."""
+        chosen = {flow for selector in spec.flows or () for flow in self._flows(selector)}
+        for name in spec.port or ():
+            index = self.net.link_by_name.get(name)
+            if index is None:
+                self.log.error(spec.at("port"), f"there is no link `{name}`{choose(name, self.net.link_by_name)}")
+                continue
+            chosen |= {way.flow for way in crossing if index in way.before}
+        return chosen
+
+    def _flows(self, selector: Selector) -> set[int]:
+        group = [i for i, flow in enumerate(self.flows) if flow["group"] == selector.name]
+        if not group:
+            names = dict.fromkeys(flow["group"] for flow in self.flows)
+            self.log.error(selector.mark, f"there is no workload entry `{selector.name}`{choose(selector.name, names)}")
+        wanted = selector.indices
+        found = {i for i in group if wanted is None or self.flows[i]["index"] in wanted}
+        if group and not found:
+            self.log.error(selector.mark, f"`{selector.name}` has no such flow; its flows count from 0")
+        return found
+
+
+def _class_of(way: _Crossing, classes: Sequence[Mapping[str, Any]], taken: Mapping[int, str]) -> str | None:
+    """The class of a flow: by its number, else by its code point, else the class with the rest."""
+    if way.flow in taken:
+        return taken[way.flow]
+    by_point = [one["name"] for one in classes if way.dscp in one["members"]["dscp"]]
+    rest = [one["name"] for one in classes if one["members"]["rest"]]
+    return next(iter([*by_point, *rest]), None)

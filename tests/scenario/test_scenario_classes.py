@@ -1,0 +1,134 @@
+"""Schedulers in the language: classes, their packets, and the mistakes that a scenario can make with them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from weir import scenario
+from weir.language import Problem
+
+_DOCUMENT = """
+title: Classes
+topology:
+  dumbbell:
+    pairs: 3
+    rtt: 20ms
+    access: {{rate: 1Gbps}}
+    bottleneck:
+      rate: 1Gbps
+      queue: {queue}
+    reverse: {{rate: 1Gbps, queue: 100packets}}
+workload:
+  - {{name: gold, kind: cbr, between: "pairs[0..1]", rate: 10Mbps, dscp: af11}}
+  - {{name: rest, kind: cbr, between: "pairs[2]", rate: 10Mbps}}
+duration: 1s
+"""
+
+
+def parsed(queue: str) -> Any:
+    return scenario.parse(_DOCUMENT.format(queue=queue))
+
+
+def queue_of(queue: str) -> dict[str, Any]:
+    (cell,) = parsed(queue).cells()
+    return next(dict(one["queue"]) for one in cell.plan()["links"] if one["name"] == "bottleneck")
+
+
+def problems(queue: str, severity: str = "error") -> list[Problem]:
+    """The mistakes, or the remarks."""
+    try:
+        found = list(parsed(queue).problems)
+    except scenario.ScenarioError as error:
+        found = error.problems
+    return [one for one in found if one.severity == severity]
+
+
+def test_the_classes_of_a_scheduler_are_in_the_plan() -> None:
+    made = queue_of(
+        "{wrr: {classes: {af: {dscp: [af11, 12], weight: 90%, priority: high, queue: {red: {size: 50packets, "
+        "min: 5packets, max: 15packets}}}, be: {weight: 10%, queue: 100packets}}}}"
+    )
+    af, be = made.pop("classes")
+    assert made == {"kind": "wrr", "limit": {"bytes": 150 * 1538, "packets": None}, "burst_bytes": 2 * 1538}
+    assert (af["name"], af["weight_ppm"], af["high"]) == ("af", 900_000, True)
+    assert af["members"] == {"dscp": [10, 12], "flows": [], "rest": False}
+    assert (af["queue"]["kind"], af["queue"]["curves"][0]["min_bytes"]) == ("red", 5 * 1538)
+    assert (be["name"], be["weight_ppm"], be["high"]) == ("be", 100_000, False)
+    assert be["members"] == {"dscp": [], "flows": [], "rest": True}
+    assert be["queue"] == {"kind": "droptail", "limit": {"bytes": None, "packets": 100}}
+
+
+def test_classes_may_share_a_limit_and_a_class_has_a_queue_by_itself() -> None:
+    made = queue_of("{wrr: {size: 1MB, burst: 10kB, classes: {all: {weight: 100%}}}}")
+    assert (made["limit"], made["burst_bytes"]) == ({"bytes": 1_000_000, "packets": None}, 10_000)
+    assert made["classes"][0]["queue"]["limit"]["bytes"] == 2_500_000  # one BDP
+
+
+@pytest.mark.parametrize(
+    ("members", "flows"),
+    [
+        ("flows: gold", [0, 1]),
+        ('flows: "gold[1]"', [1]),
+        ('flows: ["gold[0]", rest]', [0, 2]),
+        ("port: src0->left", [0]),
+        ("port: [src0->left, src2->left]", [0, 2]),
+        ("dscp: af11", []),
+    ],
+)
+def test_a_class_has_flows_by_name_or_by_the_port_of_their_arrival(members: str, flows: list[int]) -> None:
+    made = queue_of(f"{{wrr: {{classes: {{a: {{{members}, weight: 50%}}, b: {{weight: 50%}}}}}}}}")
+    assert [one["members"]["flows"] for one in made["classes"]] == [flows, []]
+    assert [one["members"]["rest"] for one in made["classes"]] == [False, True]
+
+
+def test_schedulers_can_be_classes_of_schedulers() -> None:
+    inner = "{wrr: {classes: {x: {dscp: af11, weight: 40%}, y: {weight: 60%}}}}"
+    made = queue_of(f"{{wrr: {{classes: {{a: {{weight: 50%, queue: {inner}}}}}}}}}")
+    assert [one["name"] for one in made["classes"][0]["queue"]["classes"]] == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("classes", "message"),
+    [
+        ("{a: {dscp: af11, weight: 60%}, b: {weight: 50%}}", "the weights add up to 110 %; expected 100 % at most"),
+        (
+            "{a: {dscp: af11, weight: 1%}, b: {dscp: 10, weight: 1%}, c: {weight: 1%}}",
+            "code point 10 is in two classes",
+        ),
+        ("{a: {weight: 1%}, b: {weight: 1%}}", "only one class can have the rest"),
+        ("{a: {dscp: af11, weight: 1%}}", "some code points have no class"),
+        (
+            "{a: {flows: gold, weight: 1%}, b: {flows: 'gold[1]', weight: 1%}, c: {weight: 1%}}",
+            "flow `gold[1]` is in two",
+        ),
+        ("{a: {flows: golf, weight: 1%}, b: {weight: 1%}}", "there is no workload entry `golf`"),
+        ("{a: {flows: 'gold[7]', weight: 1%}, b: {weight: 1%}}", "`gold` has no such flow"),
+        ("{a: {port: nowhere, weight: 1%}, b: {weight: 1%}}", "there is no link `nowhere`"),
+        ("{a: {weight: 0.00001%}}", "expected a share such as `90%`"),
+        ("{a: {weight: 1%, priority: highest}}", "`highest` is not a value of `priority`"),
+        ("{a: {weight: 1%, wait: 1s}}", "unknown key `wait`"),
+        ("{a: {}}", "`weight` is missing"),
+        ("{'a b': {weight: 1%}}", "is not the name of a class"),
+        ("{}", "expected 1 to 64 classes, found 0"),
+    ],
+)
+def test_a_mistake_is_named_at_its_place(classes: str, message: str) -> None:
+    (found,) = problems(f"{{wrr: {{classes: {classes}}}}}")
+    assert message in found.message
+    assert found.line == 10
+    assert found.column > len("      queue: "), "a place within the queue"
+
+
+def test_schedulers_are_not_nested_without_end() -> None:
+    queue = "10packets"
+    for _ in range(5):
+        queue = f"{{wrr: {{classes: {{a: {{weight: 50%, queue: {queue}}}}}}}}}"
+    assert any("5 deep; the limit is 4" in one.message for one in problems(queue))
+
+
+def test_a_class_without_traffic_is_remarked_on() -> None:
+    classes = "{a: {dscp: af11, weight: 10%}, b: {dscp: ef, weight: 10%}, c: {weight: 10%}}"
+    (found,) = [one for one in problems(f"{{wrr: {{classes: {classes}}}}}", "warning") if "traffic" in one.message]
+    assert "class `b` of link `bottleneck` has no traffic" in found.message
