@@ -34,7 +34,7 @@ struct Waiting {
 
 impl Waiting {
     /// Removes the packets whose transmission has begun by `now`; calls `began` with start and bytes of each.
-    #[inline]
+    #[inline(always)]
     fn advance(&mut self, now: Time, mut began: impl FnMut(Time, u32)) {
         while let Some(&(start, bytes)) = self.packets.front() {
             if start > now {
@@ -46,10 +46,16 @@ impl Waiting {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn push(&mut self, start: Time, bytes: u32) {
         self.packets.push((start, bytes));
         self.bytes += u64::from(bytes);
+    }
+
+    #[inline]
+    fn clear(&mut self) {
+        self.packets.clear();
+        self.bytes = 0;
     }
 }
 
@@ -76,6 +82,48 @@ impl FifoLink {
     #[inline]
     pub fn offer(&mut self, now: Time, arrival: &Arrival) -> Offer {
         self.offer_observed(now, arrival, |_, _| {})
+    }
+
+    /// Sends a packet of `bytes` on the wire if it surely has room; start and end of its transmission. None says nothing:
+    /// [`offer`](FifoLink::offer) decides then. The packets that have begun transmission are removed when their number
+    /// matters: drop-tail admits what a longer queue would admit.
+    #[inline(always)]
+    pub fn send_surely(&mut self, now: Time, bytes: u32) -> Option<(Time, Time)> {
+        let busy_until = self.transmitter.busy_until();
+        if busy_until <= now {
+            if !self.admission.has_room(bytes, 0, 0) {
+                return None;
+            }
+            self.waiting.clear();
+            return Some((now, self.transmitter.transmit(now, bytes)));
+        }
+        if self.waiting.packets.is_full() || !self.had_room(bytes) {
+            return None;
+        }
+        self.waiting.push(busy_until, bytes);
+        Some((busy_until, self.transmitter.transmit(now, bytes)))
+    }
+
+    /// As [`send_surely`](FifoLink::send_surely), with the observer of [`offer_observed`](FifoLink::offer_observed).
+    #[inline(always)]
+    pub fn send_observed(&mut self, now: Time, bytes: u32, began: impl FnMut(Time, u32)) -> Option<(Time, Time)> {
+        self.waiting.advance(now, began);
+        if !self.had_room(bytes) {
+            return None;
+        }
+        let start = now.max(self.transmitter.busy_until());
+        if start > now {
+            self.waiting.push(start, bytes);
+        }
+        Some((start, self.transmitter.transmit(now, bytes)))
+    }
+
+    /// Whether `packets` more packets of `bytes` each surely have room.
+    #[inline]
+    pub fn has_room_for(&self, packets: u64, bytes: u32) -> bool {
+        let before = packets - 1;
+        let queue_bytes = self.waiting.bytes + before * u64::from(bytes);
+        self.admission.has_room(bytes, queue_bytes, self.waiting.packets.len() as u64 + before)
     }
 
     /// As [`offer`](FifoLink::offer). Before the decision, calls `began` for each waiting packet whose transmission has

@@ -30,6 +30,12 @@ impl Mtu {
         Mtu { max_bytes }
     }
 
+    /// Whether a packet of `ip_bytes` passes.
+    #[inline]
+    pub fn fits_bytes(&self, ip_bytes: u32) -> bool {
+        ip_bytes <= self.max_bytes
+    }
+
     /// Whether `packet` passes.
     #[inline]
     pub fn fits(&self, packet: &impl Packet) -> bool {

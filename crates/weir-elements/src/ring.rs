@@ -9,15 +9,17 @@ const AHEAD: usize = 6;
 /// A first-in, first-out buffer.
 #[derive(Clone, Debug)]
 pub struct Ring<T> {
-    slots: Vec<T>,
+    /// None, or a power of two of them.
+    slots: Box<[T]>,
+    /// Records removed and added so far, wrapping; a record's slot is its number modulo the number of slots.
     head: usize,
-    len: usize,
+    tail: usize,
 }
 
 impl<T: Copy + Default> Ring<T> {
-    /// An empty buffer.
+    /// An empty buffer without memory.
     pub fn new() -> Ring<T> {
-        Ring { slots: vec![T::default(); 16], head: 0, len: 0 }
+        Ring { slots: Box::default(), head: 0, tail: 0 }
     }
 
     /// Reserves memory for `records` in all.
@@ -30,68 +32,94 @@ impl<T: Copy + Default> Ring<T> {
     /// Records held.
     #[inline]
     pub fn len(&self) -> usize {
-        self.len
+        self.tail.wrapping_sub(self.head)
     }
 
-    #[inline]
-    fn at(&self, index: usize) -> usize {
-        (self.head + index) & (self.slots.len() - 1)
+    #[inline(always)]
+    fn slot(&self, number: usize) -> &T {
+        &self.slots[number & (self.slots.len() - 1)]
     }
 
     /// Whether it is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.tail == self.head
+    }
+
+    /// Whether another record needs more memory.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.len() == self.slots.len()
     }
 
     /// The oldest record.
     #[inline]
     pub fn front(&self) -> Option<&T> {
-        (self.len > 0).then(|| &self.slots[self.at(0)])
+        (!self.is_empty()).then(|| self.slot(self.head))
     }
 
     /// The newest record.
     pub fn back(&self) -> Option<&T> {
-        (self.len > 0).then(|| &self.slots[self.at(self.len - 1)])
+        (!self.is_empty()).then(|| self.slot(self.tail.wrapping_sub(1)))
     }
 
     /// Adds a record.
     #[inline(always)]
     pub fn push(&mut self, record: T) {
-        if self.len == self.slots.len() {
-            self.grow(2 * self.slots.len());
+        if self.is_full() {
+            self.grow((2 * self.slots.len()).max(16));
         }
-        let end = self.at(self.len);
-        self.slots[end] = record;
-        prefetch(&self.slots[self.at(self.len + AHEAD)]);
-        self.len += 1;
+        let mask = self.slots.len() - 1;
+        self.slots[self.tail & mask] = record;
+        self.tail = self.tail.wrapping_add(1);
     }
 
     /// Removes the oldest record.
     #[inline(always)]
     pub fn pop(&mut self) -> Option<T> {
-        if self.len == 0 {
+        if self.is_empty() {
             return None;
         }
-        let record = self.slots[self.head];
-        prefetch(&self.slots[self.at(AHEAD)]);
-        self.head = self.at(1);
-        self.len -= 1;
+        let record = *self.slot(self.head);
+        prefetch(self.slot(self.head.wrapping_add(AHEAD)));
+        self.head = self.head.wrapping_add(1);
         Some(record)
+    }
+
+    /// Removes the oldest `records` records.
+    #[inline]
+    pub fn skip(&mut self, records: usize) {
+        debug_assert!(records <= self.len(), "records that are not there");
+        self.head = self.head.wrapping_add(records);
+    }
+
+    /// Removes all records.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.head = self.tail;
+    }
+
+    /// The records in two parts, the older ones first.
+    #[inline]
+    pub fn parts(&self) -> (&[T], &[T]) {
+        let (start, len) = (self.head & self.slots.len().wrapping_sub(1), self.len());
+        let first = len.min(self.slots.len() - start);
+        (&self.slots[start..start + first], &self.slots[..len - first])
     }
 
     /// The records, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        (0..self.len).map(|index| &self.slots[self.at(index)])
+        let (older, newer) = self.parts();
+        older.iter().chain(newer)
     }
 
     #[cold]
     fn grow(&mut self, count: usize) {
-        let mut slots = Vec::with_capacity(count);
-        slots.extend_from_slice(&self.slots[self.head..]);
-        slots.extend_from_slice(&self.slots[..self.head]);
+        let mut slots: Vec<T> = Vec::with_capacity(count);
+        slots.extend(self.iter());
+        let len = slots.len();
         slots.resize(count, T::default());
-        (self.slots, self.head) = (slots, 0);
+        (self.slots, self.head, self.tail) = (slots.into(), 0, len);
     }
 }
 
@@ -135,17 +163,27 @@ mod tests {
 
     proptest! {
         #[test]
-        fn behaves_like_a_deque(ops in proptest::collection::vec(any::<Option<u8>>(), 1..300)) {
+        fn behaves_like_a_deque(ops in proptest::collection::vec((any::<Option<u8>>(), 0usize..40), 1..300)) {
             let mut ring = Ring::new();
             let mut oracle = VecDeque::new();
-            for op in ops {
+            for (op, count) in ops {
                 match op {
                     Some(record) => {
                         ring.push(record);
                         oracle.push_back(record);
                     }
+                    None if count < 3 => {
+                        let count = count.min(ring.len());
+                        ring.skip(count);
+                        oracle.drain(..count);
+                    }
+                    None if count == 39 => {
+                        ring.clear();
+                        oracle.clear();
+                    }
                     None => prop_assert_eq!(ring.pop(), oracle.pop_front()),
                 }
+                prop_assert!(ring.iter().eq(&oracle));
                 prop_assert_eq!(ring.front(), oracle.front());
                 prop_assert_eq!(ring.back(), oracle.back());
                 prop_assert_eq!(ring.len(), oracle.len());

@@ -42,18 +42,17 @@ const NO_SIZE: Cached = Cached { bytes: u32::MAX, ns: 0, numerator: 0 };
 #[derive(Clone, Debug)]
 pub struct Transmitter {
     rate: u64,
-    /// Busy until `busy_ns + busy_numerator / rate` nanoseconds.
-    busy_ns: u64,
-    busy_numerator: u64,
-    /// The two sizes of most traffic, full packets and acknowledgements, cost no division.
+    /// Busy until `busy_until - short / rate` nanoseconds: the end of the busy period is rounded up.
+    busy_until: Time,
+    short: u64,
+    /// The two sizes of most traffic, full packets and acknowledgements, cost no division. The latest is first.
     cache: [Cached; 2],
-    oldest: usize,
 }
 
 impl Transmitter {
     /// An idle transmitter at the start of the run.
     pub fn new(rate: Rate) -> Transmitter {
-        Transmitter { rate: rate.0, busy_ns: 0, busy_numerator: 0, cache: [NO_SIZE; 2], oldest: 0 }
+        Transmitter { rate: rate.0, busy_until: Time::ZERO, short: 0, cache: [NO_SIZE; 2] }
     }
 
     /// The rate; zero while it is stopped.
@@ -69,7 +68,7 @@ impl Transmitter {
     /// The departure of the last packet: the start of idle time.
     #[inline]
     pub fn busy_until(&self) -> Time {
-        Time(self.busy_ns + u64::from(self.busy_numerator != 0))
+        self.busy_until
     }
 
     /// Whether a packet that arrives at `now` begins at once.
@@ -87,26 +86,28 @@ impl Transmitter {
     /// A stopped transmitter.
     #[inline]
     pub fn transmit(&mut self, now: Time, wire_bytes: u32) -> Time {
-        if now > self.busy_until() {
-            self.busy_ns = now.0;
-            self.busy_numerator = 0;
+        if now > self.busy_until {
+            self.busy_until = now;
+            self.short = 0;
         }
         let (ns, numerator) = self.duration(wire_bytes);
-        let numerator = self.busy_numerator + numerator;
-        let carry = u64::from(numerator >= self.rate);
-        self.busy_ns += ns + carry;
-        self.busy_numerator = numerator - carry * self.rate;
-        self.busy_until()
+        if numerator > self.short {
+            self.busy_until.0 += ns + 1;
+            self.short += self.rate - numerator;
+        } else {
+            self.busy_until.0 += ns;
+            self.short -= numerator;
+        }
+        self.busy_until
     }
 
     /// Changes the rate, from the next packet on; the one in transmission keeps its departure. Zero stops it.
     pub fn set_rate(&mut self, rate: Rate) {
-        if self.busy_numerator != 0 {
+        if self.short != 0 {
             // The fraction is converted to the new denominator, rounded up; at rate zero, to a whole nanosecond.
-            let scaled = (u128::from(self.busy_numerator) * u128::from(rate.0)).div_ceil(u128::from(self.rate)) as u64;
-            let whole = u64::from(scaled >= rate.0);
-            self.busy_ns += whole;
-            self.busy_numerator = if whole == 1 { 0 } else { scaled };
+            let numerator = u128::from(self.rate - self.short);
+            let scaled = (numerator * u128::from(rate.0)).div_ceil(u128::from(self.rate)) as u64;
+            self.short = rate.0.saturating_sub(scaled);
         }
         self.rate = rate.0;
         self.cache = [NO_SIZE; 2];
@@ -130,8 +131,7 @@ impl Transmitter {
         assert!(bytes <= 1 << 31, "{bytes} bytes are no packet");
         let bit_ns = u64::from(bytes) * BIT_NS_PER_BYTE;
         let entry = Cached { bytes, ns: bit_ns / self.rate, numerator: bit_ns % self.rate };
-        self.cache[self.oldest] = entry;
-        self.oldest ^= 1;
+        self.cache = [entry, self.cache[0]];
         (entry.ns, entry.numerator)
     }
 }

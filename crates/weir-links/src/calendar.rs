@@ -104,6 +104,12 @@ impl Calendar {
         (Time(winner >> self.slot_bits), (winner & ((1 << self.slot_bits) - 1)) as u32)
     }
 
+    /// The time at which a source is due.
+    #[inline]
+    pub fn due(&self, slot: u32) -> Time {
+        Time(self.tree[self.places[slot as usize].leaf as usize] >> self.slot_bits)
+    }
+
     /// Keeps each region in order by itself, until [`join`](Calendar::join).
     pub fn split(&mut self) {
         self.split = true;

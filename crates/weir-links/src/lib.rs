@@ -8,6 +8,7 @@
 //! A driver owns the loop: it takes the first event of the calendar, forwards the results of [`Link::enter`] and
 //! [`Link::start`], and sets the slots of the transmitters and pipes.
 
+mod batch;
 mod calendar;
 mod delays;
 mod evented;
@@ -16,6 +17,7 @@ mod pipe;
 mod stats;
 mod topology;
 
+pub use batch::Merge;
 pub use calendar::{Calendar, UNUSED};
 pub use delays::DelayStats;
 pub use link::{Link, Passage, Start, build_links};

@@ -94,6 +94,8 @@ pub struct Link<P: Record> {
     pub behind_node: bool,
     /// Whether the stack of a host sees this link's queue.
     pub host_nic: bool,
+    /// Whether nothing but an unobserved queue and a fixed delay happens to most packets.
+    is_plain: bool,
     seed: u64,
     name: Box<str>,
     loss_changes: u32,
@@ -151,6 +153,7 @@ impl<P: Record> Link<P> {
             shares_buffer: false,
             behind_node: false,
             host_nic: plan.host_nic,
+            is_plain: interval_ns == 0 && plan.loss.is_none(),
             seed,
             name: plan.name.as_str().into(),
             loss_changes: 0,
@@ -201,6 +204,11 @@ impl<P: Record> Link<P> {
         }
     }
 
+    /// Whether packets may [pass](Link::pass) in batches.
+    pub fn passes_batches(&self) -> bool {
+        !self.is_evented() && matches!(self.delay, DelayStage::Fixed(_))
+    }
+
     /// Whether departures are computed at arrival and packets stay in order.
     pub fn is_analytic(&self) -> bool {
         matches!(self.discipline, Discipline::Analytic(_)) && !self.delay.may_reorder()
@@ -231,7 +239,69 @@ impl<P: Record> Link<P> {
 
     /// Takes a packet into the link; dropped packets, this or another one, are added to `lost`.
     #[inline(always)]
-    pub fn enter(&mut self, at: Time, mut packet: P, lost: &mut Vec<P>) -> Passage<P> {
+    pub fn enter(&mut self, at: Time, packet: P, lost: &mut Vec<P>) -> Passage<P> {
+        if self.is_plain
+            && let Discipline::Analytic(fifo) = &mut self.discipline
+            && let DelayStage::Fixed(delay) = self.delay
+            && self.mtu.fits(&packet)
+            && let Some((_, departure)) = fifo.send_surely(at, packet.ip_bytes() + self.overhead)
+        {
+            return Passage::Sent { packet, departure, arrival: departure + delay };
+        }
+        self.enter_any(at, packet, lost)
+    }
+
+    /// Sends a packet to which nothing but queueing and a fixed delay happens; returns its arrival at the far end. None
+    /// says nothing: [`enter_any`](Link::enter_any) decides then.
+    #[inline(always)]
+    pub(crate) fn send_simply(&mut self, at: Time, packet: &P) -> Option<Time> {
+        let Discipline::Analytic(fifo) = &mut self.discipline else { return None };
+        let DelayStage::Fixed(delay) = self.delay else { return None };
+        if self.loss.is_some() || !self.mtu.fits(packet) {
+            return None;
+        }
+        let (bytes, overhead) = (packet.ip_bytes(), self.overhead);
+        let Some(bins) = &mut self.stats.0 else {
+            let (_, departure) = fifo.send_surely(at, bytes + overhead)?;
+            return Some(departure + delay);
+        };
+        let sent = fifo.send_observed(at, bytes + overhead, |start, wire| bins.began(start, wire - overhead));
+        let (start, departure) = sent?;
+        bins.arrived(at, bytes);
+        bins.accepted(at, start, bytes);
+        Some(departure + delay)
+    }
+
+    /// Sends `packets` packets of a host, of `ip_bytes` each, at once, and calls `each` with departure and arrival of
+    /// one after the other until it returns false. None, and nothing sent, unless all surely have room and nothing but
+    /// queueing and a fixed delay happens to them.
+    #[inline(always)]
+    pub fn send_train(
+        &mut self,
+        at: Time,
+        packets: u64,
+        ip_bytes: u32,
+        mut each: impl FnMut(&mut Pipe<P>, Time, Time) -> bool,
+    ) -> Option<()> {
+        let Discipline::Analytic(fifo) = &mut self.discipline else { return None };
+        let DelayStage::Fixed(delay) = self.delay else { return None };
+        let wire = ip_bytes + self.overhead;
+        if !self.is_plain || !self.mtu.fits_bytes(ip_bytes) || !fifo.has_room_for(packets, wire) {
+            return None;
+        }
+        for _ in 0..packets {
+            let sent = fifo.send_surely(at, wire).or_else(|| fifo.send_observed(at, wire, |_, _| {}));
+            let Some((_, departure)) = sent else { unreachable!("all packets have room") };
+            if !each(&mut self.pipe, departure, departure + delay) {
+                break;
+            }
+        }
+        Some(())
+    }
+
+    /// As [`enter`](Link::enter), whatever the link and the state of its queue.
+    #[inline(never)]
+    pub(crate) fn enter_any(&mut self, at: Time, mut packet: P, lost: &mut Vec<P>) -> Passage<P> {
         let bytes = packet.ip_bytes();
         if !self.mtu.fits(&packet) || self.loss.as_mut().is_some_and(|loss| loss.drops(packet.is_data())) {
             self.refuse(at, packet, lost);
@@ -253,12 +323,9 @@ impl<P: Record> Link<P> {
                     packet.mark_ce();
                     self.stats.marked();
                 }
-                if start > at {
-                    self.stats.queued(bytes);
-                } else {
-                    self.stats.sent(bytes);
+                if let Some(bins) = &mut self.stats.0 {
+                    bins.accepted(at, start, bytes);
                 }
-                self.stats.waited(start.since(at).0);
                 Passage::Sent { packet, departure, arrival: self.delay.release_time(departure) }
             }
             Discipline::Evented(_) => self.enqueue(at, packet, lost),
@@ -362,6 +429,7 @@ impl<P: Record> Link<P> {
                 let name = format!("link/{}/loss/{}", self.name, self.loss_changes);
                 self.loss =
                     loss.as_ref().map(|loss| Box::new(LossModel::from_plan(loss, Stream::new(self.seed, &name))));
+                self.is_plain = self.loss.is_none() && self.stats.0.is_none();
             }
         }
         false

@@ -10,9 +10,9 @@ use weir_units::Time;
 use weir_run::{ClassRow, Classes, LinkRow, Links};
 
 /// The bins of one link, if it is recorded.
-pub struct LinkStats(Option<Box<Bins>>);
+pub struct LinkStats(pub(crate) Option<Box<Bins>>);
 
-struct Bins {
+pub(crate) struct Bins {
     link: u32,
     interval_ns: u64,
     bin_end: u64,
@@ -93,15 +93,6 @@ impl LinkStats {
         }
     }
 
-    /// A packet joined the queue and waits.
-    #[inline]
-    pub fn queued(&mut self, ip_bytes: u32) {
-        if let Some(bins) = &mut self.0 {
-            bins.joined(ip_bytes);
-            bins.note_peak();
-        }
-    }
-
     /// A packet joined the queue, which may still drop it or another one, or release it at once.
     pub fn joined(&mut self, ip_bytes: u32) {
         if let Some(bins) = &mut self.0 {
@@ -128,14 +119,6 @@ impl LinkStats {
     pub fn began(&mut self, at: Time, ip_bytes: u32) {
         if let Some(bins) = &mut self.0 {
             bins.began(at, ip_bytes);
-        }
-    }
-
-    /// A packet began its transmission without waiting.
-    #[inline]
-    pub fn sent(&mut self, ip_bytes: u32) {
-        if let Some(bins) = &mut self.0 {
-            bins.sent(ip_bytes);
         }
     }
 
@@ -262,29 +245,29 @@ impl Bins {
     }
 
     #[inline]
-    fn arrived(&mut self, at: Time, ip_bytes: u32) {
+    pub fn arrived(&mut self, at: Time, ip_bytes: u32) {
         self.roll(at);
         self.bin.in_packets += 1;
         self.bin.in_bytes += u64::from(ip_bytes);
     }
 
-    fn dropped(&mut self, ip_bytes: u32) {
+    pub fn dropped(&mut self, ip_bytes: u32) {
         self.bin.drop_packets += 1;
         self.bin.drop_bytes += u64::from(ip_bytes);
     }
 
-    fn marked(&mut self) {
+    pub fn marked(&mut self) {
         self.bin.mark_packets += 1;
     }
 
     #[inline]
-    fn joined(&mut self, ip_bytes: u32) {
+    pub fn joined(&mut self, ip_bytes: u32) {
         self.queue_bytes += u64::from(ip_bytes);
         self.queue_packets += 1;
     }
 
     #[inline]
-    fn note_peak(&mut self) {
+    pub fn note_peak(&mut self) {
         self.bin.queue_max_bytes = self.bin.queue_max_bytes.max(self.queue_bytes);
     }
 
@@ -294,7 +277,7 @@ impl Bins {
     }
 
     #[inline]
-    fn began(&mut self, at: Time, ip_bytes: u32) {
+    pub fn began(&mut self, at: Time, ip_bytes: u32) {
         self.roll(at);
         self.queue_bytes -= u64::from(ip_bytes);
         self.queue_packets -= 1;
@@ -302,13 +285,25 @@ impl Bins {
     }
 
     #[inline]
-    fn sent(&mut self, ip_bytes: u32) {
+    pub fn sent(&mut self, ip_bytes: u32) {
         self.bin.out_packets += 1;
         self.bin.out_bytes += u64::from(ip_bytes);
     }
 
+    /// A packet that arrived at `at` will begin its transmission at `start`.
     #[inline]
-    fn waited(&mut self, delay_ns: u64) {
+    pub fn accepted(&mut self, at: Time, start: Time, ip_bytes: u32) {
+        if start > at {
+            self.joined(ip_bytes);
+            self.note_peak();
+        } else {
+            self.sent(ip_bytes);
+        }
+        self.waited(start.since(at).0);
+    }
+
+    #[inline]
+    pub fn waited(&mut self, delay_ns: u64) {
         self.bin.delay_sum += delay_ns;
         self.bin.delay_count += 1;
         self.bin.delay_max = self.bin.delay_max.max(delay_ns);

@@ -52,6 +52,13 @@ impl Routes {
         self.start[route as usize]
     }
 
+    /// The link at a place, if it is entered together with the one before.
+    #[inline]
+    pub fn fused(&self, place: u32) -> Option<u32> {
+        let stop = self.stops[place as usize];
+        (stop >> KIND_SHIFT == FUSED).then_some(stop ^ FUSED << KIND_SHIFT)
+    }
+
     /// The element at a place.
     #[inline]
     pub fn stop(&self, place: u32) -> Stop {

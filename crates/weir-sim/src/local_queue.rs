@@ -19,11 +19,28 @@ pub(crate) struct LocalQueue {
 }
 
 impl LocalQueue {
-    /// Adds a packet that departs at `departure`.
+    /// Adds a packet at `now` that departs at `departure`.
     #[inline]
-    pub fn push(&mut self, departure: Time, bytes: u32) {
+    pub fn push(&mut self, now: Time, departure: Time, bytes: u32) {
+        if self.departures.is_full() {
+            self.expire(now);
+        }
         self.departures.push((departure, bytes));
         self.bytes += u64::from(bytes);
+    }
+
+    /// The room for packets of `sender` at `now`; for any number if its queue is not `limited`.
+    #[inline]
+    pub fn room(&mut self, limited: bool, sender: &Sender, now: Time, wake: &mut Time) -> Room<'_> {
+        let limit = if limited { sender.local_queue_limit() } else { u64::MAX };
+        if self.bytes >= limit {
+            self.expire(now);
+        }
+        if limited && self.bytes < limit {
+            *wake = Time::MAX;
+            self.wake_below = None;
+        }
+        Room { queue: self, limit }
     }
 
     /// Adds a packet that waits on an evented link.
@@ -76,8 +93,10 @@ impl LocalQueue {
     /// Whether `sender` may add a packet; if not, sets `wake` to the instant at which it may.
     #[inline]
     pub fn has_room(&mut self, sender: &mut Sender, now: Time, wake: &mut Time) -> bool {
-        self.expire(now);
         let limit = sender.local_queue_limit();
+        if self.bytes >= limit {
+            self.expire(now);
+        }
         if self.bytes < limit {
             *wake = Time::MAX;
             self.wake_below = None;
@@ -88,5 +107,28 @@ impl LocalQueue {
             *wake = self.block(limit, sender.quantum_bytes() / 2);
         }
         false
+    }
+}
+
+/// The room in a flow's share of its host's queue, for a train of packets whose departures are known.
+pub(crate) struct Room<'a> {
+    queue: &'a mut LocalQueue,
+    /// Bytes; [`u64::MAX`] for none.
+    limit: u64,
+}
+
+impl Room<'_> {
+    /// Whether there is room for a packet.
+    #[inline]
+    pub fn is_left(&self) -> bool {
+        self.limit == u64::MAX || self.queue.bytes < self.limit
+    }
+
+    /// Adds a packet at `now` that departs at `departure`.
+    #[inline]
+    pub fn take(&mut self, now: Time, departure: Time, bytes: u32) {
+        if self.limit < u64::MAX {
+            self.queue.push(now, departure, bytes);
+        }
     }
 }

@@ -102,6 +102,13 @@ impl Packet {
         self
     }
 
+    /// The packet that is `packets` later in a train.
+    #[inline]
+    pub fn advanced(mut self, packets: u32) -> Packet {
+        self.address = self.address.wrapping_add(u64::from(packets) << 32);
+        self
+    }
+
     #[inline]
     pub fn place(&self) -> u32 {
         self.address as u32

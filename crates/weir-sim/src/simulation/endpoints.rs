@@ -5,6 +5,8 @@ use weir_tcp::{Ack, Arrival, Segment, Transmit, sack_option_bytes};
 use weir_units::Time;
 
 use super::Simulation;
+use crate::connection::Connection;
+use crate::flow::Flow;
 use crate::packet::{CE, CWR_OR_ECE, ECT, Kind, PUSH, Packet, RESENT, UDP_HEADERS, unwrap};
 
 /// Bytes of a SYN or SYN-ACK with its options.
@@ -178,6 +180,7 @@ impl Simulation {
             flow.wake = Time::MAX;
         }
         loop {
+            self.send_train(index);
             let now = self.now;
             let flow = &mut self.flows[index];
             let Some(connection) = &mut flow.connection else { break };
@@ -203,6 +206,48 @@ impl Simulation {
         self.calendar.set_earlier(self.slots.senders + index as u32, due);
     }
 
+    /// Transmits a train of new segments over a link that sends them without more ado; false if there is none.
+    /// Does what the loop of [`pump`](Simulation::pump) does, without a look at rare cases for each packet.
+    #[inline]
+    fn send_train(&mut self, index: usize) -> bool {
+        let Simulation { now, end, slots, calendar, routes, links, flows, host_until, statistics, watch, .. } = self;
+        let (now, flow) = (*now, &mut flows[index]);
+        let Some(connection) = &mut flow.connection else { return false };
+        let Some((segment, most)) = connection.sender.train(now) else { return false };
+        if most == 0 || watch.is_some() || routes.fused(flow.forward_start + 1).is_some() {
+            return false;
+        }
+        let bytes = connection.full_bytes;
+        let mut room = flow.local.room(flow.local_limited, &connection.sender, now, &mut flow.wake);
+        if !room.is_left() {
+            return false;
+        }
+        let first = Packet::new(Kind::Data, index, flow.forward_start, bytes, flow.connection_number, flow.dscp)
+            .numbered(segment.seq)
+            .stamped(segment.tsval)
+            .flagged(ECT, connection.ecn);
+        let at = now.max(host_until[flow.first_link]);
+        let (mut sent, mut leads) = (0, None);
+        let outcome = links[flow.first_link].send_train(at, most, bytes, |pipe, departure, arrival| {
+            if pipe.push(arrival, first.advanced(sent)) {
+                leads = Some(arrival);
+            }
+            sent += 1;
+            room.take(now, departure, bytes);
+            room.is_left()
+        });
+        if outcome.is_none() {
+            return false;
+        }
+        if let Some(arrival) = leads {
+            calendar.set(slots.pipes + flow.first_link as u32, arrival);
+        }
+        statistics.packets += u64::from(sent);
+        statistics.unsent += if at > *end { u64::from(sent) } else { 0 };
+        connection.sender.sent_train(now, u64::from(sent));
+        true
+    }
+
     fn send_syn(&mut self, index: usize) {
         let flow = &self.flows[index];
         let packet = Packet::new(Kind::Syn, index, flow.forward_start, SYN_BYTES, flow.connection_number, flow.dscp);
@@ -214,13 +259,7 @@ impl Simulation {
         let flow = &self.flows[index];
         let Some(connection) = &flow.connection else { return };
         let bytes = segment.len + connection.headers;
-        let packet = Packet::new(Kind::Data, index, flow.forward_start, bytes, flow.connection_number, flow.dscp)
-            .numbered(segment.seq)
-            .stamped(segment.tsval)
-            .flagged(ECT, connection.ecn && !segment.retransmission)
-            .flagged(CWR_OR_ECE, segment.cwr)
-            .flagged(RESENT, segment.retransmission)
-            .flagged(PUSH, segment.push);
+        let packet = data_packet(index, flow, connection, &segment);
         if flow.local_limited && flow.first_evented {
             self.flows[index].local.wait(bytes);
         }
@@ -229,7 +268,20 @@ impl Simulation {
         if flow.local_limited
             && let Some(departure) = departure
         {
-            flow.local.push(departure, bytes);
+            flow.local.push(self.now, departure, bytes);
         }
     }
+}
+
+/// The packet of a data segment of flow `index`.
+#[inline]
+fn data_packet(index: usize, flow: &Flow, connection: &Connection, segment: &Segment) -> Packet {
+    let bytes = segment.len + connection.headers;
+    Packet::new(Kind::Data, index, flow.forward_start, bytes, flow.connection_number, flow.dscp)
+        .numbered(segment.seq)
+        .stamped(segment.tsval)
+        .flagged(ECT, connection.ecn && !segment.retransmission)
+        .flagged(CWR_OR_ECE, segment.cwr)
+        .flagged(RESENT, segment.retransmission)
+        .flagged(PUSH, segment.push)
 }

@@ -1,12 +1,66 @@
 //! The movement of packets over links.
 
 use weir_elements::Packet as _;
-use weir_links::{Passage, Start, Stop};
+use weir_links::{Calendar, Link, Passage, Routes, Start, Stop};
 use weir_units::Time;
 
 use super::Simulation;
 use super::slots::CHANGES;
 use crate::packet::{Kind, Packet};
+
+/// The parts of a simulation that move packets.
+pub(super) struct Wires<'a> {
+    pub links: &'a mut [Link<Packet>],
+    pub routes: &'a Routes,
+    pub calendar: &'a mut Calendar,
+    /// The packets just dropped.
+    pub lost: &'a mut Vec<Packet>,
+    /// The slot of the first pipe.
+    pub pipes: u32,
+}
+
+/// The outcome of [`Wires::forward`].
+pub(super) enum Forwarded {
+    /// It is on its way; its departure from the first link.
+    Sent(Time),
+    /// It came to `link` at `at`, and waits there or was dropped.
+    Stopped {
+        /// Its departure from the first link.
+        departure: Option<Time>,
+        link: u32,
+        at: Time,
+        /// Whether it waits before an idle transmitter.
+        idle: bool,
+    },
+}
+
+impl Wires<'_> {
+    /// Sends a packet over a link and the links fused with it.
+    #[inline(always)]
+    pub fn forward(&mut self, first: u32, packet: Packet, at: Time) -> Forwarded {
+        let (mut link, mut packet, mut at) = (first, packet, at);
+        let mut departure = None;
+        loop {
+            let entered = &mut self.links[link as usize];
+            let idle = match entered.enter(at, packet, self.lost) {
+                Passage::Sent { packet: sent, departure: left, arrival } => {
+                    let departed = *departure.get_or_insert(left);
+                    if let Some(next) = self.routes.fused(sent.place() + 1) {
+                        (link, packet, at) = (next, sent.hopped(), arrival);
+                        continue;
+                    }
+                    if entered.pipe.push(arrival, sent) {
+                        self.calendar.set(self.pipes + link, arrival);
+                    }
+                    return Forwarded::Sent(departed);
+                }
+                Passage::QueuedIdle => true,
+                Passage::Queued | Passage::Dropped => false,
+            };
+            return Forwarded::Stopped { departure, link, at, idle };
+        }
+    }
+}
 
 impl Simulation {
     /// Puts a packet on the first link of its route; returns its departure, if known.
@@ -43,31 +97,23 @@ impl Simulation {
     /// and the packet was not lost there.
     #[inline]
     pub(super) fn enter(&mut self, first: u32, packet: Packet, at: Time) -> Option<Time> {
-        let (mut link, mut packet, mut at) = (first, packet, at);
-        let mut first_departure = None;
-        loop {
-            let entered = &mut self.links[link as usize];
-            match entered.enter(at, packet, &mut self.lost) {
-                Passage::Sent { packet: sent, departure, arrival } => {
-                    if link == first {
-                        first_departure = Some(departure);
-                    }
-                    if let Stop::Fused(next) = self.routes.stop(sent.place() + 1) {
-                        (link, packet, at) = (next, sent.hopped(), arrival);
-                        continue;
-                    }
-                    if entered.pipe.push(arrival, sent) {
-                        self.calendar.set(self.slots.pipes + link, arrival);
-                    }
-                }
-                Passage::QueuedIdle => {
-                    self.account_losses(link, at);
+        match self.wires().forward(first, packet, at) {
+            Forwarded::Sent(departure) => Some(departure),
+            Forwarded::Stopped { departure, link, at, idle } => {
+                self.account_losses(link, at);
+                if idle {
                     self.start_transmission(link);
                 }
-                Passage::Queued | Passage::Dropped => self.account_losses(link, at),
+                departure
             }
-            return first_departure;
         }
+    }
+
+    /// What moves packets.
+    #[inline(always)]
+    pub(super) fn wires(&mut self) -> Wires<'_> {
+        let Simulation { links, routes, calendar, lost, slots, .. } = self;
+        Wires { links, routes, calendar, lost, pipes: slots.pipes }
     }
 
     /// Starts the next transmission of an evented link.

@@ -10,13 +10,14 @@ use weir_links::{Link, Routes};
 use weir_plan::{Plan, Source};
 use weir_units::Time;
 
+use super::batches::{Batch, Kind};
 use super::regions::{COMMON, Region, Regions};
 use super::slots::{CHANGES, Slots};
 use super::{Options, Simulation};
 use crate::packet::Packet;
 
-/// Least number of events in a visit that makes visits worth their while.
-const LEAST_EVENTS: u64 = 1;
+/// Most visits for each event that are worth their while: most of them find nothing and cost little.
+const MOST_VISITS: u64 = 4;
 /// Number of windows that pass in one order before visits are tried again.
 const PAUSE: u32 = 8;
 
@@ -30,6 +31,7 @@ pub(super) struct Lookahead {
     /// Windows that still pass in one order.
     pause: u32,
     always: bool,
+    batch: Batch,
     /// Events that were processed in windows.
     events: u64,
 }
@@ -57,7 +59,23 @@ impl Lookahead {
             bulk.filter_map(|(index, flow)| Some((Time(flow.stop_ns?), index))).collect();
         stops.sort_unstable_by_key(|stop| std::cmp::Reverse(*stop));
         let always = options.lookahead == Some(true);
-        Lookahead { clocks: vec![0; regions.all.len()], regions: regions.all, stops, pause: 0, always, events: 0 }
+        Lookahead {
+            clocks: vec![0; regions.all.len()],
+            regions: regions.all,
+            stops,
+            pause: 0,
+            always,
+            batch: Batch::default(),
+            events: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+impl Lookahead {
+    /// The kinds of all regions.
+    pub fn kinds(&self) -> Vec<Kind> {
+        self.regions.iter().map(|region| region.kind.clone()).collect()
     }
 }
 
@@ -120,7 +138,7 @@ impl Simulation {
     /// Simulates everything in `[from, end)`, region by region.
     fn run_window(&mut self, lookahead: &mut Lookahead, from: u64, end: u64) {
         self.calendar.split();
-        let Lookahead { regions, clocks, .. } = lookahead;
+        let Lookahead { regions, clocks, batch, .. } = lookahead;
         clocks.fill(from);
         let (mut visits, before) = (0, self.statistics.events);
         let mut behind = true;
@@ -130,7 +148,9 @@ impl Simulation {
                 let reach = region.feeders.iter().map(|(feeder, delay)| clocks[*feeder as usize] + delay);
                 let safe = reach.fold(end, u64::min);
                 if safe > clocks[index] {
-                    self.run_region(region.number, safe);
+                    if self.calendar.first_of(region.number).0.0 < safe {
+                        self.visit(region, batch, safe);
+                    }
                     clocks[index] = safe;
                     visits += 1;
                 }
@@ -139,12 +159,22 @@ impl Simulation {
         }
         self.telemetry.regions_met();
         lookahead.events += self.statistics.events - before;
-        if self.statistics.events - before < LEAST_EVENTS * visits && !lookahead.always {
+        if MOST_VISITS * (self.statistics.events - before) < visits && !lookahead.always {
             lookahead.pause = PAUSE;
         }
     }
 
     /// Processes the events of a region before `end`.
+    fn visit(&mut self, region: &Region, batch: &mut Batch, end: u64) {
+        match &region.kind {
+            Kind::Router => self.run_router(region.number, end),
+            Kind::Bottleneck { link, inputs } => self.run_bottleneck(batch, *link, inputs, end),
+            Kind::End { timer, input } => self.run_end(*timer, *input, end),
+            Kind::Mixed => self.run_region(region.number, end),
+        }
+    }
+
+    /// Processes the events of a region of any kind before `end`, one by one.
     fn run_region(&mut self, region: u32, end: u64) {
         let mut last = (Time::ZERO, 0);
         loop {
@@ -152,12 +182,7 @@ impl Simulation {
             if at.0 >= end {
                 return;
             }
-            // In one order for all, an event may make another one due at the same instant with a lower slot. It follows
-            // what comes between them elsewhere.
-            last = if at == last.0 { (at, slot.max(last.1)) } else { (at, slot) };
-            self.telemetry.ahead = Some(last.1);
-            self.now = at;
-            self.statistics.events += 1;
+            self.begin_event(at, slot, &mut last);
             self.dispatch(slot);
         }
     }

@@ -4,6 +4,7 @@
 //! `applications` the sources of their data.
 
 mod applications;
+mod batches;
 mod endpoints;
 mod links;
 mod lookahead;

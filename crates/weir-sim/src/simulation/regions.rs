@@ -12,6 +12,7 @@
 use weir_links::{Link, Routes, Stop, UNUSED};
 use weir_plan::Plan;
 
+use super::batches::{Kind, Kinds};
 use super::slots::Slots;
 use crate::packet::Packet;
 
@@ -29,6 +30,7 @@ pub(super) struct Regions {
 /// A region.
 pub(super) struct Region {
     pub number: u32,
+    pub kind: Kind,
     /// The places in [`Regions::all`] of the regions that feed it, and the least delay from there, nanoseconds.
     pub feeders: Vec<(u32, u64)>,
 }
@@ -99,8 +101,10 @@ impl Regions {
         if count < 2 {
             return None;
         }
-        let mut all: Vec<Region> = (1..=count as u32).map(|number| Region { number, feeders: Vec::new() }).collect();
+        let mut all: Vec<Region> =
+            (1..=count as u32).map(|number| Region { number, kind: Kind::Mixed, feeders: Vec::new() }).collect();
         let mut of_slots = Regions::one(slots, links).of_slots;
+        let mut feeds_itself = vec![false; count];
         for (link, crossing) in (0..).zip(&crossings) {
             if links[link as usize].is_evented() {
                 let region = number[sets.find(link) as usize];
@@ -119,6 +123,8 @@ impl Regions {
                     Some((_, least)) => *least = delay_ns.min(*least),
                     None => feeders.push((from - 1, delay_ns)),
                 }
+            } else {
+                feeds_itself[to as usize - 1] = true;
             }
         }
         for flow in 0..sets.flows {
@@ -126,6 +132,8 @@ impl Regions {
             of_slots[(slots.senders + flow) as usize] = number[sets.find(sender) as usize];
             of_slots[(slots.receivers + flow) as usize] = number[sets.find(receiver) as usize];
         }
+        let kinds = Kinds { plan, slots, links, routes, of_slots: &of_slots, feeds_itself }.all();
+        all.iter_mut().zip(kinds).for_each(|(region, kind)| region.kind = kind);
         Some(Regions { of_slots, all })
     }
 }

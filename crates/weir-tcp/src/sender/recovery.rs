@@ -39,9 +39,9 @@ pub(super) struct Recovery {
 
 impl Recovery {
     #[inline]
-    pub fn note_sent(&mut self, ca_state: u8) {
+    pub fn note_sent(&mut self, ca_state: u8, segments: u32) {
         if ca_state != 0 {
-            self.prr_out += 1;
+            self.prr_out += segments;
         }
     }
 

@@ -51,6 +51,49 @@ impl Sender {
         Some(Transmit::Data(segment))
     }
 
+    /// A train of new, full segments without flags that [`Sender::poll_transmit`] would yield now one by one: its first
+    /// segment and their number. No train while there is anything else to send or to do for each segment.
+    #[inline]
+    pub fn train(&self, now: Time) -> Option<(Segment, u64)> {
+        let sock = &self.cc.sock;
+        let calm = self.phase == Phase::Established && self.forced.is_none() && sock.lost_out == 0;
+        let flight = self.board.outstanding() > 0 && !self.cwr_pending;
+        if !calm || !flight || self.is_paced() || self.cc.has_cong_control() {
+            return None;
+        }
+        let segments = u64::from(sock.snd_cwnd.saturating_sub(self.in_flight()));
+        let bytes = segments * u64::from(self.mss);
+        let window = self.send_buffer.min(self.peer_buffer);
+        // The last segment of the data has a flag.
+        if self.written_bytes - self.next_bytes <= bytes || self.next_bytes - self.una_bytes + bytes > window {
+            return None;
+        }
+        let (seq, len, tsval) = (self.board.next, self.mss, timestamp(now));
+        Some((Segment { seq, len, retransmission: false, cwr: false, push: false, tsval }, segments))
+    }
+
+    /// The first `segments` segments of [`Sender::train`] are sent.
+    #[inline]
+    pub fn sent_train(&mut self, now: Time, segments: u64) {
+        let mut order = self.counters.sent_packets as u32;
+        for _ in 0..segments {
+            self.board.push(now.0, order, self.mss as u16);
+            order = order.wrapping_add(1);
+        }
+        let bytes = segments * u64::from(self.mss);
+        let sock = &mut self.cc.sock;
+        sock.packets_out += segments as u32;
+        self.next_bytes += bytes;
+        sock.snd_nxt = self.next_bytes as u32;
+        self.recovery.note_sent(sock.ca_state, segments as u32);
+        self.last_sent = now;
+        self.counters.sent_packets += segments;
+        self.counters.sent_bytes += bytes;
+        if self.timer.may_probe() {
+            self.arm_probe(now);
+        }
+    }
+
     /// Notes that the host's queue is full: the driver stopped calling [`Sender::poll_transmit`].
     pub fn transmit_blocked(&mut self, now: Time) {
         // The sender waits for the driver, not for pacing.
@@ -140,7 +183,7 @@ impl Sender {
         sock.packets_out += 1;
         self.next_bytes += u64::from(len);
         sock.snd_nxt = self.next_bytes as u32;
-        self.recovery.note_sent(sock.ca_state);
+        self.recovery.note_sent(sock.ca_state, 1);
         self.last_sent = now;
         if self.timer.may_probe() {
             self.arm_probe(now);

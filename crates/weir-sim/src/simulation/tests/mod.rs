@@ -1,8 +1,9 @@
-//! Parts of a network that no plan describes yet: queues with classes, nodes with state.
+//! Parts of a network that no plan describes yet: queues with classes, nodes with state. Kinds of regions.
 
 #[path = "../../../tests/common/mod.rs"]
 mod common;
 
+mod batches;
 mod classes;
 mod nodes;
 
