@@ -220,6 +220,7 @@ class FakeScenario:
     text: str = "title: Fake\n"
     file: str = "fake.yaml"
     expect: tuple[FakeClaim, ...] = ()
+    summary: tuple[()] = ()
 
     def cells(self) -> tuple[FakeCell, ...]:
         return self.cell_list

@@ -191,6 +191,7 @@ SHAPES: dict[str, Shape] = {
         tuple(Cell({"cc": cc}, repeat) for cc in _CCS for repeat in range(3)), series="cc", column=_cc
     ),
     "numbers alone": Shape(tuple(Cell({"rtt": rtt}) for rtt in _RTTS), x="rtt", column=_rtt),
+    "a longer axis": Shape(tuple(sweep(("reno", "bic"), ("20ms", "50ms", "100ms", "200ms"), 2)), **_GRID),
     "three factors": Shape(
         tuple(
             Cell({"cc": cc, "rtt": rtt, "buffers": size})

@@ -439,6 +439,7 @@ def write_run(
     bell: Dumbbell | None = None,
     title: str = "Twelve 1 Gb/s sources share a 10 Gb/s bottleneck",
     expect: Sequence[dict[str, Any]] = (),
+    summary: Sequence[dict[str, str]] = (),
     warnings: Sequence[str] = (),
     complete: bool = True,
 ) -> Path:
@@ -450,6 +451,7 @@ def write_run(
         bell: what each cell simulates.
         title: title of the scenario.
         expect: claims of the scenario.
+        summary: figures of its summary.
         warnings: warnings of the run.
         complete: whether the run gets its manifest.
     """
@@ -469,7 +471,7 @@ def write_run(
         "sha256": hashlib.sha256(scenario.encode()).hexdigest()}, "seed": 1, "commit": "0123456789abcdef",
         "versions": {"weir": "0.1.0", "python": "3.11.2", "rustc": "1.90.0"}, "kernel": "Linux 6.1.0", "method": "sim",
         "cpu": "AMD EPYC 7B13, 2 cores", "start": "2026-11-21T20:14:00Z", "end": "2026-11-21T20:19:30Z",
-        "expect": list(expect), "warnings": list(warnings), "cells": listed,
+        "expect": list(expect), "summary": list(summary), "warnings": list(warnings), "cells": listed,
     }  # fmt: skip
     if complete:
         (root / "manifest.json").write_text(json.dumps(manifest, indent=1))

@@ -15,6 +15,7 @@ from scene import Point
 from shapes import Shape
 from told import TheCell, TheRun, Told, banded, buckets, curve, envelope, shown
 
+from weir.report._text import unit_for
 from weir.run.quantity import parse_quantity
 
 __all__ = ["READERS", "reader_of"]
@@ -77,17 +78,31 @@ def goodput_total(cell: TheCell) -> list[Told]:
     return told
 
 
-def _flow_panels(cell: TheCell, table: str, value: pl.Expr, more: dict[str, pl.Expr]) -> list[Told]:
+def _flow_panels(cell: TheCell, table: str, value: pl.Expr) -> list[Told]:
     told: list[Told] = []
+    for panel, own in _by_flow(cell, table):
+        told += banded(panel, envelope(own, value, cell.width(table)))
+    return told
+
+
+def _by_flow(cell: TheCell, table: str) -> Iterator[tuple[str, pl.DataFrame]]:
+    """The rows of each flow under test, with the title of its panel."""
     frame = cell.tested(table)
     names = [] if frame.is_empty() else list(dict.fromkeys(frame["name"]))
     for name, panel in shown(names, 100).items():
-        own = frame.filter(pl.col("name") == name)
-        told += banded(panel, envelope(own, value, cell.width(table)))
-        for expr in more.values():
-            rows = buckets(own, cell.width(table), {"v": expr})
-            told += curve(panel, rows, "v", dashed=True, may_leave=True)
-    return told
+        yield panel, frame.filter(pl.col("name") == name)
+
+
+def _stepped(own: pl.DataFrame, column: str, width: int) -> tuple[Point, ...]:
+    """Of the samples in each bucket the first of the smallest and of the largest, unless it repeats the one before."""
+    buckets: dict[int, list[tuple[int, float]]] = {}
+    for time, value in own.select("time_ns", column).drop_nulls().sort("time_ns").iter_rows():
+        buckets.setdefault((max(time, 1) - 1) // width, []).append((time, float(value)))
+    kept: list[tuple[int, float]] = []
+    for _, rows in sorted(buckets.items()):
+        kept += sorted({min(rows, key=lambda r: r[1]), max(rows, key=lambda r: r[1])})
+    steps = [row for i, row in enumerate(kept) if i in (0, len(kept) - 1) or row[1] != kept[i - 1][1]]
+    return tuple(Point(time / _SECOND, value) for time, value in steps)
 
 
 def _population(cell: TheCell, table: str, value: pl.Expr) -> list[Told]:
@@ -115,20 +130,24 @@ def _population(cell: TheCell, table: str, value: pl.Expr) -> list[Told]:
     return [*told, Told("#1", "rect", fields)]
 
 
-def _flow_series(cell: TheCell, table: str, value: pl.Expr, more: dict[str, pl.Expr]) -> list[Told]:
-    return _flow_panels(cell, table, value, more) if cell.few else _population(cell, table, value)
-
-
 @reads("goodput-flows")
 def goodput_flows(cell: TheCell) -> list[Told]:
     """One panel per flow, or percentiles and a map."""
-    return _flow_series(cell, "goodput", pl.col("delivered_bytes") * 8e9 / cell.interval("goodput"), {})
+    value = pl.col("delivered_bytes") * 8e9 / cell.interval("goodput")
+    return _flow_panels(cell, "goodput", value) if cell.few else _population(cell, "goodput", value)
 
 
 @reads("cwnd")
 def cwnd(cell: TheCell) -> list[Told]:
-    """As goodput, with the slow-start threshold dashed."""
-    return _flow_series(cell, "samples", pl.col("cwnd"), {"ssthresh": pl.col("ssthresh").last()})
+    """Samples as steps, with the slow-start threshold dashed; of many flows as goodput."""
+    if not cell.few:
+        return _population(cell, "samples", pl.col("cwnd"))
+    told = []
+    for panel, own in _by_flow(cell, "samples"):
+        told.append(Told(panel, "line", _stepped(own, "cwnd", cell.width("samples"))))
+        threshold = _stepped(own, "ssthresh", cell.width("samples"))
+        told += [Told(panel, "line", threshold, dashed=True, may_leave=True)] if threshold else []
+    return told
 
 
 def _link_panels(cell: TheCell, values: dict[str, pl.Expr], limit: bool) -> Iterator[Told]:
@@ -563,13 +582,66 @@ def _in_base(text: str) -> float:
     return found.value
 
 
+_USUAL = {"goodput.mean": "bit/s", "completion.mean": "s", "page.completion.mean": "s", "delay.p95": "s", "jain": "1"}
+
+
+@reads("summary")
+def summary(run: TheRun) -> list[Told]:
+    """Without claims: the first usual metric that differs between the cells by 2 % in the last phase."""
+    tables = {name: run.last(name) for name in _USUAL} if _compared(run) else {}
+    several = {name: rows for name, rows in tables.items() if len(rows) > 1}
+
+    def differs(rows: list[dict[str, Any]]) -> bool:
+        values = [row["value"] for row in rows]
+        return max(values) - min(values) >= 0.02 * max(values) > 0
+
+    name = next((n for n, rows in several.items() if differs(rows)), next(iter(several), None))
+    if name is None:
+        return []
+    rows, shape = several[name], run.shape
+    factors = [f for f in run.run.factors if f in (shape.x, shape.series, *shape.further)]
+    long = len({row[shape.x] for row in rows}) > 3 if shape.x else False
+    first = shape.x if long else shape.series or shape.x
+    others = sorted((f for f in factors if f != first), key=lambda f: -_effect(rows, f))
+    if long:
+        return list(_over_axis(run, "", [{**row, shape.series: row[others[0]] if others else ""} for row in rows]))
+    colour = next((f for f in others if len({row[f] for row in rows}) <= 7), None)
+    named = [f for f in (first, *others) if f != colour]
+    return _dots(run, rows, named, colour, _USUAL[name])
+
+
+def _effect(rows: list[dict[str, Any]], factor: str) -> float:
+    """How much the mean differs between the values of a factor."""
+    own = pl.DataFrame(rows, infer_schema_length=None).group_by(factor).agg(pl.col("value").mean())["value"]
+    return float((own.max() - own.min()) / own.max())  # type: ignore[operator]  # numbers
+
+
+def _dots(run: TheRun, rows: list[dict[str, Any]], named: list[str], colour: str | None, unit: str) -> list[Told]:
+    """A dot for each cell beside the names of its factors, and its interval."""
+    numeric = {f for f in named if all(parse_quantity(str(row[f])) for row in rows)}
+    texts = [", ".join(f"{f} {row[f]}" if f in numeric else row[f] for f in named) for row in rows]
+    places = shown(list(dict.fromkeys(texts)), 28)
+    looks = shown(list(dict.fromkeys(row[colour] for row in rows)), 36 if run.medium.page else 26) if colour else {}
+    size = unit_for(max(row["value"] for row in rows), unit)
+    told: list[Told] = []
+    for look in looks or {"": ""}:
+        own = [(r, places[t]) for r, t in zip(rows, texts, strict=True) if not colour or r[colour] == look]
+        series = looks[look] if colour else ""
+        told.append(Told("", "symbol", tuple(Point(r["value"], place) for r, place in own), series))
+        spans = tuple(Point(r["ci_low"], place, r["ci_high"]) for r, place in own if r["ci_low"] is not None)
+        told += [Told("", "rule", spans, series, may_leave=True)] if spans else []
+        if not colour and len(places) <= 10:
+            told.append(Told("", "text", tuple(Point(r["value"], at, text=size.text(r["value"])) for r, at in own)))
+    return told
+
+
 @reads("by-*")
 def by_factor(run: TheRun, metric: str) -> list[Told]:
     """A metric: lines and dots over the x axis, or dots and intervals beside names."""
     shape = run.shape
     if not _compared(run):
         return []
-    entries = ["group"] if metric.startswith("delay.") else []
+    entries = ["group"] if metric.startswith(_OF_ENTRIES) else []
     found = run.metric(metric, *entries).drop_nulls("value")
     several = len(set(found["group"])) > 1 if entries and not found.is_empty() else False
     panels: dict[str, list[dict[str, Any]]] = {}
@@ -580,10 +652,52 @@ def by_factor(run: TheRun, metric: str) -> list[Told]:
         panels.setdefault(title, []).append(row)
     told: list[Told] = []
     titles = shown(list(panels), 44)
+    if any(_apart(rows, shape) > 0.005 for rows in panels.values()):
+        panels = {title: rows for title, rows in panels.items() if _apart(rows, shape) > 0.005}
     for title, rows in panels.items():
         panel = titles[title] if len(panels) > 1 else ""
         told += _over_axis(run, panel, rows) if shape.x else _beside_names(shape, panel, rows)
     return told
+
+
+_OF_ENTRIES = ("delay.", "completion.", "page.", "goodput.mean")
+
+
+def _apart(rows: list[dict[str, Any]], shape: Shape) -> float:
+    """How far the values at a place of the axis are apart at most, as a share of the largest there."""
+    places: dict[str, list[float]] = {}
+    for row in rows:
+        places.setdefault(row[shape.x] if shape.x and shape.series else "", []).append(row["value"])
+    return max((max(v) - min(v)) / max(map(abs, v)) if any(v) else 0.0 for v in places.values())
+
+
+@reads("behind-*")
+def behind(run: TheRun, metric: str) -> list[Told]:
+    """The distance to the best at each place of the axis, where curves are close to each other and differ."""
+    shape = run.shape
+    if not _compared(run) or not shape.x or not shape.series:
+        return []
+    less = metric.startswith(("completion", "page.", "queue."))
+    panels: dict[str, list[dict[str, Any]]] = {}
+    entries = ["group"] if metric.startswith(_OF_ENTRIES) else []
+    values = run.metric(metric, *entries).drop_nulls("value").to_dicts()
+    several = len({row["group"] for row in values}) > 1 if entries else False
+    for row in values:
+        way = f", {row['direction']}" if "direction" in row else ""
+        way += f", {row['group']}" if several else ""
+        title = "".join([row["phase"] or "whole run", way, *(f", {name} {row[name]}" for name in shape.further)])
+        panels.setdefault(title, []).append(row)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for title, rows in panels.items():
+        places: dict[str, list[float]] = {}
+        for row in rows:
+            places.setdefault(row[shape.x], []).append(row["value"])
+        most = max(abs(row["value"]) for row in rows)
+        if 0.005 * most <= max(max(v) - min(v) for v in places.values()) <= 0.2 * most > 0:
+            best = {x: min(v) if less else max(v) for x, v in places.items()}
+            found[title] = [{**r, "value": abs(r["value"] - best[r[shape.x]]), "ci_low": None} for r in rows]
+    titles = shown(list(found), 44)
+    return [t for name, rows in found.items() for t in _over_axis(run, titles[name] if len(found) > 1 else "", rows)]
 
 
 def _over_axis(run: TheRun, panel: str, rows: list[dict[str, Any]]) -> Iterator[Told]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weir.report.downsample import bucket_ns, envelope, note
+from weir.report.downsample import bucket_ns, envelope, note, samples
 
 values = st.lists(st.one_of(st.none(), st.floats(-1e9, 1e9)), min_size=1, max_size=400)
 
@@ -53,6 +53,22 @@ def test_each_bucket_ends_with_the_interval_that_ends_there() -> None:
     rows = envelope(_frame([1, 2, 3, 4], 10), pl.col("v"), by=["flow"], width_ns=20)
     assert rows["mean"].to_list() == [1.5, 3.5]
     assert rows["time_s"].to_list() == pytest.approx([15e-9, 35e-9])
+
+
+def test_steps_keep_the_samples_with_the_extremes_at_their_instants() -> None:
+    rows = samples(_frame([5, 9, 1, 4, 4, 4, None, 7], 10), pl.col("v"), by=["flow"], width_ns=40)
+    assert (rows["time_s"] * 1e9).round().to_list() == [
+        20,
+        30,
+        50,
+        80,
+    ]  # 9 and 1 of the first four, 4 and 7 of the rest
+    assert rows["value"].to_list() == [9, 1, 4, 7]
+
+
+def test_steps_of_one_sample_a_bucket_are_all_samples_but_repetitions() -> None:
+    rows = samples(_frame([2, 2, 3, 3, 3], 10), pl.col("v"), by=["flow"], width_ns=10)
+    assert list(zip((rows["time_s"] * 1e9).round(), rows["value"], strict=True)) == [(10, 2), (30, 3), (50, 3)]
 
 
 def test_flows_are_apart() -> None:

@@ -66,7 +66,7 @@ def test_charts_of_the_run_show_what_its_tables_say(name: str, drawn: Medium, ru
     told = _the_run(name, run, drawn)
     view, found = RunView(run), []
     for chart in _charts(name):
-        metric = (chart.needs[0],) if chart.name.startswith("by-") else ()
+        metric = (chart.needs[0],) if chart.name.startswith(("by-", "behind-")) else ()
         found += _problems(chart, chart.draw(view, drawn), reader_of(chart.name)(told, *metric), drawn)  # type: ignore[misc]
     assert found == []
 

@@ -32,9 +32,9 @@ def one_page(one: Path) -> Page:
     return page_of(one)
 
 
-def test_sections_come_in_their_order_with_verdicts_first(grid_page: Page) -> None:
+def test_sections_come_in_their_order_with_the_outcome_first(grid_page: Page) -> None:
     ids = [s.attributes["id"] for s in grid_page.all("section")]
-    assert ids == ["verdicts", "tables", "sweep", "cells", "warnings", "provenance"]
+    assert ids == ["outcome", "verdicts", "sweep", "tables", "cells", "warnings", "provenance"]
     linked = [a.attributes["href"].removeprefix("#") for a in grid_page.all("a") if a.attributes["href"][1:] in ids]
     assert linked[-len(ids) :] == ids
 
@@ -311,7 +311,7 @@ def test_past_the_budget_cells_have_tables_only(small: Path, tmp_path: Path, mon
     monkeypatch.setattr("weir.report.page.BUDGET", 10)
     page = read_page(build(open_run(small), tmp_path / "report.html"))
     packed = [s.attributes["id"] for s in page.all("script") if s.attributes.get("type") == "application/gzip"]
-    assert packed == ["run", "cell-0-data"]
+    assert packed == ["lead", "run", "cell-0-data"]
     assert "weir report --figures" in page.all("article", "cell")[3].text
     assert "goodput.mean" in page.all("article", "cell")[3].text
 

@@ -156,6 +156,17 @@ class TheRun:
         ways = ["direction"] if any(len(cell.ways) > 1 for cell in self.cells) else []
         return compute(part, name, by=[*part.factors, *ways, *more], phase=phase)
 
+    def last(self, name: str) -> list[dict[str, Any]]:
+        """The values of a metric of all flows under test in the last phase, one for each combination of factors."""
+        needs = parse_reference(name).metric.tables
+        usable = [c for c in self.run.cells if all((c.path / f"{table}.parquet").is_file() for table in needs)]
+        phases = self.cells[0].plan["phases"]
+        if not usable:
+            return []
+        part = Run(self.run.path, usable, self.run.manifest, ())
+        found = compute(part, name, by=list(part.factors), phase=phases[-1]["name"] if phases else None)
+        return found.drop_nulls("value").to_dicts()
+
 
 def buckets(frame: pl.DataFrame, width: int, values: dict[str, pl.Expr]) -> list[dict[str, float]]:
     """Aggregates of each bucket of time in its order, with ``t``, the mean of its instants in seconds."""

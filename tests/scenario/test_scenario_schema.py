@@ -86,6 +86,7 @@ _BEYOND = {
     "quick",
     "quick-values",
     "selectors",
+    "summary",
     "sweep-huge",
     "sweep-many-repeats",
     "sweep-paths",

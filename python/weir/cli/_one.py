@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from weir.scenario import Cell, Expectation, Scenario
+    from weir.scenario import Cell, Expectation, Scenario, Shown
 
 __all__ = ["OneCell", "choose"]
 
@@ -24,6 +24,7 @@ class OneCell:
     scenario: Scenario
     cell: Cell
     expect: Sequence[Expectation] = field(default=())
+    summary: Sequence[Shown] = field(default=())
 
     @property
     def title(self) -> str:

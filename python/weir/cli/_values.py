@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from weir.cli._common import console, print_table
 
 if TYPE_CHECKING:
     from weir.metrics.expect import Value
+    from weir.metrics.summary import Summarised
     from weir.run import Run
 
-__all__ = ["Column", "expression_column", "metric_columns", "print_columns"]
+__all__ = ["Column", "expression_column", "metric_columns", "print_columns", "summary_column"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,14 @@ def expression_column(run: Run, text: str, values: Sequence[Value], phase: str |
     frame = frame_of(run, text, list(values)).rename({"expression": "metric"})
     rows = [{**row, "phase": phase, "sd": None} for row in frame.to_dicts()]
     return Column(text, factors, cells, rows, notes)
+
+
+def summary_column(run: Run, one: Summarised) -> Column:
+    """The column of a figure of the summary, under its title."""
+    if one.reason:
+        return Column(one.figure.name, (), {(): "-"}, [], [one.reason])
+    column = expression_column(run, one.figure.value, one.values, None)
+    return replace(column, name=one.figure.name)
 
 
 def print_columns(columns: Sequence[Column], level: float) -> None:

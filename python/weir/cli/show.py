@@ -19,7 +19,7 @@ from weir.cli._common import (
     verbosity_options,
     verify_option,
 )
-from weir.cli._values import Column, expression_column, metric_columns, print_columns
+from weir.cli._values import Column, expression_column, metric_columns, print_columns, summary_column
 from weir.cli._verdicts import print_verdicts, verdicts_of
 from weir.cli._warnings import print_warnings
 
@@ -63,11 +63,13 @@ def command(
 ) -> None:
     """Summarise the run in DIR: metrics of each cell with confidence intervals, verdicts of claims, warnings.
 
-    -m accepts everything that a check accepts (docs/checks.md): arithmetic with units, functions over a factor, whole
-    comparisons. Equal warnings of several cells or flows share one line with their count; -v prints each.
+    The figures of the scenario's `summary` come first, unless -m asks for others. -m accepts everything that a check
+    accepts (docs/checks.md): arithmetic with units, functions over a factor, whole comparisons. Equal warnings of
+    several cells or flows share one line with their count; -v prints each.
     """
     from weir.cli._runs import open_run
     from weir.metrics.overview import windows_of
+    from weir.metrics.summary import figures_of, summarise
     from weir.run.repeats import identical_repeats
 
     run = open_run(folder, quiet=quiet or as_json, verify=verify)
@@ -75,6 +77,7 @@ def command(
         run.verify()
     verdicts = verdicts_of(run, level)
     identical = identical_repeats(run)
+    summary = summarise(run, figures_of(run), level)
     columns = _columns(run, metrics, phase, level) if metrics else _usual(run, phase, level)
     if as_json:
         emit_json(
@@ -83,6 +86,7 @@ def command(
                 "title": run.manifest.get("title"),
                 "complete": run.complete,
                 "warnings": list(run.warnings),
+                "summary": [figure.to_json() for figure in summary],
                 "verdicts": [verdict.to_json() for verdict in verdicts],
                 "identical_repeats": identical,
                 "metrics": [row for column in columns for row in column.rows],
@@ -90,6 +94,8 @@ def command(
         )
         return
     _print_head(run, identical=identical)
+    if summary and not metrics:
+        print_columns([summary_column(run, figure) for figure in summary], level)
     print_columns(columns, level)
     if metrics and phase is None and windows_of(run):
         console().print("over the whole run, unless a phase is named", style="dim")

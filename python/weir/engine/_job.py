@@ -69,6 +69,18 @@ class Expectation(Protocol):
         """What else the scenario says about it: ``id``, ``paper``, ``tolerance``, ``refuted_by``; each if given."""
 
 
+class Shown(Protocol):
+    """A figure of the summary."""
+
+    @property
+    def value(self) -> str:
+        """The expression."""
+
+    @property
+    def title(self) -> str:
+        """Its title; empty without one."""
+
+
 class Scenario(Protocol):
     """The engine's view of a scenario."""
 
@@ -87,6 +99,10 @@ class Scenario(Protocol):
     @property
     def expect(self) -> Sequence[Expectation]:
         """Its claims."""
+
+    @property
+    def summary(self) -> Sequence[Shown]:
+        """The figures on top of its report."""
 
     def cells(self) -> Sequence[Cell]:
         """The cells, in the order of the sweep."""

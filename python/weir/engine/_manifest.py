@@ -79,6 +79,7 @@ def run_manifest(
         "host": dict(host),
         "wall_s": round(sum(m.get("wall_s", 0.0) for m in outcomes.manifests.values()), 3),
         "expect": [_claim(expectation) for expectation in scenario.expect],
+        **({"summary": [{"value": s.value, "title": s.title} for s in scenario.summary]} if scenario.summary else {}),
         "cells": [outcomes.entry(job) for job in outcomes.jobs],
         **({"notes": outcomes.notes} if outcomes.notes else {}),
         **({"clocks": outcomes.clocks} if outcomes.clocks else {}),

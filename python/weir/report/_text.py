@@ -23,6 +23,7 @@ __all__ = [
     "natural_key",
     "number",
     "quantity",
+    "shares",
     "shortened",
     "unit_for",
 ]
@@ -82,6 +83,11 @@ def unit_for(largest: float, base: str) -> Unit:
 
 _SHARES = frozenset({"link.loss", "link.marks", "loss", "retransmissions", "utilisation", "loss.synchronisation",
                      "completion.unfinished", "page.unfinished"})  # fmt: skip
+
+
+def shares(name: str) -> bool:
+    """Whether the metric ``name`` is shown in percent."""
+    return name in _SHARES or name.removesuffix(".mean") in _SHARES
 
 
 def metric_unit(name: str, summary: pl.DataFrame) -> Unit:

@@ -16,15 +16,17 @@ import vl_convert
 
 from weir._inside import FOLDER, Folder, expect
 from weir.metrics.errors import nearest
+from weir.metrics.summary import Figure, summarise
 from weir.report import theme
 from weir.report.charts import CELL_CHARTS, CHARTS, RUN_CHARTS, Chart, Drawing, Medium
+from weir.report.charts.summary import chart_of
 from weir.report.errors import ReportError
 from weir.report.names import as_text, folder_names, write_index
 from weir.report.spec import rows_of, set_width, specification
 from weir.report.view import RunView
 from weir.run import Run
 
-__all__ = ["COLUMN_PT", "PAPER", "Format", "check_formats", "figures", "render_svg", "write_figure"]
+__all__ = ["COLUMN_PT", "PAPER", "Format", "check_formats", "figures", "render_svg", "summary_picture", "write_figure"]
 
 Format = Literal["svg", "pdf", "csv"]
 
@@ -73,6 +75,35 @@ def figures(
             with top.inner(figure.folder, make=True) if figure.folder else Folder.at(top) as folder:
                 written += write_figure(figure.chart, figure.drawing, folder, formats)
     return sorted(written)
+
+
+def summary_picture(
+    run: Run, figures: Sequence[Figure], out_dir: Path, formats: Sequence[str] = ("svg", "pdf", "csv")
+) -> list[Path]:
+    """Writes one picture of ``figures``, a panel each over the factors of the run, and returns its paths, sorted.
+
+    Args:
+        run: an opened run.
+        figures: the expressions.
+        out_dir: the folder to write ``chart.svg``, ``chart.pdf`` and ``chart.csv`` to; created if missing.
+        formats: any of ``svg``, ``pdf``, ``csv``.
+
+    Raises:
+        ReportError: no such format, an expression has no value in this run, or the run has one cell.
+        OSError: a file cannot be written, or a link stands in place of it or of one of its folders.
+    """
+    check_formats(formats)
+    view, found = RunView(run), summarise(run, figures)
+    if reasons := [one.reason for one in found if one.reason]:
+        raise ReportError("; ".join(reasons))
+    chart = chart_of(found)
+    drawing = chart.draw(view, PAPER)
+    if drawing is None:
+        raise ReportError("this run has one cell, and nothing to draw its figures over; `weir show -m` prints them")
+    if out_dir.parent.resolve() == run.path.resolve():
+        expect(out_dir, FOLDER)
+    out_dir.mkdir(parents=True, exist_ok=True)
+    return sorted(write_figure(chart, drawing, out_dir, formats))
 
 
 def check_formats(formats: Collection[str]) -> None:

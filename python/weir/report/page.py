@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from markupsafe import Markup
 
 from weir._inside import FILE, expect
+from weir.metrics import Category
 from weir.metrics.expect import percent
 from weir.report import fidelity, provenance, tables, theme
 from weir.report.bundle import chart_item, environment, frame_of, pack, write_page
-from weir.report.charts import CELL_CHARTS, RUN_CHARTS, Medium
+from weir.report.charts import CELL_CHARTS, RUN_CHARTS, Medium, summary
+from weir.report.lead import most_claimed
+from weir.report.story import question, story
 from weir.report.verdicts import headline, verdicts
 from weir.report.view import CellView, RunView
 from weir.run import Run
@@ -24,9 +28,10 @@ BUDGET = 8_000_000
 """Characters of chart data after which further cells have tables only."""
 
 _SECTIONS = [
+    ("outcome", "What came out"),
     ("verdicts", "Verdicts"),
-    ("tables", "Summary"),
     ("sweep", "Sweep"),
+    ("tables", "Tables"),
     ("cells", "Cells"),
     ("warnings", "Warnings"),
     ("provenance", "Provenance"),
@@ -41,7 +46,8 @@ class _Cell:
     warnings: list[str]
     duration: float
     windows: list[tuple[str, float, float]]
-    has_charts: bool
+    charts: tuple[str, ...]
+    """Names of its charts."""
     left_out: str
     tables: list[tables.Grid]
     fidelity: str
@@ -83,9 +89,11 @@ def render(view: RunView, level: float = 0.95) -> str:
     blobs: list[tuple[str, Markup]] = []
     view.prepare(tables.SUMMARY)
     across = [chart_item(chart, chart.draw(view, drawn), drawn) for chart in RUN_CHARTS]
-    run_items = [item for item in across if item]
-    if run_items:
-        blobs.append(("run", pack(run_items)))
+    lead = [item for item in across if item and item["name"] == summary.CHART.name]
+    run_items = [item for item in across if item and item not in lead]
+    for name, items in (("lead", lead), ("run", run_items)):
+        if items:
+            blobs.append((name, pack(items)))
     cells = [_cell(view, cell, i, drawn, blobs) for i, cell in enumerate(view.combinations)]
     source, rationale = provenance.about(view)
     shown, grids = verdicts(view, level), tables.summary_tables(view)
@@ -95,8 +103,10 @@ def render(view: RunView, level: float = 0.95) -> str:
         .render(
             title=view.title,
             source=" · ".join(part for part in (source, _path(view)) if part),
-            rationale=rationale,
+            asked=question(rationale),
             headline=headline(shown),
+            story=story(view, shown),
+            lead=_lead(view, lead, cells),
             facts=provenance.facts(view),
             warnings=provenance.warnings(view),
             sections=[s for s in _SECTIONS if s[0] != "sweep" or run_items],
@@ -120,6 +130,38 @@ def render(view: RunView, level: float = 0.95) -> str:
     )
 
 
+@dataclass(frozen=True)
+class _Lead:
+    """The figure after the outcome: the packed charts, and the one of them to show (empty: all)."""
+
+    blob: str
+    chart: str = ""
+
+
+_OF_CATEGORY = {
+    Category.DELAY: ("delay-flows", "rtt", "queue-delay"),
+    Category.LOSS: ("loss", "recoveries"),
+    Category.FAIRNESS: ("fairness-time", "flow-shares"),
+    Category.STABILITY: ("goodput-flows",),
+    Category.CONVERGENCE: ("goodput-flows",),
+    Category.REACTIVITY: ("cwnd", "goodput-flows"),
+    Category.THROUGHPUT: ("page-completion", "completion", "goodput-total"),
+}
+"""Charts that show a category of metrics over the time of one cell."""
+
+
+def _lead(view: RunView, lead: list[dict[str, Any]], cells: list[_Cell]) -> _Lead | None:
+    """The picture of the leading figures or, in a run of one cell, the chart that shows what most claims are about."""
+    if lead:
+        return _Lead("lead")
+    if not cells or not cells[0].charts:
+        return None
+    claimed = most_claimed(view.run)
+    wanted = () if claimed is None else _OF_CATEGORY.get(claimed.metric.category, ())
+    there = cells[0].charts
+    return _Lead("cell-0-data", next((name for name in wanted if name in there), there[0]))
+
+
 def _tables_note(view: RunView) -> str:
     if view.repeats > 1 and identical_repeats(view.run):
         return (
@@ -138,7 +180,7 @@ def _path(view: RunView) -> str:
 
 
 def _cell(view: RunView, cell: CellView, number: int, drawn: Medium, blobs: list[tuple[str, Markup]]) -> _Cell:
-    full = sum(len(data) for name, data in blobs if name != "run") > BUDGET
+    full = sum(len(data) for name, data in blobs if name not in ("lead", "run")) > BUDGET
     made = [] if full else [chart_item(chart, chart.draw(cell, drawn), drawn) for chart in CELL_CHARTS]
     items = [item for item in made if item]
     if items:
@@ -153,7 +195,7 @@ def _cell(view: RunView, cell: CellView, number: int, drawn: Medium, blobs: list
         [*cell.cell.warnings, *cell.problems],
         end if items else 0,
         windows,
-        bool(items),
+        tuple(item["name"] for item in items),
         "left out, so that the page stays small; `weir report --figures` draws them" if full else "",
         tables.cell_tables(view, cell),
         _fidelity(view, cell),

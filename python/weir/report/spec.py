@@ -75,7 +75,11 @@ def _plain(value: Any) -> Any:
 
 def set_width(spec: dict[str, Any], width: float, columns: int = 1, spacing: float = 0) -> None:
     """Divides ``width`` among the plots of ``spec``; axes are not counted."""
-    if "vconcat" in spec:
+    if "concat" in spec:
+        spec["columns"] = columns
+        for part in spec["concat"]:
+            set_width(part, (width - spacing * (columns - 1)) / columns)
+    elif "vconcat" in spec:
         for part in spec["vconcat"]:
             set_width(part, width, columns, spacing)
     elif "spec" in spec:

@@ -45,6 +45,10 @@ class ShownVerdict:
     """All comparisons made, if there are several; the decisive ones first."""
     more: int = 0
     """Number of comparisons not listed."""
+    short: str = ""
+    """The deciding measurement in a few words."""
+    predicted: bool = False
+    """Whether it fails as the scenario says."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +60,9 @@ class Headline:
 
 
 def headline(shown: Sequence[ShownVerdict]) -> Headline:
-    """The number of claims that hold."""
+    """The number of claims that hold; empty without claims."""
     if not shown:
-        return Headline("No claims to check", "the scenario has no expect section.")
+        return Headline("")
     count = Counter(v.outcome for v in shown)
     holds, total = count["holds"], len(shown)
     noun = "claim" if total == 1 else "claims"
@@ -66,7 +70,10 @@ def headline(shown: Sequence[ShownVerdict]) -> Headline:
         return Headline(f"All {total} {noun} hold." if total > 1 else "The claim holds.")
     if total == 1:
         return Headline(f"The claim {'fails' if count['fails'] else 'is undecided'}.")
-    rest = [f"{count['fails']} {'fails' if count['fails'] == 1 else 'fail'}"] if count["fails"] else []
+    known = sum(v.predicted for v in shown)
+    new = count["fails"] - known
+    rest = [f"{new} {'fails' if new == 1 else 'fail'}"] if new else []
+    rest += [f"{known} {'fails' if known == 1 else 'fail'} as expected"] if known else []
     rest += [f"{count['undecided']} undecided"] if count["undecided"] else []
     return Headline(f"{holds} of {total} {noun} {'holds' if holds == 1 else 'hold'}", f"· {', '.join(rest)}")
 
@@ -89,9 +96,22 @@ def _shown(verdict: Verdict) -> ShownVerdict:
     details += [("warning", text) for text in verdict.warnings]
     shown = tuple((name, text) for name, text in details if text)
     comparisons = tuple(_comparison(m) for m in verdict.measured[:_MAX_COUNT]) if len(verdict.measured) > 1 else ()
+    predicted = verdict.outcome == verdict.expected == "fails"
     return ShownVerdict(
-        verdict.claim or verdict.check, verdict.outcome, shown, comparisons, max(0, len(verdict.measured) - _MAX_COUNT)
+        verdict.claim or verdict.check,
+        verdict.outcome,
+        shown,
+        comparisons,
+        max(0, len(verdict.measured) - _MAX_COUNT),
+        "" if decisive is None or verdict.outcome == "undecided" else _short(decisive, predicted),
+        predicted,
     )
+
+
+def _short(m: Measurement, predicted: bool) -> str:
+    value = m.show(m.value) if isinstance(m.value, str) or math.isfinite(m.value) else "undefined"
+    text = f"{value} against {m.show(m.threshold)}" if m.against else value
+    return f"{text}, as expected" if predicted else text
 
 
 def _explanation(verdict: Verdict) -> str:

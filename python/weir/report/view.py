@@ -16,7 +16,9 @@ import polars as pl
 from weir.metrics import MetricError, compute, parse_reference
 from weir.metrics.overview import split_of, windows_of
 from weir.metrics.selection import DIRECTIONS, direction_of
+from weir.metrics.summary import Summarised
 from weir.report._text import natural_key
+from weir.report.lead import lead_figures
 from weir.run import Cell, Flow, Link, Phase, Plan, Run, RunError
 from weir.run.quantity import RATE, SIZE, TIME, parse_quantity
 
@@ -209,6 +211,13 @@ class RunView:
     def title(self) -> str:
         """Title of the scenario."""
         return str(self.cells[0].plan.title) if self.cells else self.run.path.name
+
+    @cached_property
+    def figures(self) -> tuple[Summarised, ...]:
+        """The figures that lead the report; ``problems`` says which of the scenario's have no value."""
+        found = lead_figures(self.run, several=bool(self.swept))
+        self.problems += [f"summary: {one.reason}" for one in found if one.reason]
+        return found
 
     @cached_property
     def combinations(self) -> tuple[CellView, ...]:

@@ -97,6 +97,9 @@ def read_run_manifest(folder: Path, *, verify: bool) -> RunManifest:
     _check_scenario(fields)
     if "expect" in raw:
         _check_claims(fields)
+    for figure in fields.objects("summary") if "summary" in raw else ():
+        figure.text("value")
+        figure.maybe(figure.text, "title")
     cells = tuple(_listed(entry) for entry in fields.objects("cells")) if "cells" in raw else ()
     return RunManifest(cells, checksums, raw)
 

@@ -17,6 +17,7 @@ from ._claims import Expectation, Unjudged, Version
 from ._errors import ScenarioError
 from ._overrides import yaml_texts
 from ._scenario import Cell, Scenario, check, load, parse, schema
+from ._summary import Shown
 
 __all__ = [
     "Cell",
@@ -24,6 +25,7 @@ __all__ = [
     "Problem",
     "Scenario",
     "ScenarioError",
+    "Shown",
     "Unjudged",
     "Version",
     "check",

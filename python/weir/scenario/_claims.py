@@ -13,12 +13,21 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
-from weir.language.problem import Log, choose
+from weir.language.problem import Log, Mark, choose
 
 from ._lang_scenario import Claim, RealtimeClaim
 from ._sweep import Sweep
 
-__all__ = ["Expectation", "Unjudged", "Values", "Version", "expectations", "read_check"]
+__all__ = [
+    "Expectation",
+    "Unjudged",
+    "Values",
+    "Version",
+    "expectations",
+    "read_check",
+    "report_unreadable",
+    "values_left_out",
+]
 
 Version: TypeAlias = Literal["full", "quick", "realtime"]
 
@@ -112,7 +121,7 @@ def _expectation(
                 log.error(node.mark, f"`{text[:60]}` is not a value of `{name}` in the sweep{choose(text, known)}")
     check = other.check or claim.check
     read = _checked_syntax(claim, check, list(factors), phases, log)
-    left_out = "" if read is None or missing else _left_out(claim, read, where, sweep, written, log)
+    left_out = "" if read is None or missing else values_left_out(claim.at, "check", read, where, sweep, written, log)
     note, expected = other.note or claim.note, other.expected or claim.expected
     if expected == "fails" and not note:
         log.error(claim.at("expected"), "a claim that is known to fail needs a `note` that says why")
@@ -149,14 +158,17 @@ def _absolute(check: str) -> str:
 
 
 @lru_cache(maxsize=2000)
-def read_check(check: str, factors: tuple[str, ...] | None, phases: tuple[str, ...] | None) -> Any:
-    """Parses a check with the metrics' parser; returns it, or the error. Cached: aliases and versions repeat checks.
+def read_check(
+    check: str, factors: tuple[str, ...] | None, phases: tuple[str, ...] | None, *, number: bool = False
+) -> Any:
+    """Parses a check (with ``number``, an expression whose value is a number) with the metrics' parser.
 
-    The parser is imported late, because it imports every metric.
+    Returns it, or the error. Cached: aliases and versions repeat checks. The parser is imported late, because it
+    imports every metric.
     """
     expect = importlib.import_module("weir.metrics.expect")
     try:
-        return expect.parse(check, factors=factors, phases=phases)
+        return (expect.parse_number if number else expect.parse)(check, factors=factors, phases=phases)
     except expect.ExpectError as e:
         return e
 
@@ -179,15 +191,36 @@ def _checked_syntax(claim: Claim, check: str, factors: list[str], phases: Sequen
     read = read_check(check, tuple(factors), None if phases is None else tuple(phases))
     if not isinstance(read, Exception):
         return read
-    error: Any = read
-    # Quotes or a block would shift the column of the check's text; only the place of the value is exact.
-    expected = f"; expected {error.expected}" if error.expected else ""
-    log.error(claim.at("check"), f"check, at its character {error.column}: {error.message}{expected}")
+    report_unreadable(claim.at("check"), "check", read, log)
     return None
 
 
-def _left_out(claim: Claim, read: Any, where: Mapping[str, str], sweep: Sweep, written: Values, log: Log) -> str:
-    """Reports values in a check that are not in the sweep, and selections that no cell has.
+def report_unreadable(mark: Mark, key: str, error: Any, log: Log) -> None:
+    """Reports the error of an expression, the value of ``key`` at ``mark``."""
+    # Quotes or a block would shift the column of the check's text; only the place of the value is exact.
+    expected = f"; expected {error.expected}" if error.expected else ""
+    log.error(mark, f"{key}, at its character {error.column}: {error.message}{expected}")
+
+
+def values_left_out(
+    at: Callable[[str], Mark],
+    key: str,
+    read: Any,
+    where: Mapping[str, str],
+    sweep: Sweep,
+    written: Values,
+    log: Log,
+) -> str:
+    """Reports values in an expression that are not in the sweep, and selections that no cell has.
+
+    Args:
+        at: the place of a key's value; ``key`` has the expression.
+        key: the key.
+        read: the parsed expression.
+        where: the factors that are fixed for it.
+        sweep: the sweep of this version.
+        written: the values of the file's sweep.
+        log: receives the problems.
 
     Returns:
         The value of the file's sweep that this version or an override removed; empty if none.
@@ -207,18 +240,24 @@ def _left_out(claim: Claim, read: Any, where: Mapping[str, str], sweep: Sweep, w
         else:
             known = written.get(name, factors[name])
             text = f"`{value[:60]}` is not a value of `{name}` in the sweep{choose(value, known)}"
-            log.error(claim.at("check"), f"check: {text}")
+            log.error(at(key), f"{key}: {text}")
     if not missing and not log.failed:
-        _refuse_no_cell(claim, read, where, sweep, same, log)
+        _refuse_no_cell(at, key, read, where, sweep, same, log)
     return missing
 
 
 def _refuse_no_cell(
-    claim: Claim, read: Any, where: Mapping[str, str], sweep: Sweep, same: Callable[[str, str], bool], log: Log
+    at: Callable[[str], Mark],
+    key: str,
+    read: Any,
+    where: Mapping[str, str],
+    sweep: Sweep,
+    same: Callable[[str, str], bool],
+    log: Log,
 ) -> None:
     """Reports values that are in the sweep, but never together in one cell."""
     if where and not sweep.has(where, same):
-        log.error(claim.at("where"), f"no cell has {_listed(where)}")
+        log.error(at("where"), f"no cell has {_listed(where)}")
         return
     for own in read.selections:
         # As the metrics read it: factors in a metric's braces override the factors that are zipped with them.
@@ -228,7 +267,7 @@ def _refuse_no_cell(
             if name not in read.over and name not in own and not any(sweep.tied(name, other) for other in own)
         }
         if not sweep.has({**kept, **own}, same):
-            log.error(claim.at("check"), f"check: no cell has {_listed({**kept, **own})}")
+            log.error(at(key), f"{key}: no cell has {_listed({**kept, **own})}")
 
 
 def _listed(values: Mapping[str, str]) -> str:

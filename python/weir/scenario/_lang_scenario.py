@@ -11,7 +11,7 @@ from typing import Any
 
 from weir.language.problem import Log
 from weir.language.scalars import BOOLEAN, DELAY, DURATION, RATE, TEXT, Choice, Definitions, Integer, Text
-from weir.language.spec import ListOf, MapOf, OneOrEach, Spec, Struct, key
+from weir.language.spec import ListOf, MapOf, OneOrEach, ShapeOf, Spec, Struct, key
 from weir.language.tree import Map, Node, Scalar, describe
 
 from ._lang_commands import WORKLOAD
@@ -28,6 +28,7 @@ __all__ = [
     "Body",
     "Change",
     "Claim",
+    "Figure",
     "Head",
     "Instant",
     "Measure",
@@ -225,6 +226,38 @@ class Claim(Spec):
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Figure(Spec):
+    """A figure of the summary."""
+
+    value: str = key(
+        Text("an expression such as `goodput.mean(download)`", most=1000),
+        "A number in the language of checks: a metric, arithmetic, a function over a factor.",
+    )
+    title: str = key(
+        Text("text of one line", r"[^\n]+", 100),
+        "Its name in tables and pictures. Default: the expression.",
+        default="",
+    )
+
+
+class _FigureType:
+    """A figure, or its expression alone."""
+
+    def __init__(self) -> None:
+        self._mapping = Struct(Figure)
+        self._text = self._mapping.keys["value"].type
+        self.what = f"{self._text.what}, or {{value: ..., title: ...}}"
+        self._shape: ShapeOf[Any] = ShapeOf(self.what, scalar=self._text, mapping=self._mapping)
+
+    def parse(self, node: Node, log: Log) -> Figure:
+        found = self._shape.parse(node, log)
+        return found if isinstance(found, Figure) else Figure(mark=node.mark, value=found)
+
+    def schema(self, defs: Definitions) -> dict[str, Any]:
+        return self._shape.schema(defs)
+
+
 _PATH = r"[A-Za-z_][A-Za-z0-9_-]*(\[[0-9]+\])*(\.[A-Za-z_][A-Za-z0-9_-]*(\[[0-9]+\])*)*"
 _VALUES = {
     "anyOf": [
@@ -287,6 +320,11 @@ class Head(Spec):
         "Changes for `--realtime`, after `quick`, by dotted path: rates, sizes and times that one machine carries on a "
         "real clock.",
         default=None,
+    )
+    summary: tuple[Figure, ...] = key(
+        ListOf(_FigureType(), 0, 12),
+        "The few figures on top of the report, such as `[completion.mean(page), delay.p95(call)]`.",
+        default=(),
     )
     expect: tuple[Claim, ...] = key(ListOf(Struct(Claim), 0, 1000), "Claims about the results.", default=())
 

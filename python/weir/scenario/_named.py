@@ -13,8 +13,6 @@ from typing import Any
 
 from weir.language.problem import Log, Mark
 
-from ._claims import Expectation, read_check
-
 __all__ = ["Named"]
 
 _MAX_LOOKS = 3_000_000
@@ -34,9 +32,10 @@ class _Part:
 
 @dataclass
 class Named:
-    """The names in the checks of some expectations; each must exist in one of the cells that its check is about."""
+    """The names in some expressions; each must exist in one of the cells that its expression is about."""
 
-    expectations: Iterable[tuple[Expectation, Mark]]
+    expressions: Iterable[tuple[Any, Mapping[str, str], Mark]]
+    """Each parsed (`read_check`), with the factors that are fixed for it, and its place."""
     _open: list[_Part] = field(default_factory=list)
     _delays: dict[Mark, str] = field(default_factory=dict)  # metrics of delays, while no cell measures any
     _seen: bool = False
@@ -46,10 +45,9 @@ class Named:
         """Reads the checks; malformed ones were reported already."""
         syntax = importlib.import_module("weir.metrics.expect.syntax")
         asked_before: dict[tuple[str, bool, tuple[tuple[str, str], ...]], list[Mark]] = {}
-        for expectation, mark in self.expectations:
-            read = read_check(expectation.check, None, None)
+        for read, fixed, mark in self.expressions:
             found = [] if isinstance(read, Exception) else syntax.references(read.node)
-            parts = [(r.selector, r.metric.scope == "link", {**expectation.where, **dict(r.factors)}) for r in found]
+            parts = [(r.selector, r.metric.scope == "link", {**fixed, **dict(r.factors)}) for r in found]
             asked = [r.text for r in found if "delays" in r.metric.tables]
             if asked:
                 self._delays[mark] = asked[0]

@@ -15,12 +15,13 @@ from weir.language.problem import Enough, Invalid, Log, Mark, Problem, choose
 from weir.language.tree import MAX_BYTES, Map, Node, Scalar, describe, read
 from weir.queues import children, elements
 
-from ._claims import Expectation, Unjudged, Values, Version, expectations
+from ._claims import Expectation, Unjudged, Values, Version, expectations, read_check
 from ._compile import Context, compile_plan
 from ._errors import ScenarioError
 from ._lang_scenario import BODY, HEAD, Body, Head, scenario_schema
 from ._named import Named
 from ._overrides import Override, override, refuse_replaced, refuse_unused, yaml_texts
+from ._summary import Shown, summary_of
 from ._sweep import MANY_CELLS, MAX_CELLS, Factor, Sweep, parse_sweep, substitute
 
 __all__ = ["Cell", "Scenario", "check", "load", "parse", "schema"]
@@ -82,6 +83,7 @@ class Scenario:
         text: The text of the file, without the changes of its ``quick`` section or the command line.
         factors: The swept factors by short name, each with the texts of its values.
         expect: Claims about its results that this version decides.
+        summary: The few figures that its author wants on top of a report.
         unjudged: The other claims of the file, and why this version does not decide them.
         problems: Warnings and notes.
         heaviest: Maximum work of compiling one of the checked cells; see `Cell.weighed`.
@@ -97,6 +99,7 @@ class Scenario:
     repeat: int
     factors: dict[str, tuple[str, ...]]
     expect: tuple[Expectation, ...]
+    summary: tuple[Shown, ...]
     unjudged: tuple[Unjudged, ...]
     problems: tuple[Problem, ...]
     heaviest: int
@@ -322,6 +325,7 @@ def _variant(
         repeat=head.repeat,
         factors=sweep.values(),
         expect=expect,
+        summary=summary_of(head.summary, sweep, written, phases, log),
         unjudged=unjudged,
         problems=(),
         heaviest=0,
@@ -403,14 +407,18 @@ def _check_cells(scenario: Scenario, head: Head, log: Log) -> int:
     return heaviest
 
 
-def _marked(scenario: Scenario, head: Head) -> list[tuple[Expectation, Mark]]:
-    """The expectations with the places of their checks."""
+def _marked(scenario: Scenario, head: Head) -> list[tuple[Any, Mapping[str, str], Mark]]:
+    """The expressions of the claims and of the summary with the factors that are fixed, and their places."""
     places: dict[str, Mark] = {}
     for claim in head.expect:
         if claim.realtime is not None and claim.realtime.check is not None:
             places.setdefault(claim.realtime.check, claim.realtime.at("check"))
         places.setdefault(claim.check, claim.at("check"))
-    return [(one, places[one.check]) for one in scenario.expect]
+    shown = {figure.value: figure.at("value") for figure in head.summary}
+    return [
+        *((read_check(one.check, None, None), one.where, places[one.check]) for one in scenario.expect),
+        *((read_check(one.value, None, None, number=True), {}, shown[one.value]) for one in scenario.summary),
+    ]
 
 
 _RANDOM = frozenset(one.name for one in elements() if one.random)

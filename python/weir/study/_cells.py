@@ -9,7 +9,7 @@ from typing import Any
 
 from weir.compare import independent
 from weir.engine import Cell
-from weir.scenario import Expectation, Scenario
+from weir.scenario import Expectation, Scenario, Shown
 from weir.study._covering import covering_array
 from weir.study.errors import StudyError
 
@@ -27,6 +27,7 @@ class Chosen:
     factors: tuple[str, ...]
     """The factors that distinguish cells."""
     expect: Sequence[Expectation] = ()
+    summary: Sequence[Shown] = ()
 
     def cells(self) -> Sequence[Cell]:
         """The selected cells, in the order of the sweep."""

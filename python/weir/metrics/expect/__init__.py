@@ -22,11 +22,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from weir.metrics.errors import nearest
+from weir.metrics.expect.dimensions import kind_of
 from weir.metrics.expect.evaluate import evaluate
-from weir.metrics.expect.parser import parse_check
+from weir.metrics.expect.parser import parse_check, parse_expression
 from weir.metrics.expect.stored import Kept, evaluate_stored, name_of, names_needed, record
 from weir.metrics.expect.syntax import MEMBERS, Call, Compare, Node, OneOf, Quantified, Text, references, walk
-from weir.metrics.expect.table import Value, frame_of, tabulate
+from weir.metrics.expect.table import Value, frame_of, tabulate, tabulate_all
 from weir.metrics.expect.verdict import Expectation, Measurement, Outcome, Verdict, percent
 from weir.metrics.scanner import ExpectError
 from weir.run.quantity import same_value
@@ -46,10 +47,12 @@ __all__ = [
     "name_of",
     "names_needed",
     "parse",
+    "parse_number",
     "percent",
     "record",
     "same_value",
     "tabulate",
+    "tabulate_all",
 ]
 
 
@@ -81,7 +84,31 @@ def parse(text: str, factors: Iterable[str] | None = None, phases: Iterable[str]
     Raises:
         ExpectError: with the column, the text found and the text expected.
     """
-    node = parse_check(text)
+    return _checked(text, parse_check(text), factors, phases)
+
+
+def parse_number(text: str, factors: Iterable[str] | None = None, phases: Iterable[str] | None = None) -> Check:
+    """Reads an expression whose value is a number, such as a metric; ``factors`` and ``phases`` as in :func:`parse`.
+
+    Raises:
+        ExpectError: with the column, the text found and the text expected.
+    """
+    node = parse_expression(text)
+    kind = kind_of(node)
+    if kind in ("truth", "text"):
+        what = "a comparison" if kind == "truth" else "a word"
+        raise ExpectError(f"{what} is no number", node.column, "a metric, arithmetic, or a function over a factor")
+    found = references(node)
+    if not found:
+        raise ExpectError("no metric in this expression", node.column, "a metric; `weir metrics` lists them")
+    for reference in found:
+        if reference.metric.kind == "distribution":
+            message = f"{reference.text} is a distribution"
+            raise ExpectError(message, reference.column, "a metric with one value, such as goodput.mode_share")
+    return _checked(text, node, factors, phases)
+
+
+def _checked(text: str, node: Node, factors: Iterable[str] | None, phases: Iterable[str] | None) -> Check:
     named = _factors(node)
     found = references(node)
     if factors is not None:

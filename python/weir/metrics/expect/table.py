@@ -7,7 +7,7 @@ comparison. It has one value per combination of the factors that it leaves free.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ from weir.metrics.scanner import ExpectError
 from weir.run import Run
 from weir.run.quantity import ONE, RATE, SIZE, TIME, Dimension, format_quantity
 
-__all__ = ["Value", "frame_of", "tabulate"]
+__all__ = ["Value", "frame_of", "tabulate", "tabulate_all"]
 
 _UNITS: Mapping[Dimension, tuple[str, float]] = {
     ONE: ("1", 1.0),
@@ -92,23 +92,61 @@ def tabulate(
         MetricError: the expression cannot be read, or it has no value in any cell.
         ValueError: ``level`` is not between 0 and 1.
     """
+    (found,) = tabulate_all(run, [text], where=where, phase=phase, level=level)
+    if isinstance(found, MetricError):
+        raise found
+    return found
+
+
+def tabulate_all(
+    run: Run,
+    texts: Sequence[str],
+    *,
+    where: Mapping[str, Any] | None = None,
+    phase: str | None = None,
+    level: float = 0.95,
+) -> list[list[Value] | MetricError]:
+    """As :func:`tabulate`, for several expressions in one pass over the tables; an error stands for its expression.
+
+    Raises:
+        ValueError: ``level`` is not between 0 and 1.
+    """
     if not 0 < level < 1:
         raise ValueError(f"level {level}: expected a number between 0 and 1, such as 0.95")
-    try:
-        node = parse_expression(text)
-    except ExpectError as error:
-        raise MetricError(f"{text!r}, {error}") from error
     source = Source(run, phase=phase)
-    judge = Judge(Expectation(check=text, where=where), node, source, level)
+    judges = [_judge(text, where, source, level) for text in texts]
+    ready = [(judge.node, judge.context) for judge in judges if isinstance(judge, Judge)]
+    source.prepare(ready)
+    return [_values(judge) if isinstance(judge, Judge) else judge for judge in judges]
+
+
+def _judge(text: str, where: Mapping[str, Any] | None, source: Source, level: float) -> Judge | MetricError:
+    """A judge of the expression ``text``, in its context; the error, if it cannot be read."""
     try:
-        context = judge.start()
-        free = source.free(node, context)
-        source.prepare([(node, context)])
-        found = [_value(judge, context.bind(point), point) for point in source.points(context, free)]
+        judge = Judge(Expectation(check=text, where=where), parse_expression(text), source, level)
+        judge.context = judge.start()
+        source.check_factors(judge.node)
+    except ExpectError as error:
+        found = MetricError(f"{text!r}, {error}")
+        found.__cause__ = error
+        return found
     except UndecidedError as reason:
-        raise MetricError(f"{text}: {reason}") from reason
+        return MetricError(f"{text}: {reason}")
+    return judge
+
+
+def _values(judge: Judge) -> list[Value] | MetricError:
+    """The values at each combination of the factors that the expression leaves free."""
+    text, source, context = judge.expectation.check, judge.source, judge.context
+    try:
+        points = source.points(context, source.free(judge.node, context))
+        found = [_value(judge, context.bind(point), point) for point in points]
+    except UndecidedError as reason:
+        return MetricError(f"{text}: {reason}")
+    if not found:
+        return MetricError(f"{text}: this run has no cell")
     if all(value.word is None and math.isnan(value.value) for value in found):
-        raise MetricError(f"{text}: {found[0].note}")
+        return MetricError(f"{text}: {found[0].note}")
     return found
 
 

@@ -50,7 +50,10 @@
 
   // ---- charts -----------------------------------------------------------------------------------------------------
   function setWidth(spec, width, columns, spacing) {
-    if (spec.vconcat) spec.vconcat.forEach((part) => setWidth(part, width, columns, spacing));
+    if (spec.concat) {
+      spec.columns = columns;
+      spec.concat.forEach((part) => setWidth(part, (width - spacing * (columns - 1)) / columns, 1, 0));
+    } else if (spec.vconcat) spec.vconcat.forEach((part) => setWidth(part, width, columns, spacing));
     else if (spec.spec) {
       if ("columns" in spec) spec.columns = columns;
       setWidth(spec.spec, (width - spacing * (columns - 1)) / columns, 1, 0);
@@ -68,7 +71,7 @@
     const spacing = typeof spec.spacing === "number" ? spec.spacing : 0;
     const labels = grid && spec.facet.row ? spec.facet.row.sort : [];
     const right = Math.max(AXIS_RIGHT, ...labels.map((label) => 14 + 7.4 * Math.min(33, label.length)));
-    let width = outer - AXIS_LEFT - right - excess;
+    let width = outer - (spec.concat ? columns : 1) * (AXIS_LEFT + right) - excess;
     if (grid) width = Math.max(width, columns * item.panel);
     setWidth(spec, width, columns, spacing);
     spec.datasets = Object.fromEntries(Object.entries(item.data).map(([name, data]) => [name, rows(data)]));
@@ -99,10 +102,11 @@
     if (cell && cell.window) show(result.view, cell.window);
   }
 
-  function build(container, item, prefix) {
+  function build(container, item, prefix, bare) {
     const figure = text("figure", "", item.half ? "chart half" : "chart");
     figure.id = `${prefix}-${item.name}`;
-    figure.append(text("h4", item.title), text("div", "", "plot"));
+    if (!bare) figure.append(text("h4", item.title));
+    figure.append(text("div", "", "plot"));
     const caption = text("figcaption", item.caption);
     for (const note of item.notes) caption.append(" ", text("span", note, "note"));
     const tools = text("span", "", "tools");
@@ -140,11 +144,14 @@
       container.append(text("p", `The charts cannot be unpacked by this browser (${error}).`, "problem"));
       return;
     }
-    const prefix = container.dataset.blob;
+    const only = container.dataset.only;          // the figure that leads the page, from the charts further down
+    if (only) items = items.filter((item) => item.name === only).map((item) => ({ ...item, half: false }));
+    const lead = container.classList.contains("lead");
+    const prefix = lead ? "lead" : container.dataset.blob;
     let section = null;
     const made = items.map((item) => {
-      if (item.section !== section) container.append(text("h3", (section = item.section)));
-      return [build(container, item, prefix), item];
+      if (!lead && item.section !== section) container.append(text("h3", (section = item.section)));
+      return [build(container, item, prefix, lead && !only), item];
     });
     for (const [figure, item] of made) {
       try {
@@ -244,8 +251,10 @@
       picker.addEventListener("submit", (event) => event.preventDefault());
     }
     window.addEventListener("hashchange", fromHash);
-    const overview = document.querySelector(".charts[data-blob=run]");
-    if (overview) await fill(overview);
+    for (const name of [".charts.lead", ".charts[data-blob=run]:not(.lead)"]) {
+      const charts = document.querySelector(name);
+      if (charts) await fill(charts);
+    }
     if (cells.length && !(await fromHash())) await choose(cells[0]);
     document.documentElement.dataset.ready = "yes";
   }

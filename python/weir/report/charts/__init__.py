@@ -18,12 +18,14 @@ from weir.report.charts import (
     goodput_grid,
     goodput_total,
     loss,
+    metric_behind,
     metric_by_factor,
     page_completion,
     queue,
     queue_delay,
     recoveries,
     rtt,
+    summary,
     timeline,
 )
 from weir.report.charts._base import (
@@ -63,17 +65,21 @@ __all__ = [
     "window",
 ]
 
-_by = metric_by_factor.chart
+_by, _behind = metric_by_factor.chart, metric_behind.chart
 
 RUN_CHARTS: tuple[RunChart, ...] = (
+    summary.CHART,
     goodput_grid.CHART,
-    _by("goodput.mean", "Mean goodput", "Mean goodput of a flow over time, averaged over the flows."),
+    _by("goodput.mean", "Mean goodput", "Mean goodput of a flow over time, averaged over the flows.", entries=True),
+    _behind("goodput.mean", "Mean goodput", "more", entries=True),
     _by("goodput.aggregate.mean", "Aggregate goodput", "Mean over time of the sum of the flows' goodputs."),
+    _behind("goodput.aggregate.mean", "Aggregate goodput", "more"),
     _by(
         "jain",
         "Jain's fairness index",
         "Jain's index of the flows' mean goodputs: 1 if all are equal, 1/N if one of N gets everything.",
     ),
+    _behind("jain", "Jain's fairness index", "more"),
     _by(
         "goodput.sd",
         "Standard deviation of goodput",
@@ -85,19 +91,28 @@ RUN_CHARTS: tuple[RunChart, ...] = (
         "Standard deviation over time divided by the mean, averaged over the flows.",
     ),
     _by("utilisation", "Utilisation of the bottleneck", "Share of the time that the bottleneck transmits."),
+    _behind("utilisation", "Utilisation of the bottleneck", "more"),
     _by("queue.delay", "Queueing delay at the bottleneck", "Mean over the packets of the phase."),
+    _behind("queue.delay", "Queueing delay at the bottleneck", "less"),
     _by("link.loss", "Loss rate at the bottleneck", "Packets dropped divided by packets arrived."),
     _by("delay.p95", "One-way delay, 95th percentile", "Over the packets of a phase, from host to host.", entries=True),
     _by("delay.jitter.mean", "Jitter", "Mean difference of the delays of consecutive packets of a flow.", entries=True),
     _by("retransmissions.rate", "Retransmissions", "Retransmitted packets per second, averaged over the flows."),
     _by("timeouts.rate", "Timeouts", "Retransmission timeouts per second, averaged over the flows."),
     _by("loss.synchronisation", "Loss synchronisation", "Share of the flows that back off within one round trip."),
-    _by("completion.mean", "Mean completion time", "Mean over completed transfers."),
+    _by("completion.mean", "Mean completion time", "Mean over completed transfers.", entries=True),
+    _behind("completion.mean", "Mean completion time", "less", entries=True),
     _by(
-        "completion.cov", "Spread of completion times", "Standard deviation divided by mean, over completed transfers."
+        "completion.cov",
+        "Spread of completion times",
+        "Standard deviation divided by mean, over completed transfers.",
+        entries=True,
     ),
-    _by("page.completion.mean", "Mean completion time of pages", "Mean over completed pages."),
-    _by("page.completion.p95", "95th percentile of the completion times of pages", "Over completed pages."),
+    _by("page.completion.mean", "Mean completion time of pages", "Mean over completed pages.", entries=True),
+    _behind("page.completion.mean", "Mean completion time of pages", "less", entries=True),
+    _by(
+        "page.completion.p95", "95th percentile of the completion times of pages", "Over completed pages.", entries=True
+    ),
     distribution_grid.CHART,
     completion_sweep.CHART,
 )

@@ -45,7 +45,7 @@ __all__ = [
     "window",
 ]
 
-Spec: TypeAlias = alt.Chart | alt.LayerChart | alt.FacetChart | alt.VConcatChart
+Spec: TypeAlias = alt.Chart | alt.LayerChart | alt.FacetChart | alt.VConcatChart | alt.ConcatChart
 
 _P = ParamSpec("_P")
 
@@ -163,11 +163,12 @@ def category_scale(names: Sequence[str], channel: str) -> alt.Scale:
 
 def relabel(names: Sequence[str], most: int, field: str = "label") -> str:
     """The Vega expression that labels a name; it shortens long names so that none covers its neighbour."""
-    short = shortened(names, most)
-    if list(names) == short:
+    # Only long names are in the expression: Vega cannot read one with a name such as "constructor".
+    changed = {name: short for name, short in zip(names, shortened(names, most), strict=True) if name != short}
+    if not changed:
         return f"datum.{field}"
-    place = f"indexof({json.dumps(list(names), ensure_ascii=False)}, datum.{field})"
-    return f"{place} < 0 ? datum.{field} : {json.dumps(short, ensure_ascii=False)}[{place}]"
+    place = f"indexof({json.dumps(list(changed), ensure_ascii=False)}, datum.{field})"
+    return f"{place} < 0 ? datum.{field} : {json.dumps(list(changed.values()), ensure_ascii=False)}[{place}]"
 
 
 def header(names: Sequence[str], most: int = 44, **look: Any) -> alt.Header:

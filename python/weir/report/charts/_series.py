@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 import altair as alt
@@ -24,10 +24,10 @@ from weir.report.charts._base import (
     value_scale,
     window,
 )
-from weir.report.downsample import aggregate, bucket_ends, bucket_ns, envelope, note
+from weir.report.downsample import aggregate, bucket_ends, bucket_ns, envelope, note, samples, steps_note
 from weir.report.view import CellView
 
-__all__ = ["FlowSeries", "band", "flow_panels", "flow_population", "scaled"]
+__all__ = ["FlowSeries", "band", "flow_panels", "flow_population", "flow_steps", "scaled"]
 
 _QUANTILES = {"p05": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}
 
@@ -42,8 +42,6 @@ class FlowSeries:
     unit: Unit
     name: str
     """Name of the quantity, for axis titles."""
-    more: Mapping[str, pl.Expr] = field(default_factory=dict)
-    """Further lines in a panel: the aggregate of each bucket, by column."""
 
     @property
     def title(self) -> str:
@@ -100,29 +98,85 @@ def flow_panels(cell: CellView, medium: Medium, series: FlowSeries) -> Drawing |
         return None
     interval = cell.plan.interval_ns(series.table)
     width = bucket_ns(cell.end_ns, medium.buckets, interval)
-    rows = envelope(frame, series.value, by=["flow"], width_ns=width, more=series.more)
+    rows = envelope(frame, series.value, by=["flow"], width_ns=width)
     if rows.is_empty():
         return None
-    columns = ("low", "mean", "high", *series.more)
+    columns = ("low", "mean", "high")
     rows = scaled(rows, series.unit, columns).join(cell.names(), on="flow").sort("flow", "time_s")
     rows = rows.select("name", "time_s", *columns)
     order = list(dict.fromkeys(rows["name"]))
     top = _round_up(greatest(rows["high"]))
-    spec = _panels(medium, cell.end_s, series.title, tuple(order), top, tuple(series.more))
+    spec = _panels(medium, cell.end_s, series.title, tuple(order), top)
     text = f"{series.name} of {len(order)} flows over {cell.end_s:g} s, one panel per flow."
     return Drawing(spec, {"series": rows}, text, note(width, interval), span=2)
 
 
+def flow_steps(cell: CellView, medium: Medium, series: FlowSeries, dashed: tuple[str, pl.Expr]) -> Drawing | None:
+    """As `flow_panels`, of a quantity that changes in steps: drawn at its samples.
+
+    ``dashed`` is a second quantity of the same unit, by its name.
+    """
+    frame = cell.of_tested(series.table)
+    if frame is None:
+        return None
+    interval = cell.plan.interval_ns(series.table)
+    # Two samples of a bucket are drawn.
+    width = bucket_ns(cell.end_ns, medium.buckets, interval)
+    kinds = {series.name: series.value, dashed[0]: dashed[1]}
+    parts = [
+        samples(frame, value, by=["flow"], width_ns=width).with_columns(kind=pl.lit(kind))
+        for kind, value in kinds.items()
+    ]
+    if parts[0].is_empty():
+        return None
+    rows = scaled(pl.concat(parts), series.unit, ("value",)).join(cell.names(), on="flow")
+    rows = rows.sort("flow", "kind", "time_s").select("name", "kind", "time_s", "value")
+    order = list(dict.fromkeys(rows["name"]))
+    top = _round_up(greatest(rows.filter(pl.col("kind") == series.name)["value"]))
+    spec = _steps(medium, cell.end_s, series.title, tuple(order), top, (series.name, dashed[0]))
+    text = f"{series.name} of {len(order)} flows over {cell.end_s:g} s, one panel per flow."
+    return Drawing(spec, {"series": rows}, text, steps_note(width, interval), span=2)
+
+
 @shape
-def _panels(
-    medium: Medium, end_s: float, title: str, order: tuple[str, ...], top: float, more: tuple[str, ...]
-) -> Spec:
-    height = min(max(medium.row_height, (480 if medium.page else 200) // len(order)), medium.height)
-    values = [0, top] if height < 60 else [0, top / 2, top]
+def _panels(medium: Medium, end_s: float, title: str, order: tuple[str, ...], top: float) -> Spec:
+    height, values = _height(medium, order, top)
     layers = band(end_s, medium, None, "", y_scale=alt.Scale(domain=[0, top], nice=False), values=values)
-    for column in more:
-        dashed = alt.Chart().mark_line(color=theme.SECOND, strokeDash=[4, 3], clip=True, strokeWidth=1)
-        layers.append(dashed.encode(x=time_axis(end_s, medium), y=alt.Y(f"{column}:Q")))
+    return _stacked(layers, medium, end_s, title, order, height)
+
+
+@shape
+def _steps(
+    medium: Medium, end_s: float, title: str, order: tuple[str, ...], top: float, kinds: tuple[str, str]
+) -> Spec:
+    height, values = _height(medium, order, top)
+    x = time_axis(end_s, medium)
+    y = alt.Y("value:Q", title="", scale=alt.Scale(domain=[0, top], nice=False), axis=alt.Axis(values=values))
+    shown = tooltip(medium, ("kind:N", "of"), ("time_s:Q", "Time (s)", ".6~g"), ("value:Q", title, ".4~g"))
+    looks: list[dict[str, Any]] = [
+        {"color": theme.ACCENT},
+        {"color": theme.SECOND, "strokeDash": [4, 3], "strokeWidth": 1},
+    ]
+    layers = [
+        alt.Chart()
+        .transform_filter(f"datum.kind === {json.dumps(kind)}")
+        .mark_line(clip=True, interpolate="step-after", **look)
+        .encode(x=x, y=y, tooltip=shown)
+        for kind, look in zip(kinds, looks, strict=True)
+    ]
+    return _stacked(layers, medium, end_s, title, order, height)
+
+
+def _height(medium: Medium, order: tuple[str, ...], top: float) -> tuple[int, list[float]]:
+    """The height of a panel, and the labels of its axis."""
+    height = min(max(medium.row_height, (480 if medium.page else 200) // len(order)), medium.height)
+    return height, [0, top] if height < 60 else [0, top / 2, top]
+
+
+def _stacked(
+    layers: list[alt.Chart], medium: Medium, end_s: float, title: str, order: tuple[str, ...], height: int
+) -> Spec:
+    """``layers`` in a panel for each name, one above the other."""
     return (
         alt.layer(*layers, data=named("series"))
         .properties(height=height)

@@ -1,6 +1,8 @@
 """A metric against the swept parameters: a numeric factor is the x axis, a categorical one the colour.
 
-One panel per phase (and combination of any further factors), as in the papers' figures against RTT.
+One panel per phase (and combination of any further factors), as in the papers' figures against RTT. Panels in which all
+curves are the same have nothing to tell: a remark has their values. Where curves lie close together,
+`metric_behind` shows their differences.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import altair as alt
 import polars as pl
 
 from weir.report import theme
-from weir.report._text import greatest, least, metric_unit, unit_for
+from weir.report._text import greatest, least, metric_unit, number, unit_for
 from weir.report.charts._base import (
     Drawing,
     Medium,
@@ -28,7 +30,7 @@ from weir.report.charts._base import (
 )
 from weir.report.view import Factor, RunView
 
-__all__ = ["chart"]
+__all__ = ["chart", "look_of", "rows_of", "values_of"]
 
 
 def chart(
@@ -53,11 +55,11 @@ def chart(
 def _draw(run: RunView, medium: Medium, *, metric: str, title: str, entries: bool) -> Drawing | None:
     if run.axis is None and run.series is None:
         return None
-    found = run.summary_by_entry(metric) if entries else run.summary(metric)
-    summary = found.filter(pl.col("value").is_not_null())
+    summary = values_of(run, metric, entries=entries)
     if summary.is_empty():
         return None
-    rows, label = _rows(run, summary, metric, title)
+    rows, label = rows_of(run, summary, metric, title)
+    rows, folded = _telling(rows)
     names = {"value": label, "low": "95 % confidence, low", "high": "95 % confidence, high", "n": "repeats"}
     panels = list(dict.fromkeys(rows["panel"]))
     layers = _against(run, medium, run.axis, rows, label) if run.axis else _by_name(run, medium, rows, label)
@@ -65,10 +67,11 @@ def _draw(run: RunView, medium: Medium, *, metric: str, title: str, entries: boo
         names["x"] = f"{run.axis.name} ({unit_for(max(run.axis.numbers or (0,)), run.axis.base).label})"
     if run.series:
         names["series"] = run.series.name
-    said: tuple[str, ...] = ()
+    said = _remark(rows, folded)
     if run.repeats > 1:
         how = "shaded" if run.axis else "barred"
         said = (
+            *said,
             f"Mean over {run.repeats} repeats; {how}: 95 % confidence interval, cut off where it leaves the figure.",
         )
     height = medium.height if run.axis else max(60, 22 * len(set(rows["series"])))
@@ -88,7 +91,51 @@ def _draw(run: RunView, medium: Medium, *, metric: str, title: str, entries: boo
     )
 
 
-def _rows(run: RunView, summary: pl.DataFrame, metric: str, title: str) -> tuple[pl.DataFrame, str]:
+_MANY_ENTRIES = 6
+"""With more workload entries, a metric is over all of them."""
+
+
+def values_of(run: RunView, metric: str, *, entries: bool) -> pl.DataFrame:
+    """The defined values of a metric in every cell and phase; with ``entries``, of each of a few workload entries."""
+    found = run.summary_by_entry(metric) if entries else run.summary(metric)
+    if entries and not found.is_empty() and found["group"].n_unique() > _MANY_ENTRIES:
+        found = run.summary(metric)
+    return found.filter(pl.col("value").is_not_null())
+
+
+SAME = 0.005
+"""Values are the same if their range is at most this share of the largest."""
+
+
+def _telling(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The rows of panels in which curves differ, and those of the other panels; all rows if none differs."""
+    if rows["panel"].n_unique() == 1:
+        return rows, rows.clear()
+    v = pl.col("value")
+    keys = ["panel", "x"] if {"x", "series"} <= set(rows.columns) else ["panel"]
+    spread = rows.group_by(keys).agg(differs=(v.max() - v.min()) > SAME * v.abs().max())
+    differing = spread.filter(pl.col("differs"))["panel"].unique()
+    if differing.is_empty():
+        return rows, rows.clear()
+    telling = pl.col("panel").is_in(differing.to_list())
+    return rows.filter(telling), rows.filter(~telling)
+
+
+def _remark(rows: pl.DataFrame, folded: pl.DataFrame) -> tuple[str, ...]:
+    """Says the values of the panels without differences, and the panel that is left."""
+    if folded.is_empty():
+        return ()
+    parts = []
+    for panel in dict.fromkeys(folded["panel"]):
+        values = folded.filter(pl.col("panel") == panel)["value"]
+        low, high = number(least(values)), number(greatest(values))
+        parts.append(f"{panel} ({low})" if low == high else f"{panel} ({low} to {high})")
+    left = f"Drawn: {rows['panel'][0]}. " if rows["panel"].n_unique() == 1 else ""
+    what = "curves" if {"x", "series"} <= set(rows.columns) else "values"
+    return (f"{left}Not drawn, because all {what} are the same there: {', '.join(parts)}.",)
+
+
+def rows_of(run: RunView, summary: pl.DataFrame, metric: str, title: str) -> tuple[pl.DataFrame, str]:
     unit = metric_unit(metric, summary)
     label = f"{title} ({unit.label})" if unit.label else title
     exprs = [
@@ -123,7 +170,8 @@ def _panel(run: RunView, summary: pl.DataFrame) -> pl.Expr:
     return pl.concat_str(parts)
 
 
-def _look(run: RunView, medium: Medium) -> dict[str, alt.Color | alt.StrokeDash | alt.Shape]:
+def look_of(run: RunView, medium: Medium) -> dict[str, alt.Color | alt.StrokeDash | alt.Shape]:
+    """Colour, dashes and point shape of the factor shown by colour; empty without one."""
     if run.series is None:
         return {}
     names = run.series.values
@@ -169,7 +217,7 @@ def _against(run: RunView, medium: Medium, axis: Factor, rows: pl.DataFrame, lab
     )
     several = rows["panel"].n_unique() > 1 and medium.page
     y = alt.Y("value:Q", title=None if several else label, scale=_height(rows, label))
-    base, look = alt.Chart(), _look(run, medium)
+    base, look = alt.Chart(), look_of(run, medium)
     layers = []
     if rows["low"].is_not_null().any():
         shade = base.mark_area(opacity=0.14, clip=True).encode(

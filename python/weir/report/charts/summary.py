@@ -1,0 +1,282 @@
+"""The figures that lead a report, as small multiples: one panel each, over the swept factors.
+
+A numeric factor with several values is the x axis. Otherwise each combination of factors is a row with a dot, so that
+its name stands beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import fmean
+
+import altair as alt
+import polars as pl
+
+from weir.metrics import MetricError, parse_reference
+from weir.metrics.summary import Summarised
+from weir.report import theme
+from weir.report._text import Unit, greatest, least, shares, shortened, unit_for
+from weir.report.charts._base import (
+    Drawing,
+    Medium,
+    RunChart,
+    category_scale,
+    legend,
+    named,
+    plain_spec,
+    relabel,
+    tooltip,
+)
+from weir.report.view import CellView, Factor, RunView
+
+__all__ = ["CHART", "chart_of"]
+
+_FEW_VALUES = 3
+"""A numeric factor with more values is an axis."""
+_LABELLED = 10
+"""Up to so many rows have their values beside the dots."""
+_MANY_ROWS = 60
+_MANY_COLOURS = 7
+_MANY_PANELS = 12
+_FLAT = 0.6
+"""If the smallest value is at least this share of the largest, a scale does not begin at zero."""
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """What the factors are in the picture."""
+
+    x: Factor | None
+    rows: tuple[Factor, ...]
+    colour: Factor | None
+    panels: tuple[Factor, ...] = ()
+
+
+def _layout(run: RunView, figures: Sequence[Summarised]) -> _Layout:
+    """A numeric factor of many values as x axis, the factor with the largest effect on the figures as colour.
+
+    Without such an axis, names are rows, and the factor with the largest effect among the others is the colour.
+    """
+    axis = run.axis if run.axis is not None and len(run.axis.values) > _FEW_VALUES else None
+    first = axis or run.series or run.axis
+    left = sorted((f for f in run.swept if f is not first), key=lambda f: -effect(f, figures))
+    colour = next((f for f in left if len(f.values) <= _MANY_COLOURS or axis is not None), None)
+    rest = tuple(f for f in left if f is not colour)
+    if axis is not None:
+        return _Layout(axis, (), colour, rest)
+    return _Layout(None, tuple(f for f in (first, *rest) if f is not None), colour)
+
+
+def effect(factor: Factor, figures: Sequence[Summarised]) -> float:
+    """How much the figures change with a factor: the range of the means at its values, relative to the largest."""
+    found = [0.0]
+    for one in figures:
+        means = [
+            fmean(values)
+            for value in factor.values
+            if (values := [v.value for v in one.known if v.factors.get(factor.name) == value])
+        ]
+        largest = max(map(abs, means), default=0.0)
+        found.append((max(means) - min(means)) / largest if largest else 0.0)
+    return max(found)
+
+
+def _draw(run: RunView, medium: Medium, figures: Sequence[Summarised] | None = None) -> Drawing | None:
+    shown = [one for one in (run.figures if figures is None else figures) if one.known]
+    if not shown or not run.swept:
+        return None
+    layout = _layout(run, shown)
+    panels, said = _panels(run, shown, layout)
+    if not panels:
+        return None
+    rows = pl.concat([frame for _, frame in panels])
+    parts = [_panel(run, medium, layout, k, title, frame) for k, (title, frame) in enumerate(panels)]
+    columns = 1 if len(parts) == 1 else 3 if len(parts) % 3 == 0 and layout.x is None else 2
+    spec = parts[0] if len(parts) == 1 else alt.concat(*parts, columns=columns)
+    if run.repeats > 1:
+        said.append(
+            f"Mean over {run.repeats} repeats with its 95 % confidence interval, cut off where it leaves the figure."
+        )
+    names = {"value": "value", "low": "95 % confidence, low", "high": "95 % confidence, high", "n": "repeats"}
+    return Drawing(
+        plain_spec(spec), {"summary": rows}, _say(panels), tuple(said), columns=columns,
+        panel_width=300, span=1 if len(parts) == 1 else 2, csv_names=names,
+    )  # fmt: skip
+
+
+def _panels(
+    run: RunView, figures: Sequence[Summarised], layout: _Layout
+) -> tuple[list[tuple[str, pl.DataFrame]], list[str]]:
+    """The title and rows of each panel, and remarks."""
+    found: list[tuple[str, pl.DataFrame]] = []
+    views = run.combinations[:_MANY_ROWS] if layout.x is None else run.combinations
+    said = [f"The first {len(views)} of {len(run.combinations)} cells."] if len(views) < len(run.combinations) else []
+    for one in figures:
+        unit = _unit(one)
+        for key in dict.fromkeys(_texts(view, layout.panels) for view in views):
+            title = ", ".join([one.figure.name, *(f"{f.name} {v}" for f, v in zip(layout.panels, key, strict=True))])
+            own = [view for view in views if _texts(view, layout.panels) == key]
+            frame = _rows(own, one, layout, unit, len(found))
+            if not frame.is_empty():
+                found.append((f"{title} ({unit.label})" if unit.label else title, frame))
+    if len(found) > _MANY_PANELS:
+        said.append(f"The first {_MANY_PANELS} of {len(found)} panels.")
+    titles = shortened([title for title, _ in found[:_MANY_PANELS]], 60)
+    return [(title, frame) for title, (_, frame) in zip(titles, found, strict=False)], said
+
+
+def _texts(view: CellView, factors: Sequence[Factor]) -> tuple[str, ...]:
+    return tuple(view.cell.factors.get(f.name, "") for f in factors)
+
+
+def _unit(one: Summarised) -> Unit:
+    """The display unit of a figure."""
+    try:
+        if shares(parse_reference(one.figure.value).name):
+            return Unit("%", 0.01, "percent")
+    except MetricError:
+        pass
+    first = one.known[0]
+    return unit_for(max(abs(first.amount(v.value)) for v in one.known), first.unit)
+
+
+_SCHEMA = {"panel": pl.Int64, "figure": pl.String, "row": pl.String, "x": pl.Float64, "series": pl.String,
+           "value": pl.Float64, "low": pl.Float64, "high": pl.Float64, "n": pl.Int64, "label": pl.String}  # fmt: skip
+
+
+def _rows(views: Sequence[CellView], one: Summarised, layout: _Layout, unit: Unit, panel: int) -> pl.DataFrame:
+    """A row for each of the cells: the value of the figure at its factors."""
+    numbers = dict(zip(layout.x.values, layout.x.numbers or (), strict=True)) if layout.x else {}
+    x_unit = unit_for(max(numbers.values(), default=0), layout.x.base) if layout.x else None
+    rows = []
+    for view in views:
+        found = next((v for v in one.known if all(view.cell.factors.get(k) == t for k, t in v.factors.items())), None)
+        if found is not None:
+            value, low, high = (found.amount(b) / unit.factor for b in (found.value, found.low, found.high))
+            rows.append({
+                "panel": panel,
+                "figure": one.figure.name,
+                "row": _row(view, layout.rows),
+                "x": numbers[view.cell.factors[layout.x.name]] / x_unit.factor if layout.x and x_unit else None,
+                "series": view.cell.factors.get(layout.colour.name, "") if layout.colour else None,
+                "value": value,
+                "low": low,
+                "high": high,
+                "n": found.repeats,
+                "label": unit.text(value * unit.factor),
+            })  # fmt: skip
+    return pl.DataFrame(rows, schema=_SCHEMA).with_columns(pl.col("low", "high").fill_nan(None))
+
+
+def _row(view: CellView, factors: Sequence[Factor]) -> str:
+    texts = [(f, view.cell.factors.get(f.name, "")) for f in factors]
+    return ", ".join(f"{f.name} {text}" if f.numeric else text for f, text in texts)
+
+
+def _panel(
+    run: RunView, medium: Medium, layout: _Layout, number: int, title: str, frame: pl.DataFrame
+) -> alt.LayerChart:
+    base = alt.Chart(named("summary")).transform_filter(f"datum.panel === {number}")
+    colour: alt.Color | alt.Value[str] = alt.value(theme.ACCENT)
+    if layout.colour is not None:
+        names = layout.colour.values
+        key = legend(names, medium, symbolOpacity=1)
+        colour = alt.Color("series:N", title=layout.colour.name, scale=category_scale(names, "color"), legend=key)
+    scale = _scale(frame, title)
+    if layout.x is not None:
+        return _lines(layout, medium, base, colour, scale, title, frame)
+    return _dots(layout, medium, base, colour, scale, title, frame)
+
+
+def _scale(frame: pl.DataFrame, title: str) -> alt.Scale:
+    """From zero, or around the values if they are all far from it; a huge interval does not flatten them."""
+    low, high = least(frame["value"]), greatest(frame["value"])
+    span = high - low
+    flat = low > 0 and low >= _FLAT * high
+    room = 0.6 * (span or abs(high) or 1.0)
+    ends = [frame[c].drop_nulls() for c in ("low", "high")]
+    bottom = max(min([low, *ends[0]]), low - room)
+    top = min(max([high, *ends[1]]), high + room)
+    margin = 0.08 * (top - bottom or abs(high) or 1.0)
+    if flat:
+        return alt.Scale(domain=[bottom - margin, top + margin], nice=False, zero=False)
+    return alt.Scale(domain=[min(0.0, bottom), max(0.0, top) + margin], nice=False)
+
+
+_INTERVAL = ("low:Q", "95 % from", ".4~g"), ("high:Q", "to", ".4~g"), ("n:Q", "repeats")
+
+
+def _dots(
+    layout: _Layout, medium: Medium, base: alt.Chart, colour: alt.Color | alt.Value[str], scale: alt.Scale,
+    title: str, frame: pl.DataFrame,
+) -> alt.LayerChart:  # fmt: skip
+    names = list(dict.fromkeys(frame["row"]))
+    labels = alt.Axis(grid=True, labelExpr=relabel(names, 28), labelLimit=220 if medium.page else 110)
+    y = alt.Y("row:N", sort=names, title=None, axis=labels, scale=alt.Scale(domain=names))
+    x = alt.X("value:Q", title=title, scale=scale, axis=alt.Axis(grid=True, tickCount=4))
+    series = (("series:N", layout.colour.name),) if layout.colour else ()
+    tips = tooltip(medium, ("row:N", "at"), *series, ("label:N", title), *_INTERVAL)
+    layers: list[alt.Chart] = []
+    if frame["low"].is_not_null().any():
+        layers.append(
+            base.mark_rule(clip=True, opacity=0.5).encode(
+                x=alt.X("low:Q", title=title, scale=scale), x2="high:Q", y=y, color=colour
+            )
+        )
+    size = 64 if medium.page else 18
+    layers.append(base.mark_point(opacity=1, size=size).encode(x=x, y=y, color=colour, tooltip=tips))
+    if layout.colour is None and len(names) <= _LABELLED:
+        layers.append(base.mark_text(dy=-10 if medium.page else -6).encode(x=x, y=y, text="label:N"))
+    step = (30 if layout.colour is None else 24) if medium.page else 13
+    layered: alt.LayerChart = alt.layer(*layers)  # type: ignore[assignment]  # no layer is a facet
+    return layered.properties(height=max(3 * step // 2, step * len(names)))
+
+
+def _lines(
+    layout: _Layout, medium: Medium, base: alt.Chart, colour: alt.Color | alt.Value[str], scale: alt.Scale,
+    title: str, frame: pl.DataFrame,
+) -> alt.LayerChart:  # fmt: skip
+    assert layout.x is not None
+    unit = unit_for(max(layout.x.numbers or (0,)), layout.x.base)
+    ticks = [n / unit.factor for n in layout.x.numbers or ()]
+    x = alt.X(
+        "x:Q",
+        title=f"{layout.x.name} ({unit.label})" if unit.label else layout.x.name,
+        axis=alt.Axis(values=ticks, format=".6~g", grid=False),
+        scale=alt.Scale(nice=False, padding=6),
+    )
+    y = alt.Y("value:Q", title=title, scale=scale, axis=alt.Axis(tickCount=5))
+    tips = tooltip(medium, ("label:N", title), *_INTERVAL)
+    layers: list[alt.Chart] = []
+    if frame["low"].is_not_null().any():
+        low = alt.Y("low:Q", title=title, scale=scale)
+        layers.append(base.mark_area(opacity=0.14, clip=True).encode(x=x, y=low, y2="high:Q", color=colour))
+    layers += [
+        base.mark_line(clip=True).encode(x=x, y=y, color=colour),
+        base.mark_point(opacity=1).encode(x=x, y=y, color=colour, tooltip=tips),
+    ]
+    layered: alt.LayerChart = alt.layer(*layers)  # type: ignore[assignment]  # no layer is a facet
+    return layered.properties(height=medium.height)
+
+
+def _say(panels: Sequence[tuple[str, pl.DataFrame]]) -> str:
+    parts = [f"{title}: from {least(f['value']):.3g} to {greatest(f['value']):.3g}" for title, f in panels]
+    return "; ".join(parts) + "."
+
+
+def chart_of(figures: Sequence[Summarised]) -> RunChart:
+    """The picture of other figures than the run's own, such as those of the command line."""
+    return RunChart("chart", "Chart", CHART.section, ("goodput",), CHART.caption, partial(_draw, figures=figures))
+
+
+CHART = RunChart(
+    name="summary",
+    title="The leading figures",
+    section="Summary",
+    needs=("goodput",),
+    caption="The figures of the scenario's summary; without one, the metric that most claims name. A scale begins at "
+    "zero unless all its values are far from it.",
+    draw=_draw,
+)

@@ -1,0 +1,100 @@
+"""What a run says in a few sentences: its leading figures, and its claims by outcome."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from weir.metrics.expect import Value
+from weir.metrics.summary import Summarised
+from weir.report._text import quantity, shares
+from weir.report.lead import DIFFERS, difference
+from weir.report.verdicts import ShownVerdict
+from weir.report.view import RunView
+
+__all__ = ["Line", "Question", "question", "story"]
+
+_TOLD = 3
+"""Claims that a sentence names."""
+_FIGURES = 4
+_FEW = 3
+"""Up to so many values are told one by one."""
+_ENOUGH = 150
+"""Characters of a question after which the rest is folded."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One sentence."""
+
+    what: str
+    text: str
+    outcome: str = ""
+    """The outcome of the claims that it names; empty for a figure."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """The rationale of a scenario: its beginning, and the paragraphs that follow."""
+
+    first: str
+    rest: tuple[str, ...] = ()
+
+
+def question(rationale: str) -> Question:
+    """The first sentences of a rationale, and the rest of it."""
+    parts = [" ".join(part.split()) for part in re.split(r"\n\s*\n|\n(?=\S)", rationale) if part.strip()]
+    if not parts:
+        return Question("")
+    sentences = re.split(r"(?<=[.?!])\s+(?=[A-Z])", parts[0])
+    asked = next((i + 1 for i, text in enumerate(sentences) if text.endswith("?")), 0)
+    lengths = [len(" ".join(sentences[: i + 1])) for i in range(len(sentences))]
+    enough = next((i + 1 for i, length in enumerate(lengths) if length >= _ENOUGH), len(sentences))
+    count = max(asked, enough) if asked and lengths[asked - 1] <= 3 * _ENOUGH else enough
+    left = " ".join(sentences[count:])
+    return Question(" ".join(sentences[:count]), (*([left] if left else []), *parts[1:]))
+
+
+def story(run: RunView, shown: Sequence[ShownVerdict]) -> list[Line]:
+    """The outcome: the leading figures, and the claims that fail, that are undecided and that hold."""
+    groups = (
+        ("Fails:", "fails", [v for v in shown if v.outcome == "fails" and not v.predicted]),
+        ("Undecided:", "undecided", [v for v in shown if v.outcome == "undecided"]),
+        ("Holds:", "holds", [v for v in shown if v.outcome == "holds"]),
+        ("Fails, as expected:", "fails", [v for v in shown if v.predicted]),
+    )
+    figures = [_figure(run, one) for one in run.figures[:_FIGURES] if one.known]
+    return [*figures, *(Line(what, _claims(found), outcome) for what, outcome, found in groups if found)]
+
+
+def _claims(found: Sequence[ShownVerdict]) -> str:
+    rest = len(found) - _TOLD
+    return "; ".join([*(v.claim for v in found[:_TOLD]), *([f"and {rest} more"] if rest > 0 else [])]) + "."
+
+
+def _figure(run: RunView, one: Summarised) -> Line:
+    """The values of a figure: each, if they are few, or else the smallest and the largest."""
+    name = one.figure.name
+    percent = shares(name) or shares(re.split(r"[\[@{(]", one.figure.value)[0])
+    known = sorted(one.known, key=lambda v: v.value)
+    low, high = known[0], known[-1]
+
+    def text(value: Value) -> str:
+        amount = quantity(100 * value.value, "%") if percent else quantity(value.amount(value.value), value.unit)
+        return f"more than {amount}" if value.censored else amount
+
+    if len(known) == 1:
+        place = _place(run, low)
+        return Line(f"{name}:", text(low) + (f" ({place})" if place and len(one.values) > 1 else "") + ".")
+    if difference(one) < DIFFERS:
+        return Line(f"{name}:", f"{text(high)} in all {len(known)} cells, to within {100 * DIFFERS:g} %.")
+    if len(known) <= _FEW:
+        return Line(f"{name}:", ", ".join(f"{text(v)} ({_place(run, v)})" for v in one.known) + ".")
+    return Line(f"{name}:", f"from {text(low)} ({_place(run, low)}) to {text(high)} ({_place(run, high)}).")
+
+
+def _place(run: RunView, value: Value) -> str:
+    """The factors of a value in words: ``cubic, rtt 100ms``."""
+    parts = [(f, value.factors[f.name]) for f in run.swept if f.name in value.factors]
+    return ", ".join(f"{f.name} {text}" if f.numeric else text for f, text in parts)
