@@ -50,13 +50,13 @@ class Bed:
         wanted = [more for line in lines for more in (line, *_python_after(line))]
         self.inventory = self.bed.folder / "faults.yaml"
         self.inventory.write_text("\n".join(wanted) + "\n", encoding="utf-8")
-        self.before: dict[str, set[str]] = {}
+        self.before = {node: self.first(node) for node in NODES}
 
     def revive(self, node: str) -> None:
         """Brings back a node that has died, under its address: cells belong to their inventory."""
         self.bed = testbed.start(self.name, [node])
         self._give_clock(node)
-        self.before = {}
+        self.before[node] = self.first(node)
 
     def _give_clock(self, node: str) -> None:
         python = '#!/bin/sh\nCLOCK_STEP=/opt/clock/ahead LD_PRELOAD=/opt/clock/step.so exec python3 "$@"\n'
@@ -64,9 +64,10 @@ class Bed:
         self.bed.put(node, "/opt/clock/ahead", struct.pack("q", 0))
         self.bed.put(node, "/opt/clock/python", python.encode(), 0o755)
 
-    def keep(self) -> None:
-        """Remembers how the nodes are: after a run, because the agent stays in their caches."""
-        self.before = {node: self.snapshot(node) for node in NODES}
+    def first(self, node: str) -> set[str]:
+        """How a new node is, with the folders that weir keeps: of programs, and of journals."""
+        self.sh(node, "umask 077; mkdir -p ~/.cache/weir ~/.local/state/weir")
+        return self.snapshot(node)
 
     def snapshot(self, node: str) -> set[str]:
         return set(self.sh(node, SNAPSHOT).splitlines())
@@ -128,8 +129,8 @@ class Trial:
 
 AGENTS = "pgrep weir-agent"
 SESSIONS = "ps -eo pid,args | awk '/[s]shd.*@notty/{print $1}'"
-RELAYS = "ps -eo pid,args | awk '/[w]eir-relay/{print $1}'"
-WATCHDOGS = """pgrep -f '["]do["]: ["]watch["]'"""
+RELAYS = "pgrep -x weir-relay"
+WATCHDOGS = "pgrep -x weir-watch"
 
 
 def die(trial: Trial) -> bool:
@@ -318,4 +319,5 @@ def planned(seed: int, number: int) -> tuple[str, str, Moment, random.Random]:
     stages = [stage for stage in _OFTEN if kind not in OF_AGENTS or stage not in _NO_AGENTS]
     node = draw.choice(NODES)
     stage = draw.choices(stages, [_OFTEN[stage] for stage in stages])[0]
-    return kind, node, Moment(stage, draw.randrange(CELLS), draw.uniform(0.0, _LENGTH_S[stage])), draw
+    cells = CELLS - (kind in OF_AGENTS)  # if the cell's agents have ended, those of the next are hit
+    return kind, node, Moment(stage, draw.randrange(cells), draw.uniform(0.0, _LENGTH_S[stage])), draw

@@ -5,7 +5,8 @@ of three cells, causes one fault at a random moment of it, and then executes the
 
 - the first command ends by itself: the fault costs at most ``WITHIN_S`` beyond the length of a run at the present load,
 - what it kept of the cell of the fault is marked as partial, and names the node,
-- every node is as before: parameters, addresses, routes, queueing disciplines, processes, files,
+- every node is as before, after each of the commands: parameters, addresses, routes, queueing disciplines, processes,
+  files,
 - cells that were complete before the fault are the same files afterwards, and the run becomes complete.
 
 The kinds of faults (``fault_kinds.py``) come in turn, in an order drawn from the seed, each some time after a drawn
@@ -111,29 +112,15 @@ class Lane:
     bed: Bed
     seed: int
     library: Path
-    length_s: float = 0.0
-    """How long a run takes without a fault; the longest that was seen."""
 
     def command(self, folder: Path) -> list[str]:
         (folder / "faults.yaml").write_text(SCENARIO)
         where = ("--on", str(self.bed.inventory), "--out", str(folder / "run"), "--no-report")
         return [*WEIR, "run", str(folder / "faults.yaml"), *where]
 
-    def reference(self) -> None:
-        """A run without a fault: for its length, and for what it leaves."""
-        with small_disk() as folder:
-            begun = time.monotonic()
-            done = subprocess.run(self.command(folder), capture_output=True, text=True, check=False)
-            if done.returncode or len(digests(folder / "run")) != CELLS:
-                raise SystemExit(f"a run without a fault fails: {done.stdout}{done.stderr}")
-            self.length_s = max(self.length_s, time.monotonic() - begun)
-        self.bed.keep()
-
     def trial(self, number: int) -> dict[str, object]:
         """What happened; ``wrong`` are the checks that failed."""
         kind, node, moment, draw = planned(self.seed, number)
-        if not self.bed.before:
-            self.reference()
         with small_disk() as folder:
             return {"kind": kind, "node": node, **self._executed(kind, node, moment, draw, folder)}
 
@@ -162,13 +149,16 @@ class Lane:
             weir("clean", "--on", str(self.bed.inventory), "--all")
         again_begun = time.monotonic()
         again = subprocess.run(command, capture_output=True, text=True, check=False)
-        length_s = max(self.length_s, time.monotonic() - again_begun)  # at the load of now
+        length_s = time.monotonic() - again_begun  # without a fault, at the load of now
         if ended_s > max(at_s, length_s) + WITHIN_S:
             wrong.append(f"the run ended after {ended_s:.0f} s; allowed are {max(at_s, length_s) + WITHIN_S:.0f} s")
         after = digests(folder / "run")
         wrong += [f"cell {cell} was lost or changed" for cell, digest in before.items() if after.get(cell) != digest]
         if again.returncode or len(after) != CELLS:
             wrong.append(f"the run is not complete: {(again.stdout + again.stderr)[-600:]}")
+        if not left:
+            left = self._left(Trial(self.bed, node, draw, folder, process))
+            wrong += [f"{name}, after a run without a fault: {'; '.join(lines[:8])}" for name, lines in left.items()]
         if wrong:
             wrong.append(f"the command said: {words[-600:]}")
         if left:
@@ -255,7 +245,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--trials", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, metavar="N", help="begin with this trial")
-    parser.add_argument("--beds", type=int, default=2, help="test beds beside one another")
+    parser.add_argument("--beds", type=int, default=4, help="test beds beside one another")
     options = parser.parse_args()
     lacking = [name for name in ("cc", "unshare", "sshd") if not shutil.which(name, path=_PATH)]
     if os.geteuid() or lacking:

@@ -254,6 +254,101 @@ def test_no_program_is_on_a_command_line(tmp_path: Path) -> None:
         os.kill(left, signal.SIGKILL)
 
 
+def test_programs_in_python_are_executed_by_copies_of_the_far_end(tmp_path: Path) -> None:
+    source = (
+        "import os, sys\n"
+        "assert __name__ == '__main__'\n"
+        "print(sys.argv[1:], sys.stdin.read(), os.getcwd(), len(os.listdir('/proc/self/fd')), os.getpid())\n"
+        "sys.stderr.write('said\\n')\n"
+        "if sys.argv[1] == 'fails': raise ValueError('this')\n"
+        "sys.exit(int(sys.argv[1]))\n"
+    )
+    with reach("elsewhere", far_end(str(tmp_path), carried=True)) as place:
+        program = place.put("program.py", source.encode())
+        held = place.start(["cat"])  # its streams are the far end's, and not the copies'
+        runs = [place.run_python(program, code, "b c", given=b"given") for code in ("0", "3", "fails")]
+        assert [ran.code for ran in runs] == [0, 3, 1]
+        for ran, code in zip(runs, ("0", "3", "fails"), strict=True):
+            words = ran.out.decode().split()
+            assert ran.out.decode().startswith(f"['{code}', 'b c'] given {place.folder} 4 ")
+            assert not Path("/proc", words[-1]).exists()
+            assert ran.err.startswith(b"said\n")
+        assert len({ran.out.split()[-1] for ran in runs}) == 3, "a process each"
+        assert b"ValueError: this" in runs[2].err
+        assert held.poll() is None
+        place.put("program.py", b"print('another')")
+        assert place.run_python(program).out == b"another\n", "what is there now"
+        with pytest.raises(PlaceError, match="No such file"):
+            place.run_python(f"{place.folder}/none.py")
+        place.put("waits.py", b"import os, time; os.write(1, b'%d' % os.getpid()); time.sleep(1000)")
+        waits = place.start_python(f"{place.folder}/waits.py")
+        assert waits.stdout is not None
+        pid = int(waits.stdout.read1(20))  # type: ignore[attr-defined]
+        assert Path(f"/proc/{pid}/comm").read_text() == "waits\n"
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_a_program_in_python_can_be_left_behind(tmp_path: Path) -> None:
+    source = f"""
+import os, sys, time
+with open({str(tmp_path)!r} + "/pid.new", "w") as file:
+    file.write(f"{{os.getpid()}} {{os.getcwd()}} {{sys.argv[1]}} {{sys.stdin.read()}}")
+os.rename({str(tmp_path)!r} + "/pid.new", {str(tmp_path)!r} + "/pid")
+time.sleep(1000)
+"""
+    with reach("elsewhere", far_end(str(tmp_path), carried=True)) as place:
+        left = place.leave_python(place.put("stays.py", source.encode()), "x")
+        deadline = time.monotonic() + _WAIT_S
+        while not (tmp_path / "pid").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert (tmp_path / "pid").read_text() == f"{left} / x "
+    try:
+        assert Path(f"/proc/{left}/comm").read_text() == "stays\n"
+    finally:
+        os.kill(left, signal.SIGKILL)
+
+
+def test_the_folder_of_a_far_end_that_was_killed_is_removed_by_the_next(tmp_path: Path) -> None:
+    others = tmp_path / "weir-relay-mine.txt", tmp_path / "weir-somebodys"
+    others[0].write_text("no folder")
+    others[1].mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "weir-relay-link").symlink_to(tmp_path / "elsewhere")
+    live = reach("elsewhere", far_end(str(tmp_path), carried=True))
+    lost = reach("elsewhere", far_end(str(tmp_path), carried=True))
+    lost.put("file", b"x")
+    pid = lost.limit(0)
+    (watcher,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    for each in (int(watcher), pid):
+        os.kill(each, signal.SIGKILL)
+    lost.close()
+    assert Path(lost.folder, "file").exists(), "nobody was there to remove it"
+    with live, reach("elsewhere", far_end(str(tmp_path), carried=True)) as next_one:
+        assert not Path(lost.folder).exists()
+        assert Path(live.folder).is_dir(), "its far end lives"
+        assert live.require(["pwd"]).decode().strip() == live.folder
+        assert next_one.folder not in {live.folder, lost.folder}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *(path.name for path in others),
+        "elsewhere",
+        "weir-relay-link",
+    }
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+def test_a_far_end_that_was_killed_or_stopped_leaves_no_folder(tmp_path: Path, number: signal.Signals) -> None:
+    place = reach("elsewhere", far_end(str(tmp_path), carried=True))
+    process = place.start(["sleep", "1000"])
+    place.put("file", b"x")
+    pid = place.limit(1)
+    watched, *started = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    assert Path(f"/proc/{watched}/comm").read_text() == "weir-watch\n"
+    os.kill(pid, number)
+    _await_gone(Path(place.folder), *(Path("/proc", each) for each in (watched, *started)))
+    assert process.wait(_WAIT_S) == -signal.SIGKILL
+    place.close()
+
+
 def test_what_is_left_behind_reads_what_it_was_given(tmp_path: Path) -> None:
     with reach("elsewhere", far_end(str(tmp_path), carried=True)) as place:
         place.leave(

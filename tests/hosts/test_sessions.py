@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -16,13 +17,15 @@ from hosts_support import Make
 from shared import dumbbell, plan_of
 from weir import _owner, _weir
 from weir._programs import find
+from weir.hosts import session as session_module
 from weir.hosts.checks import Checks
 from weir.hosts.jobs import job
+from weir.hosts.local import Local
 from weir.hosts.merge import Merger
 from weir.hosts.messages import Frame
 from weir.hosts.network import execute
 from weir.hosts.place import Place
-from weir.hosts.processes import ProcessError
+from weir.hosts.processes import Process, ProcessError
 from weir.hosts.session import Session
 from weir.hosts.wiring import wire
 from weir.plan import typed
@@ -104,6 +107,50 @@ def test_a_start_by_another_machines_clock_is_refused(make: Make) -> None:
         with pytest.raises(ProcessError, match=r"`start` is 9\d+\.\d+ s past"):
             for _ in session.frames(time.monotonic() + _GRACE_S, lambda: None):
                 pass
+
+
+_SAYS = """
+import json, os, sys, time
+silent = sys.argv[1] == "silent"
+for line in sys.stdin:
+    what = json.loads(line).get("command")
+    if what is None:
+        print(json.dumps({"message": "ready"}), flush=True)
+    elif what == "start":
+        for _ in range(4):
+            print(json.dumps({"message": "progress", "now_ns": 0}), flush=True)
+            time.sleep(0.1)
+        while not silent:
+            print(json.dumps({"message": "progress", "now_ns": 0}), flush=True)
+            time.sleep(0.1)
+    elif what == "stop":
+        break
+"""
+
+
+def test_a_process_that_says_nothing_has_failed_long_before_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that was stopped; however much the others say meanwhile."""
+    monkeypatch.setattr(session_module, "_SILENT_S", 1.0)
+    failed: list[str] = []
+    with Local() as place, Session() as session:
+        chatty, silent = (
+            session.start(name, place, [sys.executable, "-c", _SAYS, name], {}) for name in ("chatty", "silent")
+        )
+        session.await_ready([chatty, silent])
+        begin_s = time.monotonic()
+        session.begin(time.monotonic_ns())
+
+        def fail(by: Process, error: ProcessError) -> float:
+            failed.append(str(error))
+            return time.monotonic()  # the other does not end either
+
+        for _ in session.frames_by(begin_s + 1000.0, lambda: None, fail, begin_s):
+            pass
+        assert time.monotonic() - begin_s < _GRACE_S
+    assert failed == [
+        "silent says nothing for 1 s: it was stopped, or its node is busy",
+        "chatty did not end in time",
+    ]
 
 
 _PATH = dumbbell(

@@ -21,7 +21,7 @@ __all__ = ["SAVE", "Bed", "made_bed", "running", "scenario", "until"]
 NODES = ("a1", "a2", "b1", "b2")
 SAVE = "/proc/sys/net/ipv4/tcp_no_metrics_save"
 _COUNT = itertools.count()
-LEFT = f"cat {SAVE}; ls ~/.local/state/weir /tmp 2>/dev/null | grep -E 'journal|weir-'; pgrep 'weir-agent|python'"
+LEFT = f"cat {SAVE}; ls ~/.local/state/weir /tmp 2>/dev/null | grep -E 'journal|weir-'; pgrep 'weir|python'"
 
 
 class Bed:

@@ -87,7 +87,7 @@ def test_nothing_is_left_when_the_controller_is(bed: Bed, tmp_path: Path, number
 def test_machines_are_cleaned_from_their_journals_alone(bed: Bed, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     # Controller, relay and watchdog are gone at once, as after a loss of power without a reboot.
-    with bed.about_to("a1", "kill -9 $(pgrep python)") as kill:
+    with bed.about_to("a1", "kill -9 $(pgrep 'weir|python')") as kill:
         run = bed.start(scenario(tmp_path), folder)
         running(run, folder)
         kill()

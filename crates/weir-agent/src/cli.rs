@@ -14,7 +14,7 @@ use crate::output::{Input, Output};
 use crate::queues;
 use crate::sampler::Sampling;
 use crate::services::{self, Service};
-use crate::session::Session;
+use crate::session::{Options, Session};
 
 const HELP: &str = "\
 Generates and sinks the traffic of a weir plan on a node, and measures it.
@@ -36,6 +36,8 @@ Services: they print `ready` when they can be reached.
 Other options:
   --sampling HOW      how a plan's connections are looked at: calls (one each), dumps (inet_diag, one a namespace),
                       or auto, the default: what is cheaper here
+  --at-once           begin a plan before all ordinary processes of this machine (SCHED_FIFO), if the user may; they
+                      are equals again as soon as the first packets are sent. Not with programs
   -V, --version
   -h, --help
 
@@ -47,7 +49,7 @@ const FAILED: u8 = 1;
 const MISUSED: u8 = 2;
 
 enum Action {
-    Job(Sampling),
+    Job(Options),
     Queues,
     Services(IpAddr, Vec<(Service, u16)>),
     Print(String),
@@ -56,7 +58,7 @@ enum Action {
 /// Runs the command; its arguments begin with the name of the program.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match parse(arguments) {
-        Ok(Action::Job(sampling)) => serve_job(sampling),
+        Ok(Action::Job(options)) => serve_job(options),
         Ok(Action::Queues) => serve_queues(),
         Ok(Action::Services(address, services)) => serve_services(address, &services),
         Ok(Action::Print(text)) => {
@@ -72,7 +74,7 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Action, lexopt
     let mut parser = lexopt::Parser::from_iter(arguments);
     let mut services = Vec::new();
     let (mut address, mut port) = (None, None);
-    let mut sampling = Sampling::Auto;
+    let mut options = Options { sampling: Sampling::Auto, at_once: false };
     let mut queues = false;
     while let Some(argument) = parser.next()? {
         match argument {
@@ -82,7 +84,8 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Action, lexopt
             Long("help") | Short('h') => return Ok(Action::Print(HELP.to_owned())),
             Long("address") => address = Some(parser.value()?.parse::<IpAddr>()?),
             Long("port") => port = Some(parser.value()?.parse::<u16>()?),
-            Long("sampling") => sampling = sampling_of(&parser.value()?.string()?)?,
+            Long("at-once") => options.at_once = true,
+            Long("sampling") => options.sampling = sampling_of(&parser.value()?.string()?)?,
             Value(name) if name == "queues" => queues = true,
             Value(name) => services.push(service_of(&name.string()?)?),
             other => return Err(other.unexpected()),
@@ -96,7 +99,7 @@ fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Action, lexopt
     }
     if services.is_empty() {
         return match (address, port) {
-            (None, None) => Ok(Action::Job(sampling)),
+            (None, None) => Ok(Action::Job(options)),
             _ => Err("--address and --port belong to a service: echo, sink or source".into()),
         };
     }
@@ -147,7 +150,7 @@ fn misused(problem: &str) -> ExitCode {
     ExitCode::from(MISUSED)
 }
 
-fn serve_job(sampling: Sampling) -> ExitCode {
+fn serve_job(options: Options) -> ExitCode {
     let (mut input, output) = match streams() {
         Ok(streams) => streams,
         Err(code) => return code,
@@ -157,7 +160,7 @@ fn serve_job(sampling: Sampling) -> ExitCode {
         Err(error) => return give_up(output, &error, MISUSED),
     };
     raise_descriptor_limit();
-    match Session::new(job, sampling, input, output).and_then(Session::run) {
+    match Session::new(job, options, input, output).and_then(Session::run) {
         Ok(_) => ExitCode::SUCCESS,
         Err((error, output)) => give_up(output, &error, FAILED),
     }

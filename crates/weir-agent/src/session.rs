@@ -9,6 +9,7 @@ use weir_plan::{Source, Transport};
 use weir_protocol::{Command, End, Job, Message};
 use weir_sys::clock::{self, Timer};
 use weir_sys::epoll::{Interest, Ready};
+use weir_sys::process;
 use weir_units::{Histogram, Time};
 
 use crate::cbr_receiver::CbrReceiver;
@@ -27,6 +28,8 @@ const INPUT: u64 = u64::MAX;
 const OUTPUT: u64 = u64::MAX - 1;
 const TIMER: u64 = u64::MAX - 2;
 
+/// The lowest real-time priority.
+const PRIORITY: u32 = 1;
 /// Interval at which rows and progress are sent.
 const FLUSH_NS: u64 = 250_000_000;
 /// One part of its interval in this many: a tick later than this makes its rows inexact.
@@ -50,6 +53,16 @@ pub enum Outcome {
     Complete,
     /// Standard input ended: the parent is gone.
     Abandoned,
+}
+
+/// How a session is served, besides its job.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How connections are looked at.
+    pub sampling: Sampling,
+    /// Whether the run begins before all ordinary processes: many that wake at one instant otherwise wait for each other
+    /// and for everything else.
+    pub at_once: bool,
 }
 
 /// The intervals of `measure` that end.
@@ -88,6 +101,9 @@ pub struct Session {
     lateness: Histogram,
     /// How late this process woke for the start.
     start_late_ns: Option<u64>,
+    at_once: bool,
+    /// Whether this process goes before ordinary ones now.
+    is_urgent: bool,
     wakeups: u64,
     ticks: u64,
     late_ticks: u64,
@@ -101,15 +117,10 @@ impl Session {
     ///
     /// # Errors
     /// This machine has not the host, or refuses a setting of the plan.
-    pub fn new(
-        job: Job,
-        sampling: Sampling,
-        mut input: Input,
-        output: Output,
-    ) -> Result<Session, (AgentError, Output)> {
+    pub fn new(job: Job, options: Options, mut input: Input, output: Output) -> Result<Session, (AgentError, Output)> {
         match Session::prepare(job, &mut input, &output) {
             Ok((mut context, endpoints, timer, census)) => {
-                let sampler = Sampler::new(&mut context, sampling);
+                let sampler = Sampler::new(&mut context, options.sampling);
                 let first = |interval: u64| if interval == 0 { Time::MAX } else { Time(interval) };
                 let measure = &context.job.plan.measure;
                 let sends = |(number, end): (usize, &End)| match end {
@@ -129,6 +140,8 @@ impl Session {
                     census,
                     lateness: Histogram::default(),
                     start_late_ns: None,
+                    at_once: options.at_once,
+                    is_urgent: false,
                     wakeups: 0,
                     ticks: 0,
                     late_ticks: 0,
@@ -198,6 +211,10 @@ impl Session {
             std::mem::swap(&mut hungry, &mut self.context.hungry);
             self.take_turns(&ready, &hungry)?;
             hungry.clear();
+            if self.is_urgent && self.start_late_ns.is_some() {
+                process::set_ordinary()?;
+                self.is_urgent = false;
+            }
         }
     }
 
@@ -279,6 +296,10 @@ impl Session {
             return Err(AgentError(format!("standard input: `start` is {late:.3} s past; it must be ahead")));
         }
         self.context.epoch_ns = Some(epoch_ns);
+        // Programs that start at once would inherit another niceness than later ones.
+        if self.at_once && programs(&mut self.endpoints).next().is_none() {
+            self.is_urgent = process::set_fifo(PRIORITY).is_ok();
+        }
         let schedule = &mut self.context.schedule;
         for (number, endpoint) in self.endpoints.iter().enumerate() {
             let at = match endpoint {

@@ -33,7 +33,7 @@ struct SchedAttr {
 /// # Errors
 /// The process may not do this.
 pub fn set_deadline(runtime_ns: u64, period_ns: u64) -> io::Result<()> {
-    schedule(libc::SCHED_DEADLINE, 0, runtime_ns, period_ns)
+    schedule(libc::SCHED_DEADLINE, libc::SCHED_FLAG_RESET_ON_FORK, 0, [runtime_ns, period_ns])
 }
 
 /// Gives this thread a real-time priority (`SCHED_FIFO`), before all ordinary threads. Its threads and children are
@@ -42,16 +42,24 @@ pub fn set_deadline(runtime_ns: u64, period_ns: u64) -> io::Result<()> {
 /// # Errors
 /// The process may not do this.
 pub fn set_fifo(priority: u32) -> io::Result<()> {
-    schedule(libc::SCHED_FIFO, priority, 0, 0)
+    schedule(libc::SCHED_FIFO, libc::SCHED_FLAG_RESET_ON_FORK, priority, [0, 0])
+}
+
+/// Schedules this thread in the ordinary way again, with the niceness that it had before, as its later children.
+///
+/// # Errors
+/// The process may not do this.
+pub fn set_ordinary() -> io::Result<()> {
+    schedule(libc::SCHED_OTHER, 0, 0, [0, 0])
 }
 
 /// Neither rustix nor musl has this call.
-fn schedule(policy: libc::c_int, priority: u32, runtime: u64, period: u64) -> io::Result<()> {
+fn schedule(policy: libc::c_int, flags: libc::c_int, priority: u32, [runtime, period]: [u64; 2]) -> io::Result<()> {
     let attributes = SchedAttr {
         size: size_of::<SchedAttr>() as u32,
         policy: policy as u32,
-        flags: libc::SCHED_FLAG_RESET_ON_FORK as u64,
-        nice: 0,
+        flags: flags as u64,
+        nice: getpriority_process(None)?,
         priority,
         runtime,
         deadline: period,

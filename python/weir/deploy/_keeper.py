@@ -89,8 +89,11 @@ class Keeper:
             DeployError: it refuses, or cannot.
             PlaceError: the node does not answer.
         """
-        command = (*(self.prefix if privileged else ()), self._python, "-I", "-S", self._program)
-        ran = self.place.run(command, json.dumps({"do": do, **what}).encode(), _ANSWER_S)
+        question = json.dumps({"do": do, **what}).encode()
+        if privileged and self.prefix:
+            ran = self.place.run((*self.prefix, self._python, "-I", "-S", self._program), question, _ANSWER_S)
+        else:
+            ran = self.place.run_python(self._program, given=question, timeout_s=_ANSWER_S)
         try:
             answer: dict[str, Any] = json.loads(ran.out)
         except ValueError:
@@ -112,7 +115,7 @@ class Keeper:
     @functools.cached_property
     def is_root(self) -> bool:
         """Whether the user is root there."""
-        return int(self.place.require(("id", "-u"))) == 0
+        return (int(self.place.require(("id", "-u"))) if self.place.user is None else self.place.user) == 0
 
     @property
     def becomes_root(self) -> bool:
@@ -135,15 +138,20 @@ class Keeper:
             DeployError: another experiment uses the node.
         """
         self._pid = self.place.limit(limit_s)
+        self._watch = self._watched(self._pid)  # before there is anything to restore
         by = f"{getpass.getuser()} on {socket.gethostname()}"
         answer = self.ask("claim", privileged=True, pid=self._pid, by=by, folder=self.place.folder)
         restored: list[Change] = answer["restored"]
         self._mark = str(answer["mark"])
-        watch = json.dumps({"do": "watch", "pid": self._pid, "limit_s": limit_s})
-        # The file of the program goes with the place; the watchdog reads it from a file without a name.
-        carried = (self._python, "-I", "-S", "-", watch)
-        self._watch = self.place.leave((*self.prefix, *carried), node.program())
         return restored
+
+    def _watched(self, pid: int) -> int:
+        """Starts a watchdog of the process ``pid`` on the node; its process' id."""
+        watch = json.dumps({"do": "watch", "pid": pid})
+        if not self.prefix:
+            return self.place.leave_python(self._program, watch)
+        # The file of the program goes with the place: it is read from one without a name.
+        return self.place.leave((*self.prefix, self._python, "-I", "-S", "-", watch), node.program())
 
     def lacking(self, changes: Sequence[Change]) -> list[Change]:
         """Those of ``changes`` that are not so yet."""

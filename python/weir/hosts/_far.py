@@ -31,8 +31,8 @@ Buffer = bytearray | memoryview
 class FarProcess:
     """A process of a place that is reached by a stream."""
 
-    def __init__(self, relay: Relay, command: Sequence[str]) -> None:
-        """Starts it.
+    def __init__(self, relay: Relay, command: Sequence[str], *, python: bool = False) -> None:
+        """Starts it; with ``python``, ``command`` is a program in Python there and its arguments.
 
         Raises:
             PlaceError: it cannot be started.
@@ -45,7 +45,7 @@ class FarProcess:
         self._number = relay.number()
         relay.hear(self._number, self._take)
         try:
-            relay.say(self._number, {"do": "start", "command": list(command)})
+            relay.say(self._number, {"do": "start", "command": list(command), **({"python": True} if python else {})})
             trouble = self._begun.get(timeout=_ANSWER_S)
         except queue.Empty:
             raise relay.failure(f"{command[0]} was not started in {_ANSWER_S:g} s") from None

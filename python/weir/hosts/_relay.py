@@ -7,26 +7,34 @@ stays of a machine's work when the way to it is cut. It imports nothing of weir,
 
 Asked (``do``): ``start`` a command, ``write`` to it, ``close`` its input, ``signal`` it; ``put`` and ``get`` a file;
 read the ``clock``; set a time ``limit``; ``leave`` a command behind, which reads the content of the frame and may
-outlive this process. Answered (``is``): ``started``, ``out``, ``err`` and ``end`` of a process, ``put``, ``file``,
-``clock``, ``limit``, ``left``, or ``error``. The ``id`` of a question is that of its answers. A line with the folder
-comes before all. At a terminal it tells how much it has ``taken``, because its kernel holds little of what is written
+outlive this process. With ``python``, the command is a program in Python that was put there, and its arguments: a copy
+of this process (fork(2)) executes it, because an interpreter that starts takes a tenth of a second of its processor's
+time. Answered (``is``): ``started``, ``out``, ``err`` and ``end`` of a process, ``put``, ``file``, ``clock``,
+``limit``, ``left``, or ``error``. The ``id`` of a question is that of its answers. A line with the folder comes before
+all. At a terminal it tells how much it has ``taken``, because its kernel holds little of what is written
 to one.
 
 With a limit, it also leaves when it has read nothing for so long: a way can be cut without either end being told.
+
+A second process watches it from before the folder is made: it removes the folder when the far end is no more, and kills
+a far end that was stopped (SIGSTOP) for longer than the limit. If both were killed, the folder stays. The far end had a
+lock of it, which the kernel has released: the next far end of the same user takes such a lock, and removes the folder.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
+import io
 import json
 import os
+import select
 import selectors
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -41,12 +49,99 @@ _WINDOW = 2048
 """Bytes that a terminal may be sent before it was read: what its 4096 do not take may be lost."""
 _PATIENCE_S = 1.0
 _POLL_S = 0.01
+_LOOK_S = 2.0
+"""Interval at which the watcher of the folder looks whether this process was stopped."""
+_STOPPED_S = 20
+"""So long it may be stopped, if no limit was set."""
+_LEAVES_S = 5.0
+_FOLDERS = "weir-relay-"
+_WATCHER = "weir-watch"
+_ENDS = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGALRM)
+"""Signals at which this process leaves."""
+_MOST_NAME = 15
+"""Characters of a process' name (proc_pid_comm(5))."""
+
+
+class _Copy:
+    """A copy of this process that executes a program in Python; it has of ``subprocess.Popen`` what is used here."""
+
+    def __init__(self, code: Any, words: list[str], folder: str, enter: Any) -> None:
+        """Starts it; it calls ``enter`` first, in ``folder``."""
+        (read, given), (said, write), (erred, complain) = os.pipe(), os.pipe(), os.pipe()
+        self.pid = _copied(code, words, folder, (read, write, complain), enter)
+        for end in (read, write, complain):
+            os.close(end)
+        self.stdin, self.stdout, self.stderr = io.FileIO(given, "w"), io.FileIO(said), io.FileIO(erred)
+        self._code: int | None = None
+
+    def poll(self) -> int | None:
+        """Its exit code; ``None`` while it runs."""
+        if self._code is None:
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:
+                pid, status = self.pid, 0
+            if pid:
+                self._code = -os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+        return self._code
+
+
+def _copied(code: Any, words: list[str], folder: str, streams: Any, enter: Any) -> int:
+    """The number of a copy of this process, which executes ``code``; it has ``streams`` and nothing else open."""
+    handled = (*_ENDS, signal.SIGCHLD)
+    signal.pthread_sigmask(signal.SIG_BLOCK, handled)  # else the copy could take one for this process
+    pid = os.fork()
+    if pid:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, handled)
+        return pid
+    status = 1
+    try:
+        for each in handled:
+            signal.signal(each, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, handled)
+        os.setsid()
+        enter()
+        os.chdir(folder)
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+        os.closerange(3, _highest() + 1)
+        _call(Path(words[0]).stem)
+        sys.stdin, sys.stdout, sys.stderr = (io.TextIOWrapper(io.BufferedReader(io.FileIO(0))), _writer(1), _writer(2))
+        sys.argv = words
+        exec(code, {"__name__": "__main__", "__file__": words[0]})
+        status = 0
+    except SystemExit as error:
+        status = error.code if isinstance(error.code, int) else int(error.code is not None)
+    except BaseException:
+        import traceback  # rarely needed, and a far end is to be there soon
+
+        traceback.print_exc()
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        os._exit(status)
+
+
+def _writer(stream: int) -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BufferedWriter(io.FileIO(stream, "w")))
+
+
+def _highest() -> int:
+    return max(int(path.name) for path in Path("/proc/self/fd").iterdir())
+
+
+def _call(name: str) -> None:
+    """Names this process, for those who list processes."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/comm").write_text(name[:_MOST_NAME], encoding="ascii", errors="replace")
 
 
 class _Child:
     """A process, what waits to be written to it, and which of its streams are open."""
 
-    def __init__(self, number: int, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, number: int, process: Any) -> None:
         self.number = number
         self.process = process
         self.waiting = bytearray()
@@ -55,17 +150,20 @@ class _Child:
 
 
 class _Relay:
-    def __init__(self, folder: str, out: int, *, tells: bool) -> None:
-        self.folder = folder
+    def __init__(self, own: _Folder, out: int, *, tells: bool) -> None:
+        self.own = own
+        self.folder = own.path
         self.out = out
         self.tells = tells
         self.held = bytearray()
         self.over = False
         self.header: dict[str, Any] | None = None
         self.children: dict[int, _Child] = {}
-        self.left: set[int] = set()
+        self.left = {own.watcher}
         self.limit_s = 0
+        self.programs: dict[str, Any] = {}
         self.selector = selectors.DefaultSelector()
+        self.pid = os.getpid()
         self.libc = ctypes.CDLL(None)
         # Whoever leaves its parent becomes a child of this process: nothing that was started gets away.
         self.libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -127,15 +225,20 @@ class _Relay:
     # What can be asked.
 
     def do_start(self, asked: dict[str, Any], _: bytes) -> None:
-        process = subprocess.Popen(
-            asked["command"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=self.folder,
-            start_new_session=True,
-            preexec_fn=lambda: self.libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0),
-        )
+        command: list[str] = asked["command"]
+        process: Any
+        if asked.get("python"):
+            process = _Copy(self._compiled(command[0]), command, self.folder, self._bind)
+        else:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=self.folder,
+                start_new_session=True,
+                preexec_fn=self._bind,
+            )
         child = self.children[asked["id"]] = _Child(asked["id"], process)
         for name, pipe in (("out", process.stdout), ("err", process.stderr)):
             assert pipe is not None
@@ -143,6 +246,18 @@ class _Relay:
         assert process.stdin is not None
         os.set_blocking(process.stdin.fileno(), False)
         self.say({"id": child.number, "is": "started"})
+
+    def _bind(self) -> None:
+        """In a process that was started: it ends with this one, also if this one has ended meanwhile."""
+        self.libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != self.pid:
+            os._exit(1)
+
+    def _compiled(self, path: str) -> Any:
+        if path not in self.programs:
+            source = Path(self.folder, path).read_bytes()
+            self.programs[path] = compile(source, path, "exec", dont_inherit=True)
+        return self.programs[path]
 
     def do_write(self, asked: dict[str, Any], content: bytes) -> None:
         child = self.children.get(asked["id"])
@@ -166,6 +281,7 @@ class _Relay:
         path = Path(self.folder, asked["name"])
         path.write_bytes(content)
         path.chmod(asked["mode"])
+        self.programs.pop(str(path), None)
         self.say({"id": asked["id"], "is": "put", "path": str(path)})
 
     def do_get(self, asked: dict[str, Any], _: bytes) -> None:
@@ -180,9 +296,21 @@ class _Relay:
     def do_limit(self, asked: dict[str, Any], _: bytes) -> None:
         self.limit_s = asked["seconds"]
         signal.alarm(self.limit_s)
+        self.own.limit(self.limit_s or _STOPPED_S)
         self.say({"id": asked["id"], "is": "limit", "pid": os.getpid()})
 
     def do_leave(self, asked: dict[str, Any], content: bytes) -> None:
+        if asked.get("python"):
+            null = os.open(os.devnull, os.O_RDWR)
+            try:
+                pid = _copied(self._compiled(asked["command"][0]), asked["command"], "/", [null] * 3, lambda: None)
+            finally:
+                os.close(null)
+            self.left.add(pid)
+            self.say({"id": asked["id"], "is": "left", "pid": pid})
+            return
+        import tempfile  # as well
+
         nothing = subprocess.DEVNULL
         with tempfile.TemporaryFile(dir=self.folder) as given:  # it has no name, and stays as long as it is read
             given.write(content)
@@ -277,7 +405,7 @@ class _Relay:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(_POLL_S)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.own.remove()
 
     def _reaped(self) -> list[int]:
         """The children that still run."""
@@ -285,6 +413,95 @@ class _Relay:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         return [pid for pid in self._descendants() if pid not in self.left]
+
+
+class _Folder:
+    """This process' own folder, and one that removes it when this one is no more, however it ended."""
+
+    def __init__(self, base: str) -> None:
+        """Makes it in ``base``; removes those whose far ends were killed together with their watchers."""
+        _sweep(base)
+        self.path = str(Path(base, _FOLDERS + os.urandom(8).hex()))
+        read, self._alive = os.pipe()
+        self.watcher = os.fork()  # before there is a folder, so that there is none without it
+        if not self.watcher:
+            _watch(read, self.path)
+        os.close(read)
+        while True:
+            Path(self.path).mkdir(mode=0o700)
+            with contextlib.suppress(FileNotFoundError):
+                self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+                fcntl.flock(self._lock, fcntl.LOCK_EX)
+                if Path(self.path).is_dir():  # or another far end has removed it, before it had a lock
+                    return
+                os.close(self._lock)
+
+    def limit(self, seconds: int) -> None:
+        """Has this process killed when it was stopped (SIGSTOP) for longer."""
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._alive, b"%d\n" % seconds)
+
+    def remove(self) -> None:
+        """Removes it, and waits for the watcher, so that nothing is left when this process ends."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._alive)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.watcher, 0)
+
+
+def _watch(alive: int, folder: str) -> None:
+    """Waits until nobody has the other end of the pipe ``alive``, then removes ``folder``. Does not return."""
+    try:
+        watched, stopped_s, limit_s = os.getppid(), 0.0, float(_STOPPED_S)
+        os.setsid()
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+        _keep(alive)
+        _call(_WATCHER)
+        while True:
+            if select.select([alive], [], [], _LOOK_S)[0]:
+                if not (said := os.read(alive, _CHUNK)):
+                    break
+                limit_s = float(said.split()[-1])
+            stopped_s = stopped_s + _LOOK_S if _is_stopped(watched) else 0.0
+            if stopped_s > limit_s:
+                os.kill(watched, signal.SIGKILL)  # and the kernel what it started
+        deadline = time.monotonic() + _LEAVES_S
+        while Path(folder).exists() and time.monotonic() < deadline:  # a process that it started may still write
+            shutil.rmtree(folder, ignore_errors=True)
+            time.sleep(_POLL_S)
+    finally:
+        os._exit(0)
+
+
+def _is_stopped(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] in (b"T", b"t")
+    return False
+
+
+def _keep(*files: int) -> None:
+    """Closes all files but these; the standard streams lead nowhere."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in range(_highest() + 1):
+        if number < 3:
+            os.dup2(null, number)
+        elif number not in files:
+            with contextlib.suppress(OSError):
+                os.close(number)
+
+
+def _sweep(base: str) -> None:
+    """Removes folders of this user in ``base`` whose locks nobody has."""
+    for path in Path(base).glob(_FOLDERS + "*"):
+        with contextlib.suppress(OSError):
+            lock = os.open(str(path), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                if os.fstat(lock).st_uid == os.geteuid():
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(str(path), ignore_errors=True)
+            finally:
+                os.close(lock)
 
 
 def _raw(terminal: int) -> None:
@@ -305,7 +522,7 @@ def _leave(number: int, _: object) -> None:
 
 def main() -> None:
     """Serves until the end of standard input."""
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGALRM):
+    for number in _ENDS:
         signal.signal(number, _leave)  # a handler, which what is started does not inherit
     source, out = os.dup(0), os.dup(1)
     is_terminal = os.isatty(source)
@@ -316,9 +533,10 @@ def main() -> None:
         os.dup2(null, stream)
     if os.isatty(2):
         os.dup2(null, 2)
-    relay = _Relay(tempfile.mkdtemp(prefix="weir-", dir=sys.argv[1]), out, tells=is_terminal)
+    _call("weir-relay")
+    relay = _Relay(_Folder(sys.argv[1]), out, tells=is_terminal)
     try:
-        hello = {"folder": relay.folder, "window": _WINDOW if is_terminal else 0}
+        hello = {"folder": relay.folder, "window": _WINDOW if is_terminal else 0, "user": os.geteuid()}
         os.write(out, HELLO + json.dumps(hello).encode() + b"\n")
         with contextlib.suppress(BrokenPipeError):
             relay.serve(source)

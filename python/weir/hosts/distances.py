@@ -91,7 +91,8 @@ def _ask(place: Place, python: str, address: str) -> int | None:
     asked = json.dumps({"to": [address], "port": PORT, "times": _TIMES}).encode()
     try:
         program = place.put("weir-connect.py", _PROGRAM.read_bytes())
-        (said,) = json.loads(place.require((python, "-I", "-S", program), asked, _PATIENCE_S))
+        ran = place.run_python(program, given=asked, timeout_s=_PATIENCE_S, python=python)
+        (said,) = json.loads(place.required(ran, (program,)))
     except (PlaceError, ValueError, TypeError):
         return None
     return said if isinstance(said, int) and said > 0 else None

@@ -168,7 +168,8 @@ def gather(
     asked = {"tools": [*tools], "programs": dict(programs or {}), "peers": [*peers]}
     asked["parameters"] = [*parameters]
     program = place.put("weir-facts.py", _PROGRAM.read_bytes())
-    said = place.require((python, "-I", "-S", program), json.dumps(asked).encode(), _PATIENCE_S)
+    given = json.dumps(asked).encode()
+    said = place.required(place.run_python(program, given=given, timeout_s=_PATIENCE_S, python=python), (program,))
     clock = place.clock()
     here_ahead_ns = time.time_ns() - time.monotonic_ns()
     try:

@@ -114,6 +114,25 @@ class Place(abc.ABC):
             PlaceError: it cannot be started, or takes longer than ``timeout_s``; it is ended then.
         """
 
+    def run_python(
+        self,
+        program: str,
+        *arguments: str,
+        given: bytes = b"",
+        timeout_s: float = PATIENCE_S,
+        python: str = "python3",
+    ) -> Ran:
+        """As :meth:`run`, a program in Python that was put there; it needs nothing but the standard library.
+
+        Args:
+            program: Its path there.
+            arguments: Its own.
+            given: What it reads.
+            timeout_s: As of :meth:`run`.
+            python: The interpreter, where the place has none that runs already.
+        """
+        return self.run((python, "-I", "-S", program, *arguments), given, timeout_s)
+
     @abc.abstractmethod
     def start(self, command: Sequence[str]) -> Running:
         """Starts ``command``.
@@ -164,7 +183,14 @@ class Place(abc.ABC):
         Raises:
             PlaceError: it failed; the message has its last words.
         """
-        ran = self.run(command, given, timeout_s)
+        return self.required(self.run(command, given, timeout_s), command)
+
+    def required(self, ran: Ran, command: Sequence[str]) -> bytes:
+        """What a command that has ended printed.
+
+        Raises:
+            PlaceError: it failed; the message has its last words.
+        """
         if ran.code:
             words = ran.err.decode(errors="replace").strip() or f"status {ran.code}"
             raise PlaceError(f"{self.name}: `{' '.join(command)}` failed: {words}")

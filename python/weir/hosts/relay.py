@@ -84,6 +84,8 @@ class Relay(Place):
         self._gone = threading.Event()
         self._window = 0
         self._under_way = 0
+        self.user: int | None = None
+        """The number of the user there, if it was told."""
         self._taken = threading.Condition()
         hello: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read, args=(hello,), daemon=True)
@@ -99,7 +101,9 @@ class Relay(Place):
 
     def run(self, command: Sequence[str], given: bytes = b"", timeout_s: float = PATIENCE_S) -> Ran:
         """See :meth:`weir.hosts.place.Place.run`."""
-        process = self._started(command)
+        return self._finish(self._started(command), command, given, timeout_s)
+
+    def _finish(self, process: FarProcess, command: Sequence[str], given: bytes, timeout_s: float) -> Ran:
         try:
             with contextlib.suppress(OSError):  # it has ended, and reads nothing
                 process.stdin.write(given)
@@ -114,6 +118,25 @@ class Relay(Place):
     def start(self, command: Sequence[str]) -> Running:
         """See :meth:`weir.hosts.place.Place.start`."""
         return self._started(command)
+
+    def start_python(self, path: str, *arguments: str) -> Running:
+        """Starts a program in Python that was put there, as a copy of the far end, without starting an interpreter.
+
+        Raises:
+            PlaceError: it cannot be started.
+        """
+        return self._copy(path, *arguments)
+
+    def run_python(
+        self,
+        program: str,
+        *arguments: str,
+        given: bytes = b"",
+        timeout_s: float = PATIENCE_S,
+        python: str = "",
+    ) -> Ran:
+        """See :meth:`weir.hosts.place.Place.run_python`; a copy of the far end executes it (:meth:`start_python`)."""
+        return self._finish(self._copy(program, *arguments), (program, *arguments), given, timeout_s)
 
     def put(self, name: str, content: bytes, *, executable: bool = False) -> str:
         """See :meth:`weir.hosts.place.Place.put`."""
@@ -144,6 +167,10 @@ class Relay(Place):
             PlaceError: it cannot be started.
         """
         return int(self._ask({"do": "leave", "command": list(command)}, given)[0]["pid"])
+
+    def leave_python(self, path: str, *arguments: str) -> int:
+        """As :meth:`leave`, a program as :meth:`start_python` takes it; it reads nothing."""
+        return int(self._ask({"do": "leave", "command": [path, *arguments], "python": True})[0]["pid"])
 
     @property
     def gone(self) -> bool:
@@ -177,6 +204,9 @@ class Relay(Place):
 
     def _started(self, command: Sequence[str]) -> FarProcess:
         return FarProcess(self, command)
+
+    def _copy(self, *words: str) -> FarProcess:
+        return FarProcess(self, words, python=True)
 
     # The stream.
 
@@ -280,6 +310,8 @@ class Relay(Place):
             if begins:
                 about = json.loads(rest)
                 self._window = max(0, int(about["window"]))
+                user = about.get("user")
+                self.user = user if isinstance(user, int) else None
                 hello.put(str(about["folder"]))
                 return
 

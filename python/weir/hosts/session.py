@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import queue
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ _What = TypeVar("_What")
 
 _READY_S = 60.0
 _POLL_S = 0.1
+_SILENT_S = 10.0
 _MAX_WARNINGS = 1000
 """Maximum number of warnings kept of a run."""
 
@@ -142,6 +144,7 @@ class Session:
         deadline_s: float,
         idle: Callable[[], None],
         failed: Callable[[Process, ProcessError], float] | None = None,
+        silent_from_s: float = math.inf,
     ) -> Iterator[tuple[Process, Frame]]:
         """As :meth:`frames`, with the process of each table.
 
@@ -150,28 +153,35 @@ class Session:
             idle: As there.
             failed: Is told of each process that fails, which is waited for no more, and returns another deadline;
                 ``None``: an error is raised.
+            silent_from_s: From this instant of the monotonic clock on, a process that says nothing for some seconds
+                has failed: it says how far it is four times a second, and may have been stopped.
         """
         waiting = set(self._processes)
+        heard_s = dict.fromkeys(self._processes, silent_from_s)
+        looked_s = 0.0
         while waiting:
             said = self._next(min(deadline_s, time.monotonic() + _POLL_S))
             idle()
+            now_s = time.monotonic()
             try:
-                if said is None:
-                    if time.monotonic() >= deadline_s:
-                        late = min(waiting, key=lambda p: p.name)
-                        waiting.discard(late)
-                        raise late.failure("did not end in time")
-                elif isinstance(said.what, Frame):
-                    self._guarded(said.by, self.check, said.what)
-                    yield said.by, said.what
-                elif isinstance(said.what, File):
-                    self._guarded(said.by, self.heard.remains.take, said.what)
-                elif said.by in waiting and self._heed(said)["message"] == "end":  # after that, its output may end
-                    waiting.discard(said.by)
+                if said is not None:
+                    by = said.by
+                    heard_s[by] = max(heard_s[by], now_s)
+                    if isinstance(said.what, Frame):
+                        self._guarded(by, self.check, said.what)
+                        yield by, said.what
+                    elif isinstance(said.what, File):
+                        self._guarded(by, self.heard.remains.take, said.what)
+                    elif by in waiting and self._heed(said)["message"] == "end":  # after that, its output may end
+                        waiting.discard(by)
+                # What is still in the queue may be of a process that seems silent.
+                if waiting and self._said.empty() and now_s >= looked_s + _POLL_S:
+                    looked_s = now_s
+                    by = min(waiting, key=lambda p: (heard_s[p], p.name))
+                    _require_life(by, heard_s[by], deadline_s)
             except ProcessError as error:
                 if failed is None:
                     raise
-                by = late if said is None else said.by
                 waiting.discard(by)
                 deadline_s = failed(by, error)
 
@@ -206,3 +216,11 @@ class Session:
         assert not isinstance(what, Frame | File)
         self._guarded(said.by, functools.partial(self.heard.heed, said.by.name), what)
         return what
+
+
+def _require_life(process: Process, heard_s: float, deadline_s: float) -> None:
+    """Raises ProcessError for a process that has said nothing for too long, or should have ended."""
+    if time.monotonic() >= deadline_s:
+        raise process.failure("did not end in time")
+    if time.monotonic() >= heard_s + _SILENT_S:
+        raise process.failure(f"says nothing for {_SILENT_S:g} s: it was stopped, or its node is busy")

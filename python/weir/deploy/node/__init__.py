@@ -22,7 +22,7 @@ from pathlib import Path
 
 __all__ = ["MODULES", "program"]
 
-MODULES = ("base", "kernel_log", "kind", "ways", "kinds", "journal", "programs", "facts", "main")
+MODULES = ("base", "kernel_log", "kind", "ways", "kinds", "programs", "journal", "facts", "main")
 _OWN = re.compile(r"^from weir\.deploy\.node\.[a-z_]+ import [^(\n]*\n", re.MULTILINE)
 _FUTURE = "from __future__ import annotations\n"
 

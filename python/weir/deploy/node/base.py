@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Change", "Refused", "boot_id", "execute", "own_folder", "start_of", "state_of"]
+__all__ = ["Change", "Refused", "boot_id", "execute", "own_folder", "start_of"]
 
 _COMMAND_S = 20.0
 
@@ -47,13 +46,6 @@ def start_of(pid: int) -> int | None:
     except OSError:
         return None
     return None if fields[0] == "Z" else int(fields[19])
-
-
-def state_of(pid: int) -> str:
-    """The state of a process, as ``/proc/PID/stat`` has it; ``X``: it is no more."""
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[0]
-    return "X"
 
 
 def execute(*command: str) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -13,14 +14,19 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from weir.deploy.node.base import Change, Refused, boot_id, own_folder, start_of, state_of
+from weir.deploy.node.base import Change, Refused, boot_id, own_folder, start_of
 from weir.deploy.node.kernel_log import kernel_log_mark, kernel_log_since
 from weir.deploy.node.kinds import KINDS
+from weir.deploy.node.programs import remove_cut_installs
 
 __all__ = ["do_apply", "do_claim", "do_lacking", "do_restore", "do_status", "do_watch"]
 
 _POLL_S = 0.25
+_LOOK_S = 60.0
+"""Interval at which a watchdog looks at a process whose end the kernel tells."""
 _GRACE_S = 0.2
+_WATCHDOG = "weir-watch"
+"""The name of its process."""
 
 
 def _journal() -> Path:
@@ -92,6 +98,8 @@ def _lives(claim: Change) -> bool:
 def do_claim(asked: Change) -> Change:
     """Makes the node this controller's; what a former one left is restored first."""
     with _locked() as path:
+        if start_of(asked["pid"]) is None:  # its watchdog has seen that, and restores nothing more
+            raise Refused("the far end of the connection is gone")
         lines = _read(path)
         restored: list[Change] = []
         if lines:
@@ -145,21 +153,19 @@ def do_restore(asked: Change) -> Change:
     said = {"kernel_log": kernel_log_since(asked["mark"])} if "mark" in asked else {}
     with _locked() as path:
         lines = _read(path)
-        if not lines:
-            with contextlib.suppress(FileNotFoundError):
-                path.unlink()  # its first line was cut, and nothing was changed
-            return {"restored": [], "was": None, **said}
-        claim = lines[0]
+        claim = lines[0] if lines else {}
         if _lives(claim) and not asked.get("force") and claim["pid"] != asked.get("pid"):
             raise Refused(f"it is in use by {claim.get('by', 'another experiment')}, since {claim.get('at')}")
-        _end_watch(asked.get("watch"))
-        return {"restored": _undo_all(path, lines), "was": claim, **said}
+        restored = _undone(path, lines)
+    _end_watch(asked.get("watch"))  # not before: this process may be killed, too
+    return {"restored": restored, "was": claim or None, **said}
 
 
 def _end_watch(pid: int | None) -> None:
     """Ends the process that would restore, if ``pid`` is it."""
     with contextlib.suppress(OSError):
-        if pid is not None and b'"watch"' in Path(f"/proc/{pid}/cmdline").read_bytes():
+        known = b'"watch"' in Path(f"/proc/{pid}/cmdline").read_bytes()  # that of `sudo`, whose child ends with it
+        if pid is not None and (known or Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip() == _WATCHDOG):
             os.kill(pid, signal.SIGKILL)
 
 
@@ -202,19 +208,45 @@ def _undo_all(path: Path, lines: list[Change]) -> list[Change]:
 
 
 def do_watch(asked: Change) -> Change:
-    """Waits until the process of the claim is no more, then restores; ends when somebody else has restored.
+    """Waits until a process is no more, then undoes what is in the journal, if its claim is of that process.
 
-    One that was stopped (SIGSTOP) for longer than ``limit_s`` is killed, and with it what it started.
+    It is started before the claim is made: so there is no moment at which something that was written has no watchdog.
     """
-    pid, stopped_s = asked["pid"], 0.0
-    while True:
-        lines = _read(_journal())
-        if not lines or lines[0].get("pid") != pid:
+    pid = asked["pid"]
+    start = start_of(pid)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/comm").write_text(_WATCHDOG, encoding="ascii")
+    ended = _Ended(pid)
+    while start is not None and start_of(pid) == start:
+        ended.wait()
+    time.sleep(_GRACE_S)
+    remove_cut_installs()
+    with _locked() as path:
+        lines = _read(path)
+        if lines and (lines[0].get("pid") != pid or _lives(lines[0])):
             return {}
-        if not _lives(lines[0]):
-            time.sleep(_GRACE_S)
-            return do_restore({"force": True})
-        stopped_s = stopped_s + _POLL_S if state_of(pid) in "Tt" else 0.0
-        if stopped_s > asked["limit_s"]:
-            os.kill(pid, signal.SIGKILL)
-        time.sleep(_POLL_S)
+        return {"restored": _undone(path, lines)}
+
+
+def _undone(path: Path, lines: list[Change]) -> list[Change]:
+    """Undoes the changes of a journal, and removes it, also if the line of its claim was cut: nothing was changed."""
+    if lines:
+        return _undo_all(path, lines)
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+    return []
+
+
+class _Ended:
+    """Waits for the end of a process, for some time at once."""
+
+    def __init__(self, pid: int) -> None:
+        self.file: int | None = None
+        with contextlib.suppress(AttributeError, OSError):  # Python 3.9, Linux 5.3
+            self.file = os.pidfd_open(pid)
+
+    def wait(self) -> None:
+        if self.file is None:
+            time.sleep(_POLL_S)
+        else:
+            select.select([self.file], [], [], _LOOK_S)

@@ -6,12 +6,13 @@ import contextlib
 import hashlib
 import os
 import shutil
+import socket
 import zlib
 from pathlib import Path
 
-from weir.deploy.node.base import Change, Refused, own_folder
+from weir.deploy.node.base import Change, Refused, own_folder, start_of
 
-__all__ = ["do_have", "do_install", "do_uninstall"]
+__all__ = ["do_have", "do_install", "do_uninstall", "remove_cut_installs"]
 
 
 def _cached(asked: Change) -> Path:
@@ -41,7 +42,8 @@ def do_install(asked: Change) -> Change:
     """Takes a program, compressed by zlib, from the file ``source`` into the cache."""
     path = _cached(asked)
     source = Path(asked["source"])
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    fresh = path.with_name(f"{_fresh()}{os.getpid()}")
+    remove_cut_installs()
     try:
         fresh.write_bytes(zlib.decompress(source.read_bytes()))
         if _digest(fresh) != asked["sha256"]:
@@ -55,6 +57,20 @@ def do_install(asked: Change) -> Change:
             with contextlib.suppress(OSError):
                 file.unlink()
     return {"path": str(path)}
+
+
+def _fresh() -> str:
+    """How the names of files that are being installed begin; machines may share home folders."""
+    return f".fresh-{socket.gethostname()}-"
+
+
+def remove_cut_installs() -> None:
+    """Removes what processes of this machine have left that were killed while they installed a program."""
+    for path in own_folder("XDG_CACHE_HOME", ".cache").glob(f"{_fresh()}*"):
+        pid = path.name[len(_fresh()) :]
+        if pid.isdigit() and start_of(int(pid)) is None:
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 def do_uninstall(asked: Change) -> Change:

@@ -23,12 +23,13 @@ from weir.inventory.reserved import reserved
 from weir.methods import TABLES, About, LostError, Method, MethodError, Outcome, Progress, Sink
 from weir.methods._document import plan_of
 from weir.methods.hosts import _effort
+from weir.methods.hosts._calibration import rated
 from weir.methods.hosts._cell import Cell
 from weir.methods.hosts._controls import Controls
 from weir.methods.hosts._fleet import Connect, Fleet
 from weir.methods.hosts._settings import changes, obstacle
 from weir.methods.hosts._work import Work
-from weir.plan import Plan
+from weir.plan import Flow, Plan
 from weir.stages import HookError, remains, tasks
 from weir.stages import obstacle as hook_obstacle
 
@@ -178,7 +179,13 @@ class Hosts(Method):
 
     def besides_s(self, plans: Sequence[Mapping[str, Any]]) -> float:
         """See :meth:`weir.methods.Method.besides_s`."""
-        return _effort.besides_s([plan_of(plan) for plan in plans])
+        return _effort.besides_s([plan_of(plan) for plan in plans], self._rated)
+
+    def _rated(self, plan: Plan) -> Sequence[Flow]:
+        """Flows between whose hosts the rate is measured; the first, if it is not known which nodes there are."""
+        with contextlib.suppress(InventoryError, MethodError):
+            return rated(plan, _with_anyone(self._inventory()).bind(plan))
+        return plan.flows[:1]
 
     def remarks(self, plan: Mapping[str, Any], packets: int) -> Iterator[str]:
         """See :meth:`weir.methods.Method.remarks`."""

@@ -19,24 +19,27 @@ from typing import Any
 from weir.hosts.distances import PORT, tolerance_ns
 from weir.hosts.impairments import loss_model
 from weir.hosts.place import Running
-from weir.inventory import Inventory
+from weir.inventory import Inventory, Node
 from weir.methods import MethodError
 from weir.methods.hosts import _echo
 from weir.methods.hosts._fleet import Member, together
 from weir.plan import Flow, Loss, Plan, base_rtt_ns, bottleneck, wire_bytes
 
-__all__ = ["MOST_PAIRS", "Check", "calibrate"]
+__all__ = ["Check", "calibrate", "rate_s", "rated"]
 
 _PROGRAM = Path(_echo.__file__)
 _RATE_SHARE = 0.15
 _LOSS = 0.02
 _PACKETS = 100
 _EVERY_S = 0.005
-_RATE_S = 2.0
+_RATE_RTTS = 60
+"""Round trips for which TCP sends; the rate is that of the second half, when the window has long grown."""
+_RATE_S = (0.6, 3.0)
+"""Shortest and longest time for which it does."""
 _RATE_BYTES = 1448
 _HEADERS = 52
-MOST_PAIRS = 8
-"""Pairs of nodes whose rate is measured, one after another; round trips are measured of all."""
+_MOST_PAIRS = 8
+"""Pairs of nodes whose rate is measured at most, one after another; round trips are measured of all."""
 _PATIENCE_S = 30.0
 
 
@@ -84,13 +87,34 @@ def calibrate(plan: Plan, members: Mapping[int, Member], inventory: Inventory) -
     pairs = {(flow.from_, flow.to): flow for flow in reversed(plan.flows)}
     with _listening([members[host] for host in sorted({to for _, to in pairs})]):
         seen = dict(zip(pairs, together(lambda pair: _ask(members, pair, rate_s=0.0), pairs), strict=True))
-        rates = {pair: _ask(members, pair, rate_s=_RATE_S)["rate_bps"] for pair in list(pairs)[:MOST_PAIRS]}
+        flows = rated(plan, {host: member.node for host, member in members.items()})
+        chosen = dict.fromkeys((flow.from_, flow.to) for flow in flows)
+        rates = {pair: _ask(members, pair, rate_s=rate_s(_rtt_ns(seen[pair])))["rate_bps"] for pair in chosen}
     checks = [
         check
         for pair, flow in pairs.items()
         for check in _checks(plan, flow, _named(members, pair), seen[pair], rates.get(pair))
     ]
     return checks + [check for pair in pairs for check in _of_inventory(inventory, members, pair, seen[pair])]
+
+
+def rated(plan: Plan, nodes: Mapping[int, Node]) -> list[Flow]:
+    """Flows between whose hosts the rate is measured: one for each two sets of nodes, and rate that is expected there.
+
+    Nodes of a set have the same links, but for those to which the inventory gives another rate.
+    """
+    found: dict[object, Flow] = {}
+    for flow in plan.flows:
+        ends = nodes[flow.from_], nodes[flow.to]
+        expected = bottleneck(plan, flow.path).rate_bps
+        found.setdefault((*((node.set, node.rate_bps) for node in ends), expected), flow)
+    return list(found.values())[:_MOST_PAIRS]
+
+
+def rate_s(rtt_ns: int) -> float:
+    """How long the rate of a pair with this round-trip time is measured, seconds."""
+    least, most = _RATE_S
+    return min(max(_RATE_RTTS * rtt_ns / 1e9, least), most)
 
 
 @contextlib.contextmanager
@@ -109,21 +133,21 @@ def _listening(targets: Sequence[Member]) -> Iterator[None]:
         yield
 
 
-def _command(member: Member, **told: Any) -> tuple[str, ...]:
+def _words(member: Member, **told: Any) -> tuple[str, str]:
     if "echo" not in member.programs:
         member.programs["echo"] = member.place.put("weir-echo.py", _PROGRAM.read_bytes())
-    return member.node.python, "-I", "-S", member.programs["echo"], json.dumps(told)
+    return member.programs["echo"], json.dumps(told)
 
 
 def _serve(member: Member) -> Running:
-    return member.place.start(_command(member, do="serve", address=member.address, port=PORT))
+    return member.place.start_python(*_words(member, do="serve", address=member.address, port=PORT))
 
 
 def _ask(members: Mapping[int, Member], pair: Pair, rate_s: float) -> dict[str, Any]:
     source, target = members[pair[0]], members[pair[1]]
     count = _PACKETS if not rate_s else 0
     told = {"source": source.address, "target": target.address, "port": PORT, "count": count, "interval_s": _EVERY_S}
-    ran = source.place.run(_command(source, do="ask", rate_s=rate_s, **told), timeout_s=_PATIENCE_S)
+    ran = source.place.run_python(*_words(source, do="ask", rate_s=rate_s, **told), timeout_s=_PATIENCE_S)
     if ran.code:
         words = ran.err.decode(errors="replace").strip().splitlines()
         raise MethodError(f"{_named(members, pair)} cannot be measured: {words[-1] if words else ran.code}")

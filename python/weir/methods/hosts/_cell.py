@@ -18,7 +18,7 @@ from weir.hosts.congestion import renamed
 from weir.hosts.jobs import job
 from weir.hosts.merge import Merger
 from weir.hosts.messages import Frame
-from weir.hosts.place import here_ns
+from weir.hosts.place import Running, here_ns
 from weir.hosts.processes import PRIORITY, Process, ProcessError
 from weir.hosts.programs import Remains, files_of
 from weir.hosts.session import Heard, Session
@@ -264,12 +264,24 @@ class Cell:
         ]
         token = secrets.token_bytes(_TOKEN_BYTES)
         with self._timed("ready_s"):
-            for (host, member), agent in zip(self._members.items(), agents, strict=True):
-                told = job(plan, hosts, FIRST_PORT, _ends(self._plan.flows, host), names[member.name], token)
-                self._keep_job(member.name, told)
-                self._at[member.name] = member
-                command = (*(_AT_ONCE if member.keeper.is_root else ()), agent)
-                self._processes.append(session.start(member.name, member.place, command, told))
+            commands = [
+                (*(_AT_ONCE if member.keeper.is_root else ()), agent, "--at-once")
+                for member, agent in zip(self._all, agents, strict=True)
+            ]
+            with contextlib.ExitStack() as stack:  # ends those that started, if one cannot
+
+                def start(pair: tuple[Member, Sequence[str]]) -> Running:
+                    running = pair[0].place.start(pair[1])
+                    stack.callback(running.kill)
+                    return running
+
+                started = together(start, zip(self._all, commands, strict=True))
+                for (host, member), running in zip(self._members.items(), started, strict=True):
+                    told = job(plan, hosts, FIRST_PORT, _ends(self._plan.flows, host), names[member.name], token)
+                    self._keep_job(member.name, told)
+                    self._at[member.name] = member
+                    self._processes.append(session.add(member.name, running, told, member.place))
+                stack.pop_all()
             session.await_ready(self._processes[-len(self._members) :])
 
     def _start_emulators(self, session: Session) -> None:
@@ -301,13 +313,14 @@ class Cell:
         merger = Merger(pa.array(_weir.event_kinds(), pa.string()), delays)
         worst = max(member.readings[-1].error_ns for member in self._everyone)
         self._begin_ns = here_ns() + round(_AHEAD_S * 1e9) + 4 * worst
+        self._fleet.begin_ns = self._begin_ns
         times = Times(self._begin_ns, self._everyone)
         for process in self._processes:
             process.send(times.start(self._at[process.name]))
         end_s = self._plan.end_ns / 1e9
         held: list[tuple[str, Frame]] = []
         deadline = self._begin_ns / 1e9 + end_s + _GRACE_S
-        for process, frame in session.frames_by(deadline, self._tell, self._fail):
+        for process, frame in session.frames_by(deadline, self._tell, self._fail, self._begin_ns / 1e9):
             require_windows(self._plan, frame)
             self._watcher.take(frame)
             if times.holds(frame):

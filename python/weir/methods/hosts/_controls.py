@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import itertools
 import json
 import os
 import queue
@@ -22,7 +23,7 @@ from weir.deploy import deploy, module, sysctl
 from weir.hosts.congestion import FOREIGN, Wanted, wanted
 from weir.hosts.place import Running
 from weir.methods import MethodError
-from weir.methods.hosts._fleet import Member
+from weir.methods.hosts._fleet import Member, together
 from weir.plan import Plan
 
 __all__ = ["Controls"]
@@ -40,7 +41,8 @@ class Controls:
     def __init__(self) -> None:
         """Loads nothing yet."""
         self._holders: dict[str, _Holder] = {}
-        self._count = 0
+        self._count = itertools.count()
+        self._compiling = threading.Lock()
         self._built: dict[tuple[str, str, bool], bytes] = {}
         """Objects of users' controls by name, source, and whether they are for old kernels."""
 
@@ -51,10 +53,18 @@ class Controls:
             MethodError: a user's does not compile; a node's kernel lacks one, or cannot load one of weir's or a user's.
         """
         sources = users.sources_of(plan)
-        return {
-            member.name: {cc.label: self._name(member, cc, sources.get(cc.name)) for cc in wanted(plan)}
-            for member in members
-        }
+        kernels: dict[str, list[Member]] = {}
+        for member, boot in zip(members, together(_boot, members), strict=True):
+            kernels.setdefault(boot, []).append(member)
+
+        def of_kernel(several: Sequence[Member]) -> dict[str, dict[str, str]]:
+            return {
+                member.name: {cc.label: self._name(member, cc, sources.get(cc.name)) for cc in wanted(plan)}
+                for member in several
+            }
+
+        found = {name: names for part in together(of_kernel, kernels.values()) for name, names in part.items()}
+        return {member.name: found[member.name] for member in members}
 
     def objects(self, member: Member) -> dict[str, dict[str, str]]:
         """What was brought to the kernel of ``member``: source, object and compiler of each user's control, by name."""
@@ -79,8 +89,7 @@ class Controls:
         if source is not None:
             request["object"] = holder.bring(cc.name, source, self._compiled(cc.name, source, holder.is_old))
         while True:
-            name = kernel_name(cc.name, os.getpid(), self._count)
-            self._count += 1
+            name = kernel_name(cc.name, os.getpid(), next(self._count))
             answer = holder.ask({**request, "as": name})
             if answer.get("code") != _TAKEN:
                 break
@@ -91,12 +100,13 @@ class Controls:
 
     def _compiled(self, name: str, source: str, old: bool) -> bytes:
         key = (name, source, old)
-        if key not in self._built:
-            try:
-                self._built[key] = users.bpf_object(name, source, old=old)
-            except users.ControlError as error:
-                raise MethodError(f"cc: {name}: {error}") from error
-        return self._built[key]
+        with self._compiling:  # once, whichever kernel asks first
+            if key not in self._built:
+                try:
+                    self._built[key] = users.bpf_object(name, source, old=old)
+                except users.ControlError as error:
+                    raise MethodError(f"cc: {name}: {error}") from error
+            return self._built[key]
 
 
 def _boot(member: Member) -> str:

@@ -6,18 +6,18 @@ node had yet; the tests have the measurements. Machines with processors of their
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from weir.inventory import used_hosts
-from weir.methods.hosts._calibration import MOST_PAIRS
-from weir.plan import Plan
+from weir.methods.hosts._calibration import rate_s
+from weir.plan import Flow, Plan, base_rtt_ns
 
 __all__ = ["besides_s", "cell_s"]
 
 _RUN_S, _RUN_NODE_S = 1.7, 0.67
 """Of a run, and of each of its nodes: connecting, the agent, the environment; at the end restoring and leaving."""
-_CALIBRATION_S, _CALIBRATION_PAIR_S = 0.55, 2.2
-"""Of measuring the network, and of each pair whose rate is measured."""
+_CALIBRATION_S, _CALIBRATION_PAIR_S = 0.55, 0.2
+"""Of measuring the network, and of each pair whose rate is measured, besides the time for which TCP sends."""
 _CELL_S, _CELL_NODE_S = 0.45, 0.1
 """Of a cell besides its plan's length, and of each node: parameters, congestion controls, the start."""
 
@@ -27,16 +27,21 @@ def cell_s(plan: Plan) -> float:
     return plan.end_ns / 1e9 + _CELL_S + _CELL_NODE_S * len(used_hosts(plan))
 
 
-def besides_s(plans: Sequence[Plan]) -> float:
-    """Wall time of a run besides that of its cells, seconds: once for its nodes, once for each network."""
+def besides_s(plans: Sequence[Plan], rated: Callable[[Plan], Sequence[Flow]]) -> float:
+    """Wall time of a run besides that of its cells, seconds: once for its nodes, once for each network.
+
+    Args:
+        plans: Of the cells.
+        rated: Flows of a plan between whose nodes the rate is measured.
+    """
     nodes = max((len(used_hosts(plan)) for plan in plans), default=0)
-    networks = {(repr(plan.links), _paths(plan)): _pairs(plan) for plan in plans}
-    measured = sum(_CALIBRATION_S + _CALIBRATION_PAIR_S * min(pairs, MOST_PAIRS) for pairs in networks.values())
+    networks = {(repr(plan.links), _paths(plan)): plan for plan in plans}
+    measured = sum(_calibration_s(plan, rated(plan)) for plan in networks.values())
     return _RUN_S + _RUN_NODE_S * nodes + measured
 
 
-def _pairs(plan: Plan) -> int:
-    return len({(flow.from_, flow.to) for flow in plan.flows})
+def _calibration_s(plan: Plan, rated: Sequence[Flow]) -> float:
+    return _CALIBRATION_S + sum(_CALIBRATION_PAIR_S + rate_s(base_rtt_ns(plan, flow)) for flow in rated)
 
 
 def _paths(plan: Plan) -> tuple[tuple[int, ...], ...]:

@@ -27,6 +27,8 @@ LIMIT_S = 20
 _HANGS_S = 6.0
 """A clock that does not answer for so long is one of a node that is lost."""
 _EVERY_S = 1.0
+_QUIET_NS = 100_000_000
+"""Before and after the begin of a run, clocks are not asked."""
 _AT_ONCE = 32
 _FIRST = 9
 _KEPT = 4000
@@ -116,6 +118,8 @@ class Fleet:
         self.calibrated: dict[str, tuple[float, list[Check]]] = {}
         """Measurements of the network, with the time of each (:mod:`weir.methods.hosts._calibration`)."""
         self._watch: threading.Thread | None = None
+        self.begin_ns = 0
+        """When the last run begins, by this process' clock: meanwhile, nodes have nothing else to do."""
 
     def members(self, nodes: Sequence[Node]) -> list[Member]:
         """The connected ``nodes``, in their order; those that were lost are tried once more.
@@ -198,6 +202,8 @@ class Fleet:
     def _ask_always(self, member: Member) -> None:
         with contextlib.suppress(PlaceError):
             while not self._closed.wait(_EVERY_S) and not member.place.gone:
+                if abs(here_ns() - self.begin_ns) < _QUIET_NS:
+                    self._closed.wait(2 * _QUIET_NS / 1e9)
                 member.ask_watched()
 
     def _watch_all(self) -> None:
