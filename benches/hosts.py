@@ -9,7 +9,8 @@
 - *memory*: of the controller and its ``ssh`` processes, proportional set size: a page that n processes share counts
   1/n in each (proc_pid_smaps(5)).
 - *run*: ``weir run --method hosts`` of one slow flow for each pair of nodes, several times. *started* is when the flows
-  of the first begin, after connections, deployment, calibration; *skew* is what each run measured of its starts.
+  of the first begin, after connections, deployment, calibration; *skew* is the time from the first start of a node to
+  the last, as each run measured it, and *after_first* how long after the first a node begins.
 
 Nodes, their servers and the controller share this machine's processors: on machines of their own, everything but the
 controller's share is parallel. Needs root. Results are printed and stored in ``benches/results/hosts.json``.
@@ -162,7 +163,17 @@ def _run(inventory: Path, pairs: int) -> dict[str, Any]:
         "run_memory_mb": most[0],
         "skew_median_ms": statistics.median(skews) if skews else None,
         "skew_max_ms": max(skews, default=None),
+        "after_first_median_ms": statistics.median(late) if (late := _after_first_ms(cells)) else None,
     }
+
+
+def _after_first_ms(cells: list[dict[str, Any]]) -> list[float]:
+    """How long after the first node of its run each node began."""
+    found = []
+    for cell in cells:
+        off = [node["start_off_ns"] for node in cell["nodes"].values() if node["start_off_ns"] is not None]
+        found += [(each - min(off)) / 1e6 for each in off]
+    return found
 
 
 def _setup(manifests: list[dict[str, Any]]) -> list[tuple[str, float]]:

@@ -1,7 +1,7 @@
 """The time that a run on machines takes, from its nodes and what is done to them. Pure.
 
-The constants are from test beds of 2, 8 and 24 nodes that shared two processors, at a load of 3, with an agent that no
-node had yet; the tests have the measurements. Machines with processors of their own begin sooner.
+The constants are from runs with 2, 8 and 24 nodes of a test bed that shared two processors without other load, where at
+first no node had the agent; the tests have the measurements. Machines with processors of their own begin sooner.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from weir.plan import Flow, Plan, base_rtt_ns
 
 __all__ = ["besides_s", "cell_s"]
 
-_RUN_S, _RUN_NODE_S = 1.7, 0.67
+_RUN_S, _RUN_NODE_S = 1.3, 0.21
 """Of a run, and of each of its nodes: connecting, the agent, the environment; at the end restoring and leaving."""
 _CALIBRATION_S, _CALIBRATION_PAIR_S = 0.55, 0.2
 """Of measuring the network, and of each pair whose rate is measured, besides the time for which TCP sends."""
-_CELL_S, _CELL_NODE_S = 0.45, 0.1
+_CELL_S, _CELL_NODE_S = 0.42, 0.022
 """Of a cell besides its plan's length, and of each node: parameters, congestion controls, the start."""
 
 
