@@ -26,6 +26,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import importlib.machinery
+import importlib.util
 import io
 import json
 import os
@@ -62,13 +64,32 @@ _MOST_NAME = 15
 """Characters of a process' name (proc_pid_comm(5))."""
 
 
+class _Program(importlib.machinery.SourceFileLoader):
+    """A program in Python that was put here; it is read and compiled once, and need not be there any more."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("__main__", path)
+        self.code = self.source_to_code(self.get_data(path), path)
+
+    def get_code(self, fullname: str) -> Any:
+        """What was compiled."""
+        return self.code
+
+    def execute(self) -> None:
+        """Executes it, as the main module."""
+        spec = importlib.util.spec_from_file_location(self.name, self.path, loader=self)
+        assert spec is not None
+        module = sys.modules[self.name] = importlib.util.module_from_spec(spec)
+        self.exec_module(module)
+
+
 class _Copy:
     """A copy of this process that executes a program in Python; it has of ``subprocess.Popen`` what is used here."""
 
-    def __init__(self, code: Any, words: list[str], folder: str, enter: Any) -> None:
+    def __init__(self, program: _Program, words: list[str], folder: str, enter: Any) -> None:
         """Starts it; it calls ``enter`` first, in ``folder``."""
         (read, given), (said, write), (erred, complain) = os.pipe(), os.pipe(), os.pipe()
-        self.pid = _copied(code, words, folder, (read, write, complain), enter)
+        self.pid = _copied(program, words, folder, (read, write, complain), enter)
         for end in (read, write, complain):
             os.close(end)
         self.stdin, self.stdout, self.stderr = io.FileIO(given, "w"), io.FileIO(said), io.FileIO(erred)
@@ -86,8 +107,8 @@ class _Copy:
         return self._code
 
 
-def _copied(code: Any, words: list[str], folder: str, streams: Any, enter: Any) -> int:
-    """The number of a copy of this process, which executes ``code``; it has ``streams`` and nothing else open."""
+def _copied(program: _Program, words: list[str], folder: str, streams: Any, enter: Any) -> int:
+    """The number of a copy of this process, which executes ``program``; it has ``streams`` and nothing else open."""
     handled = (*_ENDS, signal.SIGCHLD)
     signal.pthread_sigmask(signal.SIG_BLOCK, handled)  # else the copy could take one for this process
     pid = os.fork()
@@ -109,7 +130,7 @@ def _copied(code: Any, words: list[str], folder: str, streams: Any, enter: Any) 
         _call(Path(words[0]).stem)
         sys.stdin, sys.stdout, sys.stderr = (io.TextIOWrapper(io.BufferedReader(io.FileIO(0))), _writer(1), _writer(2))
         sys.argv = words
-        exec(code, {"__name__": "__main__", "__file__": words[0]})
+        program.execute()
         status = 0
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else int(error.code is not None)
@@ -161,7 +182,7 @@ class _Relay:
         self.children: dict[int, _Child] = {}
         self.left = {own.watcher}
         self.limit_s = 0
-        self.programs: dict[str, Any] = {}
+        self.programs: dict[str, _Program] = {}
         self.selector = selectors.DefaultSelector()
         self.pid = os.getpid()
         self.libc = ctypes.CDLL(None)
@@ -228,7 +249,7 @@ class _Relay:
         command: list[str] = asked["command"]
         process: Any
         if asked.get("python"):
-            process = _Copy(self._compiled(command[0]), command, self.folder, self._bind)
+            process = _Copy(self._program(command[0]), command, self.folder, self._bind)
         else:
             process = subprocess.Popen(
                 command,
@@ -253,10 +274,9 @@ class _Relay:
         if os.getppid() != self.pid:
             os._exit(1)
 
-    def _compiled(self, path: str) -> Any:
+    def _program(self, path: str) -> _Program:
         if path not in self.programs:
-            source = Path(self.folder, path).read_bytes()
-            self.programs[path] = compile(source, path, "exec", dont_inherit=True)
+            self.programs[path] = _Program(str(Path(self.folder, path)))
         return self.programs[path]
 
     def do_write(self, asked: dict[str, Any], content: bytes) -> None:
@@ -303,7 +323,7 @@ class _Relay:
         if asked.get("python"):
             null = os.open(os.devnull, os.O_RDWR)
             try:
-                pid = _copied(self._compiled(asked["command"][0]), asked["command"], "/", [null] * 3, lambda: None)
+                pid = _copied(self._program(asked["command"][0]), asked["command"], "/", [null] * 3, lambda: None)
             finally:
                 os.close(null)
             self.left.add(pid)
