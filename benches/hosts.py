@@ -41,7 +41,13 @@ from weir.run.quantity import parse_quantity
 HERE = Path(__file__).parent.absolute()
 PLAN_S = 5
 REPEATS = 3
-TARGETS = {"started_s": 60.0, "memory_mb": 1000.0, "skew_median_ms": 2.0, "skew_max_ms": 10.0}
+TARGETS = {
+    "started_s": 60.0,
+    "run_memory_mb": 1000.0,
+    "after_first_median_ms": 2.0,
+    "skew_median_ms": 2.0,
+    "skew_max_ms": 10.0,
+}
 """Upper limits, for 128 nodes without other load."""
 _WEIR = (sys.executable, "-m", "weir")
 _SCENARIO = """\
