@@ -230,7 +230,7 @@ def main() -> None:
     options.add_argument("--repeats", type=int, default=3)
     options.add_argument("--cells", type=int, default=100)
     options.add_argument("--workers", type=int, default=100)
-    options.add_argument("--seconds", type=int, default=600, help="simulated seconds of a cell that computes")
+    options.add_argument("--seconds", type=int, default=3000, help="simulated seconds of a cell that computes")
     options.add_argument("--only", choices=("cost", "scaling", "limit"))
     asked = options.parse_args()
     with tempfile.TemporaryDirectory() as name:
