@@ -179,10 +179,10 @@ static void illinois_update(struct sock *sk, struct illinois *ca)
 }
 
 /*
- * As Linux: the packets acknowledged since the window grew, times alpha; what is beyond whole windows is dropped. Linux
- * has no bound; ours, that of slow start, has effect only when the window was set to a fraction from outside.
+ * As Linux: the packets acknowledged since the window grew, times alpha; what is beyond whole windows is dropped. An
+ * acknowledgement that fills a hole counts all packets that it covers, also those selectively acknowledged before.
  */
-static void illinois_linux_increase(struct tcp_sock *tp, struct illinois *ca, u32 acked)
+static void illinois_linux_increase(struct tcp_sock *tp, struct illinois *ca)
 {
 	u32 cwnd = max(tp->snd_cwnd, 1U), gain;
 
@@ -191,7 +191,7 @@ static void illinois_linux_increase(struct tcp_sock *tp, struct illinois *ca, u3
 	gain = (tp->snd_cwnd_cnt * ca->alpha) / ILLINOIS_LINUX_ALPHA_ONE;
 	if (gain < cwnd)
 		return;
-	tp->snd_cwnd = min_t(u64, (u64)cwnd + min(gain / cwnd, acked), tp->snd_cwnd_clamp);
+	tp->snd_cwnd = min_t(u64, (u64)cwnd + gain / cwnd, tp->snd_cwnd_clamp);
 	tp->snd_cwnd_cnt = 0;
 }
 
@@ -210,7 +210,7 @@ static void illinois_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 			return;
 	}
 	if (OPT(sk, as_linux))
-		illinois_linux_increase(tp, ca, acked);
+		illinois_linux_increase(tp, ca);
 	else
 		weir_increase(tp, &ca->credit, ca->alpha, acked);
 }

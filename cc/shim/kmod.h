@@ -38,7 +38,8 @@ static inline u8 weir_ca_state(const struct sock *sk)
 	return inet_csk(sk)->icsk_ca_state;
 }
 
-static inline u32 weir_random_below(const struct sock *sk, u32 n)
+/* Inline, because the kernel draws a byte for a constant up to 256, and a word for anything else. */
+static __always_inline u32 weir_random_below(const struct sock *sk, u32 n)
 {
 	(void)sk;
 	return get_random_u32_below(n);

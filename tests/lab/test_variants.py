@@ -76,9 +76,12 @@ def test_with_as_linux_the_kernels_is_followed_to_the_packet(kernel: Kernel, tmp
     assert state(made(tmp_path, cc, as_linux=1)) == state(made(tmp_path, f"linux:{cc}"))
 
 
-@pytest.mark.parametrize("cc", ["yeah", "bbr"])
-def test_without_that_option_the_kernels_is_followed_to_the_packet(kernel: Kernel, tmp_path: Path, cc: str) -> None:
-    assert state(made(tmp_path, cc)) == state(made(tmp_path, f"linux:{cc}"))
+@pytest.mark.parametrize(("cc", "ecn"), [("yeah", "false"), ("dctcp", "true")])
+def test_without_that_option_the_kernels_is_followed_to_the_packet(
+    kernel: Kernel, tmp_path: Path, cc: str, ecn: str
+) -> None:
+    changes = f"transport.ecn={ecn}"
+    assert state(made(tmp_path, cc, changes)) == state(made(tmp_path, f"linux:{cc}", changes))
 
 
 @pytest.mark.parametrize(("cc", "most"), [("cubic", 0.15), ("bic", 0.3)])

@@ -22,6 +22,8 @@ pub struct Nature {
     pub standard: &'static [(&'static str, i64)],
     /// Most packets that the window gains for an acknowledged one.
     pub fastest: u64,
+    /// The same with `as_linux`.
+    pub fastest_as_linux: u64,
     /// The share of the window that a loss keeps, where there is no queue: bounds.
     pub kept: (f64, f64),
     /// Acknowledged and lost packets do not set the window, so that nothing that the suite requires of a window applies.
@@ -30,18 +32,20 @@ pub struct Nature {
 
 /// The nature of the control `name`.
 pub fn nature(name: &str) -> Nature {
-    let usual = Nature { standard: &[], fastest: 1, kept: (0.45, 0.92), apart: false };
+    let usual = Nature { standard: &[], fastest: 1, fastest_as_linux: 1, kept: (0.45, 0.92), apart: false };
     match name {
         // Doubles the window every other round trip.
         "vegas" => Nature { standard: &[("every_other", 0)], ..usual },
         // Keeps what the path carried, which is all of it.
         "westwood" => Nature { kept: (0.45, 1.0), ..usual },
+        // Counts all packets that an acknowledgement covers, at the window that there is now.
+        "illinois" => Nature { fastest_as_linux: 1 << 30, ..usual },
         // Takes off what was lost, and no more.
         "relentless" => Nature { kept: (0.45, 1.0), ..usual },
         // Triples the window until n flows in slow start would have it.
         "multcp" => Nature { fastest: 2, ..usual },
         // Gains 2^rho - 1 packets for an acknowledged one; rho is 1 on the reference path.
-        "hybla" => Nature { standard: &[("rtt0", 1000)], fastest: 1 << 16, ..usual },
+        "hybla" => Nature { standard: &[("rtt0", 1000)], fastest: 1 << 16, fastest_as_linux: 1 << 16, ..usual },
         // A model of the path sets the window.
         "bbr" => Nature { apart: true, ..usual },
         // The window never changes.
@@ -62,7 +66,8 @@ impl Flow {
         cc.sock.tcp_mstamp_us = 1_000_000;
         cc.sock.is_cwnd_limited = 1;
         cc.init();
-        let Nature { fastest, apart, .. } = nature(algorithm.name());
+        let Nature { fastest, fastest_as_linux, apart, .. } = nature(algorithm.name());
+        let fastest = if options.get("as_linux") == Some(&1) { fastest_as_linux } else { fastest };
         Flow { cc, state_bytes: algorithm.describe().state_bytes as usize, fastest, apart }
     }
 
