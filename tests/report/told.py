@@ -135,7 +135,7 @@ class TheCell:
         where = dict(self.cell.factors)
         phase = "*" if self.plan["phases"] else None
         ways = ["direction"] if len(self.ways) > 1 and not by else []
-        return compute(self.run, name, by=[*where, *by, *ways], phase=phase, where=where or None)
+        return _computed(self.run, name, (*where, *by, *ways), phase, tuple(where.items()))
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class TheRun:
         usable = [c for c in self.run.cells if all((c.path / f"{table}.parquet").is_file() for table in needs)]
         part = Run(self.run.path, usable, self.run.manifest, ())
         ways = ["direction"] if any(len(cell.ways) > 1 for cell in self.cells) else []
-        return compute(part, name, by=[*part.factors, *ways, *more], phase=phase)
+        return _computed(part, name, (*part.factors, *ways, *more), phase)
 
     def last(self, name: str) -> list[dict[str, Any]]:
         """The values of a metric of all flows under test in the last phase, one for each combination of factors."""
@@ -164,8 +164,21 @@ class TheRun:
         if not usable:
             return []
         part = Run(self.run.path, usable, self.run.manifest, ())
-        found = compute(part, name, by=list(part.factors), phase=phases[-1]["name"] if phases else None)
+        found = _computed(part, name, tuple(part.factors), phases[-1]["name"] if phases else None)
         return found.drop_nulls("value").to_dicts()
+
+
+_KNOWN: dict[tuple[object, ...], pl.DataFrame] = {}
+
+
+def _computed(
+    run: Run, name: str, by: tuple[str, ...], phase: str | None, where: tuple[tuple[str, str], ...] = ()
+) -> pl.DataFrame:
+    """A metric of a run, computed once for both media."""
+    key = (run.path, tuple(cell.id for cell in run.cells), name, by, phase, where)
+    if key not in _KNOWN:
+        _KNOWN[key] = compute(run, name, by=list(by), phase=phase, where=dict(where) or None)
+    return _KNOWN[key]
 
 
 def buckets(frame: pl.DataFrame, width: int, values: dict[str, pl.Expr]) -> list[dict[str, float]]:

@@ -199,6 +199,7 @@ class RunView:
         self.cells = tuple(CellView(cell, self) for cell in self.run.cells)
         self.factors = _factors(self.run)
         self._summaries: dict[str, pl.DataFrame] = {}
+        self._by_entry: dict[str, pl.DataFrame] = {}
 
     def _readable(self, cell: Cell) -> bool:
         try:
@@ -301,13 +302,16 @@ class RunView:
         """The remaining factors: each combination of their values has a panel."""
         return tuple(f for f in self.swept if f not in (self.axis, self.series))
 
+    @cached_property
+    def entries(self) -> tuple[str, ...]:
+        """The workload entries of the flows under test."""
+        return tuple(dict.fromkeys(flow.group for cell in self.combinations for flow in cell.tested))
+
     def summary_by_entry(self, metric: str) -> pl.DataFrame:
         """As ``summary``, per workload entry, in the column ``group``."""
-        try:
-            return self._compute((metric,), ("group",))
-        except (MetricError, RunError) as error:
-            self.problems.append(f"metric {metric}: {error}")
-            return pl.DataFrame(schema=_NO_SUMMARY)
+        if metric not in self._by_entry:
+            self._by_entry[metric] = self._summarise(metric, ("group",))
+        return self._by_entry[metric]
 
     def summary(self, metric: str) -> pl.DataFrame:
         """A metric over all combinations of factors and all phases; see `weir.metrics.compute`.
@@ -318,9 +322,9 @@ class RunView:
             self._summaries[metric] = self._summarise(metric)
         return self._summaries[metric]
 
-    def _summarise(self, metric: str) -> pl.DataFrame:
+    def _summarise(self, metric: str, more: Sequence[str] = ()) -> pl.DataFrame:
         try:
-            return self._compute((metric,))
+            return self._compute((metric,), more)
         except (MetricError, RunError) as error:
             self.problems.append(f"metric {metric}: {error}")
             return pl.DataFrame(schema=_NO_SUMMARY)

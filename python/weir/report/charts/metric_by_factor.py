@@ -97,9 +97,8 @@ _MANY_ENTRIES = 6
 
 def values_of(run: RunView, metric: str, *, entries: bool) -> pl.DataFrame:
     """The defined values of a metric in every cell and phase; with ``entries``, of each of a few workload entries."""
-    found = run.summary_by_entry(metric) if entries else run.summary(metric)
-    if entries and not found.is_empty() and found["group"].n_unique() > _MANY_ENTRIES:
-        found = run.summary(metric)
+    each = entries and 1 < len(run.entries) <= _MANY_ENTRIES
+    found = run.summary_by_entry(metric) if each else run.summary(metric)
     return found.filter(pl.col("value").is_not_null())
 
 

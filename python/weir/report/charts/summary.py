@@ -102,7 +102,7 @@ def _draw(run: RunView, medium: Medium, figures: Sequence[Summarised] | None = N
     names = {"value": "value", "low": "95 % confidence, low", "high": "95 % confidence, high", "n": "repeats"}
     return Drawing(
         plain_spec(spec), {"summary": rows}, _say(panels), tuple(said), columns=columns,
-        panel_width=300, span=1 if len(parts) == 1 else 2, csv_names=names,
+        panel_width=220 if layout.x is None else 300, span=1 if len(parts) == 1 else 2, csv_names=names,
     )  # fmt: skip
 
 
@@ -215,7 +215,7 @@ def _dots(
     names = list(dict.fromkeys(frame["row"]))
     labels = alt.Axis(grid=True, labelExpr=relabel(names, 28), labelLimit=220 if medium.page else 110)
     y = alt.Y("row:N", sort=names, title=None, axis=labels, scale=alt.Scale(domain=names))
-    x = alt.X("value:Q", title=title, scale=scale, axis=alt.Axis(grid=True, tickCount=4))
+    x = alt.X("value:Q", title=title, scale=scale, axis=alt.Axis(grid=True, tickCount=4, labelSeparation=8))
     series = (("series:N", layout.colour.name),) if layout.colour else ()
     tips = tooltip(medium, ("row:N", "at"), *series, ("label:N", title), *_INTERVAL)
     layers: list[alt.Chart] = []
