@@ -320,6 +320,9 @@ def test_nothing_above_the_methods_knows_which_there_are() -> None:
 
 QUEUES_NAMED = {
     "plan/_types.py": "generated from the declarations of the elements",
+    "hosts/netem.py": "the kernel's shaper, by its name for tc",
+    "hosts/wiring.py": "the kernel's shaper, by its name for tc",
+    "methods/emul/_support.py": "the kernel's shaper, by its name for tc",
     "study/_draw.py": "draws queues for an experiment: which ones, how often and how large is its design",
 }
 """Where the name of a kind of queue may stand outside of :mod:`weir.queues`, and why."""

@@ -121,6 +121,50 @@ def test_a_mistake_is_named_at_its_place(classes: str, message: str) -> None:
     assert found.column > len("      queue: "), "a place within the queue"
 
 
+def test_a_shaper_and_a_policer_have_a_queue_inside() -> None:
+    made = queue_of("{tbf: {rate: 100Mbps, queue: 50packets}}")
+    inside = {"kind": "droptail", "limit": {"bytes": None, "packets": 50}}
+    assert made == {
+        "kind": "tbf",
+        "limit": {"bytes": 51 * 1538, "packets": None},
+        "rate_bps": 100_000_000,
+        "burst_bytes": 15_380,
+        "queue": inside,
+    }
+    made = queue_of("{police: {rate: 1Mbps, burst: 10kB, excess: 5kB, yellow: drop, queue: 50packets}}")
+    assert (made["burst_bytes"], made["excess_bytes"], made["drop_yellow"], made["queue"]) == (
+        10_000,
+        5_000,
+        True,
+        inside,
+    )
+    made = queue_of("{police_two_rate: {rate: 1Mbps, peak: 2Mbps, queue: codel}}")
+    assert (made["kind"], made["peak_bps"], made["peak_burst_bytes"]) == ("police", 2_000_000, 15_380)
+
+
+def test_a_shaper_may_be_around_classes_and_inside_of_one() -> None:
+    classes = "{a: {flows: gold, weight: 50%, queue: {tbf: {rate: 1Mbps}}}, b: {weight: 50%}}"
+    made = queue_of(f"{{tbf: {{rate: 100Mbps, queue: {{wrr: {{classes: {classes}}}}}}}}}")
+    a, _ = made["queue"]["classes"]
+    assert (a["members"]["flows"], a["queue"]["kind"]) == ([0, 1], "tbf")
+
+
+@pytest.mark.parametrize(
+    ("queue", "message"),
+    [
+        ("{tbf: {rate: 0}}", "at rate 0 nothing ever passes"),
+        ("{tbf: {rate: 1Mbps, burst: 100B}}", "a bucket of 100 bytes never holds a full packet"),
+        ("{police_two_rate: {rate: 2Mbps, peak: 1Mbps}}", "`peak` must not be below `rate`"),
+        ("{drr: {classes: {a: {quantum: 100B}}}}", "a quantum of 100 bytes is less than a full packet"),
+        ("{wfq: {classes: {a: {weight: 0%}}}}", "class `a` has weight 0"),
+        ("{police: {rate: 1Mbps, yellow: purple}}", "`purple` is not a value of `yellow`"),
+    ],
+)
+def test_a_mistake_in_a_shaper_is_named(queue: str, message: str) -> None:
+    (found,) = problems(queue)
+    assert message in found.message
+
+
 def test_schedulers_are_not_nested_without_end() -> None:
     queue = "10packets"
     for _ in range(5):

@@ -105,7 +105,9 @@ impl<P: Packet + Send> Qdisc<P> for AdmissionQueue<P> {
         let bytes = self.port.wire_bytes(&packet);
         self.counters.arrived(bytes);
         let arrival = Arrival { bytes, ecn_capable: packet.ecn_capable(), dscp: packet.dscp() };
-        let queue = Backlog { bytes: self.fifo.bytes(), packets: self.fifo.packets(), idle_since: self.idle_since };
+        // In a class, packets may wait while the link serves others: then the queue is not idle.
+        let idle_since = self.idle_since.filter(|_| self.fifo.packets() == 0);
+        let queue = Backlog { bytes: self.fifo.bytes(), packets: self.fifo.packets(), idle_since };
         let verdict = self.admission.admit(now, &arrival, &queue);
         match verdict {
             Verdict::Drop(reason) => {

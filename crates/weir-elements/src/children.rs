@@ -81,12 +81,24 @@ impl<P: Packet + Send> Children<P> {
         let bytes = self.port.wire_bytes(&packet);
         self.counters.arrived(bytes);
         if !self.limit.fits(bytes, self.bytes, self.packets) {
-            self.counters.dropped(bytes, DropReason::Overflow);
-            drops(packet, DropReason::Overflow);
-            return (class, Enqueued::Dropped);
+            return (class, self.drop(packet, bytes, drops));
         }
         let outcome = self.observe(class, drops, |queue, drops| queue.enqueue(now, packet, drops));
         (class, outcome)
+    }
+
+    /// Drops a packet that arrives.
+    pub fn refuse(&mut self, packet: P, drops: &mut Drops<'_, P>) -> Enqueued {
+        let bytes = self.port.wire_bytes(&packet);
+        self.counters.arrived(bytes);
+        self.drop(packet, bytes, drops)
+    }
+
+    #[cold]
+    fn drop(&mut self, packet: P, bytes: u32, drops: &mut Drops<'_, P>) -> Enqueued {
+        self.counters.dropped(bytes, DropReason::Overflow);
+        drops(packet, DropReason::Overflow);
+        Enqueued::Dropped
     }
 
     /// The size on the wire of a class's next packet, which it takes out of the class's queue: from then on the packet
@@ -190,6 +202,11 @@ impl<P: Packet + Send> Children<P> {
         waiting.filter_map(|class| self.queues[class].held_until(now)).min()
     }
 
+    /// The queue of the first class.
+    pub fn only(&self) -> &AnyQdisc<P> {
+        &self.queues[0]
+    }
+
     /// Classes, those of children counted one by one.
     pub fn classes(&self) -> u32 {
         self.count
@@ -220,6 +237,28 @@ pub(crate) fn next_bit(set: u64, from: usize) -> Option<usize> {
     let found = if ahead != 0 { ahead } else { set };
     (found != 0).then(|| found.trailing_zeros() as usize)
 }
+
+/// Implements the parts of [`Qdisc`] that a queue around a single other one takes from its field `children`.
+macro_rules! of_child {
+    () => {
+        fn bytes(&self) -> u64 {
+            self.children.bytes()
+        }
+        fn packets(&self) -> u64 {
+            self.children.packets()
+        }
+        fn counters(&self) -> &crate::Counters {
+            self.children.counters()
+        }
+        fn classes(&self) -> u32 {
+            self.children.only().classes()
+        }
+        fn class_of(&self, packet: &P) -> u32 {
+            self.children.only().class_of(packet)
+        }
+    };
+}
+pub(crate) use of_child;
 
 /// Implements the parts of [`Qdisc`] that a scheduler takes from its field `children`.
 macro_rules! of_children {

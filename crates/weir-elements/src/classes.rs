@@ -84,6 +84,10 @@ pub(crate) const QUEUE: Key = key(
 )
 .optional();
 
+/// The key `queue` of a queue around another one.
+pub(crate) const INSIDE: Key =
+    key("queue", "queue", Kind::Queue, "The queue inside, of any kind. Default: drop-tail of one BDP.").optional();
+
 /// The key `size` of a scheduler.
 pub(crate) const SIZE: Key = key(
     "size",
@@ -129,6 +133,30 @@ pub(crate) fn validate<C: ClassPlan>(classes: &[C], at: &str) -> Result<(), Faul
 /// Schedulers within one another, from these classes on.
 pub(crate) fn depth<C: ClassPlan>(classes: &[C]) -> usize {
     1 + classes.iter().map(|class| class.queue().depth()).max().unwrap_or(0)
+}
+
+/// The only class of a queue that has no classes itself: all packets.
+pub(crate) struct Only<'a> {
+    queue: &'a Queue,
+    members: Members,
+}
+
+impl<'a> Only<'a> {
+    pub fn new(queue: &'a Queue) -> Only<'a> {
+        Only { queue, members: Members { rest: true, ..Members::default() } }
+    }
+}
+
+impl ClassPlan for Only<'_> {
+    fn name(&self) -> &str {
+        "queue"
+    }
+    fn members(&self) -> &Members {
+        &self.members
+    }
+    fn queue(&self) -> &Queue {
+        self.queue
+    }
 }
 
 /// Finds the class of a packet.

@@ -7,7 +7,7 @@ use crate::{Packet, Port, QueuePlan};
 /// The reason for a drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DropReason {
-    /// The packet would have exceeded the limit of the queue.
+    /// The packet would have exceeded the limit of the queue, or the tokens of a policer.
     Overflow,
     /// A congestion signal of an active queue: RED and PIE at arrival, CoDel at departure.
     Early,

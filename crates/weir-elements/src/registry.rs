@@ -25,6 +25,8 @@ queues! {
         Prio = prio::PrioQueue;
         Drr = drr::DrrQueue;
         Wfq = wfq::WfqQueue;
+        Tbf = tbf::TbfQueue;
+        Police = police::PoliceQueue;
     }
 }
 

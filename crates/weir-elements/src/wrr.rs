@@ -25,6 +25,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weir_units::{Rate, Stream, Time};
 
+use crate::bucket::BitClock;
 use crate::children::{Children, next_bit, of_children};
 use crate::classes::{self, DSCP, FLOWS, Members, PORT, QUEUE, SIZE, WHOLE_PPM, class_plan};
 use crate::declare::{ElementInfo, Fault, Form, Kind, Place, QueuePlan, check, key};
@@ -236,39 +237,4 @@ impl<P: Packet + Send> Qdisc<P> for Wrr<P> {
     }
 
     of_children!();
-}
-
-/// The bits that a link could have sent, exactly.
-#[derive(Clone, Debug)]
-struct BitClock {
-    rate: Rate,
-    last: Time,
-    /// Remainder, in bits times 1e-9.
-    rest: u64,
-}
-
-const NS_PER_S: u64 = 1_000_000_000;
-
-impl BitClock {
-    fn new(rate: Rate) -> BitClock {
-        BitClock { rate, last: Time::ZERO, rest: 0 }
-    }
-
-    /// Whole bits since the last call.
-    #[inline]
-    fn advance(&mut self, now: Time) -> i64 {
-        let elapsed = now.since(self.last).0;
-        self.last = now;
-        let sum = elapsed.checked_mul(self.rate.0).and_then(|product| product.checked_add(self.rest));
-        let Some(sum) = sum else { return self.advance_far(elapsed) };
-        self.rest = sum % NS_PER_S;
-        (sum / NS_PER_S) as i64
-    }
-
-    #[cold]
-    fn advance_far(&mut self, elapsed: u64) -> i64 {
-        let sum = u128::from(elapsed) * u128::from(self.rate.0) + u128::from(self.rest);
-        self.rest = (sum % u128::from(NS_PER_S)) as u64;
-        i64::try_from(sum / u128::from(NS_PER_S)).unwrap_or(i64::MAX)
-    }
 }

@@ -124,6 +124,9 @@ def queue_classes(queue: Queue) -> tuple[tuple[str, int | None], ...]:
     A class whose queue is a scheduler too is replaced by that one's classes: ``outer.inner``. Shares are parts of a
     million; ``None``: the scheduler guarantees no share. Empty for a queue without classes.
     """
+    inside = getattr(queue, "queue", None)
+    if inside is not None:
+        return queue_classes(inside)  # a shaper has the classes of the queue inside
     found: list[tuple[str, int | None]] = []
     for one in getattr(queue, "classes", ()):
         weight: int | None = getattr(one, "weight_ppm", None)

@@ -49,6 +49,7 @@ __all__ = [
     "Phase",
     "PieQueue",
     "Plan",
+    "PoliceQueue",
     "PortReady",
     "PrioClass",
     "PrioQueue",
@@ -64,6 +65,7 @@ __all__ = [
     "Source",
     "Stack",
     "StartedReady",
+    "TbfQueue",
     "TcpTransport",
     "Trace",
     "Transfer",
@@ -396,8 +398,52 @@ class WfqQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="wfq"):
     """Hard limit over all classes."""
 
 
+class TbfQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="tbf"):
+    """Token-bucket shaper."""
+
+    burst_bytes: UInt64
+    """Size of the bucket, on the wire."""
+    limit: Limit
+    """Hard limit."""
+    queue: Queue
+    """The queue that is shaped."""
+    rate_bps: UInt64
+    """Rate at which the bucket fills, on the wire."""
+
+
+class PoliceQueue(Struct, frozen=True, kw_only=True, tag_field="kind", tag="police"):
+    """Policer (RFC 2697, RFC 2698)."""
+
+    burst_bytes: UInt64
+    """Size of the committed bucket, on the wire."""
+    drop_yellow: bool = False
+    """Whether yellow packets are dropped as well."""
+    excess_bytes: UInt64 = 0
+    """Size of the excess bucket of the single-rate meter, on the wire."""
+    limit: Limit
+    """Hard limit of the queue."""
+    peak_bps: UInt64 = 0
+    """Peak rate, on the wire; 0: the meter has a single rate."""
+    peak_burst_bytes: UInt64 = 0
+    """Size of the peak bucket of the two-rate meter, on the wire."""
+    queue: Queue
+    """The queue behind the meter."""
+    rate_bps: UInt64
+    """Committed rate, on the wire."""
+
+
 Queue: TypeAlias = (
-    DroptailQueue | RedQueue | CodelQueue | FqCodelQueue | PieQueue | WrrQueue | PrioQueue | DrrQueue | WfqQueue
+    DroptailQueue
+    | RedQueue
+    | CodelQueue
+    | FqCodelQueue
+    | PieQueue
+    | WrrQueue
+    | PrioQueue
+    | DrrQueue
+    | WfqQueue
+    | TbfQueue
+    | PoliceQueue
 )
 """A queue discipline."""
 

@@ -11,7 +11,7 @@ import importlib
 from functools import cache
 
 from weir.plan import Queue, kind_of
-from weir.queues._classes import children
+from weir.queues._classes import children, inner
 from weir.queues._declared import Element, Form, Key, elements
 from weir.queues._discipline import Discipline, Written
 
@@ -26,6 +26,7 @@ __all__ = [
     "children",
     "discipline",
     "elements",
+    "inner",
     "is_plain",
     "of",
 ]
@@ -40,6 +41,8 @@ QUEUES: dict[str, str] = {
     "prio": "weir.queues.prio:Prio",
     "drr": "weir.queues.drr:Drr",
     "wfq": "weir.queues.wfq:Wfq",
+    "tbf": "weir.queues.tbf:Tbf",
+    "police": "weir.queues.police:Police",
 }
 """Name of each queue that has a module, and the import path of its class."""
 

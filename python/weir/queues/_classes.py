@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from weir.queues._declared import Key, elements
 from weir.queues._discipline import Discipline, Written
 
-__all__ = ["MAX_DEPTH", "Scheduler", "check_weights", "children"]
+__all__ = ["MAX_DEPTH", "Around", "Scheduler", "check_weights", "children", "inner", "limit_bytes"]
 
 _CODE_POINTS = 64
 _MAX_CLASSES = 64
@@ -30,7 +30,7 @@ class Scheduler(Discipline):
             raise written.error("classes", f"schedulers within one another: {depth} deep; the limit is {MAX_DEPTH}")
         fields: dict[str, Any] = {"classes": classes}
         if written.values["size"] is None:
-            sizes = (_bytes(one["queue"]["limit"], written.packet_bytes) for one in classes)
+            sizes = (limit_bytes(one["queue"]["limit"], written.packet_bytes) for one in classes)
             fields["limit"] = {"bytes": sum(sizes), "packets": None}
         return fields
 
@@ -55,6 +55,31 @@ def _is_rest(written: Written) -> bool:
     return not any(written.values[key] for key in ("dscp", "flows", "port"))
 
 
+class Around(Discipline):
+    """A queue around a single other one, with token buckets."""
+
+    buckets: ClassVar[tuple[str, ...]] = ()
+    """Keys of the buckets' sizes."""
+
+    def fields(self, written: Written) -> Mapping[str, Any]:
+        if written.values["rate"] == 0:
+            raise written.error("rate", "at rate 0 nothing ever passes; expected a rate above 0")
+        for key in self.buckets:
+            if key in written.values and (size := written.size_bytes(key)) < written.packet_bytes:
+                message = f"a bucket of {size} bytes never holds a full packet ({written.packet_bytes} bytes)"
+                raise written.error(key, message)
+        self.check(written)
+        fields: dict[str, Any] = {"queue": written.queue("queue")}
+        if written.values["size"] is None:
+            # One packet may be outside of the queue already.
+            size = limit_bytes(fields["queue"]["limit"], written.packet_bytes) + written.packet_bytes
+            fields["limit"] = {"bytes": size, "packets": None}
+        return fields
+
+    def check(self, written: Written) -> None:
+        """Reports what only this kind of queue refuses."""
+
+
 def check_weights(written: Written, classes: Mapping[str, Written]) -> None:
     """Refuses weights of more than the whole link."""
     total = sum(one.values["weight"] for one in classes.values())
@@ -68,12 +93,18 @@ def children(queue: Any) -> tuple[Any, ...]:
     return tuple(found)
 
 
+def inner(queue: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The queue that a shaper of a plan has inside; ``None`` for other queues."""
+    return queue.get("queue")
+
+
 def _depth(queue: Mapping[str, Any]) -> int:
-    found = children(queue)
-    return 1 + max(_depth(one["queue"]) for one in found) if found else 0
+    within = [one["queue"] for one in children(queue)]
+    within += [queue["queue"]] if inner(queue) is not None else []
+    return 1 + max(map(_depth, within)) if within else 0
 
 
-def _bytes(limit: Mapping[str, Any], packet: int) -> int:
+def limit_bytes(limit: Mapping[str, Any], packet: int) -> int:
     """A limit in bytes, for packets of at most ``packet`` bytes."""
     sizes: list[int] = [limit["packets"] * packet] if limit["packets"] is not None else []
     sizes += [limit["bytes"]] if limit["bytes"] is not None else []

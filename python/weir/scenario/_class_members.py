@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from weir import queues
 from weir.language.problem import Log, Mark, choose
-from weir.language.spec import Spec
 
 from ._network import Link, Network
 from ._selector import Selector
@@ -22,13 +21,21 @@ def assign_members(net: Network, links: Sequence[dict[str, Any]], flows: Sequenc
     """Writes the flows of each class into the plans of ``links``, and remarks on classes that no flow uses."""
     traffic = _Traffic()
     for index, (link, plan) in enumerate(zip(net.links, links, strict=True)):
-        if queues.children(plan["queue"]) and isinstance(link.queue, Spec):
+        spec, queue = _unwrapped(link.queue, plan["queue"])
+        if queues.children(queue):
             ways = [_way(number, flow, index) for number, flow in enumerate(flows)]
             crossing = [one for one in ways if one is not None]
-            _Assignment(net, link, flows, log, traffic).assign(link.queue, plan["queue"], crossing, "")
+            _Assignment(net, link, flows, log, traffic).assign(spec, queue, crossing, "")
     for mark, (name, where, used) in traffic.classes.items():
         if not used:
             log.warn(mark, f"class `{name}` of link `{where}` has no traffic: no flow of it crosses the link")
+
+
+def _unwrapped(spec: Any, plan: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """A queue, without the shapers around it."""
+    while (within := queues.inner(plan)) is not None:
+        spec, plan = spec.queue, cast(dict[str, Any], within)
+    return spec, plan
 
 
 @dataclass(frozen=True)
@@ -67,9 +74,9 @@ class _Assignment:
     log: Log
     traffic: _Traffic
 
-    def assign(self, spec: Spec, plan: dict[str, Any], crossing: Sequence[_Crossing], outer: str) -> None:
+    def assign(self, spec: Any, plan: dict[str, Any], crossing: Sequence[_Crossing], outer: str) -> None:
         """The classes of the scheduler ``spec``, into which ``crossing`` goes."""
-        given: Mapping[str, Spec] = getattr(spec, "classes")  # noqa: B009 - made from the element's declaration
+        given: Mapping[str, Any] = spec.classes
         taken: dict[int, str] = {}
         for (name, one), made in zip(given.items(), plan["classes"], strict=True):
             chosen = self._chosen(one, crossing)
@@ -83,9 +90,9 @@ class _Assignment:
         for (name, one), made in zip(given.items(), plan["classes"], strict=True):
             mine = [way for way in crossing if _class_of(way, plan["classes"], taken) == name]
             self.traffic.note(one.mark, outer + name, self.link.name, bool(mine))
-            queue = one.queue if hasattr(one, "queue") else None
-            if queue is not None and queues.children(made["queue"]):
-                self.assign(queue, made["queue"], mine, f"{outer}{name}.")
+            inside, queue = _unwrapped(one.queue, made["queue"])
+            if queues.children(queue):
+                self.assign(inside, queue, mine, f"{outer}{name}.")
 
     def _chosen(self, spec: Any, crossing: Sequence[_Crossing]) -> set[int]:
         """The flows that the class names, by themselves or by the link over which they come."""

@@ -72,7 +72,7 @@ class _Written:
     def queue(self, key: str) -> dict[str, Any]:
         spec = getattr(self.spec, key)
         if spec is None:
-            self.log.info(self.spec.mark, "this class has no `queue` and gets a drop-tail queue of 1bdp")
+            self.log.info(self.spec.mark, "there is no `queue` here; it is a drop-tail queue of 1bdp")
             spec = sized(Amount(Fraction(1), "bdp"), self.spec.mark)
         return _spec_plan(_Written(spec, self.link, self.rtt, self.log))
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 from weir.language.problem import Enough, Invalid, Log, Mark, Problem, choose
 from weir.language.tree import MAX_BYTES, Map, Node, Scalar, describe, read
-from weir.queues import children, elements
+from weir.queues import children, elements, inner
 
 from ._claims import Expectation, Unjudged, Values, Version, expectations, read_check
 from ._compile import Context, compile_plan
@@ -425,9 +425,12 @@ _RANDOM = frozenset(one.name for one in elements() if one.random)
 """Elements of a plan that draw random numbers during the run."""
 
 
-def _with_children(queue: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _with_children(queue: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """A queue of a plan, and the queues of its classes."""
     yield queue
+    within = inner(queue)
+    if within is not None:
+        yield from _with_children(within)
     for one in children(queue):
         yield from _with_children(one["queue"])
 

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 use weir_elements::plan::{
-    CodelQueue, DroptailQueue, DrrQueue, FqCodelQueue, PieQueue, PrioQueue, RedQueue, WfqQueue, WrrQueue,
+    CodelQueue, DroptailQueue, DrrQueue, FqCodelQueue, PieQueue, PoliceQueue, PrioQueue, RedQueue, TbfQueue, WfqQueue,
+    WrrQueue,
 };
 use weir_elements::{CodelParams, DrrClass, Limit, Mark, Members, PrioClass, Queue, RedCurve, WfqClass, WrrClass};
 use weir_elements::{DropReason, Port, Qdisc, Transmitter};
@@ -105,8 +106,45 @@ fn wfq(child: impl Strategy<Value = Queue> + Clone) -> impl Strategy<Value = Que
     })
 }
 
+/// A shaper above or below the rate of the [`port`].
+fn tbf(child: impl Strategy<Value = Queue>) -> impl Strategy<Value = Queue> {
+    (shared_limit(), 1_000_003u64..200_000_000, 100u64..20_000, child).prop_map(
+        |(limit, rate_bps, burst_bytes, queue)| {
+            Queue::Tbf(TbfQueue { limit, rate_bps, burst_bytes, queue: Box::new(queue) })
+        },
+    )
+}
+
+/// A policer with either meter, above or below the load of the [`arrivals`].
+fn police(child: impl Strategy<Value = Queue>) -> impl Strategy<Value = Queue> {
+    let peak = prop_oneof![Just(0u64), 0u64..200_000_000];
+    let meter = (1_000_003u64..200_000_000, 100u64..20_000, 0u64..20_000, peak, any::<bool>());
+    (shared_limit(), meter, child).prop_map(|(limit, (rate_bps, burst_bytes, second, above, drop_yellow), queue)| {
+        let (excess_bytes, peak_burst_bytes) = if above == 0 { (second, 0) } else { (0, second + 1) };
+        let peak_bps = if above == 0 { 0 } else { rate_bps + above };
+        let queue = Box::new(queue);
+        Queue::Police(PoliceQueue {
+            limit,
+            rate_bps,
+            burst_bytes,
+            excess_bytes,
+            peak_bps,
+            peak_burst_bytes,
+            drop_yellow,
+            queue,
+        })
+    })
+}
+
 fn scheduler(child: impl Strategy<Value = Queue> + Clone) -> impl Strategy<Value = Queue> {
-    prop_oneof![wrr(child.clone()), prio(child.clone()), drr(child.clone()), wfq(child)]
+    prop_oneof![
+        wrr(child.clone()),
+        prio(child.clone()),
+        drr(child.clone()),
+        wfq(child.clone()),
+        tbf(child.clone()),
+        police(child)
+    ]
 }
 
 /// Every queue, and schedulers whose classes have any queue, other schedulers too.

@@ -6,6 +6,7 @@ mod equivalence;
 mod parameters;
 mod registry;
 mod schedulers;
+mod shapers;
 #[path = "../../src/testing.rs"]
 mod testing;
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use weir_elements::plan::{DroptailQueue, DrrQueue, PrioQueue, WfqQueue, WrrQueue};
+use weir_elements::plan::{DroptailQueue, DrrQueue, PrioQueue, RedQueue, TbfQueue, WfqQueue, WrrQueue};
 use weir_elements::{
-    AnyQdisc, DrrClass, Limit, Members, Port, PrioClass, Qdisc, Queue, Transmitter, WfqClass, WrrClass,
+    AnyQdisc, DrrClass, Limit, Mark, Members, Port, PrioClass, Qdisc, Queue, RedCurve, Transmitter, WfqClass, WrrClass,
 };
 use weir_units::{Rate, Stream, Time};
 
@@ -179,6 +179,57 @@ mod weighted_round_robin {
             assert_eq!(bench.send().map(|packet| packet.dscp), Some(AF));
             assert_eq!(bench.sent_points(2), [0, 0]);
         }
+    }
+
+    #[test]
+    fn a_class_that_is_held_back_leaves_the_link_to_the_others() {
+        let mut classes = vec![wrr_class(&[AF], 90, true), wrr_class(&[], 10, false)];
+        classes[0].queue = Queue::Tbf(TbfQueue {
+            limit: NO_LIMIT,
+            rate_bps: 100_000_000,
+            burst_bytes: 1538,
+            queue: Box::new(droptail(1000)),
+        });
+        let mut bench = Bench::new(&wrr(classes));
+        let sent = bench.backlogged(10_000, &[(AF, 1500), (0, 1500)]);
+        assert!(sent[0].abs_diff(1_538_000) <= 3 * 1538, "a tenth of the link for the shaper: {sent:?}");
+    }
+
+    /// RED before both classes, with a filter that follows the queue within some packets.
+    fn with_red() -> Bench {
+        let curve = RedCurve { dscp_from: 0, dscp_to: 63, min_bytes: 20_000, max_bytes: 60_000, max_p: 1.0 };
+        let limit = Limit { bytes: None, packets: Some(1000) };
+        let red = RedQueue { limit, curves: vec![curve], weight: 0.2, gentle: false, mark: Mark::Drop };
+        let mut classes = vec![wrr_class(&[AF], 50, true), wrr_class(&[], 50, false)];
+        classes.iter_mut().for_each(|class| class.queue = Queue::Red(red.clone()));
+        Bench::new(&wrr(classes))
+    }
+
+    /// Packets of a class that are dropped when `packets` of them arrive at once.
+    fn dropped(bench: &mut Bench, dscp: u8, packets: u32) -> u64 {
+        let before = bench.queue.counters().dropped_packets();
+        bench.offer(dscp, 1500, packets);
+        bench.queue.counters().dropped_packets() - before
+    }
+
+    #[test]
+    fn red_in_a_class_sees_the_queue_of_its_class_only() {
+        let mut bench = with_red();
+        assert!(dropped(&mut bench, 0, 200) > 100, "the queue of this class is long");
+        assert_eq!(dropped(&mut bench, AF, 10), 0, "that of the other is not");
+    }
+
+    /// A class without packets is idle, however busy the link is with the others: its average decays.
+    #[test]
+    fn red_in_a_class_ages_while_the_link_serves_others() {
+        let mut bench = with_red();
+        assert!(dropped(&mut bench, 0, 200) > 100, "the average is high");
+        while bench.send().is_some() {}
+        for _ in 0..5_000 {
+            bench.offer(AF, 1500, 1);
+            bench.send();
+        }
+        assert_eq!(dropped(&mut bench, 0, 10), 0, "its queue was empty for long");
     }
 
     #[test]
