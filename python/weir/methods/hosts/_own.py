@@ -18,7 +18,7 @@ from weir.hosts.session import Session
 from weir.hosts.wiring import FIRST_PORT, card, mtu
 from weir.methods import MethodError
 from weir.methods.hosts._emulator import FIRST, LOOSE, PROGRAM, QUEUE, device
-from weir.methods.hosts._fleet import Member
+from weir.methods.hosts._fleet import Member, together
 from weir.methods.hosts._settings import peers
 from weir.plan import Plan
 
@@ -42,8 +42,7 @@ class Own:
         self._plan = plan
         self._members = members
         self._peers = peers(plan)
-        for host, others in self._peers.items():
-            _ask(members[host], [members[peer] for peer in others])
+        together(lambda host: _ask(members[host], [members[peer] for peer in self._peers[host]]), self._peers)
 
     @property
     def ways(self) -> dict[int, dict[str, str]]:
@@ -71,8 +70,7 @@ class Own:
 
     def deploy(self) -> None:
         """Brings the emulator to the nodes."""
-        for member in self._members.values():
-            _program(member)
+        together(_program, self._members.values())
 
     def start(self, session: Session, document: Mapping[str, Any]) -> list[tuple[Member, Process, dict[str, Any]]]:
         """Starts the emulators, and waits until packets pass; each with its node and job."""
