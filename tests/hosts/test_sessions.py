@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections import defaultdict
@@ -147,6 +148,8 @@ def test_a_process_that_says_nothing_has_failed_long_before_the_end(monkeypatch:
         for _ in session.frames_by(begin_s + 1000.0, lambda: None, fail, begin_s):
             pass
         assert time.monotonic() - begin_s < _GRACE_S
+        assert silent._process.wait(_GRACE_S) == -signal.SIGKILL, "it would not notice the end of its input"
+        assert chatty._process.poll() is None
     assert failed == [
         "silent says nothing for 1 s: it was stopped, or its node is busy",
         "chatty did not end in time",

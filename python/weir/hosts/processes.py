@@ -79,6 +79,10 @@ class Process:
         words = "\n".join(self._errors)
         return ProcessError(f"{self.name} {reason or ended}" + (f":\n{words}" if words and not reason else ""))
 
+    def kill(self) -> None:
+        """Ends it at once, if it still runs: it may have been stopped, and would not notice the end of its input."""
+        self._process.kill()
+
     def close(self) -> None:
         """Ends it: by the end of its input, by force if that does not help."""
         with contextlib.suppress(OSError):

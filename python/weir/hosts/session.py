@@ -219,8 +219,10 @@ class Session:
 
 
 def _require_life(process: Process, heard_s: float, deadline_s: float) -> None:
-    """Raises ProcessError for a process that has said nothing for too long, or should have ended."""
+    """Raises ProcessError for a process that should have ended, or has been silent for too long: this one is killed."""
     if time.monotonic() >= deadline_s:
         raise process.failure("did not end in time")
     if time.monotonic() >= heard_s + _SILENT_S:
-        raise process.failure(f"says nothing for {_SILENT_S:g} s: it was stopped, or its node is busy")
+        error = process.failure(f"says nothing for {_SILENT_S:g} s: it was stopped, or its node is busy")
+        process.kill()
+        raise error
