@@ -56,7 +56,7 @@ topology:
   dumbbell:
     pairs: 2
     access: {rate: 1Gbps}
-    bottleneck: {rate: 1Gbps, queue: 1000packets}
+    bottleneck: {rate: 100Mbps, queue: 1000packets}
     rtt: 18ms
 transport: {cc: "linux:reno", stack: linux, buffers: 1MB, ecn: true, initial_window: 4}
 workload:
