@@ -63,6 +63,12 @@ impl<T: Copy + Default> Ring<T> {
         (!self.is_empty()).then(|| self.slot(self.tail.wrapping_sub(1)))
     }
 
+    /// The record that follows `before` older ones.
+    #[inline]
+    pub fn get(&self, before: usize) -> Option<&T> {
+        (before < self.len()).then(|| self.slot(self.head.wrapping_add(before)))
+    }
+
     /// Adds a record.
     #[inline(always)]
     pub fn push(&mut self, record: T) {
@@ -185,6 +191,7 @@ mod tests {
                 }
                 prop_assert!(ring.iter().eq(&oracle));
                 prop_assert_eq!(ring.front(), oracle.front());
+                prop_assert_eq!(ring.get(count), oracle.get(count));
                 prop_assert_eq!(ring.back(), oracle.back());
                 prop_assert_eq!(ring.len(), oracle.len());
             }

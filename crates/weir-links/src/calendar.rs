@@ -153,11 +153,17 @@ impl Calendar {
     }
 
     /// Makes a source due at `at` unless it is due earlier.
-    #[inline]
+    #[inline(always)]
     pub fn set_earlier(&mut self, slot: u32, at: Time) {
+        // Most deadlines are later: the call is worth its while only for the others.
         if self.key(slot, at) < self.tree[self.places[slot as usize].leaf as usize] {
-            self.set(slot, at);
+            self.set_out_of_line(slot, at);
         }
+    }
+
+    #[inline(never)]
+    fn set_out_of_line(&mut self, slot: u32, at: Time) {
+        self.set(slot, at);
     }
 }
 

@@ -11,6 +11,8 @@ use weir_units::Time;
 #[derive(Default)]
 pub(crate) struct LocalQueue {
     departures: Ring<(Time, u32)>,
+    /// The bytes of each packet whose departure is known, if all have the same; else 0.
+    size: u32,
     /// Bytes whose departures are not known yet.
     waiting: u64,
     bytes: u64,
@@ -25,7 +27,7 @@ impl LocalQueue {
         if self.departures.is_full() {
             self.expire(now);
         }
-        self.departures.push((departure, bytes));
+        self.departs(departure, bytes);
         self.bytes += u64::from(bytes);
     }
 
@@ -52,7 +54,7 @@ impl LocalQueue {
     /// Sets the departure of a packet that waited; true if the sender must wake then.
     pub fn started(&mut self, departure: Time, bytes: u32) -> bool {
         self.waiting -= u64::from(bytes);
-        self.departures.push((departure, bytes));
+        self.departs(departure, bytes);
         self.wake_below.take_if(|left| self.waiting <= *left).is_some()
     }
 
@@ -60,6 +62,14 @@ impl LocalQueue {
     pub fn dropped(&mut self, bytes: u32) {
         self.waiting -= u64::from(bytes);
         self.bytes -= u64::from(bytes);
+    }
+
+    #[inline]
+    fn departs(&mut self, departure: Time, bytes: u32) {
+        if self.size != bytes {
+            self.size = if self.departures.is_empty() { bytes } else { 0 };
+        }
+        self.departures.push((departure, bytes));
     }
 
     /// Removes the packets that have departed by `now`.
@@ -78,16 +88,23 @@ impl LocalQueue {
     /// depends on packets that wait; [`LocalQueue::started`] reports it then.
     fn block(&mut self, limit: u64, quantum: u64) -> Time {
         let enough = limit.saturating_sub(1).min(self.bytes.saturating_sub(quantum));
-        let mut left = self.bytes;
-        self.wake_below = None;
-        for &(departure, bytes) in self.departures.iter() {
-            left -= u64::from(bytes);
-            if left <= enough {
-                return departure;
-            }
+        let last = self.last_before(self.bytes - enough);
+        self.wake_below = if last.is_none() { Some(enough) } else { None };
+        last.unwrap_or(Time::MAX)
+    }
+
+    /// The instant at which `bytes` have departed; none if it is not known. `bytes` is not 0.
+    fn last_before(&self, bytes: u64) -> Option<Time> {
+        if self.size > 0 {
+            let packets = bytes.div_ceil(u64::from(self.size));
+            return self.departures.get(packets as usize - 1).map(|(departure, _)| *departure);
         }
-        self.wake_below = Some(enough);
-        Time::MAX
+        let mut departed = 0;
+        let mut reached = self.departures.iter().skip_while(|(_, size)| {
+            departed += u64::from(*size);
+            departed < bytes
+        });
+        reached.next().map(|(departure, _)| *departure)
     }
 
     /// Whether `sender` may add a packet; if not, sets `wake` to the instant at which it may.
@@ -129,6 +146,37 @@ impl Room<'_> {
     pub fn take(&mut self, now: Time, departure: Time, bytes: u32) {
         if self.limit < u64::MAX {
             self.queue.push(now, departure, bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Packets of one size and of several: the packet with which so many bytes have departed, by adding them up.
+        #[test]
+        fn bytes_have_departed_with_the_packet_that_completes_them(
+            sizes in proptest::collection::vec(proptest::sample::select(vec![1500, 1500, 1500, 576]), 1..40),
+            gone in 0usize..40,
+            bytes in 1u64..70_000,
+        ) {
+            let mut queue = LocalQueue::default();
+            for (place, size) in (1..).zip(&sizes) {
+                queue.push(Time::ZERO, Time(place), *size);
+            }
+            queue.expire(Time(gone as u64));
+            let left = sizes.iter().enumerate().skip(gone);
+            let sums = left.scan(0, |sum, (place, size)| {
+                *sum += u64::from(*size);
+                Some((*sum, Time(place as u64 + 1)))
+            });
+            let expected = sums.clone().find(|(sum, _)| *sum >= bytes).map(|(_, at)| at);
+            prop_assert_eq!(queue.last_before(bytes), expected);
+            prop_assert_eq!(queue.bytes, sums.last().map_or(0, |(sum, _)| sum));
         }
     }
 }

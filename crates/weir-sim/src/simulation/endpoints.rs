@@ -14,7 +14,7 @@ const SYN_BYTES: u32 = 60;
 
 impl Simulation {
     /// Delivers a packet at the end of its route.
-    #[inline]
+    #[inline(always)]
     pub(super) fn deliver(&mut self, packet: Packet) {
         if let Some(watch) = &mut self.watch {
             watch.received(self.now, &packet);
