@@ -132,12 +132,10 @@ static void hybla_avoid(struct sock *sk, struct hybla *ca, u32 acked)
 	hybla_grow(tp, ca, squared, tp->snd_cwnd, tp->snd_cwnd_clamp, acked);
 }
 
-/* As Linux: 2^(k/8), 1/128. */
+/* As Linux: 2^(k/8), 1/128; a byte for each k, because a loader finds no table that is static. */
 static u32 hybla_linux_fraction(u32 eighths)
 {
-	static const u32 powers[] = {128, 139, 152, 165, 181, 197, 215, 234};
-
-	return powers[eighths & 7];
+	return (0xead7c5b5a5988b80ULL >> (eighths & 7) * 8) & 0xff;
 }
 
 /* As Linux: for each acknowledgement, whatever it covers; fractions of a packet are kept in 1/128. */
