@@ -151,6 +151,7 @@ class _Sweep:
     text = "title: scaling\n"
     file = "benches/run.py"
     expect = ()
+    summary = ()
 
     def __init__(self, shorter: float) -> None:
         self._cells = [_SweepCell(CASES[0], n, shorter / 2) for n in range(8)]
