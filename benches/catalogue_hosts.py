@@ -1,6 +1,6 @@
 """Executes the catalogue's real-time versions by several methods, among them ``hosts`` on test beds of this machine:
 
-    sudo .venv/bin/python benches/catalogue_hosts.py --table docs/validation/hosts.md     all scenarios, an hour
+    sudo .venv/bin/python benches/catalogue_hosts.py --table catalogue-hosts.md           all scenarios, an hour
     sudo .venv/bin/python benches/catalogue_hosts.py demo E6/completion-time --times 1    two of them
     sudo .venv/bin/python benches/catalogue_hosts.py examples/my.yaml                     a scenario of one's own
     sudo .venv/bin/python benches/catalogue_hosts.py E2/congestion-collapse --emulator    with its own topology
