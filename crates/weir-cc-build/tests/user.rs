@@ -252,7 +252,7 @@ fn files_that_are_no_congestion_controls_are_refused() {
         ("int other;", "all flows would share its variables: other"),
         ("const int other = 1;", "was not built by `weir cc build`"),
         ("const unsigned weir_cc_abi = 4711;", "interface version 4711"),
-        ("const unsigned weir_cc_abi = 3;", "registers no congestion control"),
+        (&format!("const unsigned weir_cc_abi = {};", weir_cc::ABI), "registers no congestion control"),
     ] {
         let source = folder.path().join("other.c");
         fs::write(&source, text_of_c).expect("writable");
