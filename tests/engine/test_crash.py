@@ -103,7 +103,8 @@ def test_interrupted_workers_end_at_once_and_nothing_is_left_over(tmp_path: Path
     _, errors = process.communicate(timeout=HANG_S)
     assert process.returncode == 1
     assert "Interrupted: interrupted; " in errors
-    assert "of 3 cells were finished and are kept" in errors
+    kept = "1 of 3 cells were finished and are kept" if (out / "cells" / "c0").exists() else "nothing is kept"
+    assert kept in errors
     assert not any(alive(pid) for pid in workers)
     assert leftovers(out) == []
     assert not (out / "manifest.json").exists()

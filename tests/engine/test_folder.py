@@ -87,7 +87,8 @@ def test_a_run_that_is_interrupted_in_its_first_cell_leaves_nothing(tmp_path: Pa
     while not list(tmp_path.glob("new/r/.partial/c0-*")) and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(number)
-    process.communicate(timeout=_HANG_S)
+    _, errors = process.communicate(timeout=_HANG_S)
+    assert "interrupted; no cell was finished, and nothing is kept. Run the same command again to start anew" in errors
     assert tree(tmp_path) == {}
 
 

@@ -256,10 +256,7 @@ def _execute(state: _State, executor: methods.Method, method: str, place: Worker
         except KeyboardInterrupt:
             # Not the tally's count: a cell may be complete whose message has not arrived yet.
             kept = sum(state.folder.finished(job.cell.id) is not None for job in state.waiting)
-            raise Interrupted(
-                f"interrupted; {kept} of {tally.total} cells were finished and are kept. "
-                "Run the same command again to continue"
-            ) from None
+            raise Interrupted(f"interrupted; {_said_of_kept(state, kept, tally)}") from None
         finally:
             state.folder.remove_partial()
 
@@ -294,6 +291,17 @@ def _take(message: Message, state: _State, tally: Tally, display: Display) -> No
             display.note(message["text"])
         case "broken":
             raise message["error"]
+
+
+def _said_of_kept(state: _State, kept: int, tally: Tally) -> str:
+    """What an interruption leaves, and what the same command does next. A new run without a cell is removed."""
+    if kept:
+        return f"{kept} of {tally.total} cells were finished and are kept. Run the same command again to continue"
+    if state.folder.replaces:
+        return "no cell had begun, and the run before is kept. Run the same command again to start anew"
+    if state.manifests:
+        return "no further cell was finished, and those from before are kept. Run the same command again to continue"
+    return "no cell was finished, and nothing is kept. Run the same command again to start anew"
 
 
 def _lost(message: Message, tally: Tally) -> str:
