@@ -99,7 +99,7 @@ def test_roles_of_a_plan() -> None:
 @pytest.mark.parametrize(
     ("roles", "expected"),
     [
-        ("{sources: 'A[1]', sinks: B}", ["4:18: `sources` has 2 hosts in this scenario, but 1 nodes"]),
+        ("{sources: 'A[1]', sinks: B}", ["4:18: `sources` has 2 hosts in this scenario, but 1 node"]),
         ("{source: A, sinks: B}", ["4:17: `source` is not a role of this scenario; did you mean `sources`?"]),
         ("{'sources[3]': A, sinks: B}", ["4:23: `sources[3]`: `sources` has the hosts 0 to 2 in this scenario"]),
         (

@@ -88,4 +88,4 @@ def test_a_mistake_has_one_location_where_it_is(weir: Weir, files: tuple[Path, P
     ran = weir("check", scenario, "--on", inventory)
     assert ran.code == 2
     (line,) = [line for line in ran.out.splitlines() if "sinks" in line]
-    assert line == f"{inventory}:6:10: `sinks` has 2 hosts in this scenario, but 1 nodes"
+    assert line == f"{inventory}:6:10: `sinks` has 2 hosts in this scenario, but 1 node"

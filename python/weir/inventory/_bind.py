@@ -57,6 +57,10 @@ def bind(inventory: Inventory, plan: Plan) -> dict[int, Node]:
     return dict(sorted(binding.bound.items()))
 
 
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 class _Binding:
     """Nodes by host, and what is wrong with them."""
 
@@ -80,7 +84,8 @@ class _Binding:
         nodes = [node for part in role.parts for node in self.inventory.nodes_of(part)]
         needed = max((number + 1 for number, host in enumerate(members) if host in self.used), default=0)
         if len(nodes) < needed:
-            self.refuse(role, f"`{role.name}` has {needed} hosts in this scenario, but {len(nodes)} nodes")
+            has, given = _counted(needed, "host"), _counted(len(nodes), "node")
+            self.refuse(role, f"`{role.name}` has {has} in this scenario, but {given}")
         for host, node in zip(members, nodes, strict=False):
             self.put(role, host, node)
 
