@@ -16,6 +16,7 @@ from weir.archive import ArchiveError, pack, unpack
 CONTENT = {
     "scenario.yaml": b"title: x\n",
     "manifest.json": b"{}",
+    "cells/0000-r0/manifest.json": b"{}",
     "cells/0000-r0/plan.json": b"{}",
     "cells/0000-r0/environment/a1.json": b"[1]",
     "cells/0000-r0/empty": b"",
@@ -74,6 +75,15 @@ def test_what_is_no_run_is_not_archived(tmp_path: Path) -> None:
     with pytest.raises(ArchiveError, match=r"no scenario\.yaml"):
         pack(tmp_path / "x", tmp_path / "a.tar.gz")
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+@pytest.mark.parametrize("left", [{"scenario.yaml"}, {"scenario.yaml", "cells/0000-r0/plan.json"}])
+def test_a_run_without_a_complete_cell_is_not_archived(run: Path, tmp_path: Path, left: set[str]) -> None:
+    for name in CONTENT.keys() - left:
+        (run / name).unlink()
+    with pytest.raises(ArchiveError, match="my-run has no cell that is complete"):
+        pack(run, tmp_path / "a.tar.gz")
+    assert [path.name for path in tmp_path.iterdir()] == ["my-run"]
 
 
 def test_a_link_in_a_run_is_refused(run: Path, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def pack(run: Path, archive: Path) -> int:
     """Writes the run in the folder ``run`` to the file ``archive``; returns the number of its files.
 
     Raises:
-        ArchiveError: the folder holds no run.
+        ArchiveError: the folder holds no run, or one without a cell.
         weir._inside.InsideError: something in it is neither a plain file nor a folder.
         OSError: a file cannot be read, or the archive not be written.
     """
@@ -44,6 +44,11 @@ def pack(run: Path, archive: Path) -> int:
     with Folder(run) as folder:
         if not folder.expect("scenario.yaml", FILE):
             raise ArchiveError(f"{run} holds no run: it has no scenario.yaml")
+        if not _has_cell(folder):
+            raise ArchiveError(
+                f"{run} has no cell that is complete, so there is nothing to archive; the command that made the run "
+                "continues it"
+            )
         about: dict[str, Any] = {
             "format": FORMAT,
             "weir": weir.__version__,
@@ -63,6 +68,19 @@ def pack(run: Path, archive: Path) -> int:
             with contextlib.suppress(FileNotFoundError):
                 temporary.unlink()
     return len(about["files"])
+
+
+def _has_cell(run: Folder) -> bool:
+    """Whether a cell has its manifest, without which no run can be opened."""
+    if run.kind("cells") != FOLDER:
+        return False
+    with run.inner("cells") as cells:
+        for name in cells.names():
+            if cells.kind(name) == FOLDER:
+                with cells.inner(name) as cell:
+                    if cell.kind("manifest.json") == FILE:
+                        return True
+    return False
 
 
 def unpack(archive: Path, to: Path | None = None) -> Path:
