@@ -392,3 +392,27 @@ def test_a_task_is_shown_as_what_became_of_it(weir: Weir, tmp_path: Path) -> Non
     context.__enter__()
     shown = {task["stage"]: task["state"] for task in weir("hosts", "status", tmp_path, "--json").json["tasks"]}
     assert shown == {"deploy": "failed", "execute": "interrupted"}, "nobody writes to this folder"
+
+
+def test_a_run_that_ended_without_the_stage_clean_says_who_restores_its_nodes(weir: Weir, tmp_path: Path) -> None:
+    words = "the nodes restore themselves, at the latest 20 s later"
+    tasks = Tasks(tmp_path)
+    with tasks.task("execute", cell="0000-r0"):
+        pass
+    assert words in weir("hosts", "status", tmp_path).out
+    with tasks.task("clean"):
+        pass
+    assert words not in weir("hosts", "status", tmp_path).out
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_the_state_of_nothing_is_refused(
+    weir: Weir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    done = weir("hosts", "status", tmp_path / "nothing", *options)
+    assert done.code == 2
+    assert f"no such run or inventory: {tmp_path / 'nothing'}" in done.err
+    (tmp_path / "nodes.yaml").write_text("sets: {A: {nodes: [a1]}}")
+    there = weir("hosts", "status", tmp_path / "nodes.yaml", *options)
+    assert there.code == 0, there.err

@@ -93,11 +93,17 @@ def release(inventory: Path, sets: tuple[str, ...], as_json: bool) -> None:
 
 
 def show_reserved(inventory: Path | None, as_json: bool) -> None:
-    """Shows what is reserved, for one inventory or for all."""
+    """Shows what is reserved, for one inventory or for all.
+
+    Raises:
+        click.BadParameter: there is no such file, and nothing is kept for one that was there.
+    """
     from weir import reserve as reservations
     from weir.reserve import remains
 
     found = remains.find() if inventory is None else reservations.kept(inventory)
+    if inventory is not None and not found and not inventory.exists():
+        raise click.BadParameter(f"no such run or inventory: {inventory}", param_hint="INVENTORY|DIR")
     if not found and not as_json:
         console().print("nothing is reserved")
         return
