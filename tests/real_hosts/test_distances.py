@@ -13,7 +13,10 @@ from nodes_support import Nodes, text
 from shared import Memory, argv, plan_of
 from weir.hosts.distances import Distance, tolerance_ns
 from weir.hosts.fitness import of_distances
+from weir.inventory import parse
 from weir.methods.hosts import Hosts
+from weir.methods.hosts._calibration import Check, additions, compared
+from weir.plan import typed
 
 MS = 1_000_000
 
@@ -77,3 +80,44 @@ def test_the_calibration_warns(nodes: Nodes) -> None:
     assert [warning.partition(".")[0] for warning in told] == [
         f"{n} to {p}: the round-trip time is 0" for n, p in (("a1", "b1"), ("a2", "b2"))
     ]
+
+
+EMULATED = "sets: {A: {nodes: [a1]}, B: {nodes: [b1]}, E: {nodes: [e1]}}\nnetwork: emulated\n"
+DIRECT = "connections: [{between: [A, B], rtt: 18ms}]\n"
+LEGS = (
+    "emulator: E\nconnections: [{between: [A, B], rtt: 18ms}, {between: [E, A], rtt: 4ms}, {between: [B, E], rtt: 6ms}]"
+)
+
+
+def round_trips(inventory: str, rtt_ms: float) -> list[Check]:
+    """The checks of a measured round-trip time of nodes, if the scenario says 40 ms."""
+    held = parse(inventory)
+    plan = typed(plan_of(text(rtt="40ms", rate="10Gbps").replace("50Mbps", "10Gbps")))
+    seen = {"sent": 100, "rtt_ns": [round(rtt_ms * MS)] * 100}
+    ends = held.sets["A"].nodes[0], held.sets["B"].nodes[0]
+    return [check for check in compared(plan, plan.flows[0], held, ends, seen, None) if check.what == "round-trip time"]
+
+
+@pytest.mark.parametrize(
+    ("more", "rtt_ms", "added"), [(DIRECT, 58.41, 18), (LEGS, 50.3, 10), ("", 40.2, 0), (LEGS[:11], 40.2, 0)]
+)
+def test_what_is_between_nodes_adds_to_an_emulated_round_trip(more: str, rtt_ms: float, added: float) -> None:
+    (check,) = round_trips(EMULATED + more, rtt_ms)
+    assert (round(check.expected, 1), check.added, check.holds) == (40 + added, added, True)
+    said = f"longer than the scenario's 40 ms: what is between the nodes adds {added} ms, as the inventory says"
+    assert [note.partition(said)[1:] for note in additions([check, check])] == ([(said, "")] if added else [])
+
+
+@pytest.mark.parametrize("rtt_ms", [40.2, 70.0])
+def test_a_sum_that_does_not_fit_is_told_with_both_parts(rtt_ms: float) -> None:
+    (check,) = round_trips(EMULATED + DIRECT, rtt_ms)
+    told = f"a1 to b1: the round-trip time is {rtt_ms:g} ms, the scenario says 40, and the inventory 18 more between"
+    assert not check.holds
+    assert str(check).startswith(told)
+    assert additions([check]) == []
+
+
+def test_an_existing_network_is_compared_with_both() -> None:
+    scenario, inventory = round_trips(EMULATED.replace("emulated", "existing") + DIRECT, 18.2)
+    assert (round(scenario.expected, 1), scenario.holds) == (40, False)
+    assert (inventory.expected, inventory.holds, inventory.says) == (18, True, "the inventory")

@@ -4,6 +4,9 @@ Where links are as they are (``network: existing``), each pair of nodes with a f
 themselves: datagrams there and back for round-trip time and losses, a short bulk transfer for the rate. What differs
 from the scenario by more than a tolerance is told: the run measures the network that there is. Tolerances are wide,
 because a short measurement of a network that others may use proves no more.
+
+With ``network: emulated``, what is between the nodes adds to the round-trip time of the scenario. Where the inventory
+says how much, the sum is expected.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from weir.methods.hosts import _echo
 from weir.methods.hosts._fleet import Member, together
 from weir.plan import Flow, Loss, Plan, base_rtt_ns, bottleneck, wire_bytes
 
-__all__ = ["Check", "calibrate", "rate_s", "rated"]
+__all__ = ["Check", "additions", "calibrate", "compared", "rate_s", "rated"]
 
 _PROGRAM = Path(_echo.__file__)
 _RATE_SHARE = 0.15
@@ -55,6 +58,8 @@ class Check:
     unit: str
     says: str = "the scenario"
     """Where ``expected`` is from."""
+    added: float = 0.0
+    """The part of ``expected`` that what is between the nodes adds to the scenario's, by the inventory."""
 
     @property
     def holds(self) -> bool:
@@ -63,8 +68,10 @@ class Check:
 
     def __str__(self) -> str:
         """For warnings."""
+        says = f"{self.says} says {self.expected - self.added:.4g}"
+        more = f", and the inventory {self.added:.4g} more between the nodes" if self.added else ""
         return (
-            f"{self.pair}: the {self.what} is {self.measured:.4g} {self.unit}, {self.says} says {self.expected:.4g}: "
+            f"{self.pair}: the {self.what} is {self.measured:.4g} {self.unit}, {says}{more}: "
             "this run measures the network that there is"
         )
 
@@ -79,7 +86,7 @@ Pair = tuple[int, int]
 def calibrate(plan: Plan, members: Mapping[int, Member], inventory: Inventory) -> list[Check]:
     """Measures every pair of hosts of ``plan`` that a flow joins, at their nodes; compares with the plan.
 
-    Round-trip times are compared with those of ``inventory``, too.
+    Round-trip times are compared with those of ``inventory``, too; if the network is emulated, with the sum of both.
 
     Raises:
         MethodError: a pair cannot be measured; the message says why.
@@ -90,12 +97,24 @@ def calibrate(plan: Plan, members: Mapping[int, Member], inventory: Inventory) -
         flows = rated(plan, {host: member.node for host, member in members.items()})
         chosen = dict.fromkeys((flow.from_, flow.to) for flow in flows)
         rates = {pair: _ask(members, pair, rate_s=rate_s(_rtt_ns(seen[pair])))["rate_bps"] for pair in chosen}
-    checks = [
+    return [
         check
         for pair, flow in pairs.items()
-        for check in _checks(plan, flow, _named(members, pair), seen[pair], rates.get(pair))
+        for check in compared(
+            plan, flow, inventory, (members[pair[0]].node, members[pair[1]].node), seen[pair], rates.get(pair)
+        )
     ]
-    return checks + [check for pair in pairs for check in _of_inventory(inventory, members, pair, seen[pair])]
+
+
+def additions(checks: Sequence[Check]) -> list[str]:
+    """For notes: what is between the nodes adds to the scenario's round-trip times, and by more than the tolerance."""
+    found = [
+        f"round-trip times are longer than the scenario's {check.expected - check.added:.4g} ms: what is between the "
+        f"nodes adds {check.added:.4g} ms, as the inventory says"
+        for check in checks
+        if check.holds and check.added * 1e6 > tolerance_ns(round((check.expected - check.added) * 1e6))
+    ]
+    return [*dict.fromkeys(found)]
 
 
 def rated(plan: Plan, nodes: Mapping[int, Node]) -> list[Flow]:
@@ -169,25 +188,31 @@ def _named(members: Mapping[int, Member], pair: Pair) -> str:
     return f"{members[pair[0]].name} to {members[pair[1]].name}"
 
 
-def _of_inventory(
-    inventory: Inventory, members: Mapping[int, Member], pair: Pair, seen: Mapping[str, Any]
-) -> Iterator[Check]:
-    """What the inventory says of the sets of a pair."""
-    connection = inventory.connection(members[pair[0]].node.set, members[pair[1]].node.set)
-    if connection is not None and connection.rtt_ns is not None:
-        said_ns, name = connection.rtt_ns, _named(members, pair)
-        measured, tolerance = _rtt_ns(seen) / 1e6, tolerance_ns(said_ns) / 1e6
-        yield Check("round-trip time", name, said_ns / 1e6, measured, tolerance, "ms", "the inventory")
-
-
 def _rtt_ns(seen: Mapping[str, Any]) -> int:
     """A round-trip time that few packets fall below: hosts that others use delay some."""
     return int(seen["rtt_ns"][len(seen["rtt_ns"]) // 10])
 
 
-def _checks(plan: Plan, flow: Flow, pair: str, seen: Mapping[str, Any], rate_bps: float | None) -> Iterator[Check]:
-    rtt_ns = base_rtt_ns(plan, flow)
-    yield Check("round-trip time", pair, rtt_ns / 1e6, _rtt_ns(seen) / 1e6, tolerance_ns(rtt_ns) / 1e6, "ms")
+def compared(
+    plan: Plan,
+    flow: Flow,
+    inventory: Inventory,
+    ends: tuple[Node, Node],
+    seen: Mapping[str, Any],
+    rate_bps: float | None,
+) -> Iterator[Check]:
+    """What was measured between the nodes of ``flow``, beside what is expected there.
+
+    Args:
+        plan: The plan.
+        flow: One of its flows.
+        inventory: Of the nodes.
+        ends: The node that sends, and the one that receives.
+        seen: What the former says: ``sent``, a number of packets, and ``rtt_ns`` of those that came back, sorted.
+        rate_bps: Payload of TCP, bits per second; ``None``: it was not measured.
+    """
+    pair = f"{ends[0].name} to {ends[1].name}"
+    yield from _round_trips(base_rtt_ns(plan, flow), inventory, ends, _rtt_ns(seen))
     path = (*flow.path, *flow.reverse_path)
     kept = math.prod(1 - _share(plan.links[link].loss) for link in path)
     lost = 1 - len(seen["rtt_ns"]) / seen["sent"]
@@ -198,3 +223,32 @@ def _checks(plan: Plan, flow: Flow, pair: str, seen: Mapping[str, Any], rate_bps
         link = bottleneck(plan, flow.path)
         expected = link.rate_bps * _RATE_BYTES / wire_bytes(link, _RATE_BYTES + _HEADERS)
         yield Check("rate of TCP", pair, expected / 1e6, rate_bps / 1e6, _RATE_SHARE * expected / 1e6, "Mb/s")
+
+
+def _round_trips(wanted_ns: int, inventory: Inventory, ends: tuple[Node, Node], measured_ns: int) -> Iterator[Check]:
+    """The round-trip time beside that of the scenario, and beside that of the inventory for the sets of the nodes."""
+    what, pair, measured = "round-trip time", f"{ends[0].name} to {ends[1].name}", measured_ns / 1e6
+
+    def check(said_ns: int, says: str, added_ns: int = 0) -> Check:
+        sum_ns = said_ns + added_ns
+        return Check(what, pair, sum_ns / 1e6, measured, tolerance_ns(sum_ns) / 1e6, "ms", says, added_ns / 1e6)
+
+    between_ns = _between_ns(inventory, ends)
+    if inventory.network == "emulated":
+        yield check(wanted_ns, "the scenario", between_ns or 0)
+        return
+    yield check(wanted_ns, "the scenario")
+    if between_ns is not None:
+        yield check(between_ns, "the inventory")
+
+
+def _between_ns(inventory: Inventory, ends: tuple[Node, Node]) -> int | None:
+    """The round-trip time that the inventory says is between two nodes, ns: by the node between, if there is one.
+
+    ``None``: it does not say.
+    """
+    one, other = (node.set for node in ends)
+    by = inventory.between
+    legs = [(one, other)] if by is None else [(one, by.set), (by.set, other)]
+    known = [None if (found := inventory.connection(*leg)) is None else found.rtt_ns for leg in legs]
+    return None if None in known else sum(rtt_ns for rtt_ns in known if rtt_ns is not None)
