@@ -205,6 +205,44 @@ def test_secrets_are_refused_with_the_reason(secret: str) -> None:
     assert "hunter2" not in found
 
 
+MISTAKES = """\
+sets:
+  A: {nodes: [{address: x, password: hunter2}], rate: fast}
+  B: {nodes: 'b[1..2]', experiment_address: 'c[1..3]'}
+  token: {nodes: t1}
+connections:
+  - {between: [A, D], rate: 1Gbps}
+roles:
+  sources: [A, E]
+  sinks: B
+  hosts: token
+emulator: {node: F}
+"""
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    found = problems(MISTAKES)
+    assert [(line.split(":")[1], line.partition(": ")[2][:24]) for line in found] == [
+        ("2", "`password` is not allowe"),
+        ("2", "`fast` is not a rate; ex"),
+        ("4", "`token` is not allowed: "),
+        ("6", "`D` is not a set; expect"),
+        ("8", "`E` is not a set; expect"),
+        ("11", "`F` is not a set; expect"),
+    ], found
+    assert "hunter2" not in "".join(found)
+    found = problems(MISTAKES.replace("fast", "1Gbps"))
+    assert [line.split(":")[1] for line in found] == ["2", "3", "4", "6", "8", "11"]
+    assert "3 addresses for 2 nodes" in found[1]
+
+
+def test_a_secret_is_in_no_problem() -> None:
+    for text in ("connections: {password: {is: hunter2}}", "network: {password: hunter2}", "A: [{token: [hunter2]}]"):
+        found = problems(f"sets: {{A: {{nodes: x}}}}\n{text}")
+        assert len(found) >= 2
+        assert "hunter2" not in "".join(found)
+
+
 def test_an_alias_bomb_ends_with_an_error() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]

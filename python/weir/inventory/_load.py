@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,11 @@ from weir.language import (
     Map,
     Mark,
     Problem,
+    Scalar,
     Seq,
     choose,
     describe,
+    gather,
     read,
 )
 from weir.language import Node as Tree
@@ -40,6 +43,7 @@ _NO_SECRETS = (
     "with `key`"
 )
 _LIMIT_S, _MAX_LIMIT_S = 600.0, 86_400.0
+_ALIAS = re.compile("[A-Za-z][A-Za-z0-9_-]*")
 _PART = re.compile(r"([^\[]+)(?:\[([0-9]+)(?:\.\.([0-9]+))?\])?")
 
 
@@ -74,23 +78,44 @@ def parse(text: str | bytes, file: str = "<text>") -> Inventory:
     return found
 
 
-def _refuse_secrets(tree: Tree, log: Log) -> None:
-    for entry in _entries(tree):
-        if _SECRETS.fullmatch(entry.key.text.replace("-", "_")):
-            log.error(entry.key.mark, f"{describe(entry.key)} is not allowed: {_NO_SECRETS}")
-
-
-def _entries(tree: Tree) -> Iterator[Entry]:
+def _without_secrets(tree: Tree, log: Log) -> Tree:
+    """``tree`` without its secrets, each of which is an error, so that they hide no other."""
     match tree:
         case Seq():
-            for item in tree.items:
-                yield from _entries(item)
+            return Seq(tree.mark, tuple(_without_secrets(item, log) for item in tree.items))
         case Map():
-            for entry in tree.entries:
-                yield entry
-                yield from _entries(entry.value)
+            refused = [entry for entry in tree.entries if _SECRETS.fullmatch(entry.key.text.replace("-", "_"))]
+            for entry in refused:
+                log.error(entry.key.mark, f"{describe(entry.key)} is not allowed: {_NO_SECRETS}")
+            # A mapping may be a set with such an alias, which others name.
+            kept = [entry for entry in tree.entries if entry not in refused or isinstance(entry.value, Map)]
+            return Map(tree.mark, tuple(Entry(entry.key, _without_secrets(entry.value, log)) for entry in kept))
         case _:
-            pass
+            return tree
+
+
+def _named_sets(tree: Map) -> Iterator[Scalar]:
+    """Where roles, connections and the emulator name parts of sets, as far as an inventory with errors shows that."""
+    yield from _scalars(entry.value for entry in _entries(tree.get("roles")))
+    for connection in _items(tree.get("connections")):
+        yield from _scalars(entry.value for entry in _entries(connection) if entry.key.text == "between")
+    emulator = tree.get("emulator")
+    if emulator is not None:
+        yield from _scalars([emulator, *(entry.value for entry in _entries(emulator) if entry.key.text == "node")])
+
+
+def _entries(tree: Tree | None) -> tuple[Entry, ...]:
+    return tree.entries if isinstance(tree, Map) else ()
+
+
+def _items(tree: Tree | None) -> tuple[Tree, ...]:
+    return tree.items if isinstance(tree, Seq) else ()
+
+
+def _scalars(several: Iterable[Tree]) -> Iterator[Scalar]:
+    """The single values, and those in lists."""
+    for tree in several:
+        yield from (one for one in (tree, *_items(tree)) if isinstance(one, Scalar))
 
 
 class _Reader:
@@ -108,13 +133,14 @@ class _Reader:
         tree = read(text, self.log)
         if not isinstance(tree, Map):
             raise self.log.error(tree.mark, f"expected a mapping with `sets`, found {describe(tree)}")
-        _refuse_secrets(tree, self.log)
-        if self.log.failed:
-            raise Invalid
-        root = lang.ROOT.parse(tree, self.log)
-        if not root.sets:
-            raise self.log.error(root.at("sets"), "there is no set; expected `ALIAS: {nodes: [...]}`")
-        sets = {alias: self.node_set(alias, spec) for alias, spec in root.sets.items()}
+        tree = _without_secrets(tree, self.log)
+        assert isinstance(tree, Map)
+        try:
+            root = lang.ROOT.parse(tree, self.log)
+            sets = self.sets(root)
+        except Invalid:
+            self.refuse_unknown_sets(tree)
+            raise
         network: Network = "emulated" if root.network == "emulated" else "existing"
         return Inventory(
             file=self.file,
@@ -122,12 +148,27 @@ class _Reader:
             connections=tuple(self.connection(spec, sets) for spec in root.connections),
             roles=self.roles(root, sets),
             network=network,
-            emulator=self.emulator(root, sets),
             hooks=self.hooks(root.hooks),
+            emulator=self.emulator(root, sets),
             mark=root.mark,
         )
 
+    def refuse_unknown_sets(self, tree: Map) -> None:
+        """Reports sets that are named but not there, in an inventory that has other errors."""
+        aliases = [entry.key.text for entry in _entries(tree.get("sets"))]
+        for named in _named_sets(tree):
+            found = _PART.fullmatch(named.text)
+            if aliases and found is not None and _ALIAS.fullmatch(found[1]) and found[1] not in aliases:
+                self.log.error(named.mark, f"`{found[1]}` is not a set{choose(found[1], aliases)}")
+
     # Sets and nodes.
+
+    def sets(self, root: lang.Root) -> dict[str, NodeSet]:
+        """All sets; an error in one does not hide those in others."""
+        if not root.sets:
+            raise self.log.error(root.at("sets"), "there is no set; expected `ALIAS: {nodes: [...]}`")
+        made = gather([partial(self.node_set, alias, spec) for alias, spec in root.sets.items()])
+        return {each.alias: each for each in made}
 
     def node_set(self, alias: str, spec: lang.SetSpec) -> NodeSet:
         template = self.settings(Node(name="", set=alias, address=""), spec)
