@@ -107,7 +107,7 @@ def calibrate(plan: Plan, members: Mapping[int, Member], inventory: Inventory) -
 
 
 def additions(checks: Sequence[Check]) -> list[str]:
-    """For notes: what is between the nodes adds to the scenario's round-trip times, and by more than the tolerance."""
+    """Warnings: what is between the nodes adds more to the scenario's round-trip times than the tolerance."""
     found = [
         f"round-trip times are longer than the scenario's {check.expected - check.added:.4g} ms: what is between the "
         f"nodes adds {check.added:.4g} ms, as the inventory says"

@@ -90,7 +90,6 @@ class Cell:
         self._controls = controls
         self._fleet = fleet
         self._warnings: list[str] = []
-        self._notes: tuple[str, ...] = ()
         self._times: dict[str, float] = {}
         self._steps: list[tuple[str, int, int]] = []
         self._watcher = Watcher(plan)
@@ -151,7 +150,7 @@ class Cell:
                 self._work.call("collect", self._sink)
         except HookError as error:
             partial = str(error) if outcome.partial is None else f"{outcome.partial}; {error}"
-            return Outcome(outcome.warnings, outcome.stats, outcome.notes, partial=partial, lost=True)
+            return Outcome(outcome.warnings, outcome.stats, partial=partial, lost=True)
         return outcome
 
     def _execute(
@@ -178,7 +177,7 @@ class Cell:
         stats = {name: value for name, value in session.heard.stats.items() if not name.endswith(_UNSEEN)}
         late = [*self._late(stats), *times.warnings(session.heard.stats)]
         warnings = (*self._warnings, *self._watcher.warnings, *session.heard.warnings, *late)
-        outcome = Outcome(warnings, {**self._times, **times.stats(session.heard.stats), **stats}, self._notes)
+        outcome = Outcome(warnings, {**self._times, **times.stats(session.heard.stats), **stats})
         return outcome if not self._failed else self._partial(outcome)
 
     @property
@@ -255,7 +254,7 @@ class Cell:
         age_s = round(time.monotonic() - held[0], 1)
         self._keep("calibration.json", {"age_s": age_s, "checks": [check.to_json() for check in held[1]]})
         self._warnings += [str(check) for check in held[1] if not check.holds]
-        self._notes = tuple(additions(held[1]))
+        self._warnings += additions(held[1])
 
     def _start(self, session: Session, names: Mapping[str, Mapping[str, str]], agents: Sequence[str]) -> None:
         """Starts an agent on each node."""
@@ -382,7 +381,7 @@ class Cell:
         text = "; ".join(self._failed[name] for name in first if name in self._failed) or next(
             iter(self._failed.values())
         )
-        return Outcome(outcome.warnings, outcome.stats, outcome.notes, partial=text, lost=bool(lost))
+        return Outcome(outcome.warnings, outcome.stats, partial=text, lost=bool(lost))
 
     # What is kept.
 
