@@ -20,7 +20,7 @@ __all__ = ["Heard", "Session"]
 
 _What = TypeVar("_What")
 
-_READY_S = 60.0
+_READY_S = 20.0
 _POLL_S = 0.1
 _SILENT_S = 10.0
 _MAX_WARNINGS = 1000
