@@ -45,6 +45,9 @@ def test_the_kernels_messages_of_a_run_are_in_its_folder_and_in_its_archive(node
         assert "before the run" not in log
         assert about[name]["bytes"] == len(log.encode())
     (run / "scenario.yaml").write_text("title: t\n")
+    cell = run / "cells" / "c0"
+    cell.mkdir(parents=True)
+    (cell / "manifest.json").write_text("{}")
     pack(run, tmp_path / "run.tar.gz")
     assert (unpack(tmp_path / "run.tar.gz", tmp_path / "back") / "logs" / "a1.kernel.txt").is_file()
 

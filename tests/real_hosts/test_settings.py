@@ -49,7 +49,7 @@ def test_settings_of_routes_and_of_ecn() -> None:
 def test_through_a_node_between_each_peer_has_a_route_to_it() -> None:
     special = plan(text(more=", initial_window: 3"))
     flow = special.flows[0]
-    found = changes(special, addresses(special), dict.fromkeys(hosts_of(special), "10.9.9.9"))
+    found = changes(special, addresses(special), dict.fromkeys(hosts_of(special), {"via": "10.9.9.9"}))
     (way,) = [change for change in found[flow.from_] if change["kind"] == "route"]
     (back,) = [change for change in found[flow.to] if change["kind"] == "route"]
     assert way == route(f"10.0.0.{flow.to}", ["initcwnd", "3"], via="10.9.9.9")
@@ -70,7 +70,8 @@ def test_without_privilege_buffers_have_limits() -> None:
     ("scenario", "network", "why"),
     [
         (text(), "existing", None),
-        (text(), "emulated", "network: emulated needs a node between the others"),
+        (text(), "emulated", "packets of several hosts pass it (src0, src1), and they can send 100Mbps"),
+        (text(rate="200Mbps"), "emulated", None),
         (text(), "emulated, emulator: A", None),
         (CHANGED, "existing", "changes links during the run"),
         (CHANGED, "emulated, emulator: A", None),
