@@ -49,7 +49,7 @@ def test_settings_of_routes_and_of_ecn() -> None:
 def test_through_a_node_between_each_peer_has_a_route_to_it() -> None:
     special = plan(text(more=", initial_window: 3"))
     flow = special.flows[0]
-    found = changes(special, addresses(special), dict.fromkeys(hosts_of(special), {"via": "10.9.9.9"}))
+    found = changes(special, addresses(special), {host: {"via": "10.9.9.9"} for host in hosts_of(special)})
     (way,) = [change for change in found[flow.from_] if change["kind"] == "route"]
     (back,) = [change for change in found[flow.to] if change["kind"] == "route"]
     assert way == route(f"10.0.0.{flow.to}", ["initcwnd", "3"], via="10.9.9.9")
