@@ -30,6 +30,14 @@ def _await_gone(*paths: Path) -> None:
         time.sleep(0.02)
 
 
+def _await_name(pid: str, name: str) -> None:
+    """Waits until a process that was just started bears the name that it gives itself."""
+    deadline = time.monotonic() + _WAIT_S
+    while (found := Path(f"/proc/{pid}/comm").read_text().strip()) != name:
+        assert time.monotonic() < deadline, f"process {pid} is called {found}"
+        time.sleep(0.02)
+
+
 def _is_ended(path: Path) -> bool:
     """Whether ``path`` is what is left in ``/proc`` of a process that nobody has asked how it ended."""
     try:
@@ -342,7 +350,7 @@ def test_a_far_end_that_was_killed_or_stopped_leaves_no_folder(tmp_path: Path, n
     place.put("file", b"x")
     pid = place.limit(1)
     watched, *started = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    assert Path(f"/proc/{watched}/comm").read_text() == "weir-watch\n"
+    _await_name(watched, "weir-watch")
     os.kill(pid, number)
     _await_gone(Path(place.folder), *(Path("/proc", each) for each in (watched, *started)))
     assert process.wait(_WAIT_S) == -signal.SIGKILL
