@@ -84,7 +84,7 @@ impl Transmitter {
     ///
     /// # Panics
     /// A stopped transmitter.
-    #[inline]
+    #[inline(always)]
     pub fn transmit(&mut self, now: Time, wire_bytes: u32) -> Time {
         if now > self.busy_until {
             self.busy_until = now;

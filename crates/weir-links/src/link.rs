@@ -251,25 +251,37 @@ impl<P: Record> Link<P> {
         self.enter_any(at, packet, lost)
     }
 
-    /// Sends a packet to which nothing but queueing and a fixed delay happens; returns its arrival at the far end. None
-    /// says nothing: [`enter_any`](Link::enter_any) decides then.
+    /// Passes the packets at the front of a batch to which nothing but queueing and a fixed delay happens: their times
+    /// become those at which they reach the far end. Returns their number; [`enter_any`](Link::enter_any) decides on the
+    /// next one.
     #[inline(always)]
-    pub(crate) fn send_simply(&mut self, at: Time, packet: &P) -> Option<Time> {
-        let Discipline::Analytic(fifo) = &mut self.discipline else { return None };
-        let DelayStage::Fixed(delay) = self.delay else { return None };
-        if self.loss.is_some() || !self.mtu.fits(packet) {
-            return None;
+    pub(crate) fn pass_simply(&mut self, batch: &mut [(Time, P)]) -> usize {
+        let (mtu, overhead) = (self.mtu, self.overhead);
+        let Discipline::Analytic(fifo) = &mut self.discipline else { return 0 };
+        let DelayStage::Fixed(delay) = self.delay else { return 0 };
+        if self.loss.is_some() {
+            return 0;
         }
-        let (bytes, overhead) = (packet.ip_bytes(), self.overhead);
-        let Some(bins) = &mut self.stats.0 else {
-            let (_, departure) = fifo.send_surely(at, bytes + overhead)?;
-            return Some(departure + delay);
-        };
-        let sent = fifo.send_observed(at, bytes + overhead, |start, wire| bins.began(start, wire - overhead));
-        let (start, departure) = sent?;
-        bins.arrived(at, bytes);
-        bins.accepted(at, start, bytes);
-        Some(departure + delay)
+        match &mut self.stats.0 {
+            None => prefix(batch, |at, packet| {
+                if !mtu.fits(packet) {
+                    return None;
+                }
+                let (_, departure) = fifo.send_surely(at, packet.ip_bytes() + overhead)?;
+                Some(departure + delay)
+            }),
+            Some(bins) => prefix(batch, |at, packet| {
+                let bytes = packet.ip_bytes();
+                if !mtu.fits(packet) {
+                    return None;
+                }
+                let began = |start, wire| bins.began(start, wire - overhead);
+                let (start, departure) = fifo.send_observed(at, bytes + overhead, began)?;
+                bins.arrived(at, bytes);
+                bins.accepted(at, start, bytes);
+                Some(departure + delay)
+            }),
+        }
     }
 
     /// Sends `packets` packets of a host, of `ip_bytes` each, at once, and calls `each` with departure and arrival of
@@ -434,6 +446,18 @@ impl<P: Record> Link<P> {
         }
         false
     }
+}
+
+/// Replaces the times of packets at the front of a batch by what `pass` returns, up to the first none; returns their number.
+#[inline(always)]
+fn prefix<P>(batch: &mut [(Time, P)], mut pass: impl FnMut(Time, &P) -> Option<Time>) -> usize {
+    for (passed, (at, packet)) in batch.iter_mut().enumerate() {
+        match pass(*at, packet) {
+            Some(arrival) => *at = arrival,
+            None => return passed,
+        }
+    }
+    batch.len()
 }
 
 /// The links of a plan, none of them fused.

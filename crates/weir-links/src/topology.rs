@@ -52,6 +52,15 @@ impl Routes {
         self.start[route as usize]
     }
 
+    /// The link at a place, whether or not it is entered together with the one before; none for an end or behind a node.
+    #[inline]
+    pub fn link(&self, place: u32) -> Option<u32> {
+        match self.stop(place) {
+            Stop::Link(link) | Stop::Fused(link) => Some(link),
+            Stop::Node(_) | Stop::End(_) => None,
+        }
+    }
+
     /// The link at a place, if it is entered together with the one before.
     #[inline]
     pub fn fused(&self, place: u32) -> Option<u32> {

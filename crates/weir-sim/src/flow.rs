@@ -32,7 +32,7 @@ pub(crate) struct Flow {
     pub connection_number: u8,
     pub application: Application,
     /// [`Application::due`], cached because every acknowledgement asks for it.
-    application_due: Time,
+    pub application_due: Time,
     pub local: LocalQueue,
     pub local_limited: bool,
     pub wake: Time,

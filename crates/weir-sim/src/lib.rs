@@ -24,7 +24,7 @@ pub mod trace;
 mod watch;
 
 pub use error::SimError;
-pub use simulation::{Options, Simulation, Statistics};
+pub use simulation::{Batches, Options, Simulation, Statistics};
 pub use weir_run::{Classes, Column, DelayBins, Delays, EVENT_KINDS, Events, Flows, Goodput, Links, Samples, Tables};
 
 // `tests/common` imports this crate by its name.

@@ -95,6 +95,20 @@ impl Packet {
         self
     }
 
+    /// A packet of the same connection in the other direction, of another kind, without flags, number and place.
+    #[inline]
+    pub fn answered(self, kind: Kind, ip_bytes: u32) -> Packet {
+        let keep = !0 << CONNECTION_SHIFT;
+        let header = self.header & keep | u64::from(ip_bytes as u16) | (kind as u64) << FLAGS_SHIFT;
+        Packet { address: 0, options: u64::from(NO_SACK) << 32, header }
+    }
+
+    /// Whether all but number, timestamp, SACK blocks and place is the same.
+    #[inline]
+    pub fn is_like(&self, other: &Packet) -> bool {
+        self.header == other.header
+    }
+
     /// The same packet, one place further on its route.
     #[inline]
     pub fn hopped(mut self) -> Packet {

@@ -15,7 +15,7 @@ mod ranges;
 mod receiver;
 mod sender;
 
-pub use packet::{Ack, SackBlocks, Segment, timestamp};
+pub use packet::{Ack, PlainAck, SackBlocks, Segment, timestamp};
 pub use ranges::{Range, Ranges};
 pub use receiver::{Arrival, Receiver};
 pub use sender::{Counters, Notice, Sender, Transmit};

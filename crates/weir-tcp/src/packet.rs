@@ -69,3 +69,12 @@ pub struct Ack {
     /// The echoed [`timestamp`]; 0 without one.
     pub tsecr: u32,
 }
+
+/// An acknowledgement without SACK blocks; the fields are those of [`Ack`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "`Ack` says it")]
+pub struct PlainAck {
+    pub ack: u64,
+    pub ece: bool,
+    pub tsecr: u32,
+}

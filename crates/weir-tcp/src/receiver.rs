@@ -8,7 +8,7 @@
 use weir_plan::{Ack as AckPolicy, Stack, Tcp};
 use weir_units::{Dur, Time};
 
-use crate::packet::{Ack, SackBlocks};
+use crate::packet::{Ack, PlainAck, SackBlocks};
 use crate::ranges::Ranges;
 use crate::segment_bytes;
 
@@ -174,6 +174,33 @@ impl Receiver {
         self.on_disorder(now, &arrival)
     }
 
+    /// Whether the segment whose number has these low 32 bits is the next one, and nothing is out of order: if it is full
+    /// and without flags, [`Receiver::take_next`] may take it.
+    #[inline]
+    pub fn expects(&self, number: u32) -> bool {
+        number == self.next as u32 && self.out_of_order.is_empty() && !self.exact_echo
+    }
+
+    /// Takes the next segment, full and without flags, as [`Receiver::on_data`] does. The receiver [expects] it.
+    ///
+    /// [expects]: Receiver::expects
+    #[inline]
+    pub fn take_next(&mut self, now: Time, len: u32, tsval: u32) -> Option<PlainAck> {
+        if self.next <= self.last_ack_sent && tsval.wrapping_sub(self.ts_recent) as i32 >= 0 {
+            self.ts_recent = tsval;
+        }
+        self.note_arrival(now);
+        self.next += 1;
+        self.delivered_bytes += u64::from(len);
+        self.unacked_bytes += len;
+        if !self.answers_at_once(len < self.mss) {
+            self.delay_ack(now);
+            return None;
+        }
+        self.acknowledged();
+        Some(PlainAck { ack: self.next, ece: self.echo_ce, tsecr: self.ts_recent })
+    }
+
     /// Handles an expired timer; returns the acknowledgement to send, if any.
     pub fn on_timer(&mut self, now: Time) -> Option<Ack> {
         if now >= self.compress_deadline {
@@ -191,13 +218,23 @@ impl Receiver {
     /// it when the application has read the data (`tcp_cleanup_rbuf`), and treats a short segment as such an end, too.
     #[inline]
     fn in_order(&mut self, now: Time, is_end: bool) -> Option<Ack> {
-        if is_end || self.unacked_bytes > self.mss || self.quick_acks > 0 || self.every_segment {
+        if self.answers_at_once(is_end) {
             return Some(self.acknowledge());
         }
+        self.delay_ack(now);
+        None
+    }
+
+    #[inline]
+    fn answers_at_once(&self, is_end: bool) -> bool {
+        is_end || self.unacked_bytes > self.mss || self.quick_acks > 0 || self.every_segment
+    }
+
+    #[inline]
+    fn delay_ack(&mut self, now: Time) {
         if self.ack_deadline == Time::MAX {
             self.ack_deadline = now + self.ato.clamp(MIN_ATO, self.max_ato);
         }
-        None
     }
 
     fn on_disorder(&mut self, now: Time, arrival: &Arrival) -> Option<Ack> {
@@ -276,14 +313,20 @@ impl Receiver {
         Ack { sack, ..ack }
     }
 
+    /// An acknowledgement of all segments in order is on its way.
     #[inline]
-    fn acknowledge(&mut self) -> Ack {
+    fn acknowledged(&mut self) {
         self.unacked_bytes = 0;
         self.ack_deadline = Time::MAX;
         self.compress_deadline = Time::MAX;
         self.compressed = 0;
         self.quick_acks = self.quick_acks.saturating_sub(1);
         self.last_ack_sent = self.next;
+    }
+
+    #[inline]
+    fn acknowledge(&mut self) -> Ack {
+        self.acknowledged();
         let sack = if self.out_of_order.is_empty() || !self.sack { SackBlocks::default() } else { self.sack_blocks() };
         Ack { ack: self.next, sack, ece: self.echo_ce, tsecr: self.ts_recent }
     }

@@ -4,8 +4,11 @@
 
 mod channel;
 
+use std::cell::Cell;
+
 use channel::{Config, Connection, Impairments, Outcome, Random};
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 use weir_plan::{Ack, Stack, Tcp};
 
 /// Every registered congestion control that builds in.
@@ -113,12 +116,27 @@ proptest! {
         config.tcp.sack = true;
         let Impairments { one_way_us, gap_us, loss, .. } = config.impairments;
         config.impairments = Impairments { one_way_us, gap_us, loss: loss.min(150), ..Impairments::default() };
-        let Outcome { counters, lost, probes } = Connection::new(&config).run().map_err(TestCaseError::fail)?;
+        let Outcome { counters, lost, probes, .. } = Connection::new(&config).run().map_err(TestCaseError::fail)?;
         prop_assert!(counters.retransmitted_packets + counters.timeouts + probes >= lost);
         if counters.timeouts + probes == 0 {
             prop_assert_eq!(counters.retransmitted_packets, lost);
         }
     }
+}
+
+/// What a plain segment or acknowledgement does is what it does when it is treated as any other.
+#[test]
+fn plain_packets_have_the_effects_of_any_other() {
+    let seen = Cell::new((0, 0));
+    let cases = ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() };
+    let outcome = TestRunner::new(cases).run(&config(), |mut config| {
+        config.impairments.loss /= 4;
+        let outcome = Connection::new(&config).comparing().run().map_err(TestCaseError::fail)?;
+        seen.set((seen.get().0 + outcome.plain.0, seen.get().1 + outcome.plain.1));
+        Ok(())
+    });
+    outcome.unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(seen.get().0 > 1000 && seen.get().1 > 1000, "hardly any plain packet: {:?}", seen.get());
 }
 
 /// Long transfers in the regime of the papers: a window of hundreds of segments with bursts of losses.

@@ -3,11 +3,13 @@
 //! Most regions are simple: a router merges the packets of its pipes; an end of one flow has a pipe and a timer. Their
 //! events, and the order of these, are those of the calendar.
 
+use weir_elements::Ring;
 use weir_links::{Link, Merge, Pipe, Routes, Stop};
 use weir_plan::Plan;
 use weir_units::Time;
 
 use super::Simulation;
+use super::ends::End;
 use super::links::Forwarded;
 use super::slots::Slots;
 use crate::packet::Packet;
@@ -29,10 +31,10 @@ pub(super) enum Kind {
         /// The links whose pipes lead there.
         inputs: Vec<u32>,
     },
-    /// The sender or the receiver of one flow, and the link whose pipe leads there.
+    /// One end of a flow, and the link whose pipe leads there.
     End {
-        /// The slot of its timer.
-        timer: u32,
+        /// The end.
+        end: End,
         /// The link.
         input: u32,
     },
@@ -77,10 +79,19 @@ impl Kinds<'_> {
                 First::One(link) if inputs.len() <= MOST_INPUTS => Kind::Bottleneck { link, inputs: inputs.to_vec() },
                 _ => Kind::Router,
             },
-            ([timer], [input]) => Kind::End { timer: *timer, input: *input },
+            ([timer], [input]) => Kind::End { end: self.end(*timer), input: *input },
             _ => Kind::Mixed,
         };
         (0..count).map(kind).collect()
+    }
+
+    /// The end of a flow that has this timer.
+    fn end(&self, timer: u32) -> End {
+        let Slots { senders, receivers, .. } = self.slots;
+        match timer.checked_sub(receivers) {
+            None => End::Sender((timer - senders) as usize),
+            Some(flow) => End::Receiver(flow as usize),
+        }
     }
 
     /// By region but the common one: the links that packets from other regions pass first.
@@ -124,7 +135,39 @@ fn place(region: u32, count: usize) -> Option<usize> {
 #[derive(Default)]
 pub(super) struct Batch {
     merge: Merge,
+    /// The packets in the pipes that lead to the router.
+    rings: Vec<Ring<(Time, Packet)>>,
     packets: Vec<(Time, Packet)>,
+}
+
+/// The packets in a pipe that are not merged yet, in two parts, the first of which is empty only if the other is.
+struct Source<'a> {
+    packets: &'a [(Time, Packet)],
+    newer: &'a [(Time, Packet)],
+}
+
+impl<'a> Source<'a> {
+    fn of(ring: &'a Ring<(Time, Packet)>) -> Source<'a> {
+        let (packets, newer) = ring.parts();
+        Source { packets, newer }
+    }
+
+    /// The arrival of the next packet; [`Time::MAX`] for none.
+    #[inline(always)]
+    fn due(&self) -> Time {
+        self.packets.first().map_or(Time::MAX, |(at, _)| *at)
+    }
+
+    #[inline(always)]
+    fn take(&mut self) -> Option<(Time, Packet)> {
+        let (first, others) = self.packets.split_first()?;
+        self.packets = if others.is_empty() { std::mem::take(&mut self.newer) } else { others };
+        Some(*first)
+    }
+
+    fn left(&self) -> usize {
+        self.packets.len() + self.newer.len()
+    }
 }
 
 impl Simulation {
@@ -154,27 +197,37 @@ impl Simulation {
 
     /// Processes the events of a router before `end`; all packets pass `link` first.
     pub(super) fn run_bottleneck(&mut self, batch: &mut Batch, link: u32, inputs: &[u32], end: u64) {
-        let Batch { merge, packets } = batch;
-        merge.begin(inputs.iter().map(|input| self.links[*input as usize].pipe.next()));
+        let Batch { merge, rings, packets } = batch;
+        for input in inputs {
+            let Pipe::Fifo(ring) = &mut self.links[*input as usize].pipe else {
+                unreachable!("the pipes of a router keep the order")
+            };
+            // Nothing enters the pipes meanwhile: other regions feed them.
+            rings.push(std::mem::take(ring));
+        }
+        let mut sources: Vec<Source<'_>> = rings.iter().map(Source::of).collect();
+        merge.begin(sources.iter().map(Source::due));
         loop {
             while packets.len() < BATCH
-                && let Some(source) = merge.first(Time(end))
+                && let Some(first) = merge.first(Time(end))
             {
-                let Pipe::Fifo(ring) = &mut self.links[inputs[source] as usize].pipe else {
-                    unreachable!("the pipes of a router keep the order")
-                };
-                let Some((at, packet)) = ring.pop() else { unreachable!("a pipe is due only while it holds a packet") };
-                merge.replace(source, ring.front().map_or(Time::MAX, |(at, _)| *at));
+                let source = &mut sources[first];
+                let Some((at, packet)) = source.take() else { unreachable!("a source is due while it has a packet") };
+                merge.replace(first, source.due());
                 packets.push((at, packet.hopped()));
             }
             if packets.is_empty() {
                 break;
             }
             self.statistics.events += packets.len() as u64;
+            self.batches.passed += packets.len() as u64;
             self.pass_batch(packets, link);
         }
-        for input in inputs {
-            self.calendar.set(self.slots.pipes + input, self.links[*input as usize].pipe.next());
+        let left: Vec<usize> = sources.iter().map(Source::left).collect();
+        for ((input, mut ring), left) in inputs.iter().zip(rings.drain(..)).zip(left) {
+            ring.skip(ring.len() - left);
+            self.calendar.set(self.slots.pipes + input, ring.front().map_or(Time::MAX, |(at, _)| *at));
+            self.links[*input as usize].pipe = Pipe::Fifo(ring);
         }
     }
 
@@ -185,7 +238,7 @@ impl Simulation {
         }
         self.links[link as usize].pass(packets, &mut self.lost);
         self.account_losses(link, self.now);
-        for (arrival, packet) in packets.drain(..) {
+        for &(arrival, packet) in packets.iter() {
             let Some(next) = self.routes.fused(packet.place() + 1) else {
                 if self.links[link as usize].pipe.push(arrival, packet) {
                     self.calendar.set(self.slots.pipes + link, arrival);
@@ -196,48 +249,7 @@ impl Simulation {
                 self.account_losses(link, at);
             }
         }
-    }
-
-    /// Processes the events of one end of a flow before `end`.
-    pub(super) fn run_end(&mut self, timer: u32, input: u32, end: u64) {
-        let pipe = &mut self.links[input as usize].pipe;
-        let Pipe::Fifo(pipe) = pipe else { unreachable!("the pipe of an end keeps the order") };
-        // Nothing enters the pipe meanwhile: another region feeds it.
-        let pipe = std::mem::take(pipe);
-        let slot = self.slots.pipes + input;
-        let mut last = (Time::ZERO, 0);
-        let mut taken = 0;
-        let (older, newer) = pipe.parts();
-        for packets in [older, newer] {
-            for &(at, packet) in packets {
-                self.run_timer(timer, end.min(at.0), &mut last);
-                if at.0 >= end {
-                    break;
-                }
-                taken += 1;
-                self.begin_event(at, slot, &mut last);
-                self.deliver(packet.hopped());
-            }
-        }
-        self.run_timer(timer, end, &mut last);
-        let mut pipe = pipe;
-        pipe.skip(taken);
-        let next = pipe.front().map_or(Time::MAX, |(at, _)| *at);
-        self.links[input as usize].pipe = Pipe::Fifo(pipe);
-        self.calendar.set(slot, next);
-    }
-
-    /// Processes the events of a timer before `end`.
-    #[inline(always)]
-    fn run_timer(&mut self, timer: u32, end: u64, last: &mut (Time, u32)) {
-        loop {
-            let at = self.calendar.due(timer);
-            if at.0 >= end {
-                return;
-            }
-            self.begin_event(at, timer, last);
-            self.dispatch(timer);
-        }
+        packets.clear();
     }
 
     /// In one order for all, an event may make another one due at the same instant with a lower slot. It follows what

@@ -5,6 +5,7 @@ use weir_tcp::{Ack, Arrival, Segment, Transmit, sack_option_bytes};
 use weir_units::Time;
 
 use super::Simulation;
+use super::sending::Sending;
 use crate::connection::Connection;
 use crate::flow::Flow;
 use crate::packet::{CE, CWR_OR_ECE, ECT, Kind, PUSH, Packet, RESENT, UDP_HEADERS, unwrap};
@@ -173,79 +174,26 @@ impl Simulation {
     /// Transmits all packets that the sender may send now.
     #[inline]
     pub(super) fn pump(&mut self, index: usize) {
-        let first = self.flows[index].first_link;
+        let now = self.now;
+        while let Some(transmit) = Sending::of(self, index).and_then(|mut sending| sending.next(now)) {
+            self.transmit(index, transmit);
+        }
         let flow = &mut self.flows[index];
-        if flow.wake <= self.now {
+        if flow.wake <= now {
             // Left in the past, it would be due again and again at the same instant.
             flow.wake = Time::MAX;
         }
-        loop {
-            self.send_train(index);
-            let now = self.now;
-            let flow = &mut self.flows[index];
-            let Some(connection) = &mut flow.connection else { break };
-            let sender = &mut connection.sender;
-            if flow.local_limited && !flow.local.has_room(sender, now, &mut flow.wake) {
-                break;
-            }
-            if !self.links[first].has_room(now.max(self.host_until[first]), connection.full_bytes) {
-                if sender.wants_to_send() {
-                    sender.on_local_congestion(now);
-                    flow.wake = self.links[first].half_drained(now);
-                }
-                sender.transmit_blocked(now);
-                break;
-            }
-            match sender.poll_transmit(now) {
-                None => break,
-                Some(Transmit::Syn) => self.send_syn(index),
-                Some(Transmit::Data(segment)) => self.send_segment(index, segment),
-            }
-        }
-        let due = self.flows[index].due();
+        let due = flow.due();
         self.calendar.set_earlier(self.slots.senders + index as u32, due);
     }
 
-    /// Transmits a train of new segments over a link that sends them without more ado; false if there is none.
-    /// Does what the loop of [`pump`](Simulation::pump) does, without a look at rare cases for each packet.
+    /// Transmits a packet.
     #[inline]
-    fn send_train(&mut self, index: usize) -> bool {
-        let Simulation { now, end, slots, calendar, routes, links, flows, host_until, statistics, watch, .. } = self;
-        let (now, flow) = (*now, &mut flows[index]);
-        let Some(connection) = &mut flow.connection else { return false };
-        let Some((segment, most)) = connection.sender.train(now) else { return false };
-        if most == 0 || watch.is_some() || routes.fused(flow.forward_start + 1).is_some() {
-            return false;
+    pub(super) fn transmit(&mut self, index: usize, transmit: Transmit) {
+        match transmit {
+            Transmit::Syn => self.send_syn(index),
+            Transmit::Data(segment) => self.send_segment(index, segment),
         }
-        let bytes = connection.full_bytes;
-        let mut room = flow.local.room(flow.local_limited, &connection.sender, now, &mut flow.wake);
-        if !room.is_left() {
-            return false;
-        }
-        let first = Packet::new(Kind::Data, index, flow.forward_start, bytes, flow.connection_number, flow.dscp)
-            .numbered(segment.seq)
-            .stamped(segment.tsval)
-            .flagged(ECT, connection.ecn);
-        let at = now.max(host_until[flow.first_link]);
-        let (mut sent, mut leads) = (0, None);
-        let outcome = links[flow.first_link].send_train(at, most, bytes, |pipe, departure, arrival| {
-            if pipe.push(arrival, first.advanced(sent)) {
-                leads = Some(arrival);
-            }
-            sent += 1;
-            room.take(now, departure, bytes);
-            room.is_left()
-        });
-        if outcome.is_none() {
-            return false;
-        }
-        if let Some(arrival) = leads {
-            calendar.set(slots.pipes + flow.first_link as u32, arrival);
-        }
-        statistics.packets += u64::from(sent);
-        statistics.unsent += if at > *end { u64::from(sent) } else { 0 };
-        connection.sender.sent_train(now, u64::from(sent));
-        true
     }
 
     fn send_syn(&mut self, index: usize) {

@@ -97,7 +97,15 @@ impl Simulation {
     /// and the packet was not lost there.
     #[inline]
     pub(super) fn enter(&mut self, first: u32, packet: Packet, at: Time) -> Option<Time> {
-        match self.wires().forward(first, packet, at) {
+        let forwarded = self.wires().forward(first, packet, at);
+        self.settle(forwarded)
+    }
+
+    /// Accounts for a packet that was stopped. Returns its departure from the first link, if it is known and the packet was
+    /// not lost there.
+    #[inline]
+    pub(super) fn settle(&mut self, forwarded: Forwarded) -> Option<Time> {
+        match forwarded {
             Forwarded::Sent(departure) => Some(departure),
             Forwarded::Stopped { departure, link, at, idle } => {
                 self.account_losses(link, at);

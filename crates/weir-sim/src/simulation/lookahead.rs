@@ -169,7 +169,7 @@ impl Simulation {
         match &region.kind {
             Kind::Router => self.run_router(region.number, end),
             Kind::Bottleneck { link, inputs } => self.run_bottleneck(batch, *link, inputs, end),
-            Kind::End { timer, input } => self.run_end(*timer, *input, end),
+            Kind::End { end: side, input } => self.run_end(*side, *input, end),
             Kind::Mixed => self.run_region(region.number, end),
         }
     }

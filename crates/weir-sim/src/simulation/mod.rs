@@ -1,16 +1,18 @@
 //! The event loop: dispatches the earliest event of the calendar.
 //!
 //! The rest is elsewhere: `links` moves packets, `nodes` has the state of switches, `endpoints` the hosts' transports,
-//! `applications` the sources of their data.
+//! `sending` their senders, `applications` the sources of their data.
 
 mod applications;
 mod batches;
 mod endpoints;
+mod ends;
 mod links;
 mod lookahead;
 mod nodes;
 mod prepare;
 mod regions;
+mod sending;
 mod slots;
 
 use weir_links::{Calendar, Link, Routes, append_classes_sorted, append_sorted, mark_fused};
@@ -58,6 +60,17 @@ pub struct Statistics {
     pub max_in_flight: u64,
 }
 
+/// Packets so far that were not events of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Batches {
+    /// Packets that came to a bottleneck in batches.
+    pub passed: u64,
+    /// Data packets that a receiver took in runs.
+    pub data: u64,
+    /// Acknowledgements that a sender took in runs.
+    pub acks: u64,
+}
+
 /// A simulation of one plan.
 pub struct Simulation {
     now: Time,
@@ -80,6 +93,7 @@ pub struct Simulation {
     next_change: usize,
     telemetry: Telemetry,
     statistics: Statistics,
+    batches: Batches,
     watch: Option<Box<Watch>>,
 }
 
@@ -132,6 +146,7 @@ impl Simulation {
             next_change: 0,
             telemetry: Telemetry::new(&plan.measure),
             statistics: Statistics::default(),
+            batches: Batches::default(),
             watch: Watch::from_plan(plan).map(Box::new),
             plan: plan.clone(),
         };
@@ -164,6 +179,11 @@ impl Simulation {
     /// Totals so far.
     pub fn statistics(&self) -> Statistics {
         self.statistics
+    }
+
+    /// The packets so far that were not events of their own; it depends on the steps in which the driver advances.
+    pub fn batches(&self) -> Batches {
+        self.batches
     }
 
     /// Packets in the network: waiting, in transmission, in a delay line or in a node.

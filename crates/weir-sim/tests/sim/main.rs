@@ -1,7 +1,8 @@
 //! The simulator against arithmetic, published formulas, its own slow mode and stored results.
 //!
 //! Each test says which formula it holds the simulator to and where it is from. `WEIR_BLESS=1 cargo test -p weir-sim
-//! golden` rewrites the stored results under `tests/golden`.
+//! golden` rewrites the stored results under `tests/golden`. `WEIR_CASES=10` draws ten times as many random plans in the
+//! comparison of regions' kinds.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -16,6 +17,7 @@ mod conservation;
 mod controls;
 mod delays;
 mod determinism;
+mod kinds;
 mod lookahead;
 mod pages;
 mod timing;

@@ -3,10 +3,11 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
+use weir_elements::{DrrClass, Members, PrioClass, WfqClass, WrrClass};
 use weir_plan::{
-    Ack, Cbr, Change, ChangeKind, CodelParams, CodelQueue, Delay, DroptailQueue, Flow, FqCodelQueue, Limit, Link, Loss,
-    Mark, Measure, Node, NodeKind, PieQueue, Plan, Queue, RedCurve, RedQueue, Role, Source, Stack, Tcp, Transfer,
-    Transport, Udp,
+    Ack, Cbr, Change, ChangeKind, CodelParams, CodelQueue, Delay, DroptailQueue, DrrQueue, Flow, FqCodelQueue, Limit,
+    Link, Loss, Mark, Measure, Node, NodeKind, PieQueue, Plan, PoliceQueue, PrioQueue, Queue, RedCurve, RedQueue, Role,
+    Source, Stack, TbfQueue, Tcp, Transfer, Transport, Udp, WfqQueue, WrrQueue,
 };
 
 use crate::common::MS;
@@ -19,7 +20,7 @@ pub fn cases(cases: u32) -> ProptestConfig {
 /// What a random plan may contain.
 #[derive(Clone, Copy, Debug)]
 pub struct Menu {
-    /// Queues that decide when a packet leaves (CoDel, FQ-CoDel, PIE).
+    /// Queues that decide when a packet leaves (CoDel, FQ-CoDel, PIE, schedulers, shapers).
     pub dequeue_aqm: bool,
     /// Changes of links.
     pub changes: bool,
@@ -67,7 +68,7 @@ fn codel() -> impl Strategy<Value = CodelParams> {
     })
 }
 
-fn queue(dequeue_aqm: bool) -> BoxedStrategy<Queue> {
+pub fn queue(dequeue_aqm: bool) -> BoxedStrategy<Queue> {
     let arrival = prop_oneof![3 => limit().prop_map(|limit| Queue::Droptail(DroptailQueue { limit })), 1 => red()];
     if !dequeue_aqm {
         return arrival.boxed();
@@ -75,17 +76,60 @@ fn queue(dequeue_aqm: bool) -> BoxedStrategy<Queue> {
     let pie = (limit(), 1u64..30, mark()).prop_map(|(limit, target, mark)| {
         Queue::Pie(PieQueue { limit, target_ns: target * MS, update_ns: 15 * MS, alpha: 0.125, beta: 1.25, mark })
     });
-    prop_oneof![
+    let plain = prop_oneof![
         4 => arrival,
         1 => (limit(), codel()).prop_map(|(limit, codel)| Queue::Codel(CodelQueue { limit, codel })),
         1 => (limit(), 1u32..9, 300u32..3000, codel())
             .prop_map(|(limit, buckets, quantum_bytes, codel)| Queue::FqCodel(FqCodelQueue { limit, buckets, quantum_bytes, codel })),
         1 => pie,
     ]
-    .boxed()
+    .boxed();
+    prop_oneof![7 => plain.clone(), 1 => scheduler(plain)].boxed()
 }
 
-fn delay() -> impl Strategy<Value = Delay> {
+/// Two classes with any plain queue: code point 0 and the rest; a shaper or a policer.
+fn scheduler(child: BoxedStrategy<Queue>) -> impl Strategy<Value = Queue> {
+    let limit = Limit { bytes: Some(300_000), packets: None };
+    (0usize..6, child.clone(), child, 1u64..20_000, 1_000_003u64..90_000_000).prop_map(
+        move |(kind, first, second, bytes, rate_bps)| {
+            let [a, b] =
+                [Members { dscp: vec![0], ..Members::default() }, Members { rest: true, ..Members::default() }];
+            let (a, b) = ((String::from("a"), a, first), (String::from("b"), b, second));
+            match kind {
+                0 => {
+                    let class = |(name, members, queue)| PrioClass { name, members, queue };
+                    Queue::Prio(PrioQueue { limit, classes: vec![class(a), class(b)] })
+                }
+                1 => {
+                    let class = |(name, members, queue)| DrrClass { name, members, quantum_bytes: 100 + bytes, queue };
+                    Queue::Drr(DrrQueue { limit, classes: vec![class(a), class(b)] })
+                }
+                2 => {
+                    let class = |(name, members, queue)| WfqClass { name, members, weight_ppm: 300_000, queue };
+                    Queue::Wfq(WfqQueue { limit, classes: vec![class(a), class(b)] })
+                }
+                3 => {
+                    let class =
+                        |(name, members, queue)| WrrClass { name, members, weight_ppm: 300_000, high: false, queue };
+                    Queue::Wrr(WrrQueue { limit, burst_bytes: 3000, classes: vec![class(a), class(b)] })
+                }
+                4 => Queue::Tbf(TbfQueue { limit, rate_bps, burst_bytes: 1600 + bytes, queue: Box::new(a.2) }),
+                _ => Queue::Police(PoliceQueue {
+                    limit,
+                    rate_bps,
+                    burst_bytes: 1600 + bytes,
+                    excess_bytes: bytes,
+                    peak_bps: 0,
+                    peak_burst_bytes: 0,
+                    drop_yellow: bytes % 2 == 0,
+                    queue: Box::new(b.2),
+                }),
+            }
+        },
+    )
+}
+
+pub fn delay() -> impl Strategy<Value = Delay> {
     prop_oneof![
         // Few different delays, so that packets often meet at the same instant.
         4 => select(vec![0, MS, 5 * MS]).prop_map(|delay_ns| Delay::Fixed { delay_ns }),
@@ -96,7 +140,7 @@ fn delay() -> impl Strategy<Value = Delay> {
     ]
 }
 
-fn loss() -> impl Strategy<Value = Option<Loss>> {
+pub fn loss() -> impl Strategy<Value = Option<Loss>> {
     prop_oneof![
         8 => Just(None),
         1 => (0.0f64..0.03).prop_map(|p| Some(Loss::Bernoulli { p })),
@@ -130,7 +174,7 @@ fn link(dequeue_aqm: bool) -> impl Strategy<Value = Link> {
     )
 }
 
-fn tcp() -> impl Strategy<Value = Tcp> {
+pub fn tcp() -> impl Strategy<Value = Tcp> {
     let cc = select(weir_cc::list().iter().map(|algorithm| algorithm.name()).collect::<Vec<_>>());
     let switches = vec(any::<bool>(), 6);
     let buffer = select(vec![3000u64, 30_000, 1 << 20, 1 << 20, 1 << 30, 1 << 30]);

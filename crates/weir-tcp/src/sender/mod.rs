@@ -7,6 +7,7 @@
 mod ack;
 mod check;
 mod loss;
+mod plain;
 mod rate;
 mod recovery;
 mod rtt;

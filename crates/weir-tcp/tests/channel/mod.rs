@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_plan::Tcp;
-use weir_tcp::{Ack, Arrival, Counters, Notice, Receiver, Segment, Sender, Transmit};
+use weir_tcp::{Ack, Arrival, Counters, Notice, PlainAck, Receiver, Segment, Sender, Transmit};
 use weir_units::{Dur, Time};
 
 /// Events after which a run counts as endless.
@@ -32,6 +32,8 @@ pub struct Outcome {
     /// Data packets that the channel lost.
     pub lost: u64,
     pub probes: u64,
+    /// Segments and acknowledgements that were plain, and had the effects of any other; only if they are compared.
+    pub plain: (u64, u64),
 }
 
 #[derive(Clone, Debug)]
@@ -68,6 +70,12 @@ impl Random {
     }
 }
 
+/// Compares all fields.
+fn same(what: &str, left: &impl std::fmt::Debug, right: &impl std::fmt::Debug) -> Result<(), String> {
+    let (left, right) = (format!("{left:?}"), format!("{right:?}"));
+    if left == right { Ok(()) } else { Err(format!("the {what} of a plain packet differs: {left} and {right}")) }
+}
+
 #[derive(Clone, Copy)]
 enum Cargo {
     Syn,
@@ -98,6 +106,7 @@ pub struct Connection {
     /// Transmissions that the window need not allow: a probe, or the first after a timeout.
     forced: u32,
     outcome: Outcome,
+    compares: bool,
 }
 
 impl Connection {
@@ -119,8 +128,14 @@ impl Connection {
             written: 0,
             forced: 0,
             outcome: Outcome::default(),
+            compares: false,
             config: config.clone(),
         }
+    }
+
+    /// Compares the effects of plain segments and acknowledgements with those of any other.
+    pub fn comparing(self) -> Connection {
+        Connection { compares: true, ..self }
     }
 
     /// Runs all transfers.
@@ -199,13 +214,13 @@ impl Connection {
             Cargo::Data(arrival) => {
                 self.arrived.insert(arrival.seq);
                 self.latest = arrival.seq;
-                let ack = self.receiver.on_data(self.now, arrival);
+                let ack = self.take(arrival)?;
                 self.check_delivery()?;
                 self.send_ack(ack)?;
             }
             Cargo::Ack(ack) => {
                 let flight = self.sender.in_flight();
-                self.sender.on_ack(self.now, &ack);
+                self.take_ack(&ack)?;
                 self.check(&format!("after {ack:?} with {flight} in flight"))?;
                 self.pump()?;
                 if self.sender.is_idle() {
@@ -217,6 +232,35 @@ impl Connection {
                 self.sender.write(self.now, bytes);
                 self.pump()?;
             }
+        }
+        Ok(())
+    }
+
+    /// Hands a segment to the receiver, if it is plain and they are compared, in both ways.
+    fn take(&mut self, arrival: Arrival) -> Result<Option<Ack>, String> {
+        let Arrival { seq, len, tsval, ce, cwr, push } = arrival;
+        let plain = !ce && !cwr && !push && len == self.config.tcp.mss_bytes && seq == self.receiver.next();
+        if !self.compares || !plain || !self.receiver.expects(seq as u32) {
+            return Ok(self.receiver.on_data(self.now, arrival));
+        }
+        let mut other = self.receiver.clone();
+        let short = other.take_next(self.now, len, tsval);
+        let short = short.map(|PlainAck { ack, ece, tsecr }| Ack { ack, ece, tsecr, ..Ack::default() });
+        let ack = self.receiver.on_data(self.now, arrival);
+        self.outcome.plain.0 += 1;
+        same("acknowledgement", &short, &ack)?;
+        same("receiver", &other, &self.receiver)?;
+        Ok(ack)
+    }
+
+    /// Hands an acknowledgement to the sender, if it is plain and they are compared, in both ways.
+    fn take_ack(&mut self, ack: &Ack) -> Result<(), String> {
+        let before = self.compares.then(|| self.sender.clone());
+        self.sender.on_ack(self.now, ack);
+        let Some(mut other) = before.filter(|_| ack.sack.is_empty() && !ack.ece) else { return Ok(()) };
+        if other.on_plain_ack(self.now, ack.ack as u32) {
+            self.outcome.plain.1 += 1;
+            same("sender", &other, &self.sender)?;
         }
         Ok(())
     }

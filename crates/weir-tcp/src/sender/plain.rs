@@ -1,0 +1,69 @@
+//! Plain acknowledgements: the next segments in order, while nothing is missing.
+//!
+//! Nearly all acknowledgements are plain, and what they cause is little (V. Jacobson, "4BSD header prediction", Computer
+//! Communication Review 20(2), 1990). The effects are those of [`Sender::on_ack`], step by step; a property test compares
+//! both.
+
+use weir_cc::{AckSample, CaState};
+use weir_units::Time;
+
+use super::{Phase, Sender};
+
+/// Flags of `in_ack_event`: an advance that header prediction expects.
+const EXPECTED_ADVANCE: u32 = 1 << 1;
+
+impl Sender {
+    /// Processes an acknowledgement without SACK blocks and echo of a congestion mark; `ack`: the low 32 bits of the next
+    /// segment expected. False, and nothing done, unless it is plain.
+    #[inline]
+    pub fn on_plain_ack(&mut self, now: Time, ack: u32) -> bool {
+        let una = self.board.una;
+        let count = ack.wrapping_sub(una as u32);
+        if count == 0 || u64::from(count) >= self.board.outstanding() || !self.misses_nothing() {
+            return false;
+        }
+        let ack = una + u64::from(count);
+        let (mut bytes, mut flags) = (0, 0);
+        for seq in una..ack {
+            let record = self.board.get(seq);
+            bytes += u64::from(record.len);
+            flags |= record.flags;
+        }
+        if flags != 0 {
+            return false;
+        }
+        let (first_sent, last) = (self.board.get(una).sent_ns, *self.board.get(ack - 1));
+        let in_flight = self.cc.sock.packets_out;
+        self.set_clock(now);
+        self.rack.advance(now, ack - 1, &last, false, self.rtt.min_us());
+        self.board.una = ack;
+        self.board.advanced();
+        self.una_bytes += bytes;
+        let sock = &mut self.cc.sock;
+        sock.packets_out -= count;
+        sock.snd_una = self.una_bytes as u32;
+        sock.delivered += count;
+        let since = |sent: u64| (now.0 - sent) / 1000;
+        let rtt_us = since(last.sent_ns);
+        self.rtt.sample_min(now, rtt_us as u32);
+        self.sample_rtt(now, since(first_sent));
+        self.cc.pkts_acked(&AckSample { pkts_acked: count, rtt_us: rtt_us as i32, in_flight });
+        self.adapt_reordering_window(now);
+        self.cc.in_ack_event(EXPECTED_ADVANCE);
+        self.rearm(now);
+        self.recovery.timeouts_in_row = 0;
+        self.cc.cong_avoid(self.cc.sock.snd_una, count);
+        self.cwnd_stamp = now;
+        self.update_pacing_rate();
+        true
+    }
+
+    /// Whether nothing is believed lost, late or twice under way, and the window grows with each acknowledgement.
+    #[inline]
+    fn misses_nothing(&self) -> bool {
+        let sock = &self.cc.sock;
+        let complete = sock.sacked_out | sock.lost_out | sock.retrans_out == 0 && self.high_sacked <= self.board.una;
+        let calm = self.phase == Phase::Established && sock.ca_state == CaState::Open as u8 && !self.timer.probing();
+        complete && calm && self.sack && !self.legacy && !self.cc.has_cong_control()
+    }
+}
